@@ -3,7 +3,6 @@
  * See ask.h. */
 #include "cli/ask.h"
 
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -57,30 +56,29 @@ static bool is_request(const char *word)
     return false;
 }
 
-/* Returns 0 to go on, or the exit status plus one. */
+/* Returns CLI_GO_ON or an exit status. */
 static int words_parse(struct ctl *ctl, int count, char **words)
 {
-    static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(count, words, "+h", options, NULL)) != -1)
-        return option == 'h' ? program_help(help_text) + 1 : cli_usage_error(&cli_ctl, NULL) + 1;
-    if (count - optind < 2) return cli_usage_error(&cli_ctl, "which process is to do what?") + 1;
+    const struct cli_option none = {NULL};
+    const int status = cli_options(&cli_ctl, count, words, &none, CLI_IN_FRONT, NULL);
+    if (status != CLI_GO_ON) return status;
+    if (count - optind < 2) return cli_usage_error(&cli_ctl, "which process is to do what?");
     const char *request = words[optind + 1];
     const char *output = words[optind + 2];
     if (!ask_parse_process(&ctl->process, words[optind]))
-        return cli_usage_error(&cli_ctl, "%s is not the number of a process", words[optind]) + 1;
+        return cli_usage_error(&cli_ctl, "%s is not the number of a process", words[optind]);
     if (!is_request(request))
-        return cli_usage_error(&cli_ctl, "a process cannot be asked to '%s'", request) + 1;
+        return cli_usage_error(&cli_ctl, "a process cannot be asked to '%s'", request);
     if (output == NULL) {
         snprintf(ctl->request, sizeof ctl->request, "%s\n", request);
-        return 0;
+        return CLI_GO_ON;
     }
     if ((strcmp(request, "start") != 0 && strcmp(request, "reset") != 0) ||
         words[optind + 3] != NULL || *output == '\0')
-        return cli_usage_error(&cli_ctl, "%s: too much, or nothing", output) + 1;
+        return cli_usage_error(&cli_ctl, "%s: too much, or nothing", output);
     if (!start_request_set(ctl, request, output))
-        return cli_fail(&cli_ctl, "%s: this name cannot be passed on", output) + 1;
-    return 0;
+        return cli_fail(&cli_ctl, "%s: this name cannot be passed on", output);
+    return CLI_GO_ON;
 }
 
 static int run(int count, char **words)
@@ -88,7 +86,7 @@ static int run(int count, char **words)
     struct ctl ctl;
     char answer[2048];
     int status = words_parse(&ctl, count, words);
-    if (status != 0) return status - 1;
+    if (status != CLI_GO_ON) return status;
     if (ask_process(&cli_ctl, ctl.process, ctl.request, answer, sizeof answer) == 0)
         return PROGRAM_FAILED;
     const char *line = strchr(answer, '\n');

@@ -11,7 +11,6 @@
 #include "tracing/output_name.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -72,63 +71,50 @@ struct record {
     char destination[PATH_MAX];
 };
 
-/* Whether the name is one that the library will understand. */
-static bool output_check(const char *output)
+/* Whether the name is one that the library will understand: CLI_GO_ON or an exit status. */
+static int output_check(const struct record *record)
 {
     static const struct output_names names = {.host = "", .program = ""};
+    const char *output = record->output;
     char expanded[PATH_MAX];
+    if (output == NULL) return CLI_GO_ON;
+    if (*output == '\0') return cli_usage_error(&cli_record, "-o: the name is empty");
     if (strcmp(output, "-") == 0)
-        cli_usage_error(&cli_record, "-o -: the standard output is PROGRAM's; it would be fd:1");
-    else if (output_name_expand(output, &names, expanded, sizeof expanded) == -EINVAL)
-        cli_usage_error(&cli_record, "-o %s: a %% that is none of %%p %%h %%t %%e %%%%", output);
-    else
-        return true;
-    return false;
+        return cli_usage_error(&cli_record,
+                               "-o -: the standard output is PROGRAM's; it would be fd:1");
+    if (output_name_expand(output, &names, expanded, sizeof expanded) == -EINVAL)
+        return cli_usage_error(&cli_record, "-o %s: a %% that is none of %%p %%h %%t %%e %%%%",
+                               output);
+    if (record->follow && !output_name_has_process(output))
+        return cli_usage_error(
+            &cli_record, "--follow: %s is one name for all processes; it needs a %%p", output);
+    return CLI_GO_ON;
 }
 
-static bool front_end_set(struct record *record, const char *name)
+static int front_end_set(void *of, const char *name)
 {
+    struct record *record = of;
     for (size_t i = 0; i < FRONT_ENDS; i++) {
         record->front_end = &front_ends[i];
-        if (strcmp(name, record->front_end->name) == 0) return true;
+        if (strcmp(name, record->front_end->name) == 0) return CLI_GO_ON;
     }
-    cli_usage_error(&cli_record, "--allocator=%s: it is tcmalloc or program", name);
-    return false;
+    return cli_usage_error(&cli_record, "--allocator=%s: it is tcmalloc or program", name);
 }
 
-/* Returns 0 to go on, or the exit status plus one. */
-static int options_parse(struct record *record, int count, char **words)
+/* Returns CLI_GO_ON or an exit status. */
+static int words_parse(struct record *record, int count, char **words)
 {
-    static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-                                            {"follow", no_argument, NULL, 'f'},
-                                            {"allocator", required_argument, NULL, 'a'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    int option;
+    const struct cli_option known[] = {{"output", 'o', .word = &record->output},
+                                       {"follow", .flag = &record->follow},
+                                       {"allocator", .take = front_end_set},
+                                       {NULL}};
     record->front_end = &front_ends[0];
-    /* The plus sign: the first word that is no option ends ours; what follows is the program's. */
-    while ((option = getopt_long(count, words, "+o:h", options, NULL)) != -1) {
-        switch (option) {
-        case 'o': record->output = optarg; break;
-        case 'f': record->follow = true; break;
-        case 'a':
-            if (!front_end_set(record, optarg)) return PROGRAM_USAGE + 1;
-            break;
-        case 'h': return program_help(help_text) + 1;
-        default: return cli_usage_error(&cli_record, NULL) + 1;
-        }
-    }
-    if (optind == count) return cli_usage_error(&cli_record, "which program?") + 1;
-    if (record->output != NULL && *record->output == '\0')
-        return cli_usage_error(&cli_record, "-o: the name is empty") + 1;
-    if (record->output != NULL && !output_check(record->output)) return PROGRAM_USAGE + 1;
-    if (record->follow && record->output != NULL && !output_name_has_process(record->output))
-        return cli_usage_error(&cli_record,
-                               "--follow: %s is one name for all processes; it needs a %%p",
-                               record->output) +
-               1;
+    /* The first word that is no option ends ours; what follows is the program's. */
+    const int status = cli_options(&cli_record, count, words, known, CLI_IN_FRONT, record);
+    if (status != CLI_GO_ON) return status;
+    if (optind == count) return cli_usage_error(&cli_record, "which program?");
     record->program = words + optind;
-    return 0;
+    return output_check(record);
 }
 
 /* Outputs that are no file names: an open descriptor, a command. */
@@ -360,8 +346,8 @@ static int run(int count, char **words)
     struct record record = {0};
     struct executable executable;
     struct installed library;
-    int status = options_parse(&record, count, words);
-    if (status != 0) return status - 1;
+    int status = words_parse(&record, count, words);
+    if (status != CLI_GO_ON) return status;
     status = executable_find(&executable, record.program[0]);
     if (status != 0) {
         cli_fail(&cli_record, "%s: %s", record.program[0],

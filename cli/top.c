@@ -4,16 +4,15 @@
  * answers. */
 #include "cli/ask.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/call_table.h"
+#include "common/progress.h"
 #include "common/statistics.h"
 #include "tracing/watch.h"
 
@@ -43,35 +42,28 @@ struct top {
     bool has_ended;
 };
 
-/* Returns 0 to go on, or the exit status plus one. */
+static int count_parse(void *of, const char *text)
+{
+    struct top *top = of;
+    char *end;
+    top->count = strtoul(text, &end, 10);
+    if (*text >= '1' && *text <= '9' && *end == '\0') return CLI_GO_ON;
+    return cli_usage_error(&cli_top, "'%s' is no number of seconds", text);
+}
+
+/* Returns CLI_GO_ON or an exit status. */
 static int words_parse(struct top *top, int count, char **words)
 {
-    static const struct option options[] = {{"count", required_argument, NULL, 'n'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(count, words, "h", options, NULL)) != -1) {
-        char *end;
-        if (option == 'h') return program_help(help_text) + 1;
-        if (option != 'n') return cli_usage_error(&cli_top, NULL) + 1;
-        top->count = strtoul(optarg, &end, 10);
-        if (*optarg < '1' || *optarg > '9' || *end != '\0')
-            return cli_usage_error(&cli_top, "'%s' is no number of seconds", optarg) + 1;
-    }
-    if (count - optind != 1) return cli_usage_error(&cli_top, "which process?") + 1;
+    const struct cli_option known[] = {{"count", .take = count_parse}, {NULL}};
+    const int status = cli_options(&cli_top, count, words, known, CLI_ANYWHERE, top);
+    if (status != CLI_GO_ON) return status;
+    if (count - optind != 1) return cli_usage_error(&cli_top, "which process?");
     if (!ask_parse_process(&top->process, words[optind]))
-        return cli_usage_error(&cli_top, "%s is not the number of a process", words[optind]) + 1;
-    return 0;
+        return cli_usage_error(&cli_top, "%s is not the number of a process", words[optind]);
+    return CLI_GO_ON;
 }
 
 /* ---- one second ---- */
-
-static double clock_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static uint64_t rss_bytes(pid_t process)
 {
@@ -216,13 +208,13 @@ static int run(int count, char **words)
 {
     static struct top top;
     int status = words_parse(&top, count, words);
-    if (status != 0) return status - 1;
+    if (status != CLI_GO_ON) return status;
     const bool is_terminal = isatty(STDOUT_FILENO);
-    double before = clock_seconds();
+    double before = seconds_now();
     if (!look(&top)) return PROGRAM_FAILED;
     for (unsigned long second = 0; top.count == 0 || second < top.count; second++) {
         sleep(1);
-        const double now = clock_seconds();
+        const double now = seconds_now();
         if (!look(&top)) return end(&top);
         top.seconds = now - before;
         before = now;

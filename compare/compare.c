@@ -3,15 +3,13 @@
 #include "compare/compare.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "common/installed.h"
-#include "common/json_file.h"
-#include "common/html_page.h"
 #include "common/progress.h"
 #include "compare/recorded.h"
 #include "inspect/ordered_file.h"
@@ -52,121 +50,93 @@ static const char help_text[] =
 
 /* ---- the command line ---- */
 
-static bool list_add(struct compare_options *options, const char *text)
+static int list_add(void *of, const char *text)
 {
+    struct compare_options *options = of;
     char why[256];
-    if (!compare_list_add(&options->list, text, why, sizeof why)) {
-        cli_usage_error(&cli_compare, "--allocators: %s", why);
-        return false;
-    }
+    if (!compare_list_add(&options->list, text, why, sizeof why))
+        return cli_usage_error(&cli_compare, "--allocators: %s", why);
     for (size_t i = 0; i < options->list.count; i++) {
         const char *name = options->list.entries[i].allocator;
-        if (allocators_know(name)) continue;
-        cli_usage_error(&cli_compare, "there is no allocator '%s'; a library is named by its path",
-                        name);
-        return false;
+        if (!allocators_know(name))
+            return cli_usage_error(
+                &cli_compare, "there is no allocator '%s'; a library is named by its path", name);
     }
-    return true;
+    return CLI_GO_ON;
 }
 
 /* Everything but `none`. */
-static bool list_add_installed(struct compare_options *options)
+static int list_add_installed(struct compare_options *options)
 {
     struct allocator_found found;
+    int status = CLI_GO_ON;
     for (const struct known_allocator *known = known_allocators; known->name != NULL; known++)
-        if (known->where != ALLOCATOR_NOTHING && allocators_find(&found, known->name) &&
-            !list_add(options, known->name))
-            return false;
-    return true;
+        if (status == CLI_GO_ON && known->where != ALLOCATOR_NOTHING &&
+            allocators_find(&found, known->name))
+            status = list_add(options, known->name);
+    return status;
 }
 
-static bool rounds_parse(struct compare_options *options, const char *text)
+static int rounds_parse(void *of, const char *text)
 {
+    struct compare_options *options = of;
     char *end;
-    long rounds = strtol(text, &end, 10);
+    const long rounds = strtol(text, &end, 10);
     options->rounds = (unsigned)rounds;
-    if (*text != '\0' && *end == '\0' && rounds >= 1 && rounds <= ROUNDS_MAX) return true;
-    cli_usage_error(&cli_compare, "--runs: '%s' is no number from 1 to %d", text, ROUNDS_MAX);
-    return false;
+    if (*text != '\0' && *end == '\0' && rounds >= 1 && rounds <= ROUNDS_MAX) return CLI_GO_ON;
+    return cli_usage_error(&cli_compare, "--runs: '%s' is no number from 1 to %d", text,
+                           ROUNDS_MAX);
 }
 
-static bool limit_parse(struct compare_options *options, const char *text)
+static int limit_parse(void *of, const char *text)
 {
+    struct compare_options *options = of;
     char *end;
     options->limit_s = strtod(text, &end);
     if (end != text && *end == '\0' && options->limit_s >= 0 && isfinite(options->limit_s))
-        return true;
-    cli_usage_error(&cli_compare, "--time-limit: '%s' is no number of seconds", text);
-    return false;
+        return CLI_GO_ON;
+    return cli_usage_error(&cli_compare, "--time-limit: '%s' is no number of seconds", text);
 }
 
-static bool sort_parse(struct compare_options *options, const char *text)
+static int sort_parse(void *of, const char *text)
 {
-    bool memory = strcmp(text, "memory") == 0;
+    struct compare_options *options = of;
+    const bool memory = strcmp(text, "memory") == 0;
     options->sort = memory ? COMPARE_MEMORY : COMPARE_TIME;
-    if (memory || strcmp(text, "time") == 0) return true;
-    cli_usage_error(&cli_compare, "--sort: by memory or time, not by '%s'", text);
-    return false;
+    if (memory || strcmp(text, "time") == 0) return CLI_GO_ON;
+    return cli_usage_error(&cli_compare, "--sort: by memory or time, not by '%s'", text);
 }
 
 /* A browser wants a file. */
-static bool html_parse(struct compare_options *options, const char *text)
+static int html_parse(void *of, const char *text)
 {
+    struct compare_options *options = of;
     options->html = text;
-    if (strcmp(text, "-") != 0) return true;
-    cli_usage_error(&cli_compare, "--html: the page goes to a file");
-    return false;
+    if (strcmp(text, "-") != 0) return CLI_GO_ON;
+    return cli_usage_error(&cli_compare, "--html: the page goes to a file");
 }
 
-/* Behind TRACE there are only options of replay, which follow "--". */
-static bool words_parse(struct compare_options *options, char **words)
+/* Returns CLI_GO_ON or an exit status. */
+static int words_parse(struct compare_options *options, int count, char **words)
 {
-    if (words[0] == NULL) {
-        cli_usage_error(&cli_compare, "which trace?");
-        return false;
-    }
-    options->trace = words[0];
-    options->replay_words = words + 1;
-    if (words[1] == NULL || words[1][0] == '-') return true;
-    cli_usage_error(&cli_compare, "one trace, please");
-    return false;
-}
-
-/* Returns 0 to go on, or the exit status plus one. */
-static int options_parse(struct compare_options *options, int count, char **words)
-{
-    enum { JSON = 256, HTML, LIMIT };
-    static const struct option known[] = {{"allocators", required_argument, NULL, 'a'},
-                                          {"engine", required_argument, NULL, 'e'},
-                                          {"runs", required_argument, NULL, 'r'},
-                                          {"sort", required_argument, NULL, 's'},
-                                          {"json", required_argument, NULL, JSON},
-                                          {"html", required_argument, NULL, HTML},
-                                          {"time-limit", required_argument, NULL, LIMIT},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int option;
-    bool good = true;
+    const struct cli_option known[] = {
+        {"allocators", 'a', .take = list_add}, {"engine", 'e', .word = &options->engine},
+        {"runs", 'r', .take = rounds_parse},   {"sort", 's', .take = sort_parse},
+        {"json", .word = &options->json},      {"html", .take = html_parse},
+        {"time-limit", .take = limit_parse},   {NULL}};
     options->rounds = ROUNDS_DEFAULT;
     options->limit_s = -1;
     options->sort = COMPARE_MEASURES;
-    while (good && (option = getopt_long(count, words, "a:e:r:s:h", known, NULL)) != -1) {
-        switch (option) {
-        case 'a': good = list_add(options, optarg); break;
-        case 'e': options->engine = optarg; break;
-        case 'r': good = rounds_parse(options, optarg); break;
-        case 's': good = sort_parse(options, optarg); break;
-        case JSON: options->json = optarg; break;
-        case HTML: good = html_parse(options, optarg); break;
-        case LIMIT: good = limit_parse(options, optarg); break;
-        case 'h': return program_help(help_text) + 1;
-        default: return cli_usage_error(&cli_compare, NULL) + 1;
-        }
-    }
-    if (!good || !words_parse(options, words + optind)) return PROGRAM_USAGE + 1;
+    const int status = cli_options(&cli_compare, count, words, known, CLI_ANYWHERE, options);
+    if (status != CLI_GO_ON) return status;
+    words += optind;
+    if (words[0] == NULL) return cli_usage_error(&cli_compare, "which trace?");
+    options->trace = words[0];
+    options->replay_words = words + 1; /* behind "--" */
+    if (words[1] != NULL && words[1][0] != '-')
+        return cli_usage_error(&cli_compare, "one trace, please");
     options->list_is_default = options->list.count == 0;
-    if (options->list_is_default && !list_add_installed(options)) return PROGRAM_USAGE + 1;
-    return 0;
+    return options->list_is_default ? list_add_installed(options) : CLI_GO_ON;
 }
 
 /* ---- rows ---- */
@@ -306,16 +276,6 @@ static bool measure(struct compare *compare)
 
 /* ---- telling ---- */
 
-static bool write_json(const struct compare *compare, const char *path)
-{
-    struct error error = {0};
-    json_t *object = compare_json(compare, true);
-    bool done = json_file_write(object, path, &error);
-    if (!done) cli_data_error(&cli_compare, path, &error);
-    json_decref(object);
-    return done;
-}
-
 static bool write_html(const struct compare *compare, const char *path)
 {
     char why[512];
@@ -332,39 +292,18 @@ static int tell(const struct compare *compare)
         good = good && *compare->rows[i].why == '\0';
     if (options->json == NULL || strcmp(options->json, "-") != 0)
         compare_table_print(compare, stdout);
-    if (options->json != NULL) good = write_json(compare, options->json) && good;
+    if (options->json != NULL)
+        good = cli_write_json(&cli_compare, compare_json(compare, true), options->json) && good;
     if (options->html != NULL) good = write_html(compare, options->html) && good;
     if (!good) return PROGRAM_FAILED;
     return compare_is_whole(compare) ? PROGRAM_OK : PROGRAM_CUT;
 }
 
-/* Before the time is spent on what could then not be written. */
-static bool is_writable(const char *path)
-{
-    if (path == NULL || strcmp(path, "-") == 0) return true;
-    FILE *file = fopen(path, "ae");
-    if (file == NULL) {
-        cli_fail(&cli_compare, "cannot write %s: %s", path, strerror(errno));
-        return false;
-    }
-    fclose(file);
-    return true;
-}
-
-static bool is_page_possible(const char *path)
-{
-    char why[512];
-    if (path == NULL || html_page_is_possible(why, sizeof why)) return true;
-    cli_fail(&cli_compare, "no page: %s", why);
-    return false;
-}
-
 static int compare_all(struct compare *compare)
 {
     const struct compare_options *options = &compare->options;
-    if (!is_page_possible(options->html) || !is_writable(options->json) ||
-        !is_writable(options->html) || !replay_find(compare))
-        return PROGRAM_FAILED;
+    const char *const paths[] = {options->html, options->json};
+    if (!cli_can_write(&cli_compare, paths, 2) || !replay_find(compare)) return PROGRAM_FAILED;
     if (!process_directory_open(&compare->directory))
         return cli_fail(&cli_compare, "cannot make a directory in $TMPDIR or /tmp: %s",
                         strerror(errno));
@@ -382,8 +321,8 @@ static int compare_all(struct compare *compare)
 static int run(int count, char **words)
 {
     struct compare compare = {0};
-    int status = options_parse(&compare.options, count, words);
-    status = status != 0 ? status - 1 : compare_all(&compare);
+    int status = words_parse(&compare.options, count, words);
+    if (status == CLI_GO_ON) status = compare_all(&compare);
     compare_list_free(&compare.options.list);
     return status;
 }

@@ -4,11 +4,11 @@
  * format documents alone, by tests/reference/; the two have to agree on every stream. */
 #include "inspect/dump.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "inspect/stream.h"
 
@@ -36,43 +36,33 @@ struct options {
     const char *path;
 };
 
-static bool lane_parse(const char *word, uint32_t *lane)
+static int lane_parse(void *of, const char *word)
 {
+    struct options *options = of;
     char *end;
-    unsigned long number = strtoul(word, &end, 10);
-    if (*word < '0' || *word > '9' || *end != '\0' || number > UINT16_MAX) return false;
-    *lane = (uint32_t)number;
-    return true;
+    const unsigned long number = strtoul(word, &end, 10);
+    options->dump.one_lane = true;
+    options->dump.lane = (uint32_t)number;
+    if (*word >= '0' && *word <= '9' && *end == '\0' && number <= UINT16_MAX) return CLI_GO_ON;
+    return cli_usage_error(&cli_dump, "'%s' is no lane", word);
 }
 
-/* Returns 0 to go on, or the exit status plus one. */
-static int options_parse(struct options *options, int count, char **words)
+/* Returns CLI_GO_ON or an exit status. */
+static int words_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {
-        {"only-calls", no_argument, NULL, 'c'}, {"paths", no_argument, NULL, 'p'},
-        {"lane", required_argument, NULL, 'l'}, {"objects", no_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(count, words, "h", known, NULL)) != -1) {
-        switch (option) {
-        case 'o': options->objects = true; break;
-        case 'p': options->dump.paths = true; break;
-        case 'c': options->dump.only_calls = true; break;
-        case 'l':
-            options->dump.one_lane = true;
-            if (!lane_parse(optarg, &options->dump.lane))
-                return cli_usage_error(&cli_dump, "'%s' is no lane", optarg) + 1;
-            break;
-        case 'h': return program_help(help_text) + 1;
-        default: return cli_usage_error(&cli_dump, NULL) + 1;
-        }
-    }
-    if (options->objects &&
-        (options->dump.only_calls || options->dump.paths || options->dump.one_lane))
-        return cli_usage_error(&cli_dump, "--objects stands alone") + 1;
-    if (optind + 1 != count) return cli_usage_error(&cli_dump, "one file, please") + 1;
+    struct dump *dump = &options->dump;
+    const struct cli_option known[] = {{"only-calls", .flag = &dump->only_calls},
+                                       {"paths", .flag = &dump->paths},
+                                       {"lane", .take = lane_parse},
+                                       {"objects", .flag = &options->objects},
+                                       {NULL}};
+    const int status = cli_options(&cli_dump, count, words, known, CLI_ANYWHERE, options);
+    if (status != CLI_GO_ON) return status;
+    if (options->objects && (dump->only_calls || dump->paths || dump->one_lane))
+        return cli_usage_error(&cli_dump, "--objects stands alone");
+    if (optind + 1 != count) return cli_usage_error(&cli_dump, "one file, please");
     options->path = words[optind];
-    return 0;
+    return CLI_GO_ON;
 }
 
 void dump_metadata(const struct dump *dump, uint64_t offset, const char *metadata, size_t bytes)
@@ -121,8 +111,8 @@ static int run(int count, char **words)
     static char buffer[OUTPUT_BUFFER_SIZE];
     struct options options = {0};
     struct error error = {0};
-    int status = options_parse(&options, count, words);
-    if (status != 0) return status - 1;
+    int status = words_parse(&options, count, words);
+    if (status != CLI_GO_ON) return status;
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     status = options.objects ? dump_objects(options.path, &error) : dump_records(&options, &error);
     if (error_is_set(&error)) cli_data_error(&cli_dump, options.path, &error);

@@ -1,9 +1,9 @@
 /* malloctape info - what a stream holds and where it comes from. */
 #include "inspect/info.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -23,23 +23,15 @@ struct options {
     const char *path, *json;
 };
 
-/* Returns 0 to go on, or the exit status plus one. */
-static int options_parse(struct options *options, int count, char **words)
+/* Returns CLI_GO_ON or an exit status. */
+static int words_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {{"json", required_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(count, words, "h", known, NULL)) != -1) {
-        switch (option) {
-        case 'j': options->json = optarg; break;
-        case 'h': return program_help(help_text) + 1;
-        default: return cli_usage_error(&cli_info, NULL) + 1;
-        }
-    }
-    if (optind + 1 != count) return cli_usage_error(&cli_info, "one file, please") + 1;
+    const struct cli_option known[] = {{"json", .word = &options->json}, {NULL}};
+    const int status = cli_options(&cli_info, count, words, known, CLI_ANYWHERE, NULL);
+    if (status != CLI_GO_ON) return status;
+    if (optind + 1 != count) return cli_usage_error(&cli_info, "one file, please");
     options->path = words[optind];
-    return 0;
+    return CLI_GO_ON;
 }
 
 void info_free(struct info *info)
@@ -56,12 +48,9 @@ void info_free(struct info *info)
 
 static bool info_show(const struct info *info, const struct options *options)
 {
-    bool json_instead = options->json != NULL && strcmp(options->json, "-") == 0;
-    if (!json_instead) info_print(info, options->path);
-    struct error error = {0};
-    if (options->json == NULL || info_write_json(info, options->json, &error)) return true;
-    cli_data_error(&cli_info, options->json, &error);
-    return false;
+    const char *json = options->json;
+    if (json == NULL || strcmp(json, "-") != 0) info_print(info, options->path);
+    return json == NULL || cli_write_json(&cli_info, info_json(info), json);
 }
 
 static int run(int count, char **words)
@@ -70,8 +59,8 @@ static int run(int count, char **words)
     struct info info = {0};
     struct stream stream;
     struct error error = {0};
-    int status = options_parse(&options, count, words);
-    if (status != 0) return status - 1;
+    int status = words_parse(&options, count, words);
+    if (status != CLI_GO_ON) return status;
     if (!stream_open(&stream, options.path, &error))
         return cli_data_error(&cli_info, options.path, &error);
     info.format = stream.format;

@@ -11,6 +11,7 @@
 #ifndef MALLOCTAPE_INFO_H
 #define MALLOCTAPE_INFO_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -60,8 +61,8 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
 
 void info_print(const struct info *info, const char *path);
 
-/* `to` "-": standard output. False: errno says why. */
-bool info_write_json(const struct info *info, const char *to, struct error *error);
+/* A new object. */
+json_t *info_json(const struct info *info);
 
 void info_free(struct info *info);
 

@@ -1,7 +1,6 @@
 #include "inspect/info.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +174,7 @@ static json_t *json_statistics(const struct info *info)
     return object;
 }
 
-static json_t *json_info(const struct info *info)
+json_t *info_json(const struct info *info)
 {
     json_t *object = json_object();
     char version[32];
@@ -201,12 +200,4 @@ static json_t *json_info(const struct info *info)
     json_object_set_new(object, "truncated", json_boolean(info->truncated));
     put_text(object, "end", info->ended);
     return object;
-}
-
-bool info_write_json(const struct info *info, const char *to, struct error *error)
-{
-    json_t *object = json_info(info);
-    bool done = json_file_write(object, to, error);
-    json_decref(object);
-    return done;
 }

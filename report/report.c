@@ -2,15 +2,11 @@
 #include "report/report.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
-#include "common/html_page.h"
-#include "common/json_file.h"
-#include "common/output.h"
 #include "report/change.h"
 
 static const char help_text[] =
@@ -46,6 +42,7 @@ static const char help_text[] =
 enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
 
 struct options {
+    char **words; /* the command line */
     const char *paths[TRACES_MAX];
     unsigned traces;
     const char *json, *html, *call_sizes; /* NULL: none */
@@ -59,16 +56,24 @@ struct options {
 
 /* ---- the command line ---- */
 
-static bool limit_add(struct options *options, const char *text)
+static int limit_add(void *of, const char *text)
 {
+    struct options *options = of;
     char why[256] = "too many limits";
     if (options->limits_count < LIMITS_MAX &&
         report_limit_parse(&options->limits[options->limits_count], text, why, sizeof why)) {
         options->limits_count++;
-        return true;
+        return CLI_GO_ON;
     }
-    cli_usage_error(&cli_report, "--fail-if: %s", why);
-    return false;
+    return cli_usage_error(&cli_report, "--fail-if: %s", why);
+}
+
+static int under_take(void *of, const char *allocator)
+{
+    struct options *options = of;
+    options->under = allocator;
+    options->under_word = allocator == NULL ? options->words[optind] : NULL;
+    return CLI_GO_ON;
 }
 
 /* "libx.so", "libx.so.2"; not "x.sorted". */
@@ -95,89 +100,54 @@ static int take_allocator(struct options *options, int count, char **words)
     return count - 1;
 }
 
-static bool words_parse(struct options *options, int count, char **words)
+/* The words that are no options. Returns CLI_GO_ON or an exit status. */
+static int traces_parse(struct options *options, int count, char **words)
 {
     count = take_allocator(options, count, words);
-    if (count == 0 || count > TRACES_MAX) {
-        cli_usage_error(&cli_report, count == 0 ? "which trace?" : "one or two traces, please");
-        return false;
-    }
+    if (count == 0 || count > TRACES_MAX)
+        return cli_usage_error(&cli_report,
+                               count == 0 ? "which trace?" : "one or two traces, please");
     const bool of_one = options->is_under || options->call_sizes != NULL || options->depths;
     if (count == TRACES_MAX && options->under_word != NULL && options->under == NULL &&
-        (words[0] == options->under_word || words[1] == options->under_word)) {
-        cli_usage_error(&cli_report, "--under: there is no allocator '%s', and one trace, please",
-                        options->under_word);
-        return false;
-    }
-    if (of_one && count == TRACES_MAX) {
-        cli_usage_error(&cli_report, "--under, --depths and --call-sizes: one trace, please");
-        return false;
-    }
-    if (options->depths && strcmp(words[0], "-") == 0) {
-        cli_usage_error(&cli_report, "--depths: a recording is read twice and has to be a file");
-        return false;
-    }
-    if (options->under != NULL && !under_knows(options->under)) {
-        cli_usage_error(&cli_report, "--under: there is no allocator '%s'", options->under);
-        return false;
-    }
-    if (options->html != NULL && strcmp(options->html, "-") == 0) {
-        cli_usage_error(&cli_report, "--html: the page goes to a file");
-        return false;
-    }
+        (words[0] == options->under_word || words[1] == options->under_word))
+        return cli_usage_error(&cli_report,
+                               "--under: there is no allocator '%s', and one trace, please",
+                               options->under_word);
+    if (of_one && count == TRACES_MAX)
+        return cli_usage_error(&cli_report,
+                               "--under, --depths and --call-sizes: one trace, please");
+    if (options->depths && strcmp(words[0], "-") == 0)
+        return cli_usage_error(&cli_report,
+                               "--depths: a recording is read twice and has to be a file");
+    if (options->under != NULL && !under_knows(options->under))
+        return cli_usage_error(&cli_report, "--under: there is no allocator '%s'", options->under);
+    if (options->html != NULL && strcmp(options->html, "-") == 0)
+        return cli_usage_error(&cli_report, "--html: the page goes to a file");
     for (int i = 0; i < count; i++)
         options->paths[options->traces++] = words[i];
-    for (unsigned i = 0; i < options->limits_count; i++) {
-        if (!options->limits[i].grown || count == TRACES_MAX) continue;
-        cli_usage_error(&cli_report, "--fail-if %s: needs two traces", options->limits[i].text);
-        return false;
-    }
-    return true;
+    for (unsigned i = 0; i < options->limits_count; i++)
+        if (options->limits[i].grown && count < TRACES_MAX)
+            return cli_usage_error(&cli_report, "--fail-if %s: needs two traces",
+                                   options->limits[i].text);
+    return CLI_GO_ON;
 }
 
-/* Returns 0 to go on, or the exit status plus one. */
-static int options_parse(struct options *options, int count, char **words)
+/* Returns CLI_GO_ON or an exit status. */
+static int words_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {{"json", required_argument, NULL, 'j'},
-                                          {"html", required_argument, NULL, 'H'},
-                                          {"call-sizes", required_argument, NULL, 's'},
-                                          {"under", optional_argument, NULL, 'u'},
-                                          {"depths", no_argument, NULL, 'd'},
-                                          {"fail-if", required_argument, NULL, 'f'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int option;
-    bool good = true;
-    while (good && (option = getopt_long(count, words, "h", known, NULL)) != -1) {
-        switch (option) {
-        case 'j': options->json = optarg; break;
-        case 'H': options->html = optarg; break;
-        case 's': options->call_sizes = optarg; break;
-        case 'd': options->depths = true; break;
-        case 'u':
-            options->is_under = true;
-            options->under = optarg;
-            options->under_word = optarg == NULL && optind < count ? words[optind] : NULL;
-            break;
-        case 'f': good = limit_add(options, optarg); break;
-        case 'h': return program_help(help_text) + 1;
-        default: return cli_usage_error(&cli_report, NULL) + 1;
-        }
-    }
-    good = good && words_parse(options, count - optind, words + optind);
-    return good ? 0 : PROGRAM_USAGE + 1;
+    const struct cli_option known[] = {{"json", .word = &options->json},
+                                       {"html", .word = &options->html},
+                                       {"call-sizes", .word = &options->call_sizes},
+                                       {"under", .flag = &options->is_under, .take = under_take},
+                                       {"depths", .flag = &options->depths},
+                                       {"fail-if", .take = limit_add},
+                                       {NULL}};
+    options->words = words;
+    const int status = cli_options(&cli_report, count, words, known, CLI_ANYWHERE, options);
+    return status == CLI_GO_ON ? traces_parse(options, count - optind, words + optind) : status;
 }
 
 /* ---- telling ---- */
-
-static bool write_json(json_t *object, const char *path)
-{
-    struct error error = {0};
-    bool done = json_file_write(object, path, &error);
-    if (!done) cli_data_error(&cli_report, path, &error);
-    json_decref(object);
-    return done;
-}
 
 static bool tell_one(const struct report_trace *trace, const struct options *options)
 {
@@ -188,7 +158,7 @@ static bool tell_one(const struct report_trace *trace, const struct options *opt
         cli_fail(&cli_report, "no page: %s", why);
         return false;
     }
-    return options->json == NULL || write_json(report_json(trace), options->json);
+    return options->json == NULL || cli_write_json(&cli_report, report_json(trace), options->json);
 }
 
 static bool tell_two(const struct report_trace *traces, const struct options *options)
@@ -204,7 +174,8 @@ static bool tell_two(const struct report_trace *traces, const struct options *op
         cli_fail(&cli_report, "no page: %s", why);
         good = false;
     }
-    if (good && options->json != NULL) good = write_json(change_json(&change), options->json);
+    if (good && options->json != NULL)
+        good = cli_write_json(&cli_report, change_json(&change), options->json);
     change_close(&change);
     return good;
 }
@@ -267,28 +238,11 @@ static int read_all(const struct options *options, struct report_trace *traces)
     return status;
 }
 
-/* Before time is spent on what could then not be written. */
-static bool can_write(const struct options *options)
-{
-    const char *const paths[] = {options->json, options->html, options->call_sizes};
-    struct error error = {0};
-    char why[512];
-    if (options->html != NULL && !html_page_is_possible(why, sizeof why)) {
-        cli_fail(&cli_report, "no page: %s", why);
-        return false;
-    }
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        if (paths[i] == NULL || output_can_open(paths[i], &error)) continue;
-        cli_data_error(&cli_report, paths[i], &error);
-        return false;
-    }
-    return true;
-}
-
 static int report_all(const struct options *options, struct report_trace *traces)
 {
     static struct depths depths;
-    if (!can_write(options)) return PROGRAM_FAILED;
+    const char *const paths[] = {options->html, options->json, options->call_sizes};
+    if (!cli_can_write(&cli_report, paths, 3)) return PROGRAM_FAILED;
     int status = read_all(options, traces);
     if (status == PROGRAM_FAILED) return status;
     if (options->depths) {
@@ -304,8 +258,8 @@ static int run(int count, char **words)
 {
     struct options options = {0};
     static struct report_trace traces[TRACES_MAX];
-    int status = options_parse(&options, count, words);
-    status = status != 0 ? status - 1 : report_all(&options, traces);
+    int status = words_parse(&options, count, words);
+    if (status == CLI_GO_ON) status = report_all(&options, traces);
     for (unsigned i = 0; i < TRACES_MAX; i++)
         report_close(&traces[i]);
     return status;

@@ -1,0 +1,29 @@
+#include "cli/cli.h"
+#include "common/html_page.h"
+#include "common/json_file.h"
+#include "common/output.h"
+
+bool cli_can_write(const struct cli_command *command, const char *const *paths, size_t count)
+{
+    struct error error = {0};
+    char why[512];
+    if (paths[0] != NULL && !html_page_is_possible(why, sizeof why)) {
+        cli_fail(command, "no page: %s", why);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (paths[i] == NULL || output_can_open(paths[i], &error)) continue;
+        cli_data_error(command, paths[i], &error);
+        return false;
+    }
+    return true;
+}
+
+bool cli_write_json(const struct cli_command *command, json_t *object, const char *path)
+{
+    struct error error = {0};
+    bool done = json_file_write(object, path, &error);
+    if (!done) cli_data_error(command, path, &error);
+    json_decref(object);
+    return done;
+}
