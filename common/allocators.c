@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/installed.h"
 
 const struct known_allocator known_allocators[] = {
@@ -24,18 +24,6 @@ const struct known_allocator known_allocators[] = {
 static const char *const directories[] = {
     "/usr/local/lib", "/usr/local/lib/*", "/usr/lib/*", "/lib/*",
     "/usr/lib64",     "/lib64",           "/usr/lib",   "/lib"};
-
-static bool refuse(struct allocator_found *found, const char *message, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool refuse(struct allocator_found *found, const char *message, ...)
-{
-    va_list arguments;
-    va_start(arguments, message);
-    vsnprintf(found->why, sizeof found->why, message, arguments);
-    va_end(arguments);
-    return false;
-}
 
 /* ---- files ---- */
 
@@ -101,27 +89,31 @@ static bool find_system(struct allocator_found *found, const char *files, const 
         if (search_file(found, file, length)) return true;
         file += length + strspn(file + length, " ");
     }
-    return refuse(found, "not installed: no %.*s in the library directories%s%s",
-                  (int)strcspn(files, " "), files, package != NULL ? "; Debian has it in " : "",
-                  package != NULL ? package : "");
+    return error_explain(
+        found->why, sizeof found->why, "not installed: no %.*s in the library directories%s%s",
+        (int)strcspn(files, " "), files, package != NULL ? "; Debian has it in " : "",
+        package != NULL ? package : "");
 }
 
 static bool find_ours(struct allocator_found *found, const char *file)
 {
     struct installed installed;
     if (!installed_find_library(&installed, file))
-        return refuse(found, "%s not found; looked in %s", file, installed.path);
+        return error_explain(found->why, sizeof found->why, "%s not found; looked in %s", file,
+                             installed.path);
     memcpy(found->library, installed.path, sizeof found->library);
     return true;
 }
 
 static bool find_path(struct allocator_found *found, const char *path)
 {
-    if (access(path, R_OK) != 0) return refuse(found, "%s: %s", path, strerror(errno));
+    if (access(path, R_OK) != 0)
+        return error_explain(found->why, sizeof found->why, "%s: %s", path, strerror(errno));
     if (!is_own_kind_of_library(path))
-        return refuse(found, "%s: no shared library for this kind of machine", path);
+        return error_explain(found->why, sizeof found->why,
+                             "%s: no shared library for this kind of machine", path);
     if (realpath(path, found->library) == NULL)
-        return refuse(found, "%s: %s", path, strerror(errno));
+        return error_explain(found->why, sizeof found->why, "%s: %s", path, strerror(errno));
     return true;
 }
 
@@ -165,9 +157,20 @@ bool allocators_find(struct allocator_found *found, const char *name)
     else
         there = find_system(found, name, NULL);
     if (there && strpbrk(found->library, ": ") != NULL)
-        return refuse(found, "%s: the path has a space or a colon, which LD_PRELOAD cannot hold",
-                      found->library);
+        return error_explain(found->why, sizeof found->why,
+                             "%s: the path has a space or a colon, which LD_PRELOAD cannot hold",
+                             found->library);
     return there;
+}
+
+void allocators_enter(const struct allocator_found *found)
+{
+    static const char no_switching[] = "NO_THREAD_CACHE_SWITCH";
+    unsetenv("LD_PRELOAD");
+    unsetenv(no_switching);
+    if (found == NULL) return;
+    if (*found->library != '\0') setenv("LD_PRELOAD", found->library, 1);
+    if (found->known != NULL && found->known->no_switching) setenv(no_switching, "1", 1);
 }
 
 bool allocators_was_used(const struct allocator_found *found, const char *reported, char *why,

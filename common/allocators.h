@@ -73,6 +73,10 @@ const char *allocators_name_recorded(const char *allocator);
 /* Fills in *found. False: found->why says why. */
 bool allocators_find(struct allocator_found *found, const char *name);
 
+/* In the child that becomes a replay: sets the variables that say which allocator it has; NULL:
+ * none. */
+void allocators_enter(const struct allocator_found *found);
+
 /* Whether a replay that was started with it had it; `reported` is what its report says of its
  * allocator, or NULL. The dynamic linker goes on without a library that it cannot load, and a
  * library may have no malloc. False: `why` says so. */

@@ -39,6 +39,15 @@ bool error_set_system(struct error *error, const char *detail, ...)
     return false;
 }
 
+bool error_explain(char *why, size_t why_bytes, const char *message, ...)
+{
+    va_list arguments;
+    va_start(arguments, message);
+    vsnprintf(why, why_bytes, message, arguments);
+    va_end(arguments);
+    return false;
+}
+
 char *error_text(const struct error *error, char *to, size_t bytes)
 {
     char offset[40] = "";

@@ -58,6 +58,10 @@ bool error_set(struct error *error, const struct error_kind *kind, uint64_t offs
 bool error_set_system(struct error *error, const char *detail, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Writes a message into `why`, for who has to tell it otherwise. Returns false. */
+bool error_explain(char *why, size_t why_bytes, const char *message, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* The kind of errors that error_set_system() records. */
 extern const struct error_kind error_system;
 

@@ -30,6 +30,14 @@ bool json_file_write(const json_t *value, const char *path, struct error *error)
     return false;
 }
 
+json_t *json_report_read(const char *path, char *why, size_t why_bytes)
+{
+    json_error_t error;
+    json_t *report = json_load_file(path, 0, &error);
+    if (report == NULL) error_explain(why, why_bytes, "the report of replay: %s", error.text);
+    return report;
+}
+
 void json_put_number(json_t *object, const char *key, uint64_t number)
 {
     json_object_set_new(object, key, json_integer((json_int_t)number));

@@ -13,6 +13,9 @@
  * is one that there was no memory for. False: see error. */
 bool json_file_write(const json_t *value, const char *path, struct error *error);
 
+/* Reads the report of a replay. NULL: `why` says what is wrong with it. */
+json_t *json_report_read(const char *path, char *why, size_t why_bytes);
+
 void json_put_number(json_t *object, const char *key, uint64_t number);
 
 /* A new object as `key` of the object. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/child.h"
+#include "common/error.h"
 #include "common/program.h"
 #include "common/progress.h"
 
@@ -286,14 +287,9 @@ static void explain(const struct process *process, struct running_child *child, 
 bool process_run(const struct process *process, bool may_be_cut, char *why, size_t why_bytes)
 {
     struct running_child child = {.pid = 0};
-    if (interrupted != 0) {
-        snprintf(why, why_bytes, "interrupted");
-        return false;
-    }
-    if (!child_run(&child, process)) {
-        snprintf(why, why_bytes, "cannot run %s: %s", process->path, strerror(errno));
-        return false;
-    }
+    if (interrupted != 0) return error_explain(why, why_bytes, "interrupted");
+    if (!child_run(&child, process))
+        return error_explain(why, why_bytes, "cannot run %s: %s", process->path, strerror(errno));
     child_await(&child, process->limit_s);
     hand_out_printed(process, &child);
     if (WIFEXITED(child.status) && (WEXITSTATUS(child.status) == PROGRAM_OK ||

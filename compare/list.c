@@ -1,28 +1,16 @@
 #include "compare/list.h"
 
 #include <ctype.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/error.h"
 
 struct parser {
     const char *next;
     char *why;
     size_t why_bytes;
 };
-
-static bool refuse(struct parser *parser, const char *message, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool refuse(struct parser *parser, const char *message, ...)
-{
-    va_list arguments;
-    va_start(arguments, message);
-    vsnprintf(parser->why, parser->why_bytes, message, arguments);
-    va_end(arguments);
-    return false;
-}
 
 /* Takes the characters up to one of `ends`, which stays, or to the end of the text. NULL: see
  * parser->why. */
@@ -31,12 +19,12 @@ static char *take_word(struct parser *parser, const char *ends)
     char *word = malloc(strlen(parser->next) + 1);
     size_t length = 0;
     if (word == NULL) {
-        refuse(parser, "no memory");
+        error_explain(parser->why, parser->why_bytes, "no memory");
         return NULL;
     }
     while (*parser->next != '\0' && strchr(ends, *parser->next) == NULL) {
         if (*parser->next == '\\' && *++parser->next == '\0') {
-            refuse(parser, "nothing follows the last backslash");
+            error_explain(parser->why, parser->why_bytes, "nothing follows the last backslash");
             free(word);
             return NULL;
         }
@@ -58,17 +46,20 @@ static bool parse_setting(struct parser *parser, struct compare_entry *entry)
 {
     struct compare_setting *grown =
         realloc(entry->settings, (entry->settings_count + 1) * sizeof *grown);
-    if (grown == NULL) return refuse(parser, "no memory");
+    if (grown == NULL) return error_explain(parser->why, parser->why_bytes, "no memory");
     entry->settings = grown;
     struct compare_setting *setting = &grown[entry->settings_count++];
     *setting = (struct compare_setting){.name = take_word(parser, "=;,")};
     if (setting->name == NULL) return false;
     if (!is_variable_name(setting->name))
-        return refuse(parser, "%s: '%s' is no name of a variable", entry->allocator, setting->name);
+        return error_explain(parser->why, parser->why_bytes, "%s: '%s' is no name of a variable",
+                             entry->allocator, setting->name);
     if (strcmp(setting->name, "LD_PRELOAD") == 0)
-        return refuse(parser, "%s: LD_PRELOAD is what the allocator stands for", entry->allocator);
+        return error_explain(parser->why, parser->why_bytes,
+                             "%s: LD_PRELOAD is what the allocator stands for", entry->allocator);
     if (*parser->next != '=')
-        return refuse(parser, "%s: %s has no value", entry->allocator, setting->name);
+        return error_explain(parser->why, parser->why_bytes, "%s: %s has no value",
+                             entry->allocator, setting->name);
     parser->next++;
     setting->value = take_word(parser, ";,");
     return setting->value != NULL;
@@ -78,7 +69,8 @@ static bool parse_entry(struct parser *parser, struct compare_entry *entry)
 {
     entry->allocator = take_word(parser, ":,");
     if (entry->allocator == NULL) return false;
-    if (*entry->allocator == '\0') return refuse(parser, "an allocator without a name");
+    if (*entry->allocator == '\0')
+        return error_explain(parser->why, parser->why_bytes, "an allocator without a name");
     if (*parser->next != ':') return true;
     do {
         parser->next++;
@@ -92,7 +84,7 @@ bool compare_list_add(struct compare_list *list, const char *text, char *why, si
     struct parser parser = {text, why, why_bytes};
     for (;;) {
         struct compare_entry *grown = realloc(list->entries, (list->count + 1) * sizeof *grown);
-        if (grown == NULL) return refuse(&parser, "no memory");
+        if (grown == NULL) return error_explain(why, why_bytes, "no memory");
         list->entries = grown;
         grown[list->count] = (struct compare_entry){0};
         if (!parse_entry(&parser, &grown[list->count++])) return false;

@@ -50,24 +50,14 @@ double compare_median(const char *key, const json_t *reports)
 
 /* ---- latency of the kind that matters most ---- */
 
-static bool is_allocation(unsigned kind)
-{
-    return call_shapes[kind] == SHAPE_ALLOCATION || call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED;
-}
-
-static bool is_free(unsigned kind)
-{
-    return call_shapes[kind] != SHAPE_UNDEFINED && call_shapes[kind] != SHAPE_REALLOC &&
-           call_shapes[kind] != SHAPE_HEAP && !is_allocation(kind);
-}
-
 const char *compare_kind(const json_t *report, bool allocation)
 {
     const json_t *by_kind = json_object_get(report, "by_kind");
     const char *most = NULL;
     json_int_t count = 0;
     for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
-        if (allocation ? !is_allocation(kind) : !is_free(kind)) continue;
+        const uint8_t shape = call_shapes[kind];
+        if (!(allocation ? shape_is_allocation(shape) : shape_is_free(shape))) continue;
         json_int_t calls = json_integer_value(json_object_get(by_kind, call_names[kind]));
         if (calls > count) {
             count = calls;

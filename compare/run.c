@@ -1,7 +1,8 @@
+#include "common/json_file.h"
 #include "common/progress.h"
+#include "common/series.h"
 #include "compare/compare.h"
 #include "compare/latency.h"
-#include "compare/series.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,31 +27,19 @@ enum { OWN_WORDS_MAX = 16 };
 #define LIMIT_LEAST_S 60.0
 #define LIMIT_TIMES   200.0
 
-static const char switching_variable[] = "NO_THREAD_CACHE_SWITCH";
+/* Of a curve: as many as a chart has pixels across. */
+enum { SERIES_POINTS_MAX = 1000 };
 
 /* ---- one run ---- */
 
-/* In the child. What this process was started with reaches every allocator alike, but for the two
+/* In the child. What this process was started with reaches every allocator alike, but for the
  * variables that say which one it is. */
 static void enter(void *of)
 {
     const struct compare_row *row = of;
-    unsetenv("LD_PRELOAD");
-    unsetenv(switching_variable);
-    if (row == NULL) return;
-    if (*row->found.library != '\0') setenv("LD_PRELOAD", row->found.library, 1);
-    if (row->found.known != NULL && row->found.known->no_switching)
-        setenv(switching_variable, "1", 1);
-    for (size_t i = 0; i < row->entry->settings_count; i++)
+    allocators_enter(row != NULL ? &row->found : NULL);
+    for (size_t i = 0; row != NULL && i < row->entry->settings_count; i++)
         setenv(row->entry->settings[i].name, row->entry->settings[i].value, 1);
-}
-
-static json_t *report_read(const char *path, char *why, size_t why_bytes)
-{
-    json_error_t error;
-    json_t *report = json_load_file(path, 0, &error);
-    if (report == NULL) snprintf(why, why_bytes, "the report of replay: %s", error.text);
-    return report;
 }
 
 /* How one replay is to be made. */
@@ -137,7 +126,7 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
     bool ran = process_run(&process, true, why, why_bytes);
     free(words);
     if (row != NULL && *row->printed == '\0') memcpy(row->printed, printed, sizeof printed);
-    return ran ? report_read(files->report, why, why_bytes) : NULL;
+    return ran ? json_report_read(files->report, why, why_bytes) : NULL;
 }
 
 /* Of the round with the most looks at memory: on a busy machine there are few in some. */
@@ -149,7 +138,7 @@ static void series_take(struct compare_row *row, const json_t *report,
     if (row->series != NULL && looks <= row->series_looks) return;
     snprintf(path, sizeof path, "%s.series.csv", files->curves);
     json_decref(row->series);
-    row->series = compare_series_read(path);
+    row->series = series_load(path, SERIES_POINTS_MAX);
     row->series_looks = looks;
 }
 
@@ -162,8 +151,7 @@ static bool check_counts(const json_t *facts, const json_t *report, char *why, s
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *wanted = json_object_get(facts, keys[i]);
         if (wanted != NULL && json_equal(wanted, json_object_get(report, keys[i]))) continue;
-        snprintf(why, why_bytes, "%s are not those of the trace", keys[i]);
-        return false;
+        return error_explain(why, why_bytes, "%s are not those of the trace", keys[i]);
     }
     return true;
 }

@@ -154,10 +154,8 @@ bool report_limit_parse(struct report_limit *limit, const char *text, char *why,
 {
     const size_t length = strcspn(text, "<>");
     *limit = (struct report_limit){.text = text};
-    if (!number_find(text, length, &limit->number)) {
-        snprintf(why, why_bytes, "'%.*s' is no number of a report", (int)length, text);
-        return false;
-    }
+    if (!number_find(text, length, &limit->number))
+        return error_explain(why, why_bytes, "'%.*s' is no number of a report", (int)length, text);
     const char *at = text + length;
     snprintf(why, why_bytes, "'%s' is not of the form NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%%",
              text);

@@ -8,14 +8,13 @@
 #include "common/installed.h"
 #include "common/json_file.h"
 #include "common/progress.h"
+#include "common/series.h"
 #include "inspect/ordered_file.h"
 #include "replay/lane_shares.h"
 #include "report/report.h"
 #include "report/words.h"
 
 #define REPLAY "replay"
-
-static const char switching_variable[] = "NO_THREAD_CACHE_SWITCH";
 
 /* ---- replaying ---- */
 
@@ -35,11 +34,7 @@ static void set_settings(char *metadata)
 static void enter(void *of)
 {
     const struct under *under = of;
-    unsetenv("LD_PRELOAD");
-    unsetenv(switching_variable);
-    if (*under->found.library != '\0') setenv("LD_PRELOAD", under->found.library, 1);
-    if (under->found.known != NULL && under->found.known->no_switching)
-        setenv(switching_variable, "1", 1);
+    allocators_enter(&under->found);
     if (under->settings != NULL) set_settings(under->settings);
 }
 
@@ -47,14 +42,9 @@ static void enter(void *of)
 static bool check_allocator(const struct under *under, const char *path, char *why,
                             size_t why_bytes)
 {
-    json_error_t error;
-    json_t *report = json_load_file(path, 0, &error);
-    if (report == NULL) {
-        snprintf(why, why_bytes, "the report of replay: %s", error.text);
-        return false;
-    }
+    json_t *report = json_report_read(path, why, why_bytes);
     const char *told = json_string_value(json_object_get(report, "allocator"));
-    bool good = allocators_was_used(&under->found, told, why, why_bytes);
+    bool good = report != NULL && allocators_was_used(&under->found, told, why, why_bytes);
     json_decref(report);
     return good;
 }
@@ -65,10 +55,8 @@ static bool replay(struct under *under, const char *first, const char *second, c
 {
     struct installed program;
     char report[PROCESS_PATH_BYTES], json[PROCESS_PATH_BYTES + 32], engine[32];
-    if (!installed_find_program(&program, REPLAY)) {
-        snprintf(why, why_bytes, "%s not found", program.path);
-        return false;
-    }
+    if (!installed_find_program(&program, REPLAY))
+        return error_explain(why, why_bytes, "%s not found", program.path);
     process_directory_path(&under->directory, "report.json", report, sizeof report);
     snprintf(json, sizeof json, "--json=%s", report);
     snprintf(engine, sizeof engine, "--engine=%s", under->engine);
@@ -93,52 +81,22 @@ static bool replay(struct under *under, const char *first, const char *second, c
            check_allocator(under, report, why, why_bytes);
 }
 
-/* A table of the series of replay. */
-struct series {
-    FILE *file;
-    unsigned event, rss; /* columns */
-};
-
-static bool series_open(struct series *series, const char *path)
-{
-    char line[1024], *rest = line;
-    *series = (struct series){.file = fopen(path, "re")};
-    if (series->file == NULL || fgets(line, sizeof line, series->file) == NULL) return false;
-    unsigned at = 0;
-    for (char *name; (name = strsep(&rest, ",\n")) != NULL; at++) {
-        if (strcmp(name, "event") == 0) series->event = at;
-        if (strcmp(name, "net_rss_bytes") == 0) series->rss = at;
-    }
-    return series->rss > 0;
-}
-
-static bool series_next(struct series *series, uint64_t *event, uint64_t *rss)
-{
-    char line[1024], *rest = line;
-    if (fgets(line, sizeof line, series->file) == NULL) return false;
-    unsigned at = 0;
-    for (char *value; (value = strsep(&rest, ",\n")) != NULL; at++) {
-        if (at == series->event) *event = strtoull(value, NULL, 10);
-        if (at == series->rss) *rss = strtoull(value, NULL, 10);
-    }
-    return true;
-}
-
 /* The first row with as good as the most RSS. Once an allocator keeps all that it has, RSS still
  * differs from row to row by a few pages. */
 static bool peak_read(const char *path, uint64_t *call)
 {
-    struct series series;
-    uint64_t event = 0, rss = 0, most = 0;
-    bool good = series_open(&series, path);
-    while (good && series_next(&series, &event, &rss))
-        if (rss > most) most = rss;
-    if (series.file != NULL) fclose(series.file);
-    good = good && series_open(&series, path);
-    while (good && series_next(&series, &event, &rss))
-        if (rss >= most - most / 128) break;
-    *call = event;
-    if (good) fclose(series.file);
+    json_t *series = series_load(path, SIZE_MAX);
+    const json_t *rss = json_object_get(series, "net_rss_bytes");
+    json_int_t most = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < json_array_size(rss); i++)
+        if (json_integer_value(json_array_get(rss, i)) > most)
+            most = json_integer_value(json_array_get(rss, i));
+    while (json_integer_value(json_array_get(rss, at)) < most - most / 128)
+        at++;
+    *call = (uint64_t)json_integer_value(json_array_get(json_object_get(series, "events"), at));
+    const bool good = series != NULL;
+    json_decref(series);
     return good;
 }
 
@@ -150,8 +108,7 @@ static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why
     snprintf(path, sizeof path, "%s.series.csv", csv);
     if (!replay(under, option, NULL, why, why_bytes)) return false;
     if (peak_read(path, call)) return true;
-    snprintf(why, why_bytes, "replay says nothing of RSS");
-    return false;
+    return error_explain(why, why_bytes, "replay says nothing of RSS");
 }
 
 /* ---- one moment ---- */
@@ -207,14 +164,12 @@ static bool allocator_find(struct under *under, const char *allocator, const cha
                            char *why, size_t why_bytes)
 {
     under->allocator = allocator != NULL ? allocator : allocators_name_recorded(recorded);
-    if (under->allocator == NULL) {
-        snprintf(why, why_bytes, "which allocator? The trace says '%s', which is not known here",
-                 recorded);
-        return false;
-    }
-    if (allocators_find(&under->found, under->allocator)) return true;
-    snprintf(why, why_bytes, "%s: %s", under->allocator, under->found.why);
-    return false;
+    if (under->allocator == NULL)
+        return error_explain(why, why_bytes,
+                             "which allocator? The trace says '%s', which is not known here",
+                             recorded);
+    return allocators_find(&under->found, under->allocator) ||
+           error_explain(why, why_bytes, "%s: %s", under->allocator, under->found.why);
 }
 
 bool under_find(struct under *under, const struct report_trace *trace, char *why, size_t why_bytes)
@@ -253,10 +208,8 @@ bool under_open(struct under *under, const char *allocator, const char *trace, c
 {
     *under = (struct under){.allocator = NULL};
     if (allocator != NULL && !allocator_find(under, allocator, "", why, why_bytes)) return false;
-    if (!process_directory_open(&under->directory)) {
-        snprintf(why, why_bytes, "cannot make a directory in $TMPDIR or /tmp");
-        return false;
-    }
+    if (!process_directory_open(&under->directory))
+        return error_explain(why, why_bytes, "cannot make a directory in $TMPDIR or /tmp");
     if (ordered_file_prepare(&under->directory, trace, under->ordered, sizeof under->ordered, why,
                              why_bytes))
         return true;

@@ -13,7 +13,7 @@
 #include "compare/list.h"
 #include "compare/numbers.h"
 #include "compare/rank.h"
-#include "compare/series.h"
+#include "common/series.h"
 
 namespace {
 
@@ -252,7 +252,7 @@ json_t *series_of(const std::string &text)
 {
     const std::string path = testing::TempDir() + "compare_test.csv";
     std::ofstream(path) << text;
-    json_t *series = compare_series_read(path.c_str());
+    json_t *series = series_load(path.c_str(), 1000);
     std::remove(path.c_str());
     return series;
 }
@@ -348,7 +348,7 @@ TEST(Series, OtherFilesAreRefused)
     EXPECT_EQ(series_of(""), nullptr);
     EXPECT_EQ(series_of("original_seconds,net_rss_bytes\n1,2\n"), nullptr);
     EXPECT_EQ(series_of(std::string(head) + "1,2\n"), nullptr);
-    EXPECT_EQ(compare_series_read("/no/such/file"), nullptr);
+    EXPECT_EQ(series_load("/no/such/file", 1000), nullptr);
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-#include "compare/series.h"
+#include "common/series.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -102,7 +102,7 @@ static size_t lines_count(FILE *file)
     return lines;
 }
 
-json_t *compare_series_read(const char *path)
+json_t *series_load(const char *path, size_t points_max)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL) return NULL;
@@ -110,7 +110,7 @@ json_t *compare_series_read(const char *path)
     for (unsigned i = 0; i < COLUMNS; i++)
         json_object_set_new(series, columns[i][1], json_array());
     const size_t lines = lines_count(file); /* of which one is the head */
-    const size_t every = lines > 1 ? (lines - 2) / COMPARE_SERIES_POINTS_MAX + 1 : 1;
+    const size_t every = lines > 1 ? (lines - 2) / points_max + 1 : 1;
     const bool good = series_read(series, file, every);
     fclose(file);
     if (good) return series;

@@ -1,4 +1,4 @@
-/* compare/series - memory over time, from the CSV that replay writes (REPORT.md, "Series") to JSON.
+/* series - memory over time, from the CSV that replay writes (REPORT.md, "Series") to JSON.
  *
  *   original_seconds,rss_bytes,...         {"seconds":   [0.01, 0.02, ...],
  *   0.01,4096,...                   -->     "rss_bytes": [4096, ...],
@@ -6,8 +6,8 @@
  *
  * Columns are found by the names in the first line. Of a long series, neighbours are merged: their
  * last time, the most of everything else. */
-#ifndef MALLOCTAPE_COMPARE_SERIES_H
-#define MALLOCTAPE_COMPARE_SERIES_H
+#ifndef MALLOCTAPE_SERIES_H
+#define MALLOCTAPE_SERIES_H
 
 #include <jansson.h>
 
@@ -15,11 +15,9 @@
 extern "C" {
 #endif
 
-/* As many points as a chart has pixels across. */
-enum { COMPARE_SERIES_POINTS_MAX = 1000 };
-
-/* The caller owns the object. NULL: the file cannot be read, or is not such a one. */
-json_t *compare_series_read(const char *path);
+/* At most so many points. The caller owns the object. NULL: the file cannot be read, or is not such
+ * a one. */
+json_t *series_load(const char *path, size_t points_max);
 
 #ifdef __cplusplus
 }
