@@ -145,7 +145,7 @@ static void print_memory(const struct top *top)
            (double)now->recorder_bytes / MIB);
 }
 
-/* Bytes are shown whole: thresholds are compared with sizes. */
+/* But 0. Bytes are shown whole: thresholds are compared with sizes. */
 static void print_statistics(const struct watch_counts *now)
 {
     char text[sizeof now->names];
@@ -153,9 +153,12 @@ static void print_statistics(const struct watch_counts *now)
     memcpy(text, now->names, sizeof text);
     text[sizeof text - 1] = '\0';
     statistics_split(&names, text);
-    for (unsigned i = 0; i < names.count; i++)
-        printf("%s%s %" PRIu64, i == 0 ? "says     " : ", ", names.names[i],
-               now->statistics.values[i]);
+    const char *before = "says     ";
+    for (unsigned i = 0; i < names.count; i++) {
+        if (now->statistics.values[i] == 0) continue;
+        printf("%s%s %" PRIu64, before, names.names[i], now->statistics.values[i]);
+        before = ", ";
+    }
     if (names.count > 0) putchar('\n');
 }
 

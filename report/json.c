@@ -209,6 +209,7 @@ json_t *report_json(const struct report_trace *trace)
     put_alignments(object, tally);
     put_timeline(object, tally);
     json_object_set_new(object, "statistics", account_json(&tally->account, &tally->timeline));
+    if (trace->arenas.known) json_object_set_new(object, "arenas", arenas_json(&trace->arenas));
     if (trace->depths != NULL) json_object_set_new(object, "depths", depths_json(trace->depths));
     if (trace->under != NULL) json_object_set_new(object, "under", under_json(trace->under));
     return object;

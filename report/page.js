@@ -17,7 +17,7 @@ function memory() {
 // ---- what the allocator says of itself ----
 
 const said = data.statistics.timeline;
-const names = Object.keys(said);
+const names = Object.keys(said).filter((name) => said[name].some((value) => value > 0));
 const nameText = (name) => name.replace(/_bytes$/, '').replaceAll('_', ' ');
 const valueText = (name, value) => (name.endsWith('_bytes') ? bytesText(value) : countText(value));
 
@@ -215,6 +215,29 @@ const threadRows = () => lanes.map((lane) => [laneText(lane), countText(lane.cal
   countText(lane.made), bytesText(lane.bytes), countText(lane.ended), countText(lane.foreign),
   countText(lane.longest_turn), bytesText(lane.peak_bytes), bytesText(lane.end_bytes)]);
 
+// ---- glibc's arenas, if the recording has addresses ----
+
+const arenas = data.arenas ? objectsOf(data.arenas.all) : [];
+const arenaText = (arena, i) => (i === 0 ? 'main' : arena.begin.toString(16));
+const arenaCalls = (arena) => arena.made + arena.ended;
+const arenaEnds = (key) => sum(arenas.map((arena) => arena[key]));
+
+function arenasChart() {
+  const place = new Map(lanes.map((lane, i) => [lane.lane, i]));
+  const cells = rowsOf(data.arenas.by_lane, 'arena', 'lane', 'made')
+    .filter(([arena, lane, made]) => arena < 32 && place.has(lane) && made > 0)
+    .map(([arena, lane, count]) => ({ x: place.get(lane), y: arena, count }));
+  return heat(cells, lanes.map(laneText), arenas.slice(0, 32).map(arenaText), 'made by thread',
+    'in the arena at');
+}
+
+function arenaRows() {
+  const calls = sum(arenas.map(arenaCalls)) + data.arenas.mapped_made + data.arenas.mapped_ended;
+  return arenas.map((arena, i) => [arenaText(arena, i), countText(arena.heaps),
+    bytesText(arena.bytes), countText(arena.threads), countText(arena.made),
+    share(arenaCalls(arena), calls), countText(arena.ended), countText(arena.foreign)]);
+}
+
 // ---- reallocs ----
 
 function growthChart() {
@@ -408,6 +431,12 @@ showFigures([
     label: () => `${share(numbers.remote_frees, numbers.ended)} by another thread`,
     table: () => ({ head: ['thread', 'calls', 'made', 'bytes', 'ended', 'of others', 'longest turn',
       'at the peak', 'at the end'], rows: threadRows() }) },
+  { title: "Which thread uses which of glibc's arenas", config: arenasChart,
+    there: arenas.length > 1, text: `${share(arenaEnds('foreign'), arenaEnds('ended'))} of the `
+      + 'objects are ended by threads that make most of theirs in another arena.',
+    label: () => `${countText(arenas.length)} arenas`,
+    table: () => ({ head: ['arena', 'heaps', 'bytes', 'threads', 'made', 'calls', 'ended',
+      'by others'], rows: arenaRows() }) },
   { title: 'How much reallocs grow', config: growthChart, there: numbers.reallocs > 0,
     text: `${countText(numbers.moved)} of ${countText(numbers.reallocs)} moved and copied `
       + `${bytesText(numbers.copied)}.`,

@@ -31,9 +31,12 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
     struct instruction_batch batch;
     struct progress progress;
     progress_open(&progress, "malloctape report", "calls", reader->input->fd, true);
+    const struct statistics_names *names = &trace->tally.account.names;
+    const bool is_glibc = strncmp(trace->allocator, "glibc ", 6) == 0;
     bool good = true;
     while (good && !process_interrupted() && instruction_reader_next(reader, &batch)) {
         good = tally_add(&trace->tally, &batch, batch.count);
+        if (is_glibc && good) good = arenas_add(&trace->arenas, names, &batch);
         if (sizes != NULL) call_sizes_add(sizes, &batch);
         progress_show(&progress, reader->totals.calls, input_file_offset(reader->input));
     }
@@ -56,6 +59,7 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
         process_interrupted())
         return PROGRAM_FAILED;
     tally_end(&trace->tally, &reader->totals);
+    arenas_end(&trace->arenas);
     if (!rounding_count(trace->rounded, &trace->tally.sizes)) {
         error_set_system(&reader->error, "no memory for classes of sizes");
         return PROGRAM_FAILED;
@@ -108,6 +112,7 @@ int report_read(struct report_trace *trace, const char *path, const char *file,
 void report_close(struct report_trace *trace)
 {
     tally_close(&trace->tally);
+    arenas_close(&trace->arenas);
     rounding_free(trace->rounded);
     free(trace->metadata);
     free(trace->program);

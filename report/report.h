@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "report/arenas.h"
 #include "report/depths.h"
 #include "report/rounding.h"
 #include "report/tally.h"
@@ -27,6 +28,7 @@ struct report_trace {
     double start_s;                              /* since the epoch; 0: unknown */
     const char *status;                          /* "complete", "cut" or "damaged" */
     struct tally tally;
+    struct arenas arenas;
     struct rounded rounded[ROUNDINGS];
     const struct under *under;   /* what keeps pages resident, or NULL */
     const struct depths *depths; /* how far calls went, or NULL */

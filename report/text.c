@@ -311,6 +311,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_ages(tally, to);
     print_threads(tally, to);
     account_print(&tally->account, to);
+    arenas_print(&trace->arenas, to);
     if (trace->depths != NULL) depths_print(trace->depths, to);
     if (trace->under != NULL) under_print(trace->under, to);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env ruby
 # statistics_test.rb - what allocators say of themselves is in a recording as they say it when the
-# program asks at the same moment: glibc's arenas, chunks and thresholds, each event of them, and
-# the numbers of jemalloc and mimalloc. Prints TAP.
+# program asks at the same moment: glibc's arenas, chunks and thresholds, each event of them, which
+# thread uses which arena, and the numbers of jemalloc and mimalloc. Prints TAP.
 
 require 'json'
 require 'open3'
@@ -17,11 +17,11 @@ MOST_MAPPED = 32 << 20 # mallopt(3), M_MMAP_THRESHOLD: the dynamic one never exc
 def malloctape(*words) = output_of({}, MALLOCTAPE, *words)
 
 # What the program prints; its recording is `which`.lz4.
-def record(which, library = nil, settings = {})
+def record(which, library = nil, settings = {}, *words)
   environment = { 'LD_PRELOAD' => [LIBRARY, library].compact.join(' '),
                   'TCMALLOC_TRACE_OUTPUT' => "#{which}.lz4", 'TCMALLOC_TRACE_QUIET' => '1',
                   'MALLOC_CONF' => 'dirty_decay_ms:-1,muzzy_decay_ms:-1' }
-  output_of(environment.merge(settings), PROGRAM, which)
+  output_of(environment.merge(settings), PROGRAM, which, *words)
 end
 
 # The program does.
@@ -38,15 +38,23 @@ end
 
 # ---- glibc ----
 
+ARENAS = (2..8).map { |number| "arena_#{number}_bytes" }.freeze
 NAMES = %w[arenas main_arena_bytes other_arenas_bytes mapped_chunks mapped_bytes
-           mmap_threshold_bytes trim_threshold_bytes].freeze
+           mmap_threshold_bytes trim_threshold_bytes].concat(ARENAS).freeze
 
-# malloc_info() of one step.
-def of_malloc_info(text)
-  heaps = text.scan(%r{<heap nr="\d+">.*?</heap>}m)
-  bytes = heaps.map { |heap| heap[/<system type="current" size="(\d+)"/, 1].to_i }
+# The bytes of each arena by malloc_info(), in the order in which they were made: there the first
+# one is followed by the latest.
+def arenas_of(text)
+  main, *others = text.scan(/<system type="current" size="(\d+)"/).flatten.map(&:to_i)[..-2]
+  [main, *others.reverse]
+end
+
+# malloc_info() of one step, and the thresholds.
+def of_malloc_info(text, thresholds)
+  main, *others = arenas_of(text)
   mapped = text.match(/<total type="mmap" count="(\d+)" size="(\d+)"/)
-  [heaps.size, bytes[0], bytes.drop(1).sum, mapped[1].to_i, mapped[2].to_i]
+  [1 + others.size, main, others.sum, mapped[1].to_i, mapped[2].to_i, *thresholds,
+   *others.first(7), *[0] * [7 - others.size, 0].max]
 end
 
 # The values after each step: malloc_info(), and the thresholds by the rules of mallopt(3).
@@ -57,7 +65,7 @@ def steps_of(output)
     name = text.lines.first.chomp
     thresholds = [chunk, 2 * chunk] if name == 'freed' && (thresholds[0] + 1..MOST_MAPPED) === chunk
     chunk = text[/^chunk (\d+)/, 1]&.to_i
-    [name, of_malloc_info(text) + thresholds]
+    [name, of_malloc_info(text, thresholds)]
   end
 end
 
@@ -94,7 +102,7 @@ def check_events(told, steps)
   compare 'the arenas are made one after another, up to 8',
           [arenas.first&.first, arenas.last&.last, arenas.flatten == arenas.flatten.sort],
           [1, 8, true]
-  moved = steps.map { |_, values| values[5..] }.uniq
+  moved = steps.map { |_, values| values[5..6] }.uniq
   compare 'each move of a threshold is an event',
           %w[mmap_threshold_bytes trim_threshold_bytes].map { |name| pairs(changes(events, name)) },
           moved.transpose.map { |values| values.each_cons(2).to_a }
@@ -141,17 +149,75 @@ def check_mimalloc_like(version, text, wanted)
   compare text, said_by_info('like'), wanted
 end
 
+TUNED = %w[glibc.malloc.tcache_max=512 glibc.malloc.tcache_max=512:glibc.malloc.arena_test=4].freeze
+
 def check_tuned_glibc
-  tunables = { 'GLIBC_TUNABLES' => 'glibc.malloc.tcache_max=512' }
-  steps = steps_of(record('glibc', nil, tunables))
-  compare 'glibc with smaller thread caches', said_by_info('glibc'), NAMES.zip(steps.last[1]).to_h
+  TUNED.each do |tunables|
+    steps = steps_of(record('glibc', nil, { 'GLIBC_TUNABLES' => tunables }))
+    compare "glibc with #{tunables}", said_by_info('glibc'), NAMES.zip(steps.last[1]).to_h
+  end
 end
 
-plan 13
+# Nothing is known then of a glibc of which too much is tuned.
+def check_late
+  [*TUNED, ''].zip([NAMES, [], NAMES]) do |tunables, names|
+    record('begun', nil, { 'TCMALLOC_TRACE_OUTPUT' => nil, 'GLIBC_TUNABLES' => tunables },
+           'begun.lz4')
+    compare "recorded after the first call, with '#{tunables}'", said_by_info('begun').keys, names
+  end
+end
+
+USED = [100, 200, 1000, 400, 500, 600, 700].freeze # objects, by arena
+ENDED = (50..56).to_a.freeze
+
+# Those of JSON, each as it would be of the program: where it begins, heaps, bytes, its thread.
+def arenas_told(report)
+  all, uses = report['arenas'].values_at('all', 'by_lane').map { |table| table.values.transpose }
+  threads = report['threads'].values_at('lane', 'thread').transpose.to_h
+  all.each_with_index.map do |arena, index|
+    makers = uses.select { |at, _, made, _| at == index && made.positive? }
+    [*arena, makers.map { |use| threads[use[1]] }]
+  end
+end
+
+def check_arenas
+  output = record('use', nil, { 'TCMALLOC_TRACE_ADDRESSES' => '1' })
+  used = output.lines.first(7).map { |line| line.split.map(&:to_i) }
+  bytes = arenas_of(output).drop(1).sort
+  text = malloctape('report', 'use.lz4', '--json', 'report.json')
+  _, *told = arenas_told(JSON.parse(File.read('report.json')))
+  wanted = used.zip(USED, ENDED).map do |(begins, thread, heaps), made, ended|
+    [begins, heaps, 1, made, ended, ended, [thread]]
+  end
+  compare 'which thread uses which arena, and who ends objects of others',
+          told.map { |one| [*one[0..1], *one[3..]] }.sort, wanted.sort
+  compare 'the bytes that malloc_info() says', told.map { |one| one[2] }.sort, bytes
+  lines = wanted.map { |one| /^  #{one[0].to_s(16)} +#{one[1]} .* 100 %   \d$/ }
+  absent = lines.reject { |line| text.match?(line) }
+  report absent.empty?, 'the text shows each arena', absent.empty? ? [] : text.lines.last(12)
+end
+
+CHARTS = %w[/usr/share/javascript/chart.js /usr/share/nodejs/chart.js].freeze
+
+def check_page
+  text = 'the page shows each arena, and who uses it'
+  unless CHARTS.any? { |path| File.exist?(path) } && system('node', '-v', out: File::NULL)
+    return report(true, "#{text} # SKIP nodejs or libjs-chart.js is not installed")
+  end
+
+  malloctape('report', 'use.lz4', '--html', 'use.html')
+  drawn = output_of({}, 'node', File.join(__dir__, 'tools/run_page.js'), 'use.html')
+  report drawn.include?("glibc's arenas: 8 drawn, 8 rows\n"), text, drawn.lines
+end
+
+plan 21
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   check_glibc
   check_tuned_glibc
+  check_late
+  check_arenas
+  check_page
   check('jemalloc', 'libjemalloc.so.2', 'jemalloc: what mallctl() says') do |output|
     output.lines.to_h { |line| [line.split[0], line.split[1].to_i] }
   end

@@ -3,6 +3,9 @@
  *   statistics glibc      8 arenas, thresholds moved by frees of 1, 4 and 33 MiB, trims; after each
  *                         step "step NAME", malloc_info() and, of a chunk mapped for itself,
  *                         "chunk BYTES"
+ *   statistics begun FILE recorded into FILE from after its first call on
+ *   statistics use        8 arenas, with objects too large for thread caches, of which the first
+ *                         thread ends some; of each arena "BEGIN THREAD HEAPS", and malloc_info()
  *   statistics jemalloc   "NAME BYTES" from mallctl(), with some objects alive and others freed
  *   statistics mimalloc   mi_stats_print_out(), with threads that have left objects behind
  *
@@ -10,11 +13,13 @@
  * through memory of the allocator. */
 #include "tracing/malloctape.h"
 
+#include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MIB (1024 * 1024)
 
@@ -125,6 +130,64 @@ static int run_glibc(void)
     return 0;
 }
 
+static int run_begun(const char *file)
+{
+    call_often(1);
+    if (malloctape_start(file) != 0) return 1;
+    call_often(1);
+    return 0;
+}
+
+/* Each thread makes more objects than the one before; the third one more than fit into a heap. */
+enum { USED_BYTES = 2000, USED_OBJECTS = 100, LARGE_BYTES = 100000, LARGE_OBJECTS = 1000 };
+
+static void *used[THREADS][LARGE_OBJECTS];
+static char lines[THREADS][80];
+
+static uint64_t heap_of(const void *object)
+{
+    return (uint64_t)(uintptr_t)object / (64 * MIB);
+}
+
+static void *use_arena(void *of)
+{
+    const unsigned which = (unsigned)(uintptr_t)of;
+    const unsigned objects = which == 2 ? LARGE_OBJECTS : (which + 1) * USED_OBJECTS;
+    uint64_t before = 0;
+    unsigned heaps = 0;
+    for (unsigned i = 0; i < objects; i++) {
+        used[which][i] = malloc(which == 2 ? LARGE_BYTES : USED_BYTES);
+        if (heap_of(used[which][i]) != before) heaps++;
+        before = heap_of(used[which][i]);
+    }
+    snprintf(lines[which], sizeof lines[which], "%" PRIu64 " %d %u\n",
+             heap_of(used[which][0]) * 64 * MIB, (int)gettid(), heaps);
+    pthread_barrier_wait(&made);
+    pthread_barrier_wait(&over);
+    return NULL;
+}
+
+static int run_use(void)
+{
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&made, NULL, THREADS + 1);
+    pthread_barrier_init(&over, NULL, THREADS + 1);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, use_arena, (void *)i) != 0) return 1;
+    pthread_barrier_wait(&made);
+    for (unsigned i = 0; i < THREADS; i++)
+        for (unsigned k = 0; k < USED_OBJECTS / 2 + i; k++)
+            free(used[i][2 * k]);
+    moment();
+    for (unsigned i = 0; i < THREADS; i++)
+        fputs(lines[i], stdout);
+    malloc_info(0, stdout);
+    pthread_barrier_wait(&over);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    return 0;
+}
+
 static void print_mallctl(const char *name, const char *control, size_t unit)
 {
     size_t value = 0, bytes = sizeof value;
@@ -181,7 +244,9 @@ static int run_mimalloc(void)
 int main(int count, char **words)
 {
     const char which = count > 1 ? words[1][0] : '\0';
+    if (which == 'b') return run_begun(words[2]);
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     call_often(1);
+    if (which == 'u') return run_use();
     return which == 'g' ? run_glibc() : which == 'j' ? run_jemalloc() : run_mimalloc();
 }

@@ -6,6 +6,7 @@
 #include "glibc_heap.h"
 #include "linked.h"
 #include "next.h"
+#include "tracing/watch.h"
 
 #include <limits.h>
 #include <link.h>
@@ -134,8 +135,11 @@ static const char jemalloc_names[] =
     "muzzy_bytes";
 static const char mimalloc_names[] = "segments abandoned_segments";
 
+_Static_assert(sizeof GLIBC_HEAP_STATISTICS <= WATCH_NAMES_BYTES, "top shows them");
+
 /* For the writer, too: it must not ask. */
 static const char *names = "";
+static unsigned names_count;
 
 static void say(unsigned index, uint64_t value)
 {
@@ -222,17 +226,23 @@ static bool jemalloc_has_statistics(void)
     return asked.jemalloc_control("config.stats", &has, &bytes, NULL, 0) == 0 && has;
 }
 
+static void set_names(const char *known, unsigned count)
+{
+    if (count == 0) return;
+    names = known;
+    names_count = count;
+}
+
 /* In the order of name_it(). */
 static void name_statistics(void)
 {
     if (asked.tcmalloc_version) return;
-    if (asked.mimalloc_version) {
-        if (asked.mimalloc_print && ask_mimalloc()) names = mimalloc_names;
-    } else if (asked.jemalloc_control) {
-        if (jemalloc_has_statistics()) names = jemalloc_names;
-    } else if (asked.libc_version && glibc_heap_is_known(asked.libc_version())) {
-        names = GLIBC_HEAP_STATISTICS;
-    }
+    if (asked.mimalloc_version)
+        set_names(mimalloc_names, asked.mimalloc_print && ask_mimalloc() ? 2 : 0);
+    else if (asked.jemalloc_control)
+        set_names(jemalloc_names, jemalloc_has_statistics() ? 7 : 0);
+    else if (asked.libc_version)
+        set_names(GLIBC_HEAP_STATISTICS, glibc_heap_find(next_library(), asked.libc_version()));
 }
 
 static void ask_statistics(void)
@@ -248,12 +258,9 @@ const char *allocator_statistics(void)
 
 void allocator_read_statistics(struct original_statistics *to)
 {
-    *to = (struct original_statistics){.count = 0};
-    if (names == mimalloc_names) to->count = 2;
-    if (names == jemalloc_names) to->count = 7;
-    for (unsigned i = 0; i < to->count; i++)
+    *to = (struct original_statistics){.count = names_count};
+    for (unsigned i = 0; i < names_count; i++)
         to->values[i] = atomic_load_relaxed(&statistics[i]);
-    if (to->count == 0 && *names) glibc_heap_read(next_library(), asked.libc_version(), to);
 }
 
 /* --- asking --- */
@@ -270,10 +277,15 @@ void allocator_look(void)
     ask_statistics();
 }
 
+/* glibc is not asked, but read: its statistics, too, come from here. */
 uint64_t allocator_heap_bytes(void)
 {
-    return asked.libc_version ? glibc_heap_bytes(next_library(), asked.libc_version())
-                              : atomic_load_relaxed(&heap_bytes);
+    uint64_t values[GLIBC_HEAP_STATISTICS_COUNT] = {0};
+    if (!asked.libc_version) return atomic_load_relaxed(&heap_bytes);
+    const uint64_t bytes = glibc_heap_read(values);
+    for (unsigned i = 0; i < names_count; i++)
+        say(i, values[i]);
+    return bytes;
 }
 
 /* glibc has 8 bytes of its own in front of each object. */

@@ -1,7 +1,6 @@
 #include "glibc_heap.h"
 
 #include "common/atomic.h"
-#include "common/original.h"
 
 #include <link.h>
 #include <stdbool.h>
@@ -25,6 +24,7 @@ enum {
     MOST_SYSTEM_BYTES,
     ARENA_WORDS
 };
+enum { THREADS = NEXT + 2 }; /* that use it */
 
 /* Of struct malloc_par, from `mmapped_mem` on; and before that, since 2.35. */
 enum {
@@ -36,15 +36,20 @@ enum {
 };
 enum { MAPPED_BYTES, MOST_MAPPED_BYTES, HEAP_START, CACHE_BINS, CACHE_BYTES, PARAMETER_WORDS };
 
+/* NULL: unknown. */
 static const uintptr_t *main_arena, *parameters;
 
-/* The last bin is always empty: both its words are where it would begin if it were a chunk. */
+/* The last bin is always empty: both its words are where it would begin if it were a chunk. Before
+ * the first call there are only a ring of one arena, and its thread. */
 static bool is_arena(const uintptr_t *words)
 {
     const uintptr_t *bin = words + BINS + BIN_WORDS - 2;
-    uintptr_t none = (uintptr_t)(bin - 2);
-    return bin[0] == none && bin[1] == none && words[0] && words[NEXT] &&
-           words[SYSTEM_BYTES] % PAGE_BYTES == 0 && words[SYSTEM_BYTES] <= words[MOST_SYSTEM_BYTES];
+    const uintptr_t none = (uintptr_t)(bin - 2);
+    if (words[SYSTEM_BYTES] % PAGE_BYTES != 0 || words[SYSTEM_BYTES] > words[MOST_SYSTEM_BYTES])
+        return false;
+    if (words[0]) return bin[0] == none && bin[1] == none && words[NEXT];
+    return !bin[0] && !bin[1] && words[NEXT] == (uintptr_t)(words - ARENA_TOP) &&
+           words[THREADS] == 1;
 }
 
 /* 64 bins, for up to 1032 bytes; or, since 2.35, what the program was started with, where the
@@ -65,14 +70,10 @@ static bool are_parameters(const uintptr_t *words)
 
 static void look_through(const uintptr_t *words, size_t count)
 {
-    const uintptr_t *arena = NULL, *its_parameters = NULL;
-    for (size_t i = 0; i + ARENA_WORDS <= count; i++)
-        if (is_arena(words + i)) arena = words + i;
+    for (size_t i = ARENA_TOP; i + ARENA_WORDS <= count; i++)
+        if (is_arena(words + i)) main_arena = words + i;
     for (size_t i = -TRIM_THRESHOLD; i + PARAMETER_WORDS <= count; i++)
-        if (are_parameters(words + i)) its_parameters = words + i;
-    if (!arena || !its_parameters) return;
-    parameters = its_parameters;
-    atomic_store_release(&main_arena, arena);
+        if (are_parameters(words + i)) parameters = words + i;
 }
 
 static int number_of(const char *version)
@@ -82,64 +83,56 @@ static int number_of(const char *version)
     return is_known ? (version[2] - '0') * 10 + version[3] - '0' : 0;
 }
 
-/* The writer and the control thread may do so at once, and find the same. */
-static void find(const struct link_map *libc, const char *version)
+unsigned glibc_heap_find(const struct link_map *libc, const char *version)
 {
     int number = number_of(version);
-    if (number < FIRST_VERSION || number > LAST_VERSION) return;
+    if (number < FIRST_VERSION || number > LAST_VERSION) return 0;
     const ElfW(Ehdr) *file = (const void *)libc->l_addr;
     const ElfW(Phdr) *part = (const void *)(libc->l_addr + file->e_phoff);
-    for (size_t i = 0; i < file->e_phnum && !atomic_load_acquire(&main_arena); i++)
+    for (size_t i = 0; i < file->e_phnum && !(main_arena && parameters); i++)
         if (part[i].p_type == PT_LOAD && part[i].p_flags & PF_W)
             look_through((const uintptr_t *)((libc->l_addr + part[i].p_vaddr + 7) & ~(uintptr_t)7),
                          part[i].p_memsz / sizeof(uintptr_t) - 1);
+    if (!main_arena || !parameters) main_arena = parameters = NULL;
+    return main_arena && number >= FIRST_WITH_THRESHOLDS ? GLIBC_HEAP_STATISTICS_COUNT : 0;
 }
 
+/* The arenas stand in a ring: the first one, then the others, the latest first. So the oldest of
+ * these come last. */
 struct arenas {
     uint64_t count, main_bytes, other_bytes;
+    uint64_t oldest_bytes[GLIBC_HEAP_ARENAS]; /* a ring, too, by `count` */
 };
 
-/* False: nothing is known. */
-static bool add_arenas(const struct link_map *libc, const char *version, struct arenas *arenas)
+static void add_arenas(struct arenas *arenas)
 {
-    if (!atomic_load_acquire(&main_arena)) find(libc, version);
-    const uintptr_t *first = atomic_load_acquire(&main_arena), *arena = first;
-    while (arena && arenas->count < ARENAS_MAX) {
+    const uintptr_t *arena = main_arena;
+    do {
         uint64_t bytes = atomic_load_relaxed(&arena[SYSTEM_BYTES]);
-        *(arena == first ? &arenas->main_bytes : &arenas->other_bytes) += bytes;
-        arenas->count++;
-        uintptr_t next = atomic_load_acquire(&arena[NEXT]);
-        arena = next ? (const uintptr_t *)next + ARENA_TOP : NULL;
-        if (arena && arena == first) return true;
-    }
-    return false;
+        if (arena == main_arena)
+            arenas->main_bytes = bytes;
+        else
+            arenas->other_bytes += bytes;
+        arenas->oldest_bytes[arenas->count++ % GLIBC_HEAP_ARENAS] = bytes;
+        arena = (const uintptr_t *)atomic_load_acquire(&arena[NEXT]) + ARENA_TOP;
+    } while (arena != main_arena && arenas->count < ARENAS_MAX);
 }
 
-uint64_t glibc_heap_bytes(const struct link_map *libc, const char *version)
+uint64_t glibc_heap_read(uint64_t values[GLIBC_HEAP_STATISTICS_COUNT])
 {
     struct arenas arenas = {0};
-    if (!add_arenas(libc, version, &arenas)) return 0;
-    return arenas.main_bytes + arenas.other_bytes + atomic_load_relaxed(&parameters[MAPPED_BYTES]);
-}
-
-bool glibc_heap_is_known(const char *version)
-{
-    int number = number_of(version);
-    return number >= FIRST_WITH_THRESHOLDS && number <= LAST_VERSION;
-}
-
-void glibc_heap_read(const struct link_map *libc, const char *version,
-                     struct original_statistics *statistics)
-{
-    struct arenas arenas = {0};
-    *statistics = (struct original_statistics){.count = 7};
-    if (!add_arenas(libc, version, &arenas)) return;
-    uint64_t *value = statistics->values;
-    *value++ = arenas.count;
-    *value++ = arenas.main_bytes;
-    *value++ = arenas.other_bytes;
-    *value++ = atomic_load_relaxed(&parameters[MAPPED_CHUNKS]) >> 32;
-    *value++ = atomic_load_relaxed(&parameters[MAPPED_BYTES]);
-    *value++ = atomic_load_relaxed(&parameters[MMAP_THRESHOLD]);
-    *value++ = atomic_load_relaxed(&parameters[TRIM_THRESHOLD]);
+    if (!main_arena) return 0;
+    add_arenas(&arenas);
+    const uint64_t mapped_bytes = atomic_load_relaxed(&parameters[MAPPED_BYTES]);
+    *values++ = arenas.count;
+    *values++ = arenas.main_bytes;
+    *values++ = arenas.other_bytes;
+    *values++ = atomic_load_relaxed(&parameters[MAPPED_CHUNKS]) >> 32;
+    *values++ = mapped_bytes;
+    *values++ = atomic_load_relaxed(&parameters[MMAP_THRESHOLD]);
+    *values++ = atomic_load_relaxed(&parameters[TRIM_THRESHOLD]);
+    for (uint64_t i = 1; i <= GLIBC_HEAP_ARENAS; i++)
+        *values++ =
+            i < arenas.count ? arenas.oldest_bytes[(arenas.count - i) % GLIBC_HEAP_ARENAS] : 0;
+    return arenas.main_bytes + arenas.other_bytes + mapped_bytes;
 }

@@ -3,30 +3,28 @@
  *
  * The numbers stand in two variables of the C library that have no public names. They are found by
  * what only they have (tried with glibc 2.36; none before 2.27 or after 2.41 is asked); else
- * nothing is known.
- *
- * Threads   any. */
+ * nothing is known. Before the first call of malloc() they are found whatever the program has
+ * tuned. */
 #ifndef MALLOCTAPE_GLIBC_HEAP_H
 #define MALLOCTAPE_GLIBC_HEAP_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct link_map;
-struct original_statistics;
 
-/* arena + hblkhd; 0: unknown, or there is no heap yet. */
-uint64_t glibc_heap_bytes(const struct link_map *libc, const char *version);
-
-/* Whether the parts of that and the thresholds can be known: not in a C library older than 2.35. */
-bool glibc_heap_is_known(const char *version);
-
-/* The values that these names stand for; all 0 as long as there is no heap. The bytes of arenas, and
- * the mapped ones, are together what glibc_heap_bytes() says. */
+/* The last ones: of the oldest arenas but the first one, in the order in which they were made. */
 #define GLIBC_HEAP_STATISTICS                                                                     \
     "arenas main_arena_bytes other_arenas_bytes mapped_chunks mapped_bytes mmap_threshold_bytes " \
-    "trim_threshold_bytes"
-void glibc_heap_read(const struct link_map *libc, const char *version,
-                     struct original_statistics *statistics);
+    "trim_threshold_bytes arena_2_bytes arena_3_bytes arena_4_bytes arena_5_bytes arena_6_bytes " \
+    "arena_7_bytes arena_8_bytes"
+enum { GLIBC_HEAP_STATISTICS_COUNT = 14, GLIBC_HEAP_ARENAS = 7 };
+
+/* Looks for them: call once, before all else. Returns how many of the values that these names stand
+ * for will be known: all or, in a C library older than 2.35 too, none. */
+unsigned glibc_heap_find(const struct link_map *libc, const char *version);
+
+/* The values, as of now, and arena + hblkhd: the bytes of arenas and mapped ones together. Returns
+ * 0, and sets nothing, if they were not found. Any thread. */
+uint64_t glibc_heap_read(uint64_t values[GLIBC_HEAP_STATISTICS_COUNT]);
 
 #endif

@@ -1,0 +1,70 @@
+/* arenas - which thread has its objects in which of glibc's arenas, by their addresses.
+ *
+ * The first arena lies at the break, below all mappings. The others lie in heaps, whose addresses
+ * are multiples of 64 MiB (HEAP_MAX_SIZE) and which are reserved as a whole. An arena begins with a
+ * heap that has the arena itself in front of all objects; so one with an object where that would be
+ * goes on with the arena of the thread that made it. Objects of the mmap threshold and more are
+ * mapped for themselves, unless they lie in a heap that is known by a smaller one.
+ *
+ * A thread's own arena is the one that most of its objects lie in. Not all: what a thread frees
+ * stays in its cache, and may be used again by this thread, whichever arena it is of.
+ *
+ * Addresses are those of x86-64 Linux as it lays them out unless the stack is unlimited. */
+#ifndef MALLOCTAPE_REPORT_ARENAS_H
+#define MALLOCTAPE_REPORT_ARENAS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "postprocess/instruction_reader.h"
+#include "report/account.h"
+
+enum { ARENAS_MAX = 1024 };
+enum { ARENA_MAPPED, ARENA_MAIN, ARENA_OTHERS }; /* objects mapped for themselves; arenas */
+
+struct arena_use {
+    uint64_t made, ended; /* objects, reallocs included */
+};
+
+struct arena {
+    uint64_t begin; /* of its first heap, or its lowest object */
+    uint64_t heaps;
+    uint64_t bytes;   /* pages of its heaps, as far as there have been objects */
+    uint64_t threads; /* whose own arena it is */
+    uint64_t foreign; /* of its objects, ended by other ones */
+    struct arena_use all;
+    struct arena_use *lanes;
+};
+
+struct arenas {
+    bool known; /* the stream has addresses, of glibc */
+    struct arena all[ARENAS_MAX];
+    unsigned count;
+    uint16_t own[INSTRUCTION_LANES_MAX]; /* of each lane; ARENA_MAPPED: it has none */
+    unsigned lanes;                      /* behind the last one */
+
+    /* From here on: arenas.c only. */
+    struct arena_heap *heaps;
+    unsigned heaps_count;
+    uint16_t *objects; /* where those that are alive lie, by index */
+    uint64_t live, capacity;
+    struct original_statistics now;
+    unsigned lane;
+    uint64_t mmap_threshold;
+};
+
+/* Batches with indices, one after another, of an allocator that says these things of itself. False:
+ * no memory. */
+bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
+                const struct instruction_batch *batch);
+void arenas_end(struct arenas *arenas);
+void arenas_close(struct arenas *arenas);
+
+void arenas_print(const struct arenas *arenas, FILE *to);
+
+/* A new object. */
+json_t *arenas_json(const struct arenas *arenas);
+
+#endif
