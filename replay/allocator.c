@@ -125,12 +125,6 @@ static void *find_own(const char *symbol)
     return library_of(found, NULL) == library ? found : NULL;
 }
 
-void allocator_find_own(const char *symbol, void *function)
-{
-    void *found = find_own(symbol);
-    memcpy(function, &found, sizeof found);
-}
-
 /* dlsym() gives data pointers; this is the POSIX way to a function. */
 #define ASSIGN_FUNCTION(to, found)               \
     do {                                         \
@@ -164,38 +158,25 @@ static void allocator_avoid_throwing(struct allocator *allocator)
 {
     static const uint8_t kinds[] = {CALL_NEW, CALL_NEW_ARRAY, CALL_NEW_ALIGNED,
                                     CALL_NEW_ARRAY_ALIGNED};
-    allocator_allocation *allocation;
-    allocator_allocation_aligned *allocation_aligned;
-    ASSIGN_FUNCTION(allocation, find_own("mi_malloc"));
-    ASSIGN_FUNCTION(allocation_aligned, find_own("mi_malloc_aligned"));
-    if (allocation == NULL || allocation_aligned == NULL || new_handler_exists()) return;
-    allocator->new_object = allocator->new_array = allocation;
-    allocator->new_aligned = allocator->new_array_aligned = allocation_aligned;
+    const struct allocator_library *library = &allocator->library;
+    if (library->mi_malloc == NULL || library->mi_malloc_aligned == NULL || new_handler_exists())
+        return;
+    allocator->new_object = allocator->new_array = library->mi_malloc;
+    allocator->new_aligned = allocator->new_array_aligned = library->mi_malloc_aligned;
     for (unsigned i = 0; i < sizeof kinds; i++)
         allocator->substituted[kinds[i]] = true;
 }
 
-static void allocator_find_heap_calls(struct allocator *allocator)
+static void allocator_find_library(struct allocator *allocator)
 {
-    struct allocator_heap_calls *heap = &allocator->heap;
-    ASSIGN_FUNCTION(heap->release_memory, find_own("MallocExtension_ReleaseToSystem"));
-    ASSIGN_FUNCTION(heap->mark_thread_idle, find_own("MallocExtension_MarkThreadIdle"));
-    ASSIGN_FUNCTION(heap->mark_thread_temporarily_idle,
-                    find_own("MallocExtension_MarkThreadTemporarilyIdle"));
-    ASSIGN_FUNCTION(heap->mark_thread_busy, find_own("MallocExtension_MarkThreadBusy"));
-    ASSIGN_FUNCTION(heap->set_property, find_own("MallocExtension_SetNumericProperty"));
-    ASSIGN_FUNCTION(heap->set_release_rate, find_own("MallocExtension_SetMemoryReleaseRate"));
-    ASSIGN_FUNCTION(heap->mallopt, find_own("mallopt"));
-    ASSIGN_FUNCTION(heap->malloc_trim, find_own("malloc_trim"));
-    allocator->substituted[CALL_RELEASE_MEMORY] = heap->release_memory == NULL;
-    allocator->substituted[CALL_THREAD_IDLE] = heap->mark_thread_idle == NULL;
-    allocator->substituted[CALL_THREAD_TEMPORARILY_IDLE] =
-        heap->mark_thread_temporarily_idle == NULL;
-    allocator->substituted[CALL_THREAD_BUSY] = heap->mark_thread_busy == NULL;
-    allocator->substituted[CALL_SET_PROPERTY] = heap->set_property == NULL;
-    allocator->substituted[CALL_SET_RELEASE_RATE] = heap->set_release_rate == NULL;
-    allocator->substituted[CALL_MALLOPT] = heap->mallopt == NULL;
-    allocator->substituted[CALL_MALLOC_TRIM] = heap->malloc_trim == NULL;
+#define FIND_FUNCTION(result, symbol, arguments) \
+    ASSIGN_FUNCTION(allocator->library.symbol, find_own(#symbol));
+    ALLOCATOR_LIBRARY_LIST(FIND_FUNCTION)
+#undef FIND_FUNCTION
+#define NOTE_HEAP_CALL(kind, symbol) \
+    allocator->substituted[CALL_##kind] = allocator->library.symbol == NULL;
+    ALLOCATOR_HEAP_LIST(NOTE_HEAP_CALL)
+#undef NOTE_HEAP_CALL
 }
 
 /* ---- names ---- */
@@ -208,35 +189,28 @@ static void allocator_set_name(struct allocator *allocator, const char *name, co
 
 static void allocator_find_name(struct allocator *allocator)
 {
+    const struct allocator_library *library = &allocator->library;
     const char *path = "";
-    const char *(*version)(int *, int *, const char **);
-    const char *(*libc_version)(void);
-    int (*number)(void);
-    int (*control)(const char *, void *, size_t *, void *, size_t);
-
     library_of(dlsym(RTLD_DEFAULT, "malloc"), &path);
     snprintf(allocator->path, sizeof allocator->path, "%s", path);
     allocator_set_name(allocator, basename(path), "");
 
-    ASSIGN_FUNCTION(version, find_own("tc_version"));
-    ASSIGN_FUNCTION(number, find_own("mi_version"));
-    ASSIGN_FUNCTION(control, find_own("mallctl"));
-    ASSIGN_FUNCTION(libc_version, find_own("gnu_get_libc_version"));
-    if (version != NULL) {
+    if (library->tc_version != NULL) {
         int major, minor;
         const char *patch;
-        allocator_set_name(allocator, "tcmalloc", version(&major, &minor, &patch));
-    } else if (number != NULL) {
+        allocator_set_name(allocator, "tcmalloc", library->tc_version(&major, &minor, &patch));
+    } else if (library->mi_version != NULL) {
+        const int number = library->mi_version();
         char text[32];
-        snprintf(text, sizeof text, "%d.%d.%d", number() / 100, number() / 10 % 10, number() % 10);
+        snprintf(text, sizeof text, "%d.%d.%d", number / 100, number / 10 % 10, number % 10);
         allocator_set_name(allocator, "mimalloc", text);
-    } else if (control != NULL) {
+    } else if (library->mallctl != NULL) {
         const char *text = "";
         size_t bytes = sizeof text;
-        if (control("version", &text, &bytes, NULL, 0) != 0) text = "";
+        if (library->mallctl("version", &text, &bytes, NULL, 0) != 0) text = "";
         allocator_set_name(allocator, "jemalloc", text);
-    } else if (libc_version != NULL) {
-        allocator_set_name(allocator, "glibc", libc_version());
+    } else if (library->gnu_get_libc_version != NULL) {
+        allocator_set_name(allocator, "glibc", library->gnu_get_libc_version());
     }
 }
 
@@ -250,8 +224,8 @@ void allocator_find(struct allocator *allocator)
         .free = free,
     };
     allocator_find_calls(allocator);
+    allocator_find_library(allocator);
     allocator_avoid_throwing(allocator);
-    allocator_find_heap_calls(allocator);
     ASSIGN_FUNCTION(allocator->release_cache, find_own("release_malloc_thread_cache"));
     ASSIGN_FUNCTION(allocator->set_cache, find_own("set_malloc_thread_cache"));
     if (allocator->release_cache == NULL || allocator->set_cache == NULL) {

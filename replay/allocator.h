@@ -95,16 +95,44 @@ typedef void *allocator_memalign(size_t alignment, size_t size);
     X(ALIGNED_ALLOC, aligned_alloc, memalign, "aligned_alloc", memalign)
 #define ALLOCATOR_C_CALL_LIST(X) ALLOCATOR_C_ALLOCATION_LIST(X) ALLOCATOR_C_ALIGNED_LIST(X)
 
-/* Calls on the whole heap (INSTRUCTIONS.md 5.1, HEAP); NULL where the allocator has none. */
-struct allocator_heap_calls {
-    void (*release_memory)(size_t bytes);
-    void (*mark_thread_idle)(void);
-    void (*mark_thread_temporarily_idle)(void);
-    void (*mark_thread_busy)(void);
-    int (*set_property)(const char *name, size_t value);
-    void (*set_release_rate)(double rate);
-    int (*mallopt)(int parameter, int value);
-    int (*malloc_trim)(size_t padding);
+/* Functions that some allocators have: X(result, symbol, arguments). */
+#define ALLOCATOR_LIBRARY_LIST(X)                                                              \
+    X(const char *, tc_version, (int *major, int *minor, const char **patch))                  \
+    X(int, MallocExtension_GetNumericProperty, (const char *name, size_t *value))              \
+    X(int, MallocExtension_SetNumericProperty, (const char *name, size_t value))               \
+    X(void, MallocExtension_SetMemoryReleaseRate, (double rate))                               \
+    X(void, MallocExtension_ReleaseFreeMemory, (void))                                         \
+    X(void, MallocExtension_ReleaseToSystem, (size_t bytes))                                   \
+    X(void, MallocExtension_MarkThreadIdle, (void))                                            \
+    X(void, MallocExtension_MarkThreadTemporarilyIdle, (void))                                 \
+    X(void, MallocExtension_MarkThreadBusy, (void))                                            \
+    X(int, mallctl, (const char *name, void *old, size_t *old_bytes, void *set, size_t))       \
+    X(int, mi_version, (void))                                                                 \
+    X(void *, mi_malloc, (size_t size))                                                        \
+    X(void *, mi_malloc_aligned, (size_t size, size_t alignment))                              \
+    X(void, mi_collect, (bool force))                                                          \
+    X(void, mi_process_info,                                                                   \
+      (size_t *, size_t *, size_t *, size_t *, size_t *, size_t * commit, size_t *, size_t *)) \
+    X(const char *, gnu_get_libc_version, (void))                                              \
+    X(int, mallopt, (int parameter, int value))                                                \
+    X(int, malloc_trim, (size_t padding))
+
+/* Calls on the whole heap (INSTRUCTIONS.md 5.1, HEAP): X(KIND, symbol). */
+#define ALLOCATOR_HEAP_LIST(X)                                            \
+    X(RELEASE_MEMORY, MallocExtension_ReleaseToSystem)                    \
+    X(THREAD_IDLE, MallocExtension_MarkThreadIdle)                        \
+    X(THREAD_TEMPORARILY_IDLE, MallocExtension_MarkThreadTemporarilyIdle) \
+    X(THREAD_BUSY, MallocExtension_MarkThreadBusy)                        \
+    X(SET_PROPERTY, MallocExtension_SetNumericProperty)                   \
+    X(SET_RELEASE_RATE, MallocExtension_SetMemoryReleaseRate)             \
+    X(MALLOPT, mallopt)                                                   \
+    X(MALLOC_TRIM, malloc_trim)
+
+/* NULL where the library that malloc comes from has none of that name. */
+struct allocator_library {
+#define ALLOCATOR_LIBRARY_MEMBER(result, symbol, arguments) result(*symbol) arguments;
+    ALLOCATOR_LIBRARY_LIST(ALLOCATOR_LIBRARY_MEMBER)
+#undef ALLOCATOR_LIBRARY_MEMBER
 };
 
 struct allocator {
@@ -118,7 +146,7 @@ struct allocator {
     ALLOCATOR_CALL_LIST(ALLOCATOR_MEMBER)
     ALLOCATOR_C_CALL_LIST(ALLOCATOR_MEMBER)
 #undef ALLOCATOR_MEMBER
-    struct allocator_heap_calls heap;
+    struct allocator_library library;
     bool substituted[CALL_KINDS]; /* this kind of call is carried out as another one, or (HEAP) not
                                      at all */
 
@@ -130,10 +158,6 @@ struct allocator {
     char version[64]; /* as the library says it; may be empty */
     char path[512];   /* of the library that malloc comes from */
 };
-
-/* Sets the function pointer at `function` to a function of the library that malloc comes from; NULL
- * when it has none of that name. */
-void allocator_find_own(const char *symbol, void *function);
 
 /* Looks everything up in the running process. Uses the allocator. */
 void allocator_find(struct allocator *allocator);

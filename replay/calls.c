@@ -98,20 +98,23 @@ void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *number
     static const char *const properties[] = {NULL, "tcmalloc.max_total_thread_cache_bytes",
                                              "tcmalloc.aggressive_memory_decommit",
                                              "tcmalloc.heap_limit_mb"};
-    const struct allocator_heap_calls *heap = &calls->allocator->heap;
+    const struct allocator_library *library = &calls->allocator->library;
     uint64_t first = count > 0 ? numbers[0] : 0, second = count > 1 ? numbers[1] : 0;
     if (!calls->heap_calls || calls->allocator->substituted[kind]) return;
     switch (kind) {
-    case CALL_RELEASE_MEMORY: heap->release_memory(first); break;
-    case CALL_THREAD_IDLE: heap->mark_thread_idle(); break;
-    case CALL_THREAD_TEMPORARILY_IDLE: heap->mark_thread_temporarily_idle(); break;
-    case CALL_THREAD_BUSY: heap->mark_thread_busy(); break;
+    case CALL_RELEASE_MEMORY: library->MallocExtension_ReleaseToSystem(first); break;
+    case CALL_THREAD_IDLE: library->MallocExtension_MarkThreadIdle(); break;
+    case CALL_THREAD_TEMPORARILY_IDLE: library->MallocExtension_MarkThreadTemporarilyIdle(); break;
+    case CALL_THREAD_BUSY: library->MallocExtension_MarkThreadBusy(); break;
     case CALL_SET_PROPERTY:
-        if (first >= 1 && first <= 3) heap->set_property(properties[first], second);
+        if (first >= 1 && first <= 3)
+            library->MallocExtension_SetNumericProperty(properties[first], second);
         break;
-    case CALL_SET_RELEASE_RATE: heap->set_release_rate((double)first / 1000); break;
-    case CALL_MALLOPT: heap->mallopt((int)(int64_t)first, (int)(int64_t)second); break;
-    case CALL_MALLOC_TRIM: heap->malloc_trim(first); break;
+    case CALL_SET_RELEASE_RATE:
+        library->MallocExtension_SetMemoryReleaseRate((double)first / 1000);
+        break;
+    case CALL_MALLOPT: library->mallopt((int)(int64_t)first, (int)(int64_t)second); break;
+    case CALL_MALLOC_TRIM: library->malloc_trim(first); break;
     default: break;
     }
 }

@@ -80,7 +80,7 @@ static void switch_make_own(struct engine_state *state)
 {
     const char *at = state->own_sizes;
     const char *end = at + state->own_sizes_bytes;
-    if (state->allocator->heap.mark_thread_idle == NULL) return;
+    if (state->allocator->library.MallocExtension_MarkThreadIdle == NULL) return;
     while (at < end) {
         size_t size = 0;
         for (; at < end && *at >= '0' && *at <= '9' && size < OWN_BYTES_MAX; at++)

@@ -2,11 +2,11 @@
 
 #include "replay/measure.h"
 
-bool looks_open(struct looks *looks, struct memory *memory, struct series *series,
-                bool look_at_heap, struct error *error)
+bool looks_open(struct looks *looks, const struct allocator *allocator, struct memory *memory,
+                struct series *series, struct error *error)
 {
-    *looks = (struct looks){.memory = memory, .series = series, .look_at_heap = look_at_heap};
-    heap_find(&looks->heap);
+    *looks = (struct looks){.memory = memory, .series = series, .heap.source = "none"};
+    if (allocator != NULL) heap_open(&looks->heap, allocator);
     resident_open(&looks->resident);
     return series_open(series, error);
 }
@@ -34,7 +34,7 @@ static void look_at_resident(struct looks *looks, uint64_t live_bytes, bool whol
  * must not be taken for granted at every tick. */
 static void look_at_heap(struct looks *looks, uint64_t now_ns, bool last)
 {
-    if (!looks->look_at_heap || (now_ns < looks->heap_next_ns && !last)) return;
+    if (looks->heap.library == NULL || (now_ns < looks->heap_next_ns && !last)) return;
     uint64_t begin = measure_now_ns();
     looks->seen.heap_bytes = heap_bytes(&looks->heap);
     uint64_t end = measure_now_ns();

@@ -28,11 +28,10 @@ struct looks_mark {
 };
 
 struct looks {
-    struct heap heap;
+    struct heap heap; /* without an allocator no library */
     struct resident resident;
     struct memory *memory;
     struct series *series;
-    bool look_at_heap;
     struct looks_mark
         marks[LOOKS_MARKS]; /* those waiting: first <= number < end, modulo the size */
     unsigned first, end;
@@ -41,9 +40,9 @@ struct looks {
     struct series_row seen; /* the latest */
 };
 
-/* `look_at_heap`: there is an allocator. Uses it. False: see *error. */
-bool looks_open(struct looks *looks, struct memory *memory, struct series *series,
-                bool look_at_heap, struct error *error);
+/* Uses the allocator; NULL: none is called. False: see *error. */
+bool looks_open(struct looks *looks, const struct allocator *allocator, struct memory *memory,
+                struct series *series, struct error *error);
 void looks_close(struct looks *looks);
 
 /* Resident bytes, with the replay's own, before the first call; and the first look. */

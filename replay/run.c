@@ -11,7 +11,6 @@
 #include "common/progress.h"
 #include "replay/lane_shares.h"
 #include "replay/looks.h"
-#include "replay/release.h"
 #include "replay/replay_thread.h"
 #include "replay/snapshot.h"
 
@@ -50,7 +49,6 @@ struct run {
     struct looks looks;
     bool follows; /* --snapshot, and batches have registers */
     struct snapshot_row snapshot_row;
-    struct release release;
     uint64_t release_next_calls, release_next_ns; /* when memory is given back again */
     struct series_row row; /* the original's time and memory, by the latest tick */
 };
@@ -123,9 +121,9 @@ static bool run_end_warmup(struct run *run, uint64_t calls)
 static void run_release(struct run *run)
 {
     struct measurement *measured = &run->report->measurement;
-    if (run->release.means == NULL) return;
+    if (run->report->release_means == NULL) return;
     uint64_t begin = measure_now_ns();
-    release_call(&run->release);
+    heap_release(run->report->allocator);
     uint64_t took = measure_now_ns() - begin;
     run->report->releases++;
     measured->release_ns += took;
@@ -336,10 +334,11 @@ static bool run_open(struct run *run, const struct options *options)
 {
     struct report *report = run->report;
     bool calls = run->engine->calls_allocator;
-    if (!looks_open(&run->looks, &report->memory, &report->series, calls, &run->state.error) ||
+    if (!looks_open(&run->looks, calls ? report->allocator : NULL, &report->memory, &report->series,
+                    &run->state.error) ||
         !latency_open(&run->latency, &run->state.error))
         return false;
-    report->heap_source = calls ? run->looks.heap.source : "none";
+    report->heap_source = run->looks.heap.source;
     if (run->policy->verify_addresses && !run_open_address_check(run)) return false;
     if (options->snapshot != NULL && !calls)
         return error_set(&run->state.error, &replay_errors[REPLAY_ERROR_ENGINE_SNAPSHOT],
@@ -349,12 +348,11 @@ static bool run_open(struct run *run, const struct options *options)
     run->warm = run->policy->warmup_calls == 0;
     run->release_next_calls = run->policy->release_every_calls;
     run->release_next_ns = run->policy->release_every_ns;
-    if (calls && options->release_every != NULL) release_find(&run->release);
-    report->release_means = run->release.means;
+    if (calls && options->release_every != NULL)
+        report->release_means = heap_release_means(report->allocator);
     if (run->policy->shown_time != SHOWN_TIME_REAL) shown_clock_start();
     report->measurement.base_rss_bytes = looks_begin(&run->looks);
-    progress_open(&run->progress, REPLAY_PROGRAM, "events", run->ahead->input.fd,
-                  !options->quiet);
+    progress_open(&run->progress, REPLAY_PROGRAM, "events", run->ahead->input.fd, !options->quiet);
     resident_add(&run->looks.resident, run->ahead->shared, run->ahead->shared_bytes);
     const struct instruction_header *header = &run->ahead->reader.header;
     run->state.own_sizes = metadata_value(header->metadata, header->metadata_bytes, "own",

@@ -78,28 +78,23 @@ static uint64_t glibc_settle(void)
 /* ---- the others ---- */
 
 /* Its first search for what is to be recycled is where the last one of the old cache ended. */
-static void jemalloc_settle(int (*control)(const char *, void *, size_t *, void *, size_t))
+static void jemalloc_settle(const struct allocator_library *library)
 {
     bool wanted = false;
-    control("thread.tcache.enabled", NULL, NULL, &wanted, sizeof wanted);
+    library->mallctl("thread.tcache.enabled", NULL, NULL, &wanted, sizeof wanted);
     wanted = true;
-    control("thread.tcache.enabled", NULL, NULL, &wanted, sizeof wanted);
+    library->mallctl("thread.tcache.enabled", NULL, NULL, &wanted, sizeof wanted);
 }
 
 uint64_t settle(const struct allocator *allocator)
 {
-    int (*control)(const char *, void *, size_t *, void *, size_t);
-    void (*collect)(bool);
-    const char *(*libc_version)(void);
-    allocator_find_own("mallctl", &control);
-    allocator_find_own("mi_collect", &collect);
-    allocator_find_own("gnu_get_libc_version", &libc_version);
+    const struct allocator_library *library = &allocator->library;
     new_handler_free_pool();
     /* Frees the message of a search that found nothing: the second call does. */
     dlerror();
     dlerror();
-    if (allocator->heap.mark_thread_idle != NULL) allocator->heap.mark_thread_idle();
-    if (control != NULL) jemalloc_settle(control);
-    if (collect != NULL) collect(true);
-    return libc_version != NULL ? glibc_settle() : 0;
+    if (library->MallocExtension_MarkThreadIdle != NULL) library->MallocExtension_MarkThreadIdle();
+    if (library->mallctl != NULL) jemalloc_settle(library);
+    if (library->mi_collect != NULL) library->mi_collect(true);
+    return library->gnu_get_libc_version != NULL ? glibc_settle() : 0;
 }
