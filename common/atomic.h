@@ -18,7 +18,6 @@
 #define atomic_exchange_relaxed(object, value) __atomic_exchange_n(object, value, __ATOMIC_RELAXED)
 #define atomic_exchange_acquire(object, value) __atomic_exchange_n(object, value, __ATOMIC_ACQUIRE)
 #define atomic_exchange_acq_rel(object, value) __atomic_exchange_n(object, value, __ATOMIC_ACQ_REL)
-#define atomic_exchange_seq_cst(object, value) __atomic_exchange_n(object, value, __ATOMIC_SEQ_CST)
 
 #define atomic_add_relaxed(object, value) __atomic_fetch_add(object, value, __ATOMIC_RELAXED)
 #define atomic_add_acq_rel(object, value) __atomic_fetch_add(object, value, __ATOMIC_ACQ_REL)

@@ -124,9 +124,7 @@ static bool ahead_wait(struct ahead *ahead)
 {
     sem_t *filled = &ahead->shared->filled;
     for (;;) {
-        const uint64_t until_ns = measure_now_ns() + LOOK_NS;
-        const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
-                                       .tv_nsec = (long)(until_ns % 1000000000u)};
+        const struct timespec until = timespec_of_ns(measure_now_ns() + LOOK_NS);
         if (sem_clockwait(filled, CLOCK_MONOTONIC, &until) == 0) return true;
         if (child_has_died(ahead)) return sem_trywait(filled) == 0;
     }

@@ -13,7 +13,7 @@ struct engine_threads {
     bool stopped;         /* no thread is left, and none will be created */
 };
 
-static bool threads_open_units(struct engine_threads *threads, struct error *error)
+static bool threads_open_jobs(struct engine_threads *threads, struct error *error)
 {
     for (unsigned i = 0; i < THREAD_JOBS; i++)
         if (!work_job_open(&threads->jobs[i], error)) return false;
@@ -27,7 +27,7 @@ bool threads_open(struct engine_state *state)
     state->threads = threads;
     if (replay_threads_open(&threads->pool, state->allocator, state->policy, state->latency,
                             &state->error) &&
-        work_open(&threads->work, &state->error) && threads_open_units(threads, &state->error)) {
+        work_open(&threads->work, &state->error) && threads_open_jobs(threads, &state->error)) {
         new_handler_install();
         return true;
     }

@@ -51,10 +51,4 @@ static inline void event_sleep(uint32_t *event, uint32_t seen)
     if (atomic_swap_once(event, &seen, sleeping)) futex_wait(event, sleeping);
 }
 
-/* One turn of a short wait in a loop. */
-static inline void spin_pause(void)
-{
-    __builtin_ia32_pause();
-}
-
 #endif

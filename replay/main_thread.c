@@ -1,28 +1,27 @@
 #include "replay/main_thread.h"
 
-#include "replay/futex.h"
-
-enum { MAIN_DONE, MAIN_IDLE, MAIN_GIVEN, MAIN_ENDED };
+#include <semaphore.h>
 
 static struct {
-    uint32_t state; /* atomic; waited for */
-    void *(*function)(void *);
+    bool is_free;
+    sem_t given, done;
+    void *(*function)(void *); /* NULL: there is nothing to do */
     void *argument;
     void (*dispatch)(void *);
     void *dispatch_argument;
     pthread_t thread;
 } main_thread;
 
-static void set_state(uint32_t state)
+static void wait_for(sem_t *semaphore)
 {
-    atomic_store_release(&main_thread.state, state);
-    futex_wake(&main_thread.state);
+    while (sem_wait(semaphore) != 0)
+        continue;
 }
 
 static void *dispatcher_main(void *nothing)
 {
     main_thread.dispatch(main_thread.dispatch_argument);
-    set_state(MAIN_ENDED);
+    main_thread_take(NULL, NULL);
     return nothing;
 }
 
@@ -32,39 +31,34 @@ void main_thread_run(void (*dispatch)(void *), void *argument)
     main_thread.dispatch = dispatch;
     main_thread.dispatch_argument = argument;
     main_thread.thread = pthread_self();
-    main_thread.state = MAIN_IDLE;
+    main_thread.is_free = true;
+    sem_init(&main_thread.given, 0, 0);
+    sem_init(&main_thread.done, 0, 0);
     if (pthread_create(&dispatcher, NULL, dispatcher_main, NULL) != 0) {
-        main_thread.state = MAIN_DONE;
+        main_thread.is_free = false;
         dispatch(argument);
         return;
     }
-    uint32_t state;
-    while ((state = atomic_load_acquire(&main_thread.state)) != MAIN_ENDED) {
-        if (state != MAIN_GIVEN) {
-            futex_wait(&main_thread.state, state);
-            continue;
-        }
-        main_thread.function(main_thread.argument);
-        set_state(MAIN_DONE);
-    }
+    wait_for(&main_thread.given);
+    if (main_thread.function != NULL) main_thread.function(main_thread.argument);
+    sem_post(&main_thread.done);
     pthread_join(dispatcher, NULL);
 }
 
 bool main_thread_take(void *(*function)(void *), void *argument)
 {
-    if (atomic_load_acquire(&main_thread.state) != MAIN_IDLE) return false;
+    if (!main_thread.is_free) return false;
+    main_thread.is_free = false;
     main_thread.function = function;
     main_thread.argument = argument;
-    set_state(MAIN_GIVEN);
+    sem_post(&main_thread.given);
     return true;
 }
 
 void main_thread_join(pthread_t thread)
 {
-    if (!pthread_equal(thread, main_thread.thread)) {
+    if (pthread_equal(thread, main_thread.thread))
+        wait_for(&main_thread.done);
+    else
         pthread_join(thread, NULL);
-        return;
-    }
-    while (atomic_load_acquire(&main_thread.state) == MAIN_GIVEN)
-        futex_wait(&main_thread.state, MAIN_GIVEN);
 }

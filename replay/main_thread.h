@@ -7,8 +7,6 @@
  * grows and shrinks at the break. So with engine `threads` the dispatcher is a thread of its own,
  * and lane 0 begins in the first one. Threads that come after that in the lane are like any others.
  *
- *   IDLE --main_thread_take()--> GIVEN --function returns--> DONE;  main_thread_run() ends at ENDED
- *
  * Outside of main_thread_run() nothing can be given. */
 #ifndef MALLOCTAPE_REPLAY_MAIN_THREAD_H
 #define MALLOCTAPE_REPLAY_MAIN_THREAD_H
@@ -20,12 +18,12 @@
  * Without memory for a thread calls it by itself. */
 void main_thread_run(void (*dispatch)(void *), void *argument);
 
-/* Has the first thread call `function`, once; for lane 0 only, of which one thread asks
- * at a time. False: it cannot. */
+/* Has the first thread call `function`, once. Whoever asks sees what was asked before: only those do
+ * that start the thread of lane 0. False: it cannot. */
 bool main_thread_take(void *(*function)(void *), void *argument);
 
-/* Waits until a thread has ended or, if that is the first one, until what was given has
- * returned. */
+/* Waits until a thread has ended or, if that is the first one, until what was given has returned.
+ * Once for each thread. */
 void main_thread_join(pthread_t thread);
 
 #endif

@@ -29,7 +29,7 @@ static inline uint64_t measure_now_ns(void)
 {
     struct timespec now;
     shown_clock_real(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return ns_of_timespec(&now);
 }
 
 void measure_begin(struct measurement *measurement);

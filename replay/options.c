@@ -244,11 +244,10 @@ int options_parse(int argc, char **argv, struct options *options)
         .engine = engines,
         .policy = {.touch = POLICY_TOUCH_DEFAULT,
                    .limit_calls = POLICY_NO_LIMIT,
-                   .sample_every = SAMPLE_EVERY_DEFAULT},
-        .switching_forbidden = no_switch != NULL && no_switch[0] != '\0',
+                   .sample_every = SAMPLE_EVERY_DEFAULT,
+                   .switching = no_switch == NULL || no_switch[0] == '\0'},
+        .release_every = getenv("REPLAY_RELEASE_EVERY"),
     };
-    options->policy.switching = !options->switching_forbidden;
-    options->release_every = getenv("REPLAY_RELEASE_EVERY");
     if (options->release_every != NULL)
         status = options_take(options, OPTION_RELEASE_EVERY, options->release_every);
     while (status < 0 && (option = getopt_long(argc, argv, "e:t:j:qhV", option_names, NULL)) != -1)

@@ -17,7 +17,6 @@ struct options {
     const char *snapshot;      /* NULL: none */
     const char *csv;           /* what names of files begin with; NULL: none */
     bool quiet;
-    bool switching_forbidden; /* by the environment */
 };
 
 /* Returns -1 to go on, or an exit status: --help and the like have been done, or an error has been

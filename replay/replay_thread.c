@@ -109,7 +109,7 @@ static bool thread_await(struct replay_thread *thread, uint32_t index, void **ob
     thread->wanted_generation = job->at[index].operands;
     thread_wake(thread);
     for (unsigned i = 0; i < SPINS && !wait_is_over(thread); i++)
-        spin_pause();
+        atomic_pause();
     if (!wait_is_over(thread) && !thread_sleep(thread, &pool->at[job->makers[index]])) return false;
     return shared_get(thread->wanted, thread->wanted_generation, object);
 }
@@ -226,7 +226,7 @@ static struct work_task *thread_next_task(struct replay_thread *thread)
             return thread->tasks[thread->done / THREAD_TASK % THREAD_JOBS];
         if (queue & THREAD_STOP) return NULL;
         if (spins++ < SPINS)
-            spin_pause();
+            atomic_pause();
         else if (queue_change(thread, &queue, queue | THREAD_SLEEPING))
             futex_wait(&thread->queue, queue | THREAD_SLEEPING);
     }

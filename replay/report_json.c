@@ -18,11 +18,6 @@ static json_t *report_substituted_list(const struct report *report)
     return list;
 }
 
-static void set_real(json_t *object, const char *key, double value)
-{
-    json_object_set_new(object, key, json_real(value));
-}
-
 /* Shares and costs that were not measured are negative here and null there. */
 static void set_real_if_known(json_t *object, const char *key, double value)
 {
@@ -74,7 +69,7 @@ static void report_set_policy(json_t *object, const struct options *options)
     json_put_text(object, "touch", policy_touch_names[policy->touch]);
     json_put_text(object, "clock", policy_shown_time_names[policy->shown_time]);
     json_object_set_new(object, "heap_calls", json_boolean(policy->heap_calls));
-    set_real(object, "speed", policy->speed);
+    json_put_real(object, "speed", policy->speed);
     json_object_set_new(object, "limit",
                         policy->limit_calls != POLICY_NO_LIMIT
                             ? json_integer((json_int_t)policy->limit_calls)
@@ -114,7 +109,7 @@ static json_t *report_latency(const struct report *report)
         json_t *one = json_object();
         json_put_number(one, "count", report->totals.by_kind[kind]);
         json_put_number(one, "sampled", numbers.sampled);
-        set_real(one, "mean", numbers.mean);
+        json_put_real(one, "mean", numbers.mean);
         set_real_if_known(one, "p50", numbers.p50);
         set_real_if_known(one, "p90", numbers.p90);
         set_real_if_known(one, "p99", numbers.p99);
@@ -131,9 +126,9 @@ static void report_set_latency(json_t *object, const struct report *report)
     const struct latency *latency = &report->latency;
     json_object_set_new(object, "latency", report_latency(report));
     json_put_text(object, "latency_clock", latency->tsc ? "tsc" : "clock_gettime");
-    set_real(object, "latency_ns_per_tick", latency->ns_per_tick);
-    set_real(object, "latency_resolution_ns", (double)latency->resolution * latency->ns_per_tick);
-    set_real(object, "latency_overhead_ns", (double)latency->overhead * latency->ns_per_tick);
+    json_put_real(object, "latency_ns_per_tick", latency->ns_per_tick);
+    json_put_real(object, "latency_resolution_ns", (double)latency->resolution * latency->ns_per_tick);
+    json_put_real(object, "latency_overhead_ns", (double)latency->overhead * latency->ns_per_tick);
 }
 
 static json_t *report_mismatches(const struct address_check *check)

@@ -142,9 +142,8 @@ static void run_release_by_time(struct run *run)
 static void run_wait(struct run *run)
 {
     double after_ns = (double)run->row.original_ns / run->policy->speed;
-    uint64_t until_ns = run->report->measurement.started_ns + (uint64_t)after_ns;
-    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
-                             .tv_nsec = (long)(until_ns % 1000000000u)};
+    const struct timespec until =
+        timespec_of_ns(run->report->measurement.started_ns + (uint64_t)after_ns);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
         continue;
 }

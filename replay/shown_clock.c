@@ -8,8 +8,6 @@
 
 #include "common/atomic.h"
 
-#define NS_PER_S UINT64_C(1000000000)
-
 /* Clocks that are not shown as they are, and that follow one another in number: real time,
  * monotonic, raw, coarse ones, since boot, and TAI; those of processor time are between them. */
 #define CLOCKS (CLOCK_TAI + 1)
@@ -19,11 +17,6 @@ static struct {
     uint64_t started_ns[CLOCKS]; /* 0: is shown as it is */
     uint64_t original_ns;        /* atomic; 0: all are */
 } shown;
-
-static uint64_t ns_of(const struct timespec *time)
-{
-    return (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
-}
 
 int shown_clock_real(clockid_t clock, struct timespec *time)
 {
@@ -48,7 +41,7 @@ void shown_clock_start(void)
                                        CLOCK_TAI};
     for (unsigned i = 0; i < sizeof clocks / sizeof *clocks; i++) {
         struct timespec now;
-        if (shown_clock_real(clocks[i], &now) == 0) shown.started_ns[clocks[i]] = ns_of(&now);
+        if (shown_clock_real(clocks[i], &now) == 0) shown.started_ns[clocks[i]] = ns_of_timespec(&now);
     }
 }
 
@@ -66,8 +59,8 @@ static int shown_time(clockid_t clock, struct timespec *time)
     uint64_t original_ns = atomic_load_relaxed(&shown.original_ns);
     if (status != 0 || original_ns == 0 || clock < 0 || clock >= CLOCKS) return status;
     uint64_t ns = shown.started_ns[clock] + original_ns;
-    if (shown.started_ns[clock] == 0 || ns <= ns_of(time)) return 0;
-    *time = (struct timespec){(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+    if (shown.started_ns[clock] == 0 || ns <= ns_of_timespec(time)) return 0;
+    *time = timespec_of_ns(ns);
     return 0;
 }
 

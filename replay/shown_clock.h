@@ -28,6 +28,18 @@ void shown_clock_start(void);
 /* The original's clock, since recording began, has come to this. */
 void shown_clock_set(uint64_t original_ns);
 
+#define NS_PER_S UINT64_C(1000000000)
+
+static inline struct timespec timespec_of_ns(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+}
+
+static inline uint64_t ns_of_timespec(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * NS_PER_S + (uint64_t)time->tv_nsec;
+}
+
 /* As clock_gettime(), by the real clock. */
 int shown_clock_real(clockid_t clock, struct timespec *time);
 
