@@ -8,7 +8,7 @@
 
 bool lane_shares_open(struct lane_shares *shares, struct error *error)
 {
-    *shares = (struct lane_shares){.calls = pages_map(CALLS_BYTES)};
+    *shares = (struct lane_shares){.calls = pages_map(CALLS_BYTES), .lanes = 1};
     return shares->calls != NULL || error_set_system(error, "no memory to count calls");
 }
 
@@ -30,6 +30,7 @@ void lane_shares_add(struct lane_shares *shares, const struct instruction_batch 
         while (next->opcode != INSTRUCTION_LANE)
             next++;
         shares->lane = batch->operands[next++->operand_at];
+        if (shares->lane >= shares->lanes) shares->lanes = shares->lane + 1;
     }
     shares->calls[shares->lane] += (uint64_t)(end - at);
     shares->all += (uint64_t)(end - at);
@@ -38,7 +39,7 @@ void lane_shares_add(struct lane_shares *shares, const struct instruction_batch 
 unsigned lane_shares_busy(const struct lane_shares *shares)
 {
     unsigned busy = 0;
-    for (unsigned lane = 0; shares->all > 0 && lane < INSTRUCTION_LANES_MAX; lane++)
+    for (unsigned lane = 0; shares->all > 0 && lane < shares->lanes; lane++)
         busy += shares->calls[lane] > 0 && shares->calls[lane] * LANE_SHARE >= shares->all;
     return busy;
 }

@@ -12,7 +12,8 @@
 struct lane_shares {
     uint64_t *calls; /* by lane; NULL: nothing is counted */
     uint64_t all;
-    uint64_t lane; /* the one whose calls follow */
+    uint64_t lane;  /* the one whose calls follow */
+    uint64_t lanes; /* all that had calls are below */
 };
 
 bool lane_shares_open(struct lane_shares *shares, struct error *error);

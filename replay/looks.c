@@ -30,8 +30,7 @@ static void look_at_resident(struct looks *looks, uint64_t live_bytes, bool whol
     looks->seen.own_bytes = own;
 }
 
-/* A look costs some allocators more than others (glibc walks its lists of free chunks), so that it
- * must not be taken for granted at every tick. */
+/* glibc walks its lists of free chunks to tell, so this may take its share of the time, too. */
 static void look_at_heap(struct looks *looks, uint64_t now_ns, bool last)
 {
     if (looks->heap.library == NULL || (now_ns < looks->heap_next_ns && !last)) return;

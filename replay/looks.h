@@ -7,7 +7,7 @@
  *
  * A mark says what is true there: calls so far, live bytes, the original's time and memory. It is
  * set when the slice of the stream that ends there is handed to the engine. Once that slice has
- * been carried out, and it is time for another look, the mark and what is seen then become a row.
+ * been carried out, a mark at a tick becomes a row, with what was seen at the latest look.
  *
  * One thread. */
 #ifndef MALLOCTAPE_REPLAY_LOOKS_H

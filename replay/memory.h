@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Memory that allocators do not give back stays near its peak while objects come
- * and go: such looks are all at the peak. */
+/* Resident memory stays near its peak where an allocator gives nothing back. Looks at this share of
+ * the peak or more count as at the peak. */
 #define MEMORY_NEAR 0.95
 
 struct memory_look {

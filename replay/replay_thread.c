@@ -65,9 +65,9 @@ static bool wait_is_over(const struct replay_thread *sleeper)
     return shared_get(sleeper->wanted, sleeper->wanted_generation, &object);
 }
 
-/* Wakes those for whom this lane has made an object. Both sides change `sleepers`, so that one of
- * the two comes second: either this sees the entry, or who enters himself then sees what was stored
- * before this. */
+/* Wakes those for whom this lane has made an object. A lane stores the object, then reads
+ * `sleepers`; a sleeper adds itself to `sleepers`, then looks for the object. Both change
+ * `sleepers`, so whichever comes second sees what the other one has done before. */
 static void thread_wake(struct replay_thread *thread)
 {
     struct replay_thread *sleeper;

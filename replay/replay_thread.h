@@ -97,8 +97,8 @@ struct replay_threads {
 bool replay_threads_open(struct replay_threads *pool, const struct allocator *allocator,
                          const struct policy *policy, struct latency *latency, struct error *error);
 
-/* Hands the tasks of a job over. The dispatcher only; nothing of the job is his from here until it
- * is unfinished no more. */
+/* Hands the tasks of a job over. The dispatcher only; the job is the threads' until job->unfinished
+ * is 0. */
 void replay_threads_push(struct replay_threads *pool, struct work_job *job);
 
 static inline bool replay_threads_failed(const struct replay_threads *pool)

@@ -127,7 +127,8 @@ static void report_set_latency(json_t *object, const struct report *report)
     json_object_set_new(object, "latency", report_latency(report));
     json_put_text(object, "latency_clock", latency->tsc ? "tsc" : "clock_gettime");
     json_put_real(object, "latency_ns_per_tick", latency->ns_per_tick);
-    json_put_real(object, "latency_resolution_ns", (double)latency->resolution * latency->ns_per_tick);
+    json_put_real(object, "latency_resolution_ns",
+                  (double)latency->resolution * latency->ns_per_tick);
     json_put_real(object, "latency_overhead_ns", (double)latency->overhead * latency->ns_per_tick);
 }
 

@@ -15,10 +15,6 @@
 /* Entries of pagemap that are read at once. */
 #define PAGEMAP_STEP 512u
 
-/* Looking at files and shared memory may take one part in so many of the time, unless there is more
- * or less of them. */
-#define LIBRARY_SHARE 200u
-
 #define PAGE_PRESENT (UINT64_C(1) << 63)
 
 /* ---- which libraries are the replay's own ---- */
@@ -161,27 +157,25 @@ static uint64_t library_bytes(const struct resident *resident)
     return present;
 }
 
-/* A look is over. If somebody else had the processor meanwhile, that is no reason to wait for long:
- * what looks cost grows slowly, as tables do. */
-static void pace_set(struct resident_pace *pace, uint64_t begin_ns, unsigned share)
+/* A look has ended. It counts as at most twice as long as the one before, so that one that was
+ * interrupted does not put off the next for long. */
+static void set_next(struct resident *resident, uint64_t begin_ns)
 {
     uint64_t end_ns = measure_now_ns(), cost_ns = end_ns - begin_ns;
-    if (pace->cost_ns > 0 && cost_ns > 2 * pace->cost_ns) cost_ns = 2 * pace->cost_ns;
-    pace->cost_ns = cost_ns;
-    pace->next_ns = end_ns + cost_ns * share;
+    if (resident->cost_ns > 0 && cost_ns > 2 * resident->cost_ns) cost_ns = 2 * resident->cost_ns;
+    resident->cost_ns = cost_ns;
+    resident->next_ns = end_ns + cost_ns * LOOK_SHARE;
 }
 
 void resident_look(struct resident *resident, bool whole)
 {
     uint64_t begin_ns = measure_now_ns(), shared;
-    const bool due = whole || begin_ns >= resident->library_pace.next_ns;
     resident->all_bytes = all_bytes(resident, &shared);
     resident->tables_bytes = pages_resident_bytes();
-    if (due || shared != resident->shared_bytes) {
+    if (whole || shared != resident->shared_bytes) {
         resident->shared_bytes = shared;
         resident->library_bytes = library_bytes(resident);
-        pace_set(&resident->library_pace, begin_ns, LIBRARY_SHARE);
-        if (due) begin_ns = measure_now_ns();
+        if (whole) begin_ns = measure_now_ns();
     }
-    pace_set(&resident->pace, begin_ns, LOOK_SHARE);
+    set_next(resident, begin_ns);
 }

@@ -7,9 +7,9 @@
  *
  * Stacks count as everything else.
  *
- * A look at all resident memory and at private tables, which grow, takes some 10 us; one at files
- * and shared memory, which hardly do, some 100. So each is taken as often as it may be, and the
- * latest size of files stands in between.
+ * A look at all resident memory and at private tables takes some 10 us; one at the pages of files
+ * and of shared memory some 100. The latter is taken only when the system counts more or fewer of
+ * these pages than before.
  *
  * Threads: one. Nothing is taken from the allocator. */
 #ifndef MALLOCTAPE_REPLAY_RESIDENT_H
@@ -27,12 +27,6 @@ struct resident_segment {
     size_t bytes;
 };
 
-/* When to look again, so that it takes only a small part of the time. */
-struct resident_pace {
-    uint64_t cost_ns; /* of a look, as far as is known */
-    uint64_t next_ns; /* not before */
-};
-
 struct resident {
     int statm, pagemap; /* of /proc/self, or -1 */
     unsigned count;
@@ -41,7 +35,8 @@ struct resident {
     uint64_t tables_bytes;  /* of that: what pages_map() mapped */
     uint64_t library_bytes; /* of that: the segments */
     uint64_t shared_bytes;  /* files and shared memory, when the segments were looked at */
-    struct resident_pace pace, library_pace;
+    uint64_t cost_ns;       /* of a look, as far as is known */
+    uint64_t next_ns;       /* no look before, so that looks take only a small part of the time */
 };
 
 /* Looking may take at most one part in so many of the time. */
@@ -56,11 +51,10 @@ void resident_add(struct resident *resident, const void *at, size_t bytes);
 /* Whether it is time to look again. `now_ns`: of measure_now_ns(). */
 static inline bool resident_is_due(const struct resident *resident, uint64_t now_ns)
 {
-    return now_ns >= resident->pace.next_ns;
+    return now_ns >= resident->next_ns;
 }
 
-/* Looks at resident memory and tables, and at the rest if that is due or has changed, or with
- * `whole`. */
+/* Looks at resident memory and tables, and at the rest if that has changed, or with `whole`. */
 void resident_look(struct resident *resident, bool whole);
 
 /* The replay's own bytes, by the latest look. */

@@ -20,8 +20,8 @@ enum {
     LARGE_BYTES = 1 << 15,     /* below any usual threshold for objects that are mapped */
 };
 
-/* Where the next object is if that comes from the top, too; 0: there is none, or it has a mapping
- * of its own, as its chunk's head says, and is freed. */
+/* Takes an object for good. Returns where the one behind it will be, if both come from the top; 0:
+ * there is no memory, or the object had a mapping of its own and has been freed. */
 static uintptr_t take(size_t bytes)
 {
     void *object = malloc(bytes);
@@ -58,9 +58,9 @@ static uintptr_t glibc_take_free(void)
     return top;
 }
 
-/* A chunk that does not fit into the top makes a new one, which ends at a page and is by less than
- * a page larger than what is asked of the system in advance. So it is where the chunk ends that
- * decides how large it is. */
+/* For a chunk that does not fit into the top, the heap grows: by what is missing and by a fixed
+ * reserve (M_TOP_PAD), up to the end of a page. The reserve becomes the new top. So where the chunk
+ * ends within its page decides how large the top is. */
 static uint64_t glibc_settle(void)
 {
     if (mallinfo2().arena == 0) return 0; /* Valgrind is in front of it */

@@ -41,7 +41,8 @@ void shown_clock_start(void)
                                        CLOCK_TAI};
     for (unsigned i = 0; i < sizeof clocks / sizeof *clocks; i++) {
         struct timespec now;
-        if (shown_clock_real(clocks[i], &now) == 0) shown.started_ns[clocks[i]] = ns_of_timespec(&now);
+        if (shown_clock_real(clocks[i], &now) == 0)
+            shown.started_ns[clocks[i]] = ns_of_timespec(&now);
     }
 }
 

@@ -13,9 +13,9 @@
  *
  *   - an allocation never waits: the object before it in the slot was freed earlier by the same
  *     thread, or in a job that is done;
- *   - a free waits until the slot holds its generation. The generations that may pass through a
- *     slot at a time are of one epoch, or there is only the last one of the epoch before: 8 bits
- *     tell them apart.
+ *   - a free waits until the slot holds its generation. All generations of a slot that are waited
+ *     for at a time are of one epoch, or the last one of the epoch before. So 8 bits tell them
+ *     apart.
  *
  * Memory   slots <= live objects + SLOTS_KEPT for each lane + frees that are not yet carried out.
  * Threads  the dispatcher's only. Errors: see each function. */
