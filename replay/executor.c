@@ -5,14 +5,6 @@
 #include "common/pages.h"
 #include "replay/new_handler.h"
 
-/* When the object table is larger than a second-level cache, entries are prefetched so many
- * instructions ahead. That hides a cache miss behind a few calls. Objects are not prefetched: their
- * misses are the allocator's, as they were in the program. */
-#define PREFETCH_AHEAD      16u
-#define PREFETCH_FROM_BYTES (1024u * 1024)
-
-_Static_assert(PREFETCH_AHEAD <= INSTRUCTION_BATCH_SLACK, "there is something to look at");
-
 #define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
 
 /* ---- opening and closing ---- */
@@ -79,15 +71,6 @@ static void executor_switch(struct executor *executor, uint64_t lane)
 }
 
 /* ---- instructions ---- */
-
-/* Prefetches the entry of an object that is freed soon. Entries of allocations are next to each
- * other and need no prefetch. `end` is the end of the row of objects now, which is near enough to
- * that later. There is no branch, since the processor would guess it wrong. */
-CALLS_INLINE void executor_prefetch(void **end, uint8_t opcode, uint64_t value)
-{
-    const uint64_t ends = (uint64_t)(int64_t)(instruction_effects[opcode] >> 1);
-    __builtin_prefetch(end - 1 - (value & ends), 1);
-}
 
 /* An object begins at the end of the row of *live objects. False: there is no memory for it. */
 CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, uint64_t *live,
@@ -186,8 +169,8 @@ CALLS_INLINE bool executor_run_record(struct executor *executor, enum how how, u
     }
 }
 
-/* The loop of both engines. `prefetch`: the table of objects is large. */
-CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how, bool prefetch,
+/* The loop of both engines. */
+CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how,
                                   const struct instruction_batch *batch, size_t from, size_t to)
 {
     const uint8_t *const opcodes = batch->opcodes;
@@ -198,9 +181,6 @@ CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how, bool 
     for (i = from; i < to; i++) {
         const unsigned opcode = opcodes[i];
         const uint64_t value = values[i];
-        if (prefetch)
-            executor_prefetch(executor->objects + live, opcodes[i + PREFETCH_AHEAD],
-                              values[i + PREFETCH_AHEAD]);
         /* The most frequent calls first, by comparisons that the processor predicts well. */
         if (opcode == CALL_FREE) {
             executor_free(executor, how, &live, CALL_FREE, value);
@@ -225,24 +205,18 @@ CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how, bool 
     return i;
 }
 
-static bool executor_prefetches(const struct executor *executor)
-{
-    return executor->objects_count * sizeof(void *) > PREFETCH_FROM_BYTES;
-}
-
 static size_t executor_run_plain(struct executor *executor, const struct instruction_batch *batch,
                                  size_t from, size_t to)
 {
     if (calls_how(&executor->calls) & HOW_EXTRAS)
-        return executor_loop(executor, HOW_EXTRAS, true, batch, from, to);
-    if (executor_prefetches(executor)) return executor_loop(executor, 0, true, batch, from, to);
-    return executor_loop(executor, 0, false, batch, from, to);
+        return executor_loop(executor, HOW_EXTRAS, batch, from, to);
+    return executor_loop(executor, 0, batch, from, to);
 }
 
 static size_t executor_run_timed(struct executor *executor, const struct instruction_batch *batch,
                                  size_t at)
 {
-    return executor_loop(executor, HOW_EXTRAS | HOW_TIMED, false, batch, at, at + 1);
+    return executor_loop(executor, HOW_EXTRAS | HOW_TIMED, batch, at, at + 1);
 }
 
 /* Stretches that are not timed, with single instructions between them that are. */
@@ -287,7 +261,5 @@ size_t executor_run_null(struct executor *executor, const struct instruction_bat
                          size_t from, size_t to)
 {
     if (from == 0) executor->taken = 0;
-    if (executor_prefetches(executor))
-        return executor_loop(executor, HOW_NULL, true, batch, from, to);
-    return executor_loop(executor, HOW_NULL, false, batch, from, to);
+    return executor_loop(executor, HOW_NULL, batch, from, to);
 }
