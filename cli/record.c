@@ -182,21 +182,15 @@ static bool destination_check(const struct record *record)
 
 static void obstacle_tell(const struct executable *executable)
 {
-    const char *why = NULL;
-    switch (executable->obstacle) {
-    case EXECUTABLE_FINE: return;
-    case EXECUTABLE_STATIC:
-        why = "is linked statically: no library can be put in front of its allocator";
-        break;
-    case EXECUTABLE_PRIVILEGED:
-        why = "runs with privileges of its own: the system ignores preloaded libraries for it";
-        break;
-    case EXECUTABLE_OTHER_SYSTEM:
-        why = "is built for another kind of machine than malloctape";
-        break;
-    }
-    fprintf(stderr, "malloctape record: warning: %s %s; nothing will be recorded\n",
-            executable->runs, why);
+    static const char *const texts[] = {
+        [EXECUTABLE_STATIC] =
+            "is linked statically: no library can be put in front of its allocator",
+        [EXECUTABLE_PRIVILEGED] =
+            "runs with privileges of its own: the system ignores preloaded libraries for it",
+        [EXECUTABLE_OTHER_SYSTEM] = "is built for another kind of machine than malloctape"};
+    if (executable->obstacle != EXECUTABLE_FINE)
+        fprintf(stderr, "malloctape record: warning: %s %s; nothing will be recorded\n",
+                executable->runs, texts[executable->obstacle]);
 }
 
 /* In front of what is preloaded already, so that our allocator is the one that is used. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/call_table.h"
+#include "common/numbers.h"
 #include "common/progress.h"
 #include "common/statistics.h"
 #include "tracing/watch.h"
@@ -30,8 +31,6 @@ static const char help_text[] =
     "ended.\n";
 
 enum { KINDS_SHOWN = 5, SIZES_SHOWN = 8 };
-
-#define MIB (1024.0 * 1024.0)
 
 struct top {
     pid_t process;

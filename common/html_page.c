@@ -179,12 +179,12 @@ static bool write_all(const struct writing *writing, const char *path, char *why
 bool html_page_write(const struct html_page *page, const char *path, char *why, size_t why_bytes)
 {
     FILE *chartjs = chartjs_open(why, why_bytes);
-    if (chartjs == NULL) return false;
     char *data = json_dumps(page->data, JSON_COMPACT | JSON_REAL_PRECISION(9));
     const struct writing writing = {.page = page, .data = data, .chartjs = chartjs};
-    if (data == NULL) snprintf(why, why_bytes, "no memory for its data");
-    bool done = data != NULL && write_all(&writing, path, why, why_bytes);
+    if (chartjs != NULL && data == NULL) snprintf(why, why_bytes, "no memory for its data");
+    bool done = chartjs != NULL && data != NULL && write_all(&writing, path, why, why_bytes);
+    json_decref(page->data);
     free(data);
-    fclose(chartjs);
+    if (chartjs != NULL) fclose(chartjs);
     return done;
 }

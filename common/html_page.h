@@ -40,7 +40,7 @@ struct html_page {
     const char *main;              /* HTML with markers */
     const struct html_part *parts; /* end with a marker of NULL */
     const void *of;                /* handed to them */
-    const json_t *data;            /* `data` of the scripts */
+    json_t *data;                  /* `data` of the scripts; html_page_write() frees it */
     const char *script;            /* JavaScript, after page.js */
 };
 

@@ -90,6 +90,14 @@ void json_put_list(json_t *object, const char *keys, const uint64_t *numbers, si
     assert(at == count && *keys == '\0');
 }
 
+void json_put_array(json_t *object, const char *key, const uint64_t *numbers, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(array, json_integer((json_int_t)numbers[i]));
+    json_object_set_new(object, key, array);
+}
+
 void json_put_text(json_t *object, const char *key, const char *text)
 {
     json_t *string = json_string(text);

@@ -39,6 +39,9 @@ json_t *json_put_table(json_t *object, const char *key, const char *columns);
 /* Each number becomes the value of its key, or the last one of the array that is there. */
 void json_put_list(json_t *object, const char *keys, const uint64_t *numbers, size_t count);
 
+/* An array of numbers as `key` of the object. */
+void json_put_array(json_t *object, const char *key, const uint64_t *numbers, size_t count);
+
 /* A path is whatever bytes the system allows, JSON is UTF-8: `text` becomes null if it is not, or
  * is NULL. */
 void json_put_text(json_t *object, const char *key, const char *text);

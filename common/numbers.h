@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define MIB (1024.0 * 1024)
+
 enum number_unit {
     UNIT_COUNT,   /* whole */
     UNIT_BYTES,   /* in the text MiB */

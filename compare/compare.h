@@ -77,6 +77,7 @@ struct compare {
     struct compare_verdict verdicts[COMPARE_MEASURES];
     struct compare_warning *warnings;
     size_t warnings_count, warnings_room;
+    bool warnings_lack; /* one, for want of memory */
     unsigned runs_done; /* of all rows; for the progress line */
     double started;     /* s, monotonic */
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
 #include "compare/compare.h"
 #include "compare/rank.h"
 
@@ -14,8 +15,6 @@
 #define FOLLOWS_MOST  0.12
 /* So many times the memory of the whole process cannot have been the allocator's. */
 #define REPLAYED_MOST 1.05
-
-#define MIB (1024.0 * 1024)
 
 /* Where replays differ, programs differ by so many times that: page faults cost them less, and
  * their own cache misses are not in a replay. And by that share of their time for no reason that a
@@ -81,29 +80,26 @@ double compare_curves_distance(const double *seconds, const double *one, const d
     return distance;
 }
 
-static double *curve_read(const json_t *series, const char *key, size_t count)
+static void curve_read(double *values, const json_t *series, const char *key, size_t count)
 {
     const json_t *list = json_object_get(series, key);
-    double *values = calloc(count + 1, sizeof *values);
-    for (size_t i = 0; values != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const json_t *value = json_array_get(list, i);
         values[i] = json_is_number(value) ? json_number_value(value) : NAN;
     }
-    return values;
 }
 
 static double distance_of_replay(const json_t *series)
 {
-    size_t count = json_array_size(json_object_get(series, "seconds"));
-    double *seconds = curve_read(series, "seconds", count);
-    double *original = curve_read(series, "original_net_rss_bytes", count);
-    double *replay = curve_read(series, "net_rss_bytes", count);
-    double distance = NAN;
-    if (count > 0 && seconds != NULL && original != NULL && replay != NULL)
-        distance = compare_curves_distance(seconds, original, replay, count);
+    const size_t count = json_array_size(json_object_get(series, "seconds"));
+    double *seconds = calloc(3 * count + 1, sizeof *seconds);
+    double *original = seconds + count, *replay = original + count, distance = NAN;
+    if (seconds == NULL) return NAN;
+    curve_read(seconds, series, "seconds", count);
+    curve_read(original, series, "original_net_rss_bytes", count);
+    curve_read(replay, series, "net_rss_bytes", count);
+    if (count > 0) distance = compare_curves_distance(seconds, original, replay, count);
     free(seconds);
-    free(original);
-    free(replay);
     return distance;
 }
 

@@ -203,14 +203,12 @@ static void put_table(FILE *to, const void *of)
 static void put_failures(FILE *to, const void *of)
 {
     const struct compare *compare = of;
+    char text[PATH_MAX + 600];
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
         if (*row->why == '\0') continue;
-        fputs("<p class=\"failed\">", to);
-        html_put_text(to, row->label);
-        fputs(": ", to);
-        html_put_text(to, row->why);
-        fputs("</p>\n", to);
+        snprintf(text, sizeof text, "%s: %s", row->label, row->why);
+        put_sentence(to, "failed", text);
     }
 }
 
@@ -228,14 +226,7 @@ bool compare_html_write(const struct compare *compare, const char *path, char *w
     char title[512];
     snprintf(title, sizeof title, "%.400s under several allocators",
              *program != '\0' ? basename(program) : compare->options.trace);
-    json_t *data = compare_json(compare, false);
-    const struct html_page page = {.title = title,
-                                   .main = compare_page_html,
-                                   .parts = parts,
-                                   .of = compare,
-                                   .data = data,
-                                   .script = compare_page_js};
-    bool done = html_page_write(&page, path, why, why_bytes);
-    json_decref(data);
-    return done;
+    return html_page_write(&(struct html_page){title, compare_page_html, parts, compare,
+                                               compare_json(compare, false), compare_page_js},
+                           path, why, why_bytes);
 }

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "common/call_table.h"
+#include "common/numbers.h"
 
-#define MIB (1.0 / (1024 * 1024))
+#define TO_MIB (1 / MIB)
 
 /* ---- several rounds ---- */
 
@@ -146,16 +147,16 @@ const struct compare_number compare_numbers[] = {
     OF_REPORT("events_per_second", "", "events", "M/s", 1e-6, 2),
     OF_REPORT("own_cost_ns_per_event", "", "replaying itself", "ns", 1, 2),
     OF_REPORT("minor_faults", "", "minor faults", "", 1, 0),
-    OF_REPORT("peak_net_rss_bytes", "RSS", "peak", "MiB", MIB, 1),
-    OF_REPORT("mean_net_rss_bytes", "RSS", "mean", "MiB", MIB, 1),
-    OF_REPORT("end_net_rss_bytes", "RSS", "at end", "MiB", MIB, 1),
-    OF_REPORT("not_given_back_bytes", "RSS", "kept", "MiB", MIB, 1),
+    OF_REPORT("peak_net_rss_bytes", "RSS", "peak", "MiB", TO_MIB, 1),
+    OF_REPORT("mean_net_rss_bytes", "RSS", "mean", "MiB", TO_MIB, 1),
+    OF_REPORT("end_net_rss_bytes", "RSS", "at end", "MiB", TO_MIB, 1),
+    OF_REPORT("not_given_back_bytes", "RSS", "kept", "MiB", TO_MIB, 1),
     OF_REPORT("rss_per_live", "RSS", "peak/live", "", 1, 2),
-    OF_REPORT("own_rss_bytes", "RSS", "of the replay itself", "MiB", MIB, 1),
-    OF_REPORT("peak_rss_bytes", "RSS", "peak with that", "MiB", MIB, 1),
+    OF_REPORT("own_rss_bytes", "RSS", "of the replay itself", "MiB", TO_MIB, 1),
+    OF_REPORT("peak_rss_bytes", "RSS", "peak with that", "MiB", TO_MIB, 1),
     OF_REPORT("fragmentation_at_peak_rss", "not live", "at peak", "%", 100, 1),
     OF_REPORT("fragmentation_most", "not live", "at worst", "%", 100, 1),
-    OF_REPORT("peak_heap_bytes", "heap", "peak", "MiB", MIB, 1),
+    OF_REPORT("peak_heap_bytes", "heap", "peak", "MiB", TO_MIB, 1),
     OF_REPORT("fragmentation", "heap", "not live at its peak", "%", 100, 1),
     LATENCIES("allocation", COMPARE_FROM_ALLOCATION),
     LATENCIES("free", COMPARE_FROM_FREE),

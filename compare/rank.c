@@ -62,42 +62,30 @@ static bool is_beaten(const struct rank_candidate *candidates, size_t count,
     return false;
 }
 
-/* Gives `rank` to all that are marked, and tells how many. */
-static unsigned rank_give(struct rank_candidate *candidates, size_t count, const bool *marked,
-                          unsigned rank)
-{
-    unsigned given = 0;
-    for (size_t i = 0; i < count; i++)
-        given += marked[i];
-    for (size_t i = 0; i < count; i++) {
-        if (!marked[i]) continue;
-        candidates[i].rank = rank;
-        candidates[i].shared = given > 1;
-    }
-    return given;
-}
-
 void rank_all(struct rank_candidate *candidates, size_t count,
               const struct rank_threshold *threshold)
 {
     unsigned rank = 1, left = 0, given;
-    bool *marked = calloc(count + 1, sizeof *marked);
     for (size_t i = 0; i < count; i++) {
         candidates[i].rank = 0;
         left += candidates[i].count > 0;
     }
-    for (; marked != NULL && left > 0; rank += given, left -= given) {
-        bool any = false;
+    for (; left > 0; rank += given, left -= given) {
+        given = 0;
         for (size_t i = 0; i < count; i++) {
-            const struct rank_candidate *one = &candidates[i];
-            marked[i] =
+            struct rank_candidate *one = &candidates[i];
+            one->is_next =
                 one->rank == 0 && one->count > 0 && !is_beaten(candidates, count, one, threshold);
-            any |= marked[i];
+            given += one->is_next;
         }
         /* Each is worse than another one: noise. */
-        for (size_t i = 0; i < count && !any; i++)
-            marked[i] = candidates[i].rank == 0 && candidates[i].count > 0;
-        given = rank_give(candidates, count, marked, rank);
+        const bool all = given == 0;
+        if (all) given = left;
+        for (size_t i = 0; i < count; i++) {
+            struct rank_candidate *one = &candidates[i];
+            if (!one->is_next && !(all && one->rank == 0 && one->count > 0)) continue;
+            one->rank = rank;
+            one->shared = given > 1;
+        }
     }
-    free(marked);
 }

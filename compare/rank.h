@@ -29,6 +29,7 @@ struct rank_candidate {
     size_t count;   /* the same of all that take part */
     unsigned rank;  /* from 1; 0: takes no part */
     bool shared;    /* others have this rank */
+    bool is_next;   /* rank.c only */
 };
 
 /* What is below either does not count. */

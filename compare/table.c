@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define MIB (1024.0 * 1024)
+#include "common/numbers.h"
 
 /* So that a line has 120 columns at most: a longer name has a line of its own. */
 enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, LINE_WIDTH = 120 };

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
 #include "compare/compare.h"
 #include "compare/numbers.h"
-
-#define MIB (1024.0 * 1024)
 
 /* What each measure is of, and which differences of it count. Time: replays of a trace differ by
  * some per cent from one comparison to the next. */

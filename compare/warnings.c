@@ -18,22 +18,23 @@ enum { LAUNCHER_CALLS_MAX = 100000 };
 
 #define PEAK_RSS "peak_net_rss_bytes"
 
-static bool add(struct compare *compare, const struct compare_row *row, const char *number,
+static void add(struct compare *compare, const struct compare_row *row, const char *number,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static bool add(struct compare *compare, const struct compare_row *row, const char *number,
+static void add(struct compare *compare, const struct compare_row *row, const char *number,
                 const char *format, ...)
 {
     if (!array_reserve(&compare->warnings, &compare->warnings_room, compare->warnings_count + 1,
-                       sizeof *compare->warnings))
-        return false;
+                       sizeof *compare->warnings)) {
+        compare->warnings_lack = true;
+        return;
+    }
     struct compare_warning *warning = &compare->warnings[compare->warnings_count++];
     *warning = (struct compare_warning){.row = row, .number = number};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(warning->text, sizeof warning->text, format, arguments);
     va_end(arguments);
-    return true;
 }
 
 /* ---- the trace ---- */
@@ -50,16 +51,16 @@ static bool is_launcher(const char *program)
     return false;
 }
 
-static bool collect_launcher(struct compare *compare)
+static void collect_launcher(struct compare *compare)
 {
     const json_t *facts = compare->facts;
     const char *program = json_string_value(json_object_get(facts, "program"));
     long long calls = json_integer_value(json_object_get(facts, "events"));
-    if (program == NULL || calls > LAUNCHER_CALLS_MAX || !is_launcher(program)) return true;
-    return add(compare, NULL, NULL,
-               "%s mostly starts other programs, which are not in this trace: record --follow "
-               "records them, too",
-               basename(program));
+    if (program != NULL && calls <= LAUNCHER_CALLS_MAX && is_launcher(program))
+        add(compare, NULL, NULL,
+            "%s mostly starts other programs, which are not in this trace: record --follow "
+            "records them, too",
+            basename(program));
 }
 
 /* Whether the file of the program, if it is here, has this name of a function. */
@@ -81,7 +82,7 @@ static bool names_function(const char *program, const char *name)
 
 /* What a program that asks goes by differs from one allocator to the next. Older recordings do not
  * say how often it did. */
-static bool collect_sizes_asked(struct compare *compare, const char *program)
+static void collect_sizes_asked(struct compare *compare, const char *program)
 {
     static const char then[] = "how large its objects are (malloc_usable_size): it may do "
                                "otherwise under each allocator, and replays do as under the "
@@ -89,32 +90,30 @@ static bool collect_sizes_asked(struct compare *compare, const char *program)
     const json_t *asked = json_object_get(compare->facts, "original_sizes_asked");
     const char *name = basename(program);
     if (json_integer_value(asked) > 0)
-        return add(compare, NULL, NULL, "%s asked %lld times %s", name, json_integer_value(asked),
-                   then);
-    if (json_is_integer(asked) || !names_function(program, "malloc_usable_size")) return true;
-    return add(compare, NULL, NULL, "%s can ask %s", name, then);
+        add(compare, NULL, NULL, "%s asked %lld times %s", name, json_integer_value(asked), then);
+    else if (!json_is_integer(asked) && names_function(program, "malloc_usable_size"))
+        add(compare, NULL, NULL, "%s can ask %s", name, then);
 }
 
-static bool collect_questions(struct compare *compare)
+static void collect_questions(struct compare *compare)
 {
     const char *program = json_string_value(json_object_get(compare->facts, "program"));
-    if (program == NULL) return true;
-    if (!collect_sizes_asked(compare, program)) return false;
-    return !names_function(program, "mallctl") ||
-           add(compare, NULL, NULL,
-               "%s can tell jemalloc to give memory back, and more (mallctl): replays do not",
-               basename(program));
+    if (program == NULL) return;
+    collect_sizes_asked(compare, program);
+    if (names_function(program, "mallctl"))
+        add(compare, NULL, NULL,
+            "%s can tell jemalloc to give memory back, and more (mallctl): replays do not",
+            basename(program));
 }
 
-static bool collect_of_trace(struct compare *compare)
+static void collect_of_trace(struct compare *compare)
 {
     long long lost = json_integer_value(json_object_get(compare->facts, "lost_events"));
-    if (!compare_is_whole(compare) &&
-        !add(compare, NULL, NULL, "the recording was cut short or is damaged: not all is in it"))
-        return false;
-    if (lost > 0 && !add(compare, NULL, NULL, "%lld calls were lost while recording", lost))
-        return false;
-    return collect_questions(compare) && collect_launcher(compare);
+    if (!compare_is_whole(compare))
+        add(compare, NULL, NULL, "the recording was cut short or is damaged: not all is in it");
+    if (lost > 0) add(compare, NULL, NULL, "%lld calls were lost while recording", lost);
+    collect_questions(compare);
+    collect_launcher(compare);
 }
 
 /* ---- what reports say ---- */
@@ -164,7 +163,7 @@ static bool was_collected(const struct compare *compare, const char *text)
     return false;
 }
 
-static bool collect_of_reports(struct compare *compare, const struct compare_row *row)
+static void collect_of_reports(struct compare *compare, const struct compare_row *row)
 {
     size_t i;
     json_t *warning;
@@ -175,16 +174,15 @@ static bool collect_of_reports(struct compare *compare, const struct compare_row
         if (key == NULL || text == NULL || is_told_otherwise(key)) continue;
         bool all = spoiled_by(key) == NULL && is_of_all(compare, warning);
         if (all && was_collected(compare, text)) continue;
-        if (!add(compare, all ? NULL : row, all ? NULL : spoiled_by(key), "%s", text)) return false;
+        add(compare, all ? NULL : row, all ? NULL : spoiled_by(key), "%s", text);
     }
-    return true;
 }
 
 /* ---- what numbers and output say ---- */
 
 /* Resident memory that is less than what live objects asked for, by more than the kernel's account
  * of it is off: some dozen pages of each counter. */
-static bool collect_too_small(struct compare *compare, const struct compare_row *row)
+static void collect_too_small(struct compare *compare, const struct compare_row *row)
 {
     const double account_bytes = 256 * 1024, account_share = 0.005;
     const json_t *report = json_array_get(row->reports, 0);
@@ -192,26 +190,26 @@ static bool collect_too_small(struct compare *compare, const struct compare_row 
     bool untouched = touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0);
     double live = json_number_value(json_object_get(compare->facts, "peak_live_bytes"));
     double rss = compare_median(PEAK_RSS, row->reports);
-    if (!(rss < live * (1 - account_share) - account_bytes)) return true;
-    return add(compare, row, PEAK_RSS, "less RSS than live bytes: %s",
-               untouched ? "pages that nobody wrote to are not resident"
-                         : "memory was swapped out, or not all was alive at one time");
+    if (rss < live * (1 - account_share) - account_bytes)
+        add(compare, row, PEAK_RSS, "less RSS than live bytes: %s",
+            untouched ? "pages that nobody wrote to are not resident"
+                      : "memory was swapped out, or not all was alive at one time");
 }
 
-static bool collect_of_row(struct compare *compare, const struct compare_row *row)
+static void collect_of_row(struct compare *compare, const struct compare_row *row)
 {
-    if (*row->why != '\0' || compare_row_is_nothing(row)) return true;
-    if (*row->printed != '\0' && !add(compare, row, NULL, "it printed: %s", row->printed))
-        return false;
-    return collect_too_small(compare, row) && collect_of_reports(compare, row);
+    if (*row->why != '\0' || compare_row_is_nothing(row)) return;
+    if (*row->printed != '\0') add(compare, row, NULL, "it printed: %s", row->printed);
+    collect_too_small(compare, row);
+    collect_of_reports(compare, row);
 }
 
 bool compare_warnings_collect(struct compare *compare)
 {
-    bool good = collect_of_trace(compare);
-    for (size_t i = 0; good && i < compare->rows_count; i++)
-        good = collect_of_row(compare, &compare->rows[i]);
-    return good;
+    collect_of_trace(compare);
+    for (size_t i = 0; i < compare->rows_count; i++)
+        collect_of_row(compare, &compare->rows[i]);
+    return !compare->warnings_lack;
 }
 
 /* ---- telling ---- */

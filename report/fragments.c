@@ -389,21 +389,20 @@ void fragments_print(const struct fragments *fragments, FILE *to)
             words_bytes(fragments->without_oldest[2]));
 }
 
-static json_t *numbers_json(const uint64_t *from, unsigned count)
-{
-    json_t *array = json_array();
-    for (unsigned i = 0; i < count; i++)
-        json_array_append_new(array, json_integer((json_int_t)from[i]));
-    return array;
-}
-
 #define BLAME_KEYS "objects bytes kept_bytes first_call last_call"
 #define BLAME_OF(blame) \
     blame.objects, blame.bytes, blame.kept_bytes, blame.first_call, blame.last_call
 
+static void put_blames(json_t *object, const char *key, const char *columns,
+                       const struct fragments_blame *blames, unsigned count)
+{
+    json_t *table = json_put_table(object, key, columns);
+    for (unsigned i = 0; i < count; i++)
+        json_put_row(table, columns, blames[i].what, BLAME_OF(blames[i]));
+}
+
 json_t *fragments_json(const struct fragments *fragments)
 {
-    static const char sizes[] = "size " BLAME_KEYS, lanes[] = "lane " BLAME_KEYS;
     json_t *object = json_object(), *moments = json_array();
     json_object_set_new(object, "moments", moments);
     for (unsigned i = 0; i < FRAGMENTS_MOMENTS; i++)
@@ -411,20 +410,14 @@ json_t *fragments_json(const struct fragments *fragments)
     json_put_numbers(object, "call page_bytes pages objects live_bytes", fragments->call,
                      fragments->page_bytes, fragments->pages, fragments->objects,
                      fragments->live_bytes);
-    json_object_set_new(object, "pages_by_fullness",
-                        numbers_json(fragments->by_fullness, FRAGMENTS_FULLNESS));
+    json_put_array(object, "pages_by_fullness", fragments->by_fullness, FRAGMENTS_FULLNESS);
     json_t *sparse = json_put_object(object, "sparse");
     json_put_numbers(sparse, "pages " BLAME_KEYS, fragments->sparse.what,
                      BLAME_OF(fragments->sparse));
-    json_t *by_size = json_put_table(sparse, "by_size", sizes);
-    for (unsigned i = 0; i < fragments->sizes_count; i++)
-        json_put_row(by_size, sizes, fragments->by_size[i].what, BLAME_OF(fragments->by_size[i]));
-    json_t *by_lane = json_put_table(sparse, "by_lane", lanes);
-    for (unsigned i = 0; i < fragments->lanes_count; i++)
-        json_put_row(by_lane, lanes, fragments->by_lane[i].what, BLAME_OF(fragments->by_lane[i]));
-    json_object_set_new(sparse, "by_age", numbers_json(fragments->by_age, FRAGMENTS_AGES));
-    json_object_set_new(sparse, "without_oldest",
-                        numbers_json(fragments->without_oldest, FRAGMENTS_OLDEST));
+    put_blames(sparse, "by_size", "size " BLAME_KEYS, fragments->by_size, fragments->sizes_count);
+    put_blames(sparse, "by_lane", "lane " BLAME_KEYS, fragments->by_lane, fragments->lanes_count);
+    json_put_array(sparse, "by_age", fragments->by_age, FRAGMENTS_AGES);
+    json_put_array(sparse, "without_oldest", fragments->without_oldest, FRAGMENTS_OLDEST);
     json_t *map = json_put_table(object, "map", "live_per_mille");
     json_put_number(map, "pages_per_cell", fragments->pages_per_cell);
     for (uint32_t i = 0; i < fragments->cells_count; i++)

@@ -89,28 +89,16 @@ static const struct html_part parts[] = {
     {NULL, NULL},
 };
 
-static bool write_page(const char *title, const struct told *told, json_t *data, const char *script,
-                       const char *path, char *why, size_t why_bytes)
-{
-    const struct html_page page = {.title = title,
-                                   .main = report_page_html,
-                                   .parts = parts,
-                                   .of = told,
-                                   .data = data,
-                                   .script = script};
-    bool done = html_page_write(&page, path, why, why_bytes);
-    json_decref(data);
-    return done;
-}
-
 bool report_page_write(const struct report_trace *trace, const char *path, char *why,
                        size_t why_bytes)
 {
     char title[512], *text = NULL;
     PRINTED(report_print, trace, text);
     snprintf(title, sizeof title, "%.400s: what it asks of its allocator", report_name(trace));
-    bool done = write_page(title, &(struct told){{trace}, 1, text}, report_json(trace),
-                           report_page_js, path, why, why_bytes);
+    const struct told told = {{trace}, 1, text};
+    bool done = html_page_write(&(struct html_page){title, report_page_html, parts, &told,
+                                                    report_json(trace), report_page_js},
+                                path, why, why_bytes);
     free(text);
     return done;
 }
@@ -126,8 +114,10 @@ bool change_page_write(const struct change *change, const char *path, char *why,
     PRINTED(change_print, change, text);
     snprintf(title, sizeof title, "%.400s and %.400s: what changed for the allocator", before,
              after);
-    bool done = write_page(title, &(struct told){{change->before, change->after}, 2, text},
-                           change_json(change), report_change_js, path, why, why_bytes);
+    const struct told told = {{change->before, change->after}, 2, text};
+    bool done = html_page_write(&(struct html_page){title, report_page_html, parts, &told,
+                                                    change_json(change), report_change_js},
+                                path, why, why_bytes);
     free(text);
     return done;
 }

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "common/allocators.h"
+#include "common/series.h"
 #include "compare/expected.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
 #include "compare/rank.h"
-#include "common/series.h"
 
 namespace {
 
@@ -189,32 +189,32 @@ TEST(Numbers, OfReports)
 rank_difference difference(std::vector<double> one, std::vector<double> other,
                            rank_threshold threshold)
 {
-    rank_candidate candidates[] = {{one.data(), one.size(), 0, false},
-                                   {other.data(), other.size(), 0, false}};
+    rank_candidate candidates[] = {{one.data(), one.size(), 0, false, false},
+                                   {other.data(), other.size(), 0, false, false}};
     return rank_difference_of(&candidates[0], &candidates[1], &threshold);
 }
 
 // With five values each, the two differences at either end lie outside of the interval.
 TEST(Rank, Difference)
 {
-    rank_difference of = difference({11, 12, 13, 14, 15}, {1, 1, 1, 1, 2}, {0, 0});
+    rank_difference of = difference({11, 12, 13, 14, 15}, {1, 1, 1, 1, 2}, {0, 0, 0});
     EXPECT_EQ(of.median, 12);
     EXPECT_EQ(of.least, 10);
     EXPECT_EQ(of.most, 14);
     EXPECT_TRUE(of.counts);
-    EXPECT_FALSE(difference({11, 12, 13, 14, 15}, {1, 1, 1, 1, 2}, {12, 0}).counts);
-    EXPECT_TRUE(difference({11, 12, 13, 14, 15}, {1, 1, 1, 1, 2}, {11.9, 0}).counts);
-    EXPECT_FALSE(difference({104}, {100}, {0, 0.05}).counts);
-    EXPECT_TRUE(difference({106}, {100}, {0, 0.05}).counts);
-    EXPECT_FALSE(difference({1, 5, 9}, {2, 4, 6}, {0, 0}).counts);
-    EXPECT_TRUE(std::isnan(difference({}, {1}, {0, 0}).median));
+    EXPECT_FALSE(difference({11, 12, 13, 14, 15}, {1, 1, 1, 1, 2}, {12, 0, 0}).counts);
+    EXPECT_TRUE(difference({11, 12, 13, 14, 15}, {1, 1, 1, 1, 2}, {11.9, 0, 0}).counts);
+    EXPECT_FALSE(difference({104}, {100}, {0, 0.05, 0}).counts);
+    EXPECT_TRUE(difference({106}, {100}, {0, 0.05, 0}).counts);
+    EXPECT_FALSE(difference({1, 5, 9}, {2, 4, 6}, {0, 0, 0}).counts);
+    EXPECT_TRUE(std::isnan(difference({}, {1}, {0, 0, 0}).median));
 }
 
 std::string ranks(std::vector<std::vector<double>> values, rank_threshold threshold)
 {
     std::vector<rank_candidate> candidates;
     for (std::vector<double> &one : values)
-        candidates.push_back({one.data(), one.size(), 0, false});
+        candidates.push_back({one.data(), one.size(), 0, false, false});
     rank_all(candidates.data(), candidates.size(), &threshold);
     std::string text;
     for (const rank_candidate &one : candidates)
@@ -224,11 +224,11 @@ std::string ranks(std::vector<std::vector<double>> values, rank_threshold thresh
 
 TEST(Rank, All)
 {
-    EXPECT_EQ(ranks({{30}, {10}, {20}, {11}}, {2, 0}), "4 1= 3 1= ");
-    EXPECT_EQ(ranks({{30}, {}, {20}}, {2, 0}), "2 0 1 ");
-    EXPECT_EQ(ranks({{1}, {1}, {1}}, {0, 0}), "1= 1= 1= ");
+    EXPECT_EQ(ranks({{30}, {10}, {20}, {11}}, {2, 0, 0}), "4 1= 3 1= ");
+    EXPECT_EQ(ranks({{30}, {}, {20}}, {2, 0, 0}), "2 0 1 ");
+    EXPECT_EQ(ranks({{1}, {1}, {1}}, {0, 0, 0}), "1= 1= 1= ");
     // A chain, of which neighbours are equal: the last is worse than the first.
-    EXPECT_EQ(ranks({{10}, {11}, {12}}, {1.5, 0}), "1= 1= 3 ");
+    EXPECT_EQ(ranks({{10}, {11}, {12}}, {1.5, 0, 0}), "1= 1= 3 ");
 }
 
 // The same two times, measured again and again with noise of a tenth and one disturbed round.
@@ -243,7 +243,7 @@ TEST(Rank, IsTheSameEachTime)
             for (int round = 0; round < 5; round++)
                 of.push_back(time * noise(random) * (round == repeat % 5 ? 1.2 : 1));
         }
-        ASSERT_EQ(ranks(values, {0, 0.05}), "1= 1= 3 ") << "repeat " << repeat;
+        ASSERT_EQ(ranks(values, {0, 0.05, 0}), "1= 1= 3 ") << "repeat " << repeat;
     }
 }
 
