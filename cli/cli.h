@@ -4,7 +4,7 @@
  * own. Its function gets "malloctape NAME" as words[0] and returns the exit status of the program
  * (common/program.h).
  *
- *   main.c --table--> cli/ record.c, ctl.c
+ *   main.c --table--> cli/ record.c, ctl.c, top.c
  *                     inspect/ info.c, dump.c, verify.c
  *                     compare/ compare.c
  *                     report/ report.c

@@ -155,29 +155,23 @@ static bool destination_set(struct record *record)
 }
 
 /* Whether the library will be able to create the file; a directory with % in it is known to the
- * library only. */
-static bool destination_check(const struct record *record)
+ * library only. Returns an exit status. */
+static int destination_check(const struct record *record)
 {
     const char *destination = record->destination;
-    if (!is_file_name(destination)) return true;
     struct stat status;
+    if (!is_file_name(destination)) return PROGRAM_OK;
     if (stat(destination, &status) == 0) {
-        if (S_ISDIR(status.st_mode)) {
-            cli_fail(&cli_record, "%s is a directory", destination);
-            return false;
-        }
-        if (access(destination, W_OK) != 0) {
-            cli_fail(&cli_record, "cannot write %s: %s", destination, strerror(errno));
-            return false;
-        }
+        if (S_ISDIR(status.st_mode)) return cli_fail(&cli_record, "%s is a directory", destination);
+        if (access(destination, W_OK) != 0)
+            return cli_fail(&cli_record, "cannot write %s: %s", destination, strerror(errno));
     }
     char directory[PATH_MAX];
     snprintf(directory, sizeof directory, "%s", destination);
     *strrchr(directory, '/') = '\0';
     const char *checked = *directory != '\0' ? directory : "/";
-    if (strchr(checked, '%') != NULL || access(checked, W_OK | X_OK) == 0) return true;
-    cli_fail(&cli_record, "cannot write into %s: %s", checked, strerror(errno));
-    return false;
+    if (strchr(checked, '%') != NULL || access(checked, W_OK | X_OK) == 0) return PROGRAM_OK;
+    return cli_fail(&cli_record, "cannot write into %s: %s", checked, strerror(errno));
 }
 
 static void obstacle_tell(const struct executable *executable)
@@ -206,18 +200,16 @@ static bool preload_set(const char *library)
     return done;
 }
 
-static bool library_find(struct installed *library, const char *name)
+/* Returns an exit status. */
+static int library_find(struct installed *library, const char *name)
 {
-    if (!installed_find_library(library, name)) {
-        cli_fail(&cli_record, "%s not found; looked in %s", name, library->path);
-        return false;
-    }
-    if (strpbrk(library->path, ": ") != NULL) {
-        cli_fail(&cli_record, "%s: the path has a space or a colon, which LD_PRELOAD cannot hold",
-                 library->path);
-        return false;
-    }
-    return true;
+    if (!installed_find_library(library, name))
+        return cli_fail(&cli_record, "%s not found; looked in %s", name, library->path);
+    if (strpbrk(library->path, ": ") != NULL)
+        return cli_fail(&cli_record,
+                        "%s: the path has a space or a colon, which LD_PRELOAD cannot hold",
+                        library->path);
+    return PROGRAM_OK;
 }
 
 /* ---- what became of it ---- */
@@ -348,10 +340,12 @@ static int run(int count, char **words)
                  status == PROGRAM_CANNOT_EXECUTE ? "cannot be executed" : "not found");
         return status;
     }
-    if (!library_find(&library, record.front_end->library)) return PROGRAM_FAILED;
+    status = library_find(&library, record.front_end->library);
+    if (status != PROGRAM_OK) return status;
     if (!destination_set(&record))
         return cli_fail(&cli_record, "the name of the output is too long");
-    if (!destination_check(&record)) return PROGRAM_FAILED;
+    status = destination_check(&record);
+    if (status != PROGRAM_OK) return status;
     obstacle_tell(&executable);
     if (setenv(OUTPUT_VARIABLE, record.destination, 1) != 0 || !preload_set(library.path))
         return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));

@@ -1,11 +1,10 @@
 /* compare - one trace, replayed under many allocators in fresh processes, and what can be said of
  * them.
  *
- *   TRACE --trace.c--> ordered stream --+--> replay, engine null: facts, page cache warm
- *   LIST ---list.c---> entries          |
- *           find.c---> libraries -------+--> replay, once a round for each entry, there and back
- *                                                `--> reports --numbers.c, verdict.c-->
- *                                                     table, JSON, page
+ *   TRACE --inspect/ordered_file.c--> ordered file --+--> replay, engine null: facts
+ *   LIST ---list.c--> entries                        |
+ *           --common/allocators.c--> libraries ------+--> replay, once a round for each entry
+ *                                         `--> reports --numbers.c, verdict.c--> table, JSON, page
  *
  * An allocator that fails is a row that says why; it takes no part in later rounds, and the others
  * go on. The rounds are walked in alternating directions, so that no entry always follows the same

@@ -1,7 +1,6 @@
 /* The page of compare (common/html_page.h): facts and all numbers as plain HTML. */
 #include "compare/compare.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "common/html_page.h"

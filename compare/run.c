@@ -4,7 +4,6 @@
 #include "compare/compare.h"
 #include "compare/latency.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

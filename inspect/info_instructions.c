@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/call_table.h"
 #include "common/metadata.h"
 #include "postprocess/instruction_reader.h"
 

@@ -12,10 +12,14 @@
 
 enum { WIDTH = 16 }; /* of the words in the text */
 
-#define SPOOL_NAME(identifier, name, text) name,
-#define SPOOL_TEXT(identifier, name, text) text,
-static const char *const spool_names[] = {RAW_SPOOL_LIST(SPOOL_NAME)};
-static const char *const spool_texts[] = {RAW_SPOOL_LIST(SPOOL_TEXT)};
+static const struct {
+    const char *key, *text;
+} spool_names[] = {
+    [RAW_SPOOL_NONE] = {"none", "none"},
+    [RAW_SPOOL_NOT_NEEDED] = {"not_needed", "there is one, but the stream has everything"},
+    [RAW_SPOOL_USED] = {"used", "used: it had what the stream lacks"},
+    [RAW_SPOOL_UNUSABLE] = {"unusable", "there is one, but it cannot be used"},
+};
 
 /* ---- what text and JSON have in common ---- */
 
@@ -155,7 +159,7 @@ void info_print(const struct info *info, const char *path)
     info_counts(info, numbers_print, &text);
     print_statistics(info);
     if (!info->live_is_known) line("live at end", "not known, as events are missing");
-    if (info->format == STREAM_RAW) line("spool", spool_texts[info->spool]);
+    if (info->format == STREAM_RAW) line("spool", spool_names[info->spool].text);
     line("end", info->ended);
 }
 
@@ -197,7 +201,7 @@ json_t *info_json(const struct info *info)
     json_put_kinds(object, "by_kind", info->by_kind);
     info_counts(info, numbers_put, object);
     json_object_set_new(object, "statistics", json_statistics(info));
-    if (info->format == STREAM_RAW) put_text(object, "spool", spool_names[info->spool]);
+    if (info->format == STREAM_RAW) put_text(object, "spool", spool_names[info->spool].key);
     json_object_set_new(object, "truncated", json_boolean(info->truncated));
     put_text(object, "end", info->ended);
     return object;

@@ -8,7 +8,6 @@
 #ifndef MALLOCTAPE_ORDERED_FILE_H
 #define MALLOCTAPE_ORDERED_FILE_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -28,19 +28,8 @@
 #include "tracing/raw_reader.h"
 #include "tracing/spool_reader.h"
 
-/* What became of the spool beside the stream (FORMAT.md 8): X(IDENTIFIER, "name", "text for
- * people"). */
-#define RAW_SPOOL_LIST(X)                                                                \
-    X(RAW_SPOOL_NONE, "none", "none")                                                    \
-    X(RAW_SPOOL_NOT_NEEDED, "not_needed", "there is one, but the stream has everything") \
-    X(RAW_SPOOL_USED, "used", "used: it had what the stream lacks")                      \
-    X(RAW_SPOOL_UNUSABLE, "unusable", "there is one, but it cannot be used")
-
-enum raw_spool {
-#define RAW_SPOOL_ENUM(identifier, name, text) identifier,
-    RAW_SPOOL_LIST(RAW_SPOOL_ENUM)
-#undef RAW_SPOOL_ENUM
-};
+/* What became of the spool beside the stream (FORMAT.md 8). */
+enum raw_spool { RAW_SPOOL_NONE, RAW_SPOOL_NOT_NEEDED, RAW_SPOOL_USED, RAW_SPOOL_UNUSABLE };
 
 struct raw_source {
     struct raw_reader reader;

@@ -34,8 +34,8 @@ struct reading {
 
 /* Of one lane, at the moment. */
 struct taking {
-    struct reading *reading;
     struct depths *depths;
+    struct timeline_row *row;
     struct depths_lane *lane;
     struct depths_of_lane *sums;
     const struct raw_cache *cache;
@@ -63,8 +63,8 @@ static void take_call(const struct taking *taking, const struct record *record)
     lane->counts = record->shape == SHAPE_HEAP ? NULL : frees ? class->frees : class->allocations;
     if (lane->counts != NULL) {
         lane->counts[lane->path]++;
-        taking->reading->row.calls++;
-        take_reached(&taking->reading->row, 0, lane->path);
+        taking->row->calls++;
+        take_reached(taking->row, 0, lane->path);
     }
     taking->depths->taken_for[record->number] += lane->coming;
     lane->coming_path = 0;
@@ -78,7 +78,7 @@ static void take_path(const struct taking *taking, const struct record *record)
     if (!path_is_of_latest(record)) {
         lane->coming_path |= path;
     } else if (lane->counts != NULL) {
-        take_reached(&taking->reading->row, lane->path, lane->path | path);
+        take_reached(taking->row, lane->path, lane->path | path);
         lane->counts[lane->path]--;
         lane->counts[lane->path |= path]++;
     }
@@ -90,16 +90,10 @@ static void add_wait(struct depths_waits *waits, uint64_t ns)
     waits->waited_ns += ns;
 }
 
-static void take_released(const struct taking *taking, const struct record *record)
-{
-    taking->sums->released_bytes += record->size;
-    taking->reading->row.released_bytes += record->size;
-}
-
 static void take_taken(const struct taking *taking, const struct record *record)
 {
     taking->sums->taken_bytes += record->size;
-    taking->reading->row.taken_bytes += record->size;
+    taking->row->taken_bytes += record->size;
     if (record->operand == 0)
         taking->lane->coming += record->size;
     else if (taking->lane->kind < CALL_KINDS)
@@ -108,11 +102,10 @@ static void take_taken(const struct taking *taking, const struct record *record)
 
 static void take_wait(const struct taking *taking, const struct record *record)
 {
-    struct timeline_row *row = &taking->reading->row;
     add_wait(&taking->depths->classes[record->structure].waits, record->size);
     add_wait(&taking->sums->waits, record->size);
-    row->waits++;
-    row->waited_ns += record->size;
+    taking->row->waits++;
+    taking->row->waited_ns += record->size;
 }
 
 static void take_inside(const struct taking *taking, const struct record *record)
@@ -121,10 +114,12 @@ static void take_inside(const struct taking *taking, const struct record *record
     const unsigned what = record->structure - RAW_INSIDE_SBRK;
     taking->depths->inside[what].times++;
     taking->depths->inside[what].bytes += record->size;
-    if (record->structure == RAW_INSIDE_RELEASE)
-        take_released(taking, record);
-    else if (record->structure < RAW_INSIDE_RELEASE)
+    if (record->structure == RAW_INSIDE_RELEASE) {
+        taking->sums->released_bytes += record->size;
+        taking->row->released_bytes += record->size;
+    } else if (record->structure < RAW_INSIDE_RELEASE) {
         take_taken(taking, record);
+    }
 }
 
 static void take_class(const struct taking *taking, const struct record *record)
@@ -161,8 +156,8 @@ static bool take_records(struct reading *reading, const struct raw_chunk *chunk)
     struct raw_decoder *decoder = raw_source_lane(&reading->source, chunk->lane);
     uint32_t count;
     if (decoder == NULL) return false;
-    const struct taking taking = {.reading = reading,
-                                  .depths = reading->depths,
+    const struct taking taking = {.depths = reading->depths,
+                                  .row = &reading->row,
                                   .lane = &reading->lanes[chunk->lane],
                                   .sums = &reading->depths->lanes[chunk->lane],
                                   .cache = &decoder->cache};

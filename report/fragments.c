@@ -14,10 +14,10 @@
 
 const double fragments_oldest[FRAGMENTS_OLDEST] = {0.01, 0.1, 0.5};
 
-#define MOMENT_NAME(identifier, name, text) name,
-#define MOMENT_TEXT(identifier, name, text) text,
-static const char *const moment_names[] = {FRAGMENTS_MOMENT_LIST(MOMENT_NAME)};
-const char *const fragments_moment_texts[] = {FRAGMENTS_MOMENT_LIST(MOMENT_TEXT)};
+const struct fragments_moment_name fragments_moment_names[FRAGMENTS_MOMENTS] = {
+    [FRAGMENTS_PEAK_RSS] = {"peak_rss", "where RSS was largest"},
+    [FRAGMENTS_PEAK_LIVE] = {"peak_live", "where most was alive"},
+    [FRAGMENTS_END] = {"end", "at the end"}};
 
 #define FRAGMENTS_ERROR_LIST(X) \
     X(FRAGMENTS_SNAPSHOT, "fragments_snapshot", "the snapshot of replay does not fit the trace")
@@ -406,7 +406,8 @@ json_t *fragments_json(const struct fragments *fragments)
     json_t *object = json_object(), *moments = json_array();
     json_object_set_new(object, "moments", moments);
     for (unsigned i = 0; i < FRAGMENTS_MOMENTS; i++)
-        if (fragments->is[i]) json_array_append_new(moments, json_string(moment_names[i]));
+        if (fragments->is[i])
+            json_array_append_new(moments, json_string(fragments_moment_names[i].key));
     json_put_numbers(object, "call page_bytes pages objects live_bytes", fragments->call,
                      fragments->page_bytes, fragments->pages, fragments->objects,
                      fragments->live_bytes);

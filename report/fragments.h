@@ -34,18 +34,11 @@ struct fragments_blame {
     uint64_t first_call, last_call; /* that made them */
 };
 
-/* Which moment it is; it may be several. X(IDENTIFIER, "name", "text"). */
-#define FRAGMENTS_MOMENT_LIST(X)                      \
-    X(PEAK_RSS, "peak_rss", "where RSS was largest")  \
-    X(PEAK_LIVE, "peak_live", "where most was alive") \
-    X(END, "end", "at the end")
-enum fragments_moment {
-#define FRAGMENTS_MOMENT_ENUM(identifier, name, text) FRAGMENTS_##identifier,
-    FRAGMENTS_MOMENT_LIST(FRAGMENTS_MOMENT_ENUM)
-#undef FRAGMENTS_MOMENT_ENUM
-        FRAGMENTS_MOMENTS
-};
-extern const char *const fragments_moment_texts[];
+/* Which moment it is; it may be several. */
+enum fragments_moment { FRAGMENTS_PEAK_RSS, FRAGMENTS_PEAK_LIVE, FRAGMENTS_END, FRAGMENTS_MOMENTS };
+extern const struct fragments_moment_name {
+    const char *key, *text;
+} fragments_moment_names[FRAGMENTS_MOMENTS];
 
 struct fragments {
     bool is[FRAGMENTS_MOMENTS];

@@ -36,6 +36,15 @@ static inline void live_begin(struct live *live, uint64_t epoch, uint64_t bytes)
     live->bytes += bytes;
 }
 
+/* Both of them settled. */
+static inline void live_add(struct live *to, const struct live *one)
+{
+    to->objects += one->objects;
+    to->bytes += one->bytes;
+    to->peak_objects += one->peak_objects;
+    to->peak_bytes += one->peak_bytes;
+}
+
 static inline void live_end(struct live *live, uint64_t epoch, uint64_t bytes)
 {
     live_settle(live, epoch);

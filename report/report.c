@@ -149,35 +149,24 @@ static int words_parse(struct options *options, int count, char **words)
 
 /* ---- telling ---- */
 
-static bool tell_one(const struct report_trace *trace, const struct options *options)
+/* Of one trace, or of what changed from the first to the second. Returns an exit status. */
+static int tell(const struct options *options, const struct report_trace *traces)
 {
-    const bool has_text = options->json == NULL || strcmp(options->json, "-") != 0;
+    const bool two = options->traces == TRACES_MAX;
+    const char *json = options->json, *html = options->html;
+    struct change change = {0};
     char why[512];
-    if (has_text) report_print(trace, stdout);
-    if (options->html != NULL && !report_page_write(trace, options->html, why, sizeof why)) {
-        cli_fail(&cli_report, "no page: %s", why);
-        return false;
-    }
-    return options->json == NULL || cli_write_json(&cli_report, report_json(trace), options->json);
-}
-
-static bool tell_two(const struct report_trace *traces, const struct options *options)
-{
-    const bool has_text = options->json == NULL || strcmp(options->json, "-") != 0;
-    struct change change;
-    char why[512];
-    bool good = change_open(&change, &traces[0], &traces[1]);
-    if (!good) cli_fail(&cli_report, "no memory to compare sizes");
-    if (good && has_text) change_print(&change, stdout);
-    if (good && options->html != NULL &&
-        !change_page_write(&change, options->html, why, sizeof why)) {
-        cli_fail(&cli_report, "no page: %s", why);
-        good = false;
-    }
-    if (good && options->json != NULL)
-        good = cli_write_json(&cli_report, change_json(&change), options->json);
+    if (two && !change_open(&change, &traces[0], &traces[1]))
+        return cli_fail(&cli_report, "no memory to compare sizes");
+    if (json == NULL || strcmp(json, "-") != 0)
+        two ? change_print(&change, stdout) : report_print(traces, stdout);
+    bool good = html == NULL || (two ? change_page_write(&change, html, why, sizeof why)
+                                     : report_page_write(traces, html, why, sizeof why));
+    if (!good) cli_fail(&cli_report, "no page: %s", why);
+    if (good && json != NULL)
+        good = cli_write_json(&cli_report, two ? change_json(&change) : report_json(traces), json);
     change_close(&change);
-    return good;
+    return good ? PROGRAM_OK : PROGRAM_FAILED;
 }
 
 /* Says which limits are broken, and which are about what a trace does not say. Returns an exit
@@ -212,10 +201,8 @@ static int read_under(const struct options *options, struct report_trace *trace)
     static struct under under;
     const char *path = options->paths[0];
     char why[1024];
-    if (!under_open(&under, options->under, path, why, sizeof why)) {
-        cli_fail(&cli_report, "%s: %s", path, why);
-        return PROGRAM_FAILED;
-    }
+    if (!under_open(&under, options->under, path, why, sizeof why))
+        return cli_fail(&cli_report, "%s: %s", path, why);
     int status = report_read(trace, path, under.ordered, options->call_sizes);
     if (status != PROGRAM_FAILED && !under_find(&under, trace, why, sizeof why)) {
         status = PROGRAM_FAILED;
@@ -249,7 +236,7 @@ static int report_all(const struct options *options, struct report_trace *traces
         if (depths_read(&depths, options->paths[0]) == PROGRAM_FAILED) return PROGRAM_FAILED;
         traces[0].depths = &depths;
     }
-    if (!(options->traces == 1 ? tell_one : tell_two)(traces, options)) return PROGRAM_FAILED;
+    if (tell(options, traces) != PROGRAM_OK) return PROGRAM_FAILED;
     const int limits = check_limits(options, traces);
     return limits != PROGRAM_OK ? limits : status;
 }

@@ -2,9 +2,9 @@
  *
  *   TRACE --ordered (inspect/)--> instruction_reader --> tally --+--> text.c   one page of text
  *                                                                +--> json.c   every number
- *                                                                `--> page.c   charts of them
+ *                                                                `--> html.c   charts of them
  *
- *   two of them ------------------------------------------------> change.c, page.c
+ *   two of them ------------------------------------------------> change.c, html.c
  *
  * One thread, one pass. */
 #ifndef MALLOCTAPE_REPORT_REPORT_H

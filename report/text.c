@@ -255,13 +255,8 @@ static void print_ages(const struct tally *tally, FILE *to)
     for (unsigned part = 0; part < 4; part++) {
         static const char *const names[] = {"first", "second", "third", "last"};
         struct live sum = {0};
-        for (unsigned i = used * part / 4; i < used * (part + 1) / 4 && i < AGES_MAX; i++) {
-            const struct live *one = &tally->ages.pieces[i];
-            sum.peak_objects += one->peak_objects;
-            sum.peak_bytes += one->peak_bytes;
-            sum.objects += one->objects;
-            sum.bytes += one->bytes;
-        }
+        for (unsigned i = used * part / 4; i < used * (part + 1) / 4 && i < AGES_MAX; i++)
+            live_add(&sum, &tally->ages.pieces[i]);
         fprintf(to, "  %-6s quarter  %14s objects %11s  %14s objects %11s\n", names[part],
                 words_count(sum.peak_objects), words_bytes(sum.peak_bytes),
                 words_count(sum.objects), words_bytes(sum.bytes));

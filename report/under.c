@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/installed.h"
 #include "common/json_file.h"
@@ -228,7 +227,7 @@ void under_print(const struct under *under, FILE *to)
         const struct fragments *moment = &under->moments[i];
         fprintf(to, "\nunder %s, engine %s", under->allocator, under->engine);
         for (unsigned k = 0; k < FRAGMENTS_MOMENTS; k++)
-            if (moment->is[k]) fprintf(to, ", %s", fragments_moment_texts[k]);
+            if (moment->is[k]) fprintf(to, ", %s", fragments_moment_names[k].text);
         fprintf(to, " (behind call %s, %s objects alive)\n", words_count(moment->call),
                 words_count(moment->objects));
         fragments_print(moment, to);
