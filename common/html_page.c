@@ -43,7 +43,8 @@ void html_put_text(FILE *to, const char *text)
     }
 }
 
-void html_put_count(FILE *to, long long count)
+/* 1234567 as 1 234 567, with spaces at which lines do not break. */
+static void html_put_count(FILE *to, long long count)
 {
     char digits[32];
     size_t length = (size_t)snprintf(digits, sizeof digits, "%lld", count);

@@ -56,10 +56,7 @@ bool html_page_write(const struct html_page *page, const char *path, char *why, 
 /* Text, so that it is shown as it is. */
 void html_put_text(FILE *to, const char *text);
 
-/* 1234567 as 1 234 567, with spaces at which lines do not break. */
-void html_put_count(FILE *to, long long count);
-
-/* A fact, for a <dl>: nothing if the text is empty or NULL. */
+/* A fact, for a <dl>: nothing if the text is empty or NULL. Counts have spaces between thousands. */
 void html_put_fact(FILE *to, const char *name, const char *text);
 void html_put_fact_count(FILE *to, const char *name, long long count);
 

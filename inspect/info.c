@@ -34,7 +34,7 @@ static int words_parse(struct options *options, int count, char **words)
     return CLI_GO_ON;
 }
 
-void info_free(struct info *info)
+static void info_free(struct info *info)
 {
     free(info->program);
     free(info->allocator);

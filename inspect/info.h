@@ -27,8 +27,7 @@ struct info {
     unsigned version_major, version_minor;
     bool has_addresses;
     char *foreign_malloc; /* file that has the program's malloc, if it is not ours; or empty */
-    char *program, *allocator, *recording,
-        *pid; /* empty where the stream does not say; freed by info_free() */
+    char *program, *allocator, *recording, *pid; /* empty where the stream does not say */
     char *source,
         *lacks;     /* of `malloctape import`: the format it read, and what that does not say */
     double start_s; /* since the epoch; 0: unknown */
@@ -63,7 +62,5 @@ void info_print(const struct info *info, const char *path);
 
 /* A new object. */
 json_t *info_json(const struct info *info);
-
-void info_free(struct info *info);
 
 #endif
