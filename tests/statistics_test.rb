@@ -183,7 +183,7 @@ end
 def check_arenas
   output = record('use', nil, { 'TCMALLOC_TRACE_ADDRESSES' => '1' })
   used = output.lines.first(7).map { |line| line.split.map(&:to_i) }
-  bytes = arenas_of(output).drop(1).sort
+  bytes = arenas_of(output).drop(1)
   text = malloctape('report', 'use.lz4', '--json', 'report.json')
   _, *told = arenas_told(JSON.parse(File.read('report.json')))
   wanted = used.zip(USED, ENDED).map do |(begins, thread, heaps), made, ended|
@@ -191,7 +191,8 @@ def check_arenas
   end
   compare 'which thread uses which arena, and who ends objects of others',
           told.map { |one| [*one[0..1], *one[3..]] }.sort, wanted.sort
-  compare 'the bytes that malloc_info() says', told.map { |one| one[2] }.sort, bytes
+  compare 'the bytes that malloc_info() says', told.map { |one| one[2] }.sort, bytes.sort
+  compare 'info has those of each arena', said_by_info('use').values_at(*ARENAS), bytes
   lines = wanted.map { |one| /^  #{one[0].to_s(16)} +#{one[1]} .* 100 %   \d$/ }
   absent = lines.reject { |line| text.match?(line) }
   report absent.empty?, 'the text shows each arena', absent.empty? ? [] : text.lines.last(12)
@@ -210,7 +211,7 @@ def check_page
   report drawn.include?("glibc's arenas: 8 drawn, 8 rows\n"), text, drawn.lines
 end
 
-plan 21
+plan 22
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   check_glibc
