@@ -1,4 +1,5 @@
-/* text - puts words and numbers one after another into a given room, without the C library.
+/* text - puts words and numbers one after another into a given room, and reads a number, without the
+ * C library.
  *
  *     struct text path = {room, 0, sizeof room};
  *     text_string(&path, "/proc/");
@@ -47,6 +48,15 @@ static inline void text_hexadecimal(struct text *text, uint64_t number)
 {
     for (int shift = 60; shift >= 0; shift -= 4)
         text_character(text, "0123456789abcdef"[number >> shift & 15]);
+}
+
+/* The number that begins here; 0: there is none. */
+static inline uint64_t text_read_decimal(const char *from)
+{
+    uint64_t number = 0;
+    for (; *from >= '0' && *from <= '9'; from++)
+        number = number * 10 + (uint64_t)(*from - '0');
+    return number;
 }
 
 /* Puts the null byte, which the next character overwrites. Whether all of it fitted; if not, the

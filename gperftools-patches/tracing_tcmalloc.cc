@@ -823,32 +823,55 @@ extern "C" void malloctape_hook_added(const void *list)
     if (matters && !adding_our_hooks && !malloctape_is_off()) malloctape_disable_fast_path();
 }
 
+// --- entry points ---
+//
+// A macro for each shape of calls. What a call needs is named in its parameters: `object`, `size`,
+// `alignment`.
+
+#define DEFINE_ALLOCATION(function, KIND, parameters, plain) \
+    EXPORT HOT void *function parameters                     \
+    {                                                        \
+        return allocate<CALL_##KIND, plain>(size);           \
+    }
+// `plain`: a call, behind malloctape_plain_.
+#define DEFINE_RARE_ALLOCATION(function, KIND, parameters, alignment, plain)       \
+    EXPORT void *function parameters                                               \
+    {                                                                              \
+        return allocate_aligned(CALL_##KIND, size, static_cast<size_t>(alignment), \
+                                [=] { return malloctape_plain_##plain; });         \
+    }
+#define DEFINE_FREE(function, KIND, parameters) \
+    EXPORT HOT void function parameters         \
+    {                                           \
+        release<CALL_##KIND>(object);           \
+    }
+#define DEFINE_SIZED_FREE(function, KIND)               \
+    EXPORT HOT void function(void *object, size_t size) \
+    {                                                   \
+        release_sized<CALL_##KIND>(object, size);       \
+    }
+#define DEFINE_ALIGNED_FREE(function, KIND, parameters, size)                       \
+    EXPORT void function parameters                                                 \
+    {                                                                               \
+        release_aligned(CALL_##KIND, object, size, static_cast<size_t>(alignment)); \
+    }
+
 // --- entry points of C ---
 
-EXPORT HOT void *tc_malloc(size_t size)
-{
-    return allocate<CALL_MALLOC, malloctape_plain_malloc>(size);
-}
-
-EXPORT HOT void tc_free(void *object)
-{
-    release<CALL_FREE>(object);
-}
-
-EXPORT void tc_cfree(void *object)
-{
-    release<CALL_CFREE>(object);
-}
-
-EXPORT void tc_free_sized(void *object, size_t size)
-{
-    release_sized<CALL_FREE_SIZED>(object, size);
-}
-
-EXPORT void tc_free_aligned_sized(void *object, size_t alignment, size_t size) __THROW
-{
-    release_aligned(CALL_FREE_ALIGNED_SIZED, object, size, alignment);
-}
+DEFINE_ALLOCATION(tc_malloc, MALLOC, (size_t size), malloctape_plain_malloc)
+DEFINE_RARE_ALLOCATION(tc_memalign, MEMALIGN, (size_t alignment, size_t size), alignment,
+                       memalign(alignment, size))
+DEFINE_RARE_ALLOCATION(aligned_alloc, ALIGNED_ALLOC, (size_t alignment, size_t size), alignment,
+                       memalign(alignment, size))
+DEFINE_RARE_ALLOCATION(tc_valloc, VALLOC, (size_t size), 0, valloc(size))
+DEFINE_RARE_ALLOCATION(tc_pvalloc, PVALLOC, (size_t size), 0, pvalloc(size))
+DEFINE_RARE_ALLOCATION(tc_malloc_skip_new_handler, MALLOC_SKIP_NEW_HANDLER, (size_t size), 0,
+                       malloc_skip_new_handler(size))
+DEFINE_FREE(tc_free, FREE, (void *object))
+DEFINE_FREE(tc_cfree, CFREE, (void *object))
+DEFINE_SIZED_FREE(tc_free_sized, FREE_SIZED)
+DEFINE_ALIGNED_FREE(tc_free_aligned_sized, FREE_ALIGNED_SIZED,
+                    (void *object, size_t alignment, size_t size), size)
 
 EXPORT HOT void *tc_calloc(size_t count, size_t size)
 {
@@ -877,18 +900,6 @@ EXPORT void *tc_realloc(void *object, size_t size) __THROW
     return unrecorded([=] { return malloctape_plain_realloc(object, size); });
 }
 
-EXPORT void *tc_memalign(size_t alignment, size_t size) __THROW
-{
-    return allocate_aligned(CALL_MEMALIGN, size, alignment,
-                            [=] { return malloctape_plain_memalign(alignment, size); });
-}
-
-EXPORT void *aligned_alloc(size_t alignment, size_t size) __THROW
-{
-    return allocate_aligned(CALL_ALIGNED_ALLOC, size, alignment,
-                            [=] { return malloctape_plain_memalign(alignment, size); });
-}
-
 EXPORT int tc_posix_memalign(void **result, size_t alignment, size_t size) __THROW
 {
     int status = 0;
@@ -901,24 +912,8 @@ EXPORT int tc_posix_memalign(void **result, size_t alignment, size_t size) __THR
     return status;
 }
 
-EXPORT void *tc_valloc(size_t size) __THROW
-{
-    return allocate_aligned(CALL_VALLOC, size, 0, [=] { return malloctape_plain_valloc(size); });
-}
-
-EXPORT void *tc_pvalloc(size_t size) __THROW
-{
-    return allocate_aligned(CALL_PVALLOC, size, 0, [=] { return malloctape_plain_pvalloc(size); });
-}
-
-EXPORT void *tc_malloc_skip_new_handler(size_t size) __THROW
-{
-    return allocate_aligned(CALL_MALLOC_SKIP_NEW_HANDLER, size, 0,
-                            [=] { return malloctape_plain_malloc_skip_new_handler(size); });
-}
-
-// Counted, but not recorded. Servers call it often, redis for each object that it makes or frees. So
-// a thread on the hot path reads the class from the object's page entry, which it has in its caches anyway.
+// Counted, but not recorded. Servers call it often, redis for each object that it makes or frees.
+// So a thread on the hot path reads the class from the object's page entry, which is in its caches.
 inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
@@ -988,116 +983,41 @@ EXPORT int __posix_memalign(void **result, size_t alignment, size_t size) __THRO
 
 // --- entry points of C++ ---
 
-EXPORT HOT void *tc_new(size_t size)
-{
-    return allocate<CALL_NEW, malloctape_plain_new>(size);
-}
-
-EXPORT HOT void *tc_newarray(size_t size)
-{
-    return allocate<CALL_NEW_ARRAY, malloctape_plain_newarray>(size);
-}
-
-EXPORT HOT void *tc_new_nothrow(size_t size, const std::nothrow_t &)
-{
-    return allocate<CALL_NEW_NOTHROW, plain_new_nothrow>(size);
-}
-
-EXPORT HOT void *tc_newarray_nothrow(size_t size, const std::nothrow_t &)
-{
-    return allocate<CALL_NEW_ARRAY_NOTHROW, plain_newarray_nothrow>(size);
-}
-
-EXPORT HOT void tc_delete(void *object)
-{
-    release<CALL_DELETE>(object);
-}
-
-EXPORT HOT void tc_deletearray(void *object)
-{
-    release<CALL_DELETE_ARRAY>(object);
-}
-
-EXPORT void tc_delete_nothrow(void *object, const std::nothrow_t &)
-{
-    release<CALL_DELETE_NOTHROW>(object);
-}
-
-EXPORT void tc_deletearray_nothrow(void *object, const std::nothrow_t &)
-{
-    release<CALL_DELETE_ARRAY_NOTHROW>(object);
-}
-
-EXPORT HOT void tc_delete_sized(void *object, size_t size)
-{
-    release_sized<CALL_DELETE_SIZED>(object, size);
-}
-
-EXPORT HOT void tc_deletearray_sized(void *object, size_t size)
-{
-    release_sized<CALL_DELETE_ARRAY_SIZED>(object, size);
-}
-
-EXPORT void *tc_new_aligned(size_t size, std::align_val_t alignment)
-{
-    return allocate_aligned(CALL_NEW_ALIGNED, size, static_cast<size_t>(alignment),
-                            [=] { return malloctape_plain_new_aligned(size, alignment); });
-}
-
-EXPORT void *tc_newarray_aligned(size_t size, std::align_val_t alignment)
-{
-    return allocate_aligned(CALL_NEW_ARRAY_ALIGNED, size, static_cast<size_t>(alignment),
-                            [=] { return malloctape_plain_newarray_aligned(size, alignment); });
-}
-
-EXPORT void *tc_new_aligned_nothrow(size_t size, std::align_val_t alignment,
-                                    const std::nothrow_t &) __THROW
-{
-    return allocate_aligned(CALL_NEW_ALIGNED_NOTHROW, size, static_cast<size_t>(alignment), [=] {
-        return malloctape_plain_new_aligned_nothrow(size, alignment, std::nothrow);
-    });
-}
-
-EXPORT void *tc_newarray_aligned_nothrow(size_t size, std::align_val_t alignment,
-                                         const std::nothrow_t &) __THROW
-{
-    return allocate_aligned(
-        CALL_NEW_ARRAY_ALIGNED_NOTHROW, size, static_cast<size_t>(alignment),
-        [=] { return malloctape_plain_newarray_aligned_nothrow(size, alignment, std::nothrow); });
-}
-
-EXPORT void tc_delete_aligned(void *object, std::align_val_t alignment) __THROW
-{
-    release_aligned(CALL_DELETE_ALIGNED, object, 0, static_cast<size_t>(alignment));
-}
-
-EXPORT void tc_deletearray_aligned(void *object, std::align_val_t alignment) __THROW
-{
-    release_aligned(CALL_DELETE_ARRAY_ALIGNED, object, 0, static_cast<size_t>(alignment));
-}
-
-EXPORT void tc_delete_aligned_nothrow(void *object, std::align_val_t alignment,
-                                      const std::nothrow_t &) __THROW
-{
-    release_aligned(CALL_DELETE_ALIGNED_NOTHROW, object, 0, static_cast<size_t>(alignment));
-}
-
-EXPORT void tc_deletearray_aligned_nothrow(void *object, std::align_val_t alignment,
-                                           const std::nothrow_t &) __THROW
-{
-    release_aligned(CALL_DELETE_ARRAY_ALIGNED_NOTHROW, object, 0, static_cast<size_t>(alignment));
-}
-
-EXPORT void tc_delete_sized_aligned(void *object, size_t size, std::align_val_t alignment) __THROW
-{
-    release_aligned(CALL_DELETE_SIZED_ALIGNED, object, size, static_cast<size_t>(alignment));
-}
-
-EXPORT void tc_deletearray_sized_aligned(void *object, size_t size,
-                                         std::align_val_t alignment) __THROW
-{
-    release_aligned(CALL_DELETE_ARRAY_SIZED_ALIGNED, object, size, static_cast<size_t>(alignment));
-}
+DEFINE_ALLOCATION(tc_new, NEW, (size_t size), malloctape_plain_new)
+DEFINE_ALLOCATION(tc_newarray, NEW_ARRAY, (size_t size), malloctape_plain_newarray)
+DEFINE_ALLOCATION(tc_new_nothrow, NEW_NOTHROW, (size_t size, const std::nothrow_t &),
+                  plain_new_nothrow)
+DEFINE_ALLOCATION(tc_newarray_nothrow, NEW_ARRAY_NOTHROW, (size_t size, const std::nothrow_t &),
+                  plain_newarray_nothrow)
+DEFINE_RARE_ALLOCATION(tc_new_aligned, NEW_ALIGNED, (size_t size, std::align_val_t alignment),
+                       alignment, new_aligned(size, alignment))
+DEFINE_RARE_ALLOCATION(tc_newarray_aligned, NEW_ARRAY_ALIGNED,
+                       (size_t size, std::align_val_t alignment), alignment,
+                       newarray_aligned(size, alignment))
+DEFINE_RARE_ALLOCATION(tc_new_aligned_nothrow, NEW_ALIGNED_NOTHROW,
+                       (size_t size, std::align_val_t alignment, const std::nothrow_t &), alignment,
+                       new_aligned_nothrow(size, alignment, std::nothrow))
+DEFINE_RARE_ALLOCATION(tc_newarray_aligned_nothrow, NEW_ARRAY_ALIGNED_NOTHROW,
+                       (size_t size, std::align_val_t alignment, const std::nothrow_t &), alignment,
+                       newarray_aligned_nothrow(size, alignment, std::nothrow))
+DEFINE_FREE(tc_delete, DELETE, (void *object))
+DEFINE_FREE(tc_deletearray, DELETE_ARRAY, (void *object))
+DEFINE_FREE(tc_delete_nothrow, DELETE_NOTHROW, (void *object, const std::nothrow_t &))
+DEFINE_FREE(tc_deletearray_nothrow, DELETE_ARRAY_NOTHROW, (void *object, const std::nothrow_t &))
+DEFINE_SIZED_FREE(tc_delete_sized, DELETE_SIZED)
+DEFINE_SIZED_FREE(tc_deletearray_sized, DELETE_ARRAY_SIZED)
+DEFINE_ALIGNED_FREE(tc_delete_aligned, DELETE_ALIGNED, (void *object, std::align_val_t alignment),
+                    0)
+DEFINE_ALIGNED_FREE(tc_deletearray_aligned, DELETE_ARRAY_ALIGNED,
+                    (void *object, std::align_val_t alignment), 0)
+DEFINE_ALIGNED_FREE(tc_delete_aligned_nothrow, DELETE_ALIGNED_NOTHROW,
+                    (void *object, std::align_val_t alignment, const std::nothrow_t &), 0)
+DEFINE_ALIGNED_FREE(tc_deletearray_aligned_nothrow, DELETE_ARRAY_ALIGNED_NOTHROW,
+                    (void *object, std::align_val_t alignment, const std::nothrow_t &), 0)
+DEFINE_ALIGNED_FREE(tc_delete_sized_aligned, DELETE_SIZED_ALIGNED,
+                    (void *object, size_t size, std::align_val_t alignment), size)
+DEFINE_ALIGNED_FREE(tc_deletearray_sized_aligned, DELETE_ARRAY_SIZED_ALIGNED,
+                    (void *object, size_t size, std::align_val_t alignment), size)
 
 void *operator new(size_t size) ALIAS_OF(tc_new);
 void *operator new[](size_t size) ALIAS_OF(tc_newarray);

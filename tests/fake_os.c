@@ -677,11 +677,6 @@ void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
     return take_memory((void *)address, bytes, MAP_FIXED_NOREPLACE);
 }
 
-void *os_memory_reserve_unshared(size_t bytes)
-{
-    return take_memory(NULL, bytes, 0);
-}
-
 bool os_memory_can_be_per_process(void)
 {
     return true;

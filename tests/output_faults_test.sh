@@ -221,24 +221,31 @@ no_descriptor_left() {
     ) && whole raw.lz4
 }
 
-# limited LIMIT COMMAND... - of so many descriptors, COMMAND is started with all but one; that one
-# the linker needs.
+# limited OUTPUT LIMIT COMMAND... - of so many descriptors, COMMAND is started with all but one;
+# that one the linker needs.
 limited() {
     fresh
     ruby -e '
-        limit = ARGV[1].to_i
+        limit = ARGV[2].to_i
         files = (3..limit - 2).to_h { |number| [number, "/dev/null"] }
-        environment = { "TCMALLOC_TRACE_OUTPUT" => "raw.lz4", "LD_PRELOAD" => ARGV[0] }
-        system(environment, *ARGV[2..], out: "out", err: "err", rlimit_nofile: [limit, limit],
+        environment = { "TCMALLOC_TRACE_OUTPUT" => ARGV[1], "LD_PRELOAD" => ARGV[0] }
+        system(environment, *ARGV[3..], out: "out", err: "err", rlimit_nofile: [limit, limit],
             close_others: true,
                **files)
         exit $?.exitstatus == 7' "$tracing_library" "$@"
 }
 
-few_descriptors_to_begin() { limited 9 "$family" fill 1000000 && whole raw.lz4; }
+few_descriptors_to_begin() {
+    local limit
+    for limit in 4 9; do
+        limited raw.lz4 $limit "$family" fill 1000000 && whole raw.lz4 || return 1
+    done
+}
 
+# The spool of a device has a directory of its own.
 too_few_descriptors_to_begin() {
-    limited 4 "$family" fill 1000000 && one_line 'not recording: raw.lz4: too many open files' &&
+    limited /dev/null 4 "$family" fill 1000000 &&
+        one_line 'not recording: /dev/null: too many open files' &&
         nothing_left
 }
 

@@ -65,7 +65,7 @@ extern "C" {
  *   units      units.[ch]      what the units of the slot say, and how; the hot path
  *   slot       slot.c          the slot, and events that found none
  *   registry   lane.c          whose lane it is
- *   writer     writer.c        how far the stream has got
+ *   writer     writer_slots.c  how far the stream has got
  *
  * Each part is written by the file named there, by the lane's thread if nothing else is said. */
 
@@ -98,8 +98,9 @@ struct registry_lane {
 /* The writer thread's, but for the first slot. */
 struct writer_lane {
     uint32_t read_slot;
-    uint16_t *read_from; /* next unit to write out */
-    uint64_t written;    /* units that are in the stream */
+    uint16_t *read_from;   /* next unit to write out */
+    uint16_t *tick_cursor; /* where the thread was at the latest tick; NULL: in no slot */
+    uint64_t written;      /* units that are in the stream */
     struct pack_lane *followed;
 };
 

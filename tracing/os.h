@@ -27,9 +27,6 @@ void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes);
 /* Whether the system can do that: Linux can since 4.14. True also if there is no memory at all. */
 bool os_memory_can_be_per_process(void);
 
-/* The same, but a forked child has nothing there. */
-void *os_memory_reserve_unshared(size_t bytes);
-
 void os_memory_release(void *memory, size_t bytes);
 
 /* Gives private memory back to the system, but keeps its addresses: it is zero again. */

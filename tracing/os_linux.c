@@ -67,7 +67,7 @@ static long advise(void *memory, size_t bytes, int advice)
     return system_call(SYS_madvise, (long)memory, (long)bytes, advice, 0, 0, 0);
 }
 
-static void *reserve(void *address, size_t bytes, int flags, bool inherited)
+static void *reserve(void *address, size_t bytes, int flags)
 {
     if (os_is_confined()) return NULL;
     void *memory = map(address, bytes, PROT_READ | PROT_WRITE,
@@ -76,15 +76,14 @@ static void *reserve(void *address, size_t bytes, int flags, bool inherited)
         /* Sparse use: a huge page would cost 512 pages for the one that is touched. */
         advise(memory, bytes, MADV_NOHUGEPAGE);
         advise(memory, bytes, MADV_DONTDUMP);
-        if (!inherited) advise(memory, bytes, MADV_DONTFORK);
-        os_linux_own_add(memory, bytes, inherited);
+        os_linux_own_add(memory, bytes, true);
     }
     return memory;
 }
 
 void *os_memory_reserve(size_t bytes)
 {
-    return reserve(NULL, bytes, 0, true);
+    return reserve(NULL, bytes, 0);
 }
 
 static void *hide_from_children(void *memory, size_t bytes)
@@ -96,13 +95,13 @@ static void *hide_from_children(void *memory, size_t bytes)
 
 void *os_memory_reserve_per_process(size_t bytes)
 {
-    return hide_from_children(reserve(NULL, bytes, 0, true), bytes);
+    return hide_from_children(reserve(NULL, bytes, 0), bytes);
 }
 
 /* Linux before 4.17 does not know the flag and takes the address for a wish. */
 void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
 {
-    void *memory = reserve((void *)address, bytes, MAP_FIXED_NOREPLACE, true);
+    void *memory = reserve((void *)address, bytes, MAP_FIXED_NOREPLACE);
     if (!memory || (uintptr_t)memory == address) return hide_from_children(memory, bytes);
     os_memory_release(memory, bytes);
     return NULL;
@@ -115,11 +114,6 @@ bool os_memory_can_be_per_process(void)
     bool can = advise(page, 1, MADV_WIPEONFORK) == 0;
     os_memory_release(page, 1);
     return can;
-}
-
-void *os_memory_reserve_unshared(size_t bytes)
-{
-    return reserve(NULL, bytes, 0, false);
 }
 
 void os_memory_release(void *memory, size_t bytes)
@@ -183,7 +177,7 @@ int os_file_look(int directory, const char *name, struct os_file_status *status)
     *status = (struct os_file_status){.kind = OS_FILE_MISSING};
     long result =
         system_call(SYS_newfstatat, directory, (long)name, (long)&link, AT_SYMLINK_NOFOLLOW, 0, 0);
-    if (result == ERRNO_ENOENT) return 0;
+    if (result == -ENOENT) return 0;
     if (result < 0) return (int)result;
     if (!S_ISLNK(link.st_mode)) {
         tell_status(&link, status);
@@ -201,7 +195,7 @@ int os_file_look_at(int file, struct os_file_status *status)
     struct stat system;
     long flags = system_call(SYS_fcntl, file, F_GETFL, 0, 0, 0, 0);
     if (flags < 0) return (int)flags;
-    if ((flags & O_ACCMODE) == O_RDONLY || flags & O_PATH) return ERRNO_EBADF;
+    if ((flags & O_ACCMODE) == O_RDONLY || flags & O_PATH) return -EBADF;
     long result = system_call(SYS_fstat, file, (long)&system, 0, 0, 0, 0);
     if (result == 0) tell_status(&system, status);
     return (int)result;
@@ -223,9 +217,10 @@ int os_file_create(int directory, const char *name)
 /* Of this thread, whose descriptors are not the program's. */
 static void put_path_of_file(int file, char *path)
 {
-    static const char before[] = "/proc/thread-self/fd/";
-    memcpy(path, before, sizeof before);
-    *os_linux_put_number(path + sizeof before - 1, (unsigned)file) = 0;
+    struct text text = {path, 0, FILE_PATH_BYTES};
+    text_string(&text, "/proc/thread-self/fd/");
+    text_decimal(&text, (unsigned)file);
+    text_end(&text);
 }
 
 int os_file_create_nameless(int directory)
@@ -238,7 +233,7 @@ int os_file_create_nameless(int directory)
     put_path_of_file(file, path);
     if (system_call(SYS_newfstatat, AT_FDCWD, (long)path, (long)&status, 0, 0, 0) == 0) return file;
     os_file_close(file);
-    return ERRNO_EOPNOTSUPP;
+    return -EOPNOTSUPP;
 }
 
 int os_file_name(int file, int directory, const char *name)
@@ -265,8 +260,7 @@ int os_file_open_again(int directory, const char *name, const struct os_file_sta
     int file = open_file(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) return file;
     int result = os_file_look_at(file, &now);
-    if (result == 0 && (now.device != was->device || now.inode != was->inode))
-        result = ERRNO_ESTALE;
+    if (result == 0 && (now.device != was->device || now.inode != was->inode)) result = -ESTALE;
     if (result == 0) system_call(SYS_lseek, file, 0, SEEK_END, 0, 0, 0);
     if (result == 0) return file;
     os_file_close(file);
@@ -292,7 +286,7 @@ bool os_file_is_locked(int directory, const char *name)
 {
     int file = open_file(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) return false;
-    bool locked = system_call(SYS_flock, file, LOCK_SH | LOCK_NB, 0, 0, 0, 0) == ERRNO_EAGAIN;
+    bool locked = system_call(SYS_flock, file, LOCK_SH | LOCK_NB, 0, 0, 0, 0) == -EAGAIN;
     os_file_close(file);
     return locked;
 }
@@ -326,18 +320,18 @@ long os_file_write(int file, const void *data, size_t bytes)
     long result;
     do
         result = system_call(SYS_write, file, (long)data, (long)bytes, 0, 0, 0);
-    while (result == ERRNO_EINTR);
+    while (result == -EINTR);
     return result;
 }
 
 int os_file_wait_writable(int file, uint64_t timeout_ns)
 {
     struct pollfd wanted = {.fd = file, .events = POLLOUT};
-    struct timespec timeout = {(time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000)};
+    struct timespec timeout = os_linux_timespec(timeout_ns);
     long result =
         system_call(SYS_ppoll, (long)&wanted, 1, timeout_ns ? (long)&timeout : 0, 0, 0, 0);
     /* An error of the file is the next write's. */
-    if (result == 0) return ERRNO_ETIMEDOUT;
+    if (result == 0) return -ETIMEDOUT;
     return result < 0 ? (int)result : 0;
 }
 
@@ -365,8 +359,7 @@ static int allocate_by_writing(int file, uint64_t bytes)
 int os_file_allocate(int file, uint64_t bytes)
 {
     int result = (int)system_call(SYS_fallocate, file, 0, 0, (long)bytes, 0, 0);
-    if (result == ERRNO_EOPNOTSUPP || result == ERRNO_ENOSYS)
-        result = allocate_by_writing(file, bytes);
+    if (result == -EOPNOTSUPP || result == -ENOSYS) result = allocate_by_writing(file, bytes);
     return result;
 }
 
@@ -470,25 +463,19 @@ int os_thread_id(void)
 bool os_thread_is_gone(int thread_id)
 {
     if (os_is_confined()) return false;
-    return system_call(SYS_tgkill, os_process_id(), thread_id, 0, 0, 0, 0) == ERRNO_ESRCH;
-}
-
-static struct timespec timespec_of(uint64_t ns)
-{
-    return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    return system_call(SYS_tgkill, os_process_id(), thread_id, 0, 0, 0, 0) == -ESRCH;
 }
 
 /* Interrupted sleeps and those that are over before they begin are sleeps. */
 static int slept(long result)
 {
-    bool did =
-        result >= 0 || result == ERRNO_EAGAIN || result == ERRNO_EINTR || result == ERRNO_ETIMEDOUT;
+    bool did = result >= 0 || result == -EAGAIN || result == -EINTR || result == -ETIMEDOUT;
     return did ? 0 : (int)result;
 }
 
 int os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
 {
-    struct timespec timeout = timespec_of(timeout_ns);
+    struct timespec timeout = os_linux_timespec(timeout_ns);
     if (os_is_confined()) return spin();
     return slept(system_call(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected,
                              timeout_ns ? (long)&timeout : 0, 0, 0));
@@ -502,7 +489,7 @@ void os_wake_all(const uint32_t *word)
 
 int os_sleep(uint64_t ns)
 {
-    struct timespec time = timespec_of(ns);
+    struct timespec time = os_linux_timespec(ns);
     if (os_is_confined()) return spin();
     return slept(system_call(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0));
 }
@@ -598,7 +585,7 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
                     uint32_t *done, int kept)
 {
     uint8_t *memory = os_memory_reserve(THREAD_BYTES);
-    if (!memory) return ERRNO_ENOMEM;
+    if (!memory) return -ENOMEM;
     struct start *start = (struct start *)(memory + THREAD_STACK_BYTES - sizeof *start);
     *start = (struct start){function, argument, done, kept};
     *thread = (struct os_thread){memory, 1};
@@ -613,7 +600,7 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
     if (result > 0) return 0;
     os_memory_release(memory, THREAD_BYTES);
     *thread = (struct os_thread){NULL, 0};
-    return ERRNO_EAGAIN;
+    return -EAGAIN;
 }
 
 struct apart {
@@ -637,15 +624,15 @@ int os_call_apart(void (*function)(void *), void *argument)
 {
     struct apart apart = {function, argument};
     uint8_t *stack = os_memory_reserve(THREAD_STACK_BYTES);
-    if (!stack) return ERRNO_ENOMEM;
+    if (!stack) return -ENOMEM;
     uint64_t signals = os_signals_block();
     int process = clone(apart_main, stack + THREAD_STACK_BYTES, CLONE_VM | CLONE_VFORK, &apart);
     if (process > 0)
-        while (system_call(SYS_wait4, process, 0, __WCLONE, 0, 0, 0) == ERRNO_EINTR)
+        while (system_call(SYS_wait4, process, 0, __WCLONE, 0, 0, 0) == -EINTR)
             continue;
     os_signals_restore(signals);
     os_memory_release(stack, THREAD_STACK_BYTES);
-    return process > 0 ? 0 : ERRNO_EAGAIN;
+    return process > 0 ? 0 : -EAGAIN;
 }
 
 void os_thread_release(struct os_thread *thread)

@@ -1,7 +1,8 @@
 /* os_linux - what the files of the Linux layer share; of the others, os_linux.c needs
  * os_linux_own.c alone. x86-64.
  *
- * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here. */
+ * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here;
+ * results are negative errno values. */
 #ifndef MALLOCTAPE_OS_LINUX_H
 #define MALLOCTAPE_OS_LINUX_H
 
@@ -11,22 +12,11 @@
 
 #include "../common/text.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-/* Results of the kernel. */
-#define ERRNO_EPERM      (-1)
-#define ERRNO_ENOENT     (-2)
-#define ERRNO_ESRCH      (-3)
-#define ERRNO_EINTR      (-4)
-#define ERRNO_EBADF      (-9)
-#define ERRNO_EAGAIN     (-11)
-#define ERRNO_ENOMEM     (-12)
-#define ERRNO_ENOSYS     (-38)
-#define ERRNO_EOPNOTSUPP (-95)
-#define ERRNO_EADDRINUSE (-98)
-#define ERRNO_ETIMEDOUT  (-110)
-#define ERRNO_ESTALE     (-116)
+#include <stdint.h>
+#include <time.h>
 
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
 {
@@ -41,17 +31,14 @@ static inline long system_call(long number, long a, long b, long c, long d, long
     return result;
 }
 
+static inline struct timespec os_linux_timespec(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+}
+
 /* Nothing of ours may come to be descriptor 2, to which messages go: the program may have closed
  * it. Moves `file` if it is; returns its number or a negative errno. */
 int os_linux_keep_from_messages(int file);
-
-/* Writes a number in at most 20 decimal digits. Returns what comes behind them. */
-static inline char *os_linux_put_number(char *at, unsigned long number)
-{
-    struct text text = {at, 0, 20};
-    text_decimal(&text, number);
-    return at + text.used;
-}
 
 /* A mapping of ours has been made, will be given back (os_memory_resident_bytes()). */
 void os_linux_own_add(void *memory, size_t bytes, bool inherited);

@@ -9,6 +9,7 @@
 #include "os.h"
 
 #include "os_linux.h"
+#include "output_name.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -34,13 +35,10 @@
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
-static const char *const library_names[] = {"libtcmalloc_minimal_tracing.so", "libmalloctape.so"};
 static const char preload[] = "LD_PRELOAD=";
-static const char own_prefix[] = "TCMALLOC_TRACE_";
 
 struct command {
     const char *text;
-    char *const *environment;
     int input;
     uint8_t *stacks; /* of the keeper, and behind it of the process that becomes the command */
 };
@@ -49,72 +47,40 @@ struct command {
 
 static bool begins_with(const char *text, const char *prefix)
 {
-    while (*prefix)
-        if (*text++ != *prefix++) return false;
-    return true;
+    return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-static bool is_recording_library(const char *path, size_t bytes)
+/* Takes what records out of a list of libraries. */
+static void remove_own_library(char *list)
 {
-    size_t name = bytes;
-    while (name > 0 && path[name - 1] != '/')
-        name--;
-    for (size_t i = 0; i < sizeof library_names / sizeof *library_names; i++)
-        if (bytes - name >= strlen(library_names[i]) && begins_with(path + name, library_names[i]))
-            return true;
-    return false;
-}
-
-/* Copies "LD_PRELOAD=..." without what records. */
-static void copy_preload(const char *entry, char *to)
-{
-    size_t used = sizeof preload - 1;
-    memcpy(to, preload, used);
-    for (const char *at = entry + used; *at;) {
-        size_t bytes = 0;
-        while (at[bytes] && at[bytes] != ':' && at[bytes] != ' ')
-            bytes++;
-        if (bytes > 0 && !is_recording_library(at, bytes)) {
-            if (used > sizeof preload - 1) to[used++] = ':';
-            memcpy(to + used, at, bytes);
-            used += bytes;
-        }
-        at += bytes;
-        if (*at) at++;
+    char *to = list;
+    for (char *from = list, *end; *from; from = end) {
+        char separator = *(end = from + strcspn(from, ": "));
+        *end = 0;
+        const char *file = output_name_last(from);
+        bool is_own = begins_with(file, "libtcmalloc_minimal_tracing.so") ||
+                      begins_with(file, "libmalloctape.so");
+        if (to > list && !is_own) *to++ = ':';
+        while (*from && !is_own)
+            *to++ = *from++;
+        if (separator) *end++ = separator;
     }
-    to[used] = 0;
+    *to = 0;
 }
 
-/* What environ holds without what makes a program record. NULL: no memory. */
-static char *const *make_environment(void)
+/* What makes a program record; in the keeper's own copy. */
+static void clean_environment(void)
 {
-    size_t count = 0;
-    size_t preload_bytes = 0;
-    for (; environ && environ[count]; count++)
-        if (begins_with(environ[count], preload)) preload_bytes = strlen(environ[count]) + 1;
-    char **made = os_memory_reserve((count + 1) * sizeof *made + preload_bytes);
-    if (!made) return NULL;
-    char *own_preload = (char *)(made + count + 1);
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (begins_with(environ[i], own_prefix)) continue;
-        made[used] = environ[i];
-        if (begins_with(environ[i], preload) && strlen(environ[i]) < preload_bytes) {
-            copy_preload(environ[i], own_preload);
-            made[used] = own_preload;
-        }
-        used++;
+    char **to = environ;
+    for (char **from = environ; from && *from; from++) {
+        if (begins_with(*from, "TCMALLOC_TRACE_")) continue;
+        if (begins_with(*from, preload)) remove_own_library(*from + sizeof preload - 1);
+        *to++ = *from;
     }
-    return made;
+    if (to) *to = NULL;
 }
 
 /* --- the processes --- */
-
-static void end_process(int status)
-{
-    for (;;)
-        system_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
-}
 
 /* The program may ignore SIGCHLD, and then nobody could wait for the command. */
 static void handle_signals_by_default(void)
@@ -145,9 +111,8 @@ static int become_command(void *argument)
     be_at_the_pipe(command->input);
     system_call(SYS_setsid, 0, 0, 0, 0, 0, 0);
     system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&no_signals, 0, sizeof no_signals, 0, 0);
-    system_call(SYS_execve, (long)"/bin/sh", (long)words, (long)command->environment, 0, 0, 0);
-    end_process(CANNOT_RUN);
-    return 0;
+    system_call(SYS_execve, (long)"/bin/sh", (long)words, (long)environ, 0, 0, 0);
+    os_process_exit(CANNOT_RUN);
 }
 
 /* Gives back memory from `from` up to `to`, as far as whole pages go. */
@@ -158,7 +123,7 @@ static void forget(uint64_t from, uint64_t to)
     if (from < to) system_call(SYS_munmap, (long)from, (long)(to - from), 0, 0, 0, 0);
 }
 
-/* From here on nothing outside of this file may be called. */
+/* Behind forget() nothing outside of this library may be called. */
 static int keep(void *argument)
 {
     struct command *command = argument;
@@ -169,29 +134,27 @@ static int keep(void *argument)
     uint64_t low_end = stack < library ? stack + 2 * STACK_BYTES : (uint64_t)_end + 4095;
     uint64_t high_end = stack < library ? (uint64_t)_end + 4095 : stack + 2 * STACK_BYTES;
     handle_signals_by_default();
-    command->environment = make_environment();
-    if (!command->environment) end_process(CANNOT_RUN);
+    clean_environment();
     int child = clone(become_command, command->stacks + 2 * STACK_BYTES,
                       CLONE_VM | CLONE_VFORK | SIGCHLD, argument);
-    if (child < 0) end_process(CANNOT_RUN);
+    if (child < 0) os_process_exit(CANNOT_RUN);
     os_linux_close_files(0, INT_MAX);
     forget(0, low);
     forget(low_end, high);
     forget(high_end, ADDRESS_SPACE_END);
     int status = 0;
-    while (system_call(SYS_wait4, child, (long)&status, 0, 0, 0, 0) == ERRNO_EINTR)
+    while (system_call(SYS_wait4, child, (long)&status, 0, 0, 0, 0) == -EINTR)
         continue;
-    end_process(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    return 0;
+    os_process_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
 static int start_keeper(const char *text, int input)
 {
-    struct command command = {text, NULL, input, os_memory_reserve(2 * STACK_BYTES)};
-    if (!command.stacks) return ERRNO_ENOMEM;
+    struct command command = {text, input, os_memory_reserve(2 * STACK_BYTES)};
+    if (!command.stacks) return -ENOMEM;
     int process = clone(keep, command.stacks + STACK_BYTES, 0, &command);
     os_memory_release(command.stacks, 2 * STACK_BYTES);
-    return process < 0 ? ERRNO_EAGAIN : process;
+    return process < 0 ? -EAGAIN : process;
 }
 
 int os_command_start(const char *text, int *process)
@@ -214,10 +177,10 @@ int os_command_wait(int process, uint64_t timeout_ns)
     for (uint64_t ask_ns = ASK_NS_MIN;; ask_ns = ask_ns < ASK_NS_MAX ? ask_ns * 2 : ASK_NS_MAX) {
         int status = 0;
         long result = system_call(SYS_wait4, process, (long)&status, WNOHANG | __WCLONE, 0, 0, 0);
-        if (result < 0 && result != ERRNO_EINTR) return (int)result;
+        if (result < 0 && result != -EINTR) return (int)result;
         if (result == process)
             return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        if (timeout_ns && os_clock_ns() - since >= timeout_ns) return ERRNO_ETIMEDOUT;
+        if (timeout_ns && os_clock_ns() - since >= timeout_ns) return -ETIMEDOUT;
         os_sleep(ask_ns);
     }
 }

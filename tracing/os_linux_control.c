@@ -21,14 +21,13 @@
 /* A client has sent its request when it connects, or soon. */
 #define REQUEST_WAIT_S 2
 
-/* Abstract names begin with a null byte and end where the length says. Returns the end of the name
- * in the address. */
-static char *begin_address(struct sockaddr_un *address, const char *name)
+/* Abstract names begin with a null byte and end where the length says. Returns the name. */
+static struct text begin_address(struct sockaddr_un *address, const char *name)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    size_t bytes = strlen(name);
-    memcpy(address->sun_path + 1, name, bytes);
-    return address->sun_path + 1 + bytes;
+    struct text text = {address->sun_path + 1, 0, sizeof address->sun_path - 1};
+    text_string(&text, name);
+    return text;
 }
 
 static int open_socket(void)
@@ -37,9 +36,10 @@ static int open_socket(void)
         (int)system_call(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, 0, 0, 0));
 }
 
-static long bind_socket(int file, const struct sockaddr_un *address, const char *end)
+static long bind_socket(int file, const struct sockaddr_un *address, const struct text *name)
 {
-    return system_call(SYS_bind, file, (long)address, end - (const char *)address, 0, 0, 0);
+    const size_t bytes = offsetof(struct sockaddr_un, sun_path) + 1 + name->used;
+    return system_call(SYS_bind, file, (long)address, (long)bytes, 0, 0, 0);
 }
 
 /* A lock on the directory itself would wait for whoever else has locked it, and for as long. */
@@ -49,15 +49,15 @@ int os_directory_lock(int directory)
     struct stat status;
     long result = system_call(SYS_fstat, directory, (long)&status, 0, 0, 0, 0);
     if (result < 0) return (int)result;
-    char *end = begin_address(&address, "malloctape-in-");
-    end = os_linux_put_number(end, status.st_dev);
-    *end++ = '-';
-    end = os_linux_put_number(end, status.st_ino);
+    struct text name = begin_address(&address, "malloctape-in-");
+    text_decimal(&name, status.st_dev);
+    text_character(&name, '-');
+    text_decimal(&name, status.st_ino);
     int file = open_socket();
     if (file < 0) return file;
     for (unsigned i = 0; i < LOCK_TRIES; i++) {
-        result = bind_socket(file, &address, end);
-        if (result != ERRNO_EADDRINUSE) break;
+        result = bind_socket(file, &address, &name);
+        if (result != -EADDRINUSE) break;
         os_sleep(LOCK_WAIT_NS);
     }
     if (result == 0) return file;
@@ -68,11 +68,11 @@ int os_directory_lock(int directory)
 int os_control_listen(void)
 {
     struct sockaddr_un address;
-    char *end = begin_address(&address, "malloctape-");
-    end = os_linux_put_number(end, (unsigned)os_process_id());
+    struct text name = begin_address(&address, "malloctape-");
+    text_decimal(&name, (unsigned)os_process_id());
     int file = open_socket();
     if (file < 0) return file;
-    long result = bind_socket(file, &address, end);
+    long result = bind_socket(file, &address, &name);
     if (result == 0) result = system_call(SYS_listen, file, WAITING_MAX, 0, 0, 0, 0);
     if (result == 0) return file;
     os_file_close(file);
@@ -115,17 +115,17 @@ static bool read_line(int file, char *text, size_t bytes)
 int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns)
 {
     struct pollfd wanted = {.fd = listening, .events = POLLIN};
-    struct timespec timeout = {(time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000)};
+    struct timespec timeout = os_linux_timespec(timeout_ns);
     const struct timeval patience = {REQUEST_WAIT_S, 0};
-    if (system_call(SYS_ppoll, (long)&wanted, 1, (long)&timeout, 0, 0, 0) != 1) return ERRNO_EAGAIN;
+    if (system_call(SYS_ppoll, (long)&wanted, 1, (long)&timeout, 0, 0, 0) != 1) return -EAGAIN;
     int file = os_linux_keep_from_messages(
         (int)system_call(SYS_accept4, listening, 0, 0, SOCK_CLOEXEC, 0, 0));
-    if (file < 0) return ERRNO_EAGAIN;
+    if (file < 0) return -EAGAIN;
     system_call(SYS_setsockopt, file, SOL_SOCKET, SO_RCVTIMEO, (long)&patience, sizeof patience, 0);
     system_call(SYS_setsockopt, file, SOL_SOCKET, SO_SNDTIMEO, (long)&patience, sizeof patience, 0);
     if (may_ask(file) && read_line(file, request, bytes)) return file;
     os_file_close(file);
-    return ERRNO_EAGAIN;
+    return -EAGAIN;
 }
 
 void os_control_answer(int file, const char *text, size_t bytes)

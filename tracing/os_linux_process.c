@@ -17,31 +17,30 @@
 /* proc(5): the fields behind the name, which may hold anything, of /proc/.../stat. */
 enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_EXIT_CODE = 52 };
 
+/* Empty: there is no such file. */
+static void read_text(const char *path, char *text, size_t bytes)
+{
+    int file = os_file_open_read(path);
+    long used = os_file_read_start(file, text, bytes - 1);
+    os_file_close(file);
+    text[used > 0 ? used : 0] = 0;
+}
+
 /* NULL: there is no such file. */
 static const char *read_stat(const char *path, char *text)
 {
-    int file = os_file_open_read(path);
-    if (file < 0) return NULL;
-    long bytes = os_file_read_start(file, text, STAT_BYTES_MAX - 1);
-    os_file_close(file);
-    if (bytes <= 0) return NULL;
-    text[bytes] = 0;
-    for (long at = bytes; at-- > 0;)
-        if (text[at] == ')') return text + at + 2;
-    return NULL;
+    read_text(path, text, STAT_BYTES_MAX);
+    const char *name_end = strrchr(text, ')');
+    return name_end ? name_end + 2 : NULL;
 }
 
-static unsigned long stat_number(const char *fields, int field)
+static uint64_t stat_number(const char *fields, int field)
 {
-    for (int at = STAT_STATE; at < field; at++) {
-        while (*fields && *fields != ' ')
-            fields++;
-        if (*fields) fields++;
+    for (int at = STAT_STATE; at < field && *fields; at++) {
+        fields += strcspn(fields, " ");
+        fields += *fields == ' ';
     }
-    unsigned long number = 0;
-    for (; *fields >= '0' && *fields <= '9'; fields++)
-        number = number * 10 + (unsigned long)(*fields - '0');
-    return number;
+    return text_read_decimal(fields);
 }
 
 bool os_process_is_abandoned(unsigned own)
@@ -49,7 +48,7 @@ bool os_process_is_abandoned(unsigned own)
     char text[STAT_BYTES_MAX];
     const char *fields = read_stat("/proc/self/stat", text);
     /* The first thread is counted until the process has ended. */
-    if (!fields || *fields != 'Z' || stat_number(fields, STAT_THREADS) > own + 1ul) return false;
+    if (!fields || *fields != 'Z' || stat_number(fields, STAT_THREADS) > own + 1) return false;
     os_linux_exit_status = (int)(stat_number(fields, STAT_EXIT_CODE) >> 8 & 0xff);
     return true;
 }
@@ -98,25 +97,10 @@ struct os_usage os_process_usage_without_caller(void)
 /* getrusage(2) has also what the process had before it was replaced by this program. */
 uint64_t os_process_peak_bytes(void)
 {
-    static const char name[] = "VmHWM:";
     char text[STATUS_BYTES_MAX];
-    int file = os_file_open_read("/proc/self/status");
-    if (file < 0) return 0;
-    long bytes = os_file_read_start(file, text, sizeof text - 1);
-    os_file_close(file);
-    text[bytes > 0 ? bytes : 0] = 0;
-    const char *at = text;
-    while (*at && memcmp(at, name, sizeof name - 1) != 0) {
-        while (*at && *at != '\n')
-            at++;
-        if (*at) at++;
-    }
-    uint64_t kib = 0;
-    while (*at && *at != '\n' && (*at < '0' || *at > '9'))
-        at++;
-    for (; *at >= '0' && *at <= '9'; at++)
-        kib = kib * 10 + (uint64_t)(*at - '0');
-    return kib * 1024;
+    read_text("/proc/self/status", text, sizeof text);
+    const char *peak = strstr(text, "\nVmHWM:");
+    return peak ? text_read_decimal(peak + strcspn(peak, "0123456789")) * 1024 : 0;
 }
 
 static uint64_t cpu_time_ns(int thread_id)
@@ -130,17 +114,16 @@ static uint64_t cpu_time_ns(int thread_id)
 
 void os_thread_look(int thread_id, struct os_thread_look *look)
 {
-    static const char before[] = "/proc/self/task/";
-    static const char behind[] = "/stat";
-    char path[64];
-    char text[STAT_BYTES_MAX];
+    char room[64], text[STAT_BYTES_MAX];
+    struct text path = {room, 0, sizeof room};
     *look = (struct os_thread_look){.is_gone = os_thread_is_gone(thread_id)};
     if (look->is_gone) return;
     look->cpu_ns = cpu_time_ns(thread_id);
-    memcpy(path, before, sizeof before);
-    memcpy(os_linux_put_number(path + sizeof before - 1, (unsigned)thread_id), behind,
-           sizeof behind);
-    const char *fields = read_stat(path, text);
+    text_string(&path, "/proc/self/task/");
+    text_decimal(&path, (unsigned)thread_id);
+    text_string(&path, "/stat");
+    text_end(&path);
+    const char *fields = read_stat(room, text);
     /* Where there is no /proc, nothing better is known. */
     look->sleeps = !fields || (*fields != 'R' && *fields != 'D');
 }

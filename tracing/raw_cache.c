@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LISTS_MAX = RAW_SIZE_CLASSES_MAX + 1, LISTS_AT_ONCE = 16, LIST_ROOM = 16, SIZE_STEP = 8 };
+#include "common/array.h"
+
+enum { LISTS_MAX = RAW_SIZE_CLASSES_MAX + 1, LIST_ROOM = 16, SIZE_STEP = 8 };
 
 _Static_assert(RAW_NUMBERS_SIZES + RAW_CACHE_SIZES / SIZE_STEP < RAW_NUMBERS_BLOCKS,
                "sizes, rounded up, have room");
@@ -88,7 +90,7 @@ static uint32_t no_leaf(uint32_t leaf)
 bool raw_cache_prepare(struct raw_cache *cache)
 {
     if (cache->lists_count > 0) return true;
-    cache->lists = malloc(LISTS_AT_ONCE * sizeof *cache->lists);
+    cache->lists = malloc(LISTS_MAX * sizeof *cache->lists);
     cache->numbers_bytes = RAW_NUMBERS_LEAVES + RAW_LEAF_BLOCKS;
     cache->numbers = calloc(1, cache->numbers_bytes);
     cache->leaves = calloc(RAW_FIRST_LEAVES, sizeof *cache->leaves);
@@ -146,11 +148,6 @@ bool raw_cache_tell(struct raw_cache *cache, uint32_t size_class, uint32_t bytes
     uint32_t list = cache->list_of_class[size_class];
     if (list == RAW_LIST_UNKNOWN) {
         list = cache->lists_count;
-        if (list % LISTS_AT_ONCE == 0) {
-            struct raw_list *grown = realloc(cache->lists, (list + LISTS_AT_ONCE) * sizeof *grown);
-            if (grown == NULL) return false;
-            cache->lists = grown;
-        }
         uint32_t *places = malloc(LIST_ROOM * sizeof *places);
         if (places == NULL) return false;
         cache->lists[list] = (struct raw_list){.places = places, .mask = LIST_ROOM - 1};
@@ -215,16 +212,12 @@ void raw_cache_gap(struct raw_cache *cache)
 
 static bool make_leaf(struct raw_cache *cache, uint32_t leaf)
 {
-    uint32_t count = cache->leaves_count;
-    if (leaf >= count) {
-        while (count <= leaf)
-            count *= 2;
-        uint32_t *grown = realloc(cache->leaves, count * sizeof *grown);
-        if (grown == NULL) return false;
-        for (uint32_t i = cache->leaves_count; i < count; i++)
-            grown[i] = no_leaf(i);
-        cache->leaves = grown;
-        cache->leaves_count = count;
+    size_t room = cache->leaves_count;
+    if (leaf >= room) {
+        if (!array_reserve(&cache->leaves, &room, leaf + 1, sizeof *cache->leaves)) return false;
+        for (uint32_t i = cache->leaves_count; i < room; i++)
+            cache->leaves[i] = no_leaf(i);
+        cache->leaves_count = (uint32_t)room;
     }
     if (leaf < RAW_FIRST_LEAVES || cache->leaves[leaf] != no_leaf(leaf)) return true;
     uint8_t *grown = realloc(cache->numbers, cache->numbers_bytes + RAW_LEAF_BLOCKS);

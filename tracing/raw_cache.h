@@ -21,7 +21,7 @@
  *
  * Nothing is kept for each place. What may be wrong is for the decoder to say.
  *
- * Memory   nothing before the first class is told of or the first place is noted; then about 10
+ * Memory   nothing before the first class is told of or the first place is noted; then about 13
  *          KiB, 4 bytes for each place in the cache, and one for each block of places, for 256
  *          blocks at a time. */
 #ifndef MALLOCTAPE_RAW_CACHE_H

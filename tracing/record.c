@@ -21,8 +21,8 @@ static bool is_paused(void)
 
 /* --- the thread's cache --- */
 
-/* The lane of the calling thread with room for an event; NULL if recording has ended meanwhile. An
- * event is recorded even if a pause began in the middle of it: its sequence numbers are in the
+/* The lane of the calling thread with room for an event; NULL if recording has ended meanwhile, and
+ * the call is not recorded. An event is recorded even if a pause began in the middle of it: its sequence numbers are in the
  * stream already, and would be taken for those of the first event after the pause. */
 static struct malloctape_lane *lane_with_room(void)
 {
@@ -31,7 +31,9 @@ static struct malloctape_lane *lane_with_room(void)
     if (malloctape_ready()) return malloctape_lane;
     lane = malloctape_lane;
     bool goes_on = is_paused() && lane->registry.recording == recording.number && !lane->slot.busy;
-    return goes_on && malloctape_lane_has_room(lane) ? lane : NULL;
+    if (goes_on && malloctape_lane_has_room(lane)) return lane;
+    malloctape_unrecorded();
+    return NULL;
 }
 
 /* What happens to the cache from now on is not in the stream. */
@@ -249,7 +251,6 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
-        malloctape_unrecorded();
         if (object) malloctape_allocated_unrecorded(object);
     } else if (!object) {
         units_failed(&lane->units, kind, size, alignment, NULL);
@@ -284,10 +285,7 @@ static void take_over(struct malloctape_lane *lane, const struct units_object *o
 void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint64_t alignment)
 {
     struct malloctape_lane *lane = lane_with_room();
-    if (!lane) {
-        malloctape_unrecorded();
-        return;
-    }
+    if (!lane) return;
     struct units_object object = object_at(lane, address);
     take_over(lane, &object, address);
     units_free(&lane->units, kind, &object, size, alignment);
@@ -315,7 +313,6 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) {
-        malloctape_unrecorded();
         if (object) malloctape_allocated_unrecorded(object);
         return;
     }
@@ -334,10 +331,7 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
 bool malloctape_reallocating(const void *old, struct malloctape_ending *ending)
 {
     struct malloctape_lane *lane = lane_with_room();
-    if (!lane) {
-        malloctape_unrecorded();
-        return false;
-    }
+    if (!lane) return false;
     page_for(old);
     *ending = (struct malloctape_ending){
         .address = old, .object = object_at(lane, old), .recording = recording.number};

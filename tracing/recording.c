@@ -14,11 +14,10 @@ uint32_t malloctape_state;
 struct recording recording;
 
 /* Threads leave the hot path at their next call. */
-static void stop_threads(void)
+static void stop_threads(const struct lane_registry *registry)
 {
-    struct lane_registry *registry = recording.writer.registry;
     atomic_fence_full();
-    uint32_t used = atomic_load_acquire(&registry->used);
+    uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
     for (uint32_t i = 0; i < used; i++)
         atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
 }
@@ -26,11 +25,7 @@ static void stop_threads(void)
 static void leave_fast_path(bool *reason)
 {
     atomic_store_relaxed(reason, true);
-    atomic_fence_full();
-    struct lane_registry *registry = recording.registry;
-    uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
-    for (uint32_t i = 0; i < used; i++)
-        atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
+    stop_threads(recording.registry);
 }
 
 void malloctape_disable_fast_path(void)
@@ -56,19 +51,22 @@ bool recording_is_own(void)
     return process_id < 0 || process_id == recording.writer.process_id;
 }
 
-void recording_stop(void)
+static void turn_off(uint32_t from)
 {
     atomic_store_relaxed(&recording.off_since_ns, os_clock_ns());
     writer_tell_free(&recording.writer);
-    recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_OFF);
+    recording_change(from, MALLOCTAPE_OFF);
+}
+
+void recording_stop(void)
+{
+    turn_off(MALLOCTAPE_RECORDING);
 }
 
 void recording_settle(void)
 {
-    if (recording_state() != MALLOCTAPE_ENDING || !writer_is_gone(&recording.writer)) return;
-    atomic_store_relaxed(&recording.off_since_ns, os_clock_ns());
-    writer_tell_free(&recording.writer);
-    recording_change(MALLOCTAPE_ENDING, MALLOCTAPE_OFF);
+    if (recording_state() == MALLOCTAPE_ENDING && writer_is_gone(&recording.writer))
+        turn_off(MALLOCTAPE_ENDING);
 }
 
 bool recording_finish(void)
@@ -78,7 +76,7 @@ bool recording_finish(void)
         !recording_change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING) &&
         recording_state() != MALLOCTAPE_ENDING)
         return false;
-    stop_threads();
+    stop_threads(recording.writer.registry);
     writer_ask_end(&recording.writer);
     while (recording_state() == MALLOCTAPE_ENDING && !writer_is_gone(&recording.writer))
         os_wait(&recording.writer.done, 0, WRITER_TICK_NS);
@@ -93,7 +91,7 @@ void recording_writer_ends(void)
         os_wait(&malloctape_state, MALLOCTAPE_STARTING, WRITER_TICK_NS);
     if (!recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING))
         recording_change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING);
-    stop_threads();
+    stop_threads(recording.writer.registry);
     shadow_end();
 }
 
@@ -109,7 +107,7 @@ int recording_pause(void)
 {
     if (!recording_is_own() || !recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_PAUSED))
         return -EBUSY;
-    stop_threads();
+    stop_threads(recording.writer.registry);
     return 0;
 }
 

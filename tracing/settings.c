@@ -187,25 +187,26 @@ static bool is_set(const char *name)
     return text && *text && strcmp(text, "0") != 0;
 }
 
+/* False: it is too long, and nothing has changed. */
+static bool copy_path(char *to, const char *path)
+{
+    size_t bytes = strlen(path) + 1;
+    if (bytes > OUTPUT_PATH_BYTES_MAX) return false;
+    memcpy(to, path, bytes);
+    return true;
+}
+
 static void read_output(void)
 {
     /* secure_getenv() gives what may be written to: the environment itself. */
     char *value = (char *)(uintptr_t)secure_getenv("TCMALLOC_TRACE_OUTPUT");
     if (!value) return;
-    size_t bytes = strlen(value) + 1;
-    settings.too_long = bytes > sizeof settings.output;
-    if (!settings.too_long) memcpy(settings.output, value, bytes);
+    settings.too_long = !copy_path(settings.output, value);
     /* A program that this one starts must not write into the same file. */
     if (!output_name_has_process(value))
         value[0] = 0;
     else
         settings.speaks = output_name_make_follow(value);
-}
-
-static void copy_path(char *to, const char *path)
-{
-    size_t bytes = strlen(path) + 1;
-    if (bytes <= OUTPUT_PATH_BYTES_MAX) memcpy(to, path, bytes);
 }
 
 static void read_report(void)
@@ -248,9 +249,8 @@ static void read_program(void)
 static void read_scratch(void)
 {
     const char *directory = secure_getenv("TMPDIR");
-    if (!directory || directory[0] != '/' || strlen(directory) >= sizeof settings.scratch)
-        directory = "/tmp";
-    memcpy(settings.scratch, directory, strlen(directory) + 1);
+    if (!directory || directory[0] != '/' || !copy_path(settings.scratch, directory))
+        copy_path(settings.scratch, "/tmp");
 }
 
 static void read_overload(void)

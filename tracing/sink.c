@@ -14,8 +14,10 @@
 #define FRAME_BLOCK_MAX    0x60
 #define FRAME_BLOCK_STORED 0x80000000u
 #define BLOCK_LENGTH_BYTES SINK_BLOCK_LENGTH_BYTES
-/* A block and its length. */
-#define BLOCK_BYTES        (LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + BLOCK_LENGTH_BYTES)
+/* The ring, what lz4 knows, a block and its length. */
+#define MEMORY_BYTES                                                                    \
+    (SINK_RING_BYTES + sizeof(LZ4_stream_t) + LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + \
+     BLOCK_LENGTH_BYTES)
 
 /* Between two writes that were refused although there was room. */
 #define REFUSED_NS   UINT64_C(1000000)
@@ -73,21 +75,18 @@ static void write_all(struct sink *sink, const uint8_t *data, size_t bytes)
 
 int sink_prepare(struct sink *sink)
 {
-    sink->ring = os_memory_reserve(SINK_RING_BYTES);
-    sink->block = os_memory_reserve(BLOCK_BYTES);
-    sink->lz4 = os_memory_reserve(sizeof(LZ4_stream_t));
-    if (!sink->ring || !sink->block || !sink->lz4) return -ENOMEM;
+    sink->ring = os_memory_reserve(MEMORY_BYTES);
+    if (!sink->ring) return -ENOMEM;
+    sink->lz4 = sink->ring + SINK_RING_BYTES;
+    sink->block = sink->ring + SINK_RING_BYTES + sizeof(LZ4_stream_t);
     LZ4_initStream(sink->lz4, sizeof(LZ4_stream_t));
     return 0;
 }
 
 void sink_release(struct sink *sink)
 {
-    if (sink->ring) os_memory_release(sink->ring, SINK_RING_BYTES);
-    if (sink->block) os_memory_release(sink->block, BLOCK_BYTES);
-    if (sink->lz4) os_memory_release(sink->lz4, sizeof(LZ4_stream_t));
-    sink->ring = sink->block = NULL;
-    sink->lz4 = NULL;
+    if (sink->ring) os_memory_release(sink->ring, MEMORY_BYTES);
+    sink->ring = NULL;
 }
 
 int sink_open(struct sink *sink, int file)

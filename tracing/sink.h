@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Largest block of the frame (its descriptor says so) and the ring, which must hold a block, the
- * 64 KiB before it, and a chunk. */
+/* Largest block of the frame (its descriptor says so), and chunk; and the ring, which must hold a
+ * block, the 64 KiB before it, and a chunk. */
 #define SINK_BLOCK_BYTES_MAX  (1024u * 1024)
 /* 1 is the smallest and slowest of LZ4_compress_fast(); 2 to 16 took no less time. */
 #define SINK_LZ4_ACCELERATION 1
@@ -82,7 +82,7 @@ int sink_open(struct sink *sink, int file);
 /* Gives the memory back, if there is any. */
 void sink_release(struct sink *sink);
 
-/* Room for `bytes` (at most SINK_BLOCK_BYTES_MAX / 8) of whole chunks; flushes when the ring is
+/* Room for `bytes` (at most SINK_BLOCK_BYTES_MAX) of whole chunks; flushes when the ring is
  * full. */
 uint8_t *sink_room(struct sink *sink, size_t bytes);
 

@@ -53,7 +53,7 @@ uint32_t spool_take(struct spool *spool)
 int spool_open(struct spool *spool, int file, const struct spool_identity *identity)
 {
     if (!spool->notes)
-        spool->notes = os_memory_reserve_unshared(SPOOL_SLOTS_MAX * sizeof *spool->notes);
+        spool->notes = os_memory_reserve_per_process(SPOOL_SLOTS_MAX * sizeof *spool->notes);
     if (!spool->notes) return -ENOMEM;
     spool->file = file;
     int result = write_header(spool->file, identity);
@@ -87,6 +87,12 @@ void spool_close(struct spool *spool)
         os_file_unmap(spool->extents[i], bytes);
     spool->mapped = 0;
     if (spool->notes) os_memory_clear(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
+}
+
+void spool_forget(struct spool *spool)
+{
+    if (spool->notes) os_memory_release(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
+    memset(spool, 0, sizeof *spool);
 }
 
 void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment *segment)

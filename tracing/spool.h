@@ -65,6 +65,9 @@ int spool_open(struct spool *spool, int file, const struct spool_identity *ident
  * late and for the next file. Writer thread. */
 void spool_close(struct spool *spool);
 
+/* In a forked child, which has not inherited the file's mappings. */
+void spool_forget(struct spool *spool);
+
 /* Adds an extent unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative
  * errno. */
 int spool_grow(struct spool *spool, uint32_t slots_max);

@@ -115,13 +115,11 @@ struct writer {
     uint64_t lost_events;    /* of threads that found no lane, as there were too many */
 
     /* The writer's own. */
-    struct writer_memory *memory; /* all that it has reserved */
     enum raw_end_status end_status;
     bool is_full; /* the limit of bytes has kept something out of the stream */
     struct output_files files;
     struct sink sink;
     struct packer packer;
-    uint16_t **snapshot; /* cursor of each lane at the latest tick */
     struct {
         uint32_t slot;
         uint32_t units;

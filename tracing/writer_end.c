@@ -1,0 +1,238 @@
+#include "writer_own.h"
+
+#include "../common/varint.h"
+#include "chunk_seal.h"
+#include "probes.h"
+#include "report.h"
+#include "units.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* --- totals --- */
+
+uint64_t writer_events(const struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        const struct malloctape_lane *lane = lane_at(writer->registry, i);
+        uint64_t written = atomic_load_relaxed(&lane->writer.written);
+        uint64_t extra = atomic_load_relaxed(&lane->units.extra_units);
+        events += written > extra ? written - extra : 0;
+    }
+    return events;
+}
+
+void writer_watch(struct writer *writer, struct watch_counts *counts)
+{
+    atomic_store_relaxed(&writer->watch.until_window,
+                         atomic_load_relaxed(&writer->windows) + WATCH_WINDOWS);
+    *counts = writer->watch.counts;
+    memcpy(counts->ok, "ok\n", 4);
+    counts->bytes = sizeof *counts;
+    counts->opaque = malloctape_front_end.opaque;
+    counts->heap_bytes = writer->heap_bytes();
+    if (malloctape_front_end.used_bytes) counts->used_bytes = malloctape_front_end.used_bytes();
+    if (malloctape_front_end.read_statistics) {
+        const char *names = malloctape_front_end.statistics();
+        memcpy(counts->names, names, strlen(names) + 1);
+        malloctape_front_end.read_statistics(&counts->statistics);
+    }
+    counts->recorder_bytes = writer->tick.usage.recorder_bytes;
+    counts->events = writer_events(writer);
+}
+
+/* Events of the lane in the stream, exactly, though its thread may be in the middle of one. Up to
+ * its slot the lane's own count holds; in the slot they are counted. */
+static uint64_t events_of_lane(const struct writer *writer, const struct malloctape_lane *lane)
+{
+    uint64_t extra = atomic_load_acquire(&lane->units.extra_units);
+    /* Without a slot the lane had no thread when `extra` was read. */
+    if (!writer_cursor_of(lane)) return lane->writer.written - extra;
+    const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
+    struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
+    return segment.first_unit - segment.extra_units +
+           units_events(segment.profile, writer->features, units,
+                        (size_t)(lane->writer.read_from - units));
+}
+
+static uint64_t events_in_stream(const struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < used; i++)
+        events += events_of_lane(writer, lane_at(writer->registry, i));
+    return events;
+}
+
+static uint64_t events_lost(const struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint64_t events = atomic_load_relaxed(&writer->lost_events);
+    for (uint32_t i = 0; i < used; i++)
+        events += atomic_load_relaxed(&lane_at(writer->registry, i)->slot.lost_events_total);
+    return events;
+}
+
+/* --- messages: written here because this thread has standard error as it was at the start --- */
+
+void writer_report_failure(const struct writer *writer, const char *what)
+{
+    struct message message;
+    if (writer->quiet) return;
+    message_begin(&message);
+    message_put(&message, "%s%s: ", what, writer->failed);
+    message_error(&message, writer->error);
+    if (writer->files.status > 0)
+        message_put(&message, "; the command ended with status %lu",
+                    (uint64_t)writer->files.status);
+    /* One that lies beside the stream is found without a word. */
+    if (writer->files.settled && !writer->files.spool_is_beside)
+        message_put(&message, "; what was not written is in %s", writer->files.spool_path);
+    report_line(writer->report, &message);
+}
+
+static void report_command(const struct writer *writer)
+{
+    struct message message;
+    message_begin(&message);
+    message_put(&message, "%s: the command ended with status %lu and may not have read everything",
+                writer->output, (uint64_t)writer->files.status);
+    report_line(writer->report, &message);
+}
+
+void writer_note_incomplete(struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    for (uint32_t i = 0; i < used; i++) {
+        uint32_t slot = lane_at(writer->registry, i)->slot.number;
+        if (slot != SPOOL_NO_SLOT) spool_note_incomplete(&writer->spool, slot);
+    }
+}
+
+void writer_tell_free(struct writer *writer)
+{
+    struct message message;
+    if (!writer_is_gone(writer) || atomic_load_acquire(&writer->done) ||
+        atomic_load_acquire(&writer->stage) != WRITER_BEGUN ||
+        atomic_exchange_acquire(&writer->free_announced, 1))
+        return;
+    writer_note_incomplete(writer);
+    if (writer->quiet) return;
+    message_begin(&message);
+    message_put(&message, "recording ended early: %s: the system has killed the writer thread",
+                writer->output);
+    report_line(writer->report, &message);
+}
+
+void writer_look(const struct writer *writer, struct writer_totals *totals)
+{
+    *totals = (struct writer_totals){
+        .events = writer_events(writer),
+        .bytes = atomic_load_relaxed(&writer->sink.bytes_out),
+        .lost = events_lost(writer),
+        .waits = atomic_load_relaxed(&writer->waits),
+        .waited_ns = atomic_load_relaxed(&writer->waited_ns),
+    };
+}
+
+void writer_put_totals(struct message *message, const struct writer_totals *totals)
+{
+    message_put(message, "%lu events, %lu bytes", totals->events, totals->bytes);
+    if (totals->waited_ns >= 1000000)
+        message_put(message, ", threads waited %lu ms for the writer", totals->waited_ns / 1000000);
+    if (totals->lost) message_put(message, ", lost %lu events", totals->lost);
+}
+
+static void put_summary(const struct writer *writer, struct message *message, uint64_t events)
+{
+    struct writer_totals totals;
+    writer_look(writer, &totals);
+    totals.events = events;
+    message_begin(message);
+    message_put(message, "%s: ", writer->output);
+    writer_put_totals(message, &totals);
+    if (writer->end_status == RAW_END_LIMIT) message_put(message, "; a limit was reached");
+    if (writer->reason) message_put(message, "%s", writer->reason);
+    if (*writer->foreign_malloc)
+        message_put(message, "; malloc of this process is not ours%s: %s",
+                    events ? ", which sees what is passed on" : "", writer->foreign_malloc);
+}
+
+static void tell_end(const struct writer *writer)
+{
+    struct message message;
+    uint64_t events = writer->error ? 0 : events_in_stream(writer);
+    message_clear(&message);
+    if (!writer->error && !writer->quiet && writer->files.status <= 0)
+        put_summary(writer, &message, events);
+    report_end(writer->report, writer->process_id, events, *writer->foreign_malloc, &message);
+    if (message.bytes && writer->speaks) message_write(&message);
+}
+
+/* --- the end --- */
+
+/* Lanes that have nothing in the stream may have come since its length was looked at. */
+static uint32_t lanes_written(const struct writer *writer)
+{
+    uint32_t lanes = atomic_load_acquire(&writer->registry->used);
+    while (lanes > 0 && lane_at(writer->registry, lanes - 1)->writer.written == 0)
+        lanes--;
+    return lanes;
+}
+
+static void put_end(struct writer *writer)
+{
+    uint32_t used = lanes_written(writer);
+    uint8_t *chunk = sink_room(&writer->sink, writer_end_bytes_max(used) + VARINT_SLACK);
+    uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES, *at = payload;
+    const uint64_t numbers[WRITER_END_NUMBERS] = {writer->end_status,
+                                                  os_clock_ns() - writer->start_ns,
+                                                  events_in_stream(writer),
+                                                  events_lost(writer),
+                                                  atomic_load_relaxed(&writer->waits),
+                                                  atomic_load_relaxed(&writer->waited_ns),
+                                                  used};
+    for (unsigned i = 0; i < WRITER_END_NUMBERS; i++)
+        at = varint_put(at, numbers[i]);
+    for (uint32_t i = 0; i < used; i++)
+        at = varint_put(at, lane_at(writer->registry, i)->writer.written);
+    sink_commit(&writer->sink,
+                chunk_seal(chunk, RAW_CHUNK_END, (size_t)(at - payload), writer->ticks));
+}
+
+static void forget_output(struct writer *writer)
+{
+    output_forget(&writer->files);
+    report_forget(writer->report, writer->process_id);
+    writer->report = "";
+    writer->quiet = true;
+}
+
+void writer_end_output(struct writer *writer)
+{
+    if (atomic_load_acquire(&writer->discard) && writer_events(writer) < WRITER_DISCARDED_EVENTS)
+        forget_output(writer);
+    if (writer->error) writer_note_incomplete(writer);
+    int result = output_end(&writer->files, !writer->error, writer->patience_ns);
+    if (result < 0 && !writer->error) writer_check(writer, result, writer->output);
+    if (writer->error)
+        writer_report_failure(writer, "recording ended early: ");
+    else if (writer->files.status > 0)
+        report_command(writer);
+    tell_end(writer);
+}
+
+void writer_end_stream(struct writer *writer)
+{
+    writer_close_window(writer);
+    writer_flush(writer);
+    /* After an error the stream is one that was cut: the rest is in the spool. */
+    if (!writer->error) writer_put_last_tick(writer);
+    if (!writer->error) put_end(writer);
+    int result = sink_close(&writer->sink);
+    PROBE(recording_end, writer->output, writer->end_status);
+    if (result < 0 && !writer->error) writer_check(writer, result, writer->output);
+    writer_end_output(writer);
+}

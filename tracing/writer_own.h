@@ -1,0 +1,84 @@
+/* writer_own - what the files of the writer share.
+ *
+ *   writer.c         what other threads ask of it; the thread and its loop
+ *   writer_open.c    the output, and the header of the stream
+ *   writer_slots.c   slots become chunks; more slots
+ *   writer_ticks.c   windows and ticks
+ *   writer_end.c     counts, messages, the end
+ *
+ * Threads   the writer thread, if nothing else is said. */
+#ifndef MALLOCTAPE_WRITER_OWN_H
+#define MALLOCTAPE_WRITER_OWN_H
+
+#include "units.h"
+#include "writer.h"
+
+/* Numbers in the end chunk, besides one for each lane. */
+#define WRITER_END_NUMBERS    7
+/* Slots of one lane that are written before the writer looks at the rest again. */
+#define WRITER_SLOTS_PER_PASS 64
+
+/* A negative result ends the recording: the loop sees it. `what` it concerns. Returns it. Any
+ * thread. */
+int writer_check(struct writer *writer, int result, const char *what);
+
+/* Where the lane's thread is in its slot; NULL: it has none. */
+static inline uint16_t *writer_cursor_of(const struct malloctape_lane *lane)
+{
+    return units_head_cursor(atomic_load_acquire(&lane->units.head));
+}
+
+/* Makes the output and the spool, and says so; a FIFO may have no reader yet. 0 or a negative
+ * errno, which has been reported; an older recording of the same name is then what it was. */
+int writer_open(struct writer *writer);
+
+/* For a thread whose beginning was deferred: opens the files again. 0 or a negative errno. */
+int writer_take_up(struct writer *writer);
+
+/* Waits for the reader of a FIFO. Meanwhile the threads go on into the spool: all that they need of
+ * the writer is that it grows. 0 or a negative errno. */
+int writer_await_reader(struct writer *writer);
+
+/* The most bytes that end a stream of so many lanes: one chunk, in two blocks at most. */
+uint64_t writer_end_bytes_max(uint32_t lanes);
+
+/* Whether so many bytes of chunks fit into the file, even if they do not shrink. */
+bool writer_fits(const struct writer *writer, size_t bytes);
+
+/* Writes out what is in the sink, and gives back the slots that it came from. 0 or a negative
+ * errno. */
+int writer_flush(struct writer *writer);
+
+/* Writes what lies before `upto`, an address in a slot of this lane. NULL: only slots that the
+ * thread has left, and at most WRITER_SLOTS_PER_PASS, because it may fill them as fast as they are
+ * written. Returns the number of slots finished. */
+uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,
+                           const uint16_t *upto);
+uint32_t writer_drain_full_slots(struct writer *writer);
+
+/* More slots, if a thread has found none. While a write waits for the reader, nothing may be
+ * flushed for that. */
+void writer_grow_if_starved(struct writer *writer);
+void writer_grow_meanwhile(void *writer);
+
+/* Ends a window (FORMAT.md 4.3). Returns whether any lane has got further: then there is a tick. */
+bool writer_close_window(struct writer *writer);
+void writer_tick(struct writer *writer, uint64_t now);
+
+/* Behind all else, whether anything has happened or not. */
+void writer_put_last_tick(struct writer *writer);
+
+/* How many events the stream has got. Any thread: approximately. */
+uint64_t writer_events(const struct writer *writer);
+
+/* Says why there is no recording, or no more. Any thread. */
+void writer_report_failure(const struct writer *writer, const char *what);
+
+/* The program goes on, and what it does is in neither file. Any thread. */
+void writer_note_incomplete(struct writer *writer);
+
+/* Ends the stream, and the output; or the output alone. */
+void writer_end_stream(struct writer *writer);
+void writer_end_output(struct writer *writer);
+
+#endif

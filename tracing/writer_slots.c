@@ -1,0 +1,231 @@
+#include "writer_own.h"
+
+#include "chunk.h"
+#include "units.h"
+
+/* The packer takes 200 KiB for a lane of an opaque stream: not for one that says little. */
+#define OPAQUE_PLAIN_SEGMENTS 1
+
+/* --- the limit of bytes --- */
+
+uint64_t writer_end_bytes_max(uint32_t lanes)
+{
+    return 2 * SINK_BLOCK_LENGTH_BYTES + RAW_CHUNK_HEADER_BYTES +
+           (WRITER_END_NUMBERS + (uint64_t)lanes) * VARINT_BYTES_MAX;
+}
+
+uint64_t writer_bytes_min(size_t metadata_bytes)
+{
+    return SINK_FRAME_HEADER_BYTES + SINK_BLOCK_LENGTH_BYTES + RAW_HEADER_BYTES + metadata_bytes +
+           writer_end_bytes_max(0) + SINK_END_BYTES;
+}
+
+/* How long the file may become before it is ended. */
+static uint64_t bytes_before_end(const struct writer *writer)
+{
+    uint64_t end =
+        writer_end_bytes_max(atomic_load_acquire(&writer->registry->used)) + SINK_END_BYTES;
+    return writer->limits.bytes > end ? writer->limits.bytes - end : 0;
+}
+
+bool writer_fits(const struct writer *writer, size_t bytes)
+{
+    if (!writer->limits.bytes) return true;
+    return !writer->is_full &&
+           sink_bytes_at_most(&writer->sink) + bytes <= bytes_before_end(writer);
+}
+
+/* --- slots to chunks --- */
+
+int writer_flush(struct writer *writer)
+{
+    int result = sink_flush(&writer->sink);
+    if (writer->error) result = writer->error;
+    /* Slots that the stream does not get stay in the spool (FORMAT.md 8). */
+    if (result < 0) writer->pending_count = 0;
+    for (uint32_t i = 0; i < writer->pending_count; i++)
+        spool_give(&writer->spool, writer->pending[i].slot, writer->pending[i].units);
+    if (writer->pending_count) {
+        writer->pending_count = 0;
+        atomic_add_seq_cst(&writer->space_epoch, 1);
+        if (atomic_load_seq_cst(&writer->waiters)) os_wake_all(&writer->space_epoch);
+    }
+    return result;
+}
+
+static void stop_following(struct writer *writer, struct malloctape_lane *lane)
+{
+    pack_lane_end(&writer->packer, lane->writer.followed);
+    lane->writer.followed = NULL;
+}
+
+/* What the packer knows of the lane (pack.h): from the beginning of a segment on, as long as the
+ * lane's chunks are packed. In an opaque stream it begins anywhere, and anew with a key segment. */
+static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
+                                     unsigned flags, uint64_t first_allocation)
+{
+    bool packed = flags & RAW_CHUNK_FLAG_PACKED, opaque = writer->features & RAW_FEATURE_OPAQUE;
+    if (lane->writer.followed && (!packed || (opaque && flags & RAW_CHUNK_FLAG_KEY)))
+        stop_following(writer, lane);
+    if (!lane->writer.followed && packed && (opaque || flags & RAW_CHUNK_FLAG_BEGIN))
+        lane->writer.followed = pack_lane_begin(&writer->packer, first_allocation);
+    return lane->writer.followed;
+}
+
+static bool may_pack(const struct writer *writer, const struct spool_segment *segment)
+{
+    return !(writer->features & RAW_FEATURE_OPAQUE) || segment->serial >= OPAQUE_PLAIN_SEGMENTS;
+}
+
+/* Puts the next `count` units of the lane's read slot into the sink. */
+static void commit_units(struct writer *writer, struct malloctape_lane *lane, size_t count,
+                         bool packed)
+{
+    const uint16_t *from = lane->writer.read_from;
+    struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
+    size_t before = (size_t)(from - spool_units(&writer->spool, lane->writer.read_slot));
+    struct chunk_units chunk = {.lane = lane->registry.number,
+                                .first_unit = segment.first_unit + before,
+                                .first_allocation = segment.first_allocation,
+                                .records = {segment.profile, writer->features, from, count}};
+    uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
+    if (writer->windows < atomic_load_relaxed(&writer->watch.until_window))
+        watch_units(&writer->watch, segment.profile, writer->features, from, count);
+    if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment.key ? RAW_CHUNK_FLAG_KEY : 0);
+    if (packed && may_pack(writer, &segment)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
+    chunk.followed = follow_lane(writer, lane, chunk.flags, segment.first_allocation);
+    size_t bytes = chunk_write(&writer->packer, &chunk, room);
+    bool is_packed = chunk.flags & RAW_CHUNK_FLAG_PACKED;
+    if (chunk.followed && !is_packed) stop_following(writer, lane);
+    if (is_packed)
+        sink_commit_packed(&writer->sink, bytes, CHUNK_BYTES_PLAIN(count));
+    else
+        sink_commit(&writer->sink, bytes);
+}
+
+static void units_are_written(struct malloctape_lane *lane, size_t count)
+{
+    lane->writer.read_from += count;
+    lane->writer.written += count;
+}
+
+/* How many of the lane's next units, half of so many or fewer, are whole records. */
+static size_t half_of_units(const struct writer *writer, const struct malloctape_lane *lane,
+                            size_t count)
+{
+    struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
+    return units_whole(segment.profile, writer->features, lane->writer.read_from, count, count / 2);
+}
+
+/* Near the limit of bytes each chunk is written by itself. What does not fit is tried again with
+ * half of the units: it is the end of the stream. A chunk is packed once only: that changes what
+ * the packer knows. */
+static void write_units_that_fit(struct writer *writer, struct malloctape_lane *lane, size_t count)
+{
+    bool packed = sink_wants_packed(&writer->sink);
+    if (writer_flush(writer) < 0) return;
+    for (size_t part = count; part > 0;) {
+        commit_units(writer, lane, part, packed);
+        bool fits = sink_flush_within(&writer->sink, bytes_before_end(writer));
+        if (fits) {
+            units_are_written(lane, part);
+            count -= part;
+            if (count == 0) return;
+            part = count;
+        }
+        packed = false;
+        part = half_of_units(writer, lane, part);
+    }
+    writer->is_full = true;
+    writer->end_status = RAW_END_LIMIT;
+}
+
+/* Puts the units of the lane's read slot from `lane->writer.read_from` to `to` into the stream. */
+static void write_units(struct writer *writer, struct malloctape_lane *lane, const uint16_t *to)
+{
+    size_t count = (size_t)(to - lane->writer.read_from);
+    /* After an error the units stay in the spool. */
+    if (count == 0 || writer->error || writer->is_full) return;
+    if (!writer_fits(writer, CHUNK_BYTES_MAX(count)))
+        return write_units_that_fit(writer, lane, count);
+    commit_units(writer, lane, count, sink_wants_packed(&writer->sink));
+    units_are_written(lane, count);
+}
+
+/* The thread has left the lane's read slot: writes the rest of it and goes to the next one. */
+static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uint32_t next)
+{
+    uint32_t slot = lane->writer.read_slot;
+    uint32_t units = writer->spool.notes[slot].units;
+    write_units(writer, lane, spool_units(&writer->spool, slot) + units);
+    if (writer->is_full) return;
+    writer->pending[writer->pending_count].slot = slot;
+    writer->pending[writer->pending_count].units = units;
+    writer->pending_count++;
+    lane->writer.read_slot = next;
+    lane->writer.read_from = spool_units(&writer->spool, next);
+    if (writer->pending_count == WRITER_PENDING_SLOTS || sink_wants_flush(&writer->sink))
+        writer_flush(writer);
+}
+
+uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,
+                           const uint16_t *upto)
+{
+    uint32_t slots = 0;
+    for (;;) {
+        const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
+        if (upto && upto >= units && upto <= units + SPOOL_SLOT_UNITS) {
+            write_units(writer, lane, upto);
+            return slots;
+        }
+        uint32_t next = atomic_load_acquire(&writer->spool.notes[lane->writer.read_slot].next);
+        if (next == 0 || (!upto && slots == WRITER_SLOTS_PER_PASS) || writer->is_full) return slots;
+        finish_slot(writer, lane, next - 1);
+        slots++;
+    }
+}
+
+uint32_t writer_drain_full_slots(struct writer *writer)
+{
+    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        struct malloctape_lane *lane = lane_at(writer->registry, i);
+        if (writer_cursor_of(lane)) slots += writer_drain_lane(writer, lane, NULL);
+    }
+    return slots;
+}
+
+/* --- more slots --- */
+
+/* If there is no space for more slots, the threads go on with those that there are, unless most of
+ * them are the lanes' own. */
+static void grow(struct writer *writer)
+{
+    uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
+    uint32_t before = writer->spool.mapped, latest;
+    int result;
+    /* To twice as many: on a busy machine it may be long until the writer runs again. */
+    do {
+        latest = writer->spool.mapped;
+        result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
+        atomic_add_seq_cst(&writer->space_epoch, 1);
+        os_wake_all(&writer->space_epoch);
+    } while (writer->spool.mapped > latest && writer->spool.mapped < 2 * before);
+    bool grown = writer->spool.mapped > before;
+    if (!grown && lanes > before / 2) writer_check(writer, result, writer->files.spool_path);
+    atomic_store_relaxed(&writer->cannot_grow, !grown);
+}
+
+void writer_grow_if_starved(struct writer *writer)
+{
+    if (!atomic_exchange_acq_rel(&writer->starved, 0)) return;
+    writer_flush(writer);
+    grow(writer);
+}
+
+void writer_grow_meanwhile(void *argument)
+{
+    struct writer *writer = argument;
+    if (atomic_exchange_acq_rel(&writer->starved, 0)) grow(writer);
+}
