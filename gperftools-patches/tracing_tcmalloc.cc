@@ -424,8 +424,8 @@ template <unsigned kind> ATTRIBUTE_NOINLINE void release_sized_slow(void *object
     release_slowly(kind, object, size);
 }
 
-// What is needed to record a free on the hot path, and to do it. `place` means nothing if `cl` is 0:
-// of an object with pages of its own, or of no object.
+// What is needed to record a free on the hot path, and to do it. `place` means nothing if `cl` is
+// 0: of an object with pages of its own, or of no object.
 struct Release {
     struct malloctape_lane *lane;
     uint16_t *cursor;

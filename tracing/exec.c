@@ -128,36 +128,21 @@ EXPORT int execvp(const char *file, char *const words[])
 
 typedef int exec_function(const char *file, char *const words[], char *const environment[]);
 
-/* How many words there are, up to NULL. */
-static size_t words_count(const char *first, va_list *list)
-{
-    size_t count = 0;
-    for (const char *word = first; word; word = va_arg(*list, char *))
-        count++;
-    return count;
-}
-
-/* `words` gets them and NULL. */
-static void words_take(char **words, const char *first, va_list *list)
-{
-    *words = (char *)(uintptr_t)first;
-    while (*words)
-        *++words = va_arg(*list, char *);
-}
-
 /* `list` goes on behind `first`, and behind NULL with an environment, if it brings one. */
 static int run_list(exec_function *run, const char *file, const char *first, va_list list,
                     bool brings_environment)
 {
-    va_list counted, taken;
+    size_t count = 1;
+    va_list counted;
     va_copy(counted, list);
-    va_copy(taken, list);
-    char **words = __builtin_alloca((words_count(first, &counted) + 1) * sizeof *words);
-    words_take(words, first, &taken);
-    char *const *environment = brings_environment ? va_arg(taken, char **) : environ;
+    for (const char *word = first; word; word = va_arg(counted, char *))
+        count++;
     va_end(counted);
-    va_end(taken);
-    return run(file, words, environment);
+    char **words = __builtin_alloca(count * sizeof *words), **last = words;
+    *last = (char *)(uintptr_t)first;
+    while (*last)
+        *++last = va_arg(list, char *);
+    return run(file, words, brings_environment ? va_arg(list, char **) : environ);
 }
 
 EXPORT int execl(const char *path, const char *first, ...)

@@ -21,9 +21,10 @@ static bool is_paused(void)
 
 /* --- the thread's cache --- */
 
-/* The lane of the calling thread with room for an event; NULL if recording has ended meanwhile, and
- * the call is not recorded. An event is recorded even if a pause began in the middle of it: its sequence numbers are in the
- * stream already, and would be taken for those of the first event after the pause. */
+/* The lane of the calling thread with room for an event. NULL: recording has ended meanwhile, and
+ * the call is not recorded. An event is recorded even if a pause began in the middle of it: its
+ * sequence numbers are in the stream already, and would be taken for those of the first event after
+ * the pause. */
 static struct malloctape_lane *lane_with_room(void)
 {
     struct malloctape_lane *lane = malloctape_lane;

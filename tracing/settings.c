@@ -299,35 +299,33 @@ static int expand(const char *output, struct output_names *names)
     return output_name_expand(output, names, to + before, sizeof applied.output - before);
 }
 
-static bool exists(const char *path)
+/* Whether another name has to be found. One that is for all recordings of the process may be a
+ * FIFO's. */
+static bool is_taken(bool has_process)
 {
     struct os_file_status status;
-    return os_file_look(OS_NO_DIRECTORY, path, &status) == 0 && status.kind != OS_FILE_MISSING;
+    if (os_file_look(OS_NO_DIRECTORY, applied.output, &status) < 0) return false;
+    return has_process ? status.kind != OS_FILE_MISSING
+                       : settings.keeps_older && status.kind == OS_FILE_PLAIN;
 }
 
-/* A name for all recordings of a process, and what has it is not to be replaced: a number comes
- * before ".lz4". */
-static int number_output(void)
+/* Puts a number before ".lz4". */
+static int number_output(unsigned number)
 {
     static const char suffix[] = ".lz4";
-    struct os_file_status status;
     size_t bytes = strlen(applied.output), suffix_bytes = sizeof suffix - 1;
     if (bytes < suffix_bytes || strcmp(applied.output + bytes - suffix_bytes, suffix) != 0)
         suffix_bytes = 0;
-    for (unsigned number = 2; number < PROGRAMS_MAX; number++) {
-        int result = os_file_look(OS_NO_DIRECTORY, applied.output, &status);
-        if (result < 0 || status.kind != OS_FILE_PLAIN) return 0;
-        struct text text = {applied.output, bytes - suffix_bytes, sizeof applied.output};
-        text_character(&text, '.');
-        text_decimal(&text, number);
-        if (suffix_bytes) text_string(&text, suffix);
-        if (!text_end(&text)) return -ENAMETOOLONG;
-    }
-    return 0;
+    struct text text = {applied.output, bytes - suffix_bytes, sizeof applied.output};
+    text_character(&text, '.');
+    text_decimal(&text, number);
+    if (suffix_bytes) text_string(&text, suffix);
+    return text_end(&text) ? 0 : -ENAMETOOLONG;
 }
 
 /* A name with the process in it is for this program alone. If a file has it already, of an earlier
- * program of this process or an earlier process with this number, another name is taken. */
+ * program of this process or an earlier process with this number, another name is taken. So it is
+ * while nothing is to be replaced. */
 static const char *name_output(const char *output)
 {
     char host[HOST_BYTES_MAX];
@@ -337,13 +335,13 @@ static const char *name_output(const char *output)
                                  .host = host,
                                  .time_s = os_wall_clock_ns() / SECOND_NS,
                                  .program = settings.program};
+    bool has_process = output_name_has_process(output);
     int result;
-    do
+    do {
         result = expand(output, &names);
-    while (result >= 0 && output_name_has_process(output) && exists(applied.output) &&
-           names.program_number++ < PROGRAMS_MAX);
-    if (result >= 0 && settings.keeps_older && !output_name_has_process(output))
-        result = number_output();
+        if (result >= 0 && !has_process && names.program_number > 1)
+            result = number_output(names.program_number);
+    } while (result >= 0 && is_taken(has_process) && names.program_number++ < PROGRAMS_MAX);
     if (result == -EINVAL) return "the name of the output has a % that is none of %p %h %t %e %%";
     return result < 0 ? "the name of the output is too long" : NULL;
 }

@@ -134,11 +134,10 @@ void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next
     atomic_store_release(&spool->notes[slot].next, next + 1);
 }
 
-void spool_give(struct spool *spool, uint32_t slot, uint32_t units)
+void spool_give(struct spool *spool, uint32_t slot)
 {
     uint8_t *header = spool_slot(spool, slot);
     atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_FREE);
-    spool->notes[slot].units = units;
     push_free(spool, slot);
 }
 

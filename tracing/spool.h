@@ -95,8 +95,8 @@ struct spool_segment spool_segment_of(const struct spool *spool, uint32_t slot);
 /* The owner leaves the slot: it has used `units` of it, and its lane goes on in `next`. */
 void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next);
 
-/* Makes a slot free. `units` of it were used. Writer thread. */
-void spool_give(struct spool *spool, uint32_t slot, uint32_t units);
+/* Makes a slot free, of which its note says how many units were used. Writer thread. */
+void spool_give(struct spool *spool, uint32_t slot);
 
 /* Marks the slot: its thread goes on, but the stream has ended (FORMAT.md 8, *incomplete*). Any
  * thread. */

@@ -120,10 +120,7 @@ struct writer {
     struct output_files files;
     struct sink sink;
     struct packer packer;
-    struct {
-        uint32_t slot;
-        uint32_t units;
-    } pending[WRITER_PENDING_SLOTS];
+    uint32_t pending[WRITER_PENDING_SLOTS]; /* slots in the sink */
     uint32_t pending_count;
     uint64_t start_ns, start_cycles;
     uint64_t next_tick_ns;

@@ -44,7 +44,7 @@ int writer_flush(struct writer *writer)
     /* Slots that the stream does not get stay in the spool (FORMAT.md 8). */
     if (result < 0) writer->pending_count = 0;
     for (uint32_t i = 0; i < writer->pending_count; i++)
-        spool_give(&writer->spool, writer->pending[i].slot, writer->pending[i].units);
+        spool_give(&writer->spool, writer->pending[i]);
     if (writer->pending_count) {
         writer->pending_count = 0;
         atomic_add_seq_cst(&writer->space_epoch, 1);
@@ -156,12 +156,9 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
 static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uint32_t next)
 {
     uint32_t slot = lane->writer.read_slot;
-    uint32_t units = writer->spool.notes[slot].units;
-    write_units(writer, lane, spool_units(&writer->spool, slot) + units);
+    write_units(writer, lane, spool_units(&writer->spool, slot) + writer->spool.notes[slot].units);
     if (writer->is_full) return;
-    writer->pending[writer->pending_count].slot = slot;
-    writer->pending[writer->pending_count].units = units;
-    writer->pending_count++;
+    writer->pending[writer->pending_count++] = slot;
     lane->writer.read_slot = next;
     lane->writer.read_from = spool_units(&writer->spool, next);
     if (writer->pending_count == WRITER_PENDING_SLOTS || sink_wants_flush(&writer->sink))

@@ -99,7 +99,8 @@ static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
     writer_drain_lane(writer, lane, cursor);
     if (writer->is_full) return lane_put_back(writer->registry, lane);
     uint32_t units = (uint32_t)(cursor - lane->slot.start);
-    if (writer_flush(writer) == 0) spool_give(&writer->spool, slot, units);
+    writer->spool.notes[slot].units = units;
+    if (writer_flush(writer) == 0) spool_give(&writer->spool, slot);
     lane->slot.earlier_units += units;
     lane->units.limit = 0;
     lane->slot.room = NULL;

@@ -12,51 +12,24 @@ static void find_all(void);
 
 /* --- the first call of any --- */
 
+#define FIRST(result, function, parameters, arguments) \
+    static result first_##function parameters          \
+    {                                                  \
+        find_all();                                    \
+        return next.function arguments;                \
+    }
 #define FIRST_ALLOCATION(function, kind, parameters, arguments, ...) \
-    static void *first_##function parameters                         \
-    {                                                                \
-        find_all();                                                  \
-        return next.function arguments;                              \
-    }
-ENTRY_C_ALLOCATIONS(FIRST_ALLOCATION)
-
+    FIRST(void *, function, parameters, arguments)
 #define FIRST_FREE(function, kind, parameters, arguments, ...) \
-    static void first_##function parameters                    \
-    {                                                          \
-        find_all();                                            \
-        next.function arguments;                               \
-    }
+    FIRST(void, function, parameters, arguments)
+ENTRY_C_ALLOCATIONS(FIRST_ALLOCATION)
 ENTRY_C_FREES(FIRST_FREE)
-
-static void *first_realloc(void *object, size_t size)
-{
-    find_all();
-    return next.realloc(object, size);
-}
-
-static int first_posix_memalign(void **result, size_t alignment, size_t size)
-{
-    find_all();
-    return next.posix_memalign(result, alignment, size);
-}
-
-static int first_mallopt(int parameter, int value)
-{
-    find_all();
-    return next.mallopt(parameter, value);
-}
-
-static int first_malloc_trim(size_t padding)
-{
-    find_all();
-    return next.malloc_trim(padding);
-}
-
-static size_t first_malloc_usable_size(void *object)
-{
-    find_all();
-    return next.malloc_usable_size(object);
-}
+FIRST(void *, realloc, (void *object, size_t size), (object, size))
+FIRST(int, posix_memalign, (void **result, size_t alignment, size_t size),
+      (result, alignment, size))
+FIRST(int, mallopt, (int parameter, int value), (parameter, value))
+FIRST(int, malloc_trim, (size_t padding), (padding))
+FIRST(size_t, malloc_usable_size, (void *object), (object))
 
 #define INITIAL(function, ...) .function = first_##function,
 

@@ -57,6 +57,13 @@ INLINE unsigned shape_of(unsigned kind)
 /* Where the entry points lead. */
 static const struct next_functions recorded, *front = &recorded;
 
+/* Defines an entry point. */
+#define DEFINE_ENTRY(result, function, parameters, arguments)   \
+    EXPORT result function parameters                           \
+    {                                                           \
+        return atomic_load_relaxed(&front)->function arguments; \
+    }
+
 static void pass_by(void);
 
 /* Off the hot path. False: this call is not recorded. */
@@ -139,10 +146,7 @@ slow:
     {                                                                                   \
         return allocated(kind, bytes, align, call);                                     \
     }                                                                                   \
-    EXPORT void *function parameters                                                    \
-    {                                                                                   \
-        return atomic_load_relaxed(&front)->function arguments;                         \
-    }
+    DEFINE_ENTRY(void *, function, parameters, arguments)
 
 /* --- frees --- */
 
@@ -183,10 +187,7 @@ INLINE bool freed_hot(unsigned kind, const void *object, size_t size)
         else                                                                               \
             slow_##function arguments;                                                     \
     }                                                                                      \
-    EXPORT void function parameters                                                        \
-    {                                                                                      \
-        atomic_load_relaxed(&front)->function arguments;                                   \
-    }
+    DEFINE_ENTRY(void, function, parameters, arguments)
 
 /* --- realloc --- */
 
@@ -222,10 +223,7 @@ static void *recorded_realloc(void *object, size_t size)
     return allocated_slowly(CALL_REALLOC_NULL, size, 0, next.realloc(NULL, size));
 }
 
-EXPORT void *realloc(void *object, size_t size)
-{
-    return atomic_load_relaxed(&front)->realloc(object, size);
-}
+DEFINE_ENTRY(void *, realloc, (void *object, size_t size), (object, size))
 
 /* An allocator may have its own, which calls nobody's realloc(). */
 EXPORT void *reallocarray(void *object, size_t count, size_t size)
@@ -245,10 +243,8 @@ static int recorded_posix_memalign(void **result, size_t alignment, size_t size)
     return status;
 }
 
-EXPORT int posix_memalign(void **result, size_t alignment, size_t size)
-{
-    return atomic_load_relaxed(&front)->posix_memalign(result, alignment, size);
-}
+DEFINE_ENTRY(int, posix_memalign, (void **result, size_t alignment, size_t size),
+             (result, alignment, size))
 
 EXPORT int mallopt(int parameter, int value)
 {
@@ -270,10 +266,7 @@ static size_t recorded_malloc_usable_size(void *object)
     return next.malloc_usable_size(object);
 }
 
-EXPORT size_t malloc_usable_size(void *object)
-{
-    return atomic_load_relaxed(&front)->malloc_usable_size(object);
-}
+DEFINE_ENTRY(size_t, malloc_usable_size, (void *object), (object))
 
 /* The names of next_libc(). */
 #define DEFINE_LIBC(function, result, parameters, arguments)                                  \
@@ -352,10 +345,7 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment)
             return slow_##function arguments;                                                  \
         return allocated(CALL_##kind, bytes, align, object);                                   \
     }                                                                                          \
-    EXPORT void *function parameters                                                           \
-    {                                                                                          \
-        return atomic_load_relaxed(&front)->function arguments;                                \
-    }
+    DEFINE_ENTRY(void *, function, parameters, arguments)
 ENTRY_CXX_ALLOCATIONS(DEFINE_NEW)
 
 #define DEFINE_DELETE(function, kind, parameters, arguments, bytes, align)     \
