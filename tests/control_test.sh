@@ -13,7 +13,7 @@ rounds=$(size 1 8)
 
 malloctape=$bin/malloctape
 servers=()
-trap 'kill "${servers[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'kill "${servers[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
 # good_piece RAW - complete, in order, and can be replayed.
 good_piece() {
