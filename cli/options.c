@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <getopt.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ int cli_options(const struct cli_command *command, int count, char **words,
     if (where == CLI_IN_FRONT) *letter++ = '+';
     for (; known[options].name != NULL; options++) {
         const int argument = argument_of(&known[options]);
+        assert(options < OPTIONS_MAX);
         names[options] =
             (struct option){known[options].name, argument, NULL, code_of(known, options)};
         if (known[options].letter != 0) *letter++ = known[options].letter;

@@ -254,8 +254,8 @@ static bool replay_find(struct compare *compare)
     return there;
 }
 
-/* False: it has been said why. */
-static bool measure(struct compare *compare)
+/* Returns an exit status; what is wrong has been said. */
+static int measure(struct compare *compare)
 {
     const char *trace = compare->options.trace;
     char why[1024];
@@ -264,14 +264,14 @@ static bool measure(struct compare *compare)
                               why, sizeof why) ||
         !compare_run_facts(compare, why, sizeof why)) {
         progress_text("");
-        if (!process_interrupted()) cli_fail(&cli_compare, "%s: %s", trace, why);
-        return false;
+        return process_interrupted() ? PROGRAM_FAILED
+                                     : cli_fail(&cli_compare, "%s: %s", trace, why);
     }
     rows_drop_no_switching(compare);
-    if (!compare_recorded_find(compare)) return cli_fail(&cli_compare, "no memory") == PROGRAM_OK;
+    if (!compare_recorded_find(compare)) return cli_fail(&cli_compare, "no memory");
     compare_run_rows(compare);
     compare_expect(compare);
-    return !process_interrupted();
+    return process_interrupted() ? PROGRAM_FAILED : PROGRAM_OK;
 }
 
 /* ---- telling ---- */
@@ -307,7 +307,7 @@ static int compare_all(struct compare *compare)
     if (!process_directory_open(&compare->directory))
         return cli_fail(&cli_compare, "cannot make a directory in $TMPDIR or /tmp: %s",
                         strerror(errno));
-    const bool opened = rows_open(compare), measured = opened && measure(compare);
+    const bool opened = rows_open(compare), measured = opened && measure(compare) == PROGRAM_OK;
     process_directory_close(&compare->directory);
     const bool judged = measured && compare_judge(compare);
     int status = judged ? tell(compare) : PROGRAM_FAILED;

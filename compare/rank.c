@@ -51,14 +51,17 @@ static bool is_worse(const struct rank_candidate *one, const struct rank_candida
     return difference.counts && difference.median > 0;
 }
 
-/* Of those without a rank: whether it is worse than one of them. */
+static bool is_waiting(const struct rank_candidate *one)
+{
+    return one->rank == 0 && one->count > 0;
+}
+
+/* Whether it is worse than one of those that wait for a rank. */
 static bool is_beaten(const struct rank_candidate *candidates, size_t count,
                       const struct rank_candidate *one, const struct rank_threshold *threshold)
 {
     for (size_t i = 0; i < count; i++)
-        if (candidates[i].rank == 0 && candidates[i].count > 0 &&
-            is_worse(one, &candidates[i], threshold))
-            return true;
+        if (is_waiting(&candidates[i]) && is_worse(one, &candidates[i], threshold)) return true;
     return false;
 }
 
@@ -74,16 +77,14 @@ void rank_all(struct rank_candidate *candidates, size_t count,
         given = 0;
         for (size_t i = 0; i < count; i++) {
             struct rank_candidate *one = &candidates[i];
-            one->is_next =
-                one->rank == 0 && one->count > 0 && !is_beaten(candidates, count, one, threshold);
+            one->is_next = is_waiting(one) && !is_beaten(candidates, count, one, threshold);
             given += one->is_next;
         }
-        /* Each is worse than another one: noise. */
-        const bool all = given == 0;
-        if (all) given = left;
+        const bool noise = given == 0; /* each is worse than another one */
+        if (noise) given = left;
         for (size_t i = 0; i < count; i++) {
             struct rank_candidate *one = &candidates[i];
-            if (!one->is_next && !(all && one->rank == 0 && one->count > 0)) continue;
+            if (!one->is_next && !(noise && is_waiting(one))) continue;
             one->rank = rank;
             one->shared = given > 1;
         }
