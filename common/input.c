@@ -61,31 +61,24 @@ static void input_lz4_free(void *state, void *at)
 
 /* ---- opening and closing ---- */
 
-bool input_open_fd(struct input *input, int fd)
+void input_open_fd(struct input *input, int fd)
 {
     *input = (struct input){.fd = fd};
     /* Refused by a limit: then it stays as it is. */
     fcntl(fd, F_SETPIPE_SZ, INPUT_PIPE_BYTES);
-    input->buffer = pages_map(INPUT_BUFFER_BYTES + INPUT_SLACK);
-    if (input->buffer == NULL) {
-        input->state = INPUT_FAILED;
-        return error_set_system(&input->error, "no memory for a buffer");
-    }
-    input->next = input->end = input->buffer;
-    return true;
 }
 
 bool input_open(struct input *input, const char *path)
 {
-    if (path == NULL || strcmp(path, "-") == 0) return input_open_fd(input, STDIN_FILENO);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const bool standard = path == NULL || strcmp(path, "-") == 0;
+    const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         *input = (struct input){.fd = -1, .state = INPUT_FAILED};
         return error_set_system(&input->error, "cannot open");
     }
-    bool opened = input_open_fd(input, fd);
-    input->owned = true;
-    return opened;
+    input_open_fd(input, fd);
+    input->owned = !standard;
+    return true;
 }
 
 void input_close(struct input *input)
@@ -270,8 +263,14 @@ static void input_fill_plain(struct input *input, size_t room)
 /* Reads enough to know what the input is made of. */
 static void input_start(struct input *input)
 {
-    input->started = true;
     size_t there;
+    input->buffer = pages_map(INPUT_BUFFER_BYTES + INPUT_SLACK);
+    if (input->buffer == NULL) {
+        error_set_system(&input->error, "no memory for a buffer");
+        input_fail(input);
+        return;
+    }
+    input->next = input->end = input->buffer;
     /* Not more than fits into `packed`, where these bytes go when they turn out to be
      * compressed. */
     while ((there = (size_t)(input->end - input->next)) < 4 && input->state == INPUT_MORE)
@@ -299,7 +298,7 @@ static void input_move_to_front(struct input *input)
 size_t input_peek_slow(struct input *input, size_t bytes)
 {
     if (bytes > INPUT_PEEK_MAX) bytes = INPUT_PEEK_MAX;
-    if (!input->started && input->state == INPUT_MORE) input_start(input);
+    if (input->buffer == NULL && input->state == INPUT_MORE) input_start(input);
     if (input->state == INPUT_MORE) input_move_to_front(input);
     const size_t at_once = bytes > INPUT_READ_BYTES ? bytes : INPUT_READ_BYTES;
     size_t there;

@@ -65,8 +65,8 @@ struct input {
     /* From here on: input.c only. */
     uint64_t end_offset; /* offset of `end` in the decoded stream */
     int fd;
-    bool owned, started, file_ended;
-    uint8_t *buffer;
+    bool owned, file_ended;
+    uint8_t *buffer;                         /* NULL: nothing has been read yet */
     uint8_t *packed;                         /* compressed bytes; plain data never comes here */
     const uint8_t *packed_next, *packed_end; /* those not yet decoded */
     uint64_t packed_end_offset;              /* offset of packed_end in the file */
@@ -79,7 +79,7 @@ struct input {
 bool input_open(struct input *input, const char *path);
 
 /* Takes a descriptor that stays the caller's. */
-bool input_open_fd(struct input *input, int fd);
+void input_open_fd(struct input *input, int fd);
 
 /* Tries to have `bytes` (at most INPUT_PEEK_MAX) bytes at input->next and returns how many there
  * are: at least `bytes`, or fewer when the state is no longer INPUT_MORE. Earlier values of next

@@ -33,10 +33,7 @@ static bool ordering_start(struct ordered *ordered, const char *path, struct err
     ordered->pipe = ends[0];
     errno = failed;
     if (failed != 0) return error_set_system(error, "cannot start " ORDERING_PROGRAM);
-    if (!input_open_fd(&ordered->piped, ordered->pipe)) {
-        *error = ordered->piped.error;
-        return false;
-    }
+    input_open_fd(&ordered->piped, ordered->pipe);
     ordered->input = &ordered->piped;
     return true;
 }

@@ -81,11 +81,7 @@ bool stream_open(struct stream *stream, const char *path, struct error *error)
         stream->is_file = strcmp(path, "-") != 0;
         stream->file_bytes = (uint64_t)status.st_size;
     }
-    if (!input_open_fd(&stream->input, stream->fd)) {
-        *error = stream->input.error;
-        close(stream->fd);
-        return false;
-    }
+    input_open_fd(&stream->input, stream->fd);
     bool known = format_find(stream, error);
     if (!known) input_close(&stream->input);
     if (known && (stream->format == STREAM_INSTRUCTIONS || raw_begin(stream, error))) return true;

@@ -72,7 +72,7 @@ Result read_all(const std::string &stored, size_t piece = 1 << 20, size_t wanted
     });
     Result result;
     input in;
-    EXPECT_TRUE(input_open_fd(&in, ends[0]));
+    input_open_fd(&in, ends[0]);
     for (;;) {
         size_t there = input_peek(&in, wanted);
         EXPECT_EQ(input_offset(&in), result.data.size());
@@ -203,7 +203,7 @@ TEST(Input, ALivePipeIsNotKeptWaiting)
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     input in;
-    ASSERT_TRUE(input_open_fd(&in, ends[0]));
+    input_open_fd(&in, ends[0]);
     ASSERT_EQ(write(ends[1], "0123456789", 10), 10);
     EXPECT_EQ(input_peek(&in, 8), 10u); // would block if it wanted to fill the buffer
     input_skip(&in, 10);

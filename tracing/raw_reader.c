@@ -143,10 +143,7 @@ static bool raw_reader_read_header(struct raw_reader *reader)
 bool raw_reader_open_fd(struct raw_reader *reader, int fd)
 {
     *reader = (struct raw_reader){.fd = fd};
-    if (!input_open_fd(&reader->input, fd)) {
-        reader->error = reader->input.error;
-        return raw_reader_fail(reader);
-    }
+    input_open_fd(&reader->input, fd);
     return raw_reader_read_header(reader);
 }
 

@@ -34,7 +34,8 @@ static void read_back(int fd, bool complete)
     struct input input;
     struct instruction_reader reader;
     struct instruction_batch batch;
-    if (lseek(fd, 0, SEEK_SET) != 0 || !input_open_fd(&input, fd)) abort();
+    if (lseek(fd, 0, SEEK_SET) != 0) abort();
+    input_open_fd(&input, fd);
     if (instruction_reader_open(&reader, &input))
         while (instruction_reader_next(&reader, &batch)) {}
     if (reader.state != (complete ? INSTRUCTIONS_END : INSTRUCTIONS_CUT)) {
