@@ -71,7 +71,10 @@ started() {
     replay=$!
     wait_until has_reader
 }
-has_reader() { reader=$(cat "/proc/$replay/task/$replay/children" 2>err) && [ -n "$reader" ]; }
+has_reader() { # that has read all of it
+    reader=$(cat "/proc/$replay/task/$replay/children" 2>err) && [ -n "$reader" ] &&
+        awk '/^rchar/ { exit $2 < 50000 }' "/proc/${reader% }/io" 2>err
+}
 stop_feeder() { kill "$feeder" 2>/dev/null; wait "$feeder" 2>/dev/null || true; }
 
 if [ "$(nproc)" -gt 1 ]; then
