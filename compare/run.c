@@ -11,16 +11,14 @@
 /* Options of replay, and what the user adds to them. */
 enum { OWN_WORDS_MAX = 16 };
 
-/* More calls of a kind, in all rounds together, are not timed: 500 of them are above p99.9. This
- * goes before TIMED_LEAST. */
-#define TIMED_MOST 500000
-
-/* At least so many are, if there are as many: with fewer calls in the trace, more than one round
- * times all of them. */
+/* So many calls of a kind are timed, if there are as many: with fewer in the trace, more than one
+ * round does it. */
 #define TIMED_LEAST 100000
 
-/* What it takes to time a call. All of a round may take as long as a replay. */
-#define TIMED_CALL_S 120e-9
+/* What it takes to time a call. All of a round may take as long as a replay, and this besides: of
+ * a short trace all calls are timed. */
+#define TIMED_CALL_S    80e-9
+#define TIMED_BESIDES_S 0.1
 
 /* See time_limit(). */
 #define LIMIT_LEAST_S 60.0
@@ -157,22 +155,17 @@ static bool check_counts(const json_t *facts, const json_t *report, char *why, s
 
 /* ---- which calls are timed ---- */
 
-/* How many calls there are of the kinds of allocation and of free that the table shows. */
-struct shown_calls {
-    json_int_t rarer, other; /* kind; at least 1 */
-};
-
-static struct shown_calls shown_calls(const struct compare *compare)
+/* How many calls there are of the rarer of the two kinds that the table shows; at least 1. */
+static json_int_t rarer_calls(const struct compare *compare)
 {
     const json_t *by_kind = json_object_get(compare->facts, "by_kind");
-    json_int_t least = 0, most = 1;
+    json_int_t least = 0;
     for (int allocation = 0; allocation <= 1; allocation++) {
         const char *kind = compare_kind(compare->facts, allocation);
         json_int_t calls = kind != NULL ? json_integer_value(json_object_get(by_kind, kind)) : 0;
         if (calls > 0 && (least == 0 || calls < least)) least = calls;
-        if (calls > most) most = calls;
     }
-    return (struct shown_calls){least > 0 ? least : 1, most};
+    return least > 0 ? least : 1;
 }
 
 /* Rounds that do nothing but time calls, which makes a replay slower: at least one, at most half as
@@ -180,7 +173,7 @@ static struct shown_calls shown_calls(const struct compare *compare)
 static unsigned timed_rounds(const struct compare *compare)
 {
     const json_int_t most = compare->options.rounds / 2;
-    const json_int_t wanted = TIMED_LEAST / shown_calls(compare).rarer + 1;
+    const json_int_t wanted = TIMED_LEAST / rarer_calls(compare) + 1;
     if (most == 0) return 1;
     return (unsigned)(wanted < most ? wanted : most);
 }
@@ -201,15 +194,8 @@ static double timed_every(const struct compare *compare, const struct compare_ro
                           unsigned round)
 {
     if (round < compare->options.rounds) return 0;
-    const double replay_s = shortest_s(row->reports);
-    double events = json_number_value(json_object_get(compare->facts, "events"));
-    double by_time = replay_s > 0 ? events * TIMED_CALL_S / replay_s : 0;
-    const struct shown_calls calls = shown_calls(compare);
-    const double rounds = timed_rounds(compare);
-    const double most = (double)calls.rarer * rounds / TIMED_LEAST;
-    const double least = (double)calls.other * rounds / TIMED_MOST;
-    double every = by_time < most ? by_time : most;
-    if (every < least) every = least;
+    const double events = json_number_value(json_object_get(compare->facts, "events"));
+    const double every = events * TIMED_CALL_S / (shortest_s(row->reports) + TIMED_BESIDES_S);
     return every > 1 ? every : 1;
 }
 

@@ -30,12 +30,8 @@ void calls_draw_sample(struct calls *calls)
     calls->random ^= calls->random << 13;
     calls->random ^= calls->random >> 7;
     calls->random ^= calls->random << 17;
-    calls->until_sample = (calls->random >> 20) % (2 * calls->sample_every - 1);
-}
-
-void calls_add_sample(struct calls *calls, unsigned opcode, uint64_t ticks)
-{
-    latency_list_add(calls->samples, opcode & INSTRUCTION_NUMBER_MASK, ticks);
+    const unsigned __int128 random = calls->random; /* below 2^64: scaled, since dividing is slow */
+    calls->until_sample = (uint64_t)(random * (2 * calls->sample_every - 1) >> 64);
 }
 
 void calls_open(struct calls *calls, const struct allocator *allocator, const struct policy *policy,

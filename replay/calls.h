@@ -58,12 +58,16 @@ enum call_action {
 extern const uint8_t call_actions[256];
 
 /* For the functions below. */
-void calls_add_sample(struct calls *calls, unsigned opcode, uint64_t ticks);
 void *calls_allocate_realigned(struct calls *calls, unsigned opcode, size_t size, size_t alignment);
 void calls_realloc_zero(const struct allocator *allocator, void *object);
 void calls_touch(enum touch touch, void *object, size_t size);
 
 #define CALLS_INLINE static inline __attribute__((always_inline))
+
+CALLS_INLINE void calls_add_sample(struct calls *calls, unsigned opcode, uint64_t ticks)
+{
+    latency_list_add(calls->samples, opcode & INSTRUCTION_NUMBER_MASK, ticks);
+}
 
 /* Makes a call, and times it if that is wanted. */
 #define CALLS_MAKE(call)                                                                           \

@@ -65,8 +65,8 @@ void latency_calibrate(struct latency *latency);
 void latency_get_numbers(const struct latency *latency, unsigned kind, bool all,
                          struct latency_numbers *numbers);
 
-/* Nothing that stands before is still being done when the clock is read, nothing that stands behind
- * has begun. */
+/* Nothing that stands before is still being done when the clock is read; nothing that stands behind
+ * latency_begin() has begun. */
 static inline uint64_t latency_begin(const struct latency *latency)
 {
     if (!latency->tsc) return measure_now_ns();
@@ -80,9 +80,7 @@ static inline uint64_t latency_end(const struct latency *latency)
 {
     unsigned processor;
     if (!latency->tsc) return measure_now_ns();
-    uint64_t now = __rdtscp(&processor);
-    _mm_lfence();
-    return now;
+    return __rdtscp(&processor);
 }
 
 /* Notes a call that took so many ticks. There must be room. */

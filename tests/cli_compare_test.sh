@@ -196,12 +196,16 @@ times_calls() {
                 n["allocation_p99_ns"]["min"] >= 0 && n["allocation_p999_ns"]["min"].nil? &&
                 n["allocation_max_ns"]["min"].nil?'
 }
-# Two rounds time no more than 500 000 of the kind of which there are more.
-times_few_of_many() {
-    rm -f made/a.timed
-    reports a 300/1 300/1 300/1 300/1
-    by_kind='"malloc": 10000000, "free": 1000' runs=4 judged a &&
-        [ "$(cat made/a.timed)" = "$(printf '%s\n' --sample=40 --sample=40)" ]
+# All calls of a short trace, of a longer one as many as take as long as a replay and 0.1 s.
+times_as_long_as_a_replay() {
+    local events
+    for events in 2000000 10000000; do
+        rm -f made/a.timed
+        reports a 300/1 300/1 300/1 300/1 '"elapsed_seconds": 0.1'
+        by_kind='"malloc": 10000000, "free": 10000000' runs=4 events=$events judged a || return
+        cat made/a.timed
+    done >timed
+    [ "$(cat timed)" = "$(printf '%s\n' --sample=1 --sample=4)" ]
 }
 tells_json_alone() {
     exits 0 compare lanes -r 1 -a glibc --json - && cp out f.json && json f.json "$all_complete"
@@ -669,7 +673,7 @@ check 'threads and touched pages by default' answers_by_default
 check 'RSS below live bytes has a word' tells_untouched
 check 'options of replay behind --' takes_options_of_replay
 check 'without a list, all that are installed' all_installed_by_default
-check 'of a frequent kind of call some are timed, be the other rare' times_few_of_many
+check 'all calls are timed, or as many as take as long as a replay' times_as_long_as_a_replay
 check 'rows are ranked, best first, and equal ones share a rank' ranks_rows
 check 'the verdict: who is best, by how much, how sure' says_verdict
 check 'small differences and noise are called equal' knows_equal
