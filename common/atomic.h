@@ -60,6 +60,18 @@ static inline void atomic_add_own_release(uint64_t *object, uint64_t value)
 /* Orders an earlier store before a later load of another object, which nothing weaker does. */
 #define atomic_fence_full() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
+/* Fetches the cache line of an address, which may be any, for a store to come. (GCC's builtin
+ * fetches it for loads, unless it may rely on the instruction. A processor without it does
+ * nothing.) */
+static inline void atomic_prefetch(const void *address)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
+#else
+    __builtin_prefetch(address, 1);
+#endif
+}
+
 /* Between two looks at what another thread is about to store. */
 static inline void atomic_pause(void)
 {

@@ -461,6 +461,8 @@ ATTRIBUTE_NOINLINE void release_foreign(void *object, struct malloctape_lane *la
 {
     const uint32 cl = page->size_class;
     const uint16_t *owner = shadow_owner_in(lane->units.window, place);
+    atomic_prefetch(owner);
+    atomic_prefetch(object);
     if (PREDICT_FALSE(cl == 0 || !units_hot_free_foreign(&lane->units, kind, place, cl,
                                                          atomic_load_relaxed(owner), sized, size)))
         return release_slowly(kind, object, size);

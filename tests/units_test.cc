@@ -962,6 +962,14 @@ TEST(Units, ObjectsOfOtherLanesOnTheFastPath)
 }
 
 /* All forms of the object, and of the place. */
+/* A signal handler forks in the middle of such a free, and the child goes on with it. */
+TEST(Units, ObjectsOfOtherLanesInAForkedChild)
+{
+    static units_lane lane;
+    EXPECT_FALSE(units_hot_free_foreign(&lane, CALL_FREE, 0x123456, 2, 10, false, UINT64_MAX));
+    EXPECT_FALSE(units_hot_free_foreign(&lane, CALL_FREE, 0x123456, 2, 0, false, UINT64_MAX));
+}
+
 TEST(Units, Reallocs)
 {
     Lane lane(3);

@@ -1,4 +1,5 @@
 /* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
+#include "batch.h"
 #include "control_thread.h"
 #include "life.h"
 #include "message.h"
@@ -181,6 +182,7 @@ static int begin(const char *output, bool may_defer)
         return result;
     }
     recording.registry = writer->registry;
+    batch_begin();
     shadow_begin();
     return 0;
 }

@@ -93,7 +93,7 @@ struct units_lane {
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     uint64_t last_address;
     struct units_foreign foreign[RAW_FOREIGN_ENTRIES];
-    struct units_foreign *latest_foreign;          /* one of these */
+    struct units_foreign *latest_foreign;          /* one of these; NULL: there is no slot */
     uint64_t announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each class that the stream knows */
     uint64_t sequences[RAW_SIZE_CLASSES_MAX + 1];  /* latest numbers; the last: of the page heap */
 };
@@ -265,7 +265,8 @@ static inline bool units_hot_free_foreign(struct units_lane *lane, unsigned kind
                                           uint64_t size)
 {
     struct units_foreign *latest = lane->latest_foreign;
-    if (__builtin_expect(latest->owner != owner, 0)) {
+    /* NULL in a child that was forked by a signal handler since the caller looked at the lane. */
+    if (__builtin_expect(!latest || latest->owner != owner, 0)) {
         latest = lane->latest_foreign = &lane->foreign[(owner - 1) % RAW_FOREIGN_ENTRIES];
         if (latest->owner != owner) return false;
     }
