@@ -108,7 +108,10 @@ struct pack_records {
     size_t count;
 };
 
-/* Packs records at `out`, which has room for three bytes for each unit and 80 more. `lane`
+/* What so many units take at most when they are packed. */
+#define PACK_BYTES_MAX(units) (3 * (size_t)(units) + 80)
+
+/* Packs records at `out`, which has room for PACK_BYTES_MAX(records->count) bytes. `lane`
  * NULL: objects are named by their places. Returns the end; NULL, in an opaque stream only: they
  * cannot be packed, and the lane is of no more use. */
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,

@@ -123,30 +123,32 @@ static uint8_t *put_record(const struct packer *packer, uint8_t *out, struct raw
     return out;
 }
 
+/* Bytes of an object's place and of its allocation's unit, at most, and what may be stored behind
+ * them. */
+#define PLACED_BYTES_MAX 24
+
 /* The same for records that nothing is special about, of up to three units. Stops before another
- * one. */
+ * one, and before `out_end` is near. */
 static __attribute__((noinline)) const uint16_t *put_shorts(const struct packer *packer,
                                                             struct raw_places *places,
                                                             const struct raw_form forms[RAW_FORMS],
                                                             const uint16_t *at, const uint16_t *end,
-                                                            uint8_t **to)
+                                                            uint8_t **to, const uint8_t *out_end)
 {
     uint8_t *out = *to;
-    while (end - at >= 3) {
+    while (end - at >= 3 && out_end - out >= PLACED_BYTES_MAX) {
         const struct raw_form *form = &forms[*at >> RAW_FORM_SHIFT];
         uint32_t operand = *at - form->base;
         if (form->form <= RAW_FORM_COMPACT && form->form != RAW_FORM_OTHER) {
             bool compact = form->form == RAW_FORM_COMPACT;
             struct raw_compact both = {operand, at[1] | (uint32_t)at[2] << 16};
             if (compact) both = raw_compact_of(*at, at[1]);
-            uint8_t *begin = out;
             out = put_place(packer, out, places, both.size, both.place);
             out = put_one_or_two(packer, out,
                                  RAW_UNIT_ALLOCATION_1 + both.size +
                                      (compact ? 0 : form->base - RAW_UNIT_ALLOCATION_1));
             raw_places_began(places, both.place, both.size);
             at += 3 - compact;
-            if (out > begin + 6) break; /* perhaps more than it had room for */
         } else if (form->form == RAW_FORM_FAR) {
             uint32_t place = operand << 16 | at[1];
             if (form->is_sized && at[2] >= RAW_NUMBER_MORE) break;
@@ -166,22 +168,17 @@ static __attribute__((noinline)) const uint16_t *put_shorts(const struct packer 
     return at;
 }
 
-/* Bytes beyond three for each unit, of places that are far where nothing has been saved yet. At the
- * end of each record there are no more: so there is room. */
-#define SLACK_BYTES 64
-
 uint8_t *pack_opaque_units(const struct packer *packer, struct raw_places *places,
                            const struct pack_records *records, uint8_t *out)
 {
     const uint16_t *at = records->units, *end = at + records->count;
-    const uint8_t *begin = out;
+    const uint8_t *out_end = out + PACK_BYTES_MAX(records->count);
     struct raw_form forms[RAW_FORMS];
     struct raw_said said;
     places->rounding = records->profile[RAW_PROFILE_ROUNDING];
     raw_forms_fill(forms, records->profile, records->features, false);
     while (at < end) {
-        at = put_shorts(packer, places, forms, at, end, &out);
-        if (out > begin + 3 * (at - records->units) + SLACK_BYTES) return NULL;
+        at = put_shorts(packer, places, forms, at, end, &out, out_end);
         if (at == end) break;
         struct raw_units units = {.at = (const uint8_t *)at,
                                   .end = (const uint8_t *)end,
@@ -189,9 +186,10 @@ uint8_t *pack_opaque_units(const struct packer *packer, struct raw_places *place
                                   .features = records->features};
         if (!raw_units_take(&units, &said)) return NULL;
         const uint16_t *next = at + (units.at - (const uint8_t *)at) / 2;
+        /* Places that are far take most where nothing is known yet. */
+        if (out_end - out < 3 * (next - at) + PLACED_BYTES_MAX) return NULL;
         out = put_record(packer, out, places, &said, at, next);
         at = next;
-        if (out > begin + 3 * (at - records->units) + SLACK_BYTES) return NULL;
     }
     return out;
 }

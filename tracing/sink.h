@@ -31,10 +31,10 @@
 #define SINK_STORED_MAX       (4096u * 1024)
 /* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from
  * the units, and if they do not become small without it, as a stream that repeats itself does:
- * lz4 leaves a tenth of it. A form is judged by so many bytes, and the other one tried after so
+ * lz4 leaves a sixth of it. A form is judged by so many bytes, and the other one tried after so
  * many more. */
 #define SINK_JUDGED_BYTES     (64u * 1024)
-#define SINK_SMALL            10u
+#define SINK_SMALL            6u
 #define SINK_FORM_BYTES       (1024u * 1024)
 /* When to flush without being asked: what lz4 takes at once without leaving the second-level
  * cache; and what is stored in a file is written in large pieces, which cost the system half of
