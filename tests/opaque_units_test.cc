@@ -361,6 +361,30 @@ TEST(OpaqueUnits, AnythingComesBack)
     }
 }
 
+/* Places that are far take more bytes than their units: a chunk that has many at its beginning is
+ * packed all the same, as Lane expects. */
+TEST(OpaqueUnits, FarPlacesFirst)
+{
+    const uint32_t count = 100;
+    Lane lane(0, true);
+    for (uint32_t i = 0; i < 2 * count; i++) {
+        const bool begins = i < count;
+        const uint32_t place = 1 + i % count * 7919 % count * 20000;
+        record *r = lane.want(begins ? CALL_MALLOC : CALL_FREE, begins);
+        uint16_t *cursor = units_cursor(lane.lane);
+        if (begins) {
+            r->size = 24;
+            r->place = place;
+            units_hot_opaque_allocation(lane.lane, cursor, CALL_MALLOC, 24, place);
+        } else {
+            r->ends = place;
+            r->bound = raw_allocations(kLane, lane.calls - 1);
+            units_hot_opaque_free(lane.lane, cursor, CALL_FREE, place);
+        }
+    }
+    lane.end_segment();
+}
+
 /* FORMAT.md 5.6, its example. */
 TEST(OpaqueUnits, Example)
 {
