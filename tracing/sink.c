@@ -100,6 +100,7 @@ int sink_open(struct sink *sink, int file)
     write_all(sink, header, sizeof header);
     sink->packs = true;
     sink->stored_span = SINK_STORED_MIN;
+    sink->form_span = SINK_JUDGED_BYTES;
     return sink->error;
 }
 
@@ -134,9 +135,11 @@ static void judge(struct sink *sink, size_t bytes, size_t compressed)
     bool pays = sink->judged.in <= sink->judged.plain - sink->judged.plain / 16;
     bool small = sink->judged.in / SINK_SMALL >= sink->judged.out;
     memset(&sink->judged, 0, sizeof sink->judged);
+    if (sink->packs && pays) sink->form_span = SINK_JUDGED_BYTES;
     if (sink->packs && !pays) {
         sink->packs = false;
-        sink->form_left = SINK_FORM_BYTES;
+        sink->form_left = sink->form_span;
+        if (sink->form_span < SINK_FORM_BYTES) sink->form_span *= 2;
     } else if (sink->packs && small && sink->form_left == 0) {
         sink->packs = false;
     } else if (!sink->packs && !small && sink->form_left == 0) {

@@ -32,7 +32,7 @@
 /* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from
  * the units, and if they do not become small without it, as a stream that repeats itself does:
  * lz4 leaves a sixth of it. A form is judged by so many bytes, and the other one tried after so
- * many more. */
+ * many more; packing that has not paid again sooner at first, as it may have been a short phase. */
 #define SINK_JUDGED_BYTES     (64u * 1024)
 #define SINK_SMALL            6u
 #define SINK_FORM_BYTES       (1024u * 1024)
@@ -63,6 +63,7 @@ struct sink {
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
     size_t form_left;   /* bytes in this form before the other one may be tried */
+    size_t form_span;   /* what that is when packing has not paid */
     struct {
         size_t plain; /* bytes, if they were not packed */
         size_t in;    /* before lz4 */
