@@ -10,6 +10,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <vector>
 
 extern "C" {
 #include "tracing/sink.h"
@@ -248,6 +249,34 @@ TEST_F(Sink, CompressesWhatHasWaited)
         sink_rate(&sink_, looked_ns);
     }
     EXPECT_LT(file.size(), wanted_.size() / 10 * 6);
+    expect_all();
+}
+
+/* As calls and places of an opaque stream: short sequences that come again. What comes slowly is
+ * compressed better, and what comes fast or is noise between does not harm. */
+TEST_F(Sink, CompressesACalmOpaqueStreamBetter)
+{
+    std::vector<std::string> sequences;
+    for (unsigned i = 0; i < 4000; i++)
+        sequences.push_back(noise(3 + i % 4));
+    const auto written = [&](uint64_t ns_a_byte) {
+        const size_t before = file.size();
+        ns_a_byte_ = ns_a_byte;
+        for (unsigned i = 0; i < 20; i++) {
+            std::string some;
+            while (some.size() < kBlock)
+                some += sequences[random_() % 60 * (random_() % 60)];
+            write(some, 2);
+        }
+        return file.size() - before;
+    };
+    sink_.is_opaque = true;
+    written(5);
+    const size_t fast = written(5), calm = (written(100), written(100));
+    EXPECT_LT(10 * calm, 9 * fast);
+    write(noise(2 * kBlock), 2);
+    written(100);
+    written(5);
     expect_all();
 }
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <lz4.h>
+#include <lz4hc.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -14,10 +15,10 @@
 #define FRAME_BLOCK_MAX    0x60
 #define FRAME_BLOCK_STORED 0x80000000u
 #define BLOCK_LENGTH_BYTES SINK_BLOCK_LENGTH_BYTES
-/* The ring, what lz4 knows, a block and its length. */
-#define MEMORY_BYTES                                                                    \
-    (SINK_RING_BYTES + sizeof(LZ4_stream_t) + LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + \
-     BLOCK_LENGTH_BYTES)
+/* The ring, what lz4 and its slow way know, a block and its length. */
+#define MEMORY_BYTES                                                   \
+    (SINK_RING_BYTES + sizeof(LZ4_stream_t) + sizeof(LZ4_streamHC_t) + \
+     LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + BLOCK_LENGTH_BYTES)
 
 /* Between two writes that were refused although there was room. */
 #define REFUSED_NS   UINT64_C(1000000)
@@ -78,7 +79,9 @@ int sink_prepare(struct sink *sink)
     sink->ring = os_memory_reserve(MEMORY_BYTES);
     if (!sink->ring) return -ENOMEM;
     sink->lz4 = sink->ring + SINK_RING_BYTES;
-    sink->block = sink->ring + SINK_RING_BYTES + sizeof(LZ4_stream_t);
+    /* Begun where it is first used: most streams are small. */
+    sink->lz4_hc = sink->ring + SINK_RING_BYTES + sizeof(LZ4_stream_t);
+    sink->block = sink->ring + SINK_RING_BYTES + sizeof(LZ4_stream_t) + sizeof(LZ4_streamHC_t);
     LZ4_initStream(sink->lz4, sizeof(LZ4_stream_t));
     return 0;
 }
@@ -153,6 +156,7 @@ void sink_rate(struct sink *sink, uint64_t now_ns)
     uint64_t ns = now_ns - sink->rated_ns, bytes = sink->bytes_in - sink->rated_bytes;
     if (ns < SINK_RATED_NS) return;
     sink->hurried = sink->rated_ns && ns < bytes * 1000 / SINK_HURRIED_RATE;
+    sink->calm = sink->rated_ns && ns > bytes * 1000 / SINK_CALM_RATE;
     sink->rated_ns = now_ns;
     sink->rated_bytes = sink->bytes_in;
 }
@@ -164,23 +168,34 @@ static size_t least_loss(const struct sink *sink, size_t bytes)
     return sink->hurried ? bytes / 3 * 2 : bytes / SINK_SHRINKS;
 }
 
-/* Into sink->block. Returns its length, or 0 if it is not worth it. */
-static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
-{
-    size_t least = least_loss(sink, bytes);
-    int compressed = LZ4_compress_fast_continue(
-        sink->lz4, (const char *)data, (char *)sink->block + BLOCK_LENGTH_BYTES, (int)bytes,
-        LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX), SINK_LZ4_ACCELERATION);
-    bool shrinks = compressed > 0 && (size_t)compressed <= bytes - least;
-    judge(sink, bytes, shrinks ? (size_t)compressed : bytes);
-    return shrinks ? (size_t)compressed : 0;
-}
-
 /* lz4 has not seen the latest block, or nobody else will: what it knows is not what stands before
  * the next one. */
 static void forget_history(struct sink *sink)
 {
-    LZ4_resetStream_fast(sink->lz4);
+    if (sink->was_hc)
+        LZ4_resetStreamHC_fast(sink->lz4_hc, SINK_LZ4_HC_LEVEL);
+    else
+        LZ4_resetStream_fast(sink->lz4);
+}
+
+/* Into sink->block. Returns its length, or 0 if it is not worth it. */
+static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
+{
+    size_t least = least_loss(sink, bytes);
+    const char *from = (const char *)data;
+    char *to = (char *)sink->block + BLOCK_LENGTH_BYTES;
+    const int room = LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX);
+    bool hc = sink->is_opaque && sink->packs && sink->calm;
+    if (hc != sink->was_hc) {
+        sink->was_hc = hc;
+        forget_history(sink);
+    }
+    int compressed = hc ? LZ4_compress_HC_continue(sink->lz4_hc, from, to, (int)bytes, room)
+                        : LZ4_compress_fast_continue(sink->lz4, from, to, (int)bytes, room,
+                                                     SINK_LZ4_ACCELERATION);
+    bool shrinks = compressed > 0 && (size_t)compressed <= bytes - least;
+    judge(sink, bytes, shrinks ? (size_t)compressed : bytes);
+    return shrinks ? (size_t)compressed : 0;
 }
 
 static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t compressed)

@@ -72,6 +72,7 @@ static int open_all(struct writer *writer)
                 &(struct pack_source){malloctape_front_end.class_of_size, shadow_block_class(0),
                                       os_memory_reserve, os_memory_release,
                                       (writer->features & RAW_FEATURE_OPAQUE) != 0});
+    writer->sink.is_opaque = writer->features & RAW_FEATURE_OPAQUE;
     int result = sink_prepare(&writer->sink);
     if (writer_check(writer, result, "memory") < 0) return result;
     result = open_output(writer);
