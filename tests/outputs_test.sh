@@ -268,6 +268,12 @@ command_is_free() {
         grep -q ' 0 -> pipe:' fd.copy # the fourth is that of ls
 }
 
+environment_is_constant() {
+    fresh
+    LD_PRELOAD=$tracing_library "$workloads/pieces" environment '|cat >raw.lz4' >out 2>err &&
+        verified raw.lz4 0 && [ "$(objects raw.lz4 777)" = 1000 ] && nothing_left
+}
+
 # Standard output is the program's alone.
 command_prints_elsewhere() {
     fresh
@@ -323,7 +329,7 @@ record_knows_outputs() {
     "$malloctape" record -o '|cat >raw.lz4' true >out 2>err && verified raw.lz4 0
 }
 
-plan 36
+plan 37
 check 'letters after %' letters
 check 'the name of the program, though it has another title' letters_after_title
 check '% before anything else is refused' not_recorded 'raw%z' '%p %h %t %e %%'
@@ -358,6 +364,7 @@ for how in plain ignore reaper; do
 done
 check 'the exit status of a command, though SIGCHLD is ignored' status_although_ignored
 check 'signals and environment of a command' command_is_free
+check 'a command of a program whose environment is constant' environment_is_constant
 check 'what a command prints' command_prints_elsewhere
 check 'an interrupt from the terminal' command_survives_interrupt
 if [ -n "$sanitized" ]; then

@@ -280,6 +280,23 @@ TEST_F(Sink, CompressesACalmOpaqueStreamBetter)
     expect_all();
 }
 
+/* A chunk that would fit but for the length of its block, too. */
+TEST_F(Sink, StaysInTheRing)
+{
+    constexpr size_t whole = SINK_BLOCK_BYTES_MAX;
+    for (size_t left : {size_t{0}, size_t{1}, size_t{4}, size_t{5}}) {
+        sink_.start = sink_.end = 0;
+        for (size_t bytes : {whole, whole, SINK_RING_BYTES - 2 * (whole + 4) - left}) {
+            memset(sink_room(&sink_, bytes), 'x', bytes);
+            sink_commit(&sink_, bytes);
+            EXPECT_LE(sink_.end, SINK_RING_BYTES) << left;
+            sink_flush(&sink_);
+            wanted_ += std::string(bytes, 'x');
+        }
+    }
+    expect_all();
+}
+
 TEST_F(Sink, TakesWhatCannotBeWrittenAsTheEnd)
 {
     write(noise(2 * kBlock));

@@ -68,16 +68,26 @@ static void remove_own_library(char *list)
     *to = 0;
 }
 
-/* What makes a program record; in the keeper's own copy. */
-static void clean_environment(void)
+/* Gives the keeper an environment without what makes a program record. The program's may be in
+ * memory that cannot be written to. */
+static bool make_environment(void)
 {
-    char **to = environ;
-    for (char **from = environ; from && *from; from++) {
+    char **from = environ;
+    size_t count = 0, bytes = 0;
+    for (; from && from[count]; count++)
+        bytes += strlen(from[count]) + 1;
+    char **to = os_memory_reserve((count + 1) * sizeof *to + bytes);
+    if (!to) return false;
+    char *room = (char *)(to + count + 1);
+    environ = to;
+    for (; count > 0; count--, from++) {
         if (begins_with(*from, "TCMALLOC_TRACE_")) continue;
-        if (begins_with(*from, preload)) remove_own_library(*from + sizeof preload - 1);
-        *to++ = *from;
+        bytes = strlen(*from) + 1;
+        *to++ = memcpy(room, *from, bytes);
+        if (begins_with(room, preload)) remove_own_library(room + sizeof preload - 1);
+        room += bytes;
     }
-    if (to) *to = NULL;
+    return true;
 }
 
 /* --- the processes --- */
@@ -134,7 +144,7 @@ static int keep(void *argument)
     uint64_t low_end = stack < library ? stack + 2 * STACK_BYTES : (uint64_t)_end + 4095;
     uint64_t high_end = stack < library ? (uint64_t)_end + 4095 : stack + 2 * STACK_BYTES;
     handle_signals_by_default();
-    clean_environment();
+    if (!make_environment()) os_process_exit(CANNOT_RUN);
     int child = clone(become_command, command->stacks + 2 * STACK_BYTES,
                       CLONE_VM | CLONE_VFORK | SIGCHLD, argument);
     if (child < 0) os_process_exit(CANNOT_RUN);

@@ -14,9 +14,10 @@ uint32_t malloctape_state;
 struct recording recording;
 
 /* Threads leave the hot path at their next call. */
-static void stop_threads(const struct lane_registry *registry)
+static void stop_threads(void)
 {
     atomic_fence_full();
+    const struct lane_registry *registry = recording.registry;
     uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
     for (uint32_t i = 0; i < used; i++)
         atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
@@ -25,7 +26,7 @@ static void stop_threads(const struct lane_registry *registry)
 static void leave_fast_path(bool *reason)
 {
     atomic_store_relaxed(reason, true);
-    stop_threads(recording.registry);
+    stop_threads();
 }
 
 void malloctape_disable_fast_path(void)
@@ -76,7 +77,7 @@ bool recording_finish(void)
         !recording_change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING) &&
         recording_state() != MALLOCTAPE_ENDING)
         return false;
-    stop_threads(recording.writer.registry);
+    stop_threads();
     writer_ask_end(&recording.writer);
     while (recording_state() == MALLOCTAPE_ENDING && !writer_is_gone(&recording.writer))
         os_wait(&recording.writer.done, 0, WRITER_TICK_NS);
@@ -91,7 +92,7 @@ void recording_writer_ends(void)
         os_wait(&malloctape_state, MALLOCTAPE_STARTING, WRITER_TICK_NS);
     if (!recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING))
         recording_change(MALLOCTAPE_PAUSED, MALLOCTAPE_ENDING);
-    stop_threads(recording.writer.registry);
+    stop_threads();
     shadow_end();
 }
 
@@ -107,7 +108,7 @@ int recording_pause(void)
 {
     if (!recording_is_own() || !recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_PAUSED))
         return -EBUSY;
-    stop_threads(recording.writer.registry);
+    stop_threads();
     return 0;
 }
 

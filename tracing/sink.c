@@ -111,7 +111,7 @@ int sink_open(struct sink *sink, int file)
 uint8_t *sink_room(struct sink *sink, size_t bytes)
 {
     if (sink->end - sink->start + bytes > SINK_BLOCK_BYTES_MAX) sink_flush(sink);
-    if (sink->end + bytes > SINK_RING_BYTES) {
+    if (sink->end + BLOCK_LENGTH_BYTES + bytes > SINK_RING_BYTES) {
         sink_flush(sink);
         sink->start = sink->end = 0;
     }

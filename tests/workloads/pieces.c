@@ -8,6 +8,8 @@
  *   pieces child DIRECTORY           records to DIRECTORY/parent, and a forked child of it, from
  *                                    its first call, to DIRECTORY/child: CALLS objects of 999 bytes
  *                                    and of 777
+ *   pieces environment OUTPUT        CALLS objects of 777 bytes, from a program whose environment
+ *                                    cannot be written to
  *   pieces pauses COUNT              interrupts a recording COUNT times, while many threads
  *                                    allocate in bursts
  *   pieces without                   the same where no library is loaded */
@@ -172,6 +174,16 @@ static int child(const char *directory)
     return failures != 0;
 }
 
+static int environment(const char *output)
+{
+    static char *const entries[] = {(char *)"LD_PRELOAD=libm.so.6", (char *)"A=b", NULL};
+    environ = (char **)(uintptr_t)entries;
+    expect(malloctape_start(output) == 0, "start", 0);
+    allocate(777, CALLS);
+    expect(malloctape_stop() == 0, "stop", 0);
+    return failures != 0;
+}
+
 static int without(void)
 {
     struct malloctape_summary status;
@@ -189,6 +201,7 @@ int main(int count, char **words)
     if (count == 3 && strcmp(words[1], "states") == 0) return states(words[2]);
     if (count == 3 && strcmp(words[1], "child") == 0) return child(words[2]);
     if (count == 3 && strcmp(words[1], "pauses") == 0) return pauses(atoi(words[2]));
+    if (count == 3 && strcmp(words[1], "environment") == 0) return environment(words[2]);
     if (count == 2 && strcmp(words[1], "without") == 0) return without();
     fputs("usage: see the head of tests/workloads/pieces.c\n", stderr);
     return 2;
