@@ -871,7 +871,7 @@ static void add_record(unsigned lane, const struct record *record)
     };
 }
 
-static void add_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
+static void add_chunk(struct raw_chunk *chunk)
 {
     struct record records[256];
     uint32_t count;
@@ -899,7 +899,7 @@ static void read_spool(struct raw_reader *reader, int file)
     if (!spool_reader_open(&spool, path, reader))
         fail("the spool cannot be used: %s", text_of(&spool.error));
     while ((chunk = spool_reader_next(&spool, reader)) != NULL)
-        add_chunk(reader, chunk);
+        add_chunk(chunk);
     if (error_is_set(&spool.error)) fail("spool: %s", text_of(&spool.error));
     if (spool.lanes_gapped) fail("spool: a gap");
     spool_reader_close(&spool);
@@ -911,7 +911,7 @@ static void read_everything(int stream, int spool)
     struct raw_chunk *chunk;
     raw_reader_open_fd(&reader, stream);
     while (reader.state == RAW_STREAM_MORE && (chunk = raw_reader_next(&reader)) != NULL)
-        add_chunk(&reader, chunk);
+        add_chunk(chunk);
     recorded.state = reader.state;
     recorded.status = reader.end.status;
     if (reader.state == RAW_STREAM_FAILED)
