@@ -158,7 +158,7 @@ static void print_statistics(const struct watch_counts *now)
         printf("%s%s %" PRIu64, before, names.names[i], now->statistics.values[i]);
         before = ", ";
     }
-    if (names.count > 0) putchar('\n');
+    if (*before == ',') putchar('\n');
 }
 
 static void print_sizes(const struct top *top)

@@ -35,13 +35,15 @@ double compare_spread_relative(const struct compare_spread *spread)
 
 struct compare_spread compare_spread_of(const struct compare_number *number, const json_t *reports)
 {
-    struct compare_spread spread = {NAN, NAN, NAN};
+    const struct compare_spread unknown = {NAN, NAN, NAN};
+    struct compare_spread spread = unknown;
     size_t count = json_array_size(reports);
     double *values = calloc(count + 1, sizeof *values);
     if (values == NULL) return spread;
     spread = compare_spread_values(values, compare_values_of(number, reports, values, count));
     free(values);
-    return spread;
+    /* Less than nothing: the machine was busier when the own cost was measured. */
+    return number->from == COMPARE_FROM_NET && spread.median < 0 ? unknown : spread;
 }
 
 double compare_median(const char *key, const json_t *reports)

@@ -209,9 +209,12 @@ bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
     if (batch->addresses == NULL) return true;
     if (!arenas->known && !arenas_open(arenas)) return false;
     if (!objects_reserve(arenas, batch->count)) return false;
-    /* What the first tick says holds before it, too. */
-    if (arenas->now.count == 0 && batch->ticks_count > 0)
+    /* A first tick with less than usual holds before it, too: the user has set it. What is more
+     * may have come of a free since. */
+    if (arenas->now.count == 0 && batch->ticks_count > 0) {
         take_threshold(arenas, names, batch, tick);
+        if (arenas->mmap_threshold > MMAP_THRESHOLD) arenas->mmap_threshold = MMAP_THRESHOLD;
+    }
     for (size_t i = 0; i < batch->count; i++) {
         switch (instruction_effects[batch->opcodes[i]]) {
         case INSTRUCTION_PLAIN_ALLOCATION:

@@ -166,6 +166,16 @@ TEST(Numbers, OwnCostIsThatOfAllRuns)
     json_decref(reports);
 }
 
+TEST(Numbers, LessThanTheOwnCostIsNotKnown)
+{
+    json_t *reports = json_loads(
+        R"([{"wall_seconds": 3e-6, "measured_events": 1000, "own_cost_ns_per_event": 4}])", 0,
+        nullptr);
+    ASSERT_NE(reports, nullptr);
+    EXPECT_TRUE(std::isnan(compare_spread_of(number("net_ns_per_event"), reports).median));
+    json_decref(reports);
+}
+
 TEST(Numbers, OfReports)
 {
     json_t *reports = json_loads(

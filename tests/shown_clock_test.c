@@ -7,8 +7,6 @@
 #include "common/atomic.h"
 #include "replay/shown_clock.h"
 
-#define NS_PER_S 1000000000ll
-
 static const clockid_t clocks[] = {CLOCK_REALTIME,
                                    CLOCK_MONOTONIC,
                                    CLOCK_MONOTONIC_RAW,
@@ -17,6 +15,8 @@ static const clockid_t clocks[] = {CLOCK_REALTIME,
                                    CLOCK_REALTIME_COARSE,
                                    CLOCK_TAI};
 enum { CLOCKS = sizeof clocks / sizeof *clocks };
+
+static const long long second = (long long)NS_PER_S; /* signed, as differences are */
 
 static int failed;
 static uint32_t ended;
@@ -32,14 +32,14 @@ static long long shown_ns(clockid_t clock)
 {
     struct timespec now;
     clock_gettime(clock, &now);
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
+    return (long long)ns_of_timespec(&now);
 }
 
 static long long real_ns(clockid_t clock)
 {
     struct timespec now;
     shown_clock_real(clock, &now);
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
+    return (long long)ns_of_timespec(&now);
 }
 
 /* Reads clocks while they are set. */
@@ -64,15 +64,15 @@ static void check_ahead(void)
     struct timespec utc;
     for (unsigned i = 0; i < CLOCKS; i++) {
         long long ahead = shown_ns(clocks[i]) - real_ns(clocks[i]);
-        check(ahead > 30 * NS_PER_S && ahead <= 100 * NS_PER_S, "is not ahead", clocks[i]);
+        check(ahead > 30 * second && ahead <= 100 * second, "is not ahead", clocks[i]);
     }
-    long long real_s = real_ns(CLOCK_REALTIME) / NS_PER_S;
+    long long real_s = real_ns(CLOCK_REALTIME) / second;
     gettimeofday(&day, NULL);
     timespec_get(&utc, TIME_UTC);
     check(day.tv_sec > real_s + 30, "gettimeofday()", CLOCK_REALTIME);
     check(utc.tv_sec > real_s + 30, "timespec_get()", CLOCK_REALTIME);
     check(time(NULL) > real_s + 30, "time()", CLOCK_REALTIME);
-    check(shown_ns(CLOCK_PROCESS_CPUTIME_ID) < 30 * NS_PER_S, "is processor time",
+    check(shown_ns(CLOCK_PROCESS_CPUTIME_ID) < 30 * second, "is processor time",
           CLOCK_PROCESS_CPUTIME_ID);
 }
 
@@ -82,7 +82,7 @@ int main(void)
     shown_clock_open();
     for (unsigned i = 0; i < CLOCKS; i++) {
         long long before = real_ns(clocks[i]), now = shown_ns(clocks[i]);
-        check(now >= before && now < before + 20 * NS_PER_S, "is not real at first", clocks[i]);
+        check(now >= before && now < before + 20 * second, "is not real at first", clocks[i]);
     }
     shown_clock_start();
     if (pthread_create(&watcher, NULL, watch, NULL) != 0) return 1;

@@ -185,12 +185,15 @@ def check_arenas
   used = output.lines.first(7).map { |line| line.split.map(&:to_i) }
   bytes = arenas_of(output).drop(1)
   text = malloctape('report', 'use.lz4', '--json', 'report.json')
-  _, *told = arenas_told(JSON.parse(File.read('report.json')))
+  told_all = JSON.parse(File.read('report.json'))
+  _, *told = arenas_told(told_all)
   wanted = used.zip(USED, ENDED).map do |(begins, thread, heaps), made, ended|
     [begins, heaps, 1, made, ended, ended, [thread]]
   end
   compare 'which thread uses which arena, and who ends objects of others',
           told.map { |one| [*one[0..1], *one[3..]] }.sort, wanted.sort
+  compare 'an object is mapped for itself before its free moves the threshold',
+          told_all['arenas'].values_at('mapped_made', 'mapped_ended'), [1, 1]
   compare 'the bytes that malloc_info() says', told.map { |one| one[2] }.sort, bytes.sort
   compare 'info has those of each arena', said_by_info('use').values_at(*ARENAS), bytes
   lines = wanted.map { |one| /^  #{one[0].to_s(16)} +#{one[1]} .* 100 %   \d$/ }
@@ -211,7 +214,7 @@ def check_page
   report drawn.include?("glibc's arenas: 8 drawn, 8 rows\n"), text, drawn.lines
 end
 
-plan 22
+plan 23
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   check_glibc
