@@ -98,7 +98,6 @@ void malloctape_lock_taken(const struct malloctape_wait *wait);
     malloctape_cached((cache), (size_class), (first), (unsigned)(count))
 #define MALLOCTAPE_UNCACHED(cache, size_class, count) \
     malloctape_uncached((cache), (size_class), (unsigned)(count))
-#define MALLOCTAPE_GIVEN(first, count)      malloctape_given((first), (unsigned)(count))
 #define MALLOCTAPE_HEAP_GROWN(start, bytes) malloctape_heap_grown(start, bytes)
 #define MALLOCTAPE_SPAN_POPULATED(span, size_class) \
     malloctape_span_populated((span)->start, (span)->length, (size_class))
@@ -122,7 +121,6 @@ void malloctape_lock_taken(const struct malloctape_wait *wait);
 #define MALLOCTAPE_THREAD_CACHE_CHANGED()                  ((void)0)
 #define MALLOCTAPE_CACHED(cache, size_class, first, count) ((void)0)
 #define MALLOCTAPE_UNCACHED(cache, size_class, count)      ((void)0)
-#define MALLOCTAPE_GIVEN(first, count)                     ((void)0)
 #define MALLOCTAPE_HEAP_GROWN(start, bytes)                ((void)0)
 #define MALLOCTAPE_SPAN_POPULATED(span, size_class)        ((void)0)
 #define MALLOCTAPE_HOOK_ADDED(list)                        ((void)0)

@@ -1,5 +1,4 @@
 /* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
-#include "batch.h"
 #include "control_thread.h"
 #include "life.h"
 #include "message.h"
@@ -182,7 +181,6 @@ static int begin(const char *output, bool may_defer)
         return result;
     }
     recording.registry = writer->registry;
-    batch_begin();
     shadow_begin();
     return 0;
 }

@@ -47,12 +47,6 @@ void malloctape_thread_cache_changed(void);
 void malloctape_cached(const void *cache, unsigned size_class, const void *first, unsigned count);
 void malloctape_uncached(const void *cache, unsigned size_class, unsigned count);
 
-/* malloctape_given() - these objects, linked by their first words, wait for another thread that
- * takes all of them at once. Nothing is recorded.
- *
- * Thread   the one that had them in its cache; the list's lock is held. */
-void malloctape_given(const void *first, unsigned count);
-
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

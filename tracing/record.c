@@ -1,5 +1,4 @@
 /* record - events off the hot path. See capture.h. */
-#include "batch.h"
 #include "recording.h"
 #include "slot.h"
 #include "units.h"
@@ -118,7 +117,6 @@ void malloctape_cached(const void *cache, unsigned size_class, const void *first
     struct malloctape_lane *lane = malloctape_lane;
     uint32_t places[RAW_CACHED_MAX];
     if (!lane->units.cache || lane->units.cache != cache) return;
-    batch_fetch(first);
     while (count > 0) {
         if (!has_room_inside(lane, 2 * RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
         unsigned taken = take_cached(lane, &first, count, places);
@@ -135,11 +133,6 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
     if (!lane->units.cache || lane->units.cache != cache || count == 0) return;
     if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
     units_uncached(&lane->units, size_class, count);
-}
-
-void malloctape_given(const void *first, unsigned count)
-{
-    if (malloctape_lane->units.cache) batch_note(first, count);
 }
 
 /* Allocations name their places while hooks of the program may call the allocator inside a call. */
@@ -304,12 +297,11 @@ bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, 
 {
     struct malloctape_lane *lane = malloctape_lane;
     /* The allocator is about to store there. Another processor's cache may have the object. */
-    atomic_prefetch(address);
+    __builtin_prefetch(address, 1);
     if (!recording_has_room(lane)) return false;
     struct shadow_page *page = open_page_of(address);
     if (!page) return false;
     uint32_t place = shadow_place(page, address);
-    atomic_prefetch(shadow_owner(place));
     uint32_t owner = atomic_load_relaxed(shadow_owner(place));
     if (!units_hot_free_foreign(&lane->units, kind, place, page->size_class, owner, sized, size))
         return false;
