@@ -12,7 +12,8 @@
 #define HEAP_BYTES     (UINT64_C(64) << 20)
 #define ARENA_BYTES    2048u /* less than an arena and what is before it in its heap have */
 #define PAGE_BYTES     UINT64_C(4096)
-#define CHUNK_BYTES    8u /* of glibc, in front of each object */
+#define CHUNK_BYTES    8u  /* of glibc, in front of each object */
+#define ALIGNED_BYTES  32u /* that an aligned object needs besides, and its alignment */
 #define MMAP_THRESHOLD (UINT64_C(128) << 10)
 #define HEAPS_TABLE    (1u << 16)
 #define HEAPS_MAX      (HEAPS_TABLE / 2)
@@ -134,12 +135,13 @@ static unsigned main_arena(struct arenas *arenas, uint64_t address, uint64_t siz
     return ARENA_MAIN;
 }
 
-static unsigned arena_of(struct arenas *arenas, uint64_t address, uint64_t size)
+/* `besides`: what glibc needs, too, to find room for the object. */
+static unsigned arena_of(struct arenas *arenas, uint64_t address, uint64_t size, uint64_t besides)
 {
     if (address < MAPPINGS_BEGIN) return main_arena(arenas, address, size);
     struct arena_heap *heap = heap_find(arenas, address / HEAP_BYTES);
-    if (heap->number == 0 &&
-        (size + CHUNK_BYTES >= arenas->mmap_threshold || !heap_begin(arenas, heap, address)))
+    if (heap->number == 0 && (size + besides + CHUNK_BYTES >= arenas->mmap_threshold ||
+                              !heap_begin(arenas, heap, address)))
         return ARENA_MAPPED;
     const uint64_t pages = pages_to(address % HEAP_BYTES + size);
     if (pages > heap->pages) {
@@ -151,9 +153,10 @@ static unsigned arena_of(struct arenas *arenas, uint64_t address, uint64_t size)
 
 /* ---- counting ---- */
 
-static void object_begin(struct arenas *arenas, uint64_t index, uint64_t address, uint64_t size)
+static void object_begin(struct arenas *arenas, uint64_t index, uint64_t address, uint64_t size,
+                         uint64_t besides)
 {
-    const unsigned arena = arena_of(arenas, address, size);
+    const unsigned arena = arena_of(arenas, address, size, besides);
     arenas->objects[index] = (uint16_t)arena;
     arenas->all[arena].lanes[arenas->lane].made++;
 }
@@ -192,10 +195,13 @@ static void rare(struct arenas *arenas, const struct instruction_batch *batch,
         (one->opcode & INSTRUCTION_FAILED))
         return;
     if (one->object == arenas->live) {
-        object_begin(arenas, arenas->live++, address, one->size);
+        const uint64_t besides = call_shapes[number] == SHAPE_ALLOCATION_ALIGNED
+                                     ? batch->operands[one->operand_at] + ALIGNED_BYTES
+                                     : 0;
+        object_begin(arenas, arenas->live++, address, one->size, besides);
     } else if (call_shapes[number] == SHAPE_REALLOC) {
         object_end(arenas, one->object);
-        object_begin(arenas, one->object, address, one->size);
+        object_begin(arenas, one->object, address, one->size, 0);
     } else {
         release(arenas, one->object);
     }
@@ -218,7 +224,7 @@ bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
     for (size_t i = 0; i < batch->count; i++) {
         switch (instruction_effects[batch->opcodes[i]]) {
         case INSTRUCTION_PLAIN_ALLOCATION:
-            object_begin(arenas, arenas->live++, batch->addresses[i], batch->values[i]);
+            object_begin(arenas, arenas->live++, batch->addresses[i], batch->values[i], 0);
             break;
         case INSTRUCTION_PLAIN_FREE: release(arenas, arenas->live - 1 - batch->values[i]); break;
         default:

@@ -6,7 +6,8 @@
  *   statistics begun FILE recorded into FILE from after its first call on
  *   statistics use        8 arenas, with objects too large for thread caches, of which the first
  *                         thread ends some; of each arena "BEGIN THREAD HEAPS", and malloc_info();
- *                         before, a chunk mapped for itself, whose free moves the threshold
+ *                         before, two chunks mapped for themselves, whose free moves the
+ *                         threshold
  *   statistics jemalloc   "NAME BYTES" from mallctl(), with some objects alive and others freed
  *   statistics mimalloc   mi_stats_print_out(), with threads that have left objects behind
  *
@@ -168,10 +169,18 @@ static void *use_arena(void *of)
     return NULL;
 }
 
+/* The second one because of its alignment. */
+static void map_objects(void)
+{
+    void *large = malloc(MIB), *aligned = aligned_alloc(MIB, 1000);
+    free(large);
+    free(aligned);
+}
+
 static int run_use(void)
 {
     pthread_t threads[THREADS];
-    free(malloc(MIB));
+    map_objects();
     pthread_barrier_init(&made, NULL, THREADS + 1);
     pthread_barrier_init(&over, NULL, THREADS + 1);
     for (uintptr_t i = 0; i < THREADS; i++)
