@@ -200,8 +200,10 @@ static void rare(struct arenas *arenas, const struct instruction_batch *batch,
                                      : 0;
         object_begin(arenas, arenas->live++, address, one->size, besides);
     } else if (call_shapes[number] == SHAPE_REALLOC) {
+        /* What has a mapping of its own keeps it, also where it shrinks. */
+        const bool mapped = arenas->objects[one->object] == ARENA_MAPPED;
         object_end(arenas, one->object);
-        object_begin(arenas, one->object, address, one->size, 0);
+        object_begin(arenas, one->object, address, one->size, mapped ? arenas->mmap_threshold : 0);
     } else {
         release(arenas, one->object);
     }

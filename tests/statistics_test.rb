@@ -192,8 +192,8 @@ def check_arenas
   end
   compare 'which thread uses which arena, and who ends objects of others',
           told.map { |one| [*one[0..1], *one[3..]] }.sort, wanted.sort
-  compare 'what is large or aligned is mapped for itself before frees move the threshold',
-          told_all['arenas'].values_at('mapped_made', 'mapped_ended'), [2, 2]
+  compare 'what is or was large, or is aligned, is in no arena before frees move the threshold',
+          told_all['arenas'].values_at('mapped_made', 'mapped_ended'), [4, 4]
   compare 'the bytes that malloc_info() says', told.map { |one| one[2] }.sort, bytes.sort
   compare 'info has those of each arena', said_by_info('use').values_at(*ARENAS), bytes
   lines = wanted.map { |one| /^  #{one[0].to_s(16)} +#{one[1]} .* 100 %   \d$/ }

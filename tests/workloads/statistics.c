@@ -6,7 +6,7 @@
  *   statistics begun FILE recorded into FILE from after its first call on
  *   statistics use        8 arenas, with objects too large for thread caches, of which the first
  *                         thread ends some; of each arena "BEGIN THREAD HEAPS", and malloc_info();
- *                         before, two chunks mapped for themselves, whose free moves the
+ *                         before, chunks mapped for themselves, whose free moves the
  *                         threshold
  *   statistics jemalloc   "NAME BYTES" from mallctl(), with some objects alive and others freed
  *   statistics mimalloc   mi_stats_print_out(), with threads that have left objects behind
@@ -169,12 +169,14 @@ static void *use_arena(void *of)
     return NULL;
 }
 
-/* The second one because of its alignment. */
+/* One because of its alignment; one that is small by now. */
 static void map_objects(void)
 {
     void *large = malloc(MIB), *aligned = aligned_alloc(MIB, 1000);
+    void *small = realloc(malloc(MIB), 1000);
     free(large);
     free(aligned);
+    free(small);
 }
 
 static int run_use(void)
