@@ -1,7 +1,7 @@
 /* series - memory over time, from the CSV that replay writes (REPORT.md, "Series") to JSON.
  *
- *   original_seconds,rss_bytes,...         {"seconds":   [0.01, 0.02, ...],
- *   0.01,4096,...                   -->     "rss_bytes": [4096, ...],
+ *   original_seconds,net_rss_bytes,...     {"seconds":       [0.01, 0.02, ...],
+ *   0.01,4096,...                   -->     "net_rss_bytes": [4096, ...],
  *   0.02,,...                               ...}                               unknown: null
  *
  * Columns are found by the names in the first line. Of a long series, neighbours are merged: their
