@@ -1,5 +1,6 @@
 #include "common/metadata.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *metadata_value(const char *metadata, size_t bytes, const char *key, size_t *value_bytes)
@@ -24,5 +25,8 @@ char *metadata_copy(const char *metadata, size_t bytes, const char *key)
 {
     size_t value_bytes = 0;
     const char *value = metadata_value(metadata, bytes, key, &value_bytes);
-    return strndup(value != NULL ? value : "", value_bytes);
+    /* A sanitizer's strndup() takes memory that a preloaded allocator could not free. */
+    char *copy = calloc(1, value_bytes + 1);
+    if (copy != NULL && value != NULL) memcpy(copy, value, value_bytes);
+    return copy;
 }

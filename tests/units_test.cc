@@ -114,7 +114,8 @@ class Lane {
         raw_packed_entries(unpack_);
         raw_decoder_init(&unpacked_, number, features);
 
-        lane = static_cast<struct units_lane *>(aligned_alloc(128, sizeof *lane));
+        const size_t bytes = (sizeof *lane + 127) / 128 * 128; // as aligned_alloc() wants it
+        lane = static_cast<struct units_lane *>(aligned_alloc(128, bytes));
         memset(lane, 0, sizeof *lane);
         lane->features = features;
         raw_decoder_init(&decoder_, number, features);
@@ -961,7 +962,6 @@ TEST(Units, ObjectsOfOtherLanesOnTheFastPath)
     EXPECT_EQ(frees_fast(UINT32_MAX), Units16()) << "whom nobody has";
 }
 
-/* All forms of the object, and of the place. */
 /* A signal handler forks in the middle of such a free, and the child goes on with it. */
 TEST(Units, ObjectsOfOtherLanesInAForkedChild)
 {
@@ -970,6 +970,7 @@ TEST(Units, ObjectsOfOtherLanesInAForkedChild)
     EXPECT_FALSE(units_hot_free_foreign(&lane, CALL_FREE, 0x123456, 2, 0, false, UINT64_MAX));
 }
 
+/* All forms of the object, and of the place. */
 TEST(Units, Reallocs)
 {
     Lane lane(3);
