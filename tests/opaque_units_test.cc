@@ -40,7 +40,7 @@ class Lane {
         packer_init(&packer_, &source);
         raw_packed_entries(unpack_);
         raw_decoder_init(&decoder_, kLane, features_);
-        lane = static_cast<units_lane *>(aligned_alloc(128, sizeof *lane));
+        lane = static_cast<units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
         memset(lane, 0, sizeof *lane);
         lane->features = features_;
         lane->rounding = 7;
@@ -389,7 +389,8 @@ TEST(OpaqueUnits, FarPlacesFirst)
 TEST(OpaqueUnits, Example)
 {
     std::vector<uint16_t> slot(100);
-    units_lane *lane = static_cast<units_lane *>(aligned_alloc(128, sizeof *lane));
+    units_lane *lane =
+        static_cast<units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
     memset(lane, 0, sizeof *lane);
     lane->features = RAW_FEATURE_OPAQUE;
     units_begin_segment(lane, nullptr, 0, 0, true);
@@ -411,7 +412,8 @@ TEST(OpaqueUnits, Example)
 TEST(OpaqueUnits, Announced)
 {
     std::vector<uint16_t> slot(100);
-    units_lane *lane = static_cast<units_lane *>(aligned_alloc(128, sizeof *lane));
+    units_lane *lane =
+        static_cast<units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
     memset(lane, 0, sizeof *lane);
     units_enter_slot(lane, slot.data());
     units_announce(lane, 65);

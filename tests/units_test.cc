@@ -114,8 +114,7 @@ class Lane {
         raw_packed_entries(unpack_);
         raw_decoder_init(&unpacked_, number, features);
 
-        const size_t bytes = (sizeof *lane + 127) / 128 * 128; // as aligned_alloc() wants it
-        lane = static_cast<struct units_lane *>(aligned_alloc(128, bytes));
+        lane = static_cast<struct units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
         memset(lane, 0, sizeof *lane);
         lane->features = features;
         raw_decoder_init(&decoder_, number, features);
@@ -755,7 +754,8 @@ TEST(Units, AnythingIsReadAsItWasRecorded)
 TEST(Units, AllocationsSeenByAnotherThread)
 {
     const uint64_t enough = 400000;
-    struct units_lane *lane = static_cast<struct units_lane *>(aligned_alloc(128, sizeof *lane));
+    struct units_lane *lane =
+        static_cast<struct units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
     memset(lane, 0, sizeof *lane);
     lane->codes[units_code_at(CALL_MALLOC)].base = 1;
     std::vector<uint16_t> slots[2] = {std::vector<uint16_t>(kSlotUnits),
