@@ -8,6 +8,7 @@ namespace {
 /* Everything a mutant may look at: instructions with the records that they stand for. */
 struct Subject {
     Random &random;
+    bool opaque;
     const Truth &truth;
     Instructions &in;
     std::vector<uint32_t> records; /* by instruction; kNever: ticks */
@@ -93,31 +94,60 @@ bool wrong_pairing(Subject &s)
 /* What ends an object of another lane comes after its allocation, but too early for its bound. */
 bool bound_first(Subject &s)
 {
-    std::map<std::pair<uint32_t, uint64_t>, size_t> allocations;
-    std::vector<uint64_t> counts(s.truth.lanes.size());
+    std::map<std::pair<uint32_t, uint64_t>, size_t> counted; /* calls, by lane and count */
+    std::vector<uint64_t> of_lane(s.truth.lanes.size());
     for (size_t i = 0; i < s.in.all.size(); i++) {
         if (s.records[i] == kNever) continue;
         const Record &r = s.record(i);
-        counts[r.lane] += r.number == kLost ? r.alignment : r.begins != 0;
-        if (r.begins != 0) allocations[{r.lane, counts[r.lane]}] = i;
+        of_lane[r.lane] += r.number == kLost ? r.alignment : counts(r, s.opaque);
+        if (counts(r, s.opaque)) counted[{r.lane, of_lane[r.lane]}] = i;
     }
-    size_t allocation = SIZE_MAX;
+    size_t bound = SIZE_MAX;
     size_t end = s.find([&](size_t at) {
         if (s.shape(at) != kFree || s.in.all[at].unknown) return false;
         const Record &r = s.record(at);
         const Object &object = s.truth.objects[r.ends];
-        auto found = allocations.find({object.lane, r.bound});
-        if (object.lane == r.lane || object.serial >= r.bound || found == allocations.end())
+        auto found = counted.find({object.lane, r.bound});
+        if (object.lane == r.lane || object.serial >= r.bound || found == counted.end())
             return false;
-        allocation = found->second;
-        for (size_t i = allocation; i < at; i++)
+        bound = found->second;
+        for (size_t i = bound; i < at; i++)
             if (s.records[i] == kNever || s.in.all[i].lane == s.in.all[at].lane ||
                 s.in.all[i].object == s.in.all[at].object)
                 return false;
-        return allocation < at;
+        return bound < at;
     });
     if (end == SIZE_MAX) return false;
-    s.move(end, allocation);
+    s.move(end, bound);
+    return true;
+}
+
+/* An allocation before the end, in another lane, of what was at its place. */
+bool place_taken(Subject &s)
+{
+    if (!s.opaque || s.truth.lost_events > 0) return false;
+    std::map<uint32_t, size_t> ends; /* by place */
+    std::map<size_t, size_t> end_before;
+    for (size_t i = 0; i < s.in.all.size(); i++) {
+        if (s.shape(i) == kFree && !s.in.all[i].unknown)
+            ends[s.truth.objects[s.record(i).ends].place] = i;
+        if (s.shape(i) != kAllocation || s.record(i).begins == 0) continue;
+        auto end = ends.find(s.truth.objects[s.record(i).begins].place);
+        if (end == ends.end()) continue;
+        end_before[i] = end->second;
+        ends.erase(end);
+    }
+    size_t allocation = s.find([&](size_t at) {
+        auto end = end_before.find(at);
+        if (end == end_before.end()) return false;
+        for (size_t i = end->second; i < at; i++)
+            if (s.records[i] == kNever || s.in.all[i].lane == s.in.all[at].lane ||
+                s.in.all[i].object == s.in.all[at].object)
+                return false;
+        return true;
+    });
+    if (allocation == SIZE_MAX) return false;
+    s.move(allocation, end_before[allocation]);
     return true;
 }
 
@@ -283,6 +313,7 @@ const struct {
 } mutants[] = {{"swap_in_lane", swap_in_lane},
                {"free_first", free_first},
                {"bound_first", bound_first},
+               {"place_taken", place_taken},
                {"wrong_pairing", wrong_pairing},
                {"sequences_descend", sequences_descend},
                {"left_out", left_out},
@@ -327,9 +358,10 @@ std::vector<std::string> mutant_names()
     return names;
 }
 
-bool mutate(const std::string &name, Random &random, const Truth &truth, Instructions &instructions)
+bool mutate(const std::string &name, Random &random, bool opaque, const Truth &truth,
+            Instructions &instructions)
 {
-    Subject subject = {random, truth, instructions, records_of(truth, instructions)};
+    Subject subject = {random, opaque, truth, instructions, records_of(truth, instructions)};
     for (const auto &mutant : mutants)
         if (name == mutant.name) return mutant.apply(subject);
     return false;

@@ -16,7 +16,7 @@
 std::vector<std::string> mutant_names();
 
 /* False: there is no such mutant, or no place for it in these instructions. */
-bool mutate(const std::string &name, Random &random, const Truth &truth,
+bool mutate(const std::string &name, Random &random, bool opaque, const Truth &truth,
             Instructions &instructions);
 
 #endif

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 11
+plan 12
 
 simulate=$build_dir/tests/sim/simulate
 programs=$(size 20 500)
@@ -52,6 +52,11 @@ spoiled_results_are_found() {
     run_simulate --mutant=all --quiet --seeds=1-8 events=3000
     grep -qx 'mutants: \([0-9]*\), found: \1' out && ! grep 'found in 0 programs' out
 }
+opaque_results_are_found()
+{
+    run_simulate --mutant=all --quiet --seeds=1-8 events=3000 opaque=1 sequences=1
+    grep -qx 'mutants: \([0-9]*\), found: \1' out
+}
 
 # A program under test that is always wrong: what is reported, and how small it gets.
 failure_is_reported() {
@@ -78,6 +83,7 @@ check 'and verify finds them in order' verify_agrees
 check '64 threads' long_program_is_right
 check 'the same seed writes the same bytes' same_seed_same_bytes
 check 'results that were spoiled are found out' spoiled_results_are_found
+check 'those of an opaque allocator, too' opaque_results_are_found
 check 'a failure is reported' failure_is_reported
 check 'a failure is made smaller' failure_is_made_smaller
 check 'dumps are those of the decoder in Ruby' dumps_agree

@@ -91,7 +91,7 @@ static void judge(const Setting &setting, const Options &options, const Truth &t
     Instructions instructions = decode_instructions(ordered);
     if (!mutant.empty()) {
         Random random(options.seed);
-        *mutated = mutate(mutant, random, truth, instructions);
+        *mutated = mutate(mutant, random, options.opaque != 0, truth, instructions);
     }
     CheckResult result = check(options, truth, instructions);
     verdict.problem = result.problem;
