@@ -25,7 +25,7 @@ struct ThreadCacheApi {
     {
         ThreadCache::threadlocal_data_.heap = heap;
         ThreadCache::threadlocal_data_.fast_path_heap = heap;
-        MALLOCTAPE_THREAD_CACHE_CHANGED();
+        MALLOCTAPE(thread_cache_changed());
     }
 
     // Comes after Attach: pthread_setspecific may call malloc.

@@ -16,7 +16,8 @@
 // The entry points do not throw. They are not declared noexcept all the same, because the compiler
 // makes no tail calls out of a function that is.
 
-// The names under which upstream's own entry points stay reachable.
+// The names under which upstream's own entry points stay reachable. Those of ours come from strings
+// (ENTRY), which these macros do not touch.
 #define tc_malloc                      malloctape_plain_malloc
 #define tc_free                        malloctape_plain_free
 #define tc_free_sized                  malloctape_plain_free_sized
@@ -57,40 +58,6 @@
 static inline void ReplaceSystemAlloc() {}
 
 #include "tcmalloc.cc"
-
-#undef tc_malloc
-#undef tc_free
-#undef tc_free_sized
-#undef tc_calloc
-#undef tc_cfree
-#undef tc_realloc
-#undef tc_memalign
-#undef tc_posix_memalign
-#undef tc_valloc
-#undef tc_pvalloc
-#undef tc_mallopt
-#undef tc_malloc_skip_new_handler
-#undef tc_malloc_size
-#undef tc_new
-#undef tc_new_nothrow
-#undef tc_newarray
-#undef tc_newarray_nothrow
-#undef tc_new_aligned
-#undef tc_new_aligned_nothrow
-#undef tc_newarray_aligned
-#undef tc_newarray_aligned_nothrow
-#undef tc_delete
-#undef tc_delete_nothrow
-#undef tc_delete_sized
-#undef tc_delete_aligned
-#undef tc_delete_aligned_nothrow
-#undef tc_delete_sized_aligned
-#undef tc_deletearray
-#undef tc_deletearray_nothrow
-#undef tc_deletearray_sized
-#undef tc_deletearray_aligned
-#undef tc_deletearray_aligned_nothrow
-#undef tc_deletearray_sized_aligned
 
 #include "tracing/capture.h"
 #include "tracing/probes.h"
@@ -410,16 +377,11 @@ void release_slowly(unsigned kind, void *object, size_t size)
     }
 }
 
-template <unsigned kind> ATTRIBUTE_NOINLINE void release_slow(void *object)
+// `size`: as the kind is given one, if it is `sized`.
+template <unsigned kind, bool sized> ATTRIBUTE_NOINLINE void release_slow(void *object, size_t size)
 {
-    if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_foreign_freeing(kind, object, false, 0)))
-        return do_free(object);
-    release_slowly(kind, object, 0);
-}
-
-template <unsigned kind> ATTRIBUTE_NOINLINE void release_sized_slow(void *object, size_t size)
-{
-    if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_foreign_freeing(kind, object, true, size)))
+    if (PREDICT_TRUE(delete_hook_is_ours() &&
+                     malloctape_foreign_freeing(kind, object, sized, size)))
         return do_free(object);
     release_slowly(kind, object, size);
 }
@@ -470,43 +432,33 @@ ATTRIBUTE_NOINLINE void release_foreign(void *object, struct malloctape_lane *la
     static_cast<ThreadCache *>(lane->units.cache)->Deallocate(object, cl);
 }
 
-template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(void *object)
-{
-    Release release;
-    if (PREDICT_FALSE(!find_release(object, &release))) return release_slow<kind>(object);
-    if (PREDICT_FALSE(!is_own(release)))
-        return release_foreign<kind, false>(object, release.lane, release.page, release.place, 0);
-    if (PREDICT_FALSE(!units_hot_free(&release.lane->units, release.cursor, kind, release.place)))
-        return release_slow<kind>(object);
-    release.cache->Deallocate(object, release.cl);
-}
-
-// Finds the class by the address, where upstream finds it by the size. The two differ only if the
-// program passes a wrong size.
-template <unsigned kind>
-inline ATTRIBUTE_ALWAYS_INLINE void release_sized_recorded(void *object, size_t size)
+// Finds the class by the address, where upstream finds it by the size if it is given one. The two
+// differ only if the program passes a wrong size.
+template <unsigned kind, bool sized>
+inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(void *object, size_t size)
 {
     Release release;
     if (PREDICT_FALSE(!find_release(object, &release)))
-        return release_sized_slow<kind>(object, size);
+        return release_slow<kind, sized>(object, size);
     if (PREDICT_FALSE(!is_own(release)))
-        return release_foreign<kind, true>(object, release.lane, release.page, release.place, size);
-    if (PREDICT_FALSE(
-            !units_hot_free_sized(&release.lane->units, release.cursor, kind, release.place, size)))
-        return release_sized_slow<kind>(object, size);
+        return release_foreign<kind, sized>(object, release.lane, release.page, release.place,
+                                            size);
+    if (PREDICT_FALSE(!units_hot_free(&release.lane->units, release.cursor, kind, release.place,
+                                      sized, size)))
+        return release_slow<kind, sized>(object, size);
     release.cache->Deallocate(object, release.cl);
 }
 
 template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release(void *object)
 {
-    if (PREDICT_FALSE(delete_is_hooked())) return release_recorded<kind>(object);
+    if (PREDICT_FALSE(delete_is_hooked())) return release_recorded<kind, false>(object, 0);
     do_free(object);
 }
 
 template <unsigned kind>
 inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void *object, size_t size)
 {
-    if (PREDICT_FALSE(delete_is_hooked())) return release_sized_recorded<kind>(object, size);
+    if (PREDICT_FALSE(delete_is_hooked())) return release_recorded<kind, true>(object, size);
     if (object != NULL) do_free_with_callback(object, &InvalidFree, true, size);
 }
 
@@ -798,12 +750,6 @@ extern "C" void malloctape_span_merged(unsigned long first_page, unsigned long p
     malloctape_inside(RAW_INSIDE_MERGE, pages << kPageShift);
 }
 
-static_assert(MALLOCTAPE_SBRK == RAW_INSIDE_SBRK && MALLOCTAPE_MMAP == RAW_INSIDE_MMAP &&
-                  MALLOCTAPE_RELEASE == RAW_INSIDE_RELEASE &&
-                  MALLOCTAPE_REUSE == RAW_INSIDE_REUSE &&
-                  MALLOCTAPE_STRUCTURE_PAGE_HEAP == RAW_STRUCTURE_PAGE_HEAP,
-              "gperftools' files do not see FORMAT.md's numbers");
-
 // Locks of other things than the shared structures are not told.
 extern "C" void malloctape_lock_taken(const struct malloctape_wait *wait)
 {
@@ -830,52 +776,55 @@ extern "C" void malloctape_hook_added(const void *list)
 // A macro for each shape of calls. What a call needs is named in its parameters: `object`, `size`,
 // `alignment`.
 
-#define DEFINE_ALLOCATION(function, KIND, parameters, plain) \
-    EXPORT HOT void *function parameters                     \
-    {                                                        \
-        return allocate<CALL_##KIND, plain>(size);           \
+// Begins the function that programs call tc_NAME.
+#define ENTRY(attributes, result, name, parameters)                        \
+    EXPORT attributes result entry_##name parameters __asm__("tc_" #name); \
+    attributes result entry_##name parameters
+
+#define DEFINE_ALLOCATION(name, KIND, parameters, plain) \
+    ENTRY(HOT, void *, name, parameters)                 \
+    {                                                    \
+        return allocate<CALL_##KIND, plain>(size);       \
     }
 // `plain`: a call, behind malloctape_plain_.
-#define DEFINE_RARE_ALLOCATION(function, KIND, parameters, alignment, plain)       \
-    EXPORT void *function parameters                                               \
+#define DEFINE_RARE_ALLOCATION(name, KIND, parameters, alignment, plain)           \
+    ENTRY(, void *, name, parameters)                                              \
     {                                                                              \
         return allocate_aligned(CALL_##KIND, size, static_cast<size_t>(alignment), \
                                 [=] { return malloctape_plain_##plain; });         \
     }
-#define DEFINE_FREE(function, KIND, parameters) \
-    EXPORT HOT void function parameters         \
-    {                                           \
-        release<CALL_##KIND>(object);           \
+#define DEFINE_FREE(name, KIND, parameters) \
+    ENTRY(HOT, void, name, parameters)      \
+    {                                       \
+        release<CALL_##KIND>(object);       \
     }
-#define DEFINE_SIZED_FREE(function, KIND)               \
-    EXPORT HOT void function(void *object, size_t size) \
+#define DEFINE_SIZED_FREE(name, KIND)                   \
+    ENTRY(HOT, void, name, (void *object, size_t size)) \
     {                                                   \
         release_sized<CALL_##KIND>(object, size);       \
     }
-#define DEFINE_ALIGNED_FREE(function, KIND, parameters, size)                       \
-    EXPORT void function parameters                                                 \
+#define DEFINE_ALIGNED_FREE(name, KIND, parameters, size)                           \
+    ENTRY(, void, name, parameters)                                                 \
     {                                                                               \
         release_aligned(CALL_##KIND, object, size, static_cast<size_t>(alignment)); \
     }
 
 // --- entry points of C ---
 
-DEFINE_ALLOCATION(tc_malloc, MALLOC, (size_t size), malloctape_plain_malloc)
-DEFINE_RARE_ALLOCATION(tc_memalign, MEMALIGN, (size_t alignment, size_t size), alignment,
+DEFINE_ALLOCATION(malloc, MALLOC, (size_t size), malloctape_plain_malloc)
+DEFINE_RARE_ALLOCATION(memalign, MEMALIGN, (size_t alignment, size_t size), alignment,
                        memalign(alignment, size))
-DEFINE_RARE_ALLOCATION(aligned_alloc, ALIGNED_ALLOC, (size_t alignment, size_t size), alignment,
-                       memalign(alignment, size))
-DEFINE_RARE_ALLOCATION(tc_valloc, VALLOC, (size_t size), 0, valloc(size))
-DEFINE_RARE_ALLOCATION(tc_pvalloc, PVALLOC, (size_t size), 0, pvalloc(size))
-DEFINE_RARE_ALLOCATION(tc_malloc_skip_new_handler, MALLOC_SKIP_NEW_HANDLER, (size_t size), 0,
+DEFINE_RARE_ALLOCATION(valloc, VALLOC, (size_t size), 0, valloc(size))
+DEFINE_RARE_ALLOCATION(pvalloc, PVALLOC, (size_t size), 0, pvalloc(size))
+DEFINE_RARE_ALLOCATION(malloc_skip_new_handler, MALLOC_SKIP_NEW_HANDLER, (size_t size), 0,
                        malloc_skip_new_handler(size))
-DEFINE_FREE(tc_free, FREE, (void *object))
-DEFINE_FREE(tc_cfree, CFREE, (void *object))
-DEFINE_SIZED_FREE(tc_free_sized, FREE_SIZED)
-DEFINE_ALIGNED_FREE(tc_free_aligned_sized, FREE_ALIGNED_SIZED,
+DEFINE_FREE(free, FREE, (void *object))
+DEFINE_FREE(cfree, CFREE, (void *object))
+DEFINE_SIZED_FREE(free_sized, FREE_SIZED)
+DEFINE_ALIGNED_FREE(free_aligned_sized, FREE_ALIGNED_SIZED,
                     (void *object, size_t alignment, size_t size), size)
 
-EXPORT HOT void *tc_calloc(size_t count, size_t size)
+ENTRY(HOT, void *, calloc, (size_t count, size_t size))
 {
     if (PREDICT_TRUE(!new_is_hooked()))
         return unrecorded([=] { return malloctape_plain_calloc(count, size); });
@@ -885,7 +834,13 @@ EXPORT HOT void *tc_calloc(size_t count, size_t size)
     return allocate_recorded<CALL_CALLOC, plain_calloc, true>(bytes);
 }
 
-EXPORT void *tc_realloc(void *object, size_t size) __THROW
+EXPORT void *aligned_alloc(size_t alignment, size_t size) __THROW
+{
+    return allocate_aligned(CALL_ALIGNED_ALLOC, size, alignment,
+                            [=] { return malloctape_plain_memalign(alignment, size); });
+}
+
+ENTRY(, void *, realloc, (void *object, size_t size)__THROW)
 {
     if (object == NULL)
         return allocate_aligned(CALL_REALLOC_NULL, size, 0,
@@ -902,7 +857,7 @@ EXPORT void *tc_realloc(void *object, size_t size) __THROW
     return unrecorded([=] { return malloctape_plain_realloc(object, size); });
 }
 
-EXPORT int tc_posix_memalign(void **result, size_t alignment, size_t size) __THROW
+ENTRY(, int, posix_memalign, (void **result, size_t alignment, size_t size)__THROW)
 {
     int status = 0;
     void *object = allocate_aligned(CALL_POSIX_MEMALIGN, size, alignment, [=, &status] {
@@ -927,13 +882,13 @@ inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
     return malloctape_plain_malloc_size(object);
 }
 
-EXPORT HOT size_t tc_malloc_size(void *object)
+ENTRY(HOT, size_t, malloc_size, (void *object))
 {
     if (PREDICT_FALSE(delete_is_hooked())) return size_while_recording(object);
     return malloctape_plain_malloc_size(object);
 }
 
-EXPORT int tc_mallopt(int parameter, int value) __THROW
+ENTRY(, int, mallopt, (int parameter, int value)__THROW)
 {
     if (!malloctape_is_off() && malloctape_ready())
         malloctape_heap_call(CALL_MALLOPT, 2,
@@ -985,40 +940,39 @@ EXPORT int __posix_memalign(void **result, size_t alignment, size_t size) __THRO
 
 // --- entry points of C++ ---
 
-DEFINE_ALLOCATION(tc_new, NEW, (size_t size), malloctape_plain_new)
-DEFINE_ALLOCATION(tc_newarray, NEW_ARRAY, (size_t size), malloctape_plain_newarray)
-DEFINE_ALLOCATION(tc_new_nothrow, NEW_NOTHROW, (size_t size, const std::nothrow_t &),
+DEFINE_ALLOCATION(new, NEW, (size_t size), malloctape_plain_new)
+DEFINE_ALLOCATION(newarray, NEW_ARRAY, (size_t size), malloctape_plain_newarray)
+DEFINE_ALLOCATION(new_nothrow, NEW_NOTHROW, (size_t size, const std::nothrow_t &),
                   plain_new_nothrow)
-DEFINE_ALLOCATION(tc_newarray_nothrow, NEW_ARRAY_NOTHROW, (size_t size, const std::nothrow_t &),
+DEFINE_ALLOCATION(newarray_nothrow, NEW_ARRAY_NOTHROW, (size_t size, const std::nothrow_t &),
                   plain_newarray_nothrow)
-DEFINE_RARE_ALLOCATION(tc_new_aligned, NEW_ALIGNED, (size_t size, std::align_val_t alignment),
+DEFINE_RARE_ALLOCATION(new_aligned, NEW_ALIGNED, (size_t size, std::align_val_t alignment),
                        alignment, new_aligned(size, alignment))
-DEFINE_RARE_ALLOCATION(tc_newarray_aligned, NEW_ARRAY_ALIGNED,
+DEFINE_RARE_ALLOCATION(newarray_aligned, NEW_ARRAY_ALIGNED,
                        (size_t size, std::align_val_t alignment), alignment,
                        newarray_aligned(size, alignment))
-DEFINE_RARE_ALLOCATION(tc_new_aligned_nothrow, NEW_ALIGNED_NOTHROW,
+DEFINE_RARE_ALLOCATION(new_aligned_nothrow, NEW_ALIGNED_NOTHROW,
                        (size_t size, std::align_val_t alignment, const std::nothrow_t &), alignment,
                        new_aligned_nothrow(size, alignment, std::nothrow))
-DEFINE_RARE_ALLOCATION(tc_newarray_aligned_nothrow, NEW_ARRAY_ALIGNED_NOTHROW,
+DEFINE_RARE_ALLOCATION(newarray_aligned_nothrow, NEW_ARRAY_ALIGNED_NOTHROW,
                        (size_t size, std::align_val_t alignment, const std::nothrow_t &), alignment,
                        newarray_aligned_nothrow(size, alignment, std::nothrow))
-DEFINE_FREE(tc_delete, DELETE, (void *object))
-DEFINE_FREE(tc_deletearray, DELETE_ARRAY, (void *object))
-DEFINE_FREE(tc_delete_nothrow, DELETE_NOTHROW, (void *object, const std::nothrow_t &))
-DEFINE_FREE(tc_deletearray_nothrow, DELETE_ARRAY_NOTHROW, (void *object, const std::nothrow_t &))
-DEFINE_SIZED_FREE(tc_delete_sized, DELETE_SIZED)
-DEFINE_SIZED_FREE(tc_deletearray_sized, DELETE_ARRAY_SIZED)
-DEFINE_ALIGNED_FREE(tc_delete_aligned, DELETE_ALIGNED, (void *object, std::align_val_t alignment),
-                    0)
-DEFINE_ALIGNED_FREE(tc_deletearray_aligned, DELETE_ARRAY_ALIGNED,
+DEFINE_FREE(delete, DELETE, (void *object))
+DEFINE_FREE(deletearray, DELETE_ARRAY, (void *object))
+DEFINE_FREE(delete_nothrow, DELETE_NOTHROW, (void *object, const std::nothrow_t &))
+DEFINE_FREE(deletearray_nothrow, DELETE_ARRAY_NOTHROW, (void *object, const std::nothrow_t &))
+DEFINE_SIZED_FREE(delete_sized, DELETE_SIZED)
+DEFINE_SIZED_FREE(deletearray_sized, DELETE_ARRAY_SIZED)
+DEFINE_ALIGNED_FREE(delete_aligned, DELETE_ALIGNED, (void *object, std::align_val_t alignment), 0)
+DEFINE_ALIGNED_FREE(deletearray_aligned, DELETE_ARRAY_ALIGNED,
                     (void *object, std::align_val_t alignment), 0)
-DEFINE_ALIGNED_FREE(tc_delete_aligned_nothrow, DELETE_ALIGNED_NOTHROW,
+DEFINE_ALIGNED_FREE(delete_aligned_nothrow, DELETE_ALIGNED_NOTHROW,
                     (void *object, std::align_val_t alignment, const std::nothrow_t &), 0)
-DEFINE_ALIGNED_FREE(tc_deletearray_aligned_nothrow, DELETE_ARRAY_ALIGNED_NOTHROW,
+DEFINE_ALIGNED_FREE(deletearray_aligned_nothrow, DELETE_ARRAY_ALIGNED_NOTHROW,
                     (void *object, std::align_val_t alignment, const std::nothrow_t &), 0)
-DEFINE_ALIGNED_FREE(tc_delete_sized_aligned, DELETE_SIZED_ALIGNED,
+DEFINE_ALIGNED_FREE(delete_sized_aligned, DELETE_SIZED_ALIGNED,
                     (void *object, size_t size, std::align_val_t alignment), size)
-DEFINE_ALIGNED_FREE(tc_deletearray_sized_aligned, DELETE_ARRAY_SIZED_ALIGNED,
+DEFINE_ALIGNED_FREE(deletearray_sized_aligned, DELETE_ARRAY_SIZED_ALIGNED,
                     (void *object, size_t size, std::align_val_t alignment), size)
 
 void *operator new(size_t size) ALIAS_OF(tc_new);

@@ -588,9 +588,8 @@ static bool free_hot(struct thread *thread, struct object *object, unsigned kind
     const struct shadow_page *page = shadow_page_of(object->address);
     uint32_t place = shadow_place(page, object->address);
     if (!malloctape_lane_has(lane, page, place)) return false;
-    if (kind == CALL_DELETE_SIZED
-            ? !units_hot_free_sized(&lane->units, units_cursor(&lane->units), kind, place, size)
-            : !units_hot_free(&lane->units, units_cursor(&lane->units), kind, place))
+    if (!units_hot_free(&lane->units, units_cursor(&lane->units), kind, place,
+                        kind == CALL_DELETE_SIZED, size))
         return false;
     event_begins(
         lane->registry.number,

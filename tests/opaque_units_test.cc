@@ -311,9 +311,7 @@ class Anything {
         freed_[size < 5000 ? size : 4999].push_back(object.place);
         bool hot = !object.unknown && !object.bound && below(2);
         uint16_t *cursor = units_cursor(lane_.lane);
-        if (hot &&
-            (given ? units_hot_opaque_free_sized(lane_.lane, cursor, kind, object.place, given)
-                   : units_hot_opaque_free(lane_.lane, cursor, kind, object.place)))
+        if (hot && units_hot_opaque_free(lane_.lane, cursor, kind, object.place, given != 0, given))
             return;
         units_free(lane_.lane, kind, &object, given, 0);
     }
@@ -379,7 +377,7 @@ TEST(OpaqueUnits, FarPlacesFirst)
         } else {
             r->ends = place;
             r->bound = raw_allocations(kLane, lane.calls - 1);
-            units_hot_opaque_free(lane.lane, cursor, CALL_FREE, place);
+            units_hot_opaque_free(lane.lane, cursor, CALL_FREE, place, false, 0);
         }
     }
     lane.end_segment();
@@ -389,8 +387,7 @@ TEST(OpaqueUnits, FarPlacesFirst)
 TEST(OpaqueUnits, Example)
 {
     std::vector<uint16_t> slot(100);
-    units_lane *lane =
-        static_cast<units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
+    units_lane *lane = static_cast<units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
     memset(lane, 0, sizeof *lane);
     lane->features = RAW_FEATURE_OPAQUE;
     units_begin_segment(lane, nullptr, 0, 0, true);
@@ -412,8 +409,7 @@ TEST(OpaqueUnits, Example)
 TEST(OpaqueUnits, Announced)
 {
     std::vector<uint16_t> slot(100);
-    units_lane *lane =
-        static_cast<units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
+    units_lane *lane = static_cast<units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
     memset(lane, 0, sizeof *lane);
     units_enter_slot(lane, slot.data());
     units_announce(lane, 65);

@@ -220,10 +220,9 @@ class Lane {
     {
         bool is_own = !object.unknown && !object.bound, done = false;
         mention(object);
-        if (is_own && call_shapes[kind] == SHAPE_FREE)
-            done = units_hot_free(lane, units_cursor(lane), kind, object.place);
-        else if (is_own && call_shapes[kind] == SHAPE_FREE_SIZED)
-            done = units_hot_free_sized(lane, units_cursor(lane), kind, object.place, size);
+        bool sized = call_shapes[kind] == SHAPE_FREE_SIZED;
+        if (is_own && (sized || call_shapes[kind] == SHAPE_FREE))
+            done = units_hot_free(lane, units_cursor(lane), kind, object.place, sized, size);
         if (!done) units_free(lane, kind, &object, size, alignment);
         record one = make_record(kind);
         one.size = size;
@@ -808,7 +807,7 @@ TEST(Units, TheExample)
     units_cached(lane, 3, 2, places);
     units_allocation(lane, CALL_MALLOC, 24, 0, &taken);
     units_hot_allocation(lane, units_cursor(lane), CALL_MALLOC, 20);
-    EXPECT_TRUE(units_hot_free(lane, units_cursor(lane), CALL_FREE, 65));
+    EXPECT_TRUE(units_hot_free(lane, units_cursor(lane), CALL_FREE, 65, false, 0));
     units_hot_allocation(lane, units_cursor(lane), CALL_MALLOC, 24);
     slot.resize(static_cast<size_t>(units_cursor(lane) - slot.data()));
     EXPECT_EQ(slot, (std::vector<uint16_t>{0xf030, 0x1267, 0xf039, 0xf103, 0x0001, 0xf1ff, 0x0001,

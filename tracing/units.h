@@ -209,43 +209,26 @@ static inline bool units_code_has_far(const struct units_code *code, uint32_t pl
     return place >> 16 < code->far_end;
 }
 
-/* A free of an object that the lane has. False: the place has no short code, and nothing is
- * written. */
+/* A free of an object that the lane has; of a kind that is told the size if it is `sized`. False: it
+ * has no short code, and nothing is written. */
 static inline bool units_hot_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
-                                  uint32_t place)
+                                  uint32_t place, bool sized, uint64_t size)
 {
     const struct units_code *code = units_code_of(lane, kind);
+    if (sized && __builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
     if (__builtin_expect(place >= code->limit, 0)) {
         if (!units_code_has_far(code, place)) return false;
-        units_put_far(cursor, code->far_base, place);
-        lane->extra_units++;
-        atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT);
-        return true;
-    }
-    *cursor = (uint16_t)(code->base + place);
-    atomic_add_own_release(&lane->head, UNITS_HEAD_UNIT);
-    return true;
-}
-
-/* The same for a kind that is told the size. */
-static inline bool units_hot_free_sized(struct units_lane *lane, uint16_t *cursor, unsigned kind,
-                                        uint32_t place, uint64_t size)
-{
-    const struct units_code *code = units_code_of(lane, kind);
-    if (__builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
-    if (__builtin_expect(place >= code->limit, 0)) {
-        if (!units_code_has_far(code, place)) return false;
-        cursor[2] = (uint16_t)size;
+        if (sized) cursor[2] = (uint16_t)size;
         atomic_fence_release();
         units_put_far(cursor, code->far_base, place);
-        lane->extra_units += 2;
-        atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT);
+        lane->extra_units += 1 + sized;
+        atomic_add_own_release(&lane->head, (2 + sized) * UNITS_HEAD_UNIT);
         return true;
     }
-    cursor[1] = (uint16_t)size;
+    if (sized) cursor[1] = (uint16_t)size;
     atomic_store_release(cursor, (uint16_t)(code->base + place));
-    lane->extra_units++;
-    atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT);
+    if (sized) lane->extra_units++;
+    atomic_add_own_release(&lane->head, (1 + sized) * UNITS_HEAD_UNIT);
     return true;
 }
 
@@ -341,29 +324,17 @@ static inline void units_hot_opaque_allocation(struct units_lane *lane, uint16_t
     atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
 
-/* A free of an object that the lane has. False: the place has no code, and nothing is written. */
+/* A free, as units_hot_free(). */
 static inline bool units_hot_opaque_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
-                                         uint32_t place)
+                                         uint32_t place, bool sized, uint64_t size)
 {
     const struct units_code *code = units_code_of(lane, kind);
-    if (!units_code_has_far(code, place)) return false;
-    units_put_far(cursor, code->far_base, place);
-    lane->extra_units++;
-    atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
-    return true;
-}
-
-/* The same for a kind that is told the size. */
-static inline bool units_hot_opaque_free_sized(struct units_lane *lane, uint16_t *cursor,
-                                               unsigned kind, uint32_t place, uint64_t size)
-{
-    const struct units_code *code = units_code_of(lane, kind);
-    if (!units_code_has_far(code, place) || size >= RAW_NUMBER_MORE) return false;
-    cursor[2] = (uint16_t)size;
+    if (!units_code_has_far(code, place) || (sized && size >= RAW_NUMBER_MORE)) return false;
+    if (sized) cursor[2] = (uint16_t)size;
     atomic_fence_release();
     units_put_far(cursor, code->far_base, place);
-    lane->extra_units += 2;
-    atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
+    lane->extra_units += 1 + sized;
+    atomic_add_own_release(&lane->head, (2 + sized) * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
     return true;
 }
 

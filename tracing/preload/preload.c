@@ -167,10 +167,8 @@ INLINE bool freed_hot(unsigned kind, const void *object, size_t size)
     if (shape_has_alignment(shape_of(kind)) || UNLIKELY(head >= lane->units.limit)) return false;
     uint32_t place = malloctape_place_of(lane, object, &owner);
     if (UNLIKELY(!place || owner != lane->units.owner)) return false;
-    uint16_t *cursor = units_head_cursor(head);
-    return shape_has_size(shape_of(kind))
-               ? units_hot_opaque_free_sized(&lane->units, cursor, kind, place, size)
-               : units_hot_opaque_free(&lane->units, cursor, kind, place);
+    return units_hot_opaque_free(&lane->units, units_head_cursor(head), kind, place,
+                                 shape_has_size(shape_of(kind)), size);
 }
 
 /* As above. Nothing is recorded if not `is_ours`. */
@@ -365,8 +363,7 @@ ENTRY_CXX_FREES(DEFINE_DELETE)
 #define RECORDED(function, ...) .function = recorded_##function,
 static const struct next_functions recorded = {
     ENTRY_ALLOCATIONS(RECORDED) ENTRY_FREES(RECORDED).realloc = recorded_realloc,
-    .posix_memalign = recorded_posix_memalign,
-    .malloc_usable_size = recorded_malloc_usable_size};
+    .posix_memalign = recorded_posix_memalign, .malloc_usable_size = recorded_malloc_usable_size};
 
 static struct next_functions idle;
 
