@@ -52,29 +52,6 @@ int cli_fail(const struct cli_command *command, const char *message, ...)
 int cli_usage_error(const struct cli_command *command, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What a function returns that looks at the command line, if the command may begin; any other
- * number is the exit status. */
-enum { CLI_GO_ON = -1 };
-
-/* Where options may stand: before all other words, or between them, too. */
-enum cli_where { CLI_IN_FRONT, CLI_ANYWHERE };
-
-/* An option of a command: --NAME, or a dash and the letter. With `flag` alone it has no argument,
- * with `flag` and `take` it may have one (--NAME=ARGUMENT), else it must have one. */
-struct cli_option {
-    const char *name;
-    char letter;                                 /* 0: none */
-    bool *flag;                                  /* is set */
-    const char **word;                           /* is set to the argument */
-    int (*take)(void *of, const char *argument); /* returns CLI_GO_ON or an exit status */
-};
-
-/* Carries out the options, --help included, and leaves `optind` at the first word that is none.
- * `known` ends with a name of NULL; `of` is handed to the functions. Returns CLI_GO_ON or an exit
- * status. */
-int cli_options(const struct cli_command *command, int count, char **words,
-                const struct cli_option *known, enum cli_where where, void *of);
-
 /* Before time is spent on what could then not be written: whether these files can be, paths of
  * which any may be NULL; the first is a page. If not, it has been said why. */
 bool cli_can_write(const struct cli_command *command, const char *const *paths, size_t count);

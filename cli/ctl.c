@@ -56,12 +56,12 @@ static bool is_request(const char *word)
     return false;
 }
 
-/* Returns CLI_GO_ON or an exit status. */
+/* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct ctl *ctl, int count, char **words)
 {
-    const struct cli_option none = {NULL};
-    const int status = cli_options(&cli_ctl, count, words, &none, CLI_IN_FRONT, NULL);
-    if (status != CLI_GO_ON) return status;
+    const struct program_option none = {NULL};
+    const int status = program_options(count, words, &none, help_text, PROGRAM_IN_FRONT, NULL);
+    if (status != PROGRAM_GO_ON) return status;
     if (count - optind < 2) return cli_usage_error(&cli_ctl, "which process is to do what?");
     const char *request = words[optind + 1];
     const char *output = words[optind + 2];
@@ -71,14 +71,14 @@ static int words_parse(struct ctl *ctl, int count, char **words)
         return cli_usage_error(&cli_ctl, "a process cannot be asked to '%s'", request);
     if (output == NULL) {
         snprintf(ctl->request, sizeof ctl->request, "%s\n", request);
-        return CLI_GO_ON;
+        return PROGRAM_GO_ON;
     }
     if ((strcmp(request, "start") != 0 && strcmp(request, "reset") != 0) ||
         words[optind + 3] != NULL || *output == '\0')
         return cli_usage_error(&cli_ctl, "%s: too much, or nothing", output);
     if (!start_request_set(ctl, request, output))
         return cli_fail(&cli_ctl, "%s: this name cannot be passed on", output);
-    return CLI_GO_ON;
+    return PROGRAM_GO_ON;
 }
 
 static int run(int count, char **words)
@@ -86,7 +86,7 @@ static int run(int count, char **words)
     struct ctl ctl;
     char answer[2048];
     int status = words_parse(&ctl, count, words);
-    if (status != CLI_GO_ON) return status;
+    if (status != PROGRAM_GO_ON) return status;
     if (ask_process(&cli_ctl, ctl.process, ctl.request, answer, sizeof answer) == 0)
         return PROGRAM_FAILED;
     const char *line = strchr(answer, '\n');

@@ -71,13 +71,13 @@ struct record {
     char destination[PATH_MAX];
 };
 
-/* Whether the name is one that the library will understand: CLI_GO_ON or an exit status. */
+/* Whether the name is one that the library will understand: PROGRAM_GO_ON or an exit status. */
 static int output_check(const struct record *record)
 {
     static const struct output_names names = {.host = "", .program = ""};
     const char *output = record->output;
     char expanded[PATH_MAX];
-    if (output == NULL) return CLI_GO_ON;
+    if (output == NULL) return PROGRAM_GO_ON;
     if (*output == '\0') return cli_usage_error(&cli_record, "-o: the name is empty");
     if (strcmp(output, "-") == 0)
         return cli_usage_error(&cli_record,
@@ -88,7 +88,7 @@ static int output_check(const struct record *record)
     if (record->follow && !output_name_has_process(output))
         return cli_usage_error(
             &cli_record, "--follow: %s is one name for all processes; it needs a %%p", output);
-    return CLI_GO_ON;
+    return PROGRAM_GO_ON;
 }
 
 static int front_end_set(void *of, const char *name)
@@ -96,22 +96,22 @@ static int front_end_set(void *of, const char *name)
     struct record *record = of;
     for (size_t i = 0; i < FRONT_ENDS; i++) {
         record->front_end = &front_ends[i];
-        if (strcmp(name, record->front_end->name) == 0) return CLI_GO_ON;
+        if (strcmp(name, record->front_end->name) == 0) return PROGRAM_GO_ON;
     }
     return cli_usage_error(&cli_record, "--allocator=%s: it is tcmalloc or program", name);
 }
 
-/* Returns CLI_GO_ON or an exit status. */
+/* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct record *record, int count, char **words)
 {
-    const struct cli_option known[] = {{"output", 'o', .word = &record->output},
-                                       {"follow", .flag = &record->follow},
-                                       {"allocator", .take = front_end_set},
-                                       {NULL}};
+    const struct program_option known[] = {{"output", 'o', .word = &record->output},
+                                           {"follow", .flag = &record->follow},
+                                           {"allocator", .take = front_end_set},
+                                           {NULL}};
     record->front_end = &front_ends[0];
     /* The first word that is no option ends ours; what follows is the program's. */
-    const int status = cli_options(&cli_record, count, words, known, CLI_IN_FRONT, record);
-    if (status != CLI_GO_ON) return status;
+    const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, record);
+    if (status != PROGRAM_GO_ON) return status;
     if (optind == count) return cli_usage_error(&cli_record, "which program?");
     record->program = words + optind;
     return output_check(record);
@@ -333,7 +333,7 @@ static int run(int count, char **words)
     struct executable executable;
     struct installed library;
     int status = words_parse(&record, count, words);
-    if (status != CLI_GO_ON) return status;
+    if (status != PROGRAM_GO_ON) return status;
     status = executable_find(&executable, record.program[0]);
     if (status != 0) {
         cli_fail(&cli_record, "%s: %s", record.program[0],

@@ -34,32 +34,24 @@ enum { KINDS_SHOWN = 5, SIZES_SHOWN = 8 };
 
 struct top {
     pid_t process;
-    unsigned long count; /* 0: no end */
+    uint64_t count;
     struct watch_counts before, now;
     double seconds; /* between these */
     uint64_t counted;
     bool has_ended;
 };
 
-static int count_parse(void *of, const char *text)
-{
-    struct top *top = of;
-    char *end;
-    top->count = strtoul(text, &end, 10);
-    if (*text >= '1' && *text <= '9' && *end == '\0') return CLI_GO_ON;
-    return cli_usage_error(&cli_top, "'%s' is no number of seconds", text);
-}
-
-/* Returns CLI_GO_ON or an exit status. */
+/* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct top *top, int count, char **words)
 {
-    const struct cli_option known[] = {{"count", .take = count_parse}, {NULL}};
-    const int status = cli_options(&cli_top, count, words, known, CLI_ANYWHERE, top);
-    if (status != CLI_GO_ON) return status;
+    const struct program_option known[] = {{"count", .count = &top->count}, {NULL}};
+    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
+    if (status != PROGRAM_GO_ON) return status;
+    if (top->count == 0) return cli_usage_error(&cli_top, "--count 0 shows nothing");
     if (count - optind != 1) return cli_usage_error(&cli_top, "which process?");
     if (!ask_parse_process(&top->process, words[optind]))
         return cli_usage_error(&cli_top, "%s is not the number of a process", words[optind]);
-    return CLI_GO_ON;
+    return PROGRAM_GO_ON;
 }
 
 /* ---- one second ---- */
@@ -208,13 +200,13 @@ static int end(const struct top *top)
 
 static int run(int count, char **words)
 {
-    static struct top top;
+    static struct top top = {.count = UINT64_MAX};
     int status = words_parse(&top, count, words);
-    if (status != CLI_GO_ON) return status;
+    if (status != PROGRAM_GO_ON) return status;
     const bool is_terminal = isatty(STDOUT_FILENO);
     double before = seconds_now();
     if (!look(&top)) return PROGRAM_FAILED;
-    for (unsigned long second = 0; top.count == 0 || second < top.count; second++) {
+    for (uint64_t second = 0; second < top.count; second++) {
         sleep(1);
         const double now = seconds_now();
         if (!look(&top)) return end(&top);

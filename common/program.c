@@ -1,8 +1,10 @@
 #include "common/program.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
+#include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,16 +33,102 @@ int program_help(const char *text)
     return PROGRAM_OK;
 }
 
+void program_say(const char *name, const char *message, va_list arguments)
+{
+    fprintf(stderr, "%s: ", name);
+    vfprintf(stderr, message, arguments);
+    fputc('\n', stderr);
+}
+
 int program_usage_error(const char *name, const char *message, ...)
 {
     if (message != NULL) {
         va_list arguments;
         va_start(arguments, message);
-        fprintf(stderr, "%s: ", name);
-        vfprintf(stderr, message, arguments);
-        fputc('\n', stderr);
+        program_say(name, message, arguments);
         va_end(arguments);
     }
     fprintf(stderr, "%s: see %s --help\n", name, name);
     return PROGRAM_USAGE;
+}
+
+/* ---- options ---- */
+
+enum {
+    OPTIONS_MAX = 24,
+    WITHOUT_LETTER = 256 /* and the index: what getopt_long() returns */
+};
+
+static int code_of(const struct program_option *known, int index)
+{
+    return known[index].letter != 0 ? known[index].letter : WITHOUT_LETTER + index;
+}
+
+static int argument_of(const struct program_option *option)
+{
+    if (option->flag == NULL) return required_argument;
+    return option->take == NULL ? no_argument : optional_argument;
+}
+
+static bool count_parse(const char *text, uint64_t *count)
+{
+    char *end;
+    errno = 0;
+    *count = strtoull(text, &end, 10);
+    return errno == 0 && *text >= '0' && *text <= '9' && *end == '\0';
+}
+
+static int choice_take(const struct program_option *option, const char *program)
+{
+    char all[128] = "";
+    for (unsigned at = 0; option->choices[at] != NULL; at++) {
+        *option->choice = at;
+        if (strcmp(optarg, option->choices[at]) == 0) return PROGRAM_GO_ON;
+        const size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", at > 0 ? ", " : "", option->choices[at]);
+    }
+    return program_usage_error(program, "--%s: '%s' is none of: %s", option->name, optarg, all);
+}
+
+static int option_take(const struct program_option *option, const char *program, void *of)
+{
+    if (option->flag != NULL) *option->flag = true;
+    if (option->word != NULL) *option->word = optarg;
+    if (option->count != NULL && !count_parse(optarg, option->count))
+        return program_usage_error(program, "--%s: '%s' is no number", option->name, optarg);
+    if (option->choice != NULL) return choice_take(option, program);
+    return option->take != NULL ? option->take(of, optarg) : PROGRAM_GO_ON;
+}
+
+int program_options(int count, char **words, const struct program_option *known, const char *help,
+                    enum program_where where, void *of)
+{
+    struct option names[OPTIONS_MAX + 3] = {{NULL, 0, NULL, 0}};
+    char letters[2 * OPTIONS_MAX + 4], *letter = letters;
+    int options = 0, code, status = PROGRAM_GO_ON;
+    if (where == PROGRAM_IN_FRONT) *letter++ = '+';
+    for (; known[options].name != NULL; options++) {
+        const int argument = argument_of(&known[options]);
+        assert(options < OPTIONS_MAX);
+        names[options] =
+            (struct option){known[options].name, argument, NULL, code_of(known, options)};
+        if (known[options].letter != 0) *letter++ = known[options].letter;
+        if (known[options].letter != 0 && argument == required_argument) *letter++ = ':';
+    }
+    names[options] = (struct option){"help", no_argument, NULL, 'h'};
+    names[options + 1] = (struct option){"version", no_argument, NULL, 'V'};
+    memcpy(letter, "hV", 3);
+    while (status == PROGRAM_GO_ON &&
+           (code = getopt_long(count, words, letters, names, NULL)) != -1) {
+        int at = 0;
+        while (at < options && code_of(known, at) != code)
+            at++;
+        if (at < options)
+            status = option_take(&known[at], words[0], of);
+        else if (code == 'h')
+            status = program_help(help);
+        else
+            status = code == 'V' ? program_version(words[0]) : program_usage_error(words[0], NULL);
+    }
+    return status;
 }

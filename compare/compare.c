@@ -62,16 +62,16 @@ static int list_add(void *of, const char *text)
             return cli_usage_error(
                 &cli_compare, "there is no allocator '%s'; a library is named by its path", name);
     }
-    return CLI_GO_ON;
+    return PROGRAM_GO_ON;
 }
 
 /* Everything but `none`. */
 static int list_add_installed(struct compare_options *options)
 {
     struct allocator_found found;
-    int status = CLI_GO_ON;
+    int status = PROGRAM_GO_ON;
     for (const struct known_allocator *known = known_allocators; known->name != NULL; known++)
-        if (status == CLI_GO_ON && known->where != ALLOCATOR_NOTHING &&
+        if (status == PROGRAM_GO_ON && known->where != ALLOCATOR_NOTHING &&
             allocators_find(&found, known->name))
             status = list_add(options, known->name);
     return status;
@@ -83,7 +83,7 @@ static int rounds_parse(void *of, const char *text)
     char *end;
     const long rounds = strtol(text, &end, 10);
     options->rounds = (unsigned)rounds;
-    if (*text != '\0' && *end == '\0' && rounds >= 1 && rounds <= ROUNDS_MAX) return CLI_GO_ON;
+    if (*text != '\0' && *end == '\0' && rounds >= 1 && rounds <= ROUNDS_MAX) return PROGRAM_GO_ON;
     return cli_usage_error(&cli_compare, "--runs: '%s' is no number from 1 to %d", text,
                            ROUNDS_MAX);
 }
@@ -94,7 +94,7 @@ static int limit_parse(void *of, const char *text)
     char *end;
     options->limit_s = strtod(text, &end);
     if (end != text && *end == '\0' && options->limit_s >= 0 && isfinite(options->limit_s))
-        return CLI_GO_ON;
+        return PROGRAM_GO_ON;
     return cli_usage_error(&cli_compare, "--time-limit: '%s' is no number of seconds", text);
 }
 
@@ -103,7 +103,7 @@ static int sort_parse(void *of, const char *text)
     struct compare_options *options = of;
     const bool memory = strcmp(text, "memory") == 0;
     options->sort = memory ? COMPARE_MEMORY : COMPARE_TIME;
-    if (memory || strcmp(text, "time") == 0) return CLI_GO_ON;
+    if (memory || strcmp(text, "time") == 0) return PROGRAM_GO_ON;
     return cli_usage_error(&cli_compare, "--sort: by memory or time, not by '%s'", text);
 }
 
@@ -112,14 +112,14 @@ static int html_parse(void *of, const char *text)
 {
     struct compare_options *options = of;
     options->html = text;
-    if (strcmp(text, "-") != 0) return CLI_GO_ON;
+    if (strcmp(text, "-") != 0) return PROGRAM_GO_ON;
     return cli_usage_error(&cli_compare, "--html: the page goes to a file");
 }
 
-/* Returns CLI_GO_ON or an exit status. */
+/* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct compare_options *options, int count, char **words)
 {
-    const struct cli_option known[] = {
+    const struct program_option known[] = {
         {"allocators", 'a', .take = list_add}, {"engine", 'e', .word = &options->engine},
         {"runs", 'r', .take = rounds_parse},   {"sort", 's', .take = sort_parse},
         {"json", .word = &options->json},      {"html", .take = html_parse},
@@ -127,8 +127,8 @@ static int words_parse(struct compare_options *options, int count, char **words)
     options->rounds = ROUNDS_DEFAULT;
     options->limit_s = -1;
     options->sort = COMPARE_MEASURES;
-    const int status = cli_options(&cli_compare, count, words, known, CLI_ANYWHERE, options);
-    if (status != CLI_GO_ON) return status;
+    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
+    if (status != PROGRAM_GO_ON) return status;
     words += optind;
     if (words[0] == NULL) return cli_usage_error(&cli_compare, "which trace?");
     options->trace = words[0];
@@ -136,7 +136,7 @@ static int words_parse(struct compare_options *options, int count, char **words)
     if (words[1] != NULL && words[1][0] != '-')
         return cli_usage_error(&cli_compare, "one trace, please");
     options->list_is_default = options->list.count == 0;
-    return options->list_is_default ? list_add_installed(options) : CLI_GO_ON;
+    return options->list_is_default ? list_add_installed(options) : PROGRAM_GO_ON;
 }
 
 /* ---- rows ---- */
@@ -322,7 +322,7 @@ static int run(int count, char **words)
 {
     struct compare compare = {0};
     int status = words_parse(&compare.options, count, words);
-    if (status == CLI_GO_ON) status = compare_all(&compare);
+    if (status == PROGRAM_GO_ON) status = compare_all(&compare);
     compare_list_free(&compare.options.list);
     return status;
 }

@@ -43,26 +43,26 @@ static int lane_parse(void *of, const char *word)
     const unsigned long number = strtoul(word, &end, 10);
     options->dump.one_lane = true;
     options->dump.lane = (uint32_t)number;
-    if (*word >= '0' && *word <= '9' && *end == '\0' && number <= UINT16_MAX) return CLI_GO_ON;
+    if (*word >= '0' && *word <= '9' && *end == '\0' && number <= UINT16_MAX) return PROGRAM_GO_ON;
     return cli_usage_error(&cli_dump, "'%s' is no lane", word);
 }
 
-/* Returns CLI_GO_ON or an exit status. */
+/* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
     struct dump *dump = &options->dump;
-    const struct cli_option known[] = {{"only-calls", .flag = &dump->only_calls},
-                                       {"paths", .flag = &dump->paths},
-                                       {"lane", .take = lane_parse},
-                                       {"objects", .flag = &options->objects},
-                                       {NULL}};
-    const int status = cli_options(&cli_dump, count, words, known, CLI_ANYWHERE, options);
-    if (status != CLI_GO_ON) return status;
+    const struct program_option known[] = {{"only-calls", .flag = &dump->only_calls},
+                                           {"paths", .flag = &dump->paths},
+                                           {"lane", .take = lane_parse},
+                                           {"objects", .flag = &options->objects},
+                                           {NULL}};
+    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
+    if (status != PROGRAM_GO_ON) return status;
     if (options->objects && (dump->only_calls || dump->paths || dump->one_lane))
         return cli_usage_error(&cli_dump, "--objects stands alone");
     if (optind + 1 != count) return cli_usage_error(&cli_dump, "one file, please");
     options->path = words[optind];
-    return CLI_GO_ON;
+    return PROGRAM_GO_ON;
 }
 
 void dump_metadata(const struct dump *dump, uint64_t offset, const char *metadata, size_t bytes)
@@ -112,7 +112,7 @@ static int run(int count, char **words)
     struct options options = {0};
     struct error error = {0};
     int status = words_parse(&options, count, words);
-    if (status != CLI_GO_ON) return status;
+    if (status != PROGRAM_GO_ON) return status;
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     status = options.objects ? dump_objects(options.path, &error) : dump_records(&options, &error);
     if (error_is_set(&error)) cli_data_error(&cli_dump, options.path, &error);

@@ -134,9 +134,9 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
     }
     *error = reader.error;
     if (reader.state == INSTRUCTIONS_END) end_print(dump, &reader, offset);
-    int status = reader.state == INSTRUCTIONS_END   ? PROGRAM_OK
-                 : reader.state == INSTRUCTIONS_CUT ? PROGRAM_CUT
-                                                    : PROGRAM_FAILED;
+    int status = reader.state == INSTRUCTIONS_END             ? PROGRAM_OK
+                 : opened && reader.state == INSTRUCTIONS_CUT ? PROGRAM_CUT
+                                                              : PROGRAM_FAILED;
     instruction_reader_close(&reader);
     return status;
 }

@@ -23,15 +23,15 @@ struct options {
     const char *path, *json;
 };
 
-/* Returns CLI_GO_ON or an exit status. */
+/* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
-    const struct cli_option known[] = {{"json", .word = &options->json}, {NULL}};
-    const int status = cli_options(&cli_info, count, words, known, CLI_ANYWHERE, NULL);
-    if (status != CLI_GO_ON) return status;
+    const struct program_option known[] = {{"json", .word = &options->json}, {NULL}};
+    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
+    if (status != PROGRAM_GO_ON) return status;
     if (optind + 1 != count) return cli_usage_error(&cli_info, "one file, please");
     options->path = words[optind];
-    return CLI_GO_ON;
+    return PROGRAM_GO_ON;
 }
 
 static void info_free(struct info *info)
@@ -60,7 +60,7 @@ static int run(int count, char **words)
     struct stream stream;
     struct error error = {0};
     int status = words_parse(&options, count, words);
-    if (status != CLI_GO_ON) return status;
+    if (status != PROGRAM_GO_ON) return status;
     if (!stream_open(&stream, options.path, &error))
         return cli_data_error(&cli_info, options.path, &error);
     info.format = stream.format;

@@ -97,7 +97,8 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
     struct instruction_batch batch;
     static struct lane_set lanes;
     uint64_t lane = 0;
-    if (instruction_reader_open(&reader, &stream->input)) {
+    const bool opened = instruction_reader_open(&reader, &stream->input);
+    if (opened) {
         take_header(info, &reader.header);
         while (instruction_reader_next(&reader, &batch)) {
             take_batch(info, &lanes, &lane, &batch);
@@ -109,9 +110,9 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
     info->ended = ended(&reader);
     info->truncated |=
         reader.state != INSTRUCTIONS_END || reader.end_status == INSTRUCTION_STATUS_CUT;
-    int status = reader.state == INSTRUCTIONS_FAILED ? PROGRAM_FAILED
-                 : reader.state == INSTRUCTIONS_CUT  ? PROGRAM_CUT
-                                                     : PROGRAM_OK;
+    int status = reader.state == INSTRUCTIONS_END             ? PROGRAM_OK
+                 : opened && reader.state == INSTRUCTIONS_CUT ? PROGRAM_CUT
+                                                              : PROGRAM_FAILED;
     instruction_reader_close(&reader);
     return status;
 }

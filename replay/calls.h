@@ -15,7 +15,7 @@
 #include "postprocess/instruction_reader.h"
 #include "replay/allocator.h"
 #include "replay/latency.h"
-#include "replay/policy.h"
+#include "replay/options.h"
 
 enum how {
     HOW_NULL = 1,   /* the allocator is not called */

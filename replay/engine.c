@@ -168,7 +168,6 @@ static void null_finish(struct engine_state *state)
 const struct engine engines[] = {
     {
         .name = "switch",
-        .help = "one thread, which takes over the thread cache of each original thread in turn",
         .calls_allocator = true,
         .indices = true,
         .open = switch_open,
@@ -181,7 +180,6 @@ const struct engine engines[] = {
     },
     {
         .name = "threads",
-        .help = "as many threads as the original had, each with the calls of its own",
         .calls_allocator = true,
         .open = threads_open,
         .prepare = threads_prepare,
@@ -194,7 +192,6 @@ const struct engine engines[] = {
     },
     {
         .name = "null",
-        .help = "everything but the allocator: what a replay costs by itself",
         .calls_allocator = false,
         .indices = true,
         .open = null_open,

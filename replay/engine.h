@@ -15,7 +15,7 @@
 #define MALLOCTAPE_REPLAY_ENGINE_H
 
 #include "replay/executor.h"
-#include "replay/policy.h"
+#include "replay/options.h"
 
 struct engine_threads;
 
@@ -44,7 +44,6 @@ struct engine_state {
 
 struct engine {
     const char *name;
-    const char *help;
     bool calls_allocator;
     bool indices; /* batches have indices instead of registers */
 

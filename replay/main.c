@@ -43,7 +43,7 @@ static int finish(const struct options *options, const struct report *report, bo
         report_print(report, stdout);
     if (!write_files(options, report)) status = PROGRAM_FAILED;
     status = program_end(REPLAY_PROGRAM, status);
-    if (report->status == REPORT_CUT && opened)
+    if (report->status == REPORT_CUT)
         fprintf(stderr,
                 REPLAY_PROGRAM ": %s: the stream was cut; what there was has been replayed\n",
                 name);
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     static struct ahead ahead;
     const struct instruction_reader *reader = &ahead.reader;
     int status = options_parse(argc, argv, &options);
-    if (status >= 0) return program_end(REPLAY_PROGRAM, status);
+    if (status != PROGRAM_GO_ON) return program_end(REPLAY_PROGRAM, status);
     shown_clock_open();
 
     allocator_find(&allocator);
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
             carry_out(&stream);
     } else {
         measure_end(&report.measurement);
-        report.status = reader->state == INSTRUCTIONS_CUT ? REPORT_CUT : REPORT_FAILED;
+        report.status = REPORT_FAILED;
         report.error = reader->error;
     }
     ahead_end(&ahead);

@@ -1,10 +1,41 @@
-/* options - the command line of replay. */
+/* options - the command line of replay. Filled in once, then read only. */
 #ifndef MALLOCTAPE_REPLAY_OPTIONS_H
 #define MALLOCTAPE_REPLAY_OPTIONS_H
 
-#include "replay/engine.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 #define REPLAY_PROGRAM "replay"
+
+/* What is written into an object as soon as it is there; also after a realloc. */
+enum touch { TOUCH_NONE, TOUCH_LINE, TOUCH_PAGES, TOUCH_ALL };
+extern const char *const touch_names[]; /* by enum touch; end with NULL */
+
+/* The time that the allocator is shown. By the processor time: the original's, where it goes no
+ * faster than its processor time. */
+enum shown_time { SHOWN_TIME_REAL, SHOWN_TIME_ORIGINAL, SHOWN_TIME_CPU };
+extern const char *const shown_time_names[]; /* end with NULL */
+
+#define POLICY_NO_LIMIT UINT64_MAX
+
+/* How the stream is replayed; the same for every engine. */
+struct policy {
+    unsigned touch;               /* enum touch */
+    unsigned shown_time;          /* to the allocator: enum shown_time */
+    double speed;                 /* times the original's; 0: as fast as possible */
+    uint64_t limit_calls;         /* the replay ends after so many, or POLICY_NO_LIMIT */
+    uint64_t warmup_calls;        /* the first ones, which are carried out but not measured */
+    uint64_t sample_every;        /* one call in so many is timed by itself, on average; 0: none */
+    uint64_t sample_offset;       /* other calls are timed with each */
+    uint64_t release_every_calls; /* the allocator gives memory back after so many; 0: never */
+    uint64_t release_every_ns;    /* of the original's time; 0: never */
+    bool free_at_end;             /* objects that are alive then are freed */
+    bool heap_calls;              /* calls on the whole heap are carried out */
+    bool switching;               /* thread caches may follow the lanes */
+    bool verify_addresses;        /* compare places with those of the original */
+};
+
+struct engine;
 
 struct options {
     const struct engine *engine;
@@ -12,14 +43,13 @@ struct options {
     const char *file;          /* NULL: the standard input */
     const char *json;          /* NULL: none */
     const char *release_every; /* as given; NULL: never */
-    bool trace_run;            /* the report is as that of glibc's trace_run */
-    bool sample_is_given;      /* --sample */
     const char *snapshot;      /* NULL: none */
     const char *csv;           /* what names of files begin with; NULL: none */
+    unsigned trace_run;        /* 1: the report is as that of glibc's trace_run */
     bool quiet;
 };
 
-/* Returns -1 to go on, or an exit status: --help and the like have been done, or an error has been
+/* Returns PROGRAM_GO_ON, or an exit status: --help and the like have been done, or an error has been
  * printed. */
 int options_parse(int argc, char **argv, struct options *options);
 

@@ -10,9 +10,9 @@
 #include "common/original.h"
 #include "postprocess/instruction_reader.h"
 #include "replay/address_check.h"
+#include "replay/engine.h"
 #include "replay/measure.h"
 #include "replay/memory.h"
-#include "replay/options.h"
 #include "replay/series.h"
 
 enum report_status { REPORT_COMPLETE, REPORT_CUT, REPORT_FAILED };

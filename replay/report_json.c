@@ -66,8 +66,8 @@ static void report_set_program(json_t *object, const struct report *report)
 static void report_set_policy(json_t *object, const struct options *options)
 {
     const struct policy *policy = &options->policy;
-    json_put_text(object, "touch", policy_touch_names[policy->touch]);
-    json_put_text(object, "clock", policy_shown_time_names[policy->shown_time]);
+    json_put_text(object, "touch", touch_names[policy->touch]);
+    json_put_text(object, "clock", shown_time_names[policy->shown_time]);
     json_object_set_new(object, "heap_calls", json_boolean(policy->heap_calls));
     json_put_real(object, "speed", policy->speed);
     json_object_set_new(object, "limit",

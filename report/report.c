@@ -63,7 +63,7 @@ static int limit_add(void *of, const char *text)
     if (options->limits_count < LIMITS_MAX &&
         report_limit_parse(&options->limits[options->limits_count], text, why, sizeof why)) {
         options->limits_count++;
-        return CLI_GO_ON;
+        return PROGRAM_GO_ON;
     }
     return cli_usage_error(&cli_report, "--fail-if: %s", why);
 }
@@ -73,7 +73,7 @@ static int under_take(void *of, const char *allocator)
     struct options *options = of;
     options->under = allocator;
     options->under_word = allocator == NULL ? options->words[optind] : NULL;
-    return CLI_GO_ON;
+    return PROGRAM_GO_ON;
 }
 
 /* "libx.so", "libx.so.2"; not "x.sorted". */
@@ -100,7 +100,7 @@ static int take_allocator(struct options *options, int count, char **words)
     return count - 1;
 }
 
-/* The words that are no options. Returns CLI_GO_ON or an exit status. */
+/* The words that are no options. Returns PROGRAM_GO_ON or an exit status. */
 static int traces_parse(struct options *options, int count, char **words)
 {
     count = take_allocator(options, count, words);
@@ -129,22 +129,23 @@ static int traces_parse(struct options *options, int count, char **words)
         if (options->limits[i].grown && count < TRACES_MAX)
             return cli_usage_error(&cli_report, "--fail-if %s: needs two traces",
                                    options->limits[i].text);
-    return CLI_GO_ON;
+    return PROGRAM_GO_ON;
 }
 
-/* Returns CLI_GO_ON or an exit status. */
+/* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
-    const struct cli_option known[] = {{"json", .word = &options->json},
-                                       {"html", .word = &options->html},
-                                       {"call-sizes", .word = &options->call_sizes},
-                                       {"under", .flag = &options->is_under, .take = under_take},
-                                       {"depths", .flag = &options->depths},
-                                       {"fail-if", .take = limit_add},
-                                       {NULL}};
+    const struct program_option known[] = {
+        {"json", .word = &options->json},
+        {"html", .word = &options->html},
+        {"call-sizes", .word = &options->call_sizes},
+        {"under", .flag = &options->is_under, .take = under_take},
+        {"depths", .flag = &options->depths},
+        {"fail-if", .take = limit_add},
+        {NULL}};
     options->words = words;
-    const int status = cli_options(&cli_report, count, words, known, CLI_ANYWHERE, options);
-    return status == CLI_GO_ON ? traces_parse(options, count - optind, words + optind) : status;
+    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
+    return status == PROGRAM_GO_ON ? traces_parse(options, count - optind, words + optind) : status;
 }
 
 /* ---- telling ---- */
@@ -246,7 +247,7 @@ static int run(int count, char **words)
     struct options options = {0};
     static struct report_trace traces[TRACES_MAX];
     int status = words_parse(&options, count, words);
-    if (status == CLI_GO_ON) status = report_all(&options, traces);
+    if (status == PROGRAM_GO_ON) status = report_all(&options, traces);
     for (unsigned i = 0; i < TRACES_MAX; i++)
         report_close(&traces[i]);
     return status;

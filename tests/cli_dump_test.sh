@@ -158,7 +158,7 @@ neither_format() {
         says '^malloctape dump: text: .*neither a raw stream nor an instruction stream'
 }
 
-nothing_at_all() { : >empty && exits 3 dump empty && [ ! -s out ]; }
+nothing_at_all() { : >empty && exits 1 dump empty && [ ! -s out ]; }
 no_such_file() { exits 1 dump no-such-file && says 'no-such-file: cannot open: No such file'; }
 usage() {
     exits 2 dump && exits 2 dump a b && exits 2 dump --lane x raw_example &&

@@ -134,7 +134,8 @@ not_begun() {
     : >empty && sample instructions_everything && head -c 30 instructions_everything >begun &&
         lz4 -qf instructions_everything i.lz4 && head -c 40 i.lz4 >begun.lz4 &&
         for name in empty begun begun.lz4; do
-            exits 3 info "$name" && says "^malloctape info: $name: .*the .* ends" && [ ! -s out ] ||
+            exits 1 dump "$name" && exits 1 report "$name" && exits 1 compare "$name" || return 1
+            exits 1 info "$name" && says "^malloctape info: $name: .*the .* ends" && [ ! -s out ] ||
                 return 1
         done
 }

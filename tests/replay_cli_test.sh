@@ -469,7 +469,7 @@ check "no other warning" eval '! warns .'
 
 # --- the original's time ---
 run --clock=fast "$scratch/idle"
-check "a clock that is none" ended 2 "'fast' is no clock"
+check "a clock that is none" ended 2 "'fast' is none of: real, original, cpu"
 if [ -n "$jemalloc" ] && [ -z "$sanitized" ]; then
     # 40 MB are freed within the first second of 500, and given back 50 seconds later.
     export MALLOC_CONF=dirty_decay_ms:50000,muzzy_decay_ms:0
@@ -517,12 +517,12 @@ check "a cut stream has its own status" ended 3 \
     'the stream was cut; what there was has been replayed'
 check "a cut stream is reported" has status '"cut"'
 check "with what was replayed" [ "$(value events)" -gt 0 ]
-head -c 40000 "$scratch/churn.lz4" >"$scratch/cut.lz4"
+lz4 -q -B4 -c "$scratch/churn" | head -c 80000 >"$scratch/cut.lz4"
 run --json="$scratch/json" "$scratch/cut.lz4"
 check "a cut lz4 frame" ended 3 'the input ends inside an LZ4 frame'
 head -c 20 "$scratch/churn" >"$scratch/cut"
 run "$scratch/cut"
-check "a cut header" ended 3 'after 0 instructions'
+check "a cut header" ended 1 'after 0 instructions'
 : >"$scratch/empty"
 run "$scratch/empty"
 check "an empty file" ended 1 'not an instruction stream.*: the input is empty'
