@@ -73,9 +73,10 @@ static int words_parse(struct ctl *ctl, int count, char **words)
         snprintf(ctl->request, sizeof ctl->request, "%s\n", request);
         return PROGRAM_GO_ON;
     }
-    if ((strcmp(request, "start") != 0 && strcmp(request, "reset") != 0) ||
-        words[optind + 3] != NULL || *output == '\0')
-        return cli_usage_error(&cli_ctl, "%s: too much, or nothing", output);
+    if (strcmp(request, "start") != 0 && strcmp(request, "reset") != 0)
+        return cli_usage_error(&cli_ctl, "%s takes no OUTPUT: '%s'", request, output);
+    if (*output == '\0' || words[optind + 3] != NULL)
+        return cli_usage_error(&cli_ctl, "%s takes one OUTPUT", request);
     if (!start_request_set(ctl, request, output))
         return cli_fail(&cli_ctl, "%s: this name cannot be passed on", output);
     return PROGRAM_GO_ON;

@@ -121,11 +121,13 @@ static unsigned statistics_count(const struct info *info)
 
 static void print_statistics(const struct info *info)
 {
-    const unsigned count = statistics_count(info);
-    if (count > 0) line("statistics", "as the last tick has them, but 0");
-    for (unsigned i = 0; i < count; i++)
-        if (info->statistics.values[i] > 0)
-            printf("  %-26s %12" PRIu64 "\n", info->names.names[i], info->statistics.values[i]);
+    bool titled = false;
+    for (unsigned i = 0; i < statistics_count(info); i++) {
+        if (info->statistics.values[i] == 0) continue;
+        if (!titled) line("statistics", "those that are not 0, as the last tick has them");
+        titled = true;
+        printf("  %-26s %12" PRIu64 "\n", info->names.names[i], info->statistics.values[i]);
+    }
 }
 
 /* Without a version, the header was not there, and the spool had all there is. */

@@ -72,10 +72,13 @@ static void print_events(const struct account *account, FILE *to)
 void account_print(const struct account *account, FILE *to)
 {
     if (!account_is_known(account)) return;
-    fprintf(to, "\n%-26s %19s %19s %19s\n", "the allocator says", "at the first tick", "at most",
-            "at the last tick");
+    bool titled = false;
     for (unsigned i = 0; i < account->names.count; i++) {
         if (account->most[i] == 0) continue;
+        if (!titled)
+            fprintf(to, "\n%-26s %19s %19s %19s\n", "the allocator says", "at the first tick",
+                    "at most", "at the last tick");
+        titled = true;
         fprintf(to, "  %-24s %19s %19s %19s\n", account->names.names[i],
                 words(account, i, account->first.values[i]), words(account, i, account->most[i]),
                 words(account, i, account->now.values[i]));

@@ -249,6 +249,8 @@ refuses_nonsense() {
         exit_status ctl $words
         [ "$status" = 2 ] || return 1
     done
+    grep -q '^malloctape ctl: start takes one OUTPUT$' err && exit_status ctl 1 stop more &&
+        grep -q "^malloctape ctl: stop takes no OUTPUT: 'more'\$" err
 }
 
 # Another user gets no answer, root does.

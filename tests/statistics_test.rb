@@ -214,7 +214,7 @@ def check_page
   report drawn.include?("glibc's arenas: 8 drawn, 8 rows\n"), text, drawn.lines
 end
 
-plan 23
+plan 24
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   check_glibc
@@ -232,4 +232,6 @@ Dir.mktmpdir do |directory|
   check_mimalloc_like '2.2', 'mimalloc 2.2: another column has the current number',
                       { 'segments' => 2, 'abandoned_segments' => 1 }
   check_mimalloc_like '3', 'mimalloc 3 has no segments, and nothing is said', {}
+  text = malloctape('info', 'like.lz4') + malloctape('report', 'like.lz4')
+  compare 'nor is it announced', text.scan(/^(?:statistics |the allocator says)/), []
 end
