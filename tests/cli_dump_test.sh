@@ -7,7 +7,7 @@ set -euo pipefail
 
 golden=$source_dir/tests/golden
 
-plan 22
+plan 23
 
 list=$("$write_samples" --list)
 good_samples=$(grep -v -e _bad_ -e _cut <<<"$list")
@@ -244,7 +244,20 @@ spans() {
 END
 }
 
+# Those that are no calls, of all lines but the header's and the end's.
+manual_page_has_words() {
+    for name in $good_samples; do cat "$name.expected"; done |
+        grep -vE '^\w+ (raw|instructions|metadata|end) ' >lines
+    ruby -e 'lines, kinds, page = ARGV.map { |file| File.read(file) }
+        words = lines.scan(/(?<= )[a-z_]+(?=[ \n])/).uniq - kinds.scan(/"(\w+)"/).flatten
+        missing = words.reject { |word| page.match?(/\b#{word}\b/) }
+        puts missing
+        exit words.size > 20 && missing.empty?' \
+        lines "$source_dir/common/call_kind.h" "$source_dir/cli/malloctape.1" >out
+}
+
 check 'both decoders agree on every good sample' all_good
+check 'the manual page has the words of every line' manual_page_has_words
 check 'what the documents forbid is refused, by both' all_bad
 check 'streams that were cut: what is there, and exit 3' all_cut
 check 'the example of FORMAT.md: its dump' raw_example

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 42
+plan 43
 
 # --- the program ---
 
@@ -261,6 +261,26 @@ helps() {
     exits 0 --help && prints '^usage: malloctape' && prints '^  record ' && exits 0 help verify &&
         prints '^usage: malloctape verify'
 }
+# documents_options PAGE COMMAND... - whether the manual page has each option of the help that
+# COMMAND prints, by its name and by its letter.
+documents_options() {
+    local page=$source_dir/$1
+    shift
+    "$@" >out && ruby -e 'page = File.read(ARGV[0]).gsub(/\\f./, "").delete("\\\\")
+            .gsub(/Fl (\w) \| -/, "-\\1, --").gsub("Fl -", "--")
+        options = STDIN.read.scan(/^ +(?:-[a-z], )?--[a-z-]+/).map(&:strip)
+        missing = options.reject { |option| page.match?(/(?<!-)#{option}(?![a-z-])/) }
+        puts missing.map { |option| "# no #{option}" }
+        exit !options.empty? && missing.empty?' "$page" <out >missing || ! cat missing
+}
+manual_pages_have_options() {
+    for command in record info dump compare report import export top; do
+        documents_options cli/malloctape.1 "$bin/malloctape" help "$command" ||
+            { echo "# $command" && return 1; }
+    done
+    documents_options replay/replay.1 "$bin/replay" --help &&
+        documents_options postprocess/postprocess.1 "$bin/postprocess" --help
+}
 tells_version() { exits 0 --version && prints '^malloctape (malloctape) [0-9]'; }
 
 refuses_nonsense() {
@@ -316,6 +336,7 @@ else
     skip_test 'a setuid program' 'only root can make one'
 fi
 check '--help and help COMMAND' helps
+check 'the manual pages have the options of every help' manual_pages_have_options
 check '--version' tells_version
 check 'exit 2 for what is no command, no option, no program' refuses_nonsense
 # What is not followed is told: a program that was started, a fork that goes on; else nothing.
