@@ -271,7 +271,9 @@ documents_options() {
         options = STDIN.read.scan(/^ +(?:-[a-z], )?--[a-z-]+/).map(&:strip)
         missing = options.reject { |option| page.match?(/(?<!-)#{option}(?![a-z-])/) }
         puts missing.map { |option| "# no #{option}" }
-        exit !options.empty? && missing.empty?' "$page" <out >missing || ! cat missing
+        exit !options.empty? && missing.empty?' "$page" <out >missing && return
+    cat missing
+    return 1
 }
 manual_pages_have_options() {
     for command in record info dump compare report import export top; do
