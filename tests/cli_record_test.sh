@@ -261,6 +261,7 @@ helps() {
     exits 0 --help && prints '^usage: malloctape' && prints '^  record ' && exits 0 help verify &&
         prints '^usage: malloctape verify'
 }
+
 # documents_options PAGE COMMAND... - whether the manual page has each option of the help that
 # COMMAND prints, by its name and by its letter.
 documents_options() {
@@ -275,12 +276,16 @@ documents_options() {
     cat missing
     return 1
 }
-manual_pages_have_options() {
-    for command in record info dump compare report import export top; do
-        documents_options cli/malloctape.1 "$bin/malloctape" help "$command" ||
-            { echo "# $command" && return 1; }
+
+all_helps() {
+    "$bin/malloctape" --help >list
+    for command in $(sed -n 's/^  \([a-z]*\)   .*/\1/p' list); do
+        [ "$command" = help ] || "$bin/malloctape" help "$command" || return 1
     done
-    documents_options replay/replay.1 "$bin/replay" --help &&
+}
+manual_pages_have_options() {
+    documents_options cli/malloctape.1 all_helps &&
+        documents_options replay/replay.1 "$bin/replay" --help &&
         documents_options postprocess/postprocess.1 "$bin/postprocess" --help
 }
 tells_version() { exits 0 --version && prints '^malloctape (malloctape) [0-9]'; }

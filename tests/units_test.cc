@@ -790,6 +790,18 @@ TEST(Units, AllocationsSeenByAnotherThread)
 }
 
 /* FORMAT.md 5.7. */
+/* Two kinds with one code would be recorded as one another. */
+TEST(Units, EachKindHasACodeOfItsOwn)
+{
+    std::vector<bool> is_taken(UNITS_CODES);
+    for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
+        if (call_shapes[kind] == SHAPE_UNDEFINED || call_shapes[kind] == SHAPE_HEAP) continue;
+        ASSERT_LT(units_code_at(kind), UNITS_CODES) << call_names[kind];
+        EXPECT_FALSE(is_taken[units_code_at(kind)]) << call_names[kind];
+        is_taken[units_code_at(kind)] = true;
+    }
+}
+
 TEST(Units, TheExample)
 {
     struct units_lane *lane = static_cast<struct units_lane *>(calloc(1, sizeof *lane));
