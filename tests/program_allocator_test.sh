@@ -85,6 +85,34 @@ int main()
         operator delete(memalign(0, 24), std::align_val_t{0});
 }
 CODE
+# Operators of its own for one object each, from a pool; those for arrays, of a known size and
+# without exceptions are the runtime's, which lead to these.
+cat >operators.cc <<'CODE'
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+static char pool[4096];
+static unsigned used, news, deletes;
+void *operator new(std::size_t size)
+{
+    news++;
+    return pool + (used += (size + 15) & ~15u);
+}
+void operator delete(void *object) noexcept
+{
+    if ((char *)object < pool || (char *)object >= pool + sizeof pool) abort();
+    deletes++;
+}
+int main()
+{
+    operator delete(operator new(10), std::size_t{10});
+    operator delete[](operator new[](20));
+    operator delete[](operator new[](20, std::nothrow), std::size_t{20});
+    operator delete(operator new(30, std::nothrow), std::nothrow);
+    free(malloc(777));
+    printf("%u %u\n", news, deletes);
+}
+CODE
 # Threads that all live at once, and free what another one made.
 cat >at_once.c <<'CODE'
 #include <pthread.h>
@@ -150,6 +178,7 @@ compiled() {
         ${CXX:-c++} -O1 -fno-builtin -static-libstdc++ -static-libgcc -o calls.static \
             calls.cc &&
         ${CXX:-c++} -std=c++17 -O1 -fno-builtin -o unaligned unaligned.cc &&
+        ${CXX:-c++} -std=c++17 -O1 -fno-builtin -o operators operators.cc &&
         $cc -shared -fPIC -fno-builtin -O1 -o over_libc.so over_libc.c &&
         $cc -fno-builtin -o old old.c &&
         $cc -fno-builtin -o last old.c -Wl,--no-as-needed -lc "$library" &&
@@ -204,6 +233,13 @@ comes_last() {
 before() {
     through "$PWD/counts.so:$library" ./calls && cmp -s out counted && one_line 'raw.lz4: ' &&
         grep -q 'malloc of this process is not ours, which sees what is passed on: .*/counts.so' err
+}
+
+own_operators() {
+    through "$library" ./operators && [ "$(cat out)" = '4 4' ] &&
+        [ "$(objects raw.lz4 777)" = 1 ] &&
+        [ "$(kinds new delete_sized new_array delete)" = '0 0 0 0 ' ] &&
+        LD_PRELOAD=$library ./operators >out 2>err
 }
 
 # So many calls get the short units of their kinds.
@@ -335,7 +371,7 @@ is_unknown_glibc() {
     [ "$glibc" != 'glibc 2.36' ] && grep -q '^memory ' out && ! grep -q 'arenas ' out
 }
 
-plan 23
+plan 24
 check 'programs and libraries' compiled
 check 'the C library' named '' 'glibc '
 check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
@@ -359,6 +395,7 @@ check "the C library's other names" old_names
 check 'an interposer that is made of these' over_libc
 check 'the C library before' comes_last
 check 'an interposer before' before
+check 'a program with some of the operators' own_operators
 check 'an alignment of 0' unaligned
 check 'a C++ runtime that is linked statically' static_runtime
 check 'a plugin' plugin

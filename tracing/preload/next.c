@@ -76,14 +76,17 @@ static void set(void *function, void *found)
     if (found) memcpy(function, &found, sizeof found);
 }
 
-/* Whether a malloc() stands before ours, and no operator new: then a runtime's operators are to
- * lead there, as they would without us. */
-static bool has_malloc_before(const struct link_map *own)
+#define FIND_FIRST(function, ...) \
+    if (first == own) linked_function(NULL, #function, &first);
+/* Whether something stands before this library that a runtime's operators lead to: a malloc(), or
+ * some of the operators, as many programs have. The others are to lead there as without us. */
+static bool is_preceded(const struct link_map *own)
 {
-    const struct link_map *first_malloc = own, *first_new = own;
-    linked_function(NULL, "malloc", &first_malloc);
-    linked_function(NULL, "_Znwm", &first_new);
-    return first_malloc != own && first_new == own;
+    const struct link_map *first = own;
+    linked_function(NULL, "malloc", &first);
+    ENTRY_CXX_ALLOCATIONS(FIND_FIRST)
+    ENTRY_CXX_FREES(FIND_FIRST)
+    return first != own;
 }
 
 /* `name`: `function` as the C library's own is called. */
@@ -116,7 +119,7 @@ static void find_all(void)
     found.has_allocators_operators = operators == allocator;
     found.has_memalign = operators == allocator && aligned == allocator;
     if (operators &&
-        ((operators != allocator && !is_runtime(operators)) || has_malloc_before(own))) {
+        ((operators != allocator && !is_runtime(operators)) || is_preceded(own))) {
         found.operators = NEXT_BEHIND;
         ENTRY_CXX_ALLOCATIONS(FIND)
         ENTRY_CXX_FREES(FIND)
