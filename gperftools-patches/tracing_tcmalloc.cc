@@ -905,38 +905,28 @@ EXPORT int malloc_trim(size_t padding) __THROW
     return 0;
 }
 
-EXPORT void *malloc(size_t size) __THROW ALIAS_OF(tc_malloc);
-EXPORT void free(void *object) __THROW ALIAS_OF(tc_free);
-EXPORT void cfree(void *object) __THROW ALIAS_OF(tc_cfree);
-EXPORT void free_sized(void *object, size_t size) __THROW ALIAS_OF(tc_free_sized);
-EXPORT void free_aligned_sized(void *object, size_t alignment, size_t size) __THROW
-    ALIAS_OF(tc_free_aligned_sized);
-EXPORT void *calloc(size_t count, size_t size) __THROW ALIAS_OF(tc_calloc);
-EXPORT void *realloc(void *object, size_t size) __THROW ALIAS_OF(tc_realloc);
-EXPORT void *memalign(size_t alignment, size_t size) __THROW ALIAS_OF(tc_memalign);
-EXPORT int posix_memalign(void **result, size_t alignment, size_t size) __THROW
-    ALIAS_OF(tc_posix_memalign);
-EXPORT void *valloc(size_t size) __THROW ALIAS_OF(tc_valloc);
-EXPORT void *pvalloc(size_t size) __THROW ALIAS_OF(tc_pvalloc);
-EXPORT int mallopt(int parameter, int value) __THROW ALIAS_OF(tc_mallopt);
+// Other names of these functions; the C library's parts and old programs have two.
+#define ALSO(name, of) EXPORT decltype(entry_##of) also_##name __asm__(#name) ALIAS_OF(tc_##of);
+#define ALSO_C(of)     ALSO(of, of) ALSO(__libc_##of, of)
+ALSO_C(malloc)
+ALSO_C(free)
+ALSO_C(cfree)
+ALSO_C(calloc)
+ALSO_C(realloc)
+ALSO_C(memalign)
+ALSO_C(valloc)
+ALSO_C(pvalloc)
+ALSO(free_sized, free_sized)
+ALSO(free_aligned_sized, free_aligned_sized)
+ALSO(posix_memalign, posix_memalign)
+ALSO(__posix_memalign, posix_memalign)
+ALSO(mallopt, mallopt)
+ALSO(malloc_size, malloc_size)
+ALSO(malloc_usable_size, malloc_size)
 EXPORT void malloc_stats(void) __THROW ALIAS_OF(tc_malloc_stats);
-EXPORT size_t malloc_size(void *object) __THROW ALIAS_OF(tc_malloc_size);
-EXPORT size_t malloc_usable_size(void *object) __THROW ALIAS_OF(tc_malloc_size);
 #ifdef HAVE_STRUCT_MALLINFO
 EXPORT struct mallinfo mallinfo(void) __THROW ALIAS_OF(tc_mallinfo);
 #endif
-
-// Names by which parts of the C library and old programs call the same.
-EXPORT void *__libc_malloc(size_t size) __THROW ALIAS_OF(tc_malloc);
-EXPORT void __libc_free(void *object) __THROW ALIAS_OF(tc_free);
-EXPORT void __libc_cfree(void *object) __THROW ALIAS_OF(tc_cfree);
-EXPORT void *__libc_calloc(size_t count, size_t size) __THROW ALIAS_OF(tc_calloc);
-EXPORT void *__libc_realloc(void *object, size_t size) __THROW ALIAS_OF(tc_realloc);
-EXPORT void *__libc_memalign(size_t alignment, size_t size) __THROW ALIAS_OF(tc_memalign);
-EXPORT void *__libc_valloc(size_t size) __THROW ALIAS_OF(tc_valloc);
-EXPORT void *__libc_pvalloc(size_t size) __THROW ALIAS_OF(tc_pvalloc);
-EXPORT int __posix_memalign(void **result, size_t alignment, size_t size) __THROW
-    ALIAS_OF(tc_posix_memalign);
 
 // --- entry points of C++ ---
 
@@ -975,30 +965,24 @@ DEFINE_ALIGNED_FREE(delete_sized_aligned, DELETE_SIZED_ALIGNED,
 DEFINE_ALIGNED_FREE(deletearray_sized_aligned, DELETE_ARRAY_SIZED_ALIGNED,
                     (void *object, size_t size, std::align_val_t alignment), size)
 
-void *operator new(size_t size) ALIAS_OF(tc_new);
-void *operator new[](size_t size) ALIAS_OF(tc_newarray);
-void *operator new(size_t size, const std::nothrow_t &) noexcept ALIAS_OF(tc_new_nothrow);
-void *operator new[](size_t size, const std::nothrow_t &) noexcept ALIAS_OF(tc_newarray_nothrow);
-void *operator new(size_t size, std::align_val_t) ALIAS_OF(tc_new_aligned);
-void *operator new[](size_t size, std::align_val_t) ALIAS_OF(tc_newarray_aligned);
-void *operator new(size_t size, std::align_val_t, const std::nothrow_t &) noexcept
-    ALIAS_OF(tc_new_aligned_nothrow);
-void *operator new[](size_t size, std::align_val_t, const std::nothrow_t &) noexcept
-    ALIAS_OF(tc_newarray_aligned_nothrow);
-void operator delete(void *object) noexcept ALIAS_OF(tc_delete);
-void operator delete[](void *object) noexcept ALIAS_OF(tc_deletearray);
-void operator delete(void *object, const std::nothrow_t &) noexcept ALIAS_OF(tc_delete_nothrow);
-void operator delete[](void *object, const std::nothrow_t &) noexcept
-    ALIAS_OF(tc_deletearray_nothrow);
-void operator delete(void *object, size_t size) noexcept ALIAS_OF(tc_delete_sized);
-void operator delete[](void *object, size_t size) noexcept ALIAS_OF(tc_deletearray_sized);
-void operator delete(void *object, std::align_val_t) noexcept ALIAS_OF(tc_delete_aligned);
-void operator delete[](void *object, std::align_val_t) noexcept ALIAS_OF(tc_deletearray_aligned);
-void operator delete(void *object, std::align_val_t, const std::nothrow_t &) noexcept
-    ALIAS_OF(tc_delete_aligned_nothrow);
-void operator delete[](void *object, std::align_val_t, const std::nothrow_t &) noexcept
-    ALIAS_OF(tc_deletearray_aligned_nothrow);
-void operator delete(void *object, size_t size, std::align_val_t) noexcept
-    ALIAS_OF(tc_delete_sized_aligned);
-void operator delete[](void *object, size_t size, std::align_val_t) noexcept
-    ALIAS_OF(tc_deletearray_sized_aligned);
+// The operators.
+ALSO(_Znwm, new)
+ALSO(_Znam, newarray)
+ALSO(_ZnwmRKSt9nothrow_t, new_nothrow)
+ALSO(_ZnamRKSt9nothrow_t, newarray_nothrow)
+ALSO(_ZnwmSt11align_val_t, new_aligned)
+ALSO(_ZnamSt11align_val_t, newarray_aligned)
+ALSO(_ZnwmSt11align_val_tRKSt9nothrow_t, new_aligned_nothrow)
+ALSO(_ZnamSt11align_val_tRKSt9nothrow_t, newarray_aligned_nothrow)
+ALSO(_ZdlPv, delete)
+ALSO(_ZdaPv, deletearray)
+ALSO(_ZdlPvRKSt9nothrow_t, delete_nothrow)
+ALSO(_ZdaPvRKSt9nothrow_t, deletearray_nothrow)
+ALSO(_ZdlPvm, delete_sized)
+ALSO(_ZdaPvm, deletearray_sized)
+ALSO(_ZdlPvSt11align_val_t, delete_aligned)
+ALSO(_ZdaPvSt11align_val_t, deletearray_aligned)
+ALSO(_ZdlPvSt11align_val_tRKSt9nothrow_t, delete_aligned_nothrow)
+ALSO(_ZdaPvSt11align_val_tRKSt9nothrow_t, deletearray_aligned_nothrow)
+ALSO(_ZdlPvmSt11align_val_t, delete_sized_aligned)
+ALSO(_ZdaPvmSt11align_val_t, deletearray_sized_aligned)

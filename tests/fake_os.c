@@ -677,11 +677,6 @@ void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
     return take_memory((void *)address, bytes, MAP_FIXED_NOREPLACE);
 }
 
-bool os_memory_can_be_per_process(void)
-{
-    return true;
-}
-
 void os_memory_clear(void *memory, size_t bytes)
 {
     madvise(memory, bytes, MADV_DONTNEED);

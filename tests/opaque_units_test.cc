@@ -12,7 +12,7 @@
 #include "common/call_table.h"
 #include "common/error.h"
 #include "tracing/raw_decoder.h"
-#include "tracing/raw_unpack.h"
+#include "tracing/raw_reader.h"
 #include "tracing/units.h"
 
 extern "C" {

@@ -14,7 +14,7 @@
 
 #include "common/call_table.h"
 #include "tracing/raw_decoder.h"
-#include "tracing/raw_unpack.h"
+#include "tracing/raw_reader.h"
 
 extern "C" {
 #include "tracing/pack.h"

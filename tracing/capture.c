@@ -1,5 +1,5 @@
 /* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
-#include "control_thread.h"
+#include "control.h"
 #include "life.h"
 #include "message.h"
 #include "os.h"
@@ -79,7 +79,7 @@ static bool begin_thread(struct malloctape_lane *lane)
 
 static bool is_abandoned(void)
 {
-    return os_process_is_abandoned(1 + control_thread_is_running());
+    return os_process_is_abandoned(1 + control_is_running());
 }
 
 static void report_not_recording(const char *why)
@@ -88,7 +88,7 @@ static void report_not_recording(const char *why)
     if (settings.quiet) return;
     message_begin(&message);
     message_put(&message, "not recording: %s", why);
-    report_line(settings.report, &message);
+    report_line(&message);
 }
 
 /* Whether the lane's thread has left the event of the recording before in which it may have been.
@@ -129,11 +129,9 @@ static bool make_thread_key(void)
 static const char *reserve(struct writer *writer)
 {
     if (!make_thread_key()) return "no key for thread-specific data";
-    if (!os_memory_can_be_per_process())
-        return "this kernel cannot hide memory from forked children (Linux 4.14 and later can)";
     writer->registry = recording.registry ? recording.registry : lane_registry_create();
     if (!writer->registry || !shadow_prepare(malloctape_front_end.cover_heap))
-        return "no memory for the shadow table";
+        return "no memory for the shadow table, or a kernel older than Linux 4.14";
     void *rest = os_memory_reserve(ADDRESS_SPACE_LEFT_BYTES);
     if (!rest) return "the limit on address space leaves too little to the program";
     os_memory_release(rest, ADDRESS_SPACE_LEFT_BYTES);
@@ -172,7 +170,7 @@ static int begin(const char *output, bool may_defer)
         writer->ends = recording_writer_ends;
         /* Limits are the writer's to notice. */
         writer->may_defer =
-            may_defer && !writer->limits.bytes && !writer->limits.events && !writer->limits.ns;
+            may_defer && !settings.limits.bytes && !settings.limits.events && !settings.limits.ns;
         memset(recording.sequences, 0, sizeof recording.sequences);
         result = writer_start(writer);
     }
@@ -205,13 +203,13 @@ static void child_begins(void)
     if (atomic_exchange_acquire(&recording.registry->present, 1)) return;
     bool recorded = recording_state() == MALLOCTAPE_RECORDING && !os_is_confined();
     bool follow = recorded && output_name_has_process(settings.output);
-    if (recorded && !follow) report_unfollowed(settings.report, os_process_id(), "");
+    if (recorded && !follow) report("unfollowed %lu %s", (uint64_t)os_process_id(), "");
     malloctape_lane = &recording_no_lane;
     atomic_store_release(&malloctape_state, follow ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
     capture.is_forked = true;
     settings.speaks = settings.controlled = false;
     writer_forget(&recording.writer);
-    control_thread_forget();
+    control_forget();
     if (follow) begin_and_tell(settings.output, true);
 }
 
@@ -237,7 +235,7 @@ void recording_end_for_filter(void)
         recording_finish();
         os_thread_release(&recording.writer.thread);
     }
-    control_thread_end();
+    control_end();
 }
 
 int recording_begin(const char *output)
@@ -278,7 +276,7 @@ void recording_decide(void)
     if (wanted)
         begin_and_tell(settings.output, !settings.controlled);
     else
-        report_unfollowed(settings.report, os_process_id(), settings.program);
+        report("unfollowed %lu %s", (uint64_t)os_process_id(), settings.program);
     settings.controlled = settings.controlled && make_thread_key() && !os_process_is_emulated();
     if (wanted || settings.controlled) atomic_store_relaxed(&malloctape_may_begin, 1);
     errno = kept_errno;

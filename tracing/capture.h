@@ -18,19 +18,14 @@
  * and an allocation after it. Fast paths do the same on a lane that they hold, with the inline
  * functions of units.h.
  *
- * Identity   An object is named by its place (shadow.h). The shadow table says which lane has a
- *            place. An allocation on the fast path does not name its place: readers of the stream
- *            follow the thread's cache (FORMAT.md 2.6), and the lane records every change of it
- *            that is not made on the fast path. A free of another lane's object says how many
- *            allocations that lane has had.
+ * Identity   An object is named by its place; the shadow table says which lane has it (shadow.h).
+ *            An allocation on the fast path does not name its place: readers follow the thread's
+ *            cache (FORMAT.md 2.6), and the lane records every change of it that is not made there.
  * Lane       One for each living thread, found by one thread-local pointer. Only its thread writes
- *            to it, except `limit`. Other threads read `head`, `first_allocation` and what a
- *            realloc announces. Lanes lie in memory that a forked child finds zeroed. There head
- *            == limit, so the child leaves the fast path at once and stops recording, or begins a
- *            recording of its own.
- * Life       UNDECIDED -> OFF <-> RECORDING, any number of times (recording.h). A thread may be
- *            late: in the middle of an event of a recording that has ended. What it writes harms
- *            nobody.
+ *            to it, except `limit`; others read `head`, `first_allocation` and what a realloc
+ *            announces. A forked child finds it zeroed: head == limit, so it leaves the fast path.
+ * Life       recording.h. A thread may be late, in the middle of an event of a recording that has
+ *            ended: what it writes harms nobody.
  * Slot       Invariant: slot start <= cursor <= slot end. The cursor is the address in `head`.
  *            Units below it are whole records (FORMAT.md 5), units from it on are zero. A thread
  *            whose head is not below its limit calls malloctape_ready().

@@ -75,7 +75,9 @@ int confine_prctl(long option, long a, long b, long c, long d)
 /* --- limits, root directories and users --- */
 
 EXPORT int confine_setrlimit(int resource, const struct rlimit *limit) __asm__("setrlimit");
-EXPORT int confine_setrlimit64(int resource, const struct rlimit64 *limit) __asm__("setrlimit64");
+/* The same on a machine with words of 64 bits. */
+EXPORT int confine_setrlimit64(int resource, const struct rlimit *limit) __asm__("setrlimit64")
+    __attribute__((alias("setrlimit")));
 
 /* Whether the writer could not begin, or not write, with so much less. */
 static bool takes_away(int resource, const struct rlimit *limit)
@@ -93,12 +95,6 @@ int confine_setrlimit(int resource, const struct rlimit *limit)
 {
     if (takes_away(resource, limit)) recording_needs_writer();
     return (int)result_of(system_call(SYS_setrlimit, resource, (long)limit, 0, 0, 0, 0));
-}
-
-/* The same on a machine with words of 64 bits. */
-int confine_setrlimit64(int resource, const struct rlimit64 *limit)
-{
-    return confine_setrlimit(resource, (const struct rlimit *)limit);
 }
 
 EXPORT int chroot(const char *path)

@@ -7,7 +7,8 @@
  * The answer is "ok" or "error TEXT" and, after "ok", lines of text for people; to "watch", numbers
  * (watch.h). One request a connection. Only the user that the process runs as, and root, are
  * answered. */
-#include "control_thread.h"
+#include "control.h"
+
 #include "life.h"
 #include "message.h"
 #include "os.h"
@@ -19,6 +20,13 @@
 
 /* How often the thread looks whether the program still has one. */
 #define LOOK_NS UINT64_C(200000000)
+
+static struct {
+    struct os_thread thread;
+    bool running;
+    uint32_t done;
+    uint32_t finish;
+} control;
 
 /* --- answers --- */
 
@@ -116,7 +124,7 @@ static bool answer_watch(int file)
 
 /* --- the thread --- */
 
-static void report(const char *what, int error)
+static void say_why(const char *what, int error)
 {
     struct message message;
     if (settings.quiet) return;
@@ -137,10 +145,10 @@ static void control_main(void *unused)
     static char request[OS_REQUEST_BYTES_MAX];
     int listening = os_control_listen();
     if (listening < 0) {
-        report("the socket", listening);
+        say_why("the socket", listening);
         return;
     }
-    while (!control_thread_is_to_end() && !is_abandoned()) {
+    while (!atomic_load_relaxed(&control.finish) && !is_abandoned()) {
         int file = os_control_next(listening, request, sizeof request, LOOK_NS);
         if (file < 0) continue;
         struct message answer;
@@ -154,6 +162,27 @@ __attribute__((constructor)) static void control_begins(void)
 {
     recording_decide();
     if (!settings.controlled || os_is_confined()) return;
-    int result = control_thread_start(control_main);
-    if (result < 0) report("the thread", result);
+    int result = os_thread_start(&control.thread, control_main, NULL, &control.done, -1);
+    control.running = result == 0;
+    if (result < 0) say_why("the thread", result);
+}
+
+bool control_is_running(void)
+{
+    return control.running && !atomic_load_acquire(&control.done);
+}
+
+void control_end(void)
+{
+    if (!control.running) return;
+    atomic_store_relaxed(&control.finish, 1);
+    os_thread_release(&control.thread);
+    control.running = false;
+}
+
+void control_forget(void)
+{
+    if (!control.running) return;
+    control.thread.alive = 0;
+    control_end();
 }

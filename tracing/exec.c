@@ -145,29 +145,15 @@ static int run_list(exec_function *run, const char *file, const char *first, va_
     return run(file, words, brings_environment ? va_arg(list, char **) : environ);
 }
 
-EXPORT int execl(const char *path, const char *first, ...)
-{
-    va_list list;
-    va_start(list, first);
-    int result = run_list(execve, path, first, list, false);
-    va_end(list);
-    return result;
-}
-
-EXPORT int execlp(const char *file, const char *first, ...)
-{
-    va_list list;
-    va_start(list, first);
-    int result = run_list(execvpe, file, first, list, false);
-    va_end(list);
-    return result;
-}
-
-EXPORT int execle(const char *path, const char *first, ...)
-{
-    va_list list;
-    va_start(list, first);
-    int result = run_list(execve, path, first, list, true);
-    va_end(list);
-    return result;
-}
+#define DEFINE_LIST(function, run, brings_environment)                     \
+    EXPORT int function(const char *file, const char *first, ...)          \
+    {                                                                      \
+        va_list list;                                                      \
+        va_start(list, first);                                             \
+        int result = run_list(run, file, first, list, brings_environment); \
+        va_end(list);                                                      \
+        return result;                                                     \
+    }
+DEFINE_LIST(execl, execve, false)
+DEFINE_LIST(execlp, execvpe, false)
+DEFINE_LIST(execle, execve, true)

@@ -5,15 +5,9 @@
  *                                +---------------- another thread continues it -------------+
  *
  * The last frees of a thread come after its destructors, so it goes on using its lane. Another
- * thread gets the lane only when the kernel says that the first one is gone. Threads that never
- * run destructors (raw clone) are noticed by the writer, which asks whether silent lanes still
- * have a thread.
- *
- * A lane stays with its thread when one recording ends and another begins. `recording` says of
- * which recording its other parts are. Only its thread, or one that takes the lane over, changes
- * that.
- *
- * The registry lies in memory that a forked child finds zeroed: there, `present` is 0.
+ * thread gets the lane only when the kernel says that the first one is gone. Threads that never run
+ * destructors (raw clone) are noticed by the writer, which asks of silent lanes. A lane stays with
+ * its thread from one recording to the next.
  *
  * Threads   No locks, because a thread may be stopped for good anywhere in here, for example by
  *           _exit() in a signal handler. Nobody waits for it. Whoever takes a lane's state out of

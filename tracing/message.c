@@ -4,7 +4,6 @@
 #include "os.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 
 void message_clear(struct message *message)
@@ -20,10 +19,16 @@ void message_begin(struct message *message)
 
 void message_put(struct message *message, const char *format, ...)
 {
-    /* One byte is kept for the end of the line. */
-    struct text text = {message->text, message->bytes, sizeof message->text - 1};
     va_list arguments;
     va_start(arguments, format);
+    message_put_list(message, format, arguments);
+    va_end(arguments);
+}
+
+void message_put_list(struct message *message, const char *format, va_list arguments)
+{
+    /* One byte is kept for the end of the line. */
+    struct text text = {message->text, message->bytes, sizeof message->text - 1};
     for (; *format; format++) {
         if (*format != '%') {
             text_character(&text, *format);
@@ -34,7 +39,6 @@ void message_put(struct message *message, const char *format, ...)
             format++;
         }
     }
-    va_end(arguments);
     message->bytes = text_end(&text) ? text.used : text.bytes - 1;
 }
 

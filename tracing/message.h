@@ -5,6 +5,7 @@
 #ifndef MALLOCTAPE_MESSAGE_H
 #define MALLOCTAPE_MESSAGE_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,8 @@ void message_begin(struct message *message);
 /* Adds to it, with %s and %lu as printf() has them. What does not fit is left out. */
 void message_put(struct message *message, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+void message_put_list(struct message *message, const char *format, va_list arguments);
 
 /* The name of a negative errno value in plain words, or its number. */
 void message_error(struct message *message, int error);

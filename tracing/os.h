@@ -18,14 +18,12 @@
 /* Private zeroed memory, taken from the system when first touched. NULL if there is none. */
 void *os_memory_reserve(size_t bytes);
 
-/* The same, but a forked child finds it zeroed: what is in it is true for one process only. */
+/* The same, but a forked child finds it zeroed: what is in it is true for one process only. Linux
+ * has such memory since 4.14. */
 void *os_memory_reserve_per_process(size_t bytes);
 
 /* The same at this address; NULL also if something is there already. */
 void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes);
-
-/* Whether the system can do that: Linux can since 4.14. True also if there is no memory at all. */
-bool os_memory_can_be_per_process(void);
 
 void os_memory_release(void *memory, size_t bytes);
 
@@ -33,7 +31,7 @@ void os_memory_release(void *memory, size_t bytes);
 void os_memory_clear(void *memory, size_t bytes);
 
 /* How much of what these functions, and os_file_map(), have mapped is resident now; 0: not known.
- * It is counted page by page, but costs little: some 10 us with 20 MiB. Writer thread. */
+ * Writer thread. */
 uint64_t os_memory_resident_bytes(void);
 
 /* In a forked child, before anything is mapped: forgets what the child has not inherited. */
@@ -137,13 +135,7 @@ void os_file_unmap(void *memory, size_t bytes);
 /* Runs "/bin/sh -c command" and returns a descriptor of the pipe that is its standard input. Its
  * two other streams are the standard error of the writer thread. It has a session of its own, so
  * that what is typed at the terminal does not end it before the stream does; no signal is blocked
- * or ignored; in its environment the tracing library is not preloaded and no variable
- * TCMALLOC_TRACE_... is left.
- *
- * *process   for os_command_wait(): a process between the program and the command. It has no
- *            memory of the program's and is invisible to it: no SIGCHLD, and not among the
- *            children that wait() and waitpid() find, unless they are asked for clones (__WALL,
- *            __WCLONE). */
+ * or ignored, and nothing in its environment makes it record. *process is for os_command_wait(). */
 int os_command_start(const char *command, int *process);
 
 /* Waits until the command has ended. Its exit status, 128 plus the number of the signal that

@@ -107,15 +107,6 @@ void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
     return NULL;
 }
 
-bool os_memory_can_be_per_process(void)
-{
-    void *page = os_memory_reserve(1);
-    if (!page) return true;
-    bool can = advise(page, 1, MADV_WIPEONFORK) == 0;
-    os_memory_release(page, 1);
-    return can;
-}
-
 void os_memory_release(void *memory, size_t bytes)
 {
     if (os_is_confined()) return;

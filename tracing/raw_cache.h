@@ -8,8 +8,8 @@
  *                  | 64 | 70 | 65 |      a ring: `cached` appends at the bottom, allocations take
  *                                        from the top, frees put there
  *
- * Both ways to a list's number go through one array of bytes, so that a decoder finds the list
- * of an allocation and of a free alike without asking which it is:
+ * Both ways to a list's number go through one array of bytes, so that a decoder need not ask which
+ * of the two it is:
  *
  *   numbers   0 | sizes, by 8 | blocks of the first places | leaf of nothing | leaf | leaf ...
  *

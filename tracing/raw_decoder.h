@@ -7,9 +7,6 @@
  *   up to a key segment latest sequence number of each structure
  *   a segment     the profile, the latest foreign objects, the latest address
  *
- * A begin chunk that is key says all of it anew but the cache: its profile, and the allocations
- * before it.
- *
  *     raw_decoder_init(&decoder, lane);
  *     for each chunk of the lane:
  *         raw_decoder_open(&decoder, chunk)
@@ -20,11 +17,9 @@
  * A chunk is decoded lazily, so that many lanes can be in the middle of one. It must stay where
  * it is until its last record has been decoded.
  *
- * A lookahead is a second decoder at the same position, to look ahead with. It says nothing of
- * places that the stream leaves to the cache, or says by ages, and finds no errors that concern
- * the cache; everything else it tells as the decoder itself will. It shares nothing with the
- * decoder and owns nothing: it is copied by assignment and needs no raw_decoder_free(). A
- * decoder that is no lookahead must not be copied.
+ * A lookahead is a second decoder at the same position. It knows no places that the stream leaves
+ * to the cache or says by ages, and finds no errors that concern the cache. It owns nothing: it is
+ * copied by assignment and not freed. A decoder that is no lookahead must not be copied.
  *
  * Where chunks are missing, raw_decoder_resume() goes on at a later one. Behind such a gap the
  * cache holds only what is certain: an allocation that takes anything else has no place.
@@ -56,9 +51,8 @@
  * Of an opaque stream, serials and bounds count calls (FORMAT.md 2.7); only there `after` is set,
  * and there is no cache: places that packed chunks leave out come from raw_places.h.
  *
- * Everything else is zero. Checked here: profiles, units, numbers, structures, operands; that
- * the lane has a place whose object it ends, as far as its class tells; not that an object lives
- * there, nor the order of sequence numbers across lanes: that is what ordering is for.
+ * Everything else is zero. What one lane shows to be wrong is found here; that an object lives at a
+ * place, and the order of sequence numbers across lanes, is for ordering.
  *
  * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and
  * raw_units.h for all.

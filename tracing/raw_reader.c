@@ -13,7 +13,6 @@
 #include "common/checksum.h"
 #include "common/magic.h"
 #include "common/varint.h"
-#include "tracing/raw_unpack.h"
 
 const struct error_kind raw_errors[] = {RAW_ERROR_LIST(ERROR_LIST_KIND)};
 
@@ -24,31 +23,31 @@ _Static_assert(INPUT_PEEK_MAX >= RAW_HEADER_BYTES + RAW_METADATA_BYTES_MAX,
 
 /* ---- ending ---- */
 
-static bool raw_reader_fail(struct raw_reader *reader)
+static bool fail(struct raw_reader *reader)
 {
     reader->state = RAW_STREAM_FAILED;
     return false;
 }
 
 #define RAW_FAIL(reader, which, offset, ...) \
-    (error_set(&(reader)->error, &raw_errors[which], offset, __VA_ARGS__), raw_reader_fail(reader))
+    (error_set(&(reader)->error, &raw_errors[which], offset, __VA_ARGS__), fail(reader))
 
-static bool raw_reader_no_memory(struct raw_reader *reader)
+static bool no_memory(struct raw_reader *reader)
 {
     errno = ENOMEM;
     error_set_system(&reader->error, "no memory for the stream");
-    return raw_reader_fail(reader);
+    return fail(reader);
 }
 
 /* The input has fewer bytes than are needed for what begins at its present offset: cut, unless
  * the input itself has failed. */
-static bool raw_reader_cut(struct raw_reader *reader, enum raw_error which)
+static bool cut(struct raw_reader *reader, enum raw_error which)
 {
     uint64_t offset = input_offset(&reader->input);
     size_t left = (size_t)(reader->input.end - reader->input.next);
     if (reader->input.state == INPUT_FAILED) {
         reader->error = reader->input.error;
-        return raw_reader_fail(reader);
+        return fail(reader);
     }
     if (left > 0)
         error_set(&reader->error, &raw_errors[which], offset, "%zu bytes of it are there", left);
@@ -75,7 +74,7 @@ struct raw_chunk *raw_chunk_new(uint32_t payload_bytes)
 
 /* ---- header ---- */
 
-static bool raw_reader_check_header(struct raw_reader *reader, const uint8_t *at, uint32_t metadata)
+static bool check_header(struct raw_reader *reader, const uint8_t *at, uint32_t metadata)
 {
     if (bytes_get64(at + RAW_HEADER_MAGIC) != RAW_MAGIC)
         return RAW_FAIL(reader, RAW_NO_STREAM, 0, NULL);
@@ -92,7 +91,7 @@ static bool raw_reader_check_header(struct raw_reader *reader, const uint8_t *at
     return true;
 }
 
-static bool raw_reader_take_header(struct raw_reader *reader, const uint8_t *at, uint32_t metadata)
+static bool take_header(struct raw_reader *reader, const uint8_t *at, uint32_t metadata)
 {
     struct raw_header *header = &reader->header;
     header->version_major = bytes_get16(at + RAW_HEADER_VERSION_MAJOR);
@@ -104,7 +103,7 @@ static bool raw_reader_take_header(struct raw_reader *reader, const uint8_t *at,
     header->start_ns = bytes_get64(at + RAW_HEADER_START_NS);
     header->pid = bytes_get32(at + RAW_HEADER_PID);
     header->metadata = malloc((size_t)metadata + 1);
-    if (header->metadata == NULL) return raw_reader_no_memory(reader);
+    if (header->metadata == NULL) return no_memory(reader);
     memcpy(header->metadata, at + RAW_HEADER_BYTES, metadata);
     header->metadata[metadata] = '\0';
     header->metadata_bytes = metadata;
@@ -112,7 +111,7 @@ static bool raw_reader_take_header(struct raw_reader *reader, const uint8_t *at,
     return true;
 }
 
-static bool raw_reader_read_header(struct raw_reader *reader)
+static bool read_header(struct raw_reader *reader)
 {
     size_t there = input_peek(&reader->input, RAW_HEADER_BYTES);
     size_t compare = there < 8 ? there : 8;
@@ -124,16 +123,16 @@ static bool raw_reader_read_header(struct raw_reader *reader)
             "this is an instruction stream, which is in order already; replay takes it");
     if (memcmp(reader->input.next, &magic, compare) != 0)
         return RAW_FAIL(reader, RAW_NO_STREAM, 0, NULL);
-    if (there < RAW_HEADER_BYTES) return raw_reader_cut(reader, RAW_EMPTY);
+    if (there < RAW_HEADER_BYTES) return cut(reader, RAW_EMPTY);
     uint32_t metadata = bytes_get32(reader->input.next + RAW_HEADER_METADATA_BYTES);
-    if (!raw_reader_check_header(reader, reader->input.next, metadata)) return false;
+    if (!check_header(reader, reader->input.next, metadata)) return false;
     if (input_peek(&reader->input, RAW_HEADER_BYTES + metadata) < RAW_HEADER_BYTES + metadata)
-        return raw_reader_cut(reader, RAW_EMPTY);
+        return cut(reader, RAW_EMPTY);
     const uint8_t *at = reader->input.next;
     if (checksum_of_two(at, RAW_HEADER_CHECKSUM, at + RAW_HEADER_BYTES, metadata) !=
         bytes_get32(at + RAW_HEADER_CHECKSUM))
         return RAW_FAIL(reader, RAW_HEADER_DAMAGED, RAW_HEADER_CHECKSUM, NULL);
-    if (!raw_reader_take_header(reader, at, metadata)) return false;
+    if (!take_header(reader, at, metadata)) return false;
     input_skip(&reader->input, RAW_HEADER_BYTES + metadata);
     return true;
 }
@@ -144,7 +143,7 @@ bool raw_reader_open_fd(struct raw_reader *reader, int fd)
 {
     *reader = (struct raw_reader){.fd = fd};
     input_open_fd(&reader->input, fd);
-    return raw_reader_read_header(reader);
+    return read_header(reader);
 }
 
 bool raw_reader_open(struct raw_reader *reader, const char *path)
@@ -187,6 +186,64 @@ uint64_t raw_reader_bytes(const struct raw_reader *reader)
     return input_file_offset(&reader->input);
 }
 
+/* ---- packed units ---- */
+
+/* Bytes of the code that begins with `first`. */
+static inline unsigned code_bytes(uint8_t first)
+{
+    return 1u + (first >> 7) + (first == RAW_PACKED_UNIT);
+}
+
+/* One unit at a time, for the end of the payload. Returns where the units end, NULL if they have
+ * no room or the last code is cut off. */
+static uint8_t *unpack_last(const uint32_t *entries, const uint8_t *from, const uint8_t *end,
+                            uint8_t *to, const uint8_t *to_end)
+{
+    for (; from < end; to += 2) {
+        unsigned bytes = code_bytes(*from);
+        if (to == to_end || end - from < bytes) return NULL;
+        uint32_t entry = entries[*from], more = 0;
+        if (bytes > 1) more = from[1];
+        if (bytes > 2) more |= (uint32_t)from[2] << 8;
+        bytes_put16(to, (uint16_t)(entry + (more & entry >> 16)));
+        from += bytes;
+    }
+    return to;
+}
+
+bool raw_unpack(const uint32_t *entries, const uint8_t *from, uint32_t bytes, uint8_t *to,
+                uint32_t *units)
+{
+    const uint8_t *end = from + bytes;
+    uint8_t *begin = to, *to_end = to + 2 * (size_t)*units;
+    /* Eight bytes are four units, if none has three bytes. The way from one code to the next is
+     * a few instructions in a register, not a load. */
+    while (end - from >= 8 && to_end - to >= 8) {
+        uint64_t word = bytes_get64(from);
+        unsigned bits = 0, unit;
+#pragma GCC unroll 4
+        for (unit = 0; unit < 4; unit++) {
+            uint32_t entry = entries[word & 0xff];
+            if (__builtin_expect(entry == RAW_PACKED_MASK_UNIT, 0)) break;
+            bytes_put16(to + 2 * unit, (uint16_t)(entry + ((uint32_t)(word >> 8) & entry >> 16)));
+            unsigned code_bits = 8 + (word >> 4 & 8);
+            word >>= code_bits;
+            bits += code_bits;
+        }
+        to += 2 * unit;
+        from += bits / 8;
+        if (unit == 4) continue;
+        if (end - from < 3) break;
+        bytes_put16(to, bytes_get16(from + 1));
+        to += 2;
+        from += 3;
+    }
+    to = unpack_last(entries, from, end, to, to_end);
+    if (to == NULL) return false;
+    *units = (uint32_t)(to - begin) / 2;
+    return true;
+}
+
 /* ---- chunks ---- */
 
 /* Lanes appear in any order; the table covers them all up to the highest. */
@@ -195,7 +252,7 @@ bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
     if (lane < reader->lanes_count) return true;
     if (!array_reserve(&reader->lanes, &reader->lanes_room, (size_t)lane + 1,
                        sizeof *reader->lanes))
-        return raw_reader_no_memory(reader);
+        return no_memory(reader);
     reader->lanes_count = lane + 1;
     return true;
 }
@@ -209,7 +266,7 @@ void raw_reader_advance_lane(struct raw_reader *reader, const struct raw_chunk *
     lane->begun = true;
 }
 
-static bool raw_reader_check_sequence(struct raw_reader *reader, const struct raw_chunk *chunk)
+static bool check_sequence(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     const struct raw_lane_position *lane = &reader->lanes[chunk->lane];
     if (chunk->gap) return true;
@@ -231,23 +288,23 @@ static bool raw_reader_check_sequence(struct raw_reader *reader, const struct ra
 }
 
 /* Whether the chunk can be used though others of its lane are missing. */
-static bool raw_reader_bridges_gap(const struct raw_reader *reader, const struct raw_chunk *chunk)
+static bool bridges_gap(const struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     const struct raw_lane_position *lane = &reader->lanes[chunk->lane];
     return reader->salvage && chunk->key && chunk->first_unit > lane->units &&
            chunk->first_allocation >= lane->segment_allocation;
 }
 
-static bool raw_reader_take_units(struct raw_reader *reader, struct raw_chunk *chunk)
+static bool take_units(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     if (!raw_reader_know_lane(reader, chunk->lane)) return false;
-    chunk->gap = raw_reader_bridges_gap(reader, chunk);
-    if (!raw_reader_check_sequence(reader, chunk)) return false;
+    chunk->gap = bridges_gap(reader, chunk);
+    if (!check_sequence(reader, chunk)) return false;
     raw_reader_advance_lane(reader, chunk);
     return true;
 }
 
-static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chunk *chunk)
+static bool take_tick(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     if (reader->salvage && chunk->first_unit > reader->ticks) reader->ticks = chunk->first_unit;
     if (chunk->first_unit != reader->ticks)
@@ -277,8 +334,7 @@ static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chu
 
 /* Fills `end` as far as the payload goes; returns where reading stopped, NULL where its numbers
  * cannot be. */
-static const uint8_t *raw_reader_parse_end(struct raw_reader *reader, const uint8_t *at,
-                                           const uint8_t *limit)
+static const uint8_t *parse_end(struct raw_reader *reader, const uint8_t *at, const uint8_t *limit)
 {
     struct raw_end *end = &reader->end;
     uint64_t status = varint_get(&at);
@@ -301,7 +357,7 @@ static const uint8_t *raw_reader_parse_end(struct raw_reader *reader, const uint
     return at;
 }
 
-static bool raw_reader_check_totals(struct raw_reader *reader, uint64_t offset)
+static bool check_totals(struct raw_reader *reader, uint64_t offset)
 {
     const struct raw_end *end = &reader->end;
     if (end->lanes < reader->lanes_count)
@@ -317,29 +373,29 @@ static bool raw_reader_check_totals(struct raw_reader *reader, uint64_t offset)
     return true;
 }
 
-static bool raw_reader_take_end(struct raw_reader *reader, const struct raw_chunk *chunk)
+static bool take_end(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     const uint8_t *limit = chunk->payload + chunk->payload_bytes;
-    if (raw_reader_parse_end(reader, chunk->payload, limit) != limit)
+    if (parse_end(reader, chunk->payload, limit) != limit)
         return RAW_FAIL(reader, RAW_END_DAMAGED, chunk->payload_offset, NULL);
-    if (!raw_reader_check_totals(reader, chunk->payload_offset)) return false;
+    if (!check_totals(reader, chunk->payload_offset)) return false;
     if (input_peek(&reader->input, 1) > 0)
         return RAW_FAIL(reader, RAW_TRAILING, input_offset(&reader->input), NULL);
     if (reader->input.state == INPUT_FAILED) {
         reader->error = reader->input.error;
-        return raw_reader_fail(reader);
+        return fail(reader);
     }
     reader->state = RAW_STREAM_COMPLETE;
     return true;
 }
 
 /* Makes a whole chunk lie at input.next. Limits first: a length is not believed before. */
-static bool raw_reader_peek_chunk(struct raw_reader *reader)
+static bool peek_chunk(struct raw_reader *reader)
 {
     struct input *input = &reader->input;
     size_t there = input_peek(input, RAW_CHUNK_HEADER_BYTES);
     if (there < RAW_CHUNK_HEADER_BYTES)
-        return raw_reader_cut(reader, there == 0 ? RAW_CUT_NO_END : RAW_CUT_CHUNK);
+        return cut(reader, there == 0 ? RAW_CUT_NO_END : RAW_CUT_CHUNK);
     if (bytes_get32(input->next) != RAW_CHUNK_MAGIC)
         return RAW_FAIL(reader, RAW_CHUNK_MAGIC_WRONG, input_offset(input), NULL);
     uint32_t payload_bytes = bytes_get32(input->next + RAW_CHUNK_HEADER_PAYLOAD);
@@ -348,7 +404,7 @@ static bool raw_reader_peek_chunk(struct raw_reader *reader)
         return RAW_FAIL(reader, RAW_CHUNK_LIMIT, input_offset(input),
                         "%" PRIu32 " bytes, %" PRIu32 " units", payload_bytes, units);
     size_t bytes = RAW_CHUNK_HEADER_BYTES + payload_bytes;
-    if (input_peek(input, bytes) < bytes) return raw_reader_cut(reader, RAW_CUT_CHUNK);
+    if (input_peek(input, bytes) < bytes) return cut(reader, RAW_CUT_CHUNK);
     if (checksum_of_two(input->next, RAW_CHUNK_HEADER_CHECKSUM,
                         input->next + RAW_CHUNK_HEADER_BYTES,
                         payload_bytes) != bytes_get32(input->next + RAW_CHUNK_HEADER_CHECKSUM))
@@ -357,8 +413,7 @@ static bool raw_reader_peek_chunk(struct raw_reader *reader)
 }
 
 /* Fields whose value a chunk of a known type cannot choose. */
-static bool raw_reader_check_fields(struct raw_reader *reader, const struct raw_chunk *chunk,
-                                    uint8_t flags)
+static bool check_fields(struct raw_reader *reader, const struct raw_chunk *chunk, uint8_t flags)
 {
     bool fits = chunk->type == RAW_CHUNK_UNITS ? (flags & ~RAW_CHUNK_FLAGS_KNOWN) == 0 : flags == 0;
     if (!fits || (chunk->key && !chunk->begin))
@@ -374,7 +429,7 @@ static bool raw_reader_check_fields(struct raw_reader *reader, const struct raw_
 }
 
 /* Fills the chunk from the one at input.next, but for its payload. */
-static void raw_reader_take_fields(const struct raw_reader *reader, struct raw_chunk *chunk)
+static void take_fields(const struct raw_reader *reader, struct raw_chunk *chunk)
 {
     const uint8_t *at = reader->input.next;
     uint8_t flags = at[RAW_CHUNK_HEADER_FLAGS];
@@ -398,8 +453,8 @@ static bool is_opaque(const struct raw_reader *reader)
 
 /* A unit for an object by its age stands for one or two that say its place. In an opaque stream an
  * allocation of one unit stands for three; or it is more than that. */
-static bool raw_reader_unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
-                              uint32_t bytes)
+static bool unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
+                   uint32_t bytes)
 {
     uint32_t units = is_opaque(reader) ? 3 * chunk->units : chunk->units;
     uint32_t most = is_opaque(reader) ? 3 : 2;
@@ -412,7 +467,7 @@ static bool raw_reader_unpack(struct raw_reader *reader, struct raw_chunk *chunk
 }
 
 /* Units have two bytes each from here on. */
-static bool raw_reader_take_payload(struct raw_reader *reader, struct raw_chunk *chunk)
+static bool take_payload(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     const uint8_t *at = reader->input.next + RAW_CHUNK_HEADER_BYTES;
     uint32_t bytes = bytes_get32(reader->input.next + RAW_CHUNK_HEADER_PAYLOAD);
@@ -426,13 +481,13 @@ static bool raw_reader_take_payload(struct raw_reader *reader, struct raw_chunk 
                         "%" PRIu32 " bytes, %" PRIu32 " units", bytes, chunk->units);
     memcpy(chunk->profile, at, profile);
     chunk->payload_offset += profile;
-    if (chunk->packed) return raw_reader_unpack(reader, chunk, at + profile, bytes - profile);
+    if (chunk->packed) return unpack(reader, chunk, at + profile, bytes - profile);
     memcpy(chunk->payload, at + profile, bytes - profile);
     return true;
 }
 
 /* The chunk at input.next, NULL if its type is unknown or after a failure. */
-static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
+static struct raw_chunk *copy_chunk(struct raw_reader *reader)
 {
     const uint8_t *at = reader->input.next;
     uint8_t type = at[RAW_CHUNK_HEADER_TYPE];
@@ -442,24 +497,23 @@ static struct raw_chunk *raw_reader_copy_chunk(struct raw_reader *reader)
         bytes = (is_opaque(reader) ? 6 : 2) * bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
     struct raw_chunk *chunk = raw_chunk_new(bytes);
     if (chunk == NULL) {
-        raw_reader_no_memory(reader);
+        no_memory(reader);
         return NULL;
     }
-    raw_reader_take_fields(reader, chunk);
-    if (raw_reader_check_fields(reader, chunk, at[RAW_CHUNK_HEADER_FLAGS]) &&
-        raw_reader_take_payload(reader, chunk))
+    take_fields(reader, chunk);
+    if (check_fields(reader, chunk, at[RAW_CHUNK_HEADER_FLAGS]) && take_payload(reader, chunk))
         return chunk;
     free(chunk);
     return NULL;
 }
 
 /* True: the chunk is for the caller. */
-static bool raw_reader_take_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
+static bool take_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     switch (chunk->type) {
-    case RAW_CHUNK_UNITS: return raw_reader_take_units(reader, chunk);
-    case RAW_CHUNK_TICK: return raw_reader_take_tick(reader, chunk);
-    default: raw_reader_take_end(reader, chunk); return false;
+    case RAW_CHUNK_UNITS: return take_units(reader, chunk);
+    case RAW_CHUNK_TICK: return take_tick(reader, chunk);
+    default: take_end(reader, chunk); return false;
     }
 }
 
@@ -467,7 +521,7 @@ static bool raw_reader_take_chunk(struct raw_reader *reader, struct raw_chunk *c
 
 /* After a failure at a chunk: whether to go on, looking for another one. What is found while
  * looking is the same damage. */
-static bool raw_reader_forgive(struct raw_reader *reader)
+static bool forgive(struct raw_reader *reader)
 {
     const struct input *input = &reader->input;
     if (!reader->salvage || reader->error.kind == &error_system || input->state == INPUT_FAILED)
@@ -492,7 +546,7 @@ static bool raw_reader_forgive(struct raw_reader *reader)
 }
 
 /* Skips to where the next chunk may begin, at least a byte. */
-static void raw_reader_search(struct raw_reader *reader)
+static void search(struct raw_reader *reader)
 {
     struct input *input = &reader->input;
     const uint32_t magic = RAW_CHUNK_MAGIC;
@@ -510,30 +564,30 @@ static void raw_reader_search(struct raw_reader *reader)
 }
 
 /* The next chunk lies at input.next. False: there is none. */
-static bool raw_reader_find_chunk(struct raw_reader *reader)
+static bool find_chunk(struct raw_reader *reader)
 {
-    while (reader->state == RAW_STREAM_MORE && !raw_reader_peek_chunk(reader)) {
-        if (!raw_reader_forgive(reader)) return false;
-        raw_reader_search(reader);
+    while (reader->state == RAW_STREAM_MORE && !peek_chunk(reader)) {
+        if (!forgive(reader)) return false;
+        search(reader);
     }
     return reader->state == RAW_STREAM_MORE;
 }
 
 struct raw_chunk *raw_reader_next(struct raw_reader *reader)
 {
-    while (raw_reader_find_chunk(reader)) {
+    while (find_chunk(reader)) {
         size_t bytes =
             RAW_CHUNK_HEADER_BYTES + bytes_get32(reader->input.next + RAW_CHUNK_HEADER_PAYLOAD);
-        struct raw_chunk *chunk = raw_reader_copy_chunk(reader);
+        struct raw_chunk *chunk = copy_chunk(reader);
         input_skip(&reader->input, bytes);
         if (chunk == NULL) continue;
         reader->chunks++;
-        if (raw_reader_take_chunk(reader, chunk)) {
+        if (take_chunk(reader, chunk)) {
             reader->searching = false;
             return chunk;
         }
         free(chunk);
-        if (reader->state == RAW_STREAM_FAILED && !raw_reader_forgive(reader)) break;
+        if (reader->state == RAW_STREAM_FAILED && !forgive(reader)) break;
     }
     return NULL;
 }

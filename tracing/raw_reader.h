@@ -6,10 +6,8 @@
  *
  * A chunk that comes out holds plain units, also where the stream has them packed.
  *
- * Reading and decoding are two things because an ordering engine holds the chunks of all lanes
- * of a window while it decodes each lane as far as the others allow. What is checked here is
- * what can be checked without decoding: limits, checksums, the sequence of the chunks of each
- * lane, and the totals of the end chunk against that sequence. raw_decoder checks the rest.
+ * What is checked here is what can be checked without decoding: limits, checksums, the sequence of
+ * the chunks of each lane, and the totals of the end chunk. raw_decoder checks the rest.
  *
  * A loop over a stream:
  *
@@ -145,6 +143,12 @@ struct raw_chunk *raw_reader_next(struct raw_reader *reader);
 /* A chunk with room for `payload_bytes` and slack, for what comes from elsewhere (spool_reader).
  * NULL: no memory. To be freed like any other. */
 struct raw_chunk *raw_chunk_new(uint32_t payload_bytes);
+
+/* The units of a packed chunk (FORMAT.md 5.5), by raw_packed_entries(). Writes little-endian units
+ * to `to`, at most `*units`, and says in `*units` how many they are. False: the `bytes` at `from`
+ * are no codes, or of more units. */
+bool raw_unpack(const uint32_t *entries, const uint8_t *from, uint32_t bytes, uint8_t *to,
+                uint32_t *units);
 
 /* Makes sure that reader->lanes covers `lane`. False: no memory, see error. */
 bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane);

@@ -88,6 +88,16 @@ struct raw_units {
     bool too_large; /* it has a number of more than 64 bits */
 };
 
+/* Over units as a thread has written them. */
+static inline struct raw_units raw_units_over(const uint8_t *profile, uint32_t features,
+                                              const uint16_t *units, size_t count)
+{
+    return (struct raw_units){.at = (const uint8_t *)units,
+                              .end = (const uint8_t *)(units + count),
+                              .profile = profile,
+                              .features = features};
+}
+
 /* Takes the next record; there is at least a unit. False: see said->wrong. */
 bool raw_units_take(struct raw_units *units, struct raw_said *said);
 

@@ -1,13 +1,5 @@
 /* recording - the recording of this process: its state, and how it ends.
- *
- * Who calls whom in the capture core, from top to bottom:
- *
- *   control.c, api.c, exec.c, confine.c   what the program or somebody outside asks for
- *   record.c      events, where they are not written by the inline functions of units.h
- *   capture.c     the life of a recording and of the threads in it (life.h)
- *   slot.c        slots for lanes
- *   recording.c   this
- *   writer.c      the thread that writes; it calls back through pointers that it is given */
+ * docs/architecture.md says what stands above it and below. */
 #ifndef MALLOCTAPE_RECORDING_H
 #define MALLOCTAPE_RECORDING_H
 

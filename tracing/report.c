@@ -1,12 +1,15 @@
 #include "report.h"
 
 #include "os.h"
+#include "settings.h"
+
+#include <stdarg.h>
 
 /* False: nobody gets it. */
-static bool send(const char *to, struct message *line)
+static bool send(struct message *line)
 {
-    if (!*to) return false;
-    int file = os_file_open_append(to);
+    if (!settings.report[0]) return false;
+    int file = os_file_open_append(settings.report);
     if (file < 0) return false;
     line->text[line->bytes] = '\n';
     bool sent = os_file_write(file, line->text, line->bytes + 1) == (long)line->bytes + 1;
@@ -14,41 +17,18 @@ static bool send(const char *to, struct message *line)
     return sent;
 }
 
-void report_begin(const char *to, int process, const char *output)
+void report(const char *format, ...)
 {
     struct message line;
+    va_list arguments;
     message_clear(&line);
-    message_put(&line, "begin %lu %s", (uint64_t)process, output);
-    send(to, &line);
+    va_start(arguments, format);
+    message_put_list(&line, format, arguments);
+    va_end(arguments);
+    send(&line);
 }
 
-void report_end(const char *to, int process, uint64_t events, bool foreign,
-                const struct message *summary)
+void report_line(struct message *message)
 {
-    struct message line;
-    message_clear(&line);
-    message_put(&line, "end %lu %lu %s %s", (uint64_t)process, events, foreign ? "1" : "0",
-                summary->text);
-    send(to, &line);
-}
-
-void report_forget(const char *to, int process)
-{
-    struct message line;
-    message_clear(&line);
-    message_put(&line, "forget %lu", (uint64_t)process);
-    send(to, &line);
-}
-
-void report_unfollowed(const char *to, int process, const char *program)
-{
-    struct message line;
-    message_clear(&line);
-    message_put(&line, "unfollowed %lu %s", (uint64_t)process, program);
-    send(to, &line);
-}
-
-void report_line(const char *to, struct message *message)
-{
-    if (!send(to, message)) message_write(message);
+    if (!send(message)) message_write(message);
 }

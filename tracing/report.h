@@ -13,25 +13,16 @@
  *     malloctape: TEXT                 to be shown at once
  *
  * When the file is gone, so is who reads it: then errors go to standard error, and nothing else is
- * said. Writer thread. */
+ * said. */
 #ifndef MALLOCTAPE_REPORT_H
 #define MALLOCTAPE_REPORT_H
 
 #include "message.h"
 
-#include <stdbool.h>
-
-/* `to`: path of the file; empty: there is none, and these do nothing. */
-void report_begin(const char *to, int process, const char *output);
-void report_end(const char *to, int process, uint64_t events, bool foreign,
-                const struct message *summary);
-void report_forget(const char *to, int process);
-
-/* This process is not recorded though the one that started it was; `program` is empty for a fork.
- * Any thread. */
-void report_unfollowed(const char *to, int process, const char *program);
+/* One of the lines above, as message_put() has them, if there is a file. */
+void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A line for people, which is not ended yet. */
-void report_line(const char *to, struct message *message);
+void report_line(struct message *message);
 
 #endif

@@ -118,27 +118,22 @@ static void append_allocator(void)
 
 /* --- reading --- */
 
-/* What stands behind a number, as a factor. */
+/* Letters behind a number: the first one is so large a factor, each next one so many times more. */
 struct unit {
-    char letter;
-    uint64_t factor;
+    const char *letters;
+    uint64_t first, step;
 };
 
-#define KIBI UINT64_C(1024)
-#define KILO UINT64_C(1000)
-
-/* Ended by a letter that no text has. */
-static const struct unit byte_units[] = {
-    {'k', KIBI}, {'K', KIBI}, {'M', KIBI *KIBI}, {'G', KIBI *KIBI *KIBI}, {0, 1}};
-static const struct unit event_units[] = {
-    {'k', KILO}, {'K', KILO}, {'M', KILO *KILO}, {'G', KILO *KILO *KILO}, {0, 1}};
-static const struct unit second_units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {0, 1}};
+static const struct unit byte_units = {"kMG", 1024, 1024}, event_units = {"kMG", 1000, 1000},
+                         second_units = {"smh", 1, 60};
 
 static uint64_t factor_of(const struct unit *units, char letter)
 {
-    while (units->letter && units->letter != letter)
-        units++;
-    return units->letter ? units->factor : 0;
+    const char *at = strchr(units->letters, letter == 'K' ? 'k' : letter);
+    uint64_t factor = at ? units->first : 0;
+    for (; at && at > units->letters; at--)
+        factor *= units->step;
+    return factor;
 }
 
 /* A number with at most one of the letters behind it. False: it is something else, or above `max`.
@@ -177,7 +172,7 @@ static uint64_t count_of(const char *name, const struct unit *units)
 
 static uint64_t ns_of(const char *name, uint64_t otherwise)
 {
-    return SECOND_NS * number_of(name, second_units, otherwise, SECONDS_MAX,
+    return SECOND_NS * number_of(name, &second_units, otherwise, SECONDS_MAX,
                                  " is no whole number, alone or with s, m or h behind it");
 }
 
@@ -277,8 +272,8 @@ void settings_read(void)
     settings.addresses = is_set("TCMALLOC_TRACE_ADDRESSES");
     read_overload();
     settings.patience_ns = ns_of("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS);
-    settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", byte_units);
-    settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", event_units);
+    settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", &byte_units);
+    settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", &event_units);
     settings.limits.ns = ns_of("TCMALLOC_TRACE_MAX_SECONDS", 0);
 }
 
@@ -359,20 +354,9 @@ const char *settings_apply(struct writer *writer, const char *output)
                    " is less than a recording without any event has");
     if (settings.wrong.bytes) return settings.wrong.text;
     writer->output = applied.output;
-    writer->quiet = settings.quiet;
-    writer->speaks = settings.speaks;
-    writer->report = settings.report;
-    writer->foreign_malloc = settings.foreign_malloc;
     writer->features = (settings.addresses ? RAW_FEATURE_ADDRESSES : 0) |
                        (malloctape_front_end.opaque ? RAW_FEATURE_OPAQUE : 0);
-    writer->loses = settings.loses;
-    writer->scratch = settings.scratch;
-    writer->patience_ns = settings.patience_ns;
-    writer->limits = settings.limits;
     writer->process_id = os_process_id();
-    writer->heap_bytes = malloctape_front_end.heap_bytes;
     os_random(writer->recording_id, sizeof writer->recording_id);
-    writer->metadata = settings.metadata;
-    writer->metadata_bytes = settings.metadata_bytes;
     return NULL;
 }

@@ -5,11 +5,21 @@
 #ifndef MALLOCTAPE_SETTINGS_H
 #define MALLOCTAPE_SETTINGS_H
 
+#include "message.h"
 #include "output.h"
-#include "writer.h"
 
 #define SETTINGS_METADATA_BYTES_MAX 8192
 #define PROGRAM_NAME_BYTES_MAX      256
+
+struct writer;
+
+struct settings_limits {
+    /* 0: none. */
+    uint64_t bytes; /* of the file, its end included: it never has more */
+    /* The stream ends soon after it has reached one of these. */
+    uint64_t events;
+    uint64_t ns;
+};
 
 struct settings {
     char output[OUTPUT_PATH_BYTES_MAX]; /* with letters after %; empty: none */
@@ -23,13 +33,13 @@ struct settings {
                     file is given */
     bool controlled;
     bool keeps_older; /* while recording_reset() begins a recording: no file is replaced */
-    bool quiet;
+    bool quiet;       /* not a word on standard error */
     bool addresses;
-    bool loses;
-    bool too_long;                       /* the name of the output */
+    bool loses;    /* threads do not wait for a slot: what finds none is lost */
+    bool too_long; /* the name of the output */
     char scratch[OUTPUT_PATH_BYTES_MAX]; /* directory for temporary files */
-    uint64_t patience_ns;
-    struct writer_limits limits;
+    uint64_t patience_ns; /* with a reader that does not come or does not read; 0: no limit */
+    struct settings_limits limits;
     struct message wrong; /* why the first wrong variable was not understood; or empty */
     char metadata[SETTINGS_METADATA_BYTES_MAX]; /* FORMAT.md 4.1 */
     size_t metadata_bytes;

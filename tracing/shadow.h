@@ -12,20 +12,14 @@
  * The owner of a place is the number of its lane plus 1. While one lane owns all places of a page,
  * the page's entry has the owner, and the owners of its places mean nothing.
  *
- * The entry of a page is found from its address by one addition: all entries lie in a reserved
- * window of 256 GiB. Programs limit their address space, so only the parts for regions with heap
- * are mapped, 2 MiB for each GiB. The parts for NULL, the stack, this library and the addresses
- * before the heap are mapped, too, because most addresses that programs free by mistake are there.
- * The owners of places, 2 bytes each, follow the window; the size classes of blocks of places
- * follow the owners. Both are mapped as they are needed.
- *
- * A page of small objects is opened when the allocator makes it, a page of a large object together
- * with the object.
+ * All entries lie in a reserved window of 256 GiB, behind it the owners of places and the size
+ * classes of blocks of places; parts are mapped as they are needed. Those of NULL, the stack, this
+ * library and the addresses before the heap are, too: most addresses that programs free by mistake
+ * are there.
  *
  * Of an opaque allocator only addresses are known. Each granule of 16 bytes of a page has a place,
- * and each of them an owner of its own. Few allocators make objects at 8 modulo 16, for up to 8
- * bytes: those have places of a second run. Such a page is opened with the first object on it, and
- * never closed.
+ * and each of them an owner of its own; objects at 8 modulo 16 have places of a second run. Such a
+ * page is opened with the first object on it, and never closed.
  *
  * Life        prepare, begin ... end, any number of times. A forked child finds an empty table,
  *             since the parent's owners mean nothing there. After the end, and in a child, all

@@ -18,31 +18,25 @@
 /* 1 is the smallest and slowest of LZ4_compress_fast(); 2 to 16 took no less time. */
 #define SINK_LZ4_ACCELERATION 1
 #define SINK_RING_BYTES       (2560u * 1024)
-/* After a block that shrank by less than an eighth, or a sixteenth of what is packed, so many
- * bytes are not compressed: noise costs lz4 more than anything else. Twice as many each time it
- * is still noise: a program may begin so and go on otherwise. What comes faster than the rate (in
- * bytes a microsecond) and is not packed has to shrink by two thirds: lz4 would take more of a
- * processor than the program can spare. The rate is that of at least so many nanoseconds. */
+/* What docs/capture.md says of packing, in numbers. A block has to shrink by such a part, or by two
+ * thirds where what is not packed comes faster than the rate, in bytes a microsecond; else so many
+ * bytes are stored. The rate is that of at least so many nanoseconds. */
 #define SINK_SHRINKS          8u
 #define SINK_SHRINKS_PACKED   16u
 #define SINK_HURRIED_RATE     64u
 #define SINK_RATED_NS         UINT64_C(5000000)
-/* An opaque stream says so many places that lz4 leaves 18 % less if it looks twice for each match.
- * That takes six times as long, 9 ns a byte: only what is packed and comes slower than this. */
+/* Of an opaque stream, what is packed and comes slower than this has the time for lz4's slow
+ * way. */
 #define SINK_CALM_RATE        16u
 #define SINK_LZ4_HC_LEVEL     1
 #define SINK_STORED_MIN       (64u * 1024)
 #define SINK_STORED_MAX       (4096u * 1024)
-/* Packing costs more than all else that the writer does. It pays if it takes a sixteenth from
- * the units, and if they do not become small without it, as a stream that repeats itself does:
- * lz4 leaves a sixth of it. A form is judged by so many bytes, and the other one tried after so
- * many more; packing that has not paid again sooner at first, as it may have been a short phase. */
+/* A form, packed or not, is judged by so many bytes, and the other one tried after so many more. */
 #define SINK_JUDGED_BYTES     (64u * 1024)
 #define SINK_SMALL            6u
 #define SINK_FORM_BYTES       (1024u * 1024)
-/* When to flush without being asked: what lz4 takes at once without leaving the second-level
- * cache; and what is stored in a file is written in large pieces, which cost the system half of
- * what small ones do. */
+/* When to flush without being asked: what lz4 takes at once in the second-level cache; and large
+ * pieces, which cost the system half of what small ones do, of what is stored in a file. */
 #define SINK_FLUSH_BYTES      (64u * 1024)
 #define SINK_STORE_BYTES      (960u * 1024)
 

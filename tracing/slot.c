@@ -2,6 +2,7 @@
 
 #include "probes.h"
 #include "recording.h"
+#include "settings.h"
 
 #include <string.h>
 
@@ -107,7 +108,7 @@ bool slot_take(struct malloctape_lane *lane)
 
 void slot_lose(struct malloctape_lane *lane)
 {
-    if (!recording.writer.loses) return;
+    if (!settings.loses) return;
     lane->slot.calm_slots = lane->slot.count + CALM_SLOTS;
     lane->slot.lost_events++;
     atomic_store_relaxed(&lane->slot.lost_events_total, lane->slot.lost_events_total + 1);

@@ -8,16 +8,16 @@
 #include <errno.h>
 #include <string.h>
 
-static int write_header(int file, const struct spool_identity *identity)
+static int write_header(int file, const uint8_t *recording_id, int process_id, uint64_t features)
 {
     uint8_t header[SPOOL_SLOTS_OFFSET] = {0};
     bytes_put64(header + SPOOL_HEADER_MAGIC, SPOOL_MAGIC);
     header[SPOOL_HEADER_VERSION_MAJOR] = SPOOL_VERSION_MAJOR;
     header[SPOOL_HEADER_VERSION_MINOR] = SPOOL_VERSION_MINOR;
     bytes_put32(header + SPOOL_HEADER_SLOT_BYTES, SPOOL_SLOT_BYTES);
-    memcpy(header + SPOOL_HEADER_RECORDING_ID, identity->recording_id, RAW_RECORDING_ID_BYTES);
-    bytes_put32(header + SPOOL_HEADER_PID, (uint32_t)identity->process_id);
-    bytes_put64(header + SPOOL_HEADER_FEATURES, identity->features);
+    memcpy(header + SPOOL_HEADER_RECORDING_ID, recording_id, RAW_RECORDING_ID_BYTES);
+    bytes_put32(header + SPOOL_HEADER_PID, (uint32_t)process_id);
+    bytes_put64(header + SPOOL_HEADER_FEATURES, features);
     bytes_put32(header + SPOOL_HEADER_CHECKSUM,
                 checksum_of_two(header, SPOOL_HEADER_CHECKSUM, NULL, 0));
     long written = os_file_write(file, header, sizeof header);
@@ -50,13 +50,14 @@ uint32_t spool_take(struct spool *spool)
     return (uint32_t)head - 1;
 }
 
-int spool_open(struct spool *spool, int file, const struct spool_identity *identity)
+int spool_open(struct spool *spool, int file, const uint8_t *recording_id, int process_id,
+               uint64_t features)
 {
     if (!spool->notes)
         spool->notes = os_memory_reserve_per_process(SPOOL_SLOTS_MAX * sizeof *spool->notes);
     if (!spool->notes) return -ENOMEM;
     spool->file = file;
-    int result = write_header(spool->file, identity);
+    int result = write_header(file, recording_id, process_id, features);
     return result < 0 ? result : spool_grow(spool, SPOOL_SLOTS_MAX);
 }
 

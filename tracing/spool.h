@@ -50,16 +50,10 @@ struct spool {
     int file;            /* in the writer's descriptor table */
 };
 
-/* What the header says of the recording (FORMAT.md 8). */
-struct spool_identity {
-    const uint8_t *recording_id;
-    int process_id;
-    uint64_t features;
-};
-
 /* Writes the header of the new file and maps its first extent. Writer thread. Returns 0 or a
  * negative errno. */
-int spool_open(struct spool *spool, int file, const struct spool_identity *identity);
+int spool_open(struct spool *spool, int file, const uint8_t *recording_id, int process_id,
+               uint64_t features);
 
 /* At the end of a stream: the file is not used any more. Its addresses stay, for threads that are
  * late and for the next file. Writer thread. */

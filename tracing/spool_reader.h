@@ -5,9 +5,8 @@
  *                                                  |
  *                                                  +--> chunk, units 5000 .. 6000, and so on
  *
- * It is opened when a raw_reader has come to the end of a stream that was cut. It returns the slots
- * as chunks, lane by lane and in order, without the units that the stream has already. A decoder
- * takes them as the last chunks of the stream.
+ * It is opened at the end of a stream that was cut, and returns the slots as its last chunks, lane
+ * by lane and in order, without the units that the stream has already.
  *
  *     if (spool_reader_open(&spool, path, &reader))
  *         while ((chunk = spool_reader_next(&spool, &reader)) != NULL) ...

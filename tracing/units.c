@@ -28,16 +28,6 @@ static inline bool is_opaque(const struct units_lane *lane)
     return lane->features & RAW_FEATURE_OPAQUE;
 }
 
-/* Over units that stand there. */
-static struct raw_units walk_over(const uint8_t *profile, uint32_t features, const uint16_t *units,
-                                  size_t count)
-{
-    return (struct raw_units){.at = (const uint8_t *)units,
-                              .end = (const uint8_t *)(units + count),
-                              .profile = profile,
-                              .features = features};
-}
-
 /* --- profiles --- */
 
 /* The profile is chosen when a lane has had 1, 2, 4, ... slots, and then with every so many of
@@ -73,7 +63,7 @@ static bool is_chosen_anew(uint64_t segments)
 static void count_kinds(const struct units_lane *lane, const uint16_t *units, size_t count,
                         uint32_t counts[CALL_KINDS], uint32_t *far)
 {
-    struct raw_units walk = walk_over(lane->profile, lane->features, units, count);
+    struct raw_units walk = raw_units_over(lane->profile, lane->features, units, count);
     struct raw_said said;
     for (unsigned range = 0; range < RAW_RANGES; range++)
         counts[first_profile[range]] = RAW_RANGES - range;
@@ -438,7 +428,7 @@ void units_inside(struct units_lane *lane, unsigned what, uint64_t amount)
 uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t *units,
                       size_t count)
 {
-    struct raw_units walk = walk_over(profile, features, units, count);
+    struct raw_units walk = raw_units_over(profile, features, units, count);
     uint64_t events = 0;
     struct raw_said said;
     /* Calls are events, also those that failed. */
@@ -450,7 +440,7 @@ uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t 
 size_t units_whole(const uint8_t *profile, uint32_t features, const uint16_t *units, size_t count,
                    size_t units_max)
 {
-    struct raw_units walk = walk_over(profile, features, units, count);
+    struct raw_units walk = raw_units_over(profile, features, units, count);
     size_t whole = 0;
     struct raw_said said;
     while (walk.at < walk.end && raw_units_take(&walk, &said)) {

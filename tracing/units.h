@@ -209,8 +209,8 @@ static inline bool units_code_has_far(const struct units_code *code, uint32_t pl
     return place >> 16 < code->far_end;
 }
 
-/* A free of an object that the lane has; of a kind that is told the size if it is `sized`. False: it
- * has no short code, and nothing is written. */
+/* A free of an object that the lane has; of a kind that is told the size if it is `sized`. False:
+ * it has no short code, and nothing is written. */
 static inline bool units_hot_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
                                   uint32_t place, bool sized, uint64_t size)
 {

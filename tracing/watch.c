@@ -12,10 +12,8 @@ void watch_units(struct watch *watch, const uint8_t *profile, uint32_t features,
                  const uint16_t *units, size_t count)
 {
     struct watch_counts *counts = &watch->counts;
-    const uint8_t *at = (const uint8_t *)units;
-    const uint8_t *limit = at + 2 * (count < WATCH_UNITS ? count : WATCH_UNITS);
-    struct raw_units walk = {
-        .at = at, .end = at + 2 * count, .profile = profile, .features = features};
+    struct raw_units walk = raw_units_over(profile, features, units, count);
+    const uint8_t *limit = walk.at + 2 * (count < WATCH_UNITS ? count : WATCH_UNITS);
     enum watch_path coming = WATCH_CACHE, latest = WATCH_CACHE;
     bool any = false; /* call */
     struct raw_said said;

@@ -1,7 +1,7 @@
 #include "writer_own.h"
 
 #include "probes.h"
-#include "report.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <string.h>
@@ -82,7 +82,7 @@ uint32_t writer_slot(struct writer *writer, bool loses_already)
 {
     uint32_t slot = spool_take(&writer->spool);
     if (slot == SPOOL_NO_SLOT) {
-        if (!writer->loses) return wait_for_slot(writer, 0);
+        if (!settings.loses) return wait_for_slot(writer, 0);
         if (!loses_already && !atomic_load_relaxed(&writer->cannot_grow))
             return wait_for_slot(writer, WRITER_LOSES_AFTER_NS);
         atomic_store_release(&writer->starved, 1);
@@ -140,7 +140,7 @@ static void sleep_until_next_pass(struct writer *writer)
 /* The error, the limit or the end of the program that ends the stream without anybody asking. */
 static bool is_at_end(struct writer *writer)
 {
-    const struct writer_limits *limits = &writer->limits;
+    const struct settings_limits *limits = &settings.limits;
     if (writer->error || writer->sink.error || writer->reason) return true;
     if (writer->is_full || (limits->events && writer_events(writer) >= limits->events) ||
         (limits->ns && os_clock_ns() - writer->start_ns >= limits->ns)) {

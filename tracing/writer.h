@@ -58,37 +58,18 @@ enum writer_stage {
     WRITER_NEVER
 };
 
-struct writer_limits {
-    /* 0: none. */
-    uint64_t bytes; /* of the file, its end included: it never has more */
-    /* The stream ends soon after it has reached one of these. */
-    uint64_t events;
-    uint64_t ns;
-};
-
 struct writer {
     /* From one recording of the process to the next. */
     struct spool spool;
     struct os_thread thread;
 
-    /* Given at the start. */
-    const char *output;   /* without letters after % (output.h) */
-    const char *scratch;  /* directory for temporary files */
-    uint64_t patience_ns; /* with a reader that does not come or does not read; 0: no limit */
+    /* Given at the start; and the settings are. */
+    const char *output; /* without letters after % (output.h) */
     uint8_t recording_id[RAW_RECORDING_ID_BYTES];
     int process_id;
-    const char *metadata;
-    size_t metadata_bytes;
-    uint64_t (*heap_bytes)(void);
     struct lane_registry *registry;
-    bool quiet;                 /* say nothing */
-    bool speaks;                /* also if there is no error */
-    const char *report;         /* who is to be told (report.h) */
-    const char *foreign_malloc; /* whose malloc the program has, if it is not ours; or empty */
     uint32_t features;          /* of the stream: RAW_FEATURE_... */
-    bool loses;                 /* threads do not wait for a slot: what finds none is lost */
     bool may_defer;             /* the beginning of the thread */
-    struct writer_limits limits;
     bool (*is_abandoned)(void); /* the program has ended without a word */
     void (*ends)(
         void); /* called when the writer ends the recording by itself: threads are to stop */

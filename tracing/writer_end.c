@@ -4,6 +4,7 @@
 #include "chunk_seal.h"
 #include "probes.h"
 #include "report.h"
+#include "settings.h"
 #include "units.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ void writer_watch(struct writer *writer, struct watch_counts *counts)
     memcpy(counts->ok, "ok\n", 4);
     counts->bytes = sizeof *counts;
     counts->opaque = malloctape_front_end.opaque;
-    counts->heap_bytes = writer->heap_bytes();
+    counts->heap_bytes = malloctape_front_end.heap_bytes();
     if (malloctape_front_end.used_bytes) counts->used_bytes = malloctape_front_end.used_bytes();
     if (malloctape_front_end.read_statistics) {
         const char *names = malloctape_front_end.statistics();
@@ -80,7 +81,7 @@ static uint64_t events_lost(const struct writer *writer)
 void writer_report_failure(const struct writer *writer, const char *what)
 {
     struct message message;
-    if (writer->quiet) return;
+    if (settings.quiet) return;
     message_begin(&message);
     message_put(&message, "%s%s: ", what, writer->failed);
     message_error(&message, writer->error);
@@ -90,7 +91,7 @@ void writer_report_failure(const struct writer *writer, const char *what)
     /* One that lies beside the stream is found without a word. */
     if (writer->files.settled && !writer->files.spool_is_beside)
         message_put(&message, "; what was not written is in %s", writer->files.spool_path);
-    report_line(writer->report, &message);
+    report_line(&message);
 }
 
 static void report_command(const struct writer *writer)
@@ -99,7 +100,7 @@ static void report_command(const struct writer *writer)
     message_begin(&message);
     message_put(&message, "%s: the command ended with status %lu and may not have read everything",
                 writer->output, (uint64_t)writer->files.status);
-    report_line(writer->report, &message);
+    report_line(&message);
 }
 
 void writer_note_incomplete(struct writer *writer)
@@ -119,11 +120,11 @@ void writer_tell_free(struct writer *writer)
         atomic_exchange_acquire(&writer->free_announced, 1))
         return;
     writer_note_incomplete(writer);
-    if (writer->quiet) return;
+    if (settings.quiet) return;
     message_begin(&message);
     message_put(&message, "recording ended early: %s: the system has killed the writer thread",
                 writer->output);
-    report_line(writer->report, &message);
+    report_line(&message);
 }
 
 void writer_look(const struct writer *writer, struct writer_totals *totals)
@@ -155,9 +156,9 @@ static void put_summary(const struct writer *writer, struct message *message, ui
     writer_put_totals(message, &totals);
     if (writer->end_status == RAW_END_LIMIT) message_put(message, "; a limit was reached");
     if (writer->reason) message_put(message, "%s", writer->reason);
-    if (*writer->foreign_malloc)
+    if (*settings.foreign_malloc)
         message_put(message, "; malloc of this process is not ours%s: %s",
-                    events ? ", which sees what is passed on" : "", writer->foreign_malloc);
+                    events ? ", which sees what is passed on" : "", settings.foreign_malloc);
 }
 
 static void tell_end(const struct writer *writer)
@@ -165,10 +166,11 @@ static void tell_end(const struct writer *writer)
     struct message message;
     uint64_t events = writer->error ? 0 : events_in_stream(writer);
     message_clear(&message);
-    if (!writer->error && !writer->quiet && writer->files.status <= 0)
+    if (!writer->error && !settings.quiet && writer->files.status <= 0)
         put_summary(writer, &message, events);
-    report_end(writer->report, writer->process_id, events, *writer->foreign_malloc, &message);
-    if (message.bytes && writer->speaks) message_write(&message);
+    report("end %lu %lu %s %s", (uint64_t)writer->process_id, events,
+           *settings.foreign_malloc ? "1" : "0", message.text);
+    if (message.bytes && settings.speaks) message_write(&message);
 }
 
 /* --- the end --- */
@@ -202,20 +204,17 @@ static void put_end(struct writer *writer)
                 chunk_seal(chunk, RAW_CHUNK_END, (size_t)(at - payload), writer->ticks));
 }
 
-static void forget_output(struct writer *writer)
-{
-    output_forget(&writer->files);
-    report_forget(writer->report, writer->process_id);
-    writer->report = "";
-    writer->quiet = true;
-}
-
 void writer_end_output(struct writer *writer)
 {
-    if (atomic_load_acquire(&writer->discard) && writer_events(writer) < WRITER_DISCARDED_EVENTS)
-        forget_output(writer);
+    bool forgotten =
+        atomic_load_acquire(&writer->discard) && writer_events(writer) < WRITER_DISCARDED_EVENTS;
+    if (forgotten) output_forget(&writer->files);
     if (writer->error) writer_note_incomplete(writer);
-    int result = output_end(&writer->files, !writer->error, writer->patience_ns);
+    int result = output_end(&writer->files, !writer->error, settings.patience_ns);
+    if (forgotten) {
+        report("forget %lu", (uint64_t)writer->process_id);
+        return;
+    }
     if (result < 0 && !writer->error) writer_check(writer, result, writer->output);
     if (writer->error)
         writer_report_failure(writer, "recording ended early: ");

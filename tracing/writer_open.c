@@ -4,6 +4,7 @@
 #include "../common/checksum.h"
 #include "probes.h"
 #include "report.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,22 +14,22 @@
 
 static void put_header(struct writer *writer)
 {
-    uint8_t *header = sink_room(&writer->sink, RAW_HEADER_BYTES + writer->metadata_bytes);
+    uint8_t *header = sink_room(&writer->sink, RAW_HEADER_BYTES + settings.metadata_bytes);
     uint8_t *metadata = header + RAW_HEADER_BYTES;
     memset(header, 0, RAW_HEADER_BYTES);
     bytes_put64(header + RAW_HEADER_MAGIC, RAW_MAGIC);
     bytes_put16(header + RAW_HEADER_VERSION_MAJOR, RAW_VERSION_MAJOR);
     bytes_put16(header + RAW_HEADER_VERSION_MINOR, RAW_VERSION_MINOR);
-    bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)writer->metadata_bytes);
+    bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)settings.metadata_bytes);
     bytes_put64(header + RAW_HEADER_FEATURES, writer->features);
     memcpy(header + RAW_HEADER_RECORDING_ID, writer->recording_id, RAW_RECORDING_ID_BYTES);
     bytes_put64(header + RAW_HEADER_START_NS,
                 os_wall_clock_ns() - (os_clock_ns() - writer->start_ns));
     bytes_put32(header + RAW_HEADER_PID, (uint32_t)writer->process_id);
-    memcpy(metadata, writer->metadata, writer->metadata_bytes);
+    memcpy(metadata, settings.metadata, settings.metadata_bytes);
     bytes_put32(header + RAW_HEADER_CHECKSUM,
-                checksum_of_two(header, RAW_HEADER_CHECKSUM, metadata, writer->metadata_bytes));
-    sink_commit(&writer->sink, RAW_HEADER_BYTES + writer->metadata_bytes);
+                checksum_of_two(header, RAW_HEADER_CHECKSUM, metadata, settings.metadata_bytes));
+    sink_commit(&writer->sink, RAW_HEADER_BYTES + settings.metadata_bytes);
 }
 
 static int begin_stream(struct writer *writer)
@@ -42,17 +43,17 @@ static int begin_stream(struct writer *writer)
 static int open_output(struct writer *writer)
 {
     struct output_files *files = &writer->files;
-    *files = (struct output_files){.name = writer->output, .scratch = writer->scratch};
+    *files = (struct output_files){.name = writer->output, .scratch = settings.scratch};
     memcpy(&files->id, writer->recording_id, sizeof files->id);
     int result = output_make(files);
     if (writer_check(writer, result, files->failed) < 0) return result;
-    struct spool_identity identity = {writer->recording_id, writer->process_id, writer->features};
-    result = spool_open(&writer->spool, files->spool, &identity);
+    result = spool_open(&writer->spool, files->spool, writer->recording_id, writer->process_id,
+                        writer->features);
     if (writer_check(writer, result, files->spool_path) < 0) return result;
     result = output_start(files);
     if (writer_check(writer, result, files->failed) < 0) return result;
     writer->sink.has_reader = files->has_reader;
-    writer->sink.patience_ns = writer->patience_ns;
+    writer->sink.patience_ns = settings.patience_ns;
     writer->sink.meanwhile = writer_grow_meanwhile;
     writer->sink.meanwhile_argument = writer;
     if (files->kind == OUTPUT_FIFO) return 0;
@@ -87,7 +88,7 @@ int writer_open(struct writer *writer)
     if (result < 0) {
         writer_report_failure(writer, "not recording: ");
     } else {
-        report_begin(writer->report, writer->process_id, writer->output);
+        report("begin %lu %s", (uint64_t)writer->process_id, writer->output);
         PROBE(recording_begin, writer->output, writer->process_id);
     }
     return result;
@@ -105,7 +106,7 @@ int writer_await_reader(struct writer *writer)
 {
     int result;
     while ((result = output_connect(&writer->files)) == -ENXIO) {
-        if (writer->patience_ns && os_clock_ns() - writer->start_ns >= writer->patience_ns)
+        if (settings.patience_ns && os_clock_ns() - writer->start_ns >= settings.patience_ns)
             return writer_check(writer, -ETIMEDOUT, writer->output);
         writer_grow_if_starved(writer);
         if (writer->error) return writer->error;

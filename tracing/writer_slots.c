@@ -1,6 +1,7 @@
 #include "writer_own.h"
 
 #include "chunk.h"
+#include "settings.h"
 #include "units.h"
 
 /* The packer takes 200 KiB for a lane of an opaque stream: not for one that says little. */
@@ -25,12 +26,12 @@ static uint64_t bytes_before_end(const struct writer *writer)
 {
     uint64_t end =
         writer_end_bytes_max(atomic_load_acquire(&writer->registry->used)) + SINK_END_BYTES;
-    return writer->limits.bytes > end ? writer->limits.bytes - end : 0;
+    return settings.limits.bytes > end ? settings.limits.bytes - end : 0;
 }
 
 bool writer_fits(const struct writer *writer, size_t bytes)
 {
-    if (!writer->limits.bytes) return true;
+    if (!settings.limits.bytes) return true;
     return !writer->is_full &&
            sink_bytes_at_most(&writer->sink) + bytes <= bytes_before_end(writer);
 }

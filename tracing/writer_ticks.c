@@ -72,7 +72,7 @@ static void put_tick(struct writer *writer, uint64_t now)
         look_at_memory(writer);
     look_at_usage(writer);
     writer->tick.since_start_ns = now - writer->start_ns;
-    writer->tick.heap_bytes = writer->heap_bytes();
+    writer->tick.heap_bytes = malloctape_front_end.heap_bytes();
     look_at_statistics(writer);
     uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
     sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));

@@ -11,8 +11,7 @@
 struct symbols {
     const ElfW(Sym) * table;
     const char *names;
-    const uint32_t *gnu_hash;
-    const uint32_t *hash;
+    const uint32_t *gnu_hash; /* which all linkers have made for x86-64 since 2006 */
     const uint16_t *versions;
 };
 
@@ -31,7 +30,6 @@ static struct symbols symbols_of(const struct link_map *library)
         case DT_SYMTAB: symbols.table = at; break;
         case DT_STRTAB: symbols.names = at; break;
         case DT_GNU_HASH: symbols.gnu_hash = at; break;
-        case DT_HASH: symbols.hash = at; break;
         case DT_VERSYM: symbols.versions = at; break;
         default: break;
         }
@@ -53,7 +51,7 @@ static bool is_function(const struct symbols *symbols, uint32_t index, const cha
 }
 
 /* The index of the symbol; 0: there is none. */
-static uint32_t find_by_gnu_hash(const struct symbols *symbols, const char *name)
+static uint32_t find_symbol(const struct symbols *symbols, const char *name)
 {
     const uint32_t *table = symbols->gnu_hash;
     uint32_t buckets = table[0], first = table[1], bloom_words = table[2], hash = 5381;
@@ -71,27 +69,11 @@ static uint32_t find_by_gnu_hash(const struct symbols *symbols, const char *name
     }
 }
 
-static uint32_t find_by_hash(const struct symbols *symbols, const char *name)
-{
-    const uint32_t *table = symbols->hash, *chain = table + 2 + table[0];
-    uint32_t hash = 0;
-    for (const char *at = name; *at; at++) {
-        hash = (hash << 4) + (unsigned char)*at;
-        hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
-    }
-    if (table[0] == 0) return 0;
-    uint32_t index = table[2 + hash % table[0]];
-    while (index != 0 && !is_function(symbols, index, name))
-        index = chain[index];
-    return index;
-}
-
 void *linked_function_in(const struct link_map *library, const char *name)
 {
     struct symbols symbols = symbols_of(library);
-    if (!symbols.table || !symbols.names || !(symbols.gnu_hash || symbols.hash)) return NULL;
-    uint32_t index =
-        symbols.gnu_hash ? find_by_gnu_hash(&symbols, name) : find_by_hash(&symbols, name);
+    if (!symbols.table || !symbols.names || !symbols.gnu_hash) return NULL;
+    uint32_t index = find_symbol(&symbols, name);
     if (index == 0) return NULL;
     uintptr_t address = library->l_addr + symbols.table[index].st_value;
     if (ELF64_ST_TYPE(symbols.table[index].st_info) == STT_GNU_IFUNC)
