@@ -157,8 +157,11 @@ bool report_limit_parse(struct report_limit *limit, const char *text, char *why,
     if (!number_find(text, length, &limit->number))
         return error_explain(why, why_bytes, "'%.*s' is no number of a report", (int)length, text);
     const char *at = text + length;
-    snprintf(why, why_bytes, "'%s' is not of the form NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%%",
-             text);
+    snprintf(
+        why, why_bytes,
+        "'%s' is not of the form NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%%; behind a NUMBER may "
+        "stand KiB, MiB or GiB",
+        text);
     if (*at == '\0') return false;
     limit->below = *at++ == '<';
     limit->grown = *at == '+';

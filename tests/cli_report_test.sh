@@ -512,7 +512,8 @@ keeps_limits() {
         exits 2 report after.raw.lz4 --fail-if 'calls>+5%' &&
         exits 2 report after.raw.lz4 --fail-if 'calls>5%' &&
         exits 2 report after.raw.lz4 --fail-if 'cells>5' &&
-        exits 2 report after.raw.lz4 --fail-if calls
+        exits 2 report after.raw.lz4 --fail-if calls &&
+        exits 2 report after.raw.lz4 --fail-if 'bytes>1KB' && says 'may stand KiB, MiB or GiB$'
 }
 # Limits of what a trace does not say are not kept; beside another trace it is not 0.
 knows_no_rss() {
