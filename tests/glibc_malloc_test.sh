@@ -24,7 +24,11 @@ has_those_there_are() {
         grep -q '^BEGIN' out && ! grep -q 'memory_sbrk_less' out
 }
 prints_them() {
-    timeout -s INT 8 bash -c "GLIBC_MALLOC_FILE=$fires exec $script $process" >out 2>err || :
+    GLIBC_MALLOC_FILE=$fires "$script" "$process" >out 2>err &
+    watcher=$!
+    wait_until grep -qs ' thresholds: ' out || return 1
+    kill "$process" # which is the end of the watcher, too
+    wait "$watcher"
     grep -qx "$process: new arena" out &&
         grep -qx "$process: new heap, 139264 bytes" out &&
         grep -qx "$process: no room in its arena for 100 bytes, tries another" out &&

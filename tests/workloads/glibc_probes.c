@@ -1,5 +1,5 @@
-/* glibc_probes - fires some of the probes that a glibc may have (scripts/glibc-malloc.sh), for ten
- * seconds. Exit status 77: there is no sys/sdt.h to make them with. */
+/* glibc_probes - fires some of the probes that a glibc may have (scripts/glibc-malloc.sh), for
+ * minutes unless it is killed. Exit status 77: there is no sys/sdt.h to make them with. */
 #include <unistd.h>
 
 #if __has_include(<sys/sdt.h>)
@@ -7,7 +7,7 @@
 
 int main(void)
 {
-    for (unsigned i = 0; i < 100; i++) {
+    for (unsigned i = 0; i < 3000; i++) {
         DTRACE_PROBE2(libc, memory_sbrk_more, 0x1000, 135168);
         DTRACE_PROBE2(libc, memory_arena_new, 0x7000, 132);
         DTRACE_PROBE2(libc, memory_heap_new, 0x7000, 139264);
