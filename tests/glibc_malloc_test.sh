@@ -23,19 +23,23 @@ has_those_there_are() {
     watches -n >out 2>err && grep -c '^usdt:' out >count && [ "$(cat count)" = 7 ] &&
         grep -q '^BEGIN' out && ! grep -q 'memory_sbrk_less' out
 }
-prints_them() {
-    GLIBC_MALLOC_FILE=$fires "$script" "$process" >out 2>err &
-    watcher=$!
-    wait_until grep -qs ' thresholds: ' out || return 1
-    kill "$process" # which is the end of the watcher, too
-    wait "$watcher"
-    grep -qx "$process: new arena" out &&
+# Of SIGUSR1 it prints the tables that it prints at its end, too.
+all_is_seen() {
+    kill -USR1 "$watcher" && grep -qx "$process: new arena" out &&
         grep -qx "$process: new heap, 139264 bytes" out &&
         grep -qx "$process: no room in its arena for 100 bytes, tries another" out &&
         grep -qx "$process: mallopt(-3, 65536)" out &&
         grep -qx "$process: thresholds: mmap 1052672 bytes, trim 2105344 bytes" out &&
         grep -qx '@mmap_threshold: 1052672' out && grep -q '^@sbrk_bytes: [1-9]' out &&
         grep -qx '@heap_bytes\[28672\]: 139264' out && grep -q "^@waits\[$process\]: [1-9]" out
+}
+prints_them() {
+    GLIBC_MALLOC_FILE=$fires "$script" "$process" >out 2>err &
+    watcher=$!
+    wait_until grep -qs ' thresholds: ' out || return 1
+    wait_until all_is_seen || return 1
+    kill "$process" # which is the end of the watcher, too
+    wait "$watcher"
 }
 can_watch() { timeout 60 bpftrace -e 'BEGIN { exit(); }' >out 2>err && watches -n >program &&
     timeout 60 bpftrace -l "usdt:$fires:*" 2>err | grep -q memory_arena_new; }
