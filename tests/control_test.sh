@@ -148,7 +148,7 @@ busy_server() {
     for number in $(seq "$restarts"); do
         events_before=0
         ctl "$server" start "served/$number.lz4" && wait_until has_events 1000 &&
-            ctl "$server" pause && ctl "$server" status && grep -q '^paused to ' out &&
+            ctl "$server" pause && ctl "$server" status && grep -q '^paused; recorded to ' out &&
             ctl "$server" resume && wait_until has_events 1000 &&
             grep -q '^recording to ' out && ctl "$server" stop || return 1
     done

@@ -79,7 +79,10 @@ static void put_status(struct message *answer)
                                       : "not recording");
     if (!status.output[0]) return;
     message_put(answer, "%s%s: ",
-                status.is_recording || status.is_paused ? " to " : "; the latest: ", status.output);
+                status.is_paused      ? "; recorded to "
+                : status.is_recording ? " to "
+                                      : "; the latest: ",
+                status.output);
     writer_put_totals(answer, &status.totals);
 }
 
