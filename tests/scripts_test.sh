@@ -300,7 +300,19 @@ prediction_is_documented() {
         "$source_dir/compare/table.c" "$source_dir/README.md" "$source_dir/docs/prediction.md"
 }
 
-plan 28
+# The files and functions that the map names, but for those of which it says NAME.
+map_leads_somewhere() {
+    (cd "$source_dir" && ruby -e 'map = File.read("docs/architecture.md")
+        sources = Dir["{*,*/*}/*.{c,h,cc}"].map { |file| File.read(file) }.join
+        files = map.scan(%r{`((?!\S*NAME)[\w/-]+\.(?:c|h|cc|rb|sh|inc|map|1))`}).flatten.uniq
+        functions = map.scan(/`(\w+)\(\)`/).flatten.uniq
+        gone = files.reject { |file| Dir["{,*/,*/*/}#{file}"].any? }
+        gone += functions.reject { |function| sources.match?(/\b#{function}\(/) }
+        puts gone.map { |name| "# #{name} is not there" }
+        exit files.size > 50 && functions.size > 50 && gone.empty?')
+}
+
+plan 29
 check 'TAP lines count one by one' counts_tap_lines
 check 'GoogleTest cases count one by one' counts_gtest_cases
 check 'a failed GoogleTest case counts once' counts_gtest_failures_once
@@ -324,6 +336,7 @@ check 'a first build says what it does' build_says_what_it_does
 check 'a build that fails shows how its log ends' build_shows_what_fails
 check 'every document that something names is installed' installs_documents
 check 'the document has the figures that compare tells' prediction_is_documented
+check 'what docs/architecture.md names is there' map_leads_somewhere
 check 'directories include only what docs/architecture.md allows' \
     ruby "$source_dir/tests/includes.rb" "$source_dir"
 check 'the demo compares reports that agree' tells_agreement
