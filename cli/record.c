@@ -200,18 +200,6 @@ static bool preload_set(const char *library)
     return done;
 }
 
-/* Returns an exit status. */
-static int library_find(struct installed *library, const char *name)
-{
-    if (!installed_find_library(library, name))
-        return cli_fail(&cli_record, "%s not found; looked in %s", name, library->path);
-    if (strpbrk(library->path, ": ") != NULL)
-        return cli_fail(&cli_record,
-                        "%s: the path has a space or a colon, which LD_PRELOAD cannot hold",
-                        library->path);
-    return PROGRAM_OK;
-}
-
 /* ---- what became of it ---- */
 
 struct outcome {
@@ -332,6 +320,7 @@ static int run(int count, char **words)
     struct record record = {0};
     struct executable executable;
     struct installed library;
+    char why[PATH_MAX];
     int status = words_parse(&record, count, words);
     if (status != PROGRAM_GO_ON) return status;
     status = executable_find(&executable, record.program[0]);
@@ -340,8 +329,8 @@ static int run(int count, char **words)
                  status == PROGRAM_CANNOT_EXECUTE ? "cannot be executed" : "not found");
         return status;
     }
-    status = library_find(&library, record.front_end->library);
-    if (status != PROGRAM_OK) return status;
+    if (!installed_find_library(&library, record.front_end->library, why, sizeof why))
+        return cli_fail(&cli_record, "%s", why);
     if (!destination_set(&record))
         return cli_fail(&cli_record, "the name of the output is too long");
     status = destination_check(&record);

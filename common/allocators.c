@@ -98,9 +98,7 @@ static bool find_system(struct allocator_found *found, const char *files, const 
 static bool find_ours(struct allocator_found *found, const char *file)
 {
     struct installed installed;
-    if (!installed_find_library(&installed, file))
-        return error_explain(found->why, sizeof found->why, "%s not found; looked in %s", file,
-                             installed.path);
+    if (!installed_find_library(&installed, file, found->why, sizeof found->why)) return false;
     memcpy(found->library, installed.path, sizeof found->library);
     return true;
 }
@@ -156,11 +154,7 @@ bool allocators_find(struct allocator_found *found, const char *name)
         there = find_path(found, name);
     else
         there = find_system(found, name, NULL);
-    if (there && strpbrk(found->library, ": ") != NULL)
-        return error_explain(found->why, sizeof found->why,
-                             "%s: the path has a space or a colon, which LD_PRELOAD cannot hold",
-                             found->library);
-    return there;
+    return there && installed_can_preload(found->library, found->why, sizeof found->why);
 }
 
 void allocators_enter(const struct allocator_found *found)

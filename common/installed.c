@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/error.h"
+
 #ifndef MALLOCTAPE_LIBRARY_DIRECTORY
 #error \
     "the build gives MALLOCTAPE_LIBRARY_DIRECTORY, where make install puts the preloaded libraries"
@@ -38,27 +40,32 @@ static void make_plain(struct installed *installed)
     free(real);
 }
 
-bool installed_find_library(struct installed *installed, const char *name)
+bool installed_can_preload(const char *path, char *why, size_t why_bytes)
+{
+    return strpbrk(path, ": ") == NULL ||
+           error_explain(why, why_bytes,
+                         "%s: the path has a space or a colon, which LD_PRELOAD cannot hold", path);
+}
+
+bool installed_find_library(struct installed *installed, const char *name, char *why,
+                            size_t why_bytes)
 {
     const char *forced = getenv(INSTALLED_LIBRARIES_VARIABLE);
     struct installed own;
     own_directory(&own);
-    bool found = false;
-    if (forced != NULL && *forced != '\0')
-        found = is_there(installed, forced, "", name);
-    else
-        found = is_there(installed, own.path, "/../lib", name) ||
-                is_there(installed, own.path, "/../lib/malloctape", name) ||
-                is_there(installed, MALLOCTAPE_LIBRARY_DIRECTORY, "", name);
-    if (found)
-        make_plain(installed);
-    else if (forced != NULL && *forced != '\0')
-        snprintf(installed->path, sizeof installed->path, "%.*s (%s)", PATH_MAX / 2, forced,
-                 INSTALLED_LIBRARIES_VARIABLE);
-    else
-        snprintf(installed->path, sizeof installed->path, "%.*s/../lib, %.*s/../lib/malloctape, %s",
-                 PATH_MAX / 4, own.path, PATH_MAX / 4, own.path, MALLOCTAPE_LIBRARY_DIRECTORY);
-    return found;
+    if (forced != NULL && *forced != '\0') {
+        if (!is_there(installed, forced, "", name))
+            return error_explain(why, why_bytes, "%s not found; looked in %s (%s)", name, forced,
+                                 INSTALLED_LIBRARIES_VARIABLE);
+    } else if (!is_there(installed, own.path, "/../lib", name) &&
+               !is_there(installed, own.path, "/../lib/malloctape", name) &&
+               !is_there(installed, MALLOCTAPE_LIBRARY_DIRECTORY, "", name)) {
+        return error_explain(why, why_bytes,
+                             "%s not found; looked in %s/../lib, %s/../lib/malloctape, %s", name,
+                             own.path, own.path, MALLOCTAPE_LIBRARY_DIRECTORY);
+    }
+    make_plain(installed);
+    return installed_can_preload(installed->path, why, why_bytes);
 }
 
 bool installed_find_program(struct installed *installed, const char *name)

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Overrides the search for libraries: nowhere else is looked then. */
 #define INSTALLED_LIBRARIES_VARIABLE "MALLOCTAPE_LIBDIR"
@@ -18,10 +19,14 @@ struct installed {
     char path[PATH_MAX];
 };
 
-/* The library `name`, in the first of: $MALLOCTAPE_LIBDIR; ../lib and ../lib/malloctape as seen
- * from this program; where `make install` puts it. False: installed->path then says where it was
- * looked for, as text. */
-bool installed_find_library(struct installed *installed, const char *name);
+/* The library `name`, to be preloaded, in the first of: $MALLOCTAPE_LIBDIR; ../lib and
+ * ../lib/malloctape as seen from this program; where `make install` puts it. False: `why` says where
+ * it was looked for. */
+bool installed_find_library(struct installed *installed, const char *name, char *why,
+                            size_t why_bytes);
+
+/* Whether LD_PRELOAD can hold a path; if not, `why` says so. */
+bool installed_can_preload(const char *path, char *why, size_t why_bytes);
 
 /* The program `name` beside this one. False: installed->path is where it should be. */
 bool installed_find_program(struct installed *installed, const char *name);

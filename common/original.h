@@ -17,7 +17,7 @@ struct original_usage {
 };
 
 /* What the allocator said of itself at a tick. What the values are, the metadata says
- * (statistics.h). */
+ * (metadata.h). */
 #define ORIGINAL_STATISTICS_MAX 16
 struct original_statistics {
     unsigned count;

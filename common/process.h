@@ -1,4 +1,4 @@
-/* process - runs one program at a time, to its end, and a directory for what it leaves
+/* process - starts a program; runs one at a time, to its end, and a directory for what it leaves
  * behind.
  *
  * While a directory is open, signals that ask this process to end (SIGINT, SIGTERM, SIGHUP,
@@ -11,6 +11,22 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
+
+struct child {
+    const char *path;         /* of the program */
+    char *const *words;       /* its name, arguments, NULL */
+    int input, output, error; /* what it gets as its standard streams; -1: ours */
+    /* Called in the child before the program starts, unless it is NULL: its signals, its
+     * environment. */
+    void (*enter)(void *of);
+    void *of;
+};
+
+/* Returns 0, or the errno with which the program could not be started; *process is then 0. */
+int child_start(const struct child *child, pid_t *process);
+
+/* ---- to its end ---- */
 
 /* Longer names of directories are refused, so that paths of files in it fit anywhere. */
 enum { PROCESS_DIRECTORY_BYTES = 3072, PROCESS_PATH_BYTES = PROCESS_DIRECTORY_BYTES + 64 };

@@ -17,7 +17,7 @@
 
 #include "common/call_kind.h"
 #include "common/error.h"
-#include "common/statistics.h"
+#include "common/metadata.h"
 #include "inspect/raw_source.h"
 #include "inspect/stream.h"
 

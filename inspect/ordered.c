@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/child.h"
+#include "common/process.h"
 #include "common/installed.h"
 #include "common/program.h"
 

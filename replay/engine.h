@@ -14,10 +14,11 @@
 #ifndef MALLOCTAPE_REPLAY_ENGINE_H
 #define MALLOCTAPE_REPLAY_ENGINE_H
 
-#include "replay/executor.h"
+#include "common/error.h"
+#include "postprocess/instruction_reader.h"
+#include "replay/allocator.h"
+#include "replay/latency.h"
 #include "replay/options.h"
-
-struct engine_threads;
 
 struct engine_state {
     /* Before open(). */
@@ -25,6 +26,8 @@ struct engine_state {
     const struct policy *policy;
     const char *own_sizes; /* what the recorder's library had (INSTRUCTIONS.md); not terminated */
     size_t own_sizes_bytes;
+    uint64_t *addresses; /* where objects come to lie goes there, by index in the batch; NULL: it is
+                            not wanted, as with any engine but switch */
     struct latency *latency;           /* takes the samples, at the latest when drain() returns */
     struct instruction_totals *totals; /* of what was handed over; a drain() that fails takes out
                                           what was not carried out */
@@ -37,9 +40,7 @@ struct engine_state {
     struct error error; /* when a function below has failed */
     uint64_t realigned; /* set by finish(): calls whose alignment the allocator refused (calls.h) */
 
-    struct executor executor;       /* engines switch and null */
-    uint64_t null_entries;          /* of its table, written by engine null */
-    struct engine_threads *threads; /* engine threads */
+    void *own; /* the engine's; set by open() */
 };
 
 struct engine {
@@ -47,7 +48,7 @@ struct engine {
     bool calls_allocator;
     bool indices; /* batches have indices instead of registers */
 
-    /* `state` is zero but for its first six members. False: see state->error. */
+    /* `state` is zero but for its first seven members. False: see state->error. */
     bool (*open)(struct engine_state *state);
     /* Makes room for what the batch needs. False: see state->error. */
     bool (*prepare)(struct engine_state *state, const struct instruction_batch *batch);
@@ -55,22 +56,18 @@ struct engine {
      * index of the first one that could not be carried out; state->error may say why. */
     size_t (*run)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
                   size_t to);
-    /* The same instructions without the allocator, before run() carries them out; changes nothing.
-     * NULL when the engine cannot. */
-    void (*run_null)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
-                     size_t to);
+    /* All of a batch without the allocator, before run() carries it out; changes nothing. NULL when
+     * the engine cannot. */
+    void (*run_null)(struct engine_state *state, const struct instruction_batch *batch);
     /* How many of the slices, of all that run() was given, have been carried out with all before
      * them. NULL when run() does it all. */
     uint64_t (*carried_out)(const struct engine_state *state);
     /* Waits until everything that was handed over has been carried out; run() may follow. NULL when
      * run() does it all. False: state->error says which instruction could not be carried out. */
     bool (*drain)(struct engine_state *state);
-    /* Makes the executor note the addresses of the batch there, by index, or stop (NULL). NULL when
-     * the engine cannot. */
-    void (*note_addresses)(struct engine_state *state, uint64_t *addresses);
-    /* The address of the live object in a register; everything has been carried out. NULL when
-     * batches have indices: executor.objects has them. */
-    void *(*address_of)(const struct engine_state *state, uint32_t object);
+    /* The address of the live object in a register, or of an index; everything has been carried
+     * out. NULL when there are none. */
+    void *(*address_of)(const struct engine_state *state, uint64_t object);
     /* Frees all objects that are alive; everything has been carried out. Returns how many. NULL
      * when there are none. */
     uint64_t (*free_all)(struct engine_state *state);
@@ -78,8 +75,7 @@ struct engine {
     void (*finish)(struct engine_state *state);
 };
 
-/* Ends with an entry without a name. The first one is the default. */
-extern const struct engine engines[];
+extern const struct engine engine_switch, engine_threads, engine_null;
 
 /* Takes the instructions of a batch from `from` on out of the totals: the reader counts whole
  * blocks. */

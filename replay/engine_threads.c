@@ -1,11 +1,40 @@
-#include "replay/engine_threads.h"
-
+/* engine_threads - a replay by as many threads as the original had.
+ *
+ *   batch --(dispatcher)--> job --> pool, one for each lane --> allocator
+ *                           one of THREAD_JOBS, in a ring
+ *
+ * The dispatcher is the thread that reads the stream. It sorts each slice by lane (work.h) and
+ * hands it over (replay_thread.h). Each lane's thread carries out the lane's instructions in order,
+ * and waits only for objects that another lane has not yet allocated. When all jobs are handed
+ * over, the dispatcher waits for the oldest one. This bounds memory, and how far one lane gets
+ * ahead of another.
+ *
+ * Why it cannot get stuck. Call an instruction older than another when it comes first in the
+ * stream. Of all that are not yet carried out, let X be the oldest.
+ *
+ *   1. X is in a queue. The dispatcher hands over in the order of the stream, whole slices, and
+ *      waits for others only between two of them: for the oldest job when the ring is full, or
+ *      for all.
+ *   2. X is next in its lane: what precedes it there is older. The lane has a thread, or the one
+ *      that cleared THREAD_ABSENT is creating it; and a thread that waits for its predecessor
+ *      waits for one that only ends.
+ *   3. X does not wait. An allocation never does (slots.h). A free or realloc waits for an
+ *      allocation, which is older. Its thread may sleep, but the allocating lane wakes it after the
+ *      slice with the allocation, and before it waits itself.
+ *
+ * So X is carried out, whatever else waits. This rests on the order of the stream, which the reader
+ * has checked: no position names an object that was not allocated before. No queue can be full: a
+ * lane has at most one task in each job.
+ *
+ * Memory of the system's only: jobs, slots and stacks. A thread's creation makes the C library ask
+ * calloc() for the table of its thread-local storage, when it has no used stack in its cache, and
+ * free() it when that cache is full; REPORT.md says so. */
 #include "common/pages.h"
+#include "replay/engine.h"
 #include "replay/new_handler.h"
 #include "replay/replay_thread.h"
-#include "replay/shared.h"
 
-struct engine_threads {
+struct threads {
     struct work work;
     struct replay_threads pool;
     struct work_job jobs[THREAD_JOBS];
@@ -13,30 +42,15 @@ struct engine_threads {
     bool stopped;         /* no thread is left, and none will be created */
 };
 
-static bool threads_open_jobs(struct engine_threads *threads, struct error *error)
+static bool threads_open_jobs(struct threads *threads, struct error *error)
 {
     for (unsigned i = 0; i < THREAD_JOBS; i++)
         if (!work_job_open(&threads->jobs[i], error)) return false;
     return true;
 }
 
-bool threads_open(struct engine_state *state)
-{
-    struct engine_threads *threads = pages_map(sizeof *threads);
-    if (threads == NULL) return error_set_system(&state->error, "no memory for threads");
-    state->threads = threads;
-    if (replay_threads_open(&threads->pool, state->allocator, state->policy, state->latency,
-                            &state->error) &&
-        work_open(&threads->work, &state->error) && threads_open_jobs(threads, &state->error)) {
-        new_handler_install();
-        return true;
-    }
-    threads_finish(state);
-    return false;
-}
-
 /* Waits for everything that was handed over. False: something failed. */
-static bool threads_wait_for_all(struct engine_threads *threads)
+static bool threads_wait_for_all(struct threads *threads)
 {
     for (unsigned i = 0; i < THREAD_JOBS; i++)
         if (!replay_threads_wait(&threads->pool, &threads->jobs[i])) return false;
@@ -53,9 +67,9 @@ static bool threads_grow_objects(struct replay_threads *pool, uint64_t count)
     return true;
 }
 
-bool threads_prepare(struct engine_state *state, const struct instruction_batch *batch)
+static bool threads_prepare(struct engine_state *state, const struct instruction_batch *batch)
 {
-    struct engine_threads *threads = state->threads;
+    struct threads *threads = state->own;
     struct slots *slots = &threads->work.slots;
     struct replay_threads *pool = &threads->pool;
     bool good = slots_reserve_registers(slots, batch->registers) &&
@@ -71,10 +85,39 @@ bool threads_prepare(struct engine_state *state, const struct instruction_batch 
                             (unsigned long long)(batch->registers));
 }
 
-size_t threads_run(struct engine_state *state, const struct instruction_batch *batch, size_t from,
-                   size_t to)
+static void threads_stop(struct threads *threads)
 {
-    struct engine_threads *threads = state->threads;
+    if (!threads->stopped) replay_threads_stop(&threads->pool);
+    threads->stopped = true;
+}
+
+/* Takes what the threads have left undone out of the totals. */
+static void threads_take_back(struct threads *threads, struct instruction_totals *totals)
+{
+    for (unsigned i = 0; i < THREAD_JOBS; i++) {
+        const struct work_job *job = &threads->jobs[i];
+        for (uint32_t task = 0; task < job->tasks_count; task++) {
+            const struct instruction_batch batch = work_task_batch(&job->tasks[task]);
+            engine_take_back(totals, &batch, job->tasks[task].at);
+        }
+    }
+}
+
+static bool threads_drain(struct engine_state *state)
+{
+    struct threads *threads = state->own;
+    if (threads->stopped) return !error_is_set(&state->error);
+    if (threads_wait_for_all(threads)) return true;
+    threads_stop(threads);
+    state->error = threads->pool.error;
+    threads_take_back(threads, state->totals);
+    return false;
+}
+
+static size_t threads_run(struct engine_state *state, const struct instruction_batch *batch,
+                          size_t from, size_t to)
+{
+    struct threads *threads = state->own;
     struct work_job *job = &threads->jobs[threads->handed_over % THREAD_JOBS];
     if (!replay_threads_wait(&threads->pool, job)) {
         threads_drain(state);
@@ -87,47 +130,18 @@ size_t threads_run(struct engine_state *state, const struct instruction_batch *b
 }
 
 /* Each slice is a job, and jobs before those that exist have been carried out. */
-uint64_t threads_carried_out(const struct engine_state *state)
+static uint64_t threads_carried_out(const struct engine_state *state)
 {
-    const struct engine_threads *threads = state->threads;
+    const struct threads *threads = state->own;
     uint64_t end = threads->handed_over, done = end > THREAD_JOBS ? end - THREAD_JOBS : 0;
     while (done < end && atomic_load_acquire(&threads->jobs[done % THREAD_JOBS].unfinished) == 0)
         done++;
     return done;
 }
 
-static void threads_stop(struct engine_threads *threads)
+static void *threads_address_of(const struct engine_state *state, uint64_t object)
 {
-    if (!threads->stopped) replay_threads_stop(&threads->pool);
-    threads->stopped = true;
-}
-
-/* Takes what the threads have left undone out of the totals. */
-static void threads_take_back(struct engine_threads *threads, struct instruction_totals *totals)
-{
-    for (unsigned i = 0; i < THREAD_JOBS; i++) {
-        const struct work_job *job = &threads->jobs[i];
-        for (uint32_t task = 0; task < job->tasks_count; task++) {
-            const struct instruction_batch batch = work_task_batch(&job->tasks[task]);
-            engine_take_back(totals, &batch, job->tasks[task].at);
-        }
-    }
-}
-
-bool threads_drain(struct engine_state *state)
-{
-    struct engine_threads *threads = state->threads;
-    if (threads->stopped) return !error_is_set(&state->error);
-    if (threads_wait_for_all(threads)) return true;
-    threads_stop(threads);
-    state->error = threads->pool.error;
-    threads_take_back(threads, state->totals);
-    return false;
-}
-
-void *threads_address_of(const struct engine_state *state, uint32_t object)
-{
-    const struct engine_threads *threads = state->threads;
+    const struct threads *threads = state->own;
     const struct slots_object *at = &threads->work.slots.objects[object];
     void *address;
     shared_get(&threads->pool.objects[at->slot], at->generation, &address);
@@ -135,9 +149,9 @@ void *threads_address_of(const struct engine_state *state, uint32_t object)
 }
 
 /* By this thread, from slots whose object has not ended. */
-uint64_t threads_free_all(struct engine_state *state)
+static uint64_t threads_free_all(struct engine_state *state)
 {
-    const struct engine_threads *threads = state->threads;
+    const struct threads *threads = state->own;
     const struct slots *slots = &threads->work.slots;
     uint64_t freed = 0;
     for (uint64_t slot = 0; slot < slots->used; slot++) {
@@ -150,9 +164,9 @@ uint64_t threads_free_all(struct engine_state *state)
     return freed;
 }
 
-void threads_finish(struct engine_state *state)
+static void threads_finish(struct engine_state *state)
 {
-    struct engine_threads *threads = state->threads;
+    struct threads *threads = state->own;
     if (threads->pool.at != NULL) {
         threads_stop(threads);
         state->realigned = replay_threads_realigned(&threads->pool);
@@ -162,5 +176,33 @@ void threads_finish(struct engine_state *state)
     for (unsigned i = 0; i < THREAD_JOBS; i++)
         work_job_close(&threads->jobs[i]);
     pages_unmap(threads, sizeof *threads);
-    state->threads = NULL;
+    state->own = NULL;
 }
+
+static bool threads_open(struct engine_state *state)
+{
+    struct threads *threads = pages_map(sizeof *threads);
+    if (threads == NULL) return error_set_system(&state->error, "no memory for threads");
+    state->own = threads;
+    if (replay_threads_open(&threads->pool, state->allocator, state->policy, state->latency,
+                            &state->error) &&
+        work_open(&threads->work, &state->error) && threads_open_jobs(threads, &state->error)) {
+        new_handler_install();
+        return true;
+    }
+    threads_finish(state);
+    return false;
+}
+
+const struct engine engine_threads = {
+    .name = "threads",
+    .calls_allocator = true,
+    .open = threads_open,
+    .prepare = threads_prepare,
+    .run = threads_run,
+    .carried_out = threads_carried_out,
+    .drain = threads_drain,
+    .address_of = threads_address_of,
+    .free_all = threads_free_all,
+    .finish = threads_finish,
+};

@@ -163,7 +163,7 @@ int options_parse(int argc, char **argv, struct options *options)
         {NULL},
     };
     *options = (struct options){
-        .engine = engines,
+        .engine = &engine_switch,
         .policy = {.touch = TOUCH_DEFAULT,
                    .limit_calls = POLICY_NO_LIMIT,
                    .sample_every = NOT_GIVEN,

@@ -8,7 +8,6 @@
 #include "replay/futex.h"
 #include "replay/main_thread.h"
 #include "replay/new_handler.h"
-#include "replay/shared.h"
 
 /* Instructions after which a lane looks who waits for it. */
 #define SLICE_INSTRUCTIONS 256u
@@ -126,7 +125,7 @@ static inline bool thread_take(struct replay_thread *thread, uint32_t index,
     return thread_await(thread, index, object);
 }
 
-/* A realloc takes from one slot and puts into another (shared.h). */
+/* A realloc takes from one slot and puts into another (slots.h). */
 CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uint32_t index,
                                  const struct instruction *one, uint64_t operand)
 {

@@ -84,6 +84,18 @@ const char *report_allocator(const struct report *report, char *to, size_t bytes
 extern const char *const report_status_names[];    /* by enum report_status */
 extern const char *const report_recording_names[]; /* by enum instruction_status */
 
+/* ---- what spoils numbers ---- */
+
+struct warning {
+    const char *key; /* REPORT.md has them */
+    char text[240];
+};
+
+#define WARNINGS_MAX 24u
+
+/* Uses the environment, for settings of allocators. Returns how many there are. */
+unsigned warnings_find(const struct report *report, struct warning warnings[WARNINGS_MAX]);
+
 /* Writes one JSON object and a newline to `path`; "-" is the standard output. False: see *error. */
 bool report_write_json(const struct report *report, const char *path, struct error *error);
 

@@ -7,7 +7,6 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "common/metadata.h"
-#include "replay/warnings.h"
 
 static json_t *report_substituted_list(const struct report *report)
 {
@@ -18,11 +17,20 @@ static json_t *report_substituted_list(const struct report *report)
     return list;
 }
 
-/* Shares and costs that were not measured are negative here and null there. */
-static void set_real_if_known(json_t *object, const char *key, double value)
-{
-    json_object_set_new(object, key, value >= 0 ? json_real(value) : json_null());
-}
+/* Numbers that the table has in another way, or not; what is negative is null. */
+#define PUT(object, ...)                                                \
+    do {                                                                \
+        const struct number numbers[] = {__VA_ARGS__};                  \
+        numbers_put(object, numbers, sizeof numbers / sizeof *numbers); \
+    } while (0)
+#define WHOLE(key, value)                      \
+    {                                          \
+        (key), NULL, UNIT_COUNT, (value), NULL \
+    }
+#define REAL(key, value)                         \
+    {                                            \
+        (key), NULL, UNIT_SECONDS, (value), NULL \
+    }
 
 static json_t *json_text_or_null(const char *text, size_t bytes)
 {
@@ -69,18 +77,13 @@ static void report_set_policy(json_t *object, const struct options *options)
     json_put_text(object, "touch", touch_names[policy->touch]);
     json_put_text(object, "clock", shown_time_names[policy->shown_time]);
     json_object_set_new(object, "heap_calls", json_boolean(policy->heap_calls));
-    json_put_real(object, "speed", policy->speed);
-    json_object_set_new(object, "limit",
-                        policy->limit_calls != POLICY_NO_LIMIT
-                            ? json_integer((json_int_t)policy->limit_calls)
-                            : json_null());
-    json_object_set_new(object, "release_every",
-                        options->release_every != NULL ? json_string(options->release_every)
-                                                       : json_null());
+    json_put_text(object, "release_every", options->release_every);
     json_object_set_new(object, "free_at_end", json_boolean(policy->free_at_end));
-    json_put_number(object, "warmup", policy->warmup_calls);
-    json_put_number(object, "sample_every", policy->sample_every);
-    json_put_number(object, "sample_offset", policy->sample_offset);
+    const long double limit = policy->limit_calls;
+    PUT(object, REAL("speed", policy->speed),
+        WHOLE("limit", policy->limit_calls != POLICY_NO_LIMIT ? limit : -1),
+        WHOLE("warmup", policy->warmup_calls), WHOLE("sample_every", policy->sample_every),
+        WHOLE("sample_offset", policy->sample_offset));
 }
 
 /* Pairs of a bucket's number and what is in it. */
@@ -102,19 +105,14 @@ static json_t *report_latency(const struct report *report)
 {
     json_t *kinds = json_object();
     const bool all = report->options->policy.sample_every == 1;
-    struct latency_numbers numbers;
+    struct latency_numbers calls;
     for (unsigned kind = 1; kind < CALL_KINDS && report->latency.kinds != NULL; kind++) {
-        latency_get_numbers(&report->latency, kind, all, &numbers);
-        if (numbers.sampled == 0) continue;
+        latency_get_numbers(&report->latency, kind, all, &calls);
+        if (calls.sampled == 0) continue;
         json_t *one = json_object();
-        json_put_number(one, "count", report->totals.by_kind[kind]);
-        json_put_number(one, "sampled", numbers.sampled);
-        json_put_real(one, "mean", numbers.mean);
-        set_real_if_known(one, "p50", numbers.p50);
-        set_real_if_known(one, "p90", numbers.p90);
-        set_real_if_known(one, "p99", numbers.p99);
-        set_real_if_known(one, "p999", numbers.p999);
-        set_real_if_known(one, "max", numbers.max);
+        PUT(one, WHOLE("count", report->totals.by_kind[kind]), WHOLE("sampled", calls.sampled),
+            REAL("mean", calls.mean), REAL("p50", calls.p50), REAL("p90", calls.p90),
+            REAL("p99", calls.p99), REAL("p999", calls.p999), REAL("max", calls.max));
         json_object_set_new(one, "buckets", report_buckets(&report->latency.kinds[kind]));
         json_object_set_new(kinds, call_names[kind], one);
     }
@@ -126,10 +124,10 @@ static void report_set_latency(json_t *object, const struct report *report)
     const struct latency *latency = &report->latency;
     json_object_set_new(object, "latency", report_latency(report));
     json_put_text(object, "latency_clock", latency->tsc ? "tsc" : "clock_gettime");
-    json_put_real(object, "latency_ns_per_tick", latency->ns_per_tick);
-    json_put_real(object, "latency_resolution_ns",
-                  (double)latency->resolution * latency->ns_per_tick);
-    json_put_real(object, "latency_overhead_ns", (double)latency->overhead * latency->ns_per_tick);
+    const double ns = latency->ns_per_tick;
+    PUT(object, REAL("latency_ns_per_tick", ns),
+        REAL("latency_resolution_ns", (double)latency->resolution * ns),
+        REAL("latency_overhead_ns", (double)latency->overhead * ns));
 }
 
 static json_t *report_mismatches(const struct address_check *check)
@@ -139,22 +137,12 @@ static json_t *report_mismatches(const struct address_check *check)
     for (unsigned i = 0; i < missed && i < ADDRESS_MISMATCHES_MAX; i++) {
         const struct address_mismatch *one = &check->mismatches[i];
         json_t *object = json_object();
-        json_put_number(object, "instruction", one->instruction);
         json_put_text(object, "kind", call_names[one->opcode & INSTRUCTION_NUMBER_MASK]);
-        json_put_number(object, "size", one->size);
-        json_put_number(object, "original_address", one->original);
-        json_put_number(object, "address", one->replayed);
+        json_put_numbers(object, "instruction size original_address address", one->instruction,
+                         one->size, one->original, one->replayed);
         json_array_append_new(list, object);
     }
     return list;
-}
-
-static void report_set_addresses(json_t *object, const struct report *report)
-{
-    set_real_if_known(object, "address_match", report_address_match(report));
-    json_put_number(object, "addresses_checked", report->address_check.checked);
-    json_put_number(object, "addresses_matched", report->address_check.matched);
-    json_object_set_new(object, "address_mismatches", report_mismatches(&report->address_check));
 }
 
 static json_t *report_warnings(const struct report *report)
@@ -199,7 +187,10 @@ static json_t *report_json(const struct report *report)
     json_put_text(object, "heap_source", report->heap_source);
     json_put_text(object, "release_means",
                   report->release_means != NULL ? report->release_means : "");
-    report_set_addresses(object, report);
+    const struct address_check *check = &report->address_check;
+    PUT(object, REAL("address_match", report_address_match(report)),
+        WHOLE("addresses_checked", check->checked), WHOLE("addresses_matched", check->matched));
+    json_object_set_new(object, "address_mismatches", report_mismatches(check));
     json_object_set_new(object, "warnings", report_warnings(report));
     return object;
 }

@@ -12,9 +12,6 @@
 /* Libraries that can be told apart. */
 #define LIBRARIES_MAX 64u
 
-/* Entries of pagemap that are read at once. */
-#define PAGEMAP_STEP 512u
-
 #define PAGE_PRESENT (UINT64_C(1) << 63)
 
 /* ---- which libraries are the replay's own ---- */
@@ -118,22 +115,30 @@ void resident_close(struct resident *resident)
     resident->statm = resident->pagemap = -1;
 }
 
-/* Of a range that may be a file's or shared: mincore() would tell what the system has of it, not
- * what this process has. */
+size_t pagemap_read(int pagemap, uint64_t next, uint64_t end, bool present[PAGEMAP_STEP])
+{
+    uint64_t entries[PAGEMAP_STEP];
+    const uint64_t wanted = end - next < PAGEMAP_STEP ? end - next : PAGEMAP_STEP;
+    const ssize_t got =
+        pread(pagemap, entries, wanted * sizeof *entries, (off_t)(next * sizeof *entries));
+    const size_t count = got > 0 ? (size_t)got / sizeof *entries : 0;
+    for (size_t i = 0; i < count; i++)
+        present[i] = (entries[i] & PAGE_PRESENT) != 0;
+    return count;
+}
+
 static uint64_t present_bytes(int pagemap, const void *at, size_t bytes)
 {
-    uint64_t entries[PAGEMAP_STEP], page = (uint64_t)sysconf(_SC_PAGESIZE), present = 0;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t next = (uint64_t)(uintptr_t)at / page, end = next + (bytes + page - 1) / page;
-    while (next < end) {
-        uint64_t wanted = end - next < PAGEMAP_STEP ? end - next : PAGEMAP_STEP;
-        ssize_t got =
-            pread(pagemap, entries, wanted * sizeof *entries, (off_t)(next * sizeof *entries));
-        if (got <= 0) break;
-        for (size_t i = 0; i < (size_t)got / sizeof *entries; i++)
-            present += (entries[i] & PAGE_PRESENT) != 0;
-        next += (size_t)got / sizeof *entries;
+    uint64_t pages = 0;
+    bool present[PAGEMAP_STEP];
+    for (size_t got = 1; next < end && got > 0; next += got) {
+        got = pagemap_read(pagemap, next, end, present);
+        for (size_t i = 0; i < got; i++)
+            pages += present[i];
     }
-    return present * page;
+    return pages * page;
 }
 
 /* Also of that what is a file's or shared. Both 0 when the system does not say. */

@@ -100,7 +100,7 @@ static void run_own_cost(struct run *run, const struct instruction_batch *batch,
     struct measurement *measured = &run->report->measurement;
     if (run->engine->run_null == NULL || run->batches++ % OWN_COST_EVERY != 0) return;
     uint64_t begin = measure_now_ns();
-    run->engine->run_null(&run->state, batch, 0, batch->count);
+    run->engine->run_null(&run->state, batch);
     measured->own_ns += measure_now_ns() - begin;
     measured->own_calls += calls;
 }
@@ -303,26 +303,27 @@ static bool run_batches(struct run *run)
 static bool run_open_address_check(struct run *run)
 {
     struct error *error = &run->state.error;
-    if (run->engine->note_addresses == NULL)
+    if (!run->engine->indices || !run->engine->calls_allocator)
         return error_set(error, &replay_errors[REPLAY_ERROR_ENGINE_ADDRESSES], ERROR_NO_OFFSET,
                          NULL);
     if (!(run->ahead->reader.header.features & INSTRUCTION_FEATURE_ADDRESSES))
         return error_set(error, &replay_errors[REPLAY_ERROR_NO_ADDRESSES], ERROR_NO_OFFSET, NULL);
-    return address_check_open(&run->report->address_check, error);
+    if (!address_check_open(&run->report->address_check, error)) return false;
+    run->state.addresses = run->report->address_check.addresses;
+    return true;
 }
 
 /* What --snapshot asks for, before the engine gives anything back. */
 static bool run_write_snapshot(struct run *run, const char *path)
 {
-    const struct executor *executor = &run->state.executor;
     struct error *error = &run->state.error;
-    const uint64_t live = run->snapshot_row.live;
+    const uint64_t live = run->report->totals.live;
     if (path == NULL) return true;
-    if (run->engine->indices) return snapshot_write(path, executor->objects, executor->live, error);
     void **addresses = pages_map((live + 1) * sizeof *addresses);
     if (addresses == NULL) return error_set_system(error, "no memory for addresses");
     for (uint64_t i = 0; i < live; i++)
-        addresses[i] = run->engine->address_of(&run->state, run->snapshot_row.entries[i].object);
+        addresses[i] = run->engine->address_of(
+            &run->state, run->follows ? run->snapshot_row.entries[i].object : i);
     const bool done = snapshot_write(path, addresses, live, error);
     pages_unmap(addresses, (live + 1) * sizeof *addresses);
     return done;
@@ -358,8 +359,6 @@ static bool run_open(struct run *run, const struct options *options)
                                           &run->state.own_sizes_bytes);
     if (!run->engine->open(&run->state)) return false;
     run->looks.heap.own_bytes = run->state.own_heap_bytes;
-    if (run->policy->verify_addresses)
-        run->engine->note_addresses(&run->state, report->address_check.addresses);
     return true;
 }
 

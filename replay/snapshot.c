@@ -8,14 +8,10 @@
 #include "common/call_table.h"
 #include "common/output.h"
 #include "common/pages.h"
+#include "replay/resident.h"
 
 /* /proc/self/maps has at most 65 530 lines of some 60 bytes. */
 #define MAPS_BYTES (8u << 20)
-
-/* Entries of pagemap that are read at once. */
-#define PAGEMAP_STEP 512u
-
-#define PAGE_PRESENT (UINT64_C(1) << 63)
 
 struct snapshot {
     struct output output;
@@ -77,20 +73,14 @@ static bool page_put(struct snapshot *snapshot, uint64_t address)
 
 static bool mapping_put(struct snapshot *snapshot, const struct mapping *mapping)
 {
-    uint64_t entries[PAGEMAP_STEP];
-    uint64_t next = mapping->begin / snapshot->page_bytes;
     const uint64_t end = mapping->end / snapshot->page_bytes;
-    while (next < end) {
-        const uint64_t wanted = end - next < PAGEMAP_STEP ? end - next : PAGEMAP_STEP;
-        ssize_t got = pread(snapshot->pagemap, entries, wanted * sizeof *entries,
-                            (off_t)(next * sizeof *entries));
-        if (got < (ssize_t)sizeof *entries)
-            return error_set_system(snapshot->error, "cannot read /proc/self/pagemap");
-        for (size_t i = 0; i < (size_t)got / sizeof *entries; i++)
-            if ((entries[i] & PAGE_PRESENT) != 0 &&
-                !page_put(snapshot, (next + i) * snapshot->page_bytes))
-                return false;
-        next += (size_t)got / sizeof *entries;
+    bool present[PAGEMAP_STEP];
+    size_t got;
+    for (uint64_t next = mapping->begin / snapshot->page_bytes; next < end; next += got) {
+        got = pagemap_read(snapshot->pagemap, next, end, present);
+        if (got == 0) return error_set_system(snapshot->error, "cannot read /proc/self/pagemap");
+        for (size_t i = 0; i < got; i++)
+            if (present[i] && !page_put(snapshot, (next + i) * snapshot->page_bytes)) return false;
     }
     return true;
 }

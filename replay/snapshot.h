@@ -1,7 +1,7 @@
 /* snapshot - where every live object lies, and which pages of the heap are resident, when the
  * replay ends (REPORT.md, "Snapshot").
  *
- *   executor's row of objects      --> addresses, by index (engine switch)
+ *   engine's row of objects        --> addresses, by index (engine switch)
  *   row of registers, engine       --> the same (engine threads)
  *   /proc/self/maps, .../pagemap   --> resident pages of anonymous memory, but for our own and what
  *                                      belongs to a loaded file

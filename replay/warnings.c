@@ -1,4 +1,4 @@
-#include "replay/warnings.h"
+#include "replay/report.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

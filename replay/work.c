@@ -4,7 +4,6 @@
 
 #include "common/pages.h"
 #include "replay/calls.h"
-#include "replay/shared.h"
 
 #define JOB_INSTRUCTIONS (INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK)
 #define JOB_OPERANDS     (INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX)

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/statistics.h"
+#include "common/metadata.h"
 #include "report/timeline.h"
 
 enum { ACCOUNT_EVENTS_MAX = 1024 };

@@ -1,37 +1,71 @@
-#include "replay/executor.h"
-
+/* engine_switch - one thread carries out all instructions: engines switch and null.
+ *
+ *   index --> objects[index] --> address in the allocator under test
+ *   lane  --> caches[lane]   --> thread cache of the original thread (engine switch)
+ *
+ * prepare() maps all memory that a batch needs, outside the timed part. So between two readings of
+ * the clock the system and the allocator get only the calls of the stream.
+ *
+ * Invariant   the thread cache of the current lane is attached, and caches[lane] is stale; the
+ *             caches of all other lanes are in the table. This thread's own cache is attached only
+ *             before executor_attach() and after executor_detach(). */
 #include <setjmp.h>
+#include <stdio.h>
 
 #include "common/pages.h"
+#include "replay/calls.h"
+#include "replay/engine.h"
 #include "replay/new_handler.h"
+#include "replay/settle.h"
 
 #define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
 
+/* No library's own object has so many bytes. */
+#define OWN_BYTES_MAX ((size_t)1 << 24)
+
+struct executor {
+    struct calls calls;
+    void **objects;         /* by index (instruction_reader.h) */
+    uint64_t objects_count; /* entries */
+    uint64_t null_entries;  /* of these, written by engine null */
+    uint64_t live;          /* objects that are alive */
+    size_t taken;           /* instructions of batch->at that have been carried out */
+
+    bool switching; /* thread caches are given to lanes */
+    void **caches;  /* by lane, INSTRUCTION_LANES_MAX entries */
+    uint64_t lane;
+    void *own_cache;
+    bool keeps_cache; /* at the next border: the first lane has used it before its thread begins */
+
+    size_t at; /* index in the batch of the latest call that may not return */
+};
+
 /* ---- opening and closing ---- */
 
-bool executor_open(struct executor *executor, const struct allocator *allocator,
-                   const struct policy *policy, struct latency *latency, struct error *error)
+static bool executor_open(struct engine_state *state, struct latency *latency)
 {
-    *executor = (struct executor){
-        .switching = policy->switching && allocator->set_cache != NULL,
-        .caches = pages_map(CACHES_BYTES),
-    };
-    calls_open(&executor->calls, allocator, policy, latency, 0);
-    if (executor->caches == NULL) return error_set_system(error, "no memory for thread caches");
-    return true;
+    struct executor *executor = state->own = pages_map(sizeof *executor);
+    if (executor == NULL) return error_set_system(&state->error, "no memory for an engine");
+    executor->switching = state->policy->switching && state->allocator->set_cache != NULL;
+    executor->caches = pages_map(CACHES_BYTES);
+    calls_open(&executor->calls, state->allocator, state->policy, latency, 0);
+    executor->calls.addresses = state->addresses;
+    return executor->caches != NULL ||
+           error_set_system(&state->error, "no memory for thread caches");
 }
 
-void executor_close(struct executor *executor)
+static void executor_close(struct engine_state *state)
 {
+    struct executor *executor = state->own;
+    state->realigned = executor->calls.realigned;
     pages_unmap(executor->caches, CACHES_BYTES);
     pages_unmap(executor->objects, executor->objects_count * sizeof(void *));
-    executor->caches = executor->objects = NULL;
-    executor->objects_count = 0;
+    pages_unmap(executor, sizeof *executor);
 }
 
-bool executor_prepare(struct executor *executor, const struct instruction_batch *batch,
-                      struct error *error)
+static bool executor_prepare(struct engine_state *state, const struct instruction_batch *batch)
 {
+    struct executor *executor = state->own;
     if (batch->registers <= executor->objects_count) return true;
     uint64_t count = executor->objects_count == 0 ? INSTRUCTION_BLOCK_MAX : executor->objects_count;
     while (count < batch->registers)
@@ -39,7 +73,8 @@ bool executor_prepare(struct executor *executor, const struct instruction_batch 
     void **objects = pages_grow(executor->objects, executor->objects_count * sizeof(void *),
                                 count * sizeof(void *));
     if (objects == NULL)
-        return error_set_system(error, "no memory for %llu registers", (unsigned long long)count);
+        return error_set_system(&state->error, "no memory for %llu registers",
+                                (unsigned long long)count);
     executor->objects = objects;
     executor->objects_count = count;
     return true;
@@ -47,14 +82,14 @@ bool executor_prepare(struct executor *executor, const struct instruction_batch 
 
 /* ---- thread caches ---- */
 
-void executor_attach(struct executor *executor)
+static void executor_attach(struct executor *executor)
 {
     if (!executor->switching) return;
     executor->own_cache = executor->calls.allocator->release_cache();
     executor->calls.allocator->set_cache(executor->caches[executor->lane]);
 }
 
-void executor_detach(struct executor *executor)
+static void executor_detach(struct executor *executor)
 {
     if (!executor->switching) return;
     executor->caches[executor->lane] = executor->calls.allocator->release_cache();
@@ -236,11 +271,57 @@ static size_t executor_run_sampled(struct executor *executor, const struct instr
     return executor_run_plain(executor, batch, from, to);
 }
 
-size_t executor_run(struct executor *executor, const struct instruction_batch *batch, size_t from,
-                    size_t to)
+/* ---- switch ---- */
+
+/* How lanes get thread caches, or why not. */
+static void switch_name_caches(struct engine_state *state)
+{
+    state->cache_switching = state->policy->switching && state->allocator->set_cache != NULL;
+    if (state->cache_switching)
+        snprintf(state->caches, sizeof state->caches,
+                 "release_malloc_thread_cache() and set_malloc_thread_cache()");
+    else if (!state->policy->switching)
+        snprintf(state->caches, sizeof state->caches,
+                 "not switched: NO_THREAD_CACHE_SWITCH is set");
+    else
+        snprintf(state->caches, sizeof state->caches,
+                 "not switched: %s has no set_malloc_thread_cache()", state->allocator->name);
+}
+
+/* The recorder's library made objects before the first recorded call. Here they are made again, so
+ * that tcmalloc has the same free memory. */
+static void switch_make_own(struct engine_state *state, struct executor *executor)
+{
+    const char *at = state->own_sizes;
+    const char *end = at + state->own_sizes_bytes;
+    if (state->allocator->library.MallocExtension_MarkThreadIdle == NULL) return;
+    while (at < end) {
+        size_t size = 0;
+        for (; at < end && *at >= '0' && *at <= '9' && size < OWN_BYTES_MAX; at++)
+            size = size * 10 + (size_t)(*at - '0');
+        if (size > 0 && size < OWN_BYTES_MAX) state->allocator->malloc(size);
+        at++;
+    }
+    executor->keeps_cache = true;
+}
+
+static bool switch_open(struct engine_state *state)
+{
+    if (!executor_open(state, state->latency)) return false;
+    switch_name_caches(state);
+    new_handler_install();
+    state->own_heap_bytes = settle(state->allocator);
+    executor_attach(state->own);
+    switch_make_own(state, state->own);
+    return true;
+}
+
+static size_t switch_run(struct engine_state *state, const struct instruction_batch *batch,
+                         size_t from, size_t to)
 {
     /* An operator new that finds no memory calls the handler rather than throw through C. */
     jmp_buf out_of_memory;
+    struct executor *executor = state->own;
     if (from == 0) executor->taken = 0;
     if (setjmp(out_of_memory) != 0) return executor->at;
     new_handler_arm(&out_of_memory);
@@ -249,17 +330,77 @@ size_t executor_run(struct executor *executor, const struct instruction_batch *b
     return done;
 }
 
-uint64_t executor_free_all(struct executor *executor)
+static size_t null_run(struct engine_state *state, const struct instruction_batch *batch,
+                       size_t from, size_t to)
 {
-    const uint64_t freed = executor->live;
-    while (executor->live > 0)
-        executor->calls.allocator->free(executor->objects[--executor->live]);
-    return freed;
-}
-
-size_t executor_run_null(struct executor *executor, const struct instruction_batch *batch,
-                         size_t from, size_t to)
-{
+    struct executor *executor = state->own;
     if (from == 0) executor->taken = 0;
     return executor_loop(executor, HOW_NULL, batch, from, to);
 }
+
+/* On a copy, so that what is sampled stays the same. */
+static void switch_run_null(struct engine_state *state, const struct instruction_batch *batch)
+{
+    struct executor copy = *(struct executor *)state->own;
+    copy.taken = 0;
+    executor_loop(&copy, HOW_NULL, batch, 0, batch->count);
+}
+
+static void *switch_address_of(const struct engine_state *state, uint64_t object)
+{
+    return ((const struct executor *)state->own)->objects[object];
+}
+
+static uint64_t switch_free_all(struct engine_state *state)
+{
+    struct executor *executor = state->own;
+    const uint64_t freed = executor->live;
+    while (executor->live > 0)
+        state->allocator->free(executor->objects[--executor->live]);
+    return freed;
+}
+
+static void switch_finish(struct engine_state *state)
+{
+    executor_detach(state->own);
+    executor_close(state);
+}
+
+const struct engine engine_switch = {
+    .name = "switch",
+    .calls_allocator = true,
+    .indices = true,
+    .open = switch_open,
+    .prepare = executor_prepare,
+    .run = switch_run,
+    .run_null = switch_run_null,
+    .address_of = switch_address_of,
+    .free_all = switch_free_all,
+    .finish = switch_finish,
+};
+
+/* ---- null ---- */
+
+static bool null_open(struct engine_state *state)
+{
+    return executor_open(state, NULL);
+}
+
+/* Entries that nobody ever wrote would all be the same memory, the system's one page of zeroes. */
+static bool null_prepare(struct engine_state *state, const struct instruction_batch *batch)
+{
+    struct executor *executor = state->own;
+    if (!executor_prepare(state, batch)) return false;
+    for (; executor->null_entries < batch->registers; executor->null_entries++)
+        executor->objects[executor->null_entries] = executor;
+    return true;
+}
+
+const struct engine engine_null = {
+    .name = "null",
+    .indices = true,
+    .open = null_open,
+    .prepare = null_prepare,
+    .run = null_run,
+    .finish = executor_close,
+};
