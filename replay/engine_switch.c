@@ -249,21 +249,23 @@ static size_t executor_run_plain(struct executor *executor, const struct instruc
 }
 
 static size_t executor_run_timed(struct executor *executor, const struct instruction_batch *batch,
-                                 size_t at)
+                                 size_t from, size_t to)
 {
-    return executor_loop(executor, HOW_EXTRAS | HOW_TIMED, batch, at, at + 1);
+    return executor_loop(executor, HOW_EXTRAS | HOW_TIMED, batch, from, to);
 }
 
-/* Stretches that are not timed, with single instructions between them that are. */
+/* All instructions are timed, or stretches are not, with single ones between them that are. */
 static size_t executor_run_sampled(struct executor *executor, const struct instruction_batch *batch,
                                    size_t from, size_t to)
 {
     struct calls *calls = &executor->calls;
+    if (calls->latency != NULL && calls->sample_every == 1)
+        return executor_run_timed(executor, batch, from, to);
     while (calls->latency != NULL && to - from > calls->until_sample) {
         const size_t at = from + calls->until_sample;
         const size_t done = executor_run_plain(executor, batch, from, at);
         if (done < at) return done;
-        if (executor_run_timed(executor, batch, at) == at) return at;
+        if (executor_run_timed(executor, batch, at, at + 1) == at) return at;
         calls_draw_sample(calls);
         from = at + 1;
     }
