@@ -155,7 +155,7 @@ any_way_in() {
 neither_format() {
     echo 'something else' >text
     exits 1 dump text &&
-        says '^malloctape dump: text: .*neither a raw stream nor an instruction stream; `malloctape import`'
+        says '^malloctape dump: text: .*neither a raw stream nor an .*; `malloctape import`'
 }
 
 nothing_at_all() { : >empty && exits 1 dump empty && [ ! -s out ]; }
