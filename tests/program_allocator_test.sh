@@ -206,6 +206,14 @@ kinds() {
 
 named() { through "$library:$1" ./calls && "$malloctape" info raw.lz4 | grep -q "^allocator *$2"; }
 
+# Its own threads begin with a lock that asking it takes, too.
+jemalloc_with_threads() {
+    rm -f raw.lz4*
+    timeout 300 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$library:$jemalloc" \
+        MALLOC_CONF=background_thread:true ./calls >out 2>err &&
+        verified raw.lz4 0 && [ "$(objects raw.lz4 777)" = 100 ]
+}
+
 counted_untraced() { LD_PRELOAD=$PWD/counts.so ./calls >counted; }
 
 behind() {
@@ -371,7 +379,7 @@ is_unknown_glibc() {
     [ "$glibc" != 'glibc 2.36' ] && grep -q '^memory ' out && ! grep -q 'arenas ' out
 }
 
-plan 24
+plan 25
 check 'programs and libraries' compiled
 check 'the C library' named '' 'glibc '
 check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
@@ -382,6 +390,11 @@ for other in jemalloc.so.2:jemalloc mimalloc.so.2:mimalloc tcmalloc_minimal.so.4
         skip_test "${other#*:}" 'it is not installed'
     fi
 done
+if jemalloc=$(system_library libjemalloc.so.2); then
+    check 'jemalloc with threads of its own' jemalloc_with_threads
+else
+    skip_test 'jemalloc with threads of its own' 'it is not installed'
+fi
 counted_untraced || true
 glibc=$(getconf GNU_LIBC_VERSION)
 watch_arenas

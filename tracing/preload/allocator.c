@@ -12,6 +12,7 @@
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAME_BYTES_MAX 128
@@ -49,6 +50,14 @@ static void find(void *function, const char *name)
     memcpy(function, &found, sizeof found);
 }
 
+/* It begins them while it has a lock that mallctl() takes, too. What the C library allocates for such
+ * a thread comes by here, and with it we would ask. */
+static bool jemalloc_has_threads(void)
+{
+    const char *settings = getenv("MALLOC_CONF");
+    return settings && strstr(settings, "background_thread:true");
+}
+
 static void find_all(void)
 {
     find(&asked.tcmalloc_version, "tc_version");
@@ -56,7 +65,7 @@ static void find_all(void)
     find(&asked.mimalloc_version, "mi_version");
     find(&asked.mimalloc_process, "mi_process_info");
     find(&asked.mimalloc_print, "mi_stats_print_out");
-    find(&asked.jemalloc_control, "mallctl");
+    if (!jemalloc_has_threads()) find(&asked.jemalloc_control, "mallctl");
     find(&asked.libc_version, "gnu_get_libc_version");
     asked.found = true;
 }

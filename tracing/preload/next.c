@@ -76,17 +76,22 @@ static void set(void *function, void *found)
     if (found) memcpy(function, &found, sizeof found);
 }
 
-#define FIND_FIRST(function, ...) \
-    if (first == own) linked_function(NULL, #function, &first);
 /* Whether something stands before this library that a runtime's operators lead to: a malloc(), or
- * some of the operators, as many programs have. The others are to lead there as without us. */
-static bool is_preceded(const struct link_map *own)
+ * some of the operators, as many programs have. The others are to lead there as without us. Who has
+ * all of the operators calls ours only behind its own. */
+#define FIND_FIRST(function, ...)                \
+    first = own;                                 \
+    linked_function(NULL, #function, &first);    \
+    is_preceded = is_preceded || first != own;   \
+    has_operator = has_operator || first == own;
+static bool is_partly_preceded(const struct link_map *own)
 {
     const struct link_map *first = own;
     linked_function(NULL, "malloc", &first);
+    bool is_preceded = first != own, has_operator = false;
     ENTRY_CXX_ALLOCATIONS(FIND_FIRST)
     ENTRY_CXX_FREES(FIND_FIRST)
-    return first != own;
+    return is_preceded && has_operator;
 }
 
 /* `name`: `function` as the C library's own is called. */
@@ -119,7 +124,7 @@ static void find_all(void)
     found.has_allocators_operators = operators == allocator;
     found.has_memalign = operators == allocator && aligned == allocator;
     if (operators &&
-        ((operators != allocator && !is_runtime(operators)) || is_preceded(own))) {
+        ((operators != allocator && !is_runtime(operators)) || is_partly_preceded(own))) {
         found.operators = NEXT_BEHIND;
         ENTRY_CXX_ALLOCATIONS(FIND)
         ENTRY_CXX_FREES(FIND)
