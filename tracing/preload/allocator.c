@@ -50,8 +50,8 @@ static void find(void *function, const char *name)
     memcpy(function, &found, sizeof found);
 }
 
-/* It begins them while it has a lock that mallctl() takes, too. What the C library allocates for such
- * a thread comes by here, and with it we would ask. */
+/* It begins them while it has a lock that mallctl() takes, too. What the C library allocates for
+ * such a thread comes by here, and with it we would ask. */
 static bool jemalloc_has_threads(void)
 {
     const char *settings = getenv("MALLOC_CONF");
