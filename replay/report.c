@@ -335,22 +335,6 @@ void report_print(const struct report *report, FILE *to)
 
 /* ---- series ---- */
 
-static FILE *csv_open(const char *prefix, const char *name, struct error *error)
-{
-    char path[4096];
-    int bytes = snprintf(path, sizeof path, "%s.%s.csv", prefix, name);
-    FILE *to = bytes < (int)sizeof path ? fopen(path, "we") : NULL;
-    if (to == NULL) error_set_system(error, "cannot write %s.%s.csv", prefix, name);
-    return to;
-}
-
-static bool csv_close(FILE *to, const char *prefix, const char *name, struct error *error)
-{
-    bool good = !ferror(to);
-    if (fclose(to) == 0 && good) return true;
-    return error_set_system(error, "cannot write %s.%s.csv", prefix, name);
-}
-
 /* A memory size that may be unknown, which is an empty field. */
 static void csv_put_bytes(FILE *to, uint64_t bytes)
 {
@@ -360,10 +344,9 @@ static void csv_put_bytes(FILE *to, uint64_t bytes)
         fputc(',', to);
 }
 
-static bool csv_write_series(const struct series *series, const char *prefix, struct error *error)
+static void csv_put_series(const struct report *report, FILE *to)
 {
-    FILE *to = csv_open(prefix, "series", error);
-    if (to == NULL) return false;
+    const struct series *series = &report->series;
     fputs("event,elapsed_seconds,wall_seconds,live_bytes,rss_bytes,heap_bytes,original_seconds,"
           "original_rss_bytes,original_heap_bytes,net_rss_bytes,original_net_rss_bytes\n",
           to);
@@ -380,14 +363,11 @@ static bool csv_write_series(const struct series *series, const char *prefix, st
         csv_put_bytes(to, row->original_net_rss_bytes);
         fputc('\n', to);
     }
-    return csv_close(to, prefix, "series", error);
 }
 
-static bool csv_write_latency(const struct latency *latency, const char *prefix,
-                              struct error *error)
+static void csv_put_latency(const struct report *report, FILE *to)
 {
-    FILE *to = csv_open(prefix, "latency", error);
-    if (to == NULL) return false;
+    const struct latency *latency = &report->latency;
     fputs("kind,from_ns,to_ns,sampled\n", to);
     for (unsigned kind = 1; kind < CALL_KINDS && latency->kinds != NULL; kind++)
         for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
@@ -397,11 +377,22 @@ static bool csv_write_latency(const struct latency *latency, const char *prefix,
                     (double)histogram_bucket_low(bucket) * latency->ns_per_tick,
                     (double)histogram_bucket_low(bucket + 1) * latency->ns_per_tick, sampled);
         }
-    return csv_close(to, prefix, "latency", error);
+}
+
+static bool csv_write(const struct report *report, const char *prefix, const char *name,
+                      void (*put)(const struct report *report, FILE *to), struct error *error)
+{
+    char path[4096];
+    int bytes = snprintf(path, sizeof path, "%s.%s.csv", prefix, name);
+    FILE *to = bytes < (int)sizeof path ? fopen(path, "we") : NULL;
+    if (to != NULL) put(report, to);
+    bool good = to != NULL && !ferror(to);
+    if (to != NULL) good = fclose(to) == 0 && good;
+    return good || error_set_system(error, "cannot write %s.%s.csv", prefix, name);
 }
 
 bool report_write_csv(const struct report *report, const char *prefix, struct error *error)
 {
-    return csv_write_series(&report->series, prefix, error) &&
-           csv_write_latency(&report->latency, prefix, error);
+    return csv_write(report, prefix, "series", csv_put_series, error) &&
+           csv_write(report, prefix, "latency", csv_put_latency, error);
 }

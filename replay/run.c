@@ -14,15 +14,12 @@
 #include "replay/replay_thread.h"
 #include "replay/snapshot.h"
 
-#define REPLAY_ERROR_LIST(X)                                    \
-    X(REPLAY_ERROR_NO_ADDRESSES, "replay_no_addresses",         \
-      "addresses cannot be verified: the recording has none")   \
-    X(REPLAY_ERROR_ENGINE_ADDRESSES, "replay_engine_addresses", \
-      "addresses cannot be verified with this engine")          \
-    X(REPLAY_ERROR_ENGINE_SNAPSHOT, "replay_engine_snapshot",   \
-      "there is no snapshot with this engine")
-enum replay_error { REPLAY_ERROR_LIST(ERROR_LIST_ENUM) };
-static const struct error_kind replay_errors[] = {REPLAY_ERROR_LIST(ERROR_LIST_KIND)};
+static const struct error_kind no_addresses = {
+    "replay_no_addresses", "addresses cannot be verified: the recording has none"};
+static const struct error_kind engine_addresses = {"replay_engine_addresses",
+                                                   "addresses cannot be verified with this engine"};
+static const struct error_kind engine_snapshot = {"replay_engine_snapshot",
+                                                  "there is no snapshot with this engine"};
 
 /* Blocks from one measurement of the replay's own cost to the next. */
 #define OWN_COST_EVERY 16
@@ -304,10 +301,9 @@ static bool run_open_address_check(struct run *run)
 {
     struct error *error = &run->state.error;
     if (!run->engine->indices || !run->engine->calls_allocator)
-        return error_set(error, &replay_errors[REPLAY_ERROR_ENGINE_ADDRESSES], ERROR_NO_OFFSET,
-                         NULL);
+        return error_set(error, &engine_addresses, ERROR_NO_OFFSET, NULL);
     if (!(run->ahead->reader.header.features & INSTRUCTION_FEATURE_ADDRESSES))
-        return error_set(error, &replay_errors[REPLAY_ERROR_NO_ADDRESSES], ERROR_NO_OFFSET, NULL);
+        return error_set(error, &no_addresses, ERROR_NO_OFFSET, NULL);
     if (!address_check_open(&run->report->address_check, error)) return false;
     run->state.addresses = run->report->address_check.addresses;
     return true;
@@ -341,8 +337,7 @@ static bool run_open(struct run *run, const struct options *options)
     report->heap_source = run->looks.heap.source;
     if (run->policy->verify_addresses && !run_open_address_check(run)) return false;
     if (options->snapshot != NULL && !calls)
-        return error_set(&run->state.error, &replay_errors[REPLAY_ERROR_ENGINE_SNAPSHOT],
-                         ERROR_NO_OFFSET, NULL);
+        return error_set(&run->state.error, &engine_snapshot, ERROR_NO_OFFSET, NULL);
     if (!calls && !lane_shares_open(&run->shares, &run->state.error)) return false;
     run->follows = options->snapshot != NULL && !run->engine->indices;
     run->warm = run->policy->warmup_calls == 0;
