@@ -16,7 +16,7 @@
  *      waits for others only between two of them: for the oldest job when the ring is full, or
  *      for all.
  *   2. X is next in its lane: what precedes it there is older. The lane has a thread, or the one
- *      that cleared THREAD_ABSENT is creating it; and a thread that waits for its predecessor
+ *      that cleared `absent` is creating it; and a thread that waits for its predecessor
  *      waits for one that only ends.
  *   3. X does not wait. An allocation never does (slots.h). A free or realloc waits for an
  *      allocation, which is older. Its thread may sleep, but the allocating lane wakes it after the

@@ -5,7 +5,6 @@
 
 #include "common/pages.h"
 #include "replay/engine.h"
-#include "replay/futex.h"
 #include "replay/main_thread.h"
 #include "replay/new_handler.h"
 
@@ -24,22 +23,29 @@
 #define THREAD_STACK_BYTES (256u * 1024)
 
 #define REPLAY_THREADS_BYTES (INSTRUCTION_LANES_MAX * sizeof(struct replay_thread))
-#define QUEUE_FLAGS          (THREAD_TASK - 1)
+
+/* The dispatcher is to look again. */
+static void replay_threads_tell(struct replay_threads *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+}
 
 /* ---- failure ---- */
 
 static void replay_threads_set_failed(struct replay_threads *pool)
 {
     atomic_store_release(&pool->failed, 1);
-    event_signal(&pool->event);
+    replay_threads_tell(pool);
 }
 
 static void replay_threads_fail_system(struct replay_threads *pool, int code, const char *what)
 {
-    pthread_mutex_lock(&pool->error_lock);
+    pthread_mutex_lock(&pool->lock);
     errno = code;
     error_set_system(&pool->error, "%s", what);
-    pthread_mutex_unlock(&pool->error_lock);
+    pthread_mutex_unlock(&pool->lock);
     replay_threads_set_failed(pool);
 }
 
@@ -49,10 +55,10 @@ static void replay_threads_fail_allocation(struct replay_threads *pool,
 {
     const struct work_job *job = task->job;
     uint32_t index = task->first + task->at;
-    pthread_mutex_lock(&pool->error_lock);
+    pthread_mutex_lock(&pool->lock);
     engine_set_allocation_error(&pool->error, &job->at[index],
                                 job->number + job->batch_index[index], job->offset);
-    pthread_mutex_unlock(&pool->error_lock);
+    pthread_mutex_unlock(&pool->lock);
     replay_threads_set_failed(pool);
 }
 
@@ -71,30 +77,24 @@ static void thread_wake(struct replay_thread *thread)
 {
     struct replay_thread *sleeper;
     if (atomic_add_acq_rel(&thread->sleepers, 0) == 0) return;
-    pthread_mutex_lock(&thread->list_lock);
+    pthread_mutex_lock(&thread->lock);
     LIST_FOREACH (sleeper, &thread->list, next)
-        if (wait_is_over(sleeper)) event_signal(&sleeper->woken);
-    pthread_mutex_unlock(&thread->list_lock);
+        if (wait_is_over(sleeper)) pthread_cond_signal(&sleeper->woken);
+    pthread_mutex_unlock(&thread->lock);
 }
 
 /* Sleeps until `maker` has made what this thread wants. False: it will not come. */
 static bool thread_sleep(struct replay_thread *thread, struct replay_thread *maker)
 {
     bool over;
-    pthread_mutex_lock(&maker->list_lock);
+    pthread_mutex_lock(&maker->lock);
     LIST_INSERT_HEAD(&maker->list, thread, next);
     atomic_add_acq_rel(&maker->sleepers, 1);
-    pthread_mutex_unlock(&maker->list_lock);
-    for (;;) {
-        uint32_t seen = event_look(&thread->woken);
-        over = wait_is_over(thread);
-        if (over || replay_threads_failed(thread->pool)) break;
-        event_sleep(&thread->woken, seen);
-    }
-    pthread_mutex_lock(&maker->list_lock);
+    while (!(over = wait_is_over(thread)) && !replay_threads_failed(thread->pool))
+        pthread_cond_wait(&thread->woken, &maker->lock);
     LIST_REMOVE(thread, next);
     atomic_add_relaxed(&maker->sleepers, -1);
-    pthread_mutex_unlock(&maker->list_lock);
+    pthread_mutex_unlock(&maker->lock);
     return over;
 }
 
@@ -205,38 +205,31 @@ static void thread_run(struct replay_thread *thread, struct work_task *task, uin
 
 /* ---- the queue ---- */
 
-static bool queue_change(struct replay_thread *thread, uint32_t *old, uint32_t new)
+static bool queue_is_empty(const struct replay_thread *thread)
 {
-    return atomic_swap_once(&thread->queue, old, new);
-}
-
-static bool queue_is_empty(const struct replay_thread *thread, uint32_t queue)
-{
-    return (queue & ~QUEUE_FLAGS) == thread->done;
+    return atomic_load_acquire(&thread->pushed) == thread->done;
 }
 
 /* The next task, or what is left of it; waits for it. NULL: there will be none. */
 static struct work_task *thread_next_task(struct replay_thread *thread)
 {
-    unsigned spins = 0;
-    while (!replay_threads_failed(thread->pool)) {
-        uint32_t queue = atomic_load_acquire(&thread->queue);
-        if (!queue_is_empty(thread, queue))
-            return thread->tasks[thread->done / THREAD_TASK % THREAD_JOBS];
-        if (queue & THREAD_STOP) return NULL;
-        if (spins++ < SPINS)
-            atomic_pause();
-        else if (queue_change(thread, &queue, queue | THREAD_SLEEPING))
-            futex_wait(&thread->queue, queue | THREAD_SLEEPING);
-    }
-    return NULL;
+    struct replay_threads *pool = thread->pool;
+    for (unsigned i = 0; i < SPINS && queue_is_empty(thread); i++)
+        atomic_pause();
+    pthread_mutex_lock(&thread->lock);
+    while (queue_is_empty(thread) && !thread->stops && !replay_threads_failed(pool))
+        pthread_cond_wait(&thread->work, &thread->lock);
+    const bool more = !queue_is_empty(thread) && !replay_threads_failed(pool);
+    struct work_task *task = more ? thread->tasks[thread->done % THREAD_JOBS] : NULL;
+    pthread_mutex_unlock(&thread->lock);
+    return task;
 }
 
 static void thread_finish_task(struct replay_thread *thread)
 {
     struct work_job *job = thread->task->job;
-    thread->done += THREAD_TASK;
-    if (atomic_add_acq_rel(&job->unfinished, -1) == 1) event_signal(&thread->pool->event);
+    thread->done++;
+    if (atomic_add_acq_rel(&job->unfinished, -1) == 1) replay_threads_tell(thread->pool);
 }
 
 /* ---- threads ---- */
@@ -251,27 +244,21 @@ static void thread_start(struct replay_thread *thread)
     if (thread == &pool->at[0] && main_thread_take(thread_main, thread)) return;
     int code = pthread_create(&handle, &pool->attributes, thread_main, thread);
     if (code == 0) return;
+    atomic_store_release(&thread->absent, 1);
     replay_threads_fail_system(pool, code, "cannot create a thread");
-    atomic_or_release(&thread->queue, THREAD_ABSENT);
 }
 
 /* The calling thread ends where the original did. */
 static void thread_hand_on(struct replay_thread *thread)
 {
-    uint32_t queue = atomic_load_acquire(&thread->queue);
-    while (queue_is_empty(thread, queue)) {
-        if (!queue_change(thread, &queue, queue | THREAD_ABSENT)) continue;
-        if (queue & THREAD_STOP) event_signal(&thread->pool->event);
-        return;
-    }
-    thread_start(thread);
-}
-
-/* The calling thread ends because there is nothing more to do. */
-static void thread_leave(struct replay_thread *thread)
-{
-    atomic_or_release(&thread->queue, THREAD_ABSENT);
-    event_signal(&thread->pool->event);
+    pthread_mutex_lock(&thread->lock);
+    const bool ends = queue_is_empty(thread);
+    if (ends) atomic_store_release(&thread->absent, 1);
+    pthread_mutex_unlock(&thread->lock);
+    if (ends)
+        replay_threads_tell(thread->pool);
+    else
+        thread_start(thread);
 }
 
 /* Leaves the samples of this thread to the report. */
@@ -364,7 +351,9 @@ static void *thread_main(void *argument)
         thread_hand_on(thread);
         return NULL;
     }
-    thread_leave(thread);
+    /* There is nothing more to do. */
+    atomic_store_release(&thread->absent, 1);
+    replay_threads_tell(thread->pool);
     return NULL;
 }
 
@@ -376,7 +365,8 @@ bool replay_threads_open(struct replay_threads *pool, const struct allocator *al
     *pool = (struct replay_threads){.allocator = allocator, .policy = policy, .latency = latency};
     pool->at = pages_map(REPLAY_THREADS_BYTES);
     if (pool->at == NULL) return error_set_system(error, "no memory for threads");
-    pthread_mutex_init(&pool->error_lock, NULL);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->changed, NULL);
     pthread_mutex_init(&pool->latency_lock, NULL);
     pthread_attr_init(&pool->attributes);
     pthread_attr_setstacksize(&pool->attributes, THREAD_STACK_BYTES);
@@ -388,21 +378,24 @@ static void replay_threads_add(struct replay_threads *pool, uint32_t lane)
     struct replay_thread *thread = &pool->at[lane];
     if (thread->pool != NULL) return;
     thread->pool = pool;
-    thread->queue = THREAD_ABSENT;
-    pthread_mutex_init(&thread->list_lock, NULL);
+    thread->absent = 1;
+    pthread_mutex_init(&thread->lock, NULL);
+    pthread_cond_init(&thread->work, NULL);
+    pthread_cond_init(&thread->woken, NULL);
     calls_open(&thread->calls, pool->allocator, pool->policy, pool->latency, lane);
     if (lane >= pool->lanes) pool->lanes = lane + 1;
 }
 
 static void thread_push(struct replay_thread *thread, struct work_task *task)
 {
-    uint32_t queue = atomic_load_relaxed(&thread->queue);
-    thread->tasks[thread->pushed++ % THREAD_JOBS] = task;
-    while (
-        !queue_change(thread, &queue, (queue & ~(THREAD_SLEEPING | THREAD_ABSENT)) + THREAD_TASK))
-        ;
-    if (queue & THREAD_SLEEPING) futex_wake(&thread->queue);
-    if (queue & THREAD_ABSENT) thread_start(thread);
+    pthread_mutex_lock(&thread->lock);
+    const uint32_t absent = atomic_load_acquire(&thread->absent);
+    thread->tasks[thread->pushed % THREAD_JOBS] = task;
+    atomic_store_release(&thread->pushed, thread->pushed + 1);
+    atomic_store_release(&thread->absent, 0);
+    pthread_cond_signal(&thread->work);
+    pthread_mutex_unlock(&thread->lock);
+    if (absent) thread_start(thread);
 }
 
 void replay_threads_push(struct replay_threads *pool, struct work_job *job)
@@ -418,33 +411,33 @@ void replay_threads_push(struct replay_threads *pool, struct work_job *job)
 
 bool replay_threads_wait(struct replay_threads *pool, const struct work_job *job)
 {
-    for (;;) {
-        uint32_t seen = event_look(&pool->event);
-        if (replay_threads_failed(pool)) return false;
-        if (atomic_load_acquire(&job->unfinished) == 0) return true;
-        event_sleep(&pool->event, seen);
-    }
+    pthread_mutex_lock(&pool->lock);
+    while (!replay_threads_failed(pool) && atomic_load_acquire(&job->unfinished) > 0)
+        pthread_cond_wait(&pool->changed, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+    return !replay_threads_failed(pool);
 }
 
+/* After a failure what others wait for may never come. */
 static void thread_stop(struct replay_thread *thread)
 {
-    uint32_t queue = atomic_load_relaxed(&thread->queue);
-    while (!queue_change(thread, &queue, (queue & ~THREAD_SLEEPING) | THREAD_STOP))
-        ;
-    if (queue & THREAD_SLEEPING) futex_wake(&thread->queue);
-    /* After a failure what it waits for may never come. */
-    if (replay_threads_failed(thread->pool)) event_signal(&thread->woken);
+    struct replay_thread *sleeper;
+    pthread_mutex_lock(&thread->lock);
+    thread->stops = true;
+    pthread_cond_signal(&thread->work);
+    LIST_FOREACH (sleeper, &thread->list, next)
+        pthread_cond_signal(&sleeper->woken);
+    pthread_mutex_unlock(&thread->lock);
 }
 
 /* Waits until the lane has no thread. */
 static void thread_join(struct replay_thread *thread)
 {
     struct replay_threads *pool = thread->pool;
-    for (;;) {
-        uint32_t seen = event_look(&pool->event);
-        if (atomic_load_acquire(&thread->queue) & THREAD_ABSENT) break;
-        event_sleep(&pool->event, seen);
-    }
+    pthread_mutex_lock(&pool->lock);
+    while (!atomic_load_acquire(&thread->absent))
+        pthread_cond_wait(&pool->changed, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
     if (thread->has_predecessor) main_thread_join(thread->handle);
     thread->has_predecessor = false;
 }

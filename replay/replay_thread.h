@@ -10,17 +10,10 @@
  * lane has work; otherwise the dispatcher creates it when there is work.
  *
  * Waiting. A thread waits for work and, in a free or realloc, for the object. It first waits in a
- * short loop, then it enters a list of the lane that makes the object, and sleeps. After each slice
+ * short loop, then it sleeps; for an object in a list of the lane that makes it. After each slice
  * of instructions, and before it waits itself, a lane wakes those in its list whose objects are
  * there, and nobody else: with a thousand threads, waking all would take longer than the calls. So
  * an allocation needs no more than a plain store.
- *
- * The queue is one word, changed by compare-and-swap only:
- *
- *   bits 31..3   tasks that were pushed, modulo 2^29     != done: there is work
- *   THREAD_ABSENT    the lane has no thread; who clears it creates one
- *   THREAD_SLEEPING  its thread sleeps until the word changes
- *   THREAD_STOP      it ends when there is no more work
  *
  * Failure. The first thread that cannot carry out an instruction leaves the error and sets
  * `failed`; every thread then stops at the end of its slice, or in its wait, from which the
@@ -40,23 +33,21 @@
  * 16 384 instructions, in 5 MiB. */
 #define THREAD_JOBS 16u
 
-#define THREAD_STOP     1u
-#define THREAD_SLEEPING 2u
-#define THREAD_ABSENT   4u
-#define THREAD_TASK     8u
-
 struct replay_threads;
 
 struct replay_thread {
     struct replay_threads *pool; /* NULL: the lane has never had work */
-    uint32_t queue;              /* atomic; see above */
-    struct work_task *tasks[THREAD_JOBS];
+    pthread_mutex_t lock;
 
-    /* The dispatcher's. */
-    uint32_t pushed; /* tasks, modulo THREAD_JOBS */
+    /* The queue: with the lock, `pushed` read without. */
+    struct work_task *tasks[THREAD_JOBS]; /* those from `done` to `pushed`, modulo THREAD_JOBS */
+    uint32_t pushed;                      /* atomic */
+    uint32_t absent;     /* atomic: the lane has no thread; who clears it creates one */
+    bool stops;          /* it ends when there is no more work */
+    pthread_cond_t work; /* there is some, or it stops */
 
     /* The lane's thread's. */
-    uint32_t done; /* tasks, as the queue counts */
+    uint32_t done; /* tasks */
     struct work_task *task;
     bool has_predecessor;
     pthread_t handle; /* the latest that began to work */
@@ -65,13 +56,12 @@ struct replay_thread {
     /* Of a thread that waits for an object; in the list of the lane that makes it. */
     void **wanted;
     uint8_t wanted_generation;
-    uint32_t woken; /* event: it is there, or something failed (futex.h) */
+    pthread_cond_t woken; /* it is there, or something failed; with the lock of that lane */
     LIST_ENTRY(replay_thread) next;
 
-    /* Those that wait for objects of this lane. */
-    pthread_mutex_t list_lock;
-    LIST_HEAD(, replay_thread) list; /* with the lock */
-    uint32_t sleepers;               /* atomic: entries */
+    /* Those that wait for objects of this lane: with the lock. */
+    LIST_HEAD(, replay_thread) list;
+    uint32_t sleepers; /* atomic: entries */
 } __attribute__((aligned(64)));
 
 /* What all lanes share. */
@@ -86,10 +76,10 @@ struct replay_threads {
     struct latency *latency; /* with the lock */
     pthread_mutex_t latency_lock;
 
-    uint32_t event;  /* a job was carried out, a thread has ended, or something failed (futex.h) */
     uint32_t failed; /* atomic */
-    pthread_mutex_t error_lock;
-    struct error error; /* with the lock; final when all threads are gone */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a job was carried out, a thread has ended, or something failed */
+    struct error error;     /* with the lock; final when all threads are gone */
     pthread_attr_t attributes;
 };
 
