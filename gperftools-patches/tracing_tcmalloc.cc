@@ -564,45 +564,46 @@ namespace {
 
 // --- calls that concern the whole heap ---
 
+void record_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second)
+{
+    if (!malloctape_is_off() && malloctape_ready())
+        malloctape_heap_call(kind, count, first, second);
+}
+
 class TracingExtension : public TCMallocImplementation {
   public:
     virtual void MarkThreadIdle()
     {
-        record(CALL_THREAD_IDLE, 0, 0, 0);
+        record_heap_call(CALL_THREAD_IDLE, 0, 0, 0);
         TCMallocImplementation::MarkThreadIdle();
     }
     virtual void MarkThreadTemporarilyIdle()
     {
-        record(CALL_THREAD_TEMPORARILY_IDLE, 0, 0, 0);
+        record_heap_call(CALL_THREAD_TEMPORARILY_IDLE, 0, 0, 0);
         TCMallocImplementation::MarkThreadTemporarilyIdle();
     }
     virtual void MarkThreadBusy()
     {
-        record(CALL_THREAD_BUSY, 0, 0, 0);
+        record_heap_call(CALL_THREAD_BUSY, 0, 0, 0);
         TCMallocImplementation::MarkThreadBusy();
     }
     virtual void ReleaseToSystem(size_t bytes)
     {
-        record(CALL_RELEASE_MEMORY, 1, bytes, 0);
+        record_heap_call(CALL_RELEASE_MEMORY, 1, bytes, 0);
         TCMallocImplementation::ReleaseToSystem(bytes);
     }
     virtual void SetMemoryReleaseRate(double rate)
     {
-        record(CALL_SET_RELEASE_RATE, 1, static_cast<uint64_t>(rate * 1000), 0);
+        record_heap_call(CALL_SET_RELEASE_RATE, 1, static_cast<uint64_t>(rate * 1000), 0);
         TCMallocImplementation::SetMemoryReleaseRate(rate);
     }
     virtual bool SetNumericProperty(const char *name, size_t value)
     {
-        record(CALL_SET_PROPERTY, 2, property_number(name), value);
+        record_heap_call(CALL_SET_PROPERTY, 2, property_number(name), value);
         return TCMallocImplementation::SetNumericProperty(name, value);
     }
 
   private:
-    static void record(unsigned kind, unsigned count, uint64_t first, uint64_t second)
-    {
-        if (!malloctape_is_off() && malloctape_ready())
-            malloctape_heap_call(kind, count, first, second);
-    }
     // INSTRUCTIONS.md 5.1.
     static uint64_t property_number(const char *name)
     {
@@ -890,18 +891,15 @@ ENTRY(HOT, size_t, malloc_size, (void *object))
 
 ENTRY(, int, mallopt, (int parameter, int value)__THROW)
 {
-    if (!malloctape_is_off() && malloctape_ready())
-        malloctape_heap_call(CALL_MALLOPT, 2,
-                             static_cast<uint64_t>(static_cast<int64_t>(parameter)),
-                             static_cast<uint64_t>(static_cast<int64_t>(value)));
+    record_heap_call(CALL_MALLOPT, 2, static_cast<uint64_t>(static_cast<int64_t>(parameter)),
+                     static_cast<uint64_t>(static_cast<int64_t>(value)));
     return malloctape_plain_mallopt(parameter, value);
 }
 
 // glibc's own function would trim a heap that nobody uses.
 EXPORT int malloc_trim(size_t padding) __THROW
 {
-    if (!malloctape_is_off() && malloctape_ready())
-        malloctape_heap_call(CALL_MALLOC_TRIM, 1, padding, 0);
+    record_heap_call(CALL_MALLOC_TRIM, 1, padding, 0);
     return 0;
 }
 

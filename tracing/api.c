@@ -2,41 +2,22 @@
 #define MALLOCTAPE_LIBRARY
 #include "malloctape.h"
 
-#include "life.h"
 #include "recording.h"
 #include "settings.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int malloctape_library_start(const char *output)
-{
-    return -recording_begin(output);
-}
-
-EXPORT int malloctape_library_stop(void)
-{
-    return -recording_end();
-}
-
-EXPORT int malloctape_library_reset(const char *output)
-{
-    return -recording_reset(output);
-}
-
-EXPORT int malloctape_library_pause(void)
-{
-    return -recording_pause();
-}
-
-EXPORT int malloctape_library_resume(void)
-{
-    return -recording_resume();
-}
-
-EXPORT int malloctape_library_sync(void)
-{
-    return -recording_sync();
-}
+#define DEFINE(name, parameters, result)            \
+    EXPORT int malloctape_library_##name parameters \
+    {                                               \
+        return -(result);                           \
+    }
+DEFINE(start, (const char *output), recording_begin(output))
+DEFINE(stop, (void), recording_end())
+DEFINE(reset, (const char *output), recording_reset(output))
+DEFINE(pause, (void), recording_pause())
+DEFINE(resume, (void), recording_resume())
+DEFINE(sync, (void), recording_sync())
 
 /* A program that was compiled with another version of the header has another idea of the size. */
 EXPORT int malloctape_library_status(struct malloctape_summary *status, unsigned long bytes)

@@ -1,6 +1,5 @@
 /* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
 #include "control.h"
-#include "life.h"
 #include "message.h"
 #include "os.h"
 #include "recording.h"
@@ -77,9 +76,9 @@ static bool begin_thread(struct malloctape_lane *lane)
 
 /* --- begin --- */
 
-static bool is_abandoned(void)
+bool recording_is_abandoned(void)
 {
-    return os_process_is_abandoned(1 + control_is_running());
+    return os_process_is_abandoned(control_is_running() + recording_has_writer());
 }
 
 static void report_not_recording(const char *why)
@@ -166,7 +165,7 @@ static int begin(const char *output, bool may_defer)
     if (wrong) {
         report_not_recording(wrong);
     } else {
-        writer->is_abandoned = is_abandoned;
+        writer->is_abandoned = recording_is_abandoned;
         writer->ends = recording_writer_ends;
         /* Limits are the writer's to notice. */
         writer->may_defer =
@@ -335,11 +334,7 @@ __attribute__((visibility("default"))) void _exit(int status)
     os_process_exit(status);
 }
 
-__attribute__((visibility("default"))) void _Exit(int status)
-{
-    recording_finish();
-    os_process_exit(status);
-}
+__attribute__((visibility("default"), alias("_exit"))) void _Exit(int status);
 
 /* --- the way to an event --- */
 

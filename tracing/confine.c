@@ -9,10 +9,10 @@
  *   a lower limit                         forked child
  *
  * A program that makes these system calls without libc is on its own (README, Limits). */
-#include "life.h"
 #include "next_function.h"
 #include "os.h"
 #include "os_linux.h"
+#include "recording.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>
@@ -128,22 +128,12 @@ static int change(change_user *const *function, uid_t a, uid_t b, uid_t c)
     return (*function)(a, b, c);
 }
 
-EXPORT int setuid(uid_t user)
-{
-    return change(&libc.setuid, user, 0, 0);
-}
-
-EXPORT int seteuid(uid_t effective)
-{
-    return change(&libc.seteuid, effective, 0, 0);
-}
-
-EXPORT int setreuid(uid_t real, uid_t effective)
-{
-    return change(&libc.setreuid, real, effective, 0);
-}
-
-EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved)
-{
-    return change(&libc.setresuid, real, effective, saved);
-}
+#define DEFINE_CHANGE(function, parameters, a, b, c) \
+    EXPORT int function parameters                   \
+    {                                                \
+        return change(&libc.function, a, b, c);      \
+    }
+DEFINE_CHANGE(setuid, (uid_t user), user, 0, 0)
+DEFINE_CHANGE(seteuid, (uid_t effective), effective, 0, 0)
+DEFINE_CHANGE(setreuid, (uid_t real, uid_t effective), real, effective, 0)
+DEFINE_CHANGE(setresuid, (uid_t real, uid_t effective, uid_t saved), real, effective, saved)

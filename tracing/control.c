@@ -9,7 +9,6 @@
  * answered. */
 #include "control.h"
 
-#include "life.h"
 #include "message.h"
 #include "os.h"
 #include "recording.h"
@@ -137,11 +136,6 @@ static void say_why(const char *what, int error)
     message_write(&message);
 }
 
-static bool is_abandoned(void)
-{
-    return os_process_is_abandoned(1 + recording_has_writer());
-}
-
 static void control_main(void *unused)
 {
     (void)unused;
@@ -151,7 +145,7 @@ static void control_main(void *unused)
         say_why("the socket", listening);
         return;
     }
-    while (!atomic_load_relaxed(&control.finish) && !is_abandoned()) {
+    while (!atomic_load_relaxed(&control.finish) && !recording_is_abandoned()) {
         int file = os_control_next(listening, request, sizeof request, LOOK_NS);
         if (file < 0) continue;
         struct message answer;

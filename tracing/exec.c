@@ -4,9 +4,9 @@
  * the end of the recording, if it seems that the exec will succeed. In a vfork child nothing is
  * added: the recording is its parent's. system(), popen() and posix_spawn() do not come here, and
  * need not: their children are of that kind. */
-#include "life.h"
 #include "next_function.h"
 #include "os.h"
+#include "recording.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

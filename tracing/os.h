@@ -188,12 +188,11 @@ struct os_thread_look {
 };
 void os_thread_look(int thread_id, struct os_thread_look *look);
 
-/* Processor time that the process has used, or its other threads than the caller. */
+/* Processor time that the process has used; or its other threads than the caller. */
 struct os_usage {
     uint64_t user_ns, system_ns;
 };
-struct os_usage os_process_usage(void);
-struct os_usage os_process_usage_without_caller(void);
+struct os_usage os_process_usage(bool without_caller);
 
 /* The most resident memory that the process has had, in bytes; 0: not known. */
 uint64_t os_process_peak_bytes(void);

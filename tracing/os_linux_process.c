@@ -83,14 +83,11 @@ static uint64_t less(uint64_t all, uint64_t part)
     return all > part ? all - part : 0;
 }
 
-struct os_usage os_process_usage(void)
+struct os_usage os_process_usage(bool without_caller)
 {
-    return usage_of(RUSAGE_SELF);
-}
-
-struct os_usage os_process_usage_without_caller(void)
-{
-    struct os_usage all = usage_of(RUSAGE_SELF), own = usage_of(RUSAGE_THREAD);
+    struct os_usage all = usage_of(RUSAGE_SELF);
+    if (!without_caller) return all;
+    struct os_usage own = usage_of(RUSAGE_THREAD);
     return (struct os_usage){less(all.user_ns, own.user_ns), less(all.system_ns, own.system_ns)};
 }
 

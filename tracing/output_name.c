@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Beyond what the kernel can be made to give. */
-#define DESCRIPTOR_MAX 100000000
+#define DESCRIPTOR_DIGITS_MAX 9
 
 static bool is_harmless(char character)
 {
@@ -82,14 +82,9 @@ bool output_name_make_follow(char *name)
 
 int output_name_descriptor(const char *name)
 {
-    static const char prefix[] = "fd:";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
-    const char *at = name + sizeof prefix - 1;
-    int number = 0;
-    if (!*at) return -1;
-    for (; *at; at++) {
-        if (*at < '0' || *at > '9' || number > DESCRIPTOR_MAX) return -1;
-        number = number * 10 + (*at - '0');
-    }
-    return number;
+    if (strncmp(name, "fd:", 3) != 0) return -1;
+    const char *digits = name + 3;
+    size_t count = strspn(digits, "0123456789");
+    bool is_number = count > 0 && count <= DESCRIPTOR_DIGITS_MAX && !digits[count];
+    return is_number ? (int)text_read_decimal(digits) : -1;
 }

@@ -209,15 +209,6 @@ static bool name_bound(struct raw_decoder *decoder, bool by_entry, uint64_t lane
     return true;
 }
 
-/* An object of another lane. */
-static bool name_foreign(struct raw_decoder *decoder, const struct raw_said *said,
-                         struct record *record)
-{
-    record->ends = said->ends;
-    return name_bound(decoder, said->naming == RAW_NAMES_ENTRY, said->lane, said->bound,
-                      &record->bound);
-}
-
 static bool name_object(struct raw_decoder *decoder, const struct raw_said *said,
                         struct record *record)
 {
@@ -225,7 +216,10 @@ static bool name_object(struct raw_decoder *decoder, const struct raw_said *said
     case RAW_NAMES_OWN: return name_own(decoder, said->ends, record);
     case RAW_NAMES_AGED: return name_aged(decoder, said->ends, record);
     case RAW_NAMES_FOREIGN:
-    case RAW_NAMES_ENTRY: return name_foreign(decoder, said, record);
+    case RAW_NAMES_ENTRY:
+        record->ends = said->ends;
+        return name_bound(decoder, said->naming == RAW_NAMES_ENTRY, said->lane, said->bound,
+                          &record->bound);
     default: record->ends = said->ends; return true;
     }
 }

@@ -37,13 +37,6 @@ static bool row_is_used(const struct row *row, uint32_t features, bool packed)
     return row->form != RAW_FORM_NEAR || !(features & RAW_FEATURE_OPAQUE);
 }
 
-/* ---- shapes ---- */
-
-static bool shape_has_size_after_object(unsigned shape)
-{
-    return shape_ends(shape) && shape_has_size(shape);
-}
-
 /* ---- units and numbers ---- */
 
 static bool fail(struct raw_said *said, enum raw_error wrong, uint64_t value)
@@ -145,7 +138,7 @@ static bool take_object(struct raw_units *units, unsigned unit, struct raw_said 
 static bool take_rest(struct raw_units *units, bool says_place, struct raw_said *said)
 {
     unsigned shape = said->shape;
-    if (shape_has_size_after_object(shape)) said->size = take_number(units);
+    if (shape_ends(shape) && shape_has_size(shape)) said->size = take_number(units);
     if (shape_has_alignment(shape)) said->operand = take_number(units);
     said->begins = shape_begins(shape);
     if (!said->begins) return true;

@@ -9,16 +9,6 @@
 #define SEQUENCE_UNITS_MAX (1 + RAW_NUMBER_UNITS_MAX)
 #define INSIDE_UNITS_MAX   (1 + 2 * RAW_NUMBER_UNITS_MAX)
 
-static bool is_recording(void)
-{
-    return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_RECORDING;
-}
-
-static bool is_paused(void)
-{
-    return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_PAUSED;
-}
-
 /* --- the thread's cache --- */
 
 /* The lane of the calling thread with room for an event. NULL: recording has ended meanwhile, and
@@ -31,7 +21,8 @@ static struct malloctape_lane *lane_with_room(void)
     if (recording_has_room(lane)) return lane;
     if (malloctape_ready()) return malloctape_lane;
     lane = malloctape_lane;
-    bool goes_on = is_paused() && lane->registry.recording == recording.number && !lane->slot.busy;
+    bool goes_on = recording_state() == MALLOCTAPE_PAUSED &&
+                   lane->registry.recording == recording.number && !lane->slot.busy;
     if (goes_on && malloctape_lane_has_room(lane)) return lane;
     malloctape_unrecorded();
     return NULL;
@@ -50,7 +41,7 @@ static void leave_cache(struct malloctape_lane *lane)
 static bool has_room_inside(struct malloctape_lane *lane, long units)
 {
     if (!lane->slot.room || lane->slot.busy || lane->slot.lost_events || lane->slot.unrecorded ||
-        !is_recording())
+        recording_state() != MALLOCTAPE_RECORDING)
         return false;
     if (lane->slot.end - units_cursor(&lane->units) >= units) return true;
     lane->slot.busy = 1;
@@ -387,9 +378,7 @@ void malloctape_sequence(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (!has_room_inside(lane, SEQUENCE_UNITS_MAX)) return;
-    uint64_t number = ++recording.sequences[structure];
-    if (!units_hot_sequence(&lane->units, structure, number))
-        units_sequence(&lane->units, structure, number);
+    units_sequence(&lane->units, structure, ++recording.sequences[structure]);
 }
 
 void malloctape_inside(unsigned what, unsigned long amount)

@@ -116,16 +116,8 @@ void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment 
 
 struct spool_segment spool_segment_of(const struct spool *spool, uint32_t slot)
 {
-    const uint8_t *header = spool_slot(spool, slot);
-    struct spool_segment segment = {
-        .lane = bytes_get32(header + SPOOL_SLOT_LANE),
-        .serial = bytes_get64(header + SPOOL_SLOT_SERIAL),
-        .first_allocation = bytes_get64(header + SPOOL_SLOT_FIRST_ALLOCATION),
-        .first_unit = bytes_get64(header + SPOOL_SLOT_FIRST_UNIT),
-        .key = bytes_get32(header + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY,
-        .extra_units = spool->notes[slot].extra_units,
-    };
-    memcpy(segment.profile, header + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
+    struct spool_segment segment = spool_segment_in(spool_slot(spool, slot));
+    segment.extra_units = spool->notes[slot].extra_units;
     return segment;
 }
 

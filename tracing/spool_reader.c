@@ -11,18 +11,14 @@
 #include "common/array.h"
 #include "common/bytes.h"
 #include "common/checksum.h"
+#include "tracing/spool.h"
 
 /* A spool is a few hundred slots; more than this is not one. */
-#define SPOOL_SLOTS_MAX (1u << 24)
+#define FILE_SLOTS_MAX (1u << 24)
 
 struct spool_slot {
     uint64_t offset; /* in the file */
-    uint64_t serial;
-    uint64_t first_allocation;
-    uint64_t first_unit;
-    uint8_t profile[RAW_PROFILE_BYTES];
-    uint32_t lane;
-    bool key;
+    struct spool_segment segment;
 };
 
 #define SPOOL_FAIL(spool, which, offset, ...) \
@@ -87,21 +83,13 @@ static bool spool_list_slot(struct spool_reader *spool, uint64_t offset)
     if (!spool_read(spool, at, sizeof at, offset, &got)) return false;
     uint32_t state = got < sizeof at ? SPOOL_SLOT_FREE : bytes_get32(at + SPOOL_SLOT_STATE);
     if (state == SPOOL_SLOT_FREE) return true;
-    struct spool_slot slot = {
-        .offset = offset,
-        .serial = bytes_get64(at + SPOOL_SLOT_SERIAL),
-        .first_allocation = bytes_get64(at + SPOOL_SLOT_FIRST_ALLOCATION),
-        .first_unit = bytes_get64(at + SPOOL_SLOT_FIRST_UNIT),
-        .lane = bytes_get32(at + SPOOL_SLOT_LANE),
-        .key = (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY) != 0,
-    };
-    memcpy(slot.profile, at + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
+    struct spool_slot slot = {offset, spool_segment_in(at)};
     if (bytes_get32(at + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_INCOMPLETE)
         spool->is_incomplete = true;
-    if (state != SPOOL_SLOT_IN_USE || slot.lane >= RAW_LANES_MAX ||
-        slot.first_allocation > RAW_SERIAL_MAX)
+    if (state != SPOOL_SLOT_IN_USE || slot.segment.lane >= RAW_LANES_MAX ||
+        slot.segment.first_allocation > RAW_SERIAL_MAX)
         return SPOOL_FAIL(spool, SPOOL_SLOT_DAMAGED, offset, "state %" PRIu32 ", lane %" PRIu32,
-                          state, slot.lane);
+                          state, slot.segment.lane);
     if (!array_reserve(&spool->slots, &spool->slots_room, (size_t)spool->slots_used + 1,
                        sizeof *spool->slots))
         return spool_no_memory(spool);
@@ -112,8 +100,8 @@ static bool spool_list_slot(struct spool_reader *spool, uint64_t offset)
 static int spool_compare_slots(const void *left, const void *right)
 {
     const struct spool_slot *a = left, *b = right;
-    if (a->lane != b->lane) return a->lane < b->lane ? -1 : 1;
-    return a->serial < b->serial ? -1 : a->serial > b->serial;
+    if (a->segment.lane != b->segment.lane) return a->segment.lane < b->segment.lane ? -1 : 1;
+    return a->segment.serial < b->segment.serial ? -1 : a->segment.serial > b->segment.serial;
 }
 
 static bool spool_list_slots(struct spool_reader *spool)
@@ -125,7 +113,7 @@ static bool spool_list_slots(struct spool_reader *spool)
                          ? 0
                          : ((uint64_t)status.st_size - SPOOL_SLOTS_OFFSET + spool->slot_bytes - 1) /
                                spool->slot_bytes;
-    if (slots > SPOOL_SLOTS_MAX)
+    if (slots > FILE_SLOTS_MAX)
         return SPOOL_FAIL(spool, SPOOL_SLOT_SIZE, SPOOL_HEADER_SLOT_BYTES, "%" PRIu64 " slots",
                           slots);
     for (uint64_t slot = 0; slot < slots; slot++)
@@ -171,7 +159,8 @@ void spool_reader_close(struct spool_reader *spool)
 /* Passes by the remaining slots of a lane. */
 static void spool_end_lane(struct spool_reader *spool, uint32_t lane)
 {
-    while (spool->next_slot < spool->slots_used && spool->slots[spool->next_slot].lane == lane)
+    while (spool->next_slot < spool->slots_used &&
+           spool->slots[spool->next_slot].segment.lane == lane)
         spool->next_slot++;
     spool->lanes_gapped++;
 }
@@ -186,9 +175,11 @@ static const struct spool_slot *spool_following(const struct spool_reader *spool
                                                 const struct spool_slot *slot)
 {
     const struct spool_slot *next = slot + 1;
-    if (next == spool->slots + spool->slots_used || next->lane != slot->lane) return NULL;
-    bool follows = next->serial == slot->serial + 1 && next->first_unit >= slot->first_unit &&
-                   next->first_unit - slot->first_unit <= spool_slot_units(spool);
+    if (next == spool->slots + spool->slots_used || next->segment.lane != slot->segment.lane)
+        return NULL;
+    bool follows = next->segment.serial == slot->segment.serial + 1 &&
+                   next->segment.first_unit >= slot->segment.first_unit &&
+                   next->segment.first_unit - slot->segment.first_unit <= spool_slot_units(spool);
     return follows ? next : NULL;
 }
 
@@ -196,10 +187,10 @@ static const struct spool_slot *spool_following(const struct spool_reader *spool
 static bool spool_continues(const struct spool_reader *spool, const struct spool_slot *slot,
                             const struct raw_lane_position *lane)
 {
-    bool first = slot == spool->slots || slot[-1].lane != slot->lane;
+    bool first = slot == spool->slots || slot[-1].segment.lane != slot->segment.lane;
     if (!first && spool_following(spool, slot - 1) == NULL) return false;
-    if (slot->first_unit >= lane->units) return slot->first_unit == lane->units;
-    return lane->segment_unit >= slot->first_unit;
+    if (slot->segment.first_unit >= lane->units) return slot->segment.first_unit == lane->units;
+    return lane->segment_unit >= slot->segment.first_unit;
 }
 
 /* The slot's segment, without the first `skip` units, which the stream has. */
@@ -214,14 +205,14 @@ static struct raw_chunk *spool_make_chunk(struct spool_reader *spool, const stru
     }
     chunk->type = RAW_CHUNK_UNITS;
     chunk->begin = skip == 0;
-    chunk->key = chunk->begin && slot->key;
+    chunk->key = chunk->begin && slot->segment.key;
     chunk->spool = true;
     chunk->open_ended = open_ended;
-    memcpy(chunk->profile, slot->profile, RAW_PROFILE_BYTES);
-    chunk->lane = slot->lane;
+    memcpy(chunk->profile, slot->segment.profile, RAW_PROFILE_BYTES);
+    chunk->lane = slot->segment.lane;
     chunk->units = units;
-    chunk->first_unit = slot->first_unit + skip;
-    chunk->first_allocation = slot->first_allocation;
+    chunk->first_unit = slot->segment.first_unit + skip;
+    chunk->first_allocation = slot->segment.first_allocation;
     chunk->offset = slot->offset;
     chunk->payload_offset = slot->offset + SPOOL_SLOT_HEADER_BYTES + 2 * skip;
     chunk->end_offset = chunk->payload_offset + chunk->payload_bytes;
@@ -242,18 +233,19 @@ static struct raw_chunk *spool_take_slot(struct spool_reader *spool, struct raw_
 {
     const struct spool_slot *slot = &spool->slots[spool->next_slot++];
     const struct spool_slot *next = spool_following(spool, slot);
-    if (!raw_reader_know_lane(reader, slot->lane)) {
+    if (!raw_reader_know_lane(reader, slot->segment.lane)) {
         spool_no_memory(spool);
         return NULL;
     }
-    const struct raw_lane_position *lane = &reader->lanes[slot->lane];
+    const struct raw_lane_position *lane = &reader->lanes[slot->segment.lane];
     if (!spool_continues(spool, slot, lane)) {
-        spool_end_lane(spool, slot->lane);
+        spool_end_lane(spool, slot->segment.lane);
         return NULL;
     }
-    uint64_t units = next != NULL ? next->first_unit - slot->first_unit : spool_slot_units(spool);
-    uint64_t skip = lane->units - slot->first_unit;
-    if (skip >= units || lane->segment_unit > slot->first_unit) return NULL;
+    uint64_t units = next != NULL ? next->segment.first_unit - slot->segment.first_unit
+                                  : spool_slot_units(spool);
+    uint64_t skip = lane->units - slot->segment.first_unit;
+    if (skip >= units || lane->segment_unit > slot->segment.first_unit) return NULL;
     struct raw_chunk *chunk =
         spool_make_chunk(spool, slot, (uint32_t)skip, (uint32_t)(units - skip), next == NULL);
     if (chunk == NULL) return NULL;

@@ -270,24 +270,6 @@ static inline bool units_hot_free_foreign(struct units_lane *lane, unsigned kind
     return true;
 }
 
-/* The thread has entered the structure, and `number` is its sequence number. It belongs to the next
- * event if the lane is allocating, else to the latest one. False: it is too far from the lane's
- * latest number there, and nothing is written. */
-static inline bool units_hot_sequence(struct units_lane *lane, unsigned structure, uint64_t number)
-{
-    unsigned entry = structure < RAW_SIZE_CLASSES_MAX ? structure : RAW_SIZE_CLASSES_MAX;
-    unsigned first = lane->allocating ? RAW_UNIT_SEQUENCE_BEFORE : RAW_UNIT_SEQUENCE_AFTER;
-    uint64_t difference = number - lane->sequences[entry];
-    uint16_t *cursor = units_cursor(lane);
-    if (difference >= RAW_NUMBER_MORE) return false;
-    lane->sequences[entry] = number;
-    cursor[1] = (uint16_t)difference;
-    atomic_store_release(cursor, (uint16_t)(first + structure));
-    lane->extra_units += 2;
-    atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT);
-    return true;
-}
-
 /* --- usual records of an opaque allocator ---
  *
  * An allocation says its place, and a free is a call that counts. */
@@ -411,6 +393,8 @@ void units_uncached(struct units_lane *lane, unsigned size_class, unsigned count
 
 /* thread_begin with the thread's id; thread_end, thread_cache_deleted, cache_begin with 0. */
 void units_thread(struct units_lane *lane, unsigned record, uint64_t thread_id);
+/* The thread has entered the structure, and `number` is its sequence number. It belongs to the next
+ * event if the lane is allocating, else to the latest one. */
 void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number);
 /* What happened inside a call (FORMAT.md 3). */
 void units_inside(struct units_lane *lane, unsigned what, uint64_t amount);

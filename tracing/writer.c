@@ -1,11 +1,16 @@
 #include "writer_own.h"
 
+#include "../common/bytes.h"
+#include "../common/checksum.h"
 #include "probes.h"
+#include "report.h"
 #include "settings.h"
 
 #include <errno.h>
 #include <string.h>
 
+/* How often the writer looks whether somebody reads a FIFO. */
+#define READER_LOOK_NS UINT64_C(10000000)
 #define SLEEP_NS_MIN   UINT64_C(100000)
 /* Nobody wakes the writer from a sleep no longer than this: waking costs the thread more than the
  * wait. */
@@ -34,6 +39,120 @@ int writer_check(struct writer *writer, int result, const char *what)
         writer->error = result;
         writer->failed = what;
     }
+    return result;
+}
+
+/* --- the output --- */
+
+static void put_header(struct writer *writer)
+{
+    uint8_t *header = sink_room(&writer->sink, RAW_HEADER_BYTES + settings.metadata_bytes);
+    uint8_t *metadata = header + RAW_HEADER_BYTES;
+    memset(header, 0, RAW_HEADER_BYTES);
+    bytes_put64(header + RAW_HEADER_MAGIC, RAW_MAGIC);
+    bytes_put16(header + RAW_HEADER_VERSION_MAJOR, RAW_VERSION_MAJOR);
+    bytes_put16(header + RAW_HEADER_VERSION_MINOR, RAW_VERSION_MINOR);
+    bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)settings.metadata_bytes);
+    bytes_put64(header + RAW_HEADER_FEATURES, writer->features);
+    memcpy(header + RAW_HEADER_RECORDING_ID, writer->recording_id, RAW_RECORDING_ID_BYTES);
+    bytes_put64(header + RAW_HEADER_START_NS,
+                os_wall_clock_ns() - (os_clock_ns() - writer->start_ns));
+    bytes_put32(header + RAW_HEADER_PID, (uint32_t)writer->process_id);
+    memcpy(metadata, settings.metadata, settings.metadata_bytes);
+    bytes_put32(header + RAW_HEADER_CHECKSUM,
+                checksum_of_two(header, RAW_HEADER_CHECKSUM, metadata, settings.metadata_bytes));
+    sink_commit(&writer->sink, RAW_HEADER_BYTES + settings.metadata_bytes);
+}
+
+static int begin_stream(struct writer *writer)
+{
+    int result = sink_open(&writer->sink, writer->files.file);
+    if (writer_check(writer, result, writer->output) < 0) return result;
+    put_header(writer);
+    return writer_check(writer, sink_flush(&writer->sink), writer->output);
+}
+
+static int open_files(struct writer *writer)
+{
+    struct output_files *files = &writer->files;
+    *files = (struct output_files){.name = writer->output, .scratch = settings.scratch};
+    memcpy(&files->id, writer->recording_id, sizeof files->id);
+    int result = output_make(files);
+    if (writer_check(writer, result, files->failed) < 0) return result;
+    result = spool_open(&writer->spool, files->spool, writer->recording_id, writer->process_id,
+                        writer->features);
+    if (writer_check(writer, result, files->spool_path) < 0) return result;
+    result = output_start(files);
+    if (writer_check(writer, result, files->failed) < 0) return result;
+    writer->sink.has_reader = files->has_reader;
+    writer->sink.patience_ns = settings.patience_ns;
+    writer->sink.meanwhile = writer_grow_meanwhile;
+    writer->sink.meanwhile_argument = writer;
+    if (files->kind == OUTPUT_FIFO) return 0;
+    result = begin_stream(writer);
+    if (result < 0) return result;
+    result = output_settle(files);
+    return writer_check(writer, result, files->failed);
+}
+
+/* Until then, an older recording of the same name is what it was. */
+static int open_all(struct writer *writer)
+{
+    writer->start_ns = os_clock_ns();
+    writer->start_cycles = __builtin_ia32_rdtsc();
+    writer->next_tick_ns = writer->start_ns + WRITER_TICK_NS;
+    packer_init(&writer->packer,
+                &(struct pack_source){malloctape_front_end.class_of_size, shadow_block_class(0),
+                                      os_memory_reserve, os_memory_release,
+                                      (writer->features & RAW_FEATURE_OPAQUE) != 0});
+    writer->sink.is_opaque = writer->features & RAW_FEATURE_OPAQUE;
+    int result = sink_prepare(&writer->sink);
+    if (writer_check(writer, result, "memory") < 0) return result;
+    result = open_files(writer);
+    if (result < 0) output_discard(&writer->files);
+    return result;
+}
+
+/* Makes the output and the spool, and says so, as a program that goes on may end at once; a FIFO
+ * may have no reader yet. An error has been reported; an older recording of the same name is then
+ * what it was. */
+static int open_output(struct writer *writer)
+{
+    int result = open_all(writer);
+    if (result < 0) {
+        writer_report_failure(writer, "not recording: ");
+    } else {
+        report("begin %lu %s", (uint64_t)writer->process_id, writer->output);
+        PROBE(recording_begin, writer->output, writer->process_id);
+    }
+    return result;
+}
+
+/* For a thread whose beginning was deferred: opens the files again. */
+static int take_up_output(struct writer *writer)
+{
+    int result = output_take_up(&writer->files);
+    writer->sink.file = writer->files.file;
+    writer->spool.file = writer->files.spool;
+    return writer_check(writer, result, writer->files.failed);
+}
+
+/* Waits for the reader of a FIFO. Meanwhile the threads go on into the spool: all that they need of
+ * the writer is that it grows. */
+static int await_reader(struct writer *writer)
+{
+    int result;
+    while ((result = output_connect(&writer->files)) == -ENXIO) {
+        if (settings.patience_ns && os_clock_ns() - writer->start_ns >= settings.patience_ns)
+            return writer_check(writer, -ETIMEDOUT, writer->output);
+        writer_grow_if_starved(writer);
+        if (writer->error) return writer->error;
+        atomic_store_seq_cst(&writer->asleep, 1);
+        if (!atomic_load_seq_cst(&writer->starved)) os_wait(&writer->asleep, 1, READER_LOOK_NS);
+    }
+    if (writer_check(writer, result, writer->output) < 0) return result;
+    result = begin_stream(writer);
+    if (result < 0) os_file_close(writer->files.file);
     return result;
 }
 
@@ -171,12 +290,12 @@ static void tell_status(struct writer *writer, enum writer_status status)
 static void writer_main(struct writer *writer)
 {
     bool was_put_aside = atomic_load_acquire(&writer->status) == WRITER_PUT_ASIDE;
-    int result = was_put_aside ? writer_take_up(writer) : writer_open(writer);
+    int result = was_put_aside ? take_up_output(writer) : open_output(writer);
     bool runs = was_put_aside || result == 0;
     writer->statm = os_file_open_read("/proc/self/statm");
     tell_status(writer, runs ? WRITER_RUNNING : WRITER_FAILED);
     if (!runs) return;
-    if (result == 0 && writer->files.kind == OUTPUT_FIFO) result = writer_await_reader(writer);
+    if (result == 0 && writer->files.kind == OUTPUT_FIFO) result = await_reader(writer);
     if (result < 0) {
         writer->ends();
         writer_end_output(writer);
@@ -234,7 +353,7 @@ static int start_thread(struct writer *writer)
 static void open_apart(void *argument)
 {
     struct writer *writer = argument;
-    bool opened = writer_open(writer) == 0;
+    bool opened = open_output(writer) == 0;
     if (opened) {
         output_put_aside(&writer->files);
         atomic_store_release(&writer->stage, WRITER_DEFERRED);
@@ -257,7 +376,7 @@ static bool can_defer(const struct writer *writer)
 
 int writer_start(struct writer *writer)
 {
-    writer->usage_before = os_process_usage();
+    writer->usage_before = os_process_usage(false);
     bool deferred = can_defer(writer) && os_call_apart(open_apart, writer) == 0;
     if (!deferred && start_thread(writer) < 0) {
         writer_report_failure(writer, "not recording: ");

@@ -5,13 +5,8 @@
  *   every tick   for each lane: its cursor; then all units up to there; then a tick chunk
  *   at the end   the same once more, then the end chunk
  *
- * The thread sleeps between passes for as long as it takes the threads to fill a few slots, at
- * most until the next tick; a thread that finds few free slots wakes it, unless the sleep is a
- * short one.
- *
- * A program may have to be the only thread of its process for a while. So a new file and its spool
- * are opened without the thread, which begins when there is more to do than to fill the first slot:
- * writer_need(). Until then there are no ticks. */
+ * The thread may begin only when there is more to do than to fill the first slot: writer_need().
+ * When it wakes, and why it is deferred, stands in docs/capture.md. */
 #ifndef MALLOCTAPE_WRITER_H
 #define MALLOCTAPE_WRITER_H
 

@@ -1,7 +1,6 @@
 /* writer_own - what the files of the writer share.
  *
- *   writer.c         what other threads ask of it; the thread and its loop
- *   writer_open.c    the output, and the header of the stream
+ *   writer.c         its output; what other threads ask of it; the thread and its loop
  *   writer_slots.c   slots become chunks; more slots
  *   writer_ticks.c   windows and ticks
  *   writer_end.c     counts, messages, the end
@@ -27,17 +26,6 @@ static inline uint16_t *writer_cursor_of(const struct malloctape_lane *lane)
 {
     return units_head_cursor(atomic_load_acquire(&lane->units.head));
 }
-
-/* Makes the output and the spool, and says so; a FIFO may have no reader yet. 0 or a negative
- * errno, which has been reported; an older recording of the same name is then what it was. */
-int writer_open(struct writer *writer);
-
-/* For a thread whose beginning was deferred: opens the files again. 0 or a negative errno. */
-int writer_take_up(struct writer *writer);
-
-/* Waits for the reader of a FIFO. Meanwhile the threads go on into the spool: all that they need of
- * the writer is that it grows. 0 or a negative errno. */
-int writer_await_reader(struct writer *writer);
 
 /* The most bytes that end a stream of so many lanes: one chunk, in two blocks at most. */
 uint64_t writer_end_bytes_max(uint32_t lanes);

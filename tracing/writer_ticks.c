@@ -32,7 +32,7 @@ static uint64_t since(uint64_t now_ns, uint64_t before_ns)
 
 static void look_at_usage(struct writer *writer)
 {
-    struct os_usage usage = os_process_usage_without_caller();
+    struct os_usage usage = os_process_usage(true);
     writer->tick.usage.user_ns = since(usage.user_ns, writer->usage_before.user_ns);
     writer->tick.usage.system_ns = since(usage.system_ns, writer->usage_before.system_ns);
 }

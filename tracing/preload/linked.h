@@ -1,8 +1,7 @@
 /* linked - which functions the libraries of this process have, read from the lists of the dynamic
  * linker.
  *
- * dlsym() would do, but it takes a lock, and takes memory where it finds nothing: of the program's
- * heap, which would no longer be what it is without us.
+ * dlsym() takes a lock, and where it finds nothing, memory of the program's heap.
  *
  * Threads   the libraries with which the program was started stay where they are. Those that are
  *           loaded or unloaded meanwhile are the caller's risk. */

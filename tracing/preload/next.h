@@ -4,12 +4,10 @@
  * (linked.h). So there is no memory of our own that a program could be given, and nothing of one
  * allocator ever comes to another.
  *
- * C++ operators. Those of a C++ runtime (libstdc++, libc++) are malloc(), free() and a loop over
- * the new handler. Those of an allocator are the same by other ways, some of which lead through the
- * public malloc() and free(), others do not. A program may load a runtime late, where no search
- * finds it. So what they all do is done here: one event, of its kind. Others may be anything, a
- * pool or calls of malloc(): they are called and not recorded; what they take from malloc() is. So
- * are a runtime's, where another malloc() stands before ours. */
+ * C++ operators. What those of a C++ runtime (libstdc++, libc++) and of an allocator do, malloc()
+ * and a loop over the new handler, is done here (docs/decisions.md, C++ operators). Others may be
+ * anything: they are called and not recorded. So are a runtime's, where another malloc() stands
+ * before ours. */
 #ifndef MALLOCTAPE_NEXT_H
 #define MALLOCTAPE_NEXT_H
 
