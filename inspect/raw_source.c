@@ -95,7 +95,8 @@ int raw_source_state(const struct raw_source *source, struct error *error)
     *error = source->reader.error;
     switch (source->reader.state) {
     case RAW_STREAM_COMPLETE: return PROGRAM_OK;
-    case RAW_STREAM_CUT: return source->reader.has_header ? PROGRAM_CUT : PROGRAM_FAILED;
+    case RAW_STREAM_CUT:
+        return source->reader.has_header || source->spool_opened ? PROGRAM_CUT : PROGRAM_FAILED;
     default: return PROGRAM_FAILED;
     }
 }
