@@ -95,7 +95,10 @@ static inline struct raw_units raw_units_over(const uint8_t *profile, uint32_t f
     return (struct raw_units){.at = (const uint8_t *)units,
                               .end = (const uint8_t *)(units + count),
                               .profile = profile,
-                              .features = features};
+                              .features = features,
+                              .packed = false,
+                              .is_cut = false,
+                              .too_large = false};
 }
 
 /* Takes the next record; there is at least a unit. False: see said->wrong. */
