@@ -20,8 +20,8 @@ struct installed {
 };
 
 /* The library `name`, to be preloaded, in the first of: $MALLOCTAPE_LIBDIR; ../lib and
- * ../lib/malloctape as seen from this program; where `make install` puts it. False: `why` says where
- * it was looked for. */
+ * ../lib/malloctape as seen from this program; where `make install` puts it. False: `why` says
+ * where it was looked for. */
 bool installed_find_library(struct installed *installed, const char *name, char *why,
                             size_t why_bytes);
 

@@ -49,8 +49,8 @@ enum { PROGRAM_GO_ON = -1 };
 /* Where options may stand: before all other words, or between them, too. */
 enum program_where { PROGRAM_IN_FRONT, PROGRAM_ANYWHERE };
 
-/* An option: --NAME, or a dash and the letter. With `flag` alone it has no argument, with `flag` and
- * `take` it may have one (--NAME=ARGUMENT), else it must have one. */
+/* An option: --NAME, or a dash and the letter. With `flag` alone it has no argument, with `flag`
+ * and `take` it may have one (--NAME=ARGUMENT), else it must have one. */
 struct program_option {
     const char *name;
     char letter;                                 /* 0: none */
@@ -62,9 +62,9 @@ struct program_option {
     int (*take)(void *of, const char *argument); /* returns PROGRAM_GO_ON or an exit status */
 };
 
-/* Carries out the options, --help and --version included, and leaves `optind` at the first word that
- * is none. words[0] is the name in messages; `known` ends with a name of NULL; `of` is handed to the
- * functions. Returns PROGRAM_GO_ON or an exit status. */
+/* Carries out the options, --help and --version included, and leaves `optind` at the first word
+ * that is none. words[0] is the name in messages; `known` ends with a name of NULL; `of` is handed
+ * to the functions. Returns PROGRAM_GO_ON or an exit status. */
 int program_options(int count, char **words, const struct program_option *known, const char *help,
                     enum program_where where, void *of);
 

@@ -49,8 +49,8 @@ struct options {
     bool quiet;
 };
 
-/* Returns PROGRAM_GO_ON, or an exit status: --help and the like have been done, or an error has been
- * printed. */
+/* Returns PROGRAM_GO_ON, or an exit status: --help and the like have been done, or an error has
+ * been printed. */
 int options_parse(int argc, char **argv, struct options *options);
 
 #endif

@@ -3,7 +3,8 @@
  *   slice   a1 a2 | b1 | a3 | c1 c2 | b2          in the global order
  *   job     a1 a2 a3 | b1 b2 | c1 c2              one task for each lane that occurs
  *
- * In a job, instructions name slots instead of registers (slots.h), because threads share objects. Instructions that nobody carries out are left out: lane, tick and lost.
+ * In a job, instructions name slots instead of registers (slots.h), because threads share objects.
+ * Instructions that nobody carries out are left out: lane, tick and lost.
  *
  * The dispatcher fills a job and hands it over, threads carry it out, and it is filled again. While
  * it is handed over:
