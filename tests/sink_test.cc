@@ -161,6 +161,27 @@ TEST_F(Sink, DoesNotPackWhatShrinksALot)
     expect_all();
 }
 
+/* As redis does over an opaque allocator: packed it would be a little shorter, which is not worth
+ * the time; nor is what lz4 leaves little of compressed by its slow way. */
+TEST_F(Sink, SparesTimeWithWhatShrinksInAnOpaqueStream)
+{
+    ns_a_byte_ = 100;
+    sink_.is_opaque = true;
+    for (unsigned i = 0; i < 100; i++) {
+        const bool packs = sink_wants_packed(&sink_);
+        EXPECT_TRUE(i < 2 || !packs) << i;
+        EXPECT_TRUE(i < 3 || !sink_.was_hc) << i;
+        write(shrinking(kBlock, 5), packs ? 2 : 0);
+    }
+    sink_.packs = true;
+    sink_.form_left = SINK_FORM_BYTES;
+    for (unsigned i = 0; i < 10; i++) {
+        write(shrinking(kBlock, 5), 2);
+        EXPECT_FALSE(sink_.was_hc) << i;
+    }
+    expect_all();
+}
+
 /* As programs do whose objects are ended by other threads: no age stands for two units. */
 TEST_F(Sink, DoesNotPackWhatIsHardlyShorter)
 {

@@ -136,7 +136,9 @@ static void judge(struct sink *sink, size_t bytes, size_t compressed)
     sink->saved = 0;
     if (sink->judged.in < SINK_JUDGED_BYTES) return;
     bool pays = sink->judged.in <= sink->judged.plain - sink->judged.plain / 16;
-    bool small = sink->judged.in / SINK_SMALL >= sink->judged.out;
+    size_t share = sink->is_opaque ? SINK_SMALL_OPAQUE : SINK_SMALL;
+    bool small = sink->judged.in / share >= sink->judged.out;
+    sink->dense = sink->judged.in / SINK_DENSE < sink->judged.out;
     memset(&sink->judged, 0, sizeof sink->judged);
     if (sink->packs && pays) sink->form_span = SINK_JUDGED_BYTES;
     if (sink->packs && !pays) {
@@ -185,7 +187,7 @@ static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
     const char *from = (const char *)data;
     char *to = (char *)sink->block + BLOCK_LENGTH_BYTES;
     const int room = LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX);
-    bool hc = sink->is_opaque && sink->packs && sink->calm;
+    bool hc = sink->is_opaque && sink->packs && sink->calm && sink->dense;
     if (hc != sink->was_hc) {
         sink->was_hc = hc;
         forget_history(sink);

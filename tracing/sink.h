@@ -25,15 +25,18 @@
 #define SINK_SHRINKS_PACKED   16u
 #define SINK_HURRIED_RATE     64u
 #define SINK_RATED_NS         UINT64_C(5000000)
-/* Of an opaque stream, what is packed and comes slower than this has the time for lz4's slow
- * way. */
+/* Of an opaque stream, what is packed and comes slower than this has the time for lz4's slow way,
+ * if the fast one leaves more than a third of it. */
 #define SINK_CALM_RATE        16u
+#define SINK_DENSE            3u
 #define SINK_LZ4_HC_LEVEL     1
 #define SINK_STORED_MIN       (64u * 1024)
 #define SINK_STORED_MAX       (4096u * 1024)
-/* A form, packed or not, is judged by so many bytes, and the other one tried after so many more. */
+/* A form, packed or not, is judged by so many bytes, and the other one tried after so many more.
+ * Small is what lz4 makes so many times smaller. */
 #define SINK_JUDGED_BYTES     (64u * 1024)
 #define SINK_SMALL            6u
+#define SINK_SMALL_OPAQUE     4u
 #define SINK_FORM_BYTES       (1024u * 1024)
 /* When to flush without being asked: what lz4 takes at once in the second-level cache; and large
  * pieces, which cost the system half of what small ones do, of what is stored in a file. */
@@ -61,6 +64,7 @@ struct sink {
     uint64_t rated_bytes;
     bool hurried;       /* what came before that came fast */
     bool calm;          /* or slow */
+    bool dense;         /* lz4 left much of what was judged last */
     size_t stored_span; /* after the next block that hardly shrinks */
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
