@@ -28,9 +28,15 @@ struct writing {
     FILE *chartjs;
 };
 
-/* ---- for parts ---- */
+/* ---- markers ---- */
 
-void html_put_text(FILE *to, const char *text)
+/* What stands for @NAME@. */
+struct part {
+    const char *marker; /* with both @ */
+    void (*put)(FILE *to, const struct writing *writing);
+};
+
+static void put_text(FILE *to, const char *text)
 {
     for (; *text != '\0'; text++) {
         switch (*text) {
@@ -43,79 +49,54 @@ void html_put_text(FILE *to, const char *text)
     }
 }
 
-/* 1234567 as 1 234 567, with spaces at which lines do not break. */
-static void html_put_count(FILE *to, long long count)
+/* What a function prints, to be freed; NULL without memory. */
+static char *printed(html_print *print, const void *of)
 {
-    char digits[32];
-    size_t length = (size_t)snprintf(digits, sizeof digits, "%lld", count);
-    for (size_t i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-') fputs("&#8239;", to);
-        fputc(digits[i], to);
-    }
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to == NULL) return NULL;
+    print(of, to);
+    fclose(to);
+    return text;
 }
 
-void html_put_fact(FILE *to, const char *name, const char *text)
+static void put_title(FILE *to, const struct writing *writing)
 {
-    if (text == NULL || *text == '\0') return;
-    fprintf(to, "<div><dt>%s</dt><dd>", name);
-    html_put_text(to, text);
-    fputs("</dd></div>\n", to);
+    put_text(to, writing->page->title);
 }
 
-void html_put_fact_count(FILE *to, const char *name, long long count)
+static void put_style(FILE *to, const struct writing *writing)
 {
-    fprintf(to, "<div><dt>%s</dt><dd>", name);
-    html_put_count(to, count);
-    fputs("</dd></div>\n", to);
-}
-
-/* ---- markers ---- */
-
-/* Puts the part whose marker stands at `at`; returns the marker's length, or 0 if there is none. */
-static size_t put_part(FILE *to, const char *at, const struct html_part *parts, const void *of)
-{
-    for (const struct html_part *part = parts; part->marker != NULL; part++) {
-        size_t length = strlen(part->marker);
-        if (strncmp(at, part->marker, length) != 0) continue;
-        part->put(to, of);
-        return length;
-    }
-    return 0;
-}
-
-static void put_template(FILE *to, const char *text, const struct html_part *parts, const void *of)
-{
-    for (const char *at = text; *at != '\0';) {
-        size_t skipped = *at == '@' ? put_part(to, at, parts, of) : 0;
-        if (skipped == 0) fputc(*at++, to);
-        at += skipped;
-    }
-}
-
-/* ---- the parts of every page ---- */
-
-static void put_title(FILE *to, const void *of)
-{
-    html_put_text(to, ((const struct writing *)of)->page->title);
-}
-
-static void put_style(FILE *to, const void *of)
-{
-    (void)of;
+    (void)writing;
     fputs(html_page_css, to);
 }
 
-static void put_main(FILE *to, const void *of)
+static void put_notices(FILE *to, const struct writing *writing)
 {
-    const struct html_page *page = ((const struct writing *)of)->page;
-    put_template(to, page->main, page->parts, page->of);
+    char *text = printed(writing->page->notices, writing->page->of), *rest = text;
+    for (char *line; rest != NULL && (line = strsep(&rest, "\n")) != NULL;) {
+        const bool warns = strncmp(line, "! ", 2) == 0;
+        if (*line == '\0') continue;
+        fprintf(to, "<p class=\"%s\">", warns ? "warning" : "answer");
+        put_text(to, line + (warns ? 2 : 0));
+        fputs("</p>\n", to);
+    }
+    free(text);
+}
+
+static void put_printed(FILE *to, const struct writing *writing)
+{
+    char *text = printed(writing->page->text, writing->page->of);
+    if (text != NULL) put_text(to, text);
+    free(text);
 }
 
 /* In a script, nothing is special but what begins with "<"; in JSON, that is always within a
  * string. */
-static void put_data(FILE *to, const void *of)
+static void put_data(FILE *to, const struct writing *writing)
 {
-    for (const char *at = ((const struct writing *)of)->data; *at != '\0'; at++) {
+    for (const char *at = writing->data; *at != '\0'; at++) {
         if (*at == '<')
             fputs("\\u003c", to);
         else
@@ -124,26 +105,40 @@ static void put_data(FILE *to, const void *of)
 }
 
 /* As it is: a library for the web never has the end of a script in it. */
-static void put_charts(FILE *to, const void *of)
+static void put_charts(FILE *to, const struct writing *writing)
 {
-    FILE *chartjs = ((const struct writing *)of)->chartjs;
     char buffer[65536];
     size_t bytes;
-    while ((bytes = fread(buffer, 1, sizeof buffer, chartjs)) > 0)
+    while ((bytes = fread(buffer, 1, sizeof buffer, writing->chartjs)) > 0)
         fwrite(buffer, 1, bytes, to);
     fputs("\n</script>\n<script>\n", to);
     fputs(html_page_js, to);
 }
 
-static void put_script(FILE *to, const void *of)
+static void put_script(FILE *to, const struct writing *writing)
 {
-    fputs(((const struct writing *)of)->page->script, to);
+    fputs(writing->page->script, to);
 }
 
-static const struct html_part whole[] = {
-    {"@TITLE@", put_title},   {"@STYLE@", put_style},   {"@MAIN@", put_main}, {"@DATA@", put_data},
-    {"@CHARTS@", put_charts}, {"@SCRIPT@", put_script}, {NULL, NULL},
+static const struct part parts[] = {
+    {"@TITLE@", put_title},   {"@STYLE@", put_style}, {"@NOTICES@", put_notices},
+    {"@TEXT@", put_printed},  {"@DATA@", put_data},   {"@CHARTS@", put_charts},
+    {"@SCRIPT@", put_script}, {NULL, NULL},
 };
+
+static void put_page(FILE *to, const struct writing *writing)
+{
+    for (const char *at = html_page_html; *at != '\0';) {
+        const struct part *part = parts;
+        while (part->marker != NULL && strncmp(at, part->marker, strlen(part->marker)) != 0)
+            part++;
+        if (part->marker != NULL)
+            part->put(to, writing);
+        else
+            fputc(*at, to);
+        at += part->marker != NULL ? strlen(part->marker) : 1;
+    }
+}
 
 /* ---- the whole ---- */
 
@@ -170,7 +165,7 @@ bool html_page_is_possible(char *why, size_t why_bytes)
 static bool write_all(const struct writing *writing, const char *path, char *why, size_t why_bytes)
 {
     FILE *to = fopen(path, "we");
-    if (to != NULL) put_template(to, html_page_html, whole, writing);
+    if (to != NULL) put_page(to, writing);
     bool done = to != NULL && !ferror(to);
     if (to != NULL) done = fclose(to) == 0 && done;
     if (!done) snprintf(why, why_bytes, "cannot write %s: %s", path, strerror(errno));

@@ -31,6 +31,7 @@ function allocatorColour(name) {
 // ---- charts ----
 
 const round = (value, digits = 3) => Number(value.toPrecision(digits));
+const countText = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ' ');
 
 // Of a line with the form number `form`: the same colour may come again with another.
 function lineStyle(lineColour, form) {
@@ -62,14 +63,14 @@ function tableOf({ head, rows }) {
   return table;
 }
 
-function addTable(element, figure) {
+function addTable(element, table, title = 'as a table') {
   const details = document.createElement('details');
   const summary = document.createElement('summary');
-  summary.textContent = 'as a table';
+  summary.textContent = title;
   const scroll = document.createElement('div');
   scroll.className = 'scroll';
   scroll.tabIndex = 0;
-  scroll.append(tableOf(figure.table()));
+  scroll.append(tableOf(table));
   details.append(summary, scroll);
   element.append(details);
 }
@@ -98,7 +99,7 @@ function addFigure(figure, into) {
   figure.canvas.setAttribute('aria-label', `${figure.title}: ${figure.label()}`);
   box.append(figure.canvas);
   element.append(caption, box);
-  if (figure.table) addTable(element, figure);
+  if (figure.table) addTable(element, figure.table());
   into.append(element);
 }
 
@@ -116,4 +117,19 @@ function showFigures(figures, into) {
   }
   theme.addEventListener('change', draw);
   draw();
+}
+
+// Facts [name, text]; those without a text are left out.
+function showFacts(facts) {
+  const list = document.createElement('dl');
+  for (const [name, text] of facts.filter((fact) => fact[1])) {
+    const fact = document.createElement('div');
+    ['dt', 'dd'].forEach((tag, i) => {
+      const element = document.createElement(tag);
+      element.textContent = [name, text][i];
+      fact.append(element);
+    });
+    list.append(fact);
+  }
+  document.getElementById('facts').append(list);
 }

@@ -148,7 +148,47 @@ function curveTable(key) {
       ['live bytes', ...at.map((i) => text(shown[0].series.live_bytes[i]))]] };
 }
 
+// ---- all numbers ----
+
+// As on a terminal: a time below the step of the clock only says so.
+function cellText(row, { key, unit, scale, decimals }) {
+  const { median, min, max } = row.numbers[key];
+  const ofCalls = unit === 'ns' && /^(allocation|free)_/.test(key);
+  const text = (value) => (ofCalls && value < STEP ? `< ${round(STEP)}`
+    : (value * scale).toFixed(decimals));
+  if (median === null) return '–';
+  return min < max ? `${text(median)} (${text(min)} to ${text(max)})` : text(median);
+}
+
+function changeText({ cpu_change_least_seconds: least, cpu_change_most_seconds: most }) {
+  return least === null ? '–' : `${round(1000 * least)} to ${round(1000 * most)}`;
+}
+
+function allNumbers() {
+  const shown = [...sorted('memory'), ...rows.filter((row) => !allocators.includes(row))];
+  const mib = (bytes) => (bytes === null ? '–' : (bytes / MIB).toFixed(1));
+  const of = (title, text) => [title, ...shown.map(text)];
+  return { head: of('', (row) => `${row.entry} ${(row.allocator ?? '').replace(/-[^()]*\)/, ')')}`),
+    rows: [of('rank by memory', (row) => rankText(row, 'memory') || '–'),
+      of('rank by time', (row) => rankText(row, 'time') || '–'),
+      of('expected peak RSS of the process, MiB', (row) => mib(row.expected.peak_rss_bytes)),
+      of('expected change of the program, ms', (row) => changeText(row.expected)),
+      ...data.shown.map((number) => of([number.group, number.title, number.unit].join(' ').trim(),
+        (row) => cellText(row, number)))] };
+}
+
 // ---- the page ----
+
+const { trace, machine } = data;
+showFacts([['Program', trace.program], ['Trace', trace.file],
+  ...[['Events', 'events'], ['Threads', 'threads'], ['Switches between threads', 'thread_switches'],
+    ['Objects alive at the end', 'live_at_end']].map(([name, key]) => [name, countText(trace[key])]),
+  ['Engine', data.engine], ['Touched of objects', data.touch],
+  ['Clock that allocators see', data.clock],
+  ['Replays', `${data.runs} of each allocator, in turns`],
+  ['Options of replay', data.replay_options.join(' ')],
+  ['Machine', `${machine.processor}, ${machine.processors} processors, ${machine.system}`],
+  ['Measured', data.ended]]);
 
 const has = (key) => allocators
   .some((row) => row.numbers[key] && row.numbers[key].median !== null);
@@ -201,3 +241,4 @@ const figures = [
 ].filter((figure) => figure.there());
 
 showFigures(figures, document.getElementById('charts'));
+addTable(document.getElementById('tables'), allNumbers(), 'all numbers: medians of all replays, and from the least to the greatest');

@@ -78,6 +78,9 @@ const peakUnit = unitFor(atPeak.flat());
 
 // ---- the page ----
 
+showFacts(factsOf(before, 'Before'));
+showFacts(factsOf(after, 'After'));
+
 showFigures([
   { title: 'Memory over time', wide: true, config: memory,
     there: both.some(([, one]) => one.timeline.end_ns.length > 1),

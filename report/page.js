@@ -357,6 +357,8 @@ function momentFigures(moment) {
 
 // ---- the page ----
 
+showFacts(factsOf(data));
+
 showFigures([
   { title: 'Memory over time', wide: true, config: memory, there: seconds.length > 1,
     text: 'What was alive, as the program asked for it, and what it cost.',

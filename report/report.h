@@ -49,8 +49,8 @@ const char *report_name(const struct report_trace *trace);
 
 void report_print(const struct report_trace *trace, FILE *to);
 
-/* Of it, a line for each number that few programs have; each begins with "! ". */
-void report_print_unusual(const struct report_trace *trace, FILE *to);
+/* Of it, a line for each number that few programs have; each begins with "! " and these words. */
+void report_print_unusual(const struct report_trace *trace, const char *words, FILE *to);
 
 /* A page with charts. False: `why` says what is missing or cannot be written. */
 bool report_page_write(const struct report_trace *trace, const char *path, char *why,

@@ -9,7 +9,6 @@ function bytesText(bytes) {
   return bytes === 1 ? '1 byte' : `${unit === 0 ? number : round(number)} ${UNITS[unit]}`;
 }
 
-const countText = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ' ');
 const share = (part, whole) => (whole > 0 ? `${round(100 * part / whole)} %` : '');
 const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
 
@@ -27,6 +26,15 @@ const rowsOf = (columns, ...keys) => columns[keys[0]]
 // The same as a list of objects.
 const objectsOf = (columns) => columns[Object.keys(columns)[0]].map((_, i) =>
   Object.fromEntries(Object.keys(columns).map((key) => [key, columns[key][i]])));
+
+// What a trace is of.
+const factsOf = ({ program, path, allocator, numbers }, name = 'Trace') => [
+  ['Program', program], [name, path], ['Allocator', allocator],
+  ...[['Calls', 'calls', countText], ['Objects made', 'objects', countText],
+    ['Threads', 'threads', countText], ['Time', 'time', (ms) => `${round(ms / 1000)} s`],
+    ['Alive at the peak', 'peak_live', bytesText], ['Alive at the end', 'end_live', bytesText],
+    ['RSS of the program', 'peak_rss', bytesText], ['Its heap', 'peak_heap', bytesText]]
+    .map(([title, key, text]) => [title, numbers[key] === null ? '' : text(numbers[key])])];
 
 // ---- over time ----
 

@@ -112,42 +112,42 @@ static uint64_t small_growths(const struct tally_reallocs *counts)
     return sum;
 }
 
-/* A sentence for each number that few programs have. */
-void report_print_unusual(const struct report_trace *trace, FILE *to)
+void report_print_unusual(const struct report_trace *trace, const char *words, FILE *to)
 {
     const struct tally *tally = &trace->tally;
     const uint64_t failed = tally_sum_of(tally->failed), unknown = tally_sum_of(tally->unknown);
     const uint64_t foreign = tally->foreign, small = small_growths(&tally->realloc);
     if (strcmp(trace->status, "complete") != 0)
-        fprintf(to, "! The recording is %s: what follows is of what there is.\n",
+        fprintf(to, "! %sThe recording is %s: what follows is of what there is.\n", words,
                 strcmp(trace->status, "cut") == 0 ? "cut short" : "damaged in parts");
     if (tally->totals.lost_events > 0)
-        fprintf(to, "! %s calls are missing in the recording.\n",
+        fprintf(to, "! %s%s calls are missing in the recording.\n", words,
                 words_count(tally->totals.lost_events));
     if (tally->totals.freed_twice > 0)
-        fprintf(to, "! %s frees were of objects that had been freed already.\n",
+        fprintf(to, "! %s%s frees were of objects that had been freed already.\n", words,
                 words_count(tally->totals.freed_twice));
-    if (failed > 0) fprintf(to, "! %s calls failed.\n", words_count(failed));
+    if (failed > 0) fprintf(to, "! %s%s calls failed.\n", words, words_count(failed));
     if (unknown > tally->ended / 1000)
-        fprintf(to, "! %s calls ended objects whose making was not recorded.\n",
+        fprintf(to, "! %s%s calls ended objects whose making was not recorded.\n", words,
                 words_count(unknown));
     if (tally->wrong_sizes > 0)
-        fprintf(to, "! %s frees were given another size than the object has.\n",
+        fprintf(to, "! %s%s frees were given another size than the object has.\n", words,
                 words_count(tally->wrong_sizes));
     if (tally->zero_sizes > tally->made / 100)
-        fprintf(to, "! %s of the objects have no bytes (malloc(0)).\n",
+        fprintf(to, "! %s%s of the objects have no bytes (malloc(0)).\n", words,
                 words_share(tally->zero_sizes, tally->made));
     if (foreign > tally->ended / 4)
         fprintf(to,
-                "! %s of the objects are ended by another thread: this costs in most "
+                "! %s%s of the objects are ended by another thread: this costs in most "
                 "allocators.\n",
-                words_share(foreign, tally->ended));
+                words, words_share(foreign, tally->ended));
     if (small > tally->reallocs / 2 && tally->realloc.copied_bytes > tally->bytes / 10)
-        fprintf(to, "! %s of the reallocs grow by an eighth or less, and %s were copied.\n",
-                words_share(small, tally->reallocs), words_bytes(tally->realloc.copied_bytes));
+        fprintf(to, "! %s%s of the reallocs grow by an eighth or less, and %s were copied.\n",
+                words, words_share(small, tally->reallocs),
+                words_bytes(tally->realloc.copied_bytes));
     if (tally->peak_heap_bytes > tally->peak.bytes + tally->peak.bytes / 2 &&
         tally->peak_heap_bytes > tally->peak.bytes + (16 << 20))
-        fprintf(to, "! The heap became %.1f times as large as what was alive at most.\n",
+        fprintf(to, "! %sThe heap became %.1f times as large as what was alive at most.\n", words,
                 ratio(tally->peak_heap_bytes, tally->peak.bytes));
 }
 
@@ -292,7 +292,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     const struct tally *tally = &trace->tally;
     struct numbers_text text = {to, WIDTH, words_number};
     print_title(trace, to);
-    report_print_unusual(trace, to);
+    report_print_unusual(trace, "", to);
     if (tally->calls == 0) return;
     report_numbers(tally, numbers_print, &text);
     report_others(tally, numbers_print, &text);

@@ -1,5 +1,6 @@
 // run_page.js - runs the scripts of a page, without a browser and without Chart.js, and prints a
-// line for each figure: its title, how many numbers it draws and the rows of its table.
+// line for each figure: its title, how many numbers it draws and the rows of its table; one for each
+// fact, and one for each row of tables that belong to no figure.
 //
 //   node run_page.js PAGE.html
 //
@@ -65,3 +66,7 @@ for (const figure of [...elements.values()].flatMap((one) => (one.all ? one.all(
   console.log(`${canvas['aria-label'].split(': ')[0]}: ${drawn.get(canvas)} drawn, `
     + `${Math.max(rows.length - 1, 0)} rows`);
 }
+for (const fact of byId('facts').all('div'))
+  console.log(fact.children.map((one) => one.textContent).join(': '));
+for (const row of byId('tables').all('tr'))
+  console.log(row.children.map((one) => one.textContent).join(' | '));
