@@ -121,39 +121,12 @@ const char *compare_group(const struct compare *compare, const struct compare_nu
 /* Of single calls, in ns. */
 double compare_clock_step(const struct compare *compare);
 
-/* The value as it is shown, without its unit; of a time of single calls below the step of the
- * clock, only that. */
-const char *compare_text(const struct compare *compare, const struct compare_number *number,
-                         double value, char *text, size_t bytes);
-
-/* Of a row: a cell of the terminal's tables, or of the page's. */
-struct compare_cell {
-    enum {
-        COMPARE_CELL_RANK,
-        COMPARE_CELL_EXPECTED, /* of the program: its memory, the change of its time */
-        COMPARE_CELL_NUMBER,
-        COMPARE_CELL_SPREAD /* of a number's replays, in % */
-    } what;
-    enum compare_measure measure;        /* of rank and expected */
-    const struct compare_number *number; /* of the others */
-};
-
-/* "-": not known. Returns whether a warning says that it is spoiled, which is marked. */
-bool compare_cell_text(const struct compare *compare, const struct compare_row *row,
-                       const struct compare_cell *cell, char *text, size_t bytes);
-
-/* "ms of 420": what the change of the program's time is told in. */
-const char *compare_change_unit(const struct compare *compare, char *text, size_t bytes);
-
 /* For a text that may be cut off; NULL: no memory, and the text is empty. */
 FILE *compare_text_open(char *text, size_t bytes);
 
 /* What the recorded process had and used, and whether the replay of its own allocator tells of it;
  * empty: not known. */
 const char *compare_original_text(const struct compare *compare, char *text, size_t bytes);
-
-/* Whether something is known of the memory or the time of the process under any row. */
-bool compare_is_expected(const struct compare *compare, enum compare_measure measure);
 
 /* For a terminal. */
 void compare_table_print(const struct compare *compare, FILE *to);

@@ -123,46 +123,48 @@ size_t compare_values_of(const struct compare_number *number, const json_t *repo
 
 /* ---- the table ---- */
 
-#define OF_REPORT(key, group, title, unit, scale, decimals)                \
-    {                                                                      \
-        key, group, title, unit, scale, decimals, COMPARE_FROM_REPORT, key \
+#define OF_REPORT(of, width, key, group, title, unit, scale, decimals)                \
+    {                                                                                 \
+        of, width, key, group, title, unit, scale, decimals, COMPARE_FROM_REPORT, key \
     }
-#define OF_CALLS(kind, from, suffix, title, unit, decimals, path)   \
-    {                                                               \
-        kind "_" suffix, kind, title, unit, 1, decimals, from, path \
+#define OF_TIME(...)   OF_REPORT(COMPARE_TIME, __VA_ARGS__)
+#define OF_MEMORY(...) OF_REPORT(COMPARE_MEMORY, __VA_ARGS__)
+#define OF_CALLS(width, kind, from, suffix, title, unit, decimals, path)                 \
+    {                                                                                    \
+        COMPARE_TIME, width, kind "_" suffix, kind, title, unit, 1, decimals, from, path \
     }
-#define LATENCIES(kind, from)                                          \
-    OF_CALLS(kind, from, "sampled", "sampled", "calls", 0, "sampled"), \
-        OF_CALLS(kind, from, "mean_ns", "mean", "ns", 1, "mean"),      \
-        OF_CALLS(kind, from, "p50_ns", "p50", "ns", 0, "p50"),         \
-        OF_CALLS(kind, from, "p90_ns", "p90", "ns", 0, "p90"),         \
-        OF_CALLS(kind, from, "p99_ns", "p99", "ns", 0, "p99"),         \
-        OF_CALLS(kind, from, "p999_ns", "p99.9", "ns", 0, "p999"),     \
-        OF_CALLS(kind, from, "max_ns", "max", "ns", 0, "max")
+#define LATENCIES(kind, from)                                         \
+    OF_CALLS(0, kind, from, "mean_ns", "mean", "ns", 1, "mean"),      \
+        OF_CALLS(5, kind, from, "p50_ns", "p50", "ns", 0, "p50"),     \
+        OF_CALLS(0, kind, from, "p90_ns", "p90", "ns", 0, "p90"),     \
+        OF_CALLS(5, kind, from, "p99_ns", "p99", "ns", 0, "p99"),     \
+        OF_CALLS(6, kind, from, "p999_ns", "p99.9", "ns", 0, "p999"), \
+        OF_CALLS(0, kind, from, "max_ns", "max", "ns", 0, "max"),     \
+        OF_CALLS(7, kind, from, "sampled", "sampled", "calls", 0, "sampled")
 
 const struct compare_number compare_numbers[] = {
-    {"cpu_seconds", "", "CPU", "s", 1, 3, COMPARE_FROM_CPU, NULL},
-    OF_REPORT("user_seconds", "", "user", "s", 1, 3),
-    OF_REPORT("system_seconds", "", "system", "s", 1, 3),
-    OF_REPORT("wall_seconds", "", "wall", "s", 1, 4),
-    {"net_ns_per_event", "", "per event", "ns", 1, 2, COMPARE_FROM_NET, NULL},
-    OF_REPORT("events_per_second", "", "events", "M/s", 1e-6, 2),
-    OF_REPORT("own_cost_ns_per_event", "", "replaying itself", "ns", 1, 2),
-    OF_REPORT("minor_faults", "", "minor faults", "", 1, 0),
-    OF_REPORT("peak_net_rss_bytes", "RSS", "peak", "MiB", TO_MIB, 1),
-    OF_REPORT("mean_net_rss_bytes", "RSS", "mean", "MiB", TO_MIB, 1),
-    OF_REPORT("end_net_rss_bytes", "RSS", "at end", "MiB", TO_MIB, 1),
-    OF_REPORT("not_given_back_bytes", "RSS", "kept", "MiB", TO_MIB, 1),
-    OF_REPORT("rss_per_live", "RSS", "peak/live", "", 1, 2),
-    OF_REPORT("own_rss_bytes", "RSS", "of the replay itself", "MiB", TO_MIB, 1),
-    OF_REPORT("peak_rss_bytes", "RSS", "peak with that", "MiB", TO_MIB, 1),
-    OF_REPORT("fragmentation_at_peak_rss", "not live", "at peak", "%", 100, 1),
-    OF_REPORT("fragmentation_most", "not live", "at worst", "%", 100, 1),
-    OF_REPORT("peak_heap_bytes", "heap", "peak", "MiB", TO_MIB, 1),
-    OF_REPORT("fragmentation", "heap", "not live at its peak", "%", 100, 1),
+    {COMPARE_TIME, 8, "cpu_seconds", "", "CPU", "s", 1, 3, COMPARE_FROM_CPU, NULL},
+    OF_TIME(0, "user_seconds", "", "user", "s", 1, 3),
+    OF_TIME(0, "system_seconds", "", "system", "s", 1, 3),
+    OF_TIME(0, "wall_seconds", "", "wall", "s", 1, 4),
+    {COMPARE_TIME, 9, "net_ns_per_event", "", "per event", "ns", 1, 2, COMPARE_FROM_NET, NULL},
+    OF_TIME(0, "events_per_second", "", "events", "M/s", 1e-6, 2),
+    OF_TIME(0, "own_cost_ns_per_event", "", "replaying itself", "ns", 1, 2),
+    OF_TIME(0, "minor_faults", "", "minor faults", "", 1, 0),
+    OF_MEMORY(8, "peak_net_rss_bytes", "RSS", "peak", "MiB", TO_MIB, 1),
+    OF_MEMORY(8, "mean_net_rss_bytes", "RSS", "mean", "MiB", TO_MIB, 1),
+    OF_MEMORY(8, "end_net_rss_bytes", "RSS", "at end", "MiB", TO_MIB, 1),
+    OF_MEMORY(8, "not_given_back_bytes", "RSS", "kept", "MiB", TO_MIB, 1),
+    OF_MEMORY(10, "rss_per_live", "RSS", "peak/live", "", 1, 2),
+    OF_MEMORY(0, "own_rss_bytes", "RSS", "of the replay itself", "MiB", TO_MIB, 1),
+    OF_MEMORY(0, "peak_rss_bytes", "RSS", "peak with that", "MiB", TO_MIB, 1),
+    OF_MEMORY(8, "fragmentation_at_peak_rss", "not live", "at peak", "%", 100, 1),
+    OF_MEMORY(9, "fragmentation_most", "not live", "at worst", "%", 100, 1),
+    OF_MEMORY(8, "peak_heap_bytes", "heap", "peak", "MiB", TO_MIB, 1),
+    OF_MEMORY(0, "fragmentation", "heap", "not live at its peak", "%", 100, 1),
     LATENCIES("allocation", COMPARE_FROM_ALLOCATION),
     LATENCIES("free", COMPARE_FROM_FREE),
-    {NULL, NULL, NULL, NULL, 0, 0, COMPARE_FROM_REPORT, NULL},
+    {.key = NULL},
 };
 
 const struct compare_number *compare_number_find(const char *key)

@@ -1,8 +1,8 @@
 /* compare/numbers - the numbers that allocators are compared by, each taken from the reports of all
  * rounds.
  *
- * A table says of each number where it stands in a report, its unit and how it is shown; text, page
- * and JSON walk along it. What a report does not have (a heap size, where the allocator tells none)
+ * A table says of each number where it stands in a report, its unit and where and how it is shown;
+ * text, page and JSON walk along it. What a report does not have (a heap size, where the allocator tells none)
  * is NAN. */
 #ifndef MALLOCTAPE_COMPARE_NUMBERS_H
 #define MALLOCTAPE_COMPARE_NUMBERS_H
@@ -20,7 +20,11 @@ struct compare_spread {
     double median, least, most; /* NAN: not known */
 };
 
+enum compare_measure { COMPARE_MEMORY, COMPARE_TIME, COMPARE_MEASURES };
+
 struct compare_number {
+    enum compare_measure of;   /* in whose table of the terminal it is, */
+    int width;                 /* and how wide there; 0: it is not */
     const char *key;           /* in the JSON of compare; ends with its unit */
     const char *group, *title; /* group: shared by neighbours; may be empty */
     const char *unit;          /* as shown */

@@ -131,20 +131,6 @@ const char *compare_group(const struct compare *compare, const struct compare_nu
     return kind != NULL ? kind : number->group;
 }
 
-const char *compare_text(const struct compare *compare, const struct compare_number *number,
-                         double value, char *text, size_t bytes)
-{
-    double shown = value * number->scale;
-    double step = compare_clock_step(compare);
-    if (isnan(value))
-        snprintf(text, bytes, "-");
-    else if (is_of_calls(number) && strcmp(number->unit, "ns") == 0 && value < step)
-        snprintf(text, bytes, "< %.0f", step);
-    else /* without the sign of what rounds to 0 */
-        snprintf(text, bytes, "%.*f", number->decimals, shown < 0 && shown > -0.005 ? 0 : shown);
-    return text;
-}
-
 double compare_clock_step(const struct compare *compare)
 {
     return json_number_value(json_object_get(compare_any_report(compare), "latency_resolution_ns"));
@@ -152,8 +138,15 @@ double compare_clock_step(const struct compare *compare)
 
 /* ---- columns ---- */
 
+/* What is about memory, or about time. */
 struct column {
-    struct compare_cell cell;
+    enum {
+        COLUMN_RANK,
+        COLUMN_EXPECTED, /* of the program: its memory, the change of its time */
+        COLUMN_NUMBER,
+        COLUMN_SPREAD /* of a number's replays, in % */
+    } what;
+    const struct compare_number *number; /* of the last two */
     const char *group, *title;
     char unit[24];
     int width;
@@ -167,29 +160,6 @@ struct columns {
     size_t count;
 };
 
-/* The numbers of a table, by their keys, and how wide they are; together with the rest at most
- * LINE_WIDTH. */
-struct table_number {
-    const char *key;
-    int width;
-};
-
-static const struct table_number memory_numbers[] = {
-    {"peak_net_rss_bytes", 8},   {"mean_net_rss_bytes", 8}, {"end_net_rss_bytes", 8},
-    {"not_given_back_bytes", 8}, {"rss_per_live", 10},      {"fragmentation_at_peak_rss", 8},
-    {"fragmentation_most", 9},   {"peak_heap_bytes", 8},    {NULL, 0}};
-static const struct table_number time_numbers[] = {{"cpu_seconds", 8},
-                                                   {"net_ns_per_event", 9},
-                                                   {"allocation_p50_ns", 5},
-                                                   {"allocation_p99_ns", 5},
-                                                   {"allocation_p999_ns", 6},
-                                                   {"allocation_sampled", 7},
-                                                   {"free_p50_ns", 5},
-                                                   {"free_p99_ns", 5},
-                                                   {"free_p999_ns", 6},
-                                                   {"free_sampled", 7},
-                                                   {NULL, 0}};
-
 /* Whether any row has the number. */
 static bool is_known(const struct compare *compare, const struct compare_number *number)
 {
@@ -201,7 +171,8 @@ static bool is_known(const struct compare *compare, const struct compare_number 
     return false;
 }
 
-bool compare_is_expected(const struct compare *compare, enum compare_measure measure)
+/* Whether something is known of the memory or the time of the process under any row. */
+static bool is_expected(const struct compare *compare, enum compare_measure measure)
 {
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
@@ -215,53 +186,42 @@ bool compare_is_expected(const struct compare *compare, enum compare_measure mea
 /* Seconds of the program are told in ms below that. */
 #define MILLISECONDS_BELOW_S 10
 
-const char *compare_change_unit(const struct compare *compare, char *text, size_t bytes)
+static void columns_add(struct columns *columns, const struct column *column)
 {
-    double seconds = compare->original.cpu_seconds;
-    if (seconds < MILLISECONDS_BELOW_S)
-        snprintf(text, bytes, "ms of %.0f", seconds * 1000);
-    else
-        snprintf(text, bytes, "s of %.1f", seconds);
-    return text;
-}
-
-static void columns_add(struct columns *columns, struct compare_cell cell, const char *group,
-                        const char *title, const char *unit, int width)
-{
-    struct column *column = &columns->column[columns->count++];
-    *column = (struct column){.cell = cell, .group = group, .title = title, .width = width};
-    snprintf(column->unit, sizeof column->unit, "%s", unit);
+    columns->column[columns->count++] = *column;
 }
 
 /* Of the process: what it would have, or how its processor time would change. */
 static void columns_add_expected(struct columns *columns, const struct compare *compare)
 {
-    const struct compare_cell cell = {COMPARE_CELL_EXPECTED, columns->measure, NULL};
-    char unit[24];
-    if (!compare_is_expected(compare, columns->measure)) return;
-    if (columns->measure == COMPARE_MEMORY)
-        columns_add(columns, cell, "process", "peak", "MiB", 8);
-    else
-        columns_add(columns, cell, "program", "change",
-                    compare_change_unit(compare, unit, sizeof unit), 15);
+    const double seconds = compare->original.cpu_seconds;
+    struct column column = {COLUMN_EXPECTED, NULL, "process", "peak", "MiB", 8};
+    if (!is_expected(compare, columns->measure)) return;
+    if (columns->measure == COMPARE_TIME) {
+        column = (struct column){COLUMN_EXPECTED, NULL, "program", "change", "", 15};
+        if (seconds < MILLISECONDS_BELOW_S)
+            snprintf(column.unit, sizeof column.unit, "ms of %.0f", seconds * 1000);
+        else
+            snprintf(column.unit, sizeof column.unit, "s of %.1f", seconds);
+    }
+    columns_add(columns, &column);
 }
 
 /* The rank, what is expected, and the numbers that any row has. */
 static void columns_make(struct columns *columns, const struct compare *compare,
                          enum compare_measure measure)
 {
-    const struct table_number *number = measure == COMPARE_MEMORY ? memory_numbers : time_numbers;
     *columns = (struct columns){.measure = measure};
-    columns_add(columns, (struct compare_cell){COMPARE_CELL_RANK, measure, NULL}, "", "", "", 4);
+    columns_add(columns, &(struct column){COLUMN_RANK, NULL, "", "", "", 4});
     columns_add_expected(columns, compare);
-    for (; number->key != NULL; number++) {
-        const struct compare_number *known = compare_number_find(number->key);
-        if (known == NULL || !is_known(compare, known)) continue;
-        columns_add(columns, (struct compare_cell){COMPARE_CELL_NUMBER, measure, known},
-                    compare_group(compare, known), known->title, known->unit, number->width);
+    for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
+        struct column column = {COLUMN_NUMBER, number, compare_group(compare, number),
+                                number->title, "",     number->width};
+        if (number->width == 0 || number->of != measure || !is_known(compare, number)) continue;
+        snprintf(column.unit, sizeof column.unit, "%s", number->unit);
+        columns_add(columns, &column);
         if (strcmp(number->key, "cpu_seconds") == 0)
-            columns_add(columns, (struct compare_cell){COMPARE_CELL_SPREAD, measure, known}, "",
-                        "spread", "%", 6);
+            columns_add(columns, &(struct column){COLUMN_SPREAD, number, "", "spread", "%", 6});
     }
 }
 
@@ -343,31 +303,46 @@ static void change_text(const struct compare *compare, const struct compare_row 
         snprintf(text, bytes, "%+.1f to %+.1f", least, most);
 }
 
-bool compare_cell_text(const struct compare *compare, const struct compare_row *row,
-                       const struct compare_cell *cell, char *text, size_t bytes)
+/* Without its unit; of a time of single calls below the step of the clock, only that. */
+static void number_text(const struct compare *compare, const struct compare_number *number,
+                        double value, char *text, size_t bytes)
 {
+    double shown = value * number->scale;
+    double step = compare_clock_step(compare);
+    if (isnan(value))
+        snprintf(text, bytes, "-");
+    else if (is_of_calls(number) && strcmp(number->unit, "ns") == 0 && value < step)
+        snprintf(text, bytes, "< %.0f", step);
+    else /* without the sign of what rounds to 0 */
+        snprintf(text, bytes, "%.*f", number->decimals, shown < 0 && shown > -0.005 ? 0 : shown);
+}
+
+/* "-": not known. */
+static void cell_text(const struct compare *compare, const struct compare_row *row,
+                      enum compare_measure measure, const struct column *column, char *text,
+                      size_t bytes)
+{
+    const struct compare_number *number = column->number;
     struct compare_spread spread = {NAN, NAN, NAN};
-    if (cell->number != NULL) spread = compare_spread_of(cell->number, row->reports);
-    switch (cell->what) {
-    case COMPARE_CELL_RANK: compare_rank_text(row, cell->measure, text, bytes); break;
-    case COMPARE_CELL_NUMBER:
-        compare_text(compare, cell->number, spread.median, text, bytes);
-        break;
-    case COMPARE_CELL_SPREAD:
+    if (number != NULL) spread = compare_spread_of(number, row->reports);
+    switch (column->what) {
+    case COLUMN_RANK: compare_rank_text(row, measure, text, bytes); break;
+    case COLUMN_SPREAD:
         snprintf(text, bytes, "%.1f", compare_spread_relative(&spread) * 100);
         break;
-    case COMPARE_CELL_EXPECTED:
-        if (cell->measure == COMPARE_TIME)
+    case COLUMN_NUMBER:
+        number_text(compare, number, spread.median, text, bytes);
+        if (compare_is_spoiled(compare, row, number->key))
+            strncat(text, SPOILED, bytes - strlen(text) - 1);
+        break;
+    case COLUMN_EXPECTED:
+        if (measure == COMPARE_TIME)
             change_text(compare, row, text, bytes);
         else if (isnan(row->expected.peak_bytes))
             snprintf(text, bytes, "-");
         else
             snprintf(text, bytes, "%.1f", row->expected.peak_bytes / MIB);
     }
-    bool spoiled =
-        cell->what == COMPARE_CELL_NUMBER && compare_is_spoiled(compare, row, cell->number->key);
-    if (spoiled && strlen(text) + 1 < bytes) strcat(text, SPOILED);
-    return spoiled;
 }
 
 static void print_row(const struct compare *compare, const struct columns *columns,
@@ -377,7 +352,7 @@ static void print_row(const struct compare *compare, const struct columns *colum
     for (size_t i = 0; i < columns->count; i++) {
         const struct column *column = &columns->column[i];
         char text[64];
-        compare_cell_text(compare, row, &column->cell, text, sizeof text);
+        cell_text(compare, row, columns->measure, column, text, sizeof text);
         fprintf(to, " %*s", column->width, text);
     }
     fputc('\n', to);
@@ -459,9 +434,9 @@ static void print_notes(const struct compare *compare, FILE *to)
     else
         print_note(to, "One replay each: they do not say how the program's processor time would "
                        "change, nor how far replays differ.");
-    if (compare_is_expected(compare, COMPARE_MEMORY))
+    if (is_expected(compare, COMPARE_MEMORY))
         print_note(to, "Process: expected RSS of the program under this allocator, as a process.");
-    if (compare_is_expected(compare, COMPARE_TIME))
+    if (is_expected(compare, COMPARE_TIME))
         print_note(to,
                    "Program: how its processor time is expected to change; none: no difference is "
                    "to be expected, but for the one in brackets at most.");

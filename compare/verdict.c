@@ -5,7 +5,6 @@
 
 #include "common/numbers.h"
 #include "compare/compare.h"
-#include "compare/numbers.h"
 
 /* What each measure is of, and which differences of it count. Time: replays of a trace differ by
  * some per cent from one comparison to the next. */

@@ -9,12 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "compare/numbers.h"
 #include "compare/rank.h"
 
 struct compare;
 struct compare_row;
-
-enum compare_measure { COMPARE_MEMORY, COMPARE_TIME, COMPARE_MEASURES };
 
 /* Fewer calls say more about the start of a program than about an allocator. */
 enum { COMPARE_CALLS_MIN = 10000 };

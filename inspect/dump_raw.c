@@ -6,9 +6,6 @@
 #include "inspect/path.h"
 #include "inspect/raw_source.h"
 
-/* Records are decoded so many at a time. */
-enum { BATCH = 256 };
-
 /* With --paths: the latest call of a lane, which is printed when nothing more can come of it. */
 struct latest_call {
     struct record record;
@@ -21,8 +18,7 @@ struct raw_dump {
     const struct dump *dump;
     struct raw_source source;
     uint64_t ticks;
-    const struct raw_chunk *chunk; /* the present one */
-    struct latest_call *latest;    /* of each lane, with --paths */
+    struct latest_call *latest; /* of each lane, with --paths */
 };
 
 /* An object: of so many allocations of a lane the latest one at a place. */
@@ -132,17 +128,19 @@ static void offset_print(const struct raw_dump *state, bool spool, uint64_t offs
     dump_offset(state->dump, offset);
 }
 
-static void chunk_offset_print(const struct raw_dump *state)
+static void chunk_offset_print(const struct raw_dump *state, const struct raw_chunk *chunk)
 {
-    offset_print(state, state->chunk->spool, state->chunk->offset);
+    offset_print(state, chunk->spool, chunk->offset);
 }
 
 /* The kinds of a segment's ranges, in the order of FORMAT.md 5.1. */
-static void segment_print(const struct raw_dump *state)
+static void segment_print(void *of, const struct raw_chunk *chunk)
 {
-    const struct raw_chunk *chunk = state->chunk;
-    if (!chunk->begin || state->dump->only_calls || state->dump->paths) return;
-    chunk_offset_print(state);
+    const struct raw_dump *state = of;
+    if (!chunk->begin || state->dump->only_calls || state->dump->paths ||
+        !dump_wants_lane(state->dump, chunk->lane))
+        return;
+    chunk_offset_print(state, chunk);
     printf("L%" PRIu32 " segment unit %" PRIu64 " allocations %" PRIu64 "%s profile", chunk->lane,
            chunk->first_unit, chunk->first_allocation, chunk->key ? " key" : "");
     for (unsigned range = 0; range < RAW_RANGES; range++)
@@ -151,14 +149,14 @@ static void segment_print(const struct raw_dump *state)
 }
 
 /* `number` counts the records of the lane, those that only concern its cache excepted. */
-static void record_print(const struct raw_dump *state, const struct record *record, uint64_t number)
+static void record_print(const struct raw_dump *state, const struct raw_chunk *chunk,
+                         const struct record *record, uint64_t number)
 {
     const struct dump *dump = state->dump;
-    const struct raw_chunk *chunk = state->chunk;
     bool is_call = record->number < CALL_KINDS || record->number == RAW_FAILED;
     if (dump->only_calls && !is_call) return;
     if (!dump->only_calls) {
-        chunk_offset_print(state);
+        chunk_offset_print(state, chunk);
         printf("L%" PRIu32 " #%" PRIu64 " ", chunk->lane, number);
     }
     if (is_call)
@@ -180,9 +178,9 @@ static void latest_print(const struct raw_dump *state, uint32_t lane)
     call_print(state, lane, &latest->record);
 }
 
-static void path_take(const struct raw_dump *state, const struct record *record, uint64_t number)
+static void path_take(const struct raw_dump *state, const struct raw_chunk *chunk,
+                      const struct record *record, uint64_t number)
 {
-    const struct raw_chunk *chunk = state->chunk;
     struct latest_call *latest = &state->latest[chunk->lane];
     const unsigned path = path_of_record(record);
     if (record->number < CALL_KINDS || record->number == RAW_FAILED) {
@@ -198,30 +196,25 @@ static void path_take(const struct raw_dump *state, const struct record *record,
     }
 }
 
-static void records_print(struct raw_dump *state, struct raw_decoder *decoder)
+static void records_print(void *of, const struct raw_batch *batch)
 {
-    struct record records[BATCH];
-    const struct raw_chunk *chunk = state->chunk;
-    uint64_t number = decoder->records;
-    uint32_t count;
-    decoder->tells_caches = !state->dump->only_calls || state->dump->paths;
-    if (!raw_decoder_open(decoder, chunk)) return;
-    if (dump_wants_lane(state->dump, chunk->lane)) segment_print(state);
-    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
-        for (uint32_t i = 0; i < count; i++) {
-            if (dump_wants_lane(state->dump, chunk->lane))
-                (state->dump->paths ? path_take : record_print)(state, &records[i], number);
-            number += !raw_record_is_of_cache(&records[i]);
-        }
+    const struct raw_dump *state = of;
+    uint64_t number = batch->number;
+    if (!dump_wants_lane(state->dump, batch->chunk->lane)) return;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct record *record = &batch->records[i];
+        (state->dump->paths ? path_take : record_print)(state, batch->chunk, record, number);
+        number += !raw_record_is_of_cache(record);
     }
 }
 
-static void tick_print(struct raw_dump *state)
+static void tick_print(void *of, const struct raw_chunk *chunk)
 {
+    struct raw_dump *state = of;
     const struct raw_tick *tick = &state->source.reader.tick;
     uint64_t number = state->ticks++;
     if (!dump_wants_general(state->dump)) return;
-    chunk_offset_print(state);
+    chunk_offset_print(state, chunk);
     printf("tick %" PRIu64 " nanoseconds %" PRIu64 " rss %" PRIu64 " heap %" PRIu64, number,
            tick->since_start_ns, tick->rss_bytes, tick->heap_bytes);
     if (tick->has_usage)
@@ -247,43 +240,24 @@ static void end_print(const struct dump *dump, const struct raw_end *end, uint64
     }
 }
 
-/* False when the chunk could not be decoded to its end. */
-static bool chunk_print(struct raw_dump *state)
-{
-    if (state->chunk->type == RAW_CHUNK_TICK) {
-        tick_print(state);
-        return true;
-    }
-    struct raw_decoder *decoder = raw_source_lane(&state->source, state->chunk->lane);
-    if (decoder == NULL) return false;
-    records_print(state, decoder);
-    if (error_is_set(&decoder->error)) state->source.error = decoder->error;
-    return !error_is_set(&decoder->error);
-}
-
 int dump_raw(const struct dump *dump, struct stream *stream, const char *path, struct error *error)
 {
     struct raw_dump state = {.dump = dump};
     struct raw_source *source = &state.source;
-    struct raw_chunk *chunk;
-    bool good;
+    const struct raw_visitor visitor = {segment_print, records_print, tick_print,
+                                        !dump->only_calls || dump->paths};
     if (dump->paths) state.latest = calloc(RAW_LANES_MAX, sizeof *state.latest);
     if (dump->paths && state.latest == NULL) return cli_fail(&cli_dump, "no memory for lanes");
     raw_source_open(source, stream->fd, path);
     if (source->reader.has_header) header_print(dump, &source->reader.header);
-    good = !dump->paths || !raw_source_is_opaque(source);
-    while (good && (chunk = raw_source_next(source)) != NULL) {
-        state.chunk = chunk;
-        good = chunk_print(&state);
-        free(chunk);
-    }
+    const bool can = !dump->paths || !raw_source_is_opaque(source);
+    if (can) raw_source_visit(source, &visitor, &state);
     for (uint32_t lane = 0; dump->paths && lane < RAW_LANES_MAX; lane++)
         latest_print(&state, lane);
     free(state.latest);
     int status =
-        dump->paths && raw_source_is_opaque(source)
-            ? cli_fail(&cli_dump, "%s: nobody knows how far calls of this allocator went", path)
-            : raw_source_state(source, error);
+        can ? raw_source_state(source, error)
+            : cli_fail(&cli_dump, "%s: nobody knows how far calls of this allocator went", path);
     if (status == PROGRAM_OK) end_print(dump, &source->reader.end, source->stream_end);
     raw_source_close(source);
     return status;

@@ -16,9 +16,6 @@
 enum info_error { INFO_ERROR_LIST(ERROR_LIST_ENUM) };
 static const struct error_kind info_errors[] = {INFO_ERROR_LIST(ERROR_LIST_KIND)};
 
-/* Records are decoded so many at a time. */
-enum { BATCH = 256 };
-
 struct raw_info {
     struct info *info;
     struct raw_source source;
@@ -66,23 +63,24 @@ static void take_record(struct raw_info *state, const struct record *record)
     }
 }
 
-static bool take_records(struct raw_info *state, const struct raw_chunk *chunk)
+static void take_records(void *of, const struct raw_batch *batch)
 {
-    struct record records[BATCH];
-    struct raw_decoder *decoder = raw_source_lane(&state->source, chunk->lane);
-    uint64_t before = state->info->events;
-    uint32_t count;
-    if (decoder == NULL) return false;
-    bool first = decoder->records == 0;
-    decoder->tells_caches = true;
-    raw_decoder_open(decoder, chunk);
-    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0)
-        for (uint32_t i = 0; i < count; i++)
-            take_record(state, &records[i]);
-    if (first && decoder->records > 0) state->info->lanes++;
-    if (chunk->spool) state->info->spool_events += state->info->events - before;
-    if (error_is_set(&decoder->error)) state->source.error = decoder->error;
-    return !error_is_set(&decoder->error);
+    struct raw_info *state = of;
+    const uint64_t before = state->info->events;
+    for (uint32_t i = 0; i < batch->count; i++)
+        take_record(state, &batch->records[i]);
+    if (batch->chunk->spool) state->info->spool_events += state->info->events - before;
+}
+
+static void take_tick(void *of, const struct raw_chunk *chunk)
+{
+    struct raw_info *state = of;
+    const struct raw_tick *tick = &state->source.reader.tick;
+    struct original *original = &state->info->original;
+    (void)chunk;
+    original_add(original, tick->since_start_ns - original->now_ns, tick->rss_bytes,
+                 tick->has_usage ? &tick->usage : NULL);
+    state->info->statistics = tick->statistics;
 }
 
 /* ---- header and end ---- */
@@ -144,28 +142,16 @@ static void take_cut(struct raw_info *state)
     state->info->lost_events = state->lost;
 }
 
-static void take_tick(struct info *info, const struct raw_tick *tick)
-{
-    original_add(&info->original, tick->since_start_ns - info->original.now_ns, tick->rss_bytes,
-                 tick->has_usage ? &tick->usage : NULL);
-    info->statistics = tick->statistics;
-}
-
 int info_raw(struct info *info, struct stream *stream, const char *path, struct error *error)
 {
     struct raw_info state = {.info = info};
     struct raw_source *source = &state.source;
-    struct raw_chunk *chunk;
-    bool good = true;
+    static const struct raw_visitor visitor = {NULL, take_records, take_tick, true};
     raw_source_open(source, stream->fd, path);
     if (source->reader.has_header) take_header(info, &source->reader.header);
-    while (good && (chunk = raw_source_next(source)) != NULL) {
-        if (chunk->type == RAW_CHUNK_TICK)
-            take_tick(info, &source->reader.tick);
-        else
-            good = take_records(&state, chunk);
-        free(chunk);
-    }
+    raw_source_visit(source, &visitor, &state);
+    for (size_t lane = 0; lane < source->decoders_count; lane++)
+        info->lanes += source->decoders[lane] != NULL && source->decoders[lane]->records > 0;
     info->ticks = source->reader.ticks;
     info->spool = source->spool_use;
     if (source->reader.state == RAW_STREAM_COMPLETE)

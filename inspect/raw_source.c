@@ -9,6 +9,9 @@
 #include "common/array.h"
 #include "common/program.h"
 
+/* Records are decoded so many at a time. */
+enum { BATCH = 256 };
+
 /* "PATH.spool" for a stream that has a name. */
 static char *spool_path(const char *path)
 {
@@ -78,6 +81,35 @@ struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
         source->decoders[lane] = decoder;
     }
     return source->decoders[lane];
+}
+
+static void visit_units(struct raw_source *source, const struct raw_chunk *chunk,
+                        const struct raw_visitor *visitor, void *of)
+{
+    struct record records[BATCH];
+    struct raw_decoder *decoder = raw_source_lane(source, chunk->lane);
+    struct raw_batch batch = {.chunk = chunk, .decoder = decoder, .records = records};
+    if (decoder == NULL) return;
+    decoder->tells_caches = visitor->tells_caches;
+    if (raw_decoder_open(decoder, chunk) && visitor->segment != NULL) visitor->segment(of, chunk);
+    do {
+        batch.number = decoder->records;
+        batch.count = raw_decoder_next(decoder, records, BATCH);
+        visitor->records(of, &batch);
+    } while (batch.count > 0);
+    if (error_is_set(&decoder->error)) source->error = decoder->error;
+}
+
+void raw_source_visit(struct raw_source *source, const struct raw_visitor *visitor, void *of)
+{
+    struct raw_chunk *chunk;
+    while (!error_is_set(&source->error) && (chunk = raw_source_next(source)) != NULL) {
+        if (chunk->type == RAW_CHUNK_TICK)
+            visitor->tick(of, chunk);
+        else
+            visit_units(source, chunk, visitor, of);
+        free(chunk);
+    }
 }
 
 enum raw_cut raw_source_cut(const struct raw_source *source)

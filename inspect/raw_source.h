@@ -53,6 +53,26 @@ bool raw_source_open(struct raw_source *source, int fd, const char *path);
 /* The next chunk, units or a tick, to be freed. NULL at the end. */
 struct raw_chunk *raw_source_next(struct raw_source *source);
 
+/* Records of one lane that follow each other. */
+struct raw_batch {
+    const struct raw_chunk *chunk; /* that they are from */
+    const struct raw_decoder *decoder;
+    uint64_t number; /* of the first in its lane, those that only concern its cache excepted */
+    const struct record *records;
+    uint32_t count;
+};
+
+/* What is to be done with what is in a stream; the first may be NULL. */
+struct raw_visitor {
+    void (*segment)(void *of, const struct raw_chunk *chunk); /* before its first records */
+    void (*records)(void *of, const struct raw_batch *batch);
+    void (*tick)(void *of, const struct raw_chunk *chunk); /* it is in source->reader.tick */
+    bool tells_caches;                                     /* raw_decoder.h */
+};
+
+/* Goes through all chunks. What goes wrong, raw_source_state() says. */
+void raw_source_visit(struct raw_source *source, const struct raw_visitor *visitor, void *of);
+
 /* The decoder of a lane; NULL without memory (source->error). */
 struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane);
 

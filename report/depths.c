@@ -6,9 +6,6 @@
 #include "inspect/raw_source.h"
 #include "inspect/stream.h"
 
-/* Records are decoded so many at a time. */
-enum { BATCH = 256 };
-
 _Static_assert(PATH_CENTRAL == 1 << TIMELINE_CENTRAL && PATH_PAGE_HEAP == 1 << TIMELINE_PAGE_HEAP &&
                    PATH_SYSTEM == 1 << TIMELINE_SYSTEM && PATH_WAITED == 1 << TIMELINE_WAITED,
                "bits of a path");
@@ -150,28 +147,23 @@ static void take_record(const struct taking *taking, const struct record *record
     }
 }
 
-static bool take_records(struct reading *reading, const struct raw_chunk *chunk)
+static void take_records(void *of, const struct raw_batch *batch)
 {
-    struct record records[BATCH];
-    struct raw_decoder *decoder = raw_source_lane(&reading->source, chunk->lane);
-    uint32_t count;
-    if (decoder == NULL) return false;
+    struct reading *reading = of;
+    const uint32_t lane = batch->chunk->lane;
     const struct taking taking = {.depths = reading->depths,
                                   .row = &reading->row,
-                                  .lane = &reading->lanes[chunk->lane],
-                                  .sums = &reading->depths->lanes[chunk->lane],
-                                  .cache = &decoder->cache};
-    decoder->tells_caches = true;
-    raw_decoder_open(decoder, chunk);
-    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0)
-        for (uint32_t i = 0; i < count; i++)
-            take_record(&taking, &records[i]);
-    if (error_is_set(&decoder->error)) reading->source.error = decoder->error;
-    return !error_is_set(&decoder->error);
+                                  .lane = &reading->lanes[lane],
+                                  .sums = &reading->depths->lanes[lane],
+                                  .cache = &batch->decoder->cache};
+    for (uint32_t i = 0; i < batch->count; i++)
+        take_record(&taking, &batch->records[i]);
 }
 
-static void take_tick(struct reading *reading)
+static void take_tick(void *of, const struct raw_chunk *chunk)
 {
+    struct reading *reading = of;
+    (void)chunk;
     reading->row.end_ns = reading->source.reader.tick.since_start_ns;
     timeline_add(&reading->depths->timeline, &reading->row);
     reading->row = (struct timeline_row){0};
@@ -182,20 +174,13 @@ static void take_tick(struct reading *reading)
 static int read_chunks(struct reading *reading, int fd, const char *path)
 {
     struct raw_source *source = &reading->source;
-    struct raw_chunk *chunk;
+    static const struct raw_visitor visitor = {NULL, take_records, take_tick, true};
     struct error error = {0};
-    bool good = true;
     raw_source_open(source, fd, path);
     reading->depths->known = !raw_source_is_opaque(source);
-    while (good && reading->depths->known && (chunk = raw_source_next(source)) != NULL) {
-        if (chunk->type == RAW_CHUNK_TICK)
-            take_tick(reading);
-        else
-            good = take_records(reading, chunk);
-        free(chunk);
-    }
+    if (reading->depths->known) raw_source_visit(source, &visitor, reading);
     if (reading->row.calls + reading->row.waits + reading->row.taken_bytes > 0)
-        take_tick(reading); /* after the last one, of a process that was killed */
+        take_tick(reading, NULL); /* after the last one, of a process that was killed */
     timeline_end(&reading->depths->timeline);
     int status = reading->depths->known ? raw_source_state(source, &error) : PROGRAM_OK;
     if (status == PROGRAM_FAILED) cli_data_error(&cli_report, path, &error);
