@@ -75,10 +75,30 @@ function addTable(element, table, title = 'as a table') {
   element.append(details);
 }
 
-// One figure: { title, better, text, label, config, table, wide, height }. `better` is a short
-// hint ("less is better"), `text` stands below the title, `label()` is read to those who do not see
-// it, `config()` is Chart.js's, `table()` gives { head, rows } of texts. `wide`: across the page;
-// `height` in rem. config() is called again when light and dark change.
+const numberText = (value) => (Array.isArray(value) ? value.map(numberText).join(' to ')
+  : value === null || value === undefined ? '–'
+    : Number.isInteger(value) ? countText(value) : String(round(value, 4)));
+
+// What a chart draws: a row for each label, or for a hundred times at most, with the value that
+// each line had then; its unit is the head of the first column.
+function tableOfChart({ data: { labels, datasets }, options: { indexAxis, scales } }) {
+  const valueAt = ({ data }, x) =>
+    data.reduce((y, point) => (point.x <= x ? point.y : y), null);
+  const times = labels ? [] : [...new Set(datasets.flatMap(({ data }) => data.map(({ x }) => x)))]
+    .sort((a, b) => a - b).filter((_, i, { length }) => i % Math.ceil(length / 100) === 0);
+  const rows = labels
+    ? labels.map((label, i) => [[label].flat().join(' '), ...datasets.map(({ data }) => data[i])])
+    : times.map((time) => [`${round(time, 5)} s`, ...datasets.map((one) => valueAt(one, time))]);
+  const { title } = indexAxis === 'y' ? scales.x : scales.y;
+  return { head: [title.text, ...datasets.map(({ label }) => label ?? '')],
+    rows: rows.map(([name, ...values]) => [name, ...values.map(numberText)]) };
+}
+
+// One figure: { title, better, text, config, table, wide, height }. `better` is a short hint ("less
+// is better"), `text` stands below the title, `config()` is Chart.js's. `table()` gives
+// { head, rows } of texts, for those who do not see the chart, too; without, it has what the chart
+// draws. `wide`: across the page; `height` in rem. config() is called again when light and dark
+// change.
 function addFigure(figure, into) {
   const element = document.createElement('figure');
   if (figure.wide) element.className = 'wide';
@@ -96,10 +116,10 @@ function addFigure(figure, into) {
   if (figure.height) box.style.height = `${figure.height}rem`;
   figure.canvas = document.createElement('canvas');
   figure.canvas.setAttribute('role', 'img');
-  figure.canvas.setAttribute('aria-label', `${figure.title}: ${figure.label()}`);
+  figure.canvas.setAttribute('aria-label', `${figure.title}: as a table below`);
   box.append(figure.canvas);
   element.append(caption, box);
-  if (figure.table) addTable(element, figure.table());
+  addTable(element, figure.table ? figure.table() : tableOfChart(figure.config()));
   into.append(element);
 }
 

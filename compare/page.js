@@ -55,13 +55,6 @@ function bars(measure, key, scale, unit, own = 0) {
         y: { grid: { display: false }, ticks: { autoSkip: false } } } }) };
 }
 
-function barTable(measure, key, scale, unit, digits) {
-  const text = (value) => (value === null ? '–' : (value * scale).toFixed(digits));
-  return { head: ['', 'rank', `median, ${unit}`, 'least', 'greatest'],
-    rows: sorted(measure).map((row) => [row.entry, rankText(row, measure),
-      ...['median', 'min', 'max'].map((of) => text(row.numbers[key][of]))]) };
-}
-
 // ---- latency ----
 
 const PERCENTILES = [
@@ -85,20 +78,6 @@ function latency(kind) {
     data: { labels: percentiles(kind).map(([label]) => label), datasets: lines },
     options: chartOptions({ scales: { x: axis('percentile of the calls'),
       y: axis('nanoseconds, logarithmic', { type: 'logarithmic', min: STEP / 2 }) } }) };
-}
-
-function latencyTable(kind) {
-  const text = (value) => {
-    if (value === null) return '–';
-    return value < STEP ? `< ${round(STEP)}` : value.toFixed(0);
-  };
-  const samples = (row) => (row.numbers[`${kind}_sampled`] || {}).median;
-  const sampled = allocators.some((row) => samples(row) > 0);
-  const labels = percentiles(kind).map(([label]) => label);
-  return { head: ['ns', ...labels, ...(sampled ? ['calls timed'] : [])],
-    rows: sorted('time').map((row) => [row.entry,
-      ...percentiles(kind).map(([, key]) => text(percentile(row, kind, key))),
-      ...(sampled ? [String(samples(row) ?? '–')] : [])]) };
 }
 
 // ---- over time ----
@@ -137,17 +116,6 @@ function curves(key) {
         y: axis('MiB', { beginAtZero: true }) } }) };
 }
 
-// At ten times, as far as the curves go.
-function curveTable(key) {
-  const shown = withCurve(key);
-  const { seconds } = shown[0].series;
-  const at = [...Array(10).keys()].map((i) => Math.round(((seconds.length - 1) * (i + 1)) / 10));
-  const text = (value) => (value === null || value === undefined ? '–' : (value / MIB).toFixed(1));
-  return { head: ['MiB at', ...at.map((i) => `${round(seconds[i])} s`)],
-    rows: [...shown.map((row) => [row.entry, ...at.map((i) => text(row.series[key][i]))]),
-      ['live bytes', ...at.map((i) => text(shown[0].series.live_bytes[i]))]] };
-}
-
 // ---- all numbers ----
 
 // As on a terminal: a time below the step of the clock only says so.
@@ -157,7 +125,8 @@ function cellText(row, { key, unit, scale, decimals }) {
   const text = (value) => (ofCalls && value < STEP ? `< ${round(STEP)}`
     : (value * scale).toFixed(decimals));
   if (median === null) return '–';
-  return min < max ? `${text(median)} (${text(min)} to ${text(max)})` : text(median);
+  return text(min) === text(max) ? text(median)
+    : `${text(median)} (${text(min)} to ${text(max)})`;
 }
 
 function changeText({ cpu_change_least_seconds: least, cpu_change_most_seconds: most }) {
@@ -193,9 +162,6 @@ showFacts([['Program', trace.program], ['Trace', trace.file],
 const has = (key) => allocators
   .some((row) => row.numbers[key] && row.numbers[key].median !== null);
 const hasCurve = (key) => allocators.some((row) => row.series && known(row.series[key]) > 2);
-const list = (measure, key, unit, scale) => sorted(measure)
-  .filter((row) => row.numbers[key] && row.numbers[key].median !== null)
-  .map((row) => `${row.entry} ${round(row.numbers[key].median * scale)} ${unit}`).join(', ');
 
 const barHeight = 5 + (narrow.matches ? 3.25 : 2.5) * allocators.length;
 const own = rows.length > 0 ? Math.max(...rows.map((row) => row.numbers.own_rss_bytes.median)) : 0;
@@ -207,38 +173,27 @@ const figures = [
   { title: 'Peak resident memory', better: 'less is better', height: barHeight,
     text: 'Median of all replays, best first; the thin bar goes from the least to the greatest. '
       + `Without what replaying itself takes, up to ${round(own / MIB)} MiB.`,
-    label: () => list('memory', 'peak_net_rss_bytes', 'MiB', 1 / MIB),
     there: () => has('peak_net_rss_bytes'),
-    config: () => bars('memory', 'peak_net_rss_bytes', 1 / MIB, 'MiB'),
-    table: () => barTable('memory', 'peak_net_rss_bytes', 1 / MIB, 'MiB', 1) },
+    config: () => bars('memory', 'peak_net_rss_bytes', 1 / MIB, 'MiB') },
   { title: 'Processor time', better: 'less is better', height: barHeight,
     text: 'Of a replay: calls and touching. Median, best first; the thin bar goes from the '
       + 'least to the greatest. Grey: what a replay without an allocator takes.',
-    label: () => list('time', 'cpu_seconds', 'ms', 1000),
     there: () => has('cpu_seconds'),
-    config: () => bars('time', 'cpu_seconds', 1000, 'milliseconds', data.own_cpu_seconds || 0),
-    table: () => barTable('time', 'cpu_seconds', 1000, 'ms', 1) },
+    config: () => bars('time', 'cpu_seconds', 1000, 'milliseconds', data.own_cpu_seconds || 0) },
   { title: 'Resident memory over time', better: 'less is better',
     text: 'RSS of the replaying process, less what replaying itself takes. A click on its name '
       + 'shows the recorded program, with all that it has beside the heap.',
-    label: () => `peaks: ${list('memory', 'peak_net_rss_bytes', 'MiB', 1 / MIB)}`,
-    there: () => hasCurve('net_rss_bytes'), config: () => curves('net_rss_bytes'),
-    table: () => curveTable('net_rss_bytes') },
+    there: () => hasCurve('net_rss_bytes'), config: () => curves('net_rss_bytes') },
   { title: 'Heap over time',
     text: 'What the allocator says that it has from the system. Each counts in its own way: '
       + 'compare over time, and RSS between allocators.',
-    label: () => `peaks: ${list('memory', 'peak_heap_bytes', 'MiB', 1 / MIB)}`,
-    there: () => hasCurve('heap_bytes'), config: () => curves('heap_bytes'),
-    table: () => curveTable('heap_bytes') },
+    there: () => hasCurve('heap_bytes'), config: () => curves('heap_bytes') },
   { title: `Latency of ${data.allocation_kind}`, better: 'less is better', text: clock,
-    label: () => list('time', 'allocation_p99_ns', 'ns at p99', 1),
-    there: () => has('allocation_p50_ns'), config: () => latency('allocation'),
-    table: () => latencyTable('allocation') },
+    there: () => has('allocation_p50_ns'), config: () => latency('allocation') },
   { title: `Latency of ${data.free_kind}`, better: 'less is better', text: clock,
-    label: () => list('time', 'free_p99_ns', 'ns at p99', 1),
-    there: () => has('free_p50_ns'), config: () => latency('free'),
-    table: () => latencyTable('free') },
+    there: () => has('free_p50_ns'), config: () => latency('free') },
 ].filter((figure) => figure.there());
 
 showFigures(figures, document.getElementById('charts'));
-addTable(document.getElementById('tables'), allNumbers(), 'all numbers: medians of all replays, and from the least to the greatest');
+addTable(document.getElementById('tables'), allNumbers(),
+  'all numbers: medians of all replays, in brackets from the least to the greatest');

@@ -68,8 +68,6 @@ function sums(tableOfOne, of, key) {
 
 const sides = (rows, unit) => both.map(([label, , at], i) => ({ label, at,
   data: rows[i].map((value) => value / unit) }));
-const sideTable = (rows, first, label, text) => ({ head: [first, 'before', 'after'],
-  rows: rows[0].map((_, at) => [label(at), text(rows[0][at]), text(rows[1][at])]) });
 
 const atPeak = sums((one) => one.sizes, 'size', 'peak_bytes');
 const lived = sums((one) => one.lifetimes.by_size, 'calls', 'objects');
@@ -84,13 +82,9 @@ showFacts(factsOf(after, 'After'));
 showFigures([
   { title: 'Memory over time', wide: true, config: memory,
     there: both.some(([, one]) => one.timeline.end_ns.length > 1),
-    text: 'What was alive, as the program asked for it, and what it cost.',
-    label: () => both.map(([name, one]) => `${name} ${bytesText(one.numbers.peak_live)}`).join(', '),
-    table: () => ({ head: ['', 'seconds', 'alive', 'RSS'], rows: both.flatMap(([name, one]) =>
-      timeTable(one.timeline, bytesText, 'most_live_bytes', 'rss_bytes').map((row) => [name, ...row])) }) },
+    text: 'What was alive, as the program asked for it, and what it cost.' },
   { title: 'What grew', config: numbersChart, there: grown.length > 0,
     text: 'The numbers that differ, by how much.', height: 8 + 1.4 * grown.length,
-    label: () => grown.slice(0, 3).map((one) => `${one.key} ${perCent(one)}`).join(', '),
     table: () => ({ head: ['', 'before', 'after', 'difference', ''],
       rows: numbers.map((one) => [nameOf(one),
         ...['before', 'after'].map((when) => knownText(one[when], NUMBER_TEXTS[one.unit])),
@@ -98,26 +92,19 @@ showFigures([
   { title: 'Objects by size, what changed most', there: changed('made').length > 0,
     config: () => changedChart('made', { name: 'objects more', bytes: 1 }),
     text: 'Exact sizes, as asked for.',
-    label: () => changed('made', 3).map((one) => `${one.size} bytes`).join(', '),
     table: () => changedTable('made', countText) },
   { title: 'Bytes by size, what changed most', there: changed('bytes').length > 0,
     config: () => changedChart('bytes', { ...bytesUnit(), name: `${bytesUnit().name} more` }),
     text: 'Of all objects of a size together.',
-    label: () => changed('bytes', 3).map((one) => `${one.size} bytes`).join(', '),
     table: () => changedTable('bytes', bytesText) },
   { title: 'What was alive at the peak', there: before.numbers.peak_live + after.numbers.peak_live > 0,
     config: () => standingBars(atPeak[0].map((_, at) => magnitudeText(at)),
       sides(atPeak, peakUnit.bytes), 'size: from so much to less than twice as much',
       peakUnit.name),
     text: `The peak is behind call ${countText(before.others.peak_call)} before, ${
-      countText(after.others.peak_call)} after.`,
-    label: () => both.map(([name, one]) => `${name} ${bytesText(one.numbers.peak_live)}`).join(', '),
-    table: () => sideTable(atPeak, 'size from', magnitudeText, bytesText) },
+      countText(after.others.peak_call)} after.` },
   { title: 'How long objects live', there: before.numbers.ended + after.numbers.ended > 0,
     config: () => standingBars(lived[0].map((_, at) => livedText(at)), sides(lived, 1),
       'lived for so many calls, or less than twice as many', 'objects'),
-    text: 'Objects that ended.',
-    label: () => both.map(([name, one]) => `${name} half for at most ${
-      one.lifetimes.calls.p50 ? one.lifetimes.calls.p50[1] : 0} calls`).join(', '),
-    table: () => sideTable(lived, 'calls from', livedText, countText) },
+    text: 'Objects that ended.' },
 ].filter((figure) => figure.there), document.getElementById('charts'));

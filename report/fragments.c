@@ -1,6 +1,7 @@
 #include "report/fragments.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +28,8 @@ static const struct error_kind fragments_errors[] = {FRAGMENTS_ERROR_LIST(ERROR_
 struct placed {
     uint64_t address, size, call;
     uint64_t lane;
+    uint64_t kept; /* bytes, on all sparse pages that it lies on */
+    bool on_sparse;
 };
 
 struct page_use {
@@ -41,10 +44,7 @@ struct finding {
     const uint64_t *pages;
     struct placed *objects;
     uint64_t objects_count;
-    struct page_use *uses;          /* by page */
-    struct fragments_blame *blames; /* of each object on a sparse page, then joined */
-    uint64_t blames_count;
-    uint64_t *calls; /* of objects on sparse pages */
+    struct page_use *uses; /* by page */
 };
 
 /* ---- the snapshot ---- */
@@ -80,10 +80,21 @@ static bool snapshot_map(struct finding *finding, const char *path, uint64_t obj
     return true;
 }
 
-static int by_address(const void *one, const void *other)
+/* Of the member that stands so far behind the beginning of a struct placed. */
+static uint64_t member(const struct placed *object, const size_t *offset)
 {
-    const struct placed *a = one, *b = other;
-    return (a->address > b->address) - (a->address < b->address);
+    return *(const uint64_t *)((const char *)object + *offset);
+}
+
+static int by_member(const void *one, const void *other, void *offset)
+{
+    const uint64_t a = member(one, offset), b = member(other, offset);
+    return (a > b) - (a < b);
+}
+
+static void objects_sort(struct finding *finding, size_t offset)
+{
+    qsort_r(finding->objects, finding->objects_count, sizeof *finding->objects, by_member, &offset);
 }
 
 static bool objects_place(struct finding *finding, const struct tally_object *objects,
@@ -92,16 +103,15 @@ static bool objects_place(struct finding *finding, const struct tally_object *ob
     const uint64_t *addresses = finding->words + SNAPSHOT_HEADER_WORDS;
     finding->objects = calloc(count + 1, sizeof *finding->objects);
     finding->uses = calloc(finding->result->pages + 1, sizeof *finding->uses);
-    finding->blames = calloc(count + 1, sizeof *finding->blames);
-    finding->calls = calloc(count + 1, sizeof *finding->calls);
-    if (finding->objects == NULL || finding->uses == NULL || finding->blames == NULL ||
-        finding->calls == NULL)
-        return false;
+    if (finding->objects == NULL || finding->uses == NULL) return false;
     for (uint64_t i = 0; i < count; i++)
         if (addresses[i] != 0)
-            finding->objects[finding->objects_count++] =
-                (struct placed){addresses[i], objects[i].size, objects[i].call, objects[i].lane};
-    qsort(finding->objects, finding->objects_count, sizeof *finding->objects, by_address);
+            finding->objects[finding->objects_count++] = (struct placed){.address = addresses[i],
+                                                                         .size = objects[i].size,
+                                                                         .call = objects[i].call,
+                                                                         .lane = objects[i].lane};
+    finding->result->objects = finding->objects_count;
+    objects_sort(finding, offsetof(struct placed, address));
     return true;
 }
 
@@ -158,26 +168,13 @@ static bool is_sparse(const struct finding *finding, const struct page_use *use)
     return full >= 1 && full <= FRAGMENTS_SPARSE;
 }
 
-/* Of an object that lies on a sparse page: what it keeps, for each such page. Visits of an object
- * follow one another. */
-static void blame_add(struct finding *finding, uint64_t at, uint64_t page)
+static void kept_add(struct finding *finding, uint64_t at, uint64_t page)
 {
-    const struct placed *object = &finding->objects[at];
+    struct placed *object = &finding->objects[at];
     const struct page_use *use = &finding->uses[page];
     if (!is_sparse(finding, use)) return;
-    const uint64_t kept = (finding->result->page_bytes - use->live) / use->objects;
-    struct fragments_blame *last =
-        finding->blames_count > 0 ? &finding->blames[finding->blames_count - 1] : NULL;
-    if (last == NULL || last->what != at) {
-        last = &finding->blames[finding->blames_count];
-        *last = (struct fragments_blame){.what = at,
-                                         .objects = 1,
-                                         .bytes = object->size,
-                                         .first_call = object->call,
-                                         .last_call = object->call};
-        finding->calls[finding->blames_count++] = object->call;
-    }
-    last->kept_bytes += kept;
+    object->kept += (finding->result->page_bytes - use->live) / use->objects;
+    object->on_sparse = true;
 }
 
 /* ---- the result ---- */
@@ -191,7 +188,6 @@ static void pages_count(struct finding *finding)
         result->live_bytes += use->live;
         result->sparse.what += is_sparse(finding, use);
     }
-    result->objects = finding->objects_count;
 }
 
 static void cells_make(struct finding *finding)
@@ -207,95 +203,77 @@ static void cells_make(struct finding *finding)
     }
 }
 
-static int by_what(const void *one, const void *other)
+/* ---- of objects on sparse pages ---- */
+
+/* From here on, the others are gone. */
+static void objects_drop(struct finding *finding)
 {
-    const struct fragments_blame *a = one, *b = other;
-    return (a->what > b->what) - (a->what < b->what);
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < finding->objects_count; i++)
+        if (finding->objects[i].on_sparse) finding->objects[kept++] = finding->objects[i];
+    finding->objects_count = kept;
 }
 
-static int by_kept(const void *one, const void *other)
+static void blame_add(struct fragments_blame *to, const struct placed *one)
 {
-    const struct fragments_blame *a = one, *b = other;
-    if (a->kept_bytes != b->kept_bytes) return a->kept_bytes < b->kept_bytes ? 1 : -1;
-    return by_what(one, other);
+    if (to->objects == 0 || one->call < to->first_call) to->first_call = one->call;
+    if (one->call > to->last_call) to->last_call = one->call;
+    to->objects++;
+    to->bytes += one->size;
+    to->kept_bytes += one->kept;
 }
 
-static void blame_join(struct fragments_blame *to, const struct fragments_blame *one)
+/* Puts it among the `count` that keep most, where it belongs; returns how many there are then. */
+static unsigned blame_show(struct fragments_blame *shown, unsigned count,
+                           const struct fragments_blame *one)
 {
-    if (to->objects == 0 || one->first_call < to->first_call) to->first_call = one->first_call;
-    if (one->last_call > to->last_call) to->last_call = one->last_call;
-    to->objects += one->objects;
-    to->bytes += one->bytes;
-    to->kept_bytes += one->kept_bytes;
+    unsigned at = count;
+    while (at > 0 && shown[at - 1].kept_bytes < one->kept_bytes)
+        at--;
+    if (at == FRAGMENTS_SHOWN) return count;
+    if (count < FRAGMENTS_SHOWN) count++;
+    memmove(shown + at + 1, shown + at, (count - 1 - at) * sizeof *shown);
+    shown[at] = *one;
+    return count;
 }
 
-/* Joins `count` blames of the same `what`, and puts those that keep most into `shown`. */
-static unsigned blames_join(struct fragments_blame *blames, uint64_t count,
-                            struct fragments_blame *shown)
+/* Those that are equal in a member together. Returns how many are shown. */
+static unsigned blames_find(struct finding *finding, size_t offset, struct fragments_blame *shown)
 {
-    uint64_t joined = 0;
-    qsort(blames, count, sizeof *blames, by_what);
-    for (uint64_t i = 0; i < count; i++) {
-        if (joined > 0 && blames[joined - 1].what == blames[i].what)
-            blame_join(&blames[joined - 1], &blames[i]);
-        else
-            blames[joined++] = blames[i];
+    unsigned count = 0;
+    objects_sort(finding, offset);
+    for (uint64_t i = 0; i < finding->objects_count;) {
+        struct fragments_blame of = {.what = member(&finding->objects[i], &offset)};
+        for (; i < finding->objects_count && member(&finding->objects[i], &offset) == of.what; i++)
+            blame_add(&of, &finding->objects[i]);
+        count = blame_show(shown, count, &of);
     }
-    qsort(blames, joined, sizeof *blames, by_kept);
-    const unsigned most = joined < FRAGMENTS_SHOWN ? (unsigned)joined : FRAGMENTS_SHOWN;
-    memcpy(shown, blames, most * sizeof *shown);
-    return most;
+    return count;
 }
 
 static void ages_take(struct finding *finding)
 {
     struct fragments *result = finding->result;
-    for (uint64_t i = 0; i < finding->blames_count; i++) {
-        const struct fragments_blame *one = &finding->blames[i];
-        blame_join(&result->sparse, one);
-        const uint64_t at = one->first_call * FRAGMENTS_AGES / (result->call + 1);
-        result->by_age[at < FRAGMENTS_AGES ? at : FRAGMENTS_AGES - 1] += one->kept_bytes;
+    for (uint64_t i = 0; i < finding->objects_count; i++) {
+        const struct placed *one = &finding->objects[i];
+        const uint64_t at = one->call * FRAGMENTS_AGES / (result->call + 1);
+        blame_add(&result->sparse, one);
+        result->by_age[at < FRAGMENTS_AGES ? at : FRAGMENTS_AGES - 1] += one->kept;
     }
-}
-
-static int by_number(const void *one, const void *other)
-{
-    const uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
-    return (a > b) - (a < b);
 }
 
 static void oldest_count(struct finding *finding)
 {
     struct fragments *result = finding->result;
-    const uint64_t count = finding->blames_count;
-    qsort(finding->calls, count, sizeof *finding->calls, by_number);
-    for (unsigned part = 0; part < FRAGMENTS_OLDEST && count > 0; part++) {
-        const uint64_t taken = (uint64_t)(fragments_oldest[part] * (double)count);
-        if (taken == 0) continue;
-        const uint64_t until = finding->calls[taken - 1];
+    objects_sort(finding, offsetof(struct placed, call));
+    for (unsigned part = 0; part < FRAGMENTS_OLDEST; part++) {
+        const double taken = fragments_oldest[part] * (double)finding->objects_count;
+        if (taken < 1) continue;
+        const uint64_t until = finding->objects[(uint64_t)taken - 1].call;
         for (uint64_t i = 0; i < result->pages; i++)
             if (is_sparse(finding, &finding->uses[i]) && finding->uses[i].youngest <= until)
                 result->without_oldest[part] += result->page_bytes;
     }
-}
-
-/* By lane and by size: `what` was the object's number so far. */
-static bool blames_sort_out(struct finding *finding)
-{
-    struct fragments *result = finding->result;
-    const uint64_t count = finding->blames_count;
-    struct fragments_blame *by_lane = calloc(count + 1, sizeof *by_lane);
-    if (by_lane == NULL) return false;
-    memcpy(by_lane, finding->blames, count * sizeof *by_lane);
-    for (uint64_t i = 0; i < count; i++) {
-        const struct placed *object = &finding->objects[finding->blames[i].what];
-        by_lane[i].what = object->lane;
-        finding->blames[i].what = object->size;
-    }
-    result->lanes_count = blames_join(by_lane, count, result->by_lane);
-    result->sizes_count = blames_join(finding->blames, count, result->by_size);
-    free(by_lane);
-    return true;
 }
 
 static void finding_free(struct finding *finding)
@@ -303,8 +281,6 @@ static void finding_free(struct finding *finding)
     if (finding->words != NULL) munmap(finding->words, finding->words_bytes);
     free(finding->objects);
     free(finding->uses);
-    free(finding->blames);
-    free(finding->calls);
 }
 
 bool fragments_find(struct fragments *fragments, const struct tally_object *objects,
@@ -320,12 +296,15 @@ bool fragments_find(struct fragments *fragments, const struct tally_object *obje
         cells_make(&finding);
     }
     if (good && !process_interrupted()) {
-        walk(&finding, blame_add);
+        walk(&finding, kept_add);
+        objects_drop(&finding);
         ages_take(&finding);
         oldest_count(&finding);
+        fragments->sizes_count =
+            blames_find(&finding, offsetof(struct placed, size), fragments->by_size);
+        fragments->lanes_count =
+            blames_find(&finding, offsetof(struct placed, lane), fragments->by_lane);
     }
-    if (good && !process_interrupted())
-        good = blames_sort_out(&finding) || error_set_system(error, "no memory for objects");
     finding_free(&finding);
     return good;
 }

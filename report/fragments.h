@@ -6,7 +6,7 @@
  * A page is sparse when it has an object but at most a quarter of it is live. What of a sparse
  * page is not live is kept by its objects, in equal parts.
  *
- * Memory: about 100 bytes for each object and 24 for each page, freed by fragments_find(). */
+ * Memory: 48 bytes for each object and 24 for each page, freed by fragments_find(). */
 #ifndef MALLOCTAPE_REPORT_FRAGMENTS_H
 #define MALLOCTAPE_REPORT_FRAGMENTS_H
 

@@ -85,8 +85,6 @@ function topChart(key, at, whole, unit) {
     palette(at), unit);
 }
 
-const topTable = (key, text) => largest(key, 100).map((i) => [textOfSize(i), text(sizes[key][i])]);
-
 // ---- heat maps: points as large as a cell, the darker the more ----
 
 function heat(cells, columns, rows, xText, yText) {
@@ -151,11 +149,6 @@ function agesChart() {
 const allocators = Object.keys(data.rounding);
 const colourOf = (name) => allocatorColour(name.split(' ')[0]);
 
-const added = (name) => ({
-  peak: share(data.rounding[name].peak_taken - numbers.peak_live, numbers.peak_live),
-  all: share(data.rounding[name].taken - numbers.bytes, numbers.bytes),
-});
-
 function rounding() {
   const bars = (label, key, whole, light) => ({ label,
     data: allocators.map((name) => 100 * (data.rounding[name][key] - whole) / Math.max(whole, 1)),
@@ -183,15 +176,6 @@ function roundingBySize() {
   'size class: from so much to less than twice as much', `${unit.name} at the peak`);
   chart.data.datasets.forEach((one, i) => { one.backgroundColor = colourOf(allocators[i]); });
   return chart;
-}
-
-function roundingRows() {
-  const rows = allocators.flatMap((name) => rowsOf(data.rounding[name].classes, 'size', 'made',
-    'peak_objects', 'peak_bytes', 'peak_taken', 'bytes', 'taken').map((row) => [name, ...row]));
-  return rows.sort((a, b) => (b[5] - b[4]) - (a[5] - a[4]) || (b[7] - b[6]) - (a[7] - a[6]))
-    .slice(0, 100).map(([name, size, made, objects, bytes, taken, all, allTaken]) => [name,
-      countText(size), countText(objects), bytesText(taken - bytes), countText(made),
-      bytesText(allTaken - all)]);
 }
 
 // ---- threads ----
@@ -338,7 +322,6 @@ function momentFigures(moment) {
       text: `${countText(moment.pages)} resident pages in the order of their addresses; blue: full `
         + `of what is alive, ${theme.matches ? 'red' : 'orange'}: empty. `
         + `${bytesText(unused(moment))} of ${bytesText(resident(moment))} are not live.`,
-      label: () => `${bytesText(unused(moment))} are not live`,
       table: () => ({ head: ['live of a page', 'pages'],
         rows: moment.pages_by_fullness
           .map((count, at) => [fullnessText(at), countText(count)]) }) },
@@ -346,12 +329,7 @@ function momentFigures(moment) {
       config: () => blameChart(moment),
       text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that `
         + `are at most a quarter full, kept by ${countText(sparse.objects)} objects of these `
-        + `sizes. Without the oldest tenth of them, ${bytesText(sparse.without_oldest[1])} less.`,
-      label: () => sparse.by_size.size.slice(0, 3).map((size) => `${size} bytes`).join(', '),
-      table: () => ({ head: ['bytes', 'objects', 'keep', 'made by calls from', 'to'],
-        rows: rowsOf(sparse.by_size, 'size', 'objects', 'kept_bytes', 'first_call', 'last_call')
-          .map(([size, objects, kept, ...calls]) => [countText(size), countText(objects),
-            bytesText(kept), ...calls.map(countText)]) }) },
+        + `sizes. Without the oldest tenth of them, ${bytesText(sparse.without_oldest[1])} less.` },
   ];
 }
 
@@ -361,106 +339,61 @@ showFacts(factsOf(data));
 
 showFigures([
   { title: 'Memory over time', wide: true, config: memory, there: seconds.length > 1,
-    text: 'What was alive, as the program asked for it, and what it cost.',
-    label: () => `${bytesText(numbers.peak_live)} alive at most`,
-    table: () => ({ head: ['seconds', 'alive', 'heap', 'RSS'],
-      rows: timeTable(time, bytesText, 'most_live_bytes', 'heap_bytes', 'rss_bytes') }) },
+    text: 'What was alive, as the program asked for it, and what it cost.' },
   { title: 'What the allocator says of itself', wide: true, config: account,
     there: names.length > 0 && seconds.length > 1,
     text: `Beside RSS and heap. At the last tick: ${names
       .map((name) => `${nameText(name)} ${valueText(name, data.statistics.last[name])}`)
       .join(', ')}. ${countText(data.statistics.events.length)} events, in the table.`,
-    label: () => `${data.statistics.events.length} events`,
     table: () => ({ head: ['seconds', 'event', 'of', 'before', 'after'], rows: eventRows() }) },
   { title: 'Objects made and ended', config: rate, there: seconds.length > 1,
-    text: 'Between ticks of the recording.',
-    label: () => `${countText(numbers.objects)} objects in all`,
-    table: () => ({ head: ['seconds', 'calls', 'made', 'ended', 'reallocs'],
-      rows: timeTable(time, countText, 'calls', 'made', 'ended', 'reallocs') }) },
+    text: 'Between ticks of the recording.' },
   { title: 'Calls by kind', config: kinds, there: seconds.length > 1,
     text: 'The kinds that are called most, on each other.',
-    label: () => rowsOfKinds().slice(0, 3).map(([kind]) => kind).join(', '),
     table: () => ({ head: ['kind', 'calls', ''], rows: rowsOfKinds() }) },
   { title: 'Sizes', config: sizesChart, there: numbers.objects > 0,
-    text: 'Which sizes make how much of the objects, of the bytes, and of the peak.',
-    label: () => `${sizes.size.length} different sizes`,
-    table: () => ({ head: ['size from', 'objects', 'bytes', 'at the peak'],
-      rows: magnitudes.map((text, at) => [text, countText(bySizes.made[at]),
-        bytesText(bySizes.bytes[at]), bytesText(bySizes.peak_bytes[at])]) }) },
+    text: 'Which sizes make how much of the objects, of the bytes, and of the peak.' },
   { title: 'The most frequent sizes',
     config: () => topChart('made', 0, numbers.objects, 'per cent of all objects'),
-    there: numbers.objects > 0, text: 'Exact sizes, as asked for.',
-    label: () => largest('made', 3).map(textOfSize).join(', '),
-    table: () => ({ head: ['bytes', 'objects'], rows: topTable('made', countText) }) },
+    there: numbers.objects > 0, text: 'Exact sizes, as asked for.' },
   { title: 'The sizes that held most at the peak', there: numbers.peak_live > 0,
     config: () => topChart('peak_bytes', 2, numbers.peak_live, 'per cent of the bytes alive then'),
-    text: `The peak is behind call ${countText(data.others.peak_call)}.`,
-    label: () => largest('peak_bytes', 3).map(textOfSize).join(', '),
-    table: () => ({ head: ['bytes', 'in all'], rows: topTable('peak_bytes', bytesText) }) },
+    text: `The peak is behind call ${countText(data.others.peak_call)}.` },
   { title: 'The sizes that are left at the end', there: numbers.end_live > 0,
     config: () => topChart('end_bytes', 1, numbers.end_live, 'per cent of the bytes alive then'),
-    text: `${countText(numbers.end_objects)} objects live to the end, ${bytesText(numbers.end_live)}.`,
-    label: () => largest('end_bytes', 3).map(textOfSize).join(', '),
-    table: () => ({ head: ['bytes', 'in all'], rows: topTable('end_bytes', bytesText) }) },
+    text: `${countText(numbers.end_objects)} objects live to the end, ${bytesText(numbers.end_live)}.` },
   { title: 'Size and lifetime', config: lifetimes, there: numbers.ended > 0,
     text: 'Objects that ended; the colour is logarithmic.',
-    label: () => `half live for at most ${data.lifetimes.calls.p50[1]} calls`,
     table: () => ({ head: ['size from', 'calls from', 'objects'],
       rows: rowsOf(bySize, 'size', 'calls', 'objects') }) },
   { title: 'What was alive, by age', config: agesChart, there: numbers.objects > 0,
-    text: 'When those objects were made that were alive at the peak, and at the end.',
-    label: () => `${bytesText(numbers.end_live)} alive at the end`,
-    table: () => ({ head: ['calls from', 'at the peak', 'at the end'],
-      rows: rowsOf(ages, 'piece', 'peak_bytes', 'end_bytes')
-        .map(([piece, ...bytes]) => [countText(piece * ages.calls_per_piece),
-          ...bytes.map(bytesText)]) }) },
+    text: 'When those objects were made that were alive at the peak, and at the end.' },
   { title: 'What rounding up adds', better: 'less is better', config: rounding,
     there: numbers.bytes > 0,
-    text: 'By the size classes of each allocator; full colour: at the peak, pale: all objects.',
-    label: () => allocators.map((name) => `${name} ${added(name).peak}`).join(', '),
-    table: () => ({ head: ['allocator', 'at the peak', 'all objects'],
-      rows: allocators.map((name) => [name, added(name).peak, added(name).all]) }) },
+    text: 'By the size classes of each allocator; full colour: at the peak, pale: all objects.' },
   { title: 'Where rounding up adds', better: 'less is better', config: roundingBySize,
     there: addedBySize.some((of) => sum(of) > 0),
-    text: 'What each size class takes at the peak beyond what its objects asked for.',
-    label: () => roundingRows().slice(0, 3).map(([name, size]) => `${size} of ${name}`).join(', '),
-    table: () => ({ head: ['allocator', 'size class', 'objects at the peak', 'adds', 'of all objects',
-      'adds'], rows: roundingRows() }) },
+    text: 'What each size class takes at the peak beyond what its objects asked for.' },
   { title: 'Who ends whose objects', config: threadsChart, there: data.threads.lane.length > 1,
     text: `${share(numbers.remote_frees, numbers.ended)} of the objects are ended by another thread than made them.`
       + (data.threads.lane.length > lanes.length
         ? ` The ${lanes.length} threads with the most calls.` : ''),
-    label: () => `${share(numbers.remote_frees, numbers.ended)} by another thread`,
     table: () => ({ head: ['thread', 'calls', 'made', 'bytes', 'ended', 'of others', 'longest turn',
       'at the peak', 'at the end'], rows: threadRows() }) },
   { title: "Which thread uses which of glibc's arenas", config: arenasChart,
     there: arenas.length > 1, text: `${share(arenaEnds('foreign'), arenaEnds('ended'))} of the `
       + 'objects are ended by threads that make most of theirs in another arena.',
-    label: () => `${countText(arenas.length)} arenas`,
     table: () => ({ head: ['arena', 'heaps', 'bytes', 'threads', 'made', 'calls', 'ended',
       'by others'], rows: arenaRows() }) },
   { title: 'How much reallocs grow', config: growthChart, there: numbers.reallocs > 0,
     text: `${countText(numbers.moved)} of ${countText(numbers.reallocs)} moved and copied `
-      + `${bytesText(numbers.copied)}.`,
-    label: () => `${countText(numbers.grown)} grow`,
-    table: () => ({ head: ['new by old size, up to', 'calls'],
-      rows: rowsOf(data.reallocs.growth, 'up_to', 'calls')
-        .map(([limit, calls]) => [limit ?? 'more', countText(calls)]) }) },
-  { title: 'How far calls went', config: depthsChart, there: byClass.length > 0,
-    text: 'By the size class of the object; those with most calls beyond the thread cache.',
-    label: () => byClass.slice(0, 3).map(classText).join(', '), height: 26,
-    table: () => ({ head: ['size class', ...DEPTHS],
-      rows: byClass.map((one) => [classText(one), ...one.calls.map(countText)]) }) },
+      + `${bytesText(numbers.copied)}.` },
+  { title: 'How far calls went', config: depthsChart, height: 26,
+    there: byClass.length > 0,
+    text: 'By the size class of the object; those with most calls beyond the thread cache.' },
   { title: 'How far calls went over time', config: depthsOverTime,
-    there: depthsTime.end_ns.length > 1, text: 'What the thread cache alone did not serve.',
-    label: () => `${countText(sum(depthsTime.beyond_cache))} calls beyond the thread cache`,
-    table: () => ({ head: ['seconds', 'calls', 'beyond the cache', 'to a central list',
-      'to the page heap', 'to the system'], rows: timeTable(depthsTime, countText, 'calls',
-      'beyond_cache', 'central', 'page_heap', 'system') }) },
+    there: depthsTime.end_ns.length > 1, text: 'What the thread cache alone did not serve.' },
   { title: 'Memory from the system', config: systemChart, there: depthsTime.end_ns.length > 1,
-    text: 'Taken and given back between ticks, by calls of the program.',
-    label: () => `${bytesText(sum(depthsTime.taken_bytes))} in all`,
-    table: () => ({ head: ['seconds', 'taken', 'given back'],
-      rows: timeTable(depthsTime, bytesText, 'taken_bytes', 'released_bytes') }) },
+    text: 'Taken and given back between ticks, by calls of the program.' },
   ...(data.under ? data.under.moments.flatMap(momentFigures) : []),
 ].filter((figure) => figure.there), document.getElementById('charts'));

@@ -61,14 +61,6 @@ function stackedChart(unit, seconds, areas) {
   return chart;
 }
 
-// A hundred rows are enough to read.
-function timeTable(time, text, ...keys) {
-  const seconds = secondsOf(time);
-  const every = Math.ceil(seconds.length / 100);
-  return seconds.map((end, i) => [round(end, 5), ...keys.map((key) => text(time[key][i]))])
-    .filter((_, i) => i % every === 0);
-}
-
 // ---- sizes ----
 
 const powers = (from, to) => Array.from({ length: Math.max(to - from + 1, 1) }, (_, i) => from + i);
