@@ -1,6 +1,7 @@
 #include "common/pages.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -94,6 +95,21 @@ void *pages_grow(void *at, size_t bytes_old, size_t bytes_new)
     void *grown = pages_result(syscall(SYS_mremap, at, bytes_old, bytes_new, MREMAP_MAYMOVE, NULL));
     if (grown != NULL) pages_note(at, grown, bytes_new);
     return grown;
+}
+
+bool pages_reserve(void *at, uint64_t *capacity, uint64_t count, uint64_t least, size_t entry_bytes)
+{
+    uint64_t larger = *capacity == 0 ? least : *capacity;
+    void *array;
+    while (larger < count)
+        larger *= 2;
+    if (larger == *capacity) return true;
+    memcpy(&array, at, sizeof array);
+    array = pages_grow(array, *capacity * entry_bytes, larger * entry_bytes);
+    if (array == NULL) return false;
+    memcpy(at, &array, sizeof array);
+    *capacity = larger;
+    return true;
 }
 
 void pages_unmap(void *at, size_t bytes)

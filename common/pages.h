@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define PAGES_RANGES 256u
 
@@ -26,6 +27,12 @@ void *pages_map_shared(size_t bytes);
 /* Makes the mapping of `bytes_old` bytes at `at` one of `bytes_new` bytes, zeroed where it grew; it
  * may move. On failure the old mapping stays as it is. */
 void *pages_grow(void *at, size_t bytes_old, size_t bytes_new);
+
+/* Makes room for `count` entries in the array that `at` points to, of which there are *capacity of
+ * `entry_bytes` each, by doubling; at first there is for `least`. False: no memory (ENOMEM), and
+ * nothing has changed. */
+bool pages_reserve(void *at, uint64_t *capacity, uint64_t count, uint64_t least,
+                   size_t entry_bytes);
 
 /* NULL is ignored. */
 void pages_unmap(void *at, size_t bytes);

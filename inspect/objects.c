@@ -1,7 +1,5 @@
 #include "inspect/objects.h"
 
-#include <errno.h>
-
 #include "common/call_table.h"
 #include "common/pages.h"
 
@@ -27,23 +25,6 @@ void objects_close(struct objects *objects)
     pages_unmap(objects->threads, THREADS_BYTES);
     pages_unmap(objects->row, objects->capacity * sizeof *objects->row);
     *objects = (struct objects){.put = NULL};
-}
-
-static bool objects_reserve(struct objects *objects, uint64_t more)
-{
-    uint64_t capacity = objects->capacity == 0 ? INSTRUCTION_BLOCK_MAX : objects->capacity;
-    while (capacity < objects->live + more)
-        capacity *= 2;
-    if (capacity == objects->capacity) return true;
-    struct object_made *row =
-        pages_grow(objects->row, objects->capacity * sizeof *row, capacity * sizeof *row);
-    if (row == NULL) {
-        errno = ENOMEM;
-        return false;
-    }
-    objects->row = row;
-    objects->capacity = capacity;
-    return true;
 }
 
 /* ---- one object ---- */
@@ -117,7 +98,8 @@ static bool add_rare(struct objects *objects, const struct instruction *one,
 bool objects_add(struct objects *objects, const struct instruction_batch *batch)
 {
     const struct instruction *one = batch->at;
-    bool good = objects_reserve(objects, batch->count);
+    bool good = pages_reserve(&objects->row, &objects->capacity, objects->live + batch->count,
+                              INSTRUCTION_BLOCK_MAX, sizeof *objects->row);
     for (size_t i = 0; good && i < batch->count; i++) {
         const unsigned opcode = batch->opcodes[i];
         switch (instruction_effects[opcode]) {

@@ -64,20 +64,6 @@ void arenas_close(struct arenas *arenas)
     arenas->objects = NULL;
 }
 
-static bool objects_reserve(struct arenas *arenas, uint64_t more)
-{
-    uint64_t capacity = arenas->capacity == 0 ? INSTRUCTION_BLOCK_MAX : arenas->capacity;
-    while (capacity < arenas->live + more)
-        capacity *= 2;
-    if (capacity == arenas->capacity) return true;
-    uint16_t *objects =
-        pages_grow(arenas->objects, arenas->capacity * sizeof *objects, capacity * sizeof *objects);
-    if (objects == NULL) return false;
-    arenas->objects = objects;
-    arenas->capacity = capacity;
-    return true;
-}
-
 /* ---- where an object lies ---- */
 
 /* The arena that most objects of a lane lie in; ARENA_MAPPED: in none. */
@@ -216,7 +202,9 @@ bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
     const struct instruction_tick *tick = batch->ticks;
     if (batch->addresses == NULL) return true;
     if (!arenas->known && !arenas_open(arenas)) return false;
-    if (!objects_reserve(arenas, batch->count)) return false;
+    if (!pages_reserve(&arenas->objects, &arenas->capacity, arenas->live + batch->count,
+                       INSTRUCTION_BLOCK_MAX, sizeof *arenas->objects))
+        return false;
     /* A first tick with less than usual holds before it, too: the user has set it. What is more
      * may have come of a free since. */
     if (arenas->now.count == 0 && batch->ticks_count > 0) {

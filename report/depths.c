@@ -25,18 +25,14 @@ struct reading {
     struct raw_source source;
     struct depths_lane *lanes; /* RAW_LANES_MAX entries */
     struct timeline_row row;   /* since the latest tick */
-};
 
-/* ---- records ---- */
-
-/* Of one lane, at the moment. */
-struct taking {
-    struct depths *depths;
-    struct timeline_row *row;
+    /* Of the lane of the present records. */
     struct depths_lane *lane;
     struct depths_of_lane *sums;
     const struct raw_cache *cache;
 };
+
+/* ---- records ---- */
 
 /* Of a call: how far it had to go was `before`, and is `after`. */
 static void take_reached(struct timeline_row *row, unsigned before, unsigned after)
@@ -48,34 +44,34 @@ static void take_reached(struct timeline_row *row, unsigned before, unsigned aft
         path_depth(before) == DEPTH_CACHE && path_depth(after) != DEPTH_CACHE;
 }
 
-static void take_call(const struct taking *taking, const struct record *record)
+static void take_call(struct reading *reading, const struct record *record)
 {
-    struct depths_lane *lane = taking->lane;
+    struct depths_lane *lane = reading->lane;
     const bool frees = shape_is_free(record->shape);
     const uint32_t place = record->place != RAW_PLACE_NONE ? record->place : record->ends;
-    const uint32_t list = raw_cache_list_of_place(taking->cache, place);
-    struct depths_class *class = &taking->depths->classes[lane->class_of_list[list]];
+    const uint32_t list = raw_cache_list_of_place(reading->cache, place);
+    struct depths_class *class = &reading->depths->classes[lane->class_of_list[list]];
     lane->kind = record->number;
     lane->path = lane->coming_path;
     lane->counts = record->shape == SHAPE_HEAP ? NULL : frees ? class->frees : class->allocations;
     if (lane->counts != NULL) {
         lane->counts[lane->path]++;
-        taking->row->calls++;
-        take_reached(taking->row, 0, lane->path);
+        reading->row.calls++;
+        take_reached(&reading->row, 0, lane->path);
     }
-    taking->depths->taken_for[record->number] += lane->coming;
+    reading->depths->taken_for[record->number] += lane->coming;
     lane->coming_path = 0;
     lane->coming = 0;
 }
 
-static void take_path(const struct taking *taking, const struct record *record)
+static void take_path(struct reading *reading, const struct record *record)
 {
-    struct depths_lane *lane = taking->lane;
+    struct depths_lane *lane = reading->lane;
     const unsigned path = path_of_record(record);
     if (!path_is_of_latest(record)) {
         lane->coming_path |= path;
     } else if (lane->counts != NULL) {
-        take_reached(taking->row, lane->path, lane->path | path);
+        take_reached(&reading->row, lane->path, lane->path | path);
         lane->counts[lane->path]--;
         lane->counts[lane->path |= path]++;
     }
@@ -87,62 +83,62 @@ static void add_wait(struct depths_waits *waits, uint64_t ns)
     waits->waited_ns += ns;
 }
 
-static void take_taken(const struct taking *taking, const struct record *record)
+static void take_taken(struct reading *reading, const struct record *record)
 {
-    taking->sums->taken_bytes += record->size;
-    taking->row->taken_bytes += record->size;
+    reading->sums->taken_bytes += record->size;
+    reading->row.taken_bytes += record->size;
     if (record->operand == 0)
-        taking->lane->coming += record->size;
-    else if (taking->lane->kind < CALL_KINDS)
-        taking->depths->taken_for[taking->lane->kind] += record->size;
+        reading->lane->coming += record->size;
+    else if (reading->lane->kind < CALL_KINDS)
+        reading->depths->taken_for[reading->lane->kind] += record->size;
 }
 
-static void take_wait(const struct taking *taking, const struct record *record)
+static void take_wait(struct reading *reading, const struct record *record)
 {
-    add_wait(&taking->depths->classes[record->structure].waits, record->size);
-    add_wait(&taking->sums->waits, record->size);
-    taking->row->waits++;
-    taking->row->waited_ns += record->size;
+    add_wait(&reading->depths->classes[record->structure].waits, record->size);
+    add_wait(&reading->sums->waits, record->size);
+    reading->row.waits++;
+    reading->row.waited_ns += record->size;
 }
 
-static void take_inside(const struct taking *taking, const struct record *record)
+static void take_inside(struct reading *reading, const struct record *record)
 {
-    if (record->structure < RAW_STRUCTURES) return take_wait(taking, record);
+    if (record->structure < RAW_STRUCTURES) return take_wait(reading, record);
     const unsigned what = record->structure - RAW_INSIDE_SBRK;
-    taking->depths->inside[what].times++;
-    taking->depths->inside[what].bytes += record->size;
+    reading->depths->inside[what].times++;
+    reading->depths->inside[what].bytes += record->size;
     if (record->structure == RAW_INSIDE_RELEASE) {
-        taking->sums->released_bytes += record->size;
-        taking->row->released_bytes += record->size;
+        reading->sums->released_bytes += record->size;
+        reading->row.released_bytes += record->size;
     } else if (record->structure < RAW_INSIDE_RELEASE) {
-        take_taken(taking, record);
+        take_taken(reading, record);
     }
 }
 
-static void take_class(const struct taking *taking, const struct record *record)
+static void take_class(struct reading *reading, const struct record *record)
 {
     const unsigned class = record->structure % RAW_SIZE_CLASSES_MAX;
-    taking->depths->classes[class].bytes = record->size;
-    taking->lane->class_of_list[taking->cache->list_of_class[class]] = (uint8_t) class;
+    reading->depths->classes[class].bytes = record->size;
+    reading->lane->class_of_list[reading->cache->list_of_class[class]] = (uint8_t) class;
 }
 
-static void take_record(const struct taking *taking, const struct record *record)
+static void take_record(struct reading *reading, const struct record *record)
 {
-    if (record->number < CALL_KINDS) return take_call(taking, record);
-    take_path(taking, record);
+    if (record->number < CALL_KINDS) return take_call(reading, record);
+    take_path(reading, record);
     switch (record->number) {
     case RAW_SEQUENCE_BEFORE:
     case RAW_SEQUENCE_AFTER:
-        taking->depths->classes[record->structure % RAW_STRUCTURES].entries++;
+        reading->depths->classes[record->structure % RAW_STRUCTURES].entries++;
         break;
-    case RAW_INSIDE: take_inside(taking, record); break;
-    case RAW_CLASS: take_class(taking, record); break;
+    case RAW_INSIDE: take_inside(reading, record); break;
+    case RAW_CLASS: take_class(reading, record); break;
     case RAW_FAILED:
     case RAW_THREAD_CACHE_DELETED: /* what comes after is of this */
-        taking->lane->counts = NULL;
-        taking->lane->kind = CALL_KINDS;
-        taking->lane->coming_path = 0;
-        taking->lane->coming = 0;
+        reading->lane->counts = NULL;
+        reading->lane->kind = CALL_KINDS;
+        reading->lane->coming_path = 0;
+        reading->lane->coming = 0;
         break;
     }
 }
@@ -151,13 +147,11 @@ static void take_records(void *of, const struct raw_batch *batch)
 {
     struct reading *reading = of;
     const uint32_t lane = batch->chunk->lane;
-    const struct taking taking = {.depths = reading->depths,
-                                  .row = &reading->row,
-                                  .lane = &reading->lanes[lane],
-                                  .sums = &reading->depths->lanes[lane],
-                                  .cache = &batch->decoder->cache};
+    reading->lane = &reading->lanes[lane];
+    reading->sums = &reading->depths->lanes[lane];
+    reading->cache = &batch->decoder->cache;
     for (uint32_t i = 0; i < batch->count; i++)
-        take_record(&taking, &batch->records[i]);
+        take_record(reading, &batch->records[i]);
 }
 
 static void take_tick(void *of, const struct raw_chunk *chunk)

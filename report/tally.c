@@ -31,21 +31,16 @@ void tally_close(struct tally *tally)
     tally->objects = NULL;
 }
 
-/* Makes room for as many objects as a batch can make. */
+/* Makes room for as many objects as a batch can make. Objects end at random: with small pages, each
+ * costs a look into page tables, too. Where the system has no large ones, nothing is lost. */
 static bool objects_reserve(struct tally *tally, uint64_t more)
 {
-    uint64_t capacity = tally->capacity == 0 ? INSTRUCTION_BLOCK_MAX : tally->capacity;
-    while (capacity < tally->live + more)
-        capacity *= 2;
-    if (capacity == tally->capacity) return true;
-    struct tally_object *objects =
-        pages_grow(tally->objects, tally->capacity * sizeof *objects, capacity * sizeof *objects);
-    if (objects == NULL) return false;
-    tally->objects = objects;
-    tally->capacity = capacity;
-    /* Objects end at random: with small pages, each costs a look into page tables, too. Where the
-     * system has no large ones, nothing is lost. */
-    madvise(objects, capacity * sizeof *objects, MADV_HUGEPAGE);
+    const uint64_t before = tally->capacity;
+    if (!pages_reserve(&tally->objects, &tally->capacity, tally->live + more, INSTRUCTION_BLOCK_MAX,
+                       sizeof *tally->objects))
+        return false;
+    if (tally->capacity > before)
+        madvise(tally->objects, tally->capacity * sizeof *tally->objects, MADV_HUGEPAGE);
     return true;
 }
 

@@ -8,29 +8,18 @@ static uint64_t more(uint64_t one, uint64_t other)
     return one > other ? one : other;
 }
 
+#define INDEX_OF(member) (offsetof(struct timeline_row, member) / sizeof(uint64_t))
+
 /* `second` follows `first`. */
 static void row_join(struct timeline_row *first, const struct timeline_row *second)
 {
-    first->end_ns = second->end_ns;
-    first->calls += second->calls;
-    first->made += second->made;
-    first->ended += second->ended;
-    first->reallocs += second->reallocs;
-    first->bytes += second->bytes;
-    first->live_objects = second->live_objects;
-    first->live_bytes = second->live_bytes;
-    first->most_live_bytes = more(first->most_live_bytes, second->most_live_bytes);
-    first->rss_bytes = more(first->rss_bytes, second->rss_bytes);
-    first->heap_bytes = more(first->heap_bytes, second->heap_bytes);
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++)
-        first->by_kind[kind] += second->by_kind[kind];
-    for (unsigned i = 0; i < TIMELINE_REACHED; i++)
-        first->reached[i] += second->reached[i];
-    first->waits += second->waits;
-    first->waited_ns += second->waited_ns;
-    first->taken_bytes += second->taken_bytes;
-    first->released_bytes += second->released_bytes;
-    memcpy(first->statistics, second->statistics, sizeof first->statistics);
+    uint64_t *to = (uint64_t *)first;
+    const uint64_t *from = (const uint64_t *)second;
+    memcpy(to, from, offsetof(struct timeline_row, most_live_bytes));
+    for (size_t i = INDEX_OF(most_live_bytes); i < INDEX_OF(calls); i++)
+        to[i] = more(to[i], from[i]);
+    for (size_t i = INDEX_OF(calls); i < sizeof *first / sizeof *to; i++)
+        to[i] += from[i];
 }
 
 static void timeline_keep(struct timeline *timeline)

@@ -21,14 +21,16 @@ enum timeline_reached {
     TIMELINE_REACHED
 };
 
+/* Numbers of 64 bits only: when rows are joined, those as far as `statistics` are as in the latest,
+ * the next three the most, and all others, from `calls` on, add up. */
 struct timeline_row {
     uint64_t end_ns; /* since recording began; it begins where the one before ends */
+    uint64_t live_objects, live_bytes;            /* at its end, as */
+    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* of account.h */
+    uint64_t most_live_bytes;
+    uint64_t rss_bytes, heap_bytes;        /* the most that its ticks say; 0: unknown */
     uint64_t calls, made, ended, reallocs; /* a realloc counts as all of them */
     uint64_t bytes;                        /* of objects that were made */
-    uint64_t live_objects, live_bytes;     /* at its end */
-    uint64_t most_live_bytes;
-    uint64_t rss_bytes, heap_bytes;               /* the most that its ticks say; 0: unknown */
-    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* of account.h, at its end */
     uint64_t by_kind[CALL_KINDS];
     uint64_t reached[TIMELINE_REACHED]; /* calls; from here on of depths.h only */
     uint64_t waits, waited_ns, taken_bytes, released_bytes;
