@@ -7,18 +7,6 @@
 #include "common/metadata.h"
 #include "postprocess/instruction_reader.h"
 
-/* Which lanes have been seen. */
-struct lane_set {
-    uint8_t bits[INSTRUCTION_LANES_MAX / 8];
-};
-
-static void lane_set_add(struct lane_set *set, uint64_t lane, uint64_t *count)
-{
-    uint8_t bit = (uint8_t)(1u << (lane % 8));
-    if ((set->bits[lane / 8] & bit) == 0) ++*count;
-    set->bits[lane / 8] |= bit;
-}
-
 static void take_header(struct info *info, const struct instruction_header *header)
 {
     const char *metadata = header->metadata;
@@ -53,7 +41,7 @@ static void take_ticks(struct info *info, const struct instruction_batch *batch)
 }
 
 /* What the totals of the reader do not have. A lane is seen when something happens in it. */
-static void take_batch(struct info *info, struct lane_set *lanes, uint64_t *lane,
+static void take_batch(struct info *info, bool *seen, uint64_t *lane,
                        const struct instruction_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
@@ -61,8 +49,10 @@ static void take_batch(struct info *info, struct lane_set *lanes, uint64_t *lane
         const uint64_t *operands = batch->operands + one->operand_at;
         unsigned number = instruction_number(one);
         if (number == INSTRUCTION_LANE) *lane = operands[0];
-        if (number < CALL_KINDS || number == INSTRUCTION_THREAD_BEGIN)
-            lane_set_add(lanes, *lane, &info->lanes);
+        if (number < CALL_KINDS || number == INSTRUCTION_THREAD_BEGIN) {
+            info->lanes += !seen[*lane];
+            seen[*lane] = true;
+        }
         if (number < CALL_KINDS && (one->opcode & INSTRUCTION_FAILED) != 0) info->failed++;
     }
 }
@@ -95,13 +85,13 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
 {
     struct instruction_reader reader;
     struct instruction_batch batch;
-    static struct lane_set lanes;
+    static bool seen[INSTRUCTION_LANES_MAX]; /* by lane */
     uint64_t lane = 0;
     const bool opened = instruction_reader_open(&reader, &stream->input);
     if (opened) {
         take_header(info, &reader.header);
         while (instruction_reader_next(&reader, &batch)) {
-            take_batch(info, &lanes, &lane, &batch);
+            take_batch(info, seen, &lane, &batch);
             take_ticks(info, &batch);
         }
     }

@@ -138,15 +138,19 @@ static bool unit_parse(const char *text, double *factor)
     return true;
 }
 
-/* False: there is none of that name, which has so many characters. */
-static bool number_find(const char *key, size_t length, size_t *number)
+/* False: there is none of that name, which has so many characters; `why` has all. */
+static bool number_find(const char *key, size_t length, size_t *number, char *why, size_t why_bytes)
 {
     static const struct tally none;
     struct report_numbers all;
+    size_t used =
+        (size_t)snprintf(why, why_bytes, "'%.*s' is no number of a report:", (int)length, key);
     report_numbers_list(&all, &none);
-    for (*number = 0; *number < all.count; ++*number)
-        if (strlen(all.at[*number].key) == length && memcmp(all.at[*number].key, key, length) == 0)
-            return true;
+    for (*number = 0; *number < all.count; ++*number) {
+        const char *name = all.at[*number].key;
+        if (strlen(name) == length && memcmp(name, key, length) == 0) return true;
+        if (used < why_bytes) used += (size_t)snprintf(why + used, why_bytes - used, " %s", name);
+    }
     return false;
 }
 
@@ -154,8 +158,7 @@ bool report_limit_parse(struct report_limit *limit, const char *text, char *why,
 {
     const size_t length = strcspn(text, "<>");
     *limit = (struct report_limit){.text = text};
-    if (!number_find(text, length, &limit->number))
-        return error_explain(why, why_bytes, "'%.*s' is no number of a report", (int)length, text);
+    if (!number_find(text, length, &limit->number, why, why_bytes)) return false;
     const char *at = text + length;
     snprintf(
         why, why_bytes,

@@ -29,11 +29,8 @@ static const char help_text[] =
     "                       library (default: the recorded one), and say which objects keep its\n"
     "                       pages resident\n"
     "      --fail-if LIMIT  the exit status is 3 if it holds, as 'peak_live>100MiB', or of two\n"
-    "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times:\n"
-    "                       calls, objects, bytes, ended, peak_live, peak_objects, second_peak,\n"
-    "                       end_live, end_objects, reallocs, moved, in_place, grown, shrunk, same,\n"
-    "                       copied, remote_frees, failed, unknown, zero_sizes, wrong_sizes,\n"
-    "                       freed_twice, lost_events, threads, time, peak_rss, peak_heap\n"
+    "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times.\n"
+    "                       The numbers: docs/report.md; one that is none is answered with all\n"
     "\n"
     "The exit status is 0 when all went well, 1 when something failed or a limit is about what the\n"
     "trace does not say, 2 for a mistake on the command line, 3 when a limit is broken or a trace\n"
@@ -59,7 +56,7 @@ struct options {
 static int limit_add(void *of, const char *text)
 {
     struct options *options = of;
-    char why[256] = "too many limits";
+    char why[1024] = "too many limits";
     if (options->limits_count < LIMITS_MAX &&
         report_limit_parse(&options->limits[options->limits_count], text, why, sizeof why)) {
         options->limits_count++;
