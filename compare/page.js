@@ -123,7 +123,7 @@ function cellText(row, { key, unit, scale, decimals }) {
   const { median, min, max } = row.numbers[key];
   const ofCalls = unit === 'ns' && /^(allocation|free)_/.test(key);
   const text = (value) => (ofCalls && value < STEP ? `< ${round(STEP)}`
-    : (value * scale).toFixed(decimals));
+    : (value * scale).toFixed(decimals).replace(/^-(?=[0.]*$)/, ''));
   if (median === null) return '–';
   return text(min) === text(max) ? text(median)
     : `${text(median)} (${text(min)} to ${text(max)})`;
@@ -151,7 +151,7 @@ function allNumbers() {
 const { trace, machine } = data;
 showFacts([['Program', trace.program], ['Trace', trace.file],
   ...[['Events', 'events'], ['Threads', 'threads'], ['Switches between threads', 'thread_switches'],
-    ['Objects alive at the end', 'live_at_end']].map(([name, key]) => [name, countText(trace[key])]),
+    ['Objects alive at the end', 'live_at_end']].map(([name, key]) => [name, countText(trace[key] ?? 0)]),
   ['Engine', data.engine], ['Touched of objects', data.touch],
   ['Clock that allocators see', data.clock],
   ['Replays', `${data.runs} of each allocator, in turns`],

@@ -72,9 +72,9 @@ function sizesChart() {
   'size: from so much to less than twice as much', 'per cent');
 }
 
-function largest(key, count = 15) {
+function largest(key) {
   return sizes.size.map((_, i) => i).filter((i) => sizes[key][i] > 0)
-    .sort((a, b) => sizes[key][b] - sizes[key][a]).slice(0, count);
+    .sort((a, b) => sizes[key][b] - sizes[key][a]).slice(0, 15);
 }
 
 const textOfSize = (i) => sizeText(sizes.size[i], sizes.highest[i]);
