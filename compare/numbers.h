@@ -1,9 +1,9 @@
 /* compare/numbers - the numbers that allocators are compared by, each taken from the reports of all
  * rounds.
  *
- * A table says of each number where it stands in a report, its unit and where and how it is shown;
- * text, page and JSON walk along it. What a report does not have (a heap size, where the allocator tells none)
- * is NAN. */
+ * A table says of each number where it stands in a report, its unit, and where and how it is shown;
+ * text, page and JSON walk along it. What a report does not have (a heap size, where the allocator
+ * tells none) is NAN. */
 #ifndef MALLOCTAPE_COMPARE_NUMBERS_H
 #define MALLOCTAPE_COMPARE_NUMBERS_H
 
