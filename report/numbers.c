@@ -192,7 +192,7 @@ bool report_limit_is_broken(const struct report_limit *limit, const struct repor
     const long double value = limit->per_cent ? report_growth(old, new)
                               : limit->grown  ? new - old
                                               : new;
-    snprintf(why, why_bytes, "%s: %s%s%s", limit->text,
+    snprintf(why, why_bytes, "--fail-if %s holds: %s%s%s", limit->text,
              limit->grown ? words_number(number->unit, old) : "", limit->grown ? " became " : "",
              words_number(number->unit, new));
     return limit->below ? value < limit->limit : value > limit->limit;
