@@ -29,14 +29,14 @@ static bool write_files(const struct options *options, const struct report *repo
 }
 
 /* Prints what was asked for, and last what was wrong: what else fails may follow from that. Of a
- * stream that could not be opened there is no table. Returns the exit status. */
-static int finish(const struct options *options, const struct report *report, bool opened)
+ * replay that could not begin there is no table. Returns the exit status. */
+static int finish(const struct options *options, const struct report *report, bool began)
 {
     int status = status_of(report->status);
     const char *name =
         options->file != NULL && strcmp(options->file, "-") != 0 ? options->file : "standard input";
     bool table =
-        opened && !options->quiet && (options->json == NULL || strcmp(options->json, "-") != 0);
+        began && !options->quiet && (options->json == NULL || strcmp(options->json, "-") != 0);
     if (table && options->trace_run)
         report_print_trace_run(report, stdout);
     else if (table)
@@ -56,12 +56,13 @@ struct stream {
     const struct options *options;
     struct ahead *ahead;
     struct report *report;
+    bool began;
 };
 
 static void carry_out(void *of)
 {
     struct stream *stream = of;
-    run_stream(stream->options, stream->ahead, stream->report);
+    stream->began = run_stream(stream->options, stream->ahead, stream->report);
 }
 
 int main(int argc, char **argv)
@@ -79,9 +80,8 @@ int main(int argc, char **argv)
     report =
         (struct report){.options = &options, .engine = options.engine, .allocator = &allocator};
     measure_begin(&report.measurement);
-    bool opened = ahead_open(&ahead, options.file, options.engine->indices);
-    if (opened) {
-        struct stream stream = {&options, &ahead, &report};
+    struct stream stream = {&options, &ahead, &report, false};
+    if (ahead_open(&ahead, options.file, options.engine->indices)) {
         if (options.engine->drain != NULL)
             main_thread_run(carry_out, &stream);
         else
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     report.header = &reader->header;
     report.recording = reader->end_status;
     report.peak_live_bytes = reader->objects.peak_bytes;
-    status = finish(&options, &report, opened);
+    status = finish(&options, &report, stream.began);
     ahead_close(&ahead);
     return status;
 }

@@ -357,7 +357,7 @@ static bool run_open(struct run *run, const struct options *options)
     return true;
 }
 
-void run_stream(const struct options *options, struct ahead *ahead, struct report *report)
+bool run_stream(const struct options *options, struct ahead *ahead, struct report *report)
 {
     const struct instruction_reader *reader = &ahead->reader;
     static struct run run;
@@ -404,4 +404,5 @@ void run_stream(const struct options *options, struct ahead *ahead, struct repor
         report->status = reader->state == INSTRUCTIONS_CUT ? REPORT_CUT : REPORT_FAILED;
         report->error = reader->error;
     }
+    return opened;
 }

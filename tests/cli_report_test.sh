@@ -522,7 +522,7 @@ knows_no_rss() {
         exits 1 report great-1 --fail-if 'peak_rss>1G' &&
         says '^malloctape report: --fail-if peak_rss>1G: this number is not in great-1$' &&
         exits 1 report great-1 --fail-if 'time<1' --fail-if 'calls>0' &&
-        says '^malloctape report: calls>0: 1$' &&
+        says '^malloctape report: --fail-if calls>0 holds: 1$' &&
         exits 1 report great-1 few --fail-if 'peak_rss>+5%' && says ' is not in great-1$' &&
         exits 1 report few great-1 --fail-if 'peak_heap<+5' && says ' is not in great-1$' &&
         exits 0 report great-1 few --fail-if 'peak_rss>1G' --json f.json &&

@@ -493,6 +493,7 @@ run --json="$scratch/json" "$scratch/places"
 check "addresses are compared on demand only" has address_match null
 run --verify-addresses "$scratch/churn"
 check "a recording without addresses" ended 1 'addresses cannot be verified: the recording has none'
+check "and no table of what did not begin" [ ! -s out ]
 run --engine=null --verify-addresses "$scratch/places"
 check "an engine without addresses" ended 1 'addresses cannot be verified with this engine'
 if [ -z "$sanitized" ]; then # which does not use memory again at once
