@@ -14,7 +14,7 @@
 #include "compare/recorded.h"
 #include "inspect/ordered_file.h"
 
-enum { ROUNDS_DEFAULT = 4, ROUNDS_MAX = 1000 };
+enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
 
 #define ALLOCATOR_HELP(name, where, files, package, no_switching, help) \
     "                           " name ": " help "\n"
@@ -33,7 +33,7 @@ static const char help_text[] =
     "                         a comma, semicolon or backslash in a value\n"
     "  -e, --engine ENGINE    how to replay, see replay --help (default: threads if more than one\n"
     "                         thread has a part in the calls, else switch)\n"
-    "  -r, --runs N           how often under each allocator (default: 4)\n"
+    "  -r, --runs N           how often under each allocator (default: 5)\n"
     "  -s, --sort BY          memory or time: both tables in that order, best first (default:\n"
     "                         each by what it is about)\n"
     "      --time-limit SEC   stop a replay that takes longer (default: a minute and 200 times\n"

@@ -18,7 +18,7 @@ enum { OWN_WORDS_MAX = 16 };
 /* What it takes to time a call. All of a round may take as long as a replay, and this besides: of
  * a short trace all calls are timed. */
 #define TIMED_CALL_S    60e-9
-#define TIMED_BESIDES_S 0.15
+#define TIMED_BESIDES_S 0.1
 
 /* See time_limit(). */
 #define LIMIT_LEAST_S 60.0

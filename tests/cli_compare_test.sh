@@ -203,10 +203,10 @@ times_calls() {
                 n["allocation_p99_ns"]["min"] >= 0 && n["allocation_p999_ns"]["min"].nil? &&
                 n["allocation_max_ns"]["min"].nil?'
 }
-# All calls of a short trace, of a longer one as many as take as long as a replay and 0.15 s.
+# All calls of a short trace, of a longer one as many as take as long as a replay and 0.1 s.
 times_as_long_as_a_replay() {
     local events
-    for events in 4000000 20000000; do
+    for events in 3000000 15000000; do
         rm -f made/a.timed
         reports a 300/1 300/1 300/1 300/1 '"elapsed_seconds": 0.1'
         by_kind='"malloc": 10000000, "free": 10000000' runs=4 events=$events judged a || return
@@ -214,13 +214,13 @@ times_as_long_as_a_replay() {
     done >timed
     [ "$(cat timed)" = "$(printf '%s\n' --sample=1 --sample=5)" ]
 }
-# By default each has four replays besides, of which no call is timed.
-replays_four_times() {
+# By default each has five replays besides, of which no call is timed.
+replays_five_times() {
     rm -f made/a.timed
     reports a 300/1 300/1 300/1 300/1
     echo "0 0" >made/facts
     made/bin/malloctape compare lanes -a glibc:ROW=a --json f.json >out &&
-        json f.json 'j["runs"] == 4 && j["allocators"][0]["reports"].size == 4' &&
+        json f.json 'j["runs"] == 5 && j["allocators"][0]["reports"].size == 5' &&
         [ "$(wc -l <made/a.timed)" = 2 ]
 }
 tells_json_alone() {
@@ -696,7 +696,7 @@ check 'RSS below live bytes has a word' tells_untouched
 check 'options of replay behind --' takes_options_of_replay
 check 'without a list, all that are installed' all_installed_by_default
 check 'all calls are timed, or as many as take as long as a replay' times_as_long_as_a_replay
-check 'four replays each, if nothing else is asked for' replays_four_times
+check 'five replays each, if nothing else is asked for' replays_five_times
 check 'rows are ranked, best first, and equal ones share a rank' ranks_rows
 check 'the verdict: who is best, by how much, how sure' says_verdict
 check 'small differences and noise are called equal' knows_equal
