@@ -206,7 +206,7 @@ times_calls() {
 # All calls of a short trace, of a longer one as many as take as long as a replay and 0.1 s.
 times_as_long_as_a_replay() {
     local events
-    for events in 3000000 15000000; do
+    for events in 3000000 16000000; do
         rm -f made/a.timed
         reports a 300/1 300/1 300/1 300/1 '"elapsed_seconds": 0.1'
         by_kind='"malloc": 10000000, "free": 10000000' runs=4 events=$events judged a || return
@@ -217,7 +217,7 @@ times_as_long_as_a_replay() {
 # By default each has five replays besides, of which no call is timed.
 replays_five_times() {
     rm -f made/a.timed
-    reports a 300/1 300/1 300/1 300/1
+    reports a 300/1 300/1 300/1 300/1 300/1
     echo "0 0" >made/facts
     made/bin/malloctape compare lanes -a glibc:ROW=a --json f.json >out &&
         json f.json 'j["runs"] == 5 && j["allocators"][0]["reports"].size == 5' &&
