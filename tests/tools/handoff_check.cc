@@ -19,11 +19,12 @@
 
 namespace {
 
-// An object as a dump names it: LANE:ALLOCATIONS@PLACE, of so many allocations of a lane the latest
-// one at a place. Where it begins, and from resolve() on, it is the last of them.
+// An object as a dump names it: LANE:SERIAL@PLACE. Where it ends, of a lane's allocations up to
+// that serial the latest one at the place; where it begins, and from resolve() on, that very one.
+// Serials count a lane's allocations, or all its calls if the recording is of an opaque allocator.
 struct Object {
     uint32_t lane;
-    uint64_t allocations;
+    uint64_t serial;
     uint32_t place;
 };
 
@@ -35,7 +36,8 @@ struct Free {
 // What one thread of the program did, as the recording has it.
 struct Player {
     uint32_t lane = 0;
-    uint64_t first_serial = 0; // of its first object
+    uint64_t mark = 0;             // serial of the mark where it begins
+    std::vector<uint64_t> serials; // of its objects
     std::vector<uint64_t> sizes;
     std::vector<Free> frees;
     bool complete = false;
@@ -43,7 +45,7 @@ struct Player {
 
 std::unordered_map<uint32_t, int> playing; // lane: thread that is between its two marks
 std::vector<Player> players;
-std::unordered_map<uint32_t, uint64_t> allocations_so_far;          // of lanes
+std::unordered_map<uint32_t, uint64_t> latest_serials;              // of lanes
 std::unordered_map<uint64_t, std::vector<uint64_t>> allocations_at; // serials, by lane and place
 uint64_t mistakes;
 
@@ -58,9 +60,9 @@ void mistake(int thread, size_t index, const char *what, uint64_t recorded, uint
 // names.
 Object read_object(const char *text, uint32_t lane)
 {
-    Object object = {lane, allocations_so_far[lane], 0};
+    Object object = {lane, latest_serials[lane], 0};
     if (sscanf(text, "@%" SCNu32, &object.place) == 1) return object;
-    if (sscanf(text, "%" SCNu32 ":%" SCNu64 "@%" SCNu32, &object.lane, &object.allocations,
+    if (sscanf(text, "%" SCNu32 ":%" SCNu64 "@%" SCNu32, &object.lane, &object.serial,
                &object.place) == 3)
         return object;
     return {0, 0, 0};
@@ -77,7 +79,7 @@ Object resolve(const Object &object)
     auto found = allocations_at.find(spot(object));
     if (found == allocations_at.end()) return {0, 0, 0};
     const std::vector<uint64_t> &serials = found->second;
-    auto after = std::upper_bound(serials.begin(), serials.end(), object.allocations);
+    auto after = std::upper_bound(serials.begin(), serials.end(), object.serial);
     if (after == serials.begin()) return {0, 0, 0};
     return {object.lane, *(after - 1), object.place};
 }
@@ -89,18 +91,19 @@ bool is_mark(const char *kind, uint64_t size, uint64_t mark)
 
 void add_allocation(uint32_t lane, const char *kind, uint64_t size, const Object &object)
 {
-    allocations_so_far[lane] = object.allocations;
-    allocations_at[spot(object)].push_back(object.allocations);
+    latest_serials[lane] = object.serial;
+    allocations_at[spot(object)].push_back(object.serial);
     auto found = playing.find(lane);
     if (is_mark(kind, size, HANDOFF_BEGIN_BYTES)) {
         int thread = static_cast<int>(size - HANDOFF_BEGIN_BYTES);
         playing[lane] = thread;
         players[thread].lane = lane;
-        players[thread].first_serial = object.allocations + 1;
+        players[thread].mark = object.serial;
     } else if (found != playing.end() && is_mark(kind, size, HANDOFF_END_BYTES)) {
         players[found->second].complete = true;
         playing.erase(found);
     } else if (found != playing.end()) {
+        players[found->second].serials.push_back(object.serial);
         players[found->second].sizes.push_back(size);
     }
 }
@@ -118,11 +121,11 @@ void resolve_frees(Player *player)
         freeing.object = resolve(freeing.object);
     if (player->frees.empty()) return;
     const Object &first = player->frees.front().object;
-    if (first.lane == player->lane && first.allocations == player->first_serial - 1)
+    if (first.lane == player->lane && first.serial == player->mark)
         player->frees.erase(player->frees.begin());
 }
 
-// One line of a dump: OFFSET L<lane> #<number> KIND OPERANDS.
+// One line of a dump: OFFSET L<lane> #<number> KIND OPERANDS, with "-> OBJECT" of an allocation.
 void read_line(char *line)
 {
     char *words[9];
@@ -132,15 +135,16 @@ void read_line(char *line)
     uint32_t lane;
     if (count < 5 || sscanf(words[1], "L%" SCNu32, &lane) != 1) return;
     const char *kind = words[3];
-    if (strcmp(kind, "malloc") == 0 || strcmp(kind, "memalign") == 0) {
-        if (strcmp(words[count - 1], "failed") == 0) return;
-        add_allocation(lane, kind, strtoull(words[4], nullptr, 10),
-                       read_object(words[count - 1], lane));
+    char **arrow = std::find_if(words, words + count,
+                                [](const char *word) { return strcmp(word, "->") == 0; });
+    bool begins = words + count - arrow > 1; // it did not fail
+    if (begins && (strcmp(kind, "malloc") == 0 || strcmp(kind, "memalign") == 0)) {
+        add_allocation(lane, kind, strtoull(words[4], nullptr, 10), read_object(arrow[1], lane));
     } else if (strcmp(kind, "free") == 0) {
         add_free(lane, read_object(words[4], lane), false);
-    } else if (strncmp(kind, "realloc_", 8) == 0 && count >= 8) {
+    } else if (begins && strncmp(kind, "realloc_", 8) == 0) {
         add_free(lane, read_object(words[4], lane), true);
-        add_allocation(lane, kind, strtoull(words[5], nullptr, 10), read_object(words[7], lane));
+        add_allocation(lane, kind, strtoull(words[5], nullptr, 10), read_object(arrow[1], lane));
     }
 }
 
@@ -174,11 +178,12 @@ uint64_t id_of(const Free &freeing)
 {
     for (size_t thread = 0; thread < players.size(); thread++) {
         const Player &player = players[thread];
-        uint64_t serial = freeing.object.allocations;
-        if (player.lane == freeing.object.lane && serial >= player.first_serial &&
-            serial < player.first_serial + player.sizes.size())
-            return handoff_id(thread, serial - player.first_serial) |
-                   (freeing.is_realloc ? HANDOFF_LOG_REALLOC : 0);
+        if (player.lane != freeing.object.lane) continue;
+        const std::vector<uint64_t> &serials = player.serials;
+        auto found = std::lower_bound(serials.begin(), serials.end(), freeing.object.serial);
+        if (found == serials.end() || *found != freeing.object.serial) continue;
+        return handoff_id(thread, static_cast<uint64_t>(found - serials.begin())) |
+               (freeing.is_realloc ? HANDOFF_LOG_REALLOC : 0);
     }
     return ~uint64_t{0};
 }
