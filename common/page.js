@@ -49,12 +49,16 @@ function chartOptions(more) {
 
 // ---- figures ----
 
+const numberText = (value) => (Array.isArray(value) ? value.map(numberText).join(' to ')
+  : value === null || value === undefined ? '–'
+    : Number.isInteger(value) ? countText(value) : String(round(value, 4)));
+
 function tableOf({ head, rows }) {
   const table = document.createElement('table');
   const cells = (line, values, tag) => values.forEach((value, i) => {
     const cell = document.createElement(i === 0 ? 'th' : tag);
     if (i === 0 || tag === 'th') cell.scope = tag === 'th' ? 'col' : 'row';
-    cell.textContent = value;
+    cell.textContent = typeof value === 'string' ? value : numberText(value);
     line.append(cell);
   });
   cells(table.createTHead().insertRow(), head, 'th');
@@ -73,11 +77,8 @@ function addTable(element, table, title = 'as a table') {
   scroll.append(tableOf(table));
   details.append(summary, scroll);
   element.append(details);
+  return details;
 }
-
-const numberText = (value) => (Array.isArray(value) ? value.map(numberText).join(' to ')
-  : value === null || value === undefined ? '–'
-    : Number.isInteger(value) ? countText(value) : String(round(value, 4)));
 
 // What a chart draws: a row for each label, or for a hundred times at most, with the value that
 // each line had then; its unit is the head of the first column.
@@ -88,17 +89,17 @@ function tableOfChart({ data: { labels, datasets }, options: { indexAxis, scales
     .sort((a, b) => a - b).filter((_, i, { length }) => i % Math.ceil(length / 100) === 0);
   const rows = labels
     ? labels.map((label, i) => [[label].flat().join(' '), ...datasets.map(({ data }) => data[i])])
-    : times.map((time) => [`${round(time, 5)} s`, ...datasets.map((one) => valueAt(one, time))]);
+    : times.map((time) => [`${round(time, 5)}\u00a0s`,
+      ...datasets.map((one) => valueAt(one, time))]);
   const { title } = indexAxis === 'y' ? scales.x : scales.y;
-  return { head: [title.text, ...datasets.map(({ label }) => label ?? '')],
-    rows: rows.map(([name, ...values]) => [name, ...values.map(numberText)]) };
+  return { head: [title.text, ...datasets.map(({ label }) => label ?? '')], rows };
 }
 
 // One figure: { title, better, text, config, table, wide, height }. `better` is a short hint ("less
 // is better"), `text` stands below the title, `config()` is Chart.js's. `table()` gives
-// { head, rows } of texts, for those who do not see the chart, too; without, it has what the chart
-// draws. `wide`: across the page; `height` in rem. config() is called again when light and dark
-// change.
+// { head, rows } of texts and numbers, for those who do not see the chart, too; without, it has what
+// the chart draws. `wide`: across the page; `height` in rem. config() is called again when light and
+// dark change.
 function addFigure(figure, into) {
   const element = document.createElement('figure');
   if (figure.wide) element.className = 'wide';

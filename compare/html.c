@@ -39,13 +39,17 @@ static json_t *json_shown(const struct compare *compare)
 {
     json_t *shown = json_array();
     for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
-        json_t *one = json_object();
+        json_t *one = json_object(), *spoiled = json_array();
         json_put_text(one, "key", number->key);
         json_put_text(one, "group", compare_group(compare, number));
         json_put_text(one, "title", number->title);
         json_put_text(one, "unit", number->unit);
         json_put_real(one, "scale", number->scale);
         json_put_number(one, "decimals", (uint64_t)number->decimals);
+        for (size_t i = 0; i < compare->rows_count; i++)
+            json_array_append_new(
+                spoiled, json_boolean(compare_is_spoiled(compare, &compare->rows[i], number->key)));
+        json_object_set_new(one, "spoiled", spoiled);
         json_array_append_new(shown, one);
     }
     return shown;

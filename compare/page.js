@@ -57,9 +57,9 @@ function bars(measure, key, scale, unit, own = 0) {
 
 // ---- latency ----
 
-const PERCENTILES = [
-  ['p50', 'p50'], ['p90', 'p90'], ['p99', 'p99'], ['p99.9', 'p999'], ['max', 'max'],
-];
+// The longest call of all takes a thousand times as long, and would hide how these differ: the
+// table has it.
+const PERCENTILES = [['p50', 'p50'], ['p90', 'p90'], ['p99', 'p99'], ['p99.9', 'p999']];
 
 const STEP = data.latency_resolution_ns || 1;
 
@@ -118,18 +118,23 @@ function curves(key) {
 
 // ---- all numbers ----
 
-// As on a terminal: a time below the step of the clock only says so.
-function cellText(row, { key, unit, scale, decimals }) {
+const numberTitle = ({ group, title, unit }) => [group, title, unit].join(' ').trim();
+
+// As on a terminal: a time below the step of the clock only says so, and `!` marks what a warning
+// spoils.
+function cellText(row, { key, unit, scale, decimals, spoiled }) {
   const { median, min, max } = row.numbers[key];
   const ofCalls = unit === 'ns' && /^(allocation|free)_/.test(key);
   const text = (value) => (ofCalls && value < STEP ? `< ${round(STEP)}`
     : (value * scale).toFixed(decimals).replace(/^-(?=[0.]*$)/, ''));
   if (median === null) return '–';
-  return text(min) === text(max) ? text(median)
-    : `${text(median)} (${text(min)} to ${text(max)})`;
+  const mark = spoiled[data.allocators.indexOf(row)] ? ' !' : '';
+  return text(min) === text(max) ? text(median) + mark
+    : `${text(median)}${mark}\n(${text(min)} to ${text(max)})`;
 }
 
 function changeText({ cpu_change_least_seconds: least, cpu_change_most_seconds: most }) {
+  if (least === 0 && most === 0) return 'as recorded';
   return least === null ? '–' : `${round(1000 * least)} to ${round(1000 * most)}`;
 }
 
@@ -137,13 +142,20 @@ function allNumbers() {
   const shown = [...sorted('memory'), ...rows.filter((row) => !allocators.includes(row))];
   const mib = (bytes) => (bytes === null ? '–' : (bytes / MIB).toFixed(1));
   const of = (title, text) => [title, ...shown.map(text)];
-  return { head: of('', (row) => `${row.entry} ${(row.allocator ?? '').replace(/-[^()]*\)/, ')')}`),
+  const version = ({ allocator }) => (allocator ?? '').replace(/^.*(?=\()|-[^()]*(?=\))/g, '');
+  return { head: of('', (row) => `${row.entry} ${version(row)}`),
     rows: [of('rank by memory', (row) => rankText(row, 'memory') || '–'),
       of('rank by time', (row) => rankText(row, 'time') || '–'),
       of('expected peak RSS of the process, MiB', (row) => mib(row.expected.peak_rss_bytes)),
       of('expected change of the program, ms', (row) => changeText(row.expected)),
-      ...data.shown.map((number) => of([number.group, number.title, number.unit].join(' ').trim(),
-        (row) => cellText(row, number)))] };
+      ...data.shown.map((number) => of(numberTitle(number), (row) => cellText(row, number)))] };
+}
+
+function latencyTable(kind) {
+  const shown = sorted('time');
+  return { head: ['', ...shown.map((row) => row.entry)],
+    rows: data.shown.filter(({ key }) => key.startsWith(`${kind}_`))
+      .map((number) => [numberTitle(number), ...shown.map((row) => cellText(row, number))]) };
 }
 
 // ---- the page ----
@@ -189,11 +201,13 @@ const figures = [
       + 'compare over time, and RSS between allocators.',
     there: () => hasCurve('heap_bytes'), config: () => curves('heap_bytes') },
   { title: `Latency of ${data.allocation_kind}`, better: 'less is better', text: clock,
-    there: () => has('allocation_p50_ns'), config: () => latency('allocation') },
+    there: () => has('allocation_p50_ns'), config: () => latency('allocation'),
+    table: () => latencyTable('allocation') },
   { title: `Latency of ${data.free_kind}`, better: 'less is better', text: clock,
-    there: () => has('free_p50_ns'), config: () => latency('free') },
+    there: () => has('free_p50_ns'), config: () => latency('free'),
+    table: () => latencyTable('free') },
 ].filter((figure) => figure.there());
 
 showFigures(figures, document.getElementById('charts'));
 addTable(document.getElementById('tables'), allNumbers(),
-  'all numbers: medians of all replays, in brackets from the least to the greatest');
+  'all numbers: medians of all replays, in brackets from the least to the greatest').open = true;

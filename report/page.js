@@ -18,11 +18,11 @@ function memory() {
 
 const said = data.statistics.timeline;
 const names = Object.keys(said).filter((name) => said[name].some((value) => value > 0));
+const drawn = names.filter((name) => name.endsWith('_bytes') && !name.includes('threshold'));
 const nameText = (name) => name.replace(/_bytes$/, '').replaceAll('_', ' ');
 const valueText = (name, value) => (name.endsWith('_bytes') ? bytesText(value) : countText(value));
 
 function account() {
-  const drawn = names.filter((name) => name.endsWith('_bytes') && !name.includes('threshold'));
   const columns = { ...time, ...said };
   const unit = unitFor(['rss_bytes', 'heap_bytes', ...drawn].flatMap((name) => columns[name]));
   const line = (label, name, at) => ({ label, seconds, at,
@@ -32,8 +32,8 @@ function account() {
     ...drawn.map((name, i) => line(nameText(name), name, [0, 2, 4, 5, 6][i] ?? i + 2))]);
 }
 
-const eventRows = () => data.statistics.events.map((one) => [round(one.ns / 1e9, 5), one.event,
-  nameText(one.name), valueText(one.name, one.before), valueText(one.name, one.after)]);
+const eventRows = () => data.statistics.events.map((one) => [String(round(one.ns / 1e9, 5)),
+  one.event, nameText(one.name), valueText(one.name, one.before), valueText(one.name, one.after)]);
 
 function rate() {
   const line = (label, key, at) => ({ label, seconds, at,
@@ -72,12 +72,15 @@ function sizesChart() {
   'size: from so much to less than twice as much', 'per cent');
 }
 
-function largest(key) {
+function largest(key, count = 15) {
   return sizes.size.map((_, i) => i).filter((i) => sizes[key][i] > 0)
-    .sort((a, b) => sizes[key][b] - sizes[key][a]).slice(0, 15);
+    .sort((a, b) => sizes[key][b] - sizes[key][a]).slice(0, count);
 }
 
 const textOfSize = (i) => sizeText(sizes.size[i], sizes.highest[i]);
+
+const topTable = (key, name, text) => ({ head: ['bytes', name],
+  rows: largest(key, 100).map((i) => [textOfSize(i), text(sizes[key][i])]) });
 
 function topChart(key, at, whole, unit) {
   const entries = largest(key);
@@ -329,7 +332,11 @@ function momentFigures(moment) {
       config: () => blameChart(moment),
       text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that `
         + `are at most a quarter full, kept by ${countText(sparse.objects)} objects of these `
-        + `sizes. Without the oldest tenth of them, ${bytesText(sparse.without_oldest[1])} less.` },
+        + `sizes. Without the oldest tenth of them, ${bytesText(sparse.without_oldest[1])} less.`,
+      table: () => ({ head: ['bytes', 'objects', 'keep', 'made by calls from', 'to'],
+        rows: rowsOf(sparse.by_size, 'size', 'objects', 'kept_bytes', 'first_call', 'last_call')
+          .map(([size, objects, kept, ...calls]) =>
+            [size, objects, bytesText(kept), ...calls]) }) },
   ];
 }
 
@@ -341,7 +348,7 @@ showFigures([
   { title: 'Memory over time', wide: true, config: memory, there: seconds.length > 1,
     text: 'What was alive, as the program asked for it, and what it cost.' },
   { title: 'What the allocator says of itself', wide: true, config: account,
-    there: names.length > 0 && seconds.length > 1,
+    there: drawn.length + data.statistics.events.length > 0 && seconds.length > 1,
     text: `Beside RSS and heap. At the last tick: ${names
       .map((name) => `${nameText(name)} ${valueText(name, data.statistics.last[name])}`)
       .join(', ')}. ${countText(data.statistics.events.length)} events, in the table.`,
@@ -352,16 +359,23 @@ showFigures([
     text: 'The kinds that are called most, on each other.',
     table: () => ({ head: ['kind', 'calls', ''], rows: rowsOfKinds() }) },
   { title: 'Sizes', config: sizesChart, there: numbers.objects > 0,
-    text: 'Which sizes make how much of the objects, of the bytes, and of the peak.' },
+    text: 'Which sizes make how much of the objects, of the bytes, and of the peak.',
+    table: () => ({ head: ['size from', 'objects', 'bytes', 'at the peak'],
+      rows: magnitudes.map((text, at) => [text, bySizes.made[at], bytesText(bySizes.bytes[at]),
+        bytesText(bySizes.peak_bytes[at])]) }) },
   { title: 'The most frequent sizes',
     config: () => topChart('made', 0, numbers.objects, 'per cent of all objects'),
-    there: numbers.objects > 0, text: 'Exact sizes, as asked for.' },
+    there: numbers.objects > 0, text: 'Exact sizes, as asked for.',
+    table: () => topTable('made', 'objects', countText) },
   { title: 'The sizes that held most at the peak', there: numbers.peak_live > 0,
     config: () => topChart('peak_bytes', 2, numbers.peak_live, 'per cent of the bytes alive then'),
-    text: `The peak is behind call ${countText(data.others.peak_call)}.` },
+    text: `The peak is behind call ${countText(data.others.peak_call)}.`,
+    table: () => topTable('peak_bytes', 'in all', bytesText) },
   { title: 'The sizes that are left at the end', there: numbers.end_live > 0,
     config: () => topChart('end_bytes', 1, numbers.end_live, 'per cent of the bytes alive then'),
-    text: `${countText(numbers.end_objects)} objects live to the end, ${bytesText(numbers.end_live)}.` },
+    text: `${countText(numbers.end_objects)} objects live to the end, `
+      + `${bytesText(numbers.end_live)}.`,
+    table: () => topTable('end_bytes', 'in all', bytesText) },
   { title: 'Size and lifetime', config: lifetimes, there: numbers.ended > 0,
     text: 'Objects that ended; the colour is logarithmic.',
     table: () => ({ head: ['size from', 'calls from', 'objects'],

@@ -251,7 +251,8 @@ page_has_numbers() {
 page_runs() {
     node "$run_page" page.html >figures && grep -q '^Processor time: [0-9]* drawn' figures &&
         grep -q '^Events: [0-9 ]*$' figures && grep -q '^Measured: 20' figures &&
-        [ "$(grep -c ' | ' figures)" -gt 15 ] && grep -q '^events M/s | [0-9.]* (.* to ' figures
+        [ "$(grep -c '^[^ ].* | ' figures)" -gt 15 ] &&
+        grep -q '^events M/s | [0-9.]* (.* to ' figures && grep -q '^  malloc p50 ns | [<0-9]' figures
 }
 
 page_names_failures() {
@@ -340,7 +341,11 @@ tells_untouched() {
             .between?(0.98, 1.5)' &&
         exits 0 compare big.raw.lz4 -r 1 -a glibc -- -t none &&
         prints '^  ! less RSS than live bytes: pages' &&
-        prints '^glibc  *-  *[0-9.]*!'
+        prints '^glibc  *-  *[0-9.]*!' || return 1
+    [ -n "$chartjs" ] && [ -n "$node" ] || return 0
+    exits 0 compare big.raw.lz4 -r 1 -a glibc --html page.html -- -t none &&
+        node "$run_page" page.html >figures && grep -q '^RSS peak MiB | [0-9.]* !' figures &&
+        ! grep -q '^RSS mean MiB .*!' figures
 }
 takes_options_of_replay() {
     exits 0 compare lanes -r 1 -a glibc --json f.json --engine switch -- --limit 1000 &&

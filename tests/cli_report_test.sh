@@ -205,7 +205,8 @@ runs_scripts() {
         exits 0 report great-1 few --html two.html && node "$run_page" two.html >figures &&
         exits 0 report few lanes --html two.html && grep -q '<h1>few and lanes: what' two.html &&
         exits 0 report threads.raw.lz4 --depths "${under[@]}" --html one.html &&
-        node "$run_page" one.html >figures && [ "$(grep -c ' drawn, ' figures)" -ge 9 ]
+        node "$run_page" one.html >figures && [ "$(grep -c ' drawn, ' figures)" -ge 9 ] &&
+        grep -q '^  bytes | objects$' figures && grep -q '^  size from | objects | bytes |' figures
 }
 
 # --- objects and sizes, one by one ---

@@ -1,6 +1,7 @@
 // run_page.js - runs the scripts of a page, without a browser and without Chart.js, and prints a
-// line for each figure: its title, how many numbers it draws and the rows of its table; one for each
-// fact, and one for each row of tables that belong to no figure.
+// line for each figure: its title, how many numbers it draws and the rows of its table, which are on
+// lines of their own below, from two spaces on; one for each fact, and one for each row of tables
+// that belong to no figure.
 //
 //   node run_page.js PAGE.html
 //
@@ -59,14 +60,16 @@ const scripts = [...html.matchAll(/<script>([^]*?)<\/script>/g)].map((match) => 
 const chartjs = scripts.findIndex((text) => text.includes('Chart.js v'));
 vm.runInContext(scripts.filter((_, i) => i !== chartjs).join('\n'), context);
 
+const lineOf = (cells) => cells.map((one) => one.textContent.replace('\n', ' ')).join(' | ');
+
 for (const figure of [...elements.values()].flatMap((one) => (one.all ? one.all('figure') : []))) {
   const rows = figure.all('tr').map((row) => row.children);
   if (rows.some((row) => row.length !== rows[0].length)) throw new Error('a table has ragged rows');
   const canvas = figure.all('canvas')[0];
   console.log(`${canvas['aria-label'].split(': ')[0]}: ${drawn.get(canvas)} drawn, `
     + `${Math.max(rows.length - 1, 0)} rows`);
+  rows.forEach((cells) => console.log(`  ${lineOf(cells)}`));
 }
 for (const fact of byId('facts').all('div'))
   console.log(fact.children.map((one) => one.textContent).join(': '));
-for (const row of byId('tables').all('tr'))
-  console.log(row.children.map((one) => one.textContent).join(' | '));
+for (const row of byId('tables').all('tr')) console.log(lineOf(row.children));
