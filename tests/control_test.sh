@@ -90,7 +90,12 @@ serve() {
     server=$!
     servers+=("$server")
     ruby -rsocket -e '
-        sleep 0.01 until File.socket?("redis/socket")
+        begin
+            UNIXSocket.new("redis/socket").close
+        rescue SystemCallError
+            sleep 0.01
+            retry
+        end
         threads = 3.times.map do |number|
             Thread.new do
                 server = UNIXSocket.new("redis/socket")

@@ -4,6 +4,7 @@
 # whoever had an object first has it first again.
 
 require 'json'
+require 'socket'
 require 'open3'
 require 'tmpdir'
 require_relative 'tap'
@@ -87,8 +88,12 @@ def workload(name, *words)
   round_trip(name, "#{name}.raw.lz4")
 end
 
-def wait_for_socket
-  1200.times { File.socket?('socket') ? return : sleep(0.05) }
+def wait_for_server
+  1200.times do
+    return UNIXSocket.new('socket').close
+  rescue SystemCallError
+    sleep(0.05)
+  end
   raise 'redis-server does not begin'
 end
 
@@ -98,7 +103,7 @@ def redis
   server = spawn(environment, 'redis-server', '--port', '0', '--unixsocket', "#{Dir.pwd}/socket",
                  '--save', '', '--io-threads', '3', '--io-threads-do-reads', 'yes', out: 'log',
                  err: 'log')
-  wait_for_socket
+  wait_for_server
   run('redis-benchmark', '-s', 'socket', '-q', '-t', 'set,lpush,hset,zadd', '-n',
       size(300, 20_000).to_s)
   system('redis-cli', '-s', 'socket', 'shutdown', 'nosave', out: 'log', err: 'log')

@@ -122,7 +122,7 @@ saving_server() {
         LD_PRELOAD=$tracing_library redis-server --unixsocket "$scratch/redis/socket" --port 0 \
         --save '' --dir "$scratch/redis" >redis.out 2>err &
     local server=$!
-    wait_until test -S redis/socket
+    wait_until redis-cli -s redis/socket ping >/dev/null 2>&1
     redis-benchmark -s redis/socket -q -t set,lpush -n 60000 -r 5000 -P 16 >out 2>>err &
     local load=$!
     for i in 1 2 3; do
