@@ -47,8 +47,8 @@ int cli_run(const struct cli_command *command, int count, char **words);
 int cli_fail(const struct cli_command *command, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same, for a mistake on the command line, with a pointer to the help. Without a message
- * (NULL), only the latter: getopt_long() has spoken already. Returns PROGRAM_USAGE. */
+/* The same, for a mistake on the command line, with a pointer to the help. Returns
+ * PROGRAM_USAGE. */
 int cli_usage_error(const struct cli_command *command, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 

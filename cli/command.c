@@ -24,7 +24,7 @@ int cli_usage_error(const struct cli_command *command, const char *message, ...)
 {
     va_list arguments;
     va_start(arguments, message);
-    if (message != NULL) program_say(full_name(command), message, arguments);
+    program_say(full_name(command), message, arguments);
     va_end(arguments);
     return program_usage_error(full_name(command), NULL);
 }

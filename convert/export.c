@@ -1,7 +1,6 @@
 /* malloctape export - writes a trace in another tool's format. */
 #include "convert/export.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
@@ -47,46 +46,36 @@ struct options {
 
 /* ---- options ---- */
 
-static const struct export_writer *writer_find(const char *name)
+static int writer_take(void *of, const char *name)
 {
-    for (size_t i = 0; i < WRITERS; i++)
-        if (strcmp(writers[i]->name, name) == 0) return writers[i];
-    return NULL;
+    struct options *options = of;
+    for (size_t i = 0; i < WRITERS; i++) {
+        options->writer = writers[i];
+        if (strcmp(writers[i]->name, name) == 0) return PROGRAM_GO_ON;
+    }
+    return cli_usage_error(&cli_export, "there is no format '%s'", name);
 }
 
-/* Returns 0 to go on, or the exit status plus one. */
-static int options_parse(struct options *options, int count, char **words)
+/* Returns PROGRAM_GO_ON or an exit status. */
+static int words_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {
-        {"to", required_argument, NULL, 't'},   {"output", required_argument, NULL, 'o'},
-        {"json", required_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(count, words, "o:j:qh", known, NULL)) != -1) {
-        switch (option) {
-        case 't':
-            options->writer = writer_find(optarg);
-            if (options->writer == NULL)
-                return cli_usage_error(&cli_export, "there is no format '%s'", optarg) + 1;
-            break;
-        case 'o': options->output = optarg; break;
-        case 'j': options->json = optarg; break;
-        case 'q': options->quiet = true; break;
-        case 'h': return program_help(help_text) + 1;
-        default: return cli_usage_error(&cli_export, NULL) + 1;
-        }
-    }
-    if (options->writer == NULL) return cli_usage_error(&cli_export, "--to FORMAT is needed") + 1;
-    if (options->output == NULL) return cli_usage_error(&cli_export, "-o OUT is needed") + 1;
-    if (optind + 1 != count) return cli_usage_error(&cli_export, "one trace, please") + 1;
+    const struct program_option known[] = {{"to", .take = writer_take},
+                                           {"output", 'o', .word = &options->output},
+                                           {"json", 'j', .word = &options->json},
+                                           {"quiet", 'q', .flag = &options->quiet},
+                                           {NULL}};
+    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
+    if (status != PROGRAM_GO_ON) return status;
+    if (options->writer == NULL) return cli_usage_error(&cli_export, "--to FORMAT is needed");
+    if (options->output == NULL) return cli_usage_error(&cli_export, "-o OUT is needed");
+    if (optind + 1 != count) return cli_usage_error(&cli_export, "one trace, please");
     options->trace = words[optind];
     if (files_are_same(options->trace, options->output))
-        return cli_usage_error(&cli_export, "%s would be read and written", options->output) + 1;
+        return cli_usage_error(&cli_export, "%s would be read and written", options->output);
     if (options->writer->packed && output_is_lz4(options->output))
         return cli_usage_error(&cli_export, "%s: %s is compressed already, without .lz4",
-                               options->output, options->writer->name) +
-               1;
-    return 0;
+                               options->output, options->writer->name);
+    return PROGRAM_GO_ON;
 }
 
 /* ---- the calls ---- */
@@ -290,8 +279,8 @@ static int run(int count, char **words)
     struct exporting state = {.lane = 0};
     struct ordered ordered;
     struct error error = {0};
-    int status = options_parse(&options, count, words);
-    if (status != 0) return status - 1;
+    int status = words_parse(&options, count, words);
+    if (status != PROGRAM_GO_ON) return status;
     signal(SIGPIPE, SIG_IGN);
     state.writer = options.writer;
     state.threads = calloc(INSTRUCTION_LANES_MAX, sizeof *state.threads);

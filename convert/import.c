@@ -1,7 +1,6 @@
 /* malloctape import - makes an instruction stream of another tool's file.
  *
  *   FILE... --source--> reader of the format --> call_writer --> OUT */
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
@@ -58,35 +57,26 @@ struct import {
 
 /* ---- options ---- */
 
-/* Returns 0 to go on, or the exit status plus one. */
-static int options_parse(struct options *options, int count, char **words)
+/* Returns PROGRAM_GO_ON or an exit status. */
+static int words_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {
-        {"output", required_argument, NULL, 'o'}, {"from", required_argument, NULL, 'f'},
-        {"json", required_argument, NULL, 'j'},   {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(count, words, "o:j:qh", known, NULL)) != -1) {
-        switch (option) {
-        case 'o': options->output = optarg; break;
-        case 'f': options->from = optarg; break;
-        case 'j': options->json = optarg; break;
-        case 'q': options->quiet = true; break;
-        case 'h': return program_help(help_text) + 1;
-        default: return cli_usage_error(&cli_import, NULL) + 1;
-        }
-    }
-    if (optind == count) return cli_usage_error(&cli_import, "which file?") + 1;
-    if (options->output == NULL) return cli_usage_error(&cli_import, "-o OUT is needed") + 1;
+    const struct program_option known[] = {{"output", 'o', .word = &options->output},
+                                           {"from", .word = &options->from},
+                                           {"json", 'j', .word = &options->json},
+                                           {"quiet", 'q', .flag = &options->quiet},
+                                           {NULL}};
+    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
+    if (status != PROGRAM_GO_ON) return status;
+    if (optind == count) return cli_usage_error(&cli_import, "which file?");
+    if (options->output == NULL) return cli_usage_error(&cli_import, "-o OUT is needed");
     if (options->from != NULL && format_find(options->from) == NULL)
-        return cli_usage_error(&cli_import, "there is no format '%s'", options->from) + 1;
+        return cli_usage_error(&cli_import, "there is no format '%s'", options->from);
     options->files = words + optind;
     options->files_count = count - optind;
     for (int i = 0; i < options->files_count; i++)
         if (files_are_same(options->files[i], options->output))
-            return cli_usage_error(&cli_import, "%s would be read and written", options->output) +
-                   1;
-    return 0;
+            return cli_usage_error(&cli_import, "%s would be read and written", options->output);
+    return PROGRAM_GO_ON;
 }
 
 /* ---- the stream ---- */
@@ -241,8 +231,8 @@ static bool write_json(const struct import *import)
 static int run(int count, char **words)
 {
     struct import import = {.format = NULL};
-    int status = options_parse(&import.options, count, words);
-    if (status != 0) return status - 1;
+    const int status = words_parse(&import.options, count, words);
+    if (status != PROGRAM_GO_ON) return status;
     signal(SIGPIPE, SIG_IGN);
     bool good = true;
     for (int i = 0; i < import.options.files_count && good; i++)

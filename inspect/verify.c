@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,20 +42,18 @@ struct options {
     const char *raw, *ordered; /* ordered: or NULL */
 };
 
-/* Returns 0 to go on, or the exit status plus one. */
-static int options_parse(struct options *options, int count, char **words)
+/* Returns PROGRAM_GO_ON or an exit status. */
+static int words_parse(struct options *options, int count, char **words)
 {
-    static const struct option known[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(count, words, "h", known, NULL)) != -1)
-        return option == 'h' ? program_help(help_text) + 1 : cli_usage_error(&cli_verify, NULL) + 1;
+    static const struct program_option none = {NULL};
+    const int status = program_options(count, words, &none, help_text, PROGRAM_ANYWHERE, NULL);
+    if (status != PROGRAM_GO_ON) return status;
     if (optind == count || optind + 2 < count)
-        return cli_usage_error(&cli_verify, "one or two files, please") + 1;
+        return cli_usage_error(&cli_verify, "one or two files, please");
     options->raw = words[optind];
-    options->ordered = optind + 1 < count ? words[optind + 1] : NULL;
-    if (strcmp(options->raw, "-") == 0)
-        return cli_usage_error(&cli_verify, "a recording is read twice and has to be a file") + 1;
-    return 0;
+    options->ordered = words[optind + 1];
+    if (strcmp(options->raw, "-") != 0) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_verify, "a recording is read twice and has to be a file");
 }
 
 /* ---- what was found ---- */
@@ -176,8 +173,8 @@ static bool run_ordered(const struct options *options, int *status)
 static int run(int count, char **words)
 {
     struct options options = {NULL, NULL};
-    int status = options_parse(&options, count, words);
-    if (status != 0) return status - 1;
+    int status = words_parse(&options, count, words);
+    if (status != PROGRAM_GO_ON) return status;
     if (run_ordered(&options, &status)) return status;
     int fd = open(options.raw, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return cli_fail(&cli_verify, "%s: cannot open: %s", options.raw, strerror(errno));

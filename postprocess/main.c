@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 {
     struct options options;
     int status = options_parse(&options, argc, argv);
-    if (status >= 0) return program_end(PROGRAM, status);
+    if (status != PROGRAM_GO_ON) return program_end(PROGRAM, status);
     /* A reader that goes away is an error like others, with its own exit status. */
     signal(SIGPIPE, SIG_IGN);
     limit_memory(options.memory_bytes);

@@ -1,12 +1,12 @@
 #include "postprocess/options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/output.h"
 #include "common/program.h"
@@ -14,36 +14,33 @@
 /* What the code itself, its thread and its buffers need. */
 #define MEMORY_BYTES_MIN (UINT64_C(32) << 20)
 
-static int help(void)
-{
-    return program_help(
-        "Usage: postprocess [OPTION]... IN OUT\n"
-        "       postprocess [OPTION]... -o OUT IN...\n"
-        "Put the allocator calls of a recording into one order that could have happened, as an\n"
-        "instruction stream for replay. IN, a raw event stream, may be plain or lz4. Either may\n"
-        "be - or a pipe.\n"
-        "\n"
-        "  postprocess raw.lz4 /dev/stdout | lz4 > p.lz4\n"
-        "\n"
-        "When the recorded process could not finish its recording, what is missing in IN is taken\n"
-        "from IN.spool, where the process left it.\n"
-        "\n"
-        "  -o, --output=OUT       where the result goes; for several recordings a directory (made\n"
-        "                         if the name ends in a slash)\n"
-        "      --compress, --no-compress\n"
-        "                         write an LZ4 frame, or none; without: if OUT ends in .lz4\n"
-        "      --salvage          leave out what is damaged, and go on\n"
-        "      --max-memory=SIZE  rather fail than use more (64M, 2G)\n"
-        "  -j, --json=FILE        write the figures of the summary as JSON\n"
-        "  -q, --quiet            no summary and no progress; problems are still told\n"
-        "  -h, --help             this text\n"
-        "  -V, --version          the version\n"
-        "\n"
-        "Exit status: 0 complete; 1 the recording is damaged or cannot be read, what came before\n"
-        "was written; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was\n"
-        "written, but the recording was cut short or had lost events; 4 the output could not be\n"
-        "written; 5 damage was left out (--salvage).\n");
-}
+static const char help_text[] =
+    "Usage: postprocess [OPTION]... IN OUT\n"
+    "       postprocess [OPTION]... -o OUT IN...\n"
+    "Put the allocator calls of a recording into one order that could have happened, as an\n"
+    "instruction stream for replay. IN, a raw event stream, may be plain or lz4. Either may\n"
+    "be - or a pipe.\n"
+    "\n"
+    "  postprocess raw.lz4 /dev/stdout | lz4 > p.lz4\n"
+    "\n"
+    "When the recorded process could not finish its recording, what is missing in IN is taken\n"
+    "from IN.spool, where the process left it.\n"
+    "\n"
+    "  -o, --output=OUT       where the result goes; for several recordings a directory (made\n"
+    "                         if the name ends in a slash)\n"
+    "      --compress, --no-compress\n"
+    "                         write an LZ4 frame, or none; without: if OUT ends in .lz4\n"
+    "      --salvage          leave out what is damaged, and go on\n"
+    "      --max-memory=SIZE  rather fail than use more (64M, 2G)\n"
+    "  -j, --json=FILE        write the figures of the summary as JSON\n"
+    "  -q, --quiet            no summary and no progress; problems are still told\n"
+    "  -h, --help             this text\n"
+    "  -V, --version          the version\n"
+    "\n"
+    "Exit status: 0 complete; 1 the recording is damaged or cannot be read, what came before\n"
+    "was written; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was\n"
+    "written, but the recording was cut short or had lost events; 4 the output could not be\n"
+    "written; 5 damage was left out (--salvage).\n";
 
 /* A number with K, M or G behind it. */
 static bool parse_size(const char *text, uint64_t *bytes)
@@ -59,6 +56,14 @@ static bool parse_size(const char *text, uint64_t *bytes)
         return false;
     *bytes = (uint64_t)number << shift;
     return true;
+}
+
+static int memory_take(void *of, const char *text)
+{
+    struct options *options = of;
+    if (parse_size(text, &options->memory_bytes) && options->memory_bytes >= MEMORY_BYTES_MIN)
+        return PROGRAM_GO_ON;
+    return program_usage_error(PROGRAM, "--max-memory=%s: a size from 32M on is needed", text);
 }
 
 static bool ends_in_slash(const char *path)
@@ -93,53 +98,30 @@ static int parse_files(struct options *options, int count, char **words)
     options->output = plain_name(options->output);
     for (int i = 0; i < options->inputs_count; i++)
         options->inputs[i] = (char *)(uintptr_t)plain_name(options->inputs[i]);
-    return -1;
+    return PROGRAM_GO_ON;
 }
-
-enum { OPTION_SALVAGE = 256, OPTION_MEMORY, OPTION_COMPRESS, OPTION_NO_COMPRESS };
 
 int options_parse(struct options *options, int count, char **words)
 {
-    static const struct option names[] = {{"output", required_argument, NULL, 'o'},
-                                          {"salvage", no_argument, NULL, OPTION_SALVAGE},
-                                          {"max-memory", required_argument, NULL, OPTION_MEMORY},
-                                          {"compress", no_argument, NULL, OPTION_COMPRESS},
-                                          {"no-compress", no_argument, NULL, OPTION_NO_COMPRESS},
-                                          {"json", required_argument, NULL, 'j'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {NULL, 0, NULL, 0}};
-    int option;
+    const struct program_option known[] = {{"output", 'o', .word = &options->output},
+                                           {"salvage", .flag = &options->salvage},
+                                           {"max-memory", .take = memory_take},
+                                           {"compress", .flag = &options->compress},
+                                           {"no-compress", .flag = &options->no_compress},
+                                           {"json", 'j', .word = &options->json},
+                                           {"quiet", 'q', .flag = &options->quiet},
+                                           {NULL}};
     *options = (struct options){0};
-    while ((option = getopt_long(count, words, "o:j:qhV", names, NULL)) != -1) {
-        switch (option) {
-        case 'o': options->output = optarg; break;
-        case OPTION_SALVAGE: options->salvage = true; break;
-        case OPTION_COMPRESS: options->compress = COMPRESS_ALWAYS; break;
-        case OPTION_NO_COMPRESS: options->compress = COMPRESS_NEVER; break;
-        case OPTION_MEMORY:
-            if (!parse_size(optarg, &options->memory_bytes) ||
-                options->memory_bytes < MEMORY_BYTES_MIN)
-                return program_usage_error(PROGRAM, "--max-memory=%s: a size from 32M on is needed",
-                                           optarg);
-            break;
-        case 'j': options->json = optarg; break;
-        case 'q': options->quiet = true; break;
-        case 'h': return help();
-        case 'V': return program_version(PROGRAM);
-        default: return program_usage_error(PROGRAM, NULL);
-        }
-    }
-    return parse_files(options, count - optind, words + optind);
+    words[0] = (char *)PROGRAM; /* for messages */
+    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
+    return status == PROGRAM_GO_ON ? parse_files(options, count - optind, words + optind) : status;
 }
 
 /* ---- names ---- */
 
 bool is_compressed(const struct options *options, const char *output)
 {
-    if (options->compress != COMPRESS_BY_NAME) return options->compress == COMPRESS_ALWAYS;
-    return output_is_lz4(output);
+    return options->compress || (!options->no_compress && output_is_lz4(output));
 }
 
 bool make_output_directory(const struct options *options)
@@ -172,7 +154,7 @@ char *output_name(const struct options *options, const char *input)
     char *text = NULL, *name = short_name(input);
     if (name != NULL &&
         asprintf(&text, "%s%s%s.ins%s", options->output, ends_in_slash(options->output) ? "" : "/",
-                 name, options->compress == COMPRESS_ALWAYS ? ".lz4" : "") < 0)
+                 name, options->compress ? ".lz4" : "") < 0)
         text = NULL;
     free(name);
     return text;

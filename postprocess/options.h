@@ -13,12 +13,11 @@ struct options {
     const char *output; /* a file, or with `many` where files go */
     bool many;          /* one output for each input: output_name() says which */
     const char *json;
-    bool quiet, salvage;
-    enum { COMPRESS_BY_NAME, COMPRESS_ALWAYS, COMPRESS_NEVER } compress;
-    uint64_t memory_bytes; /* 0: no limit */
+    bool quiet, salvage, compress, no_compress; /* neither: by the output's name */
+    uint64_t memory_bytes;                      /* 0: no limit */
 };
 
-/* Returns -1 to go on, or an exit status. */
+/* Returns PROGRAM_GO_ON or an exit status. */
 int options_parse(struct options *options, int count, char **words);
 
 /* Makes the directory that -o names with a slash behind it, unless it is there. False: see
