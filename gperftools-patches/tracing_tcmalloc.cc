@@ -5,7 +5,7 @@
 //
 //   entry      upstream's fast path. Its test for malloc hooks is also the test for recording:
 //              while we record, a hook of ours, which does nothing, is in the lists
-//   hot path   the same steps as upstream's (thread cache, size class, pop or push), and the event
+//   fast path  the same steps as upstream's (thread cache, size class, pop or push), and the event
 //              is recorded between them. Where a step is not the common one, a tail call leads to
 //              the slow path
 //   slow path  calls the plain function and records the event around it
@@ -91,8 +91,8 @@ bool diverted;
 bool adding_our_hooks;
 bool library_has_begun;
 
-// To be called off the hot path after the first recorded call, when upstream's own first hook has
-// left the list, and when a later recording begins. The hot path calls no hooks, so it is enabled
+// To be called off the fast path after the first recorded call, when upstream's own first hook has
+// left the list, and when a later recording begins. The fast path calls no hooks, so it is enabled
 // only if there is none but ours.
 ATTRIBUTE_NOINLINE void divert()
 {
@@ -226,7 +226,7 @@ class Allocating {
     const uint32_t before_;
 };
 
-// Records one allocation around plain(), off the hot path.
+// Records one allocation around plain(), off the fast path.
 template <typename Plain>
 inline ATTRIBUTE_ALWAYS_INLINE void *record_allocation(unsigned kind, uint64_t size,
                                                        uint64_t alignment, Plain plain)
@@ -269,7 +269,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *zero(void *object, uint32 cl)
     return memset(object, 0, Static::sizemap()->ByteSizeForClass(cl));
 }
 
-// On the hot path, an allocation that has no short code: of a large size or a rare kind.
+// On the fast path, an allocation that has no short code: of a large size or a rare kind.
 template <unsigned kind, void *(*plain)(size_t), bool zeroed>
 ATTRIBUTE_NOINLINE void *allocate_without_code(size_t size)
 {
@@ -364,8 +364,8 @@ bool delete_hook_is_ours()
                reinterpret_cast<AtomicWord>(&no_delete_hook);
 }
 
-// A free off the hot path. Programs often free NULL, a compiler in 3 of 100 calls. So NULL does not
-// go the way around upstream's hooks if there are none.
+// A free off the fast path. Programs often free NULL, a compiler in 3 of 100 calls. So NULL does
+// not go the way around upstream's hooks if there are none.
 void release_slowly(unsigned kind, void *object, size_t size)
 {
     if (!delete_hook_is_ours()) {
@@ -386,7 +386,7 @@ template <unsigned kind, bool sized> ATTRIBUTE_NOINLINE void release_slow(void *
     release_slowly(kind, object, size);
 }
 
-// What is needed to record a free on the hot path, and to do it. `place` means nothing if `cl` is
+// What is needed to record a free on the fast path, and to do it. `place` means nothing if `cl` is
 // 0: of an object with pages of its own, or of no object.
 struct Release {
     struct malloctape_lane *lane;
@@ -397,7 +397,7 @@ struct Release {
     uint32_t place;
 };
 
-// False: the thread is not on the hot path.
+// False: the thread is not on the fast path.
 inline ATTRIBUTE_ALWAYS_INLINE bool find_release(void *object, Release *release)
 {
     release->lane = malloctape_lane;
@@ -519,7 +519,7 @@ void *record_realloc(void *old_object, size_t new_size)
     return object;
 }
 
-// The same on the hot path, if the thread's cache has the classes of the old object and the new
+// The same on the fast path, if the thread's cache has the classes of the old object and the new
 // one. Otherwise returns NULL and does nothing.
 inline void *reallocate_recorded(void *old_object, size_t new_size)
 {
@@ -871,7 +871,8 @@ ENTRY(, int, posix_memalign, (void **result, size_t alignment, size_t size)__THR
 }
 
 // Counted, but not recorded. Servers call it often, redis for each object that it makes or frees.
-// So a thread on the hot path reads the class from the object's page entry, which is in its caches.
+// So a thread on the fast path reads the class from the object's page entry, which is in its
+// caches.
 inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;

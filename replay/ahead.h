@@ -4,8 +4,8 @@
  *
  * It is a process, not a thread. With a second thread an allocator takes other paths (glibc's
  * malloc locks), and the thread's own memory would come from the allocator under test. The child
- * shares only the slots, so its buffers and tables are not in the parent's memory. _Fork() makes it,
- * so no fork handler of the allocator runs.
+ * shares only the slots, so its buffers and tables are not in the parent's memory. _Fork() makes
+ * it, so no fork handler of the allocator runs.
  *
  * Two semaphores count the slots that are filled and those that are free. The parent notices a
  * child that dies. With one processor, or where no child can be made, the parent reads by itself
@@ -39,8 +39,8 @@ struct ahead {
     uint64_t file_offset; /* in the input, behind the latest batch */
 };
 
-/* Opens a stream (input_open()), with a child if there can be one. `indices`: in place of registers.
- * False: see reader.state and reader.error. */
+/* Opens a stream (input_open()), with a child if there can be one. `indices`: in place of
+ * registers. False: see reader.state and reader.error. */
 bool ahead_open(struct ahead *ahead, const char *path, bool indices);
 
 /* As instruction_reader_next(). The batch is valid until the next call. */

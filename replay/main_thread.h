@@ -18,8 +18,8 @@
  * Without memory for a thread calls it by itself. */
 void main_thread_run(void (*dispatch)(void *), void *argument);
 
-/* Has the first thread call `function`, once. Whoever asks sees what was asked before: only those do
- * that start the thread of lane 0. False: it cannot. */
+/* Has the first thread call `function`, once. Whoever asks sees what was asked before: only those
+ * do that start the thread of lane 0. False: it cannot. */
 bool main_thread_take(void *(*function)(void *), void *argument);
 
 /* Waits until a thread has ended or, if that is the first one, until what was given has returned.

@@ -1,5 +1,6 @@
-/* The units that a traced thread writes, by the inline functions of the hot path and by the others,
- * read back with the decoder, are what was recorded; also when the writer has packed them. */
+/* The units that a traced thread writes, by the inline functions of the fast path and by the
+ * others, read back with the decoder, are what was recorded; also when the writer has packed them.
+ * */
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -238,7 +239,7 @@ class Lane {
         give_back(object);
     }
 
-    /* On the hot path where the kind has a code. */
+    /* On the fast path where the kind has a code. */
     void reallocate(unsigned kind, const units_object &old, uint64_t size,
                     const units_allocation_of &allocation, bool taken)
     {
@@ -751,7 +752,7 @@ TEST(Units, AnythingIsReadAsItWasRecorded)
         hot_reallocs += anything.hot_reallocs();
         if (HasFailure()) return;
     }
-    EXPECT_GT(aged, 0u) << "no far place was told by an age";
+    EXPECT_GT(aged, 0u) << "no far place was named by an age";
     EXPECT_GT(hot_reallocs, 0u);
 }
 
@@ -962,7 +963,7 @@ TEST(Units, ObjectsOfOtherLanesOnTheFastPath)
     EXPECT_EQ(frees_fast(9), (Units16{0xec92, 0x3456, 3 * 128 + 2}));
     EXPECT_EQ(frees_fast(17), Units16()) << "which has the same entry";
     EXPECT_EQ(frees_fast(9, CALL_DELETE), Units16()) << "which does not have the first range";
-    EXPECT_EQ(frees_fast(9, CALL_FREE, 3), Units16()) << "of which nothing was told";
+    EXPECT_EQ(frees_fast(9, CALL_FREE, 3), Units16()) << "a class that was not announced";
     others[4].head = units_head(nullptr, 255);
     frees(4, others[4]);
     EXPECT_EQ(frees_fast(9), (Units16{0xec92, 0x3456, 2}));

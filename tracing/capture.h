@@ -57,7 +57,7 @@ extern "C" {
 
 /* --- the lane, in parts ---
  *
- *   units      units.[ch]      what the units of the slot say, and how; the hot path
+ *   units      units.[ch]      what the units of the slot say, and how; the fast path
  *   slot       slot.c          the slot, and events that found none
  *   registry   lane.c          whose lane it is
  *   writer     writer_slots.c  how far the stream has got

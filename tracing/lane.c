@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-_Static_assert(offsetof(struct malloctape_lane, units) == 0, "the hot path's line is the first");
+_Static_assert(offsetof(struct malloctape_lane, units) == 0, "the fast path's line is the first");
 _Static_assert(offsetof(struct malloctape_lane, slot) % 64 == 0 &&
                    offsetof(struct slot_lane, lost_events_total) < 64,
-               "what is asked before an event off the hot path is of one cache line");
+               "what is asked before an event off the fast path is of one cache line");
 
 /* How many ending lanes a beginning thread asks the kernel about: a thread that has just been
  * joined is among the latest, and each costs a system call. */

@@ -113,7 +113,7 @@ long os_file_write(int file, const void *data, size_t bytes);
 int os_file_wait_writable(int file, uint64_t timeout_ns);
 
 /* Opens a plain file again, for reading and for writing at its end: -ESTALE if it is not the one
- * that `was` tells of. */
+ * that `was` describes. */
 int os_file_open_again(int directory, const char *name, const struct os_file_status *was);
 
 /* Reads at most `bytes` from the start of a small file such as those in /proc. */

@@ -1,7 +1,7 @@
 /* probes - places that bpftrace, perf and SystemTap can watch (USDT), without a recording, too.
  *
  * Each is a nop and a note in the library; docs/inside.md lists them with their arguments. None is
- * on the hot path. Where sys/sdt.h is missing (package systemtap-sdt-dev), there are none. */
+ * on the fast path. Where sys/sdt.h is missing (package systemtap-sdt-dev), there are none. */
 #ifndef MALLOCTAPE_PROBES_H
 #define MALLOCTAPE_PROBES_H
 

@@ -118,7 +118,7 @@ void raw_cache_empty(struct raw_cache *cache)
 
 /* ---- classes ---- */
 
-/* The next class below that has been told of with its bytes; 0: none. */
+/* The next class below that has been announced with its bytes; 0: none. */
 static uint32_t bytes_below(const struct raw_cache *cache, uint32_t bytes)
 {
     uint32_t below = 0;
@@ -128,8 +128,8 @@ static uint32_t bytes_below(const struct raw_cache *cache, uint32_t bytes)
     return below;
 }
 
-/* Has the sizes of a class found in its list: those above the next class below. Steps in which a
- * class ends are left open. */
+/* Enters the sizes of a class, those above the next class below. Steps in which a class ends are
+ * left open. */
 static void fill_sizes(struct raw_cache *cache, uint32_t list)
 {
     uint8_t *steps = cache->numbers + RAW_NUMBERS_SIZES;
@@ -168,9 +168,8 @@ bool raw_cache_has_bytes(const struct raw_cache *cache, uint32_t bytes)
     return false;
 }
 
-/* Without a gap, classes that were not told of have not been used. Else there is none between
- * this one and the one before only if both are known: classes have more bytes the greater they
- * are. */
+/* Without a gap, classes that were not announced have not been used. Behind a gap the list is
+ * certain only if the class below is known, too: greater classes have more bytes. */
 bool raw_cache_is_certain(const struct raw_cache *cache, uint32_t list)
 {
     if (!cache->gap) return true;

@@ -2,7 +2,7 @@
  *
  *   size  -------> number of a list            lists[0]   of no class that is known
  *   block of places (64) -> number of a list   lists[1]   of class 0, which is not cached
- *                                              lists[2 ..]  as the classes were told of
+ *                                              lists[2 ..]  as the classes were announced
  *
  *   a list       bottom              top
  *                  | 64 | 70 | 65 |      a ring: `cached` appends at the bottom, allocations take
@@ -21,7 +21,7 @@
  *
  * Nothing is kept for each place. What may be wrong is for the decoder to say.
  *
- * Memory   nothing before the first class is told of or the first place is noted; then about 13
+ * Memory   nothing before the first class is announced or the first place is noted; then about 13
  *          KiB, 4 bytes for each place in the cache, and one for each block of places, for 256
  *          blocks at a time. */
 #ifndef MALLOCTAPE_RAW_CACHE_H
@@ -41,7 +41,7 @@ struct raw_list {
     uint32_t *places;
     uint32_t top, bottom; /* the first place is at top - 1 */
     uint32_t mask;
-    uint32_t bytes; /* of an object; 0: not told */
+    uint32_t bytes; /* of an object; 0: unknown */
 };
 
 #define RAW_LIST_UNKNOWN  0u
@@ -88,10 +88,10 @@ void raw_cache_empty(struct raw_cache *cache);
 /* Records are missing: what is known of classes and blocks stays true, but may not be all. */
 void raw_cache_gap(struct raw_cache *cache);
 
-/* Tells of a class, 1 to 127, which was not told of; `bytes` is 0 if nobody knows. */
+/* Announces a class, 1 to 127, that has not been announced; `bytes` is 0 if they are unknown. */
 bool raw_cache_tell(struct raw_cache *cache, uint32_t size_class, uint32_t bytes);
 
-/* Whether a class with so many bytes was told of. */
+/* Whether a class with so many bytes has been announced. */
 bool raw_cache_has_bytes(const struct raw_cache *cache, uint32_t bytes);
 
 /* The number of the list of a size. RAW_LIST_UNKNOWN: there is no such class. */

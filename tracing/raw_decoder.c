@@ -308,7 +308,7 @@ static bool find_list(struct raw_decoder *decoder, uint64_t size_class, uint32_t
     *list = cache->list_of_class[size_class];
     if (*list != RAW_LIST_UNKNOWN) return true;
     if (!cache->gap)
-        return DECODER_FAIL(decoder, RAW_SIZE_CLASS, ": nothing was told of class %" PRIu64,
+        return DECODER_FAIL(decoder, RAW_SIZE_CLASS, ": class %" PRIu64 " was not announced",
                             size_class);
     if (!raw_cache_tell(cache, (uint32_t)size_class, 0)) return no_memory(decoder);
     *list = cache->list_of_class[size_class];
@@ -366,8 +366,8 @@ static bool begin_from_cache(struct raw_decoder *decoder, struct record *record)
     uint32_t list = raw_cache_list_of_size(cache, record->size);
     if (list == RAW_LIST_UNKNOWN && !cache->gap)
         return DECODER_FAIL(decoder, RAW_SIZE_CLASS,
-                            ": nothing was told of a class of %" PRIu64 " bytes", record->size);
-    /* Of which list the first one is gone nobody knows. */
+                            ": no class of %" PRIu64 " bytes was announced", record->size);
+    /* It took the first place of a list, but nobody knows of which. */
     if (list == RAW_LIST_UNKNOWN || !raw_cache_is_certain(cache, list)) {
         raw_cache_empty(cache);
         return true;
@@ -518,7 +518,7 @@ static uint32_t tell_cache(const struct raw_decoder *decoder, const struct raw_s
     return said->count;
 }
 
-/* One record of any kind; returns as how many it was told. */
+/* One record of any kind. *told: how many records it was handed out as. False: it is damaged. */
 static bool decode_any(struct raw_decoder *decoder, struct record *records, uint32_t *told)
 {
     struct raw_units units = {.at = decoder->at,
@@ -528,7 +528,7 @@ static bool decode_any(struct raw_decoder *decoder, struct record *records, uint
                               .packed = decoder->packed};
     uint64_t allocations = decoder->allocations;
     struct raw_said said;
-    struct record record; /* there need not be room for one that is not told */
+    struct record record; /* there need not be room for one that is not handed out */
     if (!raw_units_take(&units, &said)) return fail_said(decoder, &said);
     if (!make_record(decoder, &said, &record) ||
         (!decoder->lookahead && !follow_record(decoder, &record, &said))) {
@@ -625,7 +625,7 @@ static bool decoder_ends(struct raw_decoder *decoder)
     return true;
 }
 
-/* Whether the next record may be told as more than there is room for. */
+/* Whether the next record may be handed out as more than there is room for. */
 static bool lacks_room(const struct raw_decoder *decoder, uint32_t room)
 {
     return decoder->tells_caches && room < RAW_CACHED_MAX &&

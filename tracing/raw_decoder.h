@@ -3,9 +3,9 @@
  * One decoder follows one lane from its first chunk to its last and carries what a chunk takes
  * from those before it. What each of these lasts for:
  *
- *   the lane      allocations so far; the thread's cache and the size classes (raw_cache)
- *   up to a key segment latest sequence number of each structure
- *   a segment     the profile, the latest foreign objects, the latest address
+ *   the lane             allocations so far; the thread's cache and the size classes (raw_cache)
+ *   up to a key segment  latest sequence number of each structure
+ *   a segment            the profile, the latest foreign objects, the latest address
  *
  *     raw_decoder_init(&decoder, lane);
  *     for each chunk of the lane:
@@ -104,7 +104,7 @@ static inline bool raw_record_counts(const struct record *record, bool opaque)
     return record->serial != 0 || (opaque && shape_is_free(record->shape));
 }
 
-/* Whether it is told only with `tells_caches`. */
+/* Whether it is returned only with `tells_caches`. */
 static inline bool raw_record_is_of_cache(const struct record *record)
 {
     return record->number >= RAW_CLASS && record->number <= RAW_INSIDE;

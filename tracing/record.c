@@ -1,4 +1,4 @@
-/* record - events off the hot path. See capture.h. */
+/* record - events off the fast path. See capture.h. */
 #include "recording.h"
 #include "slot.h"
 #include "units.h"

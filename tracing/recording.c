@@ -13,7 +13,7 @@ MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &recording_no_
 uint32_t malloctape_state;
 struct recording recording;
 
-/* Threads leave the hot path at their next call. */
+/* Threads leave the fast path at their next call. */
 static void stop_threads(void)
 {
     atomic_fence_full();

@@ -330,7 +330,7 @@ bool shadow_open(const void *object, size_t size, uint32_t size_class)
     return opened;
 }
 
-/* Under the lock. The base of a run goes there last. */
+/* Under the lock. The base of a row goes there last. */
 static bool open_granules(struct shadow_page *page, bool odd)
 {
     uint32_t *base = odd ? &page->odd_base : &page->base;

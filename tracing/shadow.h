@@ -12,14 +12,14 @@
  * The owner of a place is the number of its lane plus 1. While one lane owns all places of a page,
  * the page's entry has the owner, and the owners of its places mean nothing.
  *
- * All entries lie in a reserved window of 256 GiB, behind it the owners of places and the size
- * classes of blocks of places; parts are mapped as they are needed. Those of NULL, the stack, this
- * library and the addresses before the heap are, too: most addresses that programs free by mistake
- * are there.
+ * All entries have their addresses in a window of 256 GiB, where Linux maps nothing by itself. The
+ * owners of places and the size classes of blocks of places come behind it. Parts are mapped as
+ * they are needed. The entries of NULL, the stack, this library and the addresses before the heap
+ * are always mapped: most addresses that programs free by mistake are there.
  *
  * Of an opaque allocator only addresses are known. Each granule of 16 bytes of a page has a place,
- * and each of them an owner of its own; objects at 8 modulo 16 have places of a second run. Such a
- * page is opened with the first object on it, and never closed.
+ * and each place has an owner of its own; objects at 8 modulo 16 have places from a second row.
+ * Such a page is opened with the first object on it, and never closed.
  *
  * Life        prepare, begin ... end, any number of times. A forked child finds an empty table,
  *             since the parent's owners mean nothing there. After the end, and in a child, all

@@ -32,8 +32,10 @@
 #define SINK_LZ4_HC_LEVEL     1
 #define SINK_STORED_MIN       (64u * 1024)
 #define SINK_STORED_MAX       (4096u * 1024)
-/* A form, packed or not, is judged by so many bytes, and the other one tried after so many more.
- * Small is what lz4 makes so many times smaller. */
+/* A form, packed or not, is judged by so many bytes. Packing that does not pay ends, and is tried
+ * again after SINK_JUDGED_BYTES, then after twice as many each time, up to SINK_FORM_BYTES. Where
+ * blocks are small there is none, unless it was begun again less than SINK_FORM_BYTES before. Small
+ * is what lz4 makes so many times smaller. */
 #define SINK_JUDGED_BYTES     (64u * 1024)
 #define SINK_SMALL            6u
 #define SINK_SMALL_OPAQUE     4u

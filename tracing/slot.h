@@ -9,7 +9,7 @@
 /* Gives the lane a new slot. False: it has found none, or recording has ended. */
 bool slot_take(struct malloctape_lane *lane);
 
-/* From now on the lane's thread is recorded. It may go onto the hot path, unless nobody may or
+/* From now on the lane's thread is recorded. It may go onto the fast path, unless nobody may or
  * nothing is recorded any more. The lane has room. */
 void slot_enable_fast_path(struct malloctape_lane *lane);
 

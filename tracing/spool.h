@@ -1,8 +1,8 @@
-/* spool - the buffers between traced threads and the writer thread, in a shared file (FORMAT.md 8).
+/* spool - the slots between traced threads and the writer thread, in a shared file (FORMAT.md 8).
  *
- *   free --take--> a thread fills it --next--> ... --writer encodes--> written out --give--> free
+ *   free --take--> a thread fills it --next--> ... --in the sink--> written out --give--> free
  *
- * Invariant   mapped slots == free + held by lanes + encoded but not yet written
+ * Invariant   mapped slots == free + held by lanes + in the sink but not yet written
  * Ownership   a slot belongs to the thread that took it. It belongs to the writer once its note
  *             names the next slot of the lane. Before that, the writer may read what lies below the
  *             lane's cursor.

@@ -59,8 +59,7 @@ struct spool_reader {
  * id, its process and its features. */
 bool spool_reader_open(struct spool_reader *spool, const char *path, struct raw_reader *reader);
 
-/* The next chunk, to be freed. NULL at the end, and when
- * error is set. Advances reader->lanes. */
+/* The next chunk, to be freed. NULL at the end, and when error is set. Advances reader->lanes. */
 struct raw_chunk *spool_reader_next(struct spool_reader *spool, struct raw_reader *reader);
 
 void spool_reader_close(struct spool_reader *spool);

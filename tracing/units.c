@@ -102,7 +102,7 @@ _Static_assert(offsetof(struct units_lane, first_allocation) / 64 !=
                    offsetof(struct units_lane, allocating) / 64,
                "what others read is not what the owner stores all the time");
 
-/* The hot path knows only small sizes, and writes no addresses. Of an opaque allocator it knows no
+/* The fast path knows only small sizes, and writes no addresses. Of an opaque allocator it knows no
  * classes. */
 static void set_codes(struct units_lane *lane)
 {

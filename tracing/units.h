@@ -5,7 +5,7 @@
  * The writing half of the codec of raw units; raw_units.h is the reading half. It knows a
  * struct units_lane and the units of one slot, and nothing of threads, slots or the allocator.
  *
- * The usual records are written by inline functions, which a front end calls on its hot path
+ * The usual records are written by inline functions, which a front end calls on its fast path
  * (units_hot_...), all others by functions in units.c.
  *
  * The slot must have room for RAW_UNITS_PER_RECORD_MAX units. The first unit of a record is stored
@@ -29,10 +29,10 @@
 extern "C" {
 #endif
 
-/* Allocations on the hot path are smaller than this. */
+/* Allocations on the fast path are smaller than this. */
 #define UNITS_HOT_SIZE_LIMIT 1025u
 
-/* How calls of one kind are recorded on the hot path. */
+/* How calls of one kind are recorded on the fast path. */
 struct units_code {
     union {
         uint64_t size_limit;   /* of an allocation: sizes below it have a unit; 0: none has */
@@ -71,7 +71,7 @@ struct units_lane {
     uint64_t head; /* units_head() of the next free unit; read by others (acquire) */
     /* Of the capture core, which needs them whenever it needs the rest of the line. Nothing else
      * in units.[ch] looks at them. */
-    uint64_t limit;   /* the head at which the hot path must be left; 0: now */
+    uint64_t limit;   /* the head at which the fast path must be left; 0: now */
     void *cache;      /* the front end's, which the stream follows; if NULL, `limit` is 0 */
     uintptr_t window; /* shadow_window, which has a page of its own */
     uint16_t owner;   /* of the places that the lane has: its number plus 1 */
@@ -80,11 +80,11 @@ struct units_lane {
      * all the time. */
     uint64_t first_allocation;
     /* Of an opaque allocator: the place at which a call that is not recorded yet ends an object (0:
-     * there is none), and how many calls it will be then. Read by others. */
+     * there is none), and the number that the call will have. Read by others. */
     uint64_t ending;
     uint32_t ending_place;
 
-    /* Off the hot path. */
+    /* Off the fast path. */
     uint8_t allocating __attribute__((aligned(64))); /* sequence numbers belong to the next event */
     bool wide;                                       /* many places are far: all are written so */
     uint32_t features;                               /* of the stream: RAW_FEATURE_... */
@@ -209,8 +209,8 @@ static inline bool units_code_has_far(const struct units_code *code, uint32_t pl
     return place >> 16 < code->far_end;
 }
 
-/* A free of an object that the lane has; of a kind that is told the size if it is `sized`. False:
- * it has no short code, and nothing is written. */
+/* A free of an object that the lane has. `sized`: the kind is given the size. False: it has no
+ * short code, and nothing is written. */
 static inline bool units_hot_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
                                   uint32_t place, bool sized, uint64_t size)
 {
@@ -360,7 +360,7 @@ struct units_object {
 
 /* An object that begins. */
 struct units_allocation_of {
-    struct units_object object; /* its place, and that one's class, told of unless 0 */
+    struct units_object object; /* its place, and that one's class, announced unless 0 */
     const void *address;        /* written only if the lane records addresses */
     bool taken; /* it was the first of the class of its size in the cache that the stream follows */
     /* Of an opaque allocator: who has had the place, and how far that lane has got

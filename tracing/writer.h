@@ -122,7 +122,8 @@ void writer_forget(struct writer *writer);
  * line on standard error says what is wrong. */
 int writer_start(struct writer *writer);
 
-/* The thread must have begun. Any thread; keeps errno. And must have opened its files. */
+/* Begins the writer's thread, if that was deferred. writer_need_now() also waits until it has
+ * opened its files. Any thread; keeps errno. */
 void writer_need(struct writer *writer);
 void writer_need_now(struct writer *writer);
 

@@ -64,7 +64,7 @@ class Cache
 
   # A place whose class is said.
   def note(place, size_class)
-    return "nothing was told of class #{size_class}" unless
+    return "class #{size_class} was not announced" unless
       size_class.zero? || @bytes.key?(size_class)
 
     before = @classes[place / 64]
@@ -83,7 +83,7 @@ class Cache
   end
 
   def remove(size_class, count)
-    return "nothing was told of class #{size_class}" unless @bytes.key?(size_class)
+    return "class #{size_class} was not announced" unless @bytes.key?(size_class)
     return unless @known
 
     @short ||= count > @lists[size_class].size
@@ -96,7 +96,7 @@ class Cache
     return [nil, 'the cache is not known'] unless @known
 
     size_class, = @bytes.select { |_, bytes| bytes >= size }.min_by { |_, bytes| bytes }
-    return [nil, "nothing was told of a class of #{size} bytes"] unless size_class
+    return [nil, "no class of #{size} bytes was announced"] unless size_class
 
     @short ||= @lists[size_class].empty?
     [@lists[size_class].pop || 0, nil] # 0: unknown

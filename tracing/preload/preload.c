@@ -5,7 +5,7 @@
  * (next.h). An allocation is recorded after its call, a free before; a realloc is announced before
  * and recorded after it.
  *
- *   malloc() --> front->malloc:  recorded_malloc()   hot path   the thread's lane has room, and the
+ *   malloc() --> front->malloc:  recorded_malloc()   fast path  the thread's lane has room, and the
  *                                                               place is the lane's or nobody's
  *                                                    slow path  everything else
  *                                next.malloc                    nothing is recorded, nor will be
@@ -66,7 +66,7 @@ static const struct next_functions recorded, *front = &recorded;
 
 static void pass_by(void);
 
-/* Off the hot path. False: this call is not recorded. */
+/* Off the fast path. False: this call is not recorded. */
 static NOINLINE bool begin_slow(void)
 {
     if (malloctape_is_off()) {
@@ -109,7 +109,7 @@ static NOINLINE void *allocated_slowly(unsigned kind, uint64_t size, uint64_t al
 }
 
 /* A call is recorded when it is over. This one is over behind the allocation of the exception,
- * which therefore must not be on the hot path. */
+ * which therefore must not be on the fast path. */
 static COLD void fail_and_throw(unsigned kind, uint64_t size, uint64_t alignment)
 {
     failing.kind = kind;
@@ -119,8 +119,8 @@ static COLD void fail_and_throw(unsigned kind, uint64_t size, uint64_t alignment
     next_throw_bad_alloc();
 }
 
-/* Records the allocation of `object`, which may be NULL. The hot path writes no alignment, not even
- * one of 0. */
+/* Records the allocation of `object`, which may be NULL. The fast path writes no alignment, not
+ * even one of 0. */
 INLINE void *allocated(unsigned kind, uint64_t size, uint64_t alignment, void *object)
 {
     struct malloctape_lane *lane = malloctape_lane;
@@ -158,7 +158,7 @@ static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, 
     errno = kept_errno;
 }
 
-/* Records a free of `object`. False: it is not on the hot path, and nothing is recorded. */
+/* Records a free of `object`. False: it is not on the fast path, and nothing is recorded. */
 INLINE bool freed_hot(unsigned kind, const void *object, size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
