@@ -66,18 +66,10 @@ static void executor_close(struct engine_state *state)
 static bool executor_prepare(struct engine_state *state, const struct instruction_batch *batch)
 {
     struct executor *executor = state->own;
-    if (batch->registers <= executor->objects_count) return true;
-    uint64_t count = executor->objects_count == 0 ? INSTRUCTION_BLOCK_MAX : executor->objects_count;
-    while (count < batch->registers)
-        count *= 2;
-    void **objects = pages_grow(executor->objects, executor->objects_count * sizeof(void *),
-                                count * sizeof(void *));
-    if (objects == NULL)
-        return error_set_system(&state->error, "no memory for %llu registers",
-                                (unsigned long long)count);
-    executor->objects = objects;
-    executor->objects_count = count;
-    return true;
+    return pages_reserve(&executor->objects, &executor->objects_count, batch->registers,
+                         INSTRUCTION_BLOCK_MAX, sizeof *executor->objects) ||
+           error_set_system(&state->error, "no memory for %llu registers",
+                            (unsigned long long)batch->registers);
 }
 
 /* ---- thread caches ---- */

@@ -57,28 +57,18 @@ static bool threads_wait_for_all(struct threads *threads)
     return true;
 }
 
-static bool threads_grow_objects(struct replay_threads *pool, uint64_t count)
-{
-    void **objects =
-        pages_grow(pool->objects, pool->objects_count * sizeof *objects, count * sizeof *objects);
-    if (objects == NULL) return false;
-    pool->objects = objects;
-    pool->objects_count = count;
-    return true;
-}
-
 static bool threads_prepare(struct engine_state *state, const struct instruction_batch *batch)
 {
     struct threads *threads = state->own;
     struct slots *slots = &threads->work.slots;
     struct replay_threads *pool = &threads->pool;
-    bool good = slots_reserve_registers(slots, batch->registers) &&
-                (slots_suffice(slots, batch->count) || slots_reserve(slots, batch->count));
+    bool good = slots_reserve(slots, batch->registers, batch->count);
     if (good && pool->objects_count < slots->capacity) {
         /* The table moves, so nobody may be using it. This happens each time that it has doubled.
          */
         if (!threads_wait_for_all(threads)) return true; /* run() says what failed */
-        good = threads_grow_objects(pool, slots->capacity);
+        good = pages_reserve(&pool->objects, &pool->objects_count, slots->capacity, slots->capacity,
+                             sizeof *pool->objects);
     }
     if (good) return true;
     return error_set_system(&state->error, "no memory for %llu objects",

@@ -9,7 +9,7 @@
 bool slots_open(struct slots *slots)
 {
     *slots = (struct slots){.free = SLOT_NONE};
-    return slots_reserve(slots, 1);
+    return slots_reserve(slots, 1, 1);
 }
 
 void slots_close(struct slots *slots)
@@ -19,37 +19,15 @@ void slots_close(struct slots *slots)
     *slots = (struct slots){.free = SLOT_NONE};
 }
 
-bool slots_reserve_registers(struct slots *slots, uint64_t registers)
+bool slots_reserve(struct slots *slots, uint64_t registers, uint64_t allocations)
 {
-    uint64_t count = slots->registers > 0 ? slots->registers : SLOTS_CAPACITY_FIRST;
-    if (registers <= slots->registers) return true;
-    while (count < registers)
-        count *= 2;
-    struct slots_object *objects =
-        pages_grow(slots->objects, slots->registers * sizeof *objects, count * sizeof *objects);
-    if (objects == NULL) return false;
-    slots->objects = objects;
-    slots->registers = count;
-    return true;
-}
-
-bool slots_reserve(struct slots *slots, uint64_t allocations)
-{
-    struct slots wanted = *slots;
-    if (wanted.capacity == 0) wanted.capacity = SLOTS_CAPACITY_FIRST;
-    while (!slots_suffice(&wanted, allocations))
-        wanted.capacity *= 2;
-    if (wanted.capacity > SLOTS_MAX) {
-        errno = ENOMEM;
-        return false;
-    }
-    if (wanted.capacity == slots->capacity) return true;
-    struct slot *grown =
-        pages_grow(slots->slots, slots->capacity * sizeof *grown, wanted.capacity * sizeof *grown);
-    if (grown == NULL) return false;
-    slots->slots = grown;
-    slots->capacity = wanted.capacity;
-    return true;
+    const uint64_t count = slots->used + allocations * SLOTS_PER_LINE;
+    errno = ENOMEM;
+    return count <= SLOTS_MAX &&
+           pages_reserve(&slots->slots, &slots->capacity, count, SLOTS_CAPACITY_FIRST,
+                         sizeof *slots->slots) &&
+           pages_reserve(&slots->objects, &slots->registers, registers, SLOTS_CAPACITY_FIRST,
+                         sizeof *slots->objects);
 }
 
 uint32_t slots_take_line(struct slots *slots, struct slots_lane *lane)

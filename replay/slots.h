@@ -65,18 +65,9 @@ struct slots {
 bool slots_open(struct slots *slots);
 void slots_close(struct slots *slots);
 
-/* Makes room for registers below `registers`. False: no memory, see errno. */
-bool slots_reserve_registers(struct slots *slots, uint64_t registers);
-
-/* Whether so many more allocations find slots. */
-static inline bool slots_suffice(const struct slots *slots, uint64_t allocations)
-{
-    return slots->used + allocations * SLOTS_PER_LINE <= slots->capacity;
-}
-
-/* Makes room for so many allocations and doubles the capacity until there is. False: no memory, see
+/* Makes room for registers below `registers` and so many more allocations. False: no memory, see
  * errno. */
-bool slots_reserve(struct slots *slots, uint64_t allocations);
+bool slots_reserve(struct slots *slots, uint64_t registers, uint64_t allocations);
 
 uint32_t slots_take_line(struct slots *slots, struct slots_lane *lane);
 

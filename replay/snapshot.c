@@ -104,21 +104,11 @@ static bool pages_put(struct snapshot *snapshot)
 
 /* ---- which object has which index ---- */
 
-static bool row_reserve(struct snapshot_row *row, uint64_t registers)
-{
-    if (registers <= row->capacity) return true;
-    struct snapshot_entry *grown =
-        pages_grow(row->entries, row->capacity * sizeof *grown, 2 * registers * sizeof *grown);
-    if (grown == NULL) return false;
-    row->entries = grown;
-    row->capacity = 2 * registers;
-    return true;
-}
-
 bool snapshot_row_follow(struct snapshot_row *row, const struct instruction_batch *batch,
                          size_t count, struct error *error)
 {
-    if (!row_reserve(row, batch->registers))
+    if (!pages_reserve(&row->entries, &row->capacity, batch->registers, INSTRUCTION_BLOCK_MAX,
+                       sizeof *row->entries))
         return error_set_system(error, "no memory to follow objects");
     for (const struct instruction *one = batch->at; one < batch->at + count; one++) {
         const uint8_t shape = call_shapes[instruction_number(one)];
