@@ -1,7 +1,7 @@
 /* malloctape record - runs a program with the tracing library in front of its allocator.
  *
- * Everything is settled before the program starts. When it has ended, recordings that it left
- * without finishing are finished, and what became of them is recordings. */
+ * Everything is checked before the program starts. When it has ended, recordings that it left
+ * unfinished are completed (finish.h), and what became of all of them is said (recordings.h). */
 #include "cli/cli.h"
 #include "cli/executable.h"
 #include "cli/finish.h"
@@ -52,8 +52,8 @@ static const char help_text[] =
     "allocator that it has, preloaded ones included: take that for the trace of a process as it\n"
     "is in production, with its own heap and memory beside the calls.\n"
     "\n"
-    "Signals are passed on to PROGRAM. If it leaves without finishing its recording, because a\n"
-    "signal kills it or for another reason, the recording is finished here.\n"
+    "Signals are passed on to PROGRAM. If it ends without finishing its recording, because a\n"
+    "signal kills it or for another reason, `record` finishes the recording.\n"
     "\n"
     "The exit status is that of PROGRAM, or 128 and the number of the signal that killed it; 126\n"
     "when it cannot be run, 127 when it is not found; 125 when it ended with 0, but nothing was\n"

@@ -32,7 +32,7 @@ struct policy {
     bool free_at_end;             /* objects that are alive then are freed */
     bool heap_calls;              /* calls on the whole heap are carried out */
     bool switching;               /* thread caches may follow the lanes */
-    bool verify_addresses;        /* compare places with those of the original */
+    bool verify_addresses;        /* compare addresses with those of the original */
 };
 
 struct engine;

@@ -1,6 +1,6 @@
 /* settle - the allocator under test as the program found it that was recorded from its beginning:
  * without what the start of this process has taken and given back. Otherwise there would be other
- * free memory than in the original, and objects would take other places (REPORT.md, "Addresses").
+ * free memory than in the original, and objects would lie elsewhere (REPORT.md, "Addresses").
  *
  *   C++ library   its pool for exceptions is freed: the recording has one, too
  *   tcmalloc      the thread's cache goes back

@@ -30,11 +30,11 @@ static const char help_text[] =
     "                       pages resident\n"
     "      --fail-if LIMIT  the exit status is 3 if it holds, as 'peak_live>100MiB', or of two\n"
     "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times.\n"
-    "                       The numbers: docs/report.md; one that is none is answered with all\n"
+    "                       The numbers: docs/report.md; a wrong name is answered with all\n"
     "\n"
-    "The exit status is 0 when all went well, 1 when something failed or a limit is about what the\n"
-    "trace does not say, 2 for a mistake on the command line, 3 when a limit is broken or a trace\n"
-    "had been cut short.\n";
+    "The exit status is 0 when all went well, 1 when something failed or a limit is about what\n"
+    "the trace does not say, 2 for a mistake on the command line, 3 when a limit is broken or a\n"
+    "trace had been cut short.\n";
 
 enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
 

@@ -48,8 +48,7 @@ quiet_step() {
     die "failed with status $status: $1"
 }
 
-# --- the program
-# ----------------------------------------------------------------------------------------
+# --- the program ----------------------------------------------------------------------------------
 
 # A deterministic database: the numbers look random and are not. Results go to standard output.
 write_sql() {

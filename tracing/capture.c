@@ -17,8 +17,8 @@
 /* A thread that has used so much processor time since has left the event it was in. */
 #define LATE_THREAD_CPU_NS       UINT64_C(200000)
 #define LATE_THREAD_ASK_NS       UINT64_C(1000000)
-/* So often a beginning waits for a thread between malloctape_begin_idle() and
- * malloctape_end_idle(), which may have been interrupted for good. */
+/* A thread between malloctape_begin_idle() and malloctape_end_idle() may have been interrupted for
+ * good: a recording that is to begin looks so often whether it has gone on. */
 #define IDLE_TRIES               100
 /* All threads together get so long to leave their events. */
 #define LATE_THREADS_NS          UINT64_C(5000000000)
@@ -105,7 +105,8 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
     }
 }
 
-/* Where threads of the recording before wrote, others are about to. */
+/* Whether all threads of the recording before have left their events: others are about to write
+ * where they wrote. */
 static bool threads_have_left(void)
 {
     uint32_t used = recording.registry ? atomic_load_acquire(&recording.registry->used) : 0;

@@ -4,8 +4,8 @@
  *
  * A child that execs gets SIGCHLD as the signal of its end and is found by wait(), whatever it was
  * cloned with. So the program's child is the keeper, which never execs, and is found only by who
- * asks for clones (__WALL, __WCLONE). It waits for the command and ends with its status. That it
- * holds no copy of the program's memory, it gives back all but its own stack and this library. */
+ * asks for clones (__WALL, __WCLONE). It waits for the command and ends with its status. It
+ * gives back all memory but its own stack and this library, and so holds no copy of the rest. */
 #include "os.h"
 
 #include "os_linux.h"

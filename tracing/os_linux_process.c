@@ -53,8 +53,8 @@ bool os_process_is_abandoned(unsigned own)
     return true;
 }
 
-/* What runs a program of ours instruction by instruction answers this request of Valgrind's with
- * its depth; for the processor it does nothing, and the default stands. */
+/* Valgrind, which runs a program instruction by instruction, answers this request. A processor does
+ * nothing, and the result stays 0. */
 bool os_process_is_emulated(void)
 {
     enum { RUNNING_ON_VALGRIND = 0x1001 };

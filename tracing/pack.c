@@ -174,8 +174,8 @@ void pack_lane_end(struct packer *packer, struct pack_lane *lane)
 
 /* --- ages --- */
 
-/* Before a segment of the lane: the allocations are its own, and far fewer than the numbers that
- * they have room for. */
+/* Before a segment of the lane: makes `recent` the lane's, and forgets it before the numbers of
+ * allocations, which are modulo 2^32, repeat. */
 static void begin_ages(struct packer *packer, const struct pack_lane *lane)
 {
     if (packer->recent_lane == lane && lane->allocations - packer->recent_since < UINT32_MAX / 2)

@@ -186,7 +186,7 @@ uint8_t *pack_opaque_units(const struct packer *packer, struct raw_places *place
                                   .features = records->features};
         if (!raw_units_take(&units, &said)) return NULL;
         const uint16_t *next = at + (units.at - (const uint8_t *)at) / 2;
-        /* Places that are far take most where nothing is known yet. */
+        /* Where nothing is known yet, a place takes more bytes than its units. */
         if (out_end - out < 3 * (next - at) + PLACED_BYTES_MAX) return NULL;
         out = put_record(packer, out, places, &said, at, next);
         at = next;

@@ -14,8 +14,8 @@ _Static_assert(RAW_FREE_1_LIMIT <= RAW_FIRST_LEAVES << RAW_LEAF_BITS,
 
 /* ---- lists ---- */
 
-/* Neither takes a place nor gives one, whether by the functions here or as a decoder's loop does
- * it: both positions are outside. */
+/* A list that takes no place and gives none. Its positions are such that a decoder's own loop finds
+ * it empty and without room, as the functions here do. */
 static const struct raw_list refusing_list = {.bottom = 1};
 
 static bool list_is_refusing(const struct raw_list *list)

@@ -169,8 +169,8 @@ static bool name_own(struct raw_decoder *decoder, uint32_t place, struct record 
     return true;
 }
 
-/* An object that this lane has, by its age. Nobody knows of one that was allocated at an unknown
- * place; a lookahead of none. */
+/* An object that this lane has, by its age. Its place is unknown if it was allocated at an unknown
+ * one; a lookahead knows no places. */
 static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *record)
 {
     uint32_t place = RAW_PLACE_NONE;

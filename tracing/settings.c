@@ -101,7 +101,7 @@ static void collect_metadata(void)
         append_settings(*name);
 }
 
-/* Only now, because asking it may not be for nothing to it. */
+/* Only when a recording begins: asking an allocator may cost time and locks. */
 static void append_allocator(void)
 {
     if (malloctape_front_end.look) malloctape_front_end.look();

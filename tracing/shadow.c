@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define REGION_BYTES   (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
-/* So many places get their owners at a time, and their blocks a page of classes. */
+/* Memory for owners is mapped for so many places at a time; the classes of their blocks then fill
+ * whole pages. */
 #define PIECE_PLACES   ((uint32_t)1 << 21)
 #define PIECES_MAX     ((uint32_t)(RAW_PLACE_LIMIT / PIECE_PLACES))
 #define OWNERS_BYTES   (PIECE_PLACES * sizeof(uint16_t))
@@ -33,7 +34,8 @@ enum shadow_state { SHADOW_OFF = 0, SHADOW_COVERING, SHADOW_ON };
 
 /* Places of a size class: those of one page always are as many. */
 struct places {
-    uint32_t free; /* first place of a closed page; the next one's stands in two owners. 0: none */
+    /* First place of a closed page; 0: none. Where its owners were, stands that of the next one. */
+    uint32_t free;
     uint32_t next; /* `left` more that nobody has had */
     uint32_t left;
 };
@@ -65,8 +67,8 @@ static void lock(void)
     }
 }
 
-/* A thread that has the lock may be stopped, even for good, and the caller be the one it waits for.
- * False: it is not to be had. */
+/* A thread that has the lock may be stopped, even for good: it may wait for the caller. False: the
+ * lock cannot be had. */
 static bool lock_at_last(void)
 {
     for (unsigned i = 0; atomic_exchange_acquire(&memory->lock, 1); i++) {

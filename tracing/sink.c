@@ -15,7 +15,7 @@
 #define FRAME_BLOCK_MAX    0x60
 #define FRAME_BLOCK_STORED 0x80000000u
 #define BLOCK_LENGTH_BYTES SINK_BLOCK_LENGTH_BYTES
-/* The ring, what lz4 and its slow way know, a block and its length. */
+/* The ring, the states of LZ4 and of LZ4_compress_HC, a block and its length. */
 #define MEMORY_BYTES                                                   \
     (SINK_RING_BYTES + sizeof(LZ4_stream_t) + sizeof(LZ4_streamHC_t) + \
      LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX) + BLOCK_LENGTH_BYTES)
@@ -163,15 +163,15 @@ void sink_rate(struct sink *sink, uint64_t now_ns)
     sink->rated_bytes = sink->bytes_in;
 }
 
-/* What a block has to lose. */
+/* By how many bytes a block must shrink to be stored compressed. */
 static size_t least_loss(const struct sink *sink, size_t bytes)
 {
     if (sink->packs) return bytes / SINK_SHRINKS_PACKED;
     return sink->hurried ? bytes / 3 * 2 : bytes / SINK_SHRINKS;
 }
 
-/* lz4 has not seen the latest block, or nobody else will: what it knows is not what stands before
- * the next one. */
+/* The next block must not refer to blocks before it: the compressor has not seen the latest one, or
+ * it has not been written. */
 static void forget_history(struct sink *sink)
 {
     if (sink->was_hc)

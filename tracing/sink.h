@@ -25,8 +25,8 @@
 #define SINK_SHRINKS_PACKED   16u
 #define SINK_HURRIED_RATE     64u
 #define SINK_RATED_NS         UINT64_C(5000000)
-/* Of an opaque stream, what is packed and comes slower than this has the time for lz4's slow way,
- * if the fast one leaves more than a third of it. */
+/* In an opaque stream LZ4_compress_HC takes what is packed and comes slower than this, if the fast
+ * way leaves more than a third of it. */
 #define SINK_CALM_RATE        16u
 #define SINK_DENSE            3u
 #define SINK_LZ4_HC_LEVEL     1

@@ -47,7 +47,7 @@ void slot_enable_fast_path(struct malloctape_lane *lane)
         atomic_store_relaxed(&lane->units.limit, 0);
 }
 
-/* No object is known to be lost: it is unknown when it ends. */
+/* Says of no allocation that it was lost: the object is unknown when it ends. */
 static void put_lost(struct malloctape_lane *lane)
 {
     if (lane->slot.lost_events) units_lost(&lane->units, lane->slot.lost_events, 0);
@@ -62,7 +62,7 @@ static void put_beginning(struct malloctape_lane *lane)
     lane->slot.unbegun = 0;
 }
 
-/* Here, where it happens seldom enough. An allocator may make system calls to answer. */
+/* When a slot is taken, which is seldom: an allocator may make system calls to answer. */
 static void look_at_allocator(struct writer *writer)
 {
     if (malloctape_front_end.look && atomic_load_relaxed(&writer->look_wanted) &&

@@ -58,8 +58,8 @@ static bool is_chosen_anew(uint64_t segments)
            (segments < CHOSEN_EVERY && (segments & (segments - 1)) == 0);
 }
 
-/* How often each kind was called, and how many frees were at far places. Kinds of the first profile
- * have the ranges that no call needs. */
+/* How often each kind was called, and how many frees were at far places. Ranges that no call needs
+ * go to the kinds of the first profile. */
 static void count_kinds(const struct units_lane *lane, const uint16_t *units, size_t count,
                         uint32_t counts[CALL_KINDS], uint32_t *far)
 {

@@ -4,7 +4,7 @@
 #include "settings.h"
 #include "units.h"
 
-/* The packer takes 200 KiB for a lane of an opaque stream: not for one that says little. */
+/* The packer takes 200 KiB for a lane of an opaque stream: not for one with a single slot. */
 #define OPAQUE_PLAIN_SEGMENTS 1
 
 /* --- the limit of bytes --- */

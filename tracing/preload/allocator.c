@@ -23,7 +23,7 @@ char allocator_path[PATH_MAX];
 const char *const allocator_settings[] = {"GLIBC_TUNABLES", "MALLOC_*",   "JE_MALLOC_CONF",
                                           "MIMALLOC_*",     "TCMALLOC_*", NULL};
 
-/* What known allocators have to be asked with; NULL: this is another one. */
+/* Functions by which known allocators are asked; NULL: this is another allocator. */
 static struct {
     bool found;
     const char *(*tcmalloc_version)(int *major, int *minor, const char **patch);

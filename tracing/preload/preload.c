@@ -84,7 +84,7 @@ static MALLOCTAPE_THREAD_LOCAL struct {
     uint64_t size, alignment;
 } failing;
 
-/* What a call that is not recorded has made is not to be taken for what others have recorded. */
+/* An unrecorded call has made the object: readers must not take it for one recorded earlier. */
 static void *unrecorded(void *object)
 {
     if (object && !malloctape_is_off()) malloctape_allocated_unrecorded(object);
@@ -315,8 +315,8 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment)
     return allocated_slowly(kind, size, alignment, object);
 }
 
-/* A handler may throw, which only an operator behind ours can catch. A runtime's calls the one that
- * throws, which is recorded; an allocator's does not. */
+/* A handler may throw, which only an operator behind ours can catch. The runtime's operator calls
+ * the throwing one, which is recorded; an allocator's does not. */
 #define DEFINE_NEW(function, kind, parameters, arguments, bytes, align)                        \
     static NOINLINE void *slow_##function parameters                                           \
     {                                                                                          \
