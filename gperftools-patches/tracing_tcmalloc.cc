@@ -661,8 +661,8 @@ bool cover_heap()
     return true;
 }
 
-// The same holds for this. Whoever has a lock of the allocator may be waiting for the writer, so
-// that nobody who is to end the recording may wait for the lock.
+// Without the page heap's lock, too, as heap_bytes(). A thread that has the lock may be waiting for
+// the writer; so whoever is to end the recording must not wait for the lock.
 uint64_t used_bytes()
 {
     if (!Static::IsInited()) return 0;
@@ -751,7 +751,7 @@ extern "C" void malloctape_span_merged(unsigned long first_page, unsigned long p
     malloctape_inside(RAW_INSIDE_MERGE, pages << kPageShift);
 }
 
-// Locks of other things than the shared structures are not told.
+// Waits for locks of other things than the shared structures are not recorded.
 extern "C" void malloctape_lock_taken(const struct malloctape_wait *wait)
 {
     const unsigned long cycles = __builtin_ia32_rdtsc() - wait->since;

@@ -1,5 +1,5 @@
-/* handoff.h - what the program handoff and the check of its recording (tests/tools/handoff_check.c)
- * agree on. */
+/* handoff.h - what the program handoff and the check of its recording
+ * (tests/tools/handoff_check.cc) agree on. */
 #ifndef MALLOCTAPE_HANDOFF_H
 #define MALLOCTAPE_HANDOFF_H
 
