@@ -124,7 +124,7 @@ double compare_clock_step(const struct compare *compare);
 /* For a text that may be cut off; NULL: no memory, and the text is empty. */
 FILE *compare_text_open(char *text, size_t bytes);
 
-/* What the recorded process had and used, and whether the replay of its own allocator tells of it;
+/* What the recorded process had and used, and whether the replay of its own allocator follows it;
  * empty: not known. */
 const char *compare_original_text(const struct compare *compare, char *text, size_t bytes);
 

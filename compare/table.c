@@ -183,7 +183,7 @@ static bool is_expected(const struct compare *compare, enum compare_measure meas
     return false;
 }
 
-/* Seconds of the program are told in ms below that. */
+/* Seconds of the program are shown in ms below that. */
 #define MILLISECONDS_BELOW_S 10
 
 static void columns_add(struct columns *columns, const struct column *column)

@@ -3,7 +3,7 @@
  *
  *                   64-bit  32-bit
  *   thread, 4 bytes      0       0
- *   word, 4 bytes        4       4   bits 0 to 7: the type; the rest tells of the allocator
+ *   word, 4 bytes        4       4   bits 0 to 7: the type; the rest is about the allocator
  *   pointer ended        8       8   of posix_memalign: an error code
  *   pointer made        16      12
  *   size                24      16

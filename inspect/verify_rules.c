@@ -102,7 +102,7 @@ static bool check_call(struct verify *verify, struct verify_lane *lane, const st
 {
     bool failed = record->number == RAW_FAILED;
     unsigned shape = call_shapes[record->kind];
-    /* A failed realloc has no place to tell of (INSTRUCTIONS.md 5.1). */
+    /* A failed realloc names no place (INSTRUCTIONS.md 5.1). */
     unsigned kind = failed && shape == SHAPE_REALLOC ? CALL_REALLOC_MOVED : record->kind;
     if (record->number >= CALL_KINDS && !failed)
         return verify_violated(verify, VERIFY_LANES, lane,

@@ -6,7 +6,7 @@
  *   entry.allocated   the lane of the allocation, and which of its allocations it is
  *
  * A lookup is page, then entry. A page that is not made is one shared page of special entries, and
- * place 0, which is no place, is special too: nobody lives there. So one comparison tells the plain
+ * place 0, which is no place, is special too: nobody lives there. So one comparison finds the plain
  * case.
  *
  * The bound of a free says which object it means: of the objects that the bound's lane has
@@ -117,7 +117,7 @@ static inline bool object_table_end(struct object_table *table, uint32_t place, 
     return true;
 }
 
-/* The same when the bound is of the lane that tells of the end, if nothing is special about the
+/* The same when the bound is of the lane that records the end, if nothing is special about the
  * place. */
 static inline bool object_table_end_plain(struct object_table *table, uint32_t place,
                                           uint32_t *register_number)

@@ -33,7 +33,7 @@ static const char help_text[] =
     "      --salvage          leave out what is damaged, and go on\n"
     "      --max-memory=SIZE  rather fail than use more (64M, 2G)\n"
     "  -j, --json=FILE        write the figures of the summary as JSON\n"
-    "  -q, --quiet            no summary and no progress; problems are still told\n"
+    "  -q, --quiet            no summary and no progress; problems are reported\n"
     "  -h, --help             this text\n"
     "  -V, --version          the version\n"
     "\n"

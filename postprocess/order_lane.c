@@ -76,7 +76,7 @@ static bool lane_open_chunk(struct order *order, struct order_lane *lane)
     struct raw_chunk *chunk = lane->queue;
     lane->queue = chunk->next;
     lane->open = chunk;
-    if (gap) lane->decoded_window = chunk->window; /* of the record that tells of the gap */
+    if (gap) lane->decoded_window = chunk->window; /* of the record that stands for the gap */
     lane->segments[lane->segments_count++ % SEGMENTS_MAX] =
         (struct order_segment){lane->decoder.records, chunk->offset};
     lane->opened_record = lane->decoder.records;
@@ -103,7 +103,7 @@ static bool lane_decode(struct order *order, struct order_lane *lane)
         uint64_t record = lane->decoder.records;
         uint32_t count =
             raw_decoder_next_special(&lane->decoder, lane->records + lane->filled, RECORDS_AT_ONCE);
-        /* A chunk that only tells of the cache has none. */
+        /* A chunk that only concerns the cache has none. */
         if (count > 0) lane_note_window(lane, record);
         lane->filled += count;
         if (!raw_decoder_has_more(&lane->decoder)) lane_close_chunk(order, lane);

@@ -13,7 +13,7 @@
 struct heap {
     const struct allocator_library *library;
     const char *source; /* "none": heap_bytes() is 0 */
-    uint64_t own_bytes; /* that are the replay's, and not told; only of glibc */
+    uint64_t own_bytes; /* of the replay: heap_bytes() leaves them out; only with glibc */
 };
 
 /* Uses the allocator. */

@@ -61,8 +61,8 @@ void resident_look(struct resident *resident, bool whole);
 #define PAGEMAP_STEP 512u
 
 /* Which of the pages `next` to `end` - 1, at most PAGEMAP_STEP of them, this process has. Returns
- * of how many the system told. (mincore() would tell what the system has of a file or of shared
- * memory.) */
+ * on how many the system reported. (mincore() would report what the system has of a file or of
+ * shared memory.) */
 size_t pagemap_read(int pagemap, uint64_t next, uint64_t end, bool present[PAGEMAP_STEP]);
 
 /* The replay's own bytes, by the latest look. */

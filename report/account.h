@@ -1,7 +1,7 @@
 /* account - what the original's allocator said of itself, over time (FORMAT.md 4.3): the values at
  * ticks, and events, which are what changed from one tick to the next.
  *
- * An event is told at the tick that shows it: it came up to one tick before. Two changes of one
+ * An event is noted at the tick that shows it: it came up to one tick before. Two changes of one
  * value between two ticks are one event. */
 #ifndef MALLOCTAPE_REPORT_ACCOUNT_H
 #define MALLOCTAPE_REPORT_ACCOUNT_H

@@ -1,11 +1,11 @@
 /* arenas - which thread has its objects in which of glibc's arenas, by their addresses.
  *
  * The first arena lies at the break, below all mappings. The others lie in heaps, whose addresses
- * are multiples of 64 MiB (HEAP_MAX_SIZE) and which are reserved as a whole. An arena begins with a
- * heap that has the arena itself in front of all objects; so one with an object where that would be
- * goes on with the arena of the thread that made it. Objects of the mmap threshold and more, with
- * their alignment, are mapped for themselves, unless they lie in a heap that is known by a smaller
- * one.
+ * are multiples of 64 MiB (HEAP_MAX_SIZE) and which are reserved as a whole. The first heap of
+ * an arena has the arena itself in front of all objects. So a heap with an object where an arena
+ * would be continues the arena of the thread that made the object. Objects of the mmap threshold
+ * and more, with their alignment, are mapped for themselves, unless they lie in a heap that is
+ * known by a smaller one.
  *
  * A thread's own arena is the one that most of its objects lie in. Not all: what a thread frees
  * stays in its cache, and may be used again by this thread, whichever arena it is of.

@@ -55,7 +55,7 @@ struct tally_reallocs {
     uint64_t moved, in_place, grown, shrunk, same;
     uint64_t copied_bytes; /* the smaller size of each that moved */
     uint64_t growth[TALLY_GROWTHS];
-    uint64_t chains[TALLY_CHAINS]; /* by the magnitude of the reallocs of an object, all told */
+    uint64_t chains[TALLY_CHAINS]; /* by the magnitude of all reallocs of an object */
 };
 
 struct tally_peak {

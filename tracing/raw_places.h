@@ -5,8 +5,8 @@
  *   sizes     the size of the latest object at a place, as far as it is remembered
  *   lists     for each step of sizes the places that were freed, the latest first
  *
- * The writer looks up how a place can be said; the reader, what it said. Both then tell what became
- * of the place. So both have the same at every record.
+ * The writer looks up how a place can be said; the reader, which place was said. Both then enter
+ * what became of it, so both have the same at every record.
  *
  * Empty is all zero. No memory, no system calls. */
 #ifndef MALLOCTAPE_RAW_PLACES_H
