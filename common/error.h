@@ -34,7 +34,7 @@ struct error_kind {
 #define ERROR_LIST_ENUM(identifier, name, text) identifier,
 #define ERROR_LIST_KIND(identifier, name, text) {name, text},
 
-/* For errors that have no place in a stream. */
+/* For errors that have no offset in a stream. */
 #define ERROR_NO_OFFSET UINT64_MAX
 
 /* All zero: no error. A plain value, to be copied freely. */

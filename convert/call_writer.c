@@ -19,7 +19,7 @@ struct thread {
     uint32_t first, last; /* of its held calls, or 0 */
 };
 
-/* A call that waits, and its place in three lists: of all, by age; of its thread; of those that
+/* A call that waits, and where it is in three lists: of all, by age; of its thread; of those that
  * wait for the same name. */
 struct held_call {
     struct call call;

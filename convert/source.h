@@ -5,7 +5,7 @@
  *     while (source_line(&source, &line)) ...          text
  *     if (source_peek(&source, 24) < 24) ...           binary: then source_skip(&source, 24)
  *
- * A mistake in the file is said with the place: source_bad_line() and source_bad_bytes().
+ * A mistake in the file is said with its line or offset: source_bad_line() and source_bad_bytes().
  *
  * Invariant   source->ended: what lies between next and end is all there will ever be
  * Memory      the buffer; with source_map(), for input that is packed or no file, a file without a

@@ -18,7 +18,7 @@ static void header_print(const struct dump *dump, const struct instruction_heade
     dump_metadata(dump, INSTRUCTION_HEADER_BYTES, header->metadata, header->metadata_bytes);
 }
 
-/* An instruction does not know its own place; errors and lines name that of its block. */
+/* An instruction does not know its own offset; errors and lines name that of its block. */
 static void place_print(const struct instruction_dump *state, size_t index)
 {
     if (state->dump->only_calls) return;

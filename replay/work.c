@@ -209,7 +209,7 @@ void work_fill(struct work *work, struct work_job *job, const struct instruction
     work->serial++;
     work_count(work, job, batch, from, to);
     work_sort(work, job, batch, from, to);
-    /* It served as the place to put the next instruction. */
+    /* It was the index at which to put the next instruction. */
     for (uint32_t i = 0; i < job->tasks_count; i++)
         job->tasks[i].at = 0;
     job->unfinished = job->tasks_count;
