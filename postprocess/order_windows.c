@@ -81,10 +81,10 @@ bool order_divide(struct order *order, uint64_t records_left)
     return false;
 }
 
-/* How much is won by letting go the record that the lane waits with, without regard to its step:
- * most by a sequence number whose turn it is, less by a call that begins an object though the
- * sequence numbers after it have to wait. 0: nothing, because the record has to wait, or nobody
- * waits for it. */
+/* How good it is to take the record that the lane waits with, without regard to its step: best is a
+ * sequence number whose turn it is; then comes a call that begins an object, though the sequence
+ * numbers after it have to wait. 0: no good, because the record has to wait, or nobody waits for
+ * it. */
 static int lane_looseness(struct order *order, const struct order_lane *lane)
 {
     const struct record *record = &lane->records[lane->at];
@@ -97,8 +97,8 @@ static int lane_looseness(struct order *order, const struct order_lane *lane)
     return order_bound(order, lane, record->bound) != BOUND_AHEAD ? 1 + behind : 0;
 }
 
-/* Whole steps are what is wanted, not what is known: lets one record go that has to wait only for
- * the sake of its step. False: there is none. */
+/* Nothing requires that steps are taken whole: takes one record that waits only for the sake of its
+ * step. False: there is none. */
 bool order_loosen(struct order *order)
 {
     struct order_lane *found = NULL;
@@ -188,8 +188,8 @@ static uint64_t structure_lowest(struct order_structure *structure)
                                                           : UINT64_MAX;
 }
 
-/* Where numbers are missing and may be: goes on with the lowest that is there. What has come is not
- * looked through for each of them, but when a good deal has been added. */
+/* Where numbers may be missing: goes on with the lowest that has come. What has come is looked
+ * through again only when a good deal has been added. */
 bool order_skip_missing(struct order *order)
 {
     bool skipped = false;

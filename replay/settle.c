@@ -77,7 +77,8 @@ static uint64_t glibc_settle(void)
 
 /* ---- the others ---- */
 
-/* Its first search for what is to be recycled is where the last one of the old cache ended. */
+/* A new thread cache, whose first search for what is to be recycled begins where the last one of
+ * the old cache ended. */
 static void jemalloc_settle(const struct allocator_library *library)
 {
     bool wanted = false;
@@ -90,7 +91,7 @@ uint64_t settle(const struct allocator *allocator)
 {
     const struct allocator_library *library = &allocator->library;
     new_handler_free_pool();
-    /* Frees the message of a search that found nothing: the second call does. */
+    /* The second call frees the message of a search for a function that found nothing. */
     dlerror();
     dlerror();
     if (library->MallocExtension_MarkThreadIdle != NULL) library->MallocExtension_MarkThreadIdle();

@@ -189,7 +189,7 @@ static int begin_and_tell(const char *output, bool may_defer)
 {
     int kept_errno = errno;
     int result = begin(output, may_defer);
-    /* First: calls that pass by would change the thread caches unseen. */
+    /* Before anything is recorded: calls that pass by would change the thread caches unseen. */
     if (result == 0) malloctape_front_end.divert();
     recording_change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
     errno = kept_errno;
@@ -286,8 +286,8 @@ void recording_decide(void)
 
 bool recording_end_at_exec(void)
 {
-    /* A confined vfork child that execs must not be taken for its parent. What may exec may ask for
-     * its number. */
+    /* A confined vfork child that execs must not be taken for its parent. A process that may exec
+     * may ask for its id. */
     if (!recording_is_own() || os_process_id() != recording.writer.process_id) return false;
     if (capture.is_forked) atomic_store_release(&recording.writer.discard, 1);
     return recording_finish();

@@ -46,7 +46,8 @@ static long confine(long number, long a, long b, long c, long d, long e, long f)
     return result_of(result);
 }
 
-/* Without a filter seccomp() only tells what there is. */
+/* Whether the call confines the thread. seccomp() that is given no filter only reports what the
+ * system can do. */
 static bool confines(long number, long a, long c)
 {
     if (number == SYS_prctl) return a == PR_SET_SECCOMP;

@@ -47,7 +47,7 @@ bool recording_is_own(void)
 {
     if (!recording.registry || !atomic_load_relaxed(&recording.registry->present)) return false;
     if (os_is_confined()) return true;
-    /* A filter may answer with an error. */
+    /* Below 0: a filter of system calls has answered with an error. */
     int process_id = os_process_id();
     return process_id < 0 || process_id == recording.writer.process_id;
 }
@@ -87,7 +87,7 @@ bool recording_finish(void)
 
 void recording_writer_ends(void)
 {
-    /* Recording has not quite begun: then it would begin without a writer. */
+    /* A recording that is about to begin is waited for: else it would begin without a writer. */
     while (recording_state() == MALLOCTAPE_STARTING)
         os_wait(&malloctape_state, MALLOCTAPE_STARTING, WRITER_TICK_NS);
     if (!recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING))

@@ -44,8 +44,8 @@ void writer_watch(struct writer *writer, struct watch_counts *counts)
     counts->events = writer_events(writer);
 }
 
-/* Events of the lane in the stream, exactly, though its thread may be in the middle of one. Up to
- * its slot the lane's own count holds; in the slot they are counted. */
+/* Events of the lane in the stream, exactly, though its thread may be in the middle of one. Those
+ * before its slot are known from the lane's own counts; those in the slot are counted. */
 static uint64_t events_of_lane(const struct writer *writer, const struct malloctape_lane *lane)
 {
     uint64_t extra = atomic_load_acquire(&lane->units.extra_units);

@@ -76,8 +76,8 @@ static void set(void *function, void *found)
     if (found) memcpy(function, &found, sizeof found);
 }
 
-/* Whether something stands before this library that a runtime's operators lead to: a malloc(), or
- * some of the operators, as many programs have. The others are to lead there as without us. Who has
+/* Whether a malloc() stands before this library, or some of the operators, as many programs have
+ * them. Then a runtime's other operators must lead there, as they do without us. A program that has
  * all of the operators calls ours only behind its own. */
 #define FIND_FIRST(function, ...)                \
     first = own;                                 \
