@@ -4,10 +4,10 @@
  * (linked.h). So there is no memory of our own that a program could be given, and nothing of one
  * allocator ever comes to another.
  *
- * C++ operators. What those of a C++ runtime (libstdc++, libc++) and of an allocator do, malloc()
- * and a loop over the new handler, is done here (docs/decisions.md, C++ operators). Others may be
- * anything: they are called and not recorded. So are a runtime's, where another malloc() stands
- * before ours. */
+ * C++ operators. Those of a C++ runtime (libstdc++, libc++) and of an allocator are malloc() and a
+ * loop over the new handler: that is done here (docs/decisions.md, C++ operators). Others may be
+ * anything: they are called and not recorded. So are a runtime's, if another malloc() stands before
+ * ours. */
 #ifndef MALLOCTAPE_NEXT_H
 #define MALLOCTAPE_NEXT_H
 
