@@ -52,7 +52,7 @@ struct compare_row {
     char why[PATH_MAX + 256]; /* empty, or why there are no numbers */
     json_t *reports;     /* one of each round; `latency` in them is of all rounds that time calls */
     json_t *timed;       /* of the rounds that only time calls */
-    json_t *series;      /* curves of one round, or NULL (series.h) */
+    json_t *series;      /* curves of one round, or NULL */
     double series_looks; /* that they are made of */
     struct compare_expected expected;
     char printed[256]; /* first line that the allocator printed in any round; empty: none */

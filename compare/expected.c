@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/numbers.h"
 #include "compare/compare.h"
@@ -77,6 +78,28 @@ double compare_curves_distance(const double *seconds, const double *one, const d
     double distance = points >= COMPARE_CURVE_POINTS_MIN ? mean_distance(differences, points) : NAN;
     free(differences);
     return distance;
+}
+
+void compare_curves_shorten(json_t *series, size_t points_max)
+{
+    const char *key;
+    json_t *all, *value;
+    size_t i;
+    json_object_foreach(series, key, all)
+    {
+        const bool time = strcmp(key, "seconds") == 0;
+        const size_t every = (json_array_size(all) + points_max - 1) / points_max;
+        json_t *merged = json_array();
+        json_array_foreach(all, i, value)
+        {
+            const json_t *before = json_array_get(merged, i / every);
+            if (before == NULL)
+                json_array_append(merged, value);
+            else if (time || json_number_value(value) > json_number_value(before))
+                json_array_set(merged, i / every, value);
+        }
+        json_object_set_new(series, key, merged);
+    }
 }
 
 static void curve_read(double *values, const json_t *series, const char *key, size_t count)

@@ -13,6 +13,7 @@
 #ifndef MALLOCTAPE_COMPARE_EXPECTED_H
 #define MALLOCTAPE_COMPARE_EXPECTED_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -40,6 +41,10 @@ struct compare_expected {
     double peak_bytes, mean_bytes, end_bytes; /* RSS of the process */
     double cpu_change_least, cpu_change_most; /* s, to be added to the original's */
 };
+
+/* Makes of a series (REPORT.md) one of at most so many points: neighbours are merged, their last
+ * time, the most of everything else. NULL is ignored. */
+void compare_curves_shorten(json_t *series, size_t points_max);
 
 /* How far two curves are apart once one is moved up or down: the mean over time of |one - other -
  * c| for the c that is best. Looks at equal times, NAN where one is not known; NAN: fewer than

@@ -1,6 +1,5 @@
 #include "common/json_file.h"
 #include "common/progress.h"
-#include "common/series.h"
 #include "compare/compare.h"
 #include "compare/latency.h"
 
@@ -46,23 +45,9 @@ struct run_how {
     char sample_offset[48];
 };
 
-/* Files of one run, in the directory. */
-struct run_files {
-    char report[PROCESS_PATH_BYTES];
-    char curves[PROCESS_PATH_BYTES]; /* what the names of CSV files begin with */
-};
-
-static void files_name(const struct compare *compare, struct run_files *files)
-{
-    process_directory_path(&compare->directory, "report.json", files->report, sizeof files->report);
-    process_directory_path(&compare->directory, "curves", files->curves, sizeof files->curves);
-    unlink(files->report); /* that of the run before */
-}
-
 /* The command line, to be freed. What a user gave comes behind what he may change, and before what
  * he must not redirect. */
-static char **words_make(const struct compare *compare, const struct run_how *how,
-                         struct run_files *files)
+static char **words_make(const struct compare *compare, const struct run_how *how, char *file)
 {
     char **further = compare->options.replay_words;
     size_t count = 0;
@@ -82,9 +67,8 @@ static char **words_make(const struct compare *compare, const struct run_how *ho
     }
     *next++ = (char *)"--quiet";
     *next++ = (char *)"--json";
-    *next++ = files->report;
-    *next++ = (char *)"--csv";
-    *next++ = files->curves;
+    *next++ = file;
+    *next++ = (char *)"--series";
     *next++ = (char *)"--";
     *next++ = (char *)compare->ordered;
     return words;
@@ -101,11 +85,12 @@ static double time_limit(const struct compare *compare, const struct compare_row
 
 /* Returns the report, or NULL. `row` NULL: no allocator. */
 static json_t *replay(const struct compare *compare, struct compare_row *row,
-                      const struct run_how *how, struct run_files *files, char *why,
-                      size_t why_bytes)
+                      const struct run_how *how, char *why, size_t why_bytes)
 {
-    files_name(compare, files);
-    char **words = words_make(compare, how, files);
+    char file[PROCESS_PATH_BYTES];
+    process_directory_path(&compare->directory, "report.json", file, sizeof file);
+    unlink(file); /* that of the run before */
+    char **words = words_make(compare, how, file);
     if (words == NULL) {
         snprintf(why, why_bytes, "no memory");
         return NULL;
@@ -123,20 +108,20 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
     bool ran = process_run(&process, true, why, why_bytes);
     free(words);
     if (row != NULL && *row->printed == '\0') memcpy(row->printed, printed, sizeof printed);
-    return ran ? json_report_read(files->report, why, why_bytes) : NULL;
+    return ran ? json_report_read(file, why, why_bytes) : NULL;
 }
 
 /* Of the round with the most looks at memory: on a busy machine there are few in some. */
-static void series_take(struct compare_row *row, const json_t *report,
-                        const struct run_files *files)
+static void series_take(struct compare_row *row, json_t *report)
 {
-    char path[PROCESS_PATH_BYTES + 16];
-    double looks = json_number_value(json_object_get(report, "looks"));
-    if (row->series != NULL && looks <= row->series_looks) return;
-    snprintf(path, sizeof path, "%s.series.csv", files->curves);
-    json_decref(row->series);
-    row->series = series_load(path, SERIES_POINTS_MAX);
-    row->series_looks = looks;
+    const double looks = json_number_value(json_object_get(report, "looks"));
+    if (row->series == NULL || looks > row->series_looks) {
+        json_decref(row->series);
+        row->series = json_incref(json_object_get(report, "series"));
+        row->series_looks = looks;
+        compare_curves_shorten(row->series, SERIES_POINTS_MAX);
+    }
+    json_object_del(report, "series");
 }
 
 /* ---- what a report must say ---- */
@@ -260,9 +245,8 @@ static void tell_progress(const struct compare *compare, const struct compare_ro
 bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes)
 {
     const struct run_how how = {"null", "--sample=0", "--sample-offset=0"};
-    struct run_files files;
     double started = seconds_now();
-    compare->facts = replay(compare, NULL, &how, &files, why, why_bytes);
+    compare->facts = replay(compare, NULL, &how, why, why_bytes);
     compare->facts_s = seconds_now() - started;
     return compare->facts != NULL;
 }
@@ -276,21 +260,20 @@ const char *compare_engine(const struct compare *compare)
 
 static void run_row(struct compare *compare, struct compare_row *row, unsigned round)
 {
-    struct run_files files;
     const struct known_allocator *known = row->found.known;
     bool nothing = known != NULL && known->where == ALLOCATOR_NOTHING;
     bool only_times = round >= compare->options.rounds;
     const struct run_how how =
         how_of(compare, row, nothing ? "null" : compare_engine(compare), round);
     if (nothing && only_times) return;
-    json_t *report = replay(compare, row, &how, &files, row->why, sizeof row->why);
+    json_t *report = replay(compare, row, &how, row->why, sizeof row->why);
     compare->runs_done++;
     if (report == NULL) return;
     const char *told = json_string_value(json_object_get(report, "allocator"));
     if (allocators_was_used(&row->found, told, row->why, sizeof row->why))
         check_counts(compare->facts, report, row->why, sizeof row->why);
     json_array_append_new(only_times ? row->timed : row->reports, report);
-    if (!only_times) series_take(row, report, &files);
+    series_take(row, report);
 }
 
 void compare_run_rows(struct compare *compare)

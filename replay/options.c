@@ -59,6 +59,7 @@ static const char help_text[] =
     "  -j, --json=FILE     write the report as JSON; - is the standard output, without\n"
     "                      the table\n"
     "      --csv=PREFIX    write PREFIX.series.csv (memory over time) and PREFIX.latency.csv\n"
+    "      --series        memory over time, in the JSON report, too\n"
     "      --snapshot=FILE write where objects lie and which pages are resident at the end\n"
     "      --report=STYLE  table (default), or trace_run: the lines of that program of glibc\n"
     "      --sample=N      time one call in N by itself, on average (default 1024); 0: none\n"
@@ -155,6 +156,7 @@ int options_parse(int argc, char **argv, struct options *options)
         {"report", .choice = &options->trace_run, .choices = reports},
         {"sample", .count = &policy->sample_every},
         {"sample-offset", .count = &policy->sample_offset},
+        {"series", .flag = &options->series},
         {"snapshot", .word = &options->snapshot},
         {"speed", .take = speed_take},
         {"touch", 't', .choice = &policy->touch, .choices = touch_names},

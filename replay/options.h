@@ -46,7 +46,7 @@ struct options {
     const char *snapshot;      /* NULL: none */
     const char *csv;           /* what names of files begin with; NULL: none */
     unsigned trace_run;        /* 1: the report is as that of glibc's trace_run */
-    bool quiet;
+    bool quiet, series;
 };
 
 /* Returns PROGRAM_GO_ON, or an exit status: --help and the like have been done, or an error has

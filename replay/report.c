@@ -359,7 +359,7 @@ static void csv_put_series(const struct report *report, FILE *to)
         fprintf(to, ",%.9f", (double)row->original_ns / 1e9);
         csv_put_bytes(to, row->original_rss_bytes);
         csv_put_bytes(to, row->original_heap_bytes);
-        csv_put_bytes(to, row->rss_bytes > row->own_bytes ? row->rss_bytes - row->own_bytes : 0);
+        csv_put_bytes(to, series_net_rss_bytes(row));
         csv_put_bytes(to, row->original_net_rss_bytes);
         fputc('\n', to);
     }

@@ -159,6 +159,35 @@ static json_t *report_warnings(const struct report *report)
     return list;
 }
 
+static json_t *report_series(const struct series *series)
+{
+    static const char *const keys[] = {"seconds",
+                                       "events",
+                                       "live_bytes",
+                                       "net_rss_bytes",
+                                       "heap_bytes",
+                                       "original_rss_bytes",
+                                       "original_heap_bytes",
+                                       "original_net_rss_bytes"};
+    json_t *object = json_object();
+    for (unsigned k = 0; k < sizeof keys / sizeof *keys; k++) {
+        json_t *list = json_array();
+        for (const struct series_row *row = series->rows; row < series->rows + series->count;
+             row++) {
+            const uint64_t values[] = {row->original_ns,         row->event,
+                                       row->live_bytes,          series_net_rss_bytes(row),
+                                       row->heap_bytes,          row->original_rss_bytes,
+                                       row->original_heap_bytes, row->original_net_rss_bytes};
+            const bool known = values[k] > 0 || k <= 2;
+            json_array_append_new(list, k == 0  ? json_real((double)values[k] / 1e9)
+                                        : known ? json_integer((json_int_t)values[k])
+                                                : json_null());
+        }
+        json_object_set_new(object, keys[k], list);
+    }
+    return object;
+}
+
 static json_t *report_json(const struct report *report)
 {
     const struct instruction_totals *totals = &report->totals;
@@ -192,6 +221,8 @@ static json_t *report_json(const struct report *report)
         WHOLE("addresses_checked", check->checked), WHOLE("addresses_matched", check->matched));
     json_object_set_new(object, "address_mismatches", report_mismatches(check));
     json_object_set_new(object, "warnings", report_warnings(report));
+    if (report->options->series)
+        json_object_set_new(object, "series", report_series(&report->series));
     return object;
 }
 

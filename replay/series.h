@@ -28,6 +28,12 @@ struct series_row {
     uint64_t original_net_rss_bytes;                  /* without the recorder's; 0: not known */
 };
 
+/* 0: not known. */
+static inline uint64_t series_net_rss_bytes(const struct series_row *row)
+{
+    return row->rss_bytes > row->own_bytes ? row->rss_bytes - row->own_bytes : 0;
+}
+
 struct series {
     struct series_row *rows;
     unsigned count;

@@ -7,7 +7,6 @@
 #include "common/installed.h"
 #include "common/json_file.h"
 #include "common/progress.h"
-#include "common/series.h"
 #include "inspect/ordered_file.h"
 #include "replay/lane_shares.h"
 #include "report/report.h"
@@ -37,27 +36,19 @@ static void enter(void *of)
     if (under->settings != NULL) set_settings(under->settings);
 }
 
-/* The report of a replay, JSON: whether it was under the allocator that was asked for. */
-static bool check_allocator(const struct under *under, const char *path, char *why,
-                            size_t why_bytes)
-{
-    json_t *report = json_report_read(path, why, why_bytes);
-    const char *told = json_string_value(json_object_get(report, "allocator"));
-    bool good = report != NULL && allocators_was_used(&under->found, told, why, why_bytes);
-    json_decref(report);
-    return good;
-}
-
-/* Replays with one more option, or two. */
-static bool replay(struct under *under, const char *first, const char *second, char *why,
-                   size_t why_bytes)
+/* Replays with one more option, or two, under the allocator that was asked for. Returns the
+ * report, or NULL. */
+static json_t *replay(struct under *under, const char *first, const char *second, char *why,
+                      size_t why_bytes)
 {
     struct installed program;
-    char report[PROCESS_PATH_BYTES], json[PROCESS_PATH_BYTES + 32], engine[32];
-    if (!installed_find_program(&program, REPLAY))
-        return error_explain(why, why_bytes, "%s not found", program.path);
-    process_directory_path(&under->directory, "report.json", report, sizeof report);
-    snprintf(json, sizeof json, "--json=%s", report);
+    char file[PROCESS_PATH_BYTES], json[PROCESS_PATH_BYTES + 32], engine[32];
+    if (!installed_find_program(&program, REPLAY)) {
+        error_explain(why, why_bytes, "%s not found", program.path);
+        return NULL;
+    }
+    process_directory_path(&under->directory, "report.json", file, sizeof file);
+    snprintf(json, sizeof json, "--json=%s", file);
     snprintf(engine, sizeof engine, "--engine=%s", under->engine);
     char *words[] = {(char *)REPLAY,
                      (char *)"--quiet",
@@ -76,15 +67,21 @@ static bool replay(struct under *under, const char *first, const char *second, c
                                     .file = under->ordered,
                                     .enter = enter,
                                     .of = under};
-    return process_run(&process, true, why, why_bytes) &&
-           check_allocator(under, report, why, why_bytes);
+    if (!process_run(&process, true, why, why_bytes)) return NULL;
+    json_t *report = json_report_read(file, why, why_bytes);
+    const char *told = json_string_value(json_object_get(report, "allocator"));
+    if (report != NULL && allocators_was_used(&under->found, told, why, why_bytes)) return report;
+    json_decref(report);
+    return NULL;
 }
 
 /* The first row with as good as the most RSS. Once an allocator keeps all that it has, RSS still
  * differs from row to row by a few pages. */
-static bool peak_read(const char *path, uint64_t *call)
+static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why_bytes)
 {
-    json_t *series = series_load(path, SIZE_MAX);
+    json_t *report = replay(under, "--series", NULL, why, why_bytes);
+    if (report == NULL) return false;
+    const json_t *series = json_object_get(report, "series");
     const json_t *rss = json_object_get(series, "net_rss_bytes");
     json_int_t most = 0;
     size_t at = 0;
@@ -94,20 +91,8 @@ static bool peak_read(const char *path, uint64_t *call)
     while (json_integer_value(json_array_get(rss, at)) < most - most / 128)
         at++;
     *call = (uint64_t)json_integer_value(json_array_get(json_object_get(series, "events"), at));
-    const bool good = series != NULL;
-    json_decref(series);
-    return good;
-}
-
-static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why_bytes)
-{
-    char csv[PROCESS_PATH_BYTES], path[PROCESS_PATH_BYTES + 32], option[PROCESS_PATH_BYTES + 32];
-    process_directory_path(&under->directory, "curves", csv, sizeof csv);
-    snprintf(option, sizeof option, "--csv=%s", csv);
-    snprintf(path, sizeof path, "%s.series.csv", csv);
-    if (!replay(under, option, NULL, why, why_bytes)) return false;
-    if (peak_read(path, call)) return true;
-    return error_explain(why, why_bytes, "replay says nothing of RSS");
+    json_decref(report);
+    return true;
 }
 
 /* ---- one moment ---- */
@@ -120,7 +105,9 @@ static bool moment_find(struct under *under, struct fragments *moment, char *why
     process_directory_path(&under->directory, "snapshot", snapshot, sizeof snapshot);
     snprintf(option, sizeof option, "--snapshot=%s", snapshot);
     snprintf(limit, sizeof limit, "--limit=%" PRIu64, moment->call);
-    bool good = tally != NULL && replay(under, option, limit, why, why_bytes);
+    json_t *report = tally != NULL ? replay(under, option, limit, why, why_bytes) : NULL;
+    bool good = report != NULL;
+    json_decref(report);
     if (tally == NULL) snprintf(why, why_bytes, "no memory");
     if (good && !(report_tally_until(tally, under->ordered, moment->call, &error) &&
                   fragments_find(moment, tally->objects, tally->live, snapshot, &error))) {
@@ -196,10 +183,7 @@ bool under_find(struct under *under, const struct report_trace *trace, char *why
 
 bool under_knows(const char *allocator)
 {
-    const struct known_allocator *known = known_allocators;
-    while (known->name != NULL && strcmp(known->name, allocator) != 0)
-        known++;
-    return known->name != NULL ? known->where != ALLOCATOR_NOTHING : allocators_know(allocator);
+    return allocators_know(allocator) && strcmp(allocator, "none") != 0;
 }
 
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,

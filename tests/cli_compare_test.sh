@@ -373,16 +373,16 @@ mkdir -p made/bin
 ln "$bin/malloctape" made/bin/ 2>/dev/null || cp "$bin/malloctape" made/bin/
 cat >made/bin/replay <<'END'
 #!/bin/bash
-json= curves= sample= rss=0 seconds=0 more=
+json= sample= rss=0 seconds=0 more=
 while [ $# -gt 0 ]; do
     [ "$1" != --json ] || json=$2
-    [ "$1" != --csv ] || curves=$2
     case $1 in --sample=*) sample=$1 ;; esac
     shift
 done
 row=$made/${ROW:-facts}
 [ ! -e "$row.printed" ] || cat "$row.printed"
-[ ! -e "$row.series" ] || cp "$row.series" "$curves.series.csv"
+series=null
+[ ! -e "$row.series" ] || series=$(cat "$row.series")
 [ -n "${by_kind:-}" ] || by_kind='"malloc": 10000, "free": 10000'
 if [ "$sample" = --sample=0 ]; then
     read -r rss seconds more <"$row"
@@ -395,7 +395,8 @@ cat >"$json" <<REPORT
  "touch": "pages", "program": "${program:-/bin/made}", "events": ${events:-20000}, "threads": 1,
  "busy_threads": 1, "thread_switches": 0, "by_kind": {$by_kind},
  "live_at_end": 0, "peak_live_bytes": 10000000, "rss_per_live": 1.5,
- "peak_net_rss_bytes": $rss, "user_seconds": $seconds, "system_seconds": 0 ${more:+, $more}}
+ "peak_net_rss_bytes": $rss, "user_seconds": $seconds, "system_seconds": 0, "series": $series
+ ${more:+, $more}}
 REPORT
 END
 chmod +x made/bin/replay
@@ -509,16 +510,13 @@ tells_change_of_program() {
 # than one without, those of the other 100 MB and 21 s; in one second of five the recorded
 # allocator's curve is 100 MB above the original's, apart from the distance that it keeps.
 expects_known_memory() {
-    local of_facts second list
+    local of_facts list
     of_facts=$(facts_of_a 99 ', "original_peak_net_rss_bytes": 400000000,
         "original_mean_net_rss_bytes": 350000000, "original_end_net_rss_bytes": 330000000')
-    {
-        echo original_seconds,event,live_bytes,net_rss_bytes,heap_bytes,original_rss_bytes,$(
-        )original_heap_bytes,original_net_rss_bytes
-        for second in 1 2 3 4 5 6; do
-            echo "$second,1,1,$((second == 3 ? 103 : second))000000,1,1,1,20${second}000000"
-        done
-    } >made/a.series
+    echo '{"seconds": [1, 2, 3, 4, 5, 6],
+        "net_rss_bytes": [1000000, 2000000, 103000000, 4000000, 5000000, 6000000],
+        "original_net_rss_bytes":
+            [201000000, 202000000, 203000000, 204000000, 205000000, 206000000]}' >made/a.series
     for list in 'a b' b; do
         reports a 300/11 300/11 '"mean_net_rss_bytes": 250000000, "end_net_rss_bytes": 240000000'
         reports b 100/21 100/21 '"mean_net_rss_bytes": 90000000, "end_net_rss_bytes": 80000000'
@@ -532,7 +530,7 @@ expects_known_memory() {
                 "cpu_change_least_seconds" => 1.5, "cpu_change_most_seconds" => 27.0 }' || return 1
     done
     # So far apart that no memory is expected; more time than the program took.
-    sed -i 's/103000000/403000000/' made/a.series
+    sed -i 's/ 103000000/ 403000000/' made/a.series
     reports a 300/111
     reports b 100/21
     runs=1 judged b && rm made/a.series && json f.json 'j["original"]["follows"] == 0.2 &&

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "common/allocators.h"
-#include "common/series.h"
 #include "compare/expected.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
@@ -257,57 +256,6 @@ TEST(Rank, IsTheSameEachTime)
     }
 }
 
-// What compare makes of a file with this text.
-json_t *series_of(const std::string &text)
-{
-    const std::string path = testing::TempDir() + "compare_test.csv";
-    std::ofstream(path) << text;
-    json_t *series = series_load(path.c_str(), 1000);
-    std::remove(path.c_str());
-    return series;
-}
-
-const char head[] = "net_rss_bytes,event,unheard_of,original_seconds,live_bytes,heap_bytes,"
-                    "original_rss_bytes,original_heap_bytes,original_net_rss_bytes\n";
-
-double point(const json_t *series, const char *key, size_t at)
-{
-    return json_number_value(json_array_get(json_object_get(series, key), at));
-}
-
-TEST(Series, ColumnsByName)
-{
-    json_t *series =
-        series_of(std::string(head) + "4096,10,7,0.5,100,,,8192,\n5000,20,7,0.75,50,1,2,3,4\n");
-    ASSERT_NE(series, nullptr);
-    EXPECT_EQ(point(series, "seconds", 0), 0.5);
-    EXPECT_EQ(point(series, "net_rss_bytes", 1), 5000);
-    EXPECT_EQ(point(series, "events", 1), 20);
-    EXPECT_EQ(point(series, "original_heap_bytes", 0), 8192);
-    EXPECT_TRUE(json_is_null(json_array_get(json_object_get(series, "heap_bytes"), 0)));
-    EXPECT_EQ(json_array_size(json_object_get(series, "seconds")), 2u);
-    json_decref(series);
-}
-
-TEST(Series, LongOnesAreMerged)
-{
-    std::string text = head;
-    for (int i = 0; i < 2500; i++)
-        text += (i == 1000   ? "999,"
-                 : i == 1001 ? ","
-                             : "5,") +
-                std::to_string(i) + ",," + std::to_string(i) + ",1,1,1,1,1\n";
-    json_t *series = series_of(text);
-    ASSERT_NE(series, nullptr);
-    size_t count = json_array_size(json_object_get(series, "seconds"));
-    EXPECT_EQ(count, 834u); // by threes
-    EXPECT_EQ(point(series, "seconds", 0), 2);
-    EXPECT_EQ(point(series, "seconds", count - 1), 2499);
-    EXPECT_EQ(point(series, "net_rss_bytes", 333), 999);
-    EXPECT_EQ(point(series, "net_rss_bytes", 334), 5);
-    json_decref(series);
-}
-
 /* ---- expected ---- */
 
 double distance(const std::vector<double> &seconds, const std::vector<double> &one,
@@ -343,6 +291,35 @@ TEST(Expected, OldLooksDoNotCount)
     EXPECT_TRUE(std::isnan(distance({1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4})));
 }
 
+TEST(Expected, LongCurvesAreMerged)
+{
+    json_t *series = json_object(), *seconds = json_array(), *bytes = json_array();
+    json_object_set_new(series, "seconds", seconds);
+    json_object_set_new(series, "net_rss_bytes", bytes);
+    for (int i = 0; i < 2500; i++) {
+        json_array_append_new(seconds, json_real(i));
+        json_array_append_new(bytes, i == 1001   ? json_integer(999)
+                                     : i < 3     ? json_null()
+                                     : i == 1002 ? json_null()
+                                                 : json_integer(5));
+    }
+    compare_curves_shorten(series, 3000);
+    EXPECT_EQ(json_array_size(json_object_get(series, "seconds")), 2500u);
+    compare_curves_shorten(series, 2500);
+    EXPECT_EQ(json_array_size(json_object_get(series, "seconds")), 2500u);
+    compare_curves_shorten(series, 1000);
+    seconds = json_object_get(series, "seconds");
+    bytes = json_object_get(series, "net_rss_bytes");
+    ASSERT_EQ(json_array_size(seconds), 834u); // by threes
+    EXPECT_EQ(json_array_size(bytes), 834u);
+    EXPECT_EQ(json_number_value(json_array_get(seconds, 0)), 2);
+    EXPECT_EQ(json_number_value(json_array_get(seconds, 833)), 2499);
+    EXPECT_TRUE(json_is_null(json_array_get(bytes, 0)));
+    EXPECT_EQ(json_integer_value(json_array_get(bytes, 333)), 999);
+    EXPECT_EQ(json_integer_value(json_array_get(bytes, 334)), 5);
+    json_decref(series);
+}
+
 TEST(Find, RecordedAllocators)
 {
     EXPECT_STREQ(allocators_name_recorded("gperftools 2.10"), "tcmalloc");
@@ -351,14 +328,6 @@ TEST(Find, RecordedAllocators)
     EXPECT_EQ(allocators_name_recorded("jemalloc5 1.0"), nullptr);
     EXPECT_EQ(allocators_name_recorded("none"), nullptr);
     EXPECT_EQ(allocators_name_recorded(nullptr), nullptr);
-}
-
-TEST(Series, OtherFilesAreRefused)
-{
-    EXPECT_EQ(series_of(""), nullptr);
-    EXPECT_EQ(series_of("original_seconds,net_rss_bytes\n1,2\n"), nullptr);
-    EXPECT_EQ(series_of(std::string(head) + "1,2\n"), nullptr);
-    EXPECT_EQ(series_load("/no/such/file", 1000), nullptr);
 }
 
 } // namespace

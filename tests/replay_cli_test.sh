@@ -320,7 +320,7 @@ run --sample=1 --json="$scratch/json" "$scratch/churn"
 check "all of it when all calls are timed" eval '! buckets | grep -q null'
 run --sample=0 --json="$scratch/json" "$scratch/churn"
 check "--sample=0 times none" [ "$(grep -c sampled "$scratch/json")" -eq 0 ]
-run --json="$scratch/json" --csv="$scratch/csv" "$scratch/lanes"
+run --json="$scratch/json" --series --csv="$scratch/csv" "$scratch/lanes"
 check "a row for each tick, one at the end, and names" \
     [ "$(wc -l <"$scratch/csv.series.csv")" -eq $(($(value ticks) + 2)) ]
 check "rows ascend and end with the last call" eval \
@@ -340,6 +340,15 @@ check "the original's processor time: 5 and 2 ms a tick" \
     awk -v user="$(value original_user_seconds)" -v kernel="$(value original_system_seconds)" \
     -v ticks="$(value ticks)" 'BEGIN { exit int(user * 200 + .5) != ticks ||
         int(kernel * 500 + .5) != ticks || !ticks }'
+check "the same in the report" ruby -rjson -rcsv -e '
+    columns = { "original_seconds" => "seconds", "event" => "events" }
+    series = JSON.parse(File.read(ARGV[0]))["series"]
+    rows = CSV.read(ARGV[1], headers: true)
+    same = rows.headers.filter_map do |name|
+        list = series[columns[name] || name] or next
+        list.size == rows.size && list == rows[name].map { |one| one && JSON.parse(one) }
+    end
+    exit same == [true] * 8 && series.size == 8' "$scratch/json" "$scratch/csv.series.csv"
 check "the original's heap" has original_peak_heap_bytes 8388608
 run --csv=/no/such/directory/x "$scratch/churn"
 check "CSV that cannot be written" ended 1 'cannot write /no/such/directory/x.series.csv'
