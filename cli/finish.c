@@ -22,9 +22,6 @@ enum { FRAME_HEADER_BYTES = 7, BLOCK_LENGTH_BYTES = 4 };
 #define FRAME_MAGIC  0x184d2204u
 #define BLOCK_STORED 0x80000000u
 
-/* Records are decoded so many at a time. */
-enum { BATCH = 256 };
-
 /* Numbers of an end chunk besides those of lanes. */
 enum { END_NUMBERS = 7 };
 
@@ -41,6 +38,7 @@ struct unfinished {
     uint64_t events, lost;
     uint64_t *units; /* by lane, at the end */
     uint32_t lanes;
+    bool failed;      /* no memory for the tail */
     struct tail tail; /* what the stream lacks */
 };
 
@@ -112,37 +110,31 @@ static bool tail_add_end(struct unfinished *stream)
 
 /* ---- reading ---- */
 
-static bool take_units(struct unfinished *stream, const struct raw_chunk *chunk)
+static void take_records(void *of, const struct raw_batch *batch)
 {
-    struct record records[BATCH];
-    struct raw_decoder *decoder = raw_source_lane(&stream->source, chunk->lane);
-    uint32_t count;
-    if (decoder == NULL || !raw_decoder_open(decoder, chunk)) return false;
-    while ((count = raw_decoder_next(decoder, records, BATCH)) > 0) {
-        for (uint32_t i = 0; i < count; i++) {
-            unsigned number = records[i].number;
-            stream->events += number < CALL_KINDS || number == RAW_FAILED;
-            if (number == RAW_LOST) stream->lost += records[i].size;
-        }
+    struct unfinished *stream = of;
+    const struct raw_chunk *chunk = batch->chunk;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct record *record = &batch->records[i];
+        stream->events += record->number < CALL_KINDS || record->number == RAW_FAILED;
+        if (record->number == RAW_LOST) stream->lost += record->size;
     }
-    if (error_is_set(&decoder->error)) return false;
-    uint32_t units = chunk->packed ? chunk->units : raw_decoder_units_taken(decoder);
+    if (batch->count > 0 || error_is_set(&batch->decoder->error)) return;
+    const uint32_t units = chunk->packed ? chunk->units : raw_decoder_units_taken(batch->decoder);
     stream->units[chunk->lane] = chunk->first_unit + units;
     if (chunk->lane >= stream->lanes) stream->lanes = chunk->lane + 1;
-    return !chunk->spool || tail_add_units(&stream->tail, chunk, units);
+    if (chunk->spool && !tail_add_units(&stream->tail, chunk, units)) stream->failed = true;
 }
 
 /* Whether that was all, and nothing is missing. */
 static bool read_all(struct unfinished *stream)
 {
+    static const struct raw_visitor visitor = {.records = take_records};
     struct raw_source *source = &stream->source;
-    struct raw_chunk *chunk;
-    bool good = raw_source_open(source, stream->file, stream->path);
-    while (good && (chunk = raw_source_next(source)) != NULL) {
-        good = chunk->type != RAW_CHUNK_UNITS || take_units(stream, chunk);
-        free(chunk);
-    }
-    return good && !error_is_set(&source->error) && source->reader.state == RAW_STREAM_CUT &&
+    if (!raw_source_open(source, stream->file, stream->path)) return false;
+    raw_source_visit(source, &visitor, stream);
+    return !stream->failed && !error_is_set(&source->error) &&
+           source->reader.state == RAW_STREAM_CUT &&
            source->reader.error.kind == &raw_errors[RAW_CUT_NO_END] &&
            raw_source_cut(source) == RAW_CUT_WHOLE;
 }

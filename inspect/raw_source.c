@@ -104,10 +104,8 @@ void raw_source_visit(struct raw_source *source, const struct raw_visitor *visit
 {
     struct raw_chunk *chunk;
     while (!error_is_set(&source->error) && (chunk = raw_source_next(source)) != NULL) {
-        if (chunk->type == RAW_CHUNK_TICK)
-            visitor->tick(of, chunk);
-        else
-            visit_units(source, chunk, visitor, of);
+        if (chunk->type == RAW_CHUNK_TICK && visitor->tick != NULL) visitor->tick(of, chunk);
+        if (chunk->type == RAW_CHUNK_UNITS) visit_units(source, chunk, visitor, of);
         free(chunk);
     }
 }

@@ -62,7 +62,8 @@ struct raw_batch {
     uint32_t count;
 };
 
-/* What is to be done with what is in a stream; the first may be NULL. */
+/* What is to be done with what is in a stream; `segment` and `tick` may be NULL. Behind the last
+ * records of a chunk comes a batch without any. */
 struct raw_visitor {
     void (*segment)(void *of, const struct raw_chunk *chunk); /* before its first records */
     void (*records)(void *of, const struct raw_batch *batch);
