@@ -26,11 +26,8 @@
 #define QUIET_VARIABLE  "TCMALLOC_TRACE_QUIET"
 
 /* Under which allocator a program is recorded, and the library that does it. */
-static const struct front_end {
-    const char *name, *library;
-} front_ends[] = {{"tcmalloc", "libtcmalloc_minimal_tracing.so"}, {"program", "libmalloctape.so"}};
-
-#define FRONT_ENDS (sizeof front_ends / sizeof *front_ends)
+static const char *const front_ends[] = {"tcmalloc", "program", NULL};
+static const char *const libraries[] = {"libtcmalloc_minimal_tracing.so", "libmalloctape.so"};
 
 static const char help_text[] =
     "usage: malloctape record [-o FILE] [--follow] [--allocator=NAME] [--] PROGRAM [ARGUMENTS...]\n"
@@ -66,7 +63,7 @@ static const char help_text[] =
 struct record {
     const char *output; /* as given, or NULL */
     bool follow;
-    const struct front_end *front_end;
+    unsigned front_end;
     char **program; /* PROGRAM and its arguments */
     char destination[PATH_MAX];
 };
@@ -91,26 +88,16 @@ static int output_check(const struct record *record)
     return PROGRAM_GO_ON;
 }
 
-static int front_end_set(void *of, const char *name)
-{
-    struct record *record = of;
-    for (size_t i = 0; i < FRONT_ENDS; i++) {
-        record->front_end = &front_ends[i];
-        if (strcmp(name, record->front_end->name) == 0) return PROGRAM_GO_ON;
-    }
-    return cli_usage_error(&cli_record, "--allocator=%s: it is tcmalloc or program", name);
-}
-
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct record *record, int count, char **words)
 {
-    const struct program_option known[] = {{"output", 'o', .word = &record->output},
-                                           {"follow", .flag = &record->follow},
-                                           {"allocator", .take = front_end_set},
-                                           {NULL}};
-    record->front_end = &front_ends[0];
+    const struct program_option known[] = {
+        {"output", 'o', .word = &record->output},
+        {"follow", .flag = &record->follow},
+        {"allocator", .choice = &record->front_end, .choices = front_ends},
+        {NULL}};
     /* The first word that is no option ends ours; what follows is the program's. */
-    const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, record);
+    const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (optind == count) return cli_usage_error(&cli_record, "which program?");
     record->program = words + optind;
@@ -329,7 +316,7 @@ static int run(int count, char **words)
                  status == PROGRAM_CANNOT_EXECUTE ? "cannot be executed" : "not found");
         return status;
     }
-    if (!installed_find_library(&library, record.front_end->library, why, sizeof why))
+    if (!installed_find_library(&library, libraries[record.front_end], why, sizeof why))
         return cli_fail(&cli_record, "%s", why);
     if (!destination_set(&record))
         return cli_fail(&cli_record, "the name of the output is too long");

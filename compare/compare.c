@@ -98,38 +98,28 @@ static int limit_parse(void *of, const char *text)
     return cli_usage_error(&cli_compare, "--time-limit: '%s' is no number of seconds", text);
 }
 
-static int sort_parse(void *of, const char *text)
-{
-    struct compare_options *options = of;
-    const bool memory = strcmp(text, "memory") == 0;
-    options->sort = memory ? COMPARE_MEMORY : COMPARE_TIME;
-    if (memory || strcmp(text, "time") == 0) return PROGRAM_GO_ON;
-    return cli_usage_error(&cli_compare, "--sort: by memory or time, not by '%s'", text);
-}
-
-/* A browser wants a file. */
-static int html_parse(void *of, const char *text)
-{
-    struct compare_options *options = of;
-    options->html = text;
-    if (strcmp(text, "-") != 0) return PROGRAM_GO_ON;
-    return cli_usage_error(&cli_compare, "--html: the page goes to a file");
-}
-
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct compare_options *options, int count, char **words)
 {
+    static const char *const measures[] = {
+        [COMPARE_MEMORY] = "memory", [COMPARE_TIME] = "time", [COMPARE_MEASURES] = NULL};
     const struct program_option known[] = {
-        {"allocators", 'a', .take = list_add}, {"engine", 'e', .word = &options->engine},
-        {"runs", 'r', .take = rounds_parse},   {"sort", 's', .take = sort_parse},
-        {"json", .word = &options->json},      {"html", .take = html_parse},
-        {"time-limit", .take = limit_parse},   {NULL}};
+        {"allocators", 'a', .take = list_add},
+        {"engine", 'e', .word = &options->engine},
+        {"runs", 'r', .take = rounds_parse},
+        {"sort", 's', .choice = &options->sort, .choices = measures},
+        {"json", .word = &options->json},
+        {"html", .word = &options->html},
+        {"time-limit", .take = limit_parse},
+        {NULL}};
     options->rounds = ROUNDS_DEFAULT;
     options->limit_s = -1;
     options->sort = COMPARE_MEASURES;
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
     if (status != PROGRAM_GO_ON) return status;
     words += optind;
+    if (options->html != NULL && strcmp(options->html, "-") == 0)
+        return cli_usage_error(&cli_compare, "--html: the page goes to a file");
     if (words[0] == NULL) return cli_usage_error(&cli_compare, "which trace?");
     options->trace = words[0];
     options->replay_words = words + 1; /* behind "--" */

@@ -36,30 +36,21 @@ struct options {
     const char *path;
 };
 
-static int lane_parse(void *of, const char *word)
-{
-    struct options *options = of;
-    char *end;
-    const unsigned long number = strtoul(word, &end, 10);
-    options->dump.one_lane = true;
-    options->dump.lane = (uint32_t)number;
-    if (*word >= '0' && *word <= '9' && *end == '\0' && number <= UINT16_MAX) return PROGRAM_GO_ON;
-    return cli_usage_error(&cli_dump, "'%s' is no lane", word);
-}
-
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
     struct dump *dump = &options->dump;
     const struct program_option known[] = {{"only-calls", .flag = &dump->only_calls},
                                            {"paths", .flag = &dump->paths},
-                                           {"lane", .take = lane_parse},
+                                           {"lane", .count = &dump->lane},
                                            {"objects", .flag = &options->objects},
                                            {NULL}};
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
+    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
-    if (options->objects && (dump->only_calls || dump->paths || dump->one_lane))
+    if (options->objects && (dump->only_calls || dump->paths || dump->lane != DUMP_ALL_LANES))
         return cli_usage_error(&cli_dump, "--objects stands alone");
+    if (dump->lane > UINT16_MAX && dump->lane != DUMP_ALL_LANES)
+        return cli_usage_error(&cli_dump, "there is no lane %" PRIu64, dump->lane);
     if (optind + 1 != count) return cli_usage_error(&cli_dump, "one file, please");
     options->path = words[optind];
     return PROGRAM_GO_ON;
@@ -109,7 +100,7 @@ static int dump_records(const struct options *options, struct error *error)
 static int run(int count, char **words)
 {
     static char buffer[OUTPUT_BUFFER_SIZE];
-    struct options options = {0};
+    struct options options = {.dump.lane = DUMP_ALL_LANES};
     struct error error = {0};
     int status = words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;

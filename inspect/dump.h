@@ -15,22 +15,23 @@
 #include "inspect/call_text.h"
 #include "inspect/stream.h"
 
+#define DUMP_ALL_LANES UINT64_MAX
+
 struct dump {
     bool only_calls;
-    bool paths; /* calls, each with how far it went (path.h) */
-    bool one_lane;
-    uint32_t lane; /* with one_lane */
+    bool paths;    /* calls, each with how far it went (path.h) */
+    uint64_t lane; /* or DUMP_ALL_LANES */
 };
 
 /* Whether lines that belong to no lane are wanted: headers, ticks, totals. */
 static inline bool dump_wants_general(const struct dump *dump)
 {
-    return !dump->only_calls && !dump->one_lane && !dump->paths;
+    return !dump->only_calls && dump->lane == DUMP_ALL_LANES && !dump->paths;
 }
 
 static inline bool dump_wants_lane(const struct dump *dump, uint32_t lane)
 {
-    return !dump->one_lane || dump->lane == lane;
+    return dump->lane == DUMP_ALL_LANES || dump->lane == lane;
 }
 
 /* How a line begins. */

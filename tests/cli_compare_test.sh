@@ -487,7 +487,7 @@ sorts_by_one() {
         esac
     done
     sort=
-    exits 2 compare lanes --sort size && says "by memory or time, not by 'size'"
+    exits 2 compare lanes --sort size && says "'size' is none of: memory, time"
 }
 # Row a is the recorded allocator; the program used so many seconds of user time, and one of system.
 facts_of_a() {
