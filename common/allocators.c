@@ -20,10 +20,9 @@ const struct known_allocator known_allocators[] = {
         {NULL, ALLOCATOR_NOTHING, NULL, NULL, false, NULL},
 };
 
-/* Patterns: the second level is named after the kind of machine on some systems. */
-static const char *const directories[] = {
-    "/usr/local/lib", "/usr/local/lib/*", "/usr/lib/*", "/lib/*",
-    "/usr/lib64",     "/lib64",           "/usr/lib",   "/lib"};
+/* For glob(): the second level is named after the kind of machine on some systems. */
+#define DIRECTORIES \
+    "/usr/local/lib,/usr/local/lib/*,/usr/lib/*,/lib/*,/usr/lib64,/lib64,/usr/lib,/lib"
 
 /* ---- files ---- */
 
@@ -45,48 +44,34 @@ static bool is_own_kind_of_library(const char *path)
            library.e_ident[EI_CLASS] == own.e_ident[EI_CLASS];
 }
 
-/* The first fitting file that a pattern matches. */
-static bool search_pattern(struct allocator_found *found, const char *pattern)
+/* The first fitting file of that name, in the user's directories before the system's. */
+static bool search_file(struct allocator_found *found, const char *file, int file_length)
 {
+    const char *own = getenv("LD_LIBRARY_PATH");
     glob_t matches;
-    if (glob(pattern, 0, NULL, &matches) != 0) return false;
+    char *pattern;
+    if (own == NULL || *own == '\0') own = "/usr/local/lib"; /* the first one anyway */
+    if (asprintf(&pattern, "{%s,%s}/%.*s", own, DIRECTORIES, file_length, file) < 0) return false;
+    for (size_t i = 0; i <= strlen(own); i++)
+        if (pattern[i] == ':' || pattern[i] == ';') pattern[i] = ',';
+    const bool any = glob(pattern, GLOB_BRACE, NULL, &matches) == 0;
+    free(pattern);
+    if (!any) return false;
     size_t at = 0;
     while (at < matches.gl_pathc && !is_own_kind_of_library(matches.gl_pathv[at]))
         at++;
-    bool there = at < matches.gl_pathc && strlen(matches.gl_pathv[at]) < sizeof found->library;
+    const bool there =
+        at < matches.gl_pathc && strlen(matches.gl_pathv[at]) < sizeof found->library;
     if (there) strcpy(found->library, matches.gl_pathv[at]);
     globfree(&matches);
     return there;
 }
 
-static bool search_directory(struct allocator_found *found, const char *directory, size_t length,
-                             const char *file, size_t file_length)
-{
-    char pattern[PATH_MAX];
-    int written = snprintf(pattern, sizeof pattern, "%.*s/%.*s", (int)length, directory,
-                           (int)file_length, file);
-    return written > 0 && (size_t)written < sizeof pattern && search_pattern(found, pattern);
-}
-
-static bool search_file(struct allocator_found *found, const char *file, size_t file_length)
-{
-    const char *own = getenv("LD_LIBRARY_PATH");
-    while (own != NULL && *own != '\0') {
-        size_t length = strcspn(own, ":;");
-        if (length > 0 && search_directory(found, own, length, file, file_length)) return true;
-        own += length + (own[length] != '\0');
-    }
-    for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
-        if (search_directory(found, directories[i], strlen(directories[i]), file, file_length))
-            return true;
-    return false;
-}
-
 static bool find_system(struct allocator_found *found, const char *files, const char *package)
 {
     for (const char *file = files; *file != '\0';) {
-        size_t length = strcspn(file, " ");
-        if (search_file(found, file, length)) return true;
+        const size_t length = strcspn(file, " ");
+        if (search_file(found, file, (int)length)) return true;
         file += length + strspn(file + length, " ");
     }
     return error_explain(

@@ -6,20 +6,15 @@
 #include "common/call_table.h"
 #include "common/histogram.h"
 #include "common/json_file.h"
+#include "compare/numbers.h"
 
 /* A kind of call, in all reports. */
 struct merged {
     struct histogram histogram; /* ticks */
     double sum_ns, ns_per_tick;
-    double max_ns; /* negative: some report did not time all calls */
+    double max_ns; /* NAN: some report did not time all calls */
     const json_t *count;
 };
-
-static double number_of(const json_t *object, const char *key, double otherwise)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : otherwise;
-}
 
 static void merge_buckets(struct histogram *histogram, const json_t *buckets)
 {
@@ -48,14 +43,12 @@ static void merge(struct merged *merged, const json_t *reports, const char *kind
         const json_t *one = json_object_get(json_object_get(report, "latency"), kind);
         if (one == NULL) continue;
         merge_buckets(&merged->histogram, json_object_get(one, "buckets"));
-        merged->sum_ns += number_of(one, "mean", 0) * number_of(one, "sampled", 0);
-        merged->ns_per_tick = number_of(report, "latency_ns_per_tick", 1);
+        merged->sum_ns +=
+            compare_report_number(one, "mean") * compare_report_number(one, "sampled");
+        merged->ns_per_tick = compare_report_number(report, "latency_ns_per_tick");
         merged->count = json_object_get(one, "count");
-        double max_ns = number_of(one, "max", -1);
-        if (max_ns < 0 || merged->max_ns < 0)
-            merged->max_ns = -1;
-        else if (max_ns > merged->max_ns)
-            merged->max_ns = max_ns;
+        const double max_ns = compare_report_number(one, "max");
+        if (isnan(max_ns) || max_ns > merged->max_ns) merged->max_ns = max_ns;
     }
 }
 
@@ -75,7 +68,7 @@ static json_t *merged_json(const struct merged *merged)
         bool known = histogram_quantile(histogram, percentiles[i].share, &ticks);
         json_put_real(object, percentiles[i].key, known ? ticks * merged->ns_per_tick : NAN);
     }
-    json_put_real(object, "max", merged->max_ns >= 0 ? merged->max_ns : NAN);
+    json_put_real(object, "max", merged->max_ns);
     return object;
 }
 

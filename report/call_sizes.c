@@ -1,15 +1,11 @@
 #include "report/call_sizes.h"
 
-#include <string.h>
-
 #include "common/call_table.h"
 #include "common/text.h"
 
 bool call_sizes_open(struct output *output, const char *path)
 {
-    const size_t length = strlen(path);
-    if (!output_open(output, path)) return false;
-    return length < 4 || strcmp(path + length - 4, ".lz4") != 0 || output_compress(output);
+    return output_open(output, path) && (!output_is_lz4(path) || output_compress(output));
 }
 
 static void put(struct output *output, uint64_t size)

@@ -1,9 +1,9 @@
 // What compare reads (lists of allocators), finds (libraries) and calculates.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -318,6 +318,24 @@ TEST(Expected, LongCurvesAreMerged)
     EXPECT_EQ(json_integer_value(json_array_get(bytes, 333)), 999);
     EXPECT_EQ(json_integer_value(json_array_get(bytes, 334)), 5);
     json_decref(series);
+}
+
+TEST(Find, DirectoriesOfTheUserComeFirst)
+{
+    const std::string empty = testing::TempDir() + "compare_test.empty";
+    const std::string full = testing::TempDir() + "compare_test.full";
+    const std::string library = full + "/libjemalloc.so.2";
+    mkdir(empty.c_str(), 0777);
+    mkdir(full.c_str(), 0777);
+    ASSERT_EQ(symlink("/proc/self/exe", library.c_str()), 0); // one that could be loaded here
+    setenv("LD_LIBRARY_PATH", (empty + ":/no/such;" + full + ":").c_str(), 1);
+    allocator_found found;
+    EXPECT_TRUE(allocators_find(&found, "jemalloc"));
+    EXPECT_EQ(found.library, library);
+    unsetenv("LD_LIBRARY_PATH");
+    unlink(library.c_str());
+    rmdir(full.c_str());
+    rmdir(empty.c_str());
 }
 
 TEST(Find, RecordedAllocators)
