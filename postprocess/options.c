@@ -114,7 +114,10 @@ int options_parse(struct options *options, int count, char **words)
     *options = (struct options){0};
     words[0] = (char *)PROGRAM; /* for messages */
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
-    return status == PROGRAM_GO_ON ? parse_files(options, count - optind, words + optind) : status;
+    if (status != PROGRAM_GO_ON) return status;
+    if (options->compress && options->no_compress)
+        return program_usage_error(PROGRAM, "--compress or --no-compress, not both");
+    return parse_files(options, count - optind, words + optind);
 }
 
 /* ---- names ---- */

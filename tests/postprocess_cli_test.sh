@@ -41,7 +41,7 @@ one_processor() {
 	taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$@"
 }
 
-plan 91
+plan 92
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -117,6 +117,7 @@ says "is told what it is" \
 ends "a name that ends in .lz4" 0 "$postprocess" -q raw p.lz4
 is "is a frame as lz4 makes it" "$(lz4 -dqc p.lz4 | cmp - ordered &&
     wc -c < p.lz4)" "$(lz4 -qc ordered | wc -c)"
+ends "--compress and --no-compress" 2 "$postprocess" --compress --no-compress raw both.lz4
 ends "--no-compress" 0 "$postprocess" -q --no-compress raw plain.lz4
 is "writes as it is" "$(cmp plain.lz4 ordered && echo same)" same
 ends "--compress" 0 "$postprocess" -q --compress raw -
