@@ -14,13 +14,14 @@ int verify_ordered(struct stream *stream, const char *path)
     struct instruction_batch batch;
     uint64_t blocks = 0;
     int status = PROGRAM_OK;
-    if (instruction_reader_open(&reader, &stream->input))
+    const bool opened = instruction_reader_open(&reader, &stream->input);
+    if (opened)
         while (instruction_reader_next(&reader, &batch))
             blocks++;
     const struct instruction_totals *totals = &reader.totals;
     if (reader.state == INSTRUCTIONS_FAILED || reader.state == INSTRUCTIONS_CUT)
         status = cli_data_error(&cli_verify, path, &reader.error);
-    if (reader.state == INSTRUCTIONS_CUT) status = PROGRAM_CUT;
+    if (opened && reader.state == INSTRUCTIONS_CUT) status = PROGRAM_CUT;
     if (status != PROGRAM_FAILED) {
         printf("calls: %" PRIu64 " in %" PRIu64 " blocks; each on an object that is alive there\n",
                totals->calls, blocks);

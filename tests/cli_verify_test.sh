@@ -108,6 +108,7 @@ mistaken() {
 ordered_alone() {
     sample verify_good && exits 0 verify verify_good && prints 'verify_good: consistent;' &&
         sample instructions_cut && exits 3 verify instructions_cut && prints 'as far as it goes' &&
+        head -c 30 verify_good >begun && exits 1 verify begun && says 'begun: offset' &&
         head -c 200 verify_good >changed && printf x >>changed &&
         tail -c +202 verify_good >>changed && exits 1 verify changed && says 'changed: offset'
 }
