@@ -17,7 +17,10 @@
 enum { SCRIPT_LINE_BYTES = 256 };
 
 /* A file has few segments; those of a real program are far below this. */
-enum { SEGMENTS_MAX = 256 };
+enum { SEGMENTS_MAX = 256, DYNAMIC_ENTRIES_MAX = 256 };
+
+/* As much of a library's name as tells what it is. */
+enum { LIBRARY_NAME_BYTES = 32 };
 
 static int path_check(const char *path)
 {
@@ -87,14 +90,56 @@ static bool is_privileged(const char *path)
     return geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-static bool has_dynamic_linker(const char *path, const Elf64_Ehdr *header)
+/* The segments of the program; 0: they cannot be read. */
+static unsigned segments_read(const char *path, const Elf64_Ehdr *header, Elf64_Phdr *segments)
 {
-    Elf64_Phdr segments[SEGMENTS_MAX];
-    if (header->e_phentsize != sizeof *segments || header->e_phnum > SEGMENTS_MAX) return true;
+    if (header->e_phentsize != sizeof *segments || header->e_phnum > SEGMENTS_MAX) return 0;
     size_t bytes = header->e_phnum * sizeof *segments;
-    if (head_read(path, segments, bytes, (off_t)header->e_phoff) != bytes) return true;
-    for (unsigned i = 0; i < header->e_phnum; i++)
-        if (segments[i].p_type == PT_INTERP) return true;
+    return head_read(path, segments, bytes, (off_t)header->e_phoff) == bytes ? header->e_phnum : 0;
+}
+
+static const Elf64_Phdr *segment_find(const Elf64_Phdr *segments, unsigned count, Elf64_Word type,
+                                      Elf64_Addr address)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (segments[i].p_type == type &&
+            (type != PT_LOAD || address - segments[i].p_vaddr < segments[i].p_filesz))
+            return &segments[i];
+    return NULL;
+}
+
+/* Whether a library with its name at this place of the file is a sanitizer's that has to be in
+ * front of all others. */
+static bool is_sanitizer(const char *path, off_t name_at)
+{
+    static const char *const known[] = {"libasan.so", "libtsan.so", "libclang_rt.asan",
+                                        "libclang_rt.tsan"};
+    char name[LIBRARY_NAME_BYTES] = "";
+    head_read(path, name, sizeof name, name_at);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strncmp(name, known[i], strlen(known[i])) == 0) return true;
+    return false;
+}
+
+/* Looks through the libraries that the program is linked with. */
+static bool has_sanitizer(const char *path, const Elf64_Phdr *segments, unsigned count)
+{
+    Elf64_Dyn entries[DYNAMIC_ENTRIES_MAX];
+    const Elf64_Phdr *dynamic = segment_find(segments, count, PT_DYNAMIC, 0), *strings = NULL;
+    Elf64_Addr names = 0;
+    if (dynamic == NULL) return false;
+    size_t used = head_read(path, entries, sizeof entries, (off_t)dynamic->p_offset);
+    if (used > dynamic->p_filesz) used = dynamic->p_filesz;
+    used /= sizeof *entries;
+    for (size_t i = 0; i < used; i++)
+        if (entries[i].d_tag == DT_STRTAB) names = entries[i].d_un.d_ptr;
+    strings = segment_find(segments, count, PT_LOAD, names);
+    if (strings == NULL) return false;
+    names = names - strings->p_vaddr + strings->p_offset;
+    for (size_t i = 0; i < used; i++)
+        if (entries[i].d_tag == DT_NEEDED &&
+            is_sanitizer(path, (off_t)(names + entries[i].d_un.d_val)))
+            return true;
     return false;
 }
 
@@ -108,7 +153,10 @@ static enum executable_obstacle obstacle_find(const char *path)
         return EXECUTABLE_FINE;
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
         return EXECUTABLE_OTHER_SYSTEM;
-    return has_dynamic_linker(path, &header) ? EXECUTABLE_FINE : EXECUTABLE_STATIC;
+    Elf64_Phdr segments[SEGMENTS_MAX];
+    const unsigned count = segments_read(path, &header, segments);
+    if (count > 0 && segment_find(segments, count, PT_INTERP, 0) == NULL) return EXECUTABLE_STATIC;
+    return has_sanitizer(path, segments, count) ? EXECUTABLE_SANITIZER : EXECUTABLE_FINE;
 }
 
 int executable_find(struct executable *executable, const char *name)

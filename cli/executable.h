@@ -11,6 +11,7 @@
 enum executable_obstacle {
     EXECUTABLE_FINE,
     EXECUTABLE_STATIC,      /* no dynamic linker */
+    EXECUTABLE_SANITIZER,   /* AddressSanitizer or ThreadSanitizer, each with its own allocator */
     EXECUTABLE_PRIVILEGED,  /* it runs with rights that the caller lacks: setuid, capabilities */
     EXECUTABLE_OTHER_SYSTEM /* an ELF file for another machine or word size than ours */
 };

@@ -166,6 +166,8 @@ static void obstacle_tell(const struct executable *executable)
     static const char *const texts[] = {
         [EXECUTABLE_STATIC] =
             "is linked statically: no library can be put in front of its allocator",
+        [EXECUTABLE_SANITIZER] =
+            "is built with a sanitizer, whose allocator must be the first: build it without",
         [EXECUTABLE_PRIVILEGED] =
             "runs with privileges of its own: the system ignores preloaded libraries for it",
         [EXECUTABLE_OTHER_SYSTEM] = "is built for another kind of machine than malloctape"};

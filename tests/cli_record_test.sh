@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 43
+plan 44
 
 # --- the program ---
 
@@ -250,6 +250,20 @@ warns_static() {
     says 'warning: ./static is linked statically.*nothing will be recorded$'
 }
 
+# The C compiler may be a command with arguments, and lack a sanitizer's library.
+sanitized() {
+    echo 'int main(void) { return 0; }' >sanitized.c &&
+        ${CC:-cc} "-fsanitize=$1" -o "sanitized_$1" sanitized.c 2>err
+}
+warns_sanitized() {
+    for sanitizer in address thread; do
+        exit_status "$bin/malloctape" record -o f.raw.lz4 "./sanitized_$sanitizer" >out 2>err
+        says "warning: ./sanitized_$sanitizer is built with a sanitizer.*will be recorded\$" ||
+            return 1
+    done
+    exits 0 record -o f.raw.lz4 ./sanitized_undefined && ! says warning
+}
+
 warns_setuid() {
     "$bin/malloctape" record -o f.raw.lz4 ./setuid >out 2>err || true
     says 'warning: ./setuid runs with privileges of its own.*nothing will be recorded$'
@@ -336,6 +350,11 @@ check 'a library that LD_PRELOAD cannot name' library_in_strange_place
 check 'an output whose directory is missing' directory_missing
 check 'an output that is a directory' output_is_directory
 check 'a statically linked program: a warning' warns_static
+if sanitized address && sanitized thread && sanitized undefined; then
+    check 'a program with AddressSanitizer or ThreadSanitizer: a warning' warns_sanitized
+else
+    skip_test 'a program with AddressSanitizer or ThreadSanitizer' 'the compiler has none'
+fi
 # Only root can make a program of somebody else that runs as he.
 if cp /bin/true setuid && chown 65534 setuid 2>/dev/null && chmod 4755 setuid; then
     check 'a setuid program: a warning' warns_setuid
