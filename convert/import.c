@@ -131,15 +131,18 @@ static const struct format_entry *format_of(const struct import *import, struct 
         cli_data_error(&cli_import, path, &source->error);
         return NULL;
     }
-    const char *own = source_peek(source, 8) < 8                        ? NULL
-                      : memcmp(source->next, MAGIC_OF_RAW, 8) == 0      ? "a recording"
-                      : memcmp(source->next, INSTRUCTION_MAGIC, 8) == 0 ? "an instruction stream"
-                                                                        : NULL;
-    if (own != NULL)
-        cli_fail(&cli_import, "%s: this is %s of malloctape already", path, own);
+    const char *known =
+        source_peek(source, 8) < 8                   ? NULL
+        : memcmp(source->next, MAGIC_OF_RAW, 8) == 0 ? "a recording of malloctape already"
+        : memcmp(source->next, INSTRUCTION_MAGIC, 8) == 0
+            ? "an instruction stream of malloctape already"
+        : memcmp(source->next, "Obj\1", 4) == 0 ? "Avro, which is written here, but not read"
+                                                : NULL;
+    if (known != NULL)
+        cli_fail(&cli_import, "%s: this is %s", path, known);
     else if (format == NULL)
         cli_fail(&cli_import, "%s: the format is not recognized: say --from FORMAT", path);
-    return own != NULL ? NULL : format;
+    return known != NULL ? NULL : format;
 }
 
 static bool read_file(struct import *import, struct source *source, const char *path)
