@@ -225,9 +225,9 @@ states_from_outside() {
     done
     ! timeout 300 "$malloctape" top --count 1 "$server" >out 2>err &&
         grep -q "^malloctape top: process $server: it is not recording\$" err || return 1
-    ! ctl "$server" start /no/such/directory/raw.lz4 && ctl "$server" start again.lz4 && served &&
-        good_piece again.lz4 &&
-        [ ! -e other.lz4 ]
+    ! ctl "$server" start /no/such/directory/raw.lz4 && ctl "$server" status &&
+        grep -qx 'not recording; starting the latest failed' out &&
+        ctl "$server" start again.lz4 && served && good_piece again.lz4 && [ ! -e other.lz4 ]
 }
 
 # does_not_listen PROCESS WITHOUT_WHAT

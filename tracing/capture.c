@@ -189,6 +189,7 @@ static int begin_and_tell(const char *output, bool may_defer)
 {
     int kept_errno = errno;
     int result = begin(output, may_defer);
+    recording.could_not_begin = result < 0;
     /* Before anything is recorded: calls that pass by would change the thread caches unseen. */
     if (result == 0) malloctape_front_end.divert();
     recording_change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);

@@ -76,6 +76,7 @@ static void put_status(struct message *answer)
                 status.is_paused      ? "paused"
                 : status.is_recording ? "recording"
                                       : "not recording");
+    if (status.could_not_begin) message_put(answer, "; starting the latest failed");
     if (!status.output[0]) return;
     message_put(answer, "%s%s: ",
                 status.is_paused      ? "; recorded to "

@@ -130,8 +130,8 @@ int recording_sync(void)
 void recording_look(struct recording_status *status)
 {
     recording_settle();
-    *status = (struct recording_status){.output = ""};
-    if (!recording_is_own()) return;
+    *status = (struct recording_status){.output = "", .could_not_begin = recording.could_not_begin};
+    if (recording.could_not_begin || !recording_is_own()) return;
     status->is_recording = recording_state() == MALLOCTAPE_RECORDING;
     status->is_paused = recording_state() == MALLOCTAPE_PAUSED;
     writer_look(&recording.writer, &status->totals);

@@ -19,6 +19,7 @@
 struct recording {
     struct writer writer;
     struct lane_registry *registry;
+    bool could_not_begin;  /* the latest try */
     uint32_t number;       /* of the recording, from 1; lanes of an earlier one are begun anew */
     bool fast_path_is_off; /* malloctape_disable_fast_path() */
     bool out_of_memory;    /* malloctape_out_of_memory(), in this recording */
@@ -77,6 +78,7 @@ int recording_sync(void);
 struct recording_status {
     bool is_recording;
     bool is_paused;
+    bool could_not_begin;        /* the latest try: then there are no totals and no output */
     struct writer_totals totals; /* of this recording or the latest */
     const char *output;          /* empty: there has been none */
 };
