@@ -51,6 +51,15 @@ typedef void numbers_use(void *of, const struct number *numbers, size_t count);
         key, (count) > 0 ? (words) : NULL, UNIT_COUNT, (count), "" \
     }
 
+/* For printf() with so many decimals: what rounds to 0 there has no sign of its own. */
+static inline double numbers_shown(double value, int decimals)
+{
+    double half = 0.5;
+    while (decimals-- > 0)
+        half /= 10;
+    return value >= -half && value <= half ? 0 : value;
+}
+
 /* Of bytes or the like, of which 0 means that nobody knows. */
 static inline long double number_known(long double value)
 {

@@ -298,9 +298,9 @@ static void change_text(const struct compare *compare, const struct compare_row 
     else if (row == compare->recorded)
         snprintf(text, bytes, "as recorded");
     else if (compare_is_tie(least, most))
-        snprintf(text, bytes, "none (+-%.1f)", fmax(-least, most));
+        snprintf(text, bytes, "none (+-%.1f)", numbers_shown(fmax(-least, most), 1));
     else
-        snprintf(text, bytes, "%+.1f to %+.1f", least, most);
+        snprintf(text, bytes, "%+.1f to %+.1f", numbers_shown(least, 1), numbers_shown(most, 1));
 }
 
 /* Without its unit; of a time of single calls below the step of the clock, only that. */
@@ -313,8 +313,8 @@ static void number_text(const struct compare *compare, const struct compare_numb
         snprintf(text, bytes, "-");
     else if (is_of_calls(number) && strcmp(number->unit, "ns") == 0 && value < step)
         snprintf(text, bytes, "< %.0f", step);
-    else /* without the sign of what rounds to 0 */
-        snprintf(text, bytes, "%.*f", number->decimals, shown < 0 && shown > -0.005 ? 0 : shown);
+    else
+        snprintf(text, bytes, "%.*f", number->decimals, numbers_shown(shown, number->decimals));
 }
 
 /* "-": not known. */

@@ -214,7 +214,7 @@ static void add_program_lead(FILE *to, const struct compare *compare)
         return;
     compare_cpu_range(all, &least, &most);
     fprintf(to, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
-            100 * least / all, 100 * most / all);
+            numbers_shown(100 * least / all, 1), numbers_shown(100 * most / all, 1));
 }
 
 static void add_lead(FILE *to, const struct compare *compare, enum compare_measure measure)

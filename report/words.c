@@ -112,6 +112,7 @@ const char *words_growth(double per_cent)
     char *text = next();
     if (isnan(per_cent)) return "";
     if (isinf(per_cent) || per_cent <= -100) return per_cent > 0 ? "new" : "gone";
+    if (numbers_shown(per_cent, 1) == 0) return "0.0 %";
     if (per_cent >= 900)
         snprintf(text, WORD_BYTES, "%.0f times", per_cent / 100 + 1);
     else

@@ -504,7 +504,10 @@ tells_change_of_program() {
         prints '^glibc  *1  *as recorded  *1.000' && prints '^glibc  *2  *+5.0 to +52.0  *21.000' &&
         prints '^  *s of 100.0 ' && tr '\n' ' ' <out | tr -s ' ' >line &&
         grep -q 'takes 2000 % more in replays (95 % sure: 2000 to 2000 %); of the program' line &&
-        grep -q "program's 100 s, that would be +5.0 to +52.0 %\." line
+        grep -q "program's 100 s, that would be +5.0 to +52.0 %\." line &&
+        reports a 300/20 300/20 300/20 300/20 300/20 &&
+        reports b 100/14.2 100/14.2 100/14.2 100/14.2 100/14.2 &&
+        judged a b && prints '^glibc  *1  *-16.5 to +0.0  *14.200'
 }
 # The program had 400 MB and took 100 s; replays of its allocator have 300 MB and take 11 s more
 # than one without, those of the other 100 MB and 21 s; in one second of five the recorded

@@ -9,7 +9,7 @@ make_instructions=$build_dir/tests/tools/make_instructions
 run_page=$source_dir/tests/tools/run_page.js
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 44
+plan 45
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -180,6 +180,17 @@ tells_second_peak() {
 tells_unusual() {
     exits 0 report kinds && prints '^! [0-9]* calls failed\.$' &&
         prints '^! [0-9]* frees were of objects that had been freed already\.$'
+}
+
+# --- the change ---
+
+# 1 byte less of 100 000.
+has_no_negative_zero() {
+    for bytes in 100000 99999; do
+        printf '%s\n' 1 1 2 1 "a 0 $bytes" 'f 0' >"$bytes.rep"
+        exits 0 import -q "$bytes.rep" -o "$bytes.ordered" || return 1
+    done
+    exits 0 report 100000.ordered 99999.ordered && prints '^ *peak_live .* - 1 byte  *0\.0 %$'
 }
 
 # --- the page ---
@@ -588,6 +599,7 @@ fi
 check 'sizes beyond those that have a line each are told as classes' tells_classes
 check 'of two builds, the copy that one makes is said first' finds_copy
 check 'of two equal traces, that they are' finds_nothing
+check 'what rounds to 0 has no sign' has_no_negative_zero
 if has_charts && command -v node >/dev/null; then
     check 'the scripts of both pages run' runs_scripts
 else
