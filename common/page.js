@@ -31,6 +31,15 @@ function allocatorColour(name) {
 // ---- charts ----
 
 const round = (value, digits = 3) => Number(value.toPrecision(digits));
+// Chart.js's numbers, on axes and beside the pointer, as in texts.
+const spaced = (method) => function (...of) { return method.apply(this, of).replaceAll(',', ' '); };
+
+function spaceNumbers(scale, name) {
+  scale.prototype.getLabelForValue = spaced(scale.prototype.getLabelForValue);
+  const { ticks } = Chart.defaults.scales[name];
+  ticks.callback = spaced(ticks.callback);
+}
+
 const countText = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ' ');
 
 // Of a line with the form number `form`: the same colour may come again with another.
@@ -126,6 +135,9 @@ function addFigure(figure, into) {
 
 function showFigures(figures, into) {
   figures.forEach((figure) => addFigure(figure, into));
+  Chart.defaults.locale = 'en';
+  spaceNumbers(Chart.LinearScale, 'linear');
+  spaceNumbers(Chart.LogarithmicScale, 'logarithmic');
   function draw() {
     Chart.defaults.color = variable('--text');
     Chart.defaults.borderColor = variable('--line');

@@ -6,7 +6,7 @@
 //   node run_page.js PAGE.html
 //
 // Fails where a script fails, where a chart draws what is no number, and where a row of a table is
-// not as long as its head.
+// not as long as its head, or where Chart.js would write 1,234.
 'use strict';
 const fs = require('fs');
 const vm = require('vm');
@@ -50,7 +50,11 @@ class Chart {
   }
   destroy() {}
 }
-Chart.defaults = { font: {}, plugins: { legend: { labels: {} } } };
+const shown = (value) => value.toLocaleString(Chart.defaults.locale);
+Chart.LinearScale = class { getLabelForValue(value) { return shown(value); } };
+Chart.LogarithmicScale = class extends Chart.LinearScale {};
+Chart.defaults = { font: {}, plugins: { legend: { labels: {} } },
+  scales: { linear: { ticks: { callback: shown } }, logarithmic: { ticks: { callback: shown } } } };
 
 const context = vm.createContext({ Chart, console,
   document: { getElementById: byId, createElement: (tag) => new Element(tag), documentElement: {} },
@@ -59,6 +63,11 @@ const context = vm.createContext({ Chart, console,
 const scripts = [...html.matchAll(/<script>([^]*?)<\/script>/g)].map((match) => match[1]);
 const chartjs = scripts.findIndex((text) => text.includes('Chart.js v'));
 vm.runInContext(scripts.filter((_, i) => i !== chartjs).join('\n'), context);
+
+const numbers = Object.values(Chart.defaults.scales).map(({ ticks }) => ticks.callback(1234567.5));
+for (const Scale of [Chart.LinearScale, Chart.LogarithmicScale])
+  numbers.push(new Scale().getLabelForValue(1234567.5));
+if (numbers.some((text) => text !== '1 234 567.5')) throw new Error(`charts have ${numbers}`);
 
 const lineOf = (cells) => cells.map((one) => one.textContent.replace('\n', ' ')).join(' | ');
 
