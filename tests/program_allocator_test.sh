@@ -172,6 +172,47 @@ int main(int count, char **words)
 }
 CODE
 
+# jemalloc's own threads, from the program's start and while it is recorded. There, beginning one is
+# the first recorded call of a thread, at a time when jemalloc is to be asked for its heap.
+cat >threads_from_start.c <<'CODE'
+#include <stdlib.h>
+const char *malloc_conf = "background_thread:true";
+int main(void)
+{
+    for (int i = 0; i < 100; i++) free(malloc(777));
+}
+CODE
+cat >threads_later.c <<'CODE'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int (*mallctl)(const char *, void *, size_t *, void *, size_t);
+static void *call(void *unused)
+{
+    for (int i = 0; i < 50; i++) free(malloc(777));
+    sleep(1); /* a stack that is left has what the C library allocates for a thread */
+    return unused;
+}
+static void *begin(void *unused)
+{
+    bool on = true;
+    usleep(300000);
+    if (mallctl("background_thread", NULL, NULL, &on, sizeof on)) abort();
+    return call(unused);
+}
+int main(void)
+{
+    pthread_t threads[2];
+    *(void **)&mallctl = dlsym(RTLD_DEFAULT, "mallctl");
+    return pthread_create(&threads[0], NULL, call, NULL) ||
+           pthread_create(&threads[1], NULL, begin, NULL) || pthread_join(threads[0], NULL) ||
+           pthread_join(threads[1], NULL);
+}
+CODE
+
 compiled() {
     $cc -shared -fPIC -fno-builtin -O1 -o counts.so counts.c &&
         ${CXX:-c++} -O1 -fno-builtin -o calls calls.cc &&
@@ -185,6 +226,8 @@ compiled() {
         $cc -shared -fPIC -fno-builtin -o plugin.so plugin.c &&
         $cc -shared -fPIC -fno-builtin -Wl,-Bsymbolic -o own.so own.c &&
         $cc -fno-builtin -o loads loads.c -ldl &&
+        $cc -fno-builtin -rdynamic -o threads_from_start threads_from_start.c &&
+        $cc -fno-builtin -pthread -o threads_later threads_later.c -ldl &&
         $cc -fno-builtin -pthread -o at_once at_once.c
 }
 
@@ -206,12 +249,21 @@ kinds() {
 
 named() { through "$library:$1" ./calls && "$malloctape" info raw.lz4 | grep -q "^allocator *$2"; }
 
-# Its own threads begin with a lock that asking it takes, too.
+# jemalloc_with_threads PROGRAM [SETTINGS]
+# Its own threads begin with locks that asking it takes, too, and with all signals blocked.
 jemalloc_with_threads() {
     rm -f raw.lz4*
-    timeout 300 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$library:$jemalloc" \
-        MALLOC_CONF=background_thread:true ./calls >out 2>err &&
-        verified raw.lz4 0 && [ "$(objects raw.lz4 777)" = 100 ]
+    timeout -s KILL 300 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$library:$jemalloc" \
+        MALLOC_CONF="${2-}" "$1" >out 2>err &&
+        verified raw.lz4 0 && [ "$(objects raw.lz4 777)" = 100 ] &&
+        "$malloctape" info raw.lz4 | grep -q '^allocator *jemalloc [0-9]' &&
+        "$malloctape" info raw.lz4 | grep -q '^  resident_bytes '
+}
+
+jemalloc_has_threads() {
+    jemalloc_with_threads ./threads_from_start &&
+        jemalloc_with_threads ./calls background_thread:true &&
+        jemalloc_with_threads ./threads_later
 }
 
 counted_untraced() { LD_PRELOAD=$PWD/counts.so ./calls >counted; }
@@ -391,7 +443,7 @@ for other in jemalloc.so.2:jemalloc mimalloc.so.2:mimalloc tcmalloc_minimal.so.4
     fi
 done
 if jemalloc=$(system_library libjemalloc.so.2); then
-    check 'jemalloc with threads of its own' jemalloc_with_threads
+    check 'jemalloc with threads of its own' jemalloc_has_threads
 else
     skip_test 'jemalloc with threads of its own' 'it is not installed'
 fi

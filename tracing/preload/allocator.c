@@ -12,7 +12,6 @@
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NAME_BYTES_MAX 128
@@ -50,14 +49,6 @@ static void find(void *function, const char *name)
     memcpy(function, &found, sizeof found);
 }
 
-/* It begins them while it has a lock that mallctl() takes, too. What the C library allocates for
- * such a thread comes by here, and with it we would ask. */
-static bool jemalloc_has_threads(void)
-{
-    const char *settings = getenv("MALLOC_CONF");
-    return settings && strstr(settings, "background_thread:true");
-}
-
 static void find_all(void)
 {
     find(&asked.tcmalloc_version, "tc_version");
@@ -65,7 +56,7 @@ static void find_all(void)
     find(&asked.mimalloc_version, "mi_version");
     find(&asked.mimalloc_process, "mi_process_info");
     find(&asked.mimalloc_print, "mi_stats_print_out");
-    if (!jemalloc_has_threads()) find(&asked.jemalloc_control, "mallctl");
+    find(&asked.jemalloc_control, "mallctl");
     find(&asked.libc_version, "gnu_get_libc_version");
     asked.found = true;
 }
@@ -273,6 +264,11 @@ void allocator_read_statistics(struct original_statistics *to)
 }
 
 /* --- asking --- */
+
+bool allocator_is_jemalloc(void)
+{
+    return next_library() && linked_function_in(next_library(), "mallctl");
+}
 
 void allocator_look(void)
 {

@@ -2,6 +2,7 @@
 #ifndef MALLOCTAPE_ALLOCATOR_H
 #define MALLOCTAPE_ALLOCATOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct original_statistics;
@@ -9,6 +10,9 @@ struct original_statistics;
 /* Asks it. Outside of its functions, in a thread of the program that is about to call it: what it
  * is asked waits for locks of its own, as the call may (docs/inside.md). */
 void allocator_look(void);
+
+/* It begins and ends threads of its own while it has locks that asking takes, too. */
+bool allocator_is_jemalloc(void);
 
 /* What it said then: its name and version, and the file that has it. Empty: there is none. */
 extern char allocator_name[];

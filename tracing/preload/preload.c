@@ -66,16 +66,29 @@ static const struct next_functions recorded, *front = &recorded;
 
 static void pass_by(void);
 
+/* This call is one of those that the C library makes when a thread begins or ends. jemalloc must
+ * not be asked then: the thread may be its own. */
+static MALLOCTAPE_THREAD_LOCAL bool may_be_for_thread;
+
+/* A recording begins with asking. */
+static bool may_record(void)
+{
+    return !(malloctape_is_undecided() && may_be_for_thread && allocator_is_jemalloc()) &&
+           malloctape_ready();
+}
+
 /* Off the fast path. False: this call is not recorded. */
-static NOINLINE bool begin_slow(void)
+static NOINLINE bool begin_slow(unsigned kind)
 {
     if (malloctape_is_off()) {
         if (malloctape_is_idle()) pass_by();
         return false;
     }
-    if (malloctape_ready()) return true;
-    malloctape_unrecorded();
-    return false;
+    may_be_for_thread = kind == CALL_CALLOC || kind == CALL_REALLOC_MOVED || kind == CALL_FREE;
+    const bool may = may_record();
+    may_be_for_thread = false;
+    if (!may) malloctape_unrecorded();
+    return may;
 }
 
 /* A failed operator new that is about to throw; `kind` 0: there is none. */
@@ -95,7 +108,7 @@ static NOINLINE void *allocated_slowly(unsigned kind, uint64_t size, uint64_t al
                                        void *object)
 {
     int kept_errno = errno;
-    if (begin_slow()) {
+    if (begin_slow(kind)) {
         malloctape_allocated(kind, size, alignment, object, false);
         unsigned failed = failing.kind;
         failing.kind = 0;
@@ -154,7 +167,7 @@ static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, 
 {
     if (!object) return;
     int kept_errno = errno;
-    if (begin_slow()) malloctape_freeing(kind, object, size, alignment);
+    if (begin_slow(kind)) malloctape_freeing(kind, object, size, alignment);
     errno = kept_errno;
 }
 
@@ -193,7 +206,7 @@ static void *reallocate(void *object, size_t size)
 {
     struct malloctape_ending ending;
     int kept_errno = errno;
-    bool announced = begin_slow() && malloctape_reallocating(object, &ending);
+    bool announced = begin_slow(CALL_REALLOC_MOVED) && malloctape_reallocating(object, &ending);
     errno = kept_errno;
     void *moved = next.realloc(object, size);
     if (!announced) return unrecorded(moved);
@@ -246,7 +259,7 @@ DEFINE_ENTRY(int, posix_memalign, (void **result, size_t alignment, size_t size)
 
 EXPORT int mallopt(int parameter, int value)
 {
-    if (begin_slow())
+    if (begin_slow(CALL_MALLOPT))
         malloctape_heap_call(CALL_MALLOPT, 2, (uint64_t)(int64_t)parameter,
                              (uint64_t)(int64_t)value);
     return next.mallopt(parameter, value);
@@ -254,7 +267,7 @@ EXPORT int mallopt(int parameter, int value)
 
 EXPORT int malloc_trim(size_t padding)
 {
-    if (begin_slow()) malloctape_heap_call(CALL_MALLOC_TRIM, 1, padding, 0);
+    if (begin_slow(CALL_MALLOC_TRIM)) malloctape_heap_call(CALL_MALLOC_TRIM, 1, padding, 0);
     return next.malloc_trim(padding);
 }
 
@@ -310,7 +323,7 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment)
         handler();
         object = make(size, alignment);
     }
-    if (!object && begin_slow()) fail_and_throw(kind, size, alignment);
+    if (!object && begin_slow(kind)) fail_and_throw(kind, size, alignment);
     if (!object) next_throw_bad_alloc();
     return allocated_slowly(kind, size, alignment, object);
 }
@@ -402,6 +415,11 @@ static bool nothing_to_cover(void)
     return true;
 }
 
+static void look(void)
+{
+    if (!may_be_for_thread || !allocator_is_jemalloc()) allocator_look();
+}
+
 const struct malloctape_front_end malloctape_front_end = {
     .opaque = true,
     .allocator = allocator_name,
@@ -410,7 +428,7 @@ const struct malloctape_front_end malloctape_front_end = {
     .cover_heap = nothing_to_cover,
     .divert = divert,
     .rounding = allocator_rounding,
-    .look = allocator_look,
+    .look = look,
     .path = allocator_path,
     .statistics = allocator_statistics,
     .read_statistics = allocator_read_statistics,
