@@ -128,6 +128,9 @@ end
 # One run of a program, which goes on when it is its turn and stands still otherwise. What else
 # belongs to its process group does so too.
 class Run
+  STOPS_WITHIN_S = 1
+  GOES_ON_S = 0.01
+
   attr_reader :times
 
   def initialize(environment, command, log, input: File::NULL, group: 0)
@@ -167,11 +170,17 @@ class Run
     @group = @pid if @group.zero?
   end
 
-  # How it ended, or that it has been stopped.
+  # How it ended, or that it has been stopped. A process whose vfork child is stopped before it
+  # cannot stop: both go on, and are stopped again.
   def wait(seconds)
     bell = Thread.new do
       sleep(*seconds)
-      Child.signal('STOP', @group)
+      loop do
+        Child.signal('STOP', @group)
+        sleep(STOPS_WITHIN_S)
+        Child.signal('CONT', @group)
+        sleep(GOES_ON_S)
+      end
     end
     Process.wait2(@pid, Process::WUNTRACED).last
   ensure
