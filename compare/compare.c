@@ -196,12 +196,17 @@ static bool rows_open(struct compare *compare)
     return true;
 }
 
-/* With threads there are no thread caches to switch, or not to. */
+static bool is_switching(const struct compare *compare)
+{
+    const json_t *switches = json_object_get(compare->facts, "thread_switches");
+    return strcmp(compare_engine(compare), "threads") != 0 && json_integer_value(switches) > 0;
+}
+
+/* Where there are no thread caches to switch, these rows are the same as others. */
 static void rows_drop_no_switching(struct compare *compare)
 {
     size_t kept = 0;
-    if (!compare->options.list_is_default || strcmp(compare_engine(compare), "threads") != 0)
-        return;
+    if (!compare->options.list_is_default || is_switching(compare)) return;
     for (size_t i = 0; i < compare->rows_count; i++) {
         struct compare_row *row = &compare->rows[i];
         if (row->found.known != NULL && row->found.known->no_switching) {

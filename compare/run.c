@@ -14,11 +14,6 @@ enum { OWN_WORDS_MAX = 16 };
  * round does it. */
 #define TIMED_LEAST 100000
 
-/* What it takes to time a call. All of a round may take as long as a replay, and this besides: of
- * a short trace all calls are timed. */
-#define TIMED_CALL_S    60e-9
-#define TIMED_BESIDES_S 0.1
-
 /* See time_limit(). */
 #define LIMIT_LEAST_S 60.0
 #define LIMIT_TIMES   200.0
@@ -41,7 +36,7 @@ static void enter(void *of)
 /* How one replay is to be made. */
 struct run_how {
     const char *engine; /* NULL: replay's default */
-    char sample[48];    /* words that say which calls are timed */
+    const char *sample; /* words that say which calls are timed */
     char sample_offset[48];
 };
 
@@ -138,7 +133,7 @@ static bool check_counts(const json_t *facts, const json_t *report, char *why, s
     return true;
 }
 
-/* ---- which calls are timed ---- */
+/* ---- rounds that time calls ---- */
 
 /* How many calls there are of the rarer of the two kinds that the table shows; at least 1. */
 static json_int_t rarer_calls(const struct compare *compare)
@@ -163,33 +158,11 @@ static unsigned timed_rounds(const struct compare *compare)
     return (unsigned)(wanted < most ? wanted : most);
 }
 
-static double shortest_s(const json_t *reports)
-{
-    double shortest = 0;
-    for (size_t i = 0; i < json_array_size(reports); i++) {
-        const json_t *report = json_array_get(reports, i);
-        double elapsed_s = json_number_value(json_object_get(report, "elapsed_seconds"));
-        if (shortest == 0 || elapsed_s < shortest) shortest = elapsed_s;
-    }
-    return shortest;
-}
-
-/* One call in so many is timed; 0: none. */
-static double timed_every(const struct compare *compare, const struct compare_row *row,
-                          unsigned round)
-{
-    if (round < compare->options.rounds) return 0;
-    const double events = json_number_value(json_object_get(compare->facts, "events"));
-    const double every = events * TIMED_CALL_S / (shortest_s(row->reports) + TIMED_BESIDES_S);
-    return every > 1 ? every : 1;
-}
-
-/* Of round number `round`, from 0; those that only time calls come behind the others. */
-static struct run_how how_of(const struct compare *compare, const struct compare_row *row,
-                             const char *engine, unsigned round)
+/* Of round number `round`, from 0; those that time calls come behind the others, and time all. */
+static struct run_how how_of(const struct compare *compare, const char *engine, unsigned round)
 {
     struct run_how how = {.engine = engine};
-    snprintf(how.sample, sizeof how.sample, "--sample=%.0f", timed_every(compare, row, round));
+    how.sample = round < compare->options.rounds ? "--sample=0" : "--sample=1";
     snprintf(how.sample_offset, sizeof how.sample_offset, "--sample-offset=%u", round);
     return how;
 }
@@ -263,8 +236,7 @@ static void run_row(struct compare *compare, struct compare_row *row, unsigned r
     const struct known_allocator *known = row->found.known;
     bool nothing = known != NULL && known->where == ALLOCATOR_NOTHING;
     bool only_times = round >= compare->options.rounds;
-    const struct run_how how =
-        how_of(compare, row, nothing ? "null" : compare_engine(compare), round);
+    const struct run_how how = how_of(compare, nothing ? "null" : compare_engine(compare), round);
     if (nothing && only_times) return;
     json_t *report = replay(compare, row, &how, row->why, sizeof row->why);
     compare->runs_done++;

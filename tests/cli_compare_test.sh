@@ -20,7 +20,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 59
+plan 58
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -190,7 +190,7 @@ tells_json() {
                 j["machine"]["processors"] > 0'
 }
 
-# One round of calls that are timed, all of them here; none in the others.
+# One round in which all calls are timed; none in the others.
 times_calls() {
     json lanes.json 'n = j["allocators"][1]["numbers"]
         n["allocation_sampled"].values.uniq == [51_000] && n["free_sampled"]["min"] > 40000 &&
@@ -202,17 +202,6 @@ times_calls() {
             n["allocation_sampled"]["min"].between?(3000, 5500) &&
                 n["allocation_p99_ns"]["min"] >= 0 && n["allocation_p999_ns"]["min"].nil? &&
                 n["allocation_max_ns"]["min"].nil?'
-}
-# All calls of a short trace, of a longer one as many as take as long as a replay and 0.1 s.
-times_as_long_as_a_replay() {
-    local events
-    for events in 3000000 16000000; do
-        rm -f made/a.timed
-        reports a 300/1 300/1 300/1 300/1 '"elapsed_seconds": 0.1'
-        by_kind='"malloc": 10000000, "free": 10000000' runs=4 events=$events judged a || return
-        cat made/a.timed
-    done >timed
-    [ "$(cat timed)" = "$(printf '%s\n' --sample=1 --sample=5)" ]
 }
 # By default each has five replays besides, of which no call is timed.
 replays_five_times() {
@@ -353,14 +342,18 @@ takes_options_of_replay() {
         exits 1 compare lanes -a glibc -- --nonsense &&
         says "lanes: .*unrecognized option '--nonsense'"
 }
+# tcmalloc-noswitch only where thread caches are switched.
 all_installed_by_default() {
-    exits 0 compare churn -r 1 --json f.json &&
+    local trace
+    exits 0 compare lanes -r 1 -e switch --json f.json &&
         json f.json 'names = j["allocators"].map { |a| a["name"] }
             %w[tcmalloc tcmalloc-noswitch glibc].all? { |name| names.include?(name) } &&
-                !names.include?("none")' &&
-        exits 0 compare lanes -r 1 --json f.json &&
-        json f.json 'names = j["allocators"].map { |a| a["name"] }
-            names.include?("tcmalloc") && !names.include?("tcmalloc-noswitch")'
+                !names.include?("none")' || return
+    for trace in lanes churn; do
+        exits 0 compare $trace -r 1 --json f.json &&
+            json f.json 'names = j["allocators"].map { |a| a["name"] }
+                names.include?("tcmalloc") && !names.include?("tcmalloc-noswitch")' || return
+    done
 }
 
 # --- the verdict, of reports with known numbers ---
@@ -701,7 +694,6 @@ check 'threads and touched pages by default' answers_by_default
 check 'RSS below live bytes has a word' tells_untouched
 check 'options of replay behind --' takes_options_of_replay
 check 'without a list, all that are installed' all_installed_by_default
-check 'all calls are timed, or as many as take as long as a replay' times_as_long_as_a_replay
 check 'five replays each, if nothing else is asked for' replays_five_times
 check 'rows are ranked, best first, and equal ones share a rank' ranks_rows
 check 'the verdict: who is best, by how much, how sure' says_verdict
