@@ -51,7 +51,7 @@ end
 # are told apart where that would show in the program (compare_cpu_least()).
 def predict_cpu_said?(one, other, seconds)
   difference = predict_difference(:cpu, one, other, PREDICT_95)
-  surely = 0.02 * seconds / 0.35
+  surely = 0.03 * seconds / 0.35
   (difference.least > surely || difference.most < -surely) &&
     difference.median.abs > 0.05 * [one.cpu, other.cpu].min
 end

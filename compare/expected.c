@@ -21,7 +21,7 @@
  * replay could have (docs/prediction.md). */
 #define CPU_TIMES_LEAST 0.35
 #define CPU_TIMES_MOST  2.5
-#define CPU_NOISE       0.02
+#define CPU_NOISE       0.03
 
 /* ---- curves ---- */
 
