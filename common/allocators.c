@@ -44,16 +44,31 @@ static bool is_own_kind_of_library(const char *path)
            library.e_ident[EI_CLASS] == own.e_ident[EI_CLASS];
 }
 
+/* Puts the directories of a path, as the dynamic linker reads it, one behind the other for glob(),
+ * a comma behind each. Returns the end; at most 2 bytes are put for each one of `path`, its end
+ * included. */
+static char *put_directories(char *pattern, const char *path)
+{
+    for (bool empty = true;; path++) {
+        const bool ends = *path == ':' || *path == ';' || *path == '\0';
+        if (ends && empty) *pattern++ = '.';
+        if (!ends && strchr(",{}[*?\\", *path) != NULL) *pattern++ = '\\';
+        *pattern++ = ends ? ',' : *path;
+        if (*path == '\0') return pattern;
+        empty = ends;
+    }
+}
+
 /* The first fitting file of that name, in the user's directories before the system's. */
 static bool search_file(struct allocator_found *found, const char *file, int file_length)
 {
     const char *own = getenv("LD_LIBRARY_PATH");
-    glob_t matches;
-    char *pattern;
     if (own == NULL || *own == '\0') own = "/usr/local/lib"; /* the first one anyway */
-    if (asprintf(&pattern, "{%s,%s}/%.*s", own, DIRECTORIES, file_length, file) < 0) return false;
-    for (size_t i = 0; i <= strlen(own); i++)
-        if (pattern[i] == ':' || pattern[i] == ';') pattern[i] = ',';
+    char *pattern = malloc(2 * strlen(own) + sizeof "{.," DIRECTORIES "}/" + (size_t)file_length);
+    if (pattern == NULL) return false;
+    *pattern = '{';
+    sprintf(put_directories(pattern + 1, own), DIRECTORIES "}/%.*s", file_length, file);
+    glob_t matches;
     const bool any = glob(pattern, GLOB_BRACE, NULL, &matches) == 0;
     free(pattern);
     if (!any) return false;

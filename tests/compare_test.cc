@@ -323,19 +323,41 @@ TEST(Expected, LongCurvesAreMerged)
 TEST(Find, DirectoriesOfTheUserComeFirst)
 {
     const std::string empty = testing::TempDir() + "compare_test.empty";
-    const std::string full = testing::TempDir() + "compare_test.full";
-    const std::string library = full + "/libjemalloc.so.2";
-    mkdir(empty.c_str(), 0777);
-    mkdir(full.c_str(), 0777);
-    ASSERT_EQ(symlink("/proc/self/exe", library.c_str()), 0); // one that could be loaded here
-    setenv("LD_LIBRARY_PATH", (empty + ":/no/such;" + full + ":").c_str(), 1);
-    allocator_found found;
-    EXPECT_TRUE(allocators_find(&found, "jemalloc"));
-    EXPECT_EQ(found.library, library);
+    // What glob() has a meaning for, the dynamic linker has none for.
+    for (const char *name : {"full", "a,b", "{a,b}", "a*", "a?", "[a]", "a\\b"}) {
+        const std::string full = testing::TempDir() + "compare_test." + name;
+        const std::string library = full + "/libjemalloc.so.2";
+        mkdir(empty.c_str(), 0777);
+        mkdir(full.c_str(), 0777);
+        // one that could be loaded here
+        ASSERT_EQ(symlink("/proc/self/exe", library.c_str()), 0);
+        setenv("LD_LIBRARY_PATH", (empty + ":/no/such;" + full + ":").c_str(), 1);
+        allocator_found found;
+        EXPECT_TRUE(allocators_find(&found, "jemalloc"));
+        EXPECT_EQ(found.library, library);
+        unsetenv("LD_LIBRARY_PATH");
+        unlink(library.c_str());
+        rmdir(full.c_str());
+        rmdir(empty.c_str());
+    }
+}
+
+TEST(Find, AnEmptyDirectoryIsTheCurrentOne)
+{
+    const std::string library = testing::TempDir() + "libjemalloc.so.2";
+    char before[PATH_MAX];
+    ASSERT_NE(getcwd(before, sizeof before), nullptr);
+    ASSERT_EQ(symlink("/proc/self/exe", library.c_str()), 0);
+    ASSERT_EQ(chdir(testing::TempDir().c_str()), 0);
+    for (const char *path : {":/no/such", "/no/such:", "/no::such"}) {
+        allocator_found found;
+        setenv("LD_LIBRARY_PATH", path, 1);
+        EXPECT_TRUE(allocators_find(&found, "jemalloc"));
+        EXPECT_STREQ(found.library, "./libjemalloc.so.2") << path;
+    }
     unsetenv("LD_LIBRARY_PATH");
     unlink(library.c_str());
-    rmdir(full.c_str());
-    rmdir(empty.c_str());
+    ASSERT_EQ(chdir(before), 0);
 }
 
 TEST(Find, RecordedAllocators)
