@@ -66,7 +66,7 @@ static inline void ReplaceSystemAlloc() {}
 #include <malloc.h>
 
 #define EXPORT             extern "C" __attribute__((visibility("default")))
-#define HOT                __attribute__((visibility("default"))) CACHELINE_ALIGNED_FN
+#define FAST               __attribute__((visibility("default"))) CACHELINE_ALIGNED_FN
 #define ALIAS_OF(function) __attribute__((alias(#function), visibility("default")))
 
 namespace {
@@ -291,13 +291,13 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
     if (PREDICT_FALSE(head >= lane->units.limit)) return allocate_slow<kind, plain>(size);
     if (PREDICT_FALSE(size >= units_code_of(&lane->units, kind)->size_limit))
         return allocate_without_code<kind, plain, zeroed>(size);
-    if (size >= UNITS_HOT_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
+    if (size >= UNITS_FAST_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
     ThreadCache *cache = static_cast<ThreadCache *>(lane->units.cache);
     uint32 cl;
     Static::sizemap()->GetSizeClass(size, &cl);
     void *object;
     if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
-    units_hot_allocation(&lane->units, units_head_cursor(head), kind, size);
+    units_fast_allocation(&lane->units, units_head_cursor(head), kind, size);
     return zeroed ? zero(object, cl) : object;
 }
 
@@ -425,8 +425,8 @@ ATTRIBUTE_NOINLINE void release_foreign(void *object, struct malloctape_lane *la
     const uint16_t *owner = shadow_owner_in(lane->units.window, place);
     atomic_prefetch(owner);
     atomic_prefetch(object);
-    if (PREDICT_FALSE(cl == 0 || !units_hot_free_foreign(&lane->units, kind, place, cl,
-                                                         atomic_load_relaxed(owner), sized, size)))
+    if (PREDICT_FALSE(cl == 0 || !units_fast_free_foreign(&lane->units, kind, place, cl,
+                                                          atomic_load_relaxed(owner), sized, size)))
         return release_slowly(kind, object, size);
     shadow_take(page, place, lane->units.owner);
     static_cast<ThreadCache *>(lane->units.cache)->Deallocate(object, cl);
@@ -443,8 +443,8 @@ inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(void *object, size_t size)
     if (PREDICT_FALSE(!is_own(release)))
         return release_foreign<kind, sized>(object, release.lane, release.page, release.place,
                                             size);
-    if (PREDICT_FALSE(!units_hot_free(&release.lane->units, release.cursor, kind, release.place,
-                                      sized, size)))
+    if (PREDICT_FALSE(!units_fast_free(&release.lane->units, release.cursor, kind, release.place,
+                                       sized, size)))
         return release_slow<kind, sized>(object, size);
     release.cache->Deallocate(object, release.cl);
 }
@@ -528,9 +528,10 @@ inline void *reallocate_recorded(void *old_object, size_t new_size)
     const size_t old_size = Static::sizemap()->ByteSizeForClass(old.cl);
     const bool stays = stays_in_place(old_size, new_size);
     const unsigned kind = stays ? CALL_REALLOC_IN_PLACE : CALL_REALLOC_MOVED;
-    if (!units_hot_can_realloc(&old.lane->units, kind, old.place, new_size)) return NULL;
+    if (!units_fast_can_realloc(&old.lane->units, kind, old.place, new_size)) return NULL;
     if (stays) {
-        units_hot_realloc(&old.lane->units, old.cursor, CALL_REALLOC_IN_PLACE, old.place, new_size);
+        units_fast_realloc(&old.lane->units, old.cursor, CALL_REALLOC_IN_PLACE, old.place,
+                           new_size);
         return old_object;
     }
     uint32 cl, said;
@@ -539,7 +540,7 @@ inline void *reallocate_recorded(void *old_object, size_t new_size)
         !Static::sizemap()->GetSizeClass(new_size, &said) || cl != said ||
         !old.cache->TryAllocate(cl, &object))
         return NULL;
-    units_hot_realloc(&old.lane->units, old.cursor, CALL_REALLOC_MOVED, old.place, new_size);
+    units_fast_realloc(&old.lane->units, old.cursor, CALL_REALLOC_MOVED, old.place, new_size);
     memcpy(object, old_object, std::min(old_size, new_size));
     old.cache->Deallocate(old_object, old.cl);
     return object;
@@ -783,7 +784,7 @@ extern "C" void malloctape_hook_added(const void *list)
     attributes result entry_##name parameters
 
 #define DEFINE_ALLOCATION(name, KIND, parameters, plain) \
-    ENTRY(HOT, void *, name, parameters)                 \
+    ENTRY(FAST, void *, name, parameters)                \
     {                                                    \
         return allocate<CALL_##KIND, plain>(size);       \
     }
@@ -795,14 +796,14 @@ extern "C" void malloctape_hook_added(const void *list)
                                 [=] { return malloctape_plain_##plain; });         \
     }
 #define DEFINE_FREE(name, KIND, parameters) \
-    ENTRY(HOT, void, name, parameters)      \
+    ENTRY(FAST, void, name, parameters)     \
     {                                       \
         release<CALL_##KIND>(object);       \
     }
-#define DEFINE_SIZED_FREE(name, KIND)                   \
-    ENTRY(HOT, void, name, (void *object, size_t size)) \
-    {                                                   \
-        release_sized<CALL_##KIND>(object, size);       \
+#define DEFINE_SIZED_FREE(name, KIND)                    \
+    ENTRY(FAST, void, name, (void *object, size_t size)) \
+    {                                                    \
+        release_sized<CALL_##KIND>(object, size);        \
     }
 #define DEFINE_ALIGNED_FREE(name, KIND, parameters, size)                           \
     ENTRY(, void, name, parameters)                                                 \
@@ -825,7 +826,7 @@ DEFINE_SIZED_FREE(free_sized, FREE_SIZED)
 DEFINE_ALIGNED_FREE(free_aligned_sized, FREE_ALIGNED_SIZED,
                     (void *object, size_t alignment, size_t size), size)
 
-ENTRY(HOT, void *, calloc, (size_t count, size_t size))
+ENTRY(FAST, void *, calloc, (size_t count, size_t size))
 {
     if (PREDICT_TRUE(!new_is_hooked()))
         return unrecorded([=] { return malloctape_plain_calloc(count, size); });
@@ -884,7 +885,7 @@ inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
     return malloctape_plain_malloc_size(object);
 }
 
-ENTRY(HOT, size_t, malloc_size, (void *object))
+ENTRY(FAST, size_t, malloc_size, (void *object))
 {
     if (PREDICT_FALSE(delete_is_hooked())) return size_while_recording(object);
     return malloctape_plain_malloc_size(object);

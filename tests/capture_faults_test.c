@@ -507,7 +507,7 @@ static unsigned a_allocation_kind(void)
 
 /* Whether the lane may write here what it records: the stream follows the cache that the thread
  * has. */
-static bool is_hot(const struct thread *thread)
+static bool is_fast(const struct thread *thread)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (lane->units.head >= lane->units.limit) return false;
@@ -516,16 +516,16 @@ static bool is_hot(const struct thread *thread)
     return true;
 }
 
-static bool allocation_hot(struct thread *thread, struct object *object, unsigned kind,
-                           uint64_t size)
+static bool allocation_fast(struct thread *thread, struct object *object, unsigned kind,
+                            uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!is_hot(thread)) return false;
+    if (!is_fast(thread)) return false;
     struct list *list = &thread->cache->lists[class_of_size(size)];
     if (list->count == 0) return false;
     *object = (struct object){list_pop(list), new_id()};
     if (size < units_code_of(&lane->units, kind)->size_limit)
-        units_hot_allocation(&lane->units, units_cursor(&lane->units), kind, size);
+        units_fast_allocation(&lane->units, units_cursor(&lane->units), kind, size);
     else
         malloctape_allocated_in_cache(kind, size, object->address);
     event_begins(
@@ -547,7 +547,7 @@ static void allocation(struct thread *thread, struct object *object)
     unsigned kind = aligned ? CALL_MEMALIGN : a_allocation_kind();
     /* One that is aligned may be taken from where larger ones are. */
     unsigned size_class = aligned && !large ? CLASSES - 1 : class_of_size(size);
-    if (!aligned && !large && allocation_hot(thread, object, kind, size)) return;
+    if (!aligned && !large && allocation_fast(thread, object, kind, size)) return;
     *object = (struct object){NULL, new_id()};
     if (!malloctape_ready()) {
         event_refused(object->id);
@@ -581,15 +581,15 @@ static void dawdle(void)
     lane->units.extra_units--;
 }
 
-static bool free_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
+static bool free_fast(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!is_hot(thread)) return false;
+    if (!is_fast(thread)) return false;
     const struct shadow_page *page = shadow_page_of(object->address);
     uint32_t place = shadow_place(page, object->address);
     if (!malloctape_lane_has(lane, page, place)) return false;
-    if (!units_hot_free(&lane->units, units_cursor(&lane->units), kind, place,
-                        kind == CALL_DELETE_SIZED, size))
+    if (!units_fast_free(&lane->units, units_cursor(&lane->units), kind, place,
+                         kind == CALL_DELETE_SIZED, size))
         return false;
     event_begins(
         lane->registry.number,
@@ -618,25 +618,25 @@ static void freeing(struct thread *thread, struct object *object)
     static const uint8_t kinds[] = {CALL_FREE, CALL_FREE, CALL_DELETE_SIZED, CALL_CFREE};
     unsigned kind = kinds[fake_random() % sizeof kinds];
     uint64_t size = kind == CALL_DELETE_SIZED ? a_tag() : 0;
-    if (!free_hot(thread, object, kind, size)) free_slow(object, kind, size);
+    if (!free_fast(thread, object, kind, size)) free_slow(object, kind, size);
     release(thread, object->address);
     object->address = NULL;
 }
 
-static bool realloc_hot(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
+static bool realloc_fast(struct thread *thread, struct object *object, unsigned kind, uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!is_hot(thread)) return false;
+    if (!is_fast(thread)) return false;
     const struct shadow_page *page = shadow_page_of(object->address);
     uint32_t place = shadow_place(page, object->address);
     bool moves = kind == CALL_REALLOC_MOVED;
     struct list *list = &thread->cache->lists[moves ? class_of_size(size) : 0];
     if (!malloctape_lane_has(lane, page, place) || (moves && list->count == 0) ||
-        !units_hot_can_realloc(&lane->units, kind, place, size))
+        !units_fast_can_realloc(&lane->units, kind, place, size))
         return false;
     struct object old = *object;
     *object = (struct object){moves ? list_pop(list) : old.address, new_id()};
-    units_hot_realloc(&lane->units, units_cursor(&lane->units), kind, place, size);
+    units_fast_realloc(&lane->units, units_cursor(&lane->units), kind, place, size);
     event_begins(lane->registry.number, (struct event){.number = (uint8_t)kind,
                                                        .size = size,
                                                        .ends = old.id,
@@ -663,7 +663,7 @@ static void move(struct thread *thread, struct object *object)
 {
     uint64_t size = 1 + fake_random() % 600;
     bool fails = fake_random() % 64 == 0;
-    if (!fails && realloc_hot(thread, object, CALL_REALLOC_MOVED, size)) return;
+    if (!fails && realloc_fast(thread, object, CALL_REALLOC_MOVED, size)) return;
     struct object old = *object, new = {NULL, new_id()};
     if (malloctape_ready()) {
         uint64_t switches = fake_switches();
@@ -684,7 +684,7 @@ static void move(struct thread *thread, struct object *object)
 static void resize(struct thread *thread, struct object *object)
 {
     uint64_t size = a_tag();
-    if (realloc_hot(thread, object, CALL_REALLOC_IN_PLACE, size)) return;
+    if (realloc_fast(thread, object, CALL_REALLOC_IN_PLACE, size)) return;
     struct object new = {object->address, new_id()};
     if (malloctape_ready()) {
         uint64_t switches = fake_switches();

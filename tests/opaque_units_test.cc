@@ -266,10 +266,10 @@ class Anything {
         r->operand = alignment;
         units_allocation_of allocation = allocation_at(place, r);
         const units_code *code = units_code_of(lane_.lane, kind);
-        bool hot = kind != CALL_MEMALIGN && size < code->size_limit && below(2);
+        bool fast = kind != CALL_MEMALIGN && size < code->size_limit && below(2);
         uint16_t *cursor = units_cursor(lane_.lane);
-        if (hot && !allocation.after)
-            units_hot_opaque_allocation(lane_.lane, cursor, kind, size, place);
+        if (fast && !allocation.after)
+            units_fast_opaque_allocation(lane_.lane, cursor, kind, size, place);
         else
             units_allocation(lane_.lane, kind, size, alignment, &allocation);
         lane_.live.push_back(place);
@@ -309,9 +309,10 @@ class Anything {
         units_object object = take_object(r, &size);
         r->size = given;
         freed_[size < 5000 ? size : 4999].push_back(object.place);
-        bool hot = !object.unknown && !object.bound && below(2);
+        bool fast = !object.unknown && !object.bound && below(2);
         uint16_t *cursor = units_cursor(lane_.lane);
-        if (hot && units_hot_opaque_free(lane_.lane, cursor, kind, object.place, given != 0, given))
+        if (fast &&
+            units_fast_opaque_free(lane_.lane, cursor, kind, object.place, given != 0, given))
             return;
         units_free(lane_.lane, kind, &object, given, 0);
     }
@@ -373,11 +374,11 @@ TEST(OpaqueUnits, FarPlacesFirst)
         if (begins) {
             r->size = 24;
             r->place = place;
-            units_hot_opaque_allocation(lane.lane, cursor, CALL_MALLOC, 24, place);
+            units_fast_opaque_allocation(lane.lane, cursor, CALL_MALLOC, 24, place);
         } else {
             r->ends = place;
             r->bound = raw_allocations(kLane, lane.calls - 1);
-            units_hot_opaque_free(lane.lane, cursor, CALL_FREE, place, false, 0);
+            units_fast_opaque_free(lane.lane, cursor, CALL_FREE, place, false, 0);
         }
     }
     lane.end_segment();

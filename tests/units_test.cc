@@ -109,7 +109,7 @@ class Lane {
     std::deque<uint32_t> lists[kClasses];
     bool announced[kClasses] = {};
     size_t aged = 0; /* objects that packed chunks named by their age */
-    size_t hot_reallocs = 0;
+    size_t fast_reallocs = 0;
 
     Lane(uint32_t lane_number, bool with_addresses = false, bool packs = false)
         : number(lane_number), features(with_addresses ? RAW_FEATURE_ADDRESSES : 0),
@@ -195,8 +195,8 @@ class Lane {
 
     /* --- calls --- */
 
-    /* Takes the first place of the class that the size has. As tracing_tcmalloc.cc does it: the hot
-     * path where the kind has a code. */
+    /* Takes the first place of the class that the size has. As tracing_tcmalloc.cc does it:
+     * the fast path where the kind has a code. */
     uint32_t allocation_taken(unsigned kind, uint64_t size, uint64_t alignment = 0,
                               uint64_t address = 0)
     {
@@ -206,7 +206,7 @@ class Lane {
         units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address), true,
                                           0};
         if (call_shapes[kind] == SHAPE_ALLOCATION && size < units_code_of(lane, kind)->size_limit)
-            units_hot_allocation(lane, units_cursor(lane), kind, size);
+            units_fast_allocation(lane, units_cursor(lane), kind, size);
         else
             units_allocation(lane, kind, size, alignment, &allocation);
         return allocated(kind, size, alignment, place, address);
@@ -230,7 +230,7 @@ class Lane {
         mention(object);
         bool sized = call_shapes[kind] == SHAPE_FREE_SIZED;
         if (is_own && (sized || call_shapes[kind] == SHAPE_FREE))
-            done = units_hot_free(lane, units_cursor(lane), kind, object.place, sized, size);
+            done = units_fast_free(lane, units_cursor(lane), kind, object.place, sized, size);
         if (!done) units_free(lane, kind, &object, size, alignment);
         record one = make_record(kind);
         one.size = size;
@@ -244,9 +244,9 @@ class Lane {
                     const units_allocation_of &allocation, bool taken)
     {
         bool is_own = !old.unknown && !old.bound;
-        if (is_own && taken && units_hot_can_realloc(lane, kind, old.place, size)) {
-            units_hot_realloc(lane, units_cursor(lane), kind, old.place, size);
-            hot_reallocs++;
+        if (is_own && taken && units_fast_can_realloc(lane, kind, old.place, size)) {
+            units_fast_realloc(lane, units_cursor(lane), kind, old.place, size);
+            fast_reallocs++;
         } else {
             units_realloc(lane, kind, &old, size, &allocation);
         }
@@ -549,7 +549,7 @@ class Anything {
     }
 
     size_t aged() const { return lane_.aged; }
-    size_t hot_reallocs() const { return lane_.hot_reallocs; }
+    size_t fast_reallocs() const { return lane_.fast_reallocs; }
 
   private:
     std::mt19937_64 random_;
@@ -742,18 +742,18 @@ class Anything {
 
 TEST(Units, AnythingIsReadAsItWasRecorded)
 {
-    size_t aged = 0, hot_reallocs = 0;
+    size_t aged = 0, fast_reallocs = 0;
     for (uint64_t seed = 1; seed <= 24; seed++) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Anything anything(seed, seed % 4 == 0 ? 65535 : static_cast<uint32_t>(seed), seed % 3 == 0,
                           seed % 2 == 0);
         anything.run(kRuns);
         aged += anything.aged();
-        hot_reallocs += anything.hot_reallocs();
+        fast_reallocs += anything.fast_reallocs();
         if (HasFailure()) return;
     }
     EXPECT_GT(aged, 0u) << "no far place was named by an age";
-    EXPECT_GT(hot_reallocs, 0u);
+    EXPECT_GT(fast_reallocs, 0u);
 }
 
 /* A thread asks for the allocations of a lane whose own thread goes on, from slot to slot, some of
@@ -776,7 +776,7 @@ TEST(Units, AllocationsSeenByAnotherThread)
             uint64_t here = slot % 3 == 0 ? 0 : random() % kSlotUnits + 1;
             for (uint64_t i = 0; i < here; i++) {
                 begun = ++allocations;
-                units_hot_allocation(lane, units_cursor(lane), CALL_MALLOC, 8);
+                units_fast_allocation(lane, units_cursor(lane), CALL_MALLOC, 8);
                 done = allocations;
             }
             EXPECT_EQ(units_cursor(lane), slots[slot % 2].data() + here);
@@ -826,9 +826,9 @@ TEST(Units, TheExample)
     units_class(lane, 3, 24);
     units_cached(lane, 3, 2, places);
     units_allocation(lane, CALL_MALLOC, 24, 0, &taken);
-    units_hot_allocation(lane, units_cursor(lane), CALL_MALLOC, 20);
-    EXPECT_TRUE(units_hot_free(lane, units_cursor(lane), CALL_FREE, 65, false, 0));
-    units_hot_allocation(lane, units_cursor(lane), CALL_MALLOC, 24);
+    units_fast_allocation(lane, units_cursor(lane), CALL_MALLOC, 20);
+    EXPECT_TRUE(units_fast_free(lane, units_cursor(lane), CALL_FREE, 65, false, 0));
+    units_fast_allocation(lane, units_cursor(lane), CALL_MALLOC, 24);
     slot.resize(static_cast<size_t>(units_cursor(lane) - slot.data()));
     EXPECT_EQ(slot, (std::vector<uint16_t>{0xf030, 0x1267, 0xf039, 0xf103, 0x0001, 0xf1ff, 0x0001,
                                            0xf038, 0x0003, 0x0018, 0xf03a, 0x0003, 0x0002, 0x0041,
@@ -947,7 +947,7 @@ TEST(Units, ObjectsOfOtherLanesOnTheFastPath)
     auto frees_fast = [&](uint32_t number, unsigned kind = CALL_FREE, uint32_t size_class = 2) {
         uint16_t *begin = units_cursor(&lane);
         bool done =
-            units_hot_free_foreign(&lane, kind, place, size_class, number + 1, false, UINT64_MAX);
+            units_fast_free_foreign(&lane, kind, place, size_class, number + 1, false, UINT64_MAX);
         EXPECT_EQ(done, units_cursor(&lane) != begin);
         return Units16(begin, units_cursor(&lane));
     };
@@ -985,8 +985,8 @@ TEST(Units, ObjectsOfOtherLanesOnTheFastPath)
 TEST(Units, ObjectsOfOtherLanesInAForkedChild)
 {
     static units_lane lane;
-    EXPECT_FALSE(units_hot_free_foreign(&lane, CALL_FREE, 0x123456, 2, 10, false, UINT64_MAX));
-    EXPECT_FALSE(units_hot_free_foreign(&lane, CALL_FREE, 0x123456, 2, 0, false, UINT64_MAX));
+    EXPECT_FALSE(units_fast_free_foreign(&lane, CALL_FREE, 0x123456, 2, 10, false, UINT64_MAX));
+    EXPECT_FALSE(units_fast_free_foreign(&lane, CALL_FREE, 0x123456, 2, 0, false, UINT64_MAX));
 }
 
 /* All forms of the object, and of the place. */

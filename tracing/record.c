@@ -294,7 +294,7 @@ bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, 
     if (!page) return false;
     uint32_t place = shadow_place(page, address);
     uint32_t owner = atomic_load_relaxed(shadow_owner(place));
-    if (!units_hot_free_foreign(&lane->units, kind, place, page->size_class, owner, sized, size))
+    if (!units_fast_free_foreign(&lane->units, kind, place, page->size_class, owner, sized, size))
         return false;
     shadow_take(page, place, lane->units.owner);
     return true;

@@ -113,7 +113,7 @@ static void set_codes(struct units_lane *lane)
         uint32_t limit = ranges[range].limit;
         code->base = ranges[range].base;
         if (range >= RAW_ALLOCATION_1 && range <= RAW_ALLOCATION_3) {
-            if (limit > UNITS_HOT_SIZE_LIMIT && !is_opaque(lane)) limit = UNITS_HOT_SIZE_LIMIT;
+            if (limit > UNITS_FAST_SIZE_LIMIT && !is_opaque(lane)) limit = UNITS_FAST_SIZE_LIMIT;
             code->size_limit = lane->features & RAW_FEATURE_ADDRESSES ? 0 : limit;
             continue;
         }

@@ -6,7 +6,7 @@
  * struct units_lane and the units of one slot, and nothing of threads, slots or the allocator.
  *
  * The usual records are written by inline functions, which a front end calls on its fast path
- * (units_hot_...), all others by functions in units.c.
+ * (units_fast_...), all others by functions in units.c.
  *
  * The slot must have room for RAW_UNITS_PER_RECORD_MAX units. The first unit of a record is stored
  * after the others, and the cursor after that.
@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 /* Allocations on the fast path are smaller than this. */
-#define UNITS_HOT_SIZE_LIMIT 1025u
+#define UNITS_FAST_SIZE_LIMIT 1025u
 
 /* How calls of one kind are recorded on the fast path. */
 struct units_code {
@@ -189,8 +189,8 @@ static inline const struct units_code *units_code_of(const struct units_lane *la
 
 /* An allocation of the first object of its class in the cache. `size` is below the limit of the
  * code. */
-static inline void units_hot_allocation(struct units_lane *lane, uint16_t *cursor, unsigned kind,
-                                        uint64_t size)
+static inline void units_fast_allocation(struct units_lane *lane, uint16_t *cursor, unsigned kind,
+                                         uint64_t size)
 {
     *cursor = (uint16_t)(units_code_of(lane, kind)->base + size);
     atomic_add_own_release(&lane->head, UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
@@ -211,8 +211,8 @@ static inline bool units_code_has_far(const struct units_code *code, uint32_t pl
 
 /* A free of an object that the lane has. `sized`: the kind is given the size. False: it has no
  * short code, and nothing is written. */
-static inline bool units_hot_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
-                                  uint32_t place, bool sized, uint64_t size)
+static inline bool units_fast_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
+                                   uint32_t place, bool sized, uint64_t size)
 {
     const struct units_code *code = units_code_of(lane, kind);
     if (sized && __builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
@@ -243,9 +243,9 @@ static inline bool units_is_announced(const struct units_lane *lane, uint32_t si
  *
  * `owner` has often to come from another processor's cache. What is read meanwhile, as how far the
  * other lane has got, is found without it: it is expected to be that of the free before. */
-static inline bool units_hot_free_foreign(struct units_lane *lane, unsigned kind, uint32_t place,
-                                          uint32_t size_class, uint32_t owner, bool sized,
-                                          uint64_t size)
+static inline bool units_fast_free_foreign(struct units_lane *lane, unsigned kind, uint32_t place,
+                                           uint32_t size_class, uint32_t owner, bool sized,
+                                           uint64_t size)
 {
     struct units_foreign *latest = lane->latest_foreign;
     /* NULL in a child that was forked by a signal handler since the caller looked at the lane. */
@@ -289,8 +289,8 @@ static inline uint32_t units_compact(uint64_t size, uint32_t place)
 }
 
 /* An allocation at a place that the lane has. `size` is below the limit of the code. */
-static inline void units_hot_opaque_allocation(struct units_lane *lane, uint16_t *cursor,
-                                               unsigned kind, uint64_t size, uint32_t place)
+static inline void units_fast_opaque_allocation(struct units_lane *lane, uint16_t *cursor,
+                                                unsigned kind, uint64_t size, uint32_t place)
 {
     uint16_t base = units_code_of(lane, kind)->base;
     if (units_can_compact(base, size, place)) {
@@ -306,9 +306,9 @@ static inline void units_hot_opaque_allocation(struct units_lane *lane, uint16_t
     atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
 
-/* A free, as units_hot_free(). */
-static inline bool units_hot_opaque_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
-                                         uint32_t place, bool sized, uint64_t size)
+/* A free, as units_fast_free(). */
+static inline bool units_fast_opaque_free(struct units_lane *lane, uint16_t *cursor, unsigned kind,
+                                          uint32_t place, bool sized, uint64_t size)
 {
     const struct units_code *code = units_code_of(lane, kind);
     if (!units_code_has_far(code, place) || (sized && size >= RAW_NUMBER_MORE)) return false;
@@ -321,15 +321,15 @@ static inline bool units_hot_opaque_free(struct units_lane *lane, uint16_t *curs
 }
 
 /* Whether a realloc of the object that the lane has there is recorded by the function below. */
-static inline bool units_hot_can_realloc(const struct units_lane *lane, unsigned kind,
-                                         uint32_t place, uint64_t size)
+static inline bool units_fast_can_realloc(const struct units_lane *lane, unsigned kind,
+                                          uint32_t place, uint64_t size)
 {
     return units_code_has_far(units_code_of(lane, kind), place) && size < RAW_NUMBER_MORE;
 }
 
 /* If it moves the object, the new one was the first of the class of its size in the cache. */
-static inline void units_hot_realloc(struct units_lane *lane, uint16_t *cursor, unsigned kind,
-                                     uint32_t place, uint64_t size)
+static inline void units_fast_realloc(struct units_lane *lane, uint16_t *cursor, unsigned kind,
+                                      uint32_t place, uint64_t size)
 {
     unsigned extra = 2;
     cursor[2] = (uint16_t)size;
@@ -355,7 +355,7 @@ struct units_object {
     uint64_t
         bound; /* raw_allocations() of another lane, which has it; 0: this lane has it, or nobody */
     bool unknown;                  /* nobody has it: its allocation was not recorded */
-    const struct units_lane *lane; /* that of the bound, for units_hot_free_foreign(); or NULL */
+    const struct units_lane *lane; /* that of the bound, for units_fast_free_foreign(); or NULL */
 };
 
 /* An object that begins. */

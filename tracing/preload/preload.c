@@ -147,7 +147,7 @@ INLINE void *allocated(unsigned kind, uint64_t size, uint64_t alignment, void *o
         if (owner) goto slow;
         atomic_store_relaxed(shadow_owner_in(lane->units.window, place), lane->units.owner);
     }
-    units_hot_opaque_allocation(&lane->units, units_head_cursor(head), kind, size, place);
+    units_fast_opaque_allocation(&lane->units, units_head_cursor(head), kind, size, place);
     return object;
 slow:
     return allocated_slowly(kind, size, alignment, object);
@@ -172,7 +172,7 @@ static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, 
 }
 
 /* Records a free of `object`. False: it is not on the fast path, and nothing is recorded. */
-INLINE bool freed_hot(unsigned kind, const void *object, size_t size)
+INLINE bool freed_fast(unsigned kind, const void *object, size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = lane->units.head;
@@ -180,8 +180,8 @@ INLINE bool freed_hot(unsigned kind, const void *object, size_t size)
     if (shape_has_alignment(shape_of(kind)) || UNLIKELY(head >= lane->units.limit)) return false;
     uint32_t place = malloctape_place_of(lane, object, &owner);
     if (UNLIKELY(!place || owner != lane->units.owner)) return false;
-    return units_hot_opaque_free(&lane->units, units_head_cursor(head), kind, place,
-                                 shape_has_size(shape_of(kind)), size);
+    return units_fast_opaque_free(&lane->units, units_head_cursor(head), kind, place,
+                                  shape_has_size(shape_of(kind)), size);
 }
 
 /* As above. Nothing is recorded if not `is_ours`. */
@@ -193,7 +193,7 @@ INLINE bool freed_hot(unsigned kind, const void *object, size_t size)
     }                                                                                      \
     static void recorded_##function parameters                                             \
     {                                                                                      \
-        if (LIKELY((is_ours) && freed_hot(kind, object, bytes)))                           \
+        if (LIKELY((is_ours) && freed_fast(kind, object, bytes)))                          \
             call;                                                                          \
         else                                                                               \
             slow_##function arguments;                                                     \
