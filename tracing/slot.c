@@ -94,7 +94,7 @@ bool slot_take(struct malloctape_lane *lane)
     } else {
         spool_end(spool, lane->slot.number, (uint32_t)count, slot);
     }
-    PROBE(buffer_taken, lane->registry.number, slot);
+    PROBE(slot_taken, lane->registry.number, slot);
     lane->slot.number = slot;
     lane->slot.start = units;
     lane->slot.end = units + SPOOL_SLOT_UNITS;

@@ -193,7 +193,7 @@ static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
     atomic_add_relaxed(&writer->waiters, -1);
     uint64_t waited_ns = os_clock_ns() - since;
     atomic_add_relaxed(&writer->waited_ns, waited_ns);
-    PROBE(buffer_waited, slot, waited_ns);
+    PROBE(slot_waited, slot, waited_ns);
     return slot;
 }
 
