@@ -50,7 +50,7 @@ static bool process_file_has(pid_t process, const char *name, const char *text)
 }
 
 /* Nobody listens for it. */
-static void silence_tell(const struct cli_command *command, pid_t process)
+static void say_why_silent(const struct cli_command *command, pid_t process)
 {
     const char *why = "it was started without TCMALLOC_TRACE_CONTROL=1";
     if (kill(process, 0) != 0 && errno == ESRCH) {
@@ -77,7 +77,7 @@ static int process_connect(const struct cli_command *command, pid_t process)
         is_process(file, process))
         return file;
     if (file >= 0) close(file);
-    if (command != NULL) silence_tell(command, process);
+    if (command != NULL) say_why_silent(command, process);
     return -1;
 }
 

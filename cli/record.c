@@ -161,7 +161,7 @@ static int destination_check(const struct record *record)
     return cli_fail(&cli_record, "cannot write into %s: %s", checked, strerror(errno));
 }
 
-static void obstacle_tell(const struct executable *executable)
+static void obstacle_print(const struct executable *executable)
 {
     static const char *const texts[] = {
         [EXECUTABLE_STATIC] =
@@ -236,7 +236,7 @@ static struct outcome recordings_settle(const struct record *record,
     return outcome;
 }
 
-static void outcome_tell(const struct record *record, const struct outcome *outcome)
+static void outcome_print(const struct record *record, const struct outcome *outcome)
 {
     if (!record->follow || getenv(QUIET_VARIABLE) != NULL) return;
     fprintf(stderr, "malloctape record: %" PRIu64 " recordings, %" PRIu64 " events",
@@ -247,7 +247,7 @@ static void outcome_tell(const struct record *record, const struct outcome *outc
 }
 
 /* A program that was forked to be started counts as that program. */
-static void unfollowed_tell(const struct unfollowed *unfollowed)
+static void unfollowed_print(const struct unfollowed *unfollowed)
 {
     const char *name = unfollowed->program != NULL ? unfollowed->program : "a program";
     if (getenv(QUIET_VARIABLE) != NULL) return;
@@ -292,8 +292,8 @@ static int program_run(const struct record *record, const struct executable *exe
         if (error == ENOENT) status = PROGRAM_NOT_FOUND;
     } else {
         struct outcome outcome = recordings_settle(record, &recordings);
-        outcome_tell(record, &outcome);
-        unfollowed_tell(&recordings.unfollowed);
+        outcome_print(record, &outcome);
+        unfollowed_print(&recordings.unfollowed);
         status = run_program_status(&program);
         if (status == 0 && listens && nothing_is_recorded(&outcome)) {
             cli_fail(&cli_record, "nothing was recorded");
@@ -324,7 +324,7 @@ static int run(int count, char **words)
         return cli_fail(&cli_record, "the name of the output is too long");
     status = destination_check(&record);
     if (status != PROGRAM_OK) return status;
-    obstacle_tell(&executable);
+    obstacle_print(&executable);
     if (setenv(OUTPUT_VARIABLE, record.destination, 1) != 0 || !preload_set(library.path))
         return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
     return program_run(&record, &executable);

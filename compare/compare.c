@@ -269,7 +269,7 @@ static int measure(struct compare *compare)
     return process_interrupted() ? PROGRAM_FAILED : PROGRAM_OK;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static bool write_html(const struct compare *compare, const char *path)
 {
@@ -279,7 +279,7 @@ static bool write_html(const struct compare *compare, const char *path)
     return done;
 }
 
-static int tell(const struct compare *compare)
+static int write_results(const struct compare *compare)
 {
     const struct compare_options *options = &compare->options;
     bool good = true;
@@ -305,7 +305,7 @@ static int compare_all(struct compare *compare)
     const bool opened = rows_open(compare), measured = opened && measure(compare) == PROGRAM_OK;
     process_directory_close(&compare->directory);
     const bool judged = measured && compare_judge(compare);
-    int status = judged ? tell(compare) : PROGRAM_FAILED;
+    int status = judged ? write_results(compare) : PROGRAM_FAILED;
     if (!opened || (measured && !judged)) cli_fail(&cli_compare, "no memory");
     compare_judge_end(compare);
     rows_close(compare);

@@ -113,7 +113,7 @@ const char *compare_engine(const struct compare *compare);
 /* All rounds of all rows. */
 void compare_run_rows(struct compare *compare);
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 /* What stands above a number: its group, or the kind of call that the group stands for. */
 const char *compare_group(const struct compare *compare, const struct compare_number *number);

@@ -200,7 +200,7 @@ static unsigned runs_to_do(const struct compare *compare)
     return runs;
 }
 
-static void tell_progress(const struct compare *compare, const struct compare_row *row,
+static void show_progress(const struct compare *compare, const struct compare_row *row,
                           unsigned round)
 {
     unsigned done = compare->runs_done, all = runs_to_do(compare);
@@ -241,8 +241,8 @@ static void run_row(struct compare *compare, struct compare_row *row, unsigned r
     json_t *report = replay(compare, row, &how, row->why, sizeof row->why);
     compare->runs_done++;
     if (report == NULL) return;
-    const char *told = json_string_value(json_object_get(report, "allocator"));
-    if (allocators_was_used(&row->found, told, row->why, sizeof row->why))
+    const char *reported = json_string_value(json_object_get(report, "allocator"));
+    if (allocators_was_used(&row->found, reported, row->why, sizeof row->why))
         check_counts(compare->facts, report, row->why, sizeof row->why);
     json_array_append_new(only_times ? row->timed : row->reports, report);
     series_take(row, report);
@@ -257,7 +257,7 @@ void compare_run_rows(struct compare *compare)
             size_t at = round % 2 == 0 ? i : rows - 1 - i;
             struct compare_row *row = &compare->rows[at];
             if (round >= rounds_of(compare, at)) continue;
-            tell_progress(compare, row, round);
+            show_progress(compare, row, round);
             run_row(compare, row, round);
             if (process_interrupted()) return;
         }

@@ -173,7 +173,7 @@ void compare_judge_end(struct compare *compare)
     free(compare->warnings);
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 const char *compare_rank_text(const struct compare_row *row, enum compare_measure measure,
                               char *text, size_t bytes)

@@ -117,7 +117,7 @@ static void collect_of_trace(struct compare *compare)
 /* ---- what reports say ---- */
 
 /* Of a report's warnings: those that compare says by itself are left out. */
-static bool is_told_otherwise(const char *key)
+static bool is_said_otherwise(const char *key)
 {
     return strcmp(key, "few_events") == 0 || strcmp(key, "rss_below_live") == 0 ||
            strcmp(key, "lost_events") == 0;
@@ -169,7 +169,7 @@ static void collect_of_reports(struct compare *compare, const struct compare_row
     {
         const char *key = json_string_value(json_object_get(warning, "key"));
         const char *text = json_string_value(json_object_get(warning, "text"));
-        if (key == NULL || text == NULL || is_told_otherwise(key)) continue;
+        if (key == NULL || text == NULL || is_said_otherwise(key)) continue;
         bool all = spoiled_by(key) == NULL && is_of_all(compare, warning);
         if (all && was_collected(compare, text)) continue;
         add(compare, all ? NULL : row, all ? NULL : spoiled_by(key), "%s", text);
@@ -210,7 +210,7 @@ bool compare_warnings_collect(struct compare *compare)
     return !compare->warnings_lack;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 bool compare_is_spoiled(const struct compare *compare, const struct compare_row *row,
                         const char *number)

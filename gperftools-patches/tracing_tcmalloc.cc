@@ -682,11 +682,11 @@ const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
                                 "TCMALLOC_DISABLE_MEMORY_RELEASE",
                                 NULL};
 
-void tell_cache(const void *cache)
+void announce_cache(const void *cache)
 {
-    ThreadCache *told = static_cast<ThreadCache *>(const_cast<void *>(cache));
+    ThreadCache *announced = static_cast<ThreadCache *>(const_cast<void *>(cache));
     for (uint32 cl = 1; cl < Static::num_size_classes(); cl++)
-        malloctape_cached(cache, cl, told->freelist_head(cl), told->freelist_length(cl));
+        malloctape_cached(cache, cl, announced->freelist_head(cl), announced->freelist_length(cl));
 }
 
 uint64_t class_bytes(unsigned size_class)
@@ -708,7 +708,7 @@ extern "C" const struct malloctape_front_end malloctape_front_end = {
     .heap_bytes = heap_bytes,
     .cover_heap = cover_heap,
     .divert = divert_again,
-    .tell_cache = tell_cache,
+    .announce_cache = announce_cache,
     .class_bytes = class_bytes,
     .class_of_size = class_of_size,
     .used_bytes = used_bytes,

@@ -90,7 +90,7 @@ static void visit_units(struct raw_source *source, const struct raw_chunk *chunk
     struct raw_decoder *decoder = raw_source_lane(source, chunk->lane);
     struct raw_batch batch = {.chunk = chunk, .decoder = decoder, .records = records};
     if (decoder == NULL) return;
-    decoder->tells_caches = visitor->tells_caches;
+    decoder->cache_records = visitor->cache_records;
     if (raw_decoder_open(decoder, chunk) && visitor->segment != NULL) visitor->segment(of, chunk);
     do {
         batch.number = decoder->records;

@@ -68,7 +68,7 @@ struct raw_visitor {
     void (*segment)(void *of, const struct raw_chunk *chunk); /* before its first records */
     void (*records)(void *of, const struct raw_batch *batch);
     void (*tick)(void *of, const struct raw_chunk *chunk); /* it is in source->reader.tick */
-    bool tells_caches;                                     /* raw_decoder.h */
+    bool cache_records;                                    /* raw_decoder.h */
 };
 
 /* Goes through all chunks. What goes wrong, raw_source_state() says. */

@@ -118,9 +118,9 @@ static int run(const struct options *options, const char *input, const char *out
     }
     /* The message is about what could not be written, not about what was read. */
     bool output_failed = error_is_set(&output.error);
-    struct summary told = *summary;
-    if (output_failed) told.input = output_path;
-    report(&told, options);
+    struct summary reported = *summary;
+    if (output_failed) reported.input = output_path;
+    report(&reported, options);
     return exit_status(&summary->result, output_failed);
 }
 

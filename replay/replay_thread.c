@@ -25,7 +25,7 @@
 #define REPLAY_THREADS_BYTES (INSTRUCTION_LANES_MAX * sizeof(struct replay_thread))
 
 /* The dispatcher is to look again. */
-static void replay_threads_tell(struct replay_threads *pool)
+static void replay_threads_wake_dispatcher(struct replay_threads *pool)
 {
     pthread_mutex_lock(&pool->lock);
     pthread_cond_broadcast(&pool->changed);
@@ -37,7 +37,7 @@ static void replay_threads_tell(struct replay_threads *pool)
 static void replay_threads_set_failed(struct replay_threads *pool)
 {
     atomic_store_release(&pool->failed, 1);
-    replay_threads_tell(pool);
+    replay_threads_wake_dispatcher(pool);
 }
 
 static void replay_threads_fail_system(struct replay_threads *pool, int code, const char *what)
@@ -229,7 +229,7 @@ static void thread_finish_task(struct replay_thread *thread)
 {
     struct work_job *job = thread->task->job;
     thread->done++;
-    if (atomic_add_acq_rel(&job->unfinished, -1) == 1) replay_threads_tell(thread->pool);
+    if (atomic_add_acq_rel(&job->unfinished, -1) == 1) replay_threads_wake_dispatcher(thread->pool);
 }
 
 /* ---- threads ---- */
@@ -256,7 +256,7 @@ static void thread_hand_on(struct replay_thread *thread)
     if (ends) atomic_store_release(&thread->absent, 1);
     pthread_mutex_unlock(&thread->lock);
     if (ends)
-        replay_threads_tell(thread->pool);
+        replay_threads_wake_dispatcher(thread->pool);
     else
         thread_start(thread);
 }
@@ -353,7 +353,7 @@ static void *thread_main(void *argument)
     }
     /* There is nothing more to do. */
     atomic_store_release(&thread->absent, 1);
-    replay_threads_tell(thread->pool);
+    replay_threads_wake_dispatcher(thread->pool);
     return NULL;
 }
 

@@ -309,7 +309,7 @@ bool fragments_find(struct fragments *fragments, const struct tally_object *obje
     return good;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static uint64_t pages_between(const struct fragments *fragments, unsigned from, unsigned to)
 {

@@ -145,10 +145,10 @@ static int words_parse(struct options *options, int count, char **words)
     return status == PROGRAM_GO_ON ? traces_parse(options, count - optind, words + optind) : status;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 /* Of one trace, or of what changed from the first to the second. Returns an exit status. */
-static int tell(const struct options *options, const struct report_trace *traces)
+static int write_results(const struct options *options, const struct report_trace *traces)
 {
     const bool two = options->traces == TRACES_MAX;
     const char *json = options->json, *html = options->html;
@@ -234,7 +234,7 @@ static int report_all(const struct options *options, struct report_trace *traces
         if (depths_read(&depths, options->paths[0]) == PROGRAM_FAILED) return PROGRAM_FAILED;
         traces[0].depths = &depths;
     }
-    if (tell(options, traces) != PROGRAM_OK) return PROGRAM_FAILED;
+    if (write_results(options, traces) != PROGRAM_OK) return PROGRAM_FAILED;
     const int limits = check_limits(options, traces);
     return limits != PROGRAM_OK ? limits : status;
 }

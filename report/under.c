@@ -69,8 +69,9 @@ static json_t *replay(struct under *under, const char *first, const char *second
                                     .of = under};
     if (!process_run(&process, true, why, why_bytes)) return NULL;
     json_t *report = json_report_read(file, why, why_bytes);
-    const char *told = json_string_value(json_object_get(report, "allocator"));
-    if (report != NULL && allocators_was_used(&under->found, told, why, why_bytes)) return report;
+    const char *reported = json_string_value(json_object_get(report, "allocator"));
+    if (report != NULL && allocators_was_used(&under->found, reported, why, why_bytes))
+        return report;
     json_decref(report);
     return NULL;
 }
@@ -179,7 +180,7 @@ bool under_find(struct under *under, const struct report_trace *trace, char *why
     return good;
 }
 
-/* ---- opening, closing, telling ---- */
+/* ---- opening, closing, output ---- */
 
 bool under_knows(const char *allocator)
 {

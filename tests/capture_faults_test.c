@@ -261,9 +261,9 @@ static bool cover_heap(void)
 
 static void divert(void) {}
 
-static void tell_cache(const void *told)
+static void announce_cache(const void *announced)
 {
-    const struct cache *cache = told;
+    const struct cache *cache = announced;
     for (unsigned i = 1; i < CLASSES; i++)
         malloctape_cached(cache, i, cache->lists[i].first, cache->lists[i].count);
 }
@@ -287,7 +287,7 @@ const struct malloctape_front_end malloctape_front_end = {
     .heap_bytes = heap_bytes,
     .cover_heap = cover_heap,
     .divert = divert,
-    .tell_cache = tell_cache,
+    .announce_cache = announce_cache,
     .class_bytes = class_bytes,
     .class_of_size = class_of_size,
 };

@@ -45,8 +45,8 @@ void take_error(const error &failure, std::string *name, std::string *text)
 
 class Decoders {
   public:
-    explicit Decoders(bool addresses, bool tells_caches = false)
-        : addresses_(addresses), tells_caches_(tells_caches)
+    explicit Decoders(bool addresses, bool cache_records = false)
+        : addresses_(addresses), cache_records_(cache_records)
     {
     }
     Decoders(const Decoders &) = delete;
@@ -63,7 +63,7 @@ class Decoders {
             decoders_.emplace_back();
             raw_decoder_init(&decoders_.back(), static_cast<uint32_t>(decoders_.size() - 1),
                              addresses_);
-            decoders_.back().tells_caches = tells_caches_;
+            decoders_.back().cache_records = cache_records_;
         }
         reading->lanes.resize(decoders_.size());
         raw_decoder &decoder = decoders_[chunk->lane];
@@ -74,7 +74,7 @@ class Decoders {
         while (uint32_t count = raw_decoder_next(&decoder, records.data(), batch))
             reading->lanes[chunk->lane].insert(reading->lanes[chunk->lane].end(), records.begin(),
                                                records.begin() + count);
-        if (!tells_caches_)
+        if (!cache_records_)
             expect_lookahead_agrees(&lookahead, decoder, reading->lanes[chunk->lane]);
         if (reading->decode_error.empty())
             take_error(decoder.error, &reading->decode_error, &reading->decode_text);
@@ -82,7 +82,7 @@ class Decoders {
     }
 
   private:
-    bool addresses_, tells_caches_;
+    bool addresses_, cache_records_;
     std::deque<raw_decoder> decoders_;
 
     /* A lookahead that goes through the chunk tells what the decoder told, but for places. */
@@ -118,7 +118,7 @@ class Decoders {
 };
 
 Reading read_all(const std::string &bytes, const std::string *spool_bytes = nullptr,
-                 uint32_t batch = 7, bool tells_caches = false)
+                 uint32_t batch = 7, bool cache_records = false)
 {
     Reading reading;
     MemoryFile file(bytes);
@@ -130,7 +130,7 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
                                            "program", &length);
         if (value != nullptr) reading.program.assign(value, length);
     }
-    Decoders decoders((reader.header.features & 1) != 0, tells_caches);
+    Decoders decoders((reader.header.features & 1) != 0, cache_records);
     while (raw_chunk *chunk = raw_reader_next(&reader)) {
         reading.chunks++;
         if (chunk->type == RAW_CHUNK_TICK)

@@ -126,8 +126,8 @@ class Lane {
         memset(lane, 0, sizeof *lane);
         lane->features = features;
         raw_decoder_init(&decoder_, number, features);
-        raw_decoder_init(&telling_, number, features);
-        telling_.tells_caches = true;
+        raw_decoder_init(&with_cache_, number, features);
+        with_cache_.cache_records = true;
         begin_segment(0);
     }
     Lane(const Lane &) = delete;
@@ -135,7 +135,7 @@ class Lane {
     ~Lane()
     {
         raw_decoder_free(&decoder_);
-        raw_decoder_free(&telling_);
+        raw_decoder_free(&with_cache_);
         raw_decoder_free(&unpacked_);
         packer_release(&packer_);
         free(lane);
@@ -337,7 +337,7 @@ class Lane {
         std::vector<record> plain;
         for (const record &one : wanted)
             if (one.number < RAW_CLASS) plain.push_back(one);
-        expect_read(&telling_, wanted, count);
+        expect_read(&with_cache_, wanted, count);
         expect_read(&decoder_, plain, count);
         if (packs_) expect_packed(plain, count);
         units += count;
@@ -348,7 +348,7 @@ class Lane {
 
   private:
     std::vector<uint16_t> slot_;
-    raw_decoder decoder_, telling_;
+    raw_decoder decoder_, with_cache_;
     bool packs_;
     packer packer_;
     pack_lane *followed_ = nullptr;

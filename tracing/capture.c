@@ -185,7 +185,7 @@ static int begin(const char *output, bool may_defer)
 
 /* The same. `may_defer`: the program has not asked for it just now, and may have to be alone in its
  * process. */
-static int begin_and_tell(const char *output, bool may_defer)
+static int begin_or_stay_off(const char *output, bool may_defer)
 {
     int kept_errno = errno;
     int result = begin(output, may_defer);
@@ -211,7 +211,7 @@ static void child_begins(void)
     settings.speaks = settings.controlled = false;
     writer_forget(&recording.writer);
     control_forget();
-    if (follow) begin_and_tell(settings.output, true);
+    if (follow) begin_or_stay_off(settings.output, true);
 }
 
 static void notice_fork(void)
@@ -249,7 +249,7 @@ int recording_begin(const char *output)
     recording_settle();
     if (os_is_confined()) return -EPERM;
     if (!recording_change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
-    return begin_and_tell(output, false);
+    return begin_or_stay_off(output, false);
 }
 
 int recording_reset(const char *output)
@@ -275,7 +275,7 @@ void recording_decide(void)
     recording_change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
     /* A process that listens to requests is not alone. */
     if (wanted)
-        begin_and_tell(settings.output, !settings.controlled);
+        begin_or_stay_off(settings.output, !settings.controlled);
     else
         report("unfollowed %lu %s", (uint64_t)os_process_id(), settings.program);
     settings.controlled = settings.controlled && make_thread_key() && !os_process_is_emulated();

@@ -223,7 +223,7 @@ void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);
 
 /* The calling thread has this thread cache; NULL: none. If the stream does not follow it yet, the
- * front end is asked for what it holds (malloctape_front_end.tell_cache), and it does. */
+ * front end is asked for what it holds (malloctape_front_end.announce_cache), and it does. */
 void malloctape_thread_cache_is(void *cache);
 
 /* The calling thread makes, or has made, a call that is not recorded: malloctape_ready() returned
@@ -258,7 +258,7 @@ struct malloctape_front_end {
     uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
     bool (*cover_heap)(void);     /* the shadow table for all that it has; false: no memory */
     void (*divert)(void);         /* recording begins: calls must come to the capture core */
-    void (*tell_cache)(const void *cache);        /* malloctape_cached() for each class */
+    void (*announce_cache)(const void *cache);    /* malloctape_cached() for each class */
     uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
     uint32_t (*class_of_size)(
         uint64_t size);           /* 0: pages of their own; classes are multiples of 8 */
@@ -266,7 +266,7 @@ struct malloctape_front_end {
     uint64_t own_bytes[4]; /* objects that the library makes when it is loaded, unrecorded; 0 at the
                               end */
     bool opaque;           /* nothing is known of it but addresses (FORMAT.md 2.7): it has none of
-                              tell_cache, class_bytes, class_of_size */
+                              announce_cache, class_bytes, class_of_size */
     /* If opaque: sizes with the same (size + this) / 16 are mostly alike; up to 15. */
     uint8_t (*rounding)(void);
     /* Of an allocator that has to be asked, else NULL. look() is called before a recording begins,

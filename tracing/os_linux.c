@@ -148,7 +148,7 @@ int os_directory_open(const char *path)
     return open_file(AT_FDCWD, path, O_PATH | O_DIRECTORY);
 }
 
-static void tell_status(const struct stat *system, struct os_file_status *status)
+static void status_from_system(const struct stat *system, struct os_file_status *status)
 {
     switch (system->st_mode & S_IFMT) {
     case S_IFREG: status->kind = OS_FILE_PLAIN; break;
@@ -171,12 +171,12 @@ int os_file_look(int directory, const char *name, struct os_file_status *status)
     if (result == -ENOENT) return 0;
     if (result < 0) return (int)result;
     if (!S_ISLNK(link.st_mode)) {
-        tell_status(&link, status);
+        status_from_system(&link, status);
         return 0;
     }
     result = system_call(SYS_newfstatat, directory, (long)name, (long)&target, 0, 0, 0);
     if (result < 0) return (int)result;
-    tell_status(&target, status);
+    status_from_system(&target, status);
     status->is_own_name = false;
     return 0;
 }
@@ -188,7 +188,7 @@ int os_file_look_at(int file, struct os_file_status *status)
     if (flags < 0) return (int)flags;
     if ((flags & O_ACCMODE) == O_RDONLY || flags & O_PATH) return -EBADF;
     long result = system_call(SYS_fstat, file, (long)&system, 0, 0, 0, 0);
-    if (result == 0) tell_status(&system, status);
+    if (result == 0) status_from_system(&system, status);
     return (int)result;
 }
 

@@ -142,7 +142,7 @@ static void fill_sizes(struct raw_cache *cache, uint32_t list)
     if (bytes % SIZE_STEP != 0 && limit < steps_count) steps[limit] = RAW_LIST_UNKNOWN;
 }
 
-bool raw_cache_tell(struct raw_cache *cache, uint32_t size_class, uint32_t bytes)
+bool raw_cache_announce(struct raw_cache *cache, uint32_t size_class, uint32_t bytes)
 {
     if (!raw_cache_prepare(cache)) return false;
     uint32_t list = cache->list_of_class[size_class];

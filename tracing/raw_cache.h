@@ -89,7 +89,7 @@ void raw_cache_empty(struct raw_cache *cache);
 void raw_cache_gap(struct raw_cache *cache);
 
 /* Announces a class, 1 to 127, that has not been announced; `bytes` is 0 if they are unknown. */
-bool raw_cache_tell(struct raw_cache *cache, uint32_t size_class, uint32_t bytes);
+bool raw_cache_announce(struct raw_cache *cache, uint32_t size_class, uint32_t bytes);
 
 /* Whether a class with so many bytes has been announced. */
 bool raw_cache_has_bytes(const struct raw_cache *cache, uint32_t bytes);

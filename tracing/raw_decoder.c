@@ -61,7 +61,7 @@ void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chu
                                     .features = decoder->features,
                                     .records = decoder->records,
                                     .allocations = chunk->first_allocation,
-                                    .tells_caches = decoder->tells_caches,
+                                    .cache_records = decoder->cache_records,
                                     .lookahead = decoder->lookahead,
                                     .units = chunk->first_unit};
     raw_cache_gap(&cache);
@@ -310,7 +310,7 @@ static bool find_list(struct raw_decoder *decoder, uint64_t size_class, uint32_t
     if (!cache->gap)
         return DECODER_FAIL(decoder, RAW_SIZE_CLASS, ": class %" PRIu64 " was not announced",
                             size_class);
-    if (!raw_cache_tell(cache, (uint32_t)size_class, 0)) return no_memory(decoder);
+    if (!raw_cache_announce(cache, (uint32_t)size_class, 0)) return no_memory(decoder);
     *list = cache->list_of_class[size_class];
     return true;
 }
@@ -433,7 +433,7 @@ static bool follow_class(struct raw_decoder *decoder, const struct record *recor
         return DECODER_FAIL(decoder, RAW_SIZE_CLASS,
                             ": %" PRIu32 ", another one has %" PRIu64 " bytes", record->structure,
                             record->size);
-    return before != 0 || raw_cache_tell(cache, record->structure, (uint32_t)record->size) ||
+    return before != 0 || raw_cache_announce(cache, record->structure, (uint32_t)record->size) ||
            no_memory(decoder);
 }
 
@@ -505,10 +505,10 @@ static bool follow_record(struct raw_decoder *decoder, struct record *record,
 /* ---- any record ---- */
 
 /* The records that stand for a record that concerns the cache only: one for each place. */
-static uint32_t tell_cache(const struct raw_decoder *decoder, const struct raw_said *said,
-                           const struct record *record, struct record *records)
+static uint32_t return_cache_record(const struct raw_decoder *decoder, const struct raw_said *said,
+                                    const struct record *record, struct record *records)
 {
-    if (!decoder->tells_caches) return 0;
+    if (!decoder->cache_records) return 0;
     records[0] = *record;
     if (said->number != RAW_CACHED) return 1;
     for (uint32_t i = 0; i < said->count; i++) {
@@ -518,8 +518,8 @@ static uint32_t tell_cache(const struct raw_decoder *decoder, const struct raw_s
     return said->count;
 }
 
-/* One record of any kind. *told: how many records it was handed out as. False: it is damaged. */
-static bool decode_any(struct raw_decoder *decoder, struct record *records, uint32_t *told)
+/* One record of any kind, handed out as *returned records. False: it is damaged. */
+static bool decode_any(struct raw_decoder *decoder, struct record *records, uint32_t *returned)
 {
     struct raw_units units = {.at = decoder->at,
                               .end = decoder->end,
@@ -536,9 +536,9 @@ static bool decode_any(struct raw_decoder *decoder, struct record *records, uint
         return false;
     }
     decoder->at = units.at;
-    *told = 1;
+    *returned = 1;
     if (raw_record_is_of_cache(&record)) {
-        *told = tell_cache(decoder, &said, &record, records);
+        *returned = return_cache_record(decoder, &said, &record, records);
         return true;
     }
     records[0] = record;
@@ -548,8 +548,8 @@ static bool decode_any(struct raw_decoder *decoder, struct record *records, uint
 
 /* ---- what nearly all records are ---- */
 
-static void tell_short(const struct raw_decoder *decoder, const struct raw_short *call,
-                       uint64_t allocations, struct record *record)
+static void make_short_record(const struct raw_decoder *decoder, const struct raw_short *call,
+                              uint64_t allocations, struct record *record)
 {
     *record = (struct record){.number = call->kind,
                               .shape = call_shapes[call->kind],
@@ -571,7 +571,7 @@ static uint32_t decode_shorts(struct raw_decoder *decoder, struct record *record
     uint32_t done = 0;
     if (!raw_shorts_begin(&shorts, decoder)) return 0;
     for (; done < room && raw_shorts_look(&shorts, &call); done++) {
-        tell_short(decoder, &call, shorts.allocations, &records[done]);
+        make_short_record(decoder, &call, shorts.allocations, &records[done]);
         raw_shorts_take(&shorts, &call);
     }
     raw_shorts_end(&shorts, decoder);
@@ -585,7 +585,7 @@ static uint32_t decode_opaque_shorts(struct raw_decoder *decoder, struct record 
     uint32_t done = 0;
     if (!raw_opaque_shorts_begin(decoder)) return 0;
     for (; done < room && raw_opaque_shorts_look(decoder, &call); done++) {
-        tell_short(decoder, &call, decoder->allocations, &records[done]);
+        make_short_record(decoder, &call, decoder->allocations, &records[done]);
         raw_opaque_shorts_take(decoder, &call);
     }
     return done;
@@ -628,7 +628,7 @@ static bool decoder_ends(struct raw_decoder *decoder)
 /* Whether the next record may be handed out as more than there is room for. */
 static bool lacks_room(const struct raw_decoder *decoder, uint32_t room)
 {
-    return decoder->tells_caches && room < RAW_CACHED_MAX &&
+    return decoder->cache_records && room < RAW_CACHED_MAX &&
            bytes_get16(decoder->at) == RAW_UNIT_GENERAL + RAW_CACHED;
 }
 
@@ -644,7 +644,7 @@ static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_
                                                                      struct record *records,
                                                                      uint32_t room, bool special)
 {
-    uint32_t done = 0, told = 0;
+    uint32_t done = 0, returned = 0;
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
         if (special && leaves_short(decoder, records, done)) break;
@@ -655,9 +655,9 @@ static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_
         done += some;
         if (some > 0) continue;
         if (lacks_room(decoder, room - done) || decoder_ends(decoder) ||
-            !decode_any(decoder, &records[done], &told))
+            !decode_any(decoder, &records[done], &returned))
             break;
-        done += told;
+        done += returned;
     }
     return done;
 }

@@ -40,7 +40,7 @@
  *   lost                                   events         allocations
  *   failed                   stays         size           alignment     kind
  *
- * and, only if `tells_caches` is set:
+ * and, only if `cache_records` is set:
  *
  *   class                                  bytes                        structure (the class)
  *   cache_begin
@@ -104,7 +104,7 @@ static inline bool raw_record_counts(const struct record *record, bool opaque)
     return record->serial != 0 || (opaque && shape_is_free(record->shape));
 }
 
-/* Whether it is returned only with `tells_caches`. */
+/* Whether it is returned only with `cache_records`. */
 static inline bool raw_record_is_of_cache(const struct record *record)
 {
     return record->number >= RAW_CLASS && record->number <= RAW_INSIDE;
@@ -131,7 +131,7 @@ struct raw_decoder {
     uint64_t unplaced; /* the first allocation whose place is unknown for that; 0: none */
     /* Set after raw_decoder_init(): records that ordering does not need are returned too; they are
      * not counted, and there must be room for RAW_CACHED_MAX. */
-    bool tells_caches;
+    bool cache_records;
 
     /* From here on: raw_decoder.c only. */
     bool lookahead;

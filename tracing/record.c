@@ -137,7 +137,7 @@ void malloctape_thread_cache_is(void *cache)
     if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return;
     units_thread(&lane->units, RAW_CACHE_BEGIN, 0);
     lane->units.cache = cache;
-    malloctape_front_end.tell_cache(cache);
+    malloctape_front_end.announce_cache(cache);
     if (lane->units.cache) slot_enable_fast_path(lane);
 }
 

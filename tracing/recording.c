@@ -55,7 +55,7 @@ bool recording_is_own(void)
 static void turn_off(uint32_t from)
 {
     atomic_store_relaxed(&recording.off_since_ns, os_clock_ns());
-    writer_tell_free(&recording.writer);
+    writer_report_killed(&recording.writer);
     recording_change(from, MALLOCTAPE_OFF);
 }
 

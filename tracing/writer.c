@@ -281,7 +281,7 @@ static void fulfil_sync(struct writer *writer)
     os_wake_all(&writer->sync_done);
 }
 
-static void tell_status(struct writer *writer, enum writer_status status)
+static void set_status(struct writer *writer, enum writer_status status)
 {
     atomic_store_release(&writer->status, status);
     os_wake_all(&writer->status);
@@ -293,7 +293,7 @@ static void writer_main(struct writer *writer)
     int result = was_put_aside ? take_up_output(writer) : open_output(writer);
     bool runs = was_put_aside || result == 0;
     writer->statm = os_file_open_read("/proc/self/statm");
-    tell_status(writer, runs ? WRITER_RUNNING : WRITER_FAILED);
+    set_status(writer, runs ? WRITER_RUNNING : WRITER_FAILED);
     if (!runs) return;
     if (result == 0 && writer->files.kind == OUTPUT_FIFO) result = await_reader(writer);
     if (result < 0) {
@@ -360,7 +360,7 @@ static void open_apart(void *argument)
     } else {
         release(writer);
     }
-    tell_status(writer, opened ? WRITER_PUT_ASIDE : WRITER_FAILED);
+    set_status(writer, opened ? WRITER_PUT_ASIDE : WRITER_FAILED);
 }
 
 /* What would need the descriptors all the time needs the thread at once. */

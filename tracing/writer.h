@@ -87,8 +87,8 @@ struct writer {
     uint64_t waited_ns;
     uint64_t ns_of_2_32_cycles; /* of the processor's clock; 0 before the first tick */
     struct watch watch;
-    uint32_t free_announced; /* that somebody else has ended the thread */
-    uint64_t lost_events;    /* of threads that found no lane, as there were too many */
+    uint32_t killed_reported; /* that somebody else has ended the thread */
+    uint64_t lost_events;     /* of threads that found no lane, as there were too many */
 
     /* The writer's own. */
     enum raw_end_status end_status;
@@ -131,7 +131,7 @@ void writer_need_now(struct writer *writer);
 bool writer_is_gone(const struct writer *writer);
 
 /* A line on standard error, once, if somebody has ended the thread. Any thread. */
-void writer_tell_free(struct writer *writer);
+void writer_report_killed(struct writer *writer);
 
 /* Cycles of the processor's clock (rdtsc), as nanoseconds. Any thread of a recording. */
 uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles);

@@ -112,12 +112,12 @@ void writer_note_incomplete(struct writer *writer)
     }
 }
 
-void writer_tell_free(struct writer *writer)
+void writer_report_killed(struct writer *writer)
 {
     struct message message;
     if (!writer_is_gone(writer) || atomic_load_acquire(&writer->done) ||
         atomic_load_acquire(&writer->stage) != WRITER_BEGUN ||
-        atomic_exchange_acquire(&writer->free_announced, 1))
+        atomic_exchange_acquire(&writer->killed_reported, 1))
         return;
     writer_note_incomplete(writer);
     if (settings.quiet) return;
@@ -161,7 +161,7 @@ static void put_summary(const struct writer *writer, struct message *message, ui
                     events ? ", which sees what is passed on" : "", settings.foreign_malloc);
 }
 
-static void tell_end(const struct writer *writer)
+static void report_end(const struct writer *writer)
 {
     struct message message;
     uint64_t events = writer->error ? 0 : events_in_stream(writer);
@@ -220,7 +220,7 @@ void writer_end_output(struct writer *writer)
         writer_report_failure(writer, "recording ended early: ");
     else if (writer->files.status > 0)
         report_command(writer);
-    tell_end(writer);
+    report_end(writer);
 }
 
 void writer_end_stream(struct writer *writer)

@@ -72,7 +72,7 @@ static double seconds_of(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-static int told(const char *path, const struct memory *memory, const struct rusage *usage)
+static int write_figures(const char *path, const struct memory *memory, const struct rusage *usage)
 {
     FILE *file = fopen(path, "w");
     if (file == NULL) return fail(path);
@@ -103,7 +103,7 @@ int main(int count, char **words)
     }
     ptrace(PTRACE_CONT, pid, NULL, 0);
     status = follow(pid, &memory, &usage);
-    int failure = told(words[1], &memory, &usage);
+    int failure = write_figures(words[1], &memory, &usage);
     if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
     return WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : failure;
 }
