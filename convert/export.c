@@ -29,7 +29,7 @@ static const char help_text[] =
     "  -j, --json FILE   writes the summary as JSON\n"
     "  -q, --quiet       no summary\n"
     "\n"
-    "docs/formats.md says what of a trace each format keeps. The exit status is 0, 3 when the\n"
+    "formats.md says what of a trace each format keeps. The exit status is 0, 3 when the\n"
     "trace was cut short, 1 when it is damaged or OUT cannot be written.\n";
 
 static const struct export_writer *const writers[] = {

@@ -34,7 +34,7 @@ static const char help_text[] =
 #undef FORMAT_HELP
         "ops is not recognized and needs --from.\n"
         "\n"
-        "docs/formats.md says what of each is kept. The exit status is 0, or 1 when a file is not\n"
+        "formats.md says what of each is kept. The exit status is 0, or 1 when a file is not\n"
         "as its format wants it; what came before the mistake has been written, as a stream that\n"
         "was cut short.\n";
 

@@ -30,7 +30,7 @@ static const char help_text[] =
     "                       pages resident\n"
     "      --fail-if LIMIT  the exit status is 3 if it holds, as 'peak_live>100MiB', or of two\n"
     "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times.\n"
-    "                       The numbers: docs/report.md; a wrong name is answered with all\n"
+    "                       The numbers: report.md; a wrong name is answered with all\n"
     "\n"
     "The exit status is 0 when all went well, 1 when something failed or a limit is about what\n"
     "the trace does not say, 2 for a mistake on the command line, 3 when a limit is broken or a\n"

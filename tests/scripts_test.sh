@@ -276,7 +276,8 @@ distributes_everything() {
     [ ! -s out ]
 }
 
-# Documents that messages, help and manual pages name.
+# Documents that messages, help and manual pages name: all are installed into one directory, so no
+# message says `docs/`.
 installs_documents() {
     make -C "$build_dir" install-dist_docDATA DESTDIR="$scratch/root" docdir=/doc >out 2>err ||
         return 1
@@ -284,6 +285,7 @@ installs_documents() {
         grep -v '^PEAR' | sort -u | while read -r name; do
         [ -e "root/doc/$name" ] || echo "$name is not installed"
     done >missing
+    (cd "$source_dir" && grep -nE '".*docs/' */*.c | grep -v '#include') >>missing
     [ -e root/doc/FORMAT.md ] && [ -e root/doc/COPYING ] && [ ! -s missing ] || ! cat missing
 }
 
