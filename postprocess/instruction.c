@@ -53,19 +53,14 @@ void instruction_totals_add(struct instruction_totals *totals, const uint8_t *op
 
 bool register_order_reserve(struct register_order *registers, uint64_t more)
 {
-    uint64_t wanted = registers->live + more;
-    if (wanted <= registers->capacity) return true;
-    if (wanted > INSTRUCTION_REGISTERS_MAX) return false;
-    uint64_t capacity = registers->capacity == 0 ? 2 * INSTRUCTION_BLOCK_MAX : registers->capacity;
-    while (capacity < wanted)
-        capacity *= 2;
-    uint32_t *order = (uint32_t *)pages_grow(registers->order, registers->capacity * sizeof *order,
-                                             capacity * sizeof *order);
-    if (order == NULL) return false;
-    for (uint64_t i = registers->capacity; i < capacity; i++)
-        order[i] = (uint32_t)i;
-    registers->order = order;
-    registers->capacity = capacity;
+    const uint64_t wanted = registers->live + more;
+    uint64_t i = registers->capacity;
+    if (wanted > INSTRUCTION_REGISTERS_MAX ||
+        !pages_reserve(&registers->order, &registers->capacity, wanted, 2 * INSTRUCTION_BLOCK_MAX,
+                       sizeof *registers->order))
+        return false;
+    for (; i < registers->capacity; i++)
+        registers->order[i] = (uint32_t)i;
     return true;
 }
 

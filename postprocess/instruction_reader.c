@@ -96,15 +96,9 @@ static void objects_free(struct live_objects *objects)
 static bool objects_reserve(struct live_objects *objects, uint64_t allocations)
 {
     struct register_order *registers = &objects->registers;
-    if (!register_order_reserve(registers, allocations)) return false;
-    if (objects->sizes_count == registers->capacity) return true;
-    uint64_t *sizes =
-        (uint64_t *)pages_grow(objects->sizes, objects->sizes_count * sizeof *objects->sizes,
-                               registers->capacity * sizeof *objects->sizes);
-    if (sizes == NULL) return false;
-    objects->sizes = sizes;
-    objects->sizes_count = registers->capacity;
-    return true;
+    return register_order_reserve(registers, allocations) &&
+           pages_reserve(&objects->sizes, &objects->sizes_count, registers->capacity,
+                         registers->capacity, sizeof *objects->sizes);
 }
 
 /* The register of an object that begins or gets another size. */

@@ -29,27 +29,15 @@ _Static_assert(INSTRUCTION_BLOCK_MAX *(3 + OPERANDS_BYTES_MAX) + PAYLOAD_HEAD_BY
                    INSTRUCTION_BLOCK_PAYLOAD_MAX,
                "a full block of the longest instructions fits into a payload");
 
-static bool writer_grow(struct instruction_writer *writer, uint64_t capacity)
-{
-    struct writer_object *objects = (struct writer_object *)pages_grow(
-        writer->objects, writer->objects_count * sizeof *objects, capacity * sizeof *objects);
-    if (objects == NULL) return false;
-    writer->objects = objects;
-    uint64_t *large_sizes =
-        (uint64_t *)pages_grow(writer->large_sizes, writer->objects_count * sizeof *large_sizes,
-                               capacity * sizeof *large_sizes);
-    if (large_sizes == NULL) return false;
-    writer->large_sizes = large_sizes;
-    writer->objects_count = capacity;
-    return true;
-}
-
-/* Makes room for the allocations of a block. */
+/* Makes room for the allocations of a block. `objects` comes last: it is never the larger one. */
 static bool writer_reserve(struct instruction_writer *writer)
 {
     struct register_order *registers = &writer->registers;
-    if (!register_order_reserve(registers, INSTRUCTION_BLOCK_MAX)) return false;
-    return writer->objects_count == registers->capacity || writer_grow(writer, registers->capacity);
+    return register_order_reserve(registers, INSTRUCTION_BLOCK_MAX) &&
+           pages_reserve(&writer->large_sizes, &writer->large_sizes_count, registers->capacity,
+                         registers->capacity, sizeof *writer->large_sizes) &&
+           pages_reserve(&writer->objects, &writer->objects_count, registers->capacity,
+                         registers->capacity, sizeof *writer->objects);
 }
 
 static void writer_start_block(struct instruction_writer *writer)
@@ -212,7 +200,7 @@ bool instruction_writer_finish(struct instruction_writer *writer, enum instructi
 void instruction_writer_close(struct instruction_writer *writer)
 {
     pages_unmap(writer->objects, writer->objects_count * sizeof *writer->objects);
-    pages_unmap(writer->large_sizes, writer->objects_count * sizeof *writer->large_sizes);
+    pages_unmap(writer->large_sizes, writer->large_sizes_count * sizeof *writer->large_sizes);
     register_order_free(&writer->registers);
     pages_unmap(writer->block, MAPPING_BYTES);
     writer->block = NULL;

@@ -55,8 +55,9 @@ struct instruction_writer {
     bool addresses;                        /* feature bit 0 */
 
     struct output *output;
-    uint64_t objects_count; /* entries of `objects`, and of `large_sizes` */
-    uint8_t *block;         /* the mapping: room for a block, and for the columns */
+    uint64_t objects_count; /* entries of `objects` */
+    uint64_t large_sizes_count;
+    uint8_t *block; /* the mapping: room for a block, and for the columns */
     uint8_t *operands_start, *addresses_start;
     struct instruction_totals
         totals; /* of the blocks written; instruction_writer_totals() for all */
