@@ -5,12 +5,12 @@
 #define PAGE 4096u /* of the system: x86-64 */
 
 #define ACTION_SHAPE_ALLOCATION                       ACTION_ALLOCATE
-#define ACTION_SHAPE_ALLOCATION_ALIGNED               ACTION_ALLOCATE
+#define ACTION_SHAPE_ALLOCATION_ALIGNED               ACTION_ALLOCATE_ALIGNED
 #define ACTION_SHAPE_REALLOC                          ACTION_REALLOC
 #define ACTION_SHAPE_FREE                             ACTION_FREE
-#define ACTION_SHAPE_FREE_SIZED                       ACTION_FREE
-#define ACTION_SHAPE_FREE_ALIGNED                     ACTION_FREE
-#define ACTION_SHAPE_FREE_SIZED_ALIGNED               ACTION_FREE
+#define ACTION_SHAPE_FREE_SIZED                       ACTION_FREE_SIZED
+#define ACTION_SHAPE_FREE_ALIGNED                     ACTION_FREE_SIZED
+#define ACTION_SHAPE_FREE_SIZED_ALIGNED               ACTION_FREE_SIZED
 #define ACTION_SHAPE_HEAP                             ACTION_HEAP
 #define ACTION_ENTRY(number, identifier, name, shape) [(number)] = ACTION_SHAPE_##shape,
 const uint8_t call_actions[256] = {

@@ -49,8 +49,10 @@ void calls_draw_sample(struct calls *calls);
 enum call_action {
     ACTION_NONE = 0,
     ACTION_ALLOCATE,
+    ACTION_ALLOCATE_ALIGNED,
     ACTION_REALLOC,
     ACTION_FREE,
+    ACTION_FREE_SIZED, /* with a size, an alignment or both */
     ACTION_HEAP,
     ACTION_LANE,
     ACTION_BORDER /* a thread begins or ends, or its cache is deleted */
@@ -172,17 +174,15 @@ CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned o
 
 #undef CALLS_MAKE
 
-/* Whether a call with this opcode, of action ACTION_ALLOCATE, has an alignment. */
-CALLS_INLINE bool calls_is_aligned(unsigned opcode)
+/* A free that has a record: ACTION_FREE or ACTION_FREE_SIZED. */
+CALLS_INLINE void calls_free_record(struct calls *calls, enum how how,
+                                    const struct instruction *one, const uint64_t *operands,
+                                    void *object)
 {
-    return (opcode >= CALL_MEMALIGN && opcode <= CALL_POSIX_MEMALIGN) ||
-           (opcode >= CALL_NEW_ALIGNED && opcode <= CALL_NEW_ARRAY_ALIGNED_NOTHROW);
-}
-
-/* Whether a call with this opcode, of action ACTION_FREE, has more operands than its object. */
-CALLS_INLINE bool calls_is_sized(unsigned opcode)
-{
-    return opcode >= CALL_FREE_SIZED;
+    if (call_actions[one->opcode] == ACTION_FREE_SIZED)
+        calls_free_sized(calls, how, one->opcode, object, one->size, operands[0]);
+    else
+        calls_free(calls, how, one->opcode, object);
 }
 
 /* What there is to do with a new object besides. */

@@ -175,20 +175,18 @@ CALLS_INLINE bool executor_run_record(struct executor *executor, enum how how, u
                                       const struct instruction *one)
 {
     const uint64_t *const operands = batch->operands + one->operand_at;
-    struct calls *const calls = &executor->calls;
+    const unsigned action = call_actions[one->opcode];
     void *object;
-    switch (call_actions[one->opcode]) {
+    switch (action) {
     case ACTION_FREE:
+    case ACTION_FREE_SIZED:
         object = executor_take(executor, how, live, one->object);
-        if (how & HOW_NULL) return true;
-        if (calls_is_sized(one->opcode))
-            calls_free_sized(calls, how, one->opcode, object, one->size, operands[0]);
-        else
-            calls_free(calls, how, one->opcode, object);
+        if (!(how & HOW_NULL)) calls_free_record(&executor->calls, how, one, operands, object);
         return true;
     case ACTION_ALLOCATE:
+    case ACTION_ALLOCATE_ALIGNED:
         return executor_allocate(executor, how, live, at, one->opcode, one->size,
-                                 calls_is_aligned(one->opcode) ? operands : NULL);
+                                 action == ACTION_ALLOCATE_ALIGNED ? operands : NULL);
     case ACTION_REALLOC: return executor_realloc(executor, how, at, one);
     default:
         if (!(how & HOW_NULL)) executor_run_other(executor, one, operands);

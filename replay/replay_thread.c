@@ -147,17 +147,17 @@ CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
     const struct instruction *const one = &job->at[index];
     const uint64_t *const operands = job->operands + one->operand_at;
     struct calls *const calls = &thread->calls;
+    const unsigned action = call_actions[one->opcode];
     void *object;
-    switch (call_actions[one->opcode]) {
+    switch (action) {
     case ACTION_FREE:
+    case ACTION_FREE_SIZED:
         if (!thread_take(thread, index, one, &object)) return false;
-        if (calls_is_sized(one->opcode))
-            calls_free_sized(calls, how, one->opcode, object, one->size, operands[0]);
-        else
-            calls_free(calls, how, one->opcode, object);
+        calls_free_record(calls, how, one, operands, object);
         return true;
     case ACTION_ALLOCATE:
-        if (calls_is_aligned(one->opcode))
+    case ACTION_ALLOCATE_ALIGNED:
+        if (action == ACTION_ALLOCATE_ALIGNED)
             object = calls_allocate_aligned(calls, how, one->opcode, one->size, operands[0]);
         else
             object = calls_allocate(calls, how, one->opcode, one->size);

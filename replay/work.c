@@ -157,12 +157,14 @@ static inline void work_sort_one(struct work *work, struct work_job *job,
     if (one->operands > 0) work_copy_operands(job, batch, one);
     switch (call_actions[one->opcode]) {
     case ACTION_ALLOCATE:
+    case ACTION_ALLOCATE_ALIGNED:
         object = &objects[one->object];
         *object = slots_take(&work->slots, &work->lanes[lane].slots, lane);
         one->object = object->slot;
         one->operands = object->generation;
         break;
-    case ACTION_FREE: work_end(work, job, lane, index, objects[one->object], one); break;
+    case ACTION_FREE:
+    case ACTION_FREE_SIZED: work_end(work, job, lane, index, objects[one->object], one); break;
     case ACTION_REALLOC: work_sort_realloc(work, job, lane, index, one); break;
     default: break;
     }
