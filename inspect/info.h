@@ -40,6 +40,7 @@ struct info {
     uint64_t by_kind[CALL_KINDS];
     uint64_t threads, lanes, live_at_end, lost_events, ticks;
     bool live_is_known;    /* a raw stream that lacks events does not say how many objects live */
+    bool frees_too_many;   /* raw stream: objects were freed twice; only their order says which */
     uint64_t freed_twice;  /* instruction stream only */
     uint64_t instructions; /* instruction stream only */
     uint64_t sequences;    /* raw stream only */

@@ -160,7 +160,9 @@ void info_print(const struct info *info, const char *path)
     print_kinds(info);
     info_counts(info, numbers_print, &text);
     print_statistics(info);
-    if (!info->live_is_known) line("live at end", "not known, as events are missing");
+    if (!info->live_is_known)
+        line("live at end", info->frees_too_many ? "not known, as objects were freed twice"
+                                                 : "not known, as events are missing");
     if (info->format == STREAM_RAW) line("spool", spool_names[info->spool].text);
     line("end", info->ended);
 }

@@ -160,7 +160,8 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
         take_cut(&state);
     bool has_all =
         source->reader.state == RAW_STREAM_COMPLETE || raw_source_cut(source) == RAW_CUT_WHOLE;
-    info->live_is_known = has_all && info->lost_events == 0;
+    info->frees_too_many = state.freed > state.allocated;
+    info->live_is_known = has_all && info->lost_events == 0 && !info->frees_too_many;
     info->live_at_end = info->live_is_known ? state.allocated - state.freed : 0;
     int status = raw_source_state(source, error);
     raw_source_close(source);

@@ -53,7 +53,7 @@ static uint32_t object_find(const struct verify *verify, uint32_t place, uint64_
     return best;
 }
 
-/* Whether what is after so many calls is after the one that the lane makes now. */
+/* Whether `after`, a number of allocations of a lane, is one that this lane has still to make. */
 static bool is_behind(uint64_t after, const struct verify_lane *lane)
 {
     return after != 0 && raw_allocations_lane(after) == lane->number &&
@@ -104,8 +104,8 @@ static void cover_all(struct verify *verify, const struct verify_lane *lane,
     }
 }
 
-/* Whether its lane had had another one there when a realloc failed. */
-static bool is_succeeded(const struct verify_object *object, const struct record *record)
+/* Whether its lane had another object at its place when the realloc failed. */
+static bool has_successor(const struct verify_object *object, const struct record *record)
 {
     return record->number == RAW_FAILED && object->next_there != 0 &&
            object->next_there <= record->bound;
@@ -178,7 +178,8 @@ static bool check_bound(struct verify *verify, struct verify_lane *lane,
                            raw_allocations_count(missing), raw_allocations_lane(missing));
 }
 
-/* What the lane's next record waits for, rather for its object; 0: nothing. */
+/* The allocation that the lane's next record waits for: that of its object, if it is not there yet.
+ * 0: it waits for none. */
 static bool find_awaited(struct verify *verify, struct verify_lane *lane, uint64_t *awaited)
 {
     const struct record *record = verify_lane_head(lane);
@@ -273,7 +274,7 @@ bool verify_object(struct verify *verify, struct verify_lane *lane, const struct
                                "%s; the recording says that its object is unknown", which);
     if (!check_bound(verify, lane, record)) return false;
     uint32_t meant = object_find(verify, record->ends, record->bound);
-    if (meant != 0 && is_succeeded(&verify->objects[meant - 1], record)) meant = 0;
+    if (meant != 0 && has_successor(&verify->objects[meant - 1], record)) meant = 0;
     if (meant == one->object + 1) return true;
     if (meant == 0)
         return verify_violated(verify, VERIFY_OBJECTS, lane,

@@ -73,7 +73,9 @@ static void report(const struct summary *summary, const struct options *options)
         fprintf(stderr, "%s: %s: it takes more than the %" PRIu64 " MiB that --max-memory allows\n",
                 PROGRAM, summary->input, options->memory_bytes >> 20);
     summary_print_problems(summary, stderr);
-    if (options->quiet) return;
+    const struct order_trace_result *result = &summary->result;
+    const bool empty = result->bytes_in == 0 && result->spool != ORDER_TRACE_SPOOL_USED;
+    if (options->quiet || empty) return;
     if (options->inputs_count > 1) fprintf(stderr, "%s\n", summary->input);
     summary_print(summary, stderr);
 }

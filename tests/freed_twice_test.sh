@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 12
+plan 13
 
 postprocess() { exit_status "$bin/postprocess" "$@" >out 2>err; }
 
@@ -41,7 +41,14 @@ large() {
     pipeline large && [ "$(number freed_twice)" = 0 ] && [ "$(number unknown_objects)" = 1 ]
 }
 
+# More frees than allocations: without their order the recording does not say how many are alive.
+info_does_not_count() {
+    twice '' && "$bin/malloctape" info raw >out && grep -q '^live at end  *not known, as' out &&
+        "$bin/malloctape" info --json - raw >out && grep -q '"live_at_end": null' out
+}
+
 check 'an object is freed twice' twice ''
+check 'info of it says that live objects are not known' info_does_not_count
 check 'the summary names the instruction' is_told
 check 'by another thread' twice thread
 check 'as one of a size' twice sized

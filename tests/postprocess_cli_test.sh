@@ -41,7 +41,7 @@ one_processor() {
 	taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$@"
 }
 
-plan 92
+plan 94
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -236,6 +236,11 @@ says "the message names it" "no/such/dir/: cannot make the directory: No such fi
 ends "one that takes nothing" 2 "$postprocess" -q -o raw/ two.raw
 ! grep -q '//' err
 report $? "no name has two slashes"
+
+# Nothing to read: the reason, and no table of zeros.
+: > nothing
+ends "an empty file" 1 "$postprocess" nothing out5
+is "only the reason is said" "$(grep -c . err), $(grep -c ': the input is empty$' err)" "1, 1"
 
 # Limits, and what is no terminal.
 ends "no progress without a terminal" 0 "$postprocess" raw out5
