@@ -138,7 +138,7 @@ double compare_clock_step(const struct compare *compare)
 
 /* ---- columns ---- */
 
-/* What is about memory, or about time. */
+/* A column of the table of memory, or of that of time. */
 struct column {
     enum {
         COLUMN_RANK,

@@ -98,8 +98,7 @@ const struct compare_row *compare_sorted(const struct compare *compare,
 
 /* ---- lead ---- */
 
-/* The lead over the row with number `of` of that one with rank 1 which has the greatest; next is
- * NULL if none leads. */
+/* The greatest lead that a row with rank 1 has over row `of`. `next` is NULL if none leads. */
 static struct compare_verdict lead_over(const struct compare *compare, size_t of,
                                         enum compare_measure measure,
                                         const struct rank_candidate *candidates)

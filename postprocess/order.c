@@ -156,7 +156,7 @@ static bool order_go_round(struct order *order)
 {
     bool closed = order->oldest < order->open, next_has_come = order->oldest + 1 < order->open;
     bool patient = order_is_patient(order);
-    if (order->opaque ? order_break_circle(order) : order_divide(order, TICK_SKEW_RECORDS))
+    if (order->opaque ? order_break_circle(order) : order_split(order, TICK_SKEW_RECORDS))
         return true;
     if (closed && order_has_only_late(order) && order_leave_behind(order)) return true;
     if (next_has_come && order->admitted == order->oldest) {
@@ -164,7 +164,7 @@ static bool order_go_round(struct order *order)
         return true;
     }
     if (!next_has_come && patient && order->queued_bytes < WINDOW_BYTES_STUCK) return false;
-    if (!order->opaque && (order_divide(order, 0) || order_loosen(order))) return true;
+    if (!order->opaque && (order_split(order, 0) || order_relax(order))) return true;
     if (order->ended && order_may_skip(order) && order_skip_missing(order)) return true;
     if (closed && (patient || order->ended) && order_leave_behind(order)) return true;
     return !patient && order_unstick(order);

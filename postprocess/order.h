@@ -20,7 +20,7 @@
  *
  *   that is taken as a whole: when the object it ends is there and it is its turn in all its
  *   structures. A thread may have dropped one lock to take another, and others have come between.
- *   So when nothing goes on, one step is taken apart (enum step_state): its numbers are taken when
+ *   So when nothing goes on, one step is split (enum step_state): its numbers are taken when
  *   it is their turn, its call with its last number before it or its first number after it.
  * - Windows follow one another. A tick is not simultaneous in all lanes, so the last records of a
  *   window may wait for the first ones of the next; only then is the next one let in before the

@@ -81,18 +81,18 @@ enum order_lane_state { LANE_IDLE, LANE_READY, LANE_WAITS };
 
 /* How the step at hand is taken.
  *
- *   STEP_WHOLE ----> STEP_DIVISIBLE      it waits for a structure that is not the first it enters
- *       |                  | order_divide
- *       | order_loosen     v
- *       +--> STEP_LOOSE -> STEP_APART
+ *   STEP_WHOLE ----> STEP_SPLITTABLE     it waits for a structure that is not the first it enters
+ *       |                   | order_split
+ *       | order_relax       v
+ *       +--> STEP_RELAXED -> STEP_SPLIT
  *            one record
  *
  * The next step of the lane is whole again. */
 enum step_state {
-    STEP_WHOLE,     /* when all of it can be taken; */
-    STEP_DIVISIBLE, /* so, too, but the first of its numbers could be taken alone; */
-    STEP_APART,     /* a record at a time, the call not before its first number after it; */
-    STEP_LOOSE      /* so, but its next record does not wait for the rest of the step */
+    STEP_WHOLE,      /* when all of it can be taken */
+    STEP_SPLITTABLE, /* likewise, but the first of its numbers could be taken alone */
+    STEP_SPLIT,      /* a record at a time, the call not before its first number after it */
+    STEP_RELAXED     /* likewise, but its next record does not wait for the rest of the step */
 };
 
 /* Where the records of a chunk are, for messages. */
@@ -305,8 +305,8 @@ bool order_may_skip(const struct order *order);
 bool order_skip_missing(struct order *order);
 
 /* What to do when nothing goes on, the mildest first. */
-bool order_divide(struct order *order, uint64_t records_left);
-bool order_loosen(struct order *order);
+bool order_split(struct order *order, uint64_t records_left);
+bool order_relax(struct order *order);
 bool order_break_circle(struct order *order);
 bool order_unstick(struct order *order);
 

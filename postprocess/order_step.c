@@ -3,8 +3,8 @@
 
 /* ---- where it ends ---- */
 
-/* Whether what the decoder has next does not belong to the last record at hand. There are no
- * sequence numbers in an opaque stream. */
+/* Whether the decoder has read the last record at hand and its sequence numbers, of which an opaque
+ * stream has none: what comes next is of another step. */
 static bool lane_is_behind_call(const struct order_lane *lane)
 {
     if (lane->decoder.features & RAW_FEATURE_OPAQUE) return true;
@@ -26,7 +26,7 @@ bool lane_find_step(struct order_lane *lane, bool last)
     if (end == filled && end < most && !last && !lost && !lane_is_behind_call(lane)) return false;
     lane->step_end = (uint32_t)(end - lane->records);
     /* Behind its call, a number is taken when its turn comes. */
-    lane->step = first->number == RAW_SEQUENCE_AFTER ? STEP_APART : STEP_WHOLE;
+    lane->step = first->number == RAW_SEQUENCE_AFTER ? STEP_SPLIT : STEP_WHOLE;
     return true;
 }
 
@@ -57,7 +57,7 @@ static bool step_is_ready(struct order *order, struct order_lane *lane)
     for (const struct record *at = first; at < end; at++) {
         if (at == call) continue;
         if (!step_may_enter(order, first, at)) return lane_waits_for_sequence(order, lane, at);
-        lane->step = STEP_DIVISIBLE;
+        lane->step = STEP_SPLITTABLE;
     }
     return true;
 }
@@ -68,7 +68,7 @@ static bool step_is_ready(struct order *order, struct order_lane *lane)
  * enters next. */
 static bool step_take_call(struct order *order, struct order_lane *lane, const struct record *call)
 {
-    if (lane->step == STEP_APART && lane->at + 1 < lane->step_end &&
+    if (lane->step == STEP_SPLIT && lane->at + 1 < lane->step_end &&
         call[1].size > order->structures[structure_index(call[1].structure)].next)
         return lane_waits_for_sequence(order, lane, &call[1]);
     return order_take_call(order, lane, call);
@@ -77,13 +77,13 @@ static bool step_take_call(struct order *order, struct order_lane *lane, const s
 bool order_take_step(struct order *order, struct order_lane *lane)
 {
     const struct record *record = lane->records + lane->at, *end = lane->records + lane->step_end;
-    if (lane->step <= STEP_DIVISIBLE && end - record > 1 && !step_is_ready(order, lane))
+    if (lane->step <= STEP_SPLITTABLE && end - record > 1 && !step_is_ready(order, lane))
         return false;
     for (; record < end; record++, lane->at++) {
         if (!(record_is_sequence(record) ? order_take_sequence(order, lane, record)
                                          : step_take_call(order, lane, record)))
             return false;
-        if (lane->step == STEP_LOOSE) lane->step = STEP_APART;
+        if (lane->step == STEP_RELAXED) lane->step = STEP_SPLIT;
     }
     return true;
 }

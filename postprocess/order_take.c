@@ -104,12 +104,12 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
     return true;
 }
 
-/* Whether the lane that had the place of the new object has got so far as the record says. A loose
- * one does not wait for that; a realloc that does has its old object already. */
+/* Whether the lane that had the place of the new object has got so far as the record says. A relaxed
+ * step does not wait for that; a realloc that does has its old object already. */
 static bool order_is_behind(struct order *order, struct order_lane *lane,
                             const struct record *record)
 {
-    if (record->after == 0 || lane->step == STEP_LOOSE) return true;
+    if (record->after == 0 || lane->step == STEP_RELAXED) return true;
     if (order_bound(order, lane, record->bound) == BOUND_AHEAD)
         return lane_waits_for_allocations(order, lane, record->bound);
     uint64_t after = order_within_stream(order, record->after);

@@ -66,14 +66,14 @@ bool order_is_patient(const struct order *order)
 /* Lets one lane that has at least so many records left in its window enter the first structure of
  * its step, though it waits for another: its thread has dropped one lock to take another, and
  * others came between. False: there is none. */
-bool order_divide(struct order *order, uint64_t records_left)
+bool order_split(struct order *order, uint64_t records_left)
 {
     for (uint32_t i = 0; i < order->present_count; i++) {
         struct order_lane *lane = order->present[i];
-        if (lane->state != LANE_WAITS || lane->step != STEP_DIVISIBLE ||
+        if (lane->state != LANE_WAITS || lane->step != STEP_SPLITTABLE ||
             lane_records_left(lane) < records_left)
             continue;
-        lane->step = STEP_APART;
+        lane->step = STEP_SPLIT;
         order_stop_waiting(order, lane);
         order->totals.steps_split++;
         return true;
@@ -81,11 +81,10 @@ bool order_divide(struct order *order, uint64_t records_left)
     return false;
 }
 
-/* How good it is to take the record that the lane waits with, without regard to its step: best is a
- * sequence number whose turn it is; then comes a call that begins an object, though the sequence
- * numbers after it have to wait. 0: no good, because the record has to wait, or nobody waits for
- * it. */
-static int lane_looseness(struct order *order, const struct order_lane *lane)
+/* What is gained if the lane takes the record that it waits with, whatever its step waits for: most
+ * by a sequence number whose turn it is, less by a call that begins an object. 0: nothing, since
+ * the record itself has to wait, or nobody waits for it. */
+static int lane_relax_gain(struct order *order, const struct order_lane *lane)
 {
     const struct record *record = &lane->records[lane->at];
     int behind = lane_is_behind(order, lane);
@@ -97,28 +96,35 @@ static int lane_looseness(struct order *order, const struct order_lane *lane)
     return order_bound(order, lane, record->bound) != BOUND_AHEAD ? 1 + behind : 0;
 }
 
+/* The lane's next record does not wait for the rest of its step. False: there is no lane. */
+static bool lane_relax(struct order *order, struct order_lane *lane)
+{
+    if (lane == NULL) return false;
+    lane->step = STEP_RELAXED;
+    order_stop_waiting(order, lane);
+    order->totals.steps_relaxed++;
+    return true;
+}
+
 /* Nothing requires that steps are taken whole: takes one record that waits only for the sake of its
  * step. False: there is none. */
-bool order_loosen(struct order *order)
+bool order_relax(struct order *order)
 {
     struct order_lane *found = NULL;
     int most = 0;
     for (uint32_t i = 0; i < order->present_count; i++) {
         struct order_lane *lane = order->present[i];
         if (lane->state != LANE_WAITS) continue;
-        int looseness = lane_looseness(order, lane);
-        if (looseness <= most) continue;
-        most = looseness;
+        int gain = lane_relax_gain(order, lane);
+        if (gain <= most) continue;
+        most = gain;
         found = lane;
     }
-    if (found == NULL) return false;
-    found->step = STEP_LOOSE;
-    order_stop_waiting(order, found);
-    order->totals.steps_relaxed++;
-    return true;
+    return lane_relax(order, found);
 }
 
-/* Whether what the lane waits for waits for the lane. */
+/* Whether what the lane of an opaque stream waits for waits for the lane. Lanes wait only for
+ * allocations of others there: it has no sequence numbers. */
 static bool lane_waits_for_itself(const struct order *order, const struct order_lane *lane)
 {
     const struct order_lane *other = lane;
@@ -146,11 +152,7 @@ bool order_break_circle(struct order *order)
         if (found == NULL || is_free) found = lane;
         if (is_free) break;
     }
-    if (found == NULL) return false;
-    found->step = STEP_LOOSE;
-    order_stop_waiting(order, found);
-    order->totals.steps_relaxed++;
-    return true;
+    return lane_relax(order, found);
 }
 
 bool order_has_only_late(const struct order *order)

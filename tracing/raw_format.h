@@ -64,9 +64,6 @@ enum raw_record {
     RAW_INSIDE = 60
 };
 
-/* One more than the highest number six bits can hold. */
-#define RAW_NUMBERS 64
-
 /* Numbers of a structure are less than this, FORMAT.md 3. */
 #define RAW_SEQUENCE_LIMIT (UINT64_C(1) << 58)
 

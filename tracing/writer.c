@@ -95,7 +95,7 @@ static int open_files(struct writer *writer)
     return writer_check(writer, result, files->failed);
 }
 
-/* Until then, an older recording of the same name is what it was. */
+/* If it fails, an older recording of the same name is what it was. */
 static int open_all(struct writer *writer)
 {
     writer->start_ns = os_clock_ns();
@@ -393,7 +393,7 @@ int writer_start(struct writer *writer)
     return writer->error;
 }
 
-/* The spool has all so far. */
+/* Starts the thread of a writer that began without one. All events so far are in the spool. */
 static void begin_deferred(struct writer *writer)
 {
     int result = os_is_confined() ? -EPERM : start_thread(writer);

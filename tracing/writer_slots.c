@@ -110,7 +110,7 @@ static void units_are_written(struct malloctape_lane *lane, size_t count)
     lane->writer.written += count;
 }
 
-/* How many of the lane's next units, half of so many or fewer, are whole records. */
+/* How many of the lane's next `count` units, at most half of them, are whole records. */
 static size_t half_of_units(const struct writer *writer, const struct malloctape_lane *lane,
                             size_t count)
 {
