@@ -684,9 +684,9 @@ const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
 
 void announce_cache(const void *cache)
 {
-    ThreadCache *announced = static_cast<ThreadCache *>(const_cast<void *>(cache));
+    ThreadCache *of_thread = static_cast<ThreadCache *>(const_cast<void *>(cache));
     for (uint32 cl = 1; cl < Static::num_size_classes(); cl++)
-        malloctape_cached(cache, cl, announced->freelist_head(cl), announced->freelist_length(cl));
+        malloctape_cached(cache, cl, of_thread->freelist_head(cl), of_thread->freelist_length(cl));
 }
 
 uint64_t class_bytes(unsigned size_class)

@@ -178,8 +178,8 @@ static bool check_bound(struct verify *verify, struct verify_lane *lane,
                            raw_allocations_count(missing), raw_allocations_lane(missing));
 }
 
-/* The allocation that the lane's next record waits for: that of its object, if it is not there yet.
- * 0: it waits for none. */
+/* The allocation that the lane's next record waits for: that of its object, or else the one that
+ * has to come before it. 0: it waits for none. */
 static bool find_awaited(struct verify *verify, struct verify_lane *lane, uint64_t *awaited)
 {
     const struct record *record = verify_lane_head(lane);

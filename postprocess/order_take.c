@@ -104,8 +104,8 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
     return true;
 }
 
-/* Whether the lane that had the place of the new object has got so far as the record says. A relaxed
- * step does not wait for that; a realloc that does has its old object already. */
+/* Whether the lane that had the place of the new object has got so far as the record says. A step
+ * that is relaxed does not wait for that; a realloc that does has its old object already. */
 static bool order_is_behind(struct order *order, struct order_lane *lane,
                             const struct record *record)
 {
