@@ -8,7 +8,7 @@
 #include "cli/recordings.h"
 #include "cli/run_program.h"
 #include "common/installed.h"
-#include "tracing/output_name.h"
+#include "common/output_name.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -26,7 +26,7 @@
 
 #include "common/output.h"
 #include "convert/names.h"
-#include "postprocess/instruction_writer.h"
+#include "stream/instruction_writer.h"
 
 #define CALLS_HELD_MAX 65536u
 

@@ -13,7 +13,7 @@
 
 #include "common/output.h"
 #include "inspect/objects.h"
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 struct export_call {
     unsigned kind, shape; /* common/call_kind.h */

@@ -11,8 +11,8 @@
 
 #ifdef MALLOCTAPE_TRACING
 
+#include "stream/raw_format.h"
 #include "tracing/hooks.h"
-#include "tracing/raw_format.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "common/call_table.h"
-#include "tracing/raw_format.h"
+#include "stream/raw_format.h"
 
 /* Parameters of mallopt can be negative (INSTRUCTIONS.md 5.1). */
 static void numbers_print(FILE *to, const struct call_text *call)

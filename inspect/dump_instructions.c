@@ -1,6 +1,6 @@
 #include "inspect/dump.h"
 
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 struct instruction_dump {
     const struct dump *dump;

@@ -2,7 +2,7 @@
 #include "inspect/dump.h"
 #include "inspect/objects.h"
 #include "inspect/ordered.h"
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 static bool object_print(void *of, const struct object *object)
 {

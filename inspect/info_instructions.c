@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "common/metadata.h"
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 static void take_header(struct info *info, const struct instruction_header *header)
 {

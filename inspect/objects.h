@@ -11,7 +11,7 @@
 #ifndef MALLOCTAPE_INSPECT_OBJECTS_H
 #define MALLOCTAPE_INSPECT_OBJECTS_H
 
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 /* A call that makes or ends an object. */
 struct object_call {

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/process.h"
 #include "common/installed.h"
+#include "common/process.h"
 #include "common/program.h"
 
 /* A file goes by its name: the spool of a killed program lies beside it. */

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "tracing/raw_decoder.h"
+#include "stream/raw_decoder.h"
 
 /* Bits: the first three from the nearest to the deepest. */
 enum {

@@ -24,9 +24,9 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "tracing/raw_decoder.h"
-#include "tracing/raw_reader.h"
-#include "tracing/spool_reader.h"
+#include "stream/raw_decoder.h"
+#include "stream/raw_reader.h"
+#include "stream/spool_reader.h"
 
 /* What became of the spool beside the stream (FORMAT.md 8). */
 enum raw_spool { RAW_SPOOL_NONE, RAW_SPOOL_NOT_NEEDED, RAW_SPOOL_USED, RAW_SPOOL_UNUSABLE };

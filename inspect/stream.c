@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "common/output.h"
-#include "postprocess/instruction.h"
-#include "tracing/raw_format.h"
+#include "stream/instruction.h"
+#include "stream/raw_format.h"
 
 const struct error_kind stream_errors[] = {STREAM_ERROR_LIST(ERROR_LIST_KIND)};
 

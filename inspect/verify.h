@@ -35,7 +35,7 @@
 
 #include "inspect/stream.h"
 #include "inspect/verify_raw.h"
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 enum verify_rule { VERIFY_LANES = 1, VERIFY_OBJECTS, VERIFY_NUMBERS, VERIFY_WINDOWS };
 

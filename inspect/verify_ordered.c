@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "inspect/verify.h"
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 /* The reader follows every object and compares live bytes, peaks and totals (INSTRUCTIONS.md 8). */
 int verify_ordered(struct stream *stream, const char *path)

@@ -18,7 +18,7 @@
 #include "postprocess/options.h"
 #include "postprocess/order_trace.h"
 #include "postprocess/summary.h"
-#include "tracing/raw_reader.h"
+#include "stream/raw_reader.h"
 
 /* Beside those of enum program_status. */
 #define STATUS_OUTPUT_FAILED 4

@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tracing/raw_format.h"
+#include "stream/raw_format.h"
 
 #ifdef __cplusplus
 extern "C" {

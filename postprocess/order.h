@@ -39,8 +39,8 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "postprocess/instruction_writer.h"
-#include "tracing/raw_reader.h"
+#include "stream/instruction_writer.h"
+#include "stream/raw_reader.h"
 
 #ifdef __cplusplus
 extern "C" {

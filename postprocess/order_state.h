@@ -24,7 +24,7 @@
 
 #include "postprocess/object_table.h"
 #include "postprocess/order.h"
-#include "tracing/raw_decoder.h"
+#include "stream/raw_decoder.h"
 
 /* ---- limits ---- */
 

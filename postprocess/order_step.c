@@ -1,5 +1,5 @@
 #include "postprocess/order_state.h"
-#include "tracing/raw_shorts.h"
+#include "stream/raw_shorts.h"
 
 /* ---- where it ends ---- */
 

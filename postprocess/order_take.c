@@ -2,7 +2,7 @@
 
 #include "common/call_table.h"
 #include "postprocess/order_state.h"
-#include "tracing/raw_shorts.h"
+#include "stream/raw_shorts.h"
 
 /* ---- objects ---- */
 

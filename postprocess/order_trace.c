@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "postprocess/instruction_writer.h"
-#include "tracing/spool_reader.h"
+#include "stream/instruction_writer.h"
+#include "stream/spool_reader.h"
 
 /* ---- the header of the output ---- */
 

@@ -24,9 +24,9 @@
 
 #include "common/error.h"
 #include "common/output.h"
-#include "postprocess/instruction.h"
 #include "postprocess/order.h"
-#include "tracing/raw_reader.h"
+#include "stream/instruction.h"
+#include "stream/raw_reader.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -14,7 +14,7 @@
 #ifndef MALLOCTAPE_REPLAY_ADDRESS_CHECK_H
 #define MALLOCTAPE_REPLAY_ADDRESS_CHECK_H
 
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 /* How many mismatches are kept for the report. */
 #define ADDRESS_MISMATCHES_MAX 8

@@ -19,7 +19,7 @@
 
 #include <sys/types.h>
 
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 /* The more slots, the less often each side sleeps; but they count as memory of the replay. A batch
  * with indices takes about 50 KiB, one with registers 256. */

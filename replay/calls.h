@@ -12,10 +12,10 @@
 #ifndef MALLOCTAPE_REPLAY_CALLS_H
 #define MALLOCTAPE_REPLAY_CALLS_H
 
-#include "postprocess/instruction_reader.h"
 #include "replay/allocator.h"
 #include "replay/latency.h"
 #include "replay/options.h"
+#include "stream/instruction_reader.h"
 
 enum how {
     HOW_NULL = 1,   /* the allocator is not called */

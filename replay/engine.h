@@ -15,10 +15,10 @@
 #define MALLOCTAPE_REPLAY_ENGINE_H
 
 #include "common/error.h"
-#include "postprocess/instruction_reader.h"
 #include "replay/allocator.h"
 #include "replay/latency.h"
 #include "replay/options.h"
+#include "stream/instruction_reader.h"
 
 struct engine_state {
     /* Before open(). */

@@ -5,7 +5,7 @@
 #ifndef MALLOCTAPE_REPLAY_LANE_SHARES_H
 #define MALLOCTAPE_REPLAY_LANE_SHARES_H
 
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 #define LANE_SHARE 1000u
 

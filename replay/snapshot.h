@@ -11,7 +11,7 @@
 #define MALLOCTAPE_REPLAY_SNAPSHOT_H
 
 #include "common/error.h"
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 /* Numbers of eight bytes: the header, then the addresses of objects, then those of pages. */
 #define SNAPSHOT_MAGIC UINT64_C(0x50414e535041544d) /* "MTAPSNAP" */

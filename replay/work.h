@@ -15,8 +15,8 @@
 #define MALLOCTAPE_REPLAY_WORK_H
 
 #include "common/error.h"
-#include "postprocess/instruction_reader.h"
 #include "replay/slots.h"
+#include "stream/instruction_reader.h"
 
 struct work_job;
 

@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "postprocess/instruction_reader.h"
 #include "report/account.h"
+#include "stream/instruction_reader.h"
 
 enum { ARENAS_MAX = 1024 };
 enum { ARENA_MAPPED, ARENA_MAIN, ARENA_OTHERS }; /* objects mapped for themselves; arenas */

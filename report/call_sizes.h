@@ -4,7 +4,7 @@
 #define MALLOCTAPE_REPORT_CALL_SIZES_H
 
 #include "common/output.h"
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 /* Compressed if the name ends in .lz4; "-" is the standard output. False: see output->error. */
 bool call_sizes_open(struct output *output, const char *path);

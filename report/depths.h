@@ -18,7 +18,7 @@
 #include "common/call_kind.h"
 #include "inspect/path.h"
 #include "report/timeline.h"
-#include "tracing/raw_format.h"
+#include "stream/raw_format.h"
 
 struct depths_waits {
     uint64_t waits, waited_ns;

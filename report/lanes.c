@@ -1,7 +1,7 @@
 #include "report/lanes.h"
 
 #include "common/pages.h"
-#include "postprocess/instruction.h"
+#include "stream/instruction.h"
 
 #define LANES_BYTES (INSTRUCTION_LANES_MAX * sizeof(struct lane_counts))
 #define PAIRS_BYTES (LANE_PAIRS_TABLE * sizeof(struct lane_pair))

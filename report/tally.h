@@ -18,12 +18,12 @@
 #define MALLOCTAPE_REPORT_TALLY_H
 
 #include "common/call_kind.h"
-#include "postprocess/instruction_reader.h"
 #include "report/account.h"
 #include "report/ages.h"
 #include "report/lanes.h"
 #include "report/sizes.h"
 #include "report/timeline.h"
+#include "stream/instruction_reader.h"
 
 enum {
     TALLY_MAGNITUDES = 65, /* of n: the length of n in bits */

@@ -14,10 +14,10 @@
 #include "fake_os.h"
 
 #include "common/call_kind.h"
+#include "stream/raw_decoder.h"
+#include "stream/spool_reader.h"
 #include "tracing/capture.h"
 #include "tracing/os.h"
-#include "tracing/raw_decoder.h"
-#include "tracing/spool_reader.h"
 
 #include <errno.h>
 #include <inttypes.h>

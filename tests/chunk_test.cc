@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "common/call_kind.h"
+#include "stream/raw_reader.h"
 #include "tests/memory_file.h"
 #include "tests/raw_builder.h"
-#include "tracing/raw_reader.h"
 
 extern "C" {
-#include "tracing/chunk.h"
+#include "stream/chunk.h"
 }
 
 namespace {

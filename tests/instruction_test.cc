@@ -18,8 +18,8 @@
 #include "common/checksum.h"
 #include "common/metadata.h"
 #include "common/varint.h"
-#include "postprocess/instruction_reader.h"
-#include "postprocess/instruction_writer.h"
+#include "stream/instruction_reader.h"
+#include "stream/instruction_writer.h"
 
 namespace {
 

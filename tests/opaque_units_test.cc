@@ -11,12 +11,12 @@
 
 #include "common/call_table.h"
 #include "common/error.h"
-#include "tracing/raw_decoder.h"
-#include "tracing/raw_reader.h"
-#include "tracing/units.h"
+#include "stream/raw_decoder.h"
+#include "stream/raw_reader.h"
+#include "stream/units.h"
 
 extern "C" {
-#include "tracing/chunk.h"
+#include "stream/chunk.h"
 }
 
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/call_table.h"
-#include "postprocess/instruction_reader.h"
 #include "postprocess/order_trace.h"
+#include "stream/instruction_reader.h"
 #include "tests/memory_file.h"
 #include "tests/raw_builder.h"
 #include "tests/raw_simulator.h"

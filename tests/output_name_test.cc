@@ -1,6 +1,6 @@
-// tracing/output_name: what the letters after a % in the name of an output stand for.
+// common/output_name: what the letters after a % in the name of an output stand for.
 
-#include "tracing/output_name.h"
+#include "common/output_name.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>

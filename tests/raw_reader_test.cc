@@ -9,11 +9,11 @@
 
 #include "common/call_kind.h"
 #include "common/metadata.h"
+#include "stream/raw_decoder.h"
+#include "stream/raw_reader.h"
+#include "stream/spool_reader.h"
 #include "tests/memory_file.h"
 #include "tests/raw_builder.h"
-#include "tracing/raw_decoder.h"
-#include "tracing/raw_reader.h"
-#include "tracing/spool_reader.h"
 
 namespace {
 

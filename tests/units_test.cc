@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "common/call_table.h"
-#include "tracing/raw_decoder.h"
-#include "tracing/raw_reader.h"
+#include "stream/raw_decoder.h"
+#include "stream/raw_reader.h"
 
 extern "C" {
-#include "tracing/pack.h"
-#include "tracing/units.h"
+#include "stream/pack.h"
+#include "stream/units.h"
 }
 
 namespace {

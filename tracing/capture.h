@@ -38,9 +38,9 @@
 
 #include "../common/atomic.h"
 #include "../common/call_kind.h"
+#include "../stream/units.h"
 #include "hooks.h"
 #include "shadow.h"
-#include "units.h"
 #include "watch.h"
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 #include "lane.h"
 
+#include "../stream/units.h"
 #include "os.h"
 #include "probes.h"
-#include "units.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
  * gives back all memory but its own stack and this library, and so holds no copy of the rest. */
 #include "os.h"
 
+#include "../common/output_name.h"
 #include "os_linux.h"
-#include "output_name.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -21,8 +21,8 @@
 #ifndef MALLOCTAPE_TRACING_OUTPUT_H
 #define MALLOCTAPE_TRACING_OUTPUT_H
 
+#include "../common/output_name.h"
 #include "os.h"
-#include "output_name.h"
 
 enum output_kind {
     OUTPUT_NEW_FILE = 0,

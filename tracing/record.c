@@ -1,7 +1,7 @@
 /* record - events off the fast path. See capture.h. */
+#include "../stream/units.h"
 #include "recording.h"
 #include "slot.h"
-#include "units.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "runtime.h"
 
-#include "output_name.h"
+#include "../common/output_name.h"
 
 #include <dlfcn.h>
 #include <link.h>

@@ -1,7 +1,7 @@
 #include "shadow.h"
 
+#include "../stream/raw_format.h"
 #include "os.h"
-#include "raw_format.h"
 
 #include <string.h>
 

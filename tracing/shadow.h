@@ -42,7 +42,7 @@
 #define MALLOCTAPE_SHADOW_H
 
 #include "../common/atomic.h"
-#include "raw_format.h"
+#include "../stream/raw_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -105,12 +105,7 @@ void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment 
     spool->notes[slot].units = 0;
     spool->notes[slot].extra_units = segment->extra_units;
     atomic_store_relaxed(&spool->notes[slot].next, 0);
-    bytes_put32(header + SPOOL_SLOT_LANE, segment->lane);
-    bytes_put64(header + SPOOL_SLOT_SERIAL, segment->serial);
-    bytes_put64(header + SPOOL_SLOT_FIRST_ALLOCATION, segment->first_allocation);
-    bytes_put64(header + SPOOL_SLOT_FIRST_UNIT, segment->first_unit);
-    memcpy(header + SPOOL_SLOT_PROFILE, segment->profile, RAW_PROFILE_BYTES);
-    bytes_put32(header + SPOOL_SLOT_FLAGS, segment->key ? SPOOL_SLOT_FLAG_KEY : 0);
+    spool_segment_put(header, segment);
     atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_IN_USE);
 }
 

@@ -12,12 +12,10 @@
 #ifndef MALLOCTAPE_SPOOL_H
 #define MALLOCTAPE_SPOOL_H
 
-#include "../common/bytes.h"
-#include "raw_format.h"
+#include "../stream/spool_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 /* 16 KiB: 8 160 units. Large enough that taking a slot does not show, small enough that several
  * stay in the second-level cache and that a thousand idle threads hold only 16 MiB. */
@@ -71,17 +69,6 @@ int spool_grow(struct spool *spool, uint32_t slots_max);
 /* Takes a free slot, SPOOL_NO_SLOT if there is none. Any thread. */
 uint32_t spool_take(struct spool *spool);
 
-/* What stands in the header of a slot (FORMAT.md 8). */
-struct spool_segment {
-    uint32_t lane;
-    uint64_t serial; /* of the slot in the lane */
-    uint64_t first_allocation;
-    uint64_t first_unit;
-    uint8_t profile[RAW_PROFILE_BYTES];
-    bool key;
-    uint64_t extra_units; /* before it; not in the file */
-};
-
 /* Makes a taken slot one for the segment, with all its units zero. */
 void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment *segment);
 
@@ -97,20 +84,6 @@ void spool_give(struct spool *spool, uint32_t slot);
 /* Marks the slot: its thread goes on, but the stream has ended (FORMAT.md 8, *incomplete*). Any
  * thread. */
 void spool_note_incomplete(struct spool *spool, uint32_t slot);
-
-/* What the header of a slot says of its segment. */
-static inline struct spool_segment spool_segment_in(const uint8_t *header)
-{
-    struct spool_segment segment = {
-        .lane = bytes_get32(header + SPOOL_SLOT_LANE),
-        .serial = bytes_get64(header + SPOOL_SLOT_SERIAL),
-        .first_allocation = bytes_get64(header + SPOOL_SLOT_FIRST_ALLOCATION),
-        .first_unit = bytes_get64(header + SPOOL_SLOT_FIRST_UNIT),
-        .key = bytes_get32(header + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY,
-    };
-    memcpy(segment.profile, header + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
-    return segment;
-}
 
 static inline uint8_t *spool_slot(const struct spool *spool, uint32_t slot)
 {

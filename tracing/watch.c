@@ -1,7 +1,7 @@
 #include "watch.h"
 
 #include "../common/atomic.h"
-#include "raw_units.h"
+#include "../stream/raw_units.h"
 
 static enum watch_path path_of(const struct raw_said *said)
 {

@@ -10,7 +10,7 @@
 #ifndef MALLOCTAPE_WRITER_H
 #define MALLOCTAPE_WRITER_H
 
-#include "chunk.h"
+#include "../stream/chunk.h"
 #include "lane.h"
 #include "message.h"
 #include "os.h"

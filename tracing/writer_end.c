@@ -1,11 +1,11 @@
 #include "writer_own.h"
 
 #include "../common/varint.h"
-#include "chunk_seal.h"
+#include "../stream/chunk_seal.h"
+#include "../stream/units.h"
 #include "probes.h"
 #include "report.h"
 #include "settings.h"
-#include "units.h"
 
 #include <errno.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #ifndef MALLOCTAPE_WRITER_OWN_H
 #define MALLOCTAPE_WRITER_OWN_H
 
-#include "units.h"
+#include "../stream/units.h"
 #include "writer.h"
 
 /* Numbers in the end chunk, besides one for each lane. */

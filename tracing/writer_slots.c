@@ -1,8 +1,8 @@
 #include "writer_own.h"
 
-#include "chunk.h"
+#include "../stream/chunk.h"
+#include "../stream/units.h"
 #include "settings.h"
-#include "units.h"
 
 /* The packer takes 200 KiB for a lane of an opaque stream: not for one with a single slot. */
 #define OPAQUE_PLAIN_SEGMENTS 1

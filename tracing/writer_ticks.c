@@ -1,8 +1,8 @@
 #include "writer_own.h"
 
 #include "../common/text.h"
-#include "chunk_seal.h"
-#include "units.h"
+#include "../stream/chunk_seal.h"
+#include "../stream/units.h"
 
 #include <string.h>
 

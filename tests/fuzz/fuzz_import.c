@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "convert/formats.h"
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 #include "tests/fuzz/fuzz_input.h"
 
 int LLVMFuzzerInitialize(int *count, char ***words);

@@ -6,8 +6,8 @@
 
 #include "common/input.h"
 #include "common/pages.h"
-#include "postprocess/instruction_reader.h"
 #include "replay/run.h"
+#include "stream/instruction_reader.h"
 #include "tests/fuzz/fuzz_input.h"
 
 int LLVMFuzzerInitialize(int *count, char ***words);

@@ -6,8 +6,8 @@
 
 #include "common/output.h"
 #include "postprocess/order_trace.h"
+#include "stream/raw_reader.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tracing/raw_reader.h"
 
 /* More than this is not waited for: an input is small. */
 #define PATIENCE_BYTES (4u << 20)

@@ -1,6 +1,6 @@
 #!/usr/bin/env ruby
 # instruction_dump - prints an instruction stream as `malloctape dump` does; written from
-# postprocess/INSTRUCTIONS.md alone.
+# stream/INSTRUCTIONS.md alone.
 #
 #   lz4 -dc FILE | instruction_dump.rb
 #

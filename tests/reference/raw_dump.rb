@@ -1,5 +1,5 @@
 #!/usr/bin/env ruby
-# raw_dump - prints a raw event stream as `malloctape dump` does; written from tracing/FORMAT.md
+# raw_dump - prints a raw event stream as `malloctape dump` does; written from stream/FORMAT.md
 # alone.
 #
 #   lz4 -dc FILE | raw_dump.rb

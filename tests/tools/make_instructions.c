@@ -30,7 +30,7 @@
 #include <string.h>
 
 #include "common/call_table.h"
-#include "postprocess/instruction_writer.h"
+#include "stream/instruction_writer.h"
 
 static uint64_t random_next(uint64_t *state)
 {

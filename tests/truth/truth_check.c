@@ -25,9 +25,9 @@
 
 #include "common/call_table.h"
 #include "common/input.h"
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
+#include "stream/raw_format.h"
 #include "trace.h"
-#include "tracing/raw_format.h"
 #include "truth_file.h"
 
 enum { MISTAKES_SHOWN = 10 };

@@ -1,6 +1,6 @@
 #include "linked.h"
 
-#include "tracing/output_name.h"
+#include "common/output_name.h"
 
 #include <elf.h>
 #include <link.h>

@@ -33,11 +33,10 @@ FIRST(size_t, malloc_usable_size, (void *object), (object))
 
 #define INITIAL(function, ...) .function = first_##function,
 
-struct next_functions next = {ENTRY_C_ALLOCATIONS(INITIAL) ENTRY_C_FREES(INITIAL).realloc =
-                                  first_realloc,
-                              .posix_memalign = first_posix_memalign, .mallopt = first_mallopt,
-                              .malloc_trim = first_malloc_trim,
-                              .malloc_usable_size = first_malloc_usable_size};
+struct next_functions next = {
+    ENTRY_C_ALLOCATIONS(INITIAL) ENTRY_C_FREES(INITIAL).realloc = first_realloc,
+    .posix_memalign = first_posix_memalign, .mallopt = first_mallopt,
+    .malloc_trim = first_malloc_trim, .malloc_usable_size = first_malloc_usable_size};
 
 /* --- what an allocator may lack --- */
 
@@ -79,10 +78,10 @@ static void set(void *function, void *found)
 /* Whether a malloc() stands before this library, or some of the operators, as many programs have
  * them. Then a runtime's other operators must lead there, as they do without us. A program that has
  * all of the operators calls ours only behind its own. */
-#define FIND_FIRST(function, ...)                \
-    first = own;                                 \
-    linked_function(NULL, #function, &first);    \
-    is_preceded = is_preceded || first != own;   \
+#define FIND_FIRST(function, ...)              \
+    first = own;                               \
+    linked_function(NULL, #function, &first);  \
+    is_preceded = is_preceded || first != own; \
     has_operator = has_operator || first == own;
 static bool is_partly_preceded(const struct link_map *own)
 {

@@ -21,7 +21,7 @@
 #define MALLOCTAPE_RAW_SHORTS_H
 
 #include "common/bytes.h"
-#include "tracing/raw_decoder.h"
+#include "stream/raw_decoder.h"
 
 struct raw_short {
     uint8_t kind;

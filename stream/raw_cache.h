@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tracing/raw_format.h"
+#include "stream/raw_format.h"
 
 #ifdef __cplusplus
 extern "C" {

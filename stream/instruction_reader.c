@@ -1,4 +1,4 @@
-#include "postprocess/instruction_reader.h"
+#include "stream/instruction_reader.h"
 
 #include <inttypes.h>
 #include <string.h>

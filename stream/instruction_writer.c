@@ -1,4 +1,4 @@
-#include "postprocess/instruction_writer.h"
+#include "stream/instruction_writer.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "tracing/spool_reader.h"
+#include "stream/spool_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "common/array.h"
 #include "common/bytes.h"
 #include "common/checksum.h"
-#include "tracing/spool.h"
+#include "stream/spool_format.h"
 
 /* A spool is a few hundred slots; more than this is not one. */
 #define FILE_SLOTS_MAX (1u << 24)

@@ -66,12 +66,12 @@
 #include <stdint.h>
 
 #include "common/call_table.h"
-#include "tracing/raw_cache.h"
-#include "tracing/raw_error.h"
-#include "tracing/raw_format.h"
-#include "tracing/raw_places.h"
-#include "tracing/raw_reader.h"
-#include "tracing/raw_units.h"
+#include "stream/raw_cache.h"
+#include "stream/raw_error.h"
+#include "stream/raw_format.h"
+#include "stream/raw_places.h"
+#include "stream/raw_reader.h"
+#include "stream/raw_units.h"
 
 #ifdef __cplusplus
 extern "C" {

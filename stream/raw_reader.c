@@ -1,4 +1,4 @@
-#include "tracing/raw_reader.h"
+#include "stream/raw_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>

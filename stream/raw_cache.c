@@ -1,4 +1,4 @@
-#include "tracing/raw_cache.h"
+#include "stream/raw_cache.h"
 
 #include <stdlib.h>
 #include <string.h>

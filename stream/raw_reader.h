@@ -31,9 +31,9 @@
 
 #include "common/error.h"
 #include "common/input.h"
-#include "tracing/raw_error.h"
-#include "tracing/raw_format.h"
-#include "tracing/raw_units.h"
+#include "stream/raw_error.h"
+#include "stream/raw_format.h"
+#include "stream/raw_units.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -284,7 +284,7 @@ enum raw_range {
 #define SPOOL_SLOT_PROFILE          32
 #define SPOOL_SLOT_FLAGS            40
 
-#define SPOOL_SLOT_FLAG_KEY  1u
+#define SPOOL_SLOT_FLAG_KEY        1u
 #define SPOOL_SLOT_FLAG_INCOMPLETE 2u /* the lane's thread has gone on, unrecorded */
 
 enum spool_slot_state { SPOOL_SLOT_FREE = 0, SPOOL_SLOT_IN_USE = 1 };

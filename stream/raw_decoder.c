@@ -1,4 +1,4 @@
-#include "tracing/raw_decoder.h"
+#include "stream/raw_decoder.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include "common/bytes.h"
 #include "common/call_table.h"
 #include "common/varint.h"
-#include "tracing/raw_shorts.h"
+#include "stream/raw_shorts.h"
 
 /* ---- errors ---- */
 

@@ -1,4 +1,4 @@
-#include "postprocess/instruction.h"
+#include "stream/instruction.h"
 
 #include <stddef.h>
 

@@ -27,9 +27,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tracing/raw_error.h"
-#include "tracing/raw_format.h"
-#include "tracing/raw_reader.h"
+#include "stream/raw_error.h"
+#include "stream/raw_format.h"
+#include "stream/raw_reader.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,6 +1,6 @@
 #include "output_name.h"
 
-#include "../common/text.h"
+#include "text.h"
 
 #include <errno.h>
 #include <string.h>

@@ -24,7 +24,7 @@
 
 #include "common/error.h"
 #include "common/input.h"
-#include "postprocess/instruction.h"
+#include "stream/instruction.h"
 
 #ifdef __cplusplus
 extern "C" {

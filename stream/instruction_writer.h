@@ -26,7 +26,7 @@
 #include "common/error.h"
 #include "common/output.h"
 #include "common/varint.h"
-#include "postprocess/instruction.h"
+#include "stream/instruction.h"
 
 #ifdef __cplusplus
 extern "C" {
