@@ -14,8 +14,8 @@
 #include "common/metadata.h"
 #include "common/output.h"
 #include "common/varint.h"
-#include "inspect/raw_source.h"
 #include "stream/chunk_seal.h"
+#include "trace/raw_source.h"
 
 /* Of an LZ4 frame, as the recorder makes it: no checksums, no sizes. */
 enum { FRAME_HEADER_BYTES = 7, BLOCK_LENGTH_BYTES = 4 };

@@ -12,7 +12,7 @@
 #include "common/installed.h"
 #include "common/progress.h"
 #include "compare/recorded.h"
-#include "inspect/ordered_file.h"
+#include "trace/ordered_file.h"
 
 enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
 

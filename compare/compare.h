@@ -1,7 +1,7 @@
 /* compare - one trace, replayed under many allocators in fresh processes, and what can be said of
  * them.
  *
- *   TRACE --inspect/ordered_file.c--> ordered file --+--> replay, engine null: facts
+ *   TRACE --trace/ordered_file.c--> ordered file --+--> replay, engine null: facts
  *   LIST ---list.c--> entries                        |
  *           --common/allocators.c--> libraries ------+--> replay, once a round for each entry
  *                                         `--> reports --numbers.c, verdict.c--> table, JSON, page

@@ -226,9 +226,9 @@ bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes)
 
 const char *compare_engine(const struct compare *compare)
 {
-    if (compare->options.engine != NULL) return compare->options.engine;
-    bool several = json_integer_value(json_object_get(compare->facts, "busy_threads")) > 1;
-    return several ? "threads" : "switch";
+    const char *engine = compare->options.engine;
+    if (engine != NULL && strcmp(engine, "auto") != 0) return engine;
+    return json_string_value(json_object_get(compare->facts, "auto_engine"));
 }
 
 static void run_row(struct compare *compare, struct compare_row *row, unsigned round)

@@ -14,7 +14,7 @@
 #include "common/json_file.h"
 #include "common/numbers.h"
 #include "convert/files.h"
-#include "inspect/ordered.h"
+#include "trace/ordered.h"
 
 static const char help_text[] =
     "usage: malloctape export --to FORMAT [--quiet] [--json FILE] TRACE -o OUT\n"

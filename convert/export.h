@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #include "common/output.h"
-#include "inspect/objects.h"
 #include "stream/instruction_reader.h"
+#include "trace/objects.h"
 
 struct export_call {
     unsigned kind, shape; /* common/call_kind.h */

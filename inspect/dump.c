@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "inspect/stream.h"
+#include "trace/stream.h"
 
 static const char help_text[] =
     "usage: malloctape dump [--only-calls] [--paths] [--lane NUMBER] FILE\n"

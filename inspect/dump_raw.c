@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/call_table.h"
-#include "inspect/path.h"
-#include "inspect/raw_source.h"
+#include "trace/path.h"
+#include "trace/raw_source.h"
 
 /* With --paths: the latest call of a lane, which is printed when nothing more can come of it. */
 struct latest_call {

@@ -18,8 +18,8 @@
 #include "common/call_kind.h"
 #include "common/error.h"
 #include "common/metadata.h"
-#include "inspect/raw_source.h"
-#include "inspect/stream.h"
+#include "trace/raw_source.h"
+#include "trace/stream.h"
 
 struct info {
     enum stream_format format;

@@ -8,7 +8,7 @@
 #include "common/call_table.h"
 #include "common/metadata.h"
 #include "common/program.h"
-#include "inspect/raw_source.h"
+#include "trace/raw_source.h"
 
 #define INFO_ERROR_LIST(X)                      \
     X(INFO_TOTALS_DIFFER, "info_totals_differ", \

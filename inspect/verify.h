@@ -33,9 +33,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "inspect/stream.h"
 #include "inspect/verify_raw.h"
 #include "stream/instruction_reader.h"
+#include "trace/stream.h"
 
 enum verify_rule { VERIFY_LANES = 1, VERIFY_OBJECTS, VERIFY_NUMBERS, VERIFY_WINDOWS };
 

@@ -43,3 +43,8 @@ unsigned lane_shares_busy(const struct lane_shares *shares)
         busy += shares->calls[lane] > 0 && shares->calls[lane] * LANE_SHARE >= shares->all;
     return busy;
 }
+
+const struct engine *lane_shares_engine(const struct lane_shares *shares)
+{
+    return lane_shares_busy(shares) > 1 ? &engine_threads : &engine_switch;
+}

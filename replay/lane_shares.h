@@ -5,6 +5,7 @@
 #ifndef MALLOCTAPE_REPLAY_LANE_SHARES_H
 #define MALLOCTAPE_REPLAY_LANE_SHARES_H
 
+#include "replay/engine.h"
 #include "stream/instruction_reader.h"
 
 #define LANE_SHARE 1000u
@@ -24,5 +25,8 @@ void lane_shares_add(struct lane_shares *shares, const struct instruction_batch 
 
 /* Lanes with at least one call in LANE_SHARE; 0 of no calls. */
 unsigned lane_shares_busy(const struct lane_shares *shares);
+
+/* The engine for such a stream: threads if several lanes are busy, else switch. */
+const struct engine *lane_shares_engine(const struct lane_shares *shares);
 
 #endif

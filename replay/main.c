@@ -4,6 +4,7 @@
 
 #include "common/program.h"
 #include "replay/allocator.h"
+#include "replay/engine_auto.h"
 #include "replay/main_thread.h"
 #include "replay/run.h"
 
@@ -76,6 +77,12 @@ int main(int argc, char **argv)
     if (status != PROGRAM_GO_ON) return program_end(REPLAY_PROGRAM, status);
     shown_clock_open();
 
+    if (options.engine == NULL) options.engine = engine_auto(options.file);
+    if (options.engine == NULL) {
+        status = program_usage_error(REPLAY_PROGRAM, "--engine auto reads the stream twice, so it "
+                                                     "needs a file");
+        return program_end(REPLAY_PROGRAM, status);
+    }
     allocator_find(&allocator);
     report =
         (struct report){.options = &options, .engine = options.engine, .allocator = &allocator};

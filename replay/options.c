@@ -36,6 +36,8 @@ static const char help_text[] =
     "                                 each original thread in turn\n"
     "                        threads  as many threads as the original had, each with the calls of\n"
     "                                 its own\n"
+    "                        auto     threads if several threads have a part in the calls, else\n"
+    "                                 switch; reads FILE once more before\n"
     "                        null     everything but the allocator: what a replay costs by itself\n"
     "  -t, --touch=WHAT    write to objects when they are there:\n"
     "                        none     objects are left as the allocator returned them\n"
@@ -87,7 +89,7 @@ static int engine_take(void *of, const char *name)
 {
     struct options *options = of;
     options->engine = engine_find(name);
-    if (options->engine != NULL) return PROGRAM_GO_ON;
+    if (options->engine != NULL || strcmp(name, "auto") == 0) return PROGRAM_GO_ON;
     return program_usage_error(REPLAY_PROGRAM, "'%s' is no engine", name);
 }
 

@@ -38,7 +38,7 @@ struct policy {
 struct engine;
 
 struct options {
-    const struct engine *engine;
+    const struct engine *engine; /* NULL: that of engine_auto() */
     struct policy policy;
     const char *file;          /* NULL: the standard input */
     const char *json;          /* NULL: none */

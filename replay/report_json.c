@@ -203,6 +203,7 @@ static json_t *report_json(const struct report *report)
     json_object_set_new(object, "limited", json_boolean(report->limited));
     report_set_program(object, report);
     json_put_text(object, "engine", report->engine->name);
+    if (report->auto_engine != NULL) json_put_text(object, "auto_engine", report->auto_engine);
     json_put_text(object, "allocator", report_allocator(report, text, sizeof text));
     json_put_text(object, "allocator_path", called ? report->allocator->path : "");
     json_object_set_new(object, "thread_cache_switching", json_boolean(report->cache_switching));

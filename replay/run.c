@@ -394,7 +394,10 @@ bool run_stream(const struct options *options, struct ahead *ahead, struct repor
     latency_calibrate(&run.latency);
     report->latency = run.latency;
     looks_close(&run.looks);
-    if (run.shares.calls != NULL) report->busy_threads = lane_shares_busy(&run.shares);
+    if (run.shares.calls != NULL) {
+        report->busy_threads = lane_shares_busy(&run.shares);
+        report->auto_engine = lane_shares_engine(&run.shares)->name;
+    }
     lane_shares_close(&run.shares);
     report->limited = report->totals.calls >= run.policy->limit_calls;
     if (!good) {

@@ -11,18 +11,8 @@
 #define MALLOCTAPE_REPLAY_SNAPSHOT_H
 
 #include "common/error.h"
+#include "common/snapshot_file.h"
 #include "stream/instruction_reader.h"
-
-/* Numbers of eight bytes: the header, then the addresses of objects, then those of pages. */
-#define SNAPSHOT_MAGIC UINT64_C(0x50414e535041544d) /* "MTAPSNAP" */
-
-enum snapshot_header {
-    SNAPSHOT_HEADER_MAGIC,
-    SNAPSHOT_HEADER_PAGE_BYTES,
-    SNAPSHOT_HEADER_OBJECTS,
-    SNAPSHOT_HEADER_PAGES,
-    SNAPSHOT_HEADER_WORDS
-};
 
 /* The registers of live objects in the order of their indices, for batches that have registers. */
 struct snapshot_row {

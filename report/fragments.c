@@ -10,7 +10,7 @@
 
 #include "common/json_file.h"
 #include "common/process.h"
-#include "replay/snapshot.h"
+#include "common/snapshot_file.h"
 #include "report/words.h"
 
 const double fragments_oldest[FRAGMENTS_OLDEST] = {0.01, 0.1, 0.5};

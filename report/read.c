@@ -5,9 +5,9 @@
 #include "common/metadata.h"
 #include "common/process.h"
 #include "common/progress.h"
-#include "inspect/ordered.h"
 #include "report/call_sizes.h"
 #include "report/report.h"
+#include "trace/ordered.h"
 
 static void take_header(struct report_trace *trace, const struct instruction_header *header)
 {

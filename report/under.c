@@ -7,10 +7,9 @@
 #include "common/installed.h"
 #include "common/json_file.h"
 #include "common/progress.h"
-#include "inspect/ordered_file.h"
-#include "replay/lane_shares.h"
 #include "report/report.h"
 #include "report/words.h"
+#include "trace/ordered_file.h"
 
 #define REPLAY "replay"
 
@@ -91,6 +90,8 @@ static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why
             most = json_integer_value(json_array_get(rss, i));
     while (json_integer_value(json_array_get(rss, at)) < most - most / 128)
         at++;
+    snprintf(under->engine, sizeof under->engine, "%s",
+             json_string_value(json_object_get(report, "engine")));
     *call = (uint64_t)json_integer_value(json_array_get(json_object_get(series, "events"), at));
     json_decref(report);
     return true;
@@ -135,17 +136,6 @@ static void moments_add(struct under *under, enum fragments_moment moment, uint6
     under->moments[at - 1].is[moment] = true;
 }
 
-/* As compare does: threads if more than one has a part in the calls. */
-static const char *engine_choose(const struct tally *tally)
-{
-    unsigned busy = 0;
-    for (unsigned i = 0; i < INSTRUCTION_LANES_MAX; i++) {
-        const uint64_t calls = tally->lanes.lanes[i].calls;
-        busy += calls > 0 && calls * LANE_SHARE >= tally->calls;
-    }
-    return busy > 1 ? "threads" : "switch";
-}
-
 /* NULL: the recorded one. */
 static bool allocator_find(struct under *under, const char *allocator, const char *recorded,
                            char *why, size_t why_bytes)
@@ -167,7 +157,7 @@ bool under_find(struct under *under, const struct report_trace *trace, char *why
         if (!allocator_find(under, NULL, trace->allocator, why, why_bytes)) return false;
         under->settings = trace->metadata;
     }
-    under->engine = engine_choose(tally);
+    snprintf(under->engine, sizeof under->engine, "auto");
     progress_text("replaying");
     bool good = peak_find(under, &peak_rss_call, why, why_bytes);
     if (peak_rss_call > 0) moments_add(under, FRAGMENTS_PEAK_RSS, peak_rss_call);

@@ -1,7 +1,7 @@
 /* under - replays a trace under an allocator and finds what keeps its pages resident, at the peak
  * of RSS, at the peak of live bytes and at the end.
  *
- *   TRACE --inspect/ordered_file.c--> ordered file --+--> tally (report_read)
+ *   TRACE --trace/ordered_file.c--> ordered file --+--> tally (report_read)
  *                                             +--> replay --csv      the call of the most RSS
  *                                             `--> for each moment:
  *                                                    replay --limit --snapshot  \
@@ -19,7 +19,7 @@ struct report_trace;
 
 struct under {
     const char *allocator; /* as the user named it, or the recorded one; NULL: not known yet */
-    const char *engine;    /* of replay */
+    char engine[16];       /* of replay: auto, and then what that was */
     struct allocator_found found;
     char *settings; /* of the recorded allocator, among other metadata; NULL: none are set */
     struct process_directory directory;

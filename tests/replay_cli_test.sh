@@ -84,6 +84,8 @@ run --no-such-option
 check "an unknown option is a usage error" ended 2 'see replay --help'
 run --engine=none
 check "an unknown engine is named" ended 2 "'none' is no engine"
+run --engine=auto </dev/null
+check "--engine auto reads twice" ended 2 'reads the stream twice, so it needs a file'
 run a b
 check "two files are a usage error" ended 2 'more than one file'
 run "$scratch/missing"

@@ -136,6 +136,16 @@ series_agree() {
 }
 check 'every tick has its row' series_agree
 
+# auto_takes ENGINE FILE - so does engine null say.
+auto_takes() {
+    replay_under system auto.json --engine=auto "$2" &&
+        [ "$(json_value auto.json engine)" = "$1" ] &&
+        replay_under system null.json --engine=null "$2" &&
+        [ "$(json_value null.json auto_engine)" = "$1" ]
+}
+check '--engine auto takes threads where several threads make calls' auto_takes threads churn
+check '--engine auto takes switch where one thread makes them' auto_takes switch kinds
+
 check '--limit' ends 0 '' --limit=100000 pairs
 check '--limit is kept to' [ "$(json_value threads.json events)" -eq 100000 ]
 check '--warmup' ends 0 '' --warmup=100000 pairs

@@ -1,4 +1,4 @@
-#include "inspect/objects.h"
+#include "trace/objects.h"
 
 #include "common/call_table.h"
 #include "common/pages.h"

@@ -1,4 +1,4 @@
-#include "inspect/stream.h"
+#include "trace/stream.h"
 
 #include <fcntl.h>
 #include <string.h>

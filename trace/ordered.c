@@ -1,4 +1,4 @@
-#include "inspect/ordered.h"
+#include "trace/ordered.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #ifndef MALLOCTAPE_INSPECT_ORDERED_H
 #define MALLOCTAPE_INSPECT_ORDERED_H
 
-#include "inspect/stream.h"
+#include "trace/stream.h"
 
 #define ORDERING_PROGRAM "postprocess"
 

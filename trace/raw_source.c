@@ -1,4 +1,4 @@
-#include "inspect/raw_source.h"
+#include "trace/raw_source.h"
 
 #include <errno.h>
 #include <stdio.h>

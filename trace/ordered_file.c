@@ -1,11 +1,11 @@
-#include "inspect/ordered_file.h"
+#include "trace/ordered_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/installed.h"
 #include "common/output.h"
-#include "inspect/ordered.h"
+#include "trace/ordered.h"
 
 static bool order(struct stream *stream, const char *path, const char *ordered, char *why,
                   size_t why_bytes)
