@@ -48,6 +48,7 @@ recorded_in_order() { # recorded_in_order FILE COMMAND... - an instruction strea
 
 make_streams() {
     recorded_in_order churn "$workloads/churn" 2 10000 200000 cross &&
+        recorded_in_order one "$workloads/churn" 1 1000 20000 &&
         recorded_in_order crowd "$workloads/churn" 64 500 3000 cross &&
         recorded_in_order handoff "$workloads/handoff" 16 2000 log strict &&
         recorded_in_order short "$workloads/threads" 5000 64 &&
@@ -144,7 +145,7 @@ auto_takes() {
         [ "$(json_value null.json auto_engine)" = "$1" ]
 }
 check '--engine auto takes threads where several threads make calls' auto_takes threads churn
-check '--engine auto takes switch where one thread makes them' auto_takes switch kinds
+check '--engine auto takes switch where one thread makes them' auto_takes switch one
 
 check '--limit' ends 0 '' --limit=100000 pairs
 check '--limit is kept to' [ "$(json_value threads.json events)" -eq 100000 ]
