@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "common/installed.h"
+#include "launch/installed.h"
 
 #define CONVERT "malloctape-convert"
 

@@ -1,7 +1,7 @@
 #include "cli/cli.h"
-#include "common/html_page.h"
 #include "common/json_file.h"
 #include "common/output.h"
+#include "page/html_page.h"
 
 bool cli_can_write(const struct cli_command *command, const char *const *paths, size_t count)
 {

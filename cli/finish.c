@@ -11,10 +11,10 @@
 #include "common/array.h"
 #include "common/bytes.h"
 #include "common/call_kind.h"
-#include "common/metadata.h"
 #include "common/output.h"
-#include "common/varint.h"
 #include "stream/chunk_seal.h"
+#include "stream/metadata.h"
+#include "stream/varint.h"
 #include "trace/raw_source.h"
 
 /* Of an LZ4 frame, as the recorder makes it: no checksums, no sizes. */

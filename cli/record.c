@@ -7,8 +7,8 @@
 #include "cli/finish.h"
 #include "cli/recordings.h"
 #include "cli/run_program.h"
-#include "common/installed.h"
 #include "common/output_name.h"
+#include "launch/installed.h"
 
 #include <errno.h>
 #include <inttypes.h>

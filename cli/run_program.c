@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "common/process.h"
+#include "launch/process.h"
 
 /* How often something else is done while the program runs. */
 enum { MEANWHILE_NS = 200000000 };

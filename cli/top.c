@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "common/call_table.h"
-#include "common/metadata.h"
 #include "common/numbers.h"
 #include "common/progress.h"
+#include "stream/metadata.h"
 #include "tracing/watch.h"
 
 static const char help_text[] =

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "common/installed.h"
 #include "common/progress.h"
 #include "compare/recorded.h"
+#include "launch/installed.h"
 #include "trace/ordered_file.h"
 
 enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };

@@ -3,7 +3,7 @@
  *
  *   TRACE --trace/ordered_file.c--> ordered file --+--> replay, engine null: facts
  *   LIST ---list.c--> entries                        |
- *           --common/allocators.c--> libraries ------+--> replay, once a round for each entry
+ *           --launch/allocators.c--> libraries ------+--> replay, once a round for each entry
  *                                         `--> reports --numbers.c, verdict.c--> table, JSON, page
  *
  * An allocator that fails is a row that says why; it takes no part in later rounds, and the others
@@ -21,13 +21,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "common/allocators.h"
-#include "common/process.h"
 #include "compare/expected.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
 #include "compare/verdict.h"
 #include "compare/warnings.h"
+#include "launch/allocators.h"
+#include "launch/process.h"
 
 #define COMPARE_REPLAY "replay" /* the program */
 

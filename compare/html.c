@@ -1,10 +1,10 @@
-/* The page of compare (common/html_page.h). */
+/* The page of compare (page/html_page.h). */
 #include "compare/compare.h"
 
 #include <string.h>
 
-#include "common/html_page.h"
 #include "common/json_file.h"
+#include "page/html_page.h"
 
 #ifndef COMPARE_DIRECTORY
 #error "the build gives COMPARE_DIRECTORY, where page.js is"

@@ -21,8 +21,8 @@
 
 #include "common/array.h"
 #include "common/bytes.h"
-#include "common/varint.h"
 #include "convert/formats.h"
+#include "stream/varint.h"
 
 enum { MAGIC = 0x6cbd63e4, MAGIC_BYTES = 4 };
 enum { BUFFER = 3, DEATH = 0x07, END = 0x0f, BARRIER = 0x27, MISC = 0x2f };

@@ -17,7 +17,7 @@
 
 #include "common/call_kind.h"
 #include "common/error.h"
-#include "common/metadata.h"
+#include "stream/metadata.h"
 #include "trace/raw_source.h"
 #include "trace/stream.h"
 

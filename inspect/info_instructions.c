@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/metadata.h"
 #include "stream/instruction_reader.h"
+#include "stream/metadata.h"
 
 static void take_header(struct info *info, const struct instruction_header *header)
 {

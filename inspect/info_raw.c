@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/call_table.h"
-#include "common/metadata.h"
 #include "common/program.h"
+#include "stream/metadata.h"
 #include "trace/raw_source.h"
 
 #define INFO_ERROR_LIST(X)                      \

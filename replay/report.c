@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/call_table.h"
-#include "common/metadata.h"
+#include "stream/metadata.h"
 
 const char *const report_status_names[] = {"complete", "cut", "failed"};
 const char *const report_recording_names[] = {"complete", "cut", "damaged"};

@@ -7,13 +7,13 @@
 #include <stdio.h>
 
 #include "common/numbers.h"
-#include "common/original.h"
 #include "replay/address_check.h"
 #include "replay/engine.h"
 #include "replay/measure.h"
 #include "replay/memory.h"
 #include "replay/series.h"
 #include "stream/instruction_reader.h"
+#include "stream/original.h"
 
 enum report_status { REPORT_COMPLETE, REPORT_CUT, REPORT_FAILED };
 

@@ -6,7 +6,7 @@
 
 #include "common/call_table.h"
 #include "common/json_file.h"
-#include "common/metadata.h"
+#include "stream/metadata.h"
 
 static json_t *report_substituted_list(const struct report *report)
 {

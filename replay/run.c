@@ -6,13 +6,13 @@
 #include <time.h>
 
 #include "common/call_table.h"
-#include "common/metadata.h"
 #include "common/pages.h"
 #include "common/progress.h"
 #include "replay/lane_shares.h"
 #include "replay/looks.h"
 #include "replay/replay_thread.h"
 #include "replay/snapshot.h"
+#include "stream/metadata.h"
 
 static const struct error_kind no_addresses = {
     "replay_no_addresses", "addresses cannot be verified: the recording has none"};

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/metadata.h"
 #include "report/timeline.h"
+#include "stream/metadata.h"
 
 enum { ACCOUNT_EVENTS_MAX = 1024 };
 

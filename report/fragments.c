@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/json_file.h"
-#include "common/process.h"
 #include "common/snapshot_file.h"
+#include "launch/process.h"
 #include "report/words.h"
 
 const double fragments_oldest[FRAGMENTS_OLDEST] = {0.01, 0.1, 0.5};

@@ -1,7 +1,7 @@
-/* The pages of a report (common/html_page.h), of one trace and of two. */
+/* The pages of a report (page/html_page.h), of one trace and of two. */
 #include <string.h>
 
-#include "common/html_page.h"
+#include "page/html_page.h"
 #include "report/change.h"
 
 #ifndef REPORT_DIRECTORY

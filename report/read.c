@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "common/metadata.h"
-#include "common/process.h"
 #include "common/progress.h"
+#include "launch/process.h"
 #include "report/call_sizes.h"
 #include "report/report.h"
+#include "stream/metadata.h"
 #include "trace/ordered.h"
 
 static void take_header(struct report_trace *trace, const struct instruction_header *header)

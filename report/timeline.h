@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/call_kind.h"
-#include "common/original.h"
+#include "stream/original.h"
 
 enum { TIMELINE_MAX = 1024 };
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/installed.h"
 #include "common/json_file.h"
 #include "common/progress.h"
+#include "launch/installed.h"
 #include "report/report.h"
 #include "report/words.h"
 #include "trace/ordered_file.h"

@@ -11,8 +11,8 @@
 #ifndef MALLOCTAPE_REPORT_UNDER_H
 #define MALLOCTAPE_REPORT_UNDER_H
 
-#include "common/allocators.h"
-#include "common/process.h"
+#include "launch/allocators.h"
+#include "launch/process.h"
 #include "report/fragments.h"
 
 struct report_trace;

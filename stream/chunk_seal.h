@@ -5,8 +5,8 @@
 #ifndef MALLOCTAPE_CHUNK_SEAL_H
 #define MALLOCTAPE_CHUNK_SEAL_H
 
-#include "../common/varint.h"
 #include "raw_format.h"
+#include "varint.h"
 
 #include <stddef.h>
 #include <stdint.h>

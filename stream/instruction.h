@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "common/call_kind.h"
-#include "common/magic.h"
-#include "common/original.h"
+#include "stream/magic.h"
+#include "stream/original.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,9 +5,9 @@
 
 #include "common/bytes.h"
 #include "common/call_table.h"
-#include "common/checksum.h"
 #include "common/pages.h"
-#include "common/varint.h"
+#include "stream/checksum.h"
+#include "stream/varint.h"
 
 const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
 

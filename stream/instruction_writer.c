@@ -4,8 +4,8 @@
 
 #include "common/bytes.h"
 #include "common/call_table.h"
-#include "common/checksum.h"
 #include "common/pages.h"
+#include "stream/checksum.h"
 
 /* The most that one instruction can put into a column (5): the operands of a tick, and one address.
  */

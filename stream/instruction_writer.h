@@ -25,8 +25,8 @@
 
 #include "common/error.h"
 #include "common/output.h"
-#include "common/varint.h"
 #include "stream/instruction.h"
+#include "stream/varint.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,8 +3,8 @@
 #include "../common/bytes.h"
 #include "../common/call_kind.h"
 #include "../common/call_table.h"
-#include "../common/varint.h"
 #include "raw_units.h"
+#include "varint.h"
 
 static uint8_t *put_all(const struct packer *packer, uint8_t *out, const uint16_t *at,
                         const uint16_t *end)

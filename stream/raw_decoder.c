@@ -8,8 +8,8 @@
 
 #include "common/bytes.h"
 #include "common/call_table.h"
-#include "common/varint.h"
 #include "stream/raw_shorts.h"
+#include "stream/varint.h"
 
 /* ---- errors ---- */
 

@@ -10,7 +10,7 @@
 #ifndef MALLOCTAPE_RAW_FORMAT_H
 #define MALLOCTAPE_RAW_FORMAT_H
 
-#include "../common/original.h"
+#include "original.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,9 +10,9 @@
 
 #include "common/array.h"
 #include "common/bytes.h"
-#include "common/checksum.h"
-#include "common/magic.h"
-#include "common/varint.h"
+#include "stream/checksum.h"
+#include "stream/magic.h"
+#include "stream/varint.h"
 
 const struct error_kind raw_errors[] = {RAW_ERROR_LIST(ERROR_LIST_KIND)};
 

@@ -2,7 +2,7 @@
 
 #include "../common/bytes.h"
 #include "../common/call_table.h"
-#include "../common/varint.h"
+#include "varint.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include "common/array.h"
 #include "common/bytes.h"
-#include "common/checksum.h"
+#include "stream/checksum.h"
 #include "stream/spool_format.h"
 
 /* A spool is a few hundred slots; more than this is not one. */

@@ -1,8 +1,8 @@
 #include "units.h"
 
 #include "../common/call_table.h"
-#include "../common/varint.h"
 #include "raw_units.h"
+#include "varint.h"
 
 #include <stddef.h>
 #include <string.h>

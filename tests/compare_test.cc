@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "common/allocators.h"
 #include "compare/expected.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
 #include "compare/rank.h"
+#include "launch/allocators.h"
 
 namespace {
 

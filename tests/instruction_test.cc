@@ -15,11 +15,11 @@
 
 #include "common/bytes.h"
 #include "common/call_table.h"
-#include "common/checksum.h"
-#include "common/metadata.h"
-#include "common/varint.h"
+#include "stream/checksum.h"
 #include "stream/instruction_reader.h"
 #include "stream/instruction_writer.h"
+#include "stream/metadata.h"
+#include "stream/varint.h"
 
 namespace {
 

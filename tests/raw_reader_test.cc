@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/call_kind.h"
-#include "common/metadata.h"
+#include "stream/metadata.h"
 #include "stream/raw_decoder.h"
 #include "stream/raw_reader.h"
 #include "stream/spool_reader.h"

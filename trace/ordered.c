@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/installed.h"
-#include "common/process.h"
 #include "common/program.h"
+#include "launch/installed.h"
+#include "launch/process.h"
 
 /* A file goes by its name: the spool of a killed program lies beside it. */
 static bool ordering_start(struct ordered *ordered, const char *path, struct error *error)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/installed.h"
 #include "common/output.h"
+#include "launch/installed.h"
 #include "trace/ordered.h"
 
 static bool order(struct stream *stream, const char *path, const char *ordered, char *why,

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/process.h"
+#include "launch/process.h"
 
 /* Fills `ordered` with the path of the file, `ordered_bytes` of at least PATH_MAX and
  * PROCESS_PATH_BYTES. `path` may be "-". False: `why` says what is wrong with the trace. */

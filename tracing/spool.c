@@ -2,7 +2,7 @@
 
 #include "../common/atomic.h"
 #include "../common/bytes.h"
-#include "../common/checksum.h"
+#include "../stream/checksum.h"
 #include "os.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 
 #include "../common/call_kind.h"
 #include "../common/histogram.h"
-#include "../common/original.h"
+#include "../stream/original.h"
 
 #include <stddef.h>
 #include <stdint.h>

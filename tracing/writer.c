@@ -1,7 +1,7 @@
 #include "writer_own.h"
 
 #include "../common/bytes.h"
-#include "../common/checksum.h"
+#include "../stream/checksum.h"
 #include "probes.h"
 #include "report.h"
 #include "settings.h"

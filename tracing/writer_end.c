@@ -1,8 +1,8 @@
 #include "writer_own.h"
 
-#include "../common/varint.h"
 #include "../stream/chunk_seal.h"
 #include "../stream/units.h"
+#include "../stream/varint.h"
 #include "probes.h"
 #include "report.h"
 #include "settings.h"

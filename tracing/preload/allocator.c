@@ -1,11 +1,11 @@
 #include "allocator.h"
 
 #include "common/atomic.h"
-#include "common/original.h"
 #include "common/text.h"
 #include "glibc_heap.h"
 #include "linked.h"
 #include "next.h"
+#include "stream/original.h"
 #include "tracing/watch.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* preload - the front end of the capture core (tracing/capture.h) for whatever allocator a program
  * has: libmalloctape.so.
  *
- * Stands in front of the functions of an allocator (common/entry_points.h) and calls those behind
+ * Stands in front of the functions of an allocator (tracing/preload/entry_points.h) and calls those behind
  * (next.h). An allocation is recorded after its call, a free before; a realloc is announced before
  * and recorded after it.
  *

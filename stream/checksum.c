@@ -1,4 +1,4 @@
-#include "common/checksum.h"
+#include "stream/checksum.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

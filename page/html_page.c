@@ -1,4 +1,4 @@
-#include "common/html_page.h"
+#include "page/html_page.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "common/installed.h"
+#include "launch/installed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "common/allocators.h"
+#include "launch/allocators.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
-#include "common/installed.h"
+#include "launch/installed.h"
 
 const struct known_allocator known_allocators[] = {
 #define KNOWN_ALLOCATOR_LINE(name, where, files, package, no_switching, help) \

@@ -1,4 +1,4 @@
-#include "common/process.h"
+#include "launch/process.h"
 
 #include <dirent.h>
 #include <errno.h>

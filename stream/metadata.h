@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/original.h"
+#include "stream/original.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,4 +1,4 @@
-#include "common/metadata.h"
+#include "stream/metadata.h"
 
 #include <stdlib.h>
 #include <string.h>
