@@ -3,14 +3,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/call_table.h"
 #include "common/pages.h"
+#include "stream/instruction_walk.h"
 
 /* How many instructions ahead the row of objects is asked for. */
 #define PREFETCH_AHEAD 12u
 
 _Static_assert(SIZES_MAX <= 1 << 20, "an object has the number of its size");
-_Static_assert(PREFETCH_AHEAD <= INSTRUCTION_BATCH_SLACK, "there is something to look at");
+_Static_assert(PREFETCH_AHEAD < INSTRUCTION_BATCH_SLACK, "there is something to look at");
 
 const double tally_growth_limits[TALLY_GROWTHS - 1] = {0.5, 1, 1.125, 1.25, 1.5, 2, 4};
 
@@ -123,18 +123,18 @@ static inline void release(struct tally *tally, uint64_t index)
     *object = tally->objects[--tally->live];
 }
 
-static void reallocate(struct tally *tally, const struct instruction *one)
+static void reallocate(struct tally *tally, const struct instruction_step *step)
 {
     struct tally_reallocs *counts = &tally->realloc;
-    struct tally_object *object = &tally->objects[one->object];
-    const uint64_t old = object->size, new = one->size;
+    struct tally_object *object = &tally->objects[step->index];
+    const uint64_t old = object->size, new = step->size;
     const unsigned chain = object->chain < TALLY_CHAIN_MAX ? object->chain + 1u : TALLY_CHAIN_MAX;
     const double factor = old > 0 ? (double)new / (double)old : new > 0 ? 1e300 : 1;
     unsigned at = 0;
     while (at < TALLY_GROWTHS - 1 && factor > tally_growth_limits[at])
         at++;
     counts->growth[at]++;
-    const bool moved = instruction_number(one) == CALL_REALLOC_MOVED;
+    const bool moved = step->number == CALL_REALLOC_MOVED;
     *(moved ? &counts->moved : &counts->in_place) += 1;
     *(new > old ? &counts->grown : new < old ? &counts->shrunk : &counts->same) += 1;
     if (moved) counts->copied_bytes += old < new ? old : new;
@@ -143,7 +143,7 @@ static void reallocate(struct tally *tally, const struct instruction *one)
     object_begin(tally, object, new, chain);
 }
 
-/* ---- instructions that are not plain ---- */
+/* ---- lanes and ticks ---- */
 
 /* The counters, as they are now. */
 static struct tally_counts counts_now(const struct tally *tally)
@@ -220,20 +220,22 @@ static void tick(struct tally *tally, const uint64_t *operands, const uint64_t *
     piece_end(tally, rss, operands[2]);
 }
 
-static void other(struct tally *tally, const struct instruction *one, const uint64_t *operands)
+static void other(struct tally *tally, const struct instruction_step *step)
 {
     struct lane_counts *lane = &tally->lanes.lanes[tally->lane];
-    switch (instruction_number(one)) {
+    switch (step->number) {
     case INSTRUCTION_LANE:
         turn_end(tally);
-        tally->lane = (unsigned)operands[0];
+        tally->lane = (unsigned)step->operands[0];
         break;
     case INSTRUCTION_THREAD_BEGIN:
         lane->threads++;
-        lane->thread = operands[0];
+        lane->thread = step->operands[0];
         break;
     }
 }
+
+/* ---- batches ---- */
 
 static void aligned(struct tally *tally, uint64_t size, uint64_t alignment)
 {
@@ -243,37 +245,25 @@ static void aligned(struct tally *tally, uint64_t size, uint64_t alignment)
     tally->aligned_bytes[at] += size;
 }
 
-/* A call that is not plain, and other instructions. */
-static void rare(struct tally *tally, const struct instruction *one, const uint64_t *operands)
+static inline void call(struct tally *tally, const struct instruction_step *step)
 {
-    const unsigned number = instruction_number(one);
-    const uint8_t shape = call_shapes[number];
-    if (number >= CALL_KINDS) {
-        other(tally, one, operands);
-        return;
-    }
     tally->calls++;
-    if (one->opcode & INSTRUCTION_FAILED) tally->failed[number]++;
-    if (one->opcode & INSTRUCTION_UNKNOWN) tally->unknown[number]++;
-    if (one->object == INSTRUCTION_NO_REGISTER || (one->opcode & INSTRUCTION_FAILED)) return;
-    if (one->object == tally->live) {
-        if (shape == SHAPE_ALLOCATION_ALIGNED) aligned(tally, one->size, operands[0]);
-        allocate(tally, one->size);
-    } else if (shape == SHAPE_REALLOC) {
-        reallocate(tally, one);
-    } else {
-        const bool sized = shape_has_size(shape);
-        tally->wrong_sizes += sized && tally->objects[one->object].size != one->size;
-        release(tally, one->object);
+    if (step->is_failed) tally->failed[step->number]++;
+    if (step->is_unknown) tally->unknown[step->number]++;
+    switch (step->does) {
+    case STEP_BEGINS:
+        if (call_shapes[step->number] == SHAPE_ALLOCATION_ALIGNED)
+            aligned(tally, step->size, step->alignment);
+        allocate(tally, step->size);
+        break;
+    case STEP_ENDS:
+        if (shape_has_size(call_shapes[step->number]))
+            tally->wrong_sizes += tally->objects[step->index].size != step->size;
+        release(tally, step->index);
+        break;
+    case STEP_RESIZES: reallocate(tally, step); break;
+    default: break;
     }
-}
-
-/* ---- batches ---- */
-
-static inline void prefetch(const struct tally *tally, unsigned opcode, uint64_t value)
-{
-    const uint64_t ends = (uint64_t)(int64_t)(instruction_effects[opcode] >> 1);
-    __builtin_prefetch(tally->objects + tally->live - 1 - (value & ends), 1);
 }
 
 /* `from` is behind the latest tick in the batch. */
@@ -290,30 +280,21 @@ static void tick_of(struct tally *tally, const struct instruction_batch *batch, 
 
 bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count)
 {
-    const struct instruction *one = batch->at;
+    struct instruction_walk walk = instruction_walk_over(batch, count);
+    struct instruction_step step;
     const struct instruction_tick *ticks = batch->ticks;
     size_t from = 0;
     if (!objects_reserve(tally, batch->count)) return false;
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t value = batch->values[i];
-        prefetch(tally, batch->opcodes[i + PREFETCH_AHEAD], batch->values[i + PREFETCH_AHEAD]);
-        switch (instruction_effects[batch->opcodes[i]]) {
-        case INSTRUCTION_PLAIN_ALLOCATION:
-            tally->calls++;
-            allocate(tally, value);
-            break;
-        case INSTRUCTION_PLAIN_FREE:
-            tally->calls++;
-            release(tally, tally->live - 1 - value);
-            break;
-        default:
-            if (one->opcode == INSTRUCTION_TICK) {
-                tick_of(tally, batch, from, ticks++);
-                from = i + 1;
-            } else {
-                rare(tally, one, batch->operands + one->operand_at);
-            }
-            one++;
+    while (instruction_walk_next(&walk, tally->live, &step)) {
+        __builtin_prefetch(
+            tally->objects + instruction_walk_ahead(&walk, tally->live, PREFETCH_AHEAD), 1);
+        if (step.does != STEP_OTHER) {
+            call(tally, &step);
+        } else if (step.number == INSTRUCTION_TICK) {
+            tick_of(tally, batch, from, ticks++);
+            from = walk.at;
+        } else {
+            other(tally, &step);
         }
     }
     kinds_count(tally, batch->opcodes + from, count - from);

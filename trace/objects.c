@@ -1,7 +1,7 @@
 #include "trace/objects.h"
 
-#include "common/call_table.h"
 #include "common/pages.h"
+#include "stream/instruction_walk.h"
 
 #define THREADS_BYTES (INSTRUCTION_LANES_MAX * sizeof(uint64_t))
 
@@ -29,16 +29,16 @@ void objects_close(struct objects *objects)
 
 /* ---- one object ---- */
 
-static void begin(const struct objects *objects, struct object_made *made, unsigned kind,
-                  uint64_t size, uint64_t alignment)
+static void begin(const struct objects *objects, struct object_made *made,
+                  const struct instruction_step *step)
 {
-    *made = (struct object_made){.size = size,
-                                 .alignment = alignment,
+    *made = (struct object_made){.size = step->size,
+                                 .alignment = step->alignment,
                                  .thread = objects->threads[objects->lane],
                                  .ns = objects->ns,
                                  .call = objects->call,
                                  .lane = objects->lane,
-                                 .kind = kind};
+                                 .kind = step->number};
 }
 
 /* `kind` 0: it is alive at the end. */
@@ -63,55 +63,33 @@ static bool end_at(struct objects *objects, uint64_t index, unsigned kind)
 
 /* ---- instructions ---- */
 
-static bool add_call(struct objects *objects, const struct instruction *one,
-                     const uint64_t *operands)
+static void take_other(struct objects *objects, const struct instruction_step *step)
 {
-    const unsigned kind = instruction_number(one);
-    const uint8_t shape = call_shapes[kind];
-    if (one->object == INSTRUCTION_NO_REGISTER || (one->opcode & INSTRUCTION_FAILED)) return true;
-    const bool aligned = shape == SHAPE_ALLOCATION_ALIGNED;
-    if (one->object == objects->live) {
-        begin(objects, &objects->row[objects->live++], kind, one->size, aligned ? operands[0] : 0);
-        return true;
-    }
-    if (shape != SHAPE_REALLOC) return end_at(objects, one->object, kind);
-    const bool good = end(objects, &objects->row[one->object], kind);
-    begin(objects, &objects->row[one->object], kind, one->size, 0);
-    return good;
-}
-
-/* What is not plain. */
-static bool add_rare(struct objects *objects, const struct instruction *one,
-                     const uint64_t *operands)
-{
-    switch (instruction_number(one)) {
-    case INSTRUCTION_LANE: objects->lane = (uint32_t)operands[0]; return true;
-    case INSTRUCTION_THREAD_BEGIN: objects->threads[objects->lane] = operands[0]; return true;
-    case INSTRUCTION_TICK: objects->ns += operands[0]; return true;
+    switch (step->number) {
+    case INSTRUCTION_LANE: objects->lane = (uint32_t)step->operands[0]; break;
+    case INSTRUCTION_THREAD_BEGIN: objects->threads[objects->lane] = step->operands[0]; break;
+    case INSTRUCTION_TICK: objects->ns += step->operands[0]; break;
     default: break;
     }
-    if (instruction_number(one) >= CALL_KINDS) return true;
-    objects->call++;
-    return add_call(objects, one, operands);
 }
 
 bool objects_add(struct objects *objects, const struct instruction_batch *batch)
 {
-    const struct instruction *one = batch->at;
+    struct instruction_walk walk = instruction_walk_over(batch, batch->count);
+    struct instruction_step step;
     bool good = pages_reserve(&objects->row, &objects->capacity, objects->live + batch->count,
                               INSTRUCTION_BLOCK_MAX, sizeof *objects->row);
-    for (size_t i = 0; good && i < batch->count; i++) {
-        const unsigned opcode = batch->opcodes[i];
-        switch (instruction_effects[opcode]) {
-        case INSTRUCTION_PLAIN_ALLOCATION:
-            objects->call++;
-            begin(objects, &objects->row[objects->live++], opcode, batch->values[i], 0);
+    while (good && instruction_walk_next(&walk, objects->live, &step)) {
+        objects->call += step.does != STEP_OTHER;
+        switch (step.does) {
+        case STEP_BEGINS: begin(objects, &objects->row[objects->live++], &step); break;
+        case STEP_ENDS: good = end_at(objects, step.index, step.number); break;
+        case STEP_RESIZES:
+            good = end(objects, &objects->row[step.index], step.number);
+            begin(objects, &objects->row[step.index], &step);
             break;
-        case INSTRUCTION_PLAIN_FREE:
-            objects->call++;
-            good = end_at(objects, objects->live - 1 - batch->values[i], opcode);
-            break;
-        default: good = add_rare(objects, one, batch->operands + one->operand_at); one++;
+        case STEP_OTHER: take_other(objects, &step); break;
+        default: break;
         }
     }
     return good;
