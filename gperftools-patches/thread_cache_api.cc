@@ -44,19 +44,20 @@ struct ThreadCacheApi {
 using tcmalloc::ThreadCache;
 using tcmalloc::ThreadCacheApi;
 
-extern "C" PERFTOOLS_DLL_DECL void *release_malloc_thread_cache(void)
+extern "C" PERFTOOLS_DLL_DECL bool release_malloc_thread_cache(ThreadCacheState **cache)
 {
-    ThreadCache *heap = ThreadCacheApi::Attached();
+    *cache = reinterpret_cast<ThreadCacheState *>(ThreadCacheApi::Attached());
     ThreadCacheApi::Attach(nullptr);
-    return heap;
+    return true;
 }
 
-extern "C" PERFTOOLS_DLL_DECL void set_malloc_thread_cache(void *cache)
+extern "C" PERFTOOLS_DLL_DECL bool set_malloc_thread_cache(ThreadCacheState *cache)
 {
-    ThreadCache *next = static_cast<ThreadCache *>(cache);
+    ThreadCache *next = reinterpret_cast<ThreadCache *>(cache);
     ThreadCache *previous = ThreadCacheApi::Attached();
-    if (previous == next) return;
+    if (previous == next) return true;
     ThreadCacheApi::Attach(next);
     if (next != nullptr) ThreadCacheApi::ArmDestructor(next);
     if (previous != nullptr) ThreadCacheApi::Delete(previous);
+    return true;
 }

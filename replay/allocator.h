@@ -135,6 +135,8 @@ struct allocator_library {
 #undef ALLOCATOR_LIBRARY_MEMBER
 };
 
+struct ThreadCacheState;
+
 struct allocator {
     void *(*malloc)(size_t size);
     void *(*calloc)(size_t count, size_t size);
@@ -151,8 +153,8 @@ struct allocator {
                                      at all */
 
     /* Separates thread caches from threads (malloc_thread_cache.h): both or none (NULL). */
-    void *(*release_cache)(void);
-    void (*set_cache)(void *cache);
+    bool (*release_cache)(struct ThreadCacheState **cache);
+    bool (*set_cache)(struct ThreadCacheState *cache);
 
     char name[64];    /* "tcmalloc", "glibc", "jemalloc", "mimalloc", or the name of its file */
     char version[64]; /* as the library says it; may be empty */

@@ -32,9 +32,9 @@ struct executor {
     size_t taken;           /* instructions of batch->at that have been carried out */
 
     bool switching; /* thread caches are given to lanes */
-    void **caches;  /* by lane, INSTRUCTION_LANES_MAX entries */
+    struct ThreadCacheState **caches; /* by lane, INSTRUCTION_LANES_MAX entries */
     uint64_t lane;
-    void *own_cache;
+    struct ThreadCacheState *own_cache;
     bool keeps_cache; /* at the next border: the first lane has used it before its thread begins */
 
     size_t at; /* index in the batch of the latest call that may not return */
@@ -74,24 +74,31 @@ static bool executor_prepare(struct engine_state *state, const struct instructio
 
 /* ---- thread caches ---- */
 
+static struct ThreadCacheState *executor_release(const struct executor *executor)
+{
+    struct ThreadCacheState *cache = NULL;
+    executor->calls.allocator->release_cache(&cache);
+    return cache;
+}
+
 static void executor_attach(struct executor *executor)
 {
     if (!executor->switching) return;
-    executor->own_cache = executor->calls.allocator->release_cache();
+    executor->own_cache = executor_release(executor);
     executor->calls.allocator->set_cache(executor->caches[executor->lane]);
 }
 
 static void executor_detach(struct executor *executor)
 {
     if (!executor->switching) return;
-    executor->caches[executor->lane] = executor->calls.allocator->release_cache();
+    executor->caches[executor->lane] = executor_release(executor);
     executor->calls.allocator->set_cache(executor->own_cache);
 }
 
 static void executor_switch(struct executor *executor, uint64_t lane)
 {
     if (executor->switching) {
-        executor->caches[executor->lane] = executor->calls.allocator->release_cache();
+        executor->caches[executor->lane] = executor_release(executor);
         executor->calls.allocator->set_cache(executor->caches[lane]);
     }
     executor->lane = lane;

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-static void *(*release_cache)(void);
-static void (*set_cache)(void *);
+static bool (*release_it)(struct ThreadCacheState **cache);
+static bool (*set_it)(struct ThreadCacheState *cache);
 static int (*get_property)(const char *, size_t *);
 static void (*mark_thread_idle)(void);
 static bool failed;
@@ -29,11 +29,23 @@ static void check(bool ok, const char *what)
 /* Only dlsym, so that the program starts without the library too and can say what is missing. */
 static bool functions_find(void)
 {
-    *(void **)&release_cache = dlsym(RTLD_DEFAULT, "release_malloc_thread_cache");
-    *(void **)&set_cache = dlsym(RTLD_DEFAULT, "set_malloc_thread_cache");
+    *(void **)&release_it = dlsym(RTLD_DEFAULT, "release_malloc_thread_cache");
+    *(void **)&set_it = dlsym(RTLD_DEFAULT, "set_malloc_thread_cache");
     *(void **)&get_property = dlsym(RTLD_DEFAULT, "MallocExtension_GetNumericProperty");
     *(void **)&mark_thread_idle = dlsym(RTLD_DEFAULT, "MallocExtension_MarkThreadIdle");
-    return release_cache && set_cache && get_property && mark_thread_idle;
+    return release_it && set_it && get_property && mark_thread_idle;
+}
+
+static struct ThreadCacheState *release_cache(void)
+{
+    struct ThreadCacheState *cache = (void *)&cache;
+    if (!release_it(&cache)) abort();
+    return cache;
+}
+
+static void set_cache(struct ThreadCacheState *cache)
+{
+    if (!set_it(cache)) abort();
 }
 
 static size_t bytes_cached(void)

@@ -1,6 +1,8 @@
 /* cache_stub.so - to be preloaded: the C library's malloc, counted, with imaginary thread caches.
  *
  * It has the two functions of malloc_thread_cache.h, so that a test can see when replay calls them.
+ * They do what those of gperftools' branch wip-malloc-tracing do: a release always says where the
+ * cache is or that there is none, and setting a cache destroys the attached one, whichever is set.
  * At exit it writes one line of NAME=NUMBER pairs to the file that CACHE_STUB_LOG names:
  *
  *   calls      calls of malloc and its kin from the first release to the last set: the replay's own
@@ -23,13 +25,14 @@ void *__libc_realloc(void *object, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 void __libc_free(void *object);
 
-void *release_malloc_thread_cache(void);
-void set_malloc_thread_cache(void *cache);
+struct ThreadCacheState;
+bool release_malloc_thread_cache(struct ThreadCacheState **cache);
+bool set_malloc_thread_cache(struct ThreadCacheState *cache);
 
 static struct {
     bool started;
     uint64_t calls, calls_until_set, made, destroyed, sets;
-    void *cache; /* of the calling thread */
+    struct ThreadCacheState *cache; /* of the calling thread */
     uint64_t next;
 } stub = {.next = 1};
 
@@ -42,24 +45,26 @@ static void stub_allocation(void)
 {
     stub_call();
     if (stub.cache != NULL) return;
-    stub.cache = (void *)(uintptr_t)stub.next++;
+    stub.cache = (struct ThreadCacheState *)(uintptr_t)stub.next++;
     stub.made += stub.started;
 }
 
-void *release_malloc_thread_cache(void)
+bool release_malloc_thread_cache(struct ThreadCacheState **cache)
 {
-    void *cache = stub.cache;
     stub.started = true;
+    *cache = stub.cache;
     stub.cache = NULL;
-    return cache;
+    return true;
 }
 
-void set_malloc_thread_cache(void *cache)
+bool set_malloc_thread_cache(struct ThreadCacheState *cache)
 {
+    if ((uintptr_t)cache >= stub.next) abort();
     stub.sets++;
     stub.calls_until_set = stub.calls;
-    if (stub.cache != NULL && stub.cache != cache) stub.destroyed++;
+    stub.destroyed += stub.cache != NULL;
     stub.cache = cache;
+    return true;
 }
 
 void *malloc(size_t size)
