@@ -8,7 +8,7 @@
  *   another root directory or user,       the writer begins, and with it the recording of a
  *   a lower limit                         forked child
  *
- * A program that makes these system calls without libc is on its own (README, Limits). */
+ * A program that makes these system calls without libc is on its own (docs/recording.md, Limits). */
 #include "next_function.h"
 #include "os.h"
 #include "os_linux.h"
