@@ -33,6 +33,15 @@ enum { LOOK_EVERY_MS = 50 };
 
 /* ---- starting ---- */
 
+/* Where standard streams are closed, files may have their numbers. Moves one away, so that another
+ * may be put there, and it stays open in the program when it is put there itself. */
+static bool move_away(int *file)
+{
+    if (*file < 0 || *file > STDERR_FILENO) return true;
+    *file = fcntl(*file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return *file >= 0;
+}
+
 static bool use_as(int file, int standard)
 {
     return file < 0 || dup2(file, standard) >= 0;
@@ -41,8 +50,10 @@ static bool use_as(int file, int standard)
 /* Becomes the program, or tells why not. */
 static void become(const struct child *child, int errors)
 {
-    if (use_as(child->input, STDIN_FILENO) && use_as(child->output, STDOUT_FILENO) &&
-        use_as(child->error, STDERR_FILENO)) {
+    int input = child->input, output = child->output, error_output = child->error;
+    if (move_away(&errors) && move_away(&input) && move_away(&output) && move_away(&error_output) &&
+        use_as(input, STDIN_FILENO) && use_as(output, STDOUT_FILENO) &&
+        use_as(error_output, STDERR_FILENO)) {
         if (child->enter != NULL) child->enter(child->of);
         execvp(child->path, child->words);
     }
