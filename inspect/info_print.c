@@ -123,10 +123,11 @@ static void print_statistics(const struct info *info)
 {
     bool titled = false;
     for (unsigned i = 0; i < statistics_count(info); i++) {
-        if (info->statistics.values[i] == 0) continue;
+        const char *name = info->names.names[i];
+        if (info->statistics.values[i] == 0 || strcmp(name, STATISTIC_VM_SIZE) == 0) continue;
         if (!titled) line("statistics", "those that are not 0, as the last tick has them");
         titled = true;
-        printf("  %-26s %12" PRIu64 "\n", info->names.names[i], info->statistics.values[i]);
+        printf("  %-26s %12" PRIu64 "\n", name, info->statistics.values[i]);
     }
 }
 

@@ -28,6 +28,7 @@ static void look_at_resident(struct looks *looks, uint64_t live_bytes, bool whol
     memory_add(looks->memory, &look, own);
     looks->seen.rss_bytes = all;
     looks->seen.own_bytes = own;
+    looks->seen.vm_size_bytes = resident->vm_size_bytes;
 }
 
 /* glibc walks its lists of free chunks to tell, so this may take its share of the time, too. */
@@ -48,6 +49,7 @@ static void add_row(struct looks *looks, const struct series_row *mark, bool las
     row.wall_ns = looks->seen.wall_ns;
     row.rss_bytes = looks->seen.rss_bytes;
     row.own_bytes = looks->seen.own_bytes;
+    row.vm_size_bytes = looks->seen.vm_size_bytes;
     row.heap_bytes = looks->seen.heap_bytes;
     series_add(looks->series, &row, last);
 }

@@ -348,7 +348,8 @@ static void csv_put_series(const struct report *report, FILE *to)
 {
     const struct series *series = &report->series;
     fputs("event,elapsed_seconds,wall_seconds,live_bytes,rss_bytes,heap_bytes,original_seconds,"
-          "original_rss_bytes,original_heap_bytes,net_rss_bytes,original_net_rss_bytes\n",
+          "original_rss_bytes,original_heap_bytes,net_rss_bytes,original_net_rss_bytes,"
+          "vm_size_bytes,original_vm_size_bytes\n",
           to);
     for (unsigned i = 0; i < series->count; i++) {
         const struct series_row *row = &series->rows[i];
@@ -361,6 +362,8 @@ static void csv_put_series(const struct report *report, FILE *to)
         csv_put_bytes(to, row->original_heap_bytes);
         csv_put_bytes(to, series_net_rss_bytes(row));
         csv_put_bytes(to, row->original_net_rss_bytes);
+        csv_put_bytes(to, row->vm_size_bytes);
+        csv_put_bytes(to, row->original_vm_size_bytes);
         fputc('\n', to);
     }
 }

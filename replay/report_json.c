@@ -168,7 +168,9 @@ static json_t *report_series(const struct series *series)
                                        "heap_bytes",
                                        "original_rss_bytes",
                                        "original_heap_bytes",
-                                       "original_net_rss_bytes"};
+                                       "original_net_rss_bytes",
+                                       "vm_size_bytes",
+                                       "original_vm_size_bytes"};
     json_t *object = json_object();
     for (unsigned k = 0; k < sizeof keys / sizeof *keys; k++) {
         json_t *list = json_array();
@@ -177,7 +179,8 @@ static json_t *report_series(const struct series *series)
             const uint64_t values[] = {row->original_ns,         row->event,
                                        row->live_bytes,          series_net_rss_bytes(row),
                                        row->heap_bytes,          row->original_rss_bytes,
-                                       row->original_heap_bytes, row->original_net_rss_bytes};
+                                       row->original_heap_bytes, row->original_net_rss_bytes,
+                                       row->vm_size_bytes,       row->original_vm_size_bytes};
             const bool known = values[k] > 0 || k <= 2;
             json_array_append_new(list, k == 0  ? json_real((double)values[k] / 1e9)
                                         : known ? json_integer((json_int_t)values[k])

@@ -141,16 +141,17 @@ static uint64_t present_bytes(int pagemap, const void *at, size_t bytes)
     return pages * page;
 }
 
-/* Also of that what is a file's or shared. Both 0 when the system does not say. */
-static uint64_t all_bytes(const struct resident *resident, uint64_t *shared)
+/* The size of the address space, what of it is resident, and of that what is a file's or shared.
+ * All are 0 when the system does not say. */
+static void read_statm(struct resident *resident, uint64_t *shared)
 {
     char text[128], *rest = text;
     ssize_t bytes = pread(resident->statm, text, sizeof text - 1, 0);
     text[bytes > 0 ? bytes : 0] = '\0';
-    strtoull(rest, &rest, 10); /* the size of the address space comes first */
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), all = strtoull(rest, &rest, 10);
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    resident->vm_size_bytes = strtoull(rest, &rest, 10) * page;
+    resident->all_bytes = strtoull(rest, &rest, 10) * page;
     *shared = strtoull(rest, NULL, 10) * page;
-    return all * page;
 }
 
 static uint64_t library_bytes(const struct resident *resident)
@@ -175,7 +176,7 @@ static void set_next(struct resident *resident, uint64_t begin_ns)
 void resident_look(struct resident *resident, bool whole)
 {
     uint64_t begin_ns = measure_now_ns(), shared;
-    resident->all_bytes = all_bytes(resident, &shared);
+    read_statm(resident, &shared);
     resident->tables_bytes = pages_resident_bytes();
     if (whole || shared != resident->shared_bytes) {
         resident->shared_bytes = shared;

@@ -32,6 +32,7 @@ struct resident {
     unsigned count;
     struct resident_segment segments[RESIDENT_SEGMENTS_MAX]; /* `count` of them */
     uint64_t all_bytes;     /* resident memory; 0 when the system does not say */
+    uint64_t vm_size_bytes; /* of the address space, the same */
     uint64_t tables_bytes;  /* of that: what pages_map() mapped */
     uint64_t library_bytes; /* of that: the segments */
     uint64_t shared_bytes;  /* files and shared memory, when the segments were looked at */

@@ -48,6 +48,7 @@ struct run {
     struct snapshot_row snapshot_row;
     uint64_t release_next_calls, release_next_ns; /* when memory is given back again */
     struct series_row row; /* the original's time and memory, by the latest tick */
+    unsigned vm_size_at;   /* of the statistics */
 };
 
 /* ---- one batch ---- */
@@ -191,7 +192,10 @@ static void run_tick(struct run *run, const struct instruction_batch *batch,
     bool has_usage = instruction_batch_usage(batch, tick, &usage);
     const uint64_t cpu_ns = original->user_ns + original->system_ns;
     original_add(original, operands[0], operands[1], has_usage ? &usage : NULL);
-    instruction_batch_statistics(batch, tick, &run->report->statistics);
+    struct original_statistics *statistics = &run->report->statistics;
+    instruction_batch_statistics(batch, tick, statistics);
+    if (run->vm_size_at < statistics->count)
+        run->row.original_vm_size_bytes = statistics->values[run->vm_size_at];
     run->row.shown_ns += run_shown_ns(run, operands[0], cpu_ns);
     run->row.original_ns = original->now_ns;
     run->row.original_rss_bytes = operands[1];
@@ -325,6 +329,15 @@ static bool run_write_snapshot(struct run *run, const char *path)
     return done;
 }
 
+static unsigned find_vm_size(const struct instruction_header *header)
+{
+    struct statistics_names names = {0};
+    statistics_take(&names, header->metadata, header->metadata_bytes);
+    const unsigned at = statistics_find(&names, STATISTIC_VM_SIZE);
+    statistics_free(&names);
+    return at;
+}
+
 /* Opens what is needed for measuring. */
 static bool run_open(struct run *run, const struct options *options)
 {
@@ -352,6 +365,7 @@ static bool run_open(struct run *run, const struct options *options)
     const struct instruction_header *header = &run->ahead->reader.header;
     run->state.own_sizes = metadata_value(header->metadata, header->metadata_bytes, "own",
                                           &run->state.own_sizes_bytes);
+    run->vm_size_at = find_vm_size(header);
     if (!run->engine->open(&run->state)) return false;
     run->looks.heap.own_bytes = run->state.own_heap_bytes;
     return true;

@@ -21,6 +21,7 @@ struct series_row {
     uint64_t wall_ns;    /* of its timed parts */
     uint64_t rss_bytes, heap_bytes;
     uint64_t own_bytes;                               /* of rss_bytes, not the allocator's */
+    uint64_t vm_size_bytes, original_vm_size_bytes;   /* of the address space; 0: not known */
     uint64_t live_bytes;                              /* asked for by live objects */
     uint64_t shown_ns;                                /* to the allocator, since it began */
     uint64_t original_ns;                             /* since recording began */

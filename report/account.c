@@ -74,7 +74,8 @@ void account_print(const struct account *account, FILE *to)
     if (!account_is_known(account)) return;
     bool titled = false;
     for (unsigned i = 0; i < account->names.count; i++) {
-        if (account->most[i] == 0) continue;
+        if (account->most[i] == 0 || strcmp(account->names.names[i], STATISTIC_VM_SIZE) == 0)
+            continue; /* that is the process's */
         if (!titled)
             fprintf(to, "\n%-26s %19s %19s %19s\n", "the allocator says", "at the first tick",
                     "at most", "at the last tick");

@@ -79,8 +79,30 @@ void report_numbers(const struct tally *tally, numbers_use *use, void *of)
     list_calls(tally, use, of);
 }
 
+/* Of the objects that were made, the least and the greatest; of a class, its limits. */
+static void list_sizes(const struct tally *tally, numbers_use *use, void *of)
+{
+    const struct sizes *sizes = &tally->sizes;
+    uint64_t least = UINT64_MAX, greatest = 0;
+    for (uint32_t i = 0; i < sizes->count; i++) {
+        const uint64_t size = sizes->entries[i].size, highest = sizes_highest(sizes, i);
+        if (sizes->entries[i].count == 0) continue;
+        if (size < least) least = size;
+        if (highest > greatest) greatest = highest;
+    }
+    const long double mean = ratio(tally->bytes, tally->made);
+    const bool any = tally->made > 0;
+    const struct number numbers[] = {
+        {"least_size", any ? "sizes" : NULL, UNIT_BYTES, any ? least : -1.0L, " at least"},
+        {"mean_size", any ? "" : NULL, UNIT_BYTES, floorl(mean + 0.5L), " in the mean"},
+        {"greatest_size", any ? "" : NULL, UNIT_BYTES, any ? greatest : -1.0L, " at most"},
+    };
+    USE(numbers);
+}
+
 void report_others(const struct tally *tally, numbers_use *use, void *of)
 {
+    list_sizes(tally, use, of);
     uint64_t second_end = 0, begin = 0;
     const bool second = timeline_second_peak(&tally->timeline, &second_end) > 0;
     const struct timeline_row *busiest = timeline_busiest(&tally->timeline, &begin);

@@ -10,14 +10,17 @@ function memory() {
   const unit = unitFor([...time.rss_bytes, ...time.heap_bytes, ...time.most_live_bytes]);
   const line = (label, key, at) => ({ label, seconds, at,
     values: time[key].map((value) => (value > 0 ? value / unit.bytes : null)) });
+  const vmSize = { label: 'VmSize (click)', seconds, at: 4, hidden: true,
+    values: (data.statistics.timeline.vm_size_bytes ?? [null]).map((value) => value && value / unit.bytes) };
   return timeChart(unit.name, [line('alive, as asked for', 'most_live_bytes', 0),
-    line('heap', 'heap_bytes', 1), line('RSS of the program', 'rss_bytes', 3)]);
+    line('heap', 'heap_bytes', 1), line('RSS of the program', 'rss_bytes', 3), vmSize]);
 }
 
 // ---- what the allocator says of itself ----
 
 const said = data.statistics.timeline;
-const names = Object.keys(said).filter((name) => said[name].some((value) => value > 0));
+const names = Object.keys(said)
+  .filter((name) => name !== 'vm_size_bytes' && said[name].some((value) => value > 0));
 const drawn = names.filter((name) => name.endsWith('_bytes') && !name.includes('threshold'));
 const nameText = (name) => name.replace(/_bytes$/, '').replaceAll('_', ' ');
 const valueText = (name, value) => (name.endsWith('_bytes') ? bytesText(value) : countText(value));
@@ -39,7 +42,7 @@ function rate() {
   const line = (label, key, at) => ({ label, seconds, at,
     values: time[key].map((value, i) => (steps[i] > 0 ? value / steps[i] : null)) });
   return timeChart('per second', [line('objects made', 'made', 0),
-    line('objects ended', 'ended', 1), line('of both, by reallocs', 'reallocs', 2)]);
+    line('objects ended', 'ended', 1), line('of both, by reallocs', 'reallocs', 2)], true);
 }
 
 // The six kinds that are called most, the others together: areas that stand on each other.
@@ -268,7 +271,7 @@ function depthsOverTime() {
   const part = (label, key, at) => ({ label, seconds: secondsOf(depthsTime), at,
     values: depthsTime[key].map((count, i) => 100 * count / Math.max(depthsTime.calls[i], 1)) });
   return timeChart('per cent of the calls', [part('beyond the thread cache', 'beyond_cache', 1),
-    part('to the page heap', 'page_heap', 2), part('to the system', 'system', 3)]);
+    part('to the page heap', 'page_heap', 2), part('to the system', 'system', 3)], true);
 }
 
 function systemChart() {
@@ -276,7 +279,7 @@ function systemChart() {
   const line = (label, key, at) => ({ label, seconds: secondsOf(depthsTime), at,
     values: depthsTime[key].map((bytes) => bytes / unit.bytes) });
   return timeChart(unit.name, [line('taken from the system', 'taken_bytes', 1),
-    line('given back', 'released_bytes', 0)]);
+    line('given back', 'released_bytes', 0)], true);
 }
 
 // ---- what keeps pages resident: report --under ----

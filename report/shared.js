@@ -40,11 +40,14 @@ const factsOf = ({ program, path, allocator, numbers }, name = 'Trace') => [
 
 const secondsOf = (time) => time.end_ns.map((ns) => ns / 1e9);
 
-// Lines { label, seconds, values, at, fill }; those of which nothing is known are left out.
-function timeChart(unit, lines) {
+// Lines { label, seconds, values, at, fill, hidden }; those of which nothing is known are left out.
+// `stepped`: values are not of the moments but of the time from the one before.
+function timeChart(unit, lines, stepped = false) {
   const known = lines.filter((line) => line.values.some((value) => value !== null));
-  const datasets = known.map(({ label, seconds, values, at, fill }) => ({ label, pointRadius: 0,
-    fill, data: values.map((y, i) => ({ x: seconds[i], y })), ...lineStyle(palette(at), at + Math.floor(at / 7)) }));
+  const datasets = known.map(({ label, seconds, values, at, fill, hidden }) => ({ label, pointRadius: 0,
+    fill, hidden, stepped: stepped ? 'after' : false,
+    data: [...(stepped ? [{ x: 0, y: values[0] }] : []), ...values.map((y, i) => ({ x: seconds[i], y }))],
+    ...lineStyle(palette(at), at + Math.floor(at / 7)) }));
   return { type: 'line', data: { datasets },
     options: chartOptions({ parsing: false, normalized: true,
       interaction: { mode: 'nearest', axis: 'x', intersect: false },
@@ -52,10 +55,10 @@ function timeChart(unit, lines) {
         y: axis(unit, { beginAtZero: true }) } }) };
 }
 
-// Areas { label, values } that stand on each other.
+// Areas { label, values } that stand on each other, of the times between moments.
 function stackedChart(unit, seconds, areas) {
   const chart = timeChart(unit, areas.map(({ label, values }, at) => ({ label, seconds, at,
-    values, fill: 'stack' })));
+    values, fill: 'stack' })), true);
   chart.data.datasets.forEach((one) => Object.assign(one, { borderWidth: 0, pointStyle: 'rect' }));
   chart.options.scales.y.stacked = true;
   return chart;

@@ -230,18 +230,23 @@ static void print_rounding(const struct rounded rounded[ROUNDINGS], FILE *to)
 
 static void print_times(const struct tally *tally, FILE *to)
 {
+    const unsigned vm_size = statistics_find(&tally->account.names, STATISTIC_VM_SIZE);
+    const bool has_vm_size = vm_size < tally->account.now.count;
     if (tally->timeline.count < 2) return;
-    fprintf(to, "\n%-15s %15s %11s %11s %11s %13s %13s %13s\n", "over time", "calls", "made",
-            "ended", "reallocs", "most alive", "heap", "RSS");
+    fprintf(to, "\n%-13s %13s %8s %8s %8s %12s %12s %12s", "over time", "calls", "made", "ended",
+            "reallocs", "most alive", "heap", "RSS");
+    fprintf(to, has_vm_size ? " %12s\n" : "\n", "VmSize");
     for (unsigned part = 0; part < TIMES_SHOWN; part++) {
         const struct timeline_row row = timeline_part(&tally->timeline, part, TIMES_SHOWN);
         if (row.end_ns == 0) continue;
-        fprintf(to, "  to %-10s %15s %11s %11s %11s %13s %13s %13s\n",
-                words_ms(row.end_ns / 1000000), words_count(row.calls),
-                words_share(row.made, row.calls), words_share(row.ended, row.calls),
-                words_share(row.reallocs, row.calls), words_bytes(row.most_live_bytes),
+        fprintf(to, "  to %-8s %13s %8s %8s %8s %12s %12s %12s", words_ms(row.end_ns / 1000000),
+                words_count(row.calls), words_share(row.made, row.calls),
+                words_share(row.ended, row.calls), words_share(row.reallocs, row.calls),
+                words_bytes(row.most_live_bytes),
                 row.heap_bytes > 0 ? words_bytes(row.heap_bytes) : "-",
                 row.rss_bytes > 0 ? words_bytes(row.rss_bytes) : "-");
+        fprintf(to, has_vm_size ? " %12s\n" : "\n",
+                has_vm_size ? words_bytes(row.statistics[vm_size]) : "");
     }
 }
 

@@ -2,7 +2,8 @@
 # glibc-malloc.sh - watches the malloc of a running program from inside glibc, by bpftrace.
 #
 #   glibc-malloc.sh PID        until Ctrl-C, or the program's end; as root
-#   glibc-malloc.sh -n PID     prints the bpftrace program instead
+#   glibc-malloc.sh -c CMD     starts a program, as 'ls -l', and watches it from its beginning
+#   glibc-malloc.sh -n ...     prints the bpftrace program instead
 #
 # While the program runs: arenas and heaps that are made, thresholds that move, retries in another
 # arena, mallopt(). At the end: the arena of each thread, how often threads waited for one and tried
@@ -22,12 +23,22 @@ if [ "${1-}" = -n ]; then
     dry=true
     shift
 fi
-[ $# = 1 ] || fail "which process? usage: glibc-malloc.sh [-n] PID"
-[ -r "/proc/$1/maps" ] || fail "there is no process $1, or it is another user's"
+how=-p
+if [ "${1-}" = -c ]; then
+    how=-c
+    shift
+fi
+[ $# = 1 ] || fail "which process? usage: glibc-malloc.sh [-n] PID or -c 'CMD ARGS'"
+if [ $how = -c ]; then
+    file=$(command -v "${1%% *}") || fail "there is no program ${1%% *}"
+    found=$(ldd "$file" 2>/dev/null | sed -n 's|^.*=> \(/[^ ]*/libc[.-][^ ]*so[^ ]*\) .*$|\1|p')
+else
+    [ -r "/proc/$1/maps" ] || fail "there is no process $1, or it is another user's"
+    found=$(sed -n 's|^[^/]*\(/.*/libc[.-][^/]*so[^/]*\)$|\1|p' "/proc/$1/maps" | head -n 1)
+fi
 # GLIBC_MALLOC_FILE: a program that has the probes itself.
-libc=${GLIBC_MALLOC_FILE-$(sed -n 's|^[^/]*\(/.*/libc[.-][^/]*so[^/]*\)$|\1|p' "/proc/$1/maps" |
-    head -n 1)}
-[ -n "$libc" ] || fail "process $1 has no glibc"
+libc=${GLIBC_MALLOC_FILE-$found}
+[ -n "$libc" ] || fail "${file:-process $1} has no glibc"
 
 there=$(readelf -n "$libc" | awk '$1 == "Provider:" { provider = $2 }
     $1 == "Name:" && provider == "libc" && $2 ~ /^memory_/ { print $2 }' | sort -u)
@@ -64,5 +75,5 @@ program() {
 if $dry; then
     program
 else
-    exec bpftrace -p "$1" -e "$(program)"
+    exec bpftrace $how "$1" -e "$(program)"
 fi

@@ -58,3 +58,10 @@ bool statistics_is_bytes(const char *name)
     const size_t length = strlen(name);
     return length > 6 && strcmp(name + length - 6, "_bytes") == 0;
 }
+
+unsigned statistics_find(const struct statistics_names *statistics, const char *name)
+{
+    for (unsigned i = 0; i < statistics->count; i++)
+        if (strcmp(statistics->names[i], name) == 0) return i;
+    return ORIGINAL_STATISTICS_MAX;
+}

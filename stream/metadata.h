@@ -40,6 +40,9 @@ void statistics_free(struct statistics_names *statistics);
 
 bool statistics_is_bytes(const char *name);
 
+/* Which one it is; ORIGINAL_STATISTICS_MAX: none. */
+unsigned statistics_find(const struct statistics_names *statistics, const char *name);
+
 #ifdef __cplusplus
 }
 #endif

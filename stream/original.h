@@ -24,7 +24,9 @@ struct original_statistics {
     uint64_t values[ORIGINAL_STATISTICS_MAX];
 };
 
-/* The last one: how often the program has asked for the size of an object. */
+/* The last two are the recorder's: the size of the address space, looked at together with RSS, and
+ * how often the program has asked for the size of an object. */
+#define STATISTIC_VM_SIZE     "vm_size_bytes"
 #define STATISTIC_SIZES_ASKED "malloc_usable_size"
 
 struct original {

@@ -9,7 +9,7 @@ make_instructions=$build_dir/tests/tools/make_instructions
 run_page=$source_dir/tests/tools/run_page.js
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 45
+plan 47
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -132,7 +132,7 @@ refuses_outputs() {
 tells_text() {
     exits 0 report lanes && prints "^make_instructions: 31 000 calls by 5 threads" &&
         prints '^peak  *[0-9.]* KiB alive, ' &&
-        prints '^over time  *calls ' &&
+        prints '^over time  *calls ' && prints '^sizes  *[0-9]* bytes* at least, [0-9.]* .* in the mean, ' &&
         prints '^left at the end [0-9 ]* of [0-9 ]* bytes' && prints '^sizes, by how many' &&
         prints '^  glibc  *[0-9.]* [KM]iB ' && prints '^  last   quarter ' &&
         awk 'length > 120 { bad = 1 } END { exit bad }' out
@@ -177,6 +177,25 @@ tells_second_peak() {
         prints '^busiest  *[0-9 ]* calls, in [0-9.]* m*s, from ' &&
         exits 0 report lanes && ! prints '^another peak'
 }
+# What is allocated behind a pause did not come slowly in the course of it.
+tells_pauses() {
+    record pause.raw.lz4 ruby -e 'x = "x" * 100_000; sleep 0.6; 3000.times { |i| x << "y" * i }' &&
+        exits 0 report pause.raw.lz4 --json f.json && json f.json '
+            ends = j["timeline"]["end_ns"]
+            rows = ends.each_with_index.map { |ns, i|
+                [ns - (i > 0 ? ends[i - 1] : 0), j["timeline"]["calls"][i]] }
+            pause = rows.index { |ns, calls| ns > 400_000_000 && calls.zero? }
+            !pause.nil? && rows[pause + 1][1] > 0'
+}
+# The address space, as the system counts it.
+tells_vm_size() {
+    exits 0 report pause.raw.lz4 --json f.json && prints '^over time .* RSS  *VmSize$' &&
+        prints '^  to .* [0-9.]* [MG]iB$' && json f.json '
+            j["timeline"]["rss_bytes"].zip(j["statistics"]["timeline"]["vm_size_bytes"])
+                .all? { |rss, size| size > rss } &&
+            j["statistics"]["last"]["vm_size_bytes"] % 4096 == 0' &&
+        ! prints '^  vm_size' && exits 0 report lanes && ! prints 'VmSize$'
+}
 tells_unusual() {
     exits 0 report kinds && prints '^! [0-9]* calls failed\.$' &&
         prints '^! [0-9]* frees were of objects that had been freed already\.$'
@@ -216,7 +235,10 @@ runs_scripts() {
         exits 0 report great-1 few --html two.html && node "$run_page" two.html >figures &&
         exits 0 report few lanes --html two.html && grep -q '<h1>few and lanes: what' two.html &&
         exits 0 report threads.raw.lz4 --depths "${under[@]}" --html one.html &&
-        node "$run_page" one.html >figures && [ "$(grep -c ' drawn, ' figures)" -ge 9 ] &&
+        node "$run_page" one.html >figures && [ "$(grep -c ' drawn' figures)" -ge 9 ] &&
+        grep -q '^Objects made and ended: [0-9]* drawn in steps, ' figures &&
+        grep -q '^Calls by kind: [0-9]* drawn in steps, ' figures &&
+        grep -q '^Memory over time: [0-9]* drawn, ' figures &&
         grep -q '^  bytes | objects$' figures && grep -q '^  size from | objects | bytes |' figures
 }
 
@@ -561,6 +583,8 @@ check 'reads from pipes, writes JSON alone' takes_pipes
 check 'what cannot be written is refused before the trace is read' refuses_outputs
 check 'the text has everything, in 120 columns' tells_text
 check 'a second peak is told' tells_second_peak
+check 'a pause is a time of its own' tells_pauses
+check 'so is the address space' tells_vm_size
 check 'what is unusual is said' tells_unusual
 if has_charts; then
     check 'the page stands alone and has the same numbers' writes_page

@@ -23,6 +23,12 @@ has_those_there_are() {
     watches -n >out 2>err && grep -c '^usdt:' out >count && [ "$(cat count)" = 7 ] &&
         grep -q '^BEGIN' out && ! grep -q 'memory_sbrk_less' out
 }
+# As of a process: the same C library, from the program's file.
+starts_a_program() {
+    "$script" -n -c 'sleep 0' >out 2>err || grep -q ' has no probes of malloc: ' err || return 1
+    GLIBC_MALLOC_FILE=$fires "$script" -n -c 'sleep 0' >out 2>err && grep -q '^usdt:' out &&
+        ! "$script" -n -c 'no-such-program x' 2>err && grep -q 'no program no-such-program$' err
+}
 # Of SIGUSR1 it prints the tables that it prints at its end, too.
 all_is_seen() {
     kill -USR1 "$watcher" && grep -qx "$process: new arena" out &&
@@ -44,7 +50,7 @@ prints_them() {
 can_watch() { timeout 60 bpftrace -e 'BEGIN { exit(); }' >out 2>err && watches -n >program &&
     timeout 60 bpftrace -l "usdt:$fires:*" 2>err | grep -q memory_arena_new; }
 
-plan 3
+plan 4
 check 'a glibc without probes is called so' says_there_are_none
 "$fires" &
 process=$!
@@ -52,6 +58,7 @@ sleep 0.2
 if ! kill -0 $process 2>/dev/null; then
     skip_test 'it watches the probes that there are' 'no sys/sdt.h'
     skip_test 'it prints what they say' 'no sys/sdt.h'
+    skip_test 'it starts a program' 'no sys/sdt.h'
     exit
 fi
 check 'it watches the probes that there are' has_those_there_are
@@ -60,4 +67,5 @@ if can_watch; then
 else
     skip_test 'it prints what they say' 'bpftrace is missing, or may not watch'
 fi
+check 'it starts a program' starts_a_program
 kill $process 2>/dev/null || :

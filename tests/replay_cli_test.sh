@@ -350,7 +350,8 @@ check "the same in the report" ruby -rjson -rcsv -e '
         list = series[columns[name] || name] or next
         list.size == rows.size && list == rows[name].map { |one| one && JSON.parse(one) }
     end
-    exit same == [true] * 8 && series.size == 8' "$scratch/json" "$scratch/csv.series.csv"
+    exit same == [true] * 10 && series.size == 10 && series["vm_size_bytes"].last >
+        series["net_rss_bytes"].last' "$scratch/json" "$scratch/csv.series.csv"
 check "the original's heap" has original_peak_heap_bytes 8388608
 run --csv=/no/such/directory/x "$scratch/churn"
 check "CSV that cannot be written" ended 1 'cannot write /no/such/directory/x.series.csv'

@@ -24,6 +24,8 @@
 #define WRITER_TICK_NS                  UINT64_C(10000000)
 #define WRITER_TICKS_THAT_LOOK          100
 #define WRITER_TICKS_PER_MEMORY_LOOK    10
+/* So long without an event is told apart from what comes behind it. */
+#define WRITER_QUIET_NS                 UINT64_C(100000000)
 /* What has been recorded goes to the sink at the latest after so many ticks, for readers of a
  * pipe. */
 #define WRITER_TICKS_PER_FLUSH          10
@@ -101,11 +103,13 @@ struct writer {
     uint64_t start_ns, start_cycles;
     uint64_t next_tick_ns;
     uint64_t sleep_ns;
-    uint64_t ticks;   /* written */
-    uint64_t windows; /* closed, those without a tick included */
+    uint64_t ticks;    /* written */
+    uint64_t windows;  /* closed, those without a tick included */
+    uint64_t quiet_ns; /* when the latest one closed, if nothing has been written since */
     uint64_t next_process_look;
     struct os_usage usage_before; /* when recording began */
     struct raw_tick tick;         /* the latest; its memory is that of the latest look */
+    uint64_t vm_size_bytes;       /* by the latest look */
     int statm;
     const char *reason; /* why it ends before the program, if that is no error; or NULL */
     int error;          /* negative errno that ended recording */

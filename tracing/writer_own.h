@@ -49,6 +49,10 @@ uint32_t writer_drain_full_slots(struct writer *writer);
 void writer_grow_if_starved(struct writer *writer);
 void writer_grow_meanwhile(void *writer);
 
+/* Before something is written: after a pause, in whose windows there were no ticks, one says until
+ * when it lasted. */
+void writer_end_pause(struct writer *writer);
+
 /* Ends a window (FORMAT.md 4.3). Returns whether any lane has got further: then there is a tick. */
 bool writer_close_window(struct writer *writer);
 void writer_tick(struct writer *writer, uint64_t now);

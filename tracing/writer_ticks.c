@@ -8,18 +8,20 @@
 
 #define PAGE_BYTES 4096
 
-static uint64_t read_rss(struct writer *writer)
+/* VmSize, then RSS, in pages. */
+static void read_statm(struct writer *writer)
 {
     char text[128];
     long bytes = os_file_read_start(writer->statm, text, sizeof text - 1);
     text[bytes > 0 ? bytes : 0] = 0;
-    const char *pages = strchr(text, ' ');
-    return pages ? text_read_decimal(pages + 1) * PAGE_BYTES : 0;
+    const char *resident = strchr(text, ' ');
+    writer->vm_size_bytes = resident ? text_read_decimal(text) * PAGE_BYTES : 0;
+    writer->tick.rss_bytes = resident ? text_read_decimal(resident + 1) * PAGE_BYTES : 0;
 }
 
 static void look_at_memory(struct writer *writer)
 {
-    writer->tick.rss_bytes = read_rss(writer);
+    read_statm(writer);
     writer->tick.usage.recorder_bytes = os_memory_resident_bytes();
     atomic_store_relaxed(&writer->look_wanted, 1);
 }
@@ -37,7 +39,7 @@ static void look_at_usage(struct writer *writer)
     writer->tick.usage.system_ns = since(usage.system_ns, writer->usage_before.system_ns);
 }
 
-/* What the allocator says, and STATISTIC_SIZES_ASKED. */
+/* What the allocator says, STATISTIC_VM_SIZE and STATISTIC_SIZES_ASKED. */
 static void look_at_statistics(struct writer *writer)
 {
     struct original_statistics *statistics = &writer->tick.statistics;
@@ -47,6 +49,7 @@ static void look_at_statistics(struct writer *writer)
     if (malloctape_front_end.read_statistics) malloctape_front_end.read_statistics(statistics);
     for (uint32_t i = 0; i < used; i++)
         asked += atomic_load_relaxed(&lane_at(writer->registry, i)->sizes_asked);
+    statistics->values[statistics->count++] = writer->vm_size_bytes;
     statistics->values[statistics->count++] = asked;
 }
 
@@ -110,6 +113,20 @@ static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
     lane_put_back(writer->registry, lane);
 }
 
+/* Otherwise what comes now would seem to have come slowly, over all that time. Its other numbers are
+ * those of the tick before. */
+void writer_end_pause(struct writer *writer)
+{
+    const uint64_t quiet_ns = since(writer->quiet_ns, writer->start_ns);
+    writer->quiet_ns = 0;
+    if (since(quiet_ns, writer->tick.since_start_ns) < WRITER_QUIET_NS || writer->ticks == 0 ||
+        !writer_fits(writer, CHUNK_TICK_BYTES_MAX))
+        return;
+    writer->tick.since_start_ns = quiet_ns;
+    uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
+    sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));
+}
+
 bool writer_close_window(struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
@@ -134,6 +151,7 @@ bool writer_close_window(struct writer *writer)
     }
     sink_rate(&writer->sink, now);
     writer->windows++;
+    writer->quiet_ns = now;
     if (progress) put_tick(writer, now);
     return progress;
 }

@@ -442,12 +442,18 @@ class Count
     busiest = long.max_by { |i| [rows[i][1].fdiv(rows[i][0] - begins[i]), -i] } if rows.size > 1
     busiest = nil if busiest && rows[busiest][1].zero?
     @result['others'] = {
-      'ticks' => @ticks, 'user_ns' => @user, 'system_ns' => @system,
+      **numbers_of_sizes, 'ticks' => @ticks, 'user_ns' => @user, 'system_ns' => @system,
       'peak_call' => @peak[:call], 'peak_ms' => @peak[:ms], 'second_peak_ms' => @second_ms,
       'busiest_calls' => busiest ? rows[busiest][1] : 0,
       'busiest_ms' => busiest ? (rows[busiest][0] - begins[busiest]) / 1_000_000 : 0,
       'busiest_from_ms' => busiest ? begins[busiest] / 1_000_000 : 0
     }
+  end
+
+  def numbers_of_sizes
+    sizes = @made.map(&:size)
+    mean = sizes.empty? ? nil : (2 * sizes.sum + sizes.size) / (2 * sizes.size)
+    { 'least_size' => sizes.min, 'mean_size' => mean, 'greatest_size' => sizes.max }
   end
 
   def put_statistics(over_time)

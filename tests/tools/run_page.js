@@ -1,6 +1,6 @@
 // run_page.js - runs the scripts of a page, without a browser and without Chart.js, and prints a
-// line for each figure: its title, how many numbers it draws and the rows of its table, which are on
-// lines of their own below, from two spaces on; one for each fact, and one for each row of tables
+// line for each figure: its title, how many numbers it draws, "in steps" where it does so, and the
+// rows of its table, which are on lines of their own below, from two spaces on; one for each fact, and one for each row of tables
 // that belong to no figure.
 //
 //   node run_page.js PAGE.html
@@ -46,7 +46,9 @@ class Chart {
     const where = canvas['aria-label'];
     if (/undefined|NaN/.test(where)) throw new Error(`a figure is called '${where}'`);
     config.data.datasets.forEach((one) => check(one.data, where));
-    drawn.set(canvas, config.data.datasets.reduce((sum, one) => sum + one.data.length, 0));
+    const count = config.data.datasets.reduce((sum, one) => sum + one.data.length, 0);
+    const steps = count > 0 && config.data.datasets.every((one) => one.stepped === 'after');
+    drawn.set(canvas, `${count} drawn${steps ? ' in steps' : ''}`);
   }
   destroy() {}
 }
@@ -75,7 +77,7 @@ for (const figure of [...elements.values()].flatMap((one) => (one.all ? one.all(
   const rows = figure.all('tr').map((row) => row.children);
   if (rows.some((row) => row.length !== rows[0].length)) throw new Error('a table has ragged rows');
   const canvas = figure.all('canvas')[0];
-  console.log(`${canvas['aria-label'].split(': ')[0]}: ${drawn.get(canvas)} drawn, `
+  console.log(`${canvas['aria-label'].split(': ')[0]}: ${drawn.get(canvas)}, `
     + `${Math.max(rows.length - 1, 0)} rows`);
   rows.forEach((cells) => console.log(`  ${lineOf(cells)}`));
 }
