@@ -35,7 +35,7 @@ NOT_ENTRY_POINTS = {
 }.freeze
 
 # Reached through a C++ object, or in the C library over the entry points.
-BESIDES = (IS_TCMALLOC ? %w[_ZN15MallocExtension8instanceEv] : []) + %w[reallocarray strdup]
+BESIDES = (IS_TCMALLOC ? %w[_ZN15MallocExtension8instanceEv] : []) + %w[__strdup]
 
 def entry_points
   symbols = output_of({}, 'nm', '-D', '--defined-only', LIBRARY).lines.map(&:split)

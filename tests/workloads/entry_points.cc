@@ -555,7 +555,7 @@ void set_mode(void *function, const char *)
     call(0);
 }
 
-/* In the C library, over the allocator's entry points. */
+/* Made of other calls. */
 
 void call_reallocarray(void *function, const char *)
 {
@@ -569,10 +569,46 @@ void call_reallocarray(void *function, const char *)
     expect("free %p\n", grown);
 }
 
+void call_reallocf(void *function, const char *)
+{
+    auto call = reinterpret_cast<void *(*)(void *, size_t)>(function);
+    void *object = call(nullptr, 1000);
+    expect("realloc_null 1000 -> %p\n", object);
+    void *grown = call(object, 10000);
+    expect("realloc_moved %p 10000 -> %p\n", object, grown);
+    if (call(grown, kTooMuchBytes)) fail("an object of impossible size");
+    expect("realloc_moved %p %zu failed\nfree %p\n", grown, kTooMuchBytes, grown);
+}
+
+void call_reallocarr(void *function, const char *)
+{
+    auto call = reinterpret_cast<int (*)(void *, size_t, size_t)>(function);
+    void *object = nullptr, *before;
+    if (call(&object, 10, 100) != 0) fail("wrong status");
+    expect("realloc_null 1000 -> %p\n", object);
+    before = object;
+    if (call(&object, 100, 100) != 0) fail("wrong status");
+    expect("realloc_moved %p 10000 -> %p\n", before, object);
+    before = object;
+    if (call(&object, size_t{1} << 33, size_t{1} << 33) != EOVERFLOW) fail("wrong status");
+    if (call(&object, kTooMuchBytes / 4, 4) != ENOMEM) fail("wrong status");
+    expect("realloc_moved %p %zu failed\n", object, kTooMuchBytes);
+    if (object != before) fail("the object was touched by a failure");
+    if (call(&object, 0, 100) != 0 || object) fail("not freed");
+    expect("free %p\n", before);
+}
+
 void call_strdup(void *function, const char *)
 {
     allocation("malloc", 6, 8,
                [=] { return reinterpret_cast<char *(*)(const char *)>(function)("words"); });
+}
+
+void call_strndup(void *function, const char *)
+{
+    auto call = reinterpret_cast<char *(*)(const char *, size_t)>(function);
+    allocation("malloc", 6, 8, [=] { return call("words", 100); });
+    allocation("malloc", 4, 8, [=] { return call("words", 3); });
 }
 
 const struct Entry {
@@ -693,7 +729,13 @@ const struct Entry {
     {"MallocExtension_VerifyNewMemory", ask_object, ""},
 
     {"reallocarray", call_reallocarray, ""},
+    {"reallocarr", call_reallocarr, ""},
+    {"reallocf", call_reallocf, ""},
+    {"_aligned_malloc", call_aligned, "aligned_alloc"},
+    {"vfree", call_free, "free"},
     {"strdup", call_strdup, ""},
+    {"__strdup", call_strdup, ""},
+    {"strndup", call_strndup, ""},
 };
 
 const Entry *find_entry(const char *name)

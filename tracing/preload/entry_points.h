@@ -3,8 +3,8 @@
  * ENTRY_ALLOCATIONS(X)  X(function, KIND, (parameters), (arguments), size, alignment)
  * ENTRY_FREES(X)        the same; the object is called that
  *
- * Those of C and those of C++ apart. realloc(), reallocarray() and posix_memalign() are not among
- * them: each is like no other. */
+ * Those of C and those of C++ apart. realloc() and posix_memalign() are not among them: each is like
+ * no other. What is made of these functions is in tracing/composed.c. */
 #ifndef MALLOCTAPE_ENTRY_POINTS_H
 #define MALLOCTAPE_ENTRY_POINTS_H
 

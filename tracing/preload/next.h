@@ -45,7 +45,8 @@ extern struct next_functions next;
     X(memalign, void *, (size_t alignment, size_t size), (alignment, size)) \
     X(valloc, void *, (size_t size), (size))                                \
     X(pvalloc, void *, (size_t size), (size))                               \
-    X(free, void, (void *object), (object))
+    X(free, void, (void *object), (object))                                 \
+    X(cfree, void, (void *object), (object))
 
 /* __libc_malloc() and so on, where the library that has the next malloc() has none. They are to be
  * called unrecorded, as that malloc() may do by calling them. NULL: the name means the same as

@@ -34,7 +34,6 @@ ENTRY_ALLOCATIONS(DECLARE_ALLOCATION)
 #define DECLARE_FREE(function, kind, parameters, ...) void function parameters;
 ENTRY_FREES(DECLARE_FREE)
 void *realloc(void *object, size_t size);
-void *reallocarray(void *object, size_t count, size_t size);
 int posix_memalign(void **result, size_t alignment, size_t size);
 int mallopt(int parameter, int value);
 int malloc_trim(size_t padding);
@@ -235,15 +234,6 @@ static void *recorded_realloc(void *object, size_t size)
 }
 
 DEFINE_ENTRY(void *, realloc, (void *object, size_t size), (object, size))
-
-/* An allocator may have its own, which calls nobody's realloc(). */
-EXPORT void *reallocarray(void *object, size_t count, size_t size)
-{
-    size_t bytes;
-    if (!__builtin_mul_overflow(count, size, &bytes)) return realloc(object, bytes);
-    errno = ENOMEM;
-    return NULL;
-}
 
 static int recorded_posix_memalign(void **result, size_t alignment, size_t size)
 {
