@@ -805,7 +805,7 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
     (void)kept;
     int error = call_begins(FAKE_THREAD_START);
     if (error) return -error;
-    *thread = (struct os_thread){fake.fibers, 1};
+    *thread = (struct os_thread){.memory = fake.fibers, .alive = 1};
     fake.writer_done = done;
     fake.writer_thread = thread;
     struct fiber *fiber = start_fiber(function, argument);

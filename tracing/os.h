@@ -236,6 +236,7 @@ int os_call_apart(void (*function)(void *), void *argument);
 /* A thread of ours. */
 struct os_thread {
     void *memory;
+    size_t bytes;
     uint32_t alive; /* 0 again when it has left its memory */
 };
 

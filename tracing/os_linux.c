@@ -520,11 +520,11 @@ void os_signals_restore(uint64_t before)
 }
 
 #define THREAD_STACK_BYTES   (256u * 1024)
-/* What compiled C code may touch around the thread pointer: libc's static TLS below it (errno, were
- * anything to set it), the thread descriptor with the stack protector's guard above it. */
-#define THREAD_STORAGE_BELOW (56u * 1024)
+/* What compiled C code may touch above the thread pointer: the thread descriptor, with the stack
+ * protector's guard. */
 #define THREAD_STORAGE_ABOVE (8u * 1024)
-#define THREAD_BYTES         (THREAD_STACK_BYTES + THREAD_STORAGE_BELOW + THREAD_STORAGE_ABOVE)
+/* Our thread-local variables lie within so much of one of them, and so do libc's. */
+#define STORAGE_PAGE_BYTES   4096u
 /* From the end of a thread's work until it has left its stack. */
 #define THREAD_LEAVES_NS     UINT64_C(50000)
 
@@ -563,10 +563,20 @@ static int thread_main(void *argument)
     return 0;
 }
 
-/* A block that looks enough like a thread's storage: the thread pointer points to itself. */
-static void *thread_storage_of(uint8_t *memory)
+/* What the same code may touch below it: our variables, and libc's (errno, were anything to set
+ * it). Those of the program come before them, and may be megabytes. */
+static size_t storage_below(void)
 {
-    uint8_t *pointer = memory + THREAD_STORAGE_BELOW;
+    uintptr_t pointer = (uintptr_t)__builtin_thread_pointer();
+    uintptr_t ours = pointer - (uintptr_t)&is_of_program;
+    uintptr_t of_libc = pointer - (uintptr_t)&errno;
+    size_t bytes = (ours > of_libc ? ours : of_libc) + STORAGE_PAGE_BYTES;
+    return (bytes + STORAGE_PAGE_BYTES - 1) / STORAGE_PAGE_BYTES * STORAGE_PAGE_BYTES;
+}
+
+/* A block that looks enough like a thread's storage: the thread pointer points to itself. */
+static void *thread_storage_at(uint8_t *pointer)
+{
     memcpy(pointer, &pointer, sizeof pointer);
     memcpy(pointer + 16, &pointer, sizeof pointer);
     return pointer;
@@ -575,22 +585,24 @@ static void *thread_storage_of(uint8_t *memory)
 int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
                     uint32_t *done, int kept)
 {
-    uint8_t *memory = os_memory_reserve(THREAD_BYTES);
+    const size_t below = storage_below();
+    const size_t bytes = THREAD_STACK_BYTES + below + THREAD_STORAGE_ABOVE;
+    uint8_t *memory = os_memory_reserve(bytes);
     if (!memory) return -ENOMEM;
     struct start *start = (struct start *)(memory + THREAD_STACK_BYTES - sizeof *start);
     *start = (struct start){function, argument, done, kept};
-    *thread = (struct os_thread){memory, 1};
+    *thread = (struct os_thread){.memory = memory, .bytes = bytes, .alive = 1};
     uint64_t signals = os_signals_block();
     /* Without CLONE_FILES the thread has its own copy of the descriptor table, without CLONE_FS
      * its own directories. */
     int flags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
                 CLONE_CHILD_CLEARTID;
     int result = clone(thread_main, (void *)((uintptr_t)start & ~(uintptr_t)63), flags, start, NULL,
-                       thread_storage_of(memory + THREAD_STACK_BYTES), &thread->alive);
+                       thread_storage_at(memory + THREAD_STACK_BYTES + below), &thread->alive);
     os_signals_restore(signals);
     if (result > 0) return 0;
-    os_memory_release(memory, THREAD_BYTES);
-    *thread = (struct os_thread){NULL, 0};
+    os_memory_release(memory, bytes);
+    *thread = (struct os_thread){0};
     return -EAGAIN;
 }
 
@@ -631,6 +643,6 @@ void os_thread_release(struct os_thread *thread)
     if (!thread->memory) return;
     while (atomic_load_acquire(&thread->alive))
         os_wait(&thread->alive, 1, THREAD_LEAVES_NS);
-    os_memory_release(thread->memory, THREAD_BYTES);
+    os_memory_release(thread->memory, thread->bytes);
     thread->memory = NULL;
 }

@@ -7,7 +7,7 @@
 #define MALLOCTAPE_OS_LINUX_H
 
 #if !defined(__x86_64__)
-#error "only x86-64 so far: system_call() and, in os_linux.c, thread_storage_of() are to be written"
+#error "only x86-64 so far: system_call() and, in os_linux.c, thread_storage_at() are to be written"
 #endif
 
 #include "../common/text.h"
