@@ -34,13 +34,18 @@
 extern char **capture_environ;
 char **capture_environ;
 
-enum scenario { OVER_NOTHING, OVER_OLDER, FIFO, COMMAND, SCENARIOS };
+/* NAMED: a name with %p, which another process takes in the last moment. */
+enum scenario { OVER_NOTHING, OVER_OLDER, NAMED, FIFO, COMMAND, SCENARIOS };
 
-static const char *const scenario_names[SCENARIOS] = {"file", "older", "fifo", "command"};
-static const char *const outputs[SCENARIOS] = {"/d/raw", "/d/raw", "/d/fifo", "|command"};
+static const char *const scenario_names[SCENARIOS] = {"file", "older", "named", "fifo", "command"};
+static const char *const outputs[SCENARIOS] = {"/d/raw", "/d/raw", "/d/raw.%p", "/d/fifo",
+                                               "|command"};
 
 static const char older_stream[] = "an older recording";
 static const char older_spool[] = "and its spool";
+static const char others_stream[] = "a recording of another process";
+/* What may still be called so, and what is called so then. */
+static const char others_name[] = "/d/raw.4242", next_name[] = "/d/raw.4242.2";
 
 struct run {
     enum scenario scenario;
@@ -1104,6 +1109,8 @@ static void check_not_begun(const struct run *run)
     if (run->scenario == OVER_NOTHING && !removal_may_fail(&run->plan) &&
         fake_file_find("/d/raw", ""))
         fail("a file is left");
+    if (run->scenario == NAMED && !removal_may_fail(&run->plan) && fake_file_find(next_name, ""))
+        fail("a file is left");
     if (run->scenario == OVER_OLDER && !has_text(fake_file_get("/d/raw"), older_stream))
         fail("the older recording is lost");
     /* Where no file can be renamed any more, the spool keeps the name that it got. */
@@ -1123,10 +1130,13 @@ static bool anything_must_be_there(void)
 
 static void check_begun(const struct run *run, enum fake_end end)
 {
-    bool to_file = run->scenario <= OVER_OLDER;
+    bool to_file = run->scenario <= NAMED;
+    const char *name = run->scenario == NAMED ? next_name : "/d/raw";
+    char spool_name[64];
+    snprintf(spool_name, sizeof spool_name, "%s.spool", name);
     const char *elsewhere = fake_file_find("/tmp/malloctape-", ".spool");
-    int stream = to_file ? fake_file_get("/d/raw") : fake_reader_get();
-    int spool = to_file ? fake_file_get("/d/raw.spool") : elsewhere ? fake_file_get(elsewhere) : -1;
+    int stream = to_file ? fake_file_get(name) : fake_reader_get();
+    int spool = to_file ? fake_file_get(spool_name) : elsewhere ? fake_file_get(elsewhere) : -1;
     /* Killed while it began. */
     if (end == FAKE_KILLED && !anything_must_be_there()) return;
     if (stream < 0) fail("there is no stream");
@@ -1154,6 +1164,7 @@ static void prepare(const struct run *run)
         fake_file_put("/d/raw", older_stream);
         fake_file_put("/d/raw.spool", older_spool);
     }
+    if (run->scenario == NAMED) fake_file_appears(others_name, others_stream);
     if (run->scenario == FIFO) fake_fifo_put("/d/fifo");
     setenv("TCMALLOC_TRACE_OUTPUT", outputs[run->scenario], 1);
     setenv("TCMALLOC_TRACE_ON_OVERLOAD", run->loses ? "lose" : "wait", 1);
@@ -1168,6 +1179,9 @@ static void run_here(const struct run *run)
     enum fake_end end = fake_os_run();
     if (end == FAKE_HANGS) fail("everybody waits");
     bool begun = !strstr(fake_messages(), "not recording");
+    int others = fake_file_get(others_name);
+    if (run->scenario == NAMED && others >= 0 && !has_text(others, others_stream))
+        fail("the recording of another process is lost");
     if (!begun)
         check_not_begun(run);
     else

@@ -77,6 +77,10 @@ static struct {
     uint32_t *writer_done;
     struct os_thread *writer_thread;
     char messages[4096];
+    struct {
+        const char *path; /* NULL: none */
+        const char *text;
+    } appears;
 } fake;
 
 const char *const fake_call_names[FAKE_CALLS] = {
@@ -301,6 +305,12 @@ void fake_file_put(const char *path, const char *text)
     if (write(file->memory, text, strlen(text)) < 0) give_up("cannot write");
 }
 
+void fake_file_appears(const char *path, const char *text)
+{
+    fake.appears.path = path;
+    fake.appears.text = text;
+}
+
 void fake_fifo_put(const char *path)
 {
     add_file(path, OS_FILE_PIPE);
@@ -389,6 +399,10 @@ int os_file_look(int directory, const char *name, struct os_file_status *status)
     path_in(directory, name, path);
     struct file *file = find_file(path);
     if (file) tell_status(file, status);
+    if (!file && fake.appears.path && strcmp(path, fake.appears.path) == 0) {
+        fake.appears.path = NULL;
+        fake_file_put(path, fake.appears.text);
+    }
     return 0;
 }
 
@@ -503,7 +517,7 @@ int os_directory_lock(int directory)
     return -ENOLCK;
 }
 
-int os_file_rename(int directory, const char *from, const char *to)
+static int rename_file(int directory, const char *from, const char *to, bool replaces)
 {
     char from_path[128], to_path[128];
     int error = call_begins(FAKE_RENAME);
@@ -513,9 +527,20 @@ int os_file_rename(int directory, const char *from, const char *to)
     struct file *file = find_file(from_path);
     struct file *there = find_file(to_path);
     if (!file) return -ENOENT;
+    if (there && !replaces) return -EEXIST;
     if (there) remove_file(there);
     memcpy(file->path, to_path, sizeof file->path);
     return 0;
+}
+
+int os_file_rename(int directory, const char *from, const char *to)
+{
+    return rename_file(directory, from, to, true);
+}
+
+int os_file_rename_new(int directory, const char *from, const char *to)
+{
+    return rename_file(directory, from, to, false);
 }
 
 int os_file_remove(int directory, const char *name)

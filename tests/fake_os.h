@@ -84,6 +84,9 @@ void fake_os_begin(const struct fake_plan *plan);
 void fake_file_put(const char *path, const char *text);
 void fake_fifo_put(const char *path);
 
+/* Another process makes a file as soon as somebody has looked whether it is there. */
+void fake_file_appears(const char *path, const char *text);
+
 /* A descriptor of the real system for what is at this path now, -1: nothing; and for what a reader
  * has got through a pipe. The position is at the start. */
 int fake_file_get(const char *path);

@@ -18,5 +18,28 @@ large_thread_storage() {
     [ "$status" = 7 ] && complete raw.lz4 && [ "$(objects raw.lz4 777)" = 20000 ]
 }
 
-plan 1
+# --- names ---
+
+# In PID namespaces that share a directory each process has the number 1: as many files as say that
+# they have been written.
+one_number() {
+    local i
+    rm -rf shared said.*
+    mkdir shared
+    for i in $(seq "$1"); do
+        unshare --pid --fork env "TCMALLOC_TRACE_OUTPUT=$scratch/shared/%p.lz4" \
+            "LD_PRELOAD=$tracing_library" "$workloads/life" end exit 2>said.$i &
+    done
+    wait
+    cat said.* >err
+    [ "$(grep -c ': [0-9]* events, ' err)" = "$1" ] && [ "$(find shared -type f | wc -l)" = "$1" ] &&
+        [ "$(cut -d ' ' -f 2 err | sort -u | wc -l)" = "$1" ] && complete "shared/1.$1.lz4"
+}
+
+plan 2
+if unshare --pid --fork true 2>err; then
+    check 'forty processes with one number at once' one_number 40
+else
+    skip_test 'forty processes with one number at once' 'may not make a PID namespace'
+fi
 check 'a program with a megabyte of thread-local variables' large_thread_storage

@@ -256,9 +256,9 @@ int recording_reset(const char *output)
 {
     notice_fork();
     recording_end();
-    settings.keeps_older = true;
+    settings.is_reset = true;
     int result = recording_begin(output);
-    settings.keeps_older = false;
+    settings.is_reset = false;
     return result;
 }
 

@@ -99,8 +99,10 @@ bool os_file_is_locked(int directory, const char *name);
  * closed. The caller must close it soon. A negative errno: the directory is not locked. */
 int os_directory_lock(int directory);
 
-/* Puts a file in place of what has the name `to`. */
+/* Puts a file in place of what has the name `to`. os_file_rename_new() puts it in nobody's place:
+ * -EEXIST. */
 int os_file_rename(int directory, const char *from, const char *to);
+int os_file_rename_new(int directory, const char *from, const char *to);
 int os_file_remove(int directory, const char *name);
 void os_file_close(int file);
 

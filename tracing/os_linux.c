@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -285,6 +286,22 @@ bool os_file_is_locked(int directory, const char *name)
 int os_file_rename(int directory, const char *from, const char *to)
 {
     return (int)system_call(SYS_renameat, directory, (long)from, directory, (long)to, 0, 0);
+}
+
+/* Where the file system cannot do it at once, a second name comes first; where it cannot do that
+ * either, whoever comes between is replaced. */
+int os_file_rename_new(int directory, const char *from, const char *to)
+{
+    struct os_file_status there;
+    long result =
+        system_call(SYS_renameat2, directory, (long)from, directory, (long)to, RENAME_NOREPLACE, 0);
+    if (result != -EINVAL && result != -ENOSYS) return (int)result;
+    result = system_call(SYS_linkat, directory, (long)from, directory, (long)to, 0, 0);
+    if (result == 0) return os_file_remove(directory, from);
+    if (result == -EEXIST) return -EEXIST;
+    result = os_file_look(directory, to, &there);
+    if (result == 0 && there.kind != OS_FILE_MISSING) result = -EEXIST;
+    return result < 0 ? (int)result : os_file_rename(directory, from, to);
 }
 
 int os_file_remove(int directory, const char *name)

@@ -131,13 +131,18 @@ static int make_spool_elsewhere(struct output_files *files)
     return 0;
 }
 
-static int make_spool_beside(struct output_files *files)
+static void put_spool_name(struct output_files *files)
 {
     struct text path = {files->spool_path, 0, sizeof files->spool_path};
     text_string(&path, files->name);
     text_string(&path, ".spool");
     text_end(&path);
     files->spool_name = output_name_last(files->spool_path);
+}
+
+static int make_spool_beside(struct output_files *files)
+{
+    put_spool_name(files);
     files->spool_directory = files->directory;
     struct text name = {files->new_spool_name, 0, sizeof files->new_spool_name};
     put_temporary_name(&name, ".malloctape-", files->id, ".spool");
@@ -226,8 +231,38 @@ static int settle_spool(struct output_files *files)
     return result;
 }
 
+/* Under its name, if that is nobody's. */
+static int put_beside_others(const struct output_files *files, int file, bool is_nameless,
+                             const char *new_name, const char *name)
+{
+    return is_nameless ? os_file_name(file, files->directory, name)
+                       : os_file_rename_new(files->directory, new_name, name);
+}
+
+/* The stream's file decides who has the name. */
+static int settle_beside_others(struct output_files *files)
+{
+    int result = put_beside_others(files, files->file, files->file_is_nameless, files->new_name,
+                                   files->last);
+    if (result < 0) return fail(files, result, files->name);
+    result = put_beside_others(files, files->spool, files->spool_is_nameless, files->new_spool_name,
+                               files->spool_name);
+    files->settled = result == 0;
+    if (files->settled) return 0;
+    files->file_is_nameless = false;
+    os_file_rename(files->directory, files->last, files->new_name);
+    return fail(files, result, files->spool_path);
+}
+
+void output_rename(struct output_files *files)
+{
+    files->last = output_name_last(files->name);
+    put_spool_name(files);
+}
+
 static int settle(struct output_files *files)
 {
+    if (files->keeps_others && files->kind == OUTPUT_NEW_FILE) return settle_beside_others(files);
     if (!files->settled && os_file_is_locked(files->directory, files->spool_name))
         return fail(files, -ETXTBSY, files->name);
     int result = files->settled ? 0 : settle_spool(files);

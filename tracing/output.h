@@ -39,6 +39,7 @@ struct output_files {
     const char *name;    /* without letters after % */
     const char *scratch; /* directory for temporary files */
     uint64_t id;         /* random: part of the names of temporary files */
+    bool keeps_others;   /* a new file, and its spool, replace none */
 
     enum output_kind kind;
     bool has_reader;      /* a pipe or a socket */
@@ -68,7 +69,10 @@ struct output_files {
 
 int output_make(struct output_files *files);
 int output_start(struct output_files *files);
+/* -EEXIST, if no file is to be replaced and this name is somebody's: then `name` may get another one
+ * in the same directory, output_rename() takes it over, and this is tried again. */
 int output_settle(struct output_files *files);
+void output_rename(struct output_files *files);
 
 /* A new file can be written later: remembers which files these are, so that they may be closed
  * without a word, and opens them again, wherever the process may be then. */

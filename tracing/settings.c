@@ -20,12 +20,15 @@
 #define SECONDS_MAX            UINT64_C(100000000)
 #define SECOND_NS              UINT64_C(1000000000)
 #define COUNT_MAX              (UINT64_MAX / 16)
-/* At most so many programs of one process have recordings with names of their own. */
-#define PROGRAMS_MAX           1000
+/* So many names are tried: in a container each process may have the number 1. */
+#define PROGRAMS_MAX           100000
 
 struct settings settings;
 
 static struct {
+    const char *pattern; /* the output's name with letters after % */
+    struct output_names names;
+    char host[HOST_BYTES_MAX];
     char output[OUTPUT_PATH_BYTES_MAX];
     bool has_allocator;
 } applied;
@@ -285,23 +288,40 @@ static bool is_relative_path(const char *output)
 }
 
 /* The program may have gone to another directory since the start. */
-static int expand(const char *output, struct output_names *names)
+static int expand(void)
 {
     char *to = applied.output;
     size_t before = 0;
-    if (recording.number > 1 && is_relative_path(output)) before = strlen(settings.directory);
+    if (recording.number > 1 && is_relative_path(applied.pattern))
+        before = strlen(settings.directory);
     memcpy(to, settings.directory, before);
-    return output_name_expand(output, names, to + before, sizeof applied.output - before);
+    return output_name_expand(applied.pattern, &applied.names, to + before,
+                              sizeof applied.output - before);
+}
+
+static enum os_file_kind kind_of(const char *path)
+{
+    struct os_file_status status;
+    return os_file_look(OS_NO_DIRECTORY, path, &status) < 0 ? OS_FILE_MISSING : status.kind;
+}
+
+static bool has_spool(void)
+{
+    char room[OUTPUT_PATH_BYTES_MAX + sizeof ".spool"];
+    struct text path = {room, 0, sizeof room};
+    text_string(&path, applied.output);
+    text_string(&path, ".spool");
+    return text_end(&path) && kind_of(room) != OS_FILE_MISSING;
 }
 
 /* Whether another name has to be found. One that is for all recordings of the process may be a
  * FIFO's. */
 static bool is_taken(bool has_process)
 {
-    struct os_file_status status;
-    if (os_file_look(OS_NO_DIRECTORY, applied.output, &status) < 0) return false;
-    return has_process ? status.kind != OS_FILE_MISSING
-                       : settings.keeps_older && status.kind == OS_FILE_PLAIN;
+    if (!settings.keeps_others) return false;
+    enum os_file_kind kind = kind_of(applied.output);
+    if (kind == OS_FILE_MISSING) return has_spool();
+    return has_process || kind == OS_FILE_PLAIN;
 }
 
 /* Puts a number before ".lz4". */
@@ -318,27 +338,45 @@ static int number_output(unsigned number)
     return text_end(&text) ? 0 : -ENAMETOOLONG;
 }
 
-/* A name with the process in it is for this program alone. If a file has it already, of an earlier
- * program of this process or an earlier process with this number, another name is taken. So it is
- * while nothing is to be replaced. */
-static const char *name_output(const char *output)
+/* The name with the number that is due, or the first one after it that is not taken. */
+static int find_output(void)
 {
-    char host[HOST_BYTES_MAX];
-    os_host_name(host, sizeof host);
-    struct output_names names = {.process_id = os_process_id(),
-                                 .program_number = 1,
-                                 .host = host,
-                                 .time_s = os_wall_clock_ns() / SECOND_NS,
-                                 .program = settings.program};
-    bool has_process = output_name_has_process(output);
+    bool has_process = output_name_has_process(applied.pattern);
     int result;
     do {
-        result = expand(output, &names);
-        if (result >= 0 && !has_process && names.program_number > 1)
-            result = number_output(names.program_number);
-    } while (result >= 0 && is_taken(has_process) && names.program_number++ < PROGRAMS_MAX);
+        result = expand();
+        if (result >= 0 && !has_process && applied.names.program_number > 1)
+            result = number_output(applied.names.program_number);
+    } while (result >= 0 && is_taken(has_process) && applied.names.program_number++ < PROGRAMS_MAX);
+    return result;
+}
+
+/* A name with the process in it is for this program alone. If a file has it already, of an earlier
+ * program of this process, an earlier process with this number, or one of another PID namespace,
+ * another name is taken. So it is while nothing is to be replaced. */
+static const char *name_output(const char *output)
+{
+    os_host_name(applied.host, sizeof applied.host);
+    applied.pattern = output;
+    applied.names = (struct output_names){.process_id = os_process_id(),
+                                          .program_number = 1,
+                                          .host = applied.host,
+                                          .time_s = os_wall_clock_ns() / SECOND_NS,
+                                          .program = settings.program};
+    settings.keeps_others = settings.is_reset || output_name_has_process(output);
+    int result = find_output();
     if (result == -EINVAL) return "the name of the output has a % that is none of %p %h %t %e %%";
     return result < 0 ? "the name of the output is too long" : NULL;
+}
+
+bool settings_next_output(void)
+{
+    char before[OUTPUT_PATH_BYTES_MAX];
+    memcpy(before, applied.output, sizeof before);
+    size_t length = (size_t)(output_name_last(before) - before);
+    if (applied.names.program_number++ >= PROGRAMS_MAX || find_output() < 0) return false;
+    return output_name_last(applied.output) == applied.output + length &&
+           strncmp(applied.output, before, length) == 0;
 }
 
 const char *settings_apply(struct writer *writer, const char *output)

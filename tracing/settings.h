@@ -32,7 +32,8 @@ struct settings {
     bool speaks; /* a summary goes to standard error: a user has started this process, and no report
                     file is given */
     bool controlled;
-    bool keeps_older; /* while recording_reset() begins a recording: no file is replaced */
+    bool is_reset;     /* while recording_reset() begins a recording: no file is replaced */
+    bool keeps_others; /* of the recording that begins: it replaces no file */
     bool quiet;       /* not a word on standard error */
     bool addresses;
     bool loses;    /* threads do not wait for a slot: what finds none is lost */
@@ -55,5 +56,9 @@ void settings_read(void);
 /* Gives the writer what it needs for a recording to `output`, with names in place of the letters
  * after %. NULL, or what is wrong. */
 const char *settings_apply(struct writer *writer, const char *output);
+
+/* The name has come to be another file's: puts the next one in its place. False: there is none in
+ * this directory. */
+bool settings_next_output(void);
 
 #endif

@@ -75,7 +75,8 @@ static int begin_stream(struct writer *writer)
 static int open_files(struct writer *writer)
 {
     struct output_files *files = &writer->files;
-    *files = (struct output_files){.name = writer->output, .scratch = settings.scratch};
+    *files = (struct output_files){
+        .name = writer->output, .scratch = settings.scratch, .keeps_others = settings.keeps_others};
     memcpy(&files->id, writer->recording_id, sizeof files->id);
     int result = output_make(files);
     if (writer_check(writer, result, files->failed) < 0) return result;
@@ -91,7 +92,8 @@ static int open_files(struct writer *writer)
     if (files->kind == OUTPUT_FIFO) return 0;
     result = begin_stream(writer);
     if (result < 0) return result;
-    result = output_settle(files);
+    while ((result = output_settle(files)) == -EEXIST && settings_next_output())
+        output_rename(files);
     return writer_check(writer, result, files->failed);
 }
 
