@@ -1,7 +1,9 @@
 /* run_program - runs a program as if it had been started in our place.
  *
- * It is in our process group, so what is typed at the terminal reaches it as ever; signals that
- * somebody sends to us alone are passed on. */
+ * It is in our process group, so what is typed at the terminal or sent to the group reaches it as
+ * ever; signals that are sent to us alone are passed on (witness.h). When one stops the program, we
+ * stop, too.
+ */
 #ifndef MALLOCTAPE_RUN_PROGRAM_H
 #define MALLOCTAPE_RUN_PROGRAM_H
 
