@@ -1,6 +1,7 @@
 #include "report/arenas.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/call_table.h"
@@ -17,10 +18,12 @@
 #define MMAP_THRESHOLD (UINT64_C(128) << 10)
 #define HEAPS_TABLE    (1u << 16)
 #define HEAPS_MAX      (HEAPS_TABLE / 2)
-#define LANES_BYTES    (INSTRUCTION_LANES_MAX * sizeof(struct arena_use))
+#define USES_BYTES     (ARENA_THREADS_MAX * sizeof(struct arena_use))
+#define THREADS_BYTES  (ARENA_THREADS_MAX * sizeof(struct arena_thread))
 #define HEAPS_BYTES    (HEAPS_TABLE * sizeof(struct arena_heap))
 #define ARENAS_SHOWN   20u
-#define LANES_SHOWN    8u
+#define THREADS_SHOWN  4u
+#define SHOWN_HEAPS    4u
 
 /* Those without a number are free. */
 struct arena_heap {
@@ -30,6 +33,7 @@ struct arena_heap {
 };
 
 _Static_assert(ARENAS_MAX <= UINT16_MAX, "an object has the number of its arena");
+_Static_assert(ARENA_THREADS_MAX - 1 <= UINT16_MAX, "a lane has the number of its thread");
 
 /* ---- opening, closing, growing ---- */
 
@@ -38,42 +42,69 @@ static unsigned arena_add(struct arenas *arenas, uint64_t begin)
 {
     if (arenas->count == ARENAS_MAX) return 0;
     struct arena *arena = &arenas->all[arenas->count];
-    *arena = (struct arena){.begin = begin, .lanes = pages_map(LANES_BYTES)};
-    return arena->lanes != NULL ? arenas->count++ : 0;
+    *arena = (struct arena){.begin = begin, .by_thread = pages_map(USES_BYTES)};
+    return arena->by_thread != NULL ? arenas->count++ : 0;
+}
+
+/* The lane is continued by another thread, or the thread whose calls came before has a name now. */
+static void thread_begin(struct arenas *arenas, unsigned lane, uint64_t id)
+{
+    const unsigned at = arenas->latest[lane];
+    if (at < arenas->threads_count && arenas->threads[at].lane == lane &&
+        arenas->threads[at].id == 0) {
+        arenas->threads[at].id = id;
+        return;
+    }
+    if (arenas->threads_count < ARENA_THREADS_MAX)
+        arenas->threads[arenas->threads_count++] = (struct arena_thread){.lane = lane, .id = id};
+    arenas->latest[lane] = (uint16_t)(arenas->threads_count - 1);
+}
+
+static void lane_begin(struct arenas *arenas, unsigned lane)
+{
+    arenas->lane = lane;
+    if (arenas->threads_count == 0 || arenas->threads[arenas->latest[lane]].lane != lane)
+        thread_begin(arenas, lane, 0);
+    arenas->thread = arenas->latest[lane];
 }
 
 static bool arenas_open(struct arenas *arenas)
 {
     arenas->known = true;
-    arenas->lanes = 1;
     arenas->mmap_threshold = MMAP_THRESHOLD;
     arenas->heaps = pages_map(HEAPS_BYTES);
+    arenas->threads = pages_map(THREADS_BYTES);
     arena_add(arenas, 0);
     arena_add(arenas, 0);
-    return arenas->heaps != NULL && arenas->count == ARENA_OTHERS;
+    if (arenas->heaps == NULL || arenas->threads == NULL || arenas->count != ARENA_OTHERS)
+        return false;
+    lane_begin(arenas, 0);
+    return true;
 }
 
 void arenas_close(struct arenas *arenas)
 {
     for (unsigned i = 0; i < arenas->count; i++)
-        pages_unmap(arenas->all[i].lanes, LANES_BYTES);
+        pages_unmap(arenas->all[i].by_thread, USES_BYTES);
     pages_unmap(arenas->heaps, HEAPS_BYTES);
+    pages_unmap(arenas->threads, THREADS_BYTES);
     pages_unmap(arenas->objects, arenas->capacity * sizeof *arenas->objects);
     arenas->count = 0;
     arenas->heaps = NULL;
+    arenas->threads = NULL;
     arenas->objects = NULL;
 }
 
 /* ---- where an object lies ---- */
 
-/* The arena that most objects of a lane lie in; ARENA_MAPPED: in none. */
-static unsigned own_arena(const struct arenas *arenas, unsigned lane)
+/* The arena that most objects of a thread lie in; ARENA_MAPPED: in none. */
+static unsigned own_arena(const struct arenas *arenas, unsigned thread)
 {
     unsigned own = ARENA_MAPPED;
     uint64_t most = 0;
     for (unsigned i = ARENA_MAIN; i < arenas->count; i++) {
-        if (arenas->all[i].lanes[lane].made <= most) continue;
-        most = arenas->all[i].lanes[lane].made;
+        if (arenas->all[i].by_thread[thread].made <= most) continue;
+        most = arenas->all[i].by_thread[thread].made;
         own = i;
     }
     return own;
@@ -94,7 +125,7 @@ static bool heap_begin(struct arenas *arenas, struct arena_heap *heap, uint64_t 
 {
     unsigned arena = ARENA_MAPPED;
     if (arenas->heaps_count == HEAPS_MAX) return false;
-    if (address % HEAP_BYTES < ARENA_BYTES) arena = own_arena(arenas, arenas->lane);
+    if (address % HEAP_BYTES < ARENA_BYTES) arena = own_arena(arenas, arenas->thread);
     if (arena < ARENA_OTHERS) arena = arena_add(arenas, address - address % HEAP_BYTES);
     if (arena == ARENA_MAPPED) return false;
     *heap = (struct arena_heap){.number = address / HEAP_BYTES, .arena = arena};
@@ -144,12 +175,12 @@ static void object_begin(struct arenas *arenas, uint64_t index, uint64_t address
 {
     const unsigned arena = arena_of(arenas, address, size, besides);
     arenas->objects[index] = (uint16_t)arena;
-    arenas->all[arena].lanes[arenas->lane].made++;
+    arenas->all[arena].by_thread[arenas->thread].made++;
 }
 
 static void object_end(struct arenas *arenas, uint64_t index)
 {
-    arenas->all[arenas->objects[index]].lanes[arenas->lane].ended++;
+    arenas->all[arenas->objects[index]].by_thread[arenas->thread].ended++;
 }
 
 static void release(struct arenas *arenas, uint64_t index)
@@ -173,9 +204,10 @@ static void rare(struct arenas *arenas, const struct instruction_batch *batch,
                  const struct instruction *one, uint64_t address)
 {
     const unsigned number = instruction_number(one);
-    if (number == INSTRUCTION_LANE) {
-        arenas->lane = (unsigned)batch->operands[one->operand_at];
-        if (arenas->lane >= arenas->lanes) arenas->lanes = arenas->lane + 1;
+    if (number == INSTRUCTION_LANE) lane_begin(arenas, (unsigned)batch->operands[one->operand_at]);
+    if (number == INSTRUCTION_THREAD_BEGIN) {
+        thread_begin(arenas, arenas->lane, batch->operands[one->operand_at]);
+        arenas->thread = arenas->latest[arenas->lane];
     }
     if (number >= CALL_KINDS || one->object == INSTRUCTION_NO_REGISTER ||
         (one->opcode & INSTRUCTION_FAILED))
@@ -225,24 +257,46 @@ bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
     return true;
 }
 
+static uint64_t heap_bytes(const struct arena_heap *heap)
+{
+    return heap->pages * PAGE_BYTES;
+}
+
+static int by_number(const void *one, const void *other)
+{
+    const uint64_t a = ((const struct arena_heap *)one)->number;
+    const uint64_t b = ((const struct arena_heap *)other)->number;
+    return (a > b) - (a < b);
+}
+
+/* In the order of addresses; afterwards none is found by its number any more. */
+static void heaps_sort(struct arenas *arenas)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < HEAPS_TABLE; i++)
+        if (arenas->heaps[i].number != 0) arenas->heaps[kept++] = arenas->heaps[i];
+    qsort(arenas->heaps, kept, sizeof *arenas->heaps, by_number);
+}
+
 void arenas_end(struct arenas *arenas)
 {
-    for (unsigned lane = 0; arenas->known && lane < arenas->lanes; lane++) {
-        const unsigned own = own_arena(arenas, lane);
-        arenas->own[lane] = (uint16_t)own;
+    if (arenas->known) heaps_sort(arenas);
+    for (unsigned at = 0; at < arenas->threads_count; at++) {
+        const unsigned own = own_arena(arenas, at);
+        arenas->threads[at].own = own;
         if (own != ARENA_MAPPED) arenas->all[own].threads++;
         for (unsigned i = 0; i < arenas->count; i++) {
             struct arena *arena = &arenas->all[i];
-            arena->all.made += arena->lanes[lane].made;
-            arena->all.ended += arena->lanes[lane].ended;
-            if (i != own) arena->foreign += arena->lanes[lane].ended;
+            arena->all.made += arena->by_thread[at].made;
+            arena->all.ended += arena->by_thread[at].ended;
+            if (i != own) arena->foreign += arena->by_thread[at].ended;
         }
     }
 }
 
 /* ---- text ---- */
 
-/* Ends with the lanes of the threads. */
+/* Ends with the ids of its threads. */
 static void print_one(const struct arenas *arenas, unsigned index, uint64_t calls, FILE *to)
 {
     const struct arena *arena = &arenas->all[index];
@@ -253,12 +307,28 @@ static void print_one(const struct arenas *arenas, unsigned index, uint64_t call
             words_bytes(arena->bytes), words_count(arena->all.made),
             words_share(arena->all.made + arena->all.ended, calls), words_count(arena->all.ended),
             words_share(arena->foreign, arena->all.ended));
-    for (unsigned lane = 0; lane < arenas->lanes && shown < LANES_SHOWN; lane++) {
-        if (arenas->own[lane] != index) continue;
-        fprintf(to, " %u", lane);
+    for (unsigned at = 0; at < arenas->threads_count && shown < THREADS_SHOWN; at++) {
+        if (arenas->threads[at].own != index) continue;
+        fprintf(to, " %" PRIu64, arenas->threads[at].id);
         shown++;
     }
     fputs(shown < arena->threads ? " ...\n" : "\n", to);
+}
+
+/* Of an arena with several. */
+static void print_heaps(const struct arenas *arenas, unsigned index, FILE *to)
+{
+    unsigned shown = 0;
+    if (arenas->all[index].heaps < 2) return;
+    for (unsigned i = 0; i < arenas->heaps_count && shown < SHOWN_HEAPS; i++) {
+        const struct arena_heap *heap = &arenas->heaps[i];
+        if (heap->arena != index) continue;
+        fprintf(to, "    heap %-14" PRIx64 "  %12s\n", heap->number * HEAP_BYTES,
+                words_bytes(heap_bytes(heap)));
+        shown++;
+    }
+    if (shown < arenas->all[index].heaps)
+        fprintf(to, "    and %s more\n", words_count(arenas->all[index].heaps - shown));
 }
 
 static uint64_t calls_of(const struct arena *arena)
@@ -273,9 +343,11 @@ void arenas_print(const struct arenas *arenas, FILE *to)
         calls += calls_of(&arenas->all[i]);
     if (calls == 0) return;
     fprintf(to, "\n%-16s %6s %12s %13s %9s %13s %9s   %s\n", "glibc's arenas", "heaps", "bytes",
-            "made", "calls", "ended", "by others", "lanes");
-    for (unsigned i = ARENA_MAIN; i < arenas->count && i < ARENAS_SHOWN; i++)
+            "made", "calls", "ended", "by others", "threads");
+    for (unsigned i = ARENA_MAIN; i < arenas->count && i < ARENAS_SHOWN; i++) {
         print_one(arenas, i, calls, to);
+        print_heaps(arenas, i, to);
+    }
     if (arenas->count > ARENAS_SHOWN)
         fprintf(to, "  and %s more\n", words_count(arenas->count - ARENAS_SHOWN));
     if (calls_of(&arenas->all[ARENA_MAPPED]) > 0)
@@ -288,20 +360,26 @@ void arenas_print(const struct arenas *arenas, FILE *to)
 json_t *arenas_json(const struct arenas *arenas)
 {
     static const char columns[] = "begin heaps bytes threads made ended foreign";
-    static const char uses[] = "arena lane made ended";
+    static const char uses[] = "arena lane thread made ended", heaps[] = "begin bytes arena";
     const struct arena_use *mapped = &arenas->all[ARENA_MAPPED].all;
     json_t *object = json_object(), *table = json_put_table(object, "all", columns);
-    json_t *by_lane = json_put_table(object, "by_lane", uses);
+    json_t *by_thread = json_put_table(object, "by_thread", uses);
+    json_t *all_heaps = json_put_table(object, "heaps", heaps);
     json_put_numbers(object, "mapped_made mapped_ended", mapped->made, mapped->ended);
     for (unsigned i = ARENA_MAIN; i < arenas->count; i++) {
         const struct arena *arena = &arenas->all[i];
         json_put_row(table, columns, arena->begin, arena->heaps, arena->bytes, arena->threads,
                      arena->all.made, arena->all.ended, arena->foreign);
-        for (unsigned lane = 0; lane < arenas->lanes; lane++) {
-            const struct arena_use *use = &arena->lanes[lane];
+        for (unsigned at = 0; at < arenas->threads_count; at++) {
+            const struct arena_thread *thread = &arenas->threads[at];
+            const struct arena_use *use = &arena->by_thread[at];
             if (use->made > 0 || use->ended > 0)
-                json_put_row(by_lane, uses, i - ARENA_MAIN, lane, use->made, use->ended);
+                json_put_row(by_thread, uses, i - ARENA_MAIN, thread->lane, thread->id, use->made,
+                             use->ended);
         }
     }
+    for (unsigned i = 0; i < arenas->heaps_count; i++)
+        json_put_row(all_heaps, heaps, arenas->heaps[i].number * HEAP_BYTES,
+                     heap_bytes(&arenas->heaps[i]), arenas->heaps[i].arena - ARENA_MAIN);
     return object;
 }

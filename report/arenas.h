@@ -1,4 +1,5 @@
-/* arenas - which thread has its objects in which of glibc's arenas, by their addresses.
+/* arenas - which thread has its objects in which of glibc's arenas, by their addresses, and the heaps
+ * of each.
  *
  * The first arena lies at the break, below all mappings. The others lie in heaps, whose addresses
  * are multiples of 64 MiB (HEAP_MAX_SIZE) and which are reserved as a whole. The first heap of
@@ -8,7 +9,8 @@
  * known by a smaller one.
  *
  * A thread's own arena is the one that most of its objects lie in. Not all: what a thread frees
- * stays in its cache, and may be used again by this thread, whichever arena it is of.
+ * stays in its cache, and may be used again by this thread, whichever arena it is of. Threads that
+ * continue a lane are threads of their own: glibc gives each whichever arena is free.
  *
  * Addresses are those of x86-64 Linux as it lays them out unless the stack is unlimited. */
 #ifndef MALLOCTAPE_REPORT_ARENAS_H
@@ -22,7 +24,7 @@
 #include "report/account.h"
 #include "stream/instruction_reader.h"
 
-enum { ARENAS_MAX = 1024 };
+enum { ARENAS_MAX = 1024, ARENA_THREADS_MAX = 1 << 16 };
 enum { ARENA_MAPPED, ARENA_MAIN, ARENA_OTHERS }; /* objects mapped for themselves; arenas */
 
 struct arena_use {
@@ -34,17 +36,23 @@ struct arena {
     uint64_t heaps;
     uint64_t bytes;   /* pages of its heaps, as far as there have been objects */
     uint64_t threads; /* whose own arena it is */
-    uint64_t foreign; /* of its objects, ended by other ones */
+    uint64_t foreign; /* of its objects, ended by threads whose own it is not */
     struct arena_use all;
-    struct arena_use *lanes;
+    struct arena_use *by_thread;
+};
+
+/* Further ones count with the last. */
+struct arena_thread {
+    unsigned lane, own; /* arena; ARENA_MAPPED: it has none */
+    uint64_t id;        /* 0: its beginning is not in the stream */
 };
 
 struct arenas {
     bool known; /* the stream has addresses, of glibc */
     struct arena all[ARENAS_MAX];
     unsigned count;
-    uint16_t own[INSTRUCTION_LANES_MAX]; /* of each lane; ARENA_MAPPED: it has none */
-    unsigned lanes;                      /* behind the last one */
+    struct arena_thread *threads;
+    unsigned threads_count;
 
     /* From here on: arenas.c only. */
     struct arena_heap *heaps;
@@ -52,7 +60,8 @@ struct arenas {
     uint16_t *objects; /* where those that are alive lie, by index */
     uint64_t live, capacity;
     struct original_statistics now;
-    unsigned lane;
+    uint16_t latest[INSTRUCTION_LANES_MAX]; /* the thread in each lane */
+    unsigned lane, thread;                  /* that call now */
     uint64_t mmap_threshold;
 };
 

@@ -212,13 +212,17 @@ const arenaText = (arena, i) => (i === 0 ? 'main' : arena.begin.toString(16));
 const arenaCalls = (arena) => arena.made + arena.ended;
 const arenaEnds = (key) => sum(arenas.map((arena) => arena[key]));
 
+// The threads that make most.
 function arenasChart() {
-  const place = new Map(lanes.map((lane, i) => [lane.lane, i]));
-  const cells = rowsOf(data.arenas.by_lane, 'arena', 'lane', 'made')
-    .filter(([arena, lane, made]) => arena < 32 && place.has(lane) && made > 0)
-    .map(([arena, lane, count]) => ({ x: place.get(lane), y: arena, count }));
-  return heat(cells, lanes.map(laneText), arenas.slice(0, 32).map(arenaText), 'made by thread',
-    'in the arena at');
+  const uses = objectsOf(data.arenas.by_thread).filter(({ made }) => made > 0);
+  const of = ({ lane, thread }) => `${lane} ${thread}`;
+  const threads = [...new Map(uses.sort((a, b) => b.made - a.made).map((use) => [of(use), use])).values()]
+    .slice(0, 32).sort((a, b) => a.lane - b.lane);
+  const place = new Map(threads.map((use, i) => [of(use), i]));
+  const cells = uses.filter((use) => use.arena < 32 && place.has(of(use)))
+    .map((use) => ({ x: place.get(of(use)), y: use.arena, count: use.made }));
+  return heat(cells, threads.map(({ thread }) => String(thread)), arenas.slice(0, 32).map(arenaText),
+    'made by thread', 'in the arena at');
 }
 
 function arenaRows() {

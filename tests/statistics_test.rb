@@ -172,11 +172,10 @@ ENDED = (50..56).to_a.freeze
 
 # Those of JSON, each as it would be of the program: where it begins, heaps, bytes, its thread.
 def arenas_told(report)
-  all, uses = report['arenas'].values_at('all', 'by_lane').map { |table| table.values.transpose }
-  threads = report['threads'].values_at('lane', 'thread').transpose.to_h
+  all, uses = report['arenas'].values_at('all', 'by_thread').map { |table| table.values.transpose }
   all.each_with_index.map do |arena, index|
-    makers = uses.select { |at, _, made, _| at == index && made.positive? }
-    [*arena, makers.map { |use| threads[use[1]] }]
+    makers = uses.select { |at, _, _, made, _| at == index && made.positive? }
+    [*arena, makers.map { |use| use[2] }]
   end
 end
 
@@ -196,9 +195,29 @@ def check_arenas
           told_all['arenas'].values_at('mapped_made', 'mapped_ended'), [4, 4]
   compare 'the bytes that malloc_info() says', told.map { |one| one[2] }.sort, bytes.sort
   compare 'info has those of each arena', said_by_info('use').values_at(*ARENAS), bytes
-  lines = wanted.map { |one| /^  #{one[0].to_s(16)} +#{one[1]} .* 100 %   \d$/ }
+  compare 'and of each heap', heaps_told(told_all['arenas']), told_all['arenas']['all']['bytes'].drop(1)
+  lines = wanted.map { |one| /^  #{one[0].to_s(16)} +#{one[1]} .* 100 %   #{one[6][0]}$/ }
+  lines.concat(wanted.select { |one| one[1] > 1 }.map { |one| /^    heap #{one[0].to_s(16)} +6[34].\d MiB$/ })
   absent = lines.reject { |line| text.match?(line) }
   report absent.empty?, 'the text shows each arena', absent.empty? ? [] : text.lines.last(12)
+end
+
+# The sums by arena; the main one has no heap.
+def heaps_told(arenas)
+  arenas['heaps'].values.transpose.group_by(&:last).sort.map { |_, heaps| heaps.sum { |one| one[1] } }
+end
+
+# Threads that continue lanes, in arenas of others that have ended: nobody ends what another made.
+def check_turns
+  output = record('turns', nil, { 'TCMALLOC_TRACE_ADDRESSES' => '1' })
+  malloctape('report', 'turns.lz4', '--json', 'report.json')
+  report = JSON.parse(File.read('report.json'))
+  others = report['arenas']['all']['foreign'].drop(1)
+  made = report['arenas']['by_thread'].values.transpose.map { |row| row[2..] }.to_h { |id, made, _| [id, made] }
+  wanted = output.lines.to_h { |line| line.split.map(&:to_i) }
+  compare 'threads in the same lane are told apart', [others.uniq, made.slice(*wanted.keys)], [[0], wanted]
+  lanes = report['threads']['lane'].size
+  report lanes < 7, 'which the test has', []
 end
 
 CHARTS = %w[/usr/share/javascript/chart.js /usr/share/nodejs/chart.js].freeze
@@ -214,13 +233,14 @@ def check_page
   report drawn.include?("glibc's arenas: 8 drawn, 8 rows\n"), text, drawn.lines
 end
 
-plan 24
+plan 27
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   check_glibc
   check_tuned_glibc
   check_late
   check_arenas
+  check_turns
   check_page
   check('jemalloc', 'libjemalloc.so.2', 'jemalloc: what mallctl() says') do |output|
     output.lines.to_h { |line| [line.split[0], line.split[1].to_i] }

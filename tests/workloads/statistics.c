@@ -8,6 +8,8 @@
  *                         thread ends some; of each arena "BEGIN THREAD HEAPS", and malloc_info();
  *                         before, chunks mapped for themselves, whose free moves the
  *                         threshold
+ *   statistics turns      threads one after another in the same lanes and in arenas that have become
+ *                         free, which end what they have made; "THREAD OBJECTS" of each
  *   statistics jemalloc   "NAME BYTES" from mallctl(), with some objects alive and others freed
  *   statistics mimalloc   mi_stats_print_out(), with threads that have left objects behind
  *
@@ -201,6 +203,62 @@ static int run_use(void)
     return 0;
 }
 
+static pthread_barrier_t leave[THREADS];
+
+static void *take_turn(void *of)
+{
+    const unsigned which = (unsigned)(uintptr_t)of, objects = (which + 1) * USED_OBJECTS;
+    for (unsigned i = 0; i < objects; i++)
+        used[which][i] = malloc(USED_BYTES);
+    for (unsigned i = 0; i < objects; i++)
+        free(used[which][i]);
+    snprintf(lines[which], sizeof lines[which], "%d %u\n", (int)gettid(), objects);
+    pthread_barrier_wait(&made);
+    pthread_barrier_wait(&leave[which]);
+    return NULL;
+}
+
+/* Has a lane and no arena: what is mapped for itself goes back past them. */
+static void *take_lane(void *mapped)
+{
+    free(mapped);
+    pthread_barrier_wait(&made);
+    pthread_barrier_wait(&over);
+    return NULL;
+}
+
+/* Two at a time. Behind the first two, another thread takes the lane of one of them. */
+static int run_turns(void)
+{
+    pthread_t threads[2], third;
+    pthread_barrier_init(&over, NULL, 2);
+    for (unsigned turn = 0; turn < 3; turn++) {
+        pthread_barrier_init(&made, NULL, 2);
+        if (turn == 1) {
+            if (pthread_create(&third, NULL, take_lane, malloc(MIB)) != 0) return 1;
+            pthread_barrier_wait(&made);
+        }
+        pthread_barrier_init(&made, NULL, 3);
+        for (unsigned i = 0; i < 2; i++) {
+            const unsigned which = 2 * turn + i;
+            pthread_barrier_init(&leave[which], NULL, 2);
+            if (pthread_create(&threads[i], NULL, take_turn, (void *)(uintptr_t)which) != 0)
+                return 1;
+        }
+        pthread_barrier_wait(&made);
+        for (unsigned i = 0; i < 2; i++) {
+            pthread_barrier_wait(&leave[2 * turn + i]);
+            pthread_join(threads[i], NULL);
+        }
+    }
+    pthread_barrier_wait(&over);
+    pthread_join(third, NULL);
+    moment();
+    for (unsigned i = 0; i < 6; i++)
+        fputs(lines[i], stdout);
+    return 0;
+}
+
 static void print_mallctl(const char *name, const char *control, size_t unit)
 {
     size_t value = 0, bytes = sizeof value;
@@ -261,5 +319,6 @@ int main(int count, char **words)
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     call_often(1);
     if (which == 'u') return run_use();
+    if (which == 't') return run_turns();
     return which == 'g' ? run_glibc() : which == 'j' ? run_jemalloc() : run_mimalloc();
 }
