@@ -265,6 +265,7 @@ static int measure(struct compare *compare)
     rows_drop_no_switching(compare);
     if (!compare_recorded_find(compare)) return cli_fail(&cli_compare, "no memory");
     compare_run_rows(compare);
+    compare_recorded_hide(compare);
     compare_expect(compare);
     return process_interrupted() ? PROGRAM_FAILED : PROGRAM_OK;
 }

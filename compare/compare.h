@@ -67,9 +67,10 @@ struct compare {
     char replay[PATH_MAX];    /* the program */
     json_t *facts;            /* report of engine null */
     double facts_s;           /* how long that took */
-    struct compare_row *rows; /* behind those that are shown, perhaps one of `recorded_entry` */
+    struct compare_row *rows; /* the last one may be of `recorded_entry`, and hidden */
     size_t rows_count, rows_hidden;
     struct compare_entry recorded_entry;
+    bool recorded_is_added;             /* a row for it */
     const struct compare_row *recorded; /* with the allocator of the recording, or NULL */
     struct compare_original original;
     bool few_calls; /* too few for a ranking */
@@ -123,6 +124,10 @@ double compare_clock_step(const struct compare *compare);
 
 /* For a text that may be cut off; NULL: no memory, and the text is empty. */
 FILE *compare_text_open(char *text, size_t bytes);
+
+/* "0.0907 s", "1.62 s", "1234 s"; "0.3 %", "8 %". */
+void compare_put_seconds(FILE *to, double seconds);
+void compare_put_share(FILE *to, double share);
 
 /* What the recorded process had and used, and whether the replay of its own allocator follows it;
  * empty: not known. */

@@ -19,9 +19,10 @@
 /* Where replays differ, programs differ by so many times that: page faults cost them less, and
  * their own cache misses are not in a replay. And by that share of their time for no reason that a
  * replay could have (docs/prediction.md). */
-#define CPU_TIMES_LEAST 0.35
-#define CPU_TIMES_MOST  2.5
-#define CPU_NOISE       0.03
+#define CPU_TIMES_LEAST  0.35
+#define CPU_TIMES_LIKELY 0.8
+#define CPU_TIMES_MOST   2.5
+#define CPU_NOISE        0.03
 
 /* ---- curves ---- */
 
@@ -196,14 +197,27 @@ void compare_cpu_range(double cpu_seconds, double *least, double *most)
     *most = *most * (*most < 0 ? CPU_TIMES_LEAST : CPU_TIMES_MOST) + noise;
 }
 
+bool compare_cpu_shares(const struct compare *compare, double *least, double *most)
+{
+    const double all = compare->original.cpu_seconds;
+    if (!(all > 0) || !(compare->original.allocator_seconds >= 0) ||
+        compare->options.rounds < RANK_VALUES_MIN)
+        return false;
+    compare_cpu_range(all, least, most);
+    *least /= all;
+    *most /= all;
+    return true;
+}
+
 double compare_cpu_least(double cpu_seconds)
 {
     return CPU_NOISE * cpu_seconds / CPU_TIMES_LEAST;
 }
 
-/* By the interval that holds the difference of the replays with 95 %. */
+/* By the interval that holds the difference of the replays with 95 %. A program cannot save more
+ * than what its allocator takes, but for the noise. */
 static void expect_cpu(struct compare_expected *expected, const struct compare_row *row,
-                       const struct compare_row *recorded, double cpu_seconds)
+                       const struct compare_row *recorded, const struct compare_original *original)
 {
     const struct compare_number *cpu = compare_number_find("cpu_seconds");
     const size_t rounds = json_array_size(row->reports);
@@ -215,11 +229,15 @@ static void expect_cpu(struct compare_expected *expected, const struct compare_r
     const struct rank_difference of =
         rank_difference_of(&own, &before, &(struct rank_threshold){0, 0, 0});
     free(values);
-    if (own.count < 2 || before.count < 2) return; /* one run has no range */
+    if (isnan(of.median)) return;
+    const double lowest = -original->allocator_seconds;
+    const double noise = CPU_NOISE * original->cpu_seconds;
     double least = of.least, most = of.most;
-    compare_cpu_range(cpu_seconds, &least, &most);
-    expected->cpu_change_least = row != recorded ? least : 0;
-    expected->cpu_change_most = row != recorded ? most : 0;
+    compare_cpu_range(original->cpu_seconds, &least, &most);
+    expected->cpu_change = row != recorded ? fmax(CPU_TIMES_LIKELY * of.median, lowest) : 0;
+    if (own.count < RANK_VALUES_MIN) return;
+    expected->cpu_change_least = row != recorded ? fmax(least, lowest - noise) : 0;
+    expected->cpu_change_most = row != recorded ? fmax(most, lowest + noise) : 0;
 }
 
 /* The replay of the recorded allocator less that without one, which has no objects to touch: not
@@ -246,8 +264,7 @@ static void expect_row(struct compare *compare, struct compare_row *row)
     const struct compare_original *original = &compare->original;
     const struct compare_row *recorded = compare->recorded;
     if (*row->why != '\0' || compare_row_is_nothing(row)) return;
-    if (!isnan(original->allocator_seconds))
-        expect_cpu(&row->expected, row, recorded, original->cpu_seconds);
+    if (!isnan(original->allocator_seconds)) expect_cpu(&row->expected, row, recorded, original);
     if (*original->why_not != '\0') return;
     row->expected.peak_bytes =
         expect_bytes(original->peak_bytes, row, recorded, "peak_net_rss_bytes");
@@ -258,7 +275,7 @@ static void expect_row(struct compare *compare, struct compare_row *row)
 
 void compare_expect(struct compare *compare)
 {
-    const struct compare_expected unknown = {NAN, NAN, NAN, NAN, NAN};
+    const struct compare_expected unknown = {NAN, NAN, NAN, NAN, NAN, NAN};
     struct compare_original *original = &compare->original;
     for (size_t i = 0; i < compare->rows_count; i++)
         compare->rows[i].expected = unknown;

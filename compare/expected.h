@@ -39,7 +39,8 @@ struct compare_original {
 /* Of a row. */
 struct compare_expected {
     double peak_bytes, mean_bytes, end_bytes; /* RSS of the process */
-    double cpu_change_least, cpu_change_most; /* s, to be added to the original's */
+    double cpu_change;                        /* s, to be added to the original's: most likely, */
+    double cpu_change_least, cpu_change_most; /* and its range; unknown of few runs */
 };
 
 /* Makes of a series (REPORT.md) one of at most so many points: neighbours are merged, their last
@@ -56,6 +57,10 @@ double compare_curves_distance(const double *seconds, const double *one, const d
 /* The range of what the processor time of a program differs in (s) that takes `cpu_seconds` of it,
  * where that of replays differs by `least` to `most`. */
 void compare_cpu_range(double cpu_seconds, double *least, double *most);
+
+/* The same as shares of the program's time: what one row takes more than another one. False: the
+ * program's time is not known, or there are too few runs. */
+bool compare_cpu_shares(const struct compare *compare, double *least, double *most);
 
 /* Replays that differ by less give a range with 0 in it. */
 double compare_cpu_least(double cpu_seconds);

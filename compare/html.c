@@ -17,6 +17,7 @@ static void print_notices(const void *of, FILE *to)
 {
     const struct compare *compare = of;
     char text[4096];
+    fprintf(to, "%s\n", compare_headline(compare, text, sizeof text));
     fprintf(to, "%s\n", compare_verdict_text(compare, text, sizeof text));
     fprintf(to, "%s\n", compare_original_text(compare, text, sizeof text));
     for (size_t i = 0; i < compare->warnings_count; i++) {

@@ -99,6 +99,7 @@ static json_t *json_expected(const struct compare_expected *expected)
     json_put_real(object, "peak_rss_bytes", expected->peak_bytes);
     json_put_real(object, "mean_rss_bytes", expected->mean_bytes);
     json_put_real(object, "end_rss_bytes", expected->end_bytes);
+    json_put_real(object, "cpu_change_seconds", expected->cpu_change);
     json_put_real(object, "cpu_change_least_seconds", expected->cpu_change_least);
     json_put_real(object, "cpu_change_most_seconds", expected->cpu_change_most);
     return object;
@@ -142,6 +143,7 @@ static json_t *json_row(const struct compare *compare, const struct compare_row 
     json_put_text(object, "name", row->entry->allocator);
     json_object_set_new(object, "settings", json_settings(row->entry));
     json_put_text(object, "library", row->found.library);
+    json_object_set_new(object, "recorded", json_boolean(row == compare->recorded));
     json_put_text(object, "status", *row->why == '\0' ? "complete" : "failed");
     if (*row->why != '\0') json_put_text(object, "error", row->why);
     json_put_text(object, "allocator", json_string_value(json_object_get(report, "allocator")));

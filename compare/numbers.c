@@ -140,7 +140,7 @@ size_t compare_values_of(const struct compare_number *number, const json_t *repo
         OF_CALLS(5, kind, from, "p99_ns", "p99", "ns", 0, "p99"),     \
         OF_CALLS(6, kind, from, "p999_ns", "p99.9", "ns", 0, "p999"), \
         OF_CALLS(0, kind, from, "max_ns", "max", "ns", 0, "max"),     \
-        OF_CALLS(7, kind, from, "sampled", "sampled", "calls", 0, "sampled")
+        OF_CALLS(0, kind, from, "sampled", "sampled", "calls", 0, "sampled")
 
 const struct compare_number compare_numbers[] = {
     {COMPARE_TIME, 8, "cpu_seconds", "", "CPU", "s", 1, 3, COMPARE_FROM_CPU, NULL},

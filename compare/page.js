@@ -29,7 +29,8 @@ function sorted(measure) {
 
 const rankText = (row, measure) => {
   const equal = allocators.filter((one) => rank(one, measure) === rank(row, measure)).length > 1;
-  return row[`rank_${measure}`] === null ? '' : `${row[`rank_${measure}`]}${equal ? '=' : ''}`;
+  const few = data.runs < 4 ? '?' : '';
+  return row[`rank_${measure}`] === null ? '' : `${row[`rank_${measure}`]}${equal ? '=' : ''}${few}`;
 };
 
 // ---- bars ----
@@ -133,9 +134,12 @@ function cellText(row, { key, unit, scale, decimals, spoiled }) {
     : `${text(median)}${mark}\n(${text(min)} to ${text(max)})`;
 }
 
-function changeText({ cpu_change_least_seconds: least, cpu_change_most_seconds: most }) {
-  if (least === 0 && most === 0) return 'as recorded';
-  return least === null ? '–' : `${round(1000 * least)} to ${round(1000 * most)}`;
+function changeText(row) {
+  const { cpu_change_seconds: likely, cpu_change_least_seconds: least,
+    cpu_change_most_seconds: most } = row.expected;
+  if (row.recorded) return 'as recorded';
+  const range = least === null ? '' : `\n(${round(1000 * least)} to ${round(1000 * most)})`;
+  return likely === null ? '–' : `${round(1000 * likely)}${range}`;
 }
 
 function allNumbers() {
@@ -147,7 +151,7 @@ function allNumbers() {
     rows: [of('rank by memory', (row) => rankText(row, 'memory') || '–'),
       of('rank by time', (row) => rankText(row, 'time') || '–'),
       of('expected peak RSS of the process, MiB', (row) => mib(row.expected.peak_rss_bytes)),
-      of('expected change of the program, ms', (row) => changeText(row.expected)),
+      of('expected change of the program, ms', changeText),
       ...data.shown.map((number) => of(numberTitle(number), (row) => cellText(row, number)))] };
 }
 

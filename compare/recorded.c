@@ -50,9 +50,17 @@ bool compare_recorded_find(struct compare *compare)
     if (!entry_make(&compare->recorded_entry, name, settings)) return false;
     struct compare_row *row = &compare->rows[compare->rows_count];
     compare_row_open(row, &compare->recorded_entry);
-    compare->rows_hidden = 1;
+    compare->rows_count++;
+    compare->recorded_is_added = true;
     compare->recorded = row;
     return true;
+}
+
+void compare_recorded_hide(struct compare *compare)
+{
+    if (!compare->recorded_is_added || *compare->recorded->why == '\0') return;
+    compare->rows_count--;
+    compare->rows_hidden = 1;
 }
 
 void compare_recorded_close(struct compare *compare)

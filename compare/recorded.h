@@ -2,7 +2,7 @@
  *
  *   "gperftools 2.10", settings --> tcmalloc, the same settings --> a row of the list, or one more
  *
- * A row more is replayed like the others, but not shown. */
+ * A row more is replayed and shown like the others, unless that fails: nobody has asked for it. */
 #ifndef MALLOCTAPE_COMPARE_RECORDED_H
 #define MALLOCTAPE_COMPARE_RECORDED_H
 
@@ -13,6 +13,10 @@ struct compare;
 /* Sets compare->recorded; it stays NULL if compare does not know the allocator. Once the facts are
  * known. The array of rows has room for one more. */
 bool compare_recorded_find(struct compare *compare);
+
+/* After all replays: a row more that failed is hidden. */
+void compare_recorded_hide(struct compare *compare);
+
 void compare_recorded_close(struct compare *compare);
 
 #endif

@@ -185,17 +185,16 @@ static unsigned rounds_to_do(const struct compare *compare)
     return compare->options.rounds + timed_rounds(compare);
 }
 
-/* Of the row at this index. Nobody asks for the latencies of one that is not shown. */
+/* Of the row at this index. */
 static unsigned rounds_of(const struct compare *compare, size_t at)
 {
-    if (*compare->rows[at].why != '\0') return 0;
-    return at < compare->rows_count ? rounds_to_do(compare) : compare->options.rounds;
+    return *compare->rows[at].why != '\0' ? 0 : rounds_to_do(compare);
 }
 
 static unsigned runs_to_do(const struct compare *compare)
 {
     unsigned runs = 0;
-    for (size_t i = 0; i < compare->rows_count + compare->rows_hidden; i++)
+    for (size_t i = 0; i < compare->rows_count; i++)
         runs += rounds_of(compare, i);
     return runs;
 }
@@ -250,7 +249,7 @@ static void run_row(struct compare *compare, struct compare_row *row, unsigned r
 
 void compare_run_rows(struct compare *compare)
 {
-    const size_t rows = compare->rows_count + compare->rows_hidden;
+    const size_t rows = compare->rows_count;
     compare->started = seconds_now();
     for (unsigned round = 0; round < rounds_to_do(compare); round++) {
         for (size_t i = 0; i < rows; i++) {

@@ -14,11 +14,15 @@ enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, LINE_WIDTH = 120 };
 /* Where a warning says that a number is spoiled, behind it. */
 #define SPOILED "!"
 
+/* Behind the name of the allocator that the program had. */
+#define RECORDED " *"
+
 static int name_width(const struct compare *compare)
 {
     size_t width = NAME_WIDTH_MIN;
     for (size_t i = 0; i < compare->rows_count; i++) {
         size_t length = strlen(compare_row_name(&compare->rows[i]));
+        if (&compare->rows[i] == compare->recorded) length += strlen(RECORDED);
         if (length > width && length <= NAME_WIDTH_MAX) width = length;
     }
     return (int)width;
@@ -78,6 +82,16 @@ FILE *compare_text_open(char *text, size_t bytes)
     return fmemopen(text, bytes - 1, "w");
 }
 
+void compare_put_seconds(FILE *to, double seconds)
+{
+    fprintf(to, seconds < 100 ? "%.3g s" : "%.0f s", seconds);
+}
+
+void compare_put_share(FILE *to, double share)
+{
+    fprintf(to, share < 0.01 ? "%.1f %%" : "%.0f %%", 100 * share);
+}
+
 const char *compare_original_text(const struct compare *compare, char *text, size_t bytes)
 {
     const struct compare_original *original = &compare->original;
@@ -85,13 +99,16 @@ const char *compare_original_text(const struct compare *compare, char *text, siz
     FILE *to = compare_text_open(text, bytes);
     if (to == NULL) return text;
     if (peak) fprintf(to, "The program had %.1f MiB at most", original->peak_bytes / MIB);
-    if (cpu)
-        fprintf(to, "%s used %.3g s of processor time", peak ? " and" : "The program",
-                original->cpu_seconds);
-    if (original->cpu_seconds > 0 && original->allocator_seconds > 0)
-        fprintf(to, ", about %.2g s (%.0f %%) of it in its allocator and in touching new pages",
-                original->allocator_seconds,
-                100 * original->allocator_seconds / original->cpu_seconds);
+    if (cpu) {
+        fprintf(to, "%s used ", peak ? " and" : "The program");
+        compare_put_seconds(to, original->cpu_seconds);
+        fputs(" of processor time", to);
+    }
+    if (original->cpu_seconds > 0 && original->allocator_seconds > 0) {
+        fprintf(to, ", about %.2g s (", original->allocator_seconds);
+        compare_put_share(to, original->allocator_seconds / original->cpu_seconds);
+        fputs(") of it in its allocator and in touching new pages", to);
+    }
     if ((peak || cpu) && *original->why_not != '\0')
         fprintf(to, "; %s", original->why_not);
     else if (!isnan(original->follows))
@@ -177,7 +194,7 @@ static bool is_expected(const struct compare *compare, enum compare_measure meas
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
         double value =
-            measure == COMPARE_MEMORY ? row->expected.peak_bytes : row->expected.cpu_change_least;
+            measure == COMPARE_MEMORY ? row->expected.peak_bytes : row->expected.cpu_change;
         if (*row->why == '\0' && !isnan(value)) return true;
     }
     return false;
@@ -198,7 +215,7 @@ static void columns_add_expected(struct columns *columns, const struct compare *
     struct column column = {COLUMN_EXPECTED, NULL, "process", "peak", "MiB", 8};
     if (!is_expected(compare, columns->measure)) return;
     if (columns->measure == COMPARE_TIME) {
-        column = (struct column){COLUMN_EXPECTED, NULL, "program", "change", "", 15};
+        column = (struct column){COLUMN_EXPECTED, NULL, "program", "change", "", 24};
         if (seconds < MILLISECONDS_BELOW_S)
             snprintf(column.unit, sizeof column.unit, "ms of %.0f", seconds * 1000);
         else
@@ -260,9 +277,12 @@ static void print_head(const struct columns *columns, int width, FILE *to)
 
 /* ---- rows ---- */
 
-static void print_name(const struct compare_row *row, int width, FILE *to)
+static void print_name(const struct compare *compare, const struct compare_row *row, int width,
+                       FILE *to)
 {
-    const char *name = compare_row_name(row);
+    char name[PATH_MAX + sizeof RECORDED];
+    snprintf(name, sizeof name, "%s%s", compare_row_name(row),
+             row == compare->recorded ? RECORDED : "");
     bool fits = strlen(name) <= (size_t)width;
     fprintf(to, fits ? "%-*s" : "%-*s\n", width, name);
     if (!fits) fprintf(to, "%*s", width, "");
@@ -286,21 +306,30 @@ static void print_warnings(const struct compare *compare, const struct compare_r
     }
 }
 
-/* "+0.1 to +0.5", of seconds in the unit of the column. */
+/* "+0.2 (+0.1 to +0.5)", of seconds in the unit of the column; a range with 0 in it says none, few
+ * replays give none. */
 static void change_text(const struct compare *compare, const struct compare_row *row, char *text,
                         size_t bytes)
 {
-    double scale = compare->original.cpu_seconds < MILLISECONDS_BELOW_S ? 1000 : 1;
-    double least = row->expected.cpu_change_least * scale;
-    double most = row->expected.cpu_change_most * scale;
-    if (isnan(least))
-        snprintf(text, bytes, "-");
-    else if (row == compare->recorded)
+    const struct compare_expected *expected = &row->expected;
+    const double scale = compare->original.cpu_seconds < MILLISECONDS_BELOW_S ? 1000 : 1;
+    const double least = expected->cpu_change_least * scale,
+                 most = expected->cpu_change_most * scale;
+    const double likely = expected->cpu_change * scale;
+    const int decimals = fmax(fabs(least), fabs(most)) < 100 ? 1 : 0;
+    char change[32] = "none";
+    if (row == compare->recorded)
         snprintf(text, bytes, "as recorded");
-    else if (compare_is_tie(least, most))
-        snprintf(text, bytes, "none (+-%.1f)", numbers_shown(fmax(-least, most), 1));
-    else
-        snprintf(text, bytes, "%+.1f to %+.1f", numbers_shown(least, 1), numbers_shown(most, 1));
+    else if (isnan(likely))
+        snprintf(text, bytes, "-");
+    else if (isnan(least))
+        snprintf(text, bytes, "%+.1f ?", numbers_shown(likely, 1));
+    else {
+        if (!compare_is_tie(least, most))
+            snprintf(change, sizeof change, "%+.*f", decimals, numbers_shown(likely, decimals));
+        snprintf(text, bytes, "%s (%+.*f to %+.*f)", change, decimals,
+                 numbers_shown(least, decimals), decimals, numbers_shown(most, decimals));
+    }
 }
 
 /* Without its unit; of a time of single calls below the step of the clock, only that. */
@@ -326,7 +355,7 @@ static void cell_text(const struct compare *compare, const struct compare_row *r
     struct compare_spread spread = {NAN, NAN, NAN};
     if (number != NULL) spread = compare_spread_of(number, row->reports);
     switch (column->what) {
-    case COLUMN_RANK: compare_rank_text(row, measure, text, bytes); break;
+    case COLUMN_RANK: compare_rank_text(compare, row, measure, text, bytes); break;
     case COLUMN_SPREAD:
         snprintf(text, bytes, "%.1f", compare_spread_relative(&spread) * 100);
         break;
@@ -348,7 +377,7 @@ static void cell_text(const struct compare *compare, const struct compare_row *r
 static void print_row(const struct compare *compare, const struct columns *columns,
                       const struct compare_row *row, int width, FILE *to)
 {
-    print_name(row, width, to);
+    print_name(compare, row, width, to);
     for (size_t i = 0; i < columns->count; i++) {
         const struct column *column = &columns->column[i];
         char text[64];
@@ -383,7 +412,7 @@ static void print_failures(const struct compare *compare, FILE *to)
         if (*row->why == '\0') continue;
         if (first) fputs("\nFAILED\n", to);
         first = false;
-        print_name(row, width, to);
+        print_name(compare, row, width, to);
         fputc(' ', to);
         print_wrapped(row->why, width + 1, width + 1, to);
         print_settings(row, to);
@@ -432,14 +461,20 @@ static void print_notes(const struct compare *compare, FILE *to)
                                         "would show in the program), or the "
                                         "replays differ among themselves.");
     else
-        print_note(to, "One replay each: they do not say how the program's processor time would "
-                       "change, nor how far replays differ.");
+        print_note(to, "One replay each: they do not say how far replays differ.");
+    if (compare->options.rounds < RANK_VALUES_MIN)
+        print_note(to, "?: with fewer than %d replays each, ranks go by the median alone.",
+                   RANK_VALUES_MIN);
+    if (compare->recorded != NULL && compare->rows_hidden == 0)
+        print_note(to, "*: the allocator that the program was recorded on.");
     if (is_expected(compare, COMPARE_MEMORY))
         print_note(to, "Process: expected RSS of the program under this allocator, as a process.");
     if (is_expected(compare, COMPARE_TIME))
         print_note(to,
-                   "Program: how its processor time is expected to change; none: no difference is "
-                   "to be expected, but for the one in brackets at most.");
+                   "Program: how its processor time is expected to change, and the range of that; "
+                   "none: the range has no change in it.%s",
+                   compare->options.rounds < RANK_VALUES_MIN ? " ?: too few replays for a range."
+                                                             : "");
     print_note(to,
                "RSS: resident memory without the replay's own, which is at most %.1f MiB; mean: "
                "over the program's time; kept: at the end, beyond what live objects asked for; "
@@ -454,7 +489,10 @@ static void print_notes(const struct compare *compare, FILE *to)
 
 void compare_table_print(const struct compare *compare, FILE *to)
 {
-    char verdict[4096], original[1024];
+    char verdict[4096], original[1024], headline[1024];
+    compare_headline(compare, headline, sizeof headline);
+    if (*headline != '\0') print_wrapped(headline, 0, 2, to);
+    if (*headline != '\0') fputc('\n', to);
     print_facts(compare, to);
     compare_original_text(compare, original, sizeof original);
     if (*original != '\0') print_wrapped(original, 0, 2, to);

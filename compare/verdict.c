@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/numbers.h"
 #include "compare/compare.h"
@@ -174,13 +175,14 @@ void compare_judge_end(struct compare *compare)
 
 /* ---- output ---- */
 
-const char *compare_rank_text(const struct compare_row *row, enum compare_measure measure,
-                              char *text, size_t bytes)
+const char *compare_rank_text(const struct compare *compare, const struct compare_row *row,
+                              enum compare_measure measure, char *text, size_t bytes)
 {
     if (row->rank[measure] == 0)
         snprintf(text, bytes, "-");
     else
-        snprintf(text, bytes, "%u%s", row->rank[measure], row->rank_shared[measure] ? "=" : "");
+        snprintf(text, bytes, "%u%s%s", row->rank[measure], row->rank_shared[measure] ? "=" : "",
+                 compare->options.rounds < RANK_VALUES_MIN ? "?" : "");
     return text;
 }
 
@@ -203,54 +205,204 @@ static size_t add_rows(FILE *to, const struct compare *compare, enum compare_mea
     return count;
 }
 
-/* What the lead in replays would be in the program, where that is known. */
-static void add_program_lead(FILE *to, const struct compare *compare)
+/* Of a row, as a process where that is known; what the differences are shares of. NAN: nothing is
+ * known but of replays. */
+static double process_bytes(const struct compare *compare, const struct compare_row *row)
 {
-    const struct rank_difference *lead = &compare->verdicts[COMPARE_TIME].lead;
-    double least = lead->least, most = lead->most, all = compare->original.cpu_seconds;
-    if (!(all > 0) || !(compare->original.allocator_seconds >= 0) ||
-        compare->options.rounds < RANK_VALUES_MIN)
+    const double expected = row->expected.peak_bytes;
+    return !isnan(expected) ? expected : compare->original.peak_bytes;
+}
+
+/* Behind it: how sure that is. */
+static void add_surely(FILE *to, const struct compare *compare, double least, double most,
+                       const char *unit, int decimals)
+{
+    const unsigned rounds = compare->options.rounds;
+    if (rounds < RANK_VALUES_MIN)
+        fprintf(to, "; %u %s too few to say how sure that is", rounds,
+                rounds == 1 ? "run is" : "runs are");
+    else
+        fprintf(to, " (95 %% sure: %.*f to %.*f %s)", decimals, numbers_shown(least, decimals),
+                decimals, numbers_shown(most, decimals), unit);
+}
+
+static void add_than(FILE *to, const struct compare_verdict *verdict)
+{
+    if (verdict->best > 1) fprintf(to, " than %s", verdict->before->label);
+}
+
+static void add_memory_lead(FILE *to, const struct compare *compare)
+{
+    const struct compare_verdict *verdict = &compare->verdicts[COMPARE_MEMORY];
+    const struct rank_difference *lead = &verdict->lead;
+    const double process = process_bytes(compare, verdict->before);
+    const bool known = !isnan(process);
+    fprintf(to, "%.1f MiB (%.*f %% %s) more", lead->median / MIB,
+            known && lead->median < process / 10 ? 1 : 0,
+            100 * lead->median / (known ? process : verdict->before_median),
+            known ? "of the process" : "in replays");
+    add_than(to, verdict);
+    add_surely(to, compare, lead->least / MIB, lead->most / MIB, "MiB", 1);
+}
+
+static void add_time_lead(FILE *to, const struct compare *compare)
+{
+    const struct compare_verdict *verdict = &compare->verdicts[COMPARE_TIME];
+    const struct rank_difference *lead = &verdict->lead;
+    const double per_cent = 100 / verdict->before_median;
+    double least = lead->least, most = lead->most;
+    if (compare_cpu_shares(compare, &least, &most)) {
+        fprintf(to, "%.1f to %.1f %% more of the program's ", numbers_shown(100 * least, 1),
+                numbers_shown(100 * most, 1));
+        compare_put_seconds(to, compare->original.cpu_seconds);
+        add_than(to, verdict);
+        fprintf(to, " (in replays, %.0f %%)", lead->median * per_cent);
         return;
-    compare_cpu_range(all, &least, &most);
-    fprintf(to, "; of the program's %.3g s, that would be %+.1f to %+.1f %%", all,
-            numbers_shown(100 * least / all, 1), numbers_shown(100 * most / all, 1));
+    }
+    fprintf(to, "%.0f %% more", lead->median * per_cent);
+    add_than(to, verdict);
+    fputs(" in replays", to);
+    add_surely(to, compare, lead->least * per_cent, lead->most * per_cent, "%", 0);
 }
 
 static void add_lead(FILE *to, const struct compare *compare, enum compare_measure measure)
 {
-    const struct compare_verdict *verdict = &compare->verdicts[measure];
-    const struct rank_difference *lead = &verdict->lead;
-    const bool memory = measure == COMPARE_MEMORY;
-    const unsigned rounds = compare->options.rounds;
-    double per_cent = 100 / verdict->before_median;
     fprintf(to, "; the next, ");
-    bool several = add_rows(to, compare, measure, (unsigned)verdict->best + 1) > 1;
+    const unsigned next = (unsigned)compare->verdicts[measure].best + 1;
+    bool several = add_rows(to, compare, measure, next) > 1;
     fprintf(to, several ? ", take at least " : ", takes ");
-    if (memory) fprintf(to, "%.1f MiB (", lead->median / MIB);
-    fprintf(to, "%.0f %%%s more", lead->median * per_cent, memory ? ")" : "");
-    if (verdict->best > 1) fprintf(to, " than %s", verdict->before->label);
-    fprintf(to, memory ? "" : " in replays");
-    if (rounds < RANK_VALUES_MIN)
-        fprintf(to, "; %u %s too few to say how sure that is", rounds,
-                rounds == 1 ? "run is" : "runs are");
-    else if (memory)
-        fprintf(to, " (95 %% sure: %.1f to %.1f MiB)", lead->least / MIB, lead->most / MIB);
+    if (measure == COMPARE_MEMORY)
+        add_memory_lead(to, compare);
     else
-        fprintf(to, " (95 %% sure: %.0f to %.0f %%)", lead->least * per_cent,
-                lead->most * per_cent);
-    if (!memory) add_program_lead(to, compare);
+        add_time_lead(to, compare);
+}
+
+/* All are equal. Replays may differ all the same, by what would not show in the program. */
+static void add_equal(FILE *to, const struct compare *compare, enum compare_measure measure)
+{
+    const struct compare_verdict *verdict = &compare->verdicts[measure];
+    const struct compare_original *original = &compare->original;
+    const struct compare_row *first = verdict->order[0],
+                             *last = verdict->order[verdict->ranked - 1];
+    const double least = compare_median(measures[measure].number, first->reports);
+    const double most = compare_median(measures[measure].number, last->reports);
+    if (measure == COMPARE_TIME && original->allocator_seconds >= 0 && original->cpu_seconds > 0 &&
+        most - least > least * measures[measure].threshold.relative) {
+        fputs("For time no difference is sure: replays take ", to);
+        compare_put_seconds(to, least);
+        fprintf(to, " (%s) to ", first->label);
+        compare_put_seconds(to, most);
+        fprintf(to, " (%s), but allocator and new pages are about ", last->label);
+        compare_put_share(to, original->allocator_seconds / original->cpu_seconds);
+        fputs(" of the program's ", to);
+        compare_put_seconds(to, original->cpu_seconds);
+        return;
+    }
+    fprintf(to, "For %s all are equal", measures[measure].key);
 }
 
 static void add_measure(FILE *to, const struct compare *compare, enum compare_measure measure)
 {
     const struct compare_verdict *verdict = &compare->verdicts[measure];
     if (verdict->best == verdict->ranked) {
-        fprintf(to, "For %s all are equal", measures[measure].key);
+        add_equal(to, compare, measure);
         return;
     }
     fprintf(to, "Best for %s: ", measures[measure].key);
     add_rows(to, compare, measure, 1);
     if (verdict->next != NULL) add_lead(to, compare, measure);
+}
+
+/* ---- the headline ---- */
+
+/* "glibc with MALLOC_ARENA_MAX=1" */
+static void add_name(FILE *to, const struct compare_row *row)
+{
+    const size_t name = strlen(compare_row_name(row));
+    if (row->entry->settings_count == 0 || name >= strlen(row->label))
+        fputs(row->label, to);
+    else
+        fprintf(to, "%.*s with %s", (int)name, row->label, row->label + name + 1);
+}
+
+/* The first of a table that is ranked best. */
+static const struct compare_row *best_of(const struct compare *compare,
+                                         enum compare_measure measure)
+{
+    const struct compare_verdict *verdict = &compare->verdicts[measure];
+    return verdict->ranked > 0 ? verdict->order[0] : NULL;
+}
+
+static bool is_expected(const struct compare_row *row)
+{
+    return !isnan(row->expected.peak_bytes);
+}
+
+static void add_best_memory(FILE *to, const struct compare *compare)
+{
+    const struct compare_row *now = compare->recorded, *best = best_of(compare, COMPARE_MEMORY);
+    const bool known = is_expected(best) && (now == NULL || is_expected(now));
+    const char *where = known ? "" : " in replays";
+    const double bytes =
+        known ? best->expected.peak_bytes : compare_median("peak_net_rss_bytes", best->reports);
+    double now_bytes = NAN;
+    if (now != NULL)
+        now_bytes =
+            known ? now->expected.peak_bytes : compare_median("peak_net_rss_bytes", now->reports);
+    if (now != NULL) {
+        fputs("now ", to);
+        add_name(to, now);
+        fprintf(to, ", %.1f MiB at most%s. ", now_bytes / MIB, where);
+    }
+    if (now != NULL && now->rank[COMPARE_MEMORY] == 1) {
+        fputs("None takes surely less.", to);
+        return;
+    }
+    fputs(now != NULL ? "Best: " : "best: ", to);
+    add_name(to, best);
+    fprintf(to, ", %.1f MiB", bytes / MIB);
+    if (now == NULL)
+        fputs(where, to);
+    else if (known || isnan(compare->original.peak_bytes))
+        fprintf(to, ", %+.0f %%", 100 * (bytes - now_bytes) / now_bytes);
+    else
+        fprintf(to, ", %+.1f %% of the process",
+                100 * (bytes - now_bytes) / compare->original.peak_bytes);
+    fputc('.', to);
+}
+
+static void add_best_time(FILE *to, const struct compare *compare)
+{
+    const struct compare_row *now = compare->recorded, *best = best_of(compare, COMPARE_TIME);
+    const double all = compare->original.cpu_seconds;
+    if (now == NULL || best == NULL || !(all > 0) || isnan(best->expected.cpu_change_least)) return;
+    if (now->rank[COMPARE_TIME] == 1 || best->expected.cpu_change_most >= 0) {
+        fputs(" For time none is surely better.", to);
+        return;
+    }
+    fputs(" For time: ", to);
+    add_name(to, best);
+    fprintf(to, ", %+.1f %% (%+.1f to %+.1f).",
+            numbers_shown(100 * best->expected.cpu_change / all, 1),
+            numbers_shown(100 * best->expected.cpu_change_least / all, 1),
+            numbers_shown(100 * best->expected.cpu_change_most / all, 1));
+}
+
+const char *compare_headline(const struct compare *compare, char *text, size_t bytes)
+{
+    const unsigned rounds = compare->options.rounds;
+    FILE *to = compare_text_open(text, bytes);
+    if (to == NULL) return text;
+    if (compare->verdicts[COMPARE_MEMORY].ranked > 0) {
+        fputs("In this recording: ", to);
+        add_best_memory(to, compare);
+        add_best_time(to, compare);
+        if (rounds < RANK_VALUES_MIN)
+            fprintf(to, " (%u %s: not sure.)", rounds,
+                    rounds == 1 ? "replay each" : "replays each");
+    }
+    fclose(to);
+    return text;
 }
 
 const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes)
@@ -301,6 +453,8 @@ json_t *compare_verdict_json(const struct compare *compare)
 {
     char text[4096];
     json_t *object = json_object();
+    json_object_set_new(object, "headline",
+                        json_string(compare_headline(compare, text, sizeof text)));
     json_object_set_new(object, "text",
                         json_string(compare_verdict_text(compare, text, sizeof text)));
     json_object_set_new(object, "few_calls", json_boolean(compare->few_calls));

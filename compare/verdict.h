@@ -37,12 +37,15 @@ void compare_judge_end(struct compare *compare);
 const struct compare_row *compare_sorted(const struct compare *compare,
                                          enum compare_measure measure, size_t at);
 
+/* What there is now, what is best, and what that gains, in one line; empty: nothing can be said. */
+const char *compare_headline(const struct compare *compare, char *text, size_t bytes);
+
 /* A sentence for each measure, for people; empty if there is nothing to compare. */
 const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes);
 
-/* "1", "2=" if others have the same, "-" without a rank. */
-const char *compare_rank_text(const struct compare_row *row, enum compare_measure measure,
-                              char *text, size_t bytes);
+/* "1", "2=" if others have the same, "-" without a rank; "?" behind it: of too few runs. */
+const char *compare_rank_text(const struct compare *compare, const struct compare_row *row,
+                              enum compare_measure measure, char *text, size_t bytes);
 
 /* docs/compare.md. The caller owns it. */
 json_t *compare_verdict_json(const struct compare *compare);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -104,8 +105,43 @@ static void collect_questions(struct compare *compare)
             basename(program));
 }
 
+static double at_of(const json_t *list, size_t at)
+{
+    const json_t *value = json_array_get(list, at);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* Of the memory of the process, by its ticks: how much of its most came in the last fifth of the
+ * time, if it has the most at the end. 0: it does not. */
+static double rise_at_end(const json_t *series)
+{
+    const double nearly = 0.98, last_part = 0.8;
+    const json_t *seconds = json_object_get(series, "seconds");
+    const json_t *rss = json_object_get(series, "original_net_rss_bytes");
+    const size_t count = json_array_size(rss);
+    double most = 0, before = NAN;
+    for (size_t i = 0; i < count; i++) {
+        if (at_of(seconds, i) <= last_part * at_of(seconds, count - 1)) before = at_of(rss, i);
+        most = fmax(most, at_of(rss, i));
+    }
+    const double end = count > 0 ? at_of(rss, count - 1) : 0;
+    return end >= nearly * most && most > 0 && before < end ? (end - before) / most : 0;
+}
+
+static void collect_rise(struct compare *compare)
+{
+    const double shows = 0.05, rise = rise_at_end(json_object_get(compare->facts, "series"));
+    if (rise >= shows)
+        add(compare, NULL, NULL,
+            "the program's memory was still rising at the end of the recording: %.0f %% of it came "
+            "in the last fifth of the time. If the program goes on, a longer recording may say "
+            "otherwise",
+            100 * rise);
+}
+
 static void collect_of_trace(struct compare *compare)
 {
+    collect_rise(compare);
     long long lost = json_integer_value(json_object_get(compare->facts, "lost_events"));
     if (!compare_is_whole(compare))
         add(compare, NULL, NULL, "the recording was cut short or is damaged: not all is in it");

@@ -8,7 +8,7 @@ set -eu
 . "$(dirname "$0")/tap.sh"
 
 predict() {
-    ruby "$source_dir/bench/predict" --build "$build_dir" --steps small --runs 1 --replays 2 "$@" \
+    ruby "$source_dir/bench/predict" --build "$build_dir" --steps small --runs 1 --replays 4 "$@" \
         >out 2>err
 }
 
