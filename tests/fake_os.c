@@ -798,8 +798,9 @@ void os_signals_restore(uint64_t before)
 }
 
 /* What it leaves open is closed. */
-int os_call_apart(void (*function)(void *), void *argument)
+int os_call_apart(void (*function)(void *), void *argument, bool survives)
 {
+    (void)survives;
     bool was_open[DESCRIPTORS_MAX];
     int error = call_begins(FAKE_RUN_APART);
     if (error) return -error;

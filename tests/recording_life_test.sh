@@ -18,6 +18,20 @@ large_thread_storage() {
     [ "$status" = 7 ] && complete raw.lz4 && [ "$(objects raw.lz4 777)" = 20000 ]
 }
 
+# with_child HOW CALLS MORE - a child that shares the memory makes CALLS, then the process MORE:
+# all are there.
+with_child() {
+    fresh
+    exit_status timeout 300 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+        "$workloads/shared" "$@" >out 2>err
+    [ "$status" = 7 ] && [ "$(objects raw.lz4 777)" = $(($2 + $3 + 10)) ] && complete raw.lz4
+}
+
+# Of few calls, of some that fill slots, and of more than the spool has at first.
+with_children() {
+    with_child "$1" 4000 200000 && with_child "$1" 20000 20000 && with_child "$1" 400000 5000
+}
+
 # --- names ---
 
 # In PID namespaces that share a directory each process has the number 1: as many files as say that
@@ -36,10 +50,14 @@ one_number() {
         [ "$(cut -d ' ' -f 2 err | sort -u | wc -l)" = "$1" ] && complete "shared/1.$1.lz4"
 }
 
-plan 2
+plan 6
 if unshare --pid --fork true 2>err; then
     check 'forty processes with one number at once' one_number 40
 else
     skip_test 'forty processes with one number at once' 'may not make a PID namespace'
 fi
 check 'a program with a megabyte of thread-local variables' large_thread_storage
+check 'a child by clone(CLONE_VM)' with_children clone
+check 'the same, which ends by _exit()' with_children exit
+check 'a child by vfork()' with_children vfork
+check 'the same, which executes a program' with_children exec

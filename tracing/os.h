@@ -232,8 +232,9 @@ void os_signals_restore(uint64_t before);
 
 /* Calls the function in a process that shares this one's memory but has its own copy of the
  * descriptor table, in which only standard error stays open, its own directories, a stack of its
- * own and no signals; it is over when this returns. 0 or a negative errno. */
-int os_call_apart(void (*function)(void *), void *argument);
+ * own and no signals; it is over when this returns. If the caller is killed, the function is not
+ * finished, unless it `survives`. 0 or a negative errno. */
+int os_call_apart(void (*function)(void *), void *argument, bool survives);
 
 /* A thread of ours. */
 struct os_thread {

@@ -626,13 +626,13 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
 struct apart {
     void (*function)(void *);
     void *argument;
+    bool survives;
 };
 
 static int apart_main(void *argument)
 {
     const struct apart *apart = argument;
-    /* What it makes is of no use to a program that has been killed. */
-    system_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0);
+    if (!apart->survives) system_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0);
     close_files_except(STDERR_FILENO);
     apart->function(apart->argument);
     os_process_exit(0);
@@ -640,9 +640,9 @@ static int apart_main(void *argument)
 
 /* As vfork() does, but without the signal of a child's end, so that no wait() of the program finds
  * it. */
-int os_call_apart(void (*function)(void *), void *argument)
+int os_call_apart(void (*function)(void *), void *argument, bool survives)
 {
-    struct apart apart = {function, argument};
+    struct apart apart = {function, argument, survives};
     uint8_t *stack = os_memory_reserve(THREAD_STACK_BYTES);
     if (!stack) return -ENOMEM;
     uint64_t signals = os_signals_block();

@@ -79,8 +79,10 @@ bool recording_finish(void)
         return false;
     stop_threads();
     writer_ask_end(&recording.writer);
-    while (recording_state() == MALLOCTAPE_ENDING && !writer_is_gone(&recording.writer))
+    while (recording_state() == MALLOCTAPE_ENDING && !writer_is_gone(&recording.writer)) {
+        writer_need(&recording.writer);
         os_wait(&recording.writer.done, 0, WRITER_TICK_NS);
+    }
     recording_settle();
     return true;
 }

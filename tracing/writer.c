@@ -169,10 +169,12 @@ bool writer_is_gone(const struct writer *writer)
 }
 
 /* Returns as soon as the word has another value, or the thread is gone. */
-static void wait_while(const struct writer *writer, const uint32_t *word, uint32_t value)
+static void wait_while(struct writer *writer, const uint32_t *word, uint32_t value)
 {
-    while (atomic_load_acquire(word) == value && !writer_is_gone(writer))
+    while (atomic_load_acquire(word) == value && !writer_is_gone(writer)) {
+        writer_need(writer);
         os_wait(word, value, WRITER_TICK_NS);
+    }
 }
 
 static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
@@ -188,6 +190,7 @@ static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
             break;
         atomic_store_release(&writer->starved, 1);
         wake(writer);
+        writer_need(writer);
         /* A confined thread does not know the time. */
         if (at_most_ns && (os_is_confined() || os_clock_ns() - since >= at_most_ns)) break;
         os_wait(&writer->space_epoch, epoch, at_most_ns ? at_most_ns : WRITER_TICK_NS);
@@ -379,7 +382,7 @@ static bool can_defer(const struct writer *writer)
 int writer_start(struct writer *writer)
 {
     writer->usage_before = os_process_usage(false);
-    bool deferred = can_defer(writer) && os_call_apart(open_apart, writer) == 0;
+    bool deferred = can_defer(writer) && os_call_apart(open_apart, writer, false) == 0;
     if (!deferred && start_thread(writer) < 0) {
         writer_report_failure(writer, "not recording: ");
         return writer->error;
@@ -395,16 +398,53 @@ int writer_start(struct writer *writer)
     return writer->error;
 }
 
-/* Starts the thread of a writer that began without one. All events so far are in the spool. */
-static void begin_deferred(struct writer *writer)
+/* What is in the spool stays there. */
+static void give_up(struct writer *writer)
 {
-    int result = os_is_confined() ? -EPERM : start_thread(writer);
-    if (result == 0) return;
-    writer_check(writer, result, "the writer thread");
     writer_note_incomplete(writer);
     writer_report_failure(writer, "recording ended early: ");
     atomic_store_release(&writer->stage, WRITER_NEVER);
     writer->ends();
+}
+
+/* What the thread would do in one pass. */
+static void pass_apart(void *argument)
+{
+    struct writer *writer = argument;
+    if (take_up_output(writer) == 0) {
+        writer_drain_full_slots(writer);
+        writer_check(writer, writer_flush(writer), writer->output);
+        output_put_aside(&writer->files);
+    }
+    if (writer->error)
+        give_up(writer);
+    else
+        atomic_store_release(&writer->stage, WRITER_DEFERRED);
+}
+
+/* In a child that shares the memory: the thread would end with it. The child needs none as long as
+ * it finds slots; then a pass is made, as its parent may be waiting for it. */
+static int serve_child(struct writer *writer)
+{
+    if (atomic_exchange_acq_rel(&writer->starved, 0))
+        return os_call_apart(pass_apart, writer, true);
+    atomic_store_release(&writer->stage, WRITER_DEFERRED);
+    return 0;
+}
+
+/* Starts the thread of a writer that began without one. All events so far are in the spool. */
+static void begin_deferred(struct writer *writer)
+{
+    int result;
+    if (os_is_confined())
+        result = -EPERM;
+    else if (os_process_id() == writer->process_id)
+        result = start_thread(writer);
+    else
+        result = serve_child(writer);
+    if (result == 0) return;
+    writer_check(writer, result, "the writer thread");
+    give_up(writer);
 }
 
 /* Whoever is interrupted here would leave the others waiting. */

@@ -126,7 +126,8 @@ void writer_forget(struct writer *writer);
  * line on standard error says what is wrong. */
 int writer_start(struct writer *writer);
 
-/* Begins the writer's thread, if that was deferred. writer_need_now() also waits until it has
+/* Begins the writer's thread, if that was deferred and this is the process that is recorded, not a
+ * child that shares its memory. writer_need_now() also waits until it has
  * opened its files. Any thread; keeps errno. */
 void writer_need(struct writer *writer);
 void writer_need_now(struct writer *writer);
