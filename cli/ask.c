@@ -1,5 +1,6 @@
 #include "cli/ask.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -9,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "tracing/request.h"
 
 bool ask_parse_process(pid_t *process, const char *word)
 {
@@ -22,12 +26,29 @@ bool ask_parse_process(pid_t *process, const char *word)
     return true;
 }
 
-/* A socket of that name may be anybody's. */
-static bool is_process(int file, pid_t process)
+/* A socket of that name may be anybody's, also of one that had the number before. False: that has
+ * been said, unless `command` is NULL. */
+static bool is_process(const struct cli_command *command, int file, pid_t process)
 {
-    struct ucred peer;
+    struct ucred peer = {0};
     socklen_t bytes = sizeof peer;
-    return getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == process;
+    struct stat status;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d", (int)process);
+    if (getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == process &&
+        (peer.uid == 0 || stat(path, &status) != 0 || peer.uid == status.st_uid))
+        return true;
+    if (command != NULL && peer.pid != 0)
+        cli_fail(command,
+                 "process %d cannot be asked: process %d of user %u has taken the name of its "
+                 "socket",
+                 (int)process, (int)peer.pid, (unsigned)peer.uid);
+    else if (command != NULL)
+        cli_fail(command,
+                 "process %d cannot be asked: a process of user %u that is not visible here has "
+                 "taken the name of its socket",
+                 (int)process, (unsigned)peer.uid);
+    return false;
 }
 
 /* Whether a file in the process's directory in /proc has the text, which may not hold a null byte.
@@ -73,15 +94,14 @@ static int process_connect(const struct cli_command *command, pid_t process)
         snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "malloctape-%d", (int)process);
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
     int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (file >= 0 && connect(file, (struct sockaddr *)&address, bytes) == 0 &&
-        is_process(file, process))
-        return file;
+    bool connected = file >= 0 && connect(file, (struct sockaddr *)&address, bytes) == 0;
+    if (connected && is_process(command, file, process)) return file;
     if (file >= 0) close(file);
-    if (command != NULL) say_why_silent(command, process);
+    if (!connected && command != NULL) say_why_silent(command, process);
     return -1;
 }
 
-/* All that comes until the other side closes. 0: the connection broke. */
+/* All that comes until the other side closes, which it may do without having read all. */
 static size_t answer_read(int file, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -89,7 +109,40 @@ static size_t answer_read(int file, char *text, size_t bytes)
     while ((more = read(file, text + used, bytes - 1 - used)) > 0)
         used += (size_t)more;
     text[used] = '\0';
-    return more == 0 ? used : 0;
+    return used;
+}
+
+/* Behind `head`, if it begins with that; or NULL. */
+static char *behind(char *answer, const char *head)
+{
+    return strncmp(answer, head, strlen(head)) == 0 ? answer + strlen(head) : NULL;
+}
+
+void ask_make_printable(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (iscntrl((unsigned char)*text) && *text != '\n') *text = '?';
+}
+
+/* It is no good answer. */
+static void say_why_not(const struct cli_command *command, pid_t process, char *answer)
+{
+    ask_make_printable(answer);
+    const char *error = behind(answer, CONTROL_ERROR), *other = behind(answer, CONTROL_NAME);
+    if (*answer == '\0')
+        cli_fail(command, "process %d does not answer: it has ended, or is about to", (int)process);
+    else if (error != NULL)
+        cli_fail(command, "process %d: %s", (int)process, error);
+    else if (other != NULL)
+        cli_fail(command,
+                 "process %d was started with another version of malloctape: its control has "
+                 "version %.*s, this one has " CONTROL_VERSION,
+                 (int)process, (int)strcspn(other, " \n"), other);
+    else
+        cli_fail(command,
+                 "process %d was started with another version of malloctape: its control has no "
+                 "version, this one has " CONTROL_VERSION,
+                 (int)process);
 }
 
 size_t ask_process(const struct cli_command *command, pid_t process, const char *request,
@@ -97,17 +150,14 @@ size_t ask_process(const struct cli_command *command, pid_t process, const char 
 {
     int file = process_connect(command, process);
     if (file < 0) return 0;
-    size_t bytes = strlen(request), came = 0;
-    if (send(file, request, bytes, MSG_NOSIGNAL) == (ssize_t)bytes)
-        came = answer_read(file, answer, room);
+    send(file, CONTROL_HEAD, strlen(CONTROL_HEAD), MSG_NOSIGNAL);
+    send(file, request, strlen(request), MSG_NOSIGNAL);
+    size_t bytes = answer_read(file, answer, room);
     close(file);
-    if (came > 0 && strncmp(answer, "ok", 2) == 0) return came;
-    if (command == NULL) return 0;
-    if (came == 0)
-        cli_fail(command, "process %d does not answer: it has ended, or runs as another user",
-                 (int)process);
-    else
-        cli_fail(command, "process %d: %s", (int)process,
-                 strncmp(answer, "error ", 6) == 0 ? answer + 6 : answer);
-    return 0;
+    const char *text = behind(answer, CONTROL_OK);
+    if (text == NULL && command != NULL) say_why_not(command, process, answer);
+    if (text == NULL) return 0;
+    bytes -= (size_t)(text - answer);
+    memmove(answer, text, bytes + 1);
+    return bytes;
 }

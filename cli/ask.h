@@ -10,10 +10,13 @@
 
 bool ask_parse_process(pid_t *process, const char *word);
 
-/* Sends the line `request` and reads the answer, up to `room` - 1 bytes and a null byte. Returns
- * its length; 0 if it is not one that begins with "ok", and that has been said, unless `command` is
- * NULL. */
+/* Sends the line `request` and reads the answer, up to `room` - 1 bytes with what stands before it
+ * (tracing/request.h), and a null byte. Leaves what stands behind CONTROL_OK, and returns its
+ * length; 0 if it is another answer or none, and that has been said, unless `command` is NULL. */
 size_t ask_process(const struct cli_command *command, pid_t process, const char *request,
                    char *answer, size_t room);
+
+/* A process that is asked may be anybody's: takes out what a terminal would obey. */
+void ask_make_printable(char *text);
 
 #endif

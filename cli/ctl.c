@@ -90,8 +90,8 @@ static int run(int count, char **words)
     if (status != PROGRAM_GO_ON) return status;
     if (ask_process(&cli_ctl, ctl.process, ctl.request, answer, sizeof answer) == 0)
         return PROGRAM_FAILED;
-    const char *line = strchr(answer, '\n');
-    if (line != NULL && line[1] != '\0') puts(line + 1);
+    ask_make_printable(answer);
+    puts(answer);
     return PROGRAM_OK;
 }
 

@@ -15,6 +15,7 @@
 #include "common/numbers.h"
 #include "common/progress.h"
 #include "stream/metadata.h"
+#include "tracing/request.h"
 #include "tracing/watch.h"
 
 static const char help_text[] =
@@ -143,6 +144,7 @@ static void print_statistics(const struct watch_counts *now)
     struct statistics_names names = {0};
     memcpy(text, now->names, sizeof text);
     text[sizeof text - 1] = '\0';
+    ask_make_printable(text);
     statistics_split(&names, text);
     const char *before = "says     ";
     for (unsigned i = 0; i < names.count; i++) {
@@ -178,7 +180,7 @@ static void print_sizes(const struct top *top)
  * that does not answer, or is not recorded, is the end. */
 static bool look(struct top *top)
 {
-    static char answer[sizeof top->now + 2]; /* one byte more than there should be */
+    static char answer[sizeof CONTROL_OK + sizeof top->now + 1]; /* a byte more than is wanted */
     const bool is_first = top->now.bytes == 0;
     const size_t bytes =
         ask_process(is_first ? &cli_top : NULL, top->process, "watch\n", answer, sizeof answer);
@@ -187,7 +189,8 @@ static bool look(struct top *top)
     top->before = top->now;
     memcpy(&top->now, answer, sizeof top->now);
     if (bytes == sizeof top->now && top->now.bytes == sizeof top->now) return true;
-    cli_fail(&cli_top, "process %d was started with another version", (int)top->process);
+    cli_fail(&cli_top, "process %d was started with another version of malloctape",
+             (int)top->process);
     return false;
 }
 

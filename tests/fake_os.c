@@ -853,9 +853,10 @@ int os_control_listen(void)
     return -ENOSYS;
 }
 
-int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns)
+int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns,
+                    enum os_asker *asker)
 {
-    (void)listening, (void)request, (void)bytes, (void)timeout_ns;
+    (void)listening, (void)request, (void)bytes, (void)timeout_ns, (void)asker;
     return -ENOSYS;
 }
 

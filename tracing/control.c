@@ -4,14 +4,18 @@
  *
  * A request is one line: "start", "start OUTPUT", "reset", "reset OUTPUT", "stop", "pause",
  * "resume", "sync", "status" or "watch".
- * The answer is "ok" or "error TEXT" and, after "ok", lines of text for people; to "watch", numbers
- * (watch.h). One request a connection. Only the user that the process runs as, and root, are
- * answered. */
+ * The answer is lines of text for people; to "watch", numbers (watch.h). What stands before both
+ * says request.h. One request a connection.
+ *
+ * The thread has the rights that the process had when it began, and uses them for who asks. So it
+ * answers only those who have these rights, while the process has no others and had none, and root.
+ * A command it starts only for the former. */
 #include "control.h"
 
 #include "message.h"
 #include "os.h"
 #include "recording.h"
+#include "request.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -46,10 +50,10 @@ static void put_result(struct message *answer, int result, const char *request, 
 {
     message_clear(answer);
     if (result == 0) {
-        message_put(answer, "ok\n%s", good);
+        message_put(answer, CONTROL_OK "%s", good);
         return;
     }
-    message_put(answer, "error ");
+    message_put(answer, CONTROL_ERROR);
     if (result == -EBUSY) return put_state(answer, request);
     message_put(answer, "see the standard error of the process: ");
     message_error(answer, result);
@@ -72,7 +76,7 @@ static void put_status(struct message *answer)
     struct recording_status status;
     recording_look(&status);
     message_clear(answer);
-    message_put(answer, "ok\n%s",
+    message_put(answer, CONTROL_OK "%s",
                 status.is_paused      ? "paused"
                 : status.is_recording ? "recording"
                                       : "not recording");
@@ -116,13 +120,50 @@ static void answer_request(const char *request, struct message *answer)
 /* Not a text: watch.h. False: nothing is recorded. */
 static bool answer_watch(int file)
 {
+    enum { HEAD_BYTES = sizeof CONTROL_OK - 1 };
     static struct watch_counts counts;
+    static char answer[HEAD_BYTES + sizeof counts];
     struct recording_status status;
     recording_look(&status);
     if (!status.is_recording && !status.is_paused) return false;
     writer_watch(&recording.writer, &counts);
-    os_control_answer(file, (const char *)&counts, sizeof counts);
+    memcpy(answer, CONTROL_OK, HEAD_BYTES);
+    memcpy(answer + HEAD_BYTES, &counts, sizeof counts);
+    os_control_answer(file, answer, sizeof answer);
     return true;
+}
+
+static bool names_command(const char *request)
+{
+    return (strncmp(request, "start ", 6) == 0 || strncmp(request, "reset ", 6) == 0) &&
+           request[6] == '|';
+}
+
+/* NULL, or why a request is not carried out. */
+static const char *refusal(const char *line, enum os_asker asker)
+{
+    const size_t head_bytes = sizeof CONTROL_HEAD - 1;
+    if (asker == OS_ASKER_OTHER)
+        return "it answers root, and its own user and group while it has the rights with which it "
+               "began";
+    if (strncmp(line, CONTROL_HEAD, head_bytes) != 0)
+        return "its control has version " CONTROL_VERSION ", and who asks another one";
+    if (asker == OS_ASKER_ROOT && names_command(line + head_bytes))
+        return "it starts a command only for who has the rights that it has and always had";
+    return NULL;
+}
+
+static void answer_line(int file, const char *line, enum os_asker asker)
+{
+    struct message answer;
+    const char *refused = refusal(line, asker), *request = line + sizeof CONTROL_HEAD - 1;
+    if (!refused && strcmp(request, "watch") == 0 && answer_watch(file)) return;
+    message_clear(&answer);
+    if (refused)
+        message_put(&answer, CONTROL_ERROR "%s", refused);
+    else
+        answer_request(request, &answer);
+    os_control_answer(file, answer.text, answer.bytes);
 }
 
 /* --- the thread --- */
@@ -132,27 +173,29 @@ static void say_why(const char *what, int error)
     struct message message;
     if (settings.quiet) return;
     message_begin(&message);
-    message_put(&message, "no control: %s: ", what);
-    message_error(&message, error);
+    message_put(&message, "no control: ");
+    if (error == -EADDRINUSE)
+        message_put(&message, "another process has taken the name of its socket, malloctape-%lu",
+                    (uint64_t)os_process_id());
+    else
+        message_put(&message, "%s: ", what);
+    if (error != -EADDRINUSE) message_error(&message, error);
     message_write(&message);
 }
 
 static void control_main(void *unused)
 {
     (void)unused;
-    static char request[OS_REQUEST_BYTES_MAX];
+    static char line[OS_REQUEST_BYTES_MAX];
     int listening = os_control_listen();
     if (listening < 0) {
         say_why("the socket", listening);
         return;
     }
     while (!atomic_load_relaxed(&control.finish) && !recording_is_abandoned()) {
-        int file = os_control_next(listening, request, sizeof request, LOOK_NS);
-        if (file < 0) continue;
-        struct message answer;
-        if (strcmp(request, "watch") == 0 && answer_watch(file)) continue;
-        answer_request(request, &answer);
-        os_control_answer(file, answer.text, answer.bytes);
+        enum os_asker asker;
+        int file = os_control_next(listening, line, sizeof line, LOOK_NS, &asker);
+        if (file >= 0) answer_line(file, line, asker);
     }
 }
 

@@ -145,16 +145,26 @@ int os_command_start(const char *command, int *process);
  * `timeout_ns` 0: no limit. */
 int os_command_wait(int process, uint64_t timeout_ns);
 
-/* --- a socket through which the same user controls this process; for the control thread --- */
+/* --- a socket through which others control this process; for the control thread --- */
 
 #define OS_REQUEST_BYTES_MAX 8192
 
-/* Waits for requests to this process. A descriptor or a negative errno. */
+/* Waits for requests to this process. From now on the thread has no capabilities, unless it is
+ * root's. A descriptor or a negative errno; -EADDRINUSE: another process has its name. */
 int os_control_listen(void);
 
-/* The next request of a user who may ask, as text; at most `timeout_ns`. A descriptor for the
- * answer, -EAGAIN: none came. */
-int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns);
+enum os_asker {
+    OS_ASKER_OTHER = 0,
+    OS_ASKER_ROOT,
+    /* Also root: what the thread does, the asker could do itself. It has the user and the group of
+     * the thread and of the process, which has never had others, nor hidden from being traced. */
+    OS_ASKER_EQUAL
+};
+
+/* Waits for a request, at most `timeout_ns`; one line, without its end. It is empty and has not
+ * been read if an OS_ASKER_OTHER asks. A descriptor for the answer, -EAGAIN: none came. */
+int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns,
+                    enum os_asker *asker);
 
 /* Sends the answer and closes the descriptor. */
 void os_control_answer(int file, const char *text, size_t bytes);

@@ -5,8 +5,10 @@
 #include "os_linux.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,6 +22,8 @@
 #define LOCK_WAIT_NS   UINT64_C(1000000)
 /* A client has sent its request when it connects, or soon. */
 #define REQUEST_WAIT_S 2
+/* In a namespace of users, what all those have that it does not know. */
+#define UNKNOWN_ID     65534
 
 /* Abstract names begin with a null byte and end where the length says. Returns the name. */
 static struct text begin_address(struct sockaddr_un *address, const char *name)
@@ -65,8 +69,71 @@ int os_directory_lock(int directory)
     return (int)result;
 }
 
+/* --- who may ask --- */
+
+static uid_t own_user(void)
+{
+    return (uid_t)system_call(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+}
+
+static gid_t own_group(void)
+{
+    return (gid_t)system_call(SYS_getegid, 0, 0, 0, 0, 0, 0);
+}
+
+/* Whoever has the same user need not have the same capabilities. */
+static int drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
+    if (own_user() == 0) return 0;
+    return (int)system_call(SYS_capset, (long)&header, (long)none, 0, 0, 0, 0);
+}
+
+/* Whether every number of a user or group stands for one alone: the namespace has them all. */
+static bool knows_all(const char *map)
+{
+    char text[64] = "";
+    int file = os_file_open_read(map);
+    os_file_read_start(file, text, sizeof text - 1);
+    os_file_close(file);
+    return strstr(text, " 4294967295\n") != NULL;
+}
+
+/* The rule of ptrace(2), more or less: who may trace the process gains nothing by asking it. The
+ * kernel notes that it may not be traced when a thread changes its user or its group. The program
+ * may undo that, so the thread, which stays what it was, and the first thread of the program, to
+ * which the directory in /proc belongs, must be what the asker is. */
+static bool is_equal(const struct ucred *peer)
+{
+    struct stat process;
+    if (system_call(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0, 0) != 1 ||
+        system_call(SYS_newfstatat, AT_FDCWD, (long)"/proc/self", (long)&process, 0, 0, 0) != 0 ||
+        peer->uid != own_user() || peer->uid != process.st_uid)
+        return false;
+    if (peer->uid == 0) return true;
+    if (peer->gid != own_group() || peer->gid != process.st_gid) return false;
+    return (peer->uid != UNKNOWN_ID || knows_all("/proc/self/uid_map")) &&
+           (peer->gid != UNKNOWN_ID || knows_all("/proc/self/gid_map"));
+}
+
+static enum os_asker asker_at(int file)
+{
+    struct ucred peer;
+    unsigned bytes = sizeof peer;
+    if (system_call(SYS_getsockopt, file, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&bytes, 0) <
+        0)
+        return OS_ASKER_OTHER;
+    if (is_equal(&peer)) return OS_ASKER_EQUAL;
+    return peer.uid == 0 ? OS_ASKER_ROOT : OS_ASKER_OTHER;
+}
+
+/* --- requests --- */
+
 int os_control_listen(void)
 {
+    int result_of_drop = drop_capabilities();
+    if (result_of_drop < 0) return result_of_drop;
     struct sockaddr_un address;
     struct text name = begin_address(&address, "malloctape-");
     text_decimal(&name, (unsigned)os_process_id());
@@ -77,23 +144,6 @@ int os_control_listen(void)
     if (result == 0) return file;
     os_file_close(file);
     return (int)result;
-}
-
-/* The process runs as the user whom its directory in /proc belongs to, whatever it was at the
- * start. */
-static bool may_ask(int file)
-{
-    struct ucred peer;
-    struct stat process;
-    unsigned bytes = sizeof peer;
-    if (system_call(SYS_getsockopt, file, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&bytes, 0) <
-        0)
-        return false;
-    if (peer.uid == 0) return true;
-    long result =
-        system_call(SYS_newfstatat, AT_FDCWD, (long)"/proc/self", (long)&process, 0, 0, 0);
-    uid_t user = result == 0 ? process.st_uid : (uid_t)system_call(SYS_geteuid, 0, 0, 0, 0, 0, 0);
-    return peer.uid == user;
 }
 
 /* Up to the end of a line, which is cut off. False: none came. */
@@ -112,7 +162,8 @@ static bool read_line(int file, char *text, size_t bytes)
     return false;
 }
 
-int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns)
+int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns,
+                    enum os_asker *asker)
 {
     struct pollfd wanted = {.fd = listening, .events = POLLIN};
     struct timespec timeout = os_linux_timespec(timeout_ns);
@@ -123,7 +174,9 @@ int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout
     if (file < 0) return -EAGAIN;
     system_call(SYS_setsockopt, file, SOL_SOCKET, SO_RCVTIMEO, (long)&patience, sizeof patience, 0);
     system_call(SYS_setsockopt, file, SOL_SOCKET, SO_SNDTIMEO, (long)&patience, sizeof patience, 0);
-    if (may_ask(file) && read_line(file, request, bytes)) return file;
+    request[0] = 0;
+    *asker = asker_at(file);
+    if (*asker == OS_ASKER_OTHER || read_line(file, request, bytes)) return file;
     os_file_close(file);
     return -EAGAIN;
 }

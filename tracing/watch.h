@@ -2,8 +2,7 @@
  *
  * The writer counts the units that it writes, but only while somebody asks, and of each chunk the
  * first WATCH_UNITS: so kinds, paths and sizes are shares, and `events` says of how much. The
- * answer to "watch" (control.c) is one struct watch_counts as it lies in memory: both sides are of
- * one version, or `bytes` differs.
+ * answer to "watch" (request.h) is one struct watch_counts as it lies in memory.
  *
  * Threads  counts are the writer's, but for waits, which any thread adds; others read them, which
  *          may be torn. */
@@ -26,7 +25,6 @@ enum watch_path { WATCH_CACHE, WATCH_CENTRAL, WATCH_PAGE_HEAP, WATCH_PATHS };
 #define WATCH_NAMES_BYTES 256
 
 struct watch_counts {
-    char ok[8];                                      /* "ok\n" */
     uint64_t bytes;                                  /* of all this */
     uint64_t opaque;                                 /* 1: paths and waits are not known */
     uint64_t heap_bytes, used_bytes, recorder_bytes; /* now; 0: unknown */

@@ -1,0 +1,18 @@
+/* request - what `malloctape ctl` and `top` ask a process (control.c), and what it answers.
+ *
+ *   request   CONTROL_HEAD REQUEST "\n"        malloctape 1 status
+ *   answer    CONTROL_OK TEXT                  malloctape 1 ok
+ *             CONTROL_ERROR TEXT               malloctape 1 error it is not recording
+ *
+ * The version stands in front of all else, so that what another version says is not taken for what
+ * it means here. It is another one when words of a request or struct watch_counts change. */
+#ifndef MALLOCTAPE_REQUEST_H
+#define MALLOCTAPE_REQUEST_H
+
+#define CONTROL_NAME    "malloctape "
+#define CONTROL_VERSION "1"
+#define CONTROL_HEAD    CONTROL_NAME CONTROL_VERSION " "
+#define CONTROL_OK      CONTROL_HEAD "ok\n"
+#define CONTROL_ERROR   CONTROL_HEAD "error "
+
+#endif
