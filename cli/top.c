@@ -23,7 +23,7 @@ static const char help_text[] =
     "\n"
     "Shows each second what a process asks of its allocator, while it is recorded. It was started\n"
     "with the tracing library preloaded and TCMALLOC_TRACE_CONTROL=1 in its environment, by the\n"
-    "same user.\n"
+    "same user and group, or by anybody if you are root.\n"
     "\n"
     "  --count NUMBER   ends after so many seconds (default: when the recording ends)\n"
     "\n"

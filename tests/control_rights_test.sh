@@ -93,10 +93,10 @@ same_user() {
         nothing_happened
 }
 
-# Root of its own process, with a command.
+# Root of its own process, with a command; nobody else.
 root_itself() {
     prepare
-    listen sleep 60 && ctl "$process" start "|cat >$scratch/private/raw.lz4" &&
+    listen sleep 60 && attack $nobody $nobody "$strangers" && nothing_happened && ctl "$process" start "|cat >$scratch/private/raw.lz4" &&
         ctl "$process" stop && end && [ -s private/raw.lz4 ]
 }
 

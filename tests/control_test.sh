@@ -258,23 +258,6 @@ refuses_nonsense() {
         grep -q "^malloctape ctl: stop takes no OUTPUT: 'more'\$" err
 }
 
-# Another user gets no answer, root does.
-only_the_same_user() {
-    chmod 755 "$scratch"
-    env TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD="$tracing_library" sleep 30 &
-    local process=$!
-    servers+=("$process")
-    wait_until ctl "$process" status &&
-        ! setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err &&
-        grep -q 'does not answer' err || return 1
-    setpriv --reuid 65534 --clear-groups env TCMALLOC_TRACE_CONTROL=1 \
-        LD_PRELOAD="$tracing_library" sleep 30 &
-    process=$!
-    servers+=("$process")
-    wait_until ctl "$process" status &&
-        setpriv --reuid 65534 --clear-groups "$malloctape" ctl "$process" status >out 2>err
-}
-
 one_thread_if_asked() {
     LD_PRELOAD=$tracing_library "$workloads/life" tasks >out 2>err && [ "$(cat out)" = 1 ] &&
         TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD=$tracing_library "$workloads/life" tasks >out 2>err &&
@@ -359,7 +342,7 @@ events_are_limited() {
 
 seconds_are_limited() { ends_before TCMALLOC_TRACE_MAX_SECONDS=1s sleep 3600; }
 
-plan 17
+plan 16
 check 'the C API, from C' api pieces
 check 'the C API, from C++' api pieces_cxx
 check "$recordings recordings of a program with threads" pieces
@@ -375,11 +358,6 @@ else
 fi
 check 'a process that does not listen' nobody_listens
 check 'exit 2 for what cannot be asked' refuses_nonsense
-if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-    check 'only the same user and root' only_the_same_user
-else
-    skip_test 'only the same user and root' 'only root can be several users'
-fi
 check 'a thread that listens only if it is wanted' one_thread_if_asked
 check 'a limit of bytes' bytes_are_limited
 check 'a limit of bytes and four threads' bytes_of_threads_are_limited

@@ -173,13 +173,14 @@ static void say_why(const char *what, int error)
     struct message message;
     if (settings.quiet) return;
     message_begin(&message);
-    message_put(&message, "no control: ");
-    if (error == -EADDRINUSE)
-        message_put(&message, "another process has taken the name of its socket, malloctape-%lu",
+    if (error == -EADDRINUSE) {
+        message_put(&message,
+                    "no control: another process has taken the name of its socket, malloctape-%lu",
                     (uint64_t)os_process_id());
-    else
-        message_put(&message, "%s: ", what);
-    if (error != -EADDRINUSE) message_error(&message, error);
+    } else {
+        message_put(&message, "no control: %s: ", what);
+        message_error(&message, error);
+    }
     message_write(&message);
 }
 

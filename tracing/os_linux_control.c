@@ -100,10 +100,10 @@ static bool knows_all(const char *map)
     return strstr(text, " 4294967295\n") != NULL;
 }
 
-/* The rule of ptrace(2), more or less: who may trace the process gains nothing by asking it. The
- * kernel notes that it may not be traced when a thread changes its user or its group. The program
- * may undo that, so the thread, which stays what it was, and the first thread of the program, to
- * which the directory in /proc belongs, must be what the asker is. */
+/* Who may trace the process (ptrace(2)) gains nothing by asking it, so this is the kernel's rule
+ * for that. When a thread changes its user or its group, the process can be traced by root alone.
+ * The program may undo that. So this thread, which stays what it was, and the program's first one,
+ * to which the directory in /proc belongs, must both be what the asker is. */
 static bool is_equal(const struct ucred *peer)
 {
     struct stat process;
@@ -132,14 +132,13 @@ static enum os_asker asker_at(int file)
 
 int os_control_listen(void)
 {
-    int result_of_drop = drop_capabilities();
-    if (result_of_drop < 0) return result_of_drop;
     struct sockaddr_un address;
     struct text name = begin_address(&address, "malloctape-");
     text_decimal(&name, (unsigned)os_process_id());
-    int file = open_socket();
+    long result = drop_capabilities();
+    int file = result < 0 ? (int)result : open_socket();
     if (file < 0) return file;
-    long result = bind_socket(file, &address, &name);
+    result = bind_socket(file, &address, &name);
     if (result == 0) result = system_call(SYS_listen, file, WAITING_MAX, 0, 0, 0, 0);
     if (result == 0) return file;
     os_file_close(file);
