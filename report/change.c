@@ -7,8 +7,12 @@
 #include "common/json_file.h"
 #include "report/words.h"
 
-/* Sizes that the text shows. */
-enum { SIZES_SHOWN = 20 };
+/* Sizes that the text shows, by what was made and by what was alive. */
+enum { SIZES_SHOWN = 20, ALIVE_SHOWN = 10 };
+
+/* The most RSS of two runs of one program differs by so much for no reason: looks at it are 10 to
+ * 100 ms apart. */
+#define NOISE_PER_CENT 2
 
 /* ---- finding ---- */
 
@@ -38,8 +42,8 @@ static int by_size(const void *one, const void *other)
 /* What grew most first; of equal growth, the smaller size first. */
 static int by_growth(const void *one, const void *other)
 {
-    const long double a = by_how_much(&((const struct change_size *)one)->made);
-    const long double b = by_how_much(&((const struct change_size *)other)->made);
+    const long double a = by_how_much(&((const struct change_size *)one)->of->objects);
+    const long double b = by_how_much(&((const struct change_size *)other)->of->objects);
     return a != b ? (a < b ? 1 : -1) : by_size(one, other);
 }
 
@@ -71,18 +75,44 @@ static void take_numbers(struct change *change)
     qsort(change->numbers, before.count, sizeof *change->numbers, by_per_cent);
 }
 
+static void take(struct change_counts *to, uint64_t objects, uint64_t bytes, bool after)
+{
+    *(after ? &to->objects.after : &to->objects.before) = objects;
+    *(after ? &to->bytes.after : &to->bytes.before) = bytes;
+}
+
 static size_t take_sizes(struct change_size *to, const struct sizes *sizes, bool after)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < sizes->count; i++) {
         const struct size_entry *one = &sizes->entries[i];
+        const struct live *live = &one->live;
+        struct change_counts *of = to[count].of;
         if (one->count == 0) continue;
-        to[count] = (struct change_size){.size = one->size, .highest = sizes_highest(sizes, i)};
-        *(after ? &to[count].made.after : &to[count].made.before) = one->count;
-        *(after ? &to[count].bytes.after : &to[count].bytes.before) = one->bytes;
+        to[count].size = one->size;
+        to[count].highest = sizes_highest(sizes, i);
+        take(&of[CHANGE_MADE], one->count, one->bytes, after);
+        take(&of[CHANGE_PEAK], live->peak_objects, live->peak_bytes, after);
+        take(&of[CHANGE_END], live->objects, live->bytes, after);
         count++;
     }
     return count;
+}
+
+static void join(struct change_counts *to, const struct change_counts *one)
+{
+    to->objects.before += one->objects.before;
+    to->objects.after += one->objects.after;
+    to->bytes.before += one->bytes.before;
+    to->bytes.after += one->bytes.after;
+}
+
+static bool differs(const struct change_size *size)
+{
+    for (unsigned i = 0; i < CHANGE_WHENS; i++)
+        if (by_how_much(&size->of[i].objects) != 0 || by_how_much(&size->of[i].bytes) != 0)
+            return true;
+    return false;
 }
 
 /* Joins entries of the same size and keeps those that differ. */
@@ -92,13 +122,11 @@ static size_t join_sizes(struct change_size *sizes, size_t count)
     for (size_t i = 0; i < count; i++) {
         struct change_size one = sizes[i];
         if (i + 1 < count && by_size(&one, &sizes[i + 1]) == 0) {
-            one.made.before += sizes[i + 1].made.before;
-            one.made.after += sizes[i + 1].made.after;
-            one.bytes.before += sizes[i + 1].bytes.before;
-            one.bytes.after += sizes[i + 1].bytes.after;
             i++;
+            for (unsigned when = 0; when < CHANGE_WHENS; when++)
+                join(&one.of[when], &sizes[i].of[when]);
         }
-        if (by_how_much(&one.made) != 0 || by_how_much(&one.bytes) != 0) sizes[kept++] = one;
+        if (differs(&one)) sizes[kept++] = one;
     }
     return kept;
 }
@@ -126,37 +154,52 @@ void change_close(struct change *change)
 
 /* ---- text ---- */
 
-/* The size that makes the most of the difference; NULL if as many of each were made. (Of a class,
- * the bytes may differ.) */
-static const struct change_size *most_changed(const struct change *change)
+/* The size that makes the most of the difference; NULL: there is none. (Of a class, the bytes may
+ * differ.) Of what was made, by objects, else by bytes. */
+static const struct change_size *most_changed(const struct change *change, enum change_when when)
 {
-    const struct change_size *most = change->sizes;
-    if (change->sizes_count == 0) return NULL;
-    for (size_t i = 0; i < change->sizes_count; i++)
-        if (fabsl(by_how_much(&change->sizes[i].made)) > fabsl(by_how_much(&most->made)))
-            most = &change->sizes[i];
-    return by_how_much(&most->made) != 0 ? most : NULL;
+    const struct change_size *most = NULL;
+    long double most_of = 0;
+    for (size_t i = 0; i < change->sizes_count; i++) {
+        const struct change_counts *of = &change->sizes[i].of[when];
+        const long double by = fabsl(by_how_much(when == CHANGE_MADE ? &of->objects : &of->bytes));
+        if (by <= most_of) continue;
+        most = &change->sizes[i];
+        most_of = by;
+    }
+    return most;
 }
 
-static void print_first(const struct change *change, FILE *to)
+static void print_first_of(const struct change *change, enum change_when when, FILE *to)
 {
-    const struct change_size *most = most_changed(change);
+    static const char *const words[] = {[CHANGE_MADE] = "were made",
+                                        [CHANGE_PEAK] = "were alive at the peak",
+                                        [CHANGE_END] = "are alive at the end"};
+    const struct change_size *most = most_changed(change, when);
     long double all = 0;
-    if (most == NULL) {
-        fprintf(to, "As many objects of each size were made%s.\n\n",
-                change->differing > 0 ? "; other numbers differ" : ", and no number differs");
-        return;
+    if (most == NULL) return;
+    const struct change_counts *of = &most->of[when];
+    const long double objects = by_how_much(&of->objects), bytes = by_how_much(&of->bytes);
+    for (size_t i = 0; i < change->sizes_count; i++) {
+        const long double one = by_how_much(&change->sizes[i].of[when].objects);
+        if ((one > 0) == (objects > 0)) all += fabsl(one);
     }
-    const long double made = by_how_much(&most->made), bytes = by_how_much(&most->bytes);
-    for (size_t i = 0; i < change->sizes_count; i++)
-        if ((by_how_much(&change->sizes[i].made) > 0) == (made > 0))
-            all += fabsl(by_how_much(&change->sizes[i].made));
-    fprintf(to, "%s %s objects of %s were made (%s instead of %s): %s of all that %s, %s.\n\n",
-            words_count((uint64_t)fabsl(made)), made > 0 ? "more" : "fewer",
-            words_sizes(most->size, most->highest), words_number(UNIT_COUNT, most->made.after),
-            words_number(UNIT_COUNT, most->made.before),
-            words_share((uint64_t)fabsl(made), (uint64_t)all), made > 0 ? "came" : "went",
+    fprintf(to, "%s %s objects of %s %s (%s instead of %s): %s of all that %s, %s.\n",
+            words_count((uint64_t)fabsl(objects)), objects > 0 ? "more" : "fewer",
+            words_sizes(most->size, most->highest), words[when],
+            words_number(UNIT_COUNT, of->objects.after),
+            words_number(UNIT_COUNT, of->objects.before),
+            words_share((uint64_t)fabsl(objects), (uint64_t)all), objects > 0 ? "came" : "went",
             words_bytes((uint64_t)fabsl(bytes)));
+}
+
+void change_print_first(const struct change *change, FILE *to)
+{
+    if (most_changed(change, CHANGE_MADE) == NULL)
+        fprintf(to, "As many objects of each size were made%s.\n",
+                change->differing > 0 ? "; other numbers differ" : ", and no number differs");
+    for (enum change_when when = 0; when < CHANGE_WHENS; when++)
+        print_first_of(change, when, to);
 }
 
 static void print_pair(const char *of, enum number_unit unit, const struct change_pair *pair,
@@ -167,37 +210,75 @@ static void print_pair(const char *of, enum number_unit unit, const struct chang
             words_growth(growth(pair)));
 }
 
-static void print_size(const struct change_size *size, FILE *to)
+static void print_size(const struct change_size *size, enum change_when when, FILE *to)
 {
     char of[64];
     snprintf(of, sizeof of, "%s%s", words_count(size->size),
              size->highest > size->size ? ".." : "");
-    print_pair(of, UNIT_COUNT, &size->made, to);
-    fprintf(to, " %13s\n", words_signed(UNIT_BYTES, by_how_much(&size->bytes)));
+    print_pair(of, UNIT_COUNT, &size->of[when].objects, to);
+    fprintf(to, " %13s\n", words_signed(UNIT_BYTES, by_how_much(&size->of[when].bytes)));
 }
 
-void change_print(const struct change *change, FILE *to)
+static void print_head(const char *title, const char *more, FILE *to)
 {
-    static const char head[] = "%-26s          before           after        difference %10s%s";
-    const size_t count = change->sizes_count;
-    print_first(change, to);
-    fprintf(to, "before  %s\nafter   %s\n\n", change->before->path, change->after->path);
-    if (change->differing > 0) fprintf(to, head, "what grew most", "", "\n");
-    for (size_t i = 0; i < change->differing; i++) {
-        const struct change_number *number = &change->numbers[i];
-        print_pair(number->key, number->unit, &number->value, to);
-        fputc('\n', to);
-    }
-    if (count == 0) return;
-    fputc('\n', to);
-    fprintf(to, head, "objects by size in bytes", "", "     asked for\n");
+    fprintf(to, "\n%-26s          before           after        difference           %s\n", title,
+            more);
+}
+
+static void print_made(const struct change *change, FILE *to)
+{
+    size_t count = 0; /* those of which another count was made stand at both ends */
+    struct change_size *shown = calloc(change->sizes_count + 1, sizeof *shown);
+    for (size_t i = 0; shown != NULL && i < change->sizes_count; i++)
+        if (by_how_much(&change->sizes[i].of->objects) != 0 ||
+            by_how_much(&change->sizes[i].of->bytes) != 0)
+            shown[count++] = change->sizes[i];
+    if (count > 0) print_head("objects by size in bytes", "     asked for", to);
     for (size_t i = 0; i < count; i++) {
         if (i == SIZES_SHOWN / 2 && count > SIZES_SHOWN) {
             fprintf(to, "%26s\n", "...");
             i = count - SIZES_SHOWN / 2;
         }
-        print_size(&change->sizes[i], to);
+        print_size(&shown[i], CHANGE_MADE, to);
     }
+    free(shown);
+}
+
+/* Those whose bytes changed most. */
+static void print_alive(const struct change *change, enum change_when when, const char *title,
+                        FILE *to)
+{
+    uint64_t *bytes = calloc(change->sizes_count + 1, sizeof *bytes);
+    uint32_t top[ALIVE_SHOWN];
+    for (size_t i = 0; bytes != NULL && i < change->sizes_count; i++)
+        bytes[i] = (uint64_t)fabsl(by_how_much(&change->sizes[i].of[when].bytes));
+    const unsigned count = bytes == NULL ? 0
+                                         : report_top(bytes, (uint32_t)change->sizes_count,
+                                                      sizeof *bytes, top, ALIVE_SHOWN);
+    if (count > 0) print_head(title, "         bytes", to);
+    for (unsigned i = 0; i < count; i++)
+        print_size(&change->sizes[top[i]], when, to);
+    free(bytes);
+}
+
+static bool is_noise(const struct change_number *number)
+{
+    return strcmp(number->key, "peak_rss") == 0 && fabs(growth(&number->value)) < NOISE_PER_CENT;
+}
+
+void change_print(const struct change *change, FILE *to)
+{
+    change_print_first(change, to);
+    fprintf(to, "\nbefore  %s\nafter   %s\n", change->before->path, change->after->path);
+    if (change->differing > 0) print_head("what grew most", "", to);
+    for (size_t i = 0; i < change->differing; i++) {
+        const struct change_number *number = &change->numbers[i];
+        print_pair(number->key, number->unit, &number->value, to);
+        fputs(is_noise(number) ? " may be noise\n" : "\n", to);
+    }
+    print_made(change, to);
+    print_alive(change, CHANGE_END, "alive at the end", to);
+    print_alive(change, CHANGE_PEAK, "alive at the peak", to);
 }
 
 /* ---- JSON ---- */
@@ -234,8 +315,12 @@ json_t *change_json(const struct change *change)
         const struct change_size *size = &change->sizes[i];
         json_t *one = json_object();
         json_put_numbers(one, "size highest", size->size, size->highest);
-        put_pair(one, "made", &size->made);
-        put_pair(one, "bytes", &size->bytes);
+        put_pair(one, "made", &size->of[CHANGE_MADE].objects);
+        put_pair(one, "bytes", &size->of[CHANGE_MADE].bytes);
+        put_pair(one, "peak_objects", &size->of[CHANGE_PEAK].objects);
+        put_pair(one, "peak_bytes", &size->of[CHANGE_PEAK].bytes);
+        put_pair(one, "end_objects", &size->of[CHANGE_END].objects);
+        put_pair(one, "end_bytes", &size->of[CHANGE_END].bytes);
         json_array_append_new(sizes, one);
     }
     return object;

@@ -10,10 +10,18 @@ struct change_pair {
     long double before, after;
 };
 
+/* Of one size: how many objects, and their bytes. */
+struct change_counts {
+    struct change_pair objects, bytes;
+};
+
+/* Objects that were made, that were alive at the peak, that are alive at the end. */
+enum change_when { CHANGE_MADE, CHANGE_PEAK, CHANGE_END, CHANGE_WHENS };
+
 /* One size, or class of sizes. */
 struct change_size {
     uint64_t size, highest;
-    struct change_pair made, bytes;
+    struct change_counts of[CHANGE_WHENS];
 };
 
 struct change_number {
@@ -26,7 +34,7 @@ struct change {
     const struct report_trace *before, *after;
     struct change_number numbers[REPORT_NUMBERS_MAX]; /* what grew most, in per cent, first */
     size_t numbers_count, differing;                  /* those that differ come first */
-    struct change_size *sizes; /* those of which not as many were made; most more first */
+    struct change_size *sizes; /* those that differ in anything; most more that were made first */
     size_t sizes_count;
 };
 
@@ -36,6 +44,9 @@ bool change_open(struct change *change, const struct report_trace *before,
 void change_close(struct change *change);
 
 void change_print(const struct change *change, FILE *to);
+
+/* What it begins with: which size changed most, of each of the three. */
+void change_print_first(const struct change *change, FILE *to);
 
 /* A new object. */
 json_t *change_json(const struct change *change);

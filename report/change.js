@@ -55,7 +55,10 @@ const changedTable = (key, text) => ({ head: ['bytes', 'before', 'after', 'diffe
   rows: changed(key, 100).map((one) => [sizeText(one.size, one.highest), text(one[key].before),
     text(one[key].after), signed(one[key].difference, text), perCent(one[key])]) });
 
-const bytesUnit = () => unitFor(changed('bytes').map((one) => Math.abs(one.bytes.difference)));
+const bytesUnit = (key = 'bytes') =>
+  unitFor(changed(key).map((one) => Math.abs(one[key].difference)));
+const changedBytes = (key) => changedChart(key,
+  { ...bytesUnit(key), name: `${bytesUnit(key).name} more` });
 
 // ---- both side by side ----
 
@@ -94,9 +97,15 @@ showFigures([
     text: 'Exact sizes, as asked for.',
     table: () => changedTable('made', countText) },
   { title: 'Bytes by size, what changed most', there: changed('bytes').length > 0,
-    config: () => changedChart('bytes', { ...bytesUnit(), name: `${bytesUnit().name} more` }),
+    config: () => changedBytes('bytes'),
     text: 'Of all objects of a size together.',
     table: () => changedTable('bytes', bytesText) },
+  { title: 'Alive at the end, what changed most', there: changed('end_bytes').length > 0,
+    config: () => changedBytes('end_bytes'), text: 'By size; a leak that came, or was mended.',
+    table: () => changedTable('end_bytes', bytesText) },
+  { title: 'Alive at the peak, what changed most', there: changed('peak_bytes').length > 0,
+    config: () => changedBytes('peak_bytes'), text: 'By size, each trace at its own peak.',
+    table: () => changedTable('peak_bytes', bytesText) },
   { title: 'What was alive at the peak', there: before.numbers.peak_live + after.numbers.peak_live > 0,
     config: () => standingBars(atPeak[0].map((_, at) => magnitudeText(at)),
       sides(atPeak, peakUnit.bytes), 'size: from so much to less than twice as much',

@@ -3,6 +3,7 @@
 
 #include "page/html_page.h"
 #include "report/change.h"
+#include "report/first.h"
 
 #ifndef REPORT_DIRECTORY
 #error "the build gives REPORT_DIRECTORY, where the scripts are"
@@ -13,6 +14,7 @@ HTML_EMBED_BOTH(report_change_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTOR
 
 static void print_notices(const void *of, FILE *to)
 {
+    first_print_notice(of, to);
     report_print_unusual(of, "", to);
 }
 
@@ -34,6 +36,7 @@ bool report_page_write(const struct report_trace *trace, const char *path, char 
 static void print_change_notices(const void *of, FILE *to)
 {
     const struct change *change = of;
+    change_print_first(change, to);
     report_print_unusual(change->before, "Before: ", to);
     report_print_unusual(change->after, "After: ", to);
 }

@@ -4,6 +4,7 @@
 
 #include "common/call_table.h"
 #include "common/json_file.h"
+#include "report/first.h"
 #include "report/numbers.h"
 #include "report/report.h"
 
@@ -36,13 +37,13 @@ static void put_numbers(json_t *object, const struct tally *tally)
 
 static void put_sizes(json_t *object, const struct sizes *sizes)
 {
-    static const char columns[] = "size highest made bytes lifetime_calls " LIVE_KEYS;
+    static const char columns[] = "size highest made bytes lifetime_calls latest_call " LIVE_KEYS;
     json_t *table = json_put_table(object, "sizes", columns);
     for (uint32_t i = 0; i < sizes->count; i++) {
         const struct size_entry *one = &sizes->entries[i];
         if (one->count > 0)
             json_put_row(table, columns, one->size, sizes_highest(sizes, i), one->count, one->bytes,
-                         one->lifetime_calls, LIVE(&one->live));
+                         one->lifetime_calls, one->latest_call, LIVE(&one->live));
     }
 }
 
@@ -199,6 +200,7 @@ json_t *report_json(const struct report_trace *trace)
     json_t *object = json_object();
     put_origin(object, trace);
     put_numbers(object, tally);
+    json_object_set_new(object, "first", first_json(trace));
     put_sizes(object, &tally->sizes);
     put_rounding(object, trace->rounded);
     put_lifetimes(object, tally);

@@ -21,7 +21,7 @@ static void list_memory(const struct tally *tally, numbers_use *use, void *of)
 {
     const long double peak = tally->peak.bytes, end = tally->live_bytes;
     const long double second = timeline_second_peak(&tally->timeline, NULL);
-    const long double rss = tally->peak_rss_bytes, heap = tally->peak_heap_bytes;
+    const long double rss = tally->at_rss.bytes, heap = tally->peak_heap_bytes;
     const struct number numbers[] = {
         {"peak_live", "peak", UNIT_BYTES, peak, " alive"},
         {"peak_objects", "", UNIT_COUNT, tally->peak.objects, " objects"},

@@ -28,6 +28,7 @@ struct size_entry {
     uint64_t count;          /* of objects that were made */
     uint64_t bytes;          /* of all of them */
     uint64_t lifetime_calls; /* sum over those that have ended */
+    uint64_t latest_call;    /* that made one */
     struct live live;
 };
 

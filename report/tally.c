@@ -64,6 +64,7 @@ static inline void object_begin(struct tally *tally, struct tally_object *object
     struct lane_counts *lane = &tally->lanes.lanes[tally->lane];
     by_size->count++;
     by_size->bytes += size;
+    by_size->latest_call = tally->calls;
     live_begin(&by_size->live, epoch, size);
     live_begin(&lane->live, epoch, size);
     live_begin(ages_present(&tally->ages, tally->calls, epoch), epoch, size);
@@ -215,7 +216,12 @@ static void tick(struct tally *tally, const uint64_t *operands, const uint64_t *
     }
     tally->ns += operands[0];
     tally->ms = tally->ns / 1000000;
-    if (rss > tally->peak_rss_bytes) tally->peak_rss_bytes = rss;
+    if (rss > tally->at_rss.bytes)
+        tally->at_rss = (struct tally_rss){.bytes = rss,
+                                           .heap_bytes = operands[2],
+                                           .live_bytes = tally->live_bytes,
+                                           .call = tally->calls,
+                                           .ms = tally->ms};
     if (operands[2] > tally->peak_heap_bytes) tally->peak_heap_bytes = operands[2];
     piece_end(tally, rss, operands[2]);
 }

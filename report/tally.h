@@ -62,6 +62,11 @@ struct tally_peak {
     uint64_t bytes, objects, call, ms;
 };
 
+struct tally_rss {
+    uint64_t bytes; /* 0: no tick says any */
+    uint64_t heap_bytes, live_bytes, call, ms;
+};
+
 struct tally_counts {
     uint64_t calls, made, ended, reallocs, bytes, ms;
 };
@@ -76,7 +81,8 @@ struct tally {
     struct tally_peak peak;
     /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick
      * says how much that was. */
-    uint64_t peak_rss_bytes, peak_heap_bytes, user_ns, system_ns;
+    struct tally_rss at_rss; /* at the first tick with the most */
+    uint64_t peak_heap_bytes, user_ns, system_ns;
     struct account account; /* whose names are the caller's to set */
 
     struct sizes sizes;

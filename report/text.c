@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/call_table.h"
+#include "report/first.h"
 #include "report/numbers.h"
 #include "report/report.h"
 #include "report/words.h"
@@ -13,8 +14,7 @@ enum {
     SIZES_SHOWN = 20,
     THREADS_SHOWN = 8,
     TIMES_SHOWN = 10,
-    LEFT_SHOWN = 5,
-    KINDS_SHOWN = 5
+    LEFT_SHOWN = 5
 };
 
 static void line(FILE *to, const char *name)
@@ -51,18 +51,6 @@ static void print_left(const struct sizes *sizes, FILE *to)
                 words_sizes(one->size, sizes_highest(sizes, top[i])));
     }
     if (count > 0) fputc('\n', to);
-}
-
-static void print_calls(const struct tally *tally, FILE *to)
-{
-    uint32_t top[KINDS_SHOWN];
-    const uint64_t *calls = tally->totals.by_kind;
-    const unsigned count = report_top(calls, CALL_KINDS, sizeof *calls, top, KINDS_SHOWN);
-    line(to, "calls");
-    for (unsigned i = 0; i < count; i++)
-        fprintf(to, "%s%s %s", i > 0 ? ", " : "", call_names[top[i]],
-                words_share(calls[top[i]], tally->calls));
-    fputc('\n', to);
 }
 
 /* The highest number of the class in which so much of all lies. */
@@ -299,10 +287,10 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_title(trace, to);
     report_print_unusual(trace, "", to);
     if (tally->calls == 0) return;
+    first_print(trace, to);
     report_numbers(tally, numbers_print, &text);
     report_others(tally, numbers_print, &text);
     print_left(&tally->sizes, to);
-    print_calls(tally, to);
     print_lifetimes(tally, to);
     print_alignments(tally, to);
     print_sizes(tally, to);

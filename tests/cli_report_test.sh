@@ -9,7 +9,7 @@ make_instructions=$build_dir/tests/tools/make_instructions
 run_page=$source_dir/tests/tools/run_page.js
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 47
+plan 51
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -195,6 +195,29 @@ tells_vm_size() {
                 .all? { |rss, size| size > rss } &&
             j["statistics"]["last"]["vm_size_bytes"] % 4096 == 0' &&
         ! prints '^  vm_size' && exits 0 report lanes && ! prints 'VmSize$'
+}
+# Its parts add up; pages of the heap are told apart by a replay. What is never freed is named.
+tells_first() {
+    sum='r = j["first"]["rss"]
+        r.values_at("live", "rounding", "partly", "empty", "others").sum == r["rss"]'
+    exits 0 report pause.raw.lz4 --json f.json && json f.json "$sum" &&
+        json f.json 'j["first"]["rss"]["rss"] == j["numbers"]["peak_rss"]' &&
+        sed -n 3p out | grep -q '^RSS  *[0-9.]* MiB at most, at ' &&
+        sed -n 4p out | grep -q '^ *[0-9.]* MiB  *[0-9.]* %  alive, as asked for$' &&
+        prints ' free in the heap (--under: ' && prints "^ .* not the heap's" &&
+        prints '^calls  *malloc [0-9]* %, ' && prints '^ *made [0-9.]* % of [0-9]* bytes' || return 1
+    ruby -e 'puts "= Start"
+        4000.times { |i| printf("@ p:[0x1] + %#x 0x30\n@ p:[0x1] + 0x10 0x40\n@ p:[0x1] - 0x10\n", 4096 * (i + 1)) }
+        100.times { |i| printf("@ p:[0x1] + %#x 0x50\n", 4096 * (i + 9000)) }
+        9000.times { |i| printf("@ p:[0x1] + 0x10 0x40\n@ p:[0x1] - 0x10\n") }
+        printf("@ p:[0x1] + 0x9990000 0x30\n")' >mtrace.txt &&
+        "$bin/malloctape" import --quiet --from mtrace -o leaks mtrace.txt && numbers_right leaks &&
+        prints '^may leak  *188 KiB of 48 bytes, 4 001 of 4 001 made are never freed$' &&
+        [ "$(grep -c 'are never freed' out)" = 1 ]
+}
+tells_pages_first() {
+    exits 0 report fragments.raw.lz4 --under --json f.json && json f.json "$sum" &&
+        json f.json 'j["first"]["rss"]["has_pages"]' && prints ' free in pages that are partly full$'
 }
 tells_unusual() {
     exits 0 report kinds && prints '^! [0-9]* calls failed\.$' &&
@@ -523,6 +546,31 @@ finds_copy() {
                 j["sizes"].size == 1 && j["numbers"]["calls"]["difference"] == 40_000 &&
                     j["after"]["numbers"]["calls"] - j["before"]["numbers"]["calls"] == 40_000'
 }
+# A leak that is mended: as many objects are made as before.
+finds_mended_leak() {
+    for freed in 0 3000; do
+        ruby -e 'freed = ARGV[0].to_i
+            puts "= Start"
+            4000.times { |i| printf("@ p:[0x1] + %#x 0x30\n", 4096 * (i + 1)) }
+            freed.times { |i| printf("@ p:[0x1] - %#x\n", 4096 * (i + 1)) }' "$freed" >mtrace.txt &&
+            "$bin/malloctape" import --quiet --from mtrace -o "leaks-$freed" mtrace.txt || return 1
+    done
+    exits 0 report leaks-0 leaks-3000 --json f.json --html two.html &&
+        sed -n 1p out | grep -q '^As many objects of each size were made; other numbers differ\.$' &&
+        sed -n 2p out | grep -q '^3 000 fewer objects of 48 bytes are alive at the end (1 000 instead of 4 000): 100 % of all that went, 141 KiB\.$' &&
+        sed -n '/^alive at the end /,$p' out | grep -q '^ *48  *4 000  *1 000  *- 3 000 ' &&
+        ! prints '^alive at the peak' && json f.json 's = j["sizes"][0]
+            s["made"]["difference"] == 0 && s["end_objects"]["difference"] == -3000 &&
+                s["end_bytes"]["after"] == 48_000 && s["peak_bytes"]["difference"] == 0' || return 1
+    ! has_charts || grep -q '<p class="answer">3 000 fewer objects of 48 bytes are alive' two.html
+}
+# Two recordings of one program.
+tells_noise() {
+    record pause2.raw.lz4 ruby -e 'x = "x" * 100_000; sleep 0.6; 3000.times { |i| x << "y" * i }'
+    exits 0 report pause.raw.lz4 pause2.raw.lz4 --json f.json &&
+        json f.json 'n = j["numbers"]["peak_rss"]
+            (n["difference"] != 0 && n["per_cent"].abs < 2) == File.read("out").match?(/^ *peak_rss .* may be noise$/)'
+}
 finds_nothing() {
     exits 0 report before.raw.lz4 before.raw.lz4 &&
         prints '^As many objects of each size were made, and no number differs\.$' &&
@@ -585,6 +633,7 @@ check 'the text has everything, in 120 columns' tells_text
 check 'a second peak is told' tells_second_peak
 check 'a pause is a time of its own' tells_pauses
 check 'so is the address space' tells_vm_size
+check 'where RSS is, what may leak and what makes the calls comes first' tells_first
 check 'what is unusual is said' tells_unusual
 if has_charts; then
     check 'the page stands alone and has the same numbers' writes_page
@@ -606,10 +655,12 @@ check_blames tcmalloc ''
 check_blames jemalloc libjemalloc.so.2
 check_blames mimalloc libmimalloc.so.2
 if [ -n "$sanitized" ]; then
+    skip_test 'pages that are partly full, and empty ones' 'nothing can be preloaded'
     skip_test 'every number about pages is right, with threads too' 'nothing can be preloaded'
     skip_test 'a wrong number about pages is found' 'nothing can be preloaded'
     skip_test 'pages and heap are those that the system tells of' 'nothing can be preloaded'
 else
+    check 'pages that are partly full, and empty ones' tells_pages_first
     check 'every number about pages is right, with threads too' recounts_fragments
     check 'a wrong number about pages is found' finds_wrong_fragments
     check 'pages and heap are those that the system tells of' agrees_with_system
@@ -622,6 +673,8 @@ else
 fi
 check 'sizes beyond those that have a line each are told as classes' tells_classes
 check 'of two builds, the copy that one makes is said first' finds_copy
+check 'a leak that was mended' finds_mended_leak
+check 'peak RSS that differs by chance' tells_noise
 check 'of two equal traces, that they are' finds_nothing
 check 'what rounds to 0 has no sign' has_no_negative_zero
 if has_charts && command -v node >/dev/null; then

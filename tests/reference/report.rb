@@ -12,6 +12,7 @@ TICK = /\A\h{12} #\d+ tick \d+ nanoseconds \+(\d+) rss (\d+) heap (\d+)/
 ALIGNED = %w[memalign aligned_alloc posix_memalign new_aligned new_aligned_nothrow new_array_aligned
              new_array_aligned_nothrow].freeze
 STATISTIC = /\A\h{12} #\d+ statistic (\d+) is (\d+)/
+ALLOCATOR = /\A\h{12} metadata allocator=(\S+)/
 NAMES = /\A\h{12} metadata statistics=(.*)/
 # What is called how when a value rises, and when it falls.
 EVENTS = { 'arenas' => ['arena made', nil], 'main_arena_bytes' => [nil, 'trimmed'],
@@ -150,6 +151,8 @@ class Count
       @said[statistic[1].to_i] = statistic[2].to_i
     elsif (names = NAMES.match(line))
       @names = names[1].split
+    elsif (of = ALLOCATOR.match(line))
+      @allocator = of[1].sub('gperftools', 'tcmalloc')
     elsif (tick = TICK.match(line))
       take_tick(*tick.captures.map(&:to_i))
     elsif (usage = USAGE.match(line))
@@ -169,6 +172,7 @@ class Count
     @user, @system = @usage[1..] if @usage
     rss = [rss - @usage[0], 0].max if @usage
     @ticks += 1
+    @at_rss = [rss, heap, @live_bytes, @call, ms] if rss > @rss
     @rss = [@rss, rss].max
     @heap = [@heap, heap].max
     piece_ends(rss, heap)
@@ -329,11 +333,52 @@ class Count
     rows = @made.group_by(&:size).sort.map do |size, all|
       at_peak = peak.fetch(size, [])
       at_end = live.fetch(size, [])
-      [size, size, all.size, sum(all), calls[size], at_peak.size, sum(at_peak), at_end.size,
+      [size, size, all.size, sum(all), calls[size], all.map(&:call).max, at_peak.size, sum(at_peak), at_end.size,
        sum(at_end)]
     end
-    @result['sizes'] = columns(%w[size highest made bytes lifetime_calls peak_objects peak_bytes
+    @result['sizes'] = columns(%w[size highest made bytes lifetime_calls latest_call peak_objects peak_bytes
                                   end_objects end_bytes], rows)
+    put_rounding
+    put_first
+  end
+
+  def put_first
+    live = @live.values.group_by(&:size)
+    rows = @made.group_by(&:size).map do |size, all|
+      left = live.fetch(size, [])
+      next if left.size < 16 || left.size < all.size - (all.size / 10) ||
+              all.map(&:call).max <= @call - (@call / 4)
+
+      [size, size, all.size, left.size, sum(left)]
+    end
+    rows = rows.compact.sort_by { |row| [-row[4], row[0]] }
+    @result['first'] = { 'rss' => rss_parts,
+                         'may_leak' => columns(%w[size highest made alive bytes], rows.first(64)) }
+  end
+
+  # Of the tick with the most RSS.
+  def rss_parts
+    return nil unless @at_rss
+
+    rss, heap, live, call, at = @at_rss
+    live = [live, rss].min
+    has_heap = heap.between?(live, rss)
+    free = (has_heap ? heap : rss) - live
+    rounding = [rounding_of(live), free].min
+    { 'rss' => rss, 'live' => live, 'rounding' => rounding, 'partly' => free - rounding,
+      'empty' => 0, 'others' => has_heap ? rss - heap : 0, 'call' => call, 'ms' => at,
+      'has_pages' => false, 'has_heap' => has_heap }
+  end
+
+  def rounding_of(live)
+    key = @result['rounding'].keys.find { |name| name.split[0] == @allocator }
+    asked = sum(@at_peak)
+    return 0 if key.nil? || asked.zero?
+
+    (@result['rounding'][key]['peak_taken'] - asked) * live / asked
+  end
+
+  def put_rounding
     @result['rounding'] = ROUNDING.transform_values do |rule|
       classes = [@made, @at_peak].map { |all| all.group_by { |o| rule[o.size] } }
       rows = classes[0].keys.sort.map do |size|

@@ -1,0 +1,244 @@
+#include "report/first.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/call_table.h"
+#include "common/json_file.h"
+#include "launch/allocators.h"
+#include "report/words.h"
+
+/* Of the words before numbers; parts of a line. */
+enum { WIDTH = 15, SUSPECTS_MAX = 64, SUSPECTS_SHOWN = 5, KINDS_SHOWN = 4, SIZES_SHOWN = 4 };
+
+/* ---- where RSS is ---- */
+
+struct parts {
+    uint64_t rss; /* the sum; 0: not known */
+    uint64_t live, rounding;
+    bool has_pages;
+    uint64_t partly, empty; /* of the heap's pages; without a replay `partly` has both, */
+    bool has_heap;          /* and without the size of the heap all that follows */
+    uint64_t others;        /* not the heap's */
+};
+
+/* What the recorded allocator adds to so many bytes; 0: its rules are not known. */
+static uint64_t rounding_of(const struct report_trace *trace, uint64_t live)
+{
+    const char *name = allocators_name_recorded(trace->allocator);
+    for (unsigned i = 0; name != NULL && i < ROUNDINGS; i++) {
+        const struct rounded_class *all = &trace->rounded[i].all;
+        const size_t length = strlen(name);
+        if (strncmp(roundings[i].name, name, length) != 0 || all->peak_bytes == 0 ||
+            (roundings[i].name[length] != ' ' && roundings[i].name[length] != '\0'))
+            continue;
+        return (uint64_t)((unsigned __int128)(all->peak_taken - all->peak_bytes) * live /
+                          all->peak_bytes);
+    }
+    return 0;
+}
+
+static uint64_t least(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* The moment of a replay under the recorded allocator where RSS was largest; NULL: there is none. */
+static const struct fragments *pages_at_peak(const struct report_trace *trace)
+{
+    const struct under *under = trace->under;
+    const char *recorded = allocators_name_recorded(trace->allocator);
+    if (under == NULL || recorded == NULL || strcmp(under->allocator, recorded) != 0) return NULL;
+    for (unsigned i = 0; i < under->moments_count; i++)
+        if (under->moments[i].is[FRAGMENTS_PEAK_RSS]) return &under->moments[i];
+    return NULL;
+}
+
+static void take_pages(struct parts *parts, const struct fragments *at)
+{
+    const uint64_t heap = at->pages * at->page_bytes;
+    parts->has_pages = parts->has_heap = true;
+    if (parts->rss < heap) parts->rss = heap;
+    parts->live = at->live_bytes;
+    parts->empty = at->by_fullness[0] * at->page_bytes;
+    parts->partly = heap - parts->empty - parts->live;
+    parts->others = parts->rss - heap;
+}
+
+static struct parts parts_find(const struct report_trace *trace)
+{
+    const struct tally_rss *at = &trace->tally.at_rss;
+    const struct fragments *pages = pages_at_peak(trace);
+    struct parts parts = {.rss = at->bytes, .live = least(at->live_bytes, at->bytes)};
+    if (at->bytes == 0) return parts;
+    if (pages != NULL) {
+        take_pages(&parts, pages);
+    } else {
+        const uint64_t heap = at->heap_bytes;
+        parts.has_heap = heap >= parts.live && heap <= at->bytes;
+        parts.partly = (parts.has_heap ? heap : at->bytes) - parts.live;
+        parts.others = parts.has_heap ? at->bytes - heap : 0;
+    }
+    parts.rounding = least(rounding_of(trace, parts.live), parts.partly);
+    parts.partly -= parts.rounding;
+    return parts;
+}
+
+/* Hands those that are not 0 to `use`. */
+static void parts_list(const struct parts *parts,
+                       void (*use)(const struct parts *parts, uint64_t bytes, const char *what,
+                                   FILE *to),
+                       FILE *to)
+{
+    const struct {
+        uint64_t bytes;
+        const char *what;
+    } list[] = {{parts->live, "alive, as asked for"},
+                {parts->rounding, "rounded up"},
+                {parts->partly, parts->has_pages  ? "free in pages that are partly full"
+                                : parts->has_heap ? "free in the heap (--under: in which pages)"
+                                                  : "the rest of the process"},
+                {parts->empty, "empty pages of the heap"},
+                {parts->others, "not the heap's: code, stacks, what the program maps"}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (list[i].bytes > 0) use(parts, list[i].bytes, list[i].what, to);
+}
+
+static void print_part(const struct parts *parts, uint64_t bytes, const char *what, FILE *to)
+{
+    fprintf(to, "%*s %11s %8s  %s\n", WIDTH, "", words_bytes(bytes), words_share(bytes, parts->rss),
+            what);
+}
+
+static void print_parts(const struct report_trace *trace, FILE *to)
+{
+    const struct parts parts = parts_find(trace);
+    const struct tally_rss *at = &trace->tally.at_rss;
+    if (parts.rss == 0) return;
+    fprintf(to, "%-*s %s at most, at %s, behind call %s:\n", WIDTH, "RSS", words_bytes(parts.rss),
+            words_ms(at->ms), words_count(at->call));
+    parts_list(&parts, print_part, to);
+}
+
+static void say_part(const struct parts *parts, uint64_t bytes, const char *what, FILE *to)
+{
+    fprintf(to, "; %s (%s) %s", words_bytes(bytes), words_share(bytes, parts->rss), what);
+}
+
+/* ---- what may leak ---- */
+
+static bool is_suspect(const struct tally *tally, const struct size_entry *one)
+{
+    enum { OBJECTS_LEAST = 16 };
+    return one->live.objects >= OBJECTS_LEAST &&
+           one->live.objects >= one->count - one->count / 10 &&
+           one->latest_call > tally->calls - tally->calls / 4;
+}
+
+/* Sizes of which nine in ten objects live to the end, and that are still made in the last quarter of
+ * the calls; those with most bytes first. */
+static unsigned suspects_find(const struct report_trace *trace, uint32_t suspects[SUSPECTS_MAX])
+{
+    const struct sizes *sizes = &trace->tally.sizes;
+    uint64_t *bytes = calloc(sizes->count + 1, sizeof *bytes);
+    if (bytes == NULL) return 0;
+    for (uint32_t i = 0; i < sizes->count; i++)
+        if (is_suspect(&trace->tally, &sizes->entries[i])) bytes[i] = sizes->entries[i].live.bytes;
+    const unsigned found = report_top(bytes, sizes->count, sizeof *bytes, suspects, SUSPECTS_MAX);
+    free(bytes);
+    return found;
+}
+
+static void print_suspects(const struct report_trace *trace, FILE *to)
+{
+    uint32_t suspects[SUSPECTS_MAX];
+    const struct sizes *sizes = &trace->tally.sizes;
+    const unsigned count = suspects_find(trace, suspects);
+    for (unsigned i = 0; i < count && i < SUSPECTS_SHOWN; i++) {
+        const struct size_entry *one = &sizes->entries[suspects[i]];
+        fprintf(to, "%-*s %s of %s, %s of %s made are never freed\n", WIDTH,
+                i == 0 ? "may leak" : "", words_bytes(one->live.bytes),
+                words_sizes(one->size, sizes_highest(sizes, suspects[i])),
+                words_count(one->live.objects), words_count(one->count));
+    }
+    if (count > SUSPECTS_SHOWN)
+        fprintf(to, "%*s and %u more sizes\n", WIDTH, "", count - SUSPECTS_SHOWN);
+}
+
+/* ---- what makes the calls ---- */
+
+static void print_calls(const struct tally *tally, FILE *to)
+{
+    uint32_t top[KINDS_SHOWN];
+    const struct sizes *sizes = &tally->sizes;
+    const uint64_t *calls = tally->totals.by_kind;
+    unsigned count = report_top(calls, CALL_KINDS, sizeof *calls, top, KINDS_SHOWN);
+    for (unsigned i = 0; i < count; i++)
+        fprintf(to, "%-*s%s %s", i == 0 ? WIDTH + 1 : 0, i == 0 ? "calls" : ", ",
+                call_names[top[i]], words_share(calls[top[i]], tally->calls));
+    count = REPORT_TOP(sizes->entries, sizes->count, count, top, SIZES_SHOWN);
+    for (unsigned i = 0; i < count; i++)
+        fprintf(to, "%s%s of %s", i == 0 ? "\n                made " : ", ",
+                words_share(sizes->entries[top[i]].count, tally->made),
+                words_sizes(sizes->entries[top[i]].size, sizes_highest(sizes, top[i])));
+    fputc('\n', to);
+}
+
+void first_print_notice(const struct report_trace *trace, FILE *to)
+{
+    const struct parts parts = parts_find(trace);
+    uint32_t suspects[SUSPECTS_MAX];
+    const struct sizes *sizes = &trace->tally.sizes;
+    const unsigned count = suspects_find(trace, suspects);
+    if (parts.rss > 0) {
+        fprintf(to, "RSS was %s at most", words_bytes(parts.rss));
+        parts_list(&parts, say_part, to);
+        fputs(".\n", to);
+    }
+    for (unsigned i = 0; i < count && i < SUSPECTS_SHOWN; i++)
+        fprintf(to, "%s%s (%s objects)",
+                i == 0 ? "May leak, sizes of which hardly any is freed: " : ", ",
+                words_sizes(sizes->entries[suspects[i]].size, sizes_highest(sizes, suspects[i])),
+                words_count(sizes->entries[suspects[i]].live.objects));
+    if (count > 0) fputs(".\n", to);
+}
+
+void first_print(const struct report_trace *trace, FILE *to)
+{
+    print_parts(trace, to);
+    print_suspects(trace, to);
+    print_calls(&trace->tally, to);
+    fputc('\n', to);
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_parts(const struct report_trace *trace)
+{
+    const struct parts parts = parts_find(trace);
+    if (parts.rss == 0) return json_null();
+    json_t *object = json_object();
+    json_put_numbers(object, "rss live rounding partly empty others call ms", parts.rss, parts.live,
+                     parts.rounding, parts.partly, parts.empty, parts.others,
+                     trace->tally.at_rss.call, trace->tally.at_rss.ms);
+    json_object_set_new(object, "has_pages", json_boolean(parts.has_pages));
+    json_object_set_new(object, "has_heap", json_boolean(parts.has_heap));
+    return object;
+}
+
+json_t *first_json(const struct report_trace *trace)
+{
+    static const char columns[] = "size highest made alive bytes";
+    const struct sizes *sizes = &trace->tally.sizes;
+    uint32_t suspects[SUSPECTS_MAX];
+    const unsigned count = suspects_find(trace, suspects);
+    json_t *object = json_object();
+    json_object_set_new(object, "rss", json_parts(trace));
+    json_t *table = json_put_table(object, "may_leak", columns);
+    for (unsigned i = 0; i < count; i++) {
+        const struct size_entry *one = &sizes->entries[suspects[i]];
+        json_put_row(table, columns, one->size, sizes_highest(sizes, suspects[i]), one->count,
+                     one->live.objects, one->live.bytes);
+    }
+    return object;
+}
