@@ -302,12 +302,27 @@ TEST_F(Sink, CompressesACalmOpaqueStreamBetter)
 }
 
 /* A chunk that would fit but for the length of its block, too. */
+/* A slow program's blocks are small: what repeats itself does so some blocks later. */
+TEST_F(Sink, RemembersBlocksBeforeTheLatest)
+{
+    const std::string zeros(500, '\0');
+    std::string blocks[10];
+    for (std::string &block : blocks)
+        block = noise(500) + zeros;
+    for (size_t i = 0; i < 200; i++) {
+        write(blocks[i % 10]);
+        sink_flush(&sink_);
+    }
+    expect_all();
+    EXPECT_LT(file.size(), wanted_.size() / 8);
+}
+
 TEST_F(Sink, StaysInTheRing)
 {
     constexpr size_t whole = SINK_BLOCK_BYTES_MAX;
     for (size_t left : {size_t{0}, size_t{1}, size_t{4}, size_t{5}}) {
-        sink_.start = sink_.end = 0;
-        for (size_t bytes : {whole, whole, SINK_RING_BYTES - 2 * (whole + 4) - left}) {
+        sink_.start = sink_.end = SINK_BLOCK_LENGTH_BYTES;
+        for (size_t bytes : {whole, whole, SINK_RING_BYTES - 2 * whole - 4 - left}) {
             memset(sink_room(&sink_, bytes), 'x', bytes);
             sink_commit(&sink_, bytes);
             EXPECT_LE(sink_.end, SINK_RING_BYTES) << left;

@@ -101,29 +101,34 @@ int sink_open(struct sink *sink, int file)
     header[5] = FRAME_BLOCK_MAX;
     header[6] = (uint8_t)(XXH32(header + 4, 2, 0) >> 8);
     write_all(sink, header, sizeof header);
+    sink->start = sink->end = BLOCK_LENGTH_BYTES;
     sink->packs = true;
     sink->stored_span = SINK_STORED_MIN;
     sink->form_span = SINK_JUDGED_BYTES;
     return sink->error;
 }
 
-/* The length of a block stands before it, so that both are written at once. */
+/* Before the first block there is room for its length. */
 uint8_t *sink_room(struct sink *sink, size_t bytes)
 {
     if (sink->end - sink->start + bytes > SINK_BLOCK_BYTES_MAX) sink_flush(sink);
-    if (sink->end + BLOCK_LENGTH_BYTES + bytes > SINK_RING_BYTES) {
+    if (sink->end + bytes > SINK_RING_BYTES) {
         sink_flush(sink);
-        sink->start = sink->end = 0;
+        sink->start = sink->end = BLOCK_LENGTH_BYTES;
     }
-    if (sink->end == sink->start) sink->start = sink->end += BLOCK_LENGTH_BYTES;
     return sink->ring + sink->end;
 }
 
+/* The length stands before the block, so that both are written at once: in place of the end of the
+ * block before, which LZ4 needs again, as it remembers only what lies without a gap before a
+ * block. */
 static void write_stored(struct sink *sink, uint8_t *data, size_t bytes)
 {
     uint8_t *block = data - BLOCK_LENGTH_BYTES;
+    uint32_t kept = bytes_get32(block);
     bytes_put32(block, (uint32_t)bytes | FRAME_BLOCK_STORED);
     write_all(sink, block, BLOCK_LENGTH_BYTES + bytes);
+    bytes_put32(block, kept);
 }
 
 /* Which form is the right one, after a block in this one. */

@@ -2,9 +2,9 @@
  *
  *   sink_room() --caller writes a chunk--> sink_commit() ... sink_flush() --lz4 block--> file
  *
- * Chunks gather in a ring; a flush compresses what is new as one block, linked to the blocks before
- * (the last 64 KiB of the ring stay where they are), so small blocks compress as well as large
- * ones. */
+ * Chunks gather in a ring without gaps; a flush compresses what is new as one block, linked to the
+ * blocks before. LZ4 looks for repetitions in the 64 KiB before, so small blocks compress as well as
+ * large ones; of what lies before a block that was stored it knows nothing. */
 #ifndef MALLOCTAPE_SINK_H
 #define MALLOCTAPE_SINK_H
 
