@@ -133,8 +133,10 @@ static void print_memory(const struct top *top)
     fputs("memory   ", stdout);
     if (now->heap_bytes > 0) printf("heap %.1f MiB, ", (double)now->heap_bytes / MIB);
     if (now->used_bytes > 0) printf("of that in use %.1f MiB, ", (double)now->used_bytes / MIB);
-    printf("RSS %.1f MiB, of that the recorder's %.1f MiB\n", (double)rss_bytes(top->process) / MIB,
-           (double)now->recorder_bytes / MIB);
+    printf("RSS %.1f MiB", (double)rss_bytes(top->process) / MIB);
+    if (now->recorder_bytes > 0)
+        printf(", of that the recorder's %.1f MiB", (double)now->recorder_bytes / MIB);
+    putchar('\n');
 }
 
 /* But 0. Bytes are shown whole: thresholds are compared with sizes. */

@@ -42,7 +42,7 @@ static void info_times(const struct info *info, numbers_use *use, void *of)
         {"system_ns", "", UNIT_NS, usage ? (double)original->system_ns : -1, " system"},
         {"peak_rss_bytes", "peak RSS", UNIT_BYTES, peak, ""},
         {"recorder_bytes", only_if(peak > 0, ""), UNIT_BYTES,
-         usage ? (double)original->recorder_bytes : -1, " of it the recorder's"},
+         number_known((double)original->recorder_bytes), " of it the recorder's"},
         {"events", "events", UNIT_COUNT, (double)info->events, ""},
     };
     USE(numbers);

@@ -189,9 +189,9 @@ static double report_sizes_asked(const struct report *report)
 static void report_original(const struct report *report, numbers_use *use, void *of)
 {
     const struct original *original = &report->original;
-    const bool usage = original->has_usage;
+    const bool usage = original->has_usage, apart = usage && !original->recorder_unknown;
     const double peak = number_known((double)original->peak_rss_bytes);
-    const double recorder = usage ? (double)original->recorder_bytes : 0;
+    const double recorder = (double)original->recorder_bytes;
     const double net = number_known((double)original->net_bytes);
     const double heap = number_known((double)report->series.original_peak_heap_bytes);
     const double user = (double)original->user_ns / 1e9, system = (double)original->system_ns / 1e9;
@@ -201,10 +201,10 @@ static void report_original(const struct report *report, numbers_use *use, void 
         {"original_recorder_bytes", also, UNIT_BYTES, number_known(recorder),
          " of it the recorder's"},
         {"original_peak_net_rss_bytes", NULL, UNIT_BYTES,
-         usage ? number_known(peak - recorder) : -1, ""},
+         apart ? number_known(peak - recorder) : -1, ""},
         {"original_mean_net_rss_bytes", NULL, UNIT_BYTES,
-         usage ? original_mean_bytes(original) : -1, ""},
-        {"original_end_net_rss_bytes", NULL, UNIT_BYTES, usage ? net : -1, ""},
+         apart ? original_mean_bytes(original) : -1, ""},
+        {"original_end_net_rss_bytes", NULL, UNIT_BYTES, apart ? net : -1, ""},
         {"original_peak_heap_bytes", also, UNIT_BYTES, heap, " peak heap"},
         {"original_seconds", also, UNIT_SECONDS, (double)report->series.original_ns / 1e9, ""},
         {"original_user_seconds", also, UNIT_CPU, usage ? user : -1, " user"},

@@ -199,7 +199,8 @@ static void run_tick(struct run *run, const struct instruction_batch *batch,
     run->row.shown_ns += run_shown_ns(run, operands[0], cpu_ns);
     run->row.original_ns = original->now_ns;
     run->row.original_rss_bytes = operands[1];
-    run->row.original_net_rss_bytes = has_usage ? original->net_bytes : 0;
+    run->row.original_net_rss_bytes =
+        has_usage && usage.recorder_bytes > 0 ? original->net_bytes : 0;
     run->row.original_heap_bytes = operands[2];
     run_mark(run, calls_before + tick->calls, tick->live_bytes, true);
     run_release_by_time(run);

@@ -32,7 +32,8 @@ struct original_statistics {
 struct original {
     bool has_usage;          /* some tick had one: otherwise only RSS is known */
     uint64_t peak_rss_bytes; /* 0: not known */
-    uint64_t recorder_bytes; /* of it */
+    uint64_t recorder_bytes; /* of it; 0: not known */
+    bool recorder_unknown;   /* at some tick that had usage */
     uint64_t user_ns, system_ns;
     uint64_t most_at_tick; /* RSS */
 
@@ -68,6 +69,7 @@ static inline void original_add(struct original *original, uint64_t elapsed_ns, 
         original->peak_rss_bytes = original->most_at_tick;
     if (!usage) return;
     original->has_usage = true;
+    if (rss_bytes > 0 && recorder_bytes == 0) original->recorder_unknown = true;
     original->user_ns = usage->user_ns;
     original->system_ns = usage->system_ns;
     if (usage->peak_rss_bytes > original->peak_rss_bytes)

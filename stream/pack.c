@@ -8,9 +8,6 @@
 
 #include <string.h>
 
-/* Units of the longest record that has a form. */
-#define FORM_UNITS_MAX 3
-
 /* --- units as bytes --- */
 
 static void make_codes(uint8_t *codes)
@@ -36,7 +33,6 @@ static uint8_t *put_units(const struct packer *packer, uint8_t *at, const uint16
 struct list {
     uint32_t top, bottom;
     uint32_t below; /* so many more are behind them, or ... */
-    uint32_t places[PACK_LIST];
 };
 #define BELOW_UNKNOWN UINT32_MAX
 
@@ -44,16 +40,17 @@ struct pack_lane {
     struct pack_lane *next, *next_unused;
     union {
         struct {
-            uint64_t allocations; /* so many so far */
             struct list lists[RAW_SIZE_CLASSES_MAX];
+            /* Of each list. Apart from the lists, so that only those in use are touched. */
+            uint32_t cached[RAW_SIZE_CLASSES_MAX][PACK_LIST];
         };
         struct raw_places places; /* of an opaque stream */
     };
 };
 
-static inline uint32_t *entry(struct list *list, uint32_t index)
+static inline uint32_t *entry(struct pack_lane *lane, uint32_t size_class, uint32_t index)
 {
-    return &list->places[index % PACK_LIST];
+    return &lane->cached[size_class][index % PACK_LIST];
 }
 
 static void leave_below(struct list *list, uint32_t below)
@@ -62,9 +59,10 @@ static void leave_below(struct list *list, uint32_t below)
 }
 
 /* The first place of a class leaves the cache. 0: it is not known. */
-static inline uint32_t take_first(struct list *list)
+static inline uint32_t take_first(struct pack_lane *lane, uint32_t size_class)
 {
-    if (list->top != list->bottom) return *entry(list, --list->top);
+    struct list *list = &lane->lists[size_class];
+    if (list->top != list->bottom) return *entry(lane, size_class, --list->top);
     if (list->below > 0) leave_below(list, list->below - 1);
     return RAW_PLACE_NONE;
 }
@@ -79,7 +77,7 @@ static inline void put_first(const struct packer *packer, struct pack_lane *lane
     uint32_t size_class = class_of_place(packer, place);
     struct list *list = &lane->lists[size_class];
     if (size_class == 0) return;
-    *entry(list, list->top++) = place;
+    *entry(lane, size_class, list->top++) = place;
     if (list->top - list->bottom <= PACK_LIST) return;
     list->bottom++;
     leave_below(list, list->below + 1);
@@ -88,9 +86,10 @@ static inline void put_first(const struct packer *packer, struct pack_lane *lane
 /* Behind places that are not known, those that follow are not either. */
 static void put_last(const struct packer *packer, struct pack_lane *lane, uint32_t place)
 {
-    struct list *list = &lane->lists[class_of_place(packer, place)];
+    uint32_t size_class = class_of_place(packer, place);
+    struct list *list = &lane->lists[size_class];
     if (list->below == 0 && list->top - list->bottom < PACK_LIST)
-        *entry(list, --list->bottom) = place;
+        *entry(lane, size_class, --list->bottom) = place;
     else
         leave_below(list, list->below + 1);
 }
@@ -142,11 +141,13 @@ void packer_release(struct packer *packer)
         packer->source.release(lane, sizeof *lane);
     }
     packer->unused = NULL;
+    packer->followed = 0;
 }
 
-struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t allocations)
+struct pack_lane *pack_lane_begin(struct packer *packer)
 {
     struct pack_lane *lane = packer->unused;
+    if (packer->followed == PACK_LANES_MAX) return NULL;
     if (!packer->source.opaque && !know_classes(packer)) return NULL;
     if (lane) {
         packer->unused = lane->next_unused;
@@ -156,11 +157,11 @@ struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t allocations)
         lane->next = packer->lanes;
         packer->lanes = lane;
     }
+    packer->followed++;
     if (packer->source.opaque) {
         memset(&lane->places, 0, sizeof lane->places);
         return lane;
     }
-    lane->allocations = allocations;
     forget_cache(lane, false);
     packer->recent_lane = NULL;
     return lane;
@@ -170,19 +171,27 @@ void pack_lane_end(struct packer *packer, struct pack_lane *lane)
 {
     lane->next_unused = packer->unused;
     packer->unused = lane;
+    packer->followed--;
 }
 
 /* --- ages --- */
 
-/* Before a segment of the lane: makes `recent` the lane's, and forgets it before the numbers of
- * allocations, which are modulo 2^32, repeat. */
-static void begin_ages(struct packer *packer, const struct pack_lane *lane)
+/* So many allocations come that nobody knows. Everything is forgotten before their numbers, which
+ * are modulo 2^32, repeat. */
+static void skip_allocations(struct packer *packer, uint64_t count)
 {
-    if (packer->recent_lane == lane && lane->allocations - packer->recent_since < UINT32_MAX / 2)
+    packer->allocations += count;
+    if (count < UINT32_MAX / 4 && packer->allocations - packer->recent_since < UINT32_MAX / 2)
         return;
     memset(packer->recent, 0, sizeof packer->recent);
+    packer->recent_since = packer->allocations;
+}
+
+/* Before records of the lane. Allocations of other lanes have no age that has a unit. */
+static void begin_ages(struct packer *packer, const struct pack_lane *lane)
+{
+    skip_allocations(packer, packer->recent_lane == lane ? 0 : RAW_AGES);
     packer->recent_lane = lane;
-    packer->recent_since = lane->allocations;
 }
 
 static inline struct pack_recent *recent_of(struct packer *packer, uint32_t place)
@@ -205,17 +214,17 @@ static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place,
 }
 
 /* The unit that names an object by its age; 0 if it has none. */
-static inline uint32_t aged_unit(struct packer *packer, const struct pack_lane *lane,
-                                 unsigned range, uint32_t place)
+static inline uint32_t aged_unit(struct packer *packer, unsigned range, uint32_t place)
 {
-    uint32_t age = age_of(recent_of(packer, place), place, (uint32_t)lane->allocations);
+    uint32_t age = age_of(recent_of(packer, place), place, (uint32_t)packer->allocations);
     return age < pack_aged_units[range].ages ? pack_aged_units[range].unit + age : 0;
 }
 
-static inline void note_allocation(struct packer *packer, struct pack_lane *lane, uint32_t place)
+static inline void note_allocation(struct packer *packer, uint32_t place)
 {
-    lane->allocations++;
-    if (place) *recent_of(packer, place) = (struct pack_recent){place, (uint32_t)lane->allocations};
+    packer->allocations++;
+    if (place)
+        *recent_of(packer, place) = (struct pack_recent){place, (uint32_t)packer->allocations};
 }
 
 /* --- records --- */
@@ -225,12 +234,14 @@ static inline void allocation(struct packer *packer, struct pack_lane *lane, uin
                               uint32_t place)
 {
     if (place == RAW_PLACE_NONE) {
-        place = take_first(&lane->lists[class_of_size(packer, size)]);
+        place = take_first(lane, class_of_size(packer, size));
     } else {
-        struct list *list = &lane->lists[class_of_place(packer, place)];
-        if (list->top != list->bottom && *entry(list, list->top - 1) == place) list->top--;
+        uint32_t size_class = class_of_place(packer, place);
+        struct list *list = &lane->lists[size_class];
+        if (list->top != list->bottom && *entry(lane, size_class, list->top - 1) == place)
+            list->top--;
     }
-    note_allocation(packer, lane, place);
+    note_allocation(packer, place);
 }
 
 /* What a record does to the cache and to its objects. */
@@ -242,20 +253,20 @@ static void follow(struct packer *packer, struct pack_lane *lane, const struct r
     case RAW_THREAD_CACHE_DELETED:
     case RAW_LOST:
         forget_cache(lane, said->number == RAW_CACHE_BEGIN);
-        if (said->number == RAW_LOST) lane->allocations += said->operand;
+        if (said->number == RAW_LOST) skip_allocations(packer, said->operand);
         return;
     case RAW_CACHED:
         for (unsigned i = 0; i < said->count; i++)
             put_last(packer, lane, said->cached[i]);
         return;
     case RAW_UNCACHED:
-        for (uint64_t i = 0; i < said->operand && take_first(&lane->lists[said->structure]); i++) {}
+        for (uint64_t i = 0; i < said->operand && take_first(lane, said->structure); i++) {}
         return;
     case RAW_FAILED: return;
     default: break;
     }
     if (said->number == CALL_REALLOC_IN_PLACE) {
-        note_allocation(packer, lane, said->ends);
+        note_allocation(packer, said->ends);
         return;
     }
     if (said->begins) allocation(packer, lane, said->size, said->place);
@@ -267,7 +278,7 @@ static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
                             uint8_t *at)
 {
     bool is_own = said->naming == RAW_NAMES_OWN && said->range < RAW_RANGES;
-    uint32_t aged = is_own ? aged_unit(packer, lane, said->range, said->ends) : 0;
+    uint32_t aged = is_own ? aged_unit(packer, said->range, said->ends) : 0;
     if (aged) {
         at = pack_put_unit(packer, at, aged);
         units += said->object_units;
@@ -285,15 +296,15 @@ static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *pack
                                                              const uint16_t *at,
                                                              const uint16_t *end, uint8_t **to)
 {
-    const uint16_t *last = end - FORM_UNITS_MAX;
-    uint32_t allocations = (uint32_t)lane->allocations, allocations_before = allocations;
+    const uint16_t *last = end - RAW_FORM_UNITS_MAX;
+    uint32_t allocations = (uint32_t)packer->allocations, allocations_before = allocations;
     uint8_t *out = *to;
     while (at < last) {
         uint32_t unit = *at;
         const struct raw_form *form = &forms[unit >> RAW_FORM_SHIFT];
         uint32_t operand = unit - form->base;
         if (form->form == RAW_FORM_ALLOCATION) {
-            uint32_t place = take_first(&lane->lists[packer->classes[(operand + 7) / 8]]);
+            uint32_t place = take_first(lane, packer->classes[(operand + 7) / 8]);
             allocations++;
             if (place) *recent_of(packer, place) = (struct pack_recent){place, allocations};
             out = pack_put_unit(packer, out, unit);
@@ -318,7 +329,7 @@ static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *pack
             if (form->is_sized) out = pack_put_unit(packer, out, *at++);
         }
     }
-    lane->allocations += allocations - allocations_before;
+    packer->allocations += allocations - allocations_before;
     *to = out;
     return at;
 }
@@ -335,7 +346,7 @@ uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
     begin_ages(packer, lane);
     raw_forms_fill(forms, records->profile, records->features, false);
     while (at < end) {
-        if (end - at > FORM_UNITS_MAX) at = pack_shorts(packer, lane, forms, at, end, &out);
+        if (end - at > RAW_FORM_UNITS_MAX) at = pack_shorts(packer, lane, forms, at, end, &out);
         struct raw_units units = {.at = (const uint8_t *)at,
                                   .end = (const uint8_t *)end,
                                   .profile = records->profile,

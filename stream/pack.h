@@ -8,10 +8,12 @@
  * known: where the place of an allocation is not, its object is named by its place in the end.
  *
  * Invariant   the list of a class has the first places of the list in the cache, in this order,
- *             and says how many more there are. `recent` has allocations of `recent_lane` at these
- *             places, perhaps not the latest there.
- * Memory      88 KiB here; of address space 130 KiB for each lane that is followed, of which a
- *             class takes 1 KiB when it is used.
+ *             and says how many more there are. `recent` has allocations at these places, perhaps not
+ *             the latest there. Those of `recent_lane` have the latest numbers without a gap but
+ *             for what was lost, and those of other lanes are RAW_AGES numbers before them.
+ * Memory      88 KiB here; for each lane that is followed, of which there are at most
+ *             PACK_LANES_MAX at a time, 130 KiB of address space, of which 2 KiB are touched at
+ *             once and 1 KiB for each class that is used. Of an opaque stream 200 KiB.
  * Threads     the writer's. */
 #ifndef MALLOCTAPE_PACK_H
 #define MALLOCTAPE_PACK_H
@@ -24,6 +26,8 @@
 
 /* Places that are known of each list: a power of two. */
 #define PACK_LIST        256u
+/* Lanes that are followed at the same time. */
+#define PACK_LANES_MAX   256u
 /* Sizes that the short form of an allocation has have their classes in a table, by eights, as
  * sizes of classes are. */
 #define PACK_SIZES       (RAW_ALLOCATION_1_LIMIT / 8 + 1)
@@ -50,7 +54,7 @@ struct pack_source {
 /* An allocation at a place. */
 struct pack_recent {
     uint32_t place;
-    uint32_t allocation; /* the lane's number of it, modulo 2^32 */
+    uint32_t allocation; /* the packer's number of it, modulo 2^32 */
 };
 
 struct packer {
@@ -58,9 +62,11 @@ struct packer {
     uint8_t codes[PACK_CODES];
     uint8_t classes[PACK_SIZES];
     struct pack_recent recent[1u << PACK_RECENT_BITS];
-    const struct pack_lane *recent_lane; /* whose allocations they are */
-    uint64_t recent_since;               /* all of them came after so many */
+    const struct pack_lane *recent_lane; /* whose the latest are */
+    uint64_t allocations;  /* the number of the latest: those of all lanes in turn, with gaps */
+    uint64_t recent_since; /* all of `recent` came after this one */
     struct pack_lane *lanes, *unused;
+    uint32_t followed; /* lanes */
 };
 
 /* May store up to three bytes behind the code. Without branches it takes longer: programs repeat
@@ -96,8 +102,8 @@ extern const struct pack_aged_unit pack_aged_units[RAW_RANGES];
 void packer_init(struct packer *packer, const struct pack_source *source);
 void packer_release(struct packer *packer);
 
-/* A lane that is followed from here on; NULL if it cannot be. `allocations`: so many it has had. */
-struct pack_lane *pack_lane_begin(struct packer *packer, uint64_t allocations);
+/* A lane that is followed from here on; NULL if it cannot be, or too many are. */
+struct pack_lane *pack_lane_begin(struct packer *packer);
 void pack_lane_end(struct packer *packer, struct pack_lane *lane);
 
 /* Whole records of one segment. */

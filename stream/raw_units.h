@@ -135,6 +135,8 @@ struct raw_form {
 };
 #define RAW_FORM_SHIFT 9
 #define RAW_FORMS      (0x10000u >> RAW_FORM_SHIFT)
+/* Of the longest record that has a form. */
+#define RAW_FORM_UNITS_MAX 3
 
 void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, uint32_t features,
                     bool packed);

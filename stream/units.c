@@ -58,16 +58,58 @@ static bool is_chosen_anew(uint64_t segments)
            (segments < CHOSEN_EVERY && (segments & (segments - 1)) == 0);
 }
 
+/* Records that have a form (raw_units.h), and how many units they have; a size that is given comes
+ * in one more. */
+struct forms {
+    struct raw_form of[RAW_FORMS];
+    uint8_t units[RAW_FORM_AGED + 1];
+};
+
+static void fill_forms(struct forms *forms, const uint8_t *profile, uint32_t features)
+{
+    raw_forms_fill(forms->of, profile, features, false);
+    memset(forms->units, 0, sizeof forms->units);
+    forms->units[RAW_FORM_ALLOCATION] = features & RAW_FEATURE_OPAQUE ? 3 : 1;
+    forms->units[RAW_FORM_NEAR] = 1;
+    forms->units[RAW_FORM_COMPACT] = forms->units[RAW_FORM_FAR] = 2;
+}
+
+/* Units of the next record, which is a call; 0 if it has no form or may be the last. */
+static inline unsigned units_of_form(const struct forms *forms, const uint16_t *at,
+                                     const uint16_t *end)
+{
+    if (end - at <= RAW_FORM_UNITS_MAX) return 0;
+    const struct raw_form *form = &forms->of[*at >> RAW_FORM_SHIFT];
+    unsigned units = forms->units[form->form];
+    if (!form->is_sized) return units;
+    return at[units] < RAW_NUMBER_MORE ? units + 1 : 0;
+}
+
 /* How often each kind was called, and how many frees were at far places. Ranges that no call needs
  * go to the kinds of the first profile. */
 static void count_kinds(const struct units_lane *lane, const uint16_t *units, size_t count,
                         uint32_t counts[CALL_KINDS], uint32_t *far)
 {
-    struct raw_units walk = raw_units_over(lane->profile, lane->features, units, count);
+    struct forms forms;
+    const uint16_t *end = units + count;
     struct raw_said said;
     for (unsigned range = 0; range < RAW_RANGES; range++)
         counts[first_profile[range]] = RAW_RANGES - range;
-    while (walk.at < walk.end && raw_units_take(&walk, &said)) {
+    fill_forms(&forms, lane->profile, lane->features);
+    while (units < end) {
+        unsigned passed = units_of_form(&forms, units, end);
+        if (passed) {
+            const struct raw_form *form = &forms.of[*units >> RAW_FORM_SHIFT];
+            uint32_t upper = (uint32_t)*units - form->base;
+            counts[form->kind] += RAW_RANGES + 1;
+            *far += form->form == RAW_FORM_FAR && (upper << 16 | units[1]) >= RAW_FREE_1_LIMIT;
+            units += passed;
+            continue;
+        }
+        struct raw_units walk =
+            raw_units_over(lane->profile, lane->features, units, (size_t)(end - units));
+        if (!raw_units_take(&walk, &said)) break;
+        units += (walk.at - (const uint8_t *)units) / 2;
         if (said.number < CALL_KINDS) counts[said.number] += RAW_RANGES + 1;
         *far += said.naming == RAW_NAMES_OWN && said.ends >= RAW_FREE_1_LIMIT;
     }
@@ -428,12 +470,24 @@ void units_inside(struct units_lane *lane, unsigned what, uint64_t amount)
 uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t *units,
                       size_t count)
 {
-    struct raw_units walk = raw_units_over(profile, features, units, count);
-    uint64_t events = 0;
+    struct forms forms;
+    const uint16_t *end = units + count;
     struct raw_said said;
-    /* Calls are events, also those that failed. */
-    while (walk.at < walk.end && raw_units_take(&walk, &said))
+    uint64_t events = 0;
+    fill_forms(&forms, profile, features);
+    while (units < end) {
+        unsigned passed = units_of_form(&forms, units, end);
+        if (passed) {
+            units += passed;
+            events++;
+            continue;
+        }
+        struct raw_units walk = raw_units_over(profile, features, units, (size_t)(end - units));
+        if (!raw_units_take(&walk, &said)) break;
+        units += (walk.at - (const uint8_t *)units) / 2;
+        /* Calls are events, also those that failed. */
         events += said.number < CALL_KINDS || said.number == RAW_FAILED;
+    }
     return events;
 }
 

@@ -176,12 +176,12 @@ TEST(Chunk, AgesSinceTheLaneIsFollowed)
                                               24, kPlace, 1};
     const std::vector<uint16_t> freeing = {kPlace};
     const std::string aged(1, '\0'), placed = pack(nullptr, freeing);
-    pack_lane *lane = pack_lane_begin(&own, 0);
+    pack_lane *lane = pack_lane_begin(&own);
     pack(lane, allocation);
     EXPECT_EQ(pack(lane, freeing), aged);
     pack(lane, allocation);
     pack_lane_end(&own, lane);
-    lane = pack_lane_begin(&own, 2);
+    lane = pack_lane_begin(&own);
     EXPECT_EQ(pack(lane, freeing), placed);
     pack(lane, allocation);
     EXPECT_EQ(pack(lane, freeing), aged);

@@ -34,6 +34,9 @@ memory_and_time() {
             json j 'j.values_at("peak_rss_bytes", "recorder_bytes", "user_ns", "system_ns") ==
                         [9_437_184, 2_097_152, 12_000_000, 3_000_000]' || return 1
     done
+    sample raw_recorder_unknown
+    exits 0 info --json j raw_recorder_unknown && prints '^peak RSS  *9.0 MiB$' &&
+        json j 'j.values_at("recorder_bytes", "user_ns") == [nil, 7_000_000]' || return 1
     sample verify_raw
     exits 0 info --json j verify_raw && prints '^peak RSS  *0.0 MiB$' &&
         json j 'j.values_at("peak_rss_bytes", "recorder_bytes", "user_ns") == [8192, nil, nil]'

@@ -621,8 +621,9 @@ int os_file_allocate(int number, uint64_t bytes)
     return ftruncate(descriptor_of(number)->file->memory, (off_t)bytes) == 0 ? 0 : -errno;
 }
 
-void *os_file_map(int number, uint64_t offset, size_t bytes, void *at)
+void *os_file_map(int number, uint64_t offset, size_t bytes, void *at, bool touched)
 {
+    (void)touched;
     if (call_begins(FAKE_MAP)) return NULL;
     void *memory = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0),
                         descriptor_of(number)->file->memory, (off_t)offset);
@@ -812,10 +813,13 @@ int os_call_apart(void (*function)(void *), void *argument, bool survives)
     return 0;
 }
 
-void os_wake_all(const uint32_t *word)
+void os_wake(const uint32_t *word, uint32_t count)
 {
-    for (unsigned i = 0; i < fake.fibers_count; i++)
-        if (fake.fibers[i].waits && fake.fibers[i].word == word) fake.fibers[i].waits = false;
+    for (unsigned i = 0; i < fake.fibers_count && count > 0; i++) {
+        if (!fake.fibers[i].waits || fake.fibers[i].word != word) continue;
+        fake.fibers[i].waits = false;
+        count--;
+    }
     fake_yield();
 }
 

@@ -66,6 +66,8 @@ class Lane {
     void end_segment()
     {
         size_t count = static_cast<size_t>(units_cursor(lane) - &slot_[0]);
+        EXPECT_EQ(units_events(lane->profile, features_, slot_.data(), count),
+                  wanted.size() - decoded_);
         read_back(count);
         units_before_ += count;
         segments_++;
@@ -121,7 +123,7 @@ class Lane {
             pack_lane_end(&packer_, followed_);
             followed_ = nullptr;
         }
-        if (packed && !followed_) followed_ = pack_lane_begin(&packer_, calls);
+        if (packed && !followed_) followed_ = pack_lane_begin(&packer_);
         chunk.followed = followed_;
         if (packed) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
         std::vector<uint8_t> bytes(CHUNK_BYTES_MAX(count));

@@ -445,7 +445,7 @@ class Lane {
             followed_ = nullptr;
             return expect_read(&unpacked_, expected, count);
         }
-        if (!followed_) followed_ = pack_lane_begin(&packer_, segment_allocation_);
+        if (!followed_) followed_ = pack_lane_begin(&packer_);
         const pack_records records = {profile_, features, slot_.data(), count};
         std::vector<uint8_t> packed(3 * count + 4);
         uint8_t *end = pack_units(&packer_, followed_, &records, packed.data());

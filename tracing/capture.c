@@ -115,6 +115,7 @@ static bool threads_have_left(void)
         if (!has_left(lane_at(recording.registry, i), deadline_ns)) return false;
     for (uint32_t i = 0; i < used; i++)
         lane_reset(lane_at(recording.registry, i), 0);
+    atomic_store_relaxed(&recording_no_lane.sizes_asked, 0);
     return true;
 }
 

@@ -97,6 +97,7 @@ struct writer_lane {
     uint16_t *tick_cursor; /* where the thread was at the latest tick; NULL: in no slot */
     uint64_t written;      /* units that are in the stream */
     struct pack_lane *followed;
+    bool left; /* it was followed, and nothing has been written since */
 };
 
 struct malloctape_lane {
@@ -109,8 +110,10 @@ struct malloctape_lane {
 
 #define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 
-/* This thread's lane; never NULL. Threads that do not record have a lane without room. */
+/* This thread's lane; never NULL. Threads that do not record have a lane without room: each its own
+ * of an earlier recording, or all together the second one. */
 extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
+extern struct malloctape_lane recording_no_lane;
 
 /* Whether an event fits into the lane's slot. */
 static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
@@ -130,7 +133,11 @@ static inline bool malloctape_lane_has(const struct malloctape_lane *lane,
 /* The program asks how large an object is, which is no event: it is counted. */
 static inline void malloctape_size_asked(void)
 {
-    atomic_add_own_release(&malloctape_lane->sizes_asked, 1);
+    struct malloctape_lane *lane = malloctape_lane;
+    if (lane == &recording_no_lane)
+        atomic_add_relaxed(&lane->sizes_asked, 1);
+    else
+        atomic_add_own_release(&lane->sizes_asked, 1);
 }
 
 /* --- recording, general --- */

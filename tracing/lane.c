@@ -44,9 +44,11 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
     memset(lane->units.profile, 0, sizeof lane->units.profile);
     lane->registry.ended = lane->slot.unbegun = 0;
     lane->slot.calm_slots = 0;
-    lane->sizes_asked = 0;
+    /* From when the recording began, not from when the thread first recorded an event. */
+    if (recording == 0) lane->sizes_asked = 0;
     lane->units.cache = NULL;
     lane->writer.followed = NULL;
+    lane->writer.left = false;
     memset(lane->units.announced, 0, sizeof lane->units.announced);
     lane->registry.recording = recording;
     atomic_store_release(&lane->units.head, 0);

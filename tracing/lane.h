@@ -41,7 +41,7 @@ static inline struct malloctape_lane *lane_at(const struct lane_registry *regist
 struct lane_registry *lane_registry_create(void);
 void lane_registry_release(struct lane_registry *registry);
 
-/* Ready for the recording with this number, with nothing in it. */
+/* Ready for the recording with this number (0: for whichever begins next), with nothing in it. */
 void lane_reset(struct malloctape_lane *lane, uint32_t recording);
 
 /* A lane for the calling thread: one whose thread has gone, or a new one; NULL if all are taken.

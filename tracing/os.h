@@ -126,8 +126,9 @@ long os_file_read_start(int file, void *data, size_t bytes);
 int os_file_allocate(int file, uint64_t bytes);
 
 /* Maps `bytes` of the file from `offset`, shared, at `at` in place of what is there; anywhere if
- * `at` is NULL. Children do not inherit it. NULL: it failed. */
-void *os_file_map(int file, uint64_t offset, size_t bytes, void *at);
+ * `at` is NULL. `touched`: all of it is resident at once, else what threads touch. Children do not
+ * inherit it. NULL: it failed. */
+void *os_file_map(int file, uint64_t offset, size_t bytes, void *at, bool touched);
 
 /* Puts private memory in place of a mapping, so that a late store there does not reach the file. */
 void os_file_unmap(void *memory, size_t bytes);
@@ -219,7 +220,14 @@ bool os_process_is_emulated(void);
 /* Sleeps until *word differs from `expected`, at most `timeout_ns` (0: no limit). May return
  * early. 0, or a negative errno if the system does not let it sleep. */
 int os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
-void os_wake_all(const uint32_t *word);
+
+/* Wakes at most `count` threads that sleep so, first those that have slept longest; or all. */
+#define OS_ALL 0x7fffffffu
+void os_wake(const uint32_t *word, uint32_t count);
+static inline void os_wake_all(const uint32_t *word)
+{
+    os_wake(word, OS_ALL);
+}
 
 /* Sleeps for that long. May return early. The same result. */
 int os_sleep(uint64_t ns);

@@ -371,11 +371,13 @@ int os_file_allocate(int file, uint64_t bytes)
     return result;
 }
 
-void *os_file_map(int file, uint64_t offset, size_t bytes, void *at)
+void *os_file_map(int file, uint64_t offset, size_t bytes, void *at, bool touched)
 {
-    int flags = MAP_SHARED | MAP_POPULATE | (at ? MAP_FIXED : 0);
+    int flags = MAP_SHARED | (touched ? MAP_POPULATE : 0) | (at ? MAP_FIXED : 0);
     void *memory = map(at, bytes, PROT_READ | PROT_WRITE, flags, file, offset);
     if (memory) {
+        /* Else what lies around a page that is touched is read, too. */
+        if (!touched) advise(memory, bytes, MADV_RANDOM);
         advise(memory, bytes, MADV_DONTFORK);
         advise(memory, bytes, MADV_DONTDUMP);
         if (!at) os_linux_own_add(memory, bytes, false);
@@ -489,10 +491,10 @@ int os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
                              timeout_ns ? (long)&timeout : 0, 0, 0));
 }
 
-void os_wake_all(const uint32_t *word)
+void os_wake(const uint32_t *word, uint32_t count)
 {
     if (os_is_confined()) return;
-    system_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
+    system_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, count, 0, 0, 0);
 }
 
 int os_sleep(uint64_t ns)

@@ -29,9 +29,6 @@ struct recording {
 
 extern struct recording recording;
 
-/* The lane of every thread that has none. */
-extern struct malloctape_lane recording_no_lane;
-
 /* Whether every call is recorded off the fast path. */
 static inline bool recording_is_slow(void)
 {

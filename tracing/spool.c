@@ -70,7 +70,8 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     int result = os_file_allocate(spool->file, offset + bytes);
     if (result < 0) return result;
     uint8_t *place = spool->extents[first / SPOOL_EXTENT_SLOTS];
-    uint8_t *extent = os_file_map(spool->file, offset, bytes, place);
+    bool touched = first < SPOOL_SLOTS_TOUCHED;
+    uint8_t *extent = os_file_map(spool->file, offset, bytes, place, touched);
     if (!extent) return -ENOMEM;
     spool->extents[first / SPOOL_EXTENT_SLOTS] = extent;
     spool->mapped = first + SPOOL_EXTENT_SLOTS;

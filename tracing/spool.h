@@ -18,11 +18,14 @@
 #include <stddef.h>
 
 /* 16 KiB: 8 160 units. Large enough that taking a slot does not show, small enough that several
- * stay in the second-level cache and that a thousand idle threads hold only 16 MiB. */
+ * stay in the second-level cache. */
 #define SPOOL_SLOT_BYTES   16384u
 #define SPOOL_SLOT_UNITS   ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 2)
 /* 1 MiB at a time: one system call's worth. */
 #define SPOOL_EXTENT_SLOTS 64u
+/* The first 4 MiB are resident at once, so that threads take no page faults there. More is needed by
+ * many threads, most of which fill little of their slots, or where the writer cannot keep up. */
+#define SPOOL_SLOTS_TOUCHED 256u
 /* What threads may be ahead of the writer beyond one slot each: 64 MiB. With RAW_LANES_MAX lanes
  * of one slot the spool cannot be larger than this many. */
 #define SPOOL_SLOTS_AHEAD  4096u

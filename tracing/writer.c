@@ -15,6 +15,9 @@
 /* Nobody wakes the writer from a sleep no longer than this: waking costs the thread more than the
  * wait. */
 #define NAP_NS_MAX     UINT64_C(400000)
+/* How often a thread that waits for a slot looks by itself: who was woken for one may never take it
+ * (a signal handler that does not return). Thousands may wait. */
+#define WAITER_LOOK_NS UINT64_C(1000000000)
 /* A pass is to find so many slots. More would take much of the caches from the program, as slots
  * are filled and written in turn; fewer would not be worth the microseconds that a pass costs. */
 #define PASS_SLOTS_MIN 2
@@ -177,6 +180,13 @@ static void wait_while(struct writer *writer, const uint32_t *word, uint32_t val
     }
 }
 
+void writer_wake_waiters(struct writer *writer, uint32_t slots)
+{
+    if (slots == 0) return;
+    atomic_add_seq_cst(&writer->space_epoch, 1);
+    if (atomic_load_seq_cst(&writer->waiters)) os_wake(&writer->space_epoch, slots);
+}
+
 static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
 {
     uint64_t since = os_clock_ns();
@@ -193,7 +203,7 @@ static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
         writer_need(writer);
         /* A confined thread does not know the time. */
         if (at_most_ns && (os_is_confined() || os_clock_ns() - since >= at_most_ns)) break;
-        os_wait(&writer->space_epoch, epoch, at_most_ns ? at_most_ns : WRITER_TICK_NS);
+        os_wait(&writer->space_epoch, epoch, at_most_ns ? at_most_ns : WAITER_LOOK_NS);
     }
     atomic_add_relaxed(&writer->waiters, -1);
     uint64_t waited_ns = os_clock_ns() - since;
@@ -292,6 +302,14 @@ static void set_status(struct writer *writer, enum writer_status status)
     os_wake_all(&writer->status);
 }
 
+/* Nobody is to wait for a slot any more. */
+static void end_by_itself(struct writer *writer)
+{
+    writer->ends();
+    atomic_store_seq_cst(&writer->finish, 1);
+    writer_wake_waiters(writer, OS_ALL);
+}
+
 static void writer_main(struct writer *writer)
 {
     bool was_put_aside = atomic_load_acquire(&writer->status) == WRITER_PUT_ASIDE;
@@ -302,7 +320,7 @@ static void writer_main(struct writer *writer)
     if (!runs) return;
     if (result == 0 && writer->files.kind == OUTPUT_FIFO) result = await_reader(writer);
     if (result < 0) {
-        writer->ends();
+        end_by_itself(writer);
         writer_end_output(writer);
         return;
     }
@@ -315,7 +333,7 @@ static void writer_main(struct writer *writer)
         if (slots < WRITER_SLOTS_PER_PASS) sleep_until_next_pass(writer);
         fulfil_sync(writer);
     }
-    if (!atomic_load_acquire(&writer->finish)) writer->ends();
+    if (!atomic_load_acquire(&writer->finish)) end_by_itself(writer);
     writer_end_stream(writer);
 }
 
@@ -482,4 +500,5 @@ void writer_ask_end(struct writer *writer)
     atomic_store_seq_cst(&writer->finish, 1);
     writer_need(writer);
     wake(writer);
+    writer_wake_waiters(writer, OS_ALL);
 }

@@ -111,6 +111,7 @@ struct writer {
     struct raw_tick tick;         /* the latest; its memory is that of the latest look */
     uint64_t vm_size_bytes;       /* by the latest look */
     int statm;
+    uint64_t events;    /* in the stream, exactly: when it has ended */
     const char *reason; /* why it ends before the program, if that is no error; or NULL */
     int error;          /* negative errno that ended recording */
     const char *failed; /* what it concerned: a path */

@@ -163,7 +163,7 @@ static void put_summary(const struct writer *writer, struct message *message, ui
 static void report_end(const struct writer *writer)
 {
     struct message message;
-    uint64_t events = writer->error ? 0 : events_in_stream(writer);
+    uint64_t events = writer->error ? 0 : writer->events;
     message_clear(&message);
     if (!writer->error && !settings.quiet && writer->files.status <= 0)
         put_summary(writer, &message, events);
@@ -186,11 +186,12 @@ static uint32_t lanes_written(const struct writer *writer)
 static void put_end(struct writer *writer)
 {
     uint32_t used = lanes_written(writer);
+    writer->events = events_in_stream(writer);
     uint8_t *chunk = sink_room(&writer->sink, writer_end_bytes_max(used) + VARINT_SLACK);
     uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES, *at = payload;
     const uint64_t numbers[WRITER_END_NUMBERS] = {writer->end_status,
                                                   os_clock_ns() - writer->start_ns,
-                                                  events_in_stream(writer),
+                                                  writer->events,
                                                   events_lost(writer),
                                                   atomic_load_relaxed(&writer->waits),
                                                   atomic_load_relaxed(&writer->waited_ns),

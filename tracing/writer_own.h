@@ -37,12 +37,22 @@ bool writer_fits(const struct writer *writer, size_t bytes);
  * errno. */
 int writer_flush(struct writer *writer);
 
+/* The slot has been written to the sink: it is free when the sink has written it out. */
+void writer_give_back(struct writer *writer, uint32_t slot);
+
+/* So many slots have become free: as many of the threads that wait are woken, those first that have
+ * waited longest. */
+void writer_wake_waiters(struct writer *writer, uint32_t slots);
+
 /* Writes what lies before `upto`, an address in a slot of this lane. NULL: only slots that the
  * thread has left, and at most WRITER_SLOTS_PER_PASS, because it may fill them as fast as they are
  * written. Returns the number of slots finished. */
 uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,
                            const uint16_t *upto);
 uint32_t writer_drain_full_slots(struct writer *writer);
+
+/* The packer forgets what it knows of the lane, and gives its memory to other lanes. */
+void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane);
 
 /* More slots, if a thread has found none. While a write waits for the reader, nothing may be
  * flushed for that. */

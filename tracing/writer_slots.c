@@ -4,8 +4,10 @@
 #include "../stream/units.h"
 #include "settings.h"
 
-/* The packer takes 200 KiB for a lane of an opaque stream: not for one with a single slot. */
-#define OPAQUE_PLAIN_SEGMENTS 1
+/* The packer takes memory for a lane that it follows, much of it in an opaque stream: not for lanes
+ * of a single slot, or not for many. */
+#define OPAQUE_PLAIN_SEGMENTS  1
+#define FIRST_SEGMENTS_TO_PACK 64
 
 /* --- the limit of bytes --- */
 
@@ -46,12 +48,17 @@ int writer_flush(struct writer *writer)
     if (result < 0) writer->pending_count = 0;
     for (uint32_t i = 0; i < writer->pending_count; i++)
         spool_give(&writer->spool, writer->pending[i]);
-    if (writer->pending_count) {
-        writer->pending_count = 0;
-        atomic_add_seq_cst(&writer->space_epoch, 1);
-        if (atomic_load_seq_cst(&writer->waiters)) os_wake_all(&writer->space_epoch);
-    }
+    uint32_t given = writer->pending_count;
+    writer->pending_count = 0;
+    writer_wake_waiters(writer, given);
     return result;
+}
+
+void writer_give_back(struct writer *writer, uint32_t slot)
+{
+    writer->pending[writer->pending_count++] = slot;
+    if (writer->pending_count == WRITER_PENDING_SLOTS || sink_wants_flush(&writer->sink))
+        writer_flush(writer);
 }
 
 static void stop_following(struct writer *writer, struct malloctape_lane *lane)
@@ -60,16 +67,29 @@ static void stop_following(struct writer *writer, struct malloctape_lane *lane)
     lane->writer.followed = NULL;
 }
 
+void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane)
+{
+    if (!lane->writer.followed) return;
+    stop_following(writer, lane);
+    lane->writer.left = true;
+}
+
 /* What the packer knows of the lane (pack.h): from the beginning of a segment on, as long as the
- * lane's chunks are packed. In an opaque stream it begins anywhere, and anew with a key segment. */
+ * lane's chunks are packed. In an opaque stream it begins anywhere, and anew with a key segment.
+ * There a reader forgets the lane at a chunk that is not packed: one such chunk has to come where
+ * the writer has forgotten it. */
 static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
-                                     unsigned flags, uint64_t first_allocation)
+                                     unsigned flags, uint64_t serial)
 {
     bool packed = flags & RAW_CHUNK_FLAG_PACKED, opaque = writer->features & RAW_FEATURE_OPAQUE;
+    bool left = lane->writer.left;
+    lane->writer.left = false;
     if (lane->writer.followed && (!packed || (opaque && flags & RAW_CHUNK_FLAG_KEY)))
         stop_following(writer, lane);
-    if (!lane->writer.followed && packed && (opaque || flags & RAW_CHUNK_FLAG_BEGIN))
-        lane->writer.followed = pack_lane_begin(&writer->packer, first_allocation);
+    if (lane->writer.followed || !packed || (opaque ? left : !(flags & RAW_CHUNK_FLAG_BEGIN)))
+        return lane->writer.followed;
+    if (serial > 0 || writer->packer.followed < FIRST_SEGMENTS_TO_PACK)
+        lane->writer.followed = pack_lane_begin(&writer->packer);
     return lane->writer.followed;
 }
 
@@ -94,7 +114,7 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
         watch_units(&writer->watch, segment.profile, writer->features, from, count);
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment.key ? RAW_CHUNK_FLAG_KEY : 0);
     if (packed && may_pack(writer, &segment)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
-    chunk.followed = follow_lane(writer, lane, chunk.flags, segment.first_allocation);
+    chunk.followed = follow_lane(writer, lane, chunk.flags, segment.serial);
     size_t bytes = chunk_write(&writer->packer, &chunk, room);
     bool is_packed = chunk.flags & RAW_CHUNK_FLAG_PACKED;
     if (chunk.followed && !is_packed) stop_following(writer, lane);
@@ -160,11 +180,9 @@ static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uin
     uint32_t slot = lane->writer.read_slot;
     write_units(writer, lane, spool_units(&writer->spool, slot) + writer->spool.notes[slot].units);
     if (writer->is_full) return;
-    writer->pending[writer->pending_count++] = slot;
     lane->writer.read_slot = next;
     lane->writer.read_from = spool_units(&writer->spool, next);
-    if (writer->pending_count == WRITER_PENDING_SLOTS || sink_wants_flush(&writer->sink))
-        writer_flush(writer);
+    writer_give_back(writer, slot);
 }
 
 uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,
@@ -208,8 +226,7 @@ static void grow(struct writer *writer)
     do {
         latest = writer->spool.mapped;
         result = spool_grow(&writer->spool, lanes + SPOOL_SLOTS_AHEAD);
-        atomic_add_seq_cst(&writer->space_epoch, 1);
-        os_wake_all(&writer->space_epoch);
+        writer_wake_waiters(writer, writer->spool.mapped - latest);
     } while (writer->spool.mapped > latest && writer->spool.mapped < 2 * before);
     bool grown = writer->spool.mapped > before;
     if (!grown && lanes > before / 2) writer_check(writer, result, writer->files.spool_path);

@@ -44,7 +44,7 @@ static void look_at_statistics(struct writer *writer)
 {
     struct original_statistics *statistics = &writer->tick.statistics;
     uint32_t used = atomic_load_acquire(&writer->registry->used);
-    uint64_t asked = 0;
+    uint64_t asked = atomic_load_relaxed(&recording_no_lane.sizes_asked);
     statistics->count = 0;
     if (malloctape_front_end.read_statistics) malloctape_front_end.read_statistics(statistics);
     for (uint32_t i = 0; i < used; i++)
@@ -103,7 +103,7 @@ static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
     if (writer->is_full) return lane_put_back(writer->registry, lane);
     uint32_t units = (uint32_t)(cursor - lane->slot.start);
     writer->spool.notes[slot].units = units;
-    if (writer_flush(writer) == 0) spool_give(&writer->spool, slot);
+    writer_give_back(writer, slot);
     lane->slot.earlier_units += units;
     lane->units.limit = 0;
     lane->slot.room = NULL;
@@ -147,6 +147,7 @@ bool writer_close_window(struct writer *writer)
         } else if (writer->windows % WRITER_WINDOWS_PER_THREAD_LOOK == 0) {
             lane_notice_gone(writer->registry, lane);
             retire_lane(writer, lane);
+            if (writer->packer.followed == PACK_LANES_MAX) writer_leave_lane(writer, lane);
         }
     }
     sink_rate(&writer->sink, now);

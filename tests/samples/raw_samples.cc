@@ -172,6 +172,15 @@ std::string usage()
     return raw.finish();
 }
 
+/* The recorder does not know how much memory it has. */
+std::string recorder_unknown()
+{
+    RawSample raw;
+    raw.records(0, [&] { raw.allocate(CALL_MALLOC, 24); });
+    raw.tick(10000000, 4194304, 0, true, {0, 7000000, 2000000, 9437184});
+    return raw.finish();
+}
+
 /* --- every range of units --- */
 
 /* From the cache where a class is large enough, and at a place. */
@@ -357,6 +366,7 @@ void add_raw_samples(Samples *samples)
                      {"raw_cut", [] { return everything(false).bytes; }},
                      {"raw_minor", minor},
                      {"raw_usage", usage},
+                     {"raw_recorder_unknown", recorder_unknown},
                      {"raw_long_numbers", long_numbers},
                      {"raw_list_end", list_end},
                      {"raw_units", units}});
