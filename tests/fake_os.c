@@ -614,11 +614,12 @@ long os_file_read_start(int number, void *data, size_t bytes)
     return (long)length;
 }
 
-int os_file_allocate(int number, uint64_t bytes)
+int os_file_allocate(int number, uint64_t from, size_t bytes)
 {
     int error = call_begins(FAKE_ALLOCATE);
     if (error) return -error;
-    return ftruncate(descriptor_of(number)->file->memory, (off_t)bytes) == 0 ? 0 : -errno;
+    off_t length = (off_t)(from + bytes);
+    return ftruncate(descriptor_of(number)->file->memory, length) == 0 ? 0 : -errno;
 }
 
 void *os_file_map(int number, uint64_t offset, size_t bytes, void *at, bool touched)

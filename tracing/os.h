@@ -121,9 +121,9 @@ int os_file_open_again(int directory, const char *name, const struct os_file_sta
 /* Reads at most `bytes` from the start of a small file such as those in /proc. */
 long os_file_read_start(int file, void *data, size_t bytes);
 
-/* Makes the file at least `bytes` long and allocates its space, so that no store into its mapping
- * can fail. */
-int os_file_allocate(int file, uint64_t bytes);
+/* Makes the file at least `from + bytes` long and allocates the space of these bytes, so that no
+ * store into their mapping can fail; what is before has been allocated. */
+int os_file_allocate(int file, uint64_t from, size_t bytes);
 
 /* Maps `bytes` of the file from `offset`, shared, at `at` in place of what is there; anywhere if
  * `at` is NULL. `touched`: all of it is resident at once, else what threads touch. Children do not

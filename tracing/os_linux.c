@@ -364,10 +364,11 @@ static int allocate_by_writing(int file, uint64_t bytes)
     return 0;
 }
 
-int os_file_allocate(int file, uint64_t bytes)
+int os_file_allocate(int file, uint64_t from, size_t bytes)
 {
-    int result = (int)system_call(SYS_fallocate, file, 0, 0, (long)bytes, 0, 0);
-    if (result == -EOPNOTSUPP || result == -ENOSYS) result = allocate_by_writing(file, bytes);
+    int result = (int)system_call(SYS_fallocate, file, 0, (long)from, (long)bytes, 0, 0);
+    if (result == -EOPNOTSUPP || result == -ENOSYS)
+        result = allocate_by_writing(file, from + bytes);
     return result;
 }
 

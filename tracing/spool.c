@@ -67,7 +67,7 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     if (first + SPOOL_EXTENT_SLOTS > slots_max) return 0;
     uint64_t offset = SPOOL_SLOTS_OFFSET + (uint64_t)first * SPOOL_SLOT_BYTES;
     size_t bytes = (size_t)SPOOL_EXTENT_SLOTS * SPOOL_SLOT_BYTES;
-    int result = os_file_allocate(spool->file, offset + bytes);
+    int result = os_file_allocate(spool->file, offset, bytes);
     if (result < 0) return result;
     uint8_t *place = spool->extents[first / SPOOL_EXTENT_SLOTS];
     bool touched = first < SPOOL_SLOTS_TOUCHED;
