@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "common/progress.h"
 #include "compare/recorded.h"
+#include "compare/tune.h"
 #include "launch/installed.h"
 #include "trace/ordered_file.h"
 
@@ -21,16 +22,18 @@ enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
 #define ALLOCATORS_HELP KNOWN_ALLOCATOR_LIST(ALLOCATOR_HELP)
 
 static const char help_text[] =
-    "usage: malloctape compare TRACE [OPTION]... [-- OPTION-OF-REPLAY...]\n"
+    "usage: malloctape compare TRACE... [OPTION]... [-- OPTION-OF-REPLAY...]\n"
     "\n"
     "Replays TRACE, a recording or an instruction stream, under several allocators, several times\n"
-    "each, prints a table for memory and one for time, best first, and says which is best.\n"
+    "each, prints a table for memory and one for time, best first, and says which is best. Of\n"
+    "several recordings of one program, it says what holds for all of them, and how surely.\n"
     "\n"
     "  -a, --allocators LIST  which, comma-separated (default: all installed):\n" ALLOCATORS_HELP
     "                           a path, or the name of a file with .so: another library\n"
     "                         Behind one and a colon, NAME=VALUE sets an environment variable for\n"
     "                         it alone; a semicolon goes between several, and a backslash before\n"
     "                         a comma, semicolon or backslash in a value\n"
+    "      --tune             also each of these with settings that are worth a try\n"
     "  -e, --engine ENGINE    how to replay, see replay --help (default: threads if more than one\n"
     "                         thread has a part in the calls, else switch)\n"
     "  -r, --runs N           how often under each allocator (default: 5)\n"
@@ -40,7 +43,7 @@ static const char help_text[] =
     "                         what a replay without an allocator takes); 0: never\n"
     "      --json FILE        write every number as JSON; - is the standard output, without the\n"
     "                         table\n"
-    "      --html FILE        write a page with charts, for any browser\n"
+    "      --html FILE        write a page with charts, for any browser (of one trace)\n"
     "\n"
     "  malloctape compare server.raw.lz4 --html server.html --allocators \\\n"
     "      'tcmalloc,jemalloc,jemalloc:MALLOC_CONF=background_thread:true\\,narenas:1'\n"
@@ -98,6 +101,34 @@ static int limit_parse(void *of, const char *text)
     return cli_usage_error(&cli_compare, "--time-limit: '%s' is no number of seconds", text);
 }
 
+/* Adds what has no list yet, and settings. Returns PROGRAM_GO_ON or an exit status. */
+static int list_complete(struct compare_options *options)
+{
+    char why[256];
+    options->list_is_default = options->list.count == 0;
+    const int status = options->list_is_default ? list_add_installed(options) : PROGRAM_GO_ON;
+    if (status == PROGRAM_GO_ON && options->tune && !compare_tune(&options->list, why, sizeof why))
+        return cli_usage_error(&cli_compare, "--tune: %s", why);
+    return status;
+}
+
+/* Words that are no options: traces, and behind "--" options of replay. Returns PROGRAM_GO_ON or an
+ * exit status. */
+static int traces_parse(struct compare_options *options, char **words)
+{
+    if (words[0] == NULL) return cli_usage_error(&cli_compare, "which trace?");
+    do {
+        if (options->traces_count == COMPARE_RECORDINGS_MAX)
+            return cli_usage_error(&cli_compare, "more than %d traces", COMPARE_RECORDINGS_MAX);
+        options->traces[options->traces_count++] = *words++;
+    } while (*words != NULL && **words != '-');
+    options->trace = options->traces[0];
+    options->replay_words = words; /* behind "--" */
+    if (options->traces_count > 1 && options->html != NULL)
+        return cli_usage_error(&cli_compare, "--html: of one trace");
+    return list_complete(options);
+}
+
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct compare_options *options, int count, char **words)
 {
@@ -106,6 +137,7 @@ static int words_parse(struct compare_options *options, int count, char **words)
     const struct program_option known[] = {
         {"allocators", 'a', .take = list_add},
         {"engine", 'e', .word = &options->engine},
+        {"tune", .flag = &options->tune},
         {"runs", 'r', .take = rounds_parse},
         {"sort", 's', .choice = &options->sort, .choices = measures},
         {"json", .word = &options->json},
@@ -120,13 +152,7 @@ static int words_parse(struct compare_options *options, int count, char **words)
     words += optind;
     if (options->html != NULL && strcmp(options->html, "-") == 0)
         return cli_usage_error(&cli_compare, "--html: the page goes to a file");
-    if (words[0] == NULL) return cli_usage_error(&cli_compare, "which trace?");
-    options->trace = words[0];
-    options->replay_words = words + 1; /* behind "--" */
-    if (words[1] != NULL && words[1][0] != '-')
-        return cli_usage_error(&cli_compare, "one trace, please");
-    options->list_is_default = options->list.count == 0;
-    return options->list_is_default ? list_add_installed(options) : PROGRAM_GO_ON;
+    return traces_parse(options, words);
 }
 
 /* ---- rows ---- */
@@ -280,46 +306,74 @@ static bool write_html(const struct compare *compare, const char *path)
     return done;
 }
 
-static int write_results(const struct compare *compare)
+static bool is_complete(const struct compare *compare)
 {
-    const struct compare_options *options = &compare->options;
-    bool good = true;
     for (size_t i = 0; i < compare->rows_count; i++)
-        good = good && *compare->rows[i].why == '\0';
-    if (options->json == NULL || strcmp(options->json, "-") != 0)
-        compare_table_print(compare, stdout);
-    if (options->json != NULL)
-        good = cli_write_json(&cli_compare, compare_json(compare, true), options->json) && good;
-    if (options->html != NULL) good = write_html(compare, options->html) && good;
-    if (!good) return PROGRAM_FAILED;
-    return compare_is_whole(compare) ? PROGRAM_OK : PROGRAM_CUT;
+        if (*compare->rows[i].why != '\0') return false;
+    return true;
 }
 
-static int compare_all(struct compare *compare)
+/* Of one trace, or of what several have in common. Returns an exit status. */
+static int write_results(const struct compare *all)
 {
-    const struct compare_options *options = &compare->options;
-    const char *const paths[] = {options->html, options->json};
-    if (!cli_can_write(&cli_compare, paths, 2) || !replay_find(compare)) return PROGRAM_FAILED;
+    const struct compare_options *options = &all->options;
+    const unsigned count = options->traces_count;
+    bool good = true, whole = true;
+    for (unsigned i = 0; i < count; i++) {
+        good = good && is_complete(&all[i]);
+        whole = whole && compare_is_whole(&all[i]);
+    }
+    if (options->json == NULL || strcmp(options->json, "-") != 0)
+        count > 1 ? across_print(all, count, stdout) : compare_table_print(all, stdout);
+    if (options->json != NULL)
+        good = cli_write_json(&cli_compare,
+                              count > 1 ? across_json(all, count, true) : compare_json(all, true),
+                              options->json) &&
+               good;
+    if (options->html != NULL) good = write_html(all, options->html) && good;
+    if (!good) return PROGRAM_FAILED;
+    return whole ? PROGRAM_OK : PROGRAM_CUT;
+}
+
+/* One trace: all numbers. Returns an exit status; what is wrong has been said. */
+static int compare_one(struct compare *compare)
+{
+    if (!replay_find(compare)) return PROGRAM_FAILED;
     if (!process_directory_open(&compare->directory))
         return cli_fail(&cli_compare, "cannot make a directory in $TMPDIR or /tmp: %s",
                         strerror(errno));
     const bool opened = rows_open(compare), measured = opened && measure(compare) == PROGRAM_OK;
     process_directory_close(&compare->directory);
     const bool judged = measured && compare_judge(compare);
-    int status = judged ? write_results(compare) : PROGRAM_FAILED;
-    if (!opened || (measured && !judged)) cli_fail(&cli_compare, "no memory");
-    compare_judge_end(compare);
-    rows_close(compare);
-    json_decref(compare->facts);
+    if (!opened || (measured && !judged)) return cli_fail(&cli_compare, "no memory");
+    return judged ? PROGRAM_OK : PROGRAM_FAILED;
+}
+
+static int compare_all(struct compare *all, const struct compare_options *options)
+{
+    const char *const paths[] = {options->html, options->json};
+    int status = cli_can_write(&cli_compare, paths, 2) ? PROGRAM_OK : PROGRAM_FAILED;
+    for (unsigned i = 0; i < options->traces_count; i++) {
+        all[i].options = *options;
+        all[i].options.trace = options->traces[i];
+        if (status == PROGRAM_OK) status = compare_one(&all[i]);
+    }
+    if (status == PROGRAM_OK) status = write_results(all);
+    for (unsigned i = 0; i < options->traces_count; i++) {
+        compare_judge_end(&all[i]);
+        rows_close(&all[i]);
+        json_decref(all[i].facts);
+    }
     return status;
 }
 
 static int run(int count, char **words)
 {
-    struct compare compare = {0};
-    int status = words_parse(&compare.options, count, words);
-    if (status == PROGRAM_GO_ON) status = compare_all(&compare);
-    compare_list_free(&compare.options.list);
+    static struct compare all[COMPARE_RECORDINGS_MAX];
+    static struct compare_options options;
+    int status = words_parse(&options, count, words);
+    if (status == PROGRAM_GO_ON) status = compare_all(all, &options);
+    compare_list_free(&options.list);
     return status;
 }
 

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "compare/across.h"
 #include "compare/expected.h"
 #include "compare/list.h"
 #include "compare/numbers.h"
@@ -32,14 +33,16 @@
 #define COMPARE_REPLAY "replay" /* the program */
 
 struct compare_options {
-    const char *trace;
+    const char *traces[COMPARE_RECORDINGS_MAX];
+    unsigned traces_count;
+    const char *trace;       /* one of them */
     const char *engine;      /* NULL: compare_engine() chooses */
     const char *json, *html; /* NULL: none */
     unsigned rounds;
     double limit_s;      /* of one replay; 0: none; negative: by the first replay */
     char **replay_words; /* further options of replay; ends with NULL */
     struct compare_list list;
-    bool list_is_default;
+    bool list_is_default, tune;
     enum compare_measure
         sort; /* by which all tables are sorted; COMPARE_MEASURES: each by its own */
 };
@@ -132,6 +135,9 @@ void compare_put_share(FILE *to, double share);
 /* What the recorded process had and used, and whether the replay of its own allocator follows it;
  * empty: not known. */
 const char *compare_original_text(const struct compare *compare, char *text, size_t bytes);
+
+/* In lines of the width of the terminal, or of 120 columns. */
+void compare_print_wrapped(const char *text, FILE *to);
 
 /* For a terminal. */
 void compare_table_print(const struct compare *compare, FILE *to);

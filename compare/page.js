@@ -1,10 +1,21 @@
 const rows = data.allocators.filter((row) => row.status === 'complete');
 const allocators = rows.filter((row) => row.name !== 'none');
 
-// A line for each setting; where there is little room, its value has one of its own.
 const narrow = matchMedia('(max-width: 40rem)');
-const wrapped = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/)
-  .flatMap((part) => (narrow.matches ? part.split(/(?<==)/) : [part]));
+
+// Settings that are too long for a chart have a letter there, which the facts explain.
+const LONG = 24;
+const settingsOf = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/).slice(1);
+const lettered = allocators.filter((row) => settingsOf(row).join('; ').length > LONG);
+const letterOf = (row) => String.fromCodePoint(65 + lettered.indexOf(row) % 26);
+const nameOf = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/)[0];
+const shortName = (row) => (lettered.includes(row) ? `${nameOf(row)} (${letterOf(row)})` : row.entry);
+
+// The recorded allocator has a mark; a short setting has a line of its own.
+const wrapped = (row) => {
+  const [first, ...more] = lettered.includes(row) ? [shortName(row)] : [nameOf(row), ...settingsOf(row)];
+  return [row.recorded ? `${first} *` : first, ...more];
+};
 
 // The name of a library may be no UTF-8, and is null then.
 const colour = (row) => allocatorColour(row.name ?? row.entry);
@@ -13,7 +24,7 @@ const colour = (row) => allocatorColour(row.name ?? row.entry);
 const form = (row) => allocators.filter((one) => colour(one) === colour(row)).indexOf(row);
 
 function line(row, points, more = {}) {
-  return { label: row.entry, data: points, ...lineStyle(colour(row), form(row)), ...more };
+  return { label: shortName(row), data: points, ...lineStyle(colour(row), form(row)), ...more };
 }
 
 // ---- best first ----
@@ -36,10 +47,11 @@ const rankText = (row, measure) => {
 // ---- bars ----
 
 // A bar for each row, and a thin one over it from the least to the greatest; `own`, of each bar,
-// is the replay's own.
-function bars(measure, key, scale, unit, own = 0) {
+// is the replay's own; `more` is added to each.
+function bars(measure, key, scale, unit, own = 0, more = () => 0) {
   const shown = sorted(measure);
-  const number = (row) => row.numbers[key];
+  const number = (row) => Object.fromEntries(['median', 'min', 'max']
+    .map((of) => [of, row.numbers[key][of] + more(row)]));
   const median = { label: 'median', order: 2, data: shown.map((row) => number(row).median * scale),
     backgroundColor: shown.map(colour) };
   const range = { label: 'least to greatest', order: 0, barThickness: 6,
@@ -55,6 +67,12 @@ function bars(measure, key, scale, unit, own = 0) {
       scales: { x: axis(unit, { beginAtZero: true }),
         y: { grid: { display: false }, ticks: { autoSkip: false } } } }) };
 }
+
+// What the process has beside the replay: memory that is expected of it, where all rows have that.
+const ofProcess = allocators.length > 0
+  && allocators.every((row) => row.expected.peak_rss_bytes !== null);
+const beside = (row) => (ofProcess
+  ? row.expected.peak_rss_bytes - row.numbers.peak_net_rss_bytes.median : 0);
 
 // ---- latency ----
 
@@ -173,7 +191,8 @@ showFacts([['Program', trace.program], ['Trace', trace.file],
   ['Replays', `${data.runs} of each allocator, in turns`],
   ['Options of replay', data.replay_options.join(' ')],
   ['Machine', `${machine.processor}, ${machine.processors} processors, ${machine.system}`],
-  ['Measured', data.ended]]);
+  ['Measured', data.ended],
+  ...lettered.map((row) => [shortName(row), settingsOf(row).join('; ')])]);
 
 const has = (key) => allocators
   .some((row) => row.numbers[key] && row.numbers[key].median !== null);
@@ -185,15 +204,24 @@ const clock = `Single calls, less the cost of the clock, whose steps are ${round
   + `what took less is drawn at ${round(STEP / 2)} ns. `
   + 'A percentile with too few calls above it is left out.';
 
+const { cpu_seconds: programSeconds, allocator_seconds: inAllocator } = data.original;
+const programShare = programSeconds > 0 && inAllocator !== null
+  ? ` In the program, this is about ${round(100 * inAllocator / programSeconds, 2)} % of its `
+    + `${round(programSeconds)} seconds.` : '';
+
 const figures = [
-  { title: 'Peak resident memory', better: 'less is better', height: barHeight,
+  { title: ofProcess ? 'Peak memory of the process' : 'Peak resident memory of replays',
+    better: 'less is better', height: barHeight,
     text: 'Median of all replays, best first; the thin bar goes from the least to the greatest. '
-      + `Without what replaying itself takes, up to ${round(own / MIB)} MiB.`,
+      + (ofProcess ? 'As a process: what the program had, and the difference of the replays. '
+        : `Without what replaying itself takes, up to ${round(own / MIB)} MiB. `)
+      + (allocators.some((row) => row.recorded) ? '*: what the program was recorded on.' : ''),
     there: () => has('peak_net_rss_bytes'),
-    config: () => bars('memory', 'peak_net_rss_bytes', 1 / MIB, 'MiB') },
-  { title: 'Processor time', better: 'less is better', height: barHeight,
-    text: 'Of a replay: calls and touching. Median, best first; the thin bar goes from the '
-      + 'least to the greatest. Grey: what a replay without an allocator takes.',
+    config: () => bars('memory', 'peak_net_rss_bytes', 1 / MIB, 'MiB', 0, beside) },
+  { title: 'Processor time of replays', better: 'less is better', height: barHeight,
+    text: 'Calls and touching, and not the program\u2019s own work. Median, best first; the thin bar '
+      + 'goes from the least to the greatest. Grey: what a replay without an allocator takes.'
+      + programShare,
     there: () => has('cpu_seconds'),
     config: () => bars('time', 'cpu_seconds', 1000, 'milliseconds', data.own_cpu_seconds || 0) },
   { title: 'Resident memory over time', better: 'less is better',

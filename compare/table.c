@@ -5,11 +5,14 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "common/numbers.h"
 
-/* So that a line has 120 columns at most: a longer name has a line of its own. */
-enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, LINE_WIDTH = 120 };
+/* A line has as many columns as a terminal, but 80 at least and 120 at most: a longer name has a line
+ * of its own. */
+enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, LINE_WIDTH_LEAST = 80, LINE_WIDTH = 120 };
 
 /* Where a warning says that a number is spoiled, behind it. */
 #define SPOILED "!"
@@ -28,15 +31,26 @@ static int name_width(const struct compare *compare)
     return (int)width;
 }
 
+static int line_width(FILE *to)
+{
+    struct winsize size;
+    const int fd = fileno(to);
+    if (fd < 0 || !isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ||
+        size.ws_col > LINE_WIDTH)
+        return LINE_WIDTH;
+    return size.ws_col < LINE_WIDTH_LEAST ? LINE_WIDTH_LEAST : size.ws_col;
+}
+
 /* Words until the line is full, from column `at`; further lines begin at `indent`. */
 static void print_wrapped(const char *text, int at, int indent, FILE *to)
 {
+    const int width = line_width(to);
     bool first = true;
     while (*text != '\0') {
         int length = (int)strcspn(text, " ");
         if (strncmp(text + length, " %", 2) == 0) /* "95 %" stays together */
             length += 1 + (int)strcspn(text + length + 1, " ");
-        if (!first && at + 1 + length > LINE_WIDTH) {
+        if (!first && at + 1 + length > width) {
             fprintf(to, "\n%*s", indent, "");
             at = indent;
             first = true;
@@ -46,6 +60,11 @@ static void print_wrapped(const char *text, int at, int indent, FILE *to)
         text += length + (text[length] == ' ');
     }
     fputc('\n', to);
+}
+
+void compare_print_wrapped(const char *text, FILE *to)
+{
+    print_wrapped(text, 0, 2, to);
 }
 
 /* ---- head ---- */
@@ -62,7 +81,7 @@ static long long peak_live_bytes(const struct compare *compare)
     return json_integer_value(json_object_get(compare->facts, "peak_live_bytes"));
 }
 
-static void print_facts(const struct compare *compare, FILE *to)
+static void put_facts(const struct compare *compare, FILE *to)
 {
     const json_t *facts = compare->facts;
     const char *program = json_string_value(json_object_get(facts, "program"));
@@ -73,7 +92,7 @@ static void print_facts(const struct compare *compare, FILE *to)
     print_count(facts, "threads", "thread", to);
     fputs(", ", to);
     print_count(facts, "thread_switches", "thread switch", to);
-    fprintf(to, "; peak live %.1f MiB\n", (double)peak_live_bytes(compare) / MIB);
+    fprintf(to, "; peak live %.1f MiB", (double)peak_live_bytes(compare) / MIB);
 }
 
 FILE *compare_text_open(char *text, size_t bytes)
@@ -120,7 +139,7 @@ const char *compare_original_text(const struct compare *compare, char *text, siz
 }
 
 /* How it was replayed: what the numbers depend on most. */
-static void print_how(const struct compare *compare, FILE *to)
+static void put_how(const struct compare *compare, FILE *to)
 {
     const json_t *report = compare_any_report(compare);
     const char *touch = json_string_value(json_object_get(report, "touch"));
@@ -131,7 +150,19 @@ static void print_how(const struct compare *compare, FILE *to)
     fprintf(to, "engine %s (%s), touch %s", engine,
             threads ? "a thread for each of the program's" : "one thread makes the calls of all",
             touch);
-    fprintf(to, clock != NULL ? ", clock %s\n" : "\n", clock);
+    if (clock != NULL) fprintf(to, ", clock %s", clock);
+}
+
+/* A line, or several, of what `put` writes. */
+static void print_line(const struct compare *compare,
+                       void (*put)(const struct compare *compare, FILE *to), FILE *to)
+{
+    char text[PATH_MAX + 512];
+    FILE *line = compare_text_open(text, sizeof text);
+    if (line == NULL) return;
+    put(compare, line);
+    fclose(line);
+    if (*text != '\0') print_wrapped(text, 0, 2, to);
 }
 
 /* Whether it is a time of single calls, which the clock's steps blur. */
@@ -240,6 +271,17 @@ static void columns_make(struct columns *columns, const struct compare *compare,
         if (strcmp(number->key, "cpu_seconds") == 0)
             columns_add(columns, &(struct column){COLUMN_SPREAD, number, "", "spread", "%", 6});
     }
+}
+
+/* The last ones go, as far as the line is too short. Returns how many. */
+static size_t columns_fit(struct columns *columns, int width, int line)
+{
+    const size_t count = columns->count;
+    for (size_t i = 0; i < count; i++) {
+        width += 1 + columns->column[i].width;
+        if (width > line && columns->count > i) columns->count = i;
+    }
+    return count - columns->count;
 }
 
 /* In the middle over the columns of each group. */
@@ -395,11 +437,15 @@ static void print_table(const struct compare *compare, enum compare_measure meas
     int width = name_width(compare);
     columns_make(&columns, compare, measure);
     if (columns.count == 1) return; /* nothing but ranks */
+    const size_t left_out = columns_fit(&columns, width, line_width(to));
     print_head(&columns, width, to);
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = compare_sorted(compare, measure, i);
         if (*row->why == '\0') print_row(compare, &columns, row, width, to);
     }
+    if (left_out > 0)
+        fprintf(to, "(%zu more column%s on a wider terminal, or in a file)\n", left_out,
+                left_out == 1 ? "" : "s");
 }
 
 /* Rows without numbers. */
@@ -493,16 +539,19 @@ void compare_table_print(const struct compare *compare, FILE *to)
     compare_headline(compare, headline, sizeof headline);
     if (*headline != '\0') print_wrapped(headline, 0, 2, to);
     if (*headline != '\0') fputc('\n', to);
-    print_facts(compare, to);
+    print_line(compare, put_facts, to);
     compare_original_text(compare, original, sizeof original);
     if (*original != '\0') print_wrapped(original, 0, 2, to);
-    print_how(compare, to);
+    print_line(compare, put_how, to);
     print_table(compare, COMPARE_MEMORY, to);
     print_table(compare, COMPARE_TIME, to);
     print_failures(compare, to);
     compare_verdict_text(compare, verdict, sizeof verdict);
     if (*verdict != '\0' || compare->warnings_count > 0) fputc('\n', to);
     if (*verdict != '\0') print_wrapped(verdict, 0, 2, to);
+    compare_paste_text(compare, verdict, sizeof verdict);
+    if (*verdict != '\0')
+        fprintf(to, "With the best for memory, a program is started so:\n  %s\n", verdict);
     print_warnings(compare, NULL, to);
     print_notes(compare, to);
 }

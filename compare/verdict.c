@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json_file.h"
 #include "common/numbers.h"
 #include "compare/compare.h"
 
@@ -426,6 +427,39 @@ const char *compare_verdict_text(const struct compare *compare, char *text, size
     return text;
 }
 
+/* ---- a line for a shell ---- */
+
+static void put_quoted(FILE *to, const char *text)
+{
+    fputc('\'', to);
+    for (; *text != '\0'; text++)
+        fputs(*text == '\'' ? "'\\''" : (char[]){*text, '\0'}, to);
+    fputc('\'', to);
+}
+
+const char *compare_paste_text(const struct compare *compare, char *text, size_t bytes)
+{
+    const struct compare_row *best = best_of(compare, COMPARE_MEMORY);
+    FILE *to = compare_text_open(text, bytes);
+    if (to == NULL) return text;
+    if (best != NULL && best != compare->recorded &&
+        (best->entry->settings_count > 0 || *best->found.library != '\0')) {
+        for (size_t i = 0; i < best->entry->settings_count; i++) {
+            fprintf(to, "%s=", best->entry->settings[i].name);
+            put_quoted(to, best->entry->settings[i].value);
+            fputc(' ', to);
+        }
+        if (*best->found.library != '\0') {
+            fputs("LD_PRELOAD=", to);
+            put_quoted(to, best->found.library);
+            fputc(' ', to);
+        }
+        fputs("PROGRAM", to);
+    }
+    fclose(to);
+    return text;
+}
+
 /* ---- JSON ---- */
 
 static json_t *json_verdict(const struct compare *compare, enum compare_measure measure)
@@ -455,6 +489,7 @@ json_t *compare_verdict_json(const struct compare *compare)
     json_t *object = json_object();
     json_object_set_new(object, "headline",
                         json_string(compare_headline(compare, text, sizeof text)));
+    json_put_text(object, "paste", compare_paste_text(compare, text, sizeof text));
     json_object_set_new(object, "text",
                         json_string(compare_verdict_text(compare, text, sizeof text)));
     json_object_set_new(object, "few_calls", json_boolean(compare->few_calls));

@@ -40,6 +40,10 @@ const struct compare_row *compare_sorted(const struct compare *compare,
 /* What there is now, what is best, and what that gains, in one line; empty: nothing can be said. */
 const char *compare_headline(const struct compare *compare, char *text, size_t bytes);
 
+/* A command line that starts a program with what is best for memory; empty: nothing is, or that is
+ * the recorded allocator, or needs no word. */
+const char *compare_paste_text(const struct compare *compare, char *text, size_t bytes);
+
 /* A sentence for each measure, for people; empty if there is nothing to compare. */
 const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes);
 

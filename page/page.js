@@ -52,8 +52,16 @@ function axis(text, more = {}) {
   return { title: { display: true, text }, grid: { color: variable('--line') }, ...more };
 }
 
+// Beside the pointer, a value has the unit of its axis.
+function tooltipText({ chart, dataset, formattedValue }) {
+  const { indexAxis, scales } = chart.options;
+  const unit = (indexAxis === 'y' ? scales.x : scales.y)?.title?.text ?? '';
+  return `${dataset.label ? `${dataset.label}: ` : ''}${formattedValue} ${unit}`.trim();
+}
+
 function chartOptions(more) {
-  return { animation: false, responsive: true, maintainAspectRatio: false, ...more };
+  const plugins = { tooltip: { callbacks: { label: tooltipText } }, ...more.plugins };
+  return { animation: false, responsive: true, maintainAspectRatio: false, ...more, plugins };
 }
 
 // ---- figures ----

@@ -1,0 +1,13 @@
+/* compare/tune - settings of the known allocators that are worth a try: compare --tune. */
+#ifndef MALLOCTAPE_COMPARE_TUNE_H
+#define MALLOCTAPE_COMPARE_TUNE_H
+
+#include <stdbool.h>
+
+#include "compare/list.h"
+
+/* Adds them behind the entries of the list, for each allocator that is in it without settings.
+ * False: `why` says what is missing. */
+bool compare_tune(struct compare_list *list, char *why, size_t why_bytes);
+
+#endif
