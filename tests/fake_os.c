@@ -760,6 +760,11 @@ void os_thread_look(int thread_id, struct os_thread_look *look)
     *look = (struct os_thread_look){.is_gone = os_thread_is_gone(thread_id), .sleeps = true};
 }
 
+unsigned os_process_threads(void)
+{
+    return 0;
+}
+
 bool os_process_is_abandoned(unsigned own)
 {
     (void)own;

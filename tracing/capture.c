@@ -20,6 +20,9 @@
 /* A thread between malloctape_begin_idle() and malloctape_end_idle() may have been interrupted for
  * good: a recording that is to begin looks so often whether it has gone on. */
 #define IDLE_TRIES               100
+/* How often it is asked whether threads of ours that have ended are gone. */
+#define ALONE_TRIES              1000
+#define ALONE_ASK_NS             UINT64_C(100000)
 /* All threads together get so long to leave their events. */
 #define LATE_THREADS_NS          UINT64_C(5000000000)
 
@@ -229,15 +232,32 @@ void recording_needs_writer(void)
         writer_need_now(&recording.writer);
 }
 
-void recording_end_for_filter(void)
+static void end_all_threads(const char *reason)
 {
-    notice_fork();
     if (recording_is_own()) {
-        recording.writer.reason = "; ended before the program confined all threads (seccomp)";
+        recording.writer.reason = reason;
         recording_finish();
         os_thread_release(&recording.writer.thread);
     }
     control_end();
+}
+
+void recording_end_for_filter(void)
+{
+    notice_fork();
+    end_all_threads("; ended before the program confined all threads (seccomp)");
+}
+
+bool recording_end_to_be_alone(void)
+{
+    notice_fork();
+    unsigned own = control_is_running() + recording_has_writer();
+    if (os_is_confined() || own == 0 || os_process_threads() != own + 1) return false;
+    end_all_threads("; ended because the program needs to be alone in its process");
+    /* They have left their memory, but not yet the process. */
+    for (unsigned i = 0; i < ALONE_TRIES && os_process_threads() != 1; i++)
+        os_sleep(ALONE_ASK_NS);
+    return true;
 }
 
 int recording_begin(const char *output)

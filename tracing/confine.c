@@ -5,10 +5,15 @@
  *   a filter of system calls for the      the writer begins, and from then on threads of the
  *   calling thread                        program make no calls of ours (os_confine)
  *   a filter for all threads              the recording ends, as the writer is one of them
- *   another root directory or user,       the writer begins, and with it the recording of a
- *   a lower limit                         forked child
+ *   another root directory, user or       the writer begins, and with it the recording of a
+ *   group, fewer capabilities, rules of   forked child
+ *   landlock, a lower limit
+ *   a namespace of users, which needs     the recording ends if there is no thread but ours and
+ *   a process of one thread               the calling one
  *
- * A program that makes these system calls without libc is on its own (docs/recording.md, Limits). */
+ * A program that makes these system calls without libc is on its own (docs/recording.md, Limits).
+ * Mounts, and namespaces of mounts, are not here: if they hide the files from a writer that has not
+ * begun, the recording ends with one line. */
 #include "next_function.h"
 #include "os.h"
 #include "os_linux.h"
@@ -16,11 +21,17 @@
 
 #include <errno.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+/* Since Linux 5.13; older headers do not have it. */
+#ifndef SYS_landlock_restrict_self
+#define SYS_landlock_restrict_self 446
+#endif
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -55,36 +66,32 @@ static bool confines(long number, long a, long c)
            (a == SECCOMP_SET_MODE_STRICT || (a == SECCOMP_SET_MODE_FILTER && c != 0));
 }
 
-/* Like the one of libc it takes six words, however many there are. */
-EXPORT long confine_syscall(long number, long a, long b, long c, long d, long e,
-                            long f) __asm__("syscall");
-
-long confine_syscall(long number, long a, long b, long c, long d, long e, long f)
-{
-    if (confines(number, a, c)) return confine(number, a, b, c, d, e, f);
-    return result_of(system_call(number, a, b, c, d, e, f));
-}
-
 EXPORT int confine_prctl(long option, long a, long b, long c, long d) __asm__("prctl");
 
 int confine_prctl(long option, long a, long b, long c, long d)
 {
     option = (int)option;
-    return (int)confine_syscall(SYS_prctl, option, a, b, c, d, 0);
+    if (confines(SYS_prctl, option, b)) return (int)confine(SYS_prctl, option, a, b, c, d, 0);
+    return (int)result_of(system_call(SYS_prctl, option, a, b, c, d, 0));
 }
 
-/* --- limits, root directories and users --- */
+/* --- limits --- */
 
 EXPORT int confine_setrlimit(int resource, const struct rlimit *limit) __asm__("setrlimit");
 /* The same on a machine with words of 64 bits. */
 EXPORT int confine_setrlimit64(int resource, const struct rlimit *limit) __asm__("setrlimit64")
     __attribute__((alias("setrlimit")));
+EXPORT int confine_prlimit(pid_t process, int resource, const struct rlimit *limit,
+                           struct rlimit *before) __asm__("prlimit");
+EXPORT int confine_prlimit64(pid_t process, int resource, const struct rlimit *limit,
+                             struct rlimit *before) __asm__("prlimit64")
+    __attribute__((alias("prlimit")));
 
 /* Whether the writer could not begin, or not write, with so much less. */
-static bool takes_away(int resource, const struct rlimit *limit)
+static bool lowers(long process, long resource, const struct rlimit *limit)
 {
     struct rlimit now;
-    if (os_is_confined() || !limit) return false;
+    if (os_is_confined() || !limit || (process != 0 && process != os_process_id())) return false;
     if (resource != RLIMIT_NOFILE && resource != RLIMIT_FSIZE && resource != RLIMIT_AS &&
         resource != RLIMIT_NPROC)
         return false;
@@ -92,11 +99,19 @@ static bool takes_away(int resource, const struct rlimit *limit)
            limit->rlim_cur < now.rlim_cur;
 }
 
+int confine_prlimit(pid_t process, int resource, const struct rlimit *limit, struct rlimit *before)
+{
+    if (lowers(process, resource, limit)) recording_needs_writer();
+    return (int)result_of(
+        system_call(SYS_prlimit64, process, resource, (long)limit, (long)before, 0, 0));
+}
+
 int confine_setrlimit(int resource, const struct rlimit *limit)
 {
-    if (takes_away(resource, limit)) recording_needs_writer();
-    return (int)result_of(system_call(SYS_setrlimit, resource, (long)limit, 0, 0, 0, 0));
+    return confine_prlimit(0, resource, limit, NULL);
 }
+
+/* --- root directories, users, groups, capabilities --- */
 
 EXPORT int chroot(const char *path)
 {
@@ -104,37 +119,95 @@ EXPORT int chroot(const char *path)
     return (int)result_of(system_call(SYS_chroot, (long)path, 0, 0, 0, 0, 0));
 }
 
-/* libc changes the user of all threads that it knows. Up to three users, as all of these functions
- * take them. */
-typedef int change_user(uid_t a, uid_t b, uid_t c);
+/* Of most, libc does more than the system call: it changes all threads that it knows. */
+#define FOR_ALL_CHANGES(DO)                                                             \
+    DO(setuid, (uid_t user), (user))                                                    \
+    DO(seteuid, (uid_t effective), (effective))                                         \
+    DO(setreuid, (uid_t real, uid_t effective), (real, effective))                      \
+    DO(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved)) \
+    DO(setfsuid, (uid_t user), (user))                                                  \
+    DO(setgid, (gid_t group), (group))                                                  \
+    DO(setegid, (gid_t effective), (effective))                                         \
+    DO(setregid, (gid_t real, gid_t effective), (real, effective))                      \
+    DO(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved)) \
+    DO(setfsgid, (gid_t group), (group))                                                \
+    DO(setgroups, (size_t count, const gid_t *groups), (count, groups))                 \
+    DO(initgroups, (const char *user, gid_t group), (user, group))                      \
+    DO(capset, (void *header, const void *capabilities), (header, capabilities))        \
+    DO(pivot_root, (const char *root, const char *place_for_old), (root, place_for_old))
 
 static struct {
-    change_user *setuid, *seteuid, *setreuid, *setresuid;
+#define POINTER(name, parameters, arguments) int(*name) parameters;
+    FOR_ALL_CHANGES(POINTER)
 } libc;
 
 /* In a constructor, because after a fork dlsym() might wait for a lock. */
 __attribute__((constructor)) static void find_all(void)
 {
     if (libc.setuid) return;
-    next_function(&libc.setuid, "setuid");
-    next_function(&libc.seteuid, "seteuid");
-    next_function(&libc.setreuid, "setreuid");
-    next_function(&libc.setresuid, "setresuid");
+#define FIND(name, parameters, arguments) next_function(&libc.name, #name);
+    FOR_ALL_CHANGES(FIND)
 }
 
-static int change(change_user *const *function, uid_t a, uid_t b, uid_t c)
-{
-    find_all();
-    recording_needs_writer();
-    return (*function)(a, b, c);
-}
-
-#define DEFINE_CHANGE(function, parameters, a, b, c) \
-    EXPORT int function parameters                   \
-    {                                                \
-        return change(&libc.function, a, b, c);      \
+#define DEFINE(name, parameters, arguments) \
+    EXPORT int name parameters;             \
+    int name parameters                     \
+    {                                       \
+        find_all();                         \
+        recording_needs_writer();           \
+        return libc.name arguments;         \
     }
-DEFINE_CHANGE(setuid, (uid_t user), user, 0, 0)
-DEFINE_CHANGE(seteuid, (uid_t effective), effective, 0, 0)
-DEFINE_CHANGE(setreuid, (uid_t real, uid_t effective), real, effective, 0)
-DEFINE_CHANGE(setresuid, (uid_t real, uid_t effective, uid_t saved), real, effective, saved)
+FOR_ALL_CHANGES(DEFINE)
+
+/* --- namespaces of users --- */
+
+/* Ours give way if it is for them that the call fails. */
+static long unshare_alone(long flags)
+{
+    long result = system_call(SYS_unshare, flags, 0, 0, 0, 0, 0);
+    if (result != -EINVAL || !(flags & CLONE_NEWUSER) || !recording_end_to_be_alone())
+        return result;
+    return system_call(SYS_unshare, flags, 0, 0, 0, 0, 0);
+}
+
+EXPORT int unshare(int flags)
+{
+    return (int)result_of(unshare_alone(flags));
+}
+
+/* --- any of these --- */
+
+/* Whether the call takes away what opening the files needs. SYS_capset is left out: programs that
+ * make it by themselves are sandboxes, which later look whether they are alone (browsers). */
+static bool takes_away(long number, long a, long b, long c)
+{
+    switch (number) {
+    case SYS_setuid:
+    case SYS_setreuid:
+    case SYS_setresuid:
+    case SYS_setfsuid:
+    case SYS_setgid:
+    case SYS_setregid:
+    case SYS_setresgid:
+    case SYS_setfsgid:
+    case SYS_setgroups:
+    case SYS_chroot:
+    case SYS_pivot_root:
+    case SYS_landlock_restrict_self: return true;
+    case SYS_setrlimit: return lowers(0, a, (const struct rlimit *)b);
+    case SYS_prlimit64: return lowers(a, b, (const struct rlimit *)c);
+    default: return false;
+    }
+}
+
+/* Like the one of libc it takes six words, however many there are. */
+EXPORT long confine_syscall(long number, long a, long b, long c, long d, long e,
+                            long f) __asm__("syscall");
+
+long confine_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    if (confines(number, a, c)) return confine(number, a, b, c, d, e, f);
+    if (number == SYS_unshare) return result_of(unshare_alone(a));
+    if (takes_away(number, a, b, c)) recording_needs_writer();
+    return result_of(system_call(number, a, b, c, d, e, f));
+}

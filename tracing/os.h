@@ -210,6 +210,9 @@ struct os_usage os_process_usage(bool without_caller);
 /* The most resident memory that the process has had, in bytes; 0: not known. */
 uint64_t os_process_peak_bytes(void);
 
+/* How many threads the process has; 0: not known. */
+unsigned os_process_threads(void);
+
 /* Whether all threads of the process have ended but `own` of ours. If so, our threads will leave
  * the process the exit status of its first thread; nobody can know that of its last one. */
 bool os_process_is_abandoned(unsigned own);

@@ -43,6 +43,13 @@ static uint64_t stat_number(const char *fields, int field)
     return text_read_decimal(fields);
 }
 
+unsigned os_process_threads(void)
+{
+    char text[STAT_BYTES_MAX];
+    const char *fields = read_stat("/proc/self/stat", text);
+    return fields ? (unsigned)stat_number(fields, STAT_THREADS) : 0;
+}
+
 bool os_process_is_abandoned(unsigned own)
 {
     char text[STAT_BYTES_MAX];

@@ -131,4 +131,8 @@ void recording_needs_writer(void);
  * left. */
 void recording_end_for_filter(void);
 
+/* The program must be alone in its process. Returns whether it is now, and threads of ours were in
+ * the way before. */
+bool recording_end_to_be_alone(void);
+
 #endif
