@@ -81,6 +81,12 @@ files_given_up() {
     done
 }
 
+# That other threads begin.
+threads_given_up() {
+    in_place root 700
+    given_up unshare_processes
+}
+
 no_file_allowed() {
     in_place "$(id -u)" 700
     given_up landlock
@@ -116,13 +122,14 @@ check_as_root() {
     fi
 }
 
-plan 14
+plan 16
 for front_end in tcmalloc program; do
     under $front_end
     check_as_root "$front_end: groups" groups_given_up
     check_as_root "$front_end: a user" user_given_up
     check_as_root "$front_end: capabilities" capabilities_given_up
     check_as_root "$front_end: the tree of files" files_given_up
+    check_as_root "$front_end: threads" threads_given_up
     check "$front_end: limits" limits_given_up
     check "$front_end: files, by landlock" no_file_allowed
     if unshare -U true 2>/dev/null; then

@@ -57,11 +57,11 @@ static long confine(long number, long a, long b, long c, long d, long e, long f)
     return result_of(result);
 }
 
-/* Whether the call confines the thread. seccomp() that is given no filter only reports what the
- * system can do. */
-static bool confines(long number, long a, long c)
+/* Whether the call confines the thread. One that is given no filter only asks what the system can
+ * do. */
+static bool confines(long number, long a, long b, long c)
 {
-    if (number == SYS_prctl) return a == PR_SET_SECCOMP;
+    if (number == SYS_prctl) return a == PR_SET_SECCOMP && (b == SECCOMP_MODE_STRICT || c != 0);
     return number == SYS_seccomp &&
            (a == SECCOMP_SET_MODE_STRICT || (a == SECCOMP_SET_MODE_FILTER && c != 0));
 }
@@ -71,7 +71,7 @@ EXPORT int confine_prctl(long option, long a, long b, long c, long d) __asm__("p
 int confine_prctl(long option, long a, long b, long c, long d)
 {
     option = (int)option;
-    if (confines(SYS_prctl, option, b)) return (int)confine(SYS_prctl, option, a, b, c, d, 0);
+    if (confines(SYS_prctl, option, a, b)) return (int)confine(SYS_prctl, option, a, b, c, d, 0);
     return (int)result_of(system_call(SYS_prctl, option, a, b, c, d, 0));
 }
 
@@ -159,11 +159,13 @@ __attribute__((constructor)) static void find_all(void)
     }
 FOR_ALL_CHANGES(DEFINE)
 
-/* --- namespaces of users --- */
+/* --- namespaces --- */
 
-/* Ours give way if it is for them that the call fails. */
+/* Ours give way if it is for them that the call fails. Without one, a namespace of processes lets
+ * no thread begin any more. */
 static long unshare_alone(long flags)
 {
+    if ((flags & (CLONE_NEWUSER | CLONE_NEWPID)) == CLONE_NEWPID) recording_needs_writer();
     long result = system_call(SYS_unshare, flags, 0, 0, 0, 0, 0);
     if (result != -EINVAL || !(flags & CLONE_NEWUSER) || !recording_end_to_be_alone())
         return result;
@@ -206,7 +208,7 @@ EXPORT long confine_syscall(long number, long a, long b, long c, long d, long e,
 
 long confine_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
-    if (confines(number, a, c)) return confine(number, a, b, c, d, e, f);
+    if (confines(number, a, b, c)) return confine(number, a, b, c, d, e, f);
     if (number == SYS_unshare) return result_of(unshare_alone(a));
     if (takes_away(number, a, b, c)) recording_needs_writer();
     return result_of(system_call(number, a, b, c, d, e, f));

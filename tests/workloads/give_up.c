@@ -73,6 +73,7 @@ static long restrict_to_nothing(void)
     DO(pivot_root, (make_tree(), leave_tree(pivot_root(".", "."))))                    \
     DO(raw_pivot_root, (make_tree(), leave_tree(syscall(SYS_pivot_root, ".", "."))))   \
     DO(landlock, restrict_to_nothing())                                                \
+    DO(unshare_processes, unshare(CLONE_NEWPID))                                       \
     DO(alone, unshare(CLONE_NEWUSER))                                                  \
     DO(raw_alone, syscall(SYS_unshare, CLONE_NEWUSER))
 
