@@ -208,6 +208,7 @@ static void write_call(struct call_writer *writer, uint32_t thread, const struct
         return;
     }
     instruction_put_lane(&writer->instructions, writer->threads[thread].lane);
+    if (call->ways != 0) instruction_put_path(&writer->instructions, call->ways);
     switch (call_shapes[kind]) {
     case SHAPE_ALLOCATION:
     case SHAPE_ALLOCATION_ALIGNED: write_allocation(writer, call, kind); break;

@@ -45,6 +45,7 @@ struct call {
     uint64_t ended,
         began; /* names, or 0: of what the call freed or moved, and of what it brought */
     uint64_t size, alignment;
+    uint64_t ways; /* inside the allocator (INSTRUCTION_WAY_LIST); 0: not known */
 };
 
 struct call_writer_counts {

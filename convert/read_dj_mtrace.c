@@ -3,7 +3,8 @@
  *
  *                   64-bit  32-bit
  *   thread, 4 bytes      0       0
- *   word, 4 bytes        4       4   bits 0 to 7: the type; the rest is about the allocator
+ *   word, 4 bytes        4       4   bits 0 to 7: the type; from bit 8 on, which ways the call took
+ *                                    inside the allocator, in the order of INSTRUCTION_WAY_LIST
  *   pointer ended        8       8   of posix_memalign: an error code
  *   pointer made        16      12
  *   size                24      16
@@ -66,6 +67,7 @@ static bool read_record(struct source *source, const struct layout *layout,
                                 "a record of type %u; expected 1 to 8", type);
     uint64_t ended = field(layout, at, layout->ended);
     struct call call = {.kind = kinds[type],
+                        .ways = bytes_get32(at + 4) >> 8,
                         .began = field(layout, at, layout->made),
                         .size = field(layout, at, layout->size)};
     if (call.kind == CALL_FREE || call.kind == CALL_REALLOC_MOVED) call.ended = ended;

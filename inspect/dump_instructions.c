@@ -1,6 +1,7 @@
 #include "inspect/dump.h"
 
 #include "stream/instruction_reader.h"
+#include "trace/path.h"
 
 struct instruction_dump {
     const struct dump *dump;
@@ -55,6 +56,34 @@ static void call_print(struct instruction_dump *state, size_t index)
     call_text_print(stdout, &text);
 }
 
+/* Seven letters as of a recording's paths (trace/path.h), then the names of all ways. */
+static void ways_print(uint64_t ways)
+{
+    static const struct {
+        unsigned bit;
+        const char *name;
+        char letter;
+    } known[] = {
+#define WAY(bit, name, letter) {bit, name, letter},
+        INSTRUCTION_WAY_LIST(WAY)
+#undef WAY
+    };
+    unsigned path = 0;
+    char letters[PATH_LETTERS];
+    bool cache = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (!(ways >> known[i].bit & 1)) continue;
+        cache = cache || known[i].letter == 'T';
+        if (known[i].letter == 'S') path |= PATH_SYSTEM;
+        if (known[i].letter == 'W') path |= PATH_WAITED;
+    }
+    path_letters(letters, path);
+    if (!cache) letters[0] = '-';
+    printf(" %s", letters);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (ways >> known[i].bit & 1) printf(" %s", known[i].name);
+}
+
 /* Instructions of lanes that are no calls. */
 static void lane_instruction_print(struct instruction_dump *state, size_t index)
 {
@@ -64,6 +93,7 @@ static void lane_instruction_print(struct instruction_dump *state, size_t index)
     printf("L%" PRIu32 " %s", state->lane, instruction_name(number));
     if (number == INSTRUCTION_THREAD_BEGIN)
         printf(" %" PRIu64, state->batch->operands[one->operand_at]);
+    if (number == INSTRUCTION_PATH) ways_print(state->batch->operands[one->operand_at]);
     putchar('\n');
 }
 

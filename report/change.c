@@ -172,9 +172,10 @@ static const struct change_size *most_changed(const struct change *change, enum 
 
 static void print_first_of(const struct change *change, enum change_when when, FILE *to)
 {
-    static const char *const words[] = {[CHANGE_MADE] = "were made",
-                                        [CHANGE_PEAK] = "were alive at the peak",
-                                        [CHANGE_END] = "are alive at the end"};
+    static const char *const words[][2] = {
+        [CHANGE_MADE] = {"was made", "were made"},
+        [CHANGE_PEAK] = {"was alive at the peak", "were alive at the peak"},
+        [CHANGE_END] = {"is alive at the end", "are alive at the end"}};
     const struct change_size *most = most_changed(change, when);
     long double all = 0;
     if (most == NULL) return;
@@ -184,10 +185,10 @@ static void print_first_of(const struct change *change, enum change_when when, F
         const long double one = by_how_much(&change->sizes[i].of[when].objects);
         if ((one > 0) == (objects > 0)) all += fabsl(one);
     }
-    fprintf(to, "%s %s objects of %s %s (%s instead of %s): %s of all that %s, %s.\n",
+    fprintf(to, "%s %s object%s of %s %s (%s instead of %s): %s of all that %s, %s.\n",
             words_count((uint64_t)fabsl(objects)), objects > 0 ? "more" : "fewer",
-            words_sizes(most->size, most->highest), words[when],
-            words_number(UNIT_COUNT, of->objects.after),
+            fabsl(objects) == 1 ? "" : "s", words_sizes(most->size, most->highest),
+            words[when][fabsl(objects) != 1], words_number(UNIT_COUNT, of->objects.after),
             words_number(UNIT_COUNT, of->objects.before),
             words_share((uint64_t)fabsl(objects), (uint64_t)all), objects > 0 ? "came" : "went",
             words_bytes((uint64_t)fabsl(bytes)));
@@ -221,8 +222,8 @@ static void print_size(const struct change_size *size, enum change_when when, FI
 
 static void print_head(const char *title, const char *more, FILE *to)
 {
-    fprintf(to, "\n%-26s          before           after        difference           %s\n", title,
-            more);
+    fprintf(to, "\n%-26s          before           after        difference%s%s\n", title,
+            *more != '\0' ? "           " : "", more);
 }
 
 static void print_made(const struct change *change, FILE *to)

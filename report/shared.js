@@ -55,10 +55,13 @@ function timeChart(unit, lines, stepped = false) {
         y: axis(unit, { beginAtZero: true }) } }) };
 }
 
-// Areas { label, values } that stand on each other, of the times between moments.
+// Areas { label, values } that stand on each other, of the times between moments. Chart.js fills
+// slopes between steps: each time has two points, of which no two are at one moment.
 function stackedChart(unit, seconds, areas) {
-  const chart = timeChart(unit, areas.map(({ label, values }, at) => ({ label, seconds, at,
-    values, fill: 'stack' })), true);
+  const aside = 1e-9;
+  const corners = seconds.flatMap((end, i) => [(i > 0 ? seconds[i - 1] : 0) + aside, end]);
+  const chart = timeChart(unit, areas.map(({ label, values }, at) => ({ label, seconds: corners, at,
+    values: values.flatMap((value) => [value, value]), fill: at > 0 ? '-1' : 'origin' })));
   chart.data.datasets.forEach((one) => Object.assign(one, { borderWidth: 0, pointStyle: 'rect' }));
   chart.options.scales.y.stacked = true;
   return chart;

@@ -36,9 +36,28 @@ extern "C" {
     X(53, LOST, "lost", 2)                                 \
     X(54, FREED_TWICE, "freed_twice", 0)                   \
     X(55, USAGE, "usage", 4)                               \
-    X(56, STATISTIC, "statistic", 2)
+    X(56, STATISTIC, "statistic", 2)                       \
+    X(57, PATH, "path", 1)
 
-#define INSTRUCTION_LAST INSTRUCTION_STATISTIC
+#define INSTRUCTION_LAST INSTRUCTION_PATH
+
+/* Ways of a call inside the allocator that recorded it, bits of a PATH (5.3): X(bit, "name", our path
+ * of trace/path.h that fits). They are those of the GNU C library's dj/malloc branch. */
+#define INSTRUCTION_WAY_LIST(X)  \
+    X(0, "thread_cache", 'T')    \
+    X(1, "processor_cache", 'T') \
+    X(2, "contention", 'W')      \
+    X(3, "sbrk", 'S')            \
+    X(4, "mmap", 'S')            \
+    X(5, "munmap", 'S')          \
+    X(6, "malloc_and_free", '-') \
+    X(7, "hook", '-')            \
+    X(8, "unsorted_add", '-')    \
+    X(9, "unsorted_remove", '-') \
+    X(10, "unsorted_empty", '-') \
+    X(11, "fastbin_add", '-')    \
+    X(12, "fastbin_remove", '-') \
+    X(13, "consolidate", '-')
 
 enum instruction_number {
 #define INSTRUCTION_ENUM(number, identifier, name, operands) INSTRUCTION_##identifier = (number),

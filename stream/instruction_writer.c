@@ -349,6 +349,11 @@ void instruction_put_tick_with_usage(struct instruction_writer *writer, uint64_t
     instruction_put_tick(writer, elapsed_ns, rss_bytes, heap_bytes);
 }
 
+void instruction_put_path(struct instruction_writer *writer, uint64_t ways)
+{
+    writer_put_numbers(writer, INSTRUCTION_PATH, 1, &ways);
+}
+
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events)
 {
     writer->totals.lost_events += events;

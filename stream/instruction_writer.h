@@ -282,6 +282,8 @@ void instruction_put_tick_with_usage(struct instruction_writer *writer, uint64_t
                                      uint64_t rss_bytes, uint64_t heap_bytes,
                                      const struct original_usage *usage,
                                      const struct original_statistics *statistics);
+/* Which ways the next call took inside the allocator: bits of INSTRUCTION_WAY_LIST. */
+void instruction_put_path(struct instruction_writer *writer, uint64_t ways);
 void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint64_t events);
 
 /* The next call, of an unknown object, frees or reallocates one that had been freed already. To be

@@ -89,7 +89,40 @@ rescue RuntimeError => e
   report false, text, [e.message]
 end
 
-plan 17
+WAYS = %w[thread_cache processor_cache contention sbrk mmap munmap malloc_and_free hook unsorted_add
+          unsorted_remove unsorted_empty fastbin_add fastbin_remove consolidate].freeze
+
+# The letters of trace/path.h that fit, and the names of all ways; "" where there are none.
+def path_text(ways)
+  names = WAYS.each_index.select { |bit| ways[bit] == 1 }.map { |bit| WAYS[bit] }
+  return '' if names.empty?
+
+  system = names.intersect?(%w[sbrk mmap munmap])
+  cache = names.intersect?(%w[thread_cache processor_cache]) && !system
+  [format('%s--%s%s--', cache ? 'T' : '-', system ? 'S' : '-', names.include?('contention') ? 'W' : '-'),
+   *names].join(' ')
+end
+
+# What each call of a thread did inside the allocator, call by call.
+def same_ways(program)
+  import(Writers.dj_mtrace(program))
+  threads = {}
+  told = Hash.new { |all, thread| all[thread] = [] }
+  path = ''
+  `#{MALLOCTAPE} dump out`.scan(/ L(\d+) (\w+)(.*)$/) do |lane, word, rest|
+    threads[lane] = rest.to_i if word == 'thread_begin'
+    path = rest.strip if word == 'path'
+    next if %w[lane thread_begin thread_end path].include?(word)
+
+    told[threads[lane]] << path
+    path = ''
+  end
+  wanted = program.calls.each_with_index.group_by { |call, _| call.thread }
+                  .transform_values { |all| all.map { |_, i| path_text(i * 7919 & 0x3fff) } }
+  report told == wanted, '.mtrace: which ways each call took', told == wanted ? [] : ['others']
+end
+
+plan 18
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory) do
@@ -102,6 +135,7 @@ Dir.mktmpdir do |directory|
     same_calls 'memory_replay through a pipe', several, Writers.memory_replay(several), pipe: true
     same_calls '.mtrace, 64-bit', several, Writers.dj_mtrace(several)
     same_calls '.mtrace, 32-bit', several, Writers.dj_mtrace(several, wide: false)
+    same_ways several
     over_a_window
     same_calls '.wl of one thread', single, Writers.wl(single), threads: { 4000 => 1 }
     numbers = several.calls.map(&:thread).uniq.each_with_index.to_h { |thread, i| [thread, i + 1] }

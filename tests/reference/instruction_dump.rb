@@ -65,6 +65,10 @@ class InstructionDump
   FREED_TWICE = 54
   USAGE = 55
   STATISTIC = 56
+  PATH = 57
+  SYSTEM = %w[sbrk mmap munmap].freeze
+  WAYS = %w[thread_cache processor_cache contention sbrk mmap munmap malloc_and_free hook unsorted_add
+            unsorted_remove unsorted_empty fastbin_add fastbin_remove consolidate].freeze
 
   def initialize(stream)
     @stream = stream
@@ -230,6 +234,7 @@ class InstructionDump
     when THREAD_END then "L#{@lane} thread_end"
     when THREAD_CACHE_DELETED then "L#{@lane} thread_cache_deleted"
     when FREED_TWICE then freed_twice
+    when PATH then path
     when TICK then tick(offset)
     when USAGE then usage
     when STATISTIC then statistic(offset)
@@ -248,6 +253,14 @@ class InstructionDump
     events = @operands.varint
     @lost += events
     "lost lane #{lane} events #{events}"
+  end
+
+  def path
+    ways = @operands.varint
+    names = WAYS.each_index.select { |bit| ways[bit] == 1 }.map { |bit| WAYS[bit] }
+    letters = [(names & %w[thread_cache processor_cache]).any? && (names & SYSTEM).empty? ? 'T' : '-', '-', '-',
+               (names & SYSTEM).any? ? 'S' : '-', names.include?('contention') ? 'W' : '-', '-', '-']
+    ["L#{@lane} path #{letters.join}", *names].join(' ')
   end
 
   def freed_twice
