@@ -77,10 +77,10 @@ void account_print(const struct account *account, FILE *to)
         if (account->most[i] == 0 || strcmp(account->names.names[i], STATISTIC_VM_SIZE) == 0)
             continue; /* that is the process's */
         if (!titled)
-            fprintf(to, "\n%-26s %19s %19s %19s\n", "the allocator says", "at the first tick",
+            fprintf(to, "\n%-26s %17s %17s %17s\n", "the allocator says", "at the first tick",
                     "at most", "at the last tick");
         titled = true;
-        fprintf(to, "  %-24s %19s %19s %19s\n", account->names.names[i],
+        fprintf(to, "  %-24s %17s %17s %17s\n", account->names.names[i],
                 words(account, i, account->first.values[i]), words(account, i, account->most[i]),
                 words(account, i, account->now.values[i]));
     }

@@ -99,7 +99,7 @@ static void parts_list(const struct parts *parts,
                                 : parts->has_heap ? "free in the heap (--under: in which pages)"
                                                   : "the rest of the process"},
                 {parts->empty, "empty pages of the heap"},
-                {parts->others, "not the heap's: code, stacks, what the program maps"}};
+                {parts->others, "not the heap's: code, stacks, mappings"}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i].bytes > 0) use(parts, list[i].bytes, list[i].what, to);
 }

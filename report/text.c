@@ -1,6 +1,8 @@
 /* The text of a report: one page, the most telling first. */
 #include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "common/call_table.h"
 #include "report/first.h"
@@ -12,6 +14,8 @@
 enum {
     WIDTH = 15,
     SIZES_SHOWN = 20,
+    SIZES_SHOWN_NARROW = 10,
+    WIDE_COLUMNS = 120,
     THREADS_SHOWN = 8,
     TIMES_SHOWN = 10,
     LEFT_SHOWN = 5
@@ -20,6 +24,15 @@ enum {
 static void line(FILE *to, const char *name)
 {
     fprintf(to, "%-*s ", WIDTH, name);
+}
+
+/* Whether tables have to be narrower than they are: on a terminal that is. */
+static bool is_narrow(FILE *to)
+{
+    struct winsize size;
+    const int fd = fileno(to);
+    return fd >= 0 && isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 &&
+           size.ws_col < WIDE_COLUMNS;
 }
 
 static double ratio(uint64_t one, uint64_t other)
@@ -150,6 +163,34 @@ static void print_size(const struct sizes *sizes, uint32_t entry, FILE *to)
     fprintf(to, "%12s ", text);
 }
 
+/* One of the three parts of the next table, of which a narrow terminal has one below another. */
+static void print_sizes_by(const struct tally *tally, const char *title, const uint64_t *first,
+                           uint64_t all, bool counts, FILE *to)
+{
+    uint32_t top[SIZES_SHOWN_NARROW];
+    const struct sizes *sizes = &tally->sizes;
+    const unsigned rows =
+        report_top(first, sizes->count, sizeof *sizes->entries, top, SIZES_SHOWN_NARROW);
+    fprintf(to, "\n%s\n", title);
+    for (unsigned row = 0; row < rows; row++) {
+        const uint64_t value =
+            *(const uint64_t *)((const char *)first + top[row] * sizeof *sizes->entries);
+        print_size(sizes, top[row], to);
+        fprintf(to, "%13s %8s\n", counts ? words_count(value) : words_bytes(value),
+                words_share(value, all));
+    }
+}
+
+static void print_sizes_narrow(const struct tally *tally, FILE *to)
+{
+    const struct size_entry *entries = tally->sizes.entries;
+    if (tally->made == 0) return;
+    print_sizes_by(tally, "sizes, by how many", &entries->count, tally->made, true, to);
+    print_sizes_by(tally, "sizes, by bytes asked for", &entries->bytes, tally->bytes, false, to);
+    print_sizes_by(tally, "sizes, alive at the peak", &entries->live.peak_bytes, tally->peak.bytes,
+                   false, to);
+}
+
 static void print_sizes(const struct tally *tally, FILE *to)
 {
     const struct sizes *sizes = &tally->sizes;
@@ -196,8 +237,9 @@ static void print_added(uint64_t taken, uint64_t bytes, FILE *to)
 /* Ends with the class that adds most at the peak. */
 static void print_rounding(const struct rounded rounded[ROUNDINGS], FILE *to)
 {
-    fprintf(to, "\n%-22s %20s %20s    %s\n", "what rounding up adds", "at the peak",
-            "to all objects", "at the peak, most in the class of");
+    const bool narrow = is_narrow(to);
+    fprintf(to, "\n%-22s %20s %20s%s\n", "what rounding up adds", "at the peak", "to all objects",
+            narrow ? "" : "    at the peak, most in the class of");
     for (unsigned i = 0; i < ROUNDINGS; i++) {
         const struct rounded_class *all = &rounded[i].all, *most = rounded[i].classes;
         for (size_t k = 0; k < rounded[i].count; k++) {
@@ -207,7 +249,7 @@ static void print_rounding(const struct rounded rounded[ROUNDINGS], FILE *to)
         fprintf(to, "  %-20s", roundings[i].name);
         print_added(all->peak_taken, all->peak_bytes, to);
         print_added(all->taken, all->bytes, to);
-        if (rounded[i].count > 0)
+        if (rounded[i].count > 0 && !narrow)
             fprintf(to, "    %s: %s", words_bytes_exact(most->size),
                     words_bytes(most->peak_taken - most->peak_bytes));
         fputc('\n', to);
@@ -221,16 +263,19 @@ static void print_times(const struct tally *tally, FILE *to)
     const unsigned vm_size = statistics_find(&tally->account.names, STATISTIC_VM_SIZE);
     const bool has_vm_size = vm_size < tally->account.now.count;
     if (tally->timeline.count < 2) return;
-    fprintf(to, "\n%-13s %13s %8s %8s %8s %12s %12s %12s", "over time", "calls", "made", "ended",
-            "reallocs", "most alive", "heap", "RSS");
+    const bool narrow = is_narrow(to);
+    fprintf(to, "\n%-13s %13s", "over time", "calls");
+    if (!narrow) fprintf(to, " %8s %8s %8s", "made", "ended", "reallocs");
+    fprintf(to, " %12s %12s %12s", "most alive", "heap", "RSS");
     fprintf(to, has_vm_size ? " %12s\n" : "\n", "VmSize");
     for (unsigned part = 0; part < TIMES_SHOWN; part++) {
         const struct timeline_row row = timeline_part(&tally->timeline, part, TIMES_SHOWN);
         if (row.end_ns == 0) continue;
-        fprintf(to, "  to %-8s %13s %8s %8s %8s %12s %12s %12s", words_ms(row.end_ns / 1000000),
-                words_count(row.calls), words_share(row.made, row.calls),
-                words_share(row.ended, row.calls), words_share(row.reallocs, row.calls),
-                words_bytes(row.most_live_bytes),
+        fprintf(to, "  to %-8s %13s", words_ms(row.end_ns / 1000000), words_count(row.calls));
+        if (!narrow)
+            fprintf(to, " %8s %8s %8s", words_share(row.made, row.calls),
+                    words_share(row.ended, row.calls), words_share(row.reallocs, row.calls));
+        fprintf(to, " %12s %12s %12s", words_bytes(row.most_live_bytes),
                 row.heap_bytes > 0 ? words_bytes(row.heap_bytes) : "-",
                 row.rss_bytes > 0 ? words_bytes(row.rss_bytes) : "-");
         fprintf(to, has_vm_size ? " %12s\n" : "\n",
@@ -244,13 +289,13 @@ static void print_times(const struct tally *tally, FILE *to)
 static void print_ages(const struct tally *tally, FILE *to)
 {
     const unsigned used = (unsigned)(tally->calls >> tally->ages.shift) + 1;
-    fprintf(to, "\nmade in the                  alive at the peak%15s  alive at the end\n", "");
+    fprintf(to, "\nmade in the             alive at the peak%15s  alive at the end\n", "");
     for (unsigned part = 0; part < 4; part++) {
         static const char *const names[] = {"first", "second", "third", "last"};
         struct live sum = {0};
         for (unsigned i = used * part / 4; i < used * (part + 1) / 4 && i < AGES_MAX; i++)
             live_add(&sum, &tally->ages.pieces[i]);
-        fprintf(to, "  %-6s quarter  %14s objects %11s  %14s objects %11s\n", names[part],
+        fprintf(to, "  %-6s quarter  %10s objects %11s  %10s objects %11s\n", names[part],
                 words_count(sum.peak_objects), words_bytes(sum.peak_bytes),
                 words_count(sum.objects), words_bytes(sum.bytes));
     }
@@ -264,8 +309,10 @@ static void print_threads(const struct tally *tally, FILE *to)
     const unsigned count =
         REPORT_TOP(tally->lanes.lanes, INSTRUCTION_LANES_MAX, calls, top, THREADS_SHOWN);
     if (tally->totals.threads < 2) return;
-    fprintf(to, "\n%-16s %15s %9s %11s %14s %13s %13s\n", "thread (lane)", "calls", "", "asked for",
-            "ends others'", "longest turn", "at the peak");
+    const bool narrow = is_narrow(to);
+    fprintf(to, "\n%-16s %15s %9s %11s %14s", "thread (lane)", "calls", "", "asked for",
+            "ends others'");
+    fprintf(to, narrow ? "\n" : " %13s %13s\n", "longest turn", "at the peak");
     for (unsigned i = 0; i < count; i++) {
         const struct lane_counts *lane = &tally->lanes.lanes[top[i]];
         char name[64];
@@ -273,9 +320,10 @@ static void print_threads(const struct tally *tally, FILE *to)
             snprintf(name, sizeof name, "%s (%u)", words_count(lane->thread), top[i]);
         else
             snprintf(name, sizeof name, "%s threads (%u)", words_count(lane->threads), top[i]);
-        fprintf(to, "%-16s %15s %9s %11s %14s %13s %13s\n", name, words_count(lane->calls),
+        fprintf(to, "%-16s %15s %9s %11s %14s", name, words_count(lane->calls),
                 words_share(lane->calls, tally->calls), words_bytes(lane->bytes),
-                words_share(lane->foreign, lane->ended), words_count(lane->longest),
+                words_share(lane->foreign, lane->ended));
+        fprintf(to, narrow ? "\n" : " %13s %13s\n", words_count(lane->longest),
                 words_bytes(lane->live.peak_bytes));
     }
 }
@@ -293,7 +341,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_left(&tally->sizes, to);
     print_lifetimes(tally, to);
     print_alignments(tally, to);
-    print_sizes(tally, to);
+    is_narrow(to) ? print_sizes_narrow(tally, to) : print_sizes(tally, to);
     print_rounding(trace->rounded, to);
     print_times(tally, to);
     print_ages(tally, to);

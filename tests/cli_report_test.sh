@@ -9,7 +9,7 @@ make_instructions=$build_dir/tests/tools/make_instructions
 run_page=$source_dir/tests/tools/run_page.js
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 51
+plan 52
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -214,6 +214,16 @@ tells_first() {
         "$bin/malloctape" import --quiet --from mtrace -o leaks mtrace.txt && numbers_right leaks &&
         prints '^may leak  *188 KiB of 48 bytes, 4 001 of 4 001 made are never freed$' &&
         [ "$(grep -c 'are never freed' out)" = 1 ]
+}
+# On a terminal of 80 columns: from the first table on, but for those of single allocators.
+fits_the_terminal() {
+    for trace in lanes pause.raw.lz4; do
+        in_terminal sh -c "stty cols 80; exec $bin/malloctape report $trace" | tr -d '\r' |
+            sed -n '/^sizes, by how many$/,$p' >out
+        prints '^sizes, alive at the peak$' && prints '^over time ' &&
+            awk 'length > 80 { print "# " $0; bad = 1 } END { exit bad }' out || return 1
+    done
+    prints ' RSS  *VmSize$'
 }
 tells_pages_first() {
     exits 0 report fragments.raw.lz4 --under --json f.json && json f.json "$sum" &&
@@ -634,6 +644,7 @@ check 'a second peak is told' tells_second_peak
 check 'a pause is a time of its own' tells_pauses
 check 'so is the address space' tells_vm_size
 check 'where RSS is, what may leak and what makes the calls comes first' tells_first
+check 'tables fit a terminal of 80 columns' fits_the_terminal
 check 'what is unusual is said' tells_unusual
 if has_charts; then
     check 'the page stands alone and has the same numbers' writes_page
