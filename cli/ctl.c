@@ -64,7 +64,7 @@ static int words_parse(struct ctl *ctl, int count, char **words)
     const struct program_option none = {NULL};
     const int status = program_options(count, words, &none, help_text, PROGRAM_IN_FRONT, NULL);
     if (status != PROGRAM_GO_ON) return status;
-    if (count - optind < 2) return cli_usage_error(&cli_ctl, "which process is to do what?");
+    if (count - optind < 2) return cli_usage_error(&cli_ctl, "missing process id or command");
     const char *request = words[optind + 1];
     const char *output = words[optind + 2];
     if (!ask_parse_process(&ctl->process, words[optind]))

@@ -101,7 +101,7 @@ static void collect_questions(struct compare *compare)
     collect_sizes_asked(compare, program);
     if (names_function(program, "mallctl"))
         add(compare, NULL, NULL,
-            "%s can tell jemalloc to give memory back, and more (mallctl): replays do not",
+            "%s calls mallctl() of jemalloc, for example to give memory back: that is not replayed",
             basename(program));
 }
 

@@ -152,7 +152,7 @@ void info_print(const struct info *info, const char *path)
     line("program", info->program);
     line("allocator", info->allocator);
     if (info->foreign_malloc != NULL && *info->foreign_malloc != '\0')
-        printf("%-*s malloc of this process is not ours: %s\n", WIDTH, "warning",
+        printf("%-*s another malloc is in use: %s\n", WIDTH, "warning",
                info->foreign_malloc);
     line("process", info->pid);
     line("recording", info->recording);

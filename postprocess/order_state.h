@@ -60,10 +60,10 @@
 /* A window with more than this is begun before it has ended: a recording need not have ticks, and a
  * busy one has large windows. */
 #define WINDOW_BYTES_EASY  (8u << 20)
-/* With more than this that cannot be ordered, what is missing is not expected from the rest of the
- * window; nor, after events were lost, at all. */
+/* With more than this in records that cannot be ordered, the rest of the window is not waited for;
+ * where events were lost, no later window is either. */
 #define WINDOW_BYTES_STUCK (64u << 20)
-/* With more than this that cannot be ordered, it never will be. */
+/* With more than this in records that cannot be ordered, the recording is damaged. */
 #define WINDOW_BYTES_MAX   (UINT64_C(1) << 30)
 
 /* What a lane that is this near to the end of its window waits for may be in the next one, because

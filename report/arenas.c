@@ -351,7 +351,7 @@ void arenas_print(const struct arenas *arenas, FILE *to)
     if (arenas->count > ARENAS_SHOWN)
         fprintf(to, "  and %s more\n", words_count(arenas->count - ARENAS_SHOWN));
     if (calls_of(&arenas->all[ARENA_MAPPED]) > 0)
-        fprintf(to, "  (%s of the calls are about objects that are mapped for themselves.)\n",
+        fprintf(to, "  (%s of the calls concern objects that glibc maps with mmap.)\n",
                 words_share(calls_of(&arenas->all[ARENA_MAPPED]), calls));
 }
 

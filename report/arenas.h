@@ -5,7 +5,7 @@
  * are multiples of 64 MiB (HEAP_MAX_SIZE) and which are reserved as a whole. The first heap of
  * an arena has the arena itself in front of all objects. So a heap with an object where an arena
  * would be continues the arena of the thread that made the object. Objects of the mmap threshold
- * and more, with their alignment, are mapped for themselves, unless they lie in a heap that is
+ * and more, with their alignment, are mapped with mmap, unless they lie in a heap that is
  * known by a smaller one.
  *
  * A thread's own arena is the one that most of its objects lie in. Not all: what a thread frees
@@ -25,7 +25,7 @@
 #include "stream/instruction_reader.h"
 
 enum { ARENAS_MAX = 1024, ARENA_THREADS_MAX = 1 << 16 };
-enum { ARENA_MAPPED, ARENA_MAIN, ARENA_OTHERS }; /* objects mapped for themselves; arenas */
+enum { ARENA_MAPPED, ARENA_MAIN, ARENA_OTHERS }; /* mappings; arenas */
 
 struct arena_use {
     uint64_t made, ended; /* objects, reallocs included */

@@ -8,13 +8,12 @@
  *                  | 64 | 70 | 65 |      a ring: `cached` appends at the bottom, allocations take
  *                                        from the top, frees put there
  *
- * Both ways to a list's number go through one array of bytes, so that a decoder need not ask which
- * of the two it is:
+ * One array of bytes maps both sizes and pages to the numbers of their lists:
  *
  *   numbers   0 | sizes, by 8 | blocks of the first places | leaf of nothing | leaf | leaf ...
  *
- * A number of 0 in it means: look closer, by the functions below. So does every refusal of the
- * first two lists.
+ * 0 in it: look the number up with the functions below. So it is where one of the first two lists
+ * refuses.
  *
  * Packed chunks name objects by their age (FORMAT.md 5.5), so the places of the latest allocations
  * are kept as well.

@@ -34,8 +34,8 @@ static inline bool is_opaque(const struct units_lane *lane)
  * them: from the kinds of calls at the beginning of the slot before. */
 #define CHOSEN_EVERY  64
 #define SAMPLED_UNITS 1024
-/* Where more of these units than one in so many are frees at far places, all are written far: a
- * branch that often goes either way costs more than two bytes. */
+/* If more than 1/12 of them are frees of far places, all frees get the wide form: a mispredicted
+ * branch costs more than two bytes. */
 #define WIDE_ONE_IN   12
 
 /* Of a lane that nothing is known about. */

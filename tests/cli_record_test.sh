@@ -109,16 +109,16 @@ has_only_its_own_calls() {
         lz4 -dc own.raw.lz4 >plain && grep -a -q '^own=72704 8 16$' plain
 }
 
-# --- a malloc that is not ours ---
+# --- another malloc ---
 
 # is_foreign STATUS COMMAND...
 is_foreign() {
     local wanted=$1
     shift
     exits "$wanted" record -o foreign.raw.lz4 "$@" &&
-        says ' 0 events.*; malloc of this process is not ours: .*own_malloc$' &&
+        says ' 0 events.*; another malloc is in use: .*own_malloc$' &&
         exits 0 info foreign.raw.lz4 &&
-        prints '^warning *malloc of this process is not ours: .*own_malloc$'
+        prints '^warning *another malloc is in use: .*own_malloc$'
 }
 
 own_malloc_is_noticed() {
@@ -127,8 +127,8 @@ own_malloc_is_noticed() {
 
 # A program at a fixed address has a stub of malloc, which is no malloc of its own.
 stub_is_ours() {
-    exits 0 record -o fixed.raw.lz4 "$workloads/fixed" && ! says 'not ours' &&
-        exits 0 info fixed.raw.lz4 && ! prints 'not ours' && prints '^ *malloc  *1 '
+    exits 0 record -o fixed.raw.lz4 "$workloads/fixed" && ! says 'another malloc' &&
+        exits 0 info fixed.raw.lz4 && ! prints 'another malloc' && prints '^ *malloc  *1 '
 }
 
 # --- who speaks ---

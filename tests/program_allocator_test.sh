@@ -292,7 +292,7 @@ comes_last() {
 # It sees what comes through: of operators, malloc.
 before() {
     through "$PWD/counts.so:$library" ./calls && cmp -s out counted && one_line 'raw.lz4: ' &&
-        grep -q 'malloc of this process is not ours, which sees what is passed on: .*/counts.so' err
+        grep -q 'another malloc is in use, only what it passes on was recorded: .*/counts.so' err
 }
 
 own_operators() {
@@ -347,7 +347,7 @@ together() {
 own_malloc() {
     exit_status "$malloctape" record --allocator=program -o own.lz4 -- "$workloads/own_malloc" 0 \
         >out 2>err
-    [ "$status" = 125 ] && grep -q 'malloc of this process is not ours: .*/own_malloc' err
+    [ "$status" = 125 ] && grep -q 'another malloc is in use: .*/own_malloc' err
 }
 
 recorded_by_command() {

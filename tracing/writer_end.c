@@ -156,8 +156,9 @@ static void put_summary(const struct writer *writer, struct message *message, ui
     if (writer->end_status == RAW_END_LIMIT) message_put(message, "; a limit was reached");
     if (writer->reason) message_put(message, "%s", writer->reason);
     if (*settings.foreign_malloc)
-        message_put(message, "; malloc of this process is not ours%s: %s",
-                    events ? ", which sees what is passed on" : "", settings.foreign_malloc);
+        message_put(message, "; another malloc is in use%s: %s",
+                    events ? ", only what it passes on was recorded" : "",
+                    settings.foreign_malloc);
 }
 
 static void report_end(const struct writer *writer)
