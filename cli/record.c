@@ -162,7 +162,8 @@ static int destination_check(const struct record *record)
     return cli_fail(&cli_record, "cannot write into %s: %s", checked, strerror(errno));
 }
 
-static void obstacle_print(const struct executable *executable)
+/* Returns PROGRAM_OK, or the exit status if the program would not run as it does alone. */
+static int obstacle_print(const struct executable *executable)
 {
     static const char *const texts[] = {
         [EXECUTABLE_STATIC] =
@@ -172,9 +173,15 @@ static void obstacle_print(const struct executable *executable)
         [EXECUTABLE_PRIVILEGED] =
             "runs with privileges of its own: the system ignores preloaded libraries for it",
         [EXECUTABLE_OTHER_SYSTEM] = "is built for another kind of machine than malloctape"};
-    if (executable->obstacle != EXECUTABLE_FINE)
-        fprintf(stderr, "malloctape record: warning: %s %s; nothing will be recorded\n",
-                executable->runs, texts[executable->obstacle]);
+    if (executable->obstacle == EXECUTABLE_FINE) return PROGRAM_OK;
+    if (executable->obstacle == EXECUTABLE_SANITIZER) {
+        cli_fail(&cli_record, "%s %s; it was not run", executable->runs,
+                 texts[EXECUTABLE_SANITIZER]);
+        return PROGRAM_CANNOT_EXECUTE;
+    }
+    fprintf(stderr, "malloctape record: warning: %s %s; nothing will be recorded\n",
+            executable->runs, texts[executable->obstacle]);
+    return PROGRAM_OK;
 }
 
 /* In front of what is preloaded already, so that our allocator is the one that is used. */
@@ -325,7 +332,8 @@ static int run(int count, char **words)
         return cli_fail(&cli_record, "the name of the output is too long");
     status = destination_check(&record);
     if (status != PROGRAM_OK) return status;
-    obstacle_print(&executable);
+    status = obstacle_print(&executable);
+    if (status != PROGRAM_OK) return status;
     if (setenv(OUTPUT_VARIABLE, record.destination, 1) != 0 || !preload_set(library.path))
         return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
     return program_run(&record, &executable);

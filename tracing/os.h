@@ -214,7 +214,8 @@ uint64_t os_process_peak_bytes(void);
 unsigned os_process_threads(void);
 
 /* Whether all threads of the process have ended but `own` of ours. If so, our threads will leave
- * the process the exit status of its first thread; nobody can know that of its last one. */
+ * the process the exit status of its first thread; nobody can know that of its last one. Without
+ * /proc that is not known either: then it is 0. */
 bool os_process_is_abandoned(unsigned own);
 
 /* Whether the process runs under Valgrind, which cannot carry out our thread. */

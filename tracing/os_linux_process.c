@@ -3,9 +3,11 @@
 
 #include "os_linux.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #define STAT_BYTES_MAX   1024
@@ -13,6 +15,9 @@
 #define STATUS_BYTES_MAX 4096
 #define NS_PER_S         UINT64_C(1000000000)
 #define NS_PER_US        UINT64_C(1000)
+
+/* The most that the kernel lets there be (PID_MAX_LIMIT). */
+#define THREAD_NUMBERS (1 << 22)
 
 /* proc(5): the fields behind the name, which may hold anything, of /proc/.../stat. */
 enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_EXIT_CODE = 52 };
@@ -50,12 +55,40 @@ unsigned os_process_threads(void)
     return fields ? (unsigned)stat_number(fields, STAT_THREADS) : 0;
 }
 
+/* A thread that has ended has no memory. The first one keeps its number until the process ends. */
+static bool first_thread_has_ended(void)
+{
+    char from = 0, to;
+    struct iovec remote = {&from, 1}, local = {&to, 1};
+    return system_call(SYS_process_vm_readv, os_process_id(), (long)&local, 1, (long)&remote, 1,
+                       0) == -ESRCH;
+}
+
+static void tell_number(void *number)
+{
+    *(int *)number = (int)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+/* Without /proc: asks for each number that has been given since the process began. They are given
+ * in a ring; one that is given now is the latest. */
+static bool has_other_threads(unsigned own)
+{
+    const int first = (int)os_process_id();
+    int latest = 0;
+    unsigned found = 0;
+    if (os_call_apart(tell_number, &latest, false) < 0) return true;
+    for (int i = first; i != latest && found <= own; i = (i + 1) % THREAD_NUMBERS)
+        if (i != first && i != 0) found += !os_thread_is_gone(i);
+    return found > own;
+}
+
 bool os_process_is_abandoned(unsigned own)
 {
     char text[STAT_BYTES_MAX];
     const char *fields = read_stat("/proc/self/stat", text);
+    if (!fields) return first_thread_has_ended() && !has_other_threads(own);
     /* The first thread is counted until the process has ended. */
-    if (!fields || *fields != 'Z' || stat_number(fields, STAT_THREADS) > own + 1) return false;
+    if (*fields != 'Z' || stat_number(fields, STAT_THREADS) > own + 1) return false;
     os_linux_exit_status = (int)(stat_number(fields, STAT_EXIT_CODE) >> 8 & 0xff);
     return true;
 }

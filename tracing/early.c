@@ -1,0 +1,73 @@
+/* early - what must be done before anything of this library is called.
+ *
+ * The dynamic linker calls the IFUNC resolver here when it has relocated this library, before it
+ * relocates the program. A resolver of the program may then allocate: thread-local storage is there
+ * already, but all zero until the program has been relocated, and a thread's lane must not be NULL.
+ * Such calls are not recorded: there is no environment yet.
+ *
+ * Functions of other libraries cannot be called here. */
+#include "os_linux.h"
+#include "recording.h"
+
+#include <link.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { STATUS_REFUSED = 126 }; /* as a shell's: cannot be executed */
+
+static void nothing(void)
+{
+}
+
+static uintptr_t thread_pointer(void)
+{
+    uintptr_t pointer;
+    __asm__("mov %%fs:0, %0" : "=r"(pointer));
+    return pointer;
+}
+
+/* Whether a library is called that, but for what follows the name. */
+static bool is_linked(const char *name)
+{
+    for (const struct link_map *library = _r_debug.r_map; library; library = library->l_next) {
+        const char *file = library->l_name;
+        for (const char *at = file; *at; at++)
+            if (*at == '/') file = at + 1;
+        size_t same = 0;
+        while (name[same] && file[same] == name[same])
+            same++;
+        if (!name[same]) return true;
+    }
+    return false;
+}
+
+/* ThreadSanitizer's library begins with calls of malloc() for which it is not ready. The allocator
+ * of a program that keeps its own comes later. */
+static void refuse_sanitizer(void)
+{
+    static const char text[] =
+        "malloctape: a program with ThreadSanitizer cannot run with another allocator in front of "
+        "it: build it without\n";
+    struct pollfd standard_error = {STDERR_FILENO, POLLOUT, 0};
+    if (malloctape_front_end.opaque || (!is_linked("libtsan.so") && !is_linked("libclang_rt.tsan")))
+        return;
+    if (system_call(SYS_poll, (long)&standard_error, 1, 0, 0, 0, 0) == 1)
+        system_call(SYS_write, STDERR_FILENO, (long)text, sizeof text - 1, 0, 0, 0);
+    os_process_exit(STATUS_REFUSED);
+}
+
+/* The linker puts this relocation behind those that are needed here; if another linker does not,
+ * the lane seems to be where the thread's own structure is. */
+static void (*resolve(void))(void)
+{
+    if ((uintptr_t)&malloctape_lane == thread_pointer()) return nothing;
+    malloctape_lane = &recording_no_lane;
+    refuse_sanitizer();
+    return nothing;
+}
+
+static void early(void) __attribute__((ifunc("resolve")));
+
+/* So that there is a relocation. */
+static void (*const relocated)(void) __attribute__((used)) = early;
