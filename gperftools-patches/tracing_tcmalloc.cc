@@ -347,9 +347,11 @@ ATTRIBUTE_NOINLINE void *calloc_too_large(size_t count, size_t size)
 
 void record_free(unsigned kind, void *object, size_t size, size_t alignment)
 {
-    if (object == NULL) return;
     if (malloctape_ready()) {
-        if (is_owned(object)) malloctape_freeing(kind, object, size, alignment);
+        if (object == NULL)
+            malloctape_freed_nothing();
+        else if (is_owned(object))
+            malloctape_freeing(kind, object, size, alignment);
     } else {
         malloctape_unrecorded();
         if (malloctape_is_off()) undivert();
@@ -371,9 +373,9 @@ void release_slowly(unsigned kind, void *object, size_t size)
     if (!delete_hook_is_ours()) {
         record_free(kind, object, size, 0);
         malloctape_plain_free(object);
-    } else if (object != NULL) {
+    } else {
         record_free(kind, object, size, 0);
-        do_free(object);
+        if (object != NULL) do_free(object);
     }
 }
 

@@ -48,13 +48,29 @@ static void info_times(const struct info *info, numbers_use *use, void *of)
     USE(numbers);
 }
 
+static unsigned statistics_count(const struct info *info)
+{
+    const unsigned count = info->names.count;
+    return count < info->statistics.count ? count : info->statistics.count;
+}
+
+/* Negative: not known. */
+static double null_frees_of(const struct info *info)
+{
+    const unsigned at = statistics_find(&info->names, STATISTIC_NULL_FREES);
+    return at < statistics_count(info) ? (double)info->statistics.values[at] : -1;
+}
+
 static void info_counts(const struct info *info, numbers_use *use, void *of)
 {
     const bool raw = info->format == STREAM_RAW, used = info->spool == RAW_SPOOL_USED;
     const bool waited = raw && info->waits > 0, is_file = info->file_bytes > 0;
     const double bytes = (double)info->file_bytes, events = (double)info->events;
+    const double null_frees = null_frees_of(info);
     const struct number numbers[] = {
         {"failed", "failed", UNIT_COUNT, (double)info->failed, ""},
+        {"free_null", only_if(null_frees > 0, "frees of NULL"), UNIT_COUNT, null_frees,
+         " besides the events"},
         {only_if(!raw, "freed_twice"), only_if(info->freed_twice > 0, "freed twice"), UNIT_COUNT,
          (double)info->freed_twice, ""},
         {"threads", "threads", UNIT_COUNT, (double)info->threads, ""},
@@ -113,18 +129,14 @@ static void print_kinds(const struct info *info)
                    100.0 * (double)info->by_kind[kind] / (double)info->events);
 }
 
-static unsigned statistics_count(const struct info *info)
-{
-    const unsigned count = info->names.count;
-    return count < info->statistics.count ? count : info->statistics.count;
-}
-
 static void print_statistics(const struct info *info)
 {
     bool titled = false;
     for (unsigned i = 0; i < statistics_count(info); i++) {
         const char *name = info->names.names[i];
-        if (info->statistics.values[i] == 0 || strcmp(name, STATISTIC_VM_SIZE) == 0) continue;
+        if (info->statistics.values[i] == 0 || strcmp(name, STATISTIC_VM_SIZE) == 0 ||
+            strcmp(name, STATISTIC_NULL_FREES) == 0)
+            continue;
         if (!titled) line("statistics", "those that are not 0, as the last tick has them");
         titled = true;
         printf("  %-26s %12" PRIu64 "\n", name, info->statistics.values[i]);

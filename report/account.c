@@ -74,8 +74,9 @@ void account_print(const struct account *account, FILE *to)
     if (!account_is_known(account)) return;
     bool titled = false;
     for (unsigned i = 0; i < account->names.count; i++) {
-        if (account->most[i] == 0 || strcmp(account->names.names[i], STATISTIC_VM_SIZE) == 0)
-            continue; /* that is the process's */
+        if (account->most[i] == 0 || strcmp(account->names.names[i], STATISTIC_VM_SIZE) == 0 ||
+            strcmp(account->names.names[i], STATISTIC_NULL_FREES) == 0)
+            continue; /* that is the process's, and the program's */
         if (!titled)
             fprintf(to, "\n%-26s %17s %17s %17s\n", "the allocator says", "at the first tick",
                     "at most", "at the last tick");

@@ -18,15 +18,16 @@ struct original_usage {
 
 /* What the allocator said of itself at a tick. What the values are, the metadata says
  * (metadata.h). */
-#define ORIGINAL_STATISTICS_MAX 16
+#define ORIGINAL_STATISTICS_MAX 24
 struct original_statistics {
     unsigned count;
     uint64_t values[ORIGINAL_STATISTICS_MAX];
 };
 
-/* The last two are the recorder's: the size of the address space, looked at together with RSS, and
- * how often the program has asked for the size of an object. */
+/* The last three are the recorder's: the size of the address space, looked at together with RSS;
+ * how often the program has freed NULL; and how often it has asked for the size of an object. */
 #define STATISTIC_VM_SIZE     "vm_size_bytes"
+#define STATISTIC_NULL_FREES  "free_null"
 #define STATISTIC_SIZES_ASKED "malloc_usable_size"
 
 struct original {

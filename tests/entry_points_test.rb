@@ -130,14 +130,18 @@ Dir.mktmpdir do |scratch|
   said = output_of({ 'LD_PRELOAD' => preload, 'TCMALLOC_TRACE_OUTPUT' => raw }, PROGRAM, *symbols)
   dumped = output_of({}, MALLOCTAPE, 'dump', '--only-calls', '--lane', '0', raw)
   recorded = between_marks(resolved(dumped.lines))
-  plan symbols.size + 2
-  said, asked = said.lines.partition { |line| !line.start_with?('asked ') }
+  plan symbols.size + 3
+  said, counted = said.lines.partition { |line| line !~ /\A(asked|nulls) / }
   expectations(said).each_with_index do |(symbol, lines), index|
     compare(symbol, lines, recorded[index])
   end
   least = IS_TCMALLOC ? 90 : 40
   enough = symbols.include?('malloc') && symbols.include?('_ZdlPvm') && symbols.size > least
   report enough, "#{symbols.size} functions"
-  said_in_stream = output_of({}, MALLOCTAPE, 'info', raw)[/^ *malloc_usable_size +(\d+)$/, 1]
-  report asked == ["asked #{said_in_stream}\n"], 'how often sizes were asked for'
+  asked, nulls = counted.map { |line| line.split.last.to_i }
+  info = output_of({}, MALLOCTAPE, 'info', raw)
+  report asked == info[/^ *malloc_usable_size +(\d+)$/, 1].to_i, 'how often sizes were asked for'
+  # The C library does it, too.
+  freed = info[/^frees of NULL +(\d+) /, 1].to_i
+  report nulls.positive? && freed.between?(nulls, nulls + 20), "how often NULL was freed: #{nulls}"
 end

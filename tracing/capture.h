@@ -105,7 +105,8 @@ struct malloctape_lane {
     struct slot_lane slot __attribute__((aligned(64)));
     struct registry_lane registry;
     struct writer_lane writer;
-    uint64_t sizes_asked; /* calls of malloc_usable_size(); its thread's, read by the writer */
+    /* Calls that free NULL, and of malloc_usable_size(); its thread's, read by the writer. */
+    uint64_t null_frees, sizes_asked;
 } __attribute__((aligned(128)));
 
 #define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
@@ -138,6 +139,12 @@ static inline void malloctape_size_asked(void)
         atomic_add_relaxed(&lane->sizes_asked, 1);
     else
         atomic_add_own_release(&lane->sizes_asked, 1);
+}
+
+/* The program frees NULL, which is no event either. To be called like malloctape_freeing(). */
+static inline void malloctape_freed_nothing(void)
+{
+    atomic_add_own_release(&malloctape_lane->null_frees, 1);
 }
 
 /* --- recording, general --- */

@@ -45,7 +45,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
     lane->registry.ended = lane->slot.unbegun = 0;
     lane->slot.calm_slots = 0;
     /* From when the recording began, not from when the thread first recorded an event. */
-    if (recording == 0) lane->sizes_asked = 0;
+    if (recording == 0) lane->null_frees = lane->sizes_asked = 0;
     lane->units.cache = NULL;
     lane->writer.followed = NULL;
     lane->writer.left = false;

@@ -115,7 +115,8 @@ static void append_allocator(void)
     const char *names = malloctape_front_end.statistics ? malloctape_front_end.statistics() : "";
     struct message all;
     message_clear(&all);
-    message_put(&all, "%s%s" STATISTIC_VM_SIZE " " STATISTIC_SIZES_ASKED, names, *names ? " " : "");
+    message_put(&all, "%s%s" STATISTIC_VM_SIZE " " STATISTIC_NULL_FREES " " STATISTIC_SIZES_ASKED,
+                names, *names ? " " : "");
     append_line("", "statistics", all.text);
 }
 

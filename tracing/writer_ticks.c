@@ -39,17 +39,21 @@ static void look_at_usage(struct writer *writer)
     writer->tick.usage.system_ns = since(usage.system_ns, writer->usage_before.system_ns);
 }
 
-/* What the allocator says, STATISTIC_VM_SIZE and STATISTIC_SIZES_ASKED. */
+/* What the allocator says, and what the recorder does. */
 static void look_at_statistics(struct writer *writer)
 {
     struct original_statistics *statistics = &writer->tick.statistics;
     uint32_t used = atomic_load_acquire(&writer->registry->used);
-    uint64_t asked = atomic_load_relaxed(&recording_no_lane.sizes_asked);
+    uint64_t null_frees = 0, asked = atomic_load_relaxed(&recording_no_lane.sizes_asked);
     statistics->count = 0;
     if (malloctape_front_end.read_statistics) malloctape_front_end.read_statistics(statistics);
-    for (uint32_t i = 0; i < used; i++)
-        asked += atomic_load_relaxed(&lane_at(writer->registry, i)->sizes_asked);
+    for (uint32_t i = 0; i < used; i++) {
+        const struct malloctape_lane *lane = lane_at(writer->registry, i);
+        null_frees += atomic_load_relaxed(&lane->null_frees);
+        asked += atomic_load_relaxed(&lane->sizes_asked);
+    }
     statistics->values[statistics->count++] = writer->vm_size_bytes;
+    statistics->values[statistics->count++] = null_frees;
     statistics->values[statistics->count++] = asked;
 }
 

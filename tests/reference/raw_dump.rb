@@ -382,7 +382,7 @@ class RawDump
     nanoseconds, rss, heap = Array.new(3) { payload.varint }
     usage = Array.new(4) { payload.varint } unless payload.end?
     statistics = []
-    statistics << payload.varint until payload.end? || statistics.size == 16
+    statistics << payload.varint until payload.end? || statistics.size == 24
     check_used_up(tick: payload)
     refuse(offset, 'time goes backwards') if nanoseconds < @nanoseconds
     text = format('%012x tick %d nanoseconds %d rss %d heap %d', offset, @ticks, nanoseconds, rss,

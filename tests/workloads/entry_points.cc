@@ -55,7 +55,7 @@ __attribute__((format(printf, 1, 2))) void expect(const char *format, ...)
 
 /* --- allocations: one line expected, and the object given back --- */
 
-size_t asked;
+size_t asked, nulls; /* calls of malloc_usable_size(), and that free NULL */
 
 /* What `ask` says; counted. */
 size_t size_of(size_t (*ask)(void *), void *object)
@@ -309,6 +309,7 @@ void call_free(void *function, const char *kind)
         call(object);
         expect("%s %p\n", kind, object);
     }
+    nulls++;
     call(nullptr);
 }
 
@@ -320,6 +321,7 @@ void call_free_nothrow(void *function, const char *kind)
         call(object, std::nothrow);
         expect("%s %p\n", kind, object);
     }
+    nulls++;
     call(nullptr, std::nothrow);
 }
 
@@ -331,6 +333,7 @@ void call_free_sized(void *function, const char *kind)
         call(object, size);
         expect("%s %p %zu\n", kind, object, size);
     }
+    nulls++;
     call(nullptr, 24);
 }
 
@@ -342,6 +345,7 @@ void call_free_aligned(void *function, const char *kind)
         call(object, std::align_val_t{64});
         expect("%s %p 64\n", kind, object);
     }
+    nulls++;
     call(nullptr, std::align_val_t{64});
 }
 
@@ -354,6 +358,7 @@ void call_free_aligned_nothrow(void *function, const char *kind)
         call(object, std::align_val_t{64}, std::nothrow);
         expect("%s %p 64\n", kind, object);
     }
+    nulls++;
     call(nullptr, std::align_val_t{64}, std::nothrow);
 }
 
@@ -365,6 +370,7 @@ void call_free_sized_aligned(void *function, const char *kind)
         call(object, size, std::align_val_t{64});
         expect("%s %p %zu 64\n", kind, object, size);
     }
+    nulls++;
     call(nullptr, 24, std::align_val_t{64});
 }
 
@@ -377,6 +383,7 @@ void call_free_aligned_sized(void *function, const char *kind)
         call(object, 64, size);
         expect("%s %p %zu 64\n", kind, object, size);
     }
+    nulls++;
     call(nullptr, 64, 24);
 }
 
@@ -772,6 +779,6 @@ int main(int count, char **words)
             expect("unknown\n");
     }
     mark(count - 1);
-    expect("asked %zu\n", asked);
+    expect("asked %zu\nnulls %zu\n", asked, nulls);
     return write(STDOUT_FILENO, text, text_length) != static_cast<ssize_t>(text_length);
 }

@@ -164,9 +164,13 @@ slow:
 
 static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, size_t alignment)
 {
-    if (!object) return;
     int kept_errno = errno;
-    if (begin_slow(kind)) malloctape_freeing(kind, object, size, alignment);
+    if (begin_slow(kind)) {
+        if (object)
+            malloctape_freeing(kind, object, size, alignment);
+        else
+            malloctape_freed_nothing();
+    }
     errno = kept_errno;
 }
 
