@@ -29,6 +29,7 @@ static const char help_text[] =
     "several recordings of one program, it says what holds for all of them, and how surely.\n"
     "\n"
     "  -a, --allocators LIST  which, comma-separated (default: all installed):\n" ALLOCATORS_HELP
+    "                           glibc:/DIR/libc.so.6: a C library of your own\n"
     "                           a path, or the name of a file with .so: another library\n"
     "                         Behind one and a colon, NAME=VALUE sets an environment variable for\n"
     "                         it alone; a semicolon goes between several, and a backslash before\n"
@@ -159,7 +160,8 @@ static int words_parse(struct compare_options *options, int count, char **words)
 
 const char *compare_row_name(const struct compare_row *row)
 {
-    return basename(row->entry->allocator);
+    const char *allocator = row->entry->allocator;
+    return strncmp(allocator, "glibc:", 6) == 0 ? allocator : basename(allocator);
 }
 
 const json_t *compare_any_report(const struct compare *compare)

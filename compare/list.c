@@ -1,6 +1,7 @@
 #include "compare/list.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,10 +66,29 @@ static bool parse_setting(struct parser *parser, struct compare_entry *entry)
     return setting->value != NULL;
 }
 
+/* glibc:/DIR/libc.so.6 is one name. */
+static bool parse_path(struct parser *parser, struct compare_entry *entry)
+{
+    parser->next++;
+    char *path = take_word(parser, ":,");
+    if (path == NULL) return false;
+    const size_t bytes = strlen(entry->allocator) + 1 + strlen(path) + 1;
+    char *name = malloc(bytes);
+    if (name != NULL) snprintf(name, bytes, "%s:%s", entry->allocator, path);
+    free(path);
+    if (name == NULL) return error_explain(parser->why, parser->why_bytes, "no memory");
+    free(entry->allocator);
+    entry->allocator = name;
+    return true;
+}
+
 static bool parse_entry(struct parser *parser, struct compare_entry *entry)
 {
     entry->allocator = take_word(parser, ":,");
     if (entry->allocator == NULL) return false;
+    const bool has_path = parser->next[0] == ':' && strchr("/.", parser->next[1]) != NULL &&
+                          parser->next[1] != '\0' && strcmp(entry->allocator, "glibc") == 0;
+    if (has_path && !parse_path(parser, entry)) return false;
     if (*entry->allocator == '\0')
         return error_explain(parser->why, parser->why_bytes, "an allocator without a name");
     if (*parser->next != ':') return true;

@@ -90,9 +90,11 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
         snprintf(why, why_bytes, "no memory");
         return NULL;
     }
-    char printed[sizeof row->printed] = "";
+    char printed[sizeof row->printed] = "", *through[ALLOCATOR_WORDS];
     const struct process process = {.path = compare->replay,
                                     .words = words,
+                                    .through =
+                                        row ? allocators_through(&row->found, through) : NULL,
                                     .input = -1,
                                     .limit_s = time_limit(compare, row),
                                     .file = compare->ordered,

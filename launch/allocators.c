@@ -115,6 +115,63 @@ static bool find_path(struct allocator_found *found, const char *path)
     return true;
 }
 
+/* ---- a C library of one's own ---- */
+
+#define LIBC_FILE   "libc.so.6"
+#define LINKER_FILE "ld-linux-x86-64.so.2"
+
+/* Of what a replay needs besides. */
+#define SYSTEM_DIRECTORIES \
+    "/usr/local/lib:/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib"
+
+/* The path in "glibc:PATH"; or NULL. */
+static const char *own_libc(const char *name)
+{
+    static const char before[] = "glibc:";
+    return strncmp(name, before, sizeof before - 1) == 0 ? name + sizeof before - 1 : NULL;
+}
+
+/* In the directory itself, or as in one in which glibc has been built. */
+static bool find_linker(struct allocator_found *found, const char *directory)
+{
+    static const char *const between[] = {"/", "/elf/"};
+    for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
+        int length = snprintf(found->linker, sizeof found->linker, "%s%s" LINKER_FILE, directory,
+                              between[i]);
+        if (length > 0 && (size_t)length < sizeof found->linker && access(found->linker, X_OK) == 0)
+            return true;
+    }
+    *found->linker = '\0';
+    return false;
+}
+
+static bool find_libc(struct allocator_found *found, const char *path)
+{
+    char directory[PATH_MAX];
+    if (access(path, R_OK) != 0 || realpath(path, directory) == NULL)
+        return error_explain(found->why, sizeof found->why, "%s: %s", path, strerror(errno));
+    /* Its own name is that of the link, as the linker sees it. */
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL || strcmp(slash + 1, LIBC_FILE) != 0)
+        return error_explain(found->why, sizeof found->why, "%s: no path to a " LIBC_FILE, path);
+    const int length = (int)(slash - path);
+    snprintf(directory, sizeof directory, "%.*s", length, path);
+    if (!find_linker(found, directory))
+        return error_explain(found->why, sizeof found->why, "no " LINKER_FILE " beside %s", path);
+    snprintf(found->directories, sizeof found->directories, "%s:" SYSTEM_DIRECTORIES, directory);
+    return true;
+}
+
+char *const *allocators_through(const struct allocator_found *found, char *words[ALLOCATOR_WORDS])
+{
+    if (*found->linker == '\0') return NULL;
+    words[0] = (char *)found->linker;
+    words[1] = (char *)"--library-path";
+    words[2] = (char *)found->directories;
+    words[3] = NULL;
+    return words;
+}
+
 /* ---- names ---- */
 
 static const struct known_allocator *known_find(const char *name)
@@ -146,7 +203,12 @@ static bool find_known(struct allocator_found *found)
 
 bool allocators_find(struct allocator_found *found, const char *name)
 {
+    const char *libc = own_libc(name);
     *found = (struct allocator_found){.known = is_library(name) ? NULL : known_find(name)};
+    if (libc != NULL) {
+        found->known = known_find("glibc");
+        return find_libc(found, libc);
+    }
     bool there;
     if (found->known != NULL)
         there = find_known(found);

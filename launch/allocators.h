@@ -1,6 +1,7 @@
 /* allocators - from the name of an allocator to what a replay has to be started with.
  *
  *   a name of the table below  --> its library, where this system has it
+ *   glibc:/DIR/libc.so.6       --> that C library, through the dynamic linker beside it
  *   a word with a slash        --> that shared library
  *   any other with ".so"       --> the library of that name
  *
@@ -60,6 +61,8 @@ extern const struct known_allocator known_allocators[];
 struct allocator_found {
     const struct known_allocator *known; /* NULL: a library */
     char library[PATH_MAX];              /* to be preloaded; empty: none */
+    char linker[PATH_MAX];               /* the program that is to start a replay; empty: none */
+    char directories[PATH_MAX + 256];    /* where it looks for libraries */
     char why[PATH_MAX + 128];            /* empty, or why it cannot be used */
 };
 
@@ -72,6 +75,11 @@ const char *allocators_name_recorded(const char *allocator);
 
 /* Fills in *found. False: found->why says why. */
 bool allocators_find(struct allocator_found *found, const char *name);
+
+/* The command that is to start a replay, in front of the replay's own: its words are in *found. NULL:
+ * it starts by itself. */
+enum { ALLOCATOR_WORDS = 4 };
+char *const *allocators_through(const struct allocator_found *found, char *words[ALLOCATOR_WORDS]);
 
 /* In the child that becomes a replay: sets the variables that say which allocator it has; NULL:
  * none. */

@@ -187,28 +187,50 @@ static void enter(void *of)
     if (start->process->enter != NULL) start->process->enter(start->process->of);
 }
 
+/* The command line by which another program starts it; to be freed. NULL: no memory. */
+static char **words_through(const struct process *process)
+{
+    size_t count = 0, of_program = 0;
+    while (process->through[count] != NULL)
+        count++;
+    while (process->words[of_program] != NULL)
+        of_program++;
+    char **words = calloc(count + of_program + 1, sizeof *words);
+    if (words == NULL) return NULL;
+    memcpy(words, process->through, count * sizeof *words);
+    memcpy(words + count, process->words, of_program * sizeof *words);
+    words[count] = (char *)process->path;
+    return words;
+}
+
 /* Signals wait meanwhile, so that none falls between the start of a child and its becoming known.
  * False: see errno. */
 static bool child_run(struct running_child *child, const struct process *process)
 {
     struct start start = {.process = process};
+    char **words = process->through != NULL ? words_through(process) : NULL;
     sigset_t ending;
     int ends[2], nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) return false;
+    if ((process->through != NULL && words == NULL) || nothing < 0 || pipe2(ends, O_CLOEXEC) != 0)
+        return false;
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     child->errors = ends[0];
     sigemptyset(&ending);
     for (int i = 0; i < ENDING_SIGNALS; i++)
         sigaddset(&ending, ending_signals[i]);
     sigprocmask(SIG_BLOCK, &ending, &start.signals);
-    const struct child program = {
-        process->path, process->words, process->input >= 0 ? process->input : nothing,
-        ends[1],       ends[1],        enter,
-        &start};
+    const struct child program = {words != NULL ? words[0] : process->path,
+                                  words != NULL ? words : process->words,
+                                  process->input >= 0 ? process->input : nothing,
+                                  ends[1],
+                                  ends[1],
+                                  enter,
+                                  &start};
     signal(SIGCHLD, SIG_DFL); /* if it is ignored, a child leaves no status */
     int error = child_start(&program, &child->pid);
     running = error == 0 ? child->pid : 0;
     sigprocmask(SIG_SETMASK, &start.signals, NULL);
+    free(words);
     close(ends[1]);
     close(nothing);
     if (error != 0) close(child->errors);

@@ -48,6 +48,7 @@ void process_directory_path(const struct process_directory *directory, const cha
 struct process {
     const char *path;        /* of the program */
     char *const *words;      /* its name, arguments, NULL */
+    char *const *through;    /* NULL, or the program that is to start it and its arguments, NULL */
     int input;               /* its standard input; -1: none */
     double limit_s;          /* it is stopped after so many seconds; 0: never */
     const char *file;        /* what it reads; left out in front of what it prints */

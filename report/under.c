@@ -60,8 +60,10 @@ static json_t *replay(struct under *under, const char *first, const char *second
                      (char *)"--",
                      under->ordered,
                      NULL};
+    char *through[ALLOCATOR_WORDS];
     const struct process process = {.path = program.path,
                                     .words = words,
+                                    .through = allocators_through(&under->found, through),
                                     .input = -1,
                                     .file = under->ordered,
                                     .enter = enter,
