@@ -8,8 +8,7 @@
 #include "common/error.h"
 
 #ifndef MALLOCTAPE_LIBRARY_DIRECTORY
-#error \
-    "the build gives MALLOCTAPE_LIBRARY_DIRECTORY, where make install puts the preloaded libraries"
+#error "the build gives MALLOCTAPE_LIBRARY_DIRECTORY, the library directory of make install"
 #endif
 
 /* Directory of the running program, without a slash at the end; empty if the system does not
@@ -57,12 +56,13 @@ bool installed_find_library(struct installed *installed, const char *name, char 
         if (!is_there(installed, forced, "", name))
             return error_explain(why, why_bytes, "%s not found; looked in %s (%s)", name, forced,
                                  INSTALLED_LIBRARIES_VARIABLE);
-    } else if (!is_there(installed, own.path, "/../lib", name) &&
-               !is_there(installed, own.path, "/../lib/malloctape", name) &&
+    } else if (!is_there(installed, own.path, "/../lib/malloctape", name) &&
+               !is_there(installed, own.path, "/../lib", name) &&
+               !is_there(installed, MALLOCTAPE_LIBRARY_DIRECTORY, "/malloctape", name) &&
                !is_there(installed, MALLOCTAPE_LIBRARY_DIRECTORY, "", name)) {
         return error_explain(why, why_bytes,
-                             "%s not found; looked in %s/../lib, %s/../lib/malloctape, %s", name,
-                             own.path, own.path, MALLOCTAPE_LIBRARY_DIRECTORY);
+                             "%s not found; looked in %s/../lib and %s, and in malloctape there",
+                             name, own.path, MALLOCTAPE_LIBRARY_DIRECTORY);
     }
     make_plain(installed);
     return installed_can_preload(installed->path, why, why_bytes);

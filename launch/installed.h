@@ -4,7 +4,10 @@
  * is the build directory or an installation:
  *
  *   built       bin/malloctape         bin/postprocess         lib/libtcmalloc_minimal_tracing.so
- *   installed   PREFIX/bin/malloctape  PREFIX/bin/postprocess  PREFIX/lib/malloctape/lib... */
+ *   installed   PREFIX/bin/malloctape  PREFIX/bin/postprocess  PREFIX/lib/libtcmalloc_minimal_tracing.so
+ *                                                              PREFIX/lib/malloctape/libtcmalloc_minimal.so
+ *
+ * The last one has a name that another package's library may have, too. */
 #ifndef MALLOCTAPE_INSTALLED_H
 #define MALLOCTAPE_INSTALLED_H
 
@@ -19,8 +22,8 @@ struct installed {
     char path[PATH_MAX];
 };
 
-/* The library `name`, to be preloaded, in the first of: $MALLOCTAPE_LIBDIR; ../lib and
- * ../lib/malloctape as seen from this program; where `make install` puts it. False: `why` says
+/* The library `name`, to be preloaded, in $MALLOCTAPE_LIBDIR, or the first of: ../lib/malloctape and
+ * ../lib as seen from this program, and the same where `make install` puts them. False: `why` says
  * where it was looked for. */
 bool installed_find_library(struct installed *installed, const char *name, char *why,
                             size_t why_bytes);
