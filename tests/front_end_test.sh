@@ -28,6 +28,14 @@ counts_frees_of_null() {
         [ "$(info_number many.lz4 events)" = "$(info_number none.lz4 events)" ]
 }
 
+# The C++ runtime is looked for while the list of libraries changes.
+unloads() {
+    rm -f raw.lz4*
+    exit_status timeout 300 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+        "$workloads/unload" 20000 >out 2>err
+    [ "$status" = 7 ] && verified raw.lz4 0
+}
+
 # It cannot be read there how many threads are left.
 ends_without_proc() {
     rm -f raw.lz4*
@@ -48,10 +56,11 @@ runs_thread_sanitizer() {
     [ "$status" = 7 ] && [ ! -s err ]
 }
 
-plan 5
+plan 6
 check 'malloc in an IFUNC resolver of the program' resolves TESTED=1
 check 'the same, bound at once' resolves LD_BIND_NOW=1
 check 'frees of NULL are counted, and are no events' counts_frees_of_null
+check 'operator new fails while a library is unloaded' unloads
 if unshare -m sh -c 'umount -l /proc' 2>/dev/null; then
     check 'without /proc, all threads end by the system call alone' ends_without_proc
 else

@@ -94,6 +94,36 @@ void *linked_function(const struct link_map *behind, const char *name,
     return NULL;
 }
 
+struct search {
+    const struct link_map *behind; /* NULL: found already, or all */
+    const char *name;
+    void *found;
+};
+
+/* Libraries come in the order of the list. */
+static int search_in(struct dl_phdr_info *library, size_t bytes, void *of)
+{
+    struct search *search = of;
+    struct link_map map = {.l_addr = library->dlpi_addr};
+    (void)bytes;
+    for (unsigned i = 0; i < library->dlpi_phnum; i++)
+        if (library->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            map.l_ld = (ElfW(Dyn) *)(library->dlpi_addr + library->dlpi_phdr[i].p_vaddr);
+    if (search->behind) {
+        if (map.l_ld == search->behind->l_ld) search->behind = NULL;
+        return 0;
+    }
+    search->found = linked_function_in(&map, search->name);
+    return search->found != NULL;
+}
+
+void *linked_function_now(const struct link_map *behind, const char *name)
+{
+    struct search search = {behind, name, NULL};
+    dl_iterate_phdr(search_in, &search);
+    return search.found;
+}
+
 /* The one with the highest start that is not above it, as in memory. */
 const struct link_map *linked_library(const void *address)
 {

@@ -3,8 +3,8 @@
  *
  * dlsym() takes a lock, and where it finds nothing, memory of the program's heap.
  *
- * Threads   the libraries with which the program was started stay where they are. Those that are
- *           loaded or unloaded meanwhile are the caller's risk. */
+ * Threads   the libraries with which the program was started stay where they are. While others may
+ *           be loaded or unloaded, only linked_function_now() may be called. */
 #ifndef MALLOCTAPE_LINKED_H
 #define MALLOCTAPE_LINKED_H
 
@@ -23,6 +23,10 @@ void *linked_function_in(const struct link_map *library, const char *name);
  * goes to *found, unless `found` is NULL. */
 void *linked_function(const struct link_map *behind, const char *name,
                       const struct link_map **found);
+
+/* The same, of all libraries that are there now. Takes the lock of the dynamic linker's list, as the
+ * unwinder of C++ does. `behind` is one with which the program was started. */
+void *linked_function_now(const struct link_map *behind, const char *name);
 
 /* The name of its file, without directories. */
 const char *linked_file(const struct link_map *library);

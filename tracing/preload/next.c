@@ -60,7 +60,9 @@ static struct next_libc_functions libc;
 
 static const struct link_map *own_library(void)
 {
-    return linked_library(__ehdr_start);
+    static const struct link_map *own;
+    if (!own) own = linked_library(__ehdr_start);
+    return own;
 }
 
 static bool is_runtime(const struct link_map *library)
@@ -149,13 +151,13 @@ const struct link_map *next_library(void)
 next_new_handler *next_handler(void)
 {
     next_new_handler *(*get)(void) = NULL;
-    set(&get, linked_function(NULL, "_ZSt15get_new_handlerv", NULL));
+    set(&get, linked_function_now(NULL, "_ZSt15get_new_handlerv"));
     return get ? get() : NULL;
 }
 
 bool next_operator(void *function, const char *name)
 {
-    void *found = linked_function(own_library(), name, NULL);
+    void *found = linked_function_now(own_library(), name);
     set(function, found);
     return found;
 }
@@ -163,7 +165,7 @@ bool next_operator(void *function, const char *name)
 void next_throw_bad_alloc(void)
 {
     void (*throw_it)(void) = NULL;
-    set(&throw_it, linked_function(NULL, "_ZSt17__throw_bad_allocv", NULL));
+    set(&throw_it, linked_function_now(NULL, "_ZSt17__throw_bad_allocv"));
     if (throw_it) throw_it();
     __builtin_trap();
 }
