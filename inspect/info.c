@@ -38,6 +38,7 @@ static void info_free(struct info *info)
 {
     free(info->program);
     free(info->allocator);
+    free(info->heap_unknown);
     free(info->foreign_malloc);
     free(info->recording);
     free(info->pid);

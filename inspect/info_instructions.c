@@ -17,6 +17,7 @@ static void take_header(struct info *info, const struct instruction_header *head
     info->truncated = (header->info & INSTRUCTION_INFO_INCOMPLETE) != 0;
     info->program = metadata_copy(metadata, bytes, "program");
     info->allocator = metadata_copy(metadata, bytes, "allocator");
+    info->heap_unknown = metadata_copy(metadata, bytes, "heap.unknown");
     info->recording = metadata_copy(metadata, bytes, "run");
     info->pid = metadata_copy(metadata, bytes, "pid");
     info->source = metadata_copy(metadata, bytes, "source");

@@ -163,6 +163,8 @@ void info_print(const struct info *info, const char *path)
     line("which lacks", info->lacks);
     line("program", info->program);
     line("allocator", info->allocator);
+    if (info->heap_unknown != NULL && *info->heap_unknown != '\0')
+        printf("%-*s not known: %s\n", WIDTH, "its heap", info->heap_unknown);
     if (info->foreign_malloc != NULL && *info->foreign_malloc != '\0')
         printf("%-*s another malloc is in use: %s\n", WIDTH, "warning",
                info->foreign_malloc);
@@ -209,6 +211,7 @@ json_t *info_json(const struct info *info)
     put_text(object, "lacks", info->lacks);
     put_text(object, "program", info->program);
     put_text(object, "allocator", info->allocator);
+    put_text(object, "heap_unknown", info->heap_unknown);
     put_text(object, "foreign_malloc", info->foreign_malloc);
     if (info->pid != NULL && *info->pid != '\0')
         json_put_number(object, "pid", strtoull(info->pid, NULL, 10));

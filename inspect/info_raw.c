@@ -93,6 +93,7 @@ static void take_header(struct info *info, const struct raw_header *header)
     info->has_addresses = (header->features & RAW_FEATURE_ADDRESSES) != 0;
     info->program = metadata_copy(header->metadata, header->metadata_bytes, "program");
     info->allocator = metadata_copy(header->metadata, header->metadata_bytes, "allocator");
+    info->heap_unknown = metadata_copy(header->metadata, header->metadata_bytes, "heap.unknown");
     info->foreign_malloc = metadata_copy(header->metadata, header->metadata_bytes, "malloc");
     statistics_take(&info->names, header->metadata, header->metadata_bytes);
     for (unsigned i = 0; i < RAW_RECORDING_ID_BYTES; i++)

@@ -18,6 +18,7 @@ static void put_origin(json_t *object, const struct report_trace *trace)
     json_put_text(object, "path", trace->path);
     json_put_text(object, "program", trace->program);
     json_put_text(object, "allocator", trace->allocator);
+    json_put_text(object, "heap_unknown", trace->heap_unknown);
     json_put_text(object, "recording", trace->recording);
     if (*trace->pid != '\0') json_put_number(object, "pid", strtoull(trace->pid, NULL, 10));
     json_object_set_new(object, "start", json_real(trace->start_s));

@@ -16,6 +16,7 @@ static void take_header(struct report_trace *trace, const struct instruction_hea
     trace->metadata = strndup(bytes > 0 ? metadata : "", bytes);
     trace->program = metadata_copy(metadata, bytes, "program");
     trace->allocator = metadata_copy(metadata, bytes, "allocator");
+    trace->heap_unknown = metadata_copy(metadata, bytes, "heap.unknown");
     trace->recording = metadata_copy(metadata, bytes, "run");
     trace->pid = metadata_copy(metadata, bytes, "pid");
     statistics_take(&trace->tally.account.names, metadata, bytes);
@@ -117,6 +118,7 @@ void report_close(struct report_trace *trace)
     free(trace->metadata);
     free(trace->program);
     free(trace->allocator);
+    free(trace->heap_unknown);
     free(trace->recording);
     free(trace->pid);
 }

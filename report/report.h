@@ -24,6 +24,7 @@
 struct report_trace {
     const char *path;
     char *program, *allocator, *recording, *pid; /* empty where the stream does not say */
+    char *heap_unknown;                          /* the same: why its bytes are not known */
     char *metadata;                              /* of the header */
     double start_s;                              /* since the epoch; 0: unknown */
     const char *status;                          /* "complete", "cut" or "damaged" */

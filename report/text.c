@@ -50,6 +50,8 @@ static void print_title(const struct report_trace *trace, FILE *to)
             words_count(threads), threads == 1 ? "" : "s");
     if (tally->ns > 0) fprintf(to, " in %s", words_ms(tally->ms));
     if (*trace->allocator != '\0') fprintf(to, ", on %s", trace->allocator);
+    if (*trace->heap_unknown != '\0')
+        fprintf(to, "\nits heap is not known: %s", trace->heap_unknown);
     fputs("\n\n", to);
 }
 

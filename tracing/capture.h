@@ -288,6 +288,8 @@ struct malloctape_front_end {
      * call the allocator: it finds out what the others here, and heap_bytes, tell then. */
     void (*look)(void);
     const char *path; /* the file that has the allocator */
+    /* Why heap_bytes() is always 0; NULL: it is not. Or NULL. */
+    const char *(*heap_unknown)(void);
     /* What it says of itself (FORMAT.md 4.3): the names, and the values; or NULL. */
     const char *(*statistics)(void);
     void (*read_statistics)(struct original_statistics *statistics);

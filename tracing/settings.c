@@ -112,6 +112,9 @@ static void append_allocator(void)
     applied.has_allocator = true;
     append_line("", "allocator", malloctape_front_end.allocator);
     if (malloctape_front_end.path) append_line("", "allocator.path", malloctape_front_end.path);
+    const char *unknown =
+        malloctape_front_end.heap_unknown ? malloctape_front_end.heap_unknown() : NULL;
+    if (unknown) append_line("", "heap.unknown", unknown);
     const char *names = malloctape_front_end.statistics ? malloctape_front_end.statistics() : "";
     struct message all;
     message_clear(&all);

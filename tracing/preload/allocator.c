@@ -295,6 +295,12 @@ uint64_t allocator_heap_bytes(void)
     return bytes;
 }
 
+const char *allocator_heap_unknown(void)
+{
+    if (asked.tcmalloc_property || asked.mimalloc_process || asked.jemalloc_control) return NULL;
+    return asked.libc_version ? glibc_heap_unknown() : "this allocator cannot be asked";
+}
+
 /* glibc has 8 bytes of its own in front of each object. */
 uint8_t allocator_rounding(void)
 {

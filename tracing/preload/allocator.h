@@ -26,6 +26,9 @@ void allocator_read_statistics(struct original_statistics *statistics);
 /* The address space that it has taken from the system; 0: it cannot be asked. */
 uint64_t allocator_heap_bytes(void);
 
+/* Why not; NULL: it can. */
+const char *allocator_heap_unknown(void);
+
 /* What it adds to a size before it rounds that down to a multiple of 16, mostly. */
 uint8_t allocator_rounding(void);
 

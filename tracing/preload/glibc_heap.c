@@ -14,6 +14,8 @@
  * `top`; behind the last, what is before it and the thread caches' parameters change. */
 enum { FIRST_VERSION = 27, FIRST_WITH_THRESHOLDS = 35, LAST_VERSION = 41 };
 
+static const char *unknown = "it has not been looked for";
+
 /* Of struct malloc_state, from its member `top` on. */
 enum {
     ARENA_TOP = 12, /* words before it */
@@ -86,6 +88,7 @@ static int number_of(const char *version)
 unsigned glibc_heap_find(const struct link_map *libc, const char *version)
 {
     int number = number_of(version);
+    unknown = "the recorder knows the variables of glibc 2.27 to 2.41 only";
     if (number < FIRST_VERSION || number > LAST_VERSION) return 0;
     const ElfW(Ehdr) *file = (const void *)libc->l_addr;
     const ElfW(Phdr) *part = (const void *)(libc->l_addr + file->e_phoff);
@@ -94,7 +97,13 @@ unsigned glibc_heap_find(const struct link_map *libc, const char *version)
             look_through((const uintptr_t *)((libc->l_addr + part[i].p_vaddr + 7) & ~(uintptr_t)7),
                          part[i].p_memsz / sizeof(uintptr_t) - 1);
     if (!main_arena || !parameters) main_arena = parameters = NULL;
+    unknown = main_arena ? NULL : "the variables of this glibc were not found";
     return main_arena && number >= FIRST_WITH_THRESHOLDS ? GLIBC_HEAP_STATISTICS_COUNT : 0;
+}
+
+const char *glibc_heap_unknown(void)
+{
+    return unknown;
 }
 
 /* The arenas stand in a ring: the first one, then the others, the latest first. So the oldest of

@@ -23,6 +23,9 @@ enum { GLIBC_HEAP_STATISTICS_COUNT = 14, GLIBC_HEAP_ARENAS = 7 };
  * for will be known: all or, in a C library older than 2.35 too, none. */
 unsigned glibc_heap_find(const struct link_map *libc, const char *version);
 
+/* Why they are not known then; NULL: they are. */
+const char *glibc_heap_unknown(void);
+
 /* The values, as of now, and arena + hblkhd: the bytes of arenas and mapped ones together. Returns
  * 0, and sets nothing, if they were not found. Any thread. */
 uint64_t glibc_heap_read(uint64_t values[GLIBC_HEAP_STATISTICS_COUNT]);

@@ -424,6 +424,7 @@ const struct malloctape_front_end malloctape_front_end = {
     .rounding = allocator_rounding,
     .look = look,
     .path = allocator_path,
+    .heap_unknown = allocator_heap_unknown,
     .statistics = allocator_statistics,
     .read_statistics = allocator_read_statistics,
 };
