@@ -28,8 +28,10 @@ NOT_ENTRY_POINTS = {
   /\A(release|set)_malloc_thread_cache\z/ => 'for replay; tests/thread_cache_api_test.c',
   /\Amalloctape_library_/ => 'control of recordings; tests/control_test.sh',
   /\A(exec(l|le|lp|v|ve|vp|vpe|veat)|fexecve)\z/ => 'ends a recording; tests/follow_test.sh',
-  /\A(syscall|prctl|chroot|set(e|re|res)?uid|setrlimit(64)?)\z/ =>
-    'before them the writer begins; tests/confine_test.sh',
+  /\A(syscall|prctl|chroot|pivot_root|capset|unshare|(setr|pr)limit(64)?)\z/ =>
+    'before them the writer begins, or ends; tests/confine_test.sh, tests/give_up_test.sh',
+  /\A(set(e|re|res|fs)?[ug]id|(set|init)groups)\z/ =>
+    'before them the writer begins; tests/give_up_test.sh',
   /\A(_exit|_Exit)\z/ => 'ends a recording; tests/process_life_test.sh',
   /\A_Z(?!n[wa]|d[la])/ => 'C++ names other than operators'
 }.freeze
