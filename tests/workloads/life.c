@@ -88,7 +88,7 @@ static void *exit_soon(void *unused)
 static _Noreturn void free_wrongly(const char *what)
 {
     static char of_program[64];
-    char of_thread[64];
+    char of_thread[64] = {0}; /* what lies before an object must be no size */
     void *volatile object = NULL;
     struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
