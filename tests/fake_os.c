@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -388,6 +390,8 @@ static void tell_status(const struct file *file, struct os_file_status *status)
     status->is_own_name = true;
     status->device = 1;
     status->inode = (uint64_t)(file - fake.files);
+    struct stat system;
+    status->bytes = fstat(file->memory, &system) == 0 ? (uint64_t)system.st_size : 0;
 }
 
 int os_file_look(int directory, const char *name, struct os_file_status *status)
@@ -631,10 +635,28 @@ void *os_file_map(int number, uint64_t offset, size_t bytes, void *at, bool touc
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-void os_file_unmap(void *memory, size_t bytes)
+bool os_file_unmap(void *memory, size_t bytes)
 {
-    mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    return mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                0) != MAP_FAILED;
 }
+
+static bool (*takes_fault)(uintptr_t address);
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)context;
+    if (!takes_fault((uintptr_t)info->si_addr)) give_up("a fault elsewhere");
+}
+
+void os_faults_take(bool (*takes)(uintptr_t address))
+{
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    takes_fault = takes;
+    sigaction(SIGBUS, &action, NULL);
+}
+
+void os_faults_reach_thread(void) {}
 
 /* --- a command --- */
 

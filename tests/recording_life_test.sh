@@ -32,6 +32,34 @@ with_children() {
     with_child "$1" 4000 200000 && with_child "$1" 20000 20000 && with_child "$1" 400000 5000
 }
 
+# --- the spool ---
+
+# somebody_cuts HOW - the spool, in the middle: one line says so, the program goes on, and the stream
+# is valid as far as it goes.
+somebody_cuts() {
+    local i
+    for ((i = 0; i < $(size 2 10); i++)); do
+        fresh
+        exit_status timeout 300 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+            "$workloads/faults" cut raw.lz4.spool "$1" >out 2>err
+        [ "$status" = 7 ] && one_line 'recording ended early: raw.lz4.spool: somebody has cut' &&
+            verified raw.lz4 3 && grep -q 'in order, as far as it goes' verify.out || return 1
+    done
+}
+
+# own_faults STATUS HOW - what the program does about the same signal is as it was.
+own_faults() {
+    fresh
+    { exit_status recorded raw.lz4 "$workloads/faults" own "$2"; } 2>/dev/null
+    [ "$status" = "$1" ]
+}
+
+handled_before() {
+    rm -f late.lz4*
+    LD_PRELOAD=$tracing_library exit_status "$workloads/faults" own before >out 2>err
+    [ "$status" = 7 ] && verified late.lz4 0
+}
+
 # --- names ---
 
 # In PID namespaces that share a directory each process has the number 1: as many files as say that
@@ -50,7 +78,7 @@ one_number() {
         [ "$(cut -d ' ' -f 2 err | sort -u | wc -l)" = "$1" ] && complete "shared/1.$1.lz4"
 }
 
-plan 6
+plan 16
 if unshare --pid --fork true 2>err; then
     check 'forty processes with one number at once' one_number 40
 else
@@ -61,3 +89,13 @@ check 'a child by clone(CLONE_VM)' with_children clone
 check 'the same, which ends by _exit()' with_children exit
 check 'a child by vfork()' with_children vfork
 check 'the same, which executes a program' with_children exec
+check 'the spool is cut: four threads' somebody_cuts plain
+check 'the same, all signals blocked' somebody_cuts blocked
+check 'the same, and a handler that must not hear of it' somebody_cuts handled
+check 'the same, before there is a writer' somebody_cuts alone
+check 'a fault of the program: its handlers' own_faults 7 handled
+check 'a handler from before the recording' handled_before
+check 'no handler' own_faults 135 default
+check 'ignored' own_faults 135 ignored
+check 'blocked' own_faults 135 blocked
+check 'the signal from elsewhere: ignored, handled, waited for' own_faults 7 sent

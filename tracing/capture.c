@@ -65,6 +65,7 @@ static bool begin_thread(struct malloctape_lane *lane)
     }
     lane->slot.busy = 1;
     malloctape_lane = lane;
+    os_faults_reach_thread();
     slot_begin_thread(lane, continued);
     bool has_room = malloctape_lane_has_room(lane);
     if (has_room)
@@ -176,6 +177,7 @@ static int begin(const char *output, bool may_defer)
         writer->may_defer =
             may_defer && !settings.limits.bytes && !settings.limits.events && !settings.limits.ns;
         memset(recording.sequences, 0, sizeof recording.sequences);
+        os_faults_take(recording_takes_fault);
         result = writer_start(writer);
     }
     if (result < 0) {

@@ -49,6 +49,7 @@ static const char *own_text(int error)
     case ETXTBSY: return "another process is recording to it";
     case EBADF: return "no descriptor that can be written to";
     case ENXIO: return "nobody is there to read it";
+    case EFAULT: return "somebody has cut this file, or its file system is full";
     case ETIMEDOUT: return "waited for its reader too long";
     default: return NULL;
     }

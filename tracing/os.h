@@ -61,6 +61,7 @@ struct os_file_status {
     enum os_file_kind kind; /* of what is there, or a link leads to; OS_FILE_PIPE: also a socket */
     bool is_own_name;       /* a file that has no other name, and the name is no symbolic link */
     uint64_t device, inode;
+    uint64_t bytes; /* of a plain file */
 };
 
 /* What has this name. 0, also if there is nothing, or a negative errno. */
@@ -130,8 +131,17 @@ int os_file_allocate(int file, uint64_t from, size_t bytes);
  * inherit it. NULL: it failed. */
 void *os_file_map(int file, uint64_t offset, size_t bytes, void *at, bool touched);
 
-/* Puts private memory in place of a mapping, so that a late store there does not reach the file. */
-void os_file_unmap(void *memory, size_t bytes);
+/* Puts private memory in place of a mapping, so that a late store there does not reach the file.
+ * False: there is none, and the mapping is as it was. */
+bool os_file_unmap(void *memory, size_t bytes);
+
+/* Where a file that is mapped has been cut, or has no space for a page, an access is a fault, which
+ * ends the process. From now on `takes` is asked first, in whichever thread has the fault, wherever
+ * it is: true, and the access is tried again. All other faults are as they would be. */
+void os_faults_take(bool (*takes)(uintptr_t address));
+
+/* For a thread of the program that may have such a fault. Threads of ours need not call it. */
+void os_faults_reach_thread(void);
 
 /* --- a command that reads what the writer thread writes --- */
 
@@ -248,7 +258,7 @@ bool os_is_confined(void);
 
 void os_random(void *bytes, size_t count);
 
-/* Blocks all signals for the calling thread, and undoes that. */
+/* Blocks all signals but that of a fault for the calling thread, and undoes that. */
 uint64_t os_signals_block(void);
 void os_signals_restore(uint64_t before);
 

@@ -32,6 +32,7 @@
 #endif
 
 #define FILE_PATH_BYTES 40
+#define SIGBUS_BIT      (UINT64_C(1) << (SIGBUS - 1))
 
 /* Threads of ours find zero here; nobody stores to it, which the compiler must not know. */
 static __thread volatile bool is_of_program __attribute__((tls_model("initial-exec"))) = true;
@@ -41,6 +42,11 @@ int os_linux_exit_status;
 void os_confine(void)
 {
     atomic_store_release(&program_is_confined, true);
+}
+
+bool os_linux_is_of_program(void)
+{
+    return is_of_program;
 }
 
 bool os_is_confined(void)
@@ -161,6 +167,7 @@ static void status_from_system(const struct stat *system, struct os_file_status 
     status->is_own_name = system->st_nlink == 1;
     status->device = system->st_dev;
     status->inode = system->st_ino;
+    status->bytes = (uint64_t)system->st_size;
 }
 
 int os_file_look(int directory, const char *name, struct os_file_status *status)
@@ -386,11 +393,12 @@ void *os_file_map(int file, uint64_t offset, size_t bytes, void *at, bool touche
     return memory;
 }
 
-void os_file_unmap(void *memory, size_t bytes)
+bool os_file_unmap(void *memory, size_t bytes)
 {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    if (map(memory, bytes, PROT_READ | PROT_WRITE, flags, -1, 0))
-        advise(memory, bytes, MADV_DONTFORK);
+    if (!map(memory, bytes, PROT_READ | PROT_WRITE, flags, -1, 0)) return false;
+    advise(memory, bytes, MADV_DONTFORK);
+    return true;
 }
 
 static struct {
@@ -525,11 +533,11 @@ void os_process_exit(int status)
 
 uint64_t os_signals_block(void)
 {
-    const uint64_t all = ~UINT64_C(0);
+    const uint64_t all_but_faults = ~SIGBUS_BIT;
     uint64_t before = 0;
     if (!os_is_confined())
-        system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof before, 0,
-                    0);
+        system_call(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all_but_faults, (long)&before,
+                    sizeof before, 0, 0);
     return before;
 }
 
@@ -567,6 +575,8 @@ static void close_files_except(int kept)
 static int thread_main(void *argument)
 {
     struct start start = *(struct start *)argument;
+    const uint64_t faults = SIGBUS_BIT;
+    system_call(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&faults, 0, sizeof faults, 0, 0);
     close_files_except(start.kept);
     system_call(SYS_prctl, PR_SET_NAME, (long)"malloctape", 0, 0, 0, 0);
     /* When it wakes, it waits until a processor is free or somebody's turn is over. (Among threads

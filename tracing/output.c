@@ -296,6 +296,13 @@ static void remove_spool(struct output_files *files)
         os_file_remove(files->spool_directory, files->spool_name);
 }
 
+/* Somebody has cut the spool, and there is nothing in it any more. */
+static bool is_cut(const struct output_files *files)
+{
+    struct os_file_status status;
+    return files->spool >= 0 && os_file_look_at(files->spool, &status) == 0 && status.bytes == 0;
+}
+
 static void close_all(struct output_files *files)
 {
     if (files->spool_directory != files->directory) os_file_close(files->spool_directory);
@@ -326,7 +333,7 @@ void output_forget(struct output_files *files)
 int output_end(struct output_files *files, bool complete, uint64_t timeout_ns)
 {
     if (files->command > 0) files->status = os_command_wait(files->command, timeout_ns);
-    if (complete) remove_spool(files);
+    if (complete || is_cut(files)) remove_spool(files);
     close_all(files);
     return files->status < 0 ? files->status : 0;
 }

@@ -41,6 +41,13 @@ void malloctape_out_of_memory(void)
                  "memory for the shadow table");
 }
 
+/* In a forked child nothing is mapped there, or something else. */
+bool recording_takes_fault(uintptr_t address)
+{
+    return recording.registry && atomic_load_relaxed(&recording.registry->present) &&
+           writer_takes_fault(&recording.writer, address);
+}
+
 /* --- end --- */
 
 bool recording_is_own(void)

@@ -66,8 +66,13 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     uint32_t first = spool->mapped;
     if (first + SPOOL_EXTENT_SLOTS > slots_max) return 0;
     uint64_t offset = SPOOL_SLOTS_OFFSET + (uint64_t)first * SPOOL_SLOT_BYTES;
-    size_t bytes = (size_t)SPOOL_EXTENT_SLOTS * SPOOL_SLOT_BYTES;
-    int result = os_file_allocate(spool->file, offset, bytes);
+    const size_t bytes = SPOOL_EXTENT_BYTES;
+    struct os_file_status status;
+    int result = os_file_look_at(spool->file, &status);
+    if (result < 0) return result;
+    /* Made longer again it would be zeros where slots were. */
+    if (status.bytes < (first ? offset : SPOOL_SLOTS_OFFSET)) return -EFAULT;
+    result = os_file_allocate(spool->file, offset, bytes);
     if (result < 0) return result;
     uint8_t *place = spool->extents[first / SPOOL_EXTENT_SLOTS];
     bool touched = first < SPOOL_SLOTS_TOUCHED;
@@ -82,13 +87,21 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
 
 void spool_close(struct spool *spool)
 {
-    size_t bytes = (size_t)SPOOL_EXTENT_SLOTS * SPOOL_SLOT_BYTES;
     atomic_store_relaxed(&spool->free_head, 0);
     spool->free_count = 0;
     for (uint32_t i = 0; i < spool->mapped / SPOOL_EXTENT_SLOTS; i++)
-        os_file_unmap(spool->extents[i], bytes);
+        os_file_unmap(spool->extents[i], SPOOL_EXTENT_BYTES);
     spool->mapped = 0;
     if (spool->notes) os_memory_clear(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
+}
+
+void *spool_extent_at(const struct spool *spool, uintptr_t address)
+{
+    for (uint32_t i = 0; i < SPOOL_EXTENTS_MAX; i++) {
+        uint8_t *extent = atomic_load_relaxed(&spool->extents[i]);
+        if (!extent || address - (uintptr_t)extent < SPOOL_EXTENT_BYTES) return extent;
+    }
+    return NULL;
 }
 
 void spool_forget(struct spool *spool)

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* 16 KiB: 8 160 units. Large enough that taking a slot does not show, small enough that several
  * stay in the second-level cache. */
@@ -23,6 +24,7 @@
 #define SPOOL_SLOT_UNITS   ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 2)
 /* 1 MiB at a time: one system call's worth. */
 #define SPOOL_EXTENT_SLOTS 64u
+#define SPOOL_EXTENT_BYTES ((size_t)SPOOL_EXTENT_SLOTS * SPOOL_SLOT_BYTES)
 /* The first 4 MiB are resident at once, so that threads take no page faults there. More is needed by
  * many threads, most of which fill little of their slots, or where the writer cannot keep up. */
 #define SPOOL_SLOTS_TOUCHED 256u
@@ -66,8 +68,11 @@ void spool_close(struct spool *spool);
 void spool_forget(struct spool *spool);
 
 /* Adds an extent unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative
- * errno. */
+ * errno: -EFAULT if somebody has cut the file. */
 int spool_grow(struct spool *spool, uint32_t slots_max);
+
+/* The extent that this address is in, SPOOL_EXTENT_BYTES long; NULL: none. Any thread. */
+void *spool_extent_at(const struct spool *spool, uintptr_t address);
 
 /* Takes a free slot, SPOOL_NO_SLOT if there is none. Any thread. */
 uint32_t spool_take(struct spool *spool);

@@ -227,6 +227,20 @@ uint32_t writer_slot(struct writer *writer, bool loses_already)
     return slot;
 }
 
+/* The error comes first: whoever reads zeros finds it. */
+bool writer_takes_fault(struct writer *writer, uintptr_t address)
+{
+    void *extent = spool_extent_at(&writer->spool, address);
+    if (!extent) return false;
+    if (!atomic_load_relaxed(&writer->error)) {
+        writer->failed = writer->files.spool_path;
+        atomic_store_seq_cst(&writer->error, -EFAULT);
+    }
+    if (!os_file_unmap(extent, SPOOL_EXTENT_BYTES)) return false;
+    wake(writer);
+    return true;
+}
+
 void writer_abort(struct writer *writer, int error, const char *what)
 {
     writer->failed = what;
@@ -431,7 +445,8 @@ static void pass_apart(void *argument)
     struct writer *writer = argument;
     if (take_up_output(writer) == 0) {
         writer_drain_full_slots(writer);
-        writer_check(writer, writer_flush(writer), writer->output);
+        int result = writer_flush(writer);
+        if (!writer->error) writer_check(writer, result, writer->output);
         output_put_aside(&writer->files);
     }
     if (writer->error)

@@ -98,6 +98,12 @@ struct writer {
     struct output_files files;
     struct sink sink;
     struct packer packer;
+    /* What is being written: a copy, as a fault puts zeros in place of the slot. */
+    struct {
+        struct spool_segment segment;
+        size_t before; /* units of the segment that come before these */
+        uint16_t units[SPOOL_SLOT_UNITS];
+    } taken;
     uint32_t pending[WRITER_PENDING_SLOTS]; /* slots in the sink */
     uint32_t pending_count;
     uint64_t start_ns, start_cycles;
@@ -165,6 +171,10 @@ void writer_put_totals(struct message *message, const struct writer_totals *tota
 /* Ends the recording with an error that another thread found: a negative errno, and what it
  * concerns. Any thread. */
 void writer_abort(struct writer *writer, int error, const char *what);
+
+/* An access to the spool has failed. False: this address is elsewhere. Any thread, in a signal
+ * handler. */
+bool writer_takes_fault(struct writer *writer, uintptr_t address);
 
 /* For a thread that holds no slot: takes one, and waits for the writer where necessary. If events
  * are to be lost instead, it waits only for the spool to grow, and not if it `loses_already`.

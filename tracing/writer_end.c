@@ -201,6 +201,8 @@ static void put_end(struct writer *writer)
         at = varint_put(at, numbers[i]);
     for (uint32_t i = 0; i < used; i++)
         at = varint_put(at, lane_at(writer->registry, i)->writer.written);
+    /* What was counted may have been zeros. */
+    if (atomic_load_acquire(&writer->error)) return;
     sink_commit(&writer->sink,
                 chunk_seal(chunk, RAW_CHUNK_END, (size_t)(at - payload), writer->ticks));
 }

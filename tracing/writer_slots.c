@@ -4,6 +4,9 @@
 #include "../stream/units.h"
 #include "settings.h"
 
+#include <errno.h>
+#include <string.h>
+
 /* The packer takes memory for a lane that it follows, much of it in an opaque stream: not for lanes
  * of a single slot, or not for many. */
 #define OPAQUE_PLAIN_SEGMENTS  1
@@ -98,23 +101,34 @@ static bool may_pack(const struct writer *writer, const struct spool_segment *se
     return !(writer->features & RAW_FEATURE_OPAQUE) || segment->serial >= OPAQUE_PLAIN_SEGMENTS;
 }
 
-/* Puts the next `count` units of the lane's read slot into the sink. */
-static void commit_units(struct writer *writer, struct malloctape_lane *lane, size_t count,
-                         bool packed)
+/* Copies the next `count` units of the lane's read slot. False: an access to the spool has failed,
+ * and the copy may have zeros. */
+static bool take_units(struct writer *writer, const struct malloctape_lane *lane, size_t count)
 {
     const uint16_t *from = lane->writer.read_from;
-    struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
-    size_t before = (size_t)(from - spool_units(&writer->spool, lane->writer.read_slot));
+    writer->taken.segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
+    writer->taken.before = (size_t)(from - spool_units(&writer->spool, lane->writer.read_slot));
+    memcpy(writer->taken.units, from, count * sizeof *from);
+    return !atomic_load_acquire(&writer->error);
+}
+
+/* Puts `count` of the units that have been taken into the sink, from the one at `at` on. */
+static void commit_units(struct writer *writer, struct malloctape_lane *lane, size_t at,
+                         size_t count, bool packed)
+{
+    const uint16_t *from = writer->taken.units + at;
+    const struct spool_segment *segment = &writer->taken.segment;
+    const size_t before = writer->taken.before + at;
     struct chunk_units chunk = {.lane = lane->registry.number,
-                                .first_unit = segment.first_unit + before,
-                                .first_allocation = segment.first_allocation,
-                                .records = {segment.profile, writer->features, from, count}};
+                                .first_unit = segment->first_unit + before,
+                                .first_allocation = segment->first_allocation,
+                                .records = {segment->profile, writer->features, from, count}};
     uint8_t *room = sink_room(&writer->sink, CHUNK_BYTES_MAX(count));
     if (writer->windows < atomic_load_relaxed(&writer->watch.until_window))
-        watch_units(&writer->watch, segment.profile, writer->features, from, count);
-    if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment.key ? RAW_CHUNK_FLAG_KEY : 0);
-    if (packed && may_pack(writer, &segment)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
-    chunk.followed = follow_lane(writer, lane, chunk.flags, segment.serial);
+        watch_units(&writer->watch, segment->profile, writer->features, from, count);
+    if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment->key ? RAW_CHUNK_FLAG_KEY : 0);
+    if (packed && may_pack(writer, segment)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
+    chunk.followed = follow_lane(writer, lane, chunk.flags, segment->serial);
     size_t bytes = chunk_write(&writer->packer, &chunk, room);
     bool is_packed = chunk.flags & RAW_CHUNK_FLAG_PACKED;
     if (chunk.followed && !is_packed) stop_following(writer, lane);
@@ -130,12 +144,11 @@ static void units_are_written(struct malloctape_lane *lane, size_t count)
     lane->writer.written += count;
 }
 
-/* How many of the lane's next `count` units, at most half of them, are whole records. */
-static size_t half_of_units(const struct writer *writer, const struct malloctape_lane *lane,
-                            size_t count)
+/* How many of `count` units that have been taken, at most half of them, are whole records. */
+static size_t half_of_units(const struct writer *writer, size_t at, size_t count)
 {
-    struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
-    return units_whole(segment.profile, writer->features, lane->writer.read_from, count, count / 2);
+    return units_whole(writer->taken.segment.profile, writer->features, writer->taken.units + at,
+                       count, count / 2);
 }
 
 /* Near the limit of bytes each chunk is written by itself. What does not fit is tried again with
@@ -144,18 +157,19 @@ static size_t half_of_units(const struct writer *writer, const struct malloctape
 static void write_units_that_fit(struct writer *writer, struct malloctape_lane *lane, size_t count)
 {
     bool packed = sink_wants_packed(&writer->sink);
+    size_t at = 0;
     if (writer_flush(writer) < 0) return;
     for (size_t part = count; part > 0;) {
-        commit_units(writer, lane, part, packed);
+        commit_units(writer, lane, at, part, packed);
         bool fits = sink_flush_within(&writer->sink, bytes_before_end(writer));
         if (fits) {
             units_are_written(lane, part);
-            count -= part;
-            if (count == 0) return;
-            part = count;
+            at += part;
+            if (at == count) return;
+            part = count - at;
         }
         packed = false;
-        part = half_of_units(writer, lane, part);
+        part = half_of_units(writer, at, part);
     }
     writer->is_full = true;
     writer->end_status = RAW_END_LIMIT;
@@ -166,11 +180,10 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
 {
     size_t count = (size_t)(to - lane->writer.read_from);
     /* After an error the units stay in the spool. */
-    if (count == 0 || writer->error || writer->is_full) return;
-    if (writer->quiet_ns) writer_end_pause(writer);
+    if (count == 0 || writer->error || writer->is_full || !take_units(writer, lane, count)) return;
     if (!writer_fits(writer, CHUNK_BYTES_MAX(count)))
         return write_units_that_fit(writer, lane, count);
-    commit_units(writer, lane, count, sink_wants_packed(&writer->sink));
+    commit_units(writer, lane, 0, count, sink_wants_packed(&writer->sink));
     units_are_written(lane, count);
 }
 
@@ -229,7 +242,8 @@ static void grow(struct writer *writer)
         writer_wake_waiters(writer, writer->spool.mapped - latest);
     } while (writer->spool.mapped > latest && writer->spool.mapped < 2 * before);
     bool grown = writer->spool.mapped > before;
-    if (!grown && lanes > before / 2) writer_check(writer, result, writer->files.spool_path);
+    if (result == -EFAULT || (!grown && lanes > before / 2))
+        writer_check(writer, result, writer->files.spool_path);
     atomic_store_relaxed(&writer->cannot_grow, !grown);
 }
 

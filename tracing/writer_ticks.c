@@ -157,7 +157,8 @@ bool writer_close_window(struct writer *writer)
     sink_rate(&writer->sink, now);
     writer->windows++;
     writer->quiet_ns = now;
-    if (progress) put_tick(writer, now);
+    /* After an error not all that comes before the tick is there. */
+    if (progress && !atomic_load_acquire(&writer->error)) put_tick(writer, now);
     return progress;
 }
 
