@@ -60,6 +60,18 @@ handled_before() {
     [ "$status" = 7 ] && verified late.lz4 0
 }
 
+# --- exec ---
+
+# goes_on_after THREADS - execs that fail: complete, and nothing but the summary is said.
+goes_on_after() {
+    fresh
+    echo 'no program' >text
+    chmod +x text
+    exit_status recorded raw.lz4 "$workloads/execs" ./text "$1"
+    [ "$status" = 7 ] && one_line 'raw.lz4: [0-9]* events' && complete raw.lz4 &&
+        [ "$(objects raw.lz4 777)" = $((6000 + $1 * 50000)) ]
+}
+
 # --- names ---
 
 # In PID namespaces that share a directory each process has the number 1: as many files as say that
@@ -78,7 +90,7 @@ one_number() {
         [ "$(cut -d ' ' -f 2 err | sort -u | wc -l)" = "$1" ] && complete "shared/1.$1.lz4"
 }
 
-plan 16
+plan 18
 if unshare --pid --fork true 2>err; then
     check 'forty processes with one number at once' one_number 40
 else
@@ -99,3 +111,5 @@ check 'no handler' own_faults 135 default
 check 'ignored' own_faults 135 ignored
 check 'blocked' own_faults 135 blocked
 check 'the signal from elsewhere: ignored, handled, waited for' own_faults 7 sent
+check 'execs that fail' goes_on_after 0
+check 'the same, while three threads allocate' goes_on_after 3

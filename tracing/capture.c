@@ -308,18 +308,34 @@ void recording_decide(void)
 
 /* --- exec --- */
 
-bool recording_end_at_exec(void)
+bool recording_is_at_exec(void)
 {
+    uint32_t state = recording_state();
+    if (state != MALLOCTAPE_RECORDING && state != MALLOCTAPE_PAUSED && state != MALLOCTAPE_ENDING)
+        return false;
     /* A confined vfork child that execs must not be taken for its parent. A process that may exec
      * may ask for its id. */
-    if (!recording_is_own() || os_process_id() != recording.writer.process_id) return false;
+    return recording_is_own() && os_process_id() == recording.writer.process_id;
+}
+
+bool recording_end_at_exec(void)
+{
+    if (!recording_is_at_exec()) return false;
     if (capture.is_forked) atomic_store_release(&recording.writer.discard, 1);
     return recording_finish();
 }
 
 void recording_go_on_after_exec(void)
 {
-    if (output_name_has_process(settings.output)) recording_begin(settings.output);
+    struct message message;
+    if (output_name_has_process(settings.output)) {
+        recording_begin(settings.output);
+    } else if (!settings.quiet) {
+        message_begin(&message);
+        message_put(&message, "recording ended early: %s: before an exec that failed",
+                    recording.writer.output);
+        report_line(&message);
+    }
 }
 
 /* --- the process begins and ends --- */

@@ -117,13 +117,16 @@ int recording_begin(const char *output);
 /* Ends the recording, if there is one, and begins another into a file that was not there. */
 int recording_reset(const char *output);
 
+/* Whether this process, not a child that shares its memory, has a recording that an exec ends. */
+bool recording_is_at_exec(void);
+
 /* Before an exec: ends the recording, if this process has one. What a forked child has recorded is
  * removed if it is little, because it belongs to no program of its own. Returns whether there was a
  * recording. */
 bool recording_end_at_exec(void);
 
-/* After an exec that has failed: what comes now is a recording of its own, if that can have a name
- * of its own. */
+/* After an exec that has failed all the same: what comes now is a recording of its own, if that can
+ * have a name of its own. */
 void recording_go_on_after_exec(void);
 
 /* The calling thread is about to lose rights that the writer's beginning needs. A forked child that
