@@ -7,10 +7,13 @@
 #include "cli/finish.h"
 #include "cli/recordings.h"
 #include "cli/run_program.h"
+#include "common/input.h"
 #include "common/output_name.h"
 #include "launch/installed.h"
+#include "stream/magic.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -25,24 +28,37 @@
 #define REPORT_VARIABLE "TCMALLOC_TRACE_REPORT"
 #define QUIET_VARIABLE  "TCMALLOC_TRACE_QUIET"
 
+#define DEFAULT_SUFFIX ".raw.lz4"
+enum { NUMBER_MAX = 10000 };
+
 /* Under which allocator a program is recorded, and the library that does it. */
 static const char *const front_ends[] = {"tcmalloc", "program", NULL};
 static const char *const libraries[] = {"libtcmalloc_minimal_tracing.so", "libmalloctape.so"};
+static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=program: its own)",
+                                          "the program's own allocator"};
 
 static const char help_text[] =
-    "usage: malloctape record [-o FILE] [--follow] [--allocator=NAME] [--] PROGRAM [ARGUMENTS...]\n"
+    "usage: malloctape record [OPTION]... [--] PROGRAM [ARGUMENTS...]\n"
     "\n"
     "Runs PROGRAM and records every call of its allocator.\n"
     "\n"
-    "  -o FILE   where to write the recording (default: the name of PROGRAM and .raw.lz4, in the\n"
-    "            current directory): a file, a FIFO, fd:N for an open descriptor, or |COMMAND for\n"
-    "            the standard input of a command. %p, %h, %t and %e in it stand for the process,\n"
-    "            the host, the time in seconds and the program, %% for %\n"
+    "  -o FILE   where to write the recording: a file, a FIFO, fd:N for an open descriptor, or\n"
+    "            |COMMAND for the standard input of a command. %p, %h, %t and %e in it stand for\n"
+    "            the process, the host, the time in seconds and the program, %% for %. An older\n"
+    "            recording is replaced, any other file is not. Without -o: the name of PROGRAM\n"
+    "            and .raw.lz4, in the current directory; .2.raw.lz4 if that is there, and so on\n"
     "  --follow  record the processes that PROGRAM forks and the programs that it starts, too:\n"
     "            each to a file of its own, so FILE must have a %p (default: %e.%p.raw.lz4 in the\n"
     "            current directory), and without a word about each on standard error\n"
     "  --allocator=NAME\n"
     "            tcmalloc (default) or program: see below\n"
+    "  --seconds N\n"
+    "            ends the recording, complete, after so many seconds (or 5m, 1h); PROGRAM goes on\n"
+    "  --max-bytes N\n"
+    "            the same before the recording has more bytes (10k, 10M, 1G)\n"
+    "  --idle    records nothing until `malloctape ctl PROCESS start FILE` says so\n"
+    "  -q, --quiet\n"
+    "            prints nothing but what goes wrong here\n"
     "\n"
     "With tcmalloc, PROGRAM runs on malloctape's tcmalloc: recording costs least, and a replay\n"
     "can follow what each thread does inside that allocator. With program, PROGRAM keeps the\n"
@@ -62,11 +78,13 @@ static const char help_text[] =
     "itself.\n";
 
 struct record {
-    const char *output; /* as given, or NULL */
-    bool follow;
+    const char *output;              /* as given, or NULL */
+    const char *seconds, *max_bytes; /* NULL: no limit */
+    bool follow, quiet, idle;
     unsigned front_end;
-    char **program; /* PROGRAM and its arguments */
-    char destination[PATH_MAX];
+    char **program;             /* PROGRAM and its arguments */
+    char destination[PATH_MAX]; /* empty with --idle */
+    char reserved[PATH_MAX];    /* an empty file that we made so that nobody else takes the name */
 };
 
 /* Whether the name is one that the library will understand: PROGRAM_GO_ON or an exit status. */
@@ -86,7 +104,17 @@ static int output_check(const struct record *record)
     if (record->follow && !output_name_has_process(output))
         return cli_usage_error(
             &cli_record, "--follow: %s is one name for all processes; it needs a %%p", output);
+    if (record->idle)
+        return cli_usage_error(&cli_record, "--idle: `malloctape ctl` says where to record to");
     return PROGRAM_GO_ON;
+}
+
+/* A number, with one of the letters behind it or without. */
+static bool is_amount(const char *text, const char *letters)
+{
+    const size_t digits = strspn(text, "0123456789");
+    return digits > 0 && (text[digits] == '\0' ||
+                          (strchr(letters, text[digits]) != NULL && text[digits + 1] == '\0'));
 }
 
 /* Returns PROGRAM_GO_ON or an exit status. */
@@ -96,11 +124,19 @@ static int words_parse(struct record *record, int count, char **words)
         {"output", 'o', .word = &record->output},
         {"follow", .flag = &record->follow},
         {"allocator", .choice = &record->front_end, .choices = front_ends},
+        {"seconds", .word = &record->seconds},
+        {"max-bytes", .word = &record->max_bytes},
+        {"idle", .flag = &record->idle},
+        {"quiet", 'q', .flag = &record->quiet},
         {NULL}};
     /* The first word that is no option ends ours; what follows is the program's. */
     const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (optind == count) return cli_usage_error(&cli_record, "which program?");
+    if (record->seconds != NULL && !is_amount(record->seconds, "smh"))
+        return cli_usage_error(&cli_record, "--seconds %s: this is no number", record->seconds);
+    if (record->max_bytes != NULL && !is_amount(record->max_bytes, "kKMG"))
+        return cli_usage_error(&cli_record, "--max-bytes %s: this is no number", record->max_bytes);
     record->program = words + optind;
     return output_check(record);
 }
@@ -127,19 +163,74 @@ static bool destination_add(struct record *record, const char *text, bool litera
 
 /* The program may change its directory before the library opens the file, so the name has to be
  * absolute. */
+static bool destination_begin(struct record *record, bool is_relative)
+{
+    char here[PATH_MAX];
+    record->destination[0] = '\0';
+    return !is_relative ||
+           (getcwd(here, sizeof here) != NULL && destination_add(record, here, true) &&
+            destination_add(record, "/", true));
+}
+
+static bool file_exists(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+/* The name of the program with a number, from the second on, and the suffix. Reserves it. False: it
+ * is taken, or too long. */
+static bool destination_default(struct record *record, unsigned number)
+{
+    char name[PATH_MAX], spool[PATH_MAX + 8], digits[16] = "";
+    if (number > 1) snprintf(digits, sizeof digits, ".%u", number);
+    const int length =
+        snprintf(name, sizeof name, "%s%s" DEFAULT_SUFFIX, basename(record->program[0]), digits);
+    if (length >= (int)sizeof name || !destination_begin(record, true) ||
+        !destination_add(record, name, true))
+        return false;
+    snprintf(spool, sizeof spool, "%s.spool", name);
+    if (file_exists(name) || file_exists(spool)) return false;
+    const int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0) return errno != EEXIST; /* destination_check() says what is wrong */
+    close(file);
+    if (realpath(name, record->reserved) == NULL) record->reserved[0] = '\0';
+    return true;
+}
+
 static bool destination_set(struct record *record)
 {
     const char *name = record->output;
-    char here[PATH_MAX];
-    if (name == NULL || (is_file_name(name) && name[0] != '/')) {
-        if (getcwd(here, sizeof here) == NULL || !destination_add(record, here, true) ||
-            !destination_add(record, "/", true))
-            return false;
-    }
+    if (record->idle) return true;
     if (name == NULL && record->follow) name = "%e.%p.raw.lz4";
-    if (name != NULL) return destination_add(record, name, false);
-    return destination_add(record, basename(record->program[0]), true) &&
-           destination_add(record, ".raw.lz4", true);
+    if (name != NULL)
+        return destination_begin(record, is_file_name(name) && name[0] != '/') &&
+               destination_add(record, name, false);
+    for (unsigned number = 1; number < NUMBER_MAX; number++)
+        if (destination_default(record, number)) return true;
+    return false;
+}
+
+/* Its file is there without a recording: none has begun. */
+static void reserved_remove(const struct record *record)
+{
+    struct stat status;
+    if (record->reserved[0] != '\0' && stat(record->reserved, &status) == 0 && status.st_size == 0)
+        unlink(record->reserved);
+}
+
+/* What -o would replace: an empty file, or an older recording. */
+static bool may_be_replaced(const char *path)
+{
+    struct input input;
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return true;
+    const bool is_recording =
+        input_open(&input, path) &&
+        input_peek(&input, sizeof MAGIC_OF_RAW - 1) >= sizeof MAGIC_OF_RAW - 1 &&
+        memcmp(input.next, MAGIC_OF_RAW, sizeof MAGIC_OF_RAW - 1) == 0;
+    input_close(&input);
+    return is_recording;
 }
 
 /* Whether the library will be able to create the file; a directory with % in it is known to the
@@ -148,11 +239,15 @@ static int destination_check(const struct record *record)
 {
     const char *destination = record->destination;
     struct stat status;
-    if (!is_file_name(destination)) return PROGRAM_OK;
+    if (record->idle || !is_file_name(destination)) return PROGRAM_OK;
     if (stat(destination, &status) == 0) {
         if (S_ISDIR(status.st_mode)) return cli_fail(&cli_record, "%s is a directory", destination);
         if (access(destination, W_OK) != 0)
             return cli_fail(&cli_record, "cannot write %s: %s", destination, strerror(errno));
+        if (!may_be_replaced(destination))
+            return cli_fail(&cli_record,
+                            "%s is there and is no recording: remove it, or give another name",
+                            destination);
     }
     char directory[PATH_MAX];
     snprintf(directory, sizeof directory, "%s", destination);
@@ -212,23 +307,23 @@ static void recording_finish(const struct recording *recording, bool speaks,
     if (goes_on || !is_file_name(recording->output) || !finish(recording->output, &finished)) {
         outcome->unfinished++;
         if (speaks && !goes_on)
-            fprintf(stderr,
-                    "malloctape: %s: cut short; `malloctape info` says what is known of it\n",
-                    recording->output);
+            recordings_tell(
+                "malloctape: %s: cut short; `malloctape info` says what is known of it\n",
+                recording->output);
         return;
     }
     outcome->events += finished.events;
     if (finished.events == 0) outcome->foreign += finished.has_foreign_malloc;
     if (speaks)
-        fprintf(stderr, "malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished here\n",
-                recording->output, finished.events, finished.bytes);
+        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished here\n",
+                        recording->output, finished.events, finished.bytes);
 }
 
 static struct outcome recordings_settle(const struct record *record,
                                         const struct recordings *recordings)
 {
     struct outcome outcome = {0};
-    bool speaks = !record->follow && getenv(QUIET_VARIABLE) == NULL;
+    bool speaks = !record->follow && !record->quiet;
     for (size_t i = 0; i < recordings->count; i++) {
         const struct recording *recording = &recordings->list[i];
         if (recording->is_forgotten) continue;
@@ -237,7 +332,7 @@ static struct outcome recordings_settle(const struct record *record,
         if (recording->summary == NULL)
             recording_finish(recording, speaks, &outcome);
         else if (speaks && *recording->summary != '\0')
-            fprintf(stderr, "%s\n", recording->summary);
+            recordings_tell("%s\n", recording->summary);
         if (recording->summary != NULL && recording->events == 0)
             outcome.foreign += recording->has_foreign_malloc;
     }
@@ -246,32 +341,33 @@ static struct outcome recordings_settle(const struct record *record,
 
 static void outcome_print(const struct record *record, const struct outcome *outcome)
 {
-    if (!record->follow || getenv(QUIET_VARIABLE) != NULL) return;
-    fprintf(stderr, "malloctape record: %" PRIu64 " recordings, %" PRIu64 " events",
-            outcome->recordings, outcome->events);
+    char unfinished[64] = "";
+    if (!record->follow || record->quiet) return;
     if (outcome->unfinished > 0)
-        fprintf(stderr, "; %" PRIu64 " go on or are cut short", outcome->unfinished);
-    fprintf(stderr, ": %s\n", record->destination);
+        snprintf(unfinished, sizeof unfinished, "; %" PRIu64 " go on or are cut short",
+                 outcome->unfinished);
+    recordings_tell("malloctape record: %" PRIu64 " recordings, %" PRIu64 " events%s: %s\n",
+                    outcome->recordings, outcome->events, unfinished,
+                    record->idle ? "as `malloctape ctl` said" : record->destination);
 }
 
 /* A program that was forked to be started counts as that program. */
 static void unfollowed_print(const struct unfollowed *unfollowed)
 {
     const char *name = unfollowed->program != NULL ? unfollowed->program : "a program";
-    if (getenv(QUIET_VARIABLE) != NULL) return;
     if (unfollowed->programs > 1)
-        fprintf(stderr,
-                "malloctape record: it started %s and %zu more, which were not recorded: use "
-                "--follow\n",
-                name, unfollowed->programs - 1);
+        recordings_tell(
+            "malloctape record: it started %s and %zu more, which were not recorded: use "
+            "--follow\n",
+            name, unfollowed->programs - 1);
     else if (unfollowed->programs == 1)
-        fprintf(stderr, "malloctape record: it started %s, which was not recorded: use --follow\n",
-                name);
+        recordings_tell("malloctape record: it started %s, which was not recorded: use --follow\n",
+                        name);
     else if (unfollowed->forks > 0)
-        fprintf(stderr,
-                "malloctape record: it forked; of the children (%zu) nothing was recorded: use "
-                "--follow\n",
-                unfollowed->forks);
+        recordings_tell(
+            "malloctape record: it forked; of the children (%zu) nothing was recorded: use "
+            "--follow\n",
+            unfollowed->forks);
 }
 
 /* Nothing, though the program has done what it should. */
@@ -280,36 +376,88 @@ static bool nothing_is_recorded(const struct outcome *outcome)
     return outcome->recordings == 0 || outcome->foreign == outcome->recordings;
 }
 
-static void look(void *recordings)
+/* What is done while it runs. */
+struct watch {
+    const struct record *record;
+    struct recordings recordings;
+    struct running_program program;
+    bool has_begun;
+};
+
+static void begin_print(const struct watch *watch)
 {
-    recordings_look(recordings);
+    const struct record *record = watch->record;
+    if (record->quiet) return;
+    if (record->idle)
+        recordings_tell("malloctape record: not recording yet, on %s; `malloctape ctl %d start "
+                        "FILE` begins\n",
+                        recorded_on[record->front_end], watch->program.process);
+    else
+        recordings_tell("malloctape record: recording on %s to %s\n",
+                        recorded_on[record->front_end], record->destination);
+}
+
+static void look(void *of)
+{
+    struct watch *watch = of;
+    if (watch->record->idle && !watch->has_begun) begin_print(watch);
+    watch->has_begun = true;
+    recordings_look(&watch->recordings);
+}
+
+/* Where there is space if there is any for the recording. */
+static char *output_directory(const struct record *record)
+{
+    const char *name = record->destination, *end = strrchr(name, '/');
+    if (!is_file_name(name) || end == NULL) return NULL;
+    return strndup(name, end > name ? (size_t)(end - name) : 1);
 }
 
 static int program_run(const struct record *record, const struct executable *executable)
 {
-    struct recordings recordings;
-    struct running_program program = {0};
-    bool listens =
-        recordings_begin(&recordings) && setenv(REPORT_VARIABLE, recordings.path, 1) == 0;
-    fprintf(stderr, "malloctape record: recording to %s\n", record->destination);
-    int error = run_program(&program, executable->path, record->program, look, &recordings);
-    recordings_look(&recordings);
+    struct watch watch = {.record = record};
+    struct recordings *recordings = &watch.recordings;
+    char *directory = output_directory(record);
+    bool listens = recordings_begin(recordings, directory) &&
+                   setenv(REPORT_VARIABLE, recordings->path, 1) == 0;
+    free(directory);
+    if (!listens) unsetenv(REPORT_VARIABLE);
+    if (!record->idle) begin_print(&watch);
+    int error = run_program(&watch.program, executable->path, record->program, look, &watch);
+    recordings_look(recordings);
     int status = PROGRAM_CANNOT_EXECUTE;
     if (error != 0) {
         cli_fail(&cli_record, "%s: %s", executable->path, strerror(error));
         if (error == ENOENT) status = PROGRAM_NOT_FOUND;
     } else {
-        struct outcome outcome = recordings_settle(record, &recordings);
+        struct outcome outcome = recordings_settle(record, recordings);
         outcome_print(record, &outcome);
-        unfollowed_print(&recordings.unfollowed);
-        status = run_program_status(&program);
-        if (status == 0 && listens && nothing_is_recorded(&outcome)) {
-            cli_fail(&cli_record, "nothing was recorded");
+        if (!record->quiet) unfollowed_print(&recordings->unfollowed);
+        status = run_program_status(&watch.program);
+        if (status == 0 && listens && !record->idle && nothing_is_recorded(&outcome)) {
+            recordings_tell("malloctape record: nothing was recorded\n");
             status = PROGRAM_NOTHING_RECORDED;
         }
     }
-    recordings_end(&recordings);
+    reserved_remove(record);
+    recordings_end(recordings);
     return status;
+}
+
+/* What the library goes by. */
+static bool variables_set(const struct record *record, const char *library)
+{
+    const struct {
+        const char *name, *value; /* NULL: as it is */
+    } variables[] = {{OUTPUT_VARIABLE, record->idle ? "" : record->destination},
+                     {"TCMALLOC_TRACE_MAX_SECONDS", record->seconds},
+                     {"TCMALLOC_TRACE_MAX_BYTES", record->max_bytes},
+                     {"TCMALLOC_TRACE_CONTROL", record->idle ? "1" : NULL},
+                     {QUIET_VARIABLE, record->quiet ? "1" : NULL}};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (variables[i].value != NULL && setenv(variables[i].name, variables[i].value, 1) != 0)
+            return false;
+    return preload_set(library);
 }
 
 static int run(int count, char **words)
@@ -328,13 +476,14 @@ static int run(int count, char **words)
     }
     if (!installed_find_library(&library, libraries[record.front_end], why, sizeof why))
         return cli_fail(&cli_record, "%s", why);
+    status = obstacle_print(&executable);
+    if (status != PROGRAM_OK) return status;
     if (!destination_set(&record))
         return cli_fail(&cli_record, "the name of the output is too long");
     status = destination_check(&record);
     if (status != PROGRAM_OK) return status;
-    status = obstacle_print(&executable);
-    if (status != PROGRAM_OK) return status;
-    if (setenv(OUTPUT_VARIABLE, record.destination, 1) != 0 || !preload_set(library.path))
+    if (getenv(QUIET_VARIABLE) != NULL) record.quiet = true;
+    if (!variables_set(&record, library.path))
         return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
     return program_run(&record, &executable);
 }

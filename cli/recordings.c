@@ -1,23 +1,52 @@
 #include "cli/recordings.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/array.h"
 
-bool recordings_begin(struct recordings *recordings)
+/* Some hundred recordings take so much; it is had before anything is recorded. */
+enum { FILE_BYTES = 128 * 1024 };
+
+static bool file_make(struct recordings *recordings, const char *directory)
 {
-    const char *directory = getenv("TMPDIR");
-    *recordings = (struct recordings){0};
-    if (directory == NULL || directory[0] != '/') directory = "/tmp";
+    if (directory == NULL || directory[0] != '/') return false;
     int length = snprintf(recordings->path, sizeof recordings->path, "%s/malloctape-record-XXXXXX",
                           directory);
     int file = length < (int)sizeof recordings->path ? mkostemp(recordings->path, O_CLOEXEC) : -1;
-    recordings->file = file >= 0 ? fdopen(file, "r") : NULL;
-    if (recordings->file == NULL) recordings->path[0] = '\0';
-    return recordings->file != NULL;
+    if (file < 0) return false;
+    bool has_space = fallocate(file, FALLOC_FL_KEEP_SIZE, 0, FILE_BYTES) == 0 ||
+                     (errno != ENOSPC && errno != EDQUOT);
+    recordings->file = has_space ? fdopen(file, "r") : NULL;
+    if (recordings->file != NULL) return true;
+    close(file);
+    unlink(recordings->path);
+    return false;
+}
+
+bool recordings_begin(struct recordings *recordings, const char *output_directory)
+{
+    *recordings = (struct recordings){0};
+    if (file_make(recordings, getenv("TMPDIR")) || file_make(recordings, "/tmp") ||
+        file_make(recordings, output_directory) || file_make(recordings, "/dev/shm"))
+        return true;
+    recordings->path[0] = '\0';
+    return false;
+}
+
+void recordings_tell(const char *format, ...)
+{
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    va_list arguments;
+    if (poll(&error, 1, 0) != 1 || error.revents != POLLOUT) return;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
 }
 
 /* ---- lines ---- */
@@ -83,7 +112,7 @@ static void take_line(struct recordings *recordings, const char *line)
     else if (sscanf(line, "unfollowed %d%n", &process, &used) == 1 && line[used] == ' ')
         take_unfollowed(&recordings->unfollowed, line + used + 1);
     else
-        fprintf(stderr, "%s\n", line);
+        recordings_tell("%s\n", line);
 }
 
 void recordings_look(struct recordings *recordings)

@@ -37,8 +37,14 @@ struct recordings {
     size_t line_room;
 };
 
-/* Makes the file. False: it cannot be made; recordings then speak for themselves. */
-bool recordings_begin(struct recordings *recordings);
+/* Makes the file, in the directory for temporary files or, where that has no space, in another
+ * one: `output_directory`, unless it is NULL. False: it cannot be made; recordings then speak for
+ * themselves. */
+bool recordings_begin(struct recordings *recordings, const char *output_directory);
+
+/* A line on standard error, for people. It is left out if it would have to wait for a reader, who
+ * may wait for our end, or if there is none. */
+void recordings_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Takes what has come. */
 void recordings_look(struct recordings *recordings);

@@ -98,6 +98,7 @@ static void job_run(struct job *job, const sigset_t *waited, void (*meanwhile)(v
 {
     const struct timespec patience = {.tv_nsec = MEANWHILE_NS};
     siginfo_t signal;
+    meanwhile(argument);
     for (;;) {
         program_look(job);
         if (job->has_ended) return;

@@ -14,7 +14,7 @@ struct running_program {
     int status; /* as of waitpid() */
 };
 
-/* Runs the program at `path` to its end, and calls meanwhile(argument) now and then. 0, or the
+/* Runs the program at `path` to its end, and calls meanwhile(argument) when it has started and now and then. 0, or the
  * errno with which it could not be executed. */
 int run_program(struct running_program *program, const char *path, char **words,
                 void (*meanwhile)(void *), void *argument);

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 44
+plan 50
 
 # --- the program ---
 
@@ -155,7 +155,75 @@ passes_stdin() {
 }
 
 default_name() {
-    exits 0 record true && says "recording to $PWD/true.raw.lz4" && [ -s true.raw.lz4 ]
+    exits 0 record true && says " to $PWD/true.raw.lz4" && [ -s true.raw.lz4 ]
+}
+
+default_name_never_replaces() {
+    cp /bin/true own && cp /bin/true other && echo text >other.raw.lz4 && rm -f own.*
+    exits 0 record ./own && cp own.raw.lz4 first && exits 0 record ./own &&
+        says " to $PWD/own.2.raw.lz4" && cmp first own.raw.lz4 && exits 0 verify own.2.raw.lz4 &&
+        exits 0 record ./own && exits 0 verify own.3.raw.lz4 &&
+        exits 0 record ./other && [ "$(cat other.raw.lz4)" = text ] && [ -s other.2.raw.lz4 ] ||
+        return 1
+    # What begins no recording leaves no file.
+    (export TCMALLOC_TRACE_MAX_EVENTS=much && exits 125 record ./own) && [ ! -e own.4.raw.lz4 ]
+}
+
+# With -o a recording is replaced, and an empty file; nothing else.
+replaces_only_recordings() {
+    echo 'int main;' >a.cc && exits 1 record -o a.cc true &&
+        says 'a.cc is there and is no recording: remove it, or' && [ "$(cat a.cc)" = 'int main;' ] &&
+        sample instructions_example && cp instructions_example p.lz4 && exits 1 record -o p.lz4 true &&
+        cmp instructions_example p.lz4 || return 1
+    : >empty.lz4
+    exits 0 record -o empty.lz4 true && exits 0 verify empty.lz4 &&
+        exits 0 record -o empty.lz4 "$workloads/known_calls" && exits 0 info empty.lz4 &&
+        prints known_calls && lz4 -dc empty.lz4 >plain.raw && exits 0 record -o plain.raw true
+}
+
+says_on_which_allocator() {
+    exits 0 record -o f.raw.lz4 true &&
+        says "^malloctape record: recording on malloctape's tcmalloc (--allocator=program: its own)\
+ to $PWD/f.raw.lz4\$" && exits 0 record -o f.raw.lz4 --allocator=program true &&
+        says "recording on the program's own allocator to $PWD/f.raw.lz4\$" &&
+        exits 0 record -q -o f.raw.lz4 true && [ ! -s err ] && exits 0 verify f.raw.lz4
+}
+
+# in_full_directory COMMAND... - TMPDIR and /tmp are a file system without space.
+in_full_directory() {
+    # shellcheck disable=SC2016
+    unshare "$@" sh -c 'mount -t tmpfs -o size=64k tmpfs /tmp && cd "$1" &&
+        { head -c 100k /dev/zero >/tmp/full 2>/dev/null; : >/tmp/one && ! echo >/tmp/one; } 2>&1 &&
+        TMPDIR=/tmp "$2" record -o full.raw.lz4 "$3" >printed 2>err' sh "$PWD" "$bin/malloctape" \
+        "$workloads/known_calls" >out 2>&1
+}
+full_temporary_directory() {
+    in_full_directory "$@" && exits 0 verify full.raw.lz4
+}
+
+ends_by_its_limits() {
+    exits 0 record --max-bytes 4k -o f.raw.lz4 ruby -e 'a = (1..100000).map { |i| i.to_s * 9 }' &&
+        says 'a limit was reached' && [ "$(stat -c %s f.raw.lz4)" -le 4096 ] &&
+        exits 0 verify f.raw.lz4 &&
+        exits 0 record --seconds 1 -o f.raw.lz4 ruby -e 'a = Time.now
+            sleep 0.01 while File.stat("f.raw.lz4").size.zero? || Time.now - a < 1.5' &&
+        says 'a limit was reached' && exits 0 verify f.raw.lz4 &&
+        exits 2 record --seconds soon true && says 'no number' && exits 2 record --max-bytes -1 true
+}
+
+begins_idle() {
+    rm -f idle.raw.lz4 program
+    "$bin/malloctape" record --idle ruby -e 'File.write("program.new", $$.to_s)
+        File.rename("program.new", "program")
+        sleep 0.05 until File.exist?("leave")' >out 2>err &
+    local recorder=$!
+    wait_until test -e program && says "on malloctape's tcmalloc.*; .malloctape ctl $(cat program)" &&
+        [ -z "$(ls ruby*.raw.lz4 2>/dev/null)" ] &&
+        "$bin/malloctape" ctl "$(cat program)" start "$PWD/idle.raw.lz4" >printed 2>&1
+    local started=$?
+    touch leave
+    wait $recorder && [ $started = 0 ] && rm leave && says_events idle.raw.lz4 '' &&
+        exits 0 verify idle.raw.lz4 && exits 2 record --idle -o f.raw.lz4 true
 }
 
 default_name_of_path() { cp /bin/true own && exits 0 record ./own && [ -s own.raw.lz4 ]; }
@@ -330,6 +398,18 @@ check 'status 125: nothing was recorded' nothing_recorded
 check 'standard input is the program'"'"'s' passes_stdin
 check 'without -o, the file has the name of the program' default_name
 check 'without -o, the directory of the program is left out' default_name_of_path
+check 'without -o, nothing is replaced' default_name_never_replaces
+check 'with -o, only recordings are replaced' replaces_only_recordings
+check 'the first line says on which allocator; --quiet says nothing' says_on_which_allocator
+if in_full_directory -m || in_full_directory -Urm; then
+    unshared=-m
+    in_full_directory -m || unshared=-Urm
+    check 'TMPDIR without space' full_temporary_directory $unshared
+else
+    skip_test 'TMPDIR without space' 'no file system can be mounted'
+fi
+check '--seconds, --max-bytes' ends_by_its_limits
+check '--idle: until ctl says so' begins_idle
 check 'a program that changes its directory' survives_chdir
 check 'a script' records_script
 check 'the library comes first in LD_PRELOAD' puts_library_first
