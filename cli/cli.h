@@ -8,7 +8,8 @@
  *                     inspect/ info.c, dump.c, verify.c
  *                     compare/ compare.c
  *                     report/ report.c
- *                     convert.c --exec--> malloctape-convert: convert/ import.c, export.c
+ *                     programs.c --exec--> malloctape-convert: convert/ import.c, export.c
+ *                                          postprocess, replay
  *
  * Of this directory, the others know this header alone. */
 #ifndef MALLOCTAPE_CLI_H
@@ -39,6 +40,8 @@ extern const struct cli_command cli_ctl;
 extern const struct cli_command cli_top;
 extern const struct cli_command cli_import;
 extern const struct cli_command cli_export;
+extern const struct cli_command cli_order;
+extern const struct cli_command cli_replay;
 
 /* Runs the command; words[0], its name, becomes "malloctape NAME". Returns the exit status. */
 int cli_run(const struct cli_command *command, int count, char **words);
@@ -52,9 +55,20 @@ int cli_fail(const struct cli_command *command, const char *message, ...)
 int cli_usage_error(const struct cli_command *command, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Before time is spent on what could then not be written: whether these files can be, paths of
- * which any may be NULL; the first is a page. If not, it has been said why. */
-bool cli_can_write(const struct cli_command *command, const char *const *paths, size_t count);
+/* Files that a command writes: paths, of which any may be NULL; the first is a page. */
+struct cli_outputs {
+    const char *const *paths;
+    size_t count;
+};
+
+/* Before time is spent on what could then not be written: whether these files can be. If not, it
+ * has been said why. */
+bool cli_can_write(const struct cli_command *command, const struct cli_outputs *outputs);
+
+/* Whether one of them is the file that is read. PROGRAM_GO_ON, or the exit status after a
+ * message. */
+int cli_spare_input(const struct cli_command *command, const struct cli_outputs *outputs,
+                    const char *input);
 
 /* Writes the object, which is freed, as JSON. False: it has been said why. */
 bool cli_write_json(const struct cli_command *command, json_t *object, const char *path);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const struct cli_command *const commands[] = {
-    &cli_record, &cli_info, &cli_dump, &cli_verify, &cli_compare,
-    &cli_report, &cli_ctl,  &cli_top,  &cli_import, &cli_export,
+    &cli_record, &cli_info, &cli_dump,   &cli_verify, &cli_compare, &cli_report,
+    &cli_ctl,    &cli_top,  &cli_import, &cli_export, &cli_order,   &cli_replay,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -22,8 +22,7 @@ static const char help_tail[] =
     "  -h, --help     this text\n"
     "  -V, --version  the version\n"
     "\n"
-    "Beside it stand `postprocess`, which puts a recording in order, and `replay`, which runs the\n"
-    "result against any allocator. The documents that messages name, as FORMAT.md 4.1, are\n"
+    "order and replay are `postprocess` and `replay`, which stand beside it. The documents that messages name, as FORMAT.md 4.1, are\n"
     "installed in " MALLOCTAPE_DOCUMENT_DIRECTORY ".\n";
 
 static const struct cli_command *command_find(const char *name)

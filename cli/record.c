@@ -9,6 +9,7 @@
 #include "cli/run_program.h"
 #include "common/input.h"
 #include "common/output_name.h"
+#include "common/trace_variables.h"
 #include "launch/installed.h"
 #include "stream/magic.h"
 
@@ -460,6 +461,15 @@ static bool variables_set(const struct record *record, const char *library)
     return preload_set(library);
 }
 
+/* Under us the library would say so in each process. */
+static void unknown_variables_print(void)
+{
+    for (char **entry = environ; *entry != NULL; entry++)
+        if (trace_variable_is_unknown(*entry))
+            recordings_tell("malloctape record: there is no variable %.*s\n",
+                            (int)strcspn(*entry, "="), *entry);
+}
+
 static int run(int count, char **words)
 {
     struct record record = {0};
@@ -483,6 +493,7 @@ static int run(int count, char **words)
     status = destination_check(&record);
     if (status != PROGRAM_OK) return status;
     if (getenv(QUIET_VARIABLE) != NULL) record.quiet = true;
+    if (!record.quiet) unknown_variables_print();
     if (!variables_set(&record, library.path))
         return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
     return program_run(&record, &executable);

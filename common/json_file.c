@@ -23,6 +23,7 @@ bool json_file_write(const json_t *value, const char *path, struct error *error)
     bool dumped = opened && json_dump_callback(value, put, &output,
                                                JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
     if (dumped) output_write(&output, "\n", 1);
+    output.discards = !dumped;
     bool written = output_close(&output);
     if (dumped && written) return true;
     if (written) return error_set(error, &error_system, ERROR_NO_OFFSET, "no memory for the JSON");

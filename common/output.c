@@ -28,7 +28,28 @@ bool output_open(struct output *output, const char *path)
     }
     bool opened = output_open_fd(output, fd);
     output->owned = true;
+    output->path = path;
     return opened;
+}
+
+/* "-" is the descriptor. */
+static bool look(const char *path, int fd, struct stat *file)
+{
+    return (strcmp(path, "-") == 0 ? fstat(fd, file) : stat(path, file)) == 0 &&
+           S_ISREG(file->st_mode);
+}
+
+bool output_would_replace(const char *path, const char *input)
+{
+    struct stat to, from;
+    return look(path, STDOUT_FILENO, &to) && look(input, STDIN_FILENO, &from) &&
+           to.st_dev == from.st_dev && to.st_ino == from.st_ino;
+}
+
+void output_remove(const char *path)
+{
+    struct stat there;
+    if (lstat(path, &there) == 0 && S_ISREG(there.st_mode)) unlink(path);
 }
 
 /* What is there is not opened: the reader of a named pipe would see its end. */
@@ -167,6 +188,8 @@ bool output_close(struct output *output)
     pages_unmap(output->buffer, OUTPUT_BUFFER_BYTES);
     output->buffer = NULL;
     if (output->owned && close(output->fd) != 0) error_set_system(&output->error, "cannot close");
+    if (output->owned && (output->discards || error_is_set(&output->error)))
+        output_remove(output->path);
     output->owned = false;
     output->fd = -1;
     return !error_is_set(&output->error);

@@ -29,7 +29,9 @@ extern "C" {
 
 struct output {
     int fd;
-    bool owned; /* output_close() closes the descriptor */
+    bool owned;       /* output_close() closes the descriptor */
+    bool discards;    /* output_close() removes the file: what is in it is of no use */
+    const char *path; /* as it was given to output_open(), which it must outlive; or NULL */
     uint8_t *buffer;
     size_t used;
     void *frame;     /* LZ4F_cctx, with output_compress() */
@@ -39,13 +41,20 @@ struct output {
     struct error error;
 };
 
-/* Opens `path` for writing, created or emptied; "-" is the standard output. False: see
- * output->error. */
+/* Opens `path` for writing, created or emptied; "-" is the standard output. If writing fails, or
+ * output->discards is set, output_close() removes the file. False: see output->error. */
 bool output_open(struct output *output, const char *path);
 
 /* Whether output_open() is likely to succeed, before time is spent on what is to be written. Leaves
  * no file behind. False: see `error`. */
 bool output_can_open(const char *path, struct error *error);
+
+/* Whether writing to `path` would destroy `input`, or add to it; "-" is the standard output, and the
+ * standard input. */
+bool output_would_replace(const char *path, const char *input);
+
+/* Removes what could not be written, unless it is a pipe, a device or a link. */
+void output_remove(const char *path);
 
 /* Takes a descriptor that stays the caller's. */
 bool output_open_fd(struct output *output, int fd);

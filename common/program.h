@@ -13,6 +13,8 @@ enum program_status {
     PROGRAM_CUT = 3,    /* all that was there, but the recording or the stream had been cut short;
                            behind its header: without that there is nothing, which is a failure */
 
+    PROGRAM_LIMIT = 6, /* all of it, or all that there was; `report --fail-if` holds */
+
     /* Of `record`, as of other programs that run a program: it failed itself. */
     PROGRAM_NOTHING_RECORDED = 125,
     /* Of a shell, which a caller of `record` expects too. */

@@ -102,6 +102,16 @@ static int limit_parse(void *of, const char *text)
     return cli_usage_error(&cli_compare, "--time-limit: '%s' is no number of seconds", text);
 }
 
+/* Those of replay. */
+static int engine_take(void *of, const char *name)
+{
+    static const char *const engines[] = {"auto", "switch", "threads", "null"};
+    ((struct compare_options *)of)->engine = name;
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
+        if (strcmp(name, engines[i]) == 0) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_compare, "--engine: '%s' is no engine", name);
+}
+
 /* Adds what has no list yet, and settings. Returns PROGRAM_GO_ON or an exit status. */
 static int list_complete(struct compare_options *options)
 {
@@ -137,7 +147,7 @@ static int words_parse(struct compare_options *options, int count, char **words)
         [COMPARE_MEMORY] = "memory", [COMPARE_TIME] = "time", [COMPARE_MEASURES] = NULL};
     const struct program_option known[] = {
         {"allocators", 'a', .take = list_add},
-        {"engine", 'e', .word = &options->engine},
+        {"engine", 'e', .take = engine_take},
         {"tune", .flag = &options->tune},
         {"runs", 'r', .take = rounds_parse},
         {"sort", 's', .choice = &options->sort, .choices = measures},
@@ -354,7 +364,12 @@ static int compare_one(struct compare *compare)
 static int compare_all(struct compare *all, const struct compare_options *options)
 {
     const char *const paths[] = {options->html, options->json};
-    int status = cli_can_write(&cli_compare, paths, 2) ? PROGRAM_OK : PROGRAM_FAILED;
+    const struct cli_outputs outputs = {paths, 2};
+    int status = PROGRAM_GO_ON;
+    for (unsigned i = 0; i < options->traces_count && status == PROGRAM_GO_ON; i++)
+        status = cli_spare_input(&cli_compare, &outputs, options->traces[i]);
+    if (status != PROGRAM_GO_ON) return status;
+    status = cli_can_write(&cli_compare, &outputs) ? PROGRAM_OK : PROGRAM_FAILED;
     for (unsigned i = 0; i < options->traces_count; i++) {
         all[i].options = *options;
         all[i].options.trace = options->traces[i];

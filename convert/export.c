@@ -70,8 +70,10 @@ static int words_parse(struct options *options, int count, char **words)
     if (options->output == NULL) return cli_usage_error(&cli_export, "-o OUT is needed");
     if (optind + 1 != count) return cli_usage_error(&cli_export, "one trace, please");
     options->trace = words[optind];
-    if (files_are_same(options->trace, options->output))
-        return cli_usage_error(&cli_export, "%s would be read and written", options->output);
+    const char *const outputs[] = {options->output, options->json};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (outputs[i] != NULL && output_would_replace(outputs[i], options->trace))
+            return cli_usage_error(&cli_export, "%s would be read and written", outputs[i]);
     if (options->writer->packed && output_is_lz4(options->output))
         return cli_usage_error(&cli_export, "%s: %s is compressed already, without .lz4",
                                options->output, options->writer->name);
@@ -248,6 +250,7 @@ static int export_to(struct exporting *state, struct instruction_reader *reader,
 {
     if (!open_output(state, path)) return PROGRAM_FAILED;
     bool good = export_all(state, reader);
+    state->export.output.discards = !good;
     bool closed = output_close(&state->export.output);
     struct error *error = &state->export.output.error;
     if (error_is_set(&state->export.error)) error = &state->export.error;

@@ -73,9 +73,11 @@ static int words_parse(struct options *options, int count, char **words)
         return cli_usage_error(&cli_import, "there is no format '%s'", options->from);
     options->files = words + optind;
     options->files_count = count - optind;
+    const char *const outputs[] = {options->output, options->json};
     for (int i = 0; i < options->files_count; i++)
-        if (files_are_same(options->files[i], options->output))
-            return cli_usage_error(&cli_import, "%s would be read and written", options->output);
+        for (size_t j = 0; j < sizeof outputs / sizeof *outputs; j++)
+            if (outputs[j] != NULL && output_would_replace(outputs[j], options->files[i]))
+                return cli_usage_error(&cli_import, "%s would be read and written", outputs[j]);
     return PROGRAM_GO_ON;
 }
 

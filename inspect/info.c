@@ -31,7 +31,7 @@ static int words_parse(struct options *options, int count, char **words)
     if (status != PROGRAM_GO_ON) return status;
     if (optind + 1 != count) return cli_usage_error(&cli_info, "one file, please");
     options->path = words[optind];
-    return PROGRAM_GO_ON;
+    return cli_spare_input(&cli_info, &(struct cli_outputs){&options->json, 1}, options->path);
 }
 
 static void info_free(struct info *info)

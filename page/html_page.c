@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/output.h"
+
 #ifndef HTML_DIRECTORY
 #error "the build gives HTML_DIRECTORY, where page.html, page.css and page.js are"
 #endif
@@ -169,6 +171,7 @@ static bool write_all(const struct writing *writing, const char *path, char *why
     bool done = to != NULL && !ferror(to);
     if (to != NULL) done = fclose(to) == 0 && done;
     if (!done) snprintf(why, why_bytes, "cannot write %s: %s", path, strerror(errno));
+    if (!done && to != NULL) output_remove(path);
     return done;
 }
 

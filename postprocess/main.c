@@ -24,16 +24,6 @@
 #define STATUS_OUTPUT_FAILED 4
 #define STATUS_SALVAGED      5
 
-/* Whether the file at `path` is the one that is open as `fd`, and writing to it would destroy
- * it. */
-static bool is_same_file(int fd, const char *path)
-{
-    struct stat input, output;
-    if (fstat(fd, &input) != 0 || !S_ISREG(input.st_mode)) return false;
-    int found = strcmp(path, "-") == 0 ? fstat(STDOUT_FILENO, &output) : stat(path, &output);
-    return found == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino;
-}
-
 static bool has_spool(const struct raw_reader *reader, const char *input)
 {
     struct stat status;
@@ -75,6 +65,9 @@ static void report(const struct summary *summary, const struct options *options)
     summary_print_problems(summary, stderr);
     const struct order_trace_result *result = &summary->result;
     const bool empty = result->bytes_in == 0 && result->spool != ORDER_TRACE_SPOOL_USED;
+    if (result->status == ORDER_TRACE_DAMAGED && !empty)
+        fprintf(stderr, "%s: %s: --salvage leaves out what is damaged and orders the rest\n",
+                PROGRAM, summary->input);
     if (options->quiet || empty) return;
     if (options->inputs_count > 1) fprintf(stderr, "%s\n", summary->input);
     summary_print(summary, stderr);
@@ -111,6 +104,7 @@ static int run(const struct options *options, const char *input, const char *out
     how.spool_path = spool;
     order_trace(reader, &how, &output, &summary->result);
     free(spool);
+    output.discards = summary->result.status >= ORDER_TRACE_DAMAGED;
     bool closed = output_close(&output);
     progress_close(&progress);
     summary->seconds = seconds_now() - progress.started_s;
@@ -144,7 +138,7 @@ static int check_and_run(const struct options *options, const char *input,
         fprintf(stderr, "%s: no memory\n", PROGRAM);
         return PROGRAM_FAILED;
     }
-    int status = is_same_file(reader->fd, output)
+    int status = output_would_replace(output, input)
                      ? program_usage_error(PROGRAM, "%s and %s are the same file", input, output)
                      : run(options, input, output, reader, summary);
     free(output);
@@ -171,6 +165,12 @@ static int check_json(const struct options *options)
     if (options->json == NULL) return PROGRAM_OK;
     if (strcmp(options->json, "-") == 0 && !options->many && strcmp(options->output, "-") == 0)
         return program_usage_error(PROGRAM, "OUT and --json cannot both be the standard output");
+    for (int i = 0; i < options->inputs_count; i++)
+        if (output_would_replace(options->json, options->inputs[i]))
+            return program_usage_error(PROGRAM, "--json: %s would be read and written",
+                                       options->json);
+    if (strcmp(options->json, "-") != 0 && strcmp(options->json, options->output) == 0)
+        return program_usage_error(PROGRAM, "OUT and --json cannot both be %s", options->json);
     if (output_can_open(options->json, &error)) return PROGRAM_OK;
     error_print(stderr, PROGRAM, options->json, &error);
     return PROGRAM_USAGE;

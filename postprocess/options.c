@@ -37,8 +37,8 @@ static const char help_text[] =
     "  -h, --help             this text\n"
     "  -V, --version          the version\n"
     "\n"
-    "Exit status: 0 complete; 1 the recording is damaged or cannot be read, what came before\n"
-    "was written; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was\n"
+    "Exit status: 0 complete; 1 the recording is damaged or cannot be read, and OUT is removed\n"
+    "if it is a file; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was\n"
     "written, but the recording was cut short or had lost events; 4 the output could not be\n"
     "written; 5 damage was left out (--salvage).\n";
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/output.h"
 #include "common/program.h"
 #include "replay/engine.h"
 
@@ -136,6 +137,10 @@ static int options_complete(struct options *options, int count, char **words)
     policy->heap_calls |= policy->verify_addresses;
     if (count > 1) return program_usage_error(REPLAY_PROGRAM, "more than one file");
     options->file = words[0];
+    const char *const outputs[] = {options->json, options->snapshot};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && options->file != NULL; i++)
+        if (outputs[i] != NULL && output_would_replace(outputs[i], options->file))
+            return program_usage_error(REPLAY_PROGRAM, "%s would be read and written", outputs[i]);
     return PROGRAM_GO_ON;
 }
 

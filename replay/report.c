@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/call_table.h"
+#include "common/output.h"
 #include "stream/metadata.h"
 
 const char *const report_status_names[] = {"complete", "cut", "failed"};
@@ -391,6 +392,7 @@ static bool csv_write(const struct report *report, const char *prefix, const cha
     if (to != NULL) put(report, to);
     bool good = to != NULL && !ferror(to);
     if (to != NULL) good = fclose(to) == 0 && good;
+    if (!good && to != NULL) output_remove(path);
     return good || error_set_system(error, "cannot write %s.%s.csv", prefix, name);
 }
 

@@ -95,7 +95,7 @@ int report_read(struct report_trace *trace, const char *path, const char *file,
                 const char *call_sizes)
 {
     struct ordered ordered;
-    struct output output;
+    struct output output = {.fd = -1};
     struct error error = {0};
     *trace = (struct report_trace){.path = path, .status = "damaged"};
     if (!ordered_open(&ordered, file, &error)) return cli_data_error(&cli_report, path, &error);
@@ -105,6 +105,7 @@ int report_read(struct report_trace *trace, const char *path, const char *file,
     }
     int status = read_ordered(trace, &ordered, call_sizes != NULL ? &output : NULL, &error);
     if (error_is_set(&error)) cli_data_error(&cli_report, path, &error);
+    output.discards = status == PROGRAM_FAILED;
     if (call_sizes != NULL && !output_close(&output))
         status = cli_data_error(&cli_report, call_sizes, &output.error);
     return status;

@@ -28,13 +28,14 @@ static const char help_text[] =
     "                       replay the trace under tcmalloc, glibc, jemalloc, mimalloc or a\n"
     "                       library (default: the recorded one), and say which objects keep its\n"
     "                       pages resident\n"
-    "      --fail-if LIMIT  the exit status is 3 if it holds, as 'peak_live>100MiB', or of two\n"
-    "                       traces 'calls>+5%' or 'calls>+1000'; may be given several times.\n"
+    "      --fail-if LIMIT  the exit status is 6 if it holds, as 'peak_live>100MiB' or 'objects<1',\n"
+    "                       or of two traces 'calls>+5%' or 'calls<+1000'; may be given several\n"
+    "                       times.\n"
     "                       The numbers: report.md; a wrong name is answered with all\n"
     "\n"
     "The exit status is 0 when all went well, 1 when something failed or a limit is about what\n"
-    "the trace does not say, 2 for a mistake on the command line, 3 when a limit is broken or a\n"
-    "trace had been cut short.\n";
+    "the trace does not say, 2 for a mistake on the command line, 3 when a trace had been cut\n"
+    "short, 6 when a limit is broken.\n";
 
 enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
 
@@ -187,7 +188,7 @@ static int check_limits(const struct options *options, const struct report_trace
                               options->paths[known]);
         else if (report_limit_is_broken(limit, &numbers[0], &numbers[last], why, sizeof why)) {
             cli_fail(&cli_report, "%s", why);
-            if (status == PROGRAM_OK) status = PROGRAM_CUT;
+            if (status == PROGRAM_OK) status = PROGRAM_LIMIT;
         }
     }
     return status;
@@ -227,8 +228,13 @@ static int report_all(const struct options *options, struct report_trace *traces
 {
     static struct depths depths;
     const char *const paths[] = {options->html, options->json, options->call_sizes};
-    if (!cli_can_write(&cli_report, paths, 3)) return PROGRAM_FAILED;
-    int status = read_all(options, traces);
+    const struct cli_outputs outputs = {paths, 3};
+    int status = PROGRAM_GO_ON;
+    for (unsigned i = 0; i < options->traces && status == PROGRAM_GO_ON; i++)
+        status = cli_spare_input(&cli_report, &outputs, options->paths[i]);
+    if (status != PROGRAM_GO_ON) return status;
+    if (!cli_can_write(&cli_report, &outputs)) return PROGRAM_FAILED;
+    status = read_all(options, traces);
     if (status == PROGRAM_FAILED) return status;
     if (options->depths) {
         if (depths_read(&depths, options->paths[0]) == PROGRAM_FAILED) return PROGRAM_FAILED;

@@ -63,7 +63,7 @@ great() {
 of_great_sizes() {
     great 0x20000000000001 && numbers_right great-1 &&
         json report.json 'j["numbers"]["bytes"] == 2**53 + 1' &&
-        exits 3 report great-1 --fail-if 'bytes>9007199254740992' &&
+        exits 6 report great-1 --fail-if 'bytes>9007199254740992' &&
         exits 0 report great-1 --fail-if 'bytes>9007199254740993' &&
         great 0x20000000000001 0x20000000000001 && numbers_right great-2 &&
         great 0x20000000000001 0x20000000000001 1 && numbers_right great-3 &&
@@ -588,12 +588,12 @@ finds_nothing() {
         head -n 1 out | grep -q '^20 000 fewer objects of 61 bytes were made (1 instead of 20 001)'
 }
 breaks_limits() {
-    exits 3 report before.raw.lz4 after.raw.lz4 --fail-if 'calls>+5%' &&
+    exits 6 report before.raw.lz4 after.raw.lz4 --fail-if 'calls>+5%' &&
         says "^malloctape report: --fail-if calls>+5% holds: [0-9 ]* became [0-9 ]*$" &&
-        exits 3 report before.raw.lz4 after.raw.lz4 --fail-if 'objects>+19999' &&
-        exits 3 report after.raw.lz4 --fail-if 'bytes>1M' &&
-        exits 3 report after.raw.lz4 --fail-if 'failed<1' &&
-        exits 3 report before.raw.lz4 after.raw.lz4 --fail-if 'peak_live>+5%' \
+        exits 6 report before.raw.lz4 after.raw.lz4 --fail-if 'objects>+19999' &&
+        exits 6 report after.raw.lz4 --fail-if 'bytes>1M' &&
+        exits 6 report after.raw.lz4 --fail-if 'failed<1' &&
+        exits 6 report before.raw.lz4 after.raw.lz4 --fail-if 'peak_live>+5%' \
             --fail-if 'bytes>+1MiB'
 }
 keeps_limits() {

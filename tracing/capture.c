@@ -1,4 +1,5 @@
 /* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
+#include "../common/trace_variables.h"
 #include "control.h"
 #include "message.h"
 #include "os.h"
@@ -92,6 +93,24 @@ static void report_not_recording(const char *why)
     message_begin(&message);
     message_put(&message, "not recording: %s", why);
     report_line(&message);
+}
+
+/* A slip of the keyboard would else be noticed when the program has run for nothing. */
+static void report_unknown_variables(void)
+{
+    struct message message;
+    char name[64];
+    if (settings.quiet || !settings.speaks) return;
+    for (char **entry = environ; *entry; entry++) {
+        if (!trace_variable_is_unknown(*entry)) continue;
+        size_t bytes = strcspn(*entry, "=");
+        if (bytes >= sizeof name) bytes = sizeof name - 1;
+        memcpy(name, *entry, bytes);
+        name[bytes] = 0;
+        message_begin(&message);
+        message_put(&message, "there is no variable %s", name);
+        message_write(&message);
+    }
 }
 
 /* Whether the lane's thread has left the event of the recording before in which it may have been.
@@ -294,6 +313,7 @@ void recording_decide(void)
     int kept_errno = errno;
     os_message_begin();
     settings_read();
+    report_unknown_variables();
     bool wanted = settings.output[0] || settings.too_long;
     recording_change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
     /* A process that listens to requests is not alone. */

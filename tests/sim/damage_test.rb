@@ -80,11 +80,12 @@ class Original
   end
 end
 
-# The status and the messages.
+# The status and the messages. Of a file, nothing would be left after damage.
 def order(raw, ordered, *options)
-  command = [POSTPROCESS, '-q', *options, raw, ordered]
-  _, messages, status =
-    Timeout.timeout(120) { Open3.capture3({ 'ASAN_OPTIONS' => 'detect_leaks=1' }, *command) }
+  command = [POSTPROCESS, '-q', *options, raw, '-']
+  output, messages, status =
+    Timeout.timeout(120) { Open3.capture3({ 'ASAN_OPTIONS' => 'detect_leaks=1' }, *command, binmode: true) }
+  File.binwrite(ordered, output)
   [status.exitstatus || (128 + status.termsig), messages]
 end
 

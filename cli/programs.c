@@ -1,0 +1,59 @@
+/* Commands that are programs of their own, beside this one. import and export are so because of what
+ * the libraries of other formats cost when a program begins (10 ms), which the other commands need
+ * not pay. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "launch/installed.h"
+
+#define CONVERT "malloctape-convert"
+
+/* With `first`, unless it is NULL, in front of the words. */
+static int become(const struct cli_command *command, const char *name, const char *first, int count,
+                  char **words)
+{
+    struct installed program;
+    char **all = calloc((size_t)count + 2, sizeof *all), **next = all;
+    if (all == NULL) return cli_fail(command, "no memory");
+    *next++ = (char *)name;
+    if (first != NULL) *next++ = (char *)first;
+    memcpy(next, words + 1, (size_t)(count - 1) * sizeof *all);
+    const bool found = installed_find_program(&program, name);
+    if (found) execv(program.path, all);
+    const char *why = found ? strerror(errno) : "not found";
+    free(all);
+    return cli_fail(command, "cannot run %s: %s", program.path, why);
+}
+
+static int run_import(int count, char **words)
+{
+    return become(&cli_import, CONVERT, "import", count, words);
+}
+
+static int run_export(int count, char **words)
+{
+    return become(&cli_export, CONVERT, "export", count, words);
+}
+
+static int run_order(int count, char **words)
+{
+    return become(&cli_order, "postprocess", NULL, count, words);
+}
+
+static int run_replay(int count, char **words)
+{
+    return become(&cli_replay, "replay", NULL, count, words);
+}
+
+const struct cli_command cli_import = {
+    "import", "makes an instruction stream of another tool's file", run_import, NULL};
+const struct cli_command cli_export = {"export", "writes a trace in another tool's format",
+                                       run_export, NULL};
+const struct cli_command cli_order = {"order", "runs postprocess: puts a recording in order",
+                                      run_order, NULL};
+const struct cli_command cli_replay = {
+    "replay", "runs replay: carries a stream out under the allocator that is preloaded", run_replay,
+    NULL};
