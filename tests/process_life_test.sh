@@ -211,6 +211,31 @@ says_nothing() {
         [ ! -s err ]
 }
 
+# waits_for_nobody END - standard error is a full pipe that is read only after the end, or one that
+# nobody reads: the program ends as ever, of a recording and of one that does not begin.
+# shellcheck disable=SC2016 # Ruby
+waits_for_nobody() {
+    rm -f raw.lz4*
+    for variable in QUIETLY=1 MAX_BYTES=much; do
+        env "TCMALLOC_TRACE_$variable" TCMALLOC_TRACE_OUTPUT=raw.lz4 ruby -rsocket -rtimeout -e '
+            how, library, life = ARGV
+            from, to = how.end_with?("socket") ? UNIXSocket.pair : IO.pipe
+            loop { to.write_nonblock("x" * 4096) } rescue nil
+            (loop { to.write_nonblock("x") } rescue nil)
+            from.close if how.start_with?("broken")
+            process = spawn({ "LD_PRELOAD" => library }, life, "end", "exit", out: File::NULL, err: to)
+            begin
+                Timeout.timeout(60) { Process.wait(process) }
+            rescue Timeout::Error
+                Process.kill(:KILL, process)
+                Process.wait(process)
+            end
+            puts $?
+            exit $?.exitstatus == 7' "$1" "$tracing_library" "$life" >out 2>err || return 1
+    done
+    [ "$(objects raw.lz4 777)" = 20000 ] && complete raw.lz4
+}
+
 private_file() { [ "$(stat -c %a raw.lz4)" = 600 ]; }
 
 # memalign accepts an alignment of 0, and the record has it.
@@ -307,7 +332,7 @@ two_with_one_name() {
         complete raw.lz4
 }
 
-plan 56
+plan 60
 check 'return from main' ends return 7
 check 'exit' ends exit 7
 check '_exit' ends _exit 7
@@ -354,6 +379,9 @@ check 'recording: a process that does little has no thread of ours' one_thread_w
 check 'errno is the program'"'"'s' errno_is_kept
 check 'descriptors, signals, children and their environment' sees_nothing
 check 'standard output and standard error' says_nothing
+for how in full broken full_socket broken_socket; do
+    check "standard error, $how: nothing waits for it, no signal" waits_for_nobody $how
+done
 check 'mode 0600' private_file
 check 'an alignment of 0' zero_alignment
 check 'children forked beside busy threads' forks_beside_busy_threads

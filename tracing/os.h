@@ -187,7 +187,8 @@ void os_control_answer(int file, const char *text, size_t bytes);
 void os_message_begin(void);
 
 /* Message to the standard error as it was when the thread started (or of the caller). It is lost
- * if that is not what it was at os_message_begin(): it may be any file of the program's. */
+ * if that is not what it was at os_message_begin(): it may be any file of the program's; and if it
+ * would have to wait for a reader, or there is none. It raises no SIGPIPE. */
 void os_message_write(const char *text, size_t bytes);
 
 /* Monotonic clock in nanoseconds; wall clock in nanoseconds since the epoch. */

@@ -17,6 +17,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -421,13 +422,36 @@ void os_message_begin(void)
     standard_error.inode = status.st_ino;
 }
 
+/* The reader of a pipe may wait for the end of the process before it reads. */
+static bool takes_a_message(void)
+{
+    struct pollfd one = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return system_call(SYS_poll, (long)&one, 1, 0, 0, 0, 0) == 1 && one.revents == POLLOUT;
+}
+
+/* The reader may go between the question and the write: SIGPIPE is for the program's own. */
+static void write_without_signal(const char *text, size_t bytes)
+{
+    const uint64_t broken = UINT64_C(1) << (SIGPIPE - 1);
+    const struct timespec no_time = {0, 0};
+    uint64_t before = os_signals_block();
+    if (os_file_write(STDERR_FILENO, text, bytes) == -EPIPE)
+        system_call(SYS_rt_sigtimedwait, (long)&broken, 0, (long)&no_time, sizeof broken, 0, 0);
+    os_signals_restore(before);
+}
+
 void os_message_write(const char *text, size_t bytes)
 {
     struct stat now;
     if (os_is_confined()) return;
-    if (standard_error.known && look_at_standard_error(&now) &&
-        now.st_dev == standard_error.device && now.st_ino == standard_error.inode)
-        os_file_write(STDERR_FILENO, text, bytes);
+    if (!standard_error.known || !look_at_standard_error(&now) ||
+        now.st_dev != standard_error.device || now.st_ino != standard_error.inode)
+        return;
+    if (S_ISSOCK(now.st_mode))
+        system_call(SYS_sendto, STDERR_FILENO, (long)text, (long)bytes, MSG_DONTWAIT | MSG_NOSIGNAL,
+                    0, 0);
+    else if (takes_a_message())
+        write_without_signal(text, bytes);
 }
 
 static uint64_t clock_ns(clockid_t clock)
