@@ -70,7 +70,7 @@ end
 def in_directory
   Dir.mktmpdir { |directory| Dir.chdir(directory) { yield } }
 rescue RuntimeError => e
-  Process.kill(:KILL, *Counted.programs)
+  Counted.programs.each { |program| Process.kill(:KILL, program) }
   [e.message]
 ensure
   Counted.programs.clear
