@@ -433,7 +433,7 @@ static int program_run(const struct record *record, const struct executable *exe
     } else {
         struct outcome outcome = recordings_settle(record, recordings);
         outcome_print(record, &outcome);
-        if (!record->quiet) unfollowed_print(&recordings->unfollowed);
+        if (!record->quiet && !record->idle) unfollowed_print(&recordings->unfollowed);
         status = run_program_status(&watch.program);
         if (status == 0 && listens && !record->idle && nothing_is_recorded(&outcome)) {
             recordings_tell("malloctape record: nothing was recorded\n");

@@ -223,6 +223,7 @@ begins_idle() {
     local started=$?
     touch leave
     wait $recorder && [ $started = 0 ] && rm leave && says_events idle.raw.lz4 '' &&
+        ! says 'not recorded' &&
         exits 0 verify idle.raw.lz4 && exits 2 record --idle -o f.raw.lz4 true
 }
 
