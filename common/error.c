@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "common/printable.h"
+
 const struct error_kind error_system = {"system", "the system refused"};
 
 bool error_set(struct error *error, const struct error_kind *kind, uint64_t offset,
@@ -67,6 +69,8 @@ char *error_text(const struct error *error, char *to, size_t bytes)
 void error_print(FILE *to, const char *program, const char *file, const struct error *error)
 {
     char text[512];
-    fprintf(to, "%s: %s%s%s\n", program, file != NULL ? file : "", file != NULL ? ": " : "",
-            error_text(error, text, sizeof text));
+    fprintf(to, "%s: %s%s", program, file != NULL ? file : "", file != NULL ? ": " : "");
+    error_text(error, text, sizeof text);
+    printable_print(to, text, strlen(text)); /* it may have something of the input in it */
+    putc('\n', to);
 }

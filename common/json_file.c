@@ -3,10 +3,12 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/call_table.h"
 #include "common/output.h"
+#include "common/printable.h"
 
 enum { KEY_BYTES = 64 };
 
@@ -39,9 +41,16 @@ json_t *json_report_read(const char *path, char *why, size_t why_bytes)
     return report;
 }
 
+json_t *json_whole(long double number)
+{
+    if (number >= -0x1p63L && number < 0x1p63L) return json_integer((json_int_t)number);
+    json_t *real = json_real((double)number);
+    return real != NULL ? real : json_null();
+}
+
 void json_put_number(json_t *object, const char *key, uint64_t number)
 {
-    json_object_set_new(object, key, json_integer((json_int_t)number));
+    json_object_set_new(object, key, json_whole(number));
 }
 
 json_t *json_put_object(json_t *object, const char *key)
@@ -81,8 +90,7 @@ void json_put_list(json_t *object, const char *keys, const uint64_t *numbers, si
     char key[KEY_BYTES];
     size_t at = 0;
     for (; at < count && key_next(&keys, key, sizeof key); at++) {
-        json_t *number = json_integer((json_int_t)numbers[at]),
-               *there = json_object_get(object, key);
+        json_t *number = json_whole(numbers[at]), *there = json_object_get(object, key);
         if (json_is_array(there))
             json_array_append_new(there, number);
         else
@@ -95,14 +103,24 @@ void json_put_array(json_t *object, const char *key, const uint64_t *numbers, si
 {
     json_t *array = json_array();
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(array, json_integer((json_int_t)numbers[i]));
+        json_array_append_new(array, json_whole(numbers[i]));
     json_object_set_new(object, key, array);
+}
+
+json_t *json_text(const char *text)
+{
+    json_t *string = json_string(text);
+    if (string == NULL && text != NULL) {
+        char *printable = printable_copy(text, strlen(text));
+        string = json_string(printable);
+        free(printable);
+    }
+    return string != NULL ? string : json_null();
 }
 
 void json_put_text(json_t *object, const char *key, const char *text)
 {
-    json_t *string = json_string(text);
-    json_object_set_new(object, key, string != NULL ? string : json_null());
+    json_object_set_new(object, key, json_text(text));
 }
 
 void json_put_kinds(json_t *object, const char *key, const uint64_t *by_kind)

@@ -16,6 +16,10 @@ bool json_file_write(const json_t *value, const char *path, struct error *error)
 /* Reads the report of a replay. NULL: `why` says what is wrong with it. */
 json_t *json_report_read(const char *path, char *why, size_t why_bytes);
 
+/* A whole number. JSON's integers of jansson have 64 bits and a sign: what does not fit is a real;
+ * null if it is NAN or infinite. */
+json_t *json_whole(long double number);
+
 void json_put_number(json_t *object, const char *key, uint64_t number);
 
 /* A new object as `key` of the object. */
@@ -42,8 +46,9 @@ void json_put_list(json_t *object, const char *keys, const uint64_t *numbers, si
 /* An array of numbers as `key` of the object. */
 void json_put_array(json_t *object, const char *key, const uint64_t *numbers, size_t count);
 
-/* A path is whatever bytes the system allows, JSON is UTF-8: `text` becomes null if it is not, or
- * is NULL. */
+/* A path is whatever bytes the system allows, JSON is UTF-8: `text` becomes printable
+ * (common/printable.h) if it is not, and null if it is NULL. */
+json_t *json_text(const char *text);
 void json_put_text(json_t *object, const char *key, const char *text);
 
 /* `by_kind`: CALL_KINDS counts. Those of 0 are left out. */

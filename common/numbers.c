@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "common/call_table.h"
+#include "common/json_file.h"
 
 static const struct {
     double part; /* what is 1 in the text */
@@ -55,9 +56,10 @@ void numbers_put(void *of, const struct number *numbers, size_t count)
 {
     for (const struct number *one = numbers; one < numbers + count; one++) {
         if (one->key == NULL) continue;
-        json_t *value = one->value < 0             ? json_null()
-                        : one->unit < UNIT_SECONDS ? json_integer((json_int_t)one->value)
-                                                   : json_real((double)one->value);
-        json_object_set_new(of, one->key, value);
+        json_t *value = json_null();
+        if (one->value >= 0)
+            value =
+                one->unit < UNIT_SECONDS ? json_whole(one->value) : json_real((double)one->value);
+        json_object_set_new(of, one->key, value != NULL ? value : json_null());
     }
 }

@@ -86,6 +86,7 @@ static bool output_send(struct output *output, const uint8_t *data, size_t bytes
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             if (!output_wait(output->fd)) error_set_system(&output->error, "cannot write");
         } else if (errno != EINTR) {
+            output->unread = errno == EPIPE;
             error_set_system(&output->error, "cannot write");
         }
     }

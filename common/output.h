@@ -32,6 +32,7 @@ struct output {
     bool owned;       /* output_close() closes the descriptor */
     bool discards;    /* output_close() removes the file: what is in it is of no use */
     const char *path; /* as it was given to output_open(), which it must outlive; or NULL */
+    bool unread;      /* the error is that the reader of a pipe went away */
     uint8_t *buffer;
     size_t used;
     void *frame;     /* LZ4F_cctx, with output_compress() */

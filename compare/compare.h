@@ -29,6 +29,7 @@
 #include "compare/warnings.h"
 #include "launch/allocators.h"
 #include "launch/process.h"
+#include "launch/recorded_settings.h"
 
 #define COMPARE_REPLAY "replay" /* the program */
 
@@ -72,6 +73,7 @@ struct compare {
     double facts_s;           /* how long that took */
     struct compare_row *rows; /* the last one may be of `recorded_entry`, and hidden */
     size_t rows_count, rows_hidden;
+    struct recorded_settings recorded_settings; /* of the recorded allocator */
     struct compare_entry recorded_entry;
     bool recorded_is_added;             /* a row for it */
     const struct compare_row *recorded; /* with the allocator of the recording, or NULL */

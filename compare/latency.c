@@ -61,7 +61,7 @@ static json_t *merged_json(const struct merged *merged)
     const struct histogram *histogram = &merged->histogram;
     json_t *object = json_object();
     json_object_set(object, "count", (json_t *)merged->count);
-    json_object_set_new(object, "sampled", json_integer((json_int_t)histogram->count));
+    json_object_set_new(object, "sampled", json_whole(histogram->count));
     json_put_real(object, "mean", merged->sum_ns / (double)histogram->count);
     for (size_t i = 0; i < sizeof percentiles / sizeof *percentiles; i++) {
         double ticks = 0;

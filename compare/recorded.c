@@ -5,7 +5,8 @@
 
 #include "compare/compare.h"
 
-/* Whether the row has the allocator with this name, as the recording had it. */
+/* Whether the row has the allocator with this name, as the recording had it: the user has set what
+ * the row has, so that all of the recording's settings count. */
 static bool is_recorded(const struct compare_row *row, const char *name, json_t *settings)
 {
     const struct compare_entry *entry = row->entry;
@@ -19,31 +20,40 @@ static bool is_recorded(const struct compare_row *row, const char *name, json_t 
     return true;
 }
 
-/* Its texts are those of the facts. */
-static bool entry_make(struct compare_entry *entry, const char *name, json_t *settings)
+static bool settings_take(struct recorded_settings *settings, json_t *recorded)
 {
     const char *key;
     json_t *value;
-    *entry = (struct compare_entry){.allocator = (char *)name};
-    entry->settings = calloc(json_object_size(settings) + 1, sizeof *entry->settings);
-    if (entry->settings == NULL) return false;
-    json_object_foreach(settings, key, value)
+    json_object_foreach(recorded, key, value)
     {
         if (!json_is_string(value)) continue;
-        entry->settings[entry->settings_count++] =
-            (struct compare_setting){(char *)key, (char *)json_string_value(value)};
+        if (!recorded_settings_add(settings, key, json_string_value(value))) return false;
     }
     return true;
+}
+
+/* Its texts are those of the settings. */
+static bool entry_make(struct compare_entry *entry, const char *name,
+                       const struct recorded_settings *settings)
+{
+    *entry = (struct compare_entry){.allocator = (char *)name, .settings_count = settings->count};
+    entry->settings = calloc(settings->count + 1, sizeof *entry->settings);
+    for (size_t i = 0; entry->settings != NULL && i < settings->count; i++)
+        entry->settings[i] =
+            (struct compare_setting){settings->set[i].name, settings->set[i].value};
+    return entry->settings != NULL;
 }
 
 bool compare_recorded_find(struct compare *compare)
 {
     const json_t *allocator = json_object_get(compare->facts, "recorded_allocator");
-    json_t *settings = json_object_get(compare->facts, "recorded_settings");
+    json_t *recorded = json_object_get(compare->facts, "recorded_settings");
+    struct recorded_settings *settings = &compare->recorded_settings;
     const char *name = allocators_name_recorded(json_string_value(allocator));
+    if (!settings_take(settings, recorded)) return false;
     if (name == NULL) return true;
     for (size_t i = 0; i < compare->rows_count; i++)
-        if (is_recorded(&compare->rows[i], name, settings)) {
+        if (is_recorded(&compare->rows[i], name, recorded)) {
             compare->recorded = &compare->rows[i];
             return true;
         }
@@ -66,4 +76,5 @@ void compare_recorded_hide(struct compare *compare)
 void compare_recorded_close(struct compare *compare)
 {
     free(compare->recorded_entry.settings);
+    recorded_settings_free(&compare->recorded_settings);
 }

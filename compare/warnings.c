@@ -1,15 +1,12 @@
 #include "compare/warnings.h"
 
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/array.h"
+#include "common/json_file.h"
 #include "compare/compare.h"
 
 /* A launcher with more calls than that has work of its own. */
@@ -62,47 +59,17 @@ static void collect_launcher(struct compare *compare)
             basename(program));
 }
 
-/* Whether the file of the program, if it is here, has this name of a function. */
-static bool names_function(const char *program, const char *name)
-{
-    struct stat status;
-    bool names = false;
-    int fd = *program == '/' ? open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    if (fd < 0) return false;
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
-        const size_t bytes = (size_t)status.st_size;
-        void *file = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        names = file != MAP_FAILED && memmem(file, bytes, name, strlen(name) + 1) != NULL;
-        if (file != MAP_FAILED) munmap(file, bytes);
-    }
-    close(fd);
-    return names;
-}
-
 /* What a program that asks goes by differs from one allocator to the next. Older recordings do not
  * say how often it did. */
-static void collect_sizes_asked(struct compare *compare, const char *program)
-{
-    static const char then[] = "how large its objects are (malloc_usable_size): it may do "
-                               "otherwise under each allocator, and replays do as under the "
-                               "recorded one";
-    const json_t *asked = json_object_get(compare->facts, "original_sizes_asked");
-    const char *name = basename(program);
-    if (json_integer_value(asked) > 0)
-        add(compare, NULL, NULL, "%s asked %lld times %s", name, json_integer_value(asked), then);
-    else if (!json_is_integer(asked) && names_function(program, "malloc_usable_size"))
-        add(compare, NULL, NULL, "%s can ask %s", name, then);
-}
-
-static void collect_questions(struct compare *compare)
+static void collect_sizes_asked(struct compare *compare)
 {
     const char *program = json_string_value(json_object_get(compare->facts, "program"));
-    if (program == NULL) return;
-    collect_sizes_asked(compare, program);
-    if (names_function(program, "mallctl"))
+    const json_t *asked = json_object_get(compare->facts, "original_sizes_asked");
+    if (program != NULL && json_integer_value(asked) > 0)
         add(compare, NULL, NULL,
-            "%s calls mallctl() of jemalloc, for example to give memory back: that is not replayed",
-            basename(program));
+            "%s asked %lld times how large its objects are (malloc_usable_size): it may do "
+            "otherwise under each allocator, and replays do as under the recorded one",
+            basename(program), json_integer_value(asked));
 }
 
 static double at_of(const json_t *list, size_t at)
@@ -146,7 +113,9 @@ static void collect_of_trace(struct compare *compare)
     if (!compare_is_whole(compare))
         add(compare, NULL, NULL, "the recording was cut short or is damaged: not all is in it");
     if (lost > 0) add(compare, NULL, NULL, "%lld calls were lost while recording", lost);
-    collect_questions(compare);
+    if (compare->recorded_settings.ignored != NULL)
+        add(compare, NULL, NULL, RECORDED_SETTINGS_IGNORED, compare->recorded_settings.ignored);
+    collect_sizes_asked(compare);
     collect_launcher(compare);
 }
 
@@ -262,12 +231,8 @@ bool compare_is_spoiled(const struct compare *compare, const struct compare_row 
 json_t *compare_warnings_json(const struct compare *compare, const struct compare_row *row)
 {
     json_t *texts = json_array();
-    for (size_t i = 0; i < compare->warnings_count; i++) {
-        json_t *text = json_string(compare->warnings[i].text);
-        if (compare->warnings[i].row == row && text != NULL)
-            json_array_append_new(texts, text);
-        else
-            json_decref(text);
-    }
+    for (size_t i = 0; i < compare->warnings_count; i++)
+        if (compare->warnings[i].row == row)
+            json_array_append_new(texts, json_text(compare->warnings[i].text));
     return texts;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/printable.h"
 #include "trace/stream.h"
 
 static const char help_text[] =
@@ -64,7 +65,7 @@ void dump_metadata(const struct dump *dump, uint64_t offset, const char *metadat
         const char *line_end = newline != NULL ? newline : end;
         dump_offset(dump, offset + (uint64_t)(line - metadata));
         fputs("metadata ", stdout);
-        fwrite(line, 1, (size_t)(line_end - line), stdout); /* may have any bytes in it */
+        printable_print(stdout, line, (size_t)(line_end - line));
         putchar('\n');
         line = line_end + 1;
     }

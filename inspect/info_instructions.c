@@ -23,9 +23,7 @@ static void take_header(struct info *info, const struct instruction_header *head
     info->source = metadata_copy(metadata, bytes, "source");
     info->lacks = metadata_copy(metadata, bytes, "lacks");
     statistics_take(&info->names, metadata, bytes);
-    char *start = metadata_copy(metadata, bytes, "start");
-    if (start != NULL) info->start_s = strtod(start, NULL);
-    free(start);
+    info->start_s = metadata_start_s(metadata, bytes);
 }
 
 static void take_ticks(struct info *info, const struct instruction_batch *batch)

@@ -216,7 +216,7 @@ json_t *info_json(const struct info *info)
     if (info->pid != NULL && *info->pid != '\0')
         json_put_number(object, "pid", strtoull(info->pid, NULL, 10));
     put_text(object, "recording", info->recording);
-    json_object_set_new(object, "start", json_real(info->start_s));
+    json_put_real(object, "start", info->start_s);
     info_times(info, numbers_put, object);
     json_put_kinds(object, "by_kind", info->by_kind);
     info_counts(info, numbers_put, object);

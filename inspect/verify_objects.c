@@ -5,6 +5,16 @@
 #include "common/array.h"
 #include "inspect/verify.h"
 
+/* One, or some where an object was freed twice. They are gone through one by one. */
+#define OBJECTS_AT_PLACE_MAX 1000u
+
+#define VERIFY_ERROR_LIST(X)                                                                   \
+    X(VERIFY_CROWDED, "verify_crowded",                                                        \
+      "more than 1000 objects seem to live at one place, as after an object was freed twice: " \
+      "that is not checked")
+enum verify_error { VERIFY_ERROR_LIST(ERROR_LIST_ENUM) };
+static const struct error_kind verify_errors[] = {VERIFY_ERROR_LIST(ERROR_LIST_KIND)};
+
 #define PLACE_PAGE  (UINT32_C(1) << VERIFY_PLACE_BITS)
 #define PLACE_PAGES ((uint32_t)(RAW_PLACE_LIMIT >> VERIFY_PLACE_BITS))
 
@@ -111,6 +121,16 @@ static bool has_successor(const struct verify_object *object, const struct recor
            object->next_there <= record->bound;
 }
 
+/* Whether so many live at the place already that another one would be too many. */
+static bool is_crowded(const struct verify *verify, uint32_t place)
+{
+    unsigned count = 0;
+    for (uint32_t at = *place_first(verify, place); at != 0 && count < OBJECTS_AT_PLACE_MAX;
+         at = verify->objects[at - 1].next)
+        count++;
+    return count >= OBJECTS_AT_PLACE_MAX;
+}
+
 bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
                           const struct record *record, uint32_t register_number)
 {
@@ -119,6 +139,9 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
     verify->counts.allocations++;
     if (*page == NULL && (*page = calloc(PLACE_PAGE, sizeof **page)) == NULL)
         return verify_no_memory(verify);
+    if (is_crowded(verify, record->place))
+        return error_set(&verify->error, &verify_errors[VERIFY_CROWDED], ERROR_NO_OFFSET,
+                         "place %" PRIu32, record->place);
     uint32_t *first = place_first(verify, record->place);
     *object = (struct verify_object){
         .allocated = raw_allocations(lane->number, record->serial),

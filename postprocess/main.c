@@ -19,6 +19,7 @@
 #include "postprocess/order_trace.h"
 #include "postprocess/summary.h"
 #include "stream/raw_reader.h"
+#include "stream/spool_reader.h"
 
 /* Beside those of enum program_status. */
 #define STATUS_OUTPUT_FAILED 4
@@ -101,7 +102,7 @@ static int run(const struct options *options, const char *input, const char *out
     };
     char *spool = NULL;
     if (has_spool(reader, input) && asprintf(&spool, "%s.spool", input) < 0) spool = NULL;
-    how.spool_path = spool;
+    how.spool_path = spool != NULL && spool_is_there(spool) ? spool : NULL;
     order_trace(reader, &how, &output, &summary->result);
     free(spool);
     output.discards = summary->result.status >= ORDER_TRACE_DAMAGED;
@@ -116,7 +117,7 @@ static int run(const struct options *options, const char *input, const char *out
     bool output_failed = error_is_set(&output.error);
     struct summary reported = *summary;
     if (output_failed) reported.input = output_path;
-    report(&reported, options);
+    if (!output.unread || !options->quiet) report(&reported, options);
     return exit_status(&summary->result, output_failed);
 }
 

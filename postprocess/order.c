@@ -128,6 +128,7 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
     lane->allocated = raw_allocations(number, 0) | LANE_NO_ALLOCATIONS;
     lane->turn_records = TURN_RECORDS_MIN;
     raw_decoder_init(&lane->decoder, number, (uint32_t)order->reader->header.features);
+    lane->decoder.all_places_bytes = &order->places_bytes;
     order->lanes[number] = order->present[order->present_count++] = lane;
     return lane;
 }

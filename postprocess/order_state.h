@@ -182,6 +182,7 @@ struct order {
     uint64_t oldest, admitted, open;
     struct order_window windows[WINDOWS]; /* a ring */
     uint64_t queued_bytes, queued_bytes_limit;
+    uint64_t places_bytes; /* of decoders */
     uint64_t bytes_in;     /* of chunks: all, */
     uint64_t looked_bytes; /* and those that had come when order_look_ahead() looked */
     uint64_t patience_bytes;

@@ -120,7 +120,7 @@ void summary_add_json(const struct summary *summary, json_t *results)
     json_put_text(root, "status", status_names[result->status]);
     json_object_set_new(root, "error",
                         error_is_set(&result->error)
-                            ? json_string(error_text(&result->error, text, sizeof text))
+                            ? json_text(error_text(&result->error, text, sizeof text))
                             : json_null());
     json_object_set_new(root, "truncated", json_boolean(result->truncated));
     json_object_set_new(

@@ -2,10 +2,12 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/call_table.h"
 #include "common/json_file.h"
+#include "common/printable.h"
 #include "stream/metadata.h"
 
 static json_t *report_substituted_list(const struct report *report)
@@ -32,9 +34,12 @@ static json_t *report_substituted_list(const struct report *report)
         (key), NULL, UNIT_SECONDS, (value), NULL \
     }
 
-static json_t *json_text_or_null(const char *text, size_t bytes)
+/* From a trace. */
+static json_t *json_printable(const char *text, size_t bytes)
 {
-    json_t *value = text != NULL ? json_stringn(text, bytes) : NULL;
+    char *printable = printable_copy(text, bytes);
+    json_t *value = json_string(printable);
+    free(printable);
     return value != NULL ? value : json_null();
 }
 
@@ -50,9 +55,11 @@ static json_t *report_recorded_settings(const struct instruction_header *header)
         next = line_end < end ? line_end + 1 : end;
         const char *equals = memchr(line, '=', (size_t)(line_end - line));
         if (equals == NULL || strncmp(line, before, sizeof before - 1) != 0) continue;
-        const char *name = line + sizeof before - 1;
-        json_object_setn_new(settings, name, (size_t)(equals - name),
-                             json_text_or_null(equals + 1, (size_t)(line_end - equals - 1)));
+        char *name =
+            printable_copy(line + sizeof before - 1, (size_t)(equals - line) - (sizeof before - 1));
+        json_object_set_new(settings, name,
+                            json_printable(equals + 1, (size_t)(line_end - equals - 1)));
+        free(name);
     }
     return settings;
 }
@@ -66,7 +73,8 @@ static void report_set_program(json_t *object, const struct report *report)
         size_t bytes = 0;
         const char *text =
             metadata_value(header->metadata, header->metadata_bytes, keys[i][0], &bytes);
-        json_object_set_new(object, keys[i][1], json_text_or_null(text, bytes));
+        json_object_set_new(object, keys[i][1],
+                            text != NULL ? json_printable(text, bytes) : json_null());
     }
     json_object_set_new(object, "recorded_settings", report_recorded_settings(header));
 }
@@ -91,11 +99,11 @@ static json_t *report_buckets(const struct histogram *histogram)
 {
     json_t *buckets = json_array();
     for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
-        json_int_t count = (json_int_t)histogram->buckets[bucket];
+        const uint64_t count = histogram->buckets[bucket];
         if (count == 0) continue;
         json_t *pair = json_array();
         json_array_append_new(pair, json_integer(bucket));
-        json_array_append_new(pair, json_integer(count));
+        json_array_append_new(pair, json_whole(count));
         json_array_append_new(buckets, pair);
     }
     return buckets;
@@ -183,7 +191,7 @@ static json_t *report_series(const struct series *series)
                                        row->vm_size_bytes,       row->original_vm_size_bytes};
             const bool known = values[k] > 0 || k <= 2;
             json_array_append_new(list, k == 0  ? json_real((double)values[k] / 1e9)
-                                        : known ? json_integer((json_int_t)values[k])
+                                        : known ? json_whole(values[k])
                                                 : json_null());
         }
         json_object_set_new(object, keys[k], list);

@@ -112,8 +112,7 @@ json_t *account_json(const struct account *account, const struct timeline *timel
     for (unsigned i = 0; account_is_known(account) && i < account->names.count; i++) {
         json_t *values = json_array();
         for (unsigned row = 0; row < timeline->count; row++)
-            json_array_append_new(values,
-                                  json_integer((json_int_t)timeline->rows[row].statistics[i]));
+            json_array_append_new(values, json_whole(timeline->rows[row].statistics[i]));
         json_object_set_new(over_time, account->names.names[i], values);
         json_put_number(last, account->names.names[i], account->now.values[i]);
     }

@@ -286,7 +286,7 @@ void change_print(const struct change *change, FILE *to)
 
 static void put_known(json_t *object, const char *key, long double value, bool known)
 {
-    json_object_set_new(object, key, known ? json_integer((json_int_t)value) : json_null());
+    json_object_set_new(object, key, known ? json_whole(value) : json_null());
 }
 
 static json_t *put_pair(json_t *object, const char *key, const struct change_pair *pair)

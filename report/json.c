@@ -21,7 +21,7 @@ static void put_origin(json_t *object, const struct report_trace *trace)
     json_put_text(object, "heap_unknown", trace->heap_unknown);
     json_put_text(object, "recording", trace->recording);
     if (*trace->pid != '\0') json_put_number(object, "pid", strtoull(trace->pid, NULL, 10));
-    json_object_set_new(object, "start", json_real(trace->start_s));
+    json_put_real(object, "start", trace->start_s);
     json_put_text(object, "status", trace->status);
 }
 
@@ -78,8 +78,8 @@ static void put_histogram(json_t *object, const char *key, const uint64_t *count
         const uint64_t before = (uint64_t)ceil(percentiles[i].share * (double)total) - 1;
         const unsigned at = histogram_bucket_at(counts, before);
         json_object_set_new(table, percentiles[i].key,
-                            json_pack("[II]", (json_int_t)histogram_bucket_low(at),
-                                      (json_int_t)histogram_bucket_high(at)));
+                            json_pack("[oo]", json_whole(histogram_bucket_low(at)),
+                                      json_whole(histogram_bucket_high(at))));
     }
 }
 

@@ -9,20 +9,20 @@
 #include "stream/metadata.h"
 #include "trace/ordered.h"
 
-static void take_header(struct report_trace *trace, const struct instruction_header *header)
+/* False: no memory for it. */
+static bool take_header(struct report_trace *trace, const struct instruction_header *header)
 {
     const char *metadata = header->metadata;
     const size_t bytes = header->metadata_bytes;
-    trace->metadata = strndup(bytes > 0 ? metadata : "", bytes);
     trace->program = metadata_copy(metadata, bytes, "program");
     trace->allocator = metadata_copy(metadata, bytes, "allocator");
     trace->heap_unknown = metadata_copy(metadata, bytes, "heap.unknown");
     trace->recording = metadata_copy(metadata, bytes, "run");
     trace->pid = metadata_copy(metadata, bytes, "pid");
     statistics_take(&trace->tally.account.names, metadata, bytes);
-    char *start = metadata_copy(metadata, bytes, "start");
-    if (start != NULL) trace->start_s = strtod(start, NULL);
-    free(start);
+    trace->start_s = metadata_start_s(metadata, bytes);
+    return trace->program != NULL && trace->allocator != NULL && trace->recording != NULL &&
+           trace->pid != NULL && recorded_settings_take(&trace->settings, metadata);
 }
 
 /* `sizes` may be NULL. */
@@ -50,11 +50,10 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
                     struct output *sizes)
 {
     if (reader->state != INSTRUCTIONS_MORE) return PROGRAM_FAILED; /* no header */
-    if (!tally_open(&trace->tally)) {
+    if (!tally_open(&trace->tally) || !take_header(trace, &reader->header)) {
         error_set_system(&reader->error, "no memory for tables");
         return PROGRAM_FAILED;
     }
-    take_header(trace, &reader->header);
     instruction_reader_use_indices(reader);
     if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED ||
         process_interrupted())
@@ -116,7 +115,7 @@ void report_close(struct report_trace *trace)
     tally_close(&trace->tally);
     arenas_close(&trace->arenas);
     rounding_free(trace->rounded);
-    free(trace->metadata);
+    recorded_settings_free(&trace->settings);
     free(trace->program);
     free(trace->allocator);
     free(trace->heap_unknown);

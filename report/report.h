@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "launch/recorded_settings.h"
 #include "report/arenas.h"
 #include "report/depths.h"
 #include "report/rounding.h"
@@ -25,9 +26,9 @@ struct report_trace {
     const char *path;
     char *program, *allocator, *recording, *pid; /* empty where the stream does not say */
     char *heap_unknown;                          /* the same: why its bytes are not known */
-    char *metadata;                              /* of the header */
-    double start_s;                              /* since the epoch; 0: unknown */
-    const char *status;                          /* "complete", "cut" or "damaged" */
+    struct recorded_settings settings;
+    double start_s;     /* since the epoch; 0: unknown */
+    const char *status; /* "complete", "cut" or "damaged" */
     struct tally tally;
     struct arenas arenas;
     struct rounded rounded[ROUNDINGS];

@@ -292,8 +292,10 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_
     size_t from = 0;
     if (!objects_reserve(tally, batch->count)) return false;
     while (instruction_walk_next(&walk, tally->live, &step)) {
+        /* Of a free that comes before its allocation, the index is none. */
+        const uint64_t ahead = instruction_walk_ahead(&walk, tally->live, PREFETCH_AHEAD);
         __builtin_prefetch(
-            tally->objects + instruction_walk_ahead(&walk, tally->live, PREFETCH_AHEAD), 1);
+            (const void *)((uintptr_t)tally->objects + ahead * sizeof *tally->objects), 1);
         if (step.does != STEP_OTHER) {
             call(tally, &step);
         } else if (step.number == INSTRUCTION_TICK) {

@@ -15,24 +15,13 @@
 
 /* ---- replaying ---- */
 
-/* Sets what the recording says of its allocator: lines env.NAME=VALUE. */
-static void set_settings(char *metadata)
-{
-    static const char before[] = "env.";
-    for (char *line; (line = strsep(&metadata, "\n")) != NULL;) {
-        char *equals = strchr(line, '=');
-        if (equals == NULL || strncmp(line, before, sizeof before - 1) != 0) continue;
-        *equals = '\0';
-        setenv(line + sizeof before - 1, equals + 1, 1);
-    }
-}
-
 /* In the child. */
 static void enter(void *of)
 {
     const struct under *under = of;
     allocators_enter(&under->found);
-    if (under->settings != NULL) set_settings(under->settings);
+    for (size_t i = 0; under->settings != NULL && i < under->settings->count; i++)
+        setenv(under->settings->set[i].name, under->settings->set[i].value, 1);
 }
 
 /* Replays with one more option, or two, under the allocator that was asked for. Returns the
@@ -157,7 +146,7 @@ bool under_find(struct under *under, const struct report_trace *trace, char *why
     uint64_t peak_rss_call = 0;
     if (under->allocator == NULL) {
         if (!allocator_find(under, NULL, trace->allocator, why, why_bytes)) return false;
-        under->settings = trace->metadata;
+        under->settings = &trace->settings;
     }
     snprintf(under->engine, sizeof under->engine, "auto");
     progress_text("replaying");
@@ -198,8 +187,15 @@ void under_close(struct under *under)
     process_directory_close(&under->directory);
 }
 
+static const char *ignored_settings(const struct under *under)
+{
+    return under->settings != NULL ? under->settings->ignored : NULL;
+}
+
 void under_print(const struct under *under, FILE *to)
 {
+    const char *ignored = ignored_settings(under);
+    if (ignored != NULL) fprintf(to, "\n! " RECORDED_SETTINGS_IGNORED "\n", ignored);
     for (unsigned i = 0; i < under->moments_count; i++) {
         const struct fragments *moment = &under->moments[i];
         fprintf(to, "\nunder %s, engine %s", under->allocator, under->engine);
@@ -216,6 +212,7 @@ json_t *under_json(const struct under *under)
     json_t *object = json_object(), *moments = json_array();
     json_put_text(object, "allocator", under->allocator);
     json_put_text(object, "engine", under->engine);
+    json_put_text(object, "ignored_settings", ignored_settings(under));
     json_object_set_new(object, "moments", moments);
     for (unsigned i = 0; i < under->moments_count; i++)
         json_array_append_new(moments, fragments_json(&under->moments[i]));

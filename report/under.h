@@ -13,6 +13,7 @@
 
 #include "launch/allocators.h"
 #include "launch/process.h"
+#include "launch/recorded_settings.h"
 #include "report/fragments.h"
 
 struct report_trace;
@@ -21,7 +22,7 @@ struct under {
     const char *allocator; /* as the user named it, or the recorded one; NULL: not known yet */
     char engine[16];       /* of replay: auto, and then what that was */
     struct allocator_found found;
-    char *settings; /* of the recorded allocator, among other metadata; NULL: none are set */
+    const struct recorded_settings *settings; /* those of the trace; NULL: none are set */
     struct process_directory directory;
     char ordered[PROCESS_PATH_BYTES];            /* the file that is replayed */
     struct fragments moments[FRAGMENTS_MOMENTS]; /* in the order of calls, which differ */

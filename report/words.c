@@ -72,22 +72,28 @@ const char *words_ms(uint64_t ms)
     return text;
 }
 
-const char *words_share(uint64_t part, uint64_t whole)
+const char *words_share(uint64_t part, uint64_t all)
 {
-    return words_number(UNIT_SHARE, whole > 0 ? (double)part / (double)whole : 0);
+    return words_number(UNIT_SHARE, all > 0 ? (double)part / (double)all : 0);
+}
+
+/* As much of it as 64 bits hold. */
+static uint64_t whole(long double value)
+{
+    return value < 0x1p64L ? (uint64_t)value : UINT64_MAX;
 }
 
 const char *words_number(enum number_unit unit, long double value)
 {
     char *text = next();
-    if (value < 0) return "-";
+    if (!(value >= 0)) return "-";
     switch (unit) {
-    case UNIT_BYTES: return words_bytes((uint64_t)value);
-    case UNIT_MS: return words_ms((uint64_t)value);
-    case UNIT_NS: return words_ms((uint64_t)(value / 1e6));
+    case UNIT_BYTES: return words_bytes(whole(value));
+    case UNIT_MS: return words_ms(whole(value));
+    case UNIT_NS: return words_ms(whole(value / 1e6));
     case UNIT_TIMES: snprintf(text, WORD_BYTES, "%.2Lf times", value); return text;
     case UNIT_SHARE: break;
-    default: return words_count((uint64_t)value);
+    default: return words_count(whole(value));
     }
     if (value > 0 && value < 0.001)
         snprintf(text, WORD_BYTES, "< 0.1 %%");

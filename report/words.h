@@ -25,7 +25,7 @@ const char *words_sizes(uint64_t lowest, uint64_t highest);
 const char *words_ms(uint64_t ms);
 
 /* "12.3 %"; "< 0.1 %" rather than 0 for what is there. */
-const char *words_share(uint64_t part, uint64_t whole);
+const char *words_share(uint64_t part, uint64_t all);
 
 /* Of a unit (common/numbers.h); "-": not known. */
 const char *words_number(enum number_unit unit, long double value);

@@ -7,6 +7,7 @@
 #include "common/call_table.h"
 #include "common/pages.h"
 #include "stream/checksum.h"
+#include "stream/magic.h"
 #include "stream/varint.h"
 
 const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
@@ -156,16 +157,11 @@ static bool reader_check_fixed(struct instruction_reader *reader, const uint8_t 
 }
 
 /* The input is something else. */
-static bool reader_other(struct instruction_reader *reader, size_t there)
+static bool reader_other(struct instruction_reader *reader)
 {
-    const char *what = NULL;
-    if (there == 0)
-        what = "the input is empty";
-    else if (there >= MAGIC_OF_STREAM_BYTES &&
-             memcmp(reader->input->next, MAGIC_OF_RAW, MAGIC_OF_STREAM_BYTES) == 0)
-        what = "this is a recording; order it first with postprocess";
-    error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_MAGIC], 0,
-              what != NULL ? "%s" : NULL, what);
+    const size_t there = input_peek(reader->input, MAGIC_TEXT_BYTES);
+    error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_MAGIC], 0, "%s",
+              magic_text(reader->input->next, there));
     return reader_fail(reader);
 }
 
@@ -177,7 +173,7 @@ static bool reader_read_header(struct instruction_reader *reader)
     bool ended_badly = input->state == INPUT_FAILED || input->state == INPUT_CUT;
     if (there == 0 && ended_badly) return reader_input_ended(reader, 0);
     if (there == 0 || memcmp(input->next, INSTRUCTION_MAGIC, magic) != 0)
-        return reader_other(reader, there);
+        return reader_other(reader);
     if (there < INSTRUCTION_HEADER_BYTES) return reader_input_ended(reader, 0);
     if (!reader_check_fixed(reader, input->next)) return false;
 
@@ -205,7 +201,9 @@ bool instruction_reader_open(struct instruction_reader *reader, struct input *in
         error_set_system(&reader->error, "no memory for a block");
         return reader_fail(reader);
     }
-    return reader_read_header(reader);
+    if (reader_read_header(reader)) return true;
+    if (reader->header.metadata == NULL) reader->header.metadata_bytes = 0;
+    return false;
 }
 
 void instruction_reader_close(struct instruction_reader *reader)

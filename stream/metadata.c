@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/printable.h"
+
 const char *metadata_value(const char *metadata, size_t bytes, const char *key, size_t *value_bytes)
 {
     const size_t key_bytes = strlen(key);
@@ -25,10 +27,16 @@ char *metadata_copy(const char *metadata, size_t bytes, const char *key)
 {
     size_t value_bytes = 0;
     const char *value = metadata_value(metadata, bytes, key, &value_bytes);
-    /* A sanitizer's strndup() takes memory that a preloaded allocator could not free. */
-    char *copy = calloc(1, value_bytes + 1);
-    if (copy != NULL && value != NULL) memcpy(copy, value, value_bytes);
-    return copy;
+    return printable_copy(value != NULL ? value : "", value_bytes);
+}
+
+double metadata_start_s(const char *metadata, size_t bytes)
+{
+    static const double most = 253402300799.0; /* the end of the year 9999 */
+    char *text = metadata_copy(metadata, bytes, "start");
+    const double seconds = text != NULL ? strtod(text, NULL) : 0;
+    free(text);
+    return seconds > 0 && seconds <= most ? seconds : 0;
 }
 
 /* ---- statistics ---- */

@@ -15,8 +15,12 @@ extern "C" {
 const char *metadata_value(const char *metadata, size_t bytes, const char *key,
                            size_t *value_bytes);
 
-/* A copy of it that ends with a zero, to be freed; empty if it is not there. NULL: no memory. */
+/* A copy of it, printable (common/printable.h), that ends with a zero, to be freed; empty if it is
+ * not there. NULL: no memory. */
 char *metadata_copy(const char *metadata, size_t bytes, const char *key);
+
+/* When the recording began, since the epoch; 0: unknown. */
+double metadata_start_s(const char *metadata, size_t bytes);
 
 /* ---- the names of what an allocator says of itself ----
  *

@@ -8,6 +8,7 @@
 
 #include "common/bytes.h"
 #include "common/call_table.h"
+#include "common/pages.h"
 #include "stream/raw_shorts.h"
 #include "stream/varint.h"
 
@@ -36,7 +37,7 @@ void raw_decoder_init(struct raw_decoder *decoder, uint32_t lane, uint32_t featu
 void raw_decoder_free(struct raw_decoder *decoder)
 {
     raw_cache_free(&decoder->cache);
-    free(decoder->places);
+    pages_unmap(decoder->places, sizeof *decoder->places);
     decoder->places = NULL;
 }
 
@@ -57,6 +58,8 @@ void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chu
 {
     struct raw_cache cache = decoder->cache;
     struct raw_places *places = decoder->places;
+    const uint64_t places_bytes = decoder->places_bytes;
+    uint64_t *all_places_bytes = decoder->all_places_bytes;
     *decoder = (struct raw_decoder){.lane = decoder->lane,
                                     .features = decoder->features,
                                     .records = decoder->records,
@@ -67,6 +70,8 @@ void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chu
     raw_cache_gap(&cache);
     decoder->cache = cache;
     decoder->places = places;
+    decoder->places_bytes = places_bytes;
+    decoder->all_places_bytes = all_places_bytes;
 }
 
 static bool profile_fits(const struct raw_decoder *decoder, unsigned range, unsigned kind)
@@ -98,6 +103,38 @@ static bool decoder_begin_segment(struct raw_decoder *decoder, const struct raw_
     return true;
 }
 
+/* Of a lane's places, an object touches a page of sizes and one of lists; a few pages are touched
+ * anyway. With so many objects, all may be. */
+enum { PAGE_BYTES = 4096, PLACES_PAGES = 3 };
+#define PLACES_OBJECTS (sizeof(struct raw_places) / (2 * PAGE_BYTES))
+
+/* Forgets them; untouched memory stays untouched. */
+static bool clear_places(struct raw_decoder *decoder)
+{
+    if (decoder->places->objects >= PLACES_OBJECTS) {
+        memset(decoder->places, 0, sizeof *decoder->places);
+        return true;
+    }
+    pages_unmap(decoder->places, sizeof *decoder->places);
+    decoder->places = pages_map(sizeof *decoder->places);
+    return decoder->places != NULL;
+}
+
+/* Whether all lanes' places stay within their limit, with those that this lane has touched. */
+static bool count_places(struct raw_decoder *decoder)
+{
+    uint64_t *all = decoder->all_places_bytes;
+    const uint64_t objects = decoder->places->objects;
+    const uint64_t bytes = objects < PLACES_OBJECTS ? (PLACES_PAGES + 2 * objects) * PAGE_BYTES
+                                                    : sizeof *decoder->places;
+    if (all == NULL || bytes <= decoder->places_bytes) return true;
+    *all += bytes - decoder->places_bytes;
+    decoder->places_bytes = bytes;
+    return *all <= RAW_PLACES_BYTES_MAX ||
+           error_set(&decoder->error, &raw_errors[RAW_PLACES_MEMORY], decoder->payload_offset,
+                     "lane %" PRIu32, decoder->lane);
+}
+
 /* What a packed chunk of an opaque stream leaves out is known from those before it, up to one that
  * is key, or not packed. */
 static bool prepare_places(struct raw_decoder *decoder, const struct raw_chunk *chunk,
@@ -105,14 +142,11 @@ static bool prepare_places(struct raw_decoder *decoder, const struct raw_chunk *
 {
     if (!is_opaque(decoder) || !chunk->packed || decoder->lookahead) return true;
     bool made = decoder->places != NULL;
-    if (!made) decoder->places = calloc(1, sizeof *decoder->places);
-    if (decoder->places == NULL) {
-        errno = ENOMEM;
+    if (!made) decoder->places = pages_map(sizeof *decoder->places);
+    if (decoder->places == NULL || (made && (!was_packed || chunk->key) && !clear_places(decoder)))
         return error_set_system(&decoder->error, "no memory for the places of a thread");
-    }
-    if (made && (!was_packed || chunk->key)) memset(decoder->places, 0, sizeof *decoder->places);
     decoder->places->rounding = decoder->profile[RAW_PROFILE_ROUNDING];
-    return true;
+    return count_places(decoder);
 }
 
 bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk)

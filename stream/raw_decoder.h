@@ -57,7 +57,8 @@
  * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and
  * raw_units.h for all.
  *
- * Memory   about 2.5 KiB a lane, and its cache (raw_cache.h).
+ * Memory   about 2.5 KiB a lane, and its cache (raw_cache.h); in an opaque stream up to 204 KiB for
+ *          its places, two pages for each of its objects at most.
  * Threads  one per decoder. */
 #ifndef MALLOCTAPE_RAW_DECODER_H
 #define MALLOCTAPE_RAW_DECODER_H
@@ -119,6 +120,10 @@ struct raw_foreign_entry {
     uint64_t bound;
 };
 
+/* Places of lanes that exist at once; more is not of a program. A lane that has had some hundred
+ * objects takes 204 KiB. */
+#define RAW_PLACES_BYTES_MAX (UINT64_C(4) << 30)
+
 struct raw_decoder {
     uint32_t lane;
     uint64_t records;     /* decoded so far, of all chunks */
@@ -132,6 +137,9 @@ struct raw_decoder {
     /* Set after raw_decoder_init(): records that ordering does not need are returned too; they are
      * not counted, and there must be room for RAW_CACHED_MAX. */
     bool cache_records;
+    /* Set after raw_decoder_init(), or NULL: the memory of all lanes' places, up to
+     * RAW_PLACES_BYTES_MAX. */
+    uint64_t *all_places_bytes;
 
     /* From here on: raw_decoder.c only. */
     bool lookahead;
@@ -148,6 +156,7 @@ struct raw_decoder {
     struct raw_form forms[RAW_FORMS]; /* of the chunk */
     struct raw_cache cache;
     struct raw_places *places; /* of an opaque stream, once a chunk of the lane was packed */
+    uint64_t places_bytes;     /* of it that may have been touched, in `*all_places_bytes` */
     uint64_t latest_sequence[RAW_SEQUENCE_ENTRIES];
 };
 

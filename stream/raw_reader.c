@@ -116,13 +116,8 @@ static bool read_header(struct raw_reader *reader)
     size_t there = input_peek(&reader->input, RAW_HEADER_BYTES);
     size_t compare = there < 8 ? there : 8;
     uint64_t magic = RAW_MAGIC;
-    if (there >= MAGIC_OF_STREAM_BYTES &&
-        memcmp(reader->input.next, MAGIC_OF_INSTRUCTIONS, MAGIC_OF_STREAM_BYTES) == 0)
-        return RAW_FAIL(
-            reader, RAW_NO_STREAM, 0,
-            "this is an instruction stream, which is in order already; replay takes it");
     if (memcmp(reader->input.next, &magic, compare) != 0)
-        return RAW_FAIL(reader, RAW_NO_STREAM, 0, NULL);
+        return RAW_FAIL(reader, RAW_NO_STREAM, 0, "%s", magic_text(reader->input.next, there));
     if (there < RAW_HEADER_BYTES) return cut(reader, RAW_EMPTY);
     uint32_t metadata = bytes_get32(reader->input.next + RAW_HEADER_METADATA_BYTES);
     if (!check_header(reader, reader->input.next, metadata)) return false;

@@ -138,6 +138,12 @@ static bool spool_join(struct spool_reader *spool, struct raw_header *header, bo
     return true;
 }
 
+bool spool_is_there(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 bool spool_reader_open(struct spool_reader *spool, const char *path, struct raw_reader *reader)
 {
     *spool = (struct spool_reader){.fd = -1};

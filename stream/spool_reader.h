@@ -54,6 +54,10 @@ struct spool_reader {
     uint32_t next_slot;
 };
 
+/* Whether a stream has a spool of this name beside it: a file. Whoever made the stream may have put
+ * there a link to elsewhere, or what blocks when it is opened. */
+bool spool_is_there(const char *path);
+
 /* False: see error, which is SPOOL_OTHER_RECORDING if another recording's spool is there. A stream
  * that was cut before its header was complete gets from the spool what that knows: the recording's
  * id, its process and its features. */

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/cli_tap.sh"
 
-plan 19
+plan 20
 
 # numbers FILE EVENTS LIVE THREADS - what import and info say of it.
 numbers() {
@@ -222,6 +222,25 @@ usage() {
         sample raw_example && exits 1 import raw_example -o p && says 'this is a recording'
 }
 
+# What a file is that a program cannot read, and which command makes it readable.
+others_are_named() {
+    sample raw_example && sample instructions_example && gzip -kf raw_example &&
+        lz4 -qf instructions_example p.lz4 && gzip -f p.lz4 || return 1
+    exits 0 export --to wl instructions_example -o x.wl || return 1
+    printf '= Start\n@ ./a:[0x1] + 0x55d0 0x18\n' >x.trace
+    for file in raw_example.gz p.lz4.gz x.wl x.trace; do
+        case $file in
+        *.gz) wanted='this is gzip: `gzip -dc` unpacks it$' ;;
+        x.wl) wanted='this is a \.wl, .*: `malloctape import` makes an instruction stream of it$' ;;
+        *) wanted='this is a trace of mtrace(3): `malloctape import` makes' ;;
+        esac
+        exit_status "$bin/replay" "$file" >out 2>err && [ "$status" = 1 ] && says "$wanted" &&
+            exit_status "$bin/postprocess" "$file" ordered 2>err && [ "$status" = 1 ] &&
+            says "$wanted" && exits 1 dump "$file" && says "$wanted" && exits 1 info "$file" &&
+            says "$wanted" || return 1
+    done
+}
+
 small_program
 debug_library=$(ls /lib/*/libc_malloc_debug.so.0 2>/dev/null | head -n 1)
 if [ -n "$debug_library" ] && [ -z "$sanitized" ]; then
@@ -255,4 +274,5 @@ check 'exports count what they lose' export_losses
 check 'more threads than a .wl has regions' many_threads
 check 'a postprocess that is killed is told of' ordering_killed
 check 'a recording that was cut is so when it has been ordered' cut_and_ordered
+check 'files of others are named, with the command for them' others_are_named
 check 'wrong options and files' usage

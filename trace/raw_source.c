@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/array.h"
 #include "common/program.h"
@@ -33,7 +32,7 @@ bool raw_source_open(struct raw_source *source, int fd, const char *path)
 static void spool_try(struct raw_source *source)
 {
     source->spool_tried = true;
-    if (source->spool_path == NULL || access(source->spool_path, F_OK) != 0) return;
+    if (source->spool_path == NULL || !spool_is_there(source->spool_path)) return;
     source->spool_use = RAW_SPOOL_NOT_NEEDED;
     if (source->reader.state != RAW_STREAM_CUT) return;
     source->spool_opened = spool_reader_open(&source->spool, source->spool_path, &source->reader);
@@ -78,6 +77,7 @@ struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
         struct raw_decoder *decoder = malloc(sizeof *decoder);
         if (decoder == NULL) return no_memory(source);
         raw_decoder_init(decoder, lane, (uint32_t)source->reader.header.features);
+        decoder->all_places_bytes = &source->places_bytes;
         source->decoders[lane] = decoder;
     }
     return source->decoders[lane];

@@ -35,6 +35,7 @@ struct raw_source {
     struct raw_reader reader;
     struct raw_decoder **decoders; /* by lane; NULL where the lane has not been seen */
     size_t decoders_count;         /* room for them */
+    uint64_t places_bytes;         /* of decoders */
     uint64_t stream_end;           /* offset behind the latest chunk that came from the stream */
     struct error error;            /* of decoders and of memory; the reader has its own */
     enum raw_spool spool_use;      /* final after the last chunk */

@@ -8,17 +8,16 @@
 
 #include "common/output.h"
 #include "stream/instruction.h"
+#include "stream/magic.h"
 #include "stream/raw_format.h"
 
 const struct error_kind stream_errors[] = {STREAM_ERROR_LIST(ERROR_LIST_KIND)};
 
-enum { MAGIC_BYTES = 8 };
-
 static bool format_find(struct stream *stream, struct error *error)
 {
     const uint64_t raw_magic = RAW_MAGIC;
-    size_t there = input_peek(&stream->input, MAGIC_BYTES);
-    size_t compared = there < MAGIC_BYTES ? there : MAGIC_BYTES;
+    size_t there = input_peek(&stream->input, MAGIC_TEXT_BYTES);
+    size_t compared = there < MAGIC_OF_STREAM_BYTES ? there : MAGIC_OF_STREAM_BYTES;
     if (stream->input.state == INPUT_FAILED) {
         *error = stream->input.error;
         return false;
@@ -29,7 +28,8 @@ static bool format_find(struct stream *stream, struct error *error)
     else if (memcmp(stream->input.next, INSTRUCTION_MAGIC, compared) == 0)
         stream->format = STREAM_INSTRUCTIONS;
     else
-        return error_set(error, &stream_errors[STREAM_UNKNOWN], 0, NULL);
+        return error_set(error, &stream_errors[STREAM_UNKNOWN], 0, "%s",
+                         magic_text(stream->input.next, there));
     return true;
 }
 

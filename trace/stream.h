@@ -15,10 +15,8 @@
 #include "common/error.h"
 #include "common/input.h"
 
-#define STREAM_ERROR_LIST(X)                             \
-    X(STREAM_UNKNOWN, "stream_unknown",                  \
-      "neither a raw stream nor an instruction stream; " \
-      "`malloctape import` reads files of other tools")
+#define STREAM_ERROR_LIST(X) \
+    X(STREAM_UNKNOWN, "stream_unknown", "neither a raw stream nor an instruction stream")
 enum stream_error { STREAM_ERROR_LIST(ERROR_LIST_ENUM) };
 extern const struct error_kind stream_errors[];
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # corpus.sh DIRECTORY - what the fuzzers begin with: DIRECTORY/raw, DIRECTORY/spool and
-# DIRECTORY/instructions, full of small samples and simulated recordings, and for each format
-# DIRECTORY/import-FORMAT with small files of it.
+# DIRECTORY/instructions, full of small samples and simulated recordings, DIRECTORY/reports of their
+# replays, and for each format DIRECTORY/import-FORMAT with small files of it.
 set -euo pipefail
 
 build_dir=$MALLOCTAPE_BUILD
@@ -59,7 +59,19 @@ simulated() {
     done
 }
 
+# What replays report.
+reports() {
+    mkdir -p "$corpus/reports"
+    for file in "$corpus"/instructions/*[1-9]; do
+        head -c -1 "$file" >"$scratch/stream"
+        "$build_dir/bin/replay" --quiet --engine null --series --json "$scratch/report" \
+            "$scratch/stream" >/dev/null 2>&1 || continue
+        tr -d '\n ' <"$scratch/report" >"$corpus/reports/${file##*/}"
+    done
+}
+
 samples
 simulated
 simulated end=3
+reports
 ruby "$MALLOCTAPE_SOURCE/tests/convert/corpus.rb" "$corpus"

@@ -6,7 +6,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 14
+plan 20
 
 export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
 export FUZZ_OPTIONS='-seed=1 -runs=500 -timeout=300'
@@ -25,6 +25,7 @@ fuzz() {
 for name in raw spool instructions; do fuzz "$name"; done
 
 FUZZ_OPTIONS='-seed=1 -runs=200 -timeout=300'
+for command in info dump report compare verify export; do fuzz "command-$command"; done
 for format in dj_mtrace heaptrack logalloc memory_replay microbench mtrace ops rep wip_processed \
     wip_raw wl; do
     fuzz "import-$format"

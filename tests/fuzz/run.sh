@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh raw|spool|instructions|import-FORMAT SECONDS - runs a fuzzer, with one process, a time
+# run.sh raw|spool|instructions|import-FORMAT|command-NAME SECONDS - runs a fuzzer, with one process, a time
 # limit and a memory limit for each input, and FUZZ_OPTIONS of libFuzzer. What it finds is kept in
 # tests/fuzz of the build directory. Exit status 77: there is no libFuzzer; others but 0: it found
 # something.
@@ -17,13 +17,22 @@ if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d != 0 && 
     exit 77
 fi
 program=tests/fuzz/fuzz_${name%%-*}
-export FUZZ_FORMAT="${name#import-}"
+[ "$name" != command-export ] || program=tests/fuzz/fuzz_export
+export FUZZ_FORMAT="${name#*-}" silent=
+case $name in command-*) silent=-close_fd_mask=3 ;; esac # what commands print
 ${MAKE:-make} -s "$program"
-[ -d "$corpus/$name" ] || "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$corpus"
+[ -d "$corpus/reports" ] || "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$corpus"
+case $name in
+command-compare) corpus=$corpus/reports ;;
+command-info | command-dump) corpus="$corpus/both $corpus/raw $corpus/instructions" ;;
+command-*) corpus="$corpus/$name $corpus/instructions" ;;
+*) corpus=$corpus/$name ;;
+esac
+mkdir -p "${corpus%% *}"
 [ "$seconds" != 0 ] || exit 0 # all is there
 # Mappings are not malloc's: leaks of them would show as growth beyond the limit.
 # shellcheck disable=SC2086 # options are words
 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:quarantine_size_mb=16 \
     exec "$program" -error_exitcode=1 -timeout_exitcode=1 -max_total_time="$seconds" \
-    -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 \
-    -artifact_prefix="tests/fuzz/found-$name-" ${FUZZ_OPTIONS:-} "$corpus/$name"
+    -timeout=10 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 $silent \
+    -artifact_prefix="tests/fuzz/found-$name-" ${FUZZ_OPTIONS:-} $corpus

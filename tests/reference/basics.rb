@@ -107,11 +107,22 @@ def heap_text(call, numbers)
   [call.name, *numbers].join(' ')
 end
 
+# Whoever made a trace chose its bytes: control characters, marks that turn the direction of a line,
+# and what is no UTF-8, byte by byte.
+CONTROL = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/
+
+def printable(bytes)
+  text = bytes.dup.force_encoding(Encoding::UTF_8)
+  text.scrub { |bad| escaped(bad) }.gsub(CONTROL) { |control| escaped(control) }
+end
+
+def escaped(text) = text.bytes.map { |byte| format('\\x%02x', byte) }.join
+
 # Header lines that both streams have: one per line of metadata.
 def dump_metadata(bytes)
   offset = bytes.offset
   bytes.take(bytes.left).each_line do |line|
-    puts format('%012x metadata %s', offset, line.delete_suffix("\n"))
+    puts format('%012x metadata %s', offset, printable(line.delete_suffix("\n")))
     offset += line.bytesize
   end
 end

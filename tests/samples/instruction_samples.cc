@@ -98,6 +98,20 @@ std::string usage()
     return out.finish();
 }
 
+/* Numbers that need all of 64 bits. */
+std::string large()
+{
+    InstructionHeader header;
+    header.metadata = "program=large\nstart=1e999\npid=-1\nallocator=glibc 2.36\n";
+    InstructionBuilder out(header);
+    const uint64_t most = UINT64_MAX;
+    out.call(CALL_MALLOC, kUnknown, {most, 0, 0, true});
+    out.free(CALL_FREE, out.allocate(CALL_MALLOC, most - 8));
+    out.usage({most, most, most, most});
+    out.tick(most - 1, most, most);
+    return out.finish();
+}
+
 std::string minor()
 {
     InstructionHeader header;
@@ -181,6 +195,7 @@ void add_instruction_samples(Samples *samples)
         {"bad_number", [] { return bad(false, [](Out &out) { out.other(56, {}); }); }},
         {"freed_twice", freed_twice},
         {"usage", usage},
+        {"large", large},
         {"bad_register", [] { return bad(false, [](Out &out) { out.free(CALL_FREE, 0); }); }},
         {"bad_feature", bad_feature},
         {"bad_value", [] { return bad(false, [](Out &out) { out.other(50, {}, 1); }); }},

@@ -20,6 +20,7 @@
  *   make_instructions alignments               alignments that tcmalloc takes and others refuse
  *   make_instructions huge KIND [ALIGNMENT]    a call (malloc, new, ...) that cannot succeed,
  *                                              recorded as one that did
+ *   make_instructions metadata FILE            a thousand calls, of a header with that metadata
  *   make_instructions hopeless LANES           each lane ends what the one before makes, and the
  *                                              first one makes nothing: its malloc cannot succeed
  *
@@ -331,13 +332,24 @@ static void make_hopeless(struct instruction_writer *writer, uint64_t lanes)
     }
 }
 
+/* Returns how long it is. */
+static size_t read_metadata(const char *path, char *metadata)
+{
+    FILE *file = fopen(path, "r");
+    if (file == NULL) exit(1);
+    const size_t bytes = fread(metadata, 1, INSTRUCTION_METADATA_MAX, file);
+    fclose(file);
+    return bytes;
+}
+
 int main(int argc, char **argv)
 {
-    static const char metadata[] = "program=make_instructions\npid=1\n";
+    static char metadata[INSTRUCTION_METADATA_MAX] = "program=make_instructions\npid=1\n";
     const char *what = argc > 1 ? argv[1] : "";
+    const bool is_of_file = strcmp(what, "metadata") == 0 && argc > 2;
     const struct instruction_header header = {
+        .metadata_bytes = is_of_file ? read_metadata(argv[2], metadata) : strlen(metadata),
         .metadata = metadata,
-        .metadata_bytes = sizeof metadata - 1,
         .features = strcmp(what, "places") == 0 ? INSTRUCTION_FEATURE_ADDRESSES : 0,
     };
     uint64_t events = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
@@ -346,7 +358,9 @@ int main(int argc, char **argv)
     struct instruction_writer writer;
 
     if (!output_open(&output, "-") || !instruction_writer_open(&writer, &output, &header)) return 1;
-    if (strcmp(what, "churn") == 0) {
+    if (is_of_file) {
+        make_churn(&writer, 1000, 100);
+    } else if (strcmp(what, "churn") == 0) {
         make_churn(&writer, events, more > 0 ? more : 10000);
     } else if (strcmp(what, "lanes") == 0) {
         make_lanes(&writer, events, more > 0 ? more : 4);
@@ -368,8 +382,8 @@ int main(int argc, char **argv)
         make_huge(&writer, (enum call_kind)find_kind(argv[2]), more > 0 ? more : 64);
     } else {
         fprintf(stderr,
-                "usage: make_instructions churn|lanes|pairs|places|kinds|alignments|huge|hopeless "
-                "[EVENTS|KIND [SLOTS|LANES|FRESH|ALIGNMENT]]\n");
+                "usage: make_instructions churn|lanes|pairs|places|kinds|alignments|huge|hopeless|"
+                "metadata [EVENTS|KIND|FILE [SLOTS|LANES|FRESH|ALIGNMENT]]\n");
         return 2;
     }
     bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);

@@ -1,0 +1,85 @@
+#include "common/printable.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one byte becomes, and what that takes. */
+#define ESCAPE "\\x%02x"
+enum { ESCAPE_BYTES = 4 };
+
+/* Bytes of the UTF-8 character at `text`, and which it is; 0: it is none. */
+static size_t character(const char *text, size_t bytes, uint32_t *code)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    const size_t length = *at < 0x80   ? 1
+                          : *at < 0xc2 ? 0
+                          : *at < 0xe0 ? 2
+                          : *at < 0xf0 ? 3
+                          : *at < 0xf5 ? 4
+                                       : 0;
+    if (length == 0 || length > bytes) return 0;
+    *code = length == 1 ? *at : *at & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        if ((at[i] & 0xc0) != 0x80) return 0;
+        *code = *code << 6 | (at[i] & 0x3f);
+    }
+    const bool fits = (length < 3 || *code >= 0x800) && (length < 4 || *code >= 0x10000) &&
+                      *code < 0x110000 && (*code < 0xd800 || *code > 0xdfff);
+    return fits ? length : 0;
+}
+
+/* Whether it does something instead of being seen. */
+static bool is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+/* The next character, or byte that is of none: how many bytes it has, and whether they stay as they
+ * are. */
+static size_t piece(const char *text, size_t bytes, bool *stays)
+{
+    uint32_t code = 0;
+    const size_t length = character(text, bytes, &code);
+    *stays = length > 0 && !is_control(code);
+    return *stays ? length : 1;
+}
+
+char *printable_copy(const char *text, size_t bytes)
+{
+    size_t needed = 1, used = 0;
+    bool stays;
+    for (size_t at = 0; at < bytes;) {
+        const size_t length = piece(text + at, bytes - at, &stays);
+        needed += stays ? length : ESCAPE_BYTES;
+        at += length;
+    }
+    /* A sanitizer's strndup() and the like take memory that a preloaded allocator cannot free. */
+    char *copy = calloc(1, needed);
+    if (copy == NULL) return NULL;
+    for (size_t at = 0; at < bytes;) {
+        const size_t length = piece(text + at, bytes - at, &stays);
+        if (stays)
+            memcpy(copy + used, text + at, length);
+        else
+            snprintf(copy + used, needed - used, ESCAPE, (uint8_t)text[at]);
+        used += stays ? length : ESCAPE_BYTES;
+        at += length;
+    }
+    return copy;
+}
+
+void printable_print(FILE *to, const char *text, size_t bytes)
+{
+    bool stays;
+    for (size_t at = 0; at < bytes;) {
+        const size_t length = piece(text + at, bytes - at, &stays);
+        if (stays)
+            fwrite(text + at, 1, length, to);
+        else
+            fprintf(to, ESCAPE, (uint8_t)text[at]);
+        at += length;
+    }
+}
