@@ -23,6 +23,10 @@
 #define atomic_add_acq_rel(object, value) __atomic_fetch_add(object, value, __ATOMIC_ACQ_REL)
 #define atomic_add_seq_cst(object, value) __atomic_fetch_add(object, value, __ATOMIC_SEQ_CST)
 
+#define atomic_or_relaxed(object, value) ((void)__atomic_fetch_or(object, value, __ATOMIC_RELAXED))
+#define atomic_and_relaxed(object, value) \
+    ((void)__atomic_fetch_and(object, value, __ATOMIC_RELAXED))
+
 /* Adds to an object that only the calling thread stores to, after all that it stored before. One
  * instruction on x86-64. GCC makes three of the builtins, and would merge a plain addition with
  * that of another path. */

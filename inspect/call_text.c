@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "common/call_table.h"
-#include "stream/raw_format.h"
 
 /* Parameters of mallopt can be negative (INSTRUCTIONS.md 5.1). */
 static void numbers_print(FILE *to, const struct call_text *call)
@@ -26,8 +25,5 @@ void call_text_print(FILE *to, const struct call_text *call)
     if (shape == SHAPE_HEAP) numbers_print(to, call);
     if (call->began[0] != '\0') fprintf(to, " -> %s", call->began);
     if (call->has_address) fprintf(to, " at 0x%" PRIx64, call->address);
-    if (call->after != 0)
-        fprintf(to, " after %" PRIu32 ":%" PRIu64, raw_allocations_lane(call->after),
-                raw_allocations_count(call->after));
     fputs(call->failed ? " failed\n" : "\n", to);
 }

@@ -1,6 +1,6 @@
 /* call_text - the words of a call in a dump, the same for both formats.
  *
- *   KIND [OBJECT] [SIZE] [ALIGNMENT] [-> OBJECT] [at ADDRESS] [after LANE:CALLS] [failed]
+ *   KIND [OBJECT] [SIZE] [ALIGNMENT] [-> OBJECT] [at ADDRESS] [failed]
  *   KIND [NUMBER [NUMBER]]                                               calls of shape HEAP
  *
  * The words are an interface (malloctape(1), LINES OF A DUMP): tests and scripts compare them.
@@ -23,7 +23,6 @@ struct call_text {
     bool failed, has_address;
     uint64_t size, alignment; /* used where the shape has them */
     uint64_t address;
-    uint64_t after;                   /* raw_allocations(); 0: nobody */
     char ended[CALL_OBJECT_TEXT_MAX]; /* empty: none */
     char began[CALL_OBJECT_TEXT_MAX];
     const uint64_t *numbers; /* of a HEAP call */

@@ -79,7 +79,6 @@ static void call_print(const struct raw_dump *state, uint32_t lane, const struct
         object_text(text.began, lane, record->serial, record->place);
         text.has_address = (state->source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;
         text.address = record->address;
-        text.after = record->after;
     }
     call_text_print(stdout, &text);
 }
@@ -110,6 +109,10 @@ static void other_print(const struct record *record)
     case RAW_SEQUENCE_AFTER:
         printf("sequence_after %s number %" PRIu64 "\n", name, record->size);
         break;
+    case RAW_AFTER:
+        printf("after %" PRIu32 ":%" PRIu64 "%s\n", raw_allocations_lane(record->bound),
+               raw_allocations_count(record->bound), record->operand ? " realloc" : "");
+        break;
     case RAW_LOST:
         printf("lost events %" PRIu64 " allocations %" PRIu64 "\n", record->size, record->operand);
         break;
@@ -117,6 +120,9 @@ static void other_print(const struct record *record)
     case RAW_CACHE_BEGIN: puts("cache_begin"); break;
     case RAW_CACHED: printf("cached %s @%" PRIu32 "\n", name, record->place); break;
     case RAW_INSIDE: inside_print(record, name); break;
+    case RAW_PAGE:
+        printf("page @%" PRIu32 " at 0x%" PRIx64 "\n", record->place, record->address);
+        break;
     case RAW_UNCACHED: printf("uncached %s count %" PRIu64 "\n", name, record->operand); break;
     }
 }

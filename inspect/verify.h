@@ -15,9 +15,11 @@
  *             those that the bound's lane has allocated at the place and that are alive, the latest
  *             that the bound counts. "Unknown" is said only where the recording has none, and says
  *             or explains it; "freed twice" only where none is alive there.
- *             In an opaque stream, an allocation comes after what it is said to be after, and
- *             after the end of the object that was at its place before. (A moved realloc that
- *             waits for itself comes before the bound, not before that end: FORMAT.md 6.)
+ *             In an opaque stream, an allocation comes after what it is said to be after. (A
+ *             realloc that waits for itself comes before the bound: FORMAT.md 6.) And no object
+ *             begins at the place of one that is alive, nor on its bytes where addresses are
+ *             known. A pause may hide the order of two, and so may a loss: where objects are
+ *             unknown, those that overlap are only counted.
  * 3. Numbers  The sequence numbers, which the ordered stream no longer has, can be put back:
  *             between the records of their lanes, with the numbers of every structure ascending.
  * 4. Windows  Ticks are those of the recording. A record comes at most one window later than its
@@ -54,8 +56,16 @@ struct verify_object {
     uint32_t place;
     uint32_t next;       /* another object that is alive at the place: register plus one, 0: none */
     uint64_t next_there; /* the next one that its lane allocated at the place; 0: none yet */
-    uint64_t after;      /* what it began after, raw_allocations(); 0: nothing is said */
-    uint64_t cover_after; /* the same of the latest one that began at the place beside it */
+    uint64_t address, size; /* 0: the address is not known */
+    bool overlapped;        /* another one began on its bytes */
+};
+
+struct verify_page;
+
+/* Who is alive, by address: pages by a hash of their number. */
+struct verify_ranges {
+    struct verify_page *pages;
+    size_t room, count;
 };
 
 struct verify_structure {
@@ -67,7 +77,8 @@ struct verify_structure {
 struct verify_counts {
     uint64_t calls, lanes, allocations, frees, unknown, freed_twice, numbers, numbers_missing,
         ticks;
-    uint64_t late; /* records that came more than a window late, as others force */
+    uint64_t late;     /* records that came more than a window late, as others force */
+    uint64_t overlaps; /* objects that ended after another one had begun on their bytes */
 };
 
 struct verify {
@@ -86,6 +97,8 @@ struct verify {
     uint32_t ready; /* list of lanes whose number has become due; lane plus one */
     struct verify_counts counts;
     struct verify_violation violation;
+    struct verify_ranges ranges;
+    struct verify_violation overlap; /* the first one, which a pause may excuse */
     struct error error; /* of the recording, or of memory */
 };
 
@@ -107,6 +120,10 @@ void verify_close(struct verify *verify);
 bool verify_violated(struct verify *verify, enum verify_rule rule, const struct verify_lane *lane,
                      const char *text, ...) __attribute__((format(printf, 4, 5)));
 
+void verify_note(struct verify *verify, struct verify_violation *violation, enum verify_rule rule,
+                 const struct verify_lane *lane, const char *text, ...)
+    __attribute__((format(printf, 5, 6)));
+
 bool verify_no_memory(struct verify *verify);
 
 /* ---- verify_objects.c: rule 2 ---- */
@@ -122,17 +139,30 @@ bool verify_objects_reach(struct verify *verify, uint64_t registers);
 bool verify_object(struct verify *verify, struct verify_lane *lane, const struct record *record,
                    const struct instruction *one);
 
-/* Checks what the record of an opaque stream comes after. */
+/* Checks what the lane of an opaque stream comes after, as the record says. */
 bool verify_after(struct verify *verify, struct verify_lane *lane, const struct record *record);
 
 /* The instruction, which has been checked, ends its object; or the record begins one in this
  * register. */
-bool verify_object_ends(struct verify *verify, struct verify_lane *lane, uint32_t register_number);
+void verify_object_ends(struct verify *verify, uint32_t register_number);
 bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
                           const struct record *record, uint32_t register_number);
 
 /* The record, which has been checked, is one that bounds count. */
 bool verify_object_counts(struct verify *verify, struct verify_lane *lane);
+
+/* ---- verify_ranges.c: rule 2 ---- */
+
+/* Two objects are alive on the same bytes, and the one in `register_number` has begun just now. */
+void verify_overlaps(struct verify *verify, const struct verify_lane *lane, uint32_t older_register,
+                     uint32_t register_number);
+
+/* The object in this register, whose address is known, begins or ends. */
+bool verify_range_begins(struct verify *verify, const struct verify_lane *lane,
+                         uint32_t register_number);
+void verify_range_ends(struct verify *verify, uint32_t register_number);
+
+void verify_ranges_free(struct verify_ranges *ranges);
 
 /* ---- verify_numbers.c: rule 3 ---- */
 

@@ -30,6 +30,7 @@ void verify_objects_free(struct verify *verify)
         free(verify->places[i]);
     free(verify->places);
     free(verify->objects);
+    verify_ranges_free(&verify->ranges);
 }
 
 bool verify_objects_reach(struct verify *verify, uint64_t registers)
@@ -63,46 +64,22 @@ static uint32_t object_find(const struct verify *verify, uint32_t place, uint64_
     return best;
 }
 
-/* Whether `after`, a number of allocations of a lane, is one that this lane has still to make. */
-static bool is_behind(uint64_t after, const struct verify_lane *lane)
-{
-    return after != 0 && raw_allocations_lane(after) == lane->number &&
-           raw_allocations_count(after) > lane->allocations;
-}
-
-/* The lane ends the object. Nothing that has begun at its place meanwhile, or is there still, may
- * be after that end. Only a moved realloc can be: it was let go too early. */
-static bool check_covered(struct verify *verify, struct verify_lane *lane,
-                          const struct verify_object *object)
-{
-    bool is_early = is_behind(object->cover_after, lane);
-    for (uint32_t at = *place_first(verify, object->place); at != 0 && !is_early;
-         at = verify->objects[at - 1].next)
-        is_early = is_behind(verify->objects[at - 1].after, lane);
-    /* Where events were lost, a realloc may come too early (docs/ordering.md). */
-    if (!is_early || verify->raw.lost) return true;
-    return verify_violated(verify, VERIFY_OBJECTS, lane,
-                           "object %" PRIu32 ":%" PRIu64 " ends, and at place %" PRIu32
-                           " another one has begun before",
-                           raw_allocations_lane(object->allocated),
-                           raw_allocations_count(object->allocated), object->place);
-}
-
-bool verify_object_ends(struct verify *verify, struct verify_lane *lane, uint32_t register_number)
+void verify_object_ends(struct verify *verify, uint32_t register_number)
 {
     const struct verify_object *object = &verify->objects[register_number];
     uint32_t *link = place_first(verify, object->place);
     while (*link != register_number + 1)
         link = &verify->objects[*link - 1].next;
     *link = object->next;
-    return check_covered(verify, lane, object);
+    verify->counts.overlaps += object->overlapped;
+    if (object->address != 0) verify_range_ends(verify, register_number);
 }
 
 /* ---- objects that begin ---- */
 
 /* Another object begins at the place of those that are alive. */
 static void cover_all(struct verify *verify, const struct verify_lane *lane,
-                      const struct record *record)
+                      const struct record *record, uint32_t register_number)
 {
     for (uint32_t at = *place_first(verify, record->place); at != 0;
          at = verify->objects[at - 1].next) {
@@ -110,7 +87,8 @@ static void cover_all(struct verify *verify, const struct verify_lane *lane,
         bool same_lane = raw_allocations_lane(object->allocated) == lane->number;
         if (same_lane && object->next_there == 0)
             object->next_there = raw_allocations(lane->number, record->serial);
-        if (record->after != 0) object->cover_after = record->after;
+        if (raw_source_is_opaque(&verify->raw.source))
+            verify_overlaps(verify, lane, at - 1, register_number);
     }
 }
 
@@ -147,11 +125,13 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
         .allocated = raw_allocations(lane->number, record->serial),
         .place = record->place,
         .next = *first,
-        .after = record->after,
+        .address = record->address != 0 ? record->address
+                                        : verify_raw_address(&verify->raw, record->place),
+        .size = record->size,
     };
-    cover_all(verify, lane, record);
+    cover_all(verify, lane, record, register_number);
     *first = register_number + 1;
-    return true;
+    return object->address == 0 || verify_range_begins(verify, lane, register_number);
 }
 
 bool verify_object_counts(struct verify *verify, struct verify_lane *lane)
@@ -201,31 +181,51 @@ static bool check_bound(struct verify *verify, struct verify_lane *lane,
                            raw_allocations_count(missing), raw_allocations_lane(missing));
 }
 
-/* The allocation that the lane's next record waits for: that of its object, or else the one that
- * has to come before it. 0: it waits for none. */
-static bool find_awaited(struct verify *verify, struct verify_lane *lane, uint64_t *awaited)
+/* What waits to be looked through for a circle: the records of a lane up to so many calls. */
+struct circle {
+    const struct verify_lane *lane; /* that the circle leads to */
+    uint64_t *wanted;               /* calls of each lane */
+    bool has_changed, is_closed;
+};
+
+/* The records of the lane, up to so many calls of it, that have not come yet: what they wait for.
+ */
+static void circle_look_through(const struct verify *verify, const struct verify_lane *lane,
+                                uint64_t calls, struct circle *circle)
 {
-    const struct record *record = verify_lane_head(lane);
-    *awaited = 0;
-    if (record == NULL) return true;
-    if (record->bound != 0 && raw_allocations_lane(record->bound) != lane->number &&
-        !find_missing(verify, lane, record->bound, awaited))
-        return false;
-    return *awaited != 0 || record->after == 0 ||
-           find_missing(verify, lane, record->after, awaited);
+    uint64_t passed = lane->allocations;
+    for (const struct verify_block *block = lane->first; block != NULL; block = block->next)
+        for (uint32_t i = block->taken; i < block->count && passed < calls; i++) {
+            const struct record *record = &block->records[i];
+            const uint32_t other = raw_allocations_lane(record->bound);
+            const uint64_t count = raw_allocations_count(record->bound);
+            passed += raw_record_counts(record, true);
+            if (record->bound == 0 || other == lane->number || other >= verify->raw.lanes_count ||
+                verify->raw.lanes[other] == NULL || count <= verify->raw.lanes[other]->allocations)
+                continue;
+            circle->is_closed |= other == circle->lane->number;
+            if (count <= circle->wanted[other]) continue;
+            circle->wanted[other] = count;
+            circle->has_changed = true;
+        }
 }
 
 /* Whether `missing`, which the lane waits for, waits for the lane. */
 static bool find_circle(struct verify *verify, const struct verify_lane *lane, uint64_t missing,
                         bool *found)
 {
-    uint32_t at = lane->number;
-    for (uint32_t i = 0; i < verify->raw.lanes_count && missing != 0; i++) {
-        at = raw_allocations_lane(missing);
-        if (at == lane->number) break;
-        if (!find_awaited(verify, verify->raw.lanes[at], &missing)) return false;
+    struct circle circle = {.lane = lane, .has_changed = true};
+    circle.wanted = calloc(verify->raw.lanes_count, sizeof *circle.wanted);
+    if (circle.wanted == NULL) return verify_no_memory(verify);
+    circle.wanted[raw_allocations_lane(missing)] = raw_allocations_count(missing);
+    while (circle.has_changed && !circle.is_closed) {
+        circle.has_changed = false;
+        for (uint32_t i = 0; i < verify->raw.lanes_count && !circle.is_closed; i++)
+            if (circle.wanted[i] != 0)
+                circle_look_through(verify, verify->raw.lanes[i], circle.wanted[i], &circle);
     }
-    *found = missing != 0 && at == lane->number;
+    free(circle.wanted);
+    *found = circle.is_closed;
     return true;
 }
 
@@ -233,14 +233,13 @@ bool verify_after(struct verify *verify, struct verify_lane *lane, const struct 
 {
     uint64_t missing;
     bool is_excused = false;
-    if (!find_missing(verify, lane, record->after, &missing)) return false;
+    if (!find_missing(verify, lane, record->bound, &missing)) return false;
     if (missing == 0) return true;
-    if (record->shape == SHAPE_REALLOC && !find_circle(verify, lane, missing, &is_excused))
-        return false;
+    if (record->operand && !find_circle(verify, lane, missing, &is_excused)) return false;
     if (is_excused) return true;
     return verify_violated(verify, VERIFY_OBJECTS, lane,
-                           "the object begins at a place before call %" PRIu64 " of lane %" PRIu32
-                           ", which gave up the place",
+                           "the lane goes on before call %" PRIu64 " of lane %" PRIu32
+                           ", which it comes after",
                            raw_allocations_count(missing), raw_allocations_lane(missing));
 }
 

@@ -69,6 +69,41 @@ static bool note_loss(struct verify_lane *lane, uint64_t count)
     return true;
 }
 
+static bool note_page(struct verify_raw *raw, const struct record *record)
+{
+    size_t index = record->place / RAW_PAGE_PLACES;
+    if (!array_reserve(&raw->pages, &raw->pages_room, index + 1, sizeof *raw->pages))
+        return no_memory(raw);
+    raw->pages[index] = (struct verify_places){record->place, record->address};
+    return true;
+}
+
+uint64_t verify_raw_address(const struct verify_raw *raw, uint32_t place)
+{
+    for (size_t i = 0; i < 2; i++) {
+        const size_t index = place / RAW_PAGE_PLACES - i;
+        if (index >= raw->pages_room) continue;
+        const struct verify_places *places = &raw->pages[index];
+        if (places->first != 0 && places->first <= place && place - places->first < RAW_PAGE_PLACES)
+            return places->address + (uint64_t)(place - places->first) * RAW_GRANULE_BYTES;
+    }
+    return 0;
+}
+
+/* Takes those out of the block that say where places are. */
+static bool take_pages(struct verify_raw *raw, struct verify_block *block)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < block->count; i++) {
+        if (block->records[i].number != RAW_PAGE)
+            block->records[kept++] = block->records[i];
+        else if (!note_page(raw, &block->records[i]))
+            return false;
+    }
+    block->count = kept;
+    return true;
+}
+
 static bool note_allocations(struct verify_raw *raw, struct verify_lane *lane,
                              const struct verify_block *block)
 {
@@ -98,12 +133,13 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
     *block = (struct verify_block){.offset = chunk->offset,
                                    .first_record = decoder->records,
                                    .window = (uint32_t)raw->ticks_count};
+    decoder->cache_records = raw_source_is_opaque(&raw->source);
     raw_decoder_open(decoder, chunk);
     while ((count = raw_decoder_next(decoder, block->records + block->count,
                                      chunk->units - block->count)) > 0)
         block->count += count;
     raw->error = decoder->error;
-    bool some = block->count > 0 && note_allocations(raw, lane, block);
+    bool some = take_pages(raw, block) && block->count > 0 && note_allocations(raw, lane, block);
     if (some)
         block_append(lane, block);
     else
@@ -214,5 +250,6 @@ void verify_raw_close(struct verify_raw *raw)
     }
     free(raw->lanes);
     free(raw->ticks);
+    free(raw->pages);
     raw_source_close(&raw->source);
 }

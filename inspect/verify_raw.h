@@ -64,12 +64,20 @@ struct verify_lane {
 
 #define VERIFY_NOT_BLOCKED UINT32_MAX
 
+/* The addresses of RAW_PAGE_PLACES places from `first` on; 0: the entry is not used. */
+struct verify_places {
+    uint32_t first;
+    uint64_t address;
+};
+
 struct verify_raw {
     struct raw_source source;
     struct verify_lane **lanes; /* RAW_LANES_MAX pointers; NULL where nothing was read */
     uint32_t lanes_count;       /* highest lane plus one */
     struct raw_tick *ticks;     /* all that were read; few */
     size_t ticks_count, ticks_room;
+    struct verify_places *pages; /* of an opaque stream, by the first place / RAW_PAGE_PLACES */
+    size_t pages_room;
     bool lost;  /* a loss of events has been read */
     bool ended; /* nothing more can be read */
     struct error error;
@@ -102,6 +110,9 @@ static inline bool verify_lane_has_lost(const struct verify_lane *lane, uint64_t
     return lane != NULL && lane->losses_count > 0 && lane->losses[0].from <= count;
 }
 uint64_t verify_lane_last_recorded(const struct verify_lane *lane, uint64_t count);
+
+/* The address of a place; 0: the recording has not said it. */
+uint64_t verify_raw_address(const struct verify_raw *raw, uint32_t place);
 
 /* Takes the record that verify_lane_head() shows, which is gone then. */
 void verify_lane_take(struct verify_lane *lane);

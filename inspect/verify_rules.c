@@ -35,17 +35,31 @@ static size_t place_text(const struct verify *verify, const struct verify_lane *
     return (size_t)used;
 }
 
+static void note(struct verify *verify, struct verify_violation *violation, enum verify_rule rule,
+                 const struct verify_lane *lane, const char *text, va_list arguments)
+{
+    size_t used = 0;
+    if (violation->rule != 0) return;
+    violation->rule = rule;
+    if (lane != NULL) used = place_text(verify, lane, violation->text, sizeof violation->text);
+    vsnprintf(violation->text + used, sizeof violation->text - used, text, arguments);
+}
+
+void verify_note(struct verify *verify, struct verify_violation *violation, enum verify_rule rule,
+                 const struct verify_lane *lane, const char *text, ...)
+{
+    va_list arguments;
+    va_start(arguments, text);
+    note(verify, violation, rule, lane, text, arguments);
+    va_end(arguments);
+}
+
 bool verify_violated(struct verify *verify, enum verify_rule rule, const struct verify_lane *lane,
                      const char *text, ...)
 {
-    struct verify_violation *violation = &verify->violation;
-    size_t used = 0;
-    if (violation->rule != 0) return false;
-    violation->rule = rule;
-    if (lane != NULL) used = place_text(verify, lane, violation->text, sizeof violation->text);
     va_list arguments;
     va_start(arguments, text);
-    vsnprintf(violation->text + used, sizeof violation->text - used, text, arguments);
+    note(verify, &verify->violation, rule, lane, text, arguments);
     va_end(arguments);
     return false;
 }
@@ -81,6 +95,19 @@ static const struct record *due_record(struct verify *verify, struct verify_lane
                             verify_structure_text(lane->blocked_on, name, sizeof name));
             return NULL;
         }
+    }
+    return record;
+}
+
+/* The same of a record that becomes an instruction: what stands before it and says what the lane
+ * comes after is checked on the way. */
+static const struct record *due_call(struct verify *verify, struct verify_lane *lane)
+{
+    const struct record *record;
+    while ((record = due_record(verify, lane)) != NULL && record->number == RAW_AFTER) {
+        verify_raise_floor(lane, lane->first->window);
+        if (!verify_after(verify, lane, record)) return NULL;
+        verify_lane_take(lane);
     }
     return record;
 }
@@ -173,10 +200,9 @@ static bool check_objects(struct verify *verify, struct verify_lane *lane,
     unsigned shape = is_call ? call_shapes[record->kind] : SHAPE_UNDEFINED;
     bool names = shape_ends(shape);
     bool ends = names && record->number != RAW_FAILED && (one->opcode & INSTRUCTION_UNKNOWN) == 0;
-    if (record->after != 0 && !verify_after(verify, lane, record)) return false;
     if (names && !verify_object(verify, lane, record, one)) return false;
     if (!verify_window(verify, lane)) return false;
-    if (ends && !verify_object_ends(verify, lane, one->object)) return false;
+    if (ends) verify_object_ends(verify, one->object);
     verify->counts.frees += ends;
     if (raw_record_counts(record, raw_source_is_opaque(&verify->raw.source)) &&
         !verify_object_counts(verify, lane))
@@ -192,7 +218,7 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
 {
     const struct instruction *one = &batch->at[index];
     const uint64_t *operands = batch->operands + one->operand_at;
-    const struct record *record = due_record(verify, lane);
+    const struct record *record = due_call(verify, lane);
     if (record == NULL) return false;
     bool is_call = instruction_number(one) < CALL_KINDS;
     if (!(is_call ? check_call(verify, lane, record, one, operands)
@@ -274,7 +300,9 @@ static bool has_records(const struct verify_lane *lane)
     for (const struct verify_block *block = lane->first; block != NULL; block = block->next)
         for (uint32_t i = block->taken; i < block->count; i++) {
             unsigned number = block->records[i].number;
-            if (number != RAW_SEQUENCE_BEFORE && number != RAW_SEQUENCE_AFTER) return true;
+            if (number != RAW_SEQUENCE_BEFORE && number != RAW_SEQUENCE_AFTER &&
+                number != RAW_AFTER)
+                return true;
         }
     return false;
 }
@@ -304,6 +332,14 @@ bool verify_finish(struct verify *verify)
     while (!verify->raw.ended)
         if (!verify_numbers_read(verify)) return false;
     if (!check_left(verify)) return false;
+    if (verify->counts.overlaps > 0 && verify->counts.unknown == 0 && !verify->raw.lost) {
+        struct verify_violation *first = &verify->overlap;
+        const size_t used = strlen(first->text);
+        snprintf(first->text + used, sizeof first->text - used,
+                 "; objects on whose bytes others begin: %" PRIu64, verify->counts.overlaps);
+        verify->violation = *first;
+        return false;
+    }
     const struct error *doubt = verify_raw_doubt(&verify->raw);
     if (doubt != NULL && verify->counts.freed_twice == 0) {
         verify->error = *doubt;

@@ -104,16 +104,13 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
     return true;
 }
 
-/* Whether the lane that had the place of the new object has got so far as the record says. A step
- * that is relaxed does not wait for that; a realloc that does has its old object already. */
-static bool order_is_behind(struct order *order, struct order_lane *lane,
-                            const struct record *record)
+/* What comes next in the lane is after so many calls of another one. A step that is relaxed does not
+ * wait for that. */
+static bool order_take_after(struct order *order, struct order_lane *lane,
+                             const struct record *record)
 {
-    if (record->after == 0 || lane->step == STEP_RELAXED) return true;
-    if (order_bound(order, lane, record->bound) == BOUND_AHEAD)
-        return lane_waits_for_allocations(order, lane, record->bound);
-    uint64_t after = order_within_stream(order, record->after);
-    return order_bound(order, lane, after) != BOUND_AHEAD ||
+    uint64_t after = order_within_stream(order, record->bound);
+    return lane->step == STEP_RELAXED || order_bound(order, lane, after) != BOUND_AHEAD ||
            lane_waits_for_allocations(order, lane, after);
 }
 
@@ -131,7 +128,6 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
 {
     enum call_kind kind = (enum call_kind)record->number;
     uint32_t object;
-    if (!order_is_behind(order, lane, record)) return false;
     enum object_state state = order_end_object(order, lane, record, &object);
     if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
@@ -199,6 +195,7 @@ static bool order_take_other(struct order *order, struct order_lane *lane,
     switch (record->number) {
     case RAW_LOST: order_take_lost(order, lane, record); return true;
     case RAW_FAILED: return order_take_failed(order, lane, record);
+    case RAW_AFTER: return order_take_after(order, lane, record);
     default: break;
     }
     instruction_put_lane(writer, lane->number);
@@ -215,7 +212,6 @@ static inline bool order_take_allocation(struct order *order, struct order_lane 
 {
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
-    if (!order_is_behind(order, lane, record)) return false;
     instruction_put_lane(writer, lane->number);
     order_note_allocation(
         order, lane, record,

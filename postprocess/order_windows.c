@@ -135,20 +135,30 @@ static bool lane_waits_for_itself(const struct order *order, const struct order_
     return false;
 }
 
-/* A moved realloc of an opaque stream may wait for more than has to be there, which nothing else
- * does (docs/ordering.md). So where lanes wait for each other in a circle, such a realloc goes,
- * rather one whose place is free. False: there is none. */
+/* Whether nobody lives where the realloc at hand, which comes after what the lane waits for, moves
+ * its object. */
+static bool lane_finds_place_free(const struct order *order, const struct order_lane *lane)
+{
+    const struct record *record = &lane->records[lane->at], *end = &lane->records[lane->filled];
+    while (record < end && record->number == RAW_AFTER)
+        record++;
+    return record < end &&
+           object_table_entry(&order->objects, record->place)->lives % OBJECT_SPECIAL == 0;
+}
+
+/* A moved realloc of an opaque stream may be after more than has to be there, which nothing else
+ * may (docs/ordering.md). So where lanes wait for each other in a circle, one does not wait for
+ * that, rather one whose place is free. False: there is none. */
 bool order_break_circle(struct order *order)
 {
     struct order_lane *found = NULL;
     for (uint32_t i = 0; i < order->present_count; i++) {
         struct order_lane *lane = order->present[i];
         const struct record *record = &lane->records[lane->at];
-        if (lane->state != LANE_WAITS || record->shape != SHAPE_REALLOC ||
-            lane->wait_number == record->bound || !lane_waits_for_itself(order, lane))
+        if (lane->state != LANE_WAITS || record->number != RAW_AFTER || !record->operand ||
+            !lane_waits_for_itself(order, lane))
             continue;
-        bool is_free =
-            object_table_entry(&order->objects, record->place)->lives % OBJECT_SPECIAL == 0;
+        bool is_free = lane_finds_place_free(order, lane);
         if (found == NULL || is_free) found = lane;
         if (is_free) break;
     }

@@ -74,14 +74,6 @@ static inline uint32_t aged_unit(struct raw_places *places, unsigned range, uint
 
 /* --- records --- */
 
-/* Units before the own first one of an allocation: whom it comes after. */
-static size_t after_units(const struct raw_said *said, const uint16_t *at)
-{
-    if (said->after == RAW_AFTER_NONE) return 0;
-    size_t units = 1 + number_units(at + 1);
-    return said->after == RAW_AFTER_LANE ? units + number_units(at + units) : units;
-}
-
 /* An allocation of a range: its place is said before it and not behind it. `own`: its first unit.
  */
 static uint8_t *put_allocation(const struct packer *packer, uint8_t *out, struct raw_places *places,
@@ -101,11 +93,9 @@ static uint8_t *put_allocation(const struct packer *packer, uint8_t *out, struct
 }
 
 static uint8_t *put_record(const struct packer *packer, uint8_t *out, struct raw_places *places,
-                           const struct raw_said *said, const uint16_t *at, const uint16_t *end)
+                           const struct raw_said *said, const uint16_t *own, const uint16_t *end)
 {
-    const uint16_t *own = at + after_units(said, at);
     bool is_own = said->naming == RAW_NAMES_OWN, has_range = said->range < RAW_RANGES;
-    out = put_all(packer, out, at, own);
     if (said->begins && has_range && !said->ends) {
         out = put_allocation(packer, out, places, said, own, end);
     } else {

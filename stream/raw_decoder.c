@@ -99,7 +99,7 @@ static bool decoder_begin_segment(struct raw_decoder *decoder, const struct raw_
     if (chunk->key) memset(decoder->latest_sequence, 0, sizeof decoder->latest_sequence);
     decoder->segment_allocation = chunk->first_allocation;
     decoder->begun = true;
-    decoder->last_address = 0;
+    decoder->last_address = decoder->page_place = decoder->page_address = 0;
     return true;
 }
 
@@ -302,6 +302,19 @@ static bool add_sequence_number(struct raw_decoder *decoder, const struct raw_sa
     return true;
 }
 
+static bool add_page(struct raw_decoder *decoder, const struct raw_said *said,
+                     struct record *record)
+{
+    decoder->page_place += (uint64_t)unzigzag(said->operand);
+    decoder->page_address += (uint64_t)unzigzag(said->address) * 8;
+    record->operand = 0;
+    record->address = decoder->page_address;
+    record->place = (uint32_t)decoder->page_place;
+    return (decoder->page_place != RAW_PLACE_NONE &&
+            decoder->page_place <= RAW_PLACE_LIMIT - RAW_PAGE_PLACES) ||
+           DECODER_FAIL(decoder, RAW_PLACE, ": %" PRIu64, decoder->page_place);
+}
+
 /* The record, but for what is left to the cache. */
 static bool make_record(struct raw_decoder *decoder, const struct raw_said *said,
                         struct record *record)
@@ -315,13 +328,10 @@ static bool make_record(struct raw_decoder *decoder, const struct raw_said *said
     if (said->shape == SHAPE_HEAP) record->count = (uint8_t)said->count;
     if (said->number == RAW_SEQUENCE_BEFORE || said->number == RAW_SEQUENCE_AFTER)
         return add_sequence_number(decoder, said, record);
+    if (said->number == RAW_PAGE) return add_page(decoder, said, record);
     if (said->number == RAW_LOST) return count_allocations(decoder, said->operand);
     if (is_opaque(decoder) && shape_is_free(said->shape))
         return name_object(decoder, said, record) && count_allocations(decoder, 1);
-    if (said->after != RAW_AFTER_NONE &&
-        !name_bound(decoder, said->after == RAW_AFTER_ENTRY, said->after_lane, said->after_bound,
-                    &record->after))
-        return false;
     return name_object(decoder, said, record) &&
            (!said->begins || begin_object(decoder, said, record));
 }

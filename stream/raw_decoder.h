@@ -29,8 +29,7 @@
  * depends on the number:
  *
  *   number                   ends, bound   size           operand       other
- *   ALLOCATION                             size                         serial, place, address,
- *                                                                       after
+ *   ALLOCATION                             size                         serial, place, address
  *   ALLOCATION_ALIGNED                     size           alignment     the same
  *   REALLOC                  ends          new size                     the same
  *   FREE...                  ends          size given     alignment
@@ -39,6 +38,7 @@
  *   sequence_before, _after                number                       structure
  *   lost                                   events         allocations
  *   failed                   stays         size           alignment     kind
+ *   after                    bound                        1: a realloc
  *
  * and, only if `cache_records` is set:
  *
@@ -47,9 +47,9 @@
  *   cached (for each place)                                             structure, place
  *   uncached                                              count         structure (the class)
  *   inside                                 amount         after         structure (what)
+ *   page                                                                place (the first), address
  *
- * Of an opaque stream, serials and bounds count calls (FORMAT.md 2.7); only there `after` is set,
- * and there is no cache: places that packed chunks leave out come from raw_places.h.
+ * Of an opaque stream, serials and bounds count calls (FORMAT.md 2.7), and there is no cache: places that packed chunks leave out come from raw_places.h.
  *
  * Everything else is zero. What one lane shows to be wrong is found here; that an object lives at a
  * place, and the order of sequence numbers across lanes, is for ordering.
@@ -85,13 +85,12 @@ struct record {
     uint8_t count;
     uint32_t structure;
     /* raw_allocations(): the object that ends is the latest at its place of so many allocations of
-     * that lane; 0: its allocation was not recorded. */
+     * that lane; 0: its allocation was not recorded. Of `after`: so many calls of that lane. */
     uint64_t bound;
     uint64_t size;
     uint64_t serial; /* of the object that begins */
     uint64_t operand;
     uint64_t address;
-    uint64_t after; /* raw_allocations(): it comes after so many calls of that lane; 0: of nobody */
     /* Place of the object that ends, also of an unknown one; 0: it has none that matters. */
     uint32_t ends;
     /* Of the object that begins; 0: unknown, behind damage or with `doubt`, or because it was
@@ -108,7 +107,7 @@ static inline bool raw_record_counts(const struct record *record, bool opaque)
 /* Whether it is returned only with `cache_records`. */
 static inline bool raw_record_is_of_cache(const struct record *record)
 {
-    return record->number >= RAW_CLASS && record->number <= RAW_INSIDE;
+    return record->number >= RAW_CLASS && record->number <= RAW_PAGE;
 }
 
 /* Structures are kept in a short table: the size classes, then the page heap. */
@@ -152,6 +151,7 @@ struct raw_decoder {
     const uint8_t *payload, *at, *end;
     uint64_t segment_allocation;
     uint64_t last_address;
+    uint64_t page_place, page_address; /* of the latest `page` */
     struct raw_foreign_entry foreign[RAW_FOREIGN_ENTRIES];
     struct raw_form forms[RAW_FORMS]; /* of the chunk */
     struct raw_cache cache;

@@ -57,11 +57,13 @@ enum raw_record {
     RAW_SEQUENCE_AFTER = 52,
     RAW_LOST = 53,
     RAW_FAILED = 54,
+    RAW_AFTER = 55,
     RAW_CLASS = 56,
     RAW_CACHE_BEGIN = 57,
     RAW_CACHED = 58,
     RAW_UNCACHED = 59,
-    RAW_INSIDE = 60
+    RAW_INSIDE = 60,
+    RAW_PAGE = 61
 };
 
 /* Numbers of a structure are less than this, FORMAT.md 3. */
@@ -182,6 +184,7 @@ enum raw_range {
 #define RAW_UNIT_AFTER           0xf100u /* by entry */
 #define RAW_UNIT_AFTER_LANE      0xf108u
 #define RAW_UNIT_AFTER_END       0xf109u
+#define RAW_UNIT_AFTER_REALLOC   0x0010u /* more, if a realloc follows */
 /* Size and place in two units: below these limits, and the upper one of size 0 and place 0. */
 #define RAW_COMPACT_SIZE_LIMIT   1279u
 #define RAW_COMPACT_PLACE_BITS   21
@@ -223,6 +226,10 @@ enum raw_range {
 
 /* Places that one `cached` record has at most. */
 #define RAW_CACHED_MAX 16
+
+/* Granules that a `page` record is about, and their bytes. */
+#define RAW_PAGE_PLACES   512u
+#define RAW_GRANULE_BYTES 16u
 
 /* Places that a list of a cache has at most, FORMAT.md 2.6. */
 #define RAW_LIST_LIMIT 65536u

@@ -295,8 +295,9 @@ static bool take_other(struct raw_units *units, unsigned unit, struct raw_said *
 {
     if (said->number == RAW_FAILED) return take_failed(units, unit, said);
     if (!has_no_object(unit, said)) return false;
-    if (is_opaque(units) && said->number != RAW_THREAD_BEGIN && said->number != RAW_THREAD_END &&
-        said->number != RAW_LOST)
+    if (is_opaque(units) ? said->number != RAW_THREAD_BEGIN && said->number != RAW_THREAD_END &&
+                               said->number != RAW_LOST && said->number != RAW_PAGE
+                         : said->number == RAW_PAGE)
         return fail(said, RAW_NUMBER, unit);
     switch (said->number) {
     case RAW_THREAD_BEGIN: said->operand = take_number(units); return true;
@@ -311,6 +312,10 @@ static bool take_other(struct raw_units *units, unsigned unit, struct raw_said *
     case RAW_CACHED:
     case RAW_UNCACHED: return take_of_class(units, said);
     case RAW_INSIDE: return take_inside(units, said);
+    case RAW_PAGE:
+        said->operand = take_number(units);
+        said->address = take_number(units);
+        return true;
     default: return fail(said, RAW_NUMBER, unit);
     }
 }
@@ -356,20 +361,18 @@ static bool take_record(struct raw_units *units, unsigned unit, struct raw_said 
     return fail(said, RAW_UNIT, unit);
 }
 
-/* ---- what stands before an allocation of an opaque stream ---- */
+/* ---- opaque streams ---- */
 
-/* Whom it comes after. */
-static unsigned take_after(struct raw_units *units, unsigned unit, struct raw_said *said)
+/* f100..f108, f110..f118: whom the lane comes after. */
+static bool take_after(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
-    if (unit == RAW_UNIT_AFTER_LANE) {
-        said->after = RAW_AFTER_LANE;
-        said->after_lane = take_number(units);
-    } else {
-        said->after = RAW_AFTER_ENTRY;
-        said->after_lane = unit - RAW_UNIT_AFTER;
-    }
-    said->after_bound = take_number(units);
-    return take_unit(units);
+    unsigned entry = (unit & ~RAW_UNIT_AFTER_REALLOC) - RAW_UNIT_AFTER;
+    begin_record(said, RAW_AFTER);
+    said->operand = (unit & RAW_UNIT_AFTER_REALLOC) != 0;
+    said->naming = entry < RAW_FOREIGN_ENTRIES ? RAW_NAMES_ENTRY : RAW_NAMES_FOREIGN;
+    said->lane = entry < RAW_FOREIGN_ENTRIES ? entry : take_number(units);
+    said->bound = take_number(units);
+    return true;
 }
 
 /* How its place is said in a packed chunk. */
@@ -406,16 +409,17 @@ static bool take_compact(struct raw_units *units, unsigned unit, struct raw_said
 
 static bool take_opaque(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
-    if (unit >= RAW_UNIT_AFTER && unit < RAW_UNIT_AFTER_END) unit = take_after(units, unit, said);
+    if (unit >= RAW_UNIT_AFTER && (unit & ~RAW_UNIT_AFTER_REALLOC) < RAW_UNIT_AFTER_END)
+        return take_after(units, unit, said);
     unsigned own = units->packed ? take_placing(units, unit, said) : unit;
-    bool has_placing = own != unit, has_after = said->after != RAW_AFTER_NONE;
+    bool has_placing = own != unit;
     if (own >= RAW_COMPACT_FIRST && own < RAW_COMPACT_END && !units->packed)
         return take_compact(units, own, said);
     if (!take_record(units, own, said)) return false;
     if (has_placing &&
         (call_shapes[said->number] > SHAPE_ALLOCATION_ALIGNED || said->range == RAW_RANGES))
         return fail(said, RAW_UNIT, own);
-    return !has_after || said->begins || fail(said, RAW_UNIT, own);
+    return true;
 }
 
 bool raw_units_take(struct raw_units *units, struct raw_said *said)

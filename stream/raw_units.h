@@ -36,13 +36,6 @@ enum raw_naming {
     RAW_NAMES_UNKNOWN  /* by its place, if it has one that matters */
 };
 
-/* Whom an allocation of an opaque stream comes after. */
-enum raw_after {
-    RAW_AFTER_NONE,
-    RAW_AFTER_LANE, /* lane and bound */
-    RAW_AFTER_ENTRY /* the entry, and how much more the bound is */
-};
-
 /* How the place of an object that begins is said. */
 enum raw_placing {
     RAW_PLACES_ITSELF, /* or not at all */
@@ -65,11 +58,9 @@ struct raw_said {
     uint32_t ends_class;  /* if the record says it */
     uint32_t place;       /* of the object that begins; 0: none is said */
     uint32_t place_class;
-    uint64_t lane, bound;             /* foreign; entry: which one, and the difference */
-    uint8_t after;                    /* enum raw_after */
-    uint8_t placing;                  /* enum raw_placing: how the place is said, */
-    uint64_t nearby;                  /* and what, if `place` does not say it */
-    uint64_t after_lane, after_bound; /* in an opaque stream: whom it comes after */
+    uint64_t lane, bound;   /* foreign; entry: which one, and the difference */
+    uint8_t placing;        /* enum raw_placing: how the place is said, */
+    uint64_t nearby;        /* and what, if `place` does not say it */
     uint64_t size, operand; /* as in struct record; of a sequence number, the difference */
     uint64_t address;       /* zigzag number */
     enum raw_error wrong;   /* if raw_units_take() returned false, */

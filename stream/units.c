@@ -179,7 +179,7 @@ void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t 
     lane->profile[RAW_PROFILE_ROUNDING] = lane->rounding;
     memset(lane->foreign, 0, sizeof lane->foreign);
     lane->latest_foreign = lane->foreign;
-    lane->last_address = 0;
+    lane->last_address = lane->page_place = lane->page_address = 0;
     if (key) memset(lane->sequences, 0, sizeof lane->sequences);
 }
 
@@ -236,6 +236,7 @@ static void remember(struct units_lane *lane, uint64_t bound, const struct units
     uint32_t number = raw_allocations_lane(bound), entry = number % RAW_FOREIGN_ENTRIES;
     lane->foreign[entry] = (struct units_foreign){
         .bound = bound,
+        .waited = bound,
         .lane = other,
         .owner = (uint16_t)(number + 1),
         .unit = (uint16_t)(RAW_UNIT_FOREIGN + (entry << RAW_FOREIGN_ENTRY_SHIFT))};
@@ -285,36 +286,31 @@ static uint64_t remembered(const struct units_lane *lane, uint64_t bound)
     return same && latest <= bound ? latest : 0;
 }
 
-/* Whom the allocation at hand comes after, if anybody. Returns where its own first unit goes, which
- * is the record's if `*first` is 0 then. */
-static uint16_t *put_after(struct units_lane *lane, uint64_t after, unsigned *first)
+bool units_after(struct units_lane *lane, uint64_t bound, bool is_realloc)
 {
-    uint16_t *at = units_cursor(lane);
-    unsigned entry = raw_allocations_lane(after) % RAW_FOREIGN_ENTRIES;
-    *first = 0;
-    if (!after) return at;
-    uint64_t latest = remembered(lane, after);
-    remember(lane, after, NULL);
-    *first = latest ? RAW_UNIT_AFTER + entry : RAW_UNIT_AFTER_LANE;
-    if (latest) return put_number(at + 1, after - latest);
-    return put_number(put_number(at + 1, raw_allocations_lane(after)),
-                      raw_allocations_count(after));
-}
-
-/* Completes an allocation whose own first unit is `unit`; the other arguments as put_after() left
- * them. */
-static void finish_allocation(struct units_lane *lane, unsigned first, uint16_t *own, unsigned unit,
-                              const uint16_t *end)
-{
-    if (first) *own = (uint16_t)unit;
-    finish_event(lane, first ? first : unit, end, 1);
+    unsigned entry = raw_allocations_lane(bound) % RAW_FOREIGN_ENTRIES;
+    uint64_t latest = remembered(lane, bound);
+    uint16_t *at = rest_of_record(lane);
+    if (latest && lane->foreign[entry].waited == bound) return false;
+    remember(lane, bound, NULL);
+    /* It may not have to wait for all of it (FORMAT.md 6). */
+    if (is_realloc) lane->foreign[entry].waited = 0;
+    if (latest)
+        at = put_number(at, bound - latest);
+    else
+        at = put_number(put_number(at, raw_allocations_lane(bound)), raw_allocations_count(bound));
+    finish(lane,
+           (latest ? RAW_UNIT_AFTER + entry : RAW_UNIT_AFTER_LANE) +
+               (is_realloc ? RAW_UNIT_AFTER_REALLOC : 0),
+           at);
+    return true;
 }
 
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                       const struct units_allocation_of *allocation)
 {
-    unsigned range = range_of(lane, kind), after;
-    uint16_t *own = put_after(lane, allocation->after, &after), *at = own + 1;
+    unsigned range = range_of(lane, kind);
+    uint16_t *at = rest_of_record(lane);
     bool opaque = is_opaque(lane);
     bool is_short =
         (allocation->taken || opaque) && range < RAW_RANGES && size < ranges[range].limit;
@@ -336,7 +332,7 @@ void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uin
         *at++ = (uint16_t)allocation->object.place;
         *at++ = (uint16_t)(allocation->object.place >> 16);
     }
-    finish_allocation(lane, after, own, unit, put_address(lane, at, allocation->address));
+    finish_event(lane, unit, put_address(lane, at, allocation->address), 1);
 }
 
 /* The first unit of the short forms for an object that this lane has; 0 if there is none. */
@@ -354,14 +350,13 @@ static unsigned put_near(struct units_lane *lane, uint16_t **at, unsigned range,
 void units_realloc(struct units_lane *lane, unsigned kind, const struct units_object *old,
                    uint64_t size, const struct units_allocation_of *allocation)
 {
-    unsigned after;
-    uint16_t *own = put_after(lane, allocation->after, &after), *at = own + 1;
+    uint16_t *at = rest_of_record(lane);
     unsigned unit = put_near(lane, &at, range_of(lane, kind), old);
     if (!unit) unit = RAW_UNIT_GENERAL + kind + put_object(lane, &at, old);
     at = put_number(at, size);
     if (kind == CALL_REALLOC_MOVED)
         at = put_new_place(lane, at, &allocation->object, allocation->taken);
-    finish_allocation(lane, after, own, unit, put_address(lane, at, allocation->address));
+    finish_event(lane, unit, put_address(lane, at, allocation->address), 1);
 }
 
 /* The first unit of a free with the latest bound of the lane that has the object; 0 if it
@@ -463,6 +458,16 @@ void units_inside(struct units_lane *lane, unsigned what, uint64_t amount)
 {
     uint16_t *at = put_number(rest_of_record(lane), 2 * what + !lane->allocating);
     finish(lane, RAW_UNIT_GENERAL + RAW_INSIDE, put_number(at, amount));
+}
+
+void units_page(struct units_lane *lane, uint32_t first, uintptr_t address)
+{
+    uint64_t eighths = address / 8;
+    uint16_t *at = put_number(rest_of_record(lane), zigzag((int64_t)(first - lane->page_place)));
+    at = put_number(at, zigzag((int64_t)(eighths - lane->page_address)));
+    lane->page_place = first;
+    lane->page_address = eighths;
+    finish(lane, RAW_UNIT_GENERAL + RAW_PAGE, at);
 }
 
 /* --- units that stand there --- */

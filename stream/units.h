@@ -62,6 +62,8 @@ struct units_foreign {
     const struct units_lane *lane; /* where to see how far it has got by now; NULL: not known */
     uint16_t owner;                /* that lane's */
     uint16_t unit;                 /* of frees that name this entry, less the place */
+    /* Of an opaque allocator: the latest bound that the lane surely comes after. */
+    uint64_t waited;
 };
 
 /* What the units of a lane's slot depend on. Only the lane's thread stores to it, but for `limit`.
@@ -80,9 +82,12 @@ struct units_lane {
      * all the time. */
     uint64_t first_allocation;
     /* Of an opaque allocator: the place at which a call that is not recorded yet ends an object (0:
-     * there is none), and the number that the call will have. Read by others. */
+     * there is none), the number that the call will have, where the object's bytes end, and who has
+     * had it. Read by others. */
     uint64_t ending;
+    uintptr_t ending_limit;
     uint32_t ending_place;
+    uint16_t ending_owner;
 
     /* Off the fast path. */
     uint8_t allocating __attribute__((aligned(64))); /* sequence numbers belong to the next event */
@@ -92,6 +97,7 @@ struct units_lane {
     uint8_t profile[RAW_PROFILE_BYTES];
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     uint64_t last_address;
+    uint64_t page_place, page_address; /* of the latest page of the segment */
     struct units_foreign foreign[RAW_FOREIGN_ENTRIES];
     struct units_foreign *latest_foreign;          /* one of these; NULL: there is no slot */
     uint64_t announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each class that the stream knows */
@@ -128,9 +134,12 @@ static inline uint64_t units_head_allocations(uint64_t head, uint64_t first)
 }
 
 /* The lane's next call ends the object at the place before it is recorded, as the realloc of an
- * opaque allocator does: who takes the place meanwhile comes after that call. */
-static inline void units_announce(struct units_lane *lane, uint32_t place)
+ * opaque allocator does: who takes bytes of it meanwhile, up to `limit`, comes after that call. */
+static inline void units_announce(struct units_lane *lane, uint32_t place, uintptr_t limit,
+                                  uint16_t owner)
 {
+    atomic_store_relaxed(&lane->ending_limit, limit);
+    atomic_store_relaxed(&lane->ending_owner, owner);
     atomic_store_release(&lane->ending,
                          units_head_allocations(lane->head, lane->first_allocation) + 1);
     atomic_store_release(&lane->ending_place, place);
@@ -165,17 +174,6 @@ static inline void units_enter_slot(struct units_lane *lane, const uint16_t *uni
     uint64_t allocations = units_allocations_so_far(lane);
     atomic_store_release(&lane->first_allocation, allocations);
     atomic_store_release(&lane->head, units_head(units, allocations));
-}
-
-/* Of a lane of an opaque allocator that has given up the place: how many calls it had made then, or
- * somewhat more, but none that come after what the caller is about to record. */
-static inline uint64_t units_calls_so_far(const struct units_lane *lane, uint32_t place)
-{
-    while (atomic_load_acquire(&lane->ending_place) == place) {
-        uint64_t ending = atomic_load_acquire(&lane->ending);
-        if (atomic_load_acquire(&lane->ending_place) == place) return ending;
-    }
-    return units_allocations_so_far(lane);
 }
 
 static inline const struct units_code *units_code_of(const struct units_lane *lane, unsigned kind)
@@ -363,10 +361,11 @@ struct units_allocation_of {
     struct units_object object; /* its place, and that one's class, announced unless 0 */
     const void *address;        /* written only if the lane records addresses */
     bool taken; /* it was the first of the class of its size in the cache that the stream follows */
-    /* Of an opaque allocator: who has had the place, and how far that lane has got
-     * (units_calls_so_far()); 0: this lane, or nobody. */
-    uint64_t after;
 };
+
+/* Of an opaque allocator, before an allocation or a realloc: it comes after so many calls of another
+ * lane (raw_allocations(), not 0). False: the lane has said so, and nothing is written. */
+bool units_after(struct units_lane *lane, uint64_t bound, bool is_realloc);
 
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                       const struct units_allocation_of *allocation);
@@ -400,6 +399,9 @@ void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number
 void units_inside(struct units_lane *lane, unsigned what, uint64_t amount);
 /* With those, the allocations of a slot are still fewer than UNITS_HEAD_ALLOCATIONS_LIMIT. */
 void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations);
+
+/* Of an opaque allocator: where the granules of places from `first` on are (FORMAT.md 3). */
+void units_page(struct units_lane *lane, uint32_t first, uintptr_t address);
 
 /* How many of these records are events. `units` are whole records of a segment with that profile.
  * Any thread. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -66,8 +67,10 @@ class Lane {
     void end_segment()
     {
         size_t count = static_cast<size_t>(units_cursor(lane) - &slot_[0]);
+        auto is_event = [](const record &r) { return r.number != RAW_AFTER; };
         EXPECT_EQ(units_events(lane->profile, features_, slot_.data(), count),
-                  wanted.size() - decoded_);
+                  static_cast<uint64_t>(std::count_if(
+                      wanted.begin() + static_cast<long>(decoded_), wanted.end(), is_event)));
         read_back(count);
         units_before_ += count;
         segments_++;
@@ -83,6 +86,13 @@ class Lane {
         if (begins) r->serial = calls + 1;
         calls++;
         return r;
+    }
+
+    record *want_other(unsigned number)
+    {
+        wanted.push_back({});
+        wanted.back().number = wanted.back().kind = static_cast<uint8_t>(number);
+        return &wanted.back();
     }
 
     bool has_addresses() const { return features_ & RAW_FEATURE_ADDRESSES; }
@@ -174,8 +184,8 @@ class Lane {
                 ASSERT_EQ(memcmp(&records[i], &wanted[decoded_], sizeof(record)), 0)
                     << "record " << decoded_ << ", kind " << +records[i].kind << ": place "
                     << records[i].place << " not " << wanted[decoded_].place << ", ends "
-                    << records[i].ends << " not " << wanted[decoded_].ends << ", after "
-                    << records[i].after << " not " << wanted[decoded_].after;
+                    << records[i].ends << " not " << wanted[decoded_].ends << ", bound "
+                    << records[i].bound << " not " << wanted[decoded_].bound;
             }
         ASSERT_FALSE(error_is_set(&decoder_.error)) << problem();
         ASSERT_EQ(decoded_, wanted.size());
@@ -251,7 +261,6 @@ class Anything {
         units_allocation_of allocation = {};
         allocation.object.place = r->place = place;
         allocation.address = reinterpret_cast<const void *>(address_of(place));
-        if (!below(20)) allocation.after = r->after = other();
         if (lane_.has_addresses()) r->address = address_of(place);
         return allocation;
     }
@@ -270,7 +279,7 @@ class Anything {
         const units_code *code = units_code_of(lane_.lane, kind);
         bool fast = kind != CALL_MEMALIGN && size < code->size_limit && below(2);
         uint16_t *cursor = units_cursor(lane_.lane);
-        if (fast && !allocation.after)
+        if (fast)
             units_fast_opaque_allocation(lane_.lane, cursor, kind, size, place);
         else
             units_allocation(lane_.lane, kind, size, alignment, &allocation);
@@ -328,7 +337,6 @@ class Anything {
         uint32_t place = kind == CALL_REALLOC_MOVED ? place_for(size) : old.place;
         r->size = size;
         units_allocation_of allocation = allocation_at(place, r);
-        if (kind == CALL_REALLOC_IN_PLACE) allocation.after = r->after = 0;
         units_realloc(lane_.lane, kind, &old, size, &allocation);
         if (kind == CALL_REALLOC_MOVED)
             freed_[old_size < 5000 ? old_size : 4999].push_back(old.place);
@@ -336,8 +344,30 @@ class Anything {
         size_of_.push_back(size);
     }
 
+    /* What the lane comes after, perhaps once more, which need not be said. */
+    void come_after()
+    {
+        bool is_realloc = below(2);
+        uint64_t bound = other();
+        if (!units_after(lane_.lane, bound, is_realloc)) return;
+        record *r = lane_.want_other(RAW_AFTER);
+        r->bound = bound;
+        r->operand = is_realloc;
+        if (!is_realloc) {
+            ASSERT_FALSE(units_after(lane_.lane, bound, below(2)));
+        }
+    }
+
+    void open_page()
+    {
+        units_page(lane_.lane, static_cast<uint32_t>(1 + below(UINT32_MAX - RAW_PAGE_PLACES)),
+                   below(UINT64_C(1) << 44) * 8);
+    }
+
     void step()
     {
+        if (!below(20)) come_after();
+        if (!below(100)) open_page(); /* the decoder hands it out only if it is asked to */
         size_t live = lane_.live.size();
         if (live < 20 || (live < 400 && below(100) < 49))
             allocate();
@@ -395,12 +425,13 @@ TEST(OpaqueUnits, Example)
     lane->features = RAW_FEATURE_OPAQUE;
     units_begin_segment(lane, nullptr, 0, 0, true);
     units_enter_slot(lane, slot.data());
-    units_allocation_of allocation = {{65, 0, 0, false, nullptr}, nullptr, false, 0};
+    units_allocation_of allocation = {{65, 0, 0, false, nullptr}, nullptr, false};
     const units_object object = {65, 0, 0, false, nullptr};
     units_allocation(lane, CALL_MALLOC, 24, 0, &allocation);
     units_free(lane, CALL_FREE, &object, 0, 0);
     EXPECT_EQ(units_allocations_so_far(lane), 2u) << "calls";
-    allocation.after = raw_allocations(0, 2);
+    EXPECT_TRUE(units_after(lane, raw_allocations(0, 2), false));
+    EXPECT_FALSE(units_after(lane, raw_allocations(0, 2), true)) << "it comes after that";
     units_allocation(lane, CALL_MALLOC, 20, 0, &allocation);
     const std::vector<uint16_t> wanted = {0x0301, 0x0041, 0xd800, 0x0041, 0xf108,
                                           0,      2,      0x0281, 0x0041};
@@ -415,11 +446,13 @@ TEST(OpaqueUnits, Announced)
     units_lane *lane = static_cast<units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
     memset(lane, 0, sizeof *lane);
     units_enter_slot(lane, slot.data());
-    units_announce(lane, 65);
-    EXPECT_EQ(units_calls_so_far(lane, 65), 1u);
-    EXPECT_EQ(units_calls_so_far(lane, 66), 0u);
+    units_announce(lane, 65, 1000, 7);
+    EXPECT_EQ(lane->ending_place, 65u);
+    EXPECT_EQ(lane->ending, 1u);
+    EXPECT_EQ(lane->ending_limit, 1000u);
+    EXPECT_EQ(lane->ending_owner, 7u);
     units_announce_end(lane);
-    EXPECT_EQ(units_calls_so_far(lane, 65), 0u);
+    EXPECT_EQ(lane->ending_place, 0u);
     free(lane);
 }
 

@@ -203,8 +203,8 @@ class Lane {
         unsigned size_class = class_of_size(size);
         EXPECT_TRUE(follows && size_class);
         uint32_t place = lists[size_class].front();
-        units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address), true,
-                                          0};
+        units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
+                                          true};
         if (call_shapes[kind] == SHAPE_ALLOCATION && size < units_code_of(lane, kind)->size_limit)
             units_fast_allocation(lane, units_cursor(lane), kind, size);
         else
@@ -217,7 +217,7 @@ class Lane {
                            uint64_t address = 0)
     {
         units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
-                                          false, 0};
+                                          false};
         tell(class_of(place));
         units_allocation(lane, kind, size, alignment, &allocation);
         return allocated(kind, size, alignment, place, address);
@@ -256,7 +256,7 @@ class Lane {
     void moved(const units_object &old, uint64_t size, uint32_t place, bool taken, uint64_t address)
     {
         units_allocation_of allocation = {own(place), reinterpret_cast<const void *>(address),
-                                          taken, 0};
+                                          taken};
         if (!taken) tell(class_of(place));
         mention(old);
         reallocate(CALL_REALLOC_MOVED, old, size, allocation, taken);
@@ -267,7 +267,7 @@ class Lane {
 
     void resized_in_place(const units_object &old, uint64_t size, uint64_t address)
     {
-        units_allocation_of allocation = {old, reinterpret_cast<const void *>(address), false, 0};
+        units_allocation_of allocation = {old, reinterpret_cast<const void *>(address), false};
         mention(old);
         reallocate(CALL_REALLOC_IN_PLACE, old, size, allocation, true);
         resized(CALL_REALLOC_IN_PLACE, old, size, old.place, address);
@@ -817,7 +817,7 @@ TEST(Units, TheExample)
     lane->head = units_head(slot.data(), 0);
     units_begin_segment(lane, slot.data(), 0, 0, true);
     const uint32_t places[] = {65, 64};
-    const units_allocation_of taken = {{65, 3, 0, false, nullptr}, nullptr, true, 0};
+    const units_allocation_of taken = {{65, 3, 0, false, nullptr}, nullptr, true};
     units_thread(lane, RAW_THREAD_BEGIN, 4711);
     units_thread(lane, RAW_CACHE_BEGIN, 0);
     lane->allocating = 1;

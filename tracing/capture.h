@@ -252,17 +252,6 @@ void malloctape_disable_fast_path(void);
 /* There is no memory for the places of some objects: recording ends. */
 void malloctape_out_of_memory(void);
 
-/* The place of an object of an opaque allocator, and who has it; 0: it has none yet. */
-static inline uint32_t malloctape_place_of(const struct malloctape_lane *lane, const void *object,
-                                           uint16_t *owner)
-{
-    if (__builtin_expect(!shadow_covers(object), 0)) return RAW_PLACE_NONE;
-    uint32_t place = shadow_granule_place(shadow_page_in(lane->units.window, object), object);
-    if (__builtin_expect(place != RAW_PLACE_NONE, 1))
-        *owner = atomic_load_relaxed(shadow_owner_in(lane->units.window, place));
-    return place;
-}
-
 /* What a front end tells about its allocator. All called by the writer thread or at the start; must
  * take no lock and no memory. */
 struct malloctape_front_end {
@@ -281,6 +270,8 @@ struct malloctape_front_end {
                               end */
     bool opaque;           /* nothing is known of it but addresses (FORMAT.md 2.7): it has none of
                               announce_cache, class_bytes, class_of_size */
+    /* If opaque: bytes that an object has, at least as many as were asked for; 0: nobody knows. */
+    size_t (*usable_bytes)(const void *object);
     /* If opaque: sizes with the same (size + this) / 16 are mostly alike; up to 15. */
     uint8_t (*rounding)(void);
     /* Of an allocator that has to be asked, else NULL. look() is called before a recording begins,

@@ -104,12 +104,18 @@ static bool has_block(struct lane_registry *registry, uint32_t number)
     return true;
 }
 
-/* Owners of places (shadow.h) are lanes counted from 1, and the last is SHADOW_MIXED. */
+/* Owners of places (shadow.h) are lanes counted from 1, and the last is SHADOW_MIXED. Those of
+ * granules share their number with SHADOW_SURE. */
+static bool has_owner(uint32_t number)
+{
+    return number + 1 < (malloctape_front_end.opaque ? SHADOW_SURE - 1 : SHADOW_MIXED);
+}
+
 static struct malloctape_lane *claim_new(struct lane_registry *registry)
 {
     uint32_t number = atomic_load_relaxed(&registry->used);
     do
-        if (number + 1 == SHADOW_MIXED || !has_block(registry, number)) return NULL;
+        if (!has_owner(number) || !has_block(registry, number)) return NULL;
     while (!atomic_swap_release(&registry->used, &number, number + 1));
     struct malloctape_lane *lane = lane_at(registry, number);
     lane->registry.number = number;

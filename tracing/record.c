@@ -1,5 +1,6 @@
 /* record - events off the fast path. See capture.h. */
 #include "../stream/units.h"
+#include "ranges.h"
 #include "recording.h"
 #include "slot.h"
 
@@ -76,10 +77,15 @@ static inline uint32_t class_of(const struct shadow_page *page)
 }
 
 /* The same of an object that there is: an opaque allocator does not tell before. */
-static struct shadow_page *page_for(const void *object)
+static struct shadow_page *page_for(struct malloctape_lane *lane, const void *object)
 {
     struct shadow_page *page = open_page_of(object);
-    if (page || !malloctape_front_end.opaque || !shadow_open_granule(object)) return page;
+    uint32_t first;
+    if (page || !malloctape_front_end.opaque || !shadow_open_granule(object, &first)) return page;
+    const uintptr_t odd = (uintptr_t)object & (SHADOW_GRANULE_BYTES / 2);
+    const uintptr_t start = (uintptr_t)object & ~(SHADOW_PAGE_BYTES - 1);
+    if (first && has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX))
+        units_page(&lane->units, first, start + odd);
     return open_page_of(object);
 }
 
@@ -169,7 +175,11 @@ void malloctape_thread_cache_deleted(void)
 void malloctape_allocated_unrecorded(const void *object)
 {
     struct shadow_page *page = shadow_has_begun() ? open_page_of(object) : NULL;
-    if (page) shadow_take(page, place_on(page, object), 0);
+    if (!page) return;
+    if (malloctape_front_end.opaque)
+        atomic_store_relaxed(shadow_owner(place_on(page, object)), 0);
+    else
+        shadow_take(page, place_on(page, object), 0);
 }
 
 /* The object at this address, as the lane of the calling thread names it. */
@@ -179,6 +189,7 @@ static struct units_object object_at(const struct malloctape_lane *lane, const v
     if (!page) return (struct units_object){.unknown = true};
     struct units_object object = {.place = place_on(page, address), .size_class = class_of(page)};
     uint32_t owner = atomic_load_relaxed(shadow_owner(object.place));
+    if (malloctape_front_end.opaque) owner &= ~SHADOW_SURE;
     if (owner == 0) {
         object.unknown = true;
     } else if (owner != lane->units.owner) {
@@ -188,28 +199,17 @@ static struct units_object object_at(const struct malloctape_lane *lane, const v
     return object;
 }
 
-/* Of an opaque allocator: who has given up the place that the lane has got, and how far that lane
- * had got; 0: it had the place itself, or nobody had. */
-static uint64_t given_up_by(const struct malloctape_lane *lane, uint32_t place)
-{
-    uint32_t owner = atomic_load_relaxed(shadow_owner(place));
-    if (owner == 0 || owner == lane->units.owner) return 0;
-    const struct malloctape_lane *other = lane_at(recording.registry, owner - 1);
-    return raw_allocations(owner - 1, units_calls_so_far(&other->units, place));
-}
-
 /* The object's place is the lane's from now on, which has room. */
 static struct units_allocation_of begin_object(struct malloctape_lane *lane, const void *address,
                                                bool taken)
 {
-    struct shadow_page *page = page_for(address);
+    struct shadow_page *page = open_page_of(address);
     struct units_allocation_of allocation = {.address = address};
     if (recording_is_slow()) leave_cache(lane);
     allocation.taken = taken && lane->units.cache;
     if (!page) return allocation;
     allocation.object.place = place_on(page, address);
     allocation.object.size_class = class_of(page);
-    if (malloctape_front_end.opaque) allocation.after = given_up_by(lane, allocation.object.place);
     shadow_take(page, allocation.object.place, lane->units.owner);
     if (!allocation.taken) announce_class(lane, class_of(page));
     return allocation;
@@ -238,6 +238,116 @@ static void return_to_fast_path(struct malloctape_lane *lane)
     if (malloctape_front_end.opaque && !lane->units.limit) slot_enable_fast_path(lane);
 }
 
+/* --- objects of an opaque allocator --- */
+
+/* What comes before the record of an object that begins. */
+struct beginning {
+    struct range range;
+    struct malloctape_lane *lane;
+    bool is_realloc;
+    uint64_t named[8]; /* the latest bounds, a ring */
+    unsigned named_count;
+};
+
+/* How far the lane had got that had the granule last; 0: it is the lane of the range, or nobody. If
+ * that one is about to end an object there by a realloc, it has done so where the object reaches
+ * into the range, and means the call before where it does not. */
+static uint64_t calls_of_owner(const struct range *range, uint32_t place, uintptr_t address)
+{
+    for (;;) {
+        uint16_t owner = atomic_load_acquire(shadow_owner(place)) & (SHADOW_SURE - 1);
+        if (owner == 0 || owner == range->owner) return 0;
+        const struct units_lane *other = &lane_at(recording.registry, owner - 1u)->units;
+        uint64_t calls;
+        if (atomic_load_acquire(&other->ending_place) == place) {
+            calls = atomic_load_acquire(&other->ending);
+            bool has_ended = address >= range->address ||
+                             range->address < atomic_load_relaxed(&other->ending_limit);
+            uint16_t before = atomic_load_relaxed(&other->ending_owner);
+            atomic_fence_acquire();
+            if (atomic_load_acquire(&other->ending_place) != place) continue;
+            if (has_ended) return raw_allocations(owner - 1u, calls);
+            if (before == 0 || before == range->owner) return 0;
+            other = &lane_at(recording.registry, before - 1u)->units;
+            return raw_allocations(before - 1u, units_allocations_so_far(other));
+        }
+        calls = units_allocations_so_far(other);
+        if ((atomic_load_acquire(shadow_owner(place)) & (SHADOW_SURE - 1)) == owner)
+            return raw_allocations(owner - 1u, calls);
+    }
+}
+
+/* Says once whom an object comes after. */
+static void say_after(struct range *range, uint32_t place, uintptr_t address)
+{
+    struct beginning *beginning = (struct beginning *)range;
+    const unsigned room = sizeof beginning->named / sizeof *beginning->named;
+    uint64_t bound = calls_of_owner(range, place, address);
+    if (bound == 0) return;
+    for (unsigned i = 0; i < beginning->named_count && i < room; i++)
+        if (raw_allocations_lane(beginning->named[i]) == raw_allocations_lane(bound) &&
+            beginning->named[i] >= bound)
+            return;
+    beginning->named[beginning->named_count++ % room] = bound;
+    if (has_room_inside(beginning->lane, RAW_UNITS_PER_RECORD_MAX))
+        units_after(&beginning->lane->units, bound, beginning->is_realloc);
+}
+
+/* The lane has got an object, whose place is open. `stays`: it was there before, with other bytes.
+ * False: its record cannot be written any more. */
+static bool begin_somewhere(struct malloctape_lane *lane, const void *object, uint64_t bytes,
+                            bool is_realloc, bool stays, struct range *range)
+{
+    struct beginning beginning = {.range = {.owner = lane->units.owner,
+                                            .address = (uintptr_t)object,
+                                            .bytes = bytes,
+                                            .found = say_after},
+                                  .lane = lane,
+                                  .is_realloc = is_realloc};
+    ranges_touch(lane->units.owner, (uintptr_t)object, bytes);
+    if (stays)
+        ranges_find_inside(&beginning.range);
+    else
+        ranges_find(&beginning.range);
+    *range = beginning.range;
+    return lane_with_room() == lane;
+}
+
+static void allocated_somewhere(struct malloctape_lane *lane, unsigned kind, uint64_t size,
+                                uint64_t alignment, const void *object)
+{
+    struct shadow_page *page = page_for(lane, object);
+    struct units_allocation_of allocation = {.address = object};
+    struct range range;
+    if (!page) return lose_event(lane);
+    allocation.object.place = place_on(page, object);
+    if (!begin_somewhere(lane, object, size, false, false, &range))
+        return malloctape_allocated_unrecorded(object);
+    units_allocation(&lane->units, kind, size, alignment, &allocation);
+    ranges_begun(&range);
+}
+
+/* The lane is about to end the object, which may reach into other pages. */
+static void touch_ending(const struct malloctape_lane *lane, const void *object,
+                         const struct units_object *named, size_t *bytes)
+{
+    *bytes = named->unknown ? 0 : malloctape_front_end.usable_bytes(object);
+    ranges_touch(lane->units.owner, (uintptr_t)object, *bytes);
+}
+
+static void freeing_somewhere(struct malloctape_lane *lane, unsigned kind, const void *address,
+                              uint64_t size, uint64_t alignment)
+{
+    struct units_object object = object_at(lane, address);
+    size_t bytes;
+    if (object.place && (object.unknown || object.bound))
+        touch_ending(lane, address, &object, &bytes);
+    units_free(&lane->units, kind, &object, size, alignment);
+    if (object.place) shadow_take_granule(object.place, lane->units.owner);
+}
+
+/* --- calls --- */
+
 void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                           bool taken)
 {
@@ -246,6 +356,8 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
         if (object) malloctape_allocated_unrecorded(object);
     } else if (!object) {
         units_failed(&lane->units, kind, size, alignment, NULL);
+    } else if (malloctape_front_end.opaque) {
+        allocated_somewhere(lane, kind, size, alignment, object);
     } else {
         struct units_allocation_of allocation = begin_object(lane, object, taken);
         if (has_no_name(&allocation)) return lose_event(lane);
@@ -278,10 +390,13 @@ void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint6
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) return;
+    if (malloctape_front_end.opaque) {
+        freeing_somewhere(lane, kind, address, size, alignment);
+        return return_to_fast_path(lane);
+    }
     struct units_object object = object_at(lane, address);
     take_over(lane, &object, address);
     units_free(&lane->units, kind, &object, size, alignment);
-    return_to_fast_path(lane);
 }
 
 bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, uint64_t size)
@@ -324,14 +439,17 @@ bool malloctape_reallocating(const void *old, struct malloctape_ending *ending)
 {
     struct malloctape_lane *lane = lane_with_room();
     if (!lane) return false;
-    page_for(old);
+    page_for(lane, old);
+    if (!lane_with_room()) return false;
     *ending = (struct malloctape_ending){
         .address = old, .object = object_at(lane, old), .recording = recording.number};
     uint32_t place = ending->object.place;
+    size_t bytes;
     if (!place) return true;
     ending->owner = atomic_load_relaxed(shadow_owner(place));
-    units_announce(&lane->units, place);
-    shadow_take(shadow_page_of(old), place, lane->units.owner);
+    touch_ending(lane, old, &ending->object, &bytes);
+    units_announce(&lane->units, place, (uintptr_t)old + bytes, ending->owner & (SHADOW_SURE - 1));
+    shadow_take_granule(place, lane->units.owner);
     return true;
 }
 
@@ -340,15 +458,33 @@ static void put_failed_realloc(struct malloctape_lane *lane, const struct malloc
                                uint64_t size)
 {
     uint32_t place = ending->object.place;
-    if (place) shadow_take(shadow_page_of(ending->address), place, ending->owner);
+    if (place) atomic_store_release(shadow_owner(place), ending->owner);
     units_failed(&lane->units, CALL_REALLOC_MOVED, size, 0, &ending->object);
+}
+
+static void reallocated_somewhere(struct malloctape_lane *lane,
+                                  const struct malloctape_ending *ending, uint64_t size,
+                                  const void *object)
+{
+    bool stays = object == ending->address && ending->object.place;
+    struct shadow_page *page = page_for(lane, object);
+    struct units_allocation_of allocation = {.address = object};
+    struct range range;
+    if (!page) return lose_event(lane);
+    allocation.object.place = place_on(page, object);
+    if (!begin_somewhere(lane, object, size, true, stays, &range)) {
+        malloctape_unrecorded();
+        return malloctape_allocated_unrecorded(object);
+    }
+    units_realloc(&lane->units, stays ? CALL_REALLOC_IN_PLACE : CALL_REALLOC_MOVED, &ending->object,
+                  size, &allocation);
+    ranges_begun(&range);
 }
 
 void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,
                                  const void *object)
 {
     struct malloctape_lane *lane = lane_with_room();
-    struct units_allocation_of allocation = {.address = object, .object = ending->object};
     if (!lane || ending->recording != recording.number) {
         malloctape_unrecorded();
         if (object) malloctape_allocated_unrecorded(object);
@@ -356,14 +492,8 @@ void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_
         units_free(&lane->units, CALL_REALLOC_ZERO, &ending->object, 0, 0);
     } else if (!object) {
         put_failed_realloc(lane, ending, size);
-    } else if (object == ending->address && ending->object.place) {
-        units_realloc(&lane->units, CALL_REALLOC_IN_PLACE, &ending->object, size, &allocation);
     } else {
-        allocation = begin_object(lane, object, false);
-        if (has_no_name(&allocation))
-            lose_event(lane);
-        else
-            units_realloc(&lane->units, CALL_REALLOC_MOVED, &ending->object, size, &allocation);
+        reallocated_somewhere(lane, ending, size, object);
     }
     units_announce_end(&malloctape_lane->units);
 }

@@ -333,28 +333,58 @@ bool shadow_open(const void *object, size_t size, uint32_t size_class)
 }
 
 /* Under the lock. The base of a row goes there last. */
-static bool open_granules(struct shadow_page *page, bool odd)
+static bool open_granules(struct shadow_page *page, bool odd, uint32_t *first)
 {
     uint32_t *base = odd ? &page->odd_base : &page->base;
     if (*base) return true;
-    uint32_t first = take_places(0, SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES);
-    if (!first) return false;
-    atomic_store_relaxed(&page->owner, SHADOW_MIXED);
-    atomic_store_relaxed(&page->inverse, 1);
-    atomic_store_release(base, first);
+    *first = take_places(0, SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES);
+    if (!*first) return false;
+    atomic_or_relaxed(&page->marks, SHADOW_OPEN);
+    atomic_store_release(base, *first);
     return true;
 }
 
-bool shadow_open_granule(const void *object)
+bool shadow_open_granule(const void *object, uint32_t *first)
 {
+    *first = 0;
     if (!shadow_covers(object) && !shadow_cover((uintptr_t)object, 1)) return false;
     if (state() == SHADOW_OFF) return false;
     lock();
-    bool opened =
-        state() != SHADOW_OFF &&
-        open_granules(shadow_page_of(object), (uintptr_t)object & (SHADOW_GRANULE_BYTES / 2));
+    bool opened = state() != SHADOW_OFF &&
+                  open_granules(shadow_page_of(object),
+                                (uintptr_t)object & (SHADOW_GRANULE_BYTES / 2), first);
     unlock();
     return opened;
+}
+
+/* The owner of a page, 0 where there is no entry. */
+static uint16_t owner_of_page(uintptr_t number)
+{
+    if (!shadow_covers(page_start(number))) return 0;
+    return atomic_load_relaxed(&shadow_page_of(page_start(number))->owner);
+}
+
+/* Under the lock. A lane that has a page alone begins objects there that reach into the next one
+ * without looking at that. So it must have that alone, too. */
+static void touch_page(uintptr_t number, struct shadow_page *page, uint16_t owner)
+{
+    uint16_t before = page->owner, next = owner_of_page(number + 1);
+    if (before != 0 && before != owner) owner = SHADOW_MIXED;
+    const bool is_alone = owner != SHADOW_MIXED && (next == 0 || next == owner);
+    atomic_store_relaxed(&page->alone, is_alone ? owner : 0);
+    atomic_store_release(&page->owner, owner);
+    if (owner_of_page(number - 1) != owner && owner_of_page(number - 1) != 0)
+        atomic_store_relaxed(&shadow_page_of(page_start(number - 1))->alone, 0);
+}
+
+void shadow_touch(uintptr_t number, uint16_t owner)
+{
+    struct shadow_page *page = shadow_page_of(page_start(number));
+    uint16_t before = atomic_load_relaxed(&page->owner);
+    if (before == owner || before == SHADOW_MIXED) return;
+    lock();
+    if (state() != SHADOW_OFF && page->owner != SHADOW_MIXED) touch_page(number, page, owner);
+    unlock();
 }
 
 bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class)

@@ -19,7 +19,8 @@
  *
  * Of an opaque allocator only addresses are known. Each granule of 16 bytes of a page has a place,
  * and each place has an owner of its own; objects at 8 modulo 16 have places from a second row.
- * Such a page is opened with the first object on it, and never closed.
+ * Such a page is opened with the first object on it, and never closed. The owner in its entry is
+ * the lane that alone has begun or ended objects on its bytes (ranges.h), or SHADOW_MIXED.
  *
  * Life        prepare, begin ... end, any number of times. A forked child finds an empty table,
  *             since the parent's owners mean nothing there. After the end, and in a child, all
@@ -47,6 +48,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,15 +68,27 @@ extern "C" {
 #define SHADOW_OWNERS_BYTES  ((uintptr_t)(RAW_PLACE_LIMIT * sizeof(uint16_t)))
 
 struct shadow_page {
-    uint32_t base;    /* place of index 0, which lies outside of the page */
-    uint32_t inverse; /* 2^32 / size of the objects, rounded up; 1: one object; 0: not open */
+    uint32_t base; /* place of index 0, which lies outside of the page */
+    union {
+        uint32_t inverse; /* 2^32 / size of the objects, rounded up; 1: one object; 0: not open */
+        uint32_t marks;   /* of granules: SHADOW_OPEN and others; atomic */
+    };
     union {
         uint32_t size_class; /* the front end's */
         uint32_t odd_base;   /* of granules: base for those at 8 modulo 16; 0: it has none */
     };
     uint16_t owner; /* of all places; SHADOW_MIXED; 0: nobody yet */
-    uint16_t unused;
+    /* Of granules: the owner, if it has the next page alone, too, or nobody has that; else 0. */
+    uint16_t alone;
 };
+
+#define SHADOW_OPEN    1u
+#define SHADOW_COVERED 2u /* an object from a page before has had its first bytes */
+#define SHADOW_BLANK   4u /* an object from a page before has all of it, or had it last */
+
+/* In the owner of a granule on a mixed page: since the latest object began there, no other one has
+ * had its bytes. */
+#define SHADOW_SURE 0x8000u
 
 /* Each place has an owner of its own. */
 #define SHADOW_MIXED UINT16_MAX
@@ -108,8 +122,13 @@ bool shadow_cover(uintptr_t address, size_t bytes);
 bool shadow_open(const void *object, size_t size, uint32_t size_class);
 
 /* Makes sure that there is a place for an object of an opaque allocator at this address. There may
- * be objects on the page that nobody has. False: as above. */
-bool shadow_open_granule(const void *object);
+ * be objects on the page that nobody has. `*first`: the place of the first granule of the row, if
+ * there was no row before, else 0. False: as above. */
+bool shadow_open_granule(const void *object, uint32_t *first);
+
+/* The lane of `owner` begins or ends an object on the page of an opaque allocator that has this
+ * number, whose entry is there. */
+void shadow_touch(uintptr_t number, uint16_t owner);
 
 /* The same for `pages` pages from page number `first`. Once shadow_begin() has been called, there
  * are no objects on them yet. False: not all could be. */
@@ -170,6 +189,36 @@ static inline uint16_t *shadow_owner_in(uintptr_t window, uint32_t place)
 static inline uint16_t *shadow_owner(uint32_t place)
 {
     return shadow_owner_in(shadow_window, place);
+}
+
+/* `owner` has the granule from now on; what is sure stays so. */
+static inline void shadow_take_granule(uint32_t place, uint16_t owner)
+{
+    uint16_t *at = shadow_owner(place);
+    atomic_store_release(at, (uint16_t)(owner | (atomic_load_relaxed(at) & SHADOW_SURE)));
+}
+
+/* Whether all bytes of an object on a page of granules were had last by this owner, which has them
+ * now: the latest object of its granule was the owner's, with none inside, or the owner has the page
+ * alone. False: perhaps; ranges.h knows more. `at`: where the granule's owner stands. */
+static inline bool shadow_had_bytes(const struct shadow_page *page, uint16_t *at,
+                                    const void *object, uint64_t bytes, uint16_t owner)
+{
+    uint64_t four, left = (bytes + SHADOW_GRANULE_BYTES - 1) / SHADOW_GRANULE_BYTES;
+    if ((uintptr_t)object % SHADOW_PAGE_BYTES + bytes > SHADOW_PAGE_BYTES) return false;
+    if (__builtin_expect((*at ^ SHADOW_SURE) != owner, 0)) { /* plain loads: fewer registers */
+        if (atomic_load_relaxed(&page->owner) != owner) return false;
+        atomic_store_relaxed(at, owner);
+        return true;
+    }
+    if (page->odd_base) return false;
+    for (; left > 4; left -= 4, at += 4) {
+        memcpy(&four, at + 1, sizeof four);
+        if (four) return false;
+    }
+    while (left > 1)
+        if (at[--left]) return false;
+    return true;
 }
 
 /* Where the size class of a block of places stands. */

@@ -91,11 +91,10 @@ end
 
 # The words of a call in a dump: KIND [OBJECT] [SIZE] [ALIGNMENT] [-> OBJECT] [at ADDRESS] [failed].
 def call_text(call, died: nil, size: nil, alignment: nil, allocated: nil, address: nil,
-              after: nil, failed: false)
+              failed: false)
   words = [call.name, died, size, alignment].compact
   words << '->' << allocated if allocated
   words << 'at' << format('0x%x', address) if address
-  words << 'after' << after if after
   words << 'failed' if failed
   words.join(' ')
 end

@@ -166,7 +166,7 @@ end
 class RawLane
   attr_reader :number, :sequences, :profile, :ways, :cache, :recent
   attr_accessor :records, :units, :allocations, :segment_allocation, :address
-  attr_accessor :places, :rounding # of an opaque stream
+  attr_accessor :places, :rounding, :page_place, :page_address # of an opaque stream
 
   def initialize(number)
     @number = number
@@ -181,7 +181,7 @@ class RawLane
     @profile = profile
     @segment_allocation = @allocations
     @ways = Array.new(8) # lane and bound of the latest foreign object, 5.2
-    @address = 0
+    @address = @page_place = @page_address = 0
     @sequences.clear if key
   end
 
@@ -216,6 +216,7 @@ class RawDump
   CACHED = 58
   UNCACHED = 59
   INSIDE = 60
+  PAGE = 61
   WITH_BYTES = { 256 => 'sbrk', 257 => 'mmap', 258 => 'release',
                  259 => 'reuse', 260 => 'split', 261 => 'merge' }.freeze
 
@@ -457,13 +458,11 @@ class RawDump
     end
   end
 
-  # 5.6 Units of an opaque stream: what an allocation is after, how its place is said, and itself.
+  # 5.6 Units of an opaque stream: how the place of an allocation is said, and itself.
   def opaque_record(unit)
-    @after = @placed = nil
-    if unit.between?(0xf100, 0xf108)
-      @after = after(unit)
-      unit = @units.take
-    end
+    @placed = nil
+    return after(unit) if unit.between?(0xf100, 0xf108) || unit.between?(0xf110, 0xf118)
+
     if @packed && (unit.between?(0x8000, 0x9fff) || unit.between?(0xf200, 0xf210))
       @placed = placing(unit)
       unit = @units.take
@@ -485,29 +484,23 @@ class RawDump
     allocation(3, size)
   end
 
-  # What stands before an allocation stands before nothing else.
+  # What says a place stands before an allocation.
   def check_before(unit)
     in_range = [0xa000..0xafff, 0xc000..0xcfff, 0xd000..0xd7ff].any? { |range| range === unit }
     refuse(@offset, 'a place before something else') if @placed && !in_range
-    return if @after.nil? || in_range
-
-    call = CALLS[unit & 0x3f] if unit.between?(0xf000, 0xf0ff)
-    begins = call && (ALLOCATIONS + [:REALLOC]).include?(call.shape)
-    aged = @packed && unit.between?(0xf700, 0xf7ff)
-    refuse(@offset, 'after, before something else') unless
-      begins || aged || unit.between?(0xe800, 0xebff)
   end
 
+  # What the lane comes after: by an entry, or by lane and bound.
   def after(unit)
-    if unit == 0xf108
+    entry = unit & 0xf
+    if entry == 8
       other, bound = @units.number, @units.number
     else
-      other, bound = @lane.ways[unit - 0xf100] ||
-        refuse(@offset, 'nothing is remembered in this way')
+      other, bound = @lane.ways[entry] || refuse(@offset, 'nothing is remembered in this way')
       bound += @units.number
     end
     remember(other, bound)
-    "#{other}:#{bound}"
+    "after #{other}:#{bound}#{' realloc' if unit >= 0xf110}"
   end
 
   # How to find the place, given the size.
@@ -584,7 +577,7 @@ class RawDump
     @lane.bear(place)
     @lane.places.begin(place, size) if @packed && @opaque
     stays ? check_class(died) : give_back(died)
-    call_text(call, died:, size:, alignment:, after: @after,
+    call_text(call, died:, size:, alignment:,
               allocated: "#{@lane.number}:#{@lane.allocations}@#{place}", address: at)
   end
 
@@ -670,8 +663,9 @@ class RawDump
     return failed(bits) if number == FAILED
 
     no_object(bits)
-    refuse(@offset, "record #{number} in an opaque stream") if
-      @opaque && ![THREAD_BEGIN, THREAD_END, LOST].include?(number)
+    of_both = [THREAD_BEGIN, THREAD_END, LOST].include?(number)
+    refuse(@offset, "record #{number} in such a stream") unless
+      of_both || @opaque == (number == PAGE)
     @counts = number < CLASS
     other(number)
   end
@@ -723,8 +717,18 @@ class RawDump
     when CACHED then cached
     when UNCACHED then uncached
     when INSIDE then inside
+    when PAGE then page
     else refuse(@offset, "record #{number} is undefined here")
     end
+  end
+
+  # Differences to the latest page of the segment.
+  def page
+    @lane.page_place += unzigzag(@units.number)
+    @lane.page_address = (@lane.page_address + (8 * unzigzag(@units.number))) % (2**64)
+    refuse(@offset, "place #{@lane.page_place}") unless
+      @lane.page_place.between?(1, PLACES - 512)
+    "page @#{@lane.page_place} at #{format('0x%x', @lane.page_address)}"
   end
 
   def forget_cache(text)

@@ -13,7 +13,8 @@ static void check(bool condition, const char *what)
 
 Allocator::Allocator(const Options &options)
     : batch_(static_cast<uint32_t>(std::max<uint64_t>(1, options.batch))),
-      reversed_(options.seed % 4 == 0), shared_(options.sequences != 0), scattered_(0),
+      reversed_(options.seed % 4 == 0), shared_(options.sequences != 0),
+      splits_(options.opaque != 0 && options.split != 0), scattered_(0),
       random_(options.seed ^ 0x91ace)
 {
     uint64_t size = 8;
@@ -100,6 +101,8 @@ const std::vector<uint32_t> &Allocator::numbers(uint32_t span, uint32_t structur
 std::vector<Place> Allocator::central_take(uint32_t thread, uint32_t size_class, uint32_t count)
 {
     std::vector<Place> taken;
+    while (splits_ && taken.size() < count)
+        taken.push_back(take_block(sizes_[size_class]));
     std::vector<Place> &loose = arena(thread).loose[size_class];
     while (taken.size() < count && !loose.empty()) {
         taken.push_back(loose.back());
@@ -130,6 +133,11 @@ std::vector<uint32_t> Allocator::central_put(uint32_t thread, uint32_t size_clas
                                              const std::vector<Place> &places)
 {
     std::vector<uint32_t> whole;
+    if (splits_) {
+        for (const Place &place : places)
+            give_block(place.address);
+        return whole;
+    }
     if (!shared_) {
         std::vector<Place> &loose = arena(thread).loose[size_class];
         loose.insert(loose.end(), places.begin(), places.end());
@@ -172,6 +180,77 @@ void Allocator::delete_span(uint32_t thread, uint32_t number)
 {
     spans_[number].objects = 0;
     arena(thread).free_spans[spans_[number].pages].push_back(number);
+}
+
+/* ---- blocks of any size ---- */
+
+static uint64_t rounded(uint64_t bytes)
+{
+    return std::max<uint64_t>(16, (bytes + 7) & ~uint64_t{7});
+}
+
+/* Of any that is large enough, its beginning or its end. */
+Place Allocator::take_block(uint64_t bytes)
+{
+    bytes = rounded(bytes);
+    for (int tries = 0; tries < 4 && !blocks_free_.empty(); tries++) {
+        auto from = blocks_free_.lower_bound(kHeapStart + random_.below(top_ - kHeapStart));
+        if (from == blocks_free_.end()) from = blocks_free_.begin();
+        auto [address, has] = *from;
+        if (has < bytes) continue;
+        blocks_free_.erase(from);
+        uint64_t taken = random_.one_in(4) ? address + has - bytes : address;
+        if (taken != address)
+            blocks_free_[address] = has - bytes;
+        else if (has > bytes)
+            blocks_free_[address + bytes] = has - bytes;
+        blocks_taken_[taken] = bytes;
+        return {taken, 0, 0};
+    }
+    blocks_taken_[top_] = bytes;
+    top_ += bytes;
+    return {top_ - bytes, 0, 0};
+}
+
+void Allocator::give_block(uint64_t address)
+{
+    uint64_t bytes = blocks_taken_.at(address);
+    blocks_taken_.erase(address);
+    auto next = blocks_free_.find(address + bytes);
+    if (next != blocks_free_.end()) {
+        bytes += next->second;
+        blocks_free_.erase(next);
+    }
+    auto before = blocks_free_.lower_bound(address);
+    if (before != blocks_free_.begin() && (--before)->first + before->second == address)
+        before->second += bytes;
+    else
+        blocks_free_[address] = bytes;
+}
+
+bool Allocator::resize_block(uint64_t address, uint64_t bytes)
+{
+    uint64_t &has = blocks_taken_.at(address);
+    bytes = rounded(bytes);
+    if (bytes < has) {
+        blocks_taken_[address + bytes] = has - bytes;
+        has = bytes;
+        give_block(address + bytes);
+    } else if (bytes > has) {
+        auto next = blocks_free_.find(address + has);
+        if (next == blocks_free_.end() || next->second < bytes - has) return false;
+        uint64_t left = next->second - (bytes - has);
+        blocks_free_.erase(next);
+        if (left > 0) blocks_free_[address + bytes] = left;
+        has = bytes;
+    }
+    return true;
+}
+
+uint64_t Allocator::bytes_at(const Place &place, uint32_t size_class) const
+{
+    if (splits_) return block_bytes(place.address);
+    return size_class < classes() ? sizes_[size_class] : spans_[place.span].pages * kPageBytes;
 }
 
 /* ---- objects ---- */

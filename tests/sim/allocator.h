@@ -9,6 +9,10 @@
  * are no sequence numbers, threads share none of that: each has an arena of its own. Checks of its
  * own state that fail end the process: then the model is wrong.
  *
+ * An opaque allocator may also split and merge: then spans and central lists have no memory of their
+ * own, but take it, as large objects do, from one heap of blocks of any size. Who frees a block may
+ * merge it with its neighbours, and who takes one may get a part of it.
+ *
  * Places have numbers as FORMAT.md 2.5 wants them: 64 of one class in a row, and a span that
  * becomes one of another class gets others. */
 #ifndef TESTS_SIM_ALLOCATOR_H
@@ -74,10 +78,21 @@ class Allocator {
     void delete_span(uint32_t thread, uint32_t span);
     /* Of a large object. */
     Place span_place(uint32_t span) { return {spans_[span].address, span, numbers(span, 0, 1)[0]}; }
-    /* Of an opaque stream: by the address. */
+    /* Splitting: a block; how many bytes it has; it goes back, or its end does, or it grows into
+     * what is free behind it. False: that is not enough. */
+    bool splits() const { return splits_; }
+    Place take_block(uint64_t bytes);
+    uint64_t block_bytes(uint64_t address) const { return blocks_taken_.at(address); }
+    void give_block(uint64_t address);
+    bool resize_block(uint64_t address, uint64_t bytes);
+    /* Bytes of the place of an object, which is of this class. */
+    uint64_t bytes_at(const Place &place, uint32_t size_class) const;
+
+    /* Of an opaque stream: by the address. A page has a row for each half of 16 bytes. */
     uint32_t place_of(uint64_t address) const
     {
-        return first_place_ + static_cast<uint32_t>((address - kHeapStart) / 8);
+        uint64_t at = address - kHeapStart, row = 2 * (at / kPageBytes) + at / 8 % 2;
+        return first_place_ + static_cast<uint32_t>(512 * row + at % kPageBytes / 16);
     }
     uint64_t heap_bytes() const { return top_ - kHeapStart; }
 
@@ -111,7 +126,8 @@ class Allocator {
 
     std::vector<uint64_t> sizes_;
     uint32_t batch_;
-    bool reversed_, shared_;
+    bool reversed_, shared_, splits_;
+    std::map<uint64_t, uint64_t> blocks_free_, blocks_taken_; /* bytes, by address */
     unsigned scattered_; /* blocks: bits of the gaps between them */
     Random random_;
     std::vector<Span> spans_{1};

@@ -24,7 +24,7 @@ class Checker {
         find_sequences();
         find_windows();
         ended_.resize(truth.objects.size());
-        if (options.opaque != 0) find_chains();
+        if (options.opaque != 0) find_predecessors();
     }
 
     void run()
@@ -159,14 +159,17 @@ class Checker {
         if (is_sequence(r) && index_in_structure_[index] > 0)
             visit(sequences_[r.structure][index_in_structure_[index] - 1]);
         if (needed_[index] != kNever) visit(needed_[index]);
-        if (needed_after_[index] != kNever) visit(needed_after_[index]);
+        if (r.after.empty()) return;
+        for (uint32_t needed : needed_after_.at(index))
+            visit(needed);
     }
 
     std::vector<uint32_t>
         needed_; /* the allocation that brings the lane of its object to the bound, or its loss */
-    std::vector<uint32_t> needed_after_;               /* the same of what an allocation is after */
-    std::map<uint32_t, std::vector<ObjectId>> living_; /* by place, of an opaque stream */
-    std::vector<ObjectId> chains_;      /* the first object of its chain, by object */
+    /* The same of what allocations are after, by record. */
+    std::map<uint32_t, std::vector<uint32_t>> needed_after_;
+    /* Of an opaque stream: who had the bytes of an object before, by object. */
+    std::vector<std::vector<ObjectId>> predecessors_;
     std::vector<uint32_t> previous_;    /* records, in their lane */
     std::vector<uint64_t> allocations_; /* of each lane in the stream, lost ones included */
     std::vector<std::vector<uint64_t>> allocations_of_; /* their serials, without them */
@@ -180,7 +183,6 @@ class Checker {
     void find_allocations()
     {
         needed_.assign(truth_.records.size(), kNever);
-        needed_after_.assign(truth_.records.size(), kNever);
         previous_.assign(truth_.records.size(), kNever);
         allocations_.assign(truth_.lanes.size(), 0);
         allocations_of_.resize(truth_.lanes.size());
@@ -209,7 +211,11 @@ class Checker {
                 return found != of_lane.end() ? found->second : kNever;
             };
             if (is_foreign(r)) needed_[i] = brings(truth_.objects[r.ends].lane, r.bound);
-            if (r.has_after) needed_after_[i] = brings(r.after_lane, r.after);
+            for (const After &after : r.after) {
+                uint32_t needed = brings(after.lane, after.calls);
+                if (needed != kNever) needed_after_[i].push_back(needed);
+            }
+            if (!r.after.empty()) needed_after_[i];
         }
     }
 
@@ -227,7 +233,9 @@ class Checker {
 
     bool is_after_forever(const Record &r) const
     {
-        return r.has_after && r.after > allocations_[r.after_lane];
+        return std::any_of(r.after.begin(), r.after.end(), [this](const After &after) {
+            return after.calls > allocations_[after.lane];
+        });
     }
 
     /* How late rules 1 to 3 make calls: through each chain of them, and through the sequence
@@ -428,46 +436,50 @@ class Checker {
         return !r.unknown && !waits_forever(r) && held == r.ends && !comes_too_late(r);
     }
 
-    /* Opaque streams: objects that follow one another at a place. What was not recorded between two
-     * of them, nobody knows; they need not be in order then. */
-    void find_chains()
+    /* Opaque streams: objects that had bytes of another one before, and whose end is recorded. Only
+     * those directly before: they came after others. What was not recorded between two objects,
+     * nobody knows; they need not be in order then. */
+    void find_predecessors()
     {
-        std::map<uint32_t, ObjectId> latest;
-        std::vector<bool> ends_unknown(truth_.objects.size());
+        std::vector<bool> has_end(truth_.objects.size());
+        std::vector<ObjectId> latest;
         for (const Record &r : truth_.records)
-            if (r.in_stream && r.has_object && waits_forever(r)) ends_unknown[r.ends] = true;
-        chains_.resize(truth_.objects.size());
+            if (r.in_stream && r.has_object && r.number != kFailed && !may_be_unknown(r))
+                has_end[r.ends] = true;
+        predecessors_.resize(truth_.objects.size());
         for (ObjectId id = 1; id < truth_.objects.size(); id++) {
             const Object &object = truth_.objects[id];
-            ObjectId &before = latest[object.place];
-            bool follows = before != 0 && truth_.objects[before].recorded && !ends_unknown[before];
-            chains_[id] = follows ? chains_[before] : id;
-            before = id;
+            uint64_t first = (object.address - (uint64_t{1} << 40)) / 8;
+            uint64_t end = first + std::max<uint64_t>(1, (object.bytes + 7) / 8);
+            if (end > latest.size()) latest.resize(std::max<uint64_t>(end, 2 * latest.size()));
+            for (uint64_t at = first; at < end; at++) {
+                ObjectId before = latest[at];
+                latest[at] = id;
+                if (!has_end[before] || !truth_.objects[before].recorded) continue;
+                if (predecessors_[id].empty() || predecessors_[id].back() != before)
+                    predecessors_[id].push_back(before);
+            }
         }
     }
 
-    /* Nothing begins at a place before what was there has ended. Where events were lost, a moved
-     * realloc may wait for them for windows. It is let go before, if its place seems to be free. */
-    void leaves_place(ObjectId object, const Record &r, const Instruction &i)
+    /* No object begins on bytes of another one that has not ended. Where events were lost, a moved
+     * realloc may wait for them for windows. It is let go before. */
+    void has_bytes(ObjectId id, const Record &r, const Instruction &i) const
     {
-        std::vector<ObjectId> &living = living_[truth_.objects[object].place];
-        auto found = std::find(living.begin(), living.end(), object);
-        if (found == living.end()) fail("it does not live", &i);
-        for (auto later = found + 1; later != living.end(); ++later)
-            if (chains_[*later] == chains_[object] && truth_.lost_events == 0)
-                fail("{" + text_of(r) + "} ends what was at place " +
-                         std::to_string(truth_.objects[object].place) + ", and object " +
-                         std::to_string(truth_.objects[*later].lane) + ":" +
-                         std::to_string(truth_.objects[*later].serial) + " has begun there",
-                     &i);
-        living.erase(found);
+        for (ObjectId before : predecessors_[id]) {
+            const Object &object = truth_.objects[before];
+            if (ended_[before] || truth_.lost_events > 0) continue;
+            fail("{" + text_of(r) + "} begins on bytes of object " + std::to_string(object.lane) +
+                     ":" + std::to_string(object.serial) + ", which has not ended",
+                 &i);
+        }
     }
 
     /* Whether the record is among what has to come before it and has not come yet. */
     bool waits_for_itself(uint32_t index) const
     {
         std::set<uint32_t> seen;
-        std::vector<uint32_t> waited = {needed_after_[index]};
+        std::vector<uint32_t> waited = needed_after_.at(index);
         while (!waited.empty()) {
             uint32_t at = waited.back();
             waited.pop_back();
@@ -478,18 +490,20 @@ class Checker {
         return false;
     }
 
-    /* A moved realloc may be after more than has to be there. */
+    /* A realloc may be after more than has to be there. */
     void comes_after(uint32_t index, const Instruction &i) const
     {
         const Record &r = record(index);
-        const auto &calls = allocations_of_[r.after_lane];
-        uint64_t is = lanes_[r.after_lane].allocations;
-        auto needed = std::upper_bound(calls.begin(), calls.end(), r.after);
-        if (needed == calls.begin() || is >= *(needed - 1)) return;
-        if (kind_traits[r.kind].shape == kRealloc && waits_for_itself(index)) return;
-        fail("{" + text_of(r) + "} comes after " + std::to_string(is) + " calls of lane " +
-                 std::to_string(r.after_lane) + ", not " + std::to_string(r.after),
-             &i);
+        for (const After &after : r.after) {
+            const auto &calls = allocations_of_[after.lane];
+            uint64_t is = lanes_[after.lane].allocations;
+            auto needed = std::upper_bound(calls.begin(), calls.end(), after.calls);
+            if (needed == calls.begin() || is >= *(needed - 1)) continue;
+            if (kind_traits[r.kind].shape == kRealloc && waits_for_itself(index)) continue;
+            fail("{" + text_of(r) + "} comes after " + std::to_string(is) + " calls of lane " +
+                     std::to_string(after.lane) + ", not " + std::to_string(after.calls),
+                 &i);
+        }
     }
 
     void same_object(const Record &r, const Instruction &i)
@@ -505,13 +519,12 @@ class Checker {
                      &i);
             bound_reached(r, i);
             if (held && r.number != kFailed) ended_[object] = true;
-            if (held && r.number != kFailed && options_.opaque != 0) leaves_place(object, r, i);
             if (held && kind_traits[r.kind].shape == kFree) registers_[i.object] = 0;
         }
         if (r.begins == 0) return;
         if (options_.opaque != 0) {
-            if (r.has_after) comes_after(static_cast<uint32_t>(&r - truth_.records.data()), i);
-            living_[truth_.objects[r.begins].place].push_back(r.begins);
+            comes_after(static_cast<uint32_t>(&r - truth_.records.data()), i);
+            has_bytes(r.begins, r, i);
         }
         if (i.object >= registers_.size()) registers_.resize(i.object + 1);
         bool continues = r.has_object && !i.unknown;

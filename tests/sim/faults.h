@@ -24,6 +24,7 @@
     X(kClassOfForeign, "class_of_foreign") /* another one */                             \
     X(kAfterLow, "after_low")              /* a call less */                             \
     X(kAfterDropped, "after_dropped")      /* whom an allocation is after */             \
+    X(kFirstOnly, "after_of_first_only")   /* only who had the first bytes */            \
     X(kListed, "listed_wrong")             /* another place of the list */
 
 enum Fault : uint64_t {

@@ -146,6 +146,11 @@ void try_faults(const Command &command, Options options, Sum &sum)
         sum.fault_tried[fault] = true;
         options.fault = fault;
         if (fault >= kAfterLow) options.opaque = options.sequences = 1;
+        if (fault == kFirstOnly) { /* seldom seen in the order: it is right by chance */
+            options.split = 1;
+            options.share = 60;
+            options.reallocs = 5;
+        }
         Verdict verdict = try_options(command.setting, options);
         if (verdict.problem.empty()) continue;
         sum.fault_found[fault]++;

@@ -28,6 +28,7 @@
     X(cut_every, 500, "steps between other cuts of a lane, about; 0: none")                       \
     X(sequences, 1, "the allocator has shared structures")                                        \
     X(opaque, 0, "and nothing is known of them (FORMAT.md 2.7)")                                  \
+    X(split, 0, "which splits and merges the memory of objects, if nothing is known of it")       \
     X(kinds, 1, "all kinds of calls, not only malloc and free")                                   \
     X(large, 1, "some objects are larger than any class")                                         \
     X(odd_sizes, 0, "sizes and alignments of any magnitude")                                      \

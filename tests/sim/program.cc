@@ -373,6 +373,7 @@ void Program::reallocate(uint32_t number, ObjectId object, Way way, uint32_t to)
         make_known(number);
         recorder_.announce(number, record);
         if (!in_place) later(t, Step::GiveUp);
+        if (in_place && allocator_.splits()) later(t, Step::Resize);
     }
     if (!in_place) later_allocate(t, record.size);
 }

@@ -47,6 +47,7 @@ class Program {
         Serve,      /* makes the next ball, for thread a */
         RecordRealloc,
         GiveUp,     /* the place of what a realloc of an opaque allocator ends */
+        Resize,     /* the block of what is reallocated in place */
         Put,        /* place: into the cache, or where it belongs */
         Release,    /* b places of class a */
         DeleteSpan, /* a */
@@ -135,6 +136,7 @@ class Program {
     void perform_end_thread(uint32_t number);
     void perform_put(uint32_t number);
     void perform_give_up(uint32_t number);
+    void perform_resize(Thread &t);
     void perform_release(uint32_t number, uint32_t size_class, uint64_t count);
     void delete_cache(uint32_t number);
     void allocated(uint32_t number);

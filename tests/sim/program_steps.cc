@@ -31,6 +31,11 @@ void Program::perform(uint32_t number, const Todo &todo)
         if (!take_batch(number, a)) later(t, Step::PageHeap, a);
         break;
     case Step::AllocateLarge:
+        if (allocator_.splits()) {
+            t.call.place = allocator_.take_block(todo.a);
+            t.call.size_class = allocator_.classes();
+            break;
+        }
         sequence(number, kPageHeapStructure);
         t.call.place = allocator_.span_place(allocator_.new_span(number, todo.a));
         t.call.size_class = allocator_.classes();
@@ -50,6 +55,7 @@ void Program::perform(uint32_t number, const Todo &todo)
     case Step::Serve: allocate(t, Way::PingPong, a, 16); break;
     case Step::Put: perform_put(number); break;
     case Step::GiveUp: perform_give_up(number); break;
+    case Step::Resize: perform_resize(t); break;
     case Step::Release: perform_release(number, a, todo.b); break;
     case Step::DeleteSpan:
         sequence(number, kPageHeapStructure);
@@ -211,6 +217,9 @@ void Program::allocated(uint32_t number)
     object.address = t.call.place.address;
     object.span = t.call.place.span;
     object.size_class = in_place ? t.call.old_class : t.call.size_class;
+    if (in_place && allocator_.splits()) object.size_class = allocator_.classes(); /* no longer */
+    object.bytes = std::min(made.size, allocator_.bytes_at(t.call.place, object.size_class));
+    if (options_.opaque != 0) made.size = object.bytes; /* others begin behind them */
     object.place = object.number = t.call.place.number;
     object.place_class = allocator_.structure(object.size_class);
     if (options_.opaque != 0) {
@@ -285,6 +294,14 @@ void Program::dies(uint32_t number)
     allocator_.becomes_free(t.call.old);
 }
 
+/* In the middle of a realloc in place, whose object may not grow as far as it should. */
+void Program::perform_resize(Thread &t)
+{
+    uint64_t address = truth_.objects[t.call.record.ends].address;
+    if (!allocator_.resize_block(address, t.call.record.size))
+        t.call.record.size = allocator_.block_bytes(address);
+}
+
 /* In the middle of a realloc. */
 void Program::perform_give_up(uint32_t number)
 {
@@ -300,6 +317,10 @@ void Program::perform_put(uint32_t number)
 {
     Thread &t = threads_[number];
     const uint32_t size_class = t.call.old_class;
+    if (size_class == allocator_.classes() && allocator_.splits()) {
+        allocator_.give_block(t.call.old.address);
+        return;
+    }
     if (size_class == allocator_.classes()) {
         later(t, Step::DeleteSpan, t.call.old.span);
         return;

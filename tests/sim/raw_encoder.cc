@@ -44,8 +44,10 @@ RawCode RawEncoder::encode(const RawSegment &segment, const RawRecord &record)
         add_number(record.size - segment.latest[record.structure]);
         return code_;
     }
-    if (record.has_after) encode_after(record);
-    code_.placed.own = code_.units.size();
+    if (record.number == kAfter) {
+        encode_after(record);
+        return code_;
+    }
     encode_event(segment, record);
     if (opaque_) note_call(record);
     bool begins = record.number < 48 && (kind_traits[record.number].shape == kAllocation ||
@@ -83,19 +85,19 @@ void RawEncoder::encode_event(const RawSegment &segment, const RawRecord &record
         encode_allocation(segment, record);
     else
         encode_ending(segment, record);
-    if (code_.units.size() == code_.placed.own) encode_general(record);
+    if (code_.units.empty()) encode_general(record);
 }
 
-/* FORMAT.md 5.6: whom an allocation is after. */
+/* FORMAT.md 5.6: whom the lane comes after. */
 void RawEncoder::encode_after(const RawRecord &record)
 {
     RawMemory::Entry &entry = code_.memory.entries[record.after_lane % 8];
     bool known = entry.is_set && entry.lane == record.after_lane && entry.bound <= record.after;
     if (known && !chance(20)) {
-        add(0xf100 + record.after_lane % 8);
+        add(0xf100 + record.after_lane % 8 + 0x10 * record.of_realloc);
         add_number(record.after - entry.bound);
     } else {
-        add(0xf108);
+        add(0xf108 + 0x10 * record.of_realloc);
         add_number(record.after_lane);
         add_number(record.after);
     }
@@ -264,6 +266,12 @@ void RawEncoder::encode_general(const RawRecord &record)
         for (size_t i = 1; i < record.places.size(); i++)
             add_number(zigzag(int64_t{record.places[i]} - record.places[i - 1]));
         return;
+    case kPage:
+        add_number(zigzag(static_cast<int64_t>(record.place - code_.memory.page_place)));
+        add_number(zigzag(static_cast<int64_t>(record.address / 8 - code_.memory.page_address)));
+        code_.memory.page_place = record.place;
+        code_.memory.page_address = record.address / 8;
+        return;
     case kFailed: add_number(record.kind); break;
     default: break;
     }
@@ -407,10 +415,8 @@ std::string RawEncoder::pack_opaque(const RawSegment &segment, size_t from, size
     places.round(segment.profile[7]);
     for (const RawPlaced &placed : segment.placed) {
         if (placed.at < from || placed.at >= to) continue;
-        const size_t own = placed.at + placed.own, end = placed.at + placed.count;
-        size_t i = placed.at;
-        while (i < own)
-            put_packed(out, segment.units[i++]);
+        const size_t own = placed.at, end = placed.at + placed.count;
+        size_t i = own;
         if (placed.compact) {
             pack_place(out, placed, places, wrong_lists);
             put_packed(out, 0xa000 + static_cast<unsigned>(placed.size));

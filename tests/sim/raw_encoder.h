@@ -28,9 +28,9 @@ struct RawRecord {
     uint64_t object_serial = 0, bound = 0;
     uint32_t place = 0, place_class = 0; /* of what begins */
     bool implied = false;                /* they need not be said */
-    bool has_after = false;              /* of an opaque stream */
-    uint32_t after_lane = 0;
+    uint32_t after_lane = 0;             /* `after`, of an opaque stream */
     uint64_t after = 0;
+    bool of_realloc = false;
     std::vector<uint32_t> places;     /* `cached` */
     uint64_t size = 0, alignment = 0; /* as in Record */
     uint64_t address = 0;             /* of what begins */
@@ -47,6 +47,7 @@ struct RawMemory {
         uint64_t bound = 0;
     } entries[8];
     uint64_t address = 0;
+    uint64_t page_place = 0, page_address = 0;
 };
 
 /* Units that say the place of an object, for which a packed chunk may have its age (FORMAT.md 5.5).
@@ -61,7 +62,6 @@ struct RawAged {
  * units are that say places: `at`, and behind that. */
 struct RawPlaced {
     size_t at = 0, count = 0;
-    size_t own = 0;       /* the unit with the main operand */
     size_t place_at = 0;  /* x and y; 0: there are none */
     bool compact = false; /* the unit and the next one say size and place */
     bool begins = false, ends = false;

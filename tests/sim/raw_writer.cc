@@ -55,7 +55,7 @@ void RawWriter::write(const RawRecord &record)
     RawEncoder::append(segment, record, code, l.allocations);
     segment.ends.push_back(static_cast<uint32_t>(segment.units.size()));
     segment.visible.push_back(record.number != kSequenceBefore && record.number != kSequenceAfter &&
-                              record.number < kClass);
+                              record.number < kAfter);
     l.units += code.units.size();
     l.allocations += record.allocations;
     segment.allocations.push_back(l.allocations);

@@ -66,9 +66,6 @@ RawRecord Recorder::raw_of(uint32_t number, const Record &record, uint64_t alloc
     raw.place = truth_.objects[record.begins].place;
     raw.place_class = truth_.objects[record.begins].place_class;
     raw.implied = record.implied && options_.opaque == 0;
-    raw.has_after = record.has_after;
-    raw.after_lane = record.after_lane;
-    raw.after = record.after;
     return raw;
 }
 
@@ -94,8 +91,7 @@ void Recorder::spoil(RawRecord &raw)
                 break;
             }
     }
-    if (raw.has_after && options_.fault == kAfterLow && raw.after > 0) raw.after--;
-    if (options_.fault == kAfterDropped) raw.has_after = false;
+    if (raw.number == kAfter && options_.fault == kAfterLow && raw.after > 0) raw.after--;
     if (options_.fault == kImplied && raw.place_class != 0) raw.implied = true;
 }
 
@@ -175,16 +171,33 @@ void Recorder::know_object(Record &record)
 
 /* ---- opaque streams ---- */
 
+/* The granules of an object's bytes, at least one, from the first. */
+Recorder::Granules Recorder::granules_of(ObjectId id)
+{
+    const Object &object = truth_.objects[id];
+    uint64_t first = (object.address - (uint64_t{1} << 40)) / 8;
+    uint64_t end = first + std::max<uint64_t>(1, (object.bytes + 7) / 8);
+    if (end > owners_.size()) owners_.resize(std::max<uint64_t>(end, 2 * owners_.size()));
+    return {first, end};
+}
+
+/* The lane has the bytes of the object from now on; 0: nobody. */
+void Recorder::take_bytes(ObjectId id, uint32_t owner)
+{
+    Granules of = granules_of(id);
+    std::fill(owners_.begin() + static_cast<int64_t>(of.first),
+              owners_.begin() + static_cast<int64_t>(of.end), owner);
+}
+
 void Recorder::announce(uint32_t number, Record &record)
 {
     Lane &l = lane(number);
     l.announced_on = on;
     if (!on) return;
     know_object(record);
-    uint32_t place = truth_.objects[record.ends].place;
     l.ending = l.allocations + 1;
-    l.ending_place = place;
-    owners_[place] = number + 1;
+    l.ending_granules = granules_of(record.ends);
+    take_bytes(record.ends, number + 1);
 }
 
 /* Whether the call is recorded: a realloc is if it was when it began. */
@@ -192,24 +205,57 @@ bool Recorder::end_announcement(Lane &l, const Record &record)
 {
     bool announced = options_.opaque != 0 && record.has_object && record.begins != 0;
     if (!announced) return on;
-    l.ending_place = 0;
+    l.ending_granules = {0, 0};
     return l.announced_on;
 }
 
-/* Whom what begins comes after; whose the places are from now on. */
+/* Whom what begins comes after: who had some of its bytes last. A realloc that is on the way may
+ * have given them up, and is meant then. */
 void Recorder::find_after(uint32_t number, Record &record)
 {
-    if (record.begins != 0) {
-        uint32_t place = truth_.objects[record.begins].place, owner = owners_[place];
-        if (owner != 0 && owner != number + 1) {
-            const Lane &other = lanes_[owner - 1];
-            record.has_after = true;
-            record.after_lane = owner - 1;
-            record.after = other.ending_place == place ? other.ending : other.allocations;
-        }
-        owners_[place] = number + 1;
-    } else if (record.has_object && record.number != kFailed) {
-        owners_[truth_.objects[record.ends].place] = number + 1;
+    Granules of = granules_of(record.begins);
+    if (options_.fault == kFirstOnly) of.end = of.first + 1;
+    for (uint64_t at = of.first; at < of.end; at++) {
+        uint32_t owner = owners_[at];
+        if (owner == 0 || owner == number + 1) continue;
+        const Lane &other = lanes_[owner - 1];
+        bool is_ending = at >= other.ending_granules.first && at < other.ending_granules.end;
+        After after = {owner - 1, is_ending ? other.ending : other.allocations};
+        bool is_new = true;
+        for (After &known : record.after)
+            if (known.lane == after.lane) {
+                known.calls = std::max(known.calls, after.calls);
+                is_new = false;
+            }
+        if (is_new && options_.fault != kAfterDropped) record.after.push_back(after);
+    }
+}
+
+/* Where the places of an object's page are, the first time. */
+void Recorder::tell_page(uint32_t number, const Object &object)
+{
+    uint64_t in_page = object.address % kPageBytes;
+    RawRecord raw;
+    raw.number = kPage;
+    raw.lane = number;
+    raw.place = object.place - static_cast<uint32_t>(in_page / 16);
+    raw.address = object.address - in_page + in_page % 16;
+    if (lanes_[number].stopped || !pages_.insert(raw.place).second) return;
+    say(number, raw);
+}
+
+/* What find_after() found, before the record. */
+void Recorder::tell_after(uint32_t number, const Record &record)
+{
+    for (const After &after : record.after) {
+        RawRecord raw;
+        raw.number = kAfter;
+        raw.lane = number;
+        raw.after_lane = after.lane;
+        raw.after = after.calls;
+        raw.of_realloc = record.has_object;
+        if (options_.fault != kNoFault) spoil(raw);
+        say(number, raw);
     }
 }
 
@@ -218,8 +264,7 @@ void Recorder::call(uint32_t number, Record record)
     Lane &l = lane(number);
     const bool opaque = options_.opaque != 0;
     bool recorded = end_announcement(l, record);
-    if (opaque && record.begins != 0 && (!recorded || l.losing))
-        owners_[truth_.objects[record.begins].place] = 0;
+    if (opaque && record.begins != 0 && (!recorded || l.losing)) take_bytes(record.begins, 0);
     if (!recorded) {
         cache_deleted(number);
         return;
@@ -227,7 +272,14 @@ void Recorder::call(uint32_t number, Record record)
     calls++;
     bool announced = opaque && record.has_object && record.begins != 0;
     if (record.has_object && !announced) know_object(record);
-    if (opaque && !l.losing) find_after(number, record);
+    if (opaque && !l.losing && record.begins != 0) {
+        tell_page(number, truth_.objects[record.begins]);
+        find_after(number, record);
+        tell_after(number, record);
+    }
+    if (opaque && !l.losing && record.number != kFailed &&
+        (record.begins != 0 || record.has_object))
+        take_bytes(record.begins != 0 ? record.begins : record.ends, number + 1);
     bool counted = counts(record, opaque);
     l.allocations += counted;
     if (record.begins != 0) {

@@ -73,10 +73,13 @@ class Recorder {
     uint32_t lanes() const { return static_cast<uint32_t>(lanes_.size()); }
 
   private:
+    struct Granules {
+        uint64_t first, end;
+    };
     struct Lane {
         uint64_t allocations = 0; /* of an opaque stream calls */
         uint64_t ending = 0;      /* so many calls, with the one that is ending an object */
-        uint32_t ending_place = 0;
+        Granules ending_granules = {0, 0}; /* that it may give up */
         bool announced_on = false; /* whether that one is recorded */
         size_t chunked = 0;        /* of its records, in the stream */
         bool stopped = false, losing = false;
@@ -100,7 +103,11 @@ class Recorder {
     void tell_place(uint32_t lane, uint32_t place, uint32_t structure);
     void tell_call(uint32_t lane, Record &record);
     void follow(Lane &lane, const Record &record);
+    Granules granules_of(ObjectId id);
+    void take_bytes(ObjectId id, uint32_t owner);
     void find_after(uint32_t lane, Record &record);
+    void tell_after(uint32_t lane, const Record &record);
+    void tell_page(uint32_t lane, const Object &object);
     void know_object(Record &record);
     bool end_announcement(Lane &lane, const Record &record);
     RawRecord raw_of(uint32_t lane, const Record &record, uint64_t allocations) const;
@@ -113,7 +120,9 @@ class Recorder {
     std::vector<Lane> lanes_;
     uint64_t next_sequence_[kStructures] = {};
     std::vector<uint64_t> class_bytes_;
-    std::map<uint32_t, uint32_t> owners_; /* of places of an opaque stream: lane plus one */
+    /* Of an opaque stream, of each 8 bytes of the heap: the lane that had them last, plus one. */
+    std::vector<uint32_t> owners_;
+    std::set<uint32_t> pages_; /* first places that the stream knows */
 };
 
 #endif

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 12
+plan 14
 
 simulate=$build_dir/tests/sim/simulate
 programs=$(size 20 500)
@@ -16,6 +16,10 @@ programs_are_right() { run_simulate --seeds=1-"$programs" events=20000; }
 opaque_programs_are_right()
 {
     run_simulate --seeds=1-"$programs" events=20000 opaque=1 sequences=1 reallocs=5
+}
+splitting_programs_are_right()
+{
+    run_simulate --seeds=1-"$programs" events=20000 opaque=1 sequences=1 split=1 reallocs=5
 }
 # It comes after the end of its object. An older one of the same lane seems to live at the place,
 # because a pause hid its end.
@@ -39,6 +43,18 @@ verify_agrees()
         "$bin/malloctape" verify raw ordered >out 2>err || return 1
     done
 }
+# Without the rule on the bytes of others, objects overlap, and verify says so.
+overlaps_are_found()
+{
+    local words='seed=6 events=20000 opaque=1 sequences=1 split=1 reallocs=5 share=60 unknown=0 pauses=0 losses=0'
+    # shellcheck disable=SC2086 # words
+    run_simulate --write --directory=. $words end=0
+    "$bin/malloctape" verify raw >out 2>err || return 1
+    # shellcheck disable=SC2086 # words
+    run_simulate --write --directory=. $words end=0 fault=14
+    exit_status "$bin/malloctape" verify raw >out 2>err
+    [ "$status" = 1 ] && grep -q '^rule 2  violated .* has not ended' out
+}
 long_program_is_right() { run_simulate seed=2024 threads=64 events=200000 end=0; }
 same_seed_same_bytes() {
     mkdir -p first second
@@ -54,7 +70,7 @@ spoiled_results_are_found() {
 }
 opaque_results_are_found()
 {
-    run_simulate --mutant=all --quiet --seeds=1-8 events=3000 opaque=1 sequences=1
+    run_simulate --mutant=all --quiet --seeds=1-8 events=3000 opaque=1 sequences=1 split=1 reallocs=5
     grep -qx 'mutants: \([0-9]*\), found: \1' out
 }
 
@@ -77,6 +93,8 @@ dumps_agree() {
 
 check "$programs programs of 2 to 64 threads are ordered as they must be" programs_are_right
 check "$programs programs on an opaque allocator" opaque_programs_are_right
+check "$programs programs on one that splits and merges" splitting_programs_are_right
+check 'verify finds objects that overlap' overlaps_are_found
 check 'a realloc that failed and comes late' late_failures_name_nobody
 check 'calls that wait for each other, where pauses hide ends' circles_are_broken
 check 'and verify finds them in order' verify_agrees

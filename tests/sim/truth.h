@@ -18,11 +18,13 @@ enum RecordNumber : uint8_t {
     kSequenceAfter = 52,
     kLost = 53,
     kFailed = 54,
+    kAfter = 55,
     kClass = 56,
     kCacheBegin = 57,
     kCached = 58,
     kUncached = 59,
-    kInside = 60
+    kInside = 60,
+    kPage = 61
 };
 
 constexpr uint32_t kStructures = 256;
@@ -41,6 +43,7 @@ using ObjectId = uint32_t;
 
 struct Object {
     uint64_t address = 0;
+    uint64_t bytes = 0;      /* that it has of its block */
     uint32_t size_class = 0; /* the allocator's */
     uint32_t span = 0;
     uint32_t place = 0; /* number, and class, FORMAT.md 2.5 */
@@ -53,6 +56,12 @@ struct Object {
 };
 
 constexpr uint32_t kNever = UINT32_MAX;
+
+/* So many calls of a lane. */
+struct After {
+    uint32_t lane;
+    uint64_t calls;
+};
 
 struct Record {
     uint8_t number = 0;
@@ -69,9 +78,7 @@ struct Record {
     bool unknown = false;   /* and the stream says so */
     bool implied = false;   /* its place is the first of its thread's list of the smallest class */
     uint64_t bound = 0;     /* allocations that the lane of `ends` had had */
-    bool has_after = false; /* of an opaque stream: whom what begins comes after */
-    uint32_t after_lane = 0;
-    uint64_t after = 0;
+    std::vector<After> after; /* of an opaque stream: whom what begins comes after */
     bool in_stream = true; /* false: cut off with the end of its lane */
 };
 
@@ -83,7 +90,7 @@ inline bool is_sequence(const Record &record)
 /* Records that are neither in the order nor shape it. */
 inline bool is_silent(const Record &record)
 {
-    return record.number >= kClass;
+    return record.number >= kAfter;
 }
 
 /* Whether the instruction stream has something for it. */

@@ -122,6 +122,7 @@ static void find_all(void)
     linked_function(own, "malloc", &allocator);
     linked_function(own, "_Znwm", &operators);
     linked_function(own, "memalign", &aligned);
+    found.knows_sizes = allocator && linked_function_in(allocator, "malloc_usable_size");
     found.has_allocators_operators = operators == allocator;
     found.has_memalign = operators == allocator && aligned == allocator;
     if (operators &&

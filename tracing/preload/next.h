@@ -31,6 +31,7 @@ struct next_functions {
     enum { NEXT_UNKNOWN, NEXT_HERE, NEXT_BEHIND } operators; /* where they are done */
     bool has_allocators_operators;
     bool has_memalign; /* which is of the allocator that has the operators */
+    bool knows_sizes;  /* malloc_usable_size() is of the allocator that has malloc() */
 };
 
 /* Until they have been looked up, the functions here do that first. */

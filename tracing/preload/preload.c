@@ -137,15 +137,17 @@ INLINE void *allocated(unsigned kind, uint64_t size, uint64_t alignment, void *o
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = lane->units.head;
-    uint16_t owner;
     if (shape_has_alignment(shape_of(kind)) || UNLIKELY(head >= lane->units.limit)) goto slow;
     if (UNLIKELY(size >= units_code_of(&lane->units, kind)->size_limit)) goto slow;
-    uint32_t place = malloctape_place_of(lane, object, &owner);
+    if (UNLIKELY(!shadow_covers(object))) goto slow;
+    struct shadow_page *page = shadow_page_in(lane->units.window, object);
+    uint32_t place = shadow_granule_place(page, object);
     if (UNLIKELY(!place)) goto slow;
-    if (owner != lane->units.owner) {
-        if (owner) goto slow;
-        atomic_store_relaxed(shadow_owner_in(lane->units.window, place), lane->units.owner);
-    }
+    uint16_t *at = shadow_owner_in(lane->units.window, place), owner = lane->units.owner;
+    if (LIKELY(atomic_load_relaxed(&page->alone) == owner))
+        atomic_store_relaxed(at, owner);
+    else if (!shadow_had_bytes(page, at, object, size, owner))
+        goto slow;
     units_fast_opaque_allocation(&lane->units, units_head_cursor(head), kind, size, place);
     return object;
 slow:
@@ -179,10 +181,12 @@ INLINE bool freed_fast(unsigned kind, const void *object, size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = lane->units.head;
-    uint16_t owner;
     if (shape_has_alignment(shape_of(kind)) || UNLIKELY(head >= lane->units.limit)) return false;
-    uint32_t place = malloctape_place_of(lane, object, &owner);
-    if (UNLIKELY(!place || owner != lane->units.owner)) return false;
+    if (UNLIKELY(!shadow_covers(object))) return false;
+    uint32_t place = shadow_granule_place(shadow_page_in(lane->units.window, object), object);
+    if (UNLIKELY(!place)) return false;
+    uint16_t owner = atomic_load_relaxed(shadow_owner_in(lane->units.window, place));
+    if (UNLIKELY((owner & (SHADOW_SURE - 1)) != lane->units.owner)) return false;
     return units_fast_opaque_free(&lane->units, units_head_cursor(head), kind, place,
                                   shape_has_size(shape_of(kind)), size);
 }
@@ -414,8 +418,14 @@ static void look(void)
     if (!may_be_for_thread || !allocator_is_jemalloc()) allocator_look();
 }
 
+static size_t usable_bytes(const void *object)
+{
+    return next.knows_sizes ? next.malloc_usable_size((void *)(uintptr_t)object) : 0;
+}
+
 const struct malloctape_front_end malloctape_front_end = {
     .opaque = true,
+    .usable_bytes = usable_bytes,
     .allocator = allocator_name,
     .settings = allocator_settings,
     .heap_bytes = allocator_heap_bytes,
