@@ -236,7 +236,9 @@ class Program {
             shadow_granule_place(shadow_page_of(pointer(object.address)), pointer(object.address));
         uint16_t before = *shadow_owner(place) & (SHADOW_SURE - 1);
         comes_after(owner, before); /* the bound of the free */
-        if (before != owner) ranges_touch(owner, object.address, object.block);
+        if (before != owner)
+            ranges_touch(owner, object.address,
+                         ranges_may_reach(owner, object.address) ? object.block : 0);
         calls_[owner]++;
         shadow_take_granule(place, owner);
         has_bytes(owner, object.address, object.bytes, false);
@@ -339,7 +341,7 @@ void begin_alone(uint16_t owner, uintptr_t address)
 void end(uint16_t owner, uintptr_t address, size_t bytes)
 {
     const void *object = reinterpret_cast<const void *>(address);
-    ranges_touch(owner, address, bytes);
+    ranges_touch(owner, address, ranges_may_reach(owner, address) ? bytes : 0);
     shadow_take_granule(shadow_granule_place(shadow_page_of(object), object), owner);
 }
 

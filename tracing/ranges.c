@@ -43,6 +43,18 @@ void ranges_touch(uint16_t owner, uintptr_t address, size_t bytes)
             shadow_touch(number, owner);
 }
 
+/* A page that no object has been seen to reach into may have bytes of a small one from the page
+ * before. */
+bool ranges_may_reach(uint16_t owner, uintptr_t address)
+{
+    uintptr_t next = first_page(address) + 1;
+    if (!has_entry(next)) return true;
+    const struct shadow_page *page = page_at(next);
+    uint16_t its = atomic_load_relaxed(&page->owner);
+    return (atomic_load_relaxed(&page->marks) & SHADOW_COVERED) ||
+           (its != SHADOW_MIXED && its != owner);
+}
+
 /* --- granules ---
  *
  * A page has one row of them or two: objects at 8 modulo 16 are in the second. */

@@ -55,6 +55,10 @@ struct range {
  * its pages are no other one's alone any more. */
 void ranges_touch(uint16_t owner, uintptr_t address, size_t bytes);
 
+/* Whether an object that begins here may reach into a page that has to be touched, too, when the
+ * owner is about to end it. False: to touch its first page is enough. */
+bool ranges_may_reach(uint16_t owner, uintptr_t address);
+
 /* Looks for those that had bytes of the object, which has been touched. */
 void ranges_find(struct range *range);
 

@@ -340,8 +340,12 @@ static void freeing_somewhere(struct malloctape_lane *lane, unsigned kind, const
 {
     struct units_object object = object_at(lane, address);
     size_t bytes;
-    if (object.place && (object.unknown || object.bound))
-        touch_ending(lane, address, &object, &bytes);
+    if (object.place && (object.unknown || object.bound)) {
+        if (ranges_may_reach(lane->units.owner, (uintptr_t)address))
+            touch_ending(lane, address, &object, &bytes);
+        else
+            ranges_touch(lane->units.owner, (uintptr_t)address, 0);
+    }
     units_free(&lane->units, kind, &object, size, alignment);
     if (object.place) shadow_take_granule(object.place, lane->units.owner);
 }
