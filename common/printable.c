@@ -47,6 +47,14 @@ static size_t piece(const char *text, size_t bytes, bool *stays)
     return *stays ? length : 1;
 }
 
+bool printable_is(const char *text, size_t bytes)
+{
+    bool stays = true;
+    for (size_t at = 0; at < bytes && stays;)
+        at += piece(text + at, bytes - at, &stays);
+    return stays;
+}
+
 char *printable_copy(const char *text, size_t bytes)
 {
     size_t needed = 1, used = 0;

@@ -9,12 +9,16 @@
 #ifndef MALLOCTAPE_PRINTABLE_H
 #define MALLOCTAPE_PRINTABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Whether it is printable as it is. */
+bool printable_is(const char *text, size_t bytes);
 
 /* To be freed, ends with a zero byte. NULL: no memory. */
 char *printable_copy(const char *text, size_t bytes);

@@ -34,9 +34,10 @@ static json_t *report_substituted_list(const struct report *report)
         (key), NULL, UNIT_SECONDS, (value), NULL \
     }
 
-/* From a trace. */
+/* From a trace. As a rule without memory from the allocator under test. */
 static json_t *json_printable(const char *text, size_t bytes)
 {
+    if (printable_is(text, bytes)) return json_stringn(text, bytes);
     char *printable = printable_copy(text, bytes);
     json_t *value = json_string(printable);
     free(printable);
@@ -55,11 +56,11 @@ static json_t *report_recorded_settings(const struct instruction_header *header)
         next = line_end < end ? line_end + 1 : end;
         const char *equals = memchr(line, '=', (size_t)(line_end - line));
         if (equals == NULL || strncmp(line, before, sizeof before - 1) != 0) continue;
-        char *name =
-            printable_copy(line + sizeof before - 1, (size_t)(equals - line) - (sizeof before - 1));
-        json_object_set_new(settings, name,
+        const char *name = line + sizeof before - 1;
+        json_t *key = json_printable(name, (size_t)(equals - name));
+        json_object_set_new(settings, json_string_value(key),
                             json_printable(equals + 1, (size_t)(line_end - equals - 1)));
-        free(name);
+        json_decref(key);
     }
     return settings;
 }

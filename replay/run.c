@@ -330,15 +330,6 @@ static bool run_write_snapshot(struct run *run, const char *path)
     return done;
 }
 
-static unsigned find_vm_size(const struct instruction_header *header)
-{
-    struct statistics_names names = {0};
-    statistics_take(&names, header->metadata, header->metadata_bytes);
-    const unsigned at = statistics_find(&names, STATISTIC_VM_SIZE);
-    statistics_free(&names);
-    return at;
-}
-
 /* Opens what is needed for measuring. */
 static bool run_open(struct run *run, const struct options *options)
 {
@@ -366,7 +357,8 @@ static bool run_open(struct run *run, const struct options *options)
     const struct instruction_header *header = &run->ahead->reader.header;
     run->state.own_sizes = metadata_value(header->metadata, header->metadata_bytes, "own",
                                           &run->state.own_sizes_bytes);
-    run->vm_size_at = find_vm_size(header);
+    run->vm_size_at =
+        statistics_index(header->metadata, header->metadata_bytes, STATISTIC_VM_SIZE);
     if (!run->engine->open(&run->state)) return false;
     run->looks.heap.own_bytes = run->state.own_heap_bytes;
     return true;

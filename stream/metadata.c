@@ -67,6 +67,24 @@ bool statistics_is_bytes(const char *name)
     return length > 6 && strcmp(name + length - 6, "_bytes") == 0;
 }
 
+unsigned statistics_index(const char *metadata, size_t bytes, const char *name)
+{
+    size_t names_bytes = 0;
+    const size_t name_bytes = strlen(name);
+    const char *names = metadata_value(metadata, bytes, "statistics", &names_bytes);
+    const char *end = names != NULL ? names + names_bytes : NULL;
+    unsigned index = 0;
+    for (const char *at = names; at < end && index < ORIGINAL_STATISTICS_MAX;) {
+        const char *space = memchr(at, ' ', (size_t)(end - at));
+        const char *name_end = space != NULL ? space : end;
+        const size_t length = (size_t)(name_end - at);
+        if (length == name_bytes && memcmp(at, name, length) == 0) return index;
+        index += length > 0;
+        at = space != NULL ? space + 1 : end;
+    }
+    return ORIGINAL_STATISTICS_MAX;
+}
+
 unsigned statistics_find(const struct statistics_names *statistics, const char *name)
 {
     for (unsigned i = 0; i < statistics->count; i++)

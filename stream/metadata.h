@@ -47,6 +47,9 @@ bool statistics_is_bytes(const char *name);
 /* Which one it is; ORIGINAL_STATISTICS_MAX: none. */
 unsigned statistics_find(const struct statistics_names *statistics, const char *name);
 
+/* The same of a stream's metadata, without memory. */
+unsigned statistics_index(const char *metadata, size_t bytes, const char *name);
+
 #ifdef __cplusplus
 }
 #endif
