@@ -66,7 +66,7 @@ static void report(const struct summary *summary, const struct options *options)
     summary_print_problems(summary, stderr);
     const struct order_trace_result *result = &summary->result;
     const bool empty = result->bytes_in == 0 && result->spool != ORDER_TRACE_SPOOL_USED;
-    if (result->status == ORDER_TRACE_DAMAGED && !empty)
+    if (result->status == ORDER_TRACE_DAMAGED && !empty && !options->quiet)
         fprintf(stderr, "%s: %s: --salvage leaves out what is damaged and orders the rest\n",
                 PROGRAM, summary->input);
     if (options->quiet || empty) return;

@@ -32,6 +32,8 @@ NOT_ENTRY_POINTS = {
     'before them the writer begins, or ends; tests/confine_test.sh, tests/give_up_test.sh',
   /\A(set(e|re|res|fs)?[ug]id|(set|init)groups)\z/ =>
     'before them the writer begins; tests/give_up_test.sh',
+  /\A(sigaction|signal|(__)?sysv_signal|sigprocmask|pthread_sigmask)\z/ =>
+    'SIGBUS is the recorder\'s; tests/recording_life_test.sh',
   /\A(_exit|_Exit)\z/ => 'ends a recording; tests/process_life_test.sh',
   /\A_Z(?!n[wa]|d[la])/ => 'C++ names other than operators'
 }.freeze

@@ -276,8 +276,9 @@ struct malloctape_front_end {
     uint8_t (*rounding)(void);
     /* Of an allocator that has to be asked, else NULL. look() is called before a recording begins,
      * and about ten times a second during a recording, by a thread of the program that is about to
-     * call the allocator: it finds out what the others here, and heap_bytes, tell then. */
-    void (*look)(void);
+     * call the allocator: it finds out what the others here, and heap_bytes, tell then. False: not
+     * in this call, but the next time. */
+    bool (*look)(void);
     const char *path; /* the file that has the allocator */
     /* Why heap_bytes() is always 0; NULL: it is not. Or NULL. */
     const char *(*heap_unknown)(void);

@@ -66,8 +66,9 @@ static void put_beginning(struct malloctape_lane *lane)
 static void look_at_allocator(struct writer *writer)
 {
     if (malloctape_front_end.look && atomic_load_relaxed(&writer->look_wanted) &&
-        !os_is_confined() && atomic_exchange_relaxed(&writer->look_wanted, 0))
-        malloctape_front_end.look();
+        !os_is_confined() && atomic_exchange_relaxed(&writer->look_wanted, 0) &&
+        !malloctape_front_end.look())
+        atomic_store_relaxed(&writer->look_wanted, 1);
 }
 
 bool slot_take(struct malloctape_lane *lane)

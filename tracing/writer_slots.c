@@ -181,6 +181,7 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
     size_t count = (size_t)(to - lane->writer.read_from);
     /* After an error the units stay in the spool. */
     if (count == 0 || writer->error || writer->is_full || !take_units(writer, lane, count)) return;
+    if (writer->quiet_ns) writer_end_pause(writer);
     if (!writer_fits(writer, CHUNK_BYTES_MAX(count)))
         return write_units_that_fit(writer, lane, count);
     commit_units(writer, lane, 0, count, sink_wants_packed(&writer->sink));

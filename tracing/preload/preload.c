@@ -413,9 +413,11 @@ static bool nothing_to_cover(void)
     return true;
 }
 
-static void look(void)
+static bool look(void)
 {
-    if (!may_be_for_thread || !allocator_is_jemalloc()) allocator_look();
+    if (may_be_for_thread && allocator_is_jemalloc()) return false;
+    allocator_look();
+    return true;
 }
 
 static size_t usable_bytes(const void *object)
