@@ -1,6 +1,6 @@
 /* compare/recorded - which entry is the allocator that the recorded program had.
  *
- *   "gperftools 2.10", settings --> tcmalloc, the same settings --> a row of the list, or one more
+ *   "gperftools 2.16", settings --> tcmalloc, the same settings --> a row of the list, or one more
  *
  * A row more is replayed and shown like the others, unless that fails: nobody has asked for it. */
 #ifndef MALLOCTAPE_COMPARE_RECORDED_H

@@ -9,8 +9,9 @@
 #              these:
 #                the local cache          $MALLOCTAPE_CACHE, or $XDG_CACHE_HOME/malloctape,
 #                                         or ~/.cache/malloctape
-#                the distribution         apt-get source, with a private package list: nothing on
-#                                         system changes and root is not needed
+#                the distribution         apt-get source, with a private package list, also of the
+#                                         suites that BASE names: nothing on the system changes
+#                                         and root is not needed
 #                the upstream release     curl or wget
 #              An archive counts only if BASE lists its SHA-256; a fetched one is kept in the cache.
 #
@@ -46,7 +47,8 @@ find_in_cache() { # prints the path of an accepted archive
     done
 }
 
-# The machine's own package sources, as source packages instead of binary ones.
+# The machine's own package sources, as source packages instead of binary ones; and again with each
+# suite of BASE in the place of theirs.
 write_apt_sources() { # write_apt_sources DIRECTORY
     mkdir -p "$1/parts"
     eval "$(apt-config shell list Dir::Etc::sourcelist/f parts Dir::Etc::sourceparts/d)"
@@ -55,6 +57,14 @@ write_apt_sources() { # write_apt_sources DIRECTORY
     done | sort -u >"$1/parts/lines.list"
     for file in "${parts%/}"/*.sources; do
         [ ! -r "$file" ] || sed 's/^[Tt]ypes:.*/Types: deb-src/' "$file" >"$1/parts/${file##*/}"
+    done
+    for suite in $(base_values suite); do
+        sed "s/^\(deb-src \(\[[^]]*\] *\)\{0,1\}[^ ]* *\)[^ ]*/\1$suite/" "$1/parts/lines.list" |
+            sort -u >"$1/parts/$suite.list"
+        for file in "${parts%/}"/*.sources; do
+            [ ! -r "$file" ] || sed "s/^[Tt]ypes:.*/Types: deb-src/; s/^[Ss]uites:.*/Suites: $suite/" \
+                "$file" >"$1/parts/$suite-${file##*/}"
+        done
     done
 }
 

@@ -84,6 +84,8 @@ void malloctape_lock_taken(const struct malloctape_wait *wait);
         __attribute__((cleanup(malloctape_lock_taken))) = {(lock), __builtin_ia32_rdtsc()}
 #define MALLOCTAPE_OWN_NEW(bytes)     malloctape_own_new(bytes)
 #define MALLOCTAPE_OWN_DELETE(memory) malloctape_own_delete(memory)
+/* Instead of `pair`, which takes memory and gives it back to initialize the library. */
+#define MALLOCTAPE_OWN_PAIR(pair)     malloctape_own_delete(malloctape_own_new(32))
 /* The pointer is to stay in a register: the compiler would compute it twice. */
 #define MALLOCTAPE_KEEP(pointer)      __asm__("" : "+r"(pointer))
 
@@ -93,6 +95,7 @@ void malloctape_lock_taken(const struct malloctape_wait *wait);
 #define MALLOCTAPE_WAIT(lock)         ((void)0)
 #define MALLOCTAPE_OWN_NEW(bytes)     ::operator new(bytes)
 #define MALLOCTAPE_OWN_DELETE(memory) ::operator delete(memory)
+#define MALLOCTAPE_OWN_PAIR(pair)     pair
 #define MALLOCTAPE_KEEP(pointer)      ((void)0)
 
 #endif

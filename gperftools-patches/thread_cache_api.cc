@@ -1,42 +1,33 @@
-/* thread_cache_api - malloc_thread_cache.h over gperftools' ThreadCache, compiled into both
+/* thread_cache_api - malloc_thread_cache.h over gperftools' ThreadCachePtr, compiled into both
  * libraries.
  *
- * Invariant   destructor_armed == (pthread_getspecific(heap_key_) != NULL)
- *
- * While it is set, DestroyThreadCache runs at thread exit and destroys the cache that is attached
- * then. The value of the key may be another thread's cache by then, so nobody looks at it. */
+ * While the key has a value, its destructor runs at thread exit and destroys the cache that is
+ * attached then. The value may be another thread's cache by then, so nobody looks at it. */
 #include "config.h"
 
 #include "malloc_thread_cache.h"
-#include "maybe_threads.h"
-#include "thread_cache.h"
-
-#ifndef HAVE_TLS
-#error "thread caches can only be switched where they are found through thread-local storage"
-#endif
+#include "thread_cache_ptr.h"
 
 namespace tcmalloc {
 
-// A friend of ThreadCache: the only line that the patch adds to upstream's file.
-struct ThreadCacheApi {
-    static ThreadCache *Attached() { return ThreadCache::threadlocal_data_.heap; }
+static_assert(kHaveGoodTLS, "a thread's cache must be found through thread-local storage");
 
-    static void Attach(ThreadCache *heap)
+// A friend of ThreadCachePtr.
+struct ThreadCacheApi {
+    static ThreadCache *Attached() { return ThreadCachePtr::tls_data_.fast_path_cache; }
+
+    static void Attach(ThreadCache *cache)
     {
-        ThreadCache::threadlocal_data_.heap = heap;
-        ThreadCache::threadlocal_data_.fast_path_heap = heap;
+        ThreadCachePtr::tls_data_.fast_path_cache = cache;
         MALLOCTAPE(thread_cache_changed());
     }
 
     // Comes after Attach: pthread_setspecific may call malloc.
-    static void ArmDestructor(ThreadCache *heap)
+    static void ArmDestructor(ThreadCache *cache)
     {
-        if (ThreadCache::threadlocal_data_.destructor_armed) return;
-        ThreadCache::threadlocal_data_.destructor_armed = true;
-        perftools_pthread_setspecific(ThreadCache::heap_key_, heap);
+        if (GetTlsValue(ThreadCachePtr::tls_key_) == nullptr)
+            SetTlsValue(ThreadCachePtr::tls_key_, cache);
     }
-
-    static void Delete(ThreadCache *heap) { ThreadCache::DeleteCache(heap); }
 };
 
 } // namespace tcmalloc
@@ -58,6 +49,6 @@ extern "C" PERFTOOLS_DLL_DECL bool set_malloc_thread_cache(ThreadCacheState *cac
     if (previous == next) return true;
     ThreadCacheApi::Attach(next);
     if (next != nullptr) ThreadCacheApi::ArmDestructor(next);
-    if (previous != nullptr) ThreadCacheApi::Delete(previous);
+    if (previous != nullptr) ThreadCache::DeleteCache(previous);
     return true;
 }

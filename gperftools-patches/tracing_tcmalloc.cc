@@ -76,15 +76,14 @@ namespace {
 void no_new_hook(const void *, size_t) {}
 void no_delete_hook(const void *) {}
 
-// Whether there are hooks, also ours. Upstream's empty() reads a volatile, which takes an
-// instruction more.
-inline ATTRIBUTE_ALWAYS_INLINE bool new_is_hooked()
+// Whether there are hooks, also ours.
+ALWAYS_INLINE bool new_is_hooked()
 {
-    return base::internal::new_hooks_.priv_end != 0;
+    return !base::internal::new_hooks_.empty();
 }
-inline ATTRIBUTE_ALWAYS_INLINE bool delete_is_hooked()
+ALWAYS_INLINE bool delete_is_hooked()
 {
-    return base::internal::delete_hooks_.priv_end != 0;
+    return !base::internal::delete_hooks_.empty();
 }
 
 bool diverted;
@@ -126,11 +125,12 @@ void divert_again()
 
 } // namespace
 
-// Upstream calls it when its first hook leaves. That may be at an mmap(), with no call of the
-// allocator.
-extern "C" void MallocHook_InitAtFirstAllocation_HeapLeakChecker()
+// Upstream calls it when its first hook leaves. The result: no hook has been added that the first
+// call must be told to.
+extern "C" int MallocHook_InitAtFirstAllocation_HeapLeakChecker()
 {
     divert();
+    return 0;
 }
 
 namespace {
@@ -142,7 +142,7 @@ static_assert(kPageShift == SHADOW_PAGE_BITS,
 
 // The size class of an object's page, 0 for a page of one object. False: the allocator does not own
 // the object.
-bool find_class(const void *object, uint32 *cl)
+bool find_class(const void *object, uint32_t *cl)
 {
     const PageID page = reinterpret_cast<uintptr_t>(object) >> kPageShift;
     if (Static::pageheap()->TryGetSizeClass(page, cl)) return true;
@@ -160,7 +160,7 @@ inline bool is_open(const void *object)
 // Makes sure that a new object has a place.
 void open_page(const void *object)
 {
-    uint32 cl;
+    uint32_t cl;
     if (shadow_covers(object) && !shadow_is_open(shadow_page_of(object)) && find_class(object, &cl))
         shadow_open(object, cl == 0 ? 0 : Static::sizemap()->class_to_size(cl), cl);
 }
@@ -168,7 +168,7 @@ void open_page(const void *object)
 // Whether the object is the allocator's: it is if its page is open in the shadow table.
 bool is_owned(const void *object)
 {
-    uint32 cl;
+    uint32_t cl;
     return is_open(object) || find_class(object, &cl);
 }
 
@@ -179,7 +179,7 @@ void forget(const void *object)
 
 // Does a call that is not recorded. If a recording has begun meanwhile, the core must learn of it:
 // otherwise readers would take what the call did for an effect of recorded ones.
-template <typename Plain> inline ATTRIBUTE_ALWAYS_INLINE void *unrecorded(Plain plain)
+template <typename Plain> ALWAYS_INLINE void *unrecorded(Plain plain)
 {
     void *object = plain();
     if (PREDICT_FALSE(!malloctape_is_off())) {
@@ -198,7 +198,7 @@ template <void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *allocate_unrecorded(s
 // come from there.
 bool is_of_class(const void *object, size_t size)
 {
-    uint32 cl;
+    uint32_t cl;
     return Static::sizemap()->GetSizeClass(size, &cl) && shadow_covers(object) &&
            shadow_page_of(object)->size_class == cl;
 }
@@ -228,7 +228,7 @@ class Allocating {
 
 // Records one allocation around plain(), off the fast path.
 template <typename Plain>
-inline ATTRIBUTE_ALWAYS_INLINE void *record_allocation(unsigned kind, uint64_t size,
+ALWAYS_INLINE void *record_allocation(unsigned kind, uint64_t size,
                                                        uint64_t alignment, Plain plain)
 {
     if (!malloctape_ready()) {
@@ -249,7 +249,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *record_allocation(unsigned kind, uint64_t s
     divert();
     // As long as some calls do not come here, the cache changes without our knowledge.
     if (new_is_hooked() && delete_is_hooked())
-        malloctape_thread_cache_is(ThreadCache::GetFastPathCache());
+        malloctape_thread_cache_is(ThreadCachePtr::GetIfPresent());
     return object;
 }
 
@@ -264,7 +264,7 @@ template <unsigned kind, void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *alloca
 }
 
 // Of an object from the cache: clears all of it, as upstream's calloc does.
-inline ATTRIBUTE_ALWAYS_INLINE void *zero(void *object, uint32 cl)
+ALWAYS_INLINE void *zero(void *object, uint32_t cl)
 {
     return memset(object, 0, Static::sizemap()->ByteSizeForClass(cl));
 }
@@ -274,7 +274,7 @@ template <unsigned kind, void *(*plain)(size_t), bool zeroed>
 ATTRIBUTE_NOINLINE void *allocate_without_code(size_t size)
 {
     ThreadCache *cache = static_cast<ThreadCache *>(malloctape_lane->units.cache);
-    uint32 cl;
+    uint32_t cl;
     void *object;
     if (!Static::sizemap()->GetSizeClass(size, &cl) || !cache->TryAllocate(cl, &object))
         return allocate_slow<kind, plain>(size);
@@ -284,7 +284,7 @@ ATTRIBUTE_NOINLINE void *allocate_without_code(size_t size)
 
 // With `zeroed`, the object is.
 template <unsigned kind, void *(*plain)(size_t), bool zeroed = false>
-inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
+ALWAYS_INLINE void *allocate_recorded(size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = lane->units.head;
@@ -293,7 +293,7 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
         return allocate_without_code<kind, plain, zeroed>(size);
     if (size >= UNITS_FAST_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
     ThreadCache *cache = static_cast<ThreadCache *>(lane->units.cache);
-    uint32 cl;
+    uint32_t cl;
     Static::sizemap()->GetSizeClass(size, &cl);
     void *object;
     if (PREDICT_FALSE(!cache->TryAllocate(cl, &object))) return allocate_slow<kind, plain>(size);
@@ -302,12 +302,12 @@ inline ATTRIBUTE_ALWAYS_INLINE void *allocate_recorded(size_t size)
 }
 
 template <unsigned kind, void *(*plain)(size_t)>
-inline ATTRIBUTE_ALWAYS_INLINE void *allocate(size_t size)
+ALWAYS_INLINE void *allocate(size_t size)
 {
     if (PREDICT_FALSE(new_is_hooked())) return allocate_recorded<kind, plain>(size);
-    ThreadCache *cache = ThreadCache::GetFastPathCache();
+    ThreadCache *cache = ThreadCachePtr::GetIfPresent();
     if (PREDICT_FALSE(cache == NULL)) return allocate_unrecorded<plain>(size);
-    uint32 cl;
+    uint32_t cl;
     if (PREDICT_FALSE(!Static::sizemap()->GetSizeClass(size, &cl)))
         return allocate_unrecorded<plain>(size);
     void *object;
@@ -329,7 +329,7 @@ void *plain_newarray_nothrow(size_t size)
 }
 
 template <typename Plain>
-inline ATTRIBUTE_ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size, size_t alignment,
+ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size, size_t alignment,
                                                       Plain plain)
 {
     if (malloctape_is_off() && !diverted) return unrecorded(plain);
@@ -361,9 +361,8 @@ void record_free(unsigned kind, void *object, size_t size, size_t alignment)
 // Whether upstream would call no hook but ours.
 bool delete_hook_is_ours()
 {
-    return base::internal::delete_hooks_.priv_end == 1 &&
-           base::internal::delete_hooks_.priv_data[0] ==
-               reinterpret_cast<AtomicWord>(&no_delete_hook);
+    return base::internal::delete_hooks_.priv_end.load(std::memory_order_relaxed) == 1 &&
+           base::internal::delete_hooks_.priv_data[0] == &no_delete_hook;
 }
 
 // A free off the fast path. Programs often free NULL, a compiler in 3 of 100 calls. So NULL does
@@ -395,12 +394,12 @@ struct Release {
     uint16_t *cursor;
     ThreadCache *cache;
     struct shadow_page *page;
-    uint32 cl;
+    uint32_t cl;
     uint32_t place;
 };
 
 // False: the thread is not on the fast path.
-inline ATTRIBUTE_ALWAYS_INLINE bool find_release(void *object, Release *release)
+ALWAYS_INLINE bool find_release(void *object, Release *release)
 {
     release->lane = malloctape_lane;
     uint64_t head = release->lane->units.head;
@@ -413,7 +412,7 @@ inline ATTRIBUTE_ALWAYS_INLINE bool find_release(void *object, Release *release)
     return true;
 }
 
-inline ATTRIBUTE_ALWAYS_INLINE bool is_own(const Release &release)
+ALWAYS_INLINE bool is_own(const Release &release)
 {
     return malloctape_lane_has(release.lane, release.page, release.place);
 }
@@ -423,7 +422,7 @@ template <unsigned kind, bool sized>
 ATTRIBUTE_NOINLINE void release_foreign(void *object, struct malloctape_lane *lane,
                                         struct shadow_page *page, uint32_t place, size_t size)
 {
-    const uint32 cl = page->size_class;
+    const uint32_t cl = page->size_class;
     const uint16_t *owner = shadow_owner_in(lane->units.window, place);
     atomic_prefetch(owner);
     atomic_prefetch(object);
@@ -437,7 +436,7 @@ ATTRIBUTE_NOINLINE void release_foreign(void *object, struct malloctape_lane *la
 // Finds the class by the address, where upstream finds it by the size if it is given one. The two
 // differ only if the program passes a wrong size.
 template <unsigned kind, bool sized>
-inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(void *object, size_t size)
+ALWAYS_INLINE void release_recorded(void *object, size_t size)
 {
     Release release;
     if (PREDICT_FALSE(!find_release(object, &release)))
@@ -451,14 +450,14 @@ inline ATTRIBUTE_ALWAYS_INLINE void release_recorded(void *object, size_t size)
     release.cache->Deallocate(object, release.cl);
 }
 
-template <unsigned kind> inline ATTRIBUTE_ALWAYS_INLINE void release(void *object)
+template <unsigned kind> ALWAYS_INLINE void release(void *object)
 {
     if (PREDICT_FALSE(delete_is_hooked())) return release_recorded<kind, false>(object, 0);
     do_free(object);
 }
 
 template <unsigned kind>
-inline ATTRIBUTE_ALWAYS_INLINE void release_sized(void *object, size_t size)
+ALWAYS_INLINE void release_sized(void *object, size_t size)
 {
     if (PREDICT_FALSE(delete_is_hooked())) return release_recorded<kind, true>(object, size);
     if (object != NULL) do_free_with_callback(object, &InvalidFree, true, size);
@@ -494,11 +493,18 @@ void *allocate_for_realloc(size_t old_size, size_t new_size)
     return object == NULL && first != new_size ? do_malloc_or_cpp_alloc(new_size) : object;
 }
 
+// Ends the program with upstream's message.
+size_t refuse_realloc(const void *object)
+{
+    malloctape_plain_realloc(const_cast<void *>(object), 1);
+    return 0;
+}
+
 // The record must stand between the allocation and the free (FORMAT.md 6). So this does what
 // upstream's function does, and does not call it.
 void *record_realloc(void *old_object, size_t new_size)
 {
-    const size_t old_size = GetSizeWithCallback(old_object, &InvalidGetSizeForRealloc);
+    const size_t old_size = GetSizeWithCallback(old_object, &refuse_realloc);
     if (stays_in_place(old_size, new_size)) {
         open_page(old_object);
         malloctape_reallocated(CALL_REALLOC_IN_PLACE, old_object, new_size, old_object, false);
@@ -536,7 +542,7 @@ inline void *reallocate_recorded(void *old_object, size_t new_size)
                            new_size);
         return old_object;
     }
-    uint32 cl, said;
+    uint32_t cl, said;
     void *object;
     if (!Static::sizemap()->GetSizeClass(size_for_realloc(old_size, new_size), &cl) ||
         !Static::sizemap()->GetSizeClass(new_size, &said) || cl != said ||
@@ -583,7 +589,7 @@ class TracingExtension : public TCMallocImplementation {
     virtual void MarkThreadTemporarilyIdle()
     {
         record_heap_call(CALL_THREAD_TEMPORARILY_IDLE, 0, 0, 0);
-        TCMallocImplementation::MarkThreadTemporarilyIdle();
+        TCMallocImplementation::MarkThreadIdle(); // upstream's, too, is the same
     }
     virtual void MarkThreadBusy()
     {
@@ -612,15 +618,15 @@ class TracingExtension : public TCMallocImplementation {
     {
         static const char *const names[] = {"", "tcmalloc.max_total_thread_cache_bytes",
                                             "tcmalloc.aggressive_memory_decommit",
-                                            "tcmalloc.heap_limit_mb"};
+                                            "tcmalloc.heap_limit_mb",
+                                            "tcmalloc.min_per_thread_cache_bytes"};
         for (uint64_t i = 1; i < sizeof names / sizeof *names; i++)
             if (strcmp(name, names[i]) == 0) return i;
         return 0;
     }
 };
 
-// Earlier initializers of this file have allocated and registered upstream's own extension. This
-// one takes its place without an allocation.
+// Takes the place of upstream's own extension, without an allocation.
 alignas(TracingExtension) char extension_memory[sizeof(TracingExtension)];
 struct LibraryBegins {
     LibraryBegins()
@@ -637,11 +643,11 @@ struct LibraryBegins {
 // Without the page heap's lock: it is a statistic, and may be torn.
 uint64_t heap_bytes()
 {
-    return Static::IsInited() ? Static::pageheap()->stats().system_bytes : 0;
+    return Static::IsInited() ? Static::pageheap()->StatsLocked().system_bytes : 0;
 }
 
 // False: no memory.
-bool open_span(uintptr_t first_page, uintptr_t pages, uint32 cl)
+bool open_span(uintptr_t first_page, uintptr_t pages, uint32_t cl)
 {
     return shadow_open_pages(first_page, pages, Static::sizemap()->class_to_size(cl), cl);
 }
@@ -669,7 +675,7 @@ bool cover_heap()
 uint64_t used_bytes()
 {
     if (!Static::IsInited()) return 0;
-    const PageHeap::Stats stats = Static::pageheap()->stats();
+    const PageHeap::Stats stats = Static::pageheap()->StatsLocked();
     const uint64_t free = stats.free_bytes + stats.unmapped_bytes;
     return stats.system_bytes > free ? stats.system_bytes - free : 0;
 }
@@ -687,7 +693,7 @@ const char *const settings[] = {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
 void announce_cache(const void *cache)
 {
     ThreadCache *of_thread = static_cast<ThreadCache *>(const_cast<void *>(cache));
-    for (uint32 cl = 1; cl < Static::num_size_classes(); cl++)
+    for (uint32_t cl = 1; cl < Static::num_size_classes(); cl++)
         malloctape_cached(cache, cl, of_thread->freelist_head(cl), of_thread->freelist_length(cl));
 }
 
@@ -698,7 +704,7 @@ uint64_t class_bytes(unsigned size_class)
 
 uint32_t class_of_size(uint64_t size)
 {
-    uint32 cl;
+    uint32_t cl;
     return Static::sizemap()->GetSizeClass(size, &cl) ? cl : 0;
 }
 
@@ -714,7 +720,6 @@ extern "C" const struct malloctape_front_end malloctape_front_end = {
     .class_bytes = class_bytes,
     .class_of_size = class_of_size,
     .used_bytes = used_bytes,
-    .own_bytes = {sizeof(MallocExtension), sizeof(TCMallocImplementation)},
 };
 
 extern "C" void malloctape_heap_grown(const void *start, unsigned long bytes)
@@ -876,12 +881,12 @@ ENTRY(, int, posix_memalign, (void **result, size_t alignment, size_t size)__THR
 // Counted, but not recorded. Servers call it often, redis for each object that it makes or frees.
 // So a thread on the fast path reads the class from the object's page entry, which is in its
 // caches.
-inline ATTRIBUTE_ALWAYS_INLINE size_t size_while_recording(void *object)
+ALWAYS_INLINE size_t size_while_recording(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
     malloctape_size_asked();
     if (lane->units.head < lane->units.limit) {
-        const uint32 cl = shadow_page_in(lane->units.window, object)->size_class;
+        const uint32_t cl = shadow_page_in(lane->units.window, object)->size_class;
         if (PREDICT_TRUE(cl != 0)) return Static::sizemap()->ByteSizeForClass(cl);
     }
     return malloctape_plain_malloc_size(object);
@@ -928,6 +933,9 @@ ALSO(malloc_usable_size, malloc_size)
 EXPORT void malloc_stats(void) __THROW ALIAS_OF(tc_malloc_stats);
 #ifdef HAVE_STRUCT_MALLINFO
 EXPORT struct mallinfo mallinfo(void) __THROW ALIAS_OF(tc_mallinfo);
+#endif
+#ifdef HAVE_STRUCT_MALLINFO2
+EXPORT struct mallinfo2 mallinfo2(void) __THROW ALIAS_OF(tc_mallinfo2);
 #endif
 
 // --- entry points of C++ ---

@@ -93,7 +93,8 @@ void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *number
 {
     static const char *const properties[] = {NULL, "tcmalloc.max_total_thread_cache_bytes",
                                              "tcmalloc.aggressive_memory_decommit",
-                                             "tcmalloc.heap_limit_mb"};
+                                             "tcmalloc.heap_limit_mb",
+                                             "tcmalloc.min_per_thread_cache_bytes"};
     const struct allocator_library *library = &calls->allocator->library;
     uint64_t first = count > 0 ? numbers[0] : 0, second = count > 1 ? numbers[1] : 0;
     if (!calls->heap_calls || calls->allocator->substituted[kind]) return;
@@ -103,7 +104,7 @@ void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *number
     case CALL_THREAD_TEMPORARILY_IDLE: library->MallocExtension_MarkThreadTemporarilyIdle(); break;
     case CALL_THREAD_BUSY: library->MallocExtension_MarkThreadBusy(); break;
     case CALL_SET_PROPERTY:
-        if (first >= 1 && first <= 3)
+        if (first >= 1 && first < sizeof properties / sizeof *properties)
             library->MallocExtension_SetNumericProperty(properties[first], second);
         break;
     case CALL_SET_RELEASE_RATE:

@@ -119,7 +119,7 @@ static uint64_t glibc_size(uint64_t size)
 }
 
 const struct rounding roundings[ROUNDINGS] = {
-    {"tcmalloc 2.10", tcmalloc_size},
+    {"tcmalloc 2.16", tcmalloc_size},
     {"jemalloc", jemalloc_size},
     {"mimalloc", mimalloc_size},
     {"glibc", glibc_size},

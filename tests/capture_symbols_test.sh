@@ -6,7 +6,7 @@ set -eu
 . "$(dirname "$0")/tap.sh"
 
 list=$source_dir/tests/capture_symbols.txt
-objects=$build_dir/gperftools-build/2.10/capture
+objects=$build_dir/gperftools-build/2.16/capture
 # What allocates, or may: never to be listed.
 allocating='(malloc|free|calloc|realloc|memalign|valloc|pvalloc|.*_memalign|aligned_alloc'
 allocating="$allocating|reallocarray|strdup|strndup|asprintf|vasprintf|.*printf"

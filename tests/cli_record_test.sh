@@ -106,7 +106,7 @@ has_only_its_own_calls() {
     exits 0 record -o own.raw.lz4 "$workloads/leave" stats 1 &&
         "$bin/malloctape" dump --only-calls own.raw.lz4 | cut -d ' ' -f 1,2 | grep -v '^free' |
         sort | uniq -c >out && [ "$(tr -s ' ' <out)" = ' 100000 malloc 777' ] &&
-        lz4 -dc own.raw.lz4 >plain && grep -a -q '^own=72704 8 16$' plain
+        lz4 -dc own.raw.lz4 >plain && grep -a -q '^own=72704$' plain
 }
 
 # --- another malloc ---

@@ -5,7 +5,7 @@
 # the one that is preloaded is the one and only allocator of the process.
 set -u
 build=${MALLOCTAPE_BUILD:-.}
-programs=$build/gperftools-build/2.10/tests
+programs=$build/gperftools-build/2.16/tests
 seconds_max=900
 
 scratch=$(mktemp -d)

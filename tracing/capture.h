@@ -266,10 +266,8 @@ struct malloctape_front_end {
     uint32_t (*class_of_size)(
         uint64_t size);           /* 0: pages of their own; classes are multiples of 8 */
     uint64_t (*used_bytes)(void); /* of heap_bytes: pages that are not free; or NULL */
-    uint64_t own_bytes[4]; /* objects that the library makes when it is loaded, unrecorded; 0 at the
-                              end */
-    bool opaque;           /* nothing is known of it but addresses (FORMAT.md 2.7): it has none of
-                              announce_cache, class_bytes, class_of_size */
+    bool opaque; /* nothing is known of it but addresses (FORMAT.md 2.7): it has none of
+                    announce_cache, class_bytes, class_of_size */
     /* If opaque: bytes that an object has, at least as many as were asked for; 0: nobody knows. */
     size_t (*usable_bytes)(const void *object);
     /* If opaque: sizes with the same (size + this) / 16 are mostly alike; up to 15. */

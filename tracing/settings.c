@@ -60,17 +60,6 @@ void malloctape_runtime_took(uint64_t bytes)
     settings.runtime_bytes = bytes;
 }
 
-/* What has been allocated before the first recorded call. */
-static void append_own(void)
-{
-    struct message sizes;
-    message_clear(&sizes);
-    if (settings.runtime_bytes) message_put(&sizes, "%lu", settings.runtime_bytes);
-    for (const uint64_t *bytes = malloctape_front_end.own_bytes; *bytes; bytes++)
-        message_put(&sizes, "%s%lu", sizes.bytes ? " " : "", *bytes);
-    append_line("", "own", sizes.text);
-}
-
 /* `entry` is one of the environment. Ours have the prefix of tcmalloc's. */
 static void append_setting(const char *entry)
 {
@@ -98,7 +87,12 @@ static void append_settings(const char *name)
 static void collect_metadata(void)
 {
     append_line("", "program", program_invocation_name);
-    if (malloctape_front_end.own_bytes[0]) append_own();
+    if (settings.runtime_bytes) {
+        struct message bytes;
+        message_clear(&bytes);
+        message_put(&bytes, "%lu", settings.runtime_bytes);
+        append_line("", "own", bytes.text);
+    }
     if (settings.foreign_malloc[0]) append_line("", "malloc", settings.foreign_malloc);
     for (const char *const *name = malloctape_front_end.settings; *name; name++)
         append_settings(*name);

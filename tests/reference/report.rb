@@ -89,7 +89,7 @@ end
 
 TCMALLOC = tcmalloc_classes
 ROUNDING = {
-  'tcmalloc 2.10' => ->(n) { n > 262_144 ? up(n, 8192) : TCMALLOC.bsearch { |c| c >= n } },
+  'tcmalloc 2.16' => ->(n) { n > 262_144 ? up(n, 8192) : TCMALLOC.bsearch { |c| c >= n } },
   'jemalloc' => ->(n) { n <= 8 ? 8 : n <= 128 ? up(n, 16) : four_a_doubling(n) },
   'mimalloc' => lambda { |n|
     n > 131_072 ? up(n, 4096) : n <= 8 ? 8 : n <= 64 ? up(n, 16) : four_a_doubling(n)

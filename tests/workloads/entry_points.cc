@@ -443,6 +443,8 @@ void call_set_property(void *function, const char *)
     expect("set_property 1 %d\n", 32 << 20);
     if (!set_property("tcmalloc.aggressive_memory_decommit", 0)) fail("not set");
     expect("set_property 2 0\n");
+    if (!set_property("tcmalloc.min_per_thread_cache_bytes", 1 << 20)) fail("not set");
+    expect("set_property 4 %d\n", 1 << 20);
     if (set_property("no such property", 5)) fail("set");
     expect("set_property 0 5\n");
     set_property("tcmalloc.heap_limit_mb", 1);
@@ -451,6 +453,12 @@ void call_set_property(void *function, const char *)
     std::set_new_handler(raise_limit);
     allocation("new", large, 16, [] { return ::operator new(large); });
     std::set_new_handler(nullptr);
+}
+
+void call_set_release_rate(void *function, const char *)
+{
+    reinterpret_cast<void (*)(double)>(function)(1);
+    expect("set_release_rate 1000\n");
 }
 
 void call_extension(void *function, const char *)
@@ -516,10 +524,14 @@ void ask_size(void *function, const char *)
     if (reinterpret_cast<size_t (*)(size_t, int)>(function)(1000, 0) < 1000) fail("too small");
 }
 
-void ask_mallinfo(void *function, const char *)
+template <typename Information> void ask_information(void *function, const char *)
 {
-    struct mallinfo info = reinterpret_cast<struct mallinfo (*)()>(function)();
-    if (info.arena <= 0) fail("no heap");
+    if (reinterpret_cast<Information (*)()>(function)().arena <= 0) fail("no heap");
+}
+
+void ask_release_rate(void *function, const char *)
+{
+    if (reinterpret_cast<double (*)()>(function)() < 0) fail("no rate");
 }
 
 void ask_property(void *function, const char *)
@@ -708,6 +720,7 @@ const struct Entry {
     {"MallocExtension_MarkThreadBusy", call_plain, "thread_busy"},
     {"MallocExtension_ReleaseToSystem", call_release, ""},
     {"MallocExtension_ReleaseFreeMemory", call_release_all, ""},
+    {"MallocExtension_SetMemoryReleaseRate", call_set_release_rate, ""},
     {"MallocExtension_SetNumericProperty", call_set_property, ""},
     {"_ZN15MallocExtension8instanceEv", call_extension, ""},
 
@@ -716,8 +729,10 @@ const struct Entry {
     {"tc_malloc_size", ask_bytes, ""},
     {"malloc_stats", ask_printed_stats, ""},
     {"tc_malloc_stats", ask_printed_stats, ""},
-    {"mallinfo", ask_mallinfo, ""},
-    {"tc_mallinfo", ask_mallinfo, ""},
+    {"mallinfo", ask_information<struct mallinfo>, ""},
+    {"tc_mallinfo", ask_information<struct mallinfo>, ""},
+    {"mallinfo2", ask_information<struct mallinfo2>, ""},
+    {"tc_mallinfo2", ask_information<struct mallinfo2>, ""},
     {"nallocx", ask_size, ""},
     {"tc_nallocx", ask_size, ""},
     {"tc_version", ask_version, ""},
@@ -725,6 +740,7 @@ const struct Entry {
     {"tc_set_new_mode", set_mode, ""},
     {"MallocExtension_GetAllocatedSize", ask_object, ""},
     {"MallocExtension_GetEstimatedAllocatedSize", ask_size, ""},
+    {"MallocExtension_GetMemoryReleaseRate", ask_release_rate, ""},
     {"MallocExtension_GetNumericProperty", ask_property, ""},
     {"MallocExtension_GetOwnership", ask_object, ""},
     {"MallocExtension_GetStats", ask_stats, ""},
