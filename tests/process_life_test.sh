@@ -31,13 +31,15 @@ is_ended() {
 # The allocator says so as it does untraced, where the program, its stack and its libraries are
 # concerned.
 is_told_of_wrong_free() {
-    local message='Attempt to free invalid pointer' plain=134
+    local message='Attempt to free invalid pointer' plain
     rm -f raw.lz4*
     if [ "$front_end" = program ]; then
         { exit_status untraced "$life" wrong "$1"; } 2>/dev/null
-        plain=$status
         message=$(cat err)
+    else
+        { exit_status env LD_PRELOAD="$plain_library" "$life" wrong "$1"; } >out 2>err
     fi
+    plain=$status
     { exit_status recorded raw.lz4 "$life" wrong "$1"; } 2>/dev/null
     [ "$status" = "$plain" ] && { [ -z "$message" ] || grep -q "$message" err; } &&
         [ "$(objects raw.lz4 777)" = 10000 ] &&

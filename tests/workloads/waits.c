@@ -4,12 +4,13 @@
  *                                 a large one, ROUNDS times
  *   waits turns THREADS ROUNDS    the same, one thread after another: nobody waits
  *   waits held THREADS [busy]     the others ask for a large object while the first has the lock
- *                                 of the page heap, in a hook of sbrk(), which returns when all of
- *                                 them sleep for it: each waits. Ends with status 77 without such
- *                                 hooks. Busy: beside one that makes and frees objects all the
+ *                                 of the page heap, in sbrk(), which returns when all of them sleep
+ *                                 for it: each waits. Ends with status 77 over an allocator
+ *                                 without such a lock. Busy: beside one that makes and frees objects all the
  *                                 time; reads a byte before, and one before it ends */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static int ids[THREADS_MAX]; /* of threads that are about to ask */
 static unsigned long thread_count, rounds;
 static int held;
 static pthread_barrier_t all; /* of those that begin at once */
-static void *lock;            /* of the page heap */
+static uintptr_t library, library_end; /* tcmalloc, which has its locks in its own data */
 
 static void *hammer(void *unused)
 {
@@ -62,7 +63,8 @@ static void *be_busy(void *unused)
     return unused;
 }
 
-/* At the futex of the lock, not for something else (the recorder, say). */
+/* At the futex of a lock of tcmalloc, not for something else (the recorder, say, whose threads have
+ * their slots by now). */
 static int sleeps(int id)
 {
     char path[64], text[256] = "";
@@ -71,14 +73,13 @@ static int sleeps(int id)
     int fd = open(path, O_RDONLY);
     if (fd < 0 || read(fd, text, sizeof text - 1) < 0) fail(path);
     close(fd);
-    return strtoul(text, &end, 10) == SYS_futex && strtoul(end, NULL, 16) == (unsigned long)lock;
+    const long call = strtol(text, &end, 10);
+    const uintptr_t futex = strtoul(end, NULL, 16);
+    return call == SYS_futex && futex >= library && futex < library_end;
 }
 
-/* With the lock of the page heap: allocates nothing. */
-static void hold(const void *result, ptrdiff_t increment)
+static void wait_until_all_sleep(void)
 {
-    (void)result;
-    if (increment < HUGE) return;
     atomic_store_release(&held, 1);
     for (unsigned long i = 0; i < thread_count; i++) {
         while (atomic_load_acquire(&ids[i]) >= 0 || !sleeps(-ids[i]))
@@ -86,9 +87,29 @@ static void hold(const void *result, ptrdiff_t increment)
     }
 }
 
+static int find_library(struct dl_phdr_info *object, size_t bytes, void *address)
+{
+    (void)bytes;
+    uintptr_t end = 0;
+    for (int i = 0; i < object->dlpi_phnum; i++)
+        if (object->dlpi_phdr[i].p_type == PT_LOAD)
+            end = object->dlpi_addr + object->dlpi_phdr[i].p_vaddr + object->dlpi_phdr[i].p_memsz;
+    if ((uintptr_t)address < object->dlpi_addr || (uintptr_t)address >= end) return 0;
+    library = object->dlpi_addr;
+    library_end = end;
+    return 1;
+}
+
+/* Stands before the C library's. With the lock of the page heap: allocates nothing. */
+void *sbrk(intptr_t increment)
+{
+    extern void *__sbrk(intptr_t increment);
+    if (library && increment >= HUGE) wait_until_all_sleep();
+    return __sbrk(increment);
+}
+
 int main(int count, char **words)
 {
-    int (*add_sbrk_hook)(void (*)(const void *, ptrdiff_t));
     const char *how = count > 2 ? words[1] : "";
     thread_count = count > 2 ? strtoul(words[2], NULL, 10) : 0;
     rounds = count > 3 ? strtoul(words[3], NULL, 10) : 0;
@@ -108,10 +129,8 @@ int main(int count, char **words)
         if (strcmp(how, "turns") == 0) pthread_join(threads[i], NULL);
     }
     if (strcmp(how, "held") == 0) {
-        *(void **)&add_sbrk_hook = dlsym(RTLD_DEFAULT, "MallocHook_AddSbrkHook");
-        lock = dlsym(RTLD_DEFAULT, "_ZN8tcmalloc6Static14pageheap_lock_E");
-        if (!add_sbrk_hook || !lock) return 77;
-        add_sbrk_hook(hold);
+        void *tcmalloc = dlsym(RTLD_DEFAULT, "tc_malloc");
+        if (!tcmalloc || !dl_iterate_phdr(find_library, tcmalloc)) return 77;
         free(malloc(HUGE));
     }
     for (unsigned long i = 0; i < thread_count && strcmp(how, "turns") != 0; i++)
