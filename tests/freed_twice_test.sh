@@ -43,7 +43,9 @@ large() {
     { exit_status recorded raw "$workloads/freed_twice" large; } 2>/dev/null
     [ "$status" = "$plain" ] && [ "$status" -gt 128 ] && grep -q 'Object was not in-use' err || return 1
     postprocess -j json raw ordered
-    [ "$status" = 3 ] && "$bin/malloctape" verify raw ordered >out 2>verify_err
+    [ "$status" = 3 ] || return 1
+    exit_status "$bin/malloctape" verify raw ordered >out 2>verify_err
+    [ "$status" = 3 ]
 }
 
 # More frees than allocations: without their order the recording does not say how many are alive.
