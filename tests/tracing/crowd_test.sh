@@ -1,0 +1,46 @@
+#!/bin/bash
+# crowd_test.sh - many threads that live at the same time: each that has made few calls takes little
+# memory, those that wait for a slot sleep until there is one, and what they count together is
+# counted.
+set -eu
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/../tap.sh"
+
+info() { "$bin/malloctape" info --json=info.json raw.lz4 >/dev/null; }
+
+takes_little() {
+    recorded raw.lz4 "$workloads/crowd" 3000 20 && info || return 1
+    local bytes
+    bytes=$(($(json_value info.json recorder_bytes) / 3000))
+    echo "# $1: $bytes bytes of the recorder's a thread"
+    [ "$bytes" -gt 0 ] && [ "$bytes" -le 20000 ]
+}
+
+# For a slot once, or again if another thread was faster; the allocator's own locks make threads
+# sleep, too. When all that waited woke for each slot, it was some hundred times a wait.
+sleeps_while_it_waits() {
+    recorded raw.lz4 "$workloads/crowd" 2000 6666 && info || return 1
+    local sleeps waits
+    sleeps=$(sed 's/.*KiB, \(.*\) sleeps/\1/' out)
+    waits=$(json_value info.json waits)
+    echo "# $1: $sleeps sleeps, waited $waits times for a slot"
+    [ "$sleeps" -le $((5 * (2000 + waits))) ]
+}
+
+# A thread that has not recorded anything shares a counter with others.
+counts_each_ask() {
+    recorded raw.lz4 "$workloads/crowd" 8 1 1 200000 && info || return 1
+    ruby -rjson -e '
+        asked = JSON.parse(File.read("info.json"))["statistics"]["malloc_usable_size"]
+        puts "# asked #{asked} times"
+        exit asked == 8 * 200_000'
+}
+
+plan 8
+for name in libtcmalloc_minimal_tracing libmalloctape; do
+    tracing_library=$build_dir/lib/$name.so
+    check "$name: a thread with few calls takes little memory" takes_little $name
+    check "$name: threads that wait for a slot sleep" sleeps_while_it_waits $name
+    check "$name: and nothing is lost" verified raw.lz4 0
+    check "$name: each question for the size of an object is counted" counts_each_ask
+done

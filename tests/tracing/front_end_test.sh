@@ -1,0 +1,77 @@
+#!/bin/bash
+# front_end_test.sh - programs that call the allocator before anybody is ready for it, that free
+# nothing, or that have another one in front: none is harmed, and what is recorded is right.
+set -eu
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/../tap.sh"
+
+resolver=$workloads/resolver
+
+# An IFUNC resolver allocates before thread-local storage has its values; main() frees its object.
+resolves() {
+    rm -f raw.lz4*
+    exit_status env "$@" LD_PRELOAD="$tracing_library" "$resolver" >out 2>err
+    [ "$status" = 7 ] && [ ! -s err ] || return 1
+    exit_status env "$@" TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$resolver" \
+        >out 2>err
+    [ "$status" = 7 ] && [ "$(objects raw.lz4 777)" = 20 ] && verified raw.lz4 0
+}
+
+# info_number FILE NAME - as its JSON has it.
+info_number() { "$bin/malloctape" info --json - "$1" 2>err | sed -n "s/^  \"$2\": \([0-9]*\),*\$/\1/p"; }
+
+counts_frees_of_null() {
+    rm -f none.lz4 many.lz4
+    recorded none.lz4 "$resolver" 0 || [ $? = 7 ] || return 1
+    recorded many.lz4 "$resolver" 1000 || [ $? = 7 ] || return 1
+    [ $(($(info_number many.lz4 free_null) - $(info_number none.lz4 free_null))) = 2000 ] &&
+        [ "$(info_number many.lz4 events)" = "$(info_number none.lz4 events)" ]
+}
+
+# The C++ runtime is looked for while the list of libraries changes.
+unloads() {
+    rm -f raw.lz4*
+    exit_status timeout 300 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
+        "$workloads/unload" 20000 >out 2>err
+    [ "$status" = 7 ] && verified raw.lz4 0
+}
+
+# It cannot be read there how many threads are left.
+ends_without_proc() {
+    rm -f raw.lz4*
+    # shellcheck disable=SC2016
+    exit_status timeout 300 unshare -m sh -c 'umount -l /proc && exec "$@"' sh \
+        env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$resolver" 1 leave \
+        >out 2>err
+    [ "$status" = 0 ] && one_line 'raw.lz4: ' && [ "$(objects raw.lz4 777)" = 20 ] && verified raw.lz4 0
+}
+
+# The library of gcc's ThreadSanitizer does not survive an allocator in front of it.
+refuses_thread_sanitizer() {
+    exit_status env LD_PRELOAD="$tracing_library" ./sanitized >out 2>err
+    [ "$status" = 126 ] && [ "$(wc -l <err)" = 1 ] && grep -q 'ThreadSanitizer cannot run' err
+}
+runs_thread_sanitizer() {
+    exit_status env LD_PRELOAD="$tracing_library" ./sanitized >out 2>err
+    [ "$status" = 7 ] && [ ! -s err ]
+}
+
+plan 6
+check 'malloc in an IFUNC resolver of the program' resolves TESTED=1
+check 'the same, bound at once' resolves LD_BIND_NOW=1
+check 'frees of NULL are counted, and are no events' counts_frees_of_null
+check 'operator new fails while a library is unloaded' unloads
+if unshare -m sh -c 'umount -l /proc' 2>/dev/null; then
+    check 'without /proc, all threads end by the system call alone' ends_without_proc
+else
+    skip_test 'without /proc, all threads end by the system call alone' 'needs root'
+fi
+echo 'int main(void) { return 7; }' >sanitized.c
+if ! ${CC:-cc} -fsanitize=thread -o sanitized sanitized.c 2>err ||
+    ! readelf -d sanitized | grep -q libtsan; then
+    skip_test 'ThreadSanitizer' 'the compiler has none that is a library'
+elif [ "$front_end" = tcmalloc ]; then
+    check 'ThreadSanitizer: refused, with a message' refuses_thread_sanitizer
+else
+    check 'ThreadSanitizer: runs' runs_thread_sanitizer
+fi
