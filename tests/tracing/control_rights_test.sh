@@ -39,7 +39,11 @@ is_ready() { grep -qs ready ready; }
 end() { kill "$process" && { wait "$process" || true; }; }
 
 # As `run`, and waits until it listens.
-listen() { run "$@" && wait_until ctl "$process" status; }
+# Not the program that gives up rights and then becomes the one that is meant.
+listen() {
+    run "$@" && wait_until grep -q sleep "/proc/$process/comm" &&
+        wait_until ctl "$process" status
+}
 
 # nothing_happened - no command has run, and what only root may write is what it was.
 nothing_happened() { [ ! -e public/mark ] && [ "$(cat private/file)" = precious ]; }

@@ -229,7 +229,7 @@ def check_page
   end
 
   malloctape('report', 'use.lz4', '--html', 'use.html')
-  drawn = output_of({}, 'node', File.join(__dir__, 'tools/run_page.js'), 'use.html')
+  drawn = output_of({}, 'node', File.join(__dir__, '../tools/run_page.js'), 'use.html')
   report drawn.include?("glibc's arenas: 8 drawn, 8 rows\n"), text, drawn.lines
 end
 
