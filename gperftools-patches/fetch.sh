@@ -3,7 +3,7 @@
 #
 #   fetch.sh PATCH-DIR DESTINATION [SOURCE]
 #
-# PATCH-DIR    holds BASE, series and the patches, for example gperftools-patches/2.10.
+# PATCH-DIR    holds BASE, series and the patches, for example gperftools-patches/2.16.
 # DESTINATION  is made, whole or not at all; it must not exist.
 # SOURCE       a directory or an archive (configure --with-gperftools). Without it, the first of
 #              these:

@@ -16,11 +16,14 @@ workloads=$build_dir/tests/workloads
 plain_library=$build_dir/lib/libtcmalloc_minimal.so
 # Tests of recording are run for each front end: MALLOCTAPE_FRONT_END, tcmalloc or program; behind
 # the latter with MALLOCTAPE_NEXT stands that allocator and not the C library's.
-front_end=${MALLOCTAPE_FRONT_END:-tcmalloc}
-case $front_end in
-tcmalloc) tracing_library=$build_dir/lib/libtcmalloc_minimal_tracing.so ;;
-program) tracing_library=$build_dir/lib/libmalloctape.so${MALLOCTAPE_NEXT:+:$MALLOCTAPE_NEXT} ;;
-esac
+under() { # under FRONT_END - what follows is recorded with that one
+    front_end=$1
+    case $front_end in
+    tcmalloc) tracing_library=$build_dir/lib/libtcmalloc_minimal_tracing.so ;;
+    program) tracing_library=$build_dir/lib/libmalloctape.so${MALLOCTAPE_NEXT:+:$MALLOCTAPE_NEXT} ;;
+    esac
+}
+under "${MALLOCTAPE_FRONT_END:-tcmalloc}"
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -140,6 +143,15 @@ verified() {
 
 # one_line TEXT - the recorder's only line begins with this.
 one_line() { [ "$(wc -l <err)" = 1 ] && grep -q "^malloctape: $1" err; }
+
+# check_as_root TEXT COMMAND... - what only root can try, by giving up rights or with several users.
+check_as_root() {
+    if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+        check "$@"
+    else
+        skip_test "$1" 'only root can give up rights, and only with setpriv'
+    fi
+}
 
 # wait_until COMMAND... - until COMMAND succeeds. It fails after minutes: then what should happen
 # never does.

@@ -38,8 +38,8 @@ run() {
 is_ready() { grep -qs ready ready; }
 end() { kill "$process" && { wait "$process" || true; }; }
 
-# As `run`, and waits until it listens.
-# Not the program that gives up rights and then becomes the one that is meant.
+# As `run`, and waits until it listens: the program `sleep`, not one that gives up rights and then
+# becomes it, which has the same process id.
 listen() {
     run "$@" && wait_until grep -q sleep "/proc/$process/comm" &&
         wait_until ctl "$process" status
@@ -231,25 +231,9 @@ printable() {
         [ "$(cat out)" = '?[2Jrecording' ] && end
 }
 
-under() {
-    case $1 in
-    tcmalloc) tracing_library=$build_dir/lib/libtcmalloc_minimal_tracing.so ;;
-    program) tracing_library=$build_dir/lib/libmalloctape.so ;;
-    esac
-}
-
-# check_as_root TEXT FUNCTION
-check_as_root() {
-    if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-        check "$1" "$2"
-    else
-        skip_test "$1" 'only root can be several users'
-    fi
-}
-
 plan 17
-for front_end in tcmalloc program; do
-    under $front_end
+for each in tcmalloc program; do
+    under $each
     check_as_root "$front_end: $rounds processes that gave up root" dropped_often
     check_as_root "$front_end: the same user and group" same_user
     check_as_root "$front_end: root, of its own process" root_itself

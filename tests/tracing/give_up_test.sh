@@ -106,25 +106,9 @@ ends_to_be_alone() {
 
 alone() { ends_to_be_alone TCMALLOC_TRACE_CONTROL=0 && ends_to_be_alone TCMALLOC_TRACE_CONTROL=1; }
 
-under() {
-    case $1 in
-    tcmalloc) tracing_library=$build_dir/lib/libtcmalloc_minimal_tracing.so ;;
-    program) tracing_library=$build_dir/lib/libmalloctape.so ;;
-    esac
-}
-
-# check_as_root TEXT FUNCTION
-check_as_root() {
-    if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-        check "$1" "$2"
-    else
-        skip_test "$1" 'only root has so much to give up'
-    fi
-}
-
 plan 16
-for front_end in tcmalloc program; do
-    under $front_end
+for each in tcmalloc program; do
+    under $each
     check_as_root "$front_end: groups" groups_given_up
     check_as_root "$front_end: a user" user_given_up
     check_as_root "$front_end: capabilities" capabilities_given_up
