@@ -1,0 +1,29 @@
+/* perf_map - names of code that a program made itself, from the file that it wrote for perf:
+ *
+ *   START SIZE NAME      hexadecimal addresses of the process; node --perf-basic-prof,
+ *   ...                  python3 -X perf, agents of Java virtual machines
+ *
+ * The file is read as it is now. A later line stands for the same code anew: the latest that has
+ * the address is right.
+ *
+ * Memory: 24 bytes a line, and the names. */
+#ifndef MALLOCTAPE_SYMBOLS_PERF_MAP_H
+#define MALLOCTAPE_SYMBOLS_PERF_MAP_H
+
+#include "symbols/strings.h"
+
+struct perf_map {
+    struct perf_map_line *lines;
+    size_t count, room;
+};
+
+/* Adds the lines of a file; one that is not a regular file, that is of another user than this one
+ * and root, or that was last written before `since_s` (seconds since the epoch), is left alone.
+ * False: there is none, or no memory. */
+bool perf_map_read(struct perf_map *map, const char *path, double since_s, struct strings *strings);
+void perf_map_free(struct perf_map *map);
+
+/* The name, or 0: none. */
+uint32_t perf_map_find(const struct perf_map *map, uint64_t address);
+
+#endif

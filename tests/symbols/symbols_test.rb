@@ -1,0 +1,148 @@
+#!/usr/bin/env ruby
+# frozen_string_literal: true
+
+# symbols_test.rb - addresses of a program that is compiled here, and what symbols/ says of them.
+
+require 'fileutils'
+require 'tmpdir'
+require_relative '../tap'
+
+SOURCE = File.expand_path('known.cc', __dir__)
+LINES = File.readlines(SOURCE)
+SYMBOLIZE = "#{BUILD}/tests/symbols/symbolize"
+
+def line_of(words) = LINES.index { |line| line.include?(words) } + 1
+def at(name) = "known.cc:#{line_of("MARK(#{name})")}"
+def called(name) = "known.cc:#{line_of("/* calls #{name} */")}"
+
+# What is said of these addresses, a list of frames each, and the state of the file.
+def symbolize(*words)
+  *lines, state = output_of({ 'DEBUGINFOD_URLS' => '' }, 'timeout', '60', SYMBOLIZE, *words)
+                  .split("\n")
+  [lines.map { |line| line.split('; ').map { |frame| frame.sub(%r{ \S*/}, ' ') } }, state]
+end
+
+def compile(name, *options, compiler: 'g++')
+  output_of({}, compiler, '-O2', '-std=gnu++17', '-w', *options, '-o', name, SOURCE)
+  File.expand_path(name)
+end
+
+def addresses(program)
+  output_of({}, 'nm', program).lines.to_h { |line| line.split.values_at(2, 0) }
+end
+
+def build_id(program)
+  output_of({}, 'readelf', '-n', program)[/Build ID: (\h+)/, 1] || '-'
+end
+
+def has?(program) = ENV['PATH'].split(':').any? { |place| File.executable?("#{place}/#{program}") }
+
+# Each place and its frames, without the file where there is no debug information.
+PLACES = {
+  'in_inlined' => [['outer::Counter::add', at('in_inlined')], ['outer::twice', called('in_inlined')],
+                   ['plain', called('twice')]],
+  'in_constructor' => [['outer::Counter::Counter', at('in_constructor')],
+                       ['plain', called('in_constructor')]],
+  'in_template' => [['outer::templated<long>', at('in_template')]],
+  'in_hidden' => [['outer::(anonymous namespace)::hidden', at('in_hidden')]],
+  'in_overloaded' => [['overloaded', at('in_overloaded')]]
+}.freeze
+
+def check_places(program, text, id: build_id(program), where: addresses(program), from: [])
+  found, state = symbolize(*from, program, id, *where.values_at(*PLACES.keys))
+  expected = PLACES.values.map { |frames| frames.map { |frame| frame.join(' ') } }
+  report state == 'found' && found == expected, text,
+         [state] + found.zip(expected).reject { |a, b| a == b }.map { |a, b| "#{a} instead of #{b}" }
+end
+
+# Outermost functions by name alone.
+def check_names(program, text, where:)
+  found, = symbolize(program, build_id(program), *where.values_at(*PLACES.keys))
+  expected = PLACES.values.map { |frames| ["#{frames.last[0]} :0"] }
+  report found == expected, text, found.map(&:to_s)
+end
+
+Dir.mktmpdir do |directory|
+  Dir.chdir(directory)
+  plan 17
+
+  known = compile('known', '-g')
+  where = addresses(known)
+  id = build_id(known)
+  check_places(known, 'debug information: inlined functions, templates, lines')
+  found, = symbolize(known, id, where['in_lambda'])
+  report found == [["main::{lambda}::operator() #{at('in_lambda')}"]], 'a lambda', [found.to_s]
+
+  check_places(compile('known4', '-gdwarf-4', '-no-pie'), 'DWARF 4, a program at a fixed address')
+  if has?('clang++')
+    check_places(compile('known_clang', '-g', '-Wl,--build-id', compiler: 'clang++'), 'of clang')
+  else
+    report true, 'of clang # SKIP no clang++'
+  end
+  names = compile('known_names')
+  marked = addresses(names)
+  output_of({}, 'objcopy', *PLACES.keys.map { |place| "--strip-symbol=#{place}" }, names)
+  check_names(names, 'a symbol table alone: names', where: marked)
+
+  output_of({}, 'objcopy', '--only-keep-debug', 'known', 'apart')
+  output_of({}, 'objcopy', '--strip-all', 'known', 'stripped')
+  stripped = File.expand_path('stripped')
+  begins = where['overloaded'] || where.find { |name, _| name.to_s.start_with?('_Z10overloaded') }[1]
+  found, state = symbolize(stripped, id, where['in_overloaded'])
+  report found == [["stripped+0x#{begins.to_i(16).to_s(16)} :0"]] && state == 'found',
+         'stripped: where the function begins', [found.to_s, begins]
+
+  FileUtils.mkdir_p("debug/.build-id/#{id[0, 2]}")
+  FileUtils.cp('apart', "debug/.build-id/#{id[0, 2]}/#{id[2..]}.debug")
+  check_places(stripped, 'debug information apart, by its build id', id:, where:,
+                                                                      from: ['-d', 'debug'])
+  check_places('/nowhere/known', 'the program is not here: the same', id:, where:,
+                                                                   from: ['-d', 'debug'])
+  FileUtils.cp('apart', 'stripped.debug')
+  check_places(stripped, 'debug information beside the program', id:, where:)
+  FileUtils.mkdir_p('root/usr/bin')
+  FileUtils.cp('known', 'root/usr/bin/known')
+  check_places('/usr/bin/known', 'a copy of the files of another machine', id:, where:,
+                                                                         from: ['-d', 'root'])
+
+  found, state = symbolize(known, id.tr('0-9a-f', '1-9a-f0'), where['in_inlined'])
+  report state == 'other' && found == [["known+0x#{where['in_inlined'].to_i(16).to_s(16)} :0"]],
+         'another build of the program: nothing of it is believed', [state, found.to_s]
+
+  no_id = compile('no_id', '-g', '-Wl,--build-id=none')
+  _, state = symbolize(no_id, '-', '1000')
+  report state == 'no id', 'without a build id, a path is not opened', [state]
+  check_places(no_id, 'but a file in a directory that was given is', id: '-', where: addresses(no_id),
+                                                                     from: ['-d', directory])
+
+  File.mkfifo('fifo')
+  states = ["#{directory}/fifo", directory, '/dev/zero', '[vdso]', '', 'known',
+            "#{directory}/debug/../known/x"].map { |path| symbolize(path, id, '1000').last }
+  states << symbolize('-d', 'none', known, id, '1000').last
+  report states.uniq == ['missing'], 'a FIFO, a device, a directory, a relative path; "none"',
+         [states.to_s]
+
+  File.binwrite('broken', File.binread(known).byteslice(0, File.size(known) / 2))
+  noise = File.binread(known)
+  4000.times { |i| noise.setbyte(900 + i * 7 % (noise.size - 900), i % 256) }
+  File.binwrite('noise', noise)
+  broken = %w[broken noise].map do |name|
+    symbolize('-d', directory, "#{directory}/#{name}", '-', '1139', where['in_inlined'])[1]
+  end
+  report broken.all? { |one| %w[found missing].include?(one) }, 'a damaged file ends nothing',
+         [broken.to_s]
+
+  names = output_of({}, SYMBOLIZE, '--demangle', '_ZN4core3ptr7drop_fn17h0123456789abcdefE',
+                    '_RNvCs1234_7mycrate3foo', '_Z3fooi.part.0', 'main.cold', 'malloc')
+          .split("\n")
+  report names == %w[core::ptr::drop_fn mycrate::foo foo main malloc],
+         'names of Rust; copies of functions', names
+
+  File.write('map', "1000 100 first\n2000 20 second one\nnothing\n1000 80 anew\n")
+  File.chmod(0o644, 'map')
+  maps = [%w[0 1000 1090 2010 2020], [Time.now.to_i + 1000, 1000]].map do |words|
+    output_of({}, SYMBOLIZE, '--perf-map', 'map', *words.map(&:to_s)).split("\n", -1)
+  end
+  report maps == [['anew', '', 'second one', '', ''], ['none', '', '']],
+         'a map of generated code: the latest line; too old a file is not read', [maps.to_s]
+end
