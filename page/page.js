@@ -38,6 +38,7 @@ function spaceNumbers(scale, name) {
   scale.prototype.getLabelForValue = spaced(scale.prototype.getLabelForValue);
   const { ticks } = Chart.defaults.scales[name];
   ticks.callback = spaced(ticks.callback);
+  ticks.autoSkipPadding = 8;
 }
 
 const countText = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ' ');
