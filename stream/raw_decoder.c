@@ -52,6 +52,7 @@ void raw_decoder_lookahead(struct raw_decoder *lookahead, const struct raw_decod
     lookahead->lookahead = true;
     lookahead->cache = (struct raw_cache){.known = false};
     lookahead->places = NULL;
+    lookahead->define = NULL;
 }
 
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
@@ -65,6 +66,8 @@ void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chu
                                     .records = decoder->records,
                                     .allocations = chunk->first_allocation,
                                     .cache_records = decoder->cache_records,
+                                    .define = decoder->define,
+                                    .define_context = decoder->define_context,
                                     .lookahead = decoder->lookahead,
                                     .units = chunk->first_unit};
     raw_cache_gap(&cache);
@@ -100,6 +103,7 @@ static bool decoder_begin_segment(struct raw_decoder *decoder, const struct raw_
     decoder->segment_allocation = chunk->first_allocation;
     decoder->begun = true;
     decoder->last_address = decoder->page_place = decoder->page_address = 0;
+    decoder->next_code = decoder->next_node = 0;
     return true;
 }
 
@@ -315,6 +319,45 @@ static bool add_page(struct raw_decoder *decoder, const struct raw_said *said,
            DECODER_FAIL(decoder, RAW_PLACE, ": %" PRIu64, decoder->page_place);
 }
 
+/* The first of some codes or nodes. */
+static uint32_t add_first(uint32_t *next, const struct raw_said *said)
+{
+    uint64_t first = *next + (uint64_t)unzigzag(said->operand);
+    if (first >= STACK_NUMBERS_LIMIT) return 0;
+    *next = (uint32_t)first + said->definition.count;
+    return (uint32_t)first;
+}
+
+static bool add_definition(struct raw_decoder *decoder, const struct raw_said *said,
+                           struct record *record)
+{
+    struct stack_definition *definition = &decoder->definition;
+    const char *wrong = "outside of its limits";
+    *definition = said->definition;
+    if (definition->what == STACK_CODES) definition->number = add_first(&decoder->next_code, said);
+    if (definition->what == STACK_NODES) {
+        definition->number = add_first(&decoder->next_node, said);
+        definition->of = definition->number - (uint32_t)said->size;
+        if (said->size > definition->number) definition->of = UINT32_MAX;
+    }
+    record->size = 0;
+    record->operand = definition->what;
+    if (stack_definition_is_valid(definition))
+        wrong =
+            decoder->define == NULL ? NULL : decoder->define(decoder->define_context, definition);
+    return wrong == NULL || DECODER_FAIL(decoder, RAW_DEFINITION, ": %s, number %" PRIu32, wrong,
+                                         definition->number);
+}
+
+/* What has its stack, or takes it back. */
+static void add_stack(struct raw_decoder *decoder, struct record *record)
+{
+    bool has = shape_begins(record->shape) || record->number == RAW_FAILED;
+    if (record->number == RAW_STACK) decoder->stack = (uint32_t)record->size;
+    if (has) record->stack = decoder->stack;
+    if (has || record->number == RAW_THREAD_BEGIN || record->number == RAW_LOST) decoder->stack = 0;
+}
+
 /* The record, but for what is left to the cache. */
 static bool make_record(struct raw_decoder *decoder, const struct raw_said *said,
                         struct record *record)
@@ -329,6 +372,7 @@ static bool make_record(struct raw_decoder *decoder, const struct raw_said *said
     if (said->number == RAW_SEQUENCE_BEFORE || said->number == RAW_SEQUENCE_AFTER)
         return add_sequence_number(decoder, said, record);
     if (said->number == RAW_PAGE) return add_page(decoder, said, record);
+    if (said->number == RAW_DEFINE) return add_definition(decoder, said, record);
     if (said->number == RAW_LOST) return count_allocations(decoder, said->operand);
     if (is_opaque(decoder) && shape_is_free(said->shape))
         return name_object(decoder, said, record) && count_allocations(decoder, 1);
@@ -579,6 +623,7 @@ static bool decode_any(struct raw_decoder *decoder, struct record *records, uint
         decoder->allocations = allocations;
         return false;
     }
+    if (decoder->features & RAW_FEATURE_STACKS) add_stack(decoder, &record);
     decoder->at = units.at;
     *returned = 1;
     if (raw_record_is_of_cache(&record)) {
@@ -680,7 +725,7 @@ static bool lacks_room(const struct raw_decoder *decoder, uint32_t room)
 static bool leaves_short(const struct raw_decoder *decoder, const struct record *records,
                          uint32_t done)
 {
-    return done > 0 && records[done - 1].number != RAW_SEQUENCE_BEFORE &&
+    return done > 0 && records[done - 1].number != RAW_SEQUENCE_BEFORE && decoder->stack == 0 &&
            raw_decoder_is_at_short(decoder);
 }
 
@@ -702,6 +747,7 @@ static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_
             !decode_any(decoder, &records[done], &returned))
             break;
         done += returned;
+        if (returned > 0 && records[done - 1].number == RAW_DEFINE) break;
     }
     return done;
 }

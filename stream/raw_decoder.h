@@ -48,6 +48,11 @@
  *   uncached                                              count         structure (the class)
  *   inside                                 amount         after         structure (what)
  *   page                                                                place (the first), address
+ *   stack                                  node
+ *   define                                               what           decoder.definition: the last of
+ *                                                                       what one call returns
+ *
+ * The node of a `stack` is in the record of its call, too. Definitions go to `define`.
  *
  * Of an opaque stream, serials and bounds count calls (FORMAT.md 2.7), and there is no cache: places that packed chunks leave out come from raw_places.h.
  *
@@ -96,6 +101,7 @@ struct record {
     /* Of the object that begins; 0: unknown, behind damage or with `doubt`, or because it was
      * resized in place without. */
     uint32_t place;
+    uint32_t stack; /* the call's node (FORMAT.md 2.8); 0: none is known */
 };
 
 /* Whether bounds count it. */
@@ -107,7 +113,7 @@ static inline bool raw_record_counts(const struct record *record, bool opaque)
 /* Whether it is returned only with `cache_records`. */
 static inline bool raw_record_is_of_cache(const struct record *record)
 {
-    return record->number >= RAW_CLASS && record->number <= RAW_PAGE;
+    return record->number >= RAW_CLASS && record->number <= RAW_DEFINE;
 }
 
 /* Structures are kept in a short table: the size classes, then the page heap. */
@@ -139,6 +145,11 @@ struct raw_decoder {
     /* Set after raw_decoder_init(), or NULL: the memory of all lanes' places, up to
      * RAW_PLACES_BYTES_MAX. */
     uint64_t *all_places_bytes;
+    /* Set after raw_decoder_init(), or NULL: takes what the stream defines (FORMAT.md 5.8), which is
+     * within its limits. NULL, or what is wrong with it. Not of a lookahead. */
+    const char *(*define)(void *context, const struct stack_definition *definition);
+    void *define_context;
+    struct stack_definition definition; /* the latest */
 
     /* From here on: raw_decoder.c only. */
     bool lookahead;
@@ -152,6 +163,8 @@ struct raw_decoder {
     uint64_t segment_allocation;
     uint64_t last_address;
     uint64_t page_place, page_address; /* of the latest `page` */
+    uint32_t stack;                    /* of the next call that can have one; 0: none */
+    uint32_t next_code, next_node;     /* behind the latest that the segment has defined */
     struct raw_foreign_entry foreign[RAW_FOREIGN_ENTRIES];
     struct raw_form forms[RAW_FORMS]; /* of the chunk */
     struct raw_cache cache;

@@ -51,6 +51,8 @@ extern "C" {
     X(RAW_CACHE_EMPTY, "raw_cache_empty",                                                          \
       "an allocation says no place, and the cache has none (FORMAT.md 2.6)")                       \
     X(RAW_CACHE_SHORT, "raw_cache_short", "more leaves a cache than it has (FORMAT.md 2.6)")       \
+    X(RAW_DEFINITION, "raw_definition",                                                            \
+      "a definition of call stacks that cannot be (FORMAT.md 5.8)")                                \
     X(RAW_PLACES_MEMORY, "raw_places_memory",                                                      \
       "the lanes of this stream need more than 4 GiB for the places of their objects")             \
     X(RAW_CUT_CHUNK, "raw_cut_chunk", "the stream ends inside a chunk")                            \

@@ -63,7 +63,9 @@ enum raw_record {
     RAW_CACHED = 58,
     RAW_UNCACHED = 59,
     RAW_INSIDE = 60,
-    RAW_PAGE = 61
+    RAW_PAGE = 61,
+    RAW_STACK = 62,
+    RAW_DEFINE = 63
 };
 
 /* Numbers of a structure are less than this, FORMAT.md 3. */
@@ -105,7 +107,9 @@ enum raw_inside {
 
 #define RAW_FEATURE_ADDRESSES 1u
 #define RAW_FEATURE_OPAQUE    2u
-#define RAW_FEATURES_KNOWN    (UINT64_C(0) | RAW_FEATURE_ADDRESSES | RAW_FEATURE_OPAQUE)
+#define RAW_FEATURE_STACKS    4u
+#define RAW_FEATURES_KNOWN \
+    (UINT64_C(0) | RAW_FEATURE_ADDRESSES | RAW_FEATURE_OPAQUE | RAW_FEATURE_STACKS)
 
 /* --- chunks, FORMAT.md 4.2 to 4.4 --- */
 
@@ -179,7 +183,8 @@ enum raw_range {
 #define RAW_UNIT_GENERAL         0xf000u
 #define RAW_UNIT_SEQUENCE_BEFORE 0xf100u
 #define RAW_UNIT_SEQUENCE_AFTER  0xf200u
-#define RAW_UNIT_UNDEFINED       0xf300u /* from here on; but see 5.5 */
+#define RAW_UNIT_STACK           0xf300u
+#define RAW_UNIT_UNDEFINED       0xf400u /* from here on; but see 5.5 */
 /* Of an opaque stream, in place of sequence numbers. */
 #define RAW_UNIT_AFTER           0xf100u /* by entry */
 #define RAW_UNIT_AFTER_LANE      0xf108u
@@ -208,7 +213,8 @@ enum raw_range {
 #define RAW_FREE_2_FAR_LIMIT     0x4000000u
 #define RAW_FREE_3_FAR_LIMIT     0x4000000u
 #define RAW_REALLOC_FAR_LIMIT    0x4000000u
-#define RAW_FOREIGN_LIMIT        0x800000u /* of places */
+#define RAW_FOREIGN_LIMIT        0x800000u  /* of places */
+#define RAW_STACK_LIMIT          0x1000000u /* of nodes */
 
 #define RAW_GENERAL_NUMBER  0x3fu
 #define RAW_GENERAL_FOREIGN 0x40u
@@ -237,6 +243,10 @@ enum raw_range {
 /* Most units that one record takes: a general code, lane, bound, place, class, size, place,
  * class, address. */
 #define RAW_UNITS_PER_RECORD_MAX (1 + 8 * RAW_NUMBER_UNITS_MAX)
+
+/* The first number of a definition, FORMAT.md 5.8: what, and how many or whose. */
+#define RAW_DEFINE_BITS 3
+#define RAW_DEFINE_WHAT 7u
 
 /* Numbers that a HEAP call carries at most. */
 #define RAW_HEAP_NUMBERS_MAX 2

@@ -56,7 +56,8 @@ static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_
     const struct raw_cache *cache = &decoder->cache;
     if (!cache->known || cache->lists_count == 0 || decoder->allocations == 0 ||
         decoder->allocations > RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX || decoder->lookahead ||
-        error_is_set(&decoder->error) || decoder->end - decoder->at <= RAW_SHORT_BYTES_MAX)
+        error_is_set(&decoder->error) || decoder->stack != 0 ||
+        decoder->end - decoder->at <= RAW_SHORT_BYTES_MAX)
         return false;
     *shorts = (struct raw_shorts){.at = decoder->at,
                                   .last = decoder->end - RAW_SHORT_BYTES_MAX,
@@ -74,7 +75,7 @@ static inline bool raw_shorts_begin(struct raw_shorts *shorts, const struct raw_
  * call before it; nor is the end of an open-ended chunk, which is 0. */
 static inline bool raw_unit_begins_call(uint32_t unit)
 {
-    return unit - 1 < RAW_UNIT_GENERAL - 1u || unit >= RAW_UNIT_FREE_2_AGED;
+    return unit - 1 < RAW_UNIT_GENERAL - 1u || unit >= RAW_UNIT_STACK;
 }
 
 /* Whether nothing follows that belongs to the last record of the decoder, if that is a call. */
@@ -249,7 +250,7 @@ static inline bool raw_number_look(const struct raw_decoder *decoder, const uint
                                    struct raw_number *said)
 {
     const unsigned unit = bytes_get16(at), structure = unit & 0xff, more = bytes_get16(at + 2);
-    if (unit - RAW_UNIT_SEQUENCE_BEFORE >= RAW_UNIT_UNDEFINED - RAW_UNIT_SEQUENCE_BEFORE ||
+    if (unit - RAW_UNIT_SEQUENCE_BEFORE >= RAW_UNIT_STACK - RAW_UNIT_SEQUENCE_BEFORE ||
         decoder->features & RAW_FEATURE_OPAQUE ||
         (structure >= RAW_SIZE_CLASSES_MAX && structure != RAW_STRUCTURE_PAGE_HEAP))
         return false;
@@ -275,7 +276,8 @@ static inline void raw_number_take(struct raw_decoder *decoder, const struct raw
 static inline bool raw_opaque_shorts_begin(const struct raw_decoder *decoder)
 {
     return decoder->allocations <= RAW_SERIAL_MAX - RAW_CHUNK_UNITS_MAX &&
-           !error_is_set(&decoder->error) && !(decoder->lookahead && decoder->packed);
+           !error_is_set(&decoder->error) && decoder->stack == 0 &&
+           !(decoder->lookahead && decoder->packed);
 }
 
 /* The call at hand: an allocation at a place that the lane has, or a free of its own object. */

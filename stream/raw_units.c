@@ -291,10 +291,124 @@ static bool take_inside(struct raw_units *units, struct raw_said *said)
            fail(said, RAW_OPERAND, number);
 }
 
+/* ---- call stacks ---- */
+
+static bool has_stacks(const struct raw_units *units)
+{
+    return units->features & RAW_FEATURE_STACKS;
+}
+
+/* The node is in `size`. */
+static bool check_stack(struct raw_said *said)
+{
+    return (said->size != STACK_END && said->size < STACK_NUMBERS_LIMIT) ||
+           fail(said, RAW_OPERAND, said->size);
+}
+
+/* f300..f3ff */
+static bool take_stack(struct raw_units *units, unsigned unit, struct raw_said *said)
+{
+    begin_record(said, RAW_STACK);
+    said->size = (unit - RAW_UNIT_STACK) << 16 | take_unit(units);
+    return has_stacks(units) ? check_stack(said) : fail(said, RAW_UNIT, unit);
+}
+
+/* A number that is less than 2^32. */
+static uint32_t take_short_number(struct raw_units *units)
+{
+    uint64_t number = take_number(units);
+    if (number > UINT32_MAX) units->too_large = true;
+    return (uint32_t)number;
+}
+
+static bool take_module(struct raw_units *units, struct stack_definition *module)
+{
+    module->number = take_short_number(units);
+    if (module->what == STACK_UNLOADED) return true;
+    module->start = take_number(units);
+    module->end = module->start + take_number(units);
+    module->bias = module->start - (uint64_t)unzigzag(take_number(units));
+    return true;
+}
+
+static bool take_piece(struct raw_units *units, struct stack_definition *text)
+{
+    text->number = take_short_number(units);
+    text->length = take_short_number(units);
+    text->offset = take_short_number(units);
+    if (text->offset >= text->length) return false;
+    const uint32_t bytes = stack_piece_bytes(text);
+    for (uint32_t i = 0; i < bytes; i += 2) {
+        const unsigned both = take_unit(units);
+        text->piece[i] = (uint8_t)both;
+        if (i + 1 < bytes)
+            text->piece[i + 1] = (uint8_t)(both >> 8);
+        else if (both >> 8 != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool take_codes(struct raw_units *units, struct raw_said *said)
+{
+    uint64_t offset = 0;
+    if (said->definition.count > STACK_CODES_MAX) return false;
+    said->operand = take_number(units);
+    said->definition.of = take_short_number(units);
+    for (uint32_t i = 0; i < said->definition.count; i++)
+        said->definition.offsets[i] = offset += (uint64_t)unzigzag(take_number(units));
+    return true;
+}
+
+static bool take_nodes(struct raw_units *units, struct raw_said *said)
+{
+    if (said->definition.count > STACK_NODES_MAX) return false;
+    said->operand = take_number(units);
+    said->size = take_number(units);
+    for (uint32_t i = 0; i < said->definition.count; i++)
+        said->definition.codes[i] = take_short_number(units);
+    return true;
+}
+
+/* Whether the rest of the definition is within its limits, the decoder finds. */
+static bool take_define(struct raw_units *units, struct raw_said *said)
+{
+    struct stack_definition *definition = &said->definition;
+    const uint64_t number = take_number(units), more = number >> RAW_DEFINE_BITS;
+    bool good = more <= UINT32_MAX;
+    definition->what = number & RAW_DEFINE_WHAT;
+    definition->of = definition->count = 0;
+    switch (definition->what) {
+    case STACK_MODULE:
+    case STACK_UNLOADED: good = more == 0 && take_module(units, definition); break;
+    case STACK_TEXT:
+        definition->of = (uint32_t)more;
+        good = good && take_piece(units, definition);
+        break;
+    case STACK_CODES:
+        definition->count = (uint32_t)more;
+        good = good && take_codes(units, said);
+        break;
+    case STACK_NODES:
+        definition->count = (uint32_t)more;
+        good = good && take_nodes(units, said);
+        break;
+    default: good = false;
+    }
+    return good || fail(said, RAW_OPERAND, number);
+}
+
+/* ---- by number ---- */
+
 static bool take_other(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
     if (said->number == RAW_FAILED) return take_failed(units, unit, said);
     if (!has_no_object(unit, said)) return false;
+    if (has_stacks(units) && said->number == RAW_DEFINE) return take_define(units, said);
+    if (has_stacks(units) && said->number == RAW_STACK) {
+        said->size = take_number(units);
+        return check_stack(said);
+    }
     if (is_opaque(units) ? said->number != RAW_THREAD_BEGIN && said->number != RAW_THREAD_END &&
                                said->number != RAW_LOST && said->number != RAW_PAGE
                          : said->number == RAW_PAGE)
@@ -329,9 +443,10 @@ static bool take_sequence_number(struct raw_units *units, unsigned number, unsig
     return is_structure(structure) || fail(said, RAW_STRUCTURE, structure);
 }
 
-/* f000..f2ff; in an opaque stream f000..f0ff */
+/* f000..f3ff; in an opaque stream f000..f0ff, f300..f3ff */
 static bool take_general(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
+    if (unit >= RAW_UNIT_STACK) return take_stack(units, unit, said);
     if (is_opaque(units) && unit >= RAW_UNIT_SEQUENCE_BEFORE) return fail(said, RAW_UNIT, unit);
     if (unit >= RAW_UNIT_SEQUENCE_AFTER)
         return take_sequence_number(units, RAW_SEQUENCE_AFTER, unit - RAW_UNIT_SEQUENCE_AFTER,
@@ -460,7 +575,8 @@ void raw_forms_fill(struct raw_form forms[RAW_FORMS], const uint8_t *profile, ui
     unsigned first = profile[RAW_ALLOCATION_1];
     memset(forms, 0, RAW_FORMS * sizeof *forms);
     for (unsigned i = 0; i < RAW_COMPACT_END >> RAW_FORM_SHIFT; i++)
-        if (features == RAW_FEATURE_OPAQUE && !packed && call_shapes[first] == SHAPE_ALLOCATION)
+        if ((features & ~RAW_FEATURE_STACKS) == RAW_FEATURE_OPAQUE && !packed &&
+            call_shapes[first] == SHAPE_ALLOCATION)
             forms[i] = (struct raw_form){.form = RAW_FORM_COMPACT, .kind = (uint8_t)first};
     for (size_t i = 0; i < ROWS; i++) {
         bool addresses = features & RAW_FEATURE_ADDRESSES;

@@ -21,6 +21,7 @@
 
 #include "raw_error.h"
 #include "raw_format.h"
+#include "stack_definition.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,7 +44,7 @@ enum raw_placing {
     RAW_PLACES_NEARBY  /* by a zigzag difference */
 };
 
-/* What a record does not have is zero; of `cached`, undefined. */
+/* What a record does not have is zero; of `cached` and `definition`, undefined. */
 struct raw_said {
     uint8_t number;       /* FORMAT.md 3 */
     uint8_t kind;         /* of the call that failed; else the number */
@@ -61,11 +62,15 @@ struct raw_said {
     uint64_t lane, bound;   /* foreign; entry: which one, and the difference */
     uint8_t placing;        /* enum raw_placing: how the place is said, */
     uint64_t nearby;        /* and what, if `place` does not say it */
-    uint64_t size, operand; /* as in struct record; of a sequence number, the difference */
+    uint64_t size, operand; /* as in struct record; of a sequence number, the difference; of a
+                               definition the difference of the first code or node, and of that
+                               node to its parent */
     uint64_t address;       /* zigzag number */
     enum raw_error wrong;   /* if raw_units_take() returned false, */
     uint64_t wrong_value;   /* and the number that is wrong */
     uint32_t cached[RAW_CACHED_MAX];
+    struct stack_definition
+        definition; /* but for the numbers of codes and nodes and their parent */
 };
 
 struct raw_units {
@@ -124,8 +129,8 @@ struct raw_form {
     bool is_sized; /* the size given to a free follows, a number */
     uint16_t base; /* the operand is the unit less this */
 };
-#define RAW_FORM_SHIFT 9
-#define RAW_FORMS      (0x10000u >> RAW_FORM_SHIFT)
+#define RAW_FORM_SHIFT     9
+#define RAW_FORMS          (0x10000u >> RAW_FORM_SHIFT)
 /* Of the longest record that has a form. */
 #define RAW_FORM_UNITS_MAX 3
 

@@ -180,6 +180,7 @@ void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t 
     memset(lane->foreign, 0, sizeof lane->foreign);
     lane->latest_foreign = lane->foreign;
     lane->last_address = lane->page_place = lane->page_address = 0;
+    lane->next_code = lane->next_node = 0;
     if (key) memset(lane->sequences, 0, sizeof lane->sequences);
 }
 
@@ -468,6 +469,82 @@ void units_page(struct units_lane *lane, uint32_t first, uintptr_t address)
     lane->page_place = first;
     lane->page_address = eighths;
     finish(lane, RAW_UNIT_GENERAL + RAW_PAGE, at);
+}
+
+/* --- call stacks --- */
+
+void units_stack(struct units_lane *lane, uint32_t node)
+{
+    uint16_t *at = rest_of_record(lane);
+    if (node >= RAW_STACK_LIMIT)
+        return finish(lane, RAW_UNIT_GENERAL + RAW_STACK, put_number(at, node));
+    *at++ = (uint16_t)node;
+    finish(lane, RAW_UNIT_STACK + (node >> 16), at);
+}
+
+/* The first of some numbers, as a difference to the one behind the latest. */
+static uint16_t *put_first(uint16_t *at, uint32_t *next, const struct stack_definition *definition)
+{
+    at = put_number(at, zigzag((int64_t)definition->number - *next));
+    *next = definition->number + definition->count;
+    return at;
+}
+
+static uint16_t *put_module(uint16_t *at, const struct stack_definition *module)
+{
+    at = put_number(put_number(at, module->number), module->start);
+    at = put_number(at, module->end - module->start);
+    return put_number(at, zigzag((int64_t)(module->start - module->bias)));
+}
+
+static uint16_t *put_piece(uint16_t *at, const struct stack_definition *text)
+{
+    const uint32_t bytes = stack_piece_bytes(text);
+    at = put_number(put_number(put_number(at, text->number), text->length), text->offset);
+    for (uint32_t i = 0; i < bytes; i += 2) {
+        unsigned upper = i + 1 < bytes ? text->piece[i + 1] : 0;
+        *at++ = (uint16_t)(text->piece[i] | upper << 8);
+    }
+    return at;
+}
+
+static uint16_t *put_codes(struct units_lane *lane, uint16_t *at,
+                           const struct stack_definition *definition)
+{
+    uint64_t before = 0;
+    at = put_number(put_first(at, &lane->next_code, definition), definition->of);
+    for (uint32_t i = 0; i < definition->count; i++) {
+        at = put_number(at, zigzag((int64_t)(definition->offsets[i] - before)));
+        before = definition->offsets[i];
+    }
+    return at;
+}
+
+static uint16_t *put_nodes(struct units_lane *lane, uint16_t *at,
+                           const struct stack_definition *definition)
+{
+    at = put_first(at, &lane->next_node, definition);
+    at = put_number(at, definition->number - definition->of);
+    for (uint32_t i = 0; i < definition->count; i++)
+        at = put_number(at, definition->codes[i]);
+    return at;
+}
+
+void units_define(struct units_lane *lane, const struct stack_definition *definition)
+{
+    const unsigned what = definition->what;
+    uint32_t more = 0;
+    if (what == STACK_TEXT) more = definition->of;
+    if (what == STACK_CODES || what == STACK_NODES) more = definition->count;
+    uint16_t *at = put_number(rest_of_record(lane), what | more << RAW_DEFINE_BITS);
+    switch (what) {
+    case STACK_MODULE: at = put_module(at, definition); break;
+    case STACK_TEXT: at = put_piece(at, definition); break;
+    case STACK_CODES: at = put_codes(lane, at, definition); break;
+    case STACK_NODES: at = put_nodes(lane, at, definition); break;
+    default: at = put_number(at, definition->number);
+    }
+    finish(lane, RAW_UNIT_GENERAL + RAW_DEFINE, at);
 }
 
 /* --- units that stand there --- */

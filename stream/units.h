@@ -24,6 +24,7 @@
 #include "../common/atomic.h"
 #include "../common/call_kind.h"
 #include "raw_format.h"
+#include "stack_definition.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -98,6 +99,7 @@ struct units_lane {
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     uint64_t last_address;
     uint64_t page_place, page_address; /* of the latest page of the segment */
+    uint32_t next_code, next_node;     /* behind the latest that the segment has defined */
     struct units_foreign foreign[RAW_FOREIGN_ENTRIES];
     struct units_foreign *latest_foreign;          /* one of these; NULL: there is no slot */
     uint64_t announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each class that the stream knows */
@@ -402,6 +404,16 @@ void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations);
 
 /* Of an opaque allocator: where the granules of places from `first` on are (FORMAT.md 3). */
 void units_page(struct units_lane *lane, uint32_t first, uintptr_t address);
+
+/* The next call of the lane that is an allocation or a realloc, also if it fails, has the call stack
+ * of this node, less than STACK_NUMBERS_LIMIT and not 0. Only in a stream with RAW_FEATURE_STACKS,
+ * as what follows. */
+void units_stack(struct units_lane *lane, uint32_t node);
+
+/* What numbers mean, within the limits of stack_definition_is_valid(). It must be in the lane before
+ * another lane can have the number. Of a text, one piece: the caller goes on with `offset` and
+ * `piece`. */
+void units_define(struct units_lane *lane, const struct stack_definition *definition);
 
 /* How many of these records are events. `units` are whole records of a segment with that profile.
  * Any thread. */

@@ -111,8 +111,10 @@ class Lane {
     size_t aged = 0; /* objects that packed chunks named by their age */
     size_t fast_reallocs = 0;
 
-    Lane(uint32_t lane_number, bool with_addresses = false, bool packs = false)
-        : number(lane_number), features(with_addresses ? RAW_FEATURE_ADDRESSES : 0),
+    Lane(uint32_t lane_number, bool with_addresses = false, bool packs = false,
+         bool with_stacks = false)
+        : number(lane_number), features((with_addresses ? RAW_FEATURE_ADDRESSES : 0) |
+                                        (with_stacks ? RAW_FEATURE_STACKS : 0)),
           slot_(kSlotUnits + 200), packs_(packs)
     {
         const pack_source source = {smallest_class, block_classes(),
@@ -128,6 +130,13 @@ class Lane {
         raw_decoder_init(&decoder_, number, features);
         raw_decoder_init(&with_cache_, number, features);
         with_cache_.cache_records = true;
+        for (raw_decoder *decoder : {&decoder_, &with_cache_, &unpacked_}) {
+            decoder->define = [](void *context, const stack_definition *definition) {
+                static_cast<Lane *>(context)->read_.push_back(*definition);
+                return static_cast<const char *>(nullptr);
+            };
+            decoder->define_context = this;
+        }
         begin_segment(0);
     }
     Lane(const Lane &) = delete;
@@ -303,6 +312,7 @@ class Lane {
         units_thread(lane, number_of_record, id);
         wanted.push_back(make_record(number_of_record));
         wanted.back().operand = id;
+        if (number_of_record == RAW_THREAD_BEGIN) stack_ = 0;
         if (number_of_record != RAW_THREAD_END) forget();
     }
 
@@ -322,7 +332,25 @@ class Lane {
         wanted.push_back(make_record(RAW_LOST));
         wanted.back().size = lost_events;
         wanted.back().operand = lost_allocations;
+        stack_ = 0;
         forget();
+    }
+
+    /* --- call stacks --- */
+
+    void stack(uint32_t node)
+    {
+        units_stack(lane, node);
+        wanted.push_back(make_record(RAW_STACK));
+        wanted.back().size = stack_ = node;
+    }
+
+    void define(const stack_definition &definition)
+    {
+        units_define(lane, &definition);
+        wanted.push_back(make_record(RAW_DEFINE));
+        wanted.back().operand = definition.what;
+        defined_.push_back(definition);
     }
 
     /* Compares what the slot says with what is wanted, and begins the next segment. Returns the
@@ -342,6 +370,7 @@ class Lane {
         if (packs_) expect_packed(plain, count);
         units += count;
         wanted.clear();
+        defined_.clear();
         begin_segment(count);
         return count;
     }
@@ -358,6 +387,15 @@ class Lane {
     uint64_t segment_allocation_ = 0, segment_events_ = 0;
     bool key_ = false;
     uint64_t slots_ = 0;
+    uint32_t stack_ = 0;
+    std::vector<stack_definition> defined_, read_;
+
+    uint32_t take_stack()
+    {
+        uint32_t taken = stack_;
+        stack_ = 0;
+        return taken;
+    }
 
     void begin_segment(size_t count)
     {
@@ -404,6 +442,7 @@ class Lane {
     void want_end(record one, const units_object &object)
     {
         one.ends = object.place;
+        if (one.number == RAW_FAILED || one.shape == SHAPE_REALLOC) one.stack = take_stack();
         if (!object.unknown)
             one.bound = object.bound ? object.bound : raw_allocations(number, allocations);
         wanted.push_back(one);
@@ -418,6 +457,7 @@ class Lane {
         one.operand = alignment;
         one.serial = ++allocations;
         one.place = place;
+        one.stack = take_stack();
         if (features & RAW_FEATURE_ADDRESSES) one.address = address;
         wanted.push_back(one);
         events++;
@@ -483,6 +523,7 @@ class Lane {
         chunk.first_unit = units;
         chunk.first_allocation = segment_allocation_;
         std::vector<record> records(expected.size() + RAW_CACHED_MAX);
+        read_.clear();
         raw_decoder_open(decoder, &chunk);
         uint32_t done = 0;
         while (uint32_t some = raw_decoder_next(decoder, &records[done],
@@ -495,6 +536,30 @@ class Lane {
         for (size_t i = 0; i < done && i < expected.size() && !testing::Test::HasFailure(); i++)
             expect_same(expected[i], records[i], i);
         EXPECT_EQ(decoder->allocations, allocations);
+        ASSERT_EQ(read_.size(), defined_.size());
+        for (size_t i = 0; i < read_.size(); i++)
+            expect_same_definition(defined_[i], read_[i]);
+    }
+
+    static void expect_same_definition(const stack_definition &left, const stack_definition &right)
+    {
+        EXPECT_EQ(left.what, right.what);
+        EXPECT_EQ(left.number, right.number);
+        EXPECT_EQ(left.count, right.count);
+        EXPECT_EQ(left.of, right.of);
+        if (left.what == STACK_MODULE) {
+            EXPECT_EQ(left.start, right.start);
+            EXPECT_EQ(left.end, right.end);
+            EXPECT_EQ(left.bias, right.bias);
+        } else if (left.what == STACK_TEXT) {
+            EXPECT_EQ(left.length, right.length);
+            EXPECT_EQ(left.offset, right.offset);
+            EXPECT_EQ(0, memcmp(left.piece, right.piece, stack_piece_bytes(&left)));
+        } else if (left.what == STACK_CODES) {
+            EXPECT_EQ(0, memcmp(left.offsets, right.offsets, left.count * sizeof *left.offsets));
+        } else if (left.what == STACK_NODES) {
+            EXPECT_EQ(0, memcmp(left.codes, right.codes, left.count * sizeof *left.codes));
+        }
     }
 
     static void expect_same(const record &left, const record &right, size_t i)
@@ -510,6 +575,7 @@ class Lane {
         EXPECT_EQ(left.operand, right.operand) << i;
         EXPECT_EQ(left.address, right.address) << i;
         EXPECT_EQ(left.place, right.place) << i;
+        EXPECT_EQ(left.stack, right.stack) << i;
     }
 };
 
@@ -528,8 +594,8 @@ bool has_alignment(unsigned shape)
  * cache is followed, now it is not. */
 class Anything {
   public:
-    Anything(uint64_t seed, uint32_t number, bool addresses, bool packs)
-        : random_(seed), lane_(number, addresses, packs)
+    Anything(uint64_t seed, uint32_t number, bool addresses, bool packs, bool stacks)
+        : random_(seed), lane_(number, addresses, packs, stacks)
     {
         for (unsigned kind = 1; kind < CALL_KINDS; kind++)
             if (call_shapes[kind] != SHAPE_UNDEFINED) kinds_.push_back(kind);
@@ -676,6 +742,11 @@ class Anything {
         unsigned shape = call_shapes[kind];
         uint64_t alignment = has_alignment(shape) ? number() : 0;
         if (what == 99) return other();
+        if (lane_.features & RAW_FEATURE_STACKS) {
+            if (random(2))
+                lane_.stack(1 + static_cast<uint32_t>(number() % (STACK_NUMBERS_LIMIT - 1)));
+            if (random(30) == 0) lane_.define(definition());
+        }
         if (random(40) == 0) return cache();
         if (shape == SHAPE_HEAP) {
             lane_.heap_call(kind, static_cast<unsigned>(random(3)), number(), number());
@@ -688,6 +759,53 @@ class Anything {
             lane_.freeing(kind, old, has_size(shape) ? number() : 0, alignment);
             has_ended(old);
         }
+    }
+
+    /* Any number from the first one on. */
+    uint32_t number_from(uint32_t first, uint32_t limit, uint32_t count = 1)
+    {
+        return first + static_cast<uint32_t>(number() % (limit - first - count + 1));
+    }
+
+    /* Any that is within the limits. */
+    stack_definition definition()
+    {
+        stack_definition made = {};
+        made.what = static_cast<uint32_t>(STACK_MODULE + random(STACK_NODES));
+        switch (made.what) {
+        case STACK_MODULE:
+            made.start = number();
+            made.end = made.start + number() % (UINT64_MAX - made.start);
+            made.bias = number();
+            [[fallthrough]];
+        case STACK_UNLOADED: made.number = number_from(1, STACK_MODULES_LIMIT); break;
+        case STACK_TEXT:
+            made.of = static_cast<uint32_t>(random(STACK_TEXTS));
+            made.number = number_from(1, made.of == STACK_CODE_TEXT ? STACK_NUMBERS_LIMIT
+                                                                    : STACK_MODULES_LIMIT);
+            made.length = static_cast<uint32_t>(1 + number() % (made.of == STACK_BUILD_ID
+                                                                    ? STACK_BUILD_ID_MAX
+                                                                    : STACK_TEXT_BYTES_MAX));
+            made.offset =
+                static_cast<uint32_t>(random(made.length)) / STACK_PIECE_BYTES * STACK_PIECE_BYTES;
+            for (uint8_t &byte : made.piece)
+                byte = static_cast<uint8_t>(random(256));
+            break;
+        case STACK_CODES:
+            made.count = static_cast<uint32_t>(1 + random(STACK_CODES_MAX));
+            made.number = number_from(STACK_CODE_FIRST, STACK_NUMBERS_LIMIT, made.count);
+            made.of = number_from(0, STACK_MODULES_LIMIT);
+            for (uint64_t &offset : made.offsets)
+                offset = number() % STACK_OFFSETS_LIMIT;
+            break;
+        default:
+            made.count = static_cast<uint32_t>(1 + random(STACK_NODES_MAX));
+            made.number = number_from(STACK_NODE_FIRST, STACK_NUMBERS_LIMIT, made.count);
+            made.of = static_cast<uint32_t>(number() % made.number);
+            for (uint32_t &code : made.codes)
+                code = number_from(STACK_CODE_FIRST, STACK_NUMBERS_LIMIT);
+        }
+        return made;
     }
 
     /* Some come, some go. */
@@ -746,7 +864,7 @@ TEST(Units, AnythingIsReadAsItWasRecorded)
     for (uint64_t seed = 1; seed <= 24; seed++) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Anything anything(seed, seed % 4 == 0 ? 65535 : static_cast<uint32_t>(seed), seed % 3 == 0,
-                          seed % 2 == 0);
+                          seed % 2 == 0, seed % 4 >= 2);
         anything.run(kRuns);
         aged += anything.aged();
         fast_reallocs += anything.fast_reallocs();
@@ -836,6 +954,32 @@ TEST(Units, TheExample)
     EXPECT_EQ(units_head_allocations(lane->head, 0), 3u);
     EXPECT_EQ(slot.size() - lane->extra_units, 4u);
     free(lane);
+}
+
+/* FORMAT.md 5.8. */
+TEST(Units, TheExampleOfStacks)
+{
+    Lane lane(0, false, false, true);
+    const auto one = [](uint32_t what, uint32_t number, uint32_t count, uint32_t of) {
+        stack_definition made = {};
+        made.what = what, made.number = number, made.count = count, made.of = of;
+        return made;
+    };
+    stack_definition module = one(STACK_MODULE, 1, 0, 0), path = one(STACK_TEXT, 1, 0, STACK_PATH),
+                     codes = one(STACK_CODES, 1, 2, 1), nodes = one(STACK_NODES, 8, 2, STACK_END);
+    module.start = module.bias = 0x10000, module.end = module.start + 8192;
+    path.length = 6, memcpy(path.piece, "/bin/a", 6);
+    codes.offsets[0] = 0x100, codes.offsets[1] = 0x180;
+    nodes.codes[0] = 2, nodes.codes[1] = 1;
+    for (const stack_definition *definition : {&module, &path, &codes, &nodes})
+        lane.define(*definition);
+    lane.stack(9);
+    EXPECT_EQ(lane.written(),
+              (std::vector<uint16_t>{0xf03f, 0x0001, 0x0001, 0x8000, 0x0002, 0x2000, 0x0000, 0xf03f,
+                                     0x0003, 0x0001, 0x0006, 0x0000, 0x622f, 0x6e69, 0x612f, 0xf03f,
+                                     0x0014, 0x0002, 0x0001, 0x0200, 0x0100, 0xf03f, 0x0015, 0x0010,
+                                     0x0008, 0x0002, 0x0001, 0xf300, 0x0009}));
+    lane.end_segment();
 }
 
 /* What the call adds to the units of the segment. */

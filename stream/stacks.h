@@ -1,0 +1,117 @@
+/* stacks - what the call stacks of a stream are: a table of modules, codes and nodes, filled by a
+ * reader of either stream and asked by whoever shows stacks.
+ *
+ *   a call's stack = node --parent--> node --parent--> ... --> STACK_END, or a cut (enum stack_end)
+ *                     | code            | code
+ *                     v                 v
+ *                    offset in a module (path, build id)
+ *
+ *     for (at = node; (entry = stacks_node(stacks, at)) != NULL; at = entry->parent) ...
+ *     at is then how the stack ends: less than STACK_NODE_FIRST, or a node that is not known
+ *
+ * A parent is less than its node, so that comes to an end. Ask when the stream has been read: a
+ * definition may come behind the calls that use it, or be lost (FORMAT.md 2.8).
+ *
+ * Memory   8 bytes for the greatest node, 16 for the greatest code, both at most some multiple of
+ *          what the stream defines; the modules; the texts, by malloc().
+ * Threads  one that fills it, or any number that ask. */
+#ifndef MALLOCTAPE_STACKS_H
+#define MALLOCTAPE_STACKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stack_definition.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A text, followed by a 0 that does not count; known if all of it has come. */
+struct stack_text {
+    uint8_t *bytes;  /* stack_text_bytes() */
+    uint32_t length; /* of the whole */
+    uint32_t come;   /* stacks.c's: bytes so far */
+};
+
+struct stack_module {
+    uint64_t start, end, bias;
+    bool defined;
+    bool unloaded;
+    struct stack_text path, build_id;
+};
+
+struct stack_code {
+    uint64_t offset;
+    uint32_t text; /* where in `text`, plus 1; 0: it has none */
+    uint16_t module;
+    bool defined;
+};
+
+struct stack_node {
+    uint32_t parent;
+    uint32_t code; /* 0: the node is not defined */
+};
+
+struct stacks {
+    uint64_t nodes, codes, modules; /* defined */
+
+    /* From here on: stacks.c, and the functions below. */
+    struct stack_node *node;
+    struct stack_code *code;
+    struct stack_module *module;
+    struct stack_text *text; /* of codes */
+    uint64_t nodes_capacity, codes_capacity, modules_capacity, texts_capacity, texts;
+    uint64_t nodes_end, codes_end, modules_end; /* the numbers behind the greatest */
+};
+
+/* All zero: an empty table. */
+void stacks_free(struct stacks *stacks);
+
+/* Takes a definition. NULL, or in words what is wrong with it: it is outside of the limits, gives a
+ * number twice, or needs far more memory than the stream's length explains; or stacks_no_memory,
+ * with errno set. The table is then as before. */
+const char *stacks_define(struct stacks *stacks, const struct stack_definition *definition);
+
+extern const char stacks_no_memory[];
+
+/* ---- questions: NULL, if the number is not defined ---- */
+
+static inline const struct stack_node *stacks_node(const struct stacks *stacks, uint32_t number)
+{
+    if (number >= stacks->nodes_end || stacks->node[number].code == 0) return NULL;
+    return &stacks->node[number];
+}
+
+static inline const struct stack_code *stacks_code(const struct stacks *stacks, uint32_t number)
+{
+    if (number >= stacks->codes_end || !stacks->code[number].defined) return NULL;
+    return &stacks->code[number];
+}
+
+static inline const struct stack_module *stacks_module(const struct stacks *stacks, uint32_t number)
+{
+    if (number >= stacks->modules_end || !stacks->module[number].defined) return NULL;
+    return &stacks->module[number];
+}
+
+/* What the recorder, or the tool that a trace was imported from, says of a code: a line for each
+ * function, the innermost inlined one first: name, file, line, separated by tabs (FORMAT.md 5.8).
+ * NULL: nothing. */
+const char *stacks_text_of_code(const struct stacks *stacks, uint32_t code);
+
+/* A text of a module, all of it; NULL: not known. */
+static inline const uint8_t *stack_text_bytes(const struct stack_text *text)
+{
+    return text->come == text->length ? text->bytes : NULL;
+}
+
+/* Where the stack of a call ends on its outer side: less than STACK_NODE_FIRST, or the first node
+ * that is not defined. `depth`: how many frames there are up to it; may be NULL. */
+uint32_t stacks_end(const struct stacks *stacks, uint32_t node, uint32_t *depth);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
