@@ -308,9 +308,10 @@ static bool check_stack(struct raw_said *said)
 /* f300..f3ff */
 static bool take_stack(struct raw_units *units, unsigned unit, struct raw_said *said)
 {
+    if (!has_stacks(units)) return fail(said, RAW_UNIT, unit);
     begin_record(said, RAW_STACK);
     said->size = (unit - RAW_UNIT_STACK) << 16 | take_unit(units);
-    return has_stacks(units) ? check_stack(said) : fail(said, RAW_UNIT, unit);
+    return check_stack(said);
 }
 
 /* A number that is less than 2^32. */
