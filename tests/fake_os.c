@@ -727,6 +727,12 @@ void os_memory_clear(void *memory, size_t bytes)
     madvise(memory, bytes, MADV_DONTNEED);
 }
 
+bool os_memory_is_readable(const void *address)
+{
+    (void)address;
+    return false;
+}
+
 void os_memory_release(void *memory, size_t bytes)
 {
     munmap(memory, bytes);

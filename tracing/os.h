@@ -30,6 +30,10 @@ void os_memory_release(void *memory, size_t bytes);
 /* Gives private memory back to the system, but keeps its addresses: it is zero again. */
 void os_memory_clear(void *memory, size_t bytes);
 
+/* Whether the word at this address can be read; the address is a multiple of 8. Changes nothing. A
+ * thread that must not make system calls does not know: false. */
+bool os_memory_is_readable(const void *address);
+
 /* How much of what these functions, and os_file_map(), have mapped is resident now; 0: not known.
  * Writer thread. */
 uint64_t os_memory_resident_bytes(void);

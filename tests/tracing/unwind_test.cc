@@ -1,0 +1,424 @@
+// unwind_test - frames as rules find them are those that the C++ runtime's unwinder finds, and what
+// has no rule or no memory ends a stack without a fault.
+#include "tracing/unwind.h"
+
+#include <alloca.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+// As os_linux.c has it.
+extern "C" bool os_memory_is_readable(const void *address)
+{
+    return syscall(SYS_rt_sigprocmask, -1, address, nullptr, 8) != 0 && errno == EINVAL;
+}
+
+namespace {
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+// Keeps a call from becoming a jump.
+#define AND_RETURN __asm__ volatile("" ::: "memory")
+
+struct Walk {
+    std::vector<uintptr_t> pcs;
+    unwind_how end; // the rule of the last frame, if that is an end
+};
+
+// Where the function goes on that has this in it.
+#define HERE(frame, bx)                                                                           \
+    __asm__ volatile("leaq 0f(%%rip), %0\n0:\tmovq %%rsp, %1\n\tmovq %%rbp, %2\n\tmovq %%rbx, %3" \
+                     : "=&r"((frame).pc), "=&r"((frame).sp), "=&r"((frame).bp),                   \
+                       "=&r"(bx)::"memory");                                                      \
+    (frame).pc++
+
+Walk walk_from(unwind_frame frame, uintptr_t *bx, bool with_first)
+{
+    Walk walk{{}, UNWIND_UNKNOWN};
+    unwind_stack stack{};
+    if (with_first) walk.pcs.push_back(frame.pc);
+    for (int i = 0; i < 1000; i++) {
+        unwind_object object;
+        unwind_frame caller{};
+        unwind_rule rule{};
+        if (unwind_find(frame.pc - 1, &object)) rule = unwind_compile(&object, frame.pc);
+        walk.end = static_cast<unwind_how>(rule.how);
+        if (!unwind_step(rule, &stack, &frame, &caller, bx)) break;
+        frame = caller;
+        walk.pcs.push_back(frame.pc);
+    }
+    return walk;
+}
+
+// The functions from the caller of this one on.
+NOINLINE Walk walk_by_rules()
+{
+    unwind_frame frame;
+    uintptr_t bx;
+    HERE(frame, bx);
+    return walk_from(frame, &bx, false);
+}
+
+_Unwind_Reason_Code add_frame(_Unwind_Context *context, void *pcs)
+{
+    int before = 0;
+    const uintptr_t pc = _Unwind_GetIPInfo(context, &before);
+    static_cast<std::vector<uintptr_t> *>(pcs)->push_back(pc + (before != 0));
+    return _URC_NO_REASON;
+}
+
+NOINLINE std::vector<uintptr_t> walk_by_runtime()
+{
+    std::vector<uintptr_t> pcs;
+    _Unwind_Backtrace(add_frame, &pcs);
+    pcs.erase(pcs.begin()); // where this function goes on
+    while (!pcs.empty() && pcs.back() <= 1)
+        pcs.pop_back();
+    return pcs;
+}
+
+// Both stacks have the same frames but for the first, which goes on at two places. At least so many.
+// Called with a function in between, so that the stacks are equal from there on.
+NOINLINE void expect_same(size_t at_least)
+{
+    Walk ours = walk_by_rules();
+    std::vector<uintptr_t> theirs = walk_by_runtime();
+    ASSERT_GE(ours.pcs.size(), at_least);
+    ASSERT_EQ(ours.pcs.size(), theirs.size());
+    for (size_t i = 1; i < theirs.size(); i++)
+        EXPECT_EQ(ours.pcs[i], theirs[i]) << "frame " << i;
+    EXPECT_EQ(ours.end, UNWIND_OUTERMOST);
+}
+
+// --- programs ---
+
+NOINLINE int recurse(int depth)
+{
+    if (depth == 0) expect_same(20);
+    const int result = depth == 0 ? 0 : recurse(depth - 1) + 1;
+    AND_RETURN;
+    return result;
+}
+
+TEST(Unwind, recursion)
+{
+    EXPECT_EQ(recurse(20), 20);
+}
+
+NOINLINE void uses_alloca(size_t bytes, int depth)
+{
+    volatile char *memory = static_cast<char *>(alloca(bytes));
+    memory[0] = 1;
+    if (depth > 0)
+        uses_alloca(bytes * 2, depth - 1);
+    else
+        expect_same(6);
+    AND_RETURN;
+}
+
+TEST(Unwind, frames_of_a_size_that_is_not_known_before)
+{
+    uses_alloca(100, 8);
+}
+
+// GCC finds such a frame's end by a word that it has saved.
+NOINLINE void is_aligned(size_t bytes, int depth)
+{
+    alignas(64) volatile char aligned[256];
+    volatile char *memory = static_cast<char *>(alloca(bytes));
+    aligned[bytes % 256] = memory[0] = 1;
+    if (depth > 0)
+        is_aligned(bytes + 24, depth - 1);
+    else
+        expect_same(6);
+    aligned[1] = aligned[bytes % 256];
+}
+
+TEST(Unwind, aligned_frames)
+{
+    is_aligned(40, 5);
+}
+
+NOINLINE int many_registers(int a, int b, int c, int d, int e, int f, int g, int depth)
+{
+    if (depth == 0)
+        expect_same(6);
+    else
+        a += many_registers(b, c, d, e, f, g, a, depth - 1);
+    AND_RETURN;
+    return a * b + c * d + e * f + g;
+}
+
+TEST(Unwind, functions_that_use_rbp_for_something_else)
+{
+    EXPECT_NE(many_registers(1, 2, 3, 4, 5, 6, 7, 8), 0);
+}
+
+NOINLINE void call_through(const std::function<void()> &function)
+{
+    function();
+    AND_RETURN;
+}
+
+TEST(Unwind, through_libraries)
+{
+    static bool done;
+    done = false;
+    int numbers[] = {3, 2, 1};
+    qsort(numbers, 3, sizeof *numbers, [](const void *a, const void *b) {
+        if (!done) {
+            done = true;
+            call_through([] { expect_same(6); });
+        }
+        return *static_cast<const int *>(a) - *static_cast<const int *>(b);
+    });
+    EXPECT_TRUE(done);
+}
+
+void on_signal(int)
+{
+    expect_same(8);
+    AND_RETURN;
+}
+
+NOINLINE void raise_deep(int depth)
+{
+    if (depth > 0)
+        raise_deep(depth - 1);
+    else
+        raise(SIGUSR1);
+    AND_RETURN;
+}
+
+void handle(int number, void (*handler)(int), int flags)
+{
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    ASSERT_EQ(sigaction(number, &action, nullptr), 0);
+}
+
+TEST(Unwind, signal_handler)
+{
+    handle(SIGUSR1, on_signal, 0);
+    raise_deep(5);
+}
+
+TEST(Unwind, signal_handler_on_a_stack_of_its_own)
+{
+    std::vector<char> memory(256 << 10);
+    stack_t stack{}, before{};
+    stack.ss_sp = memory.data();
+    stack.ss_size = memory.size();
+    ASSERT_EQ(sigaltstack(&stack, &before), 0);
+    handle(SIGUSR1, on_signal, SA_ONSTACK);
+    raise_deep(5);
+    sigaltstack(&before, nullptr);
+}
+
+// A store that faults has no call before it: the function is interrupted at its first instruction.
+__asm__(".type faults_at_once, @function\n"
+        "faults_at_once:\n"
+        ".cfi_startproc\n"
+        "movl $0, 0\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size faults_at_once, . - faults_at_once\n");
+extern "C" void faults_at_once();
+
+sigjmp_buf after_fault;
+Walk of_fault;
+
+void on_fault(int)
+{
+    of_fault = walk_by_rules();
+    siglongjmp(after_fault, 1);
+}
+
+TEST(Unwind, interrupted_at_the_first_instruction)
+{
+    handle(SIGSEGV, on_fault, 0);
+    if (sigsetjmp(after_fault, 1) == 0) faults_at_once();
+    signal(SIGSEGV, SIG_DFL);
+    ASSERT_GE(of_fault.pcs.size(), 5u);
+    EXPECT_EQ(of_fault.pcs[2], reinterpret_cast<uintptr_t>(faults_at_once) + 1);
+    EXPECT_EQ(of_fault.end, UNWIND_OUTERMOST);
+}
+
+ucontext_t of_main, of_coroutine;
+
+void coroutine()
+{
+    recurse(20);
+}
+
+TEST(Unwind, coroutine_on_its_own_stack)
+{
+    std::vector<char> memory(256 << 10);
+    ASSERT_EQ(getcontext(&of_coroutine), 0);
+    of_coroutine.uc_stack.ss_sp = memory.data();
+    of_coroutine.uc_stack.ss_size = memory.size();
+    of_coroutine.uc_link = &of_main;
+    makecontext(&of_coroutine, coroutine, 0);
+    ASSERT_EQ(swapcontext(&of_main, &of_coroutine), 0);
+}
+
+// --- what has no rule ---
+
+// Calls the function, and has no table.
+__asm__(".type without_table, @function\n"
+        "without_table:\n"
+        "subq $24, %rsp\n"
+        "call *%rdi\n"
+        "addq $24, %rsp\n"
+        "ret\n"
+        ".size without_table, . - without_table\n");
+extern "C" void without_table(void (*function)());
+
+Walk walked;
+
+NOINLINE void walk_here()
+{
+    walked = walk_by_rules();
+    AND_RETURN;
+}
+
+TEST(Unwind, code_without_a_table_ends_the_stack)
+{
+    without_table(walk_here);
+    ASSERT_EQ(walked.pcs.size(), 2u);
+    EXPECT_EQ(walked.end, UNWIND_UNKNOWN);
+    const uintptr_t start = reinterpret_cast<uintptr_t>(without_table);
+    EXPECT_GT(walked.pcs[1], start);
+    EXPECT_LT(walked.pcs[1], start + 16);
+}
+
+// The end of a frame is where rbx says, as in the dynamic linker's own code.
+__asm__(".type by_rbx, @function\n"
+        "by_rbx:\n"
+        ".cfi_startproc\n"
+        "pushq %rbx\n"
+        ".cfi_def_cfa_offset 16\n"
+        ".cfi_offset %rbx, -16\n"
+        "movq %rsp, %rbx\n"
+        ".cfi_def_cfa_register %rbx\n"
+        "andq $-64, %rsp\n"
+        "call *%rdi\n"
+        "movq %rbx, %rsp\n"
+        "popq %rbx\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size by_rbx, . - by_rbx\n");
+extern "C" void by_rbx(void (*function)());
+
+TEST(Unwind, frames_that_end_where_rbx_says)
+{
+    by_rbx([] {
+        many_registers(1, 2, 3, 4, 5, 6, 7, 3);
+        AND_RETURN;
+    });
+}
+
+// --- memory that is not there ---
+
+unwind_rule rule_by(unwind_how how, int64_t offset, int64_t bp)
+{
+    unwind_rule rule{};
+    rule.how = how;
+    rule.offset = offset;
+    rule.bp = bp;
+    return rule;
+}
+
+bool steps(unwind_rule rule, uintptr_t sp, uintptr_t bp)
+{
+    unwind_stack stack{};
+    const unwind_frame frame{1, sp, bp};
+    unwind_frame caller{};
+    uintptr_t bx = 0;
+    return unwind_step(rule, &stack, &frame, &caller, &bx);
+}
+
+TEST(Unwind, memory_that_cannot_be_read)
+{
+    const size_t page = 4096;
+    char *memory = static_cast<char *>(
+        mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(memory, MAP_FAILED);
+    memset(memory, 1, 3 * page);
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory), end = start + page;
+    ASSERT_EQ(munmap(memory + page, page), 0);
+    ASSERT_EQ(mprotect(memory + 2 * page, page, PROT_NONE), 0);
+    EXPECT_TRUE(steps(rule_by(UNWIND_SP, 16, -2), end - 16, 0));
+    EXPECT_FALSE(steps(rule_by(UNWIND_SP, 24, 0), end - 16, 0));
+    EXPECT_FALSE(steps(rule_by(UNWIND_SP, 16, 1), end - 16, 0));
+    EXPECT_FALSE(steps(rule_by(UNWIND_SP, page + 24, 0), end - 8, 0)); // may not be read
+    EXPECT_TRUE(steps(rule_by(UNWIND_BP, 16, 0), start + 8, start + 16));
+    EXPECT_FALSE(steps(rule_by(UNWIND_BP, 16, 0), start + 8, 16));
+    EXPECT_FALSE(steps(rule_by(UNWIND_BP, 16, 0), start + 8, ~uintptr_t(7)));
+    EXPECT_FALSE(steps(rule_by(UNWIND_BP, 0, 0), start + 8, start + 8));   // no bytes
+    EXPECT_FALSE(steps(rule_by(UNWIND_BP, 16, 0), start + 8, start + 17)); // between two words
+    EXPECT_FALSE(steps(rule_by(UNWIND_BP_SAYS, 0, 0), start, end));
+    EXPECT_FALSE(steps(rule_by(UNWIND_SIGNAL, 0, 0), end - 168, 0));
+    EXPECT_FALSE(steps(rule_by(UNWIND_UNKNOWN, 0, 0), start, start));
+    EXPECT_FALSE(steps(rule_by(UNWIND_OUTERMOST, 0, 0), start, start));
+    munmap(memory, 3 * page);
+}
+
+// --- tables ---
+
+struct Rules {
+    size_t all, unknown;
+};
+
+// Each 7th byte of the code of an object.
+Rules rules_of(const void *of)
+{
+    Rules rules{0, 0};
+    unwind_object object;
+    EXPECT_TRUE(unwind_find(reinterpret_cast<uintptr_t>(of), &object));
+    const auto *header = reinterpret_cast<const ElfW(Ehdr) *>(object.start);
+    const auto *segments = reinterpret_cast<const ElfW(Phdr) *>(object.start + header->e_phoff);
+    for (int i = 0; i < header->e_phnum; i++) {
+        if (segments[i].p_type != PT_LOAD || !(segments[i].p_flags & PF_X)) continue;
+        const uintptr_t start = object.bias + segments[i].p_vaddr;
+        for (uintptr_t at = start; at < start + segments[i].p_filesz; at += 7) {
+            rules.all++;
+            rules.unknown += unwind_compile(&object, at + 1).how == UNWIND_UNKNOWN;
+        }
+    }
+    return rules;
+}
+
+TEST(Unwind, nearly_all_code_of_libraries_has_rules)
+{
+    for (const char *symbol : {"malloc", "_ZSt4cout", "_dl_find_object"}) {
+        const Rules rules = rules_of(dlsym(RTLD_DEFAULT, symbol));
+        EXPECT_GT(rules.all, 10000u) << symbol;
+        EXPECT_LT(rules.unknown, rules.all / 20) << symbol;
+    }
+}
+
+TEST(Unwind, an_address_of_no_object)
+{
+    unwind_object object;
+    int on_the_stack;
+    EXPECT_FALSE(unwind_find(reinterpret_cast<uintptr_t>(&on_the_stack), &object));
+    EXPECT_FALSE(unwind_find(0, &object));
+}
+
+} // namespace

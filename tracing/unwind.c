@@ -1,0 +1,549 @@
+/* unwind - see unwind.h. The format is that of the Linux Standard Base, "Exception Frames", and of
+ * DWARF's call frame information. */
+#include "unwind.h"
+
+#include "os.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#define PAGE_BYTES 4096u
+
+/* Numbers of registers. */
+enum { RBX = 3, RBP = 6, RSP = 7, RETURN_ADDRESS = 16 };
+
+/* What the kernel has put on the stack for a signal: from the stack pointer that
+ * __restore_rt has. */
+enum { SIGNAL_BP = 120, SIGNAL_BX = 128, SIGNAL_SP = 160, SIGNAL_PC = 168 };
+
+/* --- objects --- */
+
+/* Looked for when this is loaded: an older C library has it not. */
+extern int _dl_find_object(void *address, struct dl_find_object *result) __attribute__((weak));
+
+bool unwind_can_find(void)
+{
+    return _dl_find_object != NULL;
+}
+
+bool unwind_find(uintptr_t address, struct unwind_object *object)
+{
+    struct dl_find_object found;
+    if (!_dl_find_object || _dl_find_object((void *)address, &found) != 0) return false;
+    *object = (struct unwind_object){.start = (uintptr_t)found.dlfo_map_start,
+                                     .end = (uintptr_t)found.dlfo_map_end,
+                                     .bias = found.dlfo_link_map->l_addr,
+                                     .path = found.dlfo_link_map->l_name,
+                                     .id = found.dlfo_link_map,
+                                     .table = found.dlfo_eh_frame};
+    return true;
+}
+
+/* --- bytes of a table --- */
+
+/* Reads on; past the end it reads zeros. */
+struct reader {
+    const uint8_t *at, *end;
+};
+
+static uint64_t take(struct reader *reader, unsigned bytes)
+{
+    uint64_t value = 0;
+    if ((size_t)(reader->end - reader->at) < bytes) {
+        reader->at = reader->end;
+        return 0;
+    }
+    memcpy(&value, reader->at, bytes);
+    reader->at += bytes;
+    return value;
+}
+
+static uint64_t take_unsigned(struct reader *reader)
+{
+    uint64_t value = 0;
+    unsigned byte, shift = 0;
+    do {
+        byte = (unsigned)take(reader, 1);
+        if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
+        shift += 7;
+    } while (byte & 0x80);
+    return value;
+}
+
+static int64_t take_signed(struct reader *reader)
+{
+    uint64_t value = 0;
+    unsigned byte, shift = 0;
+    do {
+        byte = (unsigned)take(reader, 1);
+        if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
+        shift += 7;
+    } while (byte & 0x80);
+    if (shift < 64 && byte & 0x40) value |= ~UINT64_C(0) << shift;
+    return (int64_t)value;
+}
+
+static struct reader take_block(struct reader *reader)
+{
+    uint64_t bytes = take_unsigned(reader);
+    struct reader block = {reader->at, reader->at};
+    if (bytes > (size_t)(reader->end - reader->at)) bytes = (size_t)(reader->end - reader->at);
+    reader->at += bytes;
+    block.end = reader->at;
+    return block;
+}
+
+/* A pointer in the encoding of DW_EH_PE_...; `relative`: it counts where it stands. */
+static uint64_t take_encoded(struct reader *reader, unsigned encoding, bool relative)
+{
+    const uintptr_t here = (uintptr_t)reader->at;
+    uint64_t value;
+    switch (encoding & 0x0f) {
+    case 0x01: value = take_unsigned(reader); break;
+    case 0x02: value = take(reader, 2); break;
+    case 0x03: value = take(reader, 4); break;
+    case 0x09: value = (uint64_t)take_signed(reader); break;
+    case 0x0a: value = (uint64_t)(int16_t)take(reader, 2); break;
+    case 0x0b: value = (uint64_t)(int32_t)take(reader, 4); break;
+    default: value = take(reader, 8);
+    }
+    return relative && (encoding & 0x70) == 0x10 ? value + here : value;
+}
+
+/* --- entries of the table --- */
+
+struct entry {                 /* FDE, and what its CIE says */
+    struct reader common, own; /* instructions */
+    uintptr_t first, end;      /* of the function's code */
+    uint64_t code_factor;
+    int64_t data_factor;
+    bool is_signal;
+};
+
+struct augmentation {
+    unsigned encoding; /* of addresses in the FDE */
+    bool has_length;   /* of what follows in the FDE */
+};
+
+/* An entry begins with its length; false: it has none. */
+static bool begin_entry(const uint8_t *at, const struct unwind_object *object,
+                        struct reader *reader)
+{
+    *reader = (struct reader){at, (const uint8_t *)object->end};
+    if ((uintptr_t)at < object->start || (uintptr_t)at >= object->end) return false;
+    uint64_t bytes = take(reader, 4);
+    if (bytes == 0xffffffff) bytes = take(reader, 8);
+    if (bytes == 0 || bytes > (size_t)(reader->end - reader->at)) return false;
+    reader->end = reader->at + bytes;
+    return true;
+}
+
+static bool read_common(const uint8_t *at, const struct unwind_object *object, struct entry *entry,
+                        struct augmentation *augmentation)
+{
+    struct reader reader;
+    if (!begin_entry(at, object, &reader) || take(&reader, 4) != 0) return false;
+    const uint64_t version = take(&reader, 1);
+    if (version != 1 && version != 3) return false;
+    const char *letter = (const char *)reader.at;
+    while (reader.at < reader.end && take(&reader, 1))
+        continue;
+    entry->code_factor = take_unsigned(&reader);
+    entry->data_factor = take_signed(&reader);
+    uint64_t address = version == 1 ? take(&reader, 1) : take_unsigned(&reader);
+    if (address != RETURN_ADDRESS) return false;
+    augmentation->has_length = *letter == 'z';
+    entry->common = reader;
+    if (!augmentation->has_length) return *letter == 0;
+    struct reader more = take_block(&reader);
+    entry->common = reader;
+    for (letter++; *letter; letter++) {
+        switch (*letter) {
+        case 'R': augmentation->encoding = (unsigned)take(&more, 1); break;
+        case 'L': take(&more, 1); break;
+        case 'P': take_encoded(&more, (unsigned)take(&more, 1), false); break;
+        case 'S': entry->is_signal = true; break;
+        default: return false;
+        }
+    }
+    return true;
+}
+
+static bool read_entry(const uint8_t *at, const struct unwind_object *object, struct entry *entry)
+{
+    struct augmentation augmentation = {0, false};
+    struct reader reader;
+    *entry = (struct entry){.is_signal = false};
+    if (!begin_entry(at, object, &reader)) return false;
+    const uint8_t *here = reader.at;
+    const uint64_t back = take(&reader, 4);
+    if (back == 0 || !read_common(here - back, object, entry, &augmentation)) return false;
+    entry->first = take_encoded(&reader, augmentation.encoding, true);
+    entry->end = entry->first + take_encoded(&reader, augmentation.encoding & 0x0f, false);
+    if (augmentation.has_length) take_block(&reader);
+    entry->own = reader;
+    return true;
+}
+
+/* The last entry that begins at or before this address: by the sorted index that linkers make. */
+static bool find_entry(const struct unwind_object *object, uintptr_t address, struct entry *entry)
+{
+    enum { VERSION = 1, POINTER = 0x1b, COUNT = 0x03, INDEX = 0x3b };
+    const uint8_t *table = object->table;
+    int32_t pair[2];
+    uint32_t low = 0, count;
+    if (!table || table[0] != VERSION || table[1] != POINTER || table[2] != COUNT ||
+        table[3] != INDEX)
+        return false;
+    memcpy(&count, table + 8, sizeof count);
+    const uint8_t *index = table + 12;
+    const intptr_t wanted = (intptr_t)(address - (uintptr_t)table);
+    while (count > 1) {
+        memcpy(pair, index + (low + count / 2) * sizeof pair, sizeof pair);
+        if (pair[0] <= wanted) low += count / 2;
+        count = pair[0] <= wanted ? count - count / 2 : count / 2;
+    }
+    if (count == 0) return false;
+    memcpy(pair, index + low * sizeof pair, sizeof pair);
+    return read_entry(table + pair[1], object, entry);
+}
+
+/* --- instructions --- */
+
+enum where { SAME = 0, AT_OFFSET, BY_EXPRESSION, NOWHERE, ELSEWHERE };
+
+struct saved {
+    enum where where;
+    int64_t offset; /* from the frame's end */
+    struct reader expression;
+};
+
+struct row {
+    uint64_t base; /* the frame's end: this register and an offset, or an expression */
+    int64_t offset;
+    struct reader expression;
+    struct saved bx, bp, pc;
+};
+
+/* Rows that an entry remembers at a time. GCC and clang need one or two. */
+#define REMEMBERED_MAX 4
+
+struct machine {
+    struct row now, initial, remembered[REMEMBERED_MAX];
+    unsigned remembered_count;
+    uintptr_t at; /* the row is that of code from here on */
+    bool is_wrong;
+};
+
+static struct saved *saved_of(struct row *row, uint64_t number)
+{
+    switch (number) {
+    case RBX: return &row->bx;
+    case RBP: return &row->bp;
+    case RETURN_ADDRESS: return &row->pc;
+    default: return NULL;
+    }
+}
+
+static void save(struct machine *machine, uint64_t number, enum where where, int64_t offset)
+{
+    struct saved *saved = saved_of(&machine->now, number);
+    if (saved) *saved = (struct saved){.where = where, .offset = offset};
+}
+
+static void restore(struct machine *machine, uint64_t number)
+{
+    struct saved *saved = saved_of(&machine->now, number);
+    if (saved) *saved = *saved_of(&machine->initial, number);
+}
+
+static void save_by_expression(struct machine *machine, uint64_t number, struct reader expression)
+{
+    struct saved *saved = saved_of(&machine->now, number);
+    if (saved) *saved = (struct saved){.where = BY_EXPRESSION, .expression = expression};
+}
+
+static void set_end(struct machine *machine, uint64_t base, int64_t offset)
+{
+    machine->now.base = base;
+    machine->now.offset = offset;
+    machine->now.expression.at = NULL;
+}
+
+static void remember_row(struct machine *machine)
+{
+    if (machine->remembered_count == REMEMBERED_MAX)
+        machine->is_wrong = true;
+    else
+        machine->remembered[machine->remembered_count++] = machine->now;
+}
+
+static void restore_row(struct machine *machine)
+{
+    if (machine->remembered_count == 0)
+        machine->is_wrong = true;
+    else
+        machine->now = machine->remembered[--machine->remembered_count];
+}
+
+/* One instruction whose upper two bits are 0. */
+static void carry_out_other(struct machine *machine, struct reader *reader,
+                            const struct entry *entry, unsigned code)
+{
+    uint64_t number;
+    switch (code) {
+    case 0x00: break; /* nop */
+    case 0x02: machine->at += take(reader, 1) * entry->code_factor; break;
+    case 0x03: machine->at += take(reader, 2) * entry->code_factor; break;
+    case 0x04: machine->at += take(reader, 4) * entry->code_factor; break;
+    case 0x05: /* offset_extended */
+        number = take_unsigned(reader);
+        save(machine, number, AT_OFFSET, (int64_t)take_unsigned(reader) * entry->data_factor);
+        break;
+    case 0x06: restore(machine, take_unsigned(reader)); break;
+    case 0x07: save(machine, take_unsigned(reader), NOWHERE, 0); break;
+    case 0x08: save(machine, take_unsigned(reader), SAME, 0); break;
+    case 0x09: /* in another register */
+    case 0x14: /* val_offset, val_offset_sf, val_expression: no address, but the value itself */
+    case 0x15:
+        save(machine, take_unsigned(reader), ELSEWHERE, 0);
+        take_unsigned(reader);
+        break;
+    case 0x16:
+        save(machine, take_unsigned(reader), ELSEWHERE, 0);
+        take_block(reader);
+        break;
+    case 0x0a: remember_row(machine); break;
+    case 0x0b: restore_row(machine); break;
+    case 0x0c:
+        number = take_unsigned(reader);
+        set_end(machine, number, (int64_t)take_unsigned(reader));
+        break;
+    case 0x0d: set_end(machine, take_unsigned(reader), machine->now.offset); break;
+    case 0x0e: set_end(machine, machine->now.base, (int64_t)take_unsigned(reader)); break;
+    case 0x0f: machine->now.expression = take_block(reader); break;
+    case 0x10:
+        number = take_unsigned(reader);
+        save_by_expression(machine, number, take_block(reader));
+        break;
+    case 0x11:
+        number = take_unsigned(reader);
+        save(machine, number, AT_OFFSET, take_signed(reader) * entry->data_factor);
+        break;
+    case 0x12:
+        number = take_unsigned(reader);
+        set_end(machine, number, take_signed(reader) * entry->data_factor);
+        break;
+    case 0x13: set_end(machine, machine->now.base, take_signed(reader) * entry->data_factor); break;
+    case 0x2e: take_unsigned(reader); break; /* how many bytes of arguments there are */
+    default: machine->is_wrong = true;
+    }
+}
+
+/* Up to the row of `address`. */
+static void carry_out(struct machine *machine, struct reader reader, const struct entry *entry,
+                      uintptr_t address)
+{
+    while (reader.at < reader.end && !machine->is_wrong && machine->at <= address) {
+        const unsigned byte = (unsigned)take(&reader, 1), operand = byte & 0x3f;
+        switch (byte >> 6) {
+        case 1: machine->at += operand * entry->code_factor; break;
+        case 2:
+            save(machine, operand, AT_OFFSET, (int64_t)take_unsigned(&reader) * entry->data_factor);
+            break;
+        case 3: restore(machine, operand); break;
+        default: carry_out_other(machine, &reader, entry, byte);
+        }
+    }
+}
+
+/* --- rules --- */
+
+static bool is_expression(struct reader expression, const char *bytes, size_t count)
+{
+    return (size_t)(expression.end - expression.at) == count &&
+           memcmp(expression.at, bytes, count) == 0;
+}
+
+/* A register (breg0 is 0x70) and an offset. */
+static bool takes_register(struct reader *expression, unsigned number, int64_t *offset)
+{
+    if (take(expression, 1) != 0x70 + number) return false;
+    *offset = take_signed(expression);
+    return true;
+}
+
+static bool fits_offset(int64_t offset)
+{
+    return offset >= -(INT64_C(1) << 27) && offset < INT64_C(1) << 27;
+}
+
+/* In words; `*fits` is false if it cannot be said. */
+static int64_t words(const struct saved *saved, bool *fits)
+{
+    if (saved->where == SAME) return 0;
+    *fits = *fits && saved->where == AT_OFFSET && saved->offset % 8 == 0 && saved->offset != 0 &&
+            saved->offset / 8 > UNWIND_BX_ELSEWHERE && saved->offset / 8 < 0x8000;
+    return *fits ? saved->offset / 8 : 0;
+}
+
+/* The same where the frame's end is not at a known distance. */
+static int64_t words_from_bp(const struct saved *saved, bool *fits)
+{
+    struct saved from_bp = {.where = AT_OFFSET};
+    struct reader rest = saved->expression;
+    if (saved->where == BY_EXPRESSION && takes_register(&rest, RBP, &from_bp.offset) &&
+        rest.at == rest.end)
+        return words(&from_bp, fits);
+    *fits = saved->where == SAME;
+    return 0;
+}
+
+/* What GNU ld writes for a PLT: 16 bytes an entry, the second half with a word more on the stack. */
+static bool is_plt(struct reader expression, struct unwind_rule *rule)
+{
+    static const char before[] = "\x77\x08\x80\x00\x3f\x1a", behind[] = "\x2a\x33\x24\x22";
+    if (expression.end - expression.at != 11 || memcmp(expression.at, before, 6) != 0 ||
+        memcmp(expression.at + 7, behind, 4) != 0)
+        return false;
+    *rule = (struct unwind_rule){.how = UNWIND_PLT, .offset = (expression.at[6] - 0x30) & 15};
+    return true;
+}
+
+static bool is_signal_frame(const struct row *row, const struct entry *entry)
+{
+    return entry->is_signal && is_expression(row->expression, "\x77\xa0\x01\x06", 4) &&
+           row->bp.where == BY_EXPRESSION && is_expression(row->bp.expression, "\x77\xf8\x00", 3) &&
+           row->pc.where == BY_EXPRESSION && is_expression(row->pc.expression, "\x77\xa8\x01", 3);
+}
+
+/* The frame's end by an expression, which is one of few. */
+static struct unwind_rule rule_by_expression(const struct row *row, const struct entry *entry)
+{
+    struct unwind_rule rule = {.how = UNWIND_UNKNOWN};
+    struct reader rest = row->expression;
+    int64_t offset;
+    if (is_plt(row->expression, &rule)) return rule;
+    if (is_signal_frame(row, entry)) return (struct unwind_rule){.how = UNWIND_SIGNAL};
+    if (takes_register(&rest, RBP, &offset) && take(&rest, 1) == 0x06 && rest.at == rest.end &&
+        fits_offset(offset)) {
+        rule.how = UNWIND_BP_SAYS;
+        rule.offset = offset;
+    }
+    return rule;
+}
+
+static struct unwind_rule rule_of(const struct row *row, const struct entry *entry)
+{
+    const struct unwind_rule none = {.how = UNWIND_UNKNOWN};
+    struct unwind_rule rule = none;
+    bool fits = true, bx_fits = true;
+    if (row->pc.where == NOWHERE) return (struct unwind_rule){.how = UNWIND_OUTERMOST};
+    if (row->expression.at) {
+        rule = rule_by_expression(row, entry);
+        if (rule.how != UNWIND_BP_SAYS) return rule;
+    } else {
+        rule.how = row->base == RSP   ? UNWIND_SP
+                   : row->base == RBP ? UNWIND_BP
+                   : row->base == RBX ? UNWIND_BX
+                                      : UNWIND_UNKNOWN;
+        rule.offset = row->offset;
+        fits = fits_offset(row->offset);
+    }
+    if (row->pc.where != AT_OFFSET || row->pc.offset != -8) return none;
+    rule.bp_at_bp =
+        row->bp.where == BY_EXPRESSION && is_expression(row->bp.expression, "\x76\x00", 2);
+    rule.bp = rule.bp_at_bp ? 0 : words(&row->bp, &fits);
+    rule.bx =
+        rule.how == UNWIND_BP_SAYS ? words_from_bp(&row->bx, &bx_fits) : words(&row->bx, &bx_fits);
+    if (!bx_fits) rule.bx = UNWIND_BX_ELSEWHERE;
+    return fits ? rule : none;
+}
+
+struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t pc)
+{
+    const struct unwind_rule none = {.how = UNWIND_UNKNOWN};
+    const uintptr_t address = pc - 1;
+    struct machine machine;
+    struct entry entry;
+    if (!find_entry(object, pc, &entry)) return none;
+    /* Nobody calls from there: who made the stack has put the address of a function at its end. */
+    if (entry.first == pc && !(find_entry(object, address, &entry) && address < entry.end))
+        return (struct unwind_rule){.how = UNWIND_OUTERMOST};
+    if (address >= entry.end) return none;
+    memset(&machine, 0, offsetof(struct machine, remembered));
+    machine.remembered_count = 0;
+    machine.is_wrong = false;
+    machine.at = 0;
+    carry_out(&machine, entry.common, &entry, address);
+    machine.initial = machine.now;
+    machine.at = entry.first;
+    carry_out(&machine, entry.own, &entry, address);
+    return machine.is_wrong ? none : rule_of(&machine.now, &entry);
+}
+
+/* --- steps --- */
+
+bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *word)
+{
+    const uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
+    if (address % 8 || !os_memory_is_readable((const void *)address)) return false;
+    *word = *(const uintptr_t *)address;
+    if (page == stack->to) {
+        stack->to += PAGE_BYTES;
+    } else {
+        stack->from = page;
+        stack->to = page + PAGE_BYTES;
+    }
+    return true;
+}
+
+static bool step_out_of_signal(struct unwind_stack *stack, uintptr_t sp,
+                               struct unwind_frame *caller, uintptr_t *bx)
+{
+    if (!unwind_load(stack, sp + SIGNAL_PC, &caller->pc) ||
+        !unwind_load(stack, sp + SIGNAL_SP, &caller->sp) ||
+        !unwind_load(stack, sp + SIGNAL_BP, &caller->bp) ||
+        (bx && !unwind_load(stack, sp + SIGNAL_BX, bx)))
+        return false;
+    caller->pc++;
+    return caller->pc != 1;
+}
+
+/* The caller's registers where the frame's end is known. */
+static bool step_to(struct unwind_rule rule, struct unwind_stack *stack, uintptr_t end,
+                    const struct unwind_frame *frame, struct unwind_frame *caller, uintptr_t *bx)
+{
+    const uintptr_t bp_at = rule.bp_at_bp ? frame->bp : end + (uintptr_t)(int64_t)rule.bp * 8;
+    if (end <= frame->sp || !unwind_load(stack, end - 8, &caller->pc)) return false;
+    caller->sp = end;
+    caller->bp = frame->bp;
+    if ((rule.bp || rule.bp_at_bp) && !unwind_load(stack, bp_at, &caller->bp)) return false;
+    if (bx && rule.bx &&
+        !unwind_load_bx(rule, stack, rule.how == UNWIND_BP_SAYS ? frame->bp : end, bx))
+        return false;
+    return caller->pc != 0;
+}
+
+bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
+                        const struct unwind_frame *frame, struct unwind_frame *caller,
+                        uintptr_t *bx)
+{
+    uintptr_t end = 0;
+    switch (rule.how) {
+    case UNWIND_SIGNAL: return step_out_of_signal(stack, frame->sp, caller, bx);
+    case UNWIND_PLT:
+        end = frame->sp + ((frame->pc - 1) % 16 >= (uintptr_t)(int64_t)rule.offset ? 16 : 8);
+        break;
+    case UNWIND_BX:
+        if (!bx) return false;
+        end = *bx + (uintptr_t)(int64_t)rule.offset;
+        break;
+    case UNWIND_BP_SAYS:
+        if (!unwind_load(stack, frame->bp + (uintptr_t)(int64_t)rule.offset, &end)) return false;
+        break;
+    default: return false;
+    }
+    return step_to(rule, stack, end, frame, caller, bx);
+}
