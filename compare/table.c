@@ -5,14 +5,12 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "common/numbers.h"
+#include "common/terminal.h"
 
-/* A line has as many columns as a terminal, but 80 at least and 120 at most: a longer name has a line
- * of its own. */
-enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17, LINE_WIDTH_LEAST = 80, LINE_WIDTH = 120 };
+/* A longer name has a line of its own. */
+enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17 };
 
 /* Where a warning says that a number is spoiled, behind it. */
 #define SPOILED "!"
@@ -31,20 +29,10 @@ static int name_width(const struct compare *compare)
     return (int)width;
 }
 
-static int line_width(FILE *to)
-{
-    struct winsize size;
-    const int fd = fileno(to);
-    if (fd < 0 || !isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ||
-        size.ws_col > LINE_WIDTH)
-        return LINE_WIDTH;
-    return size.ws_col < LINE_WIDTH_LEAST ? LINE_WIDTH_LEAST : size.ws_col;
-}
-
 /* Words until the line is full, from column `at`; further lines begin at `indent`. */
 static void print_wrapped(const char *text, int at, int indent, FILE *to)
 {
-    const int width = line_width(to);
+    const int width = terminal_line_width(to);
     bool first = true;
     while (*text != '\0') {
         int length = (int)strcspn(text, " ");
@@ -437,7 +425,7 @@ static void print_table(const struct compare *compare, enum compare_measure meas
     int width = name_width(compare);
     columns_make(&columns, compare, measure);
     if (columns.count == 1) return; /* nothing but ranks */
-    const size_t left_out = columns_fit(&columns, width, line_width(to));
+    const size_t left_out = columns_fit(&columns, width, terminal_line_width(to));
     print_head(&columns, width, to);
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = compare_sorted(compare, measure, i);

@@ -1,10 +1,9 @@
 /* What depths.h counts, as text and as JSON (docs/report.md). */
-#include <inttypes.h>
-
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "report/depths.h"
 #include "report/report.h"
+#include "report/table.h"
 #include "report/words.h"
 
 /* Lines of each part of the text. */
@@ -22,7 +21,7 @@ static const struct {
     {"spans", "merge", "merged with a span beside it"},
 };
 
-/* ---- sums ---- */
+/* ---- calls by how far they went ---- */
 
 struct sum {
     uint64_t calls, depths[DEPTHS], waited;
@@ -37,147 +36,69 @@ static void add_paths(struct sum *sum, const uint64_t *paths)
     }
 }
 
-static struct sum sum_of_all(const struct depths *depths, bool frees)
+/* Rows of a table: those of all classes, and then each class. */
+enum { ALLOCATIONS, FREES, CLASSES };
+
+static struct sum sum_of(const struct depths *depths, size_t at)
 {
     struct sum sum = {0};
-    for (unsigned i = 0; i < RAW_STRUCTURES; i++)
-        add_paths(&sum, frees ? depths->classes[i].frees : depths->classes[i].allocations);
+    for (size_t i = 0; i < RAW_STRUCTURES; i++) {
+        const struct depths_class *class = &depths->classes[i];
+        if (at == ALLOCATIONS || at == CLASSES + i) add_paths(&sum, class->allocations);
+        if (at == FREES || at == CLASSES + i) add_paths(&sum, class->frees);
+    }
     return sum;
 }
 
-static struct sum sum_of_class(const struct depths_class *class)
+static const char *sum_text(const struct depths *depths, size_t at)
 {
-    struct sum sum = {0};
-    add_paths(&sum, class->allocations);
-    add_paths(&sum, class->frees);
-    return sum;
+    if (at < CLASSES) return at == FREES ? "  frees" : "  allocations";
+    const uint64_t bytes = depths->classes[at - CLASSES].bytes;
+    return bytes > 0 ? words_format("  %s", words_bytes_exact(bytes)) : "  larger";
 }
 
-/* ---- text ---- */
-
-static void print_sum(const char *what, const struct sum *sum, FILE *to)
+static bool sum_row(const void *of, size_t at, struct table_row *row)
 {
-    fprintf(to, "  %-18s %15s", what, words_count(sum->calls));
-    for (unsigned i = 0; i < DEPTHS; i++)
-        fprintf(to, " %13s", words_share(sum->depths[i], sum->calls));
-    fprintf(to, " %9s\n", words_share(sum->waited, sum->calls));
+    const struct sum sum = sum_of(of, at);
+    const uint64_t calls = sum.calls;
+    const struct cell cells[] = {
+        {NULL, 0, "served by", -20, .text = sum_text(of, at)},
+        {NULL, calls, "calls", .width = 15},
+        {"cache", sum.depths[DEPTH_CACHE], "thread cache", 13, UNIT_SHARE, .of = calls},
+        {"central", sum.depths[DEPTH_CENTRAL], "central list", 13, UNIT_SHARE, .of = calls},
+        {"page_heap", sum.depths[DEPTH_PAGE_HEAP], "page heap", 13, UNIT_SHARE, .of = calls},
+        {"system", sum.depths[DEPTH_SYSTEM], "the system", 13, UNIT_SHARE, .of = calls},
+        {"waited", sum.waited, "waited", 9, UNIT_SHARE, .of = calls},
+    };
+    TABLE_ROW(row, cells);
+    return true;
 }
 
-/* Those of which most calls went further than the cache. */
-static void print_classes(const struct depths *depths, FILE *to)
+/* The classes are those of which most calls went further than the cache. */
+static void print_sums(const struct depths *depths, FILE *to)
 {
-    struct sum sums[RAW_STRUCTURES];
     uint64_t beyond[RAW_STRUCTURES];
-    uint32_t top[CLASSES_SHOWN];
+    uint32_t shown[CLASSES + CLASSES_SHOWN] = {ALLOCATIONS, FREES};
     for (unsigned i = 0; i < RAW_STRUCTURES; i++) {
-        sums[i] = sum_of_class(&depths->classes[i]);
-        beyond[i] = sums[i].calls - sums[i].depths[DEPTH_CACHE];
+        const struct sum sum = sum_of(depths, CLASSES + i);
+        beyond[i] = sum.calls - sum.depths[DEPTH_CACHE];
     }
-    const unsigned count = report_top(beyond, RAW_STRUCTURES, sizeof *beyond, top, CLASSES_SHOWN);
-    for (unsigned i = 0; i < count; i++) {
-        const uint64_t bytes = depths->classes[top[i]].bytes;
-        print_sum(bytes > 0 ? words_bytes_exact(bytes) : "larger", &sums[top[i]], to);
-    }
+    const unsigned classes =
+        report_top(beyond, RAW_STRUCTURES, sizeof *beyond, shown + CLASSES, CLASSES_SHOWN);
+    for (unsigned i = 0; i < classes; i++)
+        shown[CLASSES + i] += CLASSES;
+    table_print(&(struct table){sum_row, depths, CLASSES + classes, .order = shown}, to);
 }
 
-static const char *milliseconds(char text[32], uint64_t ns)
+static void put_sum(json_t *object, const char *key, const struct depths *depths, size_t at)
 {
-    snprintf(text, 32, "%.3f ms", (double)ns / 1e6);
-    return text;
+    struct table_row row;
+    sum_row(depths, at, &row);
+    table_put_row(object, key, &row);
 }
 
-static void print_wait(const char *what, const struct depths_waits *waits, FILE *to)
-{
-    char all[32], mean[32];
-    fprintf(to, "  %-28s %15s %18s %18s\n", what, words_count(waits->waits),
-            milliseconds(all, waits->waited_ns),
-            milliseconds(mean, waits->waited_ns / waits->waits));
-}
-
-/* Where was waited longest, and who did. */
-static void print_waits(const struct depths *depths, FILE *to)
-{
-    uint32_t top[WAITS_SHOWN];
-    char name[64];
-    unsigned count = REPORT_TOP(depths->classes, RAW_STRUCTURES, waits.waited_ns, top, WAITS_SHOWN);
-    if (count == 0) return;
-    fprintf(to, "\n%-30s %15s %18s %18s\n", "waited for the lock of", "waits", "in all", "mean");
-    for (unsigned i = 0; i < count; i++) {
-        const struct depths_class *class = &depths->classes[top[i]];
-        snprintf(name, sizeof name, "objects of %s", words_bytes_exact(class->bytes));
-        print_wait(top[i] == RAW_STRUCTURE_PAGE_HEAP ? "the page heap" : name, &class->waits, to);
-    }
-    count = REPORT_TOP(depths->lanes, RAW_LANES_MAX, waits.waited_ns, top, WAITS_SHOWN);
-    for (unsigned i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "by thread of lane %" PRIu32, top[i]);
-        print_wait(name, &depths->lanes[top[i]].waits, to);
-    }
-}
-
-static void print_inside(const struct depths *depths, FILE *to)
-{
-    fprintf(to, "\n%-30s %15s %18s\n", "memory", "times", "bytes");
-    for (unsigned i = 0; i < RAW_INSIDE_KINDS; i++) {
-        if (depths->inside[i].times == 0) continue;
-        fprintf(to, "  %-28s %15s %18s\n", inside_names[i].text,
-                words_count(depths->inside[i].times), words_bytes(depths->inside[i].bytes));
-    }
-    for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
-        char name[64];
-        if (depths->taken_for[kind] == 0) continue;
-        snprintf(name, sizeof name, "taken for %s", call_names[kind]);
-        fprintf(to, "  %-28s %15s %18s\n", name, "", words_bytes(depths->taken_for[kind]));
-    }
-}
-
-static void print_times(const struct depths *depths, FILE *to)
-{
-    fprintf(to, "\n%-15s %14s %11s %9s %9s %10s %12s %12s %11s\n", "over time", "calls",
-            "past cache", "page heap", "system", "waits", "in all", "taken", "given back");
-    for (unsigned part = 0; part < TIMES_SHOWN; part++) {
-        const struct timeline_row row = timeline_part(&depths->timeline, part, TIMES_SHOWN);
-        char all[32];
-        if (row.end_ns == 0) continue;
-        fprintf(to, "  to %-10s %14s %11s %9s %9s %10s %12s %12s %11s\n",
-                words_ms(row.end_ns / 1000000), words_count(row.calls),
-                words_share(row.reached[TIMELINE_BEYOND_CACHE], row.calls),
-                words_share(row.reached[TIMELINE_PAGE_HEAP], row.calls),
-                words_share(row.reached[TIMELINE_SYSTEM], row.calls), words_count(row.waits),
-                milliseconds(all, row.waited_ns), words_bytes(row.taken_bytes),
-                words_bytes(row.released_bytes));
-    }
-}
-
-void depths_print(const struct depths *depths, FILE *to)
-{
-    const struct sum allocations = sum_of_all(depths, false), frees = sum_of_all(depths, true);
-    if (!depths->known) {
-        fputs("\nhow far calls went: only a recording that was made on our tcmalloc has that\n",
-              to);
-        return;
-    }
-    fprintf(to, "\n%-20s %15s %13s %13s %13s %13s %9s\n", "served by", "calls", "thread cache",
-            "central list", "page heap", "the system", "waited");
-    print_sum("allocations", &allocations, to);
-    print_sum("frees", &frees, to);
-    print_classes(depths, to);
-    print_waits(depths, to);
-    print_times(depths, to);
-    print_inside(depths, to);
-}
-
-/* ---- JSON ---- */
-
-static void put_sum(json_t *object, const char *key, const struct sum *sum)
-{
-    json_t *one = json_put_object(object, key);
-    json_put_numbers(one, "cache central page_heap system waited", sum->depths[DEPTH_CACHE],
-                     sum->depths[DEPTH_CENTRAL], sum->depths[DEPTH_PAGE_HEAP],
-                     sum->depths[DEPTH_SYSTEM], sum->waited);
-}
-
-static void put_paths(json_t *table, unsigned class, uint64_t bytes, const char *call,
-                      const uint64_t *paths)
+static void put_paths_of(json_t *table, unsigned class, uint64_t bytes, const char *call,
+                         const uint64_t *paths)
 {
     for (unsigned path = 0; path < PATHS; path++) {
         char letters[PATH_LETTERS];
@@ -189,72 +110,179 @@ static void put_paths(json_t *table, unsigned class, uint64_t bytes, const char 
     }
 }
 
-static void put_classes(json_t *object, const struct depths *depths)
+static void put_paths(json_t *object, const struct depths *depths)
 {
-    static const char columns[] = "class bytes entries waits waited_ns";
-    json_t *lists = json_put_table(object, "central_lists", columns);
-    json_t *paths = json_put_table(object, "paths", "class bytes call path calls");
+    json_t *table = json_put_table(object, "paths", "class bytes call path calls");
     for (unsigned i = 0; i < RAW_SIZE_CLASSES_MAX; i++) {
         const struct depths_class *class = &depths->classes[i];
-        put_paths(paths, i, class->bytes, "allocation", class->allocations);
-        put_paths(paths, i, class->bytes, "free", class->frees);
-        if (class->entries > 0 || class->waits.waits > 0)
-            json_put_row(lists, columns, i, class->bytes, class->entries, class->waits.waits,
-                         class->waits.waited_ns);
+        put_paths_of(table, i, class->bytes, "allocation", class->allocations);
+        put_paths_of(table, i, class->bytes, "free", class->frees);
     }
+}
+
+/* ---- waits ---- */
+
+static const char *milliseconds(uint64_t ns)
+{
+    return words_format("%.3f ms", (double)ns / 1e6);
+}
+
+/* What the cells of waits have in common. */
+#define WAITS(of, name)                                                                        \
+    {NULL, 0, "waited for the lock of", -30, .text = (name)},                                  \
+        {"waits", (of)->waits, "waits", .width = 15}, {"waited_ns", .value = (of)->waited_ns}, \
+        {NULL, 0, "in all", 18, .text = milliseconds((of)->waited_ns)},                        \
+    {                                                                                          \
+        NULL, 0, "mean", 18,                                                                   \
+            .text = milliseconds((of)->waits > 0 ? (of)->waited_ns / (of)->waits : 0)          \
+    }
+
+static bool class_row(const void *of, size_t at, struct table_row *row)
+{
+    const struct depths_class *class = (const struct depths_class *)of + at;
+    const char *name = at == RAW_STRUCTURE_PAGE_HEAP
+                           ? "  the page heap"
+                           : words_format("  objects of %s", words_bytes_exact(class->bytes));
+    const struct cell cells[] = {
+        {"class", .value = at},
+        {"bytes", .value = class->bytes},
+        {"entries", .value = class->entries},
+        WAITS(&class->waits, name),
+    };
+    TABLE_ROW(row, cells);
+    return class->entries > 0 || class->waits.waits > 0;
+}
+
+static bool lane_row(const void *of, size_t at, struct table_row *row)
+{
+    const struct depths_of_lane *lane = (const struct depths_of_lane *)of + at;
+    const struct cell cells[] = {
+        {"lane", .value = at},
+        WAITS(&lane->waits, words_format("  by thread of lane %zu", at)),
+        {"taken_bytes", .value = lane->taken_bytes},
+        {"released_bytes", .value = lane->released_bytes},
+    };
+    TABLE_ROW(row, cells);
+    return lane->waits.waits + lane->taken_bytes + lane->released_bytes > 0;
+}
+
+/* Where was waited longest, and who did. */
+static void print_waits(const struct depths *depths, FILE *to)
+{
+    uint32_t classes[WAITS_SHOWN], lanes[WAITS_SHOWN];
+    unsigned count =
+        REPORT_TOP(depths->classes, RAW_STRUCTURES, waits.waited_ns, classes, WAITS_SHOWN);
+    if (count == 0) return;
+    table_print(&(struct table){class_row, depths->classes, count, .order = classes}, to);
+    count = REPORT_TOP(depths->lanes, RAW_LANES_MAX, waits.waited_ns, lanes, WAITS_SHOWN);
+    table_print(&(struct table){lane_row, depths->lanes, count, .order = lanes, .goes_on = true},
+                to);
+}
+
+/* ---- over time ---- */
+
+/* `of`: rows of a timeline. */
+static bool time_row(const void *of, size_t at, struct table_row *row)
+{
+    const struct timeline_row *one = (const struct timeline_row *)of + at;
+    const uint64_t *reached = one->reached, calls = one->calls;
+    const struct cell cells[] = {
+        {"end_ns", .value = one->end_ns},
+        {NULL, 0, "over time", -15,
+         .text = words_format("  to %s", words_ms(one->end_ns / 1000000))},
+        {"calls", calls, "calls", .width = 14},
+        {"beyond_cache", reached[TIMELINE_BEYOND_CACHE], "past cache", 11, UNIT_SHARE, .of = calls},
+        {"central", .value = reached[TIMELINE_CENTRAL]},
+        {"page_heap", reached[TIMELINE_PAGE_HEAP], "page heap", 9, UNIT_SHARE, .of = calls},
+        {"system", reached[TIMELINE_SYSTEM], "system", 9, UNIT_SHARE, .of = calls},
+        {"waited", .value = reached[TIMELINE_WAITED]},
+        {"waits", one->waits, "waits", .width = 10},
+        {"waited_ns", .value = one->waited_ns},
+        {NULL, 0, "in all", 12, .text = milliseconds(one->waited_ns)},
+        {"taken_bytes", one->taken_bytes, "taken", 12, .unit = UNIT_BYTES},
+        {"released_bytes", one->released_bytes, "given back", 11, .unit = UNIT_BYTES},
+    };
+    TABLE_ROW(row, cells);
+    return true;
+}
+
+static void print_times(const struct depths *depths, FILE *to)
+{
+    struct timeline_row parts[TIMES_SHOWN];
+    const unsigned count = timeline_parts(&depths->timeline, parts, TIMES_SHOWN);
+    table_print(&(struct table){time_row, parts, .rows = count}, to);
+}
+
+/* ---- inside calls ---- */
+
+static bool inside_row(const void *of, size_t at, struct table_row *row)
+{
+    const struct depths *depths = of;
+    const struct cell cells[] = {
+        {NULL, 0, "memory", -30, .text = words_format("  %s", inside_names[at].text)},
+        {"times", depths->inside[at].times, "times", .width = 15},
+        {"bytes", depths->inside[at].bytes, "bytes", 18, .unit = UNIT_BYTES},
+    };
+    TABLE_ROW(row, cells);
+    return depths->inside[at].times > 0;
+}
+
+/* `of`: bytes that were taken for each kind of call. */
+static bool taken_row(const void *of, size_t at, struct table_row *row)
+{
+    const uint64_t bytes = ((const uint64_t *)of)[at];
+    const struct cell cells[] = {
+        {NULL, 0, "", -46, .text = words_format("  taken for %s", call_names[at])},
+        {call_names[at], bytes, "", 18, .unit = UNIT_BYTES},
+    };
+    TABLE_ROW(row, cells);
+    return bytes > 0;
 }
 
 static void put_inside(json_t *object, const struct depths *depths)
 {
     json_put_object(object, "system");
     json_put_object(object, "spans");
-    for (unsigned i = 0; i < RAW_INSIDE_KINDS; i++)
-        json_put_numbers(
-            json_put_object(json_object_get(object, inside_names[i].object), inside_names[i].key),
-            "times bytes", depths->inside[i].times, depths->inside[i].bytes);
+    for (unsigned i = 0; i < RAW_INSIDE_KINDS; i++) {
+        struct table_row row;
+        inside_row(depths, i, &row);
+        table_put_row(json_object_get(object, inside_names[i].object), inside_names[i].key, &row);
+    }
     json_put_kinds(object, "taken_for", depths->taken_for);
 }
 
-static void put_lanes(json_t *object, const struct depths *depths)
-{
-    static const char columns[] = "lane waits waited_ns taken_bytes released_bytes";
-    json_t *table = json_put_table(object, "lanes", columns);
-    for (uint32_t i = 0; i < RAW_LANES_MAX; i++) {
-        const struct depths_of_lane *lane = &depths->lanes[i];
-        if (lane->waits.waits + lane->taken_bytes + lane->released_bytes > 0)
-            json_put_row(table, columns, i, lane->waits.waits, lane->waits.waited_ns,
-                         lane->taken_bytes, lane->released_bytes);
-    }
-}
+/* ---- all ---- */
 
-static void put_times(json_t *object, const struct timeline *timeline)
+void depths_print(const struct depths *depths, FILE *to)
 {
-    static const char columns[] = "end_ns calls beyond_cache central page_heap system waited "
-                                  "waits waited_ns taken_bytes released_bytes";
-    json_t *table = json_put_table(object, "timeline", columns);
-    for (unsigned i = 0; i < timeline->count; i++) {
-        const struct timeline_row *row = &timeline->rows[i];
-        const uint64_t *reached = row->reached;
-        json_put_row(table, columns, row->end_ns, row->calls, reached[TIMELINE_BEYOND_CACHE],
-                     reached[TIMELINE_CENTRAL], reached[TIMELINE_PAGE_HEAP],
-                     reached[TIMELINE_SYSTEM], reached[TIMELINE_WAITED], row->waits, row->waited_ns,
-                     row->taken_bytes, row->released_bytes);
+    if (!depths->known) {
+        fputs("\nhow far calls went: only a recording that was made on our tcmalloc has that\n",
+              to);
+        return;
     }
+    print_sums(depths, to);
+    print_waits(depths, to);
+    print_times(depths, to);
+    table_print(&(struct table){inside_row, depths, .rows = RAW_INSIDE_KINDS}, to);
+    table_print(&(struct table){taken_row, depths->taken_for, CALL_KINDS, .goes_on = true}, to);
 }
 
 json_t *depths_json(const struct depths *depths)
 {
     const struct depths_class *heap = &depths->classes[RAW_STRUCTURE_PAGE_HEAP];
-    const struct sum allocations = sum_of_all(depths, false), frees = sum_of_all(depths, true);
+    const struct timeline *timeline = &depths->timeline;
     if (!depths->known) return json_null();
     json_t *object = json_object();
-    put_sum(object, "allocations", &allocations);
-    put_sum(object, "frees", &frees);
+    put_sum(object, "allocations", depths, ALLOCATIONS);
+    put_sum(object, "frees", depths, FREES);
     json_put_numbers(json_put_object(object, "page_heap"), "entries waits waited_ns", heap->entries,
                      heap->waits.waits, heap->waits.waited_ns);
-    put_classes(object, depths);
+    table_put(object, "central_lists",
+              &(struct table){class_row, depths->classes, .rows = RAW_SIZE_CLASSES_MAX});
+    put_paths(object, depths);
     put_inside(object, depths);
-    put_lanes(object, depths);
-    put_times(object, &depths->timeline);
+    table_put(object, "lanes", &(struct table){lane_row, depths->lanes, .rows = RAW_LANES_MAX});
+    table_put(object, "timeline",
+              &(struct table){time_row, timeline->rows, .rows = timeline->count});
     return object;
 }

@@ -7,9 +7,7 @@
 #include "report/first.h"
 #include "report/numbers.h"
 #include "report/report.h"
-
-#define LIVE_KEYS  "peak_objects peak_bytes end_objects end_bytes"
-#define LIVE(live) (live)->peak_objects, (live)->peak_bytes, (live)->objects, (live)->bytes
+#include "report/tables.h"
 
 /* ---- numbers of the whole ---- */
 
@@ -36,25 +34,14 @@ static void put_numbers(json_t *object, const struct tally *tally)
 
 /* ---- sizes, lifetimes, ages ---- */
 
-static void put_sizes(json_t *object, const struct sizes *sizes)
-{
-    static const char columns[] = "size highest made bytes lifetime_calls latest_call " LIVE_KEYS;
-    json_t *table = json_put_table(object, "sizes", columns);
-    for (uint32_t i = 0; i < sizes->count; i++) {
-        const struct size_entry *one = &sizes->entries[i];
-        if (one->count > 0)
-            json_put_row(table, columns, one->size, sizes_highest(sizes, i), one->count, one->bytes,
-                         one->lifetime_calls, one->latest_call, LIVE(&one->live));
-    }
-}
-
 static void put_rounding(json_t *object, const struct rounded rounded[ROUNDINGS])
 {
     static const char columns[] = "size made bytes taken peak_objects peak_bytes peak_taken";
     json_t *all = json_put_object(object, "rounding");
     for (unsigned i = 0; i < ROUNDINGS; i++) {
-        json_t *of = json_put_object(all, roundings[i].name);
-        json_put_numbers(of, "taken peak_taken", rounded[i].all.taken, rounded[i].all.peak_taken);
+        struct table_row row;
+        tables_rounding(rounded, i, &row);
+        json_t *of = table_put_row(all, roundings[i].name, &row);
         json_t *classes = json_put_table(of, "classes", columns);
         for (size_t k = 0; k < rounded[i].count; k++) {
             const struct rounded_class *one = &rounded[i].classes[k];
@@ -106,30 +93,12 @@ static void put_lifetimes(json_t *object, const struct tally *tally)
 
 static void put_ages(json_t *object, const struct ages *ages)
 {
-    json_t *table = json_put_table(object, "ages", "piece " LIVE_KEYS);
+    const struct tables_ages of = {.pieces = ages->pieces};
+    json_t *table = table_put(object, "ages", &(struct table){tables_age, &of, .rows = AGES_MAX});
     json_put_number(table, "calls_per_piece", UINT64_C(1) << ages->shift);
-    for (unsigned i = 0; i < AGES_MAX; i++) {
-        const struct live *one = &ages->pieces[i];
-        if (one->objects > 0 || one->peak_objects > 0)
-            json_put_row(table, "piece " LIVE_KEYS, i, LIVE(one));
-    }
 }
 
-/* ---- threads ---- */
-
-static void put_threads(json_t *object, const struct lanes *lanes)
-{
-    static const char columns[] = "lane threads thread calls made bytes ended foreign turns "
-                                  "longest_turn first_ms last_ms " LIVE_KEYS;
-    json_t *table = json_put_table(object, "threads", columns);
-    for (unsigned i = 0; i < INSTRUCTION_LANES_MAX; i++) {
-        const struct lane_counts *lane = &lanes->lanes[i];
-        if (lane->calls > 0 || lane->threads > 0)
-            json_put_row(table, columns, i, lane->threads, lane->thread, lane->calls, lane->made,
-                         lane->bytes, lane->ended, lane->foreign, lane->turns, lane->longest,
-                         lane->first_ms, lane->last_ms, LIVE(&lane->live));
-    }
-}
+/* ---- threads, and the rest ---- */
 
 static void put_foreign(json_t *object, const struct lanes *lanes)
 {
@@ -144,8 +113,6 @@ static void put_foreign(json_t *object, const struct lanes *lanes)
     json_put_numbers(table, "other_objects other_bytes", lanes->other_pairs.objects,
                      lanes->other_pairs.bytes);
 }
-
-/* ---- the rest ---- */
 
 static void put_reallocs(json_t *object, const struct tally *tally)
 {
@@ -175,18 +142,12 @@ static void put_alignments(json_t *object, const struct tally *tally)
 
 static void put_timeline(json_t *object, const struct tally *tally)
 {
-    static const char columns[] = "end_ns calls made ended reallocs bytes live_objects live_bytes "
-                                  "most_live_bytes rss_bytes heap_bytes";
     const struct timeline *timeline = &tally->timeline;
-    json_t *table = json_put_table(object, "timeline", columns);
+    const struct tables_times of = {timeline->rows, ORIGINAL_STATISTICS_MAX};
+    json_t *table =
+        table_put(object, "timeline", &(struct table){tables_time, &of, .rows = timeline->count});
     json_t *kinds = json_put_object(table, "by_kind");
     json_put_number(table, "ticks_per_row", timeline->ticks_per_row);
-    for (unsigned i = 0; i < timeline->count; i++) {
-        const struct timeline_row *row = &timeline->rows[i];
-        json_put_row(table, columns, row->end_ns, row->calls, row->made, row->ended, row->reallocs,
-                     row->bytes, row->live_objects, row->live_bytes, row->most_live_bytes,
-                     row->rss_bytes, row->heap_bytes);
-    }
     for (unsigned kind = 0; kind < CALL_KINDS; kind++) {
         if (tally->totals.by_kind[kind] == 0) continue;
         json_object_set_new(kinds, call_names[kind], json_array());
@@ -198,15 +159,17 @@ static void put_timeline(json_t *object, const struct tally *tally)
 json_t *report_json(const struct report_trace *trace)
 {
     const struct tally *tally = &trace->tally;
+    const struct tables_sizes sizes = {.tally = tally};
     json_t *object = json_object();
     put_origin(object, trace);
     put_numbers(object, tally);
     json_object_set_new(object, "first", first_json(trace));
-    put_sizes(object, &tally->sizes);
+    table_put(object, "sizes", &(struct table){tables_size, &sizes, .rows = tally->sizes.count});
     put_rounding(object, trace->rounded);
     put_lifetimes(object, tally);
     put_ages(object, &tally->ages);
-    put_threads(object, &tally->lanes);
+    table_put(object, "threads",
+              &(struct table){tables_lane, tally, .rows = INSTRUCTION_LANES_MAX});
     put_foreign(object, &tally->lanes);
     put_reallocs(object, tally);
     put_alignments(object, tally);

@@ -1,13 +1,12 @@
 /* The text of a report: one page, the most telling first. */
 #include <math.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
-#include "common/call_table.h"
+#include "common/terminal.h"
 #include "report/first.h"
 #include "report/numbers.h"
 #include "report/report.h"
+#include "report/tables.h"
 #include "report/words.h"
 
 /* Of the words before numbers; lines of tables; parts of a line. */
@@ -15,24 +14,15 @@ enum {
     WIDTH = 15,
     SIZES_SHOWN = 20,
     SIZES_SHOWN_NARROW = 10,
-    WIDE_COLUMNS = 120,
     THREADS_SHOWN = 8,
     TIMES_SHOWN = 10,
+    QUARTERS = 4,
     LEFT_SHOWN = 5
 };
 
 static void line(FILE *to, const char *name)
 {
     fprintf(to, "%-*s ", WIDTH, name);
-}
-
-/* Whether tables have to be narrower than they are: on a terminal that is. */
-static bool is_narrow(FILE *to)
-{
-    struct winsize size;
-    const int fd = fileno(to);
-    return fd >= 0 && isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 &&
-           size.ws_col < WIDE_COLUMNS;
 }
 
 static double ratio(uint64_t one, uint64_t other)
@@ -154,180 +144,64 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
                 ratio(tally->peak_heap_bytes, tally->peak.bytes));
 }
 
-/* ---- sizes ---- */
-
-/* "1 024" or, of a class of sizes, "1 024.." */
-static void print_size(const struct sizes *sizes, uint32_t entry, FILE *to)
-{
-    char text[40];
-    snprintf(text, sizeof text, "%s%s", words_count(sizes->entries[entry].size),
-             sizes_is_class(entry) ? ".." : "");
-    fprintf(to, "%12s ", text);
-}
-
-/* One of the three parts of the next table, of which a narrow terminal has one below another. */
-static void print_sizes_by(const struct tally *tally, const char *title, const uint64_t *first,
-                           uint64_t all, bool counts, FILE *to)
-{
-    uint32_t top[SIZES_SHOWN_NARROW];
-    const struct sizes *sizes = &tally->sizes;
-    const unsigned rows =
-        report_top(first, sizes->count, sizeof *sizes->entries, top, SIZES_SHOWN_NARROW);
-    fprintf(to, "\n%s\n", title);
-    for (unsigned row = 0; row < rows; row++) {
-        const uint64_t value =
-            *(const uint64_t *)((const char *)first + top[row] * sizeof *sizes->entries);
-        print_size(sizes, top[row], to);
-        fprintf(to, "%13s %8s\n", counts ? words_count(value) : words_bytes(value),
-                words_share(value, all));
-    }
-}
-
-static void print_sizes_narrow(const struct tally *tally, FILE *to)
-{
-    const struct size_entry *entries = tally->sizes.entries;
-    if (tally->made == 0) return;
-    print_sizes_by(tally, "sizes, by how many", &entries->count, tally->made, true, to);
-    print_sizes_by(tally, "sizes, by bytes asked for", &entries->bytes, tally->bytes, false, to);
-    print_sizes_by(tally, "sizes, alive at the peak", &entries->live.peak_bytes, tally->peak.bytes,
-                   false, to);
-}
+/* ---- tables ---- */
 
 static void print_sizes(const struct tally *tally, FILE *to)
 {
+    static const char *const titles[] = {"sizes, by how many", "sizes, by bytes asked for",
+                                         "sizes, alive at the peak"};
+    const bool wide = terminal_line_width(to) == LINE_WIDTH_MOST;
     const struct sizes *sizes = &tally->sizes;
-    uint32_t by_count[SIZES_SHOWN], by_bytes[SIZES_SHOWN], by_peak[SIZES_SHOWN];
-    const unsigned rows = REPORT_TOP(sizes->entries, sizes->count, count, by_count, SIZES_SHOWN);
-    const unsigned bytes_rows =
-        REPORT_TOP(sizes->entries, sizes->count, bytes, by_bytes, SIZES_SHOWN);
-    const unsigned peak_rows =
-        REPORT_TOP(sizes->entries, sizes->count, live.peak_bytes, by_peak, SIZES_SHOWN);
-    if (rows == 0) return;
-    fprintf(to, "\nsizes, by how many %15s  by bytes asked for %13s  alive at the peak\n", "", "");
-    fprintf(to, "%12s %13s %8s  %12s %11s %8s  %12s %13s %11s\n", "bytes", "objects", "", "bytes",
-            "in all", "", "bytes", "objects", "in all");
-    for (unsigned row = 0; row < rows; row++) {
-        const struct size_entry *one = &sizes->entries[by_count[row]];
-        print_size(sizes, by_count[row], to);
-        fprintf(to, "%13s %8s  ", words_count(one->count), words_share(one->count, tally->made));
-        if (row < bytes_rows) {
-            one = &sizes->entries[by_bytes[row]];
-            print_size(sizes, by_bytes[row], to);
-            fprintf(to, "%11s %8s  ", words_bytes(one->bytes),
-                    words_share(one->bytes, tally->bytes));
-        }
-        if (row < peak_rows) {
-            const struct live *live = &sizes->entries[by_peak[row]].live;
-            print_size(sizes, by_peak[row], to);
-            fprintf(to, "%13s %11s %8s", words_count(live->peak_objects),
-                    words_bytes(live->peak_bytes),
-                    words_share(live->peak_bytes, tally->peak.bytes));
-        }
-        fputc('\n', to);
+    const struct size_entry *entries = sizes->entries;
+    const uint64_t *const by[] = {&entries->count, &entries->bytes, &entries->live.peak_bytes};
+    uint32_t top[TABLES_ORDERS][SIZES_SHOWN] = {{0}};
+    struct tables_sizes of[TABLES_ORDERS];
+    struct table tables[TABLES_ORDERS];
+    for (unsigned i = 0; i < TABLES_ORDERS; i++) {
+        of[i] = (struct tables_sizes){tally, i};
+        tables[i] = (struct table){tables_size, &of[i], .order = top[i], .title = titles[i]};
+        tables[i].rows = report_top(by[i], sizes->count, sizeof *entries, top[i],
+                                    wide ? SIZES_SHOWN : SIZES_SHOWN_NARROW);
     }
-    if (sizes_has_classes(sizes))
+    table_print_beside(tables, TABLES_ORDERS, to);
+    if (wide && sizes_has_classes(sizes))
         fprintf(to, "(More than %d sizes: n.. stands for those from n to at most n + n/32.)\n",
                 SIZES_LARGE_MAX);
 }
 
-/* How much more than was asked for. */
-static void print_added(uint64_t taken, uint64_t bytes, FILE *to)
-{
-    fprintf(to, " %11s %8s", words_bytes(taken - bytes), words_share(taken - bytes, bytes));
-}
-
-/* Ends with the class that adds most at the peak. */
-static void print_rounding(const struct rounded rounded[ROUNDINGS], FILE *to)
-{
-    const bool narrow = is_narrow(to);
-    fprintf(to, "\n%-22s %20s %20s%s\n", "what rounding up adds", "at the peak", "to all objects",
-            narrow ? "" : "    at the peak, most in the class of");
-    for (unsigned i = 0; i < ROUNDINGS; i++) {
-        const struct rounded_class *all = &rounded[i].all, *most = rounded[i].classes;
-        for (size_t k = 0; k < rounded[i].count; k++) {
-            const struct rounded_class *one = &rounded[i].classes[k];
-            if (one->peak_taken - one->peak_bytes > most->peak_taken - most->peak_bytes) most = one;
-        }
-        fprintf(to, "  %-20s", roundings[i].name);
-        print_added(all->peak_taken, all->peak_bytes, to);
-        print_added(all->taken, all->bytes, to);
-        if (rounded[i].count > 0 && !narrow)
-            fprintf(to, "    %s: %s", words_bytes_exact(most->size),
-                    words_bytes(most->peak_taken - most->peak_bytes));
-        fputc('\n', to);
-    }
-}
-
-/* ---- over time ---- */
-
 static void print_times(const struct tally *tally, FILE *to)
 {
-    const unsigned vm_size = statistics_find(&tally->account.names, STATISTIC_VM_SIZE);
-    const bool has_vm_size = vm_size < tally->account.now.count;
-    if (tally->timeline.count < 2) return;
-    const bool narrow = is_narrow(to);
-    fprintf(to, "\n%-13s %13s", "over time", "calls");
-    if (!narrow) fprintf(to, " %8s %8s %8s", "made", "ended", "reallocs");
-    fprintf(to, " %12s %12s %12s", "most alive", "heap", "RSS");
-    fprintf(to, has_vm_size ? " %12s\n" : "\n", "VmSize");
-    for (unsigned part = 0; part < TIMES_SHOWN; part++) {
-        const struct timeline_row row = timeline_part(&tally->timeline, part, TIMES_SHOWN);
-        if (row.end_ns == 0) continue;
-        fprintf(to, "  to %-8s %13s", words_ms(row.end_ns / 1000000), words_count(row.calls));
-        if (!narrow)
-            fprintf(to, " %8s %8s %8s", words_share(row.made, row.calls),
-                    words_share(row.ended, row.calls), words_share(row.reallocs, row.calls));
-        fprintf(to, " %12s %12s %12s", words_bytes(row.most_live_bytes),
-                row.heap_bytes > 0 ? words_bytes(row.heap_bytes) : "-",
-                row.rss_bytes > 0 ? words_bytes(row.rss_bytes) : "-");
-        fprintf(to, has_vm_size ? " %12s\n" : "\n",
-                has_vm_size ? words_bytes(row.statistics[vm_size]) : "");
-    }
+    unsigned vm_size = statistics_find(&tally->account.names, STATISTIC_VM_SIZE);
+    struct timeline_row parts[TIMES_SHOWN];
+    if (vm_size >= tally->account.now.count) vm_size = ORIGINAL_STATISTICS_MAX;
+    const struct tables_times times = {parts, vm_size};
+    const unsigned count = timeline_parts(&tally->timeline, parts, TIMES_SHOWN);
+    if (tally->timeline.count >= 2)
+        table_print(&(struct table){tables_time, &times, .rows = count}, to);
 }
 
-/* ---- ages ---- */
-
-/* Four lines: who of those alive at a time was made when. */
+/* Who of those alive at a time was made when. */
 static void print_ages(const struct tally *tally, FILE *to)
 {
     const unsigned used = (unsigned)(tally->calls >> tally->ages.shift) + 1;
-    fprintf(to, "\nmade in the             alive at the peak%15s  alive at the end\n", "");
-    for (unsigned part = 0; part < 4; part++) {
-        static const char *const names[] = {"first", "second", "third", "last"};
-        struct live sum = {0};
-        for (unsigned i = used * part / 4; i < used * (part + 1) / 4 && i < AGES_MAX; i++)
-            live_add(&sum, &tally->ages.pieces[i]);
-        fprintf(to, "  %-6s quarter  %10s objects %11s  %10s objects %11s\n", names[part],
-                words_count(sum.peak_objects), words_bytes(sum.peak_bytes),
-                words_count(sum.objects), words_bytes(sum.bytes));
+    struct live sums[QUARTERS] = {{0}};
+    for (unsigned i = 0; i < used && i < AGES_MAX; i++) {
+        unsigned quarter = QUARTERS - 1;
+        while (i < used * quarter / QUARTERS)
+            quarter--;
+        live_add(&sums[quarter], &tally->ages.pieces[i]);
     }
+    const struct tables_ages ages = {sums, true};
+    table_print(&(struct table){tables_age, &ages, .rows = QUARTERS}, to);
 }
-
-/* ---- threads ---- */
 
 static void print_threads(const struct tally *tally, FILE *to)
 {
     uint32_t top[THREADS_SHOWN];
     const unsigned count =
         REPORT_TOP(tally->lanes.lanes, INSTRUCTION_LANES_MAX, calls, top, THREADS_SHOWN);
-    if (tally->totals.threads < 2) return;
-    const bool narrow = is_narrow(to);
-    fprintf(to, "\n%-16s %15s %9s %11s %14s", "thread (lane)", "calls", "", "asked for",
-            "ends others'");
-    fprintf(to, narrow ? "\n" : " %13s %13s\n", "longest turn", "at the peak");
-    for (unsigned i = 0; i < count; i++) {
-        const struct lane_counts *lane = &tally->lanes.lanes[top[i]];
-        char name[64];
-        if (lane->threads == 1)
-            snprintf(name, sizeof name, "%s (%u)", words_count(lane->thread), top[i]);
-        else
-            snprintf(name, sizeof name, "%s threads (%u)", words_count(lane->threads), top[i]);
-        fprintf(to, "%-16s %15s %9s %11s %14s", name, words_count(lane->calls),
-                words_share(lane->calls, tally->calls), words_bytes(lane->bytes),
-                words_share(lane->foreign, lane->ended));
-        fprintf(to, narrow ? "\n" : " %13s %13s\n", words_count(lane->longest),
-                words_bytes(lane->live.peak_bytes));
-    }
+    if (tally->totals.threads >= 2)
+        table_print(&(struct table){tables_lane, tally, count, .order = top}, to);
 }
 
 void report_print(const struct report_trace *trace, FILE *to)
@@ -343,8 +217,8 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_left(&tally->sizes, to);
     print_lifetimes(tally, to);
     print_alignments(tally, to);
-    is_narrow(to) ? print_sizes_narrow(tally, to) : print_sizes(tally, to);
-    print_rounding(trace->rounded, to);
+    print_sizes(tally, to);
+    table_print(&(struct table){tables_rounding, trace->rounded, .rows = ROUNDINGS}, to);
     print_times(tally, to);
     print_ages(tally, to);
     print_threads(tally, to);

@@ -55,12 +55,17 @@ void timeline_end(struct timeline *timeline)
 
 /* ---- to be asked at the end ---- */
 
-struct timeline_row timeline_part(const struct timeline *timeline, unsigned part, unsigned parts)
+unsigned timeline_parts(const struct timeline *timeline, struct timeline_row *parts, unsigned most)
 {
-    struct timeline_row sum = {0};
-    for (unsigned i = timeline->count * part / parts; i < timeline->count * (part + 1) / parts; i++)
-        row_join(&sum, &timeline->rows[i]);
-    return sum;
+    unsigned count = 0;
+    for (unsigned part = 0; part < most; part++) {
+        struct timeline_row sum = {0};
+        for (unsigned i = timeline->count * part / most; i < timeline->count * (part + 1) / most;
+             i++)
+            row_join(&sum, &timeline->rows[i]);
+        if (sum.end_ns > 0) parts[count++] = sum;
+    }
+    return count;
 }
 
 uint64_t timeline_second_peak(const struct timeline *timeline, uint64_t *end_ns)

@@ -52,8 +52,8 @@ void timeline_end(struct timeline *timeline);
 
 /* ---- to be asked at the end ---- */
 
-/* One of so many equal parts of the rows, as one row; of `end_ns` 0 if there is none. */
-struct timeline_row timeline_part(const struct timeline *timeline, unsigned part, unsigned parts);
+/* The rows in at most so many equal parts, each as one row. Returns how many there are. */
+unsigned timeline_parts(const struct timeline *timeline, struct timeline_row *parts, unsigned most);
 
 /* How much was alive at a second peak: at least four fifths of the first, from which it is apart by
  * a tick with less than three quarters of the second. 0: there is none. `end_ns` may be NULL: the

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 enum { WORD_BYTES = 96 };
@@ -124,5 +125,15 @@ const char *words_growth(double per_cent)
     else
         snprintf(text, WORD_BYTES, "%c %.*f %%", per_cent < 0 ? '-' : '+',
                  fabs(per_cent) < 10 || per_cent < -99 ? 1 : 0, fabs(per_cent));
+    return text;
+}
+
+const char *words_format(const char *format, ...)
+{
+    char *text = next();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, WORD_BYTES, format, arguments);
+    va_end(arguments);
     return text;
 }

@@ -7,7 +7,7 @@
 
 #include "common/numbers.h"
 
-enum { WORDS_KEPT = 16 };
+enum { WORDS_KEPT = 64 };
 
 /* 1234567 as "1 234 567". */
 const char *words_count(uint64_t number);
@@ -34,5 +34,8 @@ const char *words_number(enum number_unit unit, long double value);
  * not known. */
 const char *words_signed(enum number_unit unit, long double difference);
 const char *words_growth(double per_cent);
+
+/* As printf() would print it; of what is longer, the beginning. */
+const char *words_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,0 +1,88 @@
+/* table - a table of a report, stated once (of single numbers, report/numbers.h does that): a function
+ * gives row number `at` as cells, each with its column's key in JSON, its value, and the label and
+ * width of its column in the text. Text and JSON are made of that; the page draws the JSON.
+ *
+ *   static bool lane_row(const void *of, size_t at, struct table_row *row)
+ *   {
+ *       const struct tally *tally = of;
+ *       const struct lane_counts *lane = &tally->lanes.lanes[at];
+ *       const struct cell cells[] = {
+ *           {"lane", .value = at},                                        only in JSON
+ *           {"calls", lane->calls, "calls", .width = 15},                 in both
+ *           {NULL, lane->calls, "", 9, UNIT_SHARE, .of = tally->calls},   only in the text
+ *           {"bytes", lane->bytes, "asked for", 11, .unit = UNIT_BYTES},
+ *       };
+ *       TABLE_ROW(row, cells);
+ *       return lane->calls > 0;
+ *   }
+ *
+ *   table_put(object, "threads", &(struct table){lane_row, tally, INSTRUCTION_LANES_MAX});
+ *       "threads": {"lane": [0, 2], "calls": [3000, 1000], "bytes": [72704, 96]}
+ *   table_print(&(struct table){lane_row, tally, count, .order = top}, stdout);
+ *                 calls             asked for
+ *                 3 000      75 %    71.0 KiB
+ *                 1 000      25 %    96 bytes */
+#ifndef MALLOCTAPE_REPORT_TABLE_H
+#define MALLOCTAPE_REPORT_TABLE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/numbers.h"
+
+struct cell {
+    const char *key;   /* in JSON; NULL: not there */
+    long double value; /* all of 64 bits; NAN: not known, null and "-" */
+    const char *label; /* above it in the text; NULL: not there */
+    int width;         /* of the column, in the text; below 0: to the left */
+    enum number_unit unit;
+    long double of;   /* of UNIT_SHARE: the text has the share that the value is of this */
+    const char *text; /* instead of a value, unless NULL; may be of words.h, or last as long */
+    bool wide;        /* only where lines are wide */
+};
+
+enum { TABLE_CELLS_MAX = 24 };
+
+struct table_row {
+    struct cell cells[TABLE_CELLS_MAX];
+    size_t count;
+};
+
+/* Takes over an array of cells. */
+#define TABLE_ROW(row, of_cells)                                                   \
+    do {                                                                           \
+        _Static_assert(sizeof(of_cells) <= sizeof(row)->cells, "TABLE_CELLS_MAX"); \
+        (row)->count = sizeof(of_cells) / sizeof *(of_cells);                      \
+        for (size_t table_at = 0; table_at < (row)->count; table_at++)             \
+            (row)->cells[table_at] = (of_cells)[table_at];                         \
+    } while (0)
+
+/* False: this is no row of the table. Keys, labels and widths are the same in all rows; those of row
+ * 0 are asked for even if there are no rows. */
+typedef bool table_row_of(const void *of, size_t at, struct table_row *row);
+
+struct table {
+    table_row_of *row;
+    const void *of;
+    size_t rows;
+    const uint32_t *order; /* NULL: rows 0, 1, 2, ...; else these */
+    const char *title;     /* in the text: above the labels; NULL: an empty line */
+    bool goes_on;          /* in the text: with the lines above it, without labels */
+};
+
+/* A new object as `key` of the object: an array for each column. Returns it. */
+json_t *table_put(json_t *object, const char *key, const struct table *table);
+
+/* One row as an object: a new one as `key` of the object. Returns it. */
+json_t *table_put_row(json_t *object, const char *key, const struct table_row *row);
+
+/* Nothing if there are no rows. */
+void table_print(const struct table *table, FILE *to);
+
+/* Several, each with a title, side by side; below each other where lines are not wide. */
+void table_print_beside(const struct table *tables, size_t count, FILE *to);
+
+#endif
