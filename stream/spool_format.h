@@ -26,7 +26,7 @@ static inline struct spool_segment spool_segment_in(const uint8_t *header)
         .serial = bytes_get64(header + SPOOL_SLOT_SERIAL),
         .first_allocation = bytes_get64(header + SPOOL_SLOT_FIRST_ALLOCATION),
         .first_unit = bytes_get64(header + SPOOL_SLOT_FIRST_UNIT),
-        .key = bytes_get32(header + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY,
+        .key = (bytes_get32(header + SPOOL_SLOT_FLAGS) & SPOOL_SLOT_FLAG_KEY) != 0,
     };
     memcpy(segment.profile, header + SPOOL_SLOT_PROFILE, RAW_PROFILE_BYTES);
     return segment;

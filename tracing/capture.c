@@ -1,6 +1,6 @@
 /* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
 #include "../common/trace_variables.h"
-#include "control.h"
+#include "lane.h"
 #include "message.h"
 #include "os.h"
 #include "recording.h"
@@ -33,8 +33,6 @@ static struct {
     bool is_forked; /* this process forked from one that recorded, and has gone on without exec */
     bool end_arranged;
 } capture;
-
-uint32_t malloctape_may_begin;
 
 /* --- threads --- */
 
@@ -77,6 +75,21 @@ static bool begin_thread(struct malloctape_lane *lane)
     pthread_setspecific(capture.thread_key, lane);
     lane->slot.busy = 0;
     return has_room;
+}
+
+/* --- the thread of control.c --- */
+
+static bool control_is_running(void)
+{
+    return control.running && !atomic_load_acquire(&control.done);
+}
+
+static void end_control(void)
+{
+    if (!control.running) return;
+    atomic_store_relaxed(&control.finish, 1);
+    os_thread_release(&control.thread);
+    control.running = false;
 }
 
 /* --- begin --- */
@@ -177,7 +190,7 @@ static const char *prepare(struct writer *writer, const char *output)
     writer_reset(writer);
     atomic_store_relaxed(&recording.out_of_memory, false);
     recording.number++;
-    const char *wrong = settings_apply(writer, output);
+    const char *wrong = settings_apply(writer, output, writer_bytes_min());
     return wrong ? wrong : reserve(writer);
 }
 
@@ -235,7 +248,8 @@ static void child_begins(void)
     capture.is_forked = true;
     settings.speaks = settings.controlled = false;
     writer_forget(&recording.writer);
-    control_forget();
+    control.thread.alive = 0;
+    end_control();
     if (follow) begin_or_stay_off(settings.output, true);
 }
 
@@ -260,7 +274,7 @@ static void end_all_threads(const char *reason)
         recording_finish();
         os_thread_release(&recording.writer.thread);
     }
-    control_end();
+    end_control();
 }
 
 void recording_end_for_filter(void)

@@ -21,9 +21,7 @@
  * Identity   An object is named by its place; the shadow table says which lane has it (shadow.h).
  *            An allocation on the fast path does not name its place: readers follow the thread's
  *            cache (FORMAT.md 2.6), and the lane records every change of it that is not made there.
- * Lane       One for each living thread, found by one thread-local pointer. Only its thread writes
- *            to it, except `limit`; others read `head`, `first_allocation` and what a realloc
- *            announces. A forked child finds it zeroed: head == limit, so it leaves the fast path.
+ * Lane       One for each living thread, found by one thread-local pointer (state.h).
  * Life       recording.h. A thread may be late, in the middle of an event of a recording that has
  *            ended: what it writes harms nobody.
  * Slot       Invariant: slot start <= cursor <= slot end. The cursor is the address in `head`.
@@ -41,7 +39,7 @@
 #include "../stream/units.h"
 #include "hooks.h"
 #include "shadow.h"
-#include "watch.h"
+#include "state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,67 +52,6 @@ extern "C" {
 
 /* Nothing here is visible outside the library. */
 #pragma GCC visibility push(hidden)
-
-/* --- the lane, in parts ---
- *
- *   units      units.[ch]      what the units of the slot say, and how; the fast path
- *   slot       slot.c          the slot, and events that found none
- *   registry   lane.c          whose lane it is
- *   writer     writer_slots.c  how far the stream has got
- *
- * Each part is written by the file named there, by the lane's thread if nothing else is said. */
-
-struct slot_lane {
-    uint8_t busy;       /* taking a slot: a nested call takes none, and is not recorded */
-    uint8_t unrecorded; /* in a call that is not recorded: nothing in the stream may be for it */
-    uint32_t number;    /* of the slot in the spool */
-    uint16_t *start;    /* of the slot's units */
-    uint16_t *room;     /* last position at which an event still fits; NULL: there is no slot */
-    uint16_t *end;
-    uint64_t lost_events; /* since the last record of a loss */
-    uint64_t lost_events_total;
-    uint64_t count;         /* how many it has had */
-    uint64_t calm_slots;    /* how many it must have had to be followed again, after a loss */
-    uint64_t earlier_units; /* in the slots before this one */
-    /* The record of the thread's beginning is yet to be written; 2: and before it that of the end
-     * of the thread before. */
-    uint32_t unbegun;
-};
-
-struct registry_lane {
-    uint32_t number; /* of this lane */
-    int32_t thread_id;
-    uint32_t state;       /* enum lane_state; lane.h says who may change it */
-    uint32_t exit_rounds; /* how often this thread's destructor has run */
-    uint32_t ended;       /* the record of the thread's end has been written already */
-    uint32_t recording;   /* of which the other parts are; 0: none yet */
-};
-
-/* The writer thread's, but for the first slot. */
-struct writer_lane {
-    uint32_t read_slot;
-    uint16_t *read_from;   /* next unit to write out */
-    uint16_t *tick_cursor; /* where the thread was at the latest tick; NULL: in no slot */
-    uint64_t written;      /* units that are in the stream */
-    struct pack_lane *followed;
-    bool left; /* it was followed, and nothing has been written since */
-};
-
-struct malloctape_lane {
-    struct units_lane units;
-    struct slot_lane slot __attribute__((aligned(64)));
-    struct registry_lane registry;
-    struct writer_lane writer;
-    /* Calls that free NULL, and of malloc_usable_size(); its thread's, read by the writer. */
-    uint64_t null_frees, sizes_asked;
-} __attribute__((aligned(128)));
-
-#define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
-
-/* This thread's lane; never NULL. Threads that do not record have a lane without room: each its own
- * of an earlier recording, or all together the second one. */
-extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
-extern struct malloctape_lane recording_no_lane;
 
 /* Whether an event fits into the lane's slot. */
 static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
@@ -149,18 +86,8 @@ static inline void malloctape_freed_nothing(void)
 
 /* --- recording, general --- */
 
-enum malloctape_state {
-    MALLOCTAPE_UNDECIDED = 0, /* the environment has not been read yet */
-    MALLOCTAPE_OFF,
-    MALLOCTAPE_RECORDING,
-    MALLOCTAPE_ENDING,   /* the writer is finishing the stream; nothing is recorded any more */
-    MALLOCTAPE_STARTING, /* nothing is recorded yet */
-    MALLOCTAPE_PAUSED    /* nothing is recorded for a while */
-};
-
-extern uint32_t malloctape_state;
-
-/* Whether that is not known yet: before the first call that is the program's. */
+/* Whether it is not known yet if anything will be recorded: before the first call that is the
+ * program's. */
 static inline bool malloctape_is_undecided(void)
 {
     return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_UNDECIDED;
@@ -176,7 +103,6 @@ static inline bool malloctape_is_off(void)
  * begun then need not look at its end whether a recording has begun meanwhile: only the very first
  * malloctape_start() of a program can come in between, and then an object that two threads had
  * within that instant may be called freed twice. */
-extern uint32_t malloctape_may_begin;
 static inline bool malloctape_is_idle(void)
 {
     return malloctape_is_off() && !atomic_load_relaxed(&malloctape_may_begin);

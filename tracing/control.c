@@ -10,8 +10,6 @@
  * The thread has the rights that the process had when it began, and uses them for who asks. So it
  * answers only those who have these rights, while the process has no others and had none, and root.
  * A command it starts only for the former. */
-#include "control.h"
-
 #include "message.h"
 #include "os.h"
 #include "recording.h"
@@ -23,13 +21,6 @@
 
 /* How often the thread looks whether the program still has one. */
 #define LOOK_NS UINT64_C(200000000)
-
-static struct {
-    struct os_thread thread;
-    bool running;
-    uint32_t done;
-    uint32_t finish;
-} control;
 
 /* --- answers --- */
 
@@ -207,24 +198,4 @@ __attribute__((constructor)) static void control_begins(void)
     int result = os_thread_start(&control.thread, control_main, NULL, &control.done, -1);
     control.running = result == 0;
     if (result < 0) say_why("the thread", result);
-}
-
-bool control_is_running(void)
-{
-    return control.running && !atomic_load_acquire(&control.done);
-}
-
-void control_end(void)
-{
-    if (!control.running) return;
-    atomic_store_relaxed(&control.finish, 1);
-    os_thread_release(&control.thread);
-    control.running = false;
-}
-
-void control_forget(void)
-{
-    if (!control.running) return;
-    control.thread.alive = 0;
-    control_end();
 }

@@ -1,6 +1,7 @@
 #include "lane.h"
 
 #include "../stream/units.h"
+#include "capture.h"
 #include "os.h"
 #include "probes.h"
 
@@ -31,7 +32,7 @@ void lane_registry_release(struct lane_registry *registry)
     os_memory_release(registry, sizeof *registry);
 }
 
-void lane_reset(struct malloctape_lane *lane, uint32_t recording)
+void lane_reset(struct malloctape_lane *lane, uint32_t recording_number)
 {
     lane->slot.room = lane->slot.start = lane->slot.end = NULL;
     lane->units.limit = lane->units.first_allocation = 0;
@@ -43,14 +44,14 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording)
     lane->slot.lost_events = lane->slot.lost_events_total = 0;
     memset(lane->units.profile, 0, sizeof lane->units.profile);
     lane->registry.ended = lane->slot.unbegun = 0;
-    lane->slot.calm_slots = 0;
+    lane->slot.count_to_follow = 0;
     /* From when the recording began, not from when the thread first recorded an event. */
-    if (recording == 0) lane->null_frees = lane->sizes_asked = 0;
+    if (recording_number == 0) lane->null_frees = lane->sizes_asked = 0;
     lane->units.cache = NULL;
     lane->writer.followed = NULL;
     lane->writer.left = false;
     memset(lane->units.announced, 0, sizeof lane->units.announced);
-    lane->registry.recording = recording;
+    lane->registry.recording = recording_number;
     atomic_store_release(&lane->units.head, 0);
 }
 
@@ -124,13 +125,13 @@ static struct malloctape_lane *claim_new(struct lane_registry *registry)
 }
 
 struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id,
-                                   uint32_t recording, bool *continued)
+                                   uint32_t recording_number, bool *continued)
 {
     struct malloctape_lane *lane = claim_ended(registry);
-    *continued = lane && lane->registry.recording == recording;
+    *continued = lane && lane->registry.recording == recording_number;
     if (!lane) lane = claim_new(registry);
     if (!lane) return NULL;
-    if (!*continued) lane_reset(lane, recording);
+    if (!*continued) lane_reset(lane, recording_number);
     *continued = *continued && !lane->registry.ended;
     lane->registry.ended = 0;
     lane->registry.thread_id = thread_id;

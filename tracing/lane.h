@@ -1,8 +1,4 @@
-/* lane - the registry of lanes: which exist, and who may continue one.
- *
- *   UNUSED --a thread begins--> LIVE --its destructors have run--> ENDING --its id is gone--+
- *                                ^                                                          |
- *                                +---------------- another thread continues it -------------+
+/* lane - the registry of lanes: which exist, and who may continue one (state.h).
  *
  * The last frees of a thread come after its destructors, so it goes on using its lane. Another
  * thread gets the lane only when the kernel says that the first one is gone. Threads that never run
@@ -15,40 +11,20 @@
 #ifndef MALLOCTAPE_LANE_H
 #define MALLOCTAPE_LANE_H
 
-#include "capture.h"
-#include "spool.h"
-
-/* Lanes come from the system in blocks of this many. */
-#define LANE_BLOCK 64u
-
-enum lane_state { LANE_UNUSED = 0, LANE_LIVE, LANE_ENDING, LANE_TAKEN };
-
-struct lane_registry {
-    uint32_t present;     /* 0 in a forked child */
-    uint32_t used;        /* lanes 0 .. used-1 have begun; read by the writer (acquire) */
-    uint32_t ending;      /* lanes in state ENDING, approximately */
-    uint32_t ending_from; /* where to look for one next */
-    struct malloctape_lane *blocks[RAW_LANES_MAX / LANE_BLOCK]; /* wiped by fork like this */
-};
-
-/* Lane `number`, which is below registry->used. */
-static inline struct malloctape_lane *lane_at(const struct lane_registry *registry, uint32_t number)
-{
-    return &registry->blocks[number / LANE_BLOCK][number % LANE_BLOCK];
-}
+#include "state.h"
 
 /* NULL if there is no memory. */
 struct lane_registry *lane_registry_create(void);
 void lane_registry_release(struct lane_registry *registry);
 
 /* Ready for the recording with this number (0: for whichever begins next), with nothing in it. */
-void lane_reset(struct malloctape_lane *lane, uint32_t recording);
+void lane_reset(struct malloctape_lane *lane, uint32_t recording_number);
 
 /* A lane for the calling thread: one whose thread has gone, or a new one; NULL if all are taken.
  * The lane is LIVE and of this thread, ready for the recording with this number; `*continued` tells
  * whether another thread had it before in the same recording, and its end is not recorded yet. */
 struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id,
-                                   uint32_t recording, bool *continued);
+                                   uint32_t recording_number, bool *continued);
 
 /* The destructors of the lane's thread have run. */
 void lane_end(struct lane_registry *registry, struct malloctape_lane *lane);

@@ -186,14 +186,14 @@ int output_start(struct output_files *files)
     return result < 0 ? fail(files, result, files->name) : 0;
 }
 
-void output_put_aside(struct output_files *files)
+void output_defer(struct output_files *files)
 {
     os_file_look_at(files->file, &files->file_status);
     os_file_look_at(files->spool, &files->spool_status);
     files->file = files->spool = files->directory = files->spool_directory = -1;
 }
 
-int output_take_up(struct output_files *files)
+int output_reopen(struct output_files *files)
 {
     files->directory = files->spool_directory = os_directory_open(files->directory_path);
     if (files->directory < 0) return fail(files, files->directory, files->name);
@@ -213,7 +213,7 @@ int output_connect(struct output_files *files)
     return 0;
 }
 
-/* An older spool is put aside until nothing can fail any more. */
+/* An older spool has another name until nothing can fail any more. */
 static int settle_spool(struct output_files *files)
 {
     struct os_file_status older;

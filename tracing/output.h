@@ -52,8 +52,7 @@ struct output_files {
     int command;          /* a process (os_command_start) */
     int status;           /* with which it ended (os_command_wait) */
     const char *last;     /* component of the name */
-    struct os_file_status file_status,
-        spool_status; /* while nobody has them open: which they are */
+    struct os_file_status file_status, spool_status; /* after output_defer(): which they are */
     bool settled;     /* the spool has the name below */
     const char *failed;
     char directory_path[OUTPUT_PATH_BYTES_MAX + 2];
@@ -74,10 +73,10 @@ int output_start(struct output_files *files);
 int output_settle(struct output_files *files);
 void output_rename(struct output_files *files);
 
-/* A new file can be written later: remembers which files these are, so that they may be closed
- * without a word, and opens them again, wherever the process may be then. */
-void output_put_aside(struct output_files *files);
-int output_take_up(struct output_files *files);
+/* For a thread that begins later: remembers which files these are, so that they may be closed
+ * without a word; and opens them again, wherever the process may be then. Of new files. */
+void output_defer(struct output_files *files);
+int output_reopen(struct output_files *files);
 
 /* Opens a FIFO. -ENXIO: nobody has opened it for reading yet. */
 int output_connect(struct output_files *files);

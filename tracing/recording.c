@@ -8,11 +8,6 @@
  * after so long. */
 #define IDLE_AFTER_NS UINT64_C(1000000000)
 
-struct malloctape_lane recording_no_lane;
-MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &recording_no_lane;
-uint32_t malloctape_state;
-struct recording recording;
-
 /* Threads leave the fast path at their next call. */
 static void stop_threads(void)
 {

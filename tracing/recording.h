@@ -8,27 +8,6 @@
 #include "lane.h"
 #include "writer.h"
 
-/* A process can have one recording after another, but one at a time:
- *
- *   OFF --begin--> STARTING --> RECORDING <--> PAUSED
- *    ^                              |            |
- *    +-------- writer has ended -- ENDING <------+
- *
- * Whoever takes the state from OFF to STARTING, or is the first to notice that the process is a
- * forked child, may change what is below. */
-struct recording {
-    struct writer writer;
-    struct lane_registry *registry;
-    bool could_not_begin;  /* the latest try */
-    uint32_t number;       /* of the recording, from 1; lanes of an earlier one are begun anew */
-    bool fast_path_is_off; /* malloctape_disable_fast_path() */
-    bool out_of_memory;    /* malloctape_out_of_memory(), in this recording */
-    uint64_t off_since_ns; /* when the latest recording ended */
-    uint64_t sequences[RAW_STRUCTURES]; /* the latest of each, under the lock of the structure */
-};
-
-extern struct recording recording;
-
 /* Whether every call is recorded off the fast path. */
 static inline bool recording_is_slow(void)
 {

@@ -1,8 +1,8 @@
 #include "settings.h"
 
 #include "../common/text.h"
+#include "capture.h"
 #include "os.h"
-#include "recording.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -377,7 +377,7 @@ bool settings_next_output(void)
            strncmp(applied.output, before, length) == 0;
 }
 
-const char *settings_apply(struct writer *writer, const char *output)
+const char *settings_apply(struct writer *writer, const char *output, uint64_t bytes_min)
 {
     const char *wrong = settings.too_long && output == settings.output
                             ? "the name of the output is too long"
@@ -385,7 +385,7 @@ const char *settings_apply(struct writer *writer, const char *output)
     if (wrong) return wrong;
     append_allocator();
     if (!malloctape_front_end.allocator[0]) return "no other library has a malloc behind ours";
-    if (settings.limits.bytes && settings.limits.bytes < writer_bytes_min(settings.metadata_bytes))
+    if (settings.limits.bytes && settings.limits.bytes < bytes_min + settings.metadata_bytes)
         note_wrong("TCMALLOC_TRACE_MAX_BYTES", secure_getenv("TCMALLOC_TRACE_MAX_BYTES"),
                    " is less than a recording without any event has");
     if (settings.wrong.bytes) return settings.wrong.text;

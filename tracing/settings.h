@@ -54,8 +54,8 @@ extern struct settings settings;
 void settings_read(void);
 
 /* Gives the writer what it needs for a recording to `output`, with names in place of the letters
- * after %. NULL, or what is wrong. */
-const char *settings_apply(struct writer *writer, const char *output);
+ * after %. `bytes_min`: what a file has without metadata and events. NULL, or what is wrong. */
+const char *settings_apply(struct writer *writer, const char *output, uint64_t bytes_min);
 
 /* The name has come to be another file's: puts the next one in its place. False: there is none in
  * this directory. */

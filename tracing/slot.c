@@ -3,6 +3,7 @@
 #include "probes.h"
 #include "recording.h"
 #include "settings.h"
+#include "spool.h"
 
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #define ROOM_MARGIN_UNITS 256
 /* After a loss a lane must fill so many slots without another one before its cache is followed
  * again, because a list of what the cache holds may fill most of a slot. */
-#define CALM_SLOTS        2
+#define SLOTS_TO_FOLLOW   2
 
 _Static_assert(ROOM_MARGIN_UNITS > 5 * RAW_UNITS_PER_RECORD_MAX,
                "the beginning of a thread, a loss and an event fit behind the room");
@@ -110,7 +111,7 @@ bool slot_take(struct malloctape_lane *lane)
 void slot_lose(struct malloctape_lane *lane)
 {
     if (!settings.loses) return;
-    lane->slot.calm_slots = lane->slot.count + CALM_SLOTS;
+    lane->slot.count_to_follow = lane->slot.count + SLOTS_TO_FOLLOW;
     lane->slot.lost_events++;
     atomic_store_relaxed(&lane->slot.lost_events_total, lane->slot.lost_events_total + 1);
 }

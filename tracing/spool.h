@@ -1,59 +1,22 @@
 /* spool - the slots between traced threads and the writer thread, in a shared file (FORMAT.md 8).
  *
- *   free --take--> a thread fills it --next--> ... --in the sink--> written out --give--> free
- *
- * Invariant   mapped slots == free + held by lanes + in the sink but not yet written
- * Ownership   a slot belongs to the thread that took it. It belongs to the writer once its note
- *             names the next slot of the lane. Before that, the writer may read what lies below the
- *             lane's cursor.
- * Order       note.next is stored with release after the slot's last unit and its count.
- * Memory      at most SPOOL_SLOTS_MAX slots; the file grows by SPOOL_EXTENT_SLOTS when threads
- *             find no free slot, and its space is allocated before it is mapped. */
+ * At most SPOOL_SLOTS_MAX slots. The file grows when threads find no free slot, and its space is
+ * allocated before it is mapped. Who has which slot stands in state.h. */
 #ifndef MALLOCTAPE_SPOOL_H
 #define MALLOCTAPE_SPOOL_H
 
-#include "../stream/spool_format.h"
+#include "state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* 16 KiB: 8 160 units. Large enough that taking a slot does not show, small enough that several
- * stay in the second-level cache. */
-#define SPOOL_SLOT_BYTES   16384u
-#define SPOOL_SLOT_UNITS   ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 2)
-/* 1 MiB at a time: one system call's worth. */
-#define SPOOL_EXTENT_SLOTS 64u
-#define SPOOL_EXTENT_BYTES ((size_t)SPOOL_EXTENT_SLOTS * SPOOL_SLOT_BYTES)
 /* The first 4 MiB are resident at once, so that threads take no page faults there. More is needed by
  * many threads, most of which fill little of their slots, or where the writer cannot keep up. */
 #define SPOOL_SLOTS_TOUCHED 256u
-/* What threads may be ahead of the writer beyond one slot each: 64 MiB. With RAW_LANES_MAX lanes
- * of one slot the spool cannot be larger than this many. */
-#define SPOOL_SLOTS_AHEAD  4096u
-#define SPOOL_SLOTS_MAX    (RAW_LANES_MAX + SPOOL_SLOTS_AHEAD)
-#define SPOOL_EXTENTS_MAX  (SPOOL_SLOTS_MAX / SPOOL_EXTENT_SLOTS)
-#define SPOOL_NO_SLOT      UINT32_MAX
 
 _Static_assert(SPOOL_SLOT_BYTES % SPOOL_SLOT_ALIGNMENT == 0, "slots are mapped page by page");
 _Static_assert(SPOOL_SLOT_BYTES <= SPOOL_SLOT_BYTES_MAX, "FORMAT.md 8");
-
-/* What the file need not know about a slot. */
-struct spool_note {
-    uint32_t units;       /* used in the slot: valid once `next` is set, and while it is free */
-    uint32_t next;        /* 1 + the lane's next slot; 0 while this is its latest */
-    uint32_t next_free;   /* 1 + the next free slot */
-    uint64_t extra_units; /* of the lane, before this slot (capture.h) */
-};
-
-struct spool {
-    uint8_t *extents[SPOOL_EXTENTS_MAX]; /* mapped one by one, and again for the next file */
-    struct spool_note *notes;
-    uint64_t free_head;  /* change count in the upper half, 1 + slot in the lower: a stack */
-    uint32_t free_count; /* approximately */
-    uint32_t mapped;     /* slots; the writer's */
-    int file;            /* in the writer's descriptor table */
-};
 
 /* Writes the header of the new file and maps its first extent. Writer thread. Returns 0 or a
  * negative errno. */

@@ -36,15 +36,6 @@ static void release(struct writer *writer)
     packer_release(&writer->packer);
 }
 
-int writer_check(struct writer *writer, int result, const char *what)
-{
-    if (result < 0) {
-        writer->error = result;
-        writer->failed = what;
-    }
-    return result;
-}
-
 /* --- the output --- */
 
 static void put_header(struct writer *writer)
@@ -134,9 +125,9 @@ static int open_output(struct writer *writer)
 }
 
 /* For a thread whose beginning was deferred: opens the files again. */
-static int take_up_output(struct writer *writer)
+static int reopen_output(struct writer *writer)
 {
-    int result = output_take_up(&writer->files);
+    int result = output_reopen(&writer->files);
     writer->sink.file = writer->files.file;
     writer->spool.file = writer->files.spool;
     return writer_check(writer, result, writer->files.failed);
@@ -163,14 +154,6 @@ static int await_reader(struct writer *writer)
 
 /* --- threads' side --- */
 
-bool writer_is_gone(const struct writer *writer)
-{
-    if (atomic_load_acquire(&writer->done)) return true;
-    uint32_t stage = atomic_load_acquire(&writer->stage);
-    return stage == WRITER_NEVER ||
-           (stage == WRITER_BEGUN && !atomic_load_acquire(&writer->thread.alive));
-}
-
 /* Returns as soon as the word has another value, or the thread is gone. */
 static void wait_while(struct writer *writer, const uint32_t *word, uint32_t value)
 {
@@ -178,13 +161,6 @@ static void wait_while(struct writer *writer, const uint32_t *word, uint32_t val
         writer_need(writer);
         os_wait(word, value, WRITER_TICK_NS);
     }
-}
-
-void writer_wake_waiters(struct writer *writer, uint32_t slots)
-{
-    if (slots == 0) return;
-    atomic_add_seq_cst(&writer->space_epoch, 1);
-    if (atomic_load_seq_cst(&writer->waiters)) os_wake(&writer->space_epoch, slots);
 }
 
 static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
@@ -326,9 +302,9 @@ static void end_by_itself(struct writer *writer)
 
 static void writer_main(struct writer *writer)
 {
-    bool was_put_aside = atomic_load_acquire(&writer->status) == WRITER_PUT_ASIDE;
-    int result = was_put_aside ? take_up_output(writer) : open_output(writer);
-    bool runs = was_put_aside || result == 0;
+    bool was_deferred = atomic_load_acquire(&writer->status) == WRITER_DEFERRED;
+    int result = was_deferred ? reopen_output(writer) : open_output(writer);
+    bool runs = was_deferred || result == 0;
     writer->statm = os_file_open_read("/proc/self/statm");
     set_status(writer, runs ? WRITER_RUNNING : WRITER_FAILED);
     if (!runs) return;
@@ -362,7 +338,7 @@ static void thread_main(void *argument)
 /* A thread that was ended by somebody else has left everything as it was. */
 void writer_reset(struct writer *writer)
 {
-    bool left = writer->stage != WRITER_NONE && !atomic_load_acquire(&writer->done);
+    bool left = writer->stage != WRITER_THREAD_NONE && !atomic_load_acquire(&writer->done);
     os_thread_release(&writer->thread);
     if (left) release(writer);
     memset(&writer->thread, 0, sizeof *writer - offsetof(struct writer, thread));
@@ -383,7 +359,7 @@ static int start_thread(struct writer *writer)
 {
     int result = os_thread_start(&writer->thread, thread_main, writer, &writer->done,
                                  output_name_descriptor(writer->output));
-    atomic_store_release(&writer->stage, result < 0 ? WRITER_NEVER : WRITER_BEGUN);
+    atomic_store_release(&writer->stage, result < 0 ? WRITER_THREAD_NEVER : WRITER_THREAD_BEGUN);
     return writer_check(writer, result, "the writer thread");
 }
 
@@ -392,12 +368,12 @@ static void open_apart(void *argument)
     struct writer *writer = argument;
     bool opened = open_output(writer) == 0;
     if (opened) {
-        output_put_aside(&writer->files);
-        atomic_store_release(&writer->stage, WRITER_DEFERRED);
+        output_defer(&writer->files);
+        atomic_store_release(&writer->stage, WRITER_THREAD_DEFERRED);
     } else {
         release(writer);
     }
-    set_status(writer, opened ? WRITER_PUT_ASIDE : WRITER_FAILED);
+    set_status(writer, opened ? WRITER_DEFERRED : WRITER_FAILED);
 }
 
 /* What would need the descriptors all the time needs the thread at once. */
@@ -421,7 +397,7 @@ int writer_start(struct writer *writer)
     }
     if (!deferred) wait_while(writer, &writer->status, WRITER_STARTING);
     uint32_t status = atomic_load_acquire(&writer->status);
-    if (status == WRITER_RUNNING || status == WRITER_PUT_ASIDE) return 0;
+    if (status == WRITER_RUNNING || status == WRITER_DEFERRED) return 0;
     if (!deferred) wait_while(writer, &writer->done, 0);
     if (!writer->error) {
         writer_check(writer, -EINTR, "the writer thread");
@@ -435,7 +411,7 @@ static void give_up(struct writer *writer)
 {
     writer_note_incomplete(writer);
     writer_report_failure(writer, "recording ended early: ");
-    atomic_store_release(&writer->stage, WRITER_NEVER);
+    atomic_store_release(&writer->stage, WRITER_THREAD_NEVER);
     writer->ends();
 }
 
@@ -443,16 +419,16 @@ static void give_up(struct writer *writer)
 static void pass_apart(void *argument)
 {
     struct writer *writer = argument;
-    if (take_up_output(writer) == 0) {
+    if (reopen_output(writer) == 0) {
         writer_drain_full_slots(writer);
         int result = writer_flush(writer);
         if (!writer->error) writer_check(writer, result, writer->output);
-        output_put_aside(&writer->files);
+        output_defer(&writer->files);
     }
     if (writer->error)
         give_up(writer);
     else
-        atomic_store_release(&writer->stage, WRITER_DEFERRED);
+        atomic_store_release(&writer->stage, WRITER_THREAD_DEFERRED);
 }
 
 /* In a child that shares the memory: the thread would end with it. The child needs none as long as
@@ -461,7 +437,7 @@ static int serve_child(struct writer *writer)
 {
     if (atomic_exchange_acq_rel(&writer->starved, 0))
         return os_call_apart(pass_apart, writer, true);
-    atomic_store_release(&writer->stage, WRITER_DEFERRED);
+    atomic_store_release(&writer->stage, WRITER_THREAD_DEFERRED);
     return 0;
 }
 
@@ -483,11 +459,11 @@ static void begin_deferred(struct writer *writer)
 /* Whoever is interrupted here would leave the others waiting. */
 void writer_need(struct writer *writer)
 {
-    uint32_t deferred = WRITER_DEFERRED;
-    if (atomic_load_acquire(&writer->stage) != WRITER_DEFERRED) return;
+    uint32_t deferred = WRITER_THREAD_DEFERRED;
+    if (atomic_load_acquire(&writer->stage) != WRITER_THREAD_DEFERRED) return;
     int kept_errno = errno;
     uint64_t signals = os_signals_block();
-    if (atomic_swap_once(&writer->stage, &deferred, WRITER_BEGINNING)) begin_deferred(writer);
+    if (atomic_swap_once(&writer->stage, &deferred, WRITER_THREAD_BEGINNING)) begin_deferred(writer);
     os_signals_restore(signals);
     errno = kept_errno;
 }
@@ -495,7 +471,7 @@ void writer_need(struct writer *writer)
 void writer_need_now(struct writer *writer)
 {
     writer_need(writer);
-    wait_while(writer, &writer->status, WRITER_PUT_ASIDE);
+    wait_while(writer, &writer->status, WRITER_DEFERRED);
 }
 
 void writer_sync(struct writer *writer)

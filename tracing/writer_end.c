@@ -115,7 +115,7 @@ void writer_report_killed(struct writer *writer)
 {
     struct message message;
     if (!writer_is_gone(writer) || atomic_load_acquire(&writer->done) ||
-        atomic_load_acquire(&writer->stage) != WRITER_BEGUN ||
+        atomic_load_acquire(&writer->stage) != WRITER_THREAD_BEGUN ||
         atomic_exchange_acquire(&writer->killed_reported, 1))
         return;
     writer_note_incomplete(writer);

@@ -1,15 +1,19 @@
 /* writer_own - what the files of the writer share.
  *
  *   writer.c         its output; what other threads ask of it; the thread and its loop
- *   writer_slots.c   slots become chunks; more slots
- *   writer_ticks.c   windows and ticks
  *   writer_end.c     counts, messages, the end
+ *   writer_ticks.c   windows and ticks
+ *   writer_slots.c   slots become chunks; more slots
+ *
+ * Each calls those below it.
  *
  * Threads   the writer thread, if nothing else is said. */
 #ifndef MALLOCTAPE_WRITER_OWN_H
 #define MALLOCTAPE_WRITER_OWN_H
 
 #include "../stream/units.h"
+#include "capture.h"
+#include "spool.h"
 #include "writer.h"
 
 /* Numbers in the end chunk, besides one for each lane. */
@@ -19,7 +23,29 @@
 
 /* A negative result ends the recording: the loop sees it. `what` it concerns. Returns it. Any
  * thread. */
-int writer_check(struct writer *writer, int result, const char *what);
+static inline int writer_check(struct writer *writer, int result, const char *what)
+{
+    if (result < 0) {
+        writer->failed = what;
+        atomic_store_release(&writer->error, result);
+    }
+    return result;
+}
+
+/* So many slots have become free: as many of the threads that wait are woken, those first that have
+ * waited longest. */
+static inline void writer_wake_waiters(struct writer *writer, uint32_t slots)
+{
+    if (slots == 0) return;
+    atomic_add_seq_cst(&writer->space_epoch, 1);
+    if (atomic_load_seq_cst(&writer->waiters)) os_wake(&writer->space_epoch, slots);
+}
+
+/* Of times that may seem to go back. */
+static inline uint64_t writer_since(uint64_t now_ns, uint64_t before_ns)
+{
+    return now_ns > before_ns ? now_ns - before_ns : 0;
+}
 
 /* Where the lane's thread is in its slot; NULL: it has none. */
 static inline uint16_t *writer_cursor_of(const struct malloctape_lane *lane)
@@ -40,10 +66,6 @@ int writer_flush(struct writer *writer);
 /* The slot has been written to the sink: it is free when the sink has written it out. */
 void writer_give_back(struct writer *writer, uint32_t slot);
 
-/* So many slots have become free: as many of the threads that wait are woken, those first that have
- * waited longest. */
-void writer_wake_waiters(struct writer *writer, uint32_t slots);
-
 /* Writes what lies before `upto`, an address in a slot of this lane. NULL: only slots that the
  * thread has left, and at most WRITER_SLOTS_PER_PASS, because it may fill them as fast as they are
  * written. Returns the number of slots finished. */
@@ -58,10 +80,6 @@ void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane);
  * flushed for that. */
 void writer_grow_if_starved(struct writer *writer);
 void writer_grow_meanwhile(void *writer);
-
-/* Before something is written: after a pause, in whose windows there were no ticks, one says until
- * when it lasted. */
-void writer_end_pause(struct writer *writer);
 
 /* Ends a window (FORMAT.md 4.3). Returns whether any lane has got further: then there is a tick. */
 bool writer_close_window(struct writer *writer);

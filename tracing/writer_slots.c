@@ -1,6 +1,7 @@
 #include "writer_own.h"
 
 #include "../stream/chunk.h"
+#include "../stream/chunk_seal.h"
 #include "../stream/units.h"
 #include "settings.h"
 
@@ -20,9 +21,9 @@ uint64_t writer_end_bytes_max(uint32_t lanes)
            (WRITER_END_NUMBERS + (uint64_t)lanes) * VARINT_BYTES_MAX;
 }
 
-uint64_t writer_bytes_min(size_t metadata_bytes)
+uint64_t writer_bytes_min(void)
 {
-    return SINK_FRAME_HEADER_BYTES + SINK_BLOCK_LENGTH_BYTES + RAW_HEADER_BYTES + metadata_bytes +
+    return SINK_FRAME_HEADER_BYTES + SINK_BLOCK_LENGTH_BYTES + RAW_HEADER_BYTES +
            writer_end_bytes_max(0) + SINK_END_BYTES;
 }
 
@@ -175,13 +176,27 @@ static void write_units_that_fit(struct writer *writer, struct malloctape_lane *
     writer->end_status = RAW_END_LIMIT;
 }
 
+/* After a pause, in whose windows there were no ticks, one says until when it lasted. Otherwise what comes now would seem to have come slowly, over all that time. Its other numbers are
+ * those of the tick before. */
+static void end_pause(struct writer *writer)
+{
+    const uint64_t quiet_ns = writer_since(writer->quiet_ns, writer->start_ns);
+    writer->quiet_ns = 0;
+    if (writer_since(quiet_ns, writer->tick.since_start_ns) < WRITER_QUIET_NS || writer->ticks == 0 ||
+        !writer_fits(writer, CHUNK_TICK_BYTES_MAX))
+        return;
+    writer->tick.since_start_ns = quiet_ns;
+    uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
+    sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));
+}
+
 /* Puts the units of the lane's read slot from `lane->writer.read_from` to `to` into the stream. */
 static void write_units(struct writer *writer, struct malloctape_lane *lane, const uint16_t *to)
 {
     size_t count = (size_t)(to - lane->writer.read_from);
     /* After an error the units stay in the spool. */
     if (count == 0 || writer->error || writer->is_full || !take_units(writer, lane, count)) return;
-    if (writer->quiet_ns) writer_end_pause(writer);
+    if (writer->quiet_ns) end_pause(writer);
     if (!writer_fits(writer, CHUNK_BYTES_MAX(count)))
         return write_units_that_fit(writer, lane, count);
     commit_units(writer, lane, 0, count, sink_wants_packed(&writer->sink));

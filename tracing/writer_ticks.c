@@ -3,6 +3,7 @@
 #include "../common/text.h"
 #include "../stream/chunk_seal.h"
 #include "../stream/units.h"
+#include "lane.h"
 
 #include <string.h>
 
@@ -27,16 +28,11 @@ static void look_at_memory(struct writer *writer)
 }
 
 /* The kernel divides a time into user and system by samples, so either may seem to go back. */
-static uint64_t since(uint64_t now_ns, uint64_t before_ns)
-{
-    return now_ns > before_ns ? now_ns - before_ns : 0;
-}
-
 static void look_at_usage(struct writer *writer)
 {
     struct os_usage usage = os_process_usage(true);
-    writer->tick.usage.user_ns = since(usage.user_ns, writer->usage_before.user_ns);
-    writer->tick.usage.system_ns = since(usage.system_ns, writer->usage_before.system_ns);
+    writer->tick.usage.user_ns = writer_since(usage.user_ns, writer->usage_before.user_ns);
+    writer->tick.usage.system_ns = writer_since(usage.system_ns, writer->usage_before.system_ns);
 }
 
 /* What the allocator says, and what the recorder does. */
@@ -61,7 +57,7 @@ static void look_at_statistics(struct writer *writer)
 static uint64_t measure_cycles(const struct writer *writer, uint64_t now_ns)
 {
     uint64_t cycles = __builtin_ia32_rdtsc() - writer->start_cycles;
-    return (uint64_t)((double)since(now_ns, writer->start_ns) / (double)cycles * 0x1p32);
+    return (uint64_t)((double)writer_since(now_ns, writer->start_ns) / (double)cycles * 0x1p32);
 }
 
 /* Reading the time takes a system call. */
@@ -115,20 +111,6 @@ static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
     lane->registry.ended = ended;
     atomic_store_release(&lane->units.head, units_head(NULL, lane->units.head));
     lane_put_back(writer->registry, lane);
-}
-
-/* Otherwise what comes now would seem to have come slowly, over all that time. Its other numbers are
- * those of the tick before. */
-void writer_end_pause(struct writer *writer)
-{
-    const uint64_t quiet_ns = since(writer->quiet_ns, writer->start_ns);
-    writer->quiet_ns = 0;
-    if (since(quiet_ns, writer->tick.since_start_ns) < WRITER_QUIET_NS || writer->ticks == 0 ||
-        !writer_fits(writer, CHUNK_TICK_BYTES_MAX))
-        return;
-    writer->tick.since_start_ns = quiet_ns;
-    uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
-    sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));
 }
 
 bool writer_close_window(struct writer *writer)

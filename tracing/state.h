@@ -1,0 +1,327 @@
+/* state - all that a process has in memory for its recording.
+ *
+ *   recording --> registry --> lane 0, lane 1, ...     one for each thread; malloctape_lane: its own
+ *             |                  | cursor: the next unit
+ *             |                  v
+ *             --> writer --> spool --> slot, slot, ...  units in a shared file (FORMAT.md 8)
+ *                   | reads them up to the cursors
+ *                   v
+ *                 sink --> output
+ *
+ * What is behind each field says who writes it, when, and who else reads it:
+ *
+ *   thread     the lane's: the only one that records there. The lane is its own from lane_claim()
+ *              to lane_end(), and after that, too, as long as the thread runs.
+ *   writer     the writer thread, or who makes a pass in its place (os_call_apart())
+ *   beginner   who took the recording's state from OFF to STARTING; nobody records then
+ *
+ * and where more than one thread looks at a field, with which order:
+ *
+ *   relaxed    a number or a flag for itself: whoever reads it may be late
+ *   release    what was stored before is there for whoever loads the field with acquire
+ *   seq_cst    two fields, each stored by one side and read by the other: one of both sees the other
+ *
+ * A field without an order is its writer's alone, or does not change while others read it.
+ *
+ * Two orders carry the stream. A thread stores the units of a record, then the cursor (release):
+ * what lies below the cursor are whole records. It stores the count of a slot that it leaves, then
+ * the number of the next one (release): from then on the slot is the writer's. */
+#ifndef MALLOCTAPE_STATE_H
+#define MALLOCTAPE_STATE_H
+
+#include "../common/atomic.h"
+#include "../stream/pack.h"
+#include "../stream/spool_format.h"
+#include "../stream/units.h"
+#include "os.h"
+#include "output.h"
+#include "sink.h"
+#include "watch.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Nothing here is visible outside the library. */
+#pragma GCC visibility push(hidden)
+
+/* --- a lane: the events of one thread, and of threads that continue it ---
+ *
+ *   units      units.[ch]      what the units of the slot say, and how; the fast path
+ *   slot       slot.c          the slot, and events that found none
+ *   registry   lane.c          whose lane it is
+ *   writer     writer_slots.c  how far the stream has got
+ *
+ * A forked child finds all of it zero: the cursor is then not below the limit, so the thread leaves
+ * the fast path with its first call. */
+
+struct slot_lane {
+    uint8_t busy;       /* thread: it takes a slot, so a nested call takes none and is not recorded;
+                           the next beginner reads it (acquire) */
+    uint8_t unrecorded; /* thread: in a call that is not recorded, nothing in the stream may be for
+                           it */
+    uint32_t number;    /* thread, when it takes a slot, or the writer, when the thread has gone: of
+                           the slot in the spool */
+    uint16_t *start;    /* thread, with each slot: its first unit; */
+    uint16_t *room;     /* the last position at which an event still fits; NULL: there is no slot; */
+    uint16_t *end;      /* behind its last unit */
+    uint64_t lost_events;       /* thread: since the last record of a loss */
+    uint64_t lost_events_total; /* thread (relaxed), read by the writer (relaxed) */
+    uint64_t count;             /* thread: how many slots it has had */
+    uint64_t count_to_follow;   /* thread, after a loss: how many it must have had until its cache is
+                                   followed again */
+    uint64_t earlier_units;     /* thread, or the writer when that has gone: in the slots before */
+    uint32_t unbegun; /* thread: the record of its beginning is yet to be written; 2: and before it
+                         that of the end of the thread before */
+};
+
+/*   UNUSED --a thread begins--> LIVE --its destructors have run--> ENDING --its id is gone--+
+ *                                ^                                                          |
+ *                                +---------------- another thread continues it -------------+
+ *
+ * Whoever swaps ENDING or LIVE for TAKEN has the lane until it stores the next state (release). */
+enum lane_state { LANE_UNUSED = 0, LANE_LIVE, LANE_ENDING, LANE_TAKEN };
+
+struct registry_lane {
+    uint32_t number;      /* once, by the first thread: of this lane */
+    int32_t thread_id;    /* who has taken the lane, before LIVE; read in any state but UNUSED */
+    uint32_t state;       /* enum lane_state, by compare-and-swap */
+    uint32_t exit_rounds; /* thread: how often its destructor has run */
+    uint32_t ended;       /* who has taken the lane: the record of the thread's end is written */
+    uint32_t recording;   /* thread, with its first event: of which the rest is; 0: of none yet */
+};
+
+struct writer_lane {
+    uint32_t read_slot;    /* thread, with its first slot, before the cursor; then the writer: the
+                              slot that is being written */
+    uint16_t *read_from;   /* the same: the next unit to write */
+    uint16_t *tick_cursor; /* writer: the cursor at the latest tick; NULL: it was in no slot */
+    uint64_t written;      /* writer: units that are in the stream; others read it (relaxed) */
+    struct pack_lane *followed; /* writer */
+    bool left;                  /* writer: it was followed, and nothing has been written since */
+};
+
+struct malloctape_lane {
+    struct units_lane units; /* thread, but for `limit`: others store 0 there, and the thread leaves
+                                the fast path (relaxed, and a full fence on both sides) */
+    struct slot_lane slot __attribute__((aligned(64)));
+    struct registry_lane registry;
+    struct writer_lane writer;
+    /* Thread (relaxed), read by the writer (relaxed): calls that free NULL, and those that ask how
+     * large an object is. */
+    uint64_t null_frees, sizes_asked;
+} __attribute__((aligned(128)));
+
+/* Lanes come from the system in blocks of this many. */
+#define LANE_BLOCK 64u
+
+struct lane_registry {
+    uint32_t present;     /* 0 in a forked child, whose first thread stores 1 */
+    uint32_t used;        /* threads, by compare-and-swap (release): lanes 0 .. used-1 have begun */
+    uint32_t ending;      /* lanes in state ENDING, approximately (relaxed) */
+    uint32_t ending_from; /* where to look for one next (relaxed) */
+    struct malloctape_lane *blocks[RAW_LANES_MAX / LANE_BLOCK]; /* each once, by swap */
+};
+
+/* Lane `number`, which is below registry->used. */
+static inline struct malloctape_lane *lane_at(const struct lane_registry *registry, uint32_t number)
+{
+    return &registry->blocks[number / LANE_BLOCK][number % LANE_BLOCK];
+}
+
+#define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
+
+/* This thread's lane; never NULL. Threads that do not record have a lane without room: each its own
+ * of an earlier recording, or all together the second one. */
+extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
+extern struct malloctape_lane recording_no_lane;
+
+/* --- slots ---
+ *
+ *   free --take--> a thread fills it --next--> ... --in the sink--> written out --give--> free
+ *
+ * Invariant   mapped slots == free + held by lanes + in the sink but not yet written
+ * Ownership   a slot belongs to the thread that took it, and to the writer once its note names the
+ *             next slot of the lane. Before that, the writer may read what lies below the cursor. */
+
+/* 16 KiB: 8 160 units. Large enough that taking a slot does not show, small enough that several
+ * stay in the second-level cache. */
+#define SPOOL_SLOT_BYTES   16384u
+#define SPOOL_SLOT_UNITS   ((SPOOL_SLOT_BYTES - SPOOL_SLOT_HEADER_BYTES) / 2)
+/* The file grows by 1 MiB at a time, one system call's worth, when threads find no free slot. */
+#define SPOOL_EXTENT_SLOTS 64u
+#define SPOOL_EXTENT_BYTES ((size_t)SPOOL_EXTENT_SLOTS * SPOOL_SLOT_BYTES)
+/* What threads may be ahead of the writer beyond one slot each: 64 MiB. With RAW_LANES_MAX lanes
+ * of one slot the spool cannot be larger than this many. */
+#define SPOOL_SLOTS_AHEAD  4096u
+#define SPOOL_SLOTS_MAX    (RAW_LANES_MAX + SPOOL_SLOTS_AHEAD)
+#define SPOOL_EXTENTS_MAX  (SPOOL_SLOTS_MAX / SPOOL_EXTENT_SLOTS)
+#define SPOOL_NO_SLOT      UINT32_MAX
+
+/* What the file need not know about a slot. */
+struct spool_note {
+    uint32_t units;       /* thread, when it leaves the slot, before `next`: how many it has used */
+    uint32_t next;        /* the same (release): 1 + its next slot; 0 while this is its latest */
+    uint32_t next_free;   /* who gives the slot back (relaxed): 1 + the next free slot */
+    uint64_t extra_units; /* thread, when it begins the slot: those of the lane before it */
+};
+
+struct spool {
+    uint8_t *extents[SPOOL_EXTENTS_MAX]; /* writer: mapped one by one, and again for the next file;
+                                            threads learn of a slot by the free list */
+    struct spool_note *notes;
+    uint64_t free_head;  /* a stack, by compare-and-swap (acquire to take, release to give): change
+                            count in the upper half, 1 + slot in the lower */
+    uint32_t free_count; /* whoever takes or gives one (relaxed), approximately */
+    uint32_t mapped;     /* writer: slots */
+    int file;            /* in the writer's descriptor table */
+};
+
+/* --- the writer --- */
+
+/* Slots in the sink but not yet given back, at most. */
+#define WRITER_PENDING_SLOTS 128
+
+/* Of its output: DEFERRED, if the files have been opened for a thread that begins later. */
+enum writer_status { WRITER_STARTING = 0, WRITER_DEFERRED, WRITER_RUNNING, WRITER_FAILED };
+
+/* Of the thread. Who swaps DEFERRED for BEGINNING begins it. */
+enum writer_stage {
+    WRITER_THREAD_NONE = 0,
+    WRITER_THREAD_DEFERRED,
+    WRITER_THREAD_BEGINNING,
+    WRITER_THREAD_BEGUN,
+    WRITER_THREAD_NEVER
+};
+
+struct writer {
+    /* From one recording of the process to the next. */
+    struct spool spool;
+    struct os_thread thread;
+
+    /* Beginner. The settings are given, too. */
+    const char *output; /* without letters after % (output.h); the writer may choose the next one */
+    uint8_t recording_id[RAW_RECORDING_ID_BYTES];
+    int process_id;
+    struct lane_registry *registry;
+    uint32_t features;          /* of the stream: RAW_FEATURE_... */
+    bool may_defer;             /* the beginning of the thread */
+    bool (*is_abandoned)(void); /* the program has ended without a word */
+    void (*ends)(void);         /* the writer ends the recording by itself: threads are to stop */
+
+    /* Between the threads and the writer. */
+    uint32_t stage;         /* enum writer_stage (release) */
+    uint32_t status;        /* writer (release): enum writer_status; the beginner waits for it */
+    uint32_t asleep;        /* writer: 1 while it sleeps; whoever swaps it for 0 wakes it (seq_cst) */
+    uint32_t finish;        /* any thread (seq_cst): end the stream */
+    uint32_t space_epoch;   /* writer (seq_cst): changes when slots have been given back */
+    uint32_t waiters;       /* threads that wait for that (seq_cst) */
+    uint32_t starved;       /* threads (release): one found no slot since the last pass */
+    uint32_t cannot_grow;   /* writer (relaxed): the spool, when it was last tried */
+    uint32_t look_wanted;   /* writer (relaxed): a thread is to ask the allocator how large its heap
+                               is; that thread takes it back */
+    uint32_t discard;       /* any thread (release): remove the stream at its end, if it is small */
+    uint32_t sync_wanted;   /* any thread (seq_cst): counts wishes that all be in the output */
+    uint32_t sync_done;     /* writer (release): wishes fulfilled */
+    uint32_t done;          /* the thread has ended (release) */
+    uint64_t waits;         /* threads (relaxed): how often one waited, and for how long in all */
+    uint64_t waited_ns;
+    uint64_t ns_of_2_32_cycles; /* writer (relaxed): of the processor's clock; 0 before a tick */
+    struct watch watch;         /* watch.h */
+    uint32_t killed_reported;   /* any thread, by swap: that somebody else has ended the thread */
+    uint64_t lost_events;       /* threads (relaxed) that found no lane, as there were too many */
+
+    /* An error that ends the recording: a negative errno, and what it concerns, a path. Any thread;
+     * `failed` before `error` (release). Whoever reads a slot looks at it afterwards (acquire):
+     * there may be zeros. */
+    int error;
+    const char *failed;
+
+    /* Writer. */
+    enum raw_end_status end_status;
+    bool is_full; /* the limit of bytes has kept something out of the stream */
+    struct output_files files;
+    struct sink sink;
+    struct packer packer;
+    /* What is being written: a copy, as a fault puts zeros in place of the slot. */
+    struct {
+        struct spool_segment segment;
+        size_t before; /* units of the segment that come before these */
+        uint16_t units[SPOOL_SLOT_UNITS];
+    } taken;
+    uint32_t pending[WRITER_PENDING_SLOTS]; /* slots in the sink */
+    uint32_t pending_count;
+    uint64_t start_ns, start_cycles;
+    uint64_t next_tick_ns;
+    uint64_t sleep_ns;
+    uint64_t ticks;    /* written */
+    uint64_t windows;  /* closed, those without a tick included; read by who watches (relaxed) */
+    uint64_t quiet_ns; /* when the latest one closed, if nothing has been written since */
+    uint64_t next_process_look;
+    struct os_usage usage_before; /* when recording began */
+    struct raw_tick tick;         /* the latest; its memory is that of the latest look */
+    uint64_t vm_size_bytes;       /* by the latest look */
+    int statm;
+    uint64_t events;    /* in the stream, exactly: when it has ended */
+    const char *reason; /* why it ends before the program, if that is no error; or NULL */
+};
+
+/* --- the recording ---
+ *
+ * A process can have one recording after another, but one at a time:
+ *
+ *   OFF --begin--> STARTING --> RECORDING <--> PAUSED
+ *    ^                              |            |
+ *    +-------- writer has ended -- ENDING <------+
+ *
+ * Whoever takes the state from OFF to STARTING, or is the first to notice that the process is a
+ * forked child, may change what is below. */
+
+enum malloctape_state {
+    MALLOCTAPE_UNDECIDED = 0, /* the environment has not been read yet */
+    MALLOCTAPE_OFF,
+    MALLOCTAPE_RECORDING,
+    MALLOCTAPE_ENDING,   /* the writer is finishing the stream; nothing is recorded any more */
+    MALLOCTAPE_STARTING, /* nothing is recorded yet */
+    MALLOCTAPE_PAUSED    /* nothing is recorded for a while */
+};
+
+/* By compare-and-swap (seq_cst). */
+extern uint32_t malloctape_state;
+
+/* Somebody has asked for a recording, or can from outside (relaxed). */
+extern uint32_t malloctape_may_begin;
+
+struct recording {
+    struct writer writer;
+    struct lane_registry *registry;
+    bool could_not_begin;  /* the latest try */
+    uint32_t number;       /* of the recording, from 1; lanes of an earlier one are begun anew */
+    bool fast_path_is_off; /* any thread (relaxed): malloctape_disable_fast_path() */
+    bool out_of_memory;    /* the same: malloctape_out_of_memory(), in this recording */
+    uint64_t off_since_ns; /* who turns it off (relaxed): when the latest recording ended */
+    uint64_t sequences[RAW_STRUCTURES]; /* the latest of each, under the lock of the structure */
+};
+
+extern struct recording recording;
+
+/* The thread that carries out requests from outside (control.c), which a forked child has not. */
+struct control {
+    struct os_thread thread;
+    bool running;    /* has begun */
+    uint32_t done;   /* the thread has ended (release) */
+    uint32_t finish; /* it is to end (relaxed) */
+};
+
+extern struct control control;
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+#endif
