@@ -53,7 +53,7 @@ struct output_files {
     int status;           /* with which it ended (os_command_wait) */
     const char *last;     /* component of the name */
     struct os_file_status file_status, spool_status; /* after output_defer(): which they are */
-    bool settled;     /* the spool has the name below */
+    bool settled;                                    /* the spool has the name below */
     const char *failed;
     char directory_path[OUTPUT_PATH_BYTES_MAX + 2];
     char spool_path[OUTPUT_PATH_BYTES_MAX + 64];

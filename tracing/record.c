@@ -136,7 +136,8 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
 void malloctape_thread_cache_is(void *cache)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->slot.room || lane->units.cache == cache || lane->slot.count < lane->slot.count_to_follow)
+    if (!lane->slot.room || lane->units.cache == cache ||
+        lane->slot.count < lane->slot.count_to_follow)
         return;
     leave_cache(lane);
     if (!cache || recording_is_slow()) return;

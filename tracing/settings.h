@@ -34,7 +34,7 @@ struct settings {
     bool controlled;
     bool is_reset;     /* while recording_reset() begins a recording: no file is replaced */
     bool keeps_others; /* of the recording that begins: it replaces no file */
-    bool quiet;       /* not a word on standard error */
+    bool quiet;        /* not a word on standard error */
     bool addresses;
     bool loses;    /* threads do not wait for a slot: what finds none is lost */
     bool too_long; /* the name of the output */

@@ -67,14 +67,14 @@ struct slot_lane {
     uint32_t number;    /* thread, when it takes a slot, or the writer, when the thread has gone: of
                            the slot in the spool */
     uint16_t *start;    /* thread, with each slot: its first unit; */
-    uint16_t *room;     /* the last position at which an event still fits; NULL: there is no slot; */
-    uint16_t *end;      /* behind its last unit */
+    uint16_t *room; /* the last position at which an event still fits; NULL: there is no slot; */
+    uint16_t *end;  /* behind its last unit */
     uint64_t lost_events;       /* thread: since the last record of a loss */
     uint64_t lost_events_total; /* thread (relaxed), read by the writer (relaxed) */
     uint64_t count;             /* thread: how many slots it has had */
-    uint64_t count_to_follow;   /* thread, after a loss: how many it must have had until its cache is
+    uint64_t count_to_follow; /* thread, after a loss: how many it must have had until its cache is
                                    followed again */
-    uint64_t earlier_units;     /* thread, or the writer when that has gone: in the slots before */
+    uint64_t earlier_units;   /* thread, or the writer when that has gone: in the slots before */
     uint32_t unbegun; /* thread: the record of its beginning is yet to be written; 2: and before it
                          that of the end of the thread before */
 };
@@ -214,21 +214,21 @@ struct writer {
     void (*ends)(void);         /* the writer ends the recording by itself: threads are to stop */
 
     /* Between the threads and the writer. */
-    uint32_t stage;         /* enum writer_stage (release) */
-    uint32_t status;        /* writer (release): enum writer_status; the beginner waits for it */
-    uint32_t asleep;        /* writer: 1 while it sleeps; whoever swaps it for 0 wakes it (seq_cst) */
-    uint32_t finish;        /* any thread (seq_cst): end the stream */
-    uint32_t space_epoch;   /* writer (seq_cst): changes when slots have been given back */
-    uint32_t waiters;       /* threads that wait for that (seq_cst) */
-    uint32_t starved;       /* threads (release): one found no slot since the last pass */
-    uint32_t cannot_grow;   /* writer (relaxed): the spool, when it was last tried */
-    uint32_t look_wanted;   /* writer (relaxed): a thread is to ask the allocator how large its heap
+    uint32_t stage;       /* enum writer_stage (release) */
+    uint32_t status;      /* writer (release): enum writer_status; the beginner waits for it */
+    uint32_t asleep;      /* writer: 1 while it sleeps; whoever swaps it for 0 wakes it (seq_cst) */
+    uint32_t finish;      /* any thread (seq_cst): end the stream */
+    uint32_t space_epoch; /* writer (seq_cst): changes when slots have been given back */
+    uint32_t waiters;     /* threads that wait for that (seq_cst) */
+    uint32_t starved;     /* threads (release): one found no slot since the last pass */
+    uint32_t cannot_grow; /* writer (relaxed): the spool, when it was last tried */
+    uint32_t look_wanted; /* writer (relaxed): a thread is to ask the allocator how large its heap
                                is; that thread takes it back */
-    uint32_t discard;       /* any thread (release): remove the stream at its end, if it is small */
-    uint32_t sync_wanted;   /* any thread (seq_cst): counts wishes that all be in the output */
-    uint32_t sync_done;     /* writer (release): wishes fulfilled */
-    uint32_t done;          /* the thread has ended (release) */
-    uint64_t waits;         /* threads (relaxed): how often one waited, and for how long in all */
+    uint32_t discard;     /* any thread (release): remove the stream at its end, if it is small */
+    uint32_t sync_wanted; /* any thread (seq_cst): counts wishes that all be in the output */
+    uint32_t sync_done;   /* writer (release): wishes fulfilled */
+    uint32_t done;        /* the thread has ended (release) */
+    uint64_t waits;       /* threads (relaxed): how often one waited, and for how long in all */
     uint64_t waited_ns;
     uint64_t ns_of_2_32_cycles; /* writer (relaxed): of the processor's clock; 0 before a tick */
     struct watch watch;         /* watch.h */

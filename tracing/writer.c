@@ -463,7 +463,8 @@ void writer_need(struct writer *writer)
     if (atomic_load_acquire(&writer->stage) != WRITER_THREAD_DEFERRED) return;
     int kept_errno = errno;
     uint64_t signals = os_signals_block();
-    if (atomic_swap_once(&writer->stage, &deferred, WRITER_THREAD_BEGINNING)) begin_deferred(writer);
+    if (atomic_swap_once(&writer->stage, &deferred, WRITER_THREAD_BEGINNING))
+        begin_deferred(writer);
     os_signals_restore(signals);
     errno = kept_errno;
 }

@@ -157,8 +157,7 @@ static void put_summary(const struct writer *writer, struct message *message, ui
     if (writer->reason) message_put(message, "%s", writer->reason);
     if (*settings.foreign_malloc)
         message_put(message, "; another malloc is in use%s: %s",
-                    events ? ", only what it passes on was recorded" : "",
-                    settings.foreign_malloc);
+                    events ? ", only what it passes on was recorded" : "", settings.foreign_malloc);
 }
 
 static void report_end(const struct writer *writer)

@@ -182,8 +182,8 @@ static void end_pause(struct writer *writer)
 {
     const uint64_t quiet_ns = writer_since(writer->quiet_ns, writer->start_ns);
     writer->quiet_ns = 0;
-    if (writer_since(quiet_ns, writer->tick.since_start_ns) < WRITER_QUIET_NS || writer->ticks == 0 ||
-        !writer_fits(writer, CHUNK_TICK_BYTES_MAX))
+    if (writer_since(quiet_ns, writer->tick.since_start_ns) < WRITER_QUIET_NS ||
+        writer->ticks == 0 || !writer_fits(writer, CHUNK_TICK_BYTES_MAX))
         return;
     writer->tick.since_start_ns = quiet_ns;
     uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
