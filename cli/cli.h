@@ -1,15 +1,15 @@
 /* cli - what the subcommands of malloctape have in common.
  *
- * A subcommand is one entry of the table in main.c and one `struct cli_command` in a file of its
+ * A subcommand is one entry of the table in malloctape/main.c and one `struct cli_command` in a file of its
  * own. Its function gets "malloctape NAME" as words[0] and returns the exit status of the program
  * (common/program.h).
  *
- *   main.c --table--> cli/ record.c, ctl.c, top.c
- *                     inspect/ info.c, dump.c, verify.c
- *                     compare/ compare.c
- *                     report/ report.c
- *                     programs.c --exec--> malloctape-convert: convert/ import.c, export.c
- *                                          postprocess, replay
+ *   malloctape/main.c --table--> cli/ record.c, ctl.c, top.c
+ *                                inspect/ info.c, dump.c, verify.c
+ *                                compare/ compare.c
+ *                                report/ report.c
+ *                                cli/ programs.c --exec--> malloctape-convert: convert/
+ *                                                          import.c, export.c; postprocess, replay
  *
  * Of this directory, the others know this header alone. */
 #ifndef MALLOCTAPE_CLI_H

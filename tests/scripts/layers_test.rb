@@ -1,0 +1,112 @@
+#!/usr/bin/env ruby
+# layers_test.rb - who calls whom, by the symbols of the built objects: the files of tracing/ only
+# those in layers below their own, rooms only those that they may include, and none of these in a
+# circle. Layers and rooms stand in docs/architecture.md. Prints TAP.
+
+require 'tmpdir'
+require 'tsort'
+
+require_relative '../tap'
+
+SOURCE = ENV.fetch('MALLOCTAPE_SOURCE') { File.expand_path('../..', __dir__) }
+MAP = File.read("#{SOURCE}/docs/architecture.md")
+# The front end gives it to the core by this name, as it must be there before any code runs.
+GIVEN = 'malloctape_front_end'.freeze
+# Symbols of the C library that ours stand in for are no calls of ours.
+LIBC = `nm -D --defined-only #{`#{ENV.fetch('CC', 'cc')} -print-file-name=libc.so.6`}`
+       .scan(/ [TWiBD] ([^@\s]+)/).flatten.to_h { |name| [name, true] }
+
+ALLOWED =
+  MAP[/^## Directories$(.*?)^## /m, 1].scan(/^\|(.*?)\|.*\|(.*?)\|$/).flat_map { |rooms, names|
+    rooms.scan(%r{`(\S*)/`}).map { |room,| [room, names.scan(/`(.*?)`/).flatten] }
+  }.to_h
+
+# Objects by the name of their source, without its suffix.
+def objects
+  Dir.glob('{gperftools-build/*/capture,preload-build,[a-z]*}/**/*.o', base: BUILD).uniq
+     .reject { |file| file.match?(%r{^(tests|bench|gperftools-build/[^/]*/(plain|tracing))/|/tests_}) }
+     .to_h { |file| [name_of(file), "#{BUILD}/#{file}"] }
+     .select { |name,| File.exist?("#{SOURCE}/#{name}.c") }
+end
+
+def name_of(file)
+  file.sub(%r{^(gperftools-build/[^/]*/capture|preload-build)/}, '')
+      .sub(%r{/(lib|bin_)[^/]*?-([^/]+)$}, '/\2').delete_suffix('.o')
+end
+
+def room_of(name) = File.dirname(name)
+
+def may_call(from, to)
+  room_of(from) == room_of(to) ||
+    ALLOWED.fetch(room_of(from)).any? { |name| to.start_with?(name.sub(%r{[^/]*$}, '')) }
+end
+
+# [caller, callee, symbol]
+def calls(objects)
+  defined = Hash.new { |all, symbol| all[symbol] = [] }
+  used = []
+  objects.each do |name, file|
+    `nm #{file}`.each_line do |line|
+      symbol = line.split.last
+      next if LIBC[symbol] || symbol == GIVEN
+
+      line =~ /^\h+ [TDBRWViC] / ? defined[symbol] << name : line =~ /^ +U / && used << [name, symbol]
+    end
+  end
+  # Several programs may each have a function of that name: one of them is meant.
+  used.flat_map do |from, symbol|
+    meant = defined[symbol].find { |to| room_of(to) == room_of(from) } ||
+            defined[symbol].find { |to| may_call(from, to) } || defined[symbol].first
+    meant ? [[from, meant, symbol]] : []
+  end
+end
+
+def layers
+  lines = MAP[/^in layers;.*?\n\n(.*?)\n\n/m, 1].lines
+  lines.each_with_index.flat_map { |line, at|
+    line[/\S.*?(?=  |$)/].split(', ').map { |name| ["tracing/#{name}", at] }
+  }.to_h
+end
+
+def upward(calls, layers)
+  calls.select { |from, to| layers[from] && layers[to] && from != to && layers[from] >= layers[to] }
+       .map { |from, to, symbol| "#{from} calls #{to}: #{symbol}" }
+end
+
+def forbidden(calls)
+  calls.reject { |from, to| may_call(from, to) }
+       .map { |from, to, symbol| "#{from} calls #{to}: #{symbol}" }
+end
+
+def circles(calls)
+  graph = calls.reject { |from, to| from == to }.group_by(&:first)
+               .transform_values { |each| each.map { |_, to| to }.uniq }
+  TSort.strongly_connected_components(
+    ->(&block) { graph.each_key(&block) }, ->(from, &block) { graph.fetch(from, []).each(&block) }
+  )
+       .select { |circle| circle.size > 1 }.map { |circle| circle.sort.join(' ') }
+end
+
+all = objects
+found = calls(all)
+unplaced = all.keys.select { |name| room_of(name).start_with?('tracing') } - layers.keys
+gone = layers.keys - all.keys
+
+plan 5
+report unplaced.empty? && gone.empty? && layers.size > 30,
+       'each file of the recorder has its layer in docs/architecture.md',
+       unplaced.map { |name| "#{name} has none" } + gone.map { |name| "#{name} is not there" }
+bad = upward(found, layers)
+report found.size > 1000 && bad.empty?, 'files of the recorder call those below them only', bad
+bad = forbidden(found)
+report bad.empty?, 'rooms call those only that they may include', bad
+bad = circles(found.map { |from, to,| [room_of(from), room_of(to)] })
+report bad.empty?, 'rooms do not call each other in a circle', bad
+
+Dir.mktmpdir do |directory|
+  File.write("#{directory}/a.c", 'int recording_begin(const char *); int state_up(void) { return recording_begin(0); }')
+  system(ENV.fetch('CC', 'cc'), '-c', '-o', "#{directory}/a.o", "#{directory}/a.c")
+  bad = calls(all.merge('tracing/state' => "#{directory}/a.o"))
+  report upward(bad, layers) == ['tracing/state calls tracing/capture: recording_begin'],
+         'a call upwards would be noticed'
+end
