@@ -24,7 +24,7 @@ EXIT_USAGE = 2
 EXIT_CANNOT_EXECUTE = 126
 EXIT_NOT_FOUND = 127
 
-USAGE = 'usage: bump-pipes.rb [-v] [--] COMMAND [ARGUMENT...]'
+USAGE = "usage: #{File.basename($PROGRAM_NAME)} [-v] [--] COMMAND [ARGUMENT...]"
 HELP = <<~TEXT
   #{USAGE}
 

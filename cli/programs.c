@@ -11,14 +11,14 @@
 
 #define CONVERT "malloctape-convert"
 
-/* With `first`, unless it is NULL, in front of the words. */
+/* With `first`, unless it is NULL, in front of the words; in messages it is this command. */
 static int become(const struct cli_command *command, const char *name, const char *first, int count,
                   char **words)
 {
     struct installed program;
     char **all = calloc((size_t)count + 2, sizeof *all), **next = all;
     if (all == NULL) return cli_fail(command, "no memory");
-    *next++ = (char *)name;
+    *next++ = words[0];
     if (first != NULL) *next++ = (char *)first;
     memcpy(next, words + 1, (size_t)(count - 1) * sizeof *all);
     const bool found = installed_find_program(&program, name);
@@ -52,8 +52,8 @@ const struct cli_command cli_import = {
     "import", "makes an instruction stream of another tool's file", run_import, NULL};
 const struct cli_command cli_export = {"export", "writes a trace in another tool's format",
                                        run_export, NULL};
-const struct cli_command cli_order = {"order", "runs postprocess: puts a recording in order",
+const struct cli_command cli_order = {"order", "puts a recording in order: an instruction stream comes out",
                                       run_order, NULL};
 const struct cli_command cli_replay = {
-    "replay", "runs replay: carries a stream out under the allocator that is preloaded", run_replay,
+    "replay", "carries a stream out under the allocator that is preloaded", run_replay,
     NULL};

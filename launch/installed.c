@@ -68,9 +68,14 @@ bool installed_find_library(struct installed *installed, const char *name, char 
     return installed_can_preload(installed->path, why, why_bytes);
 }
 
+/* The installed name first: beside an installed program, the other one may be anybody's. */
 bool installed_find_program(struct installed *installed, const char *name)
 {
     struct installed own;
+    char prefixed[NAME_MAX];
     own_directory(&own);
-    return is_there(installed, own.path, "", name) && access(installed->path, X_OK) == 0;
+    snprintf(prefixed, sizeof prefixed, "malloctape-%s", name);
+    return (is_there(installed, own.path, "", prefixed) ||
+            is_there(installed, own.path, "", name)) &&
+           access(installed->path, X_OK) == 0;
 }

@@ -3,11 +3,13 @@
  * The programs lie together, and the preloaded libraries beside them; how, depends on whether this
  * is the build directory or an installation:
  *
- *   built       bin/malloctape         bin/postprocess         lib/libtcmalloc_minimal_tracing.so
- *   installed   PREFIX/bin/malloctape  PREFIX/bin/postprocess  PREFIX/lib/libtcmalloc_minimal_tracing.so
- *                                                              PREFIX/lib/malloctape/libtcmalloc_minimal.so
+ *   built                                   installed, below PREFIX
+ *   bin/malloctape                          bin/malloctape
+ *   bin/postprocess                         bin/malloctape-postprocess
+ *   lib/libtcmalloc_minimal_tracing.so      lib/libtcmalloc_minimal_tracing.so
+ *   lib/libtcmalloc_minimal.so              lib/malloctape/libtcmalloc_minimal.so
  *
- * The last one has a name that another package's library may have, too. */
+ * Names that other packages may have, too, are not used where they would meet. */
 #ifndef MALLOCTAPE_INSTALLED_H
 #define MALLOCTAPE_INSTALLED_H
 
@@ -31,7 +33,8 @@ bool installed_find_library(struct installed *installed, const char *name, char 
 /* Whether LD_PRELOAD can hold a path; if not, `why` says so. */
 bool installed_can_preload(const char *path, char *why, size_t why_bytes);
 
-/* The program `name` beside this one. False: installed->path is where it should be. */
+/* The program `name` beside this one, under the name that it has when it is installed or under the
+ * one of the build directory. False: installed->path is where it should be. */
 bool installed_find_program(struct installed *installed, const char *name);
 
 #endif

@@ -14,14 +14,14 @@
 /* What the code itself, its thread and its buffers need. */
 #define MEMORY_BYTES_MIN (UINT64_C(32) << 20)
 
-static const char help_text[] =
-    "Usage: postprocess [OPTION]... IN OUT\n"
-    "       postprocess [OPTION]... -o OUT IN...\n"
+static const char help_text[] = /* %1$s: the program's name */
+    "Usage: %1$s [OPTION]... IN OUT\n"
+    "       %1$s [OPTION]... -o OUT IN...\n"
     "Put the allocator calls of a recording into one order that could have happened, as an\n"
     "instruction stream for replay. IN, a raw event stream, may be plain or lz4. Either may\n"
     "be - or a pipe.\n"
     "\n"
-    "  postprocess raw.lz4 /dev/stdout | lz4 > p.lz4\n"
+    "  %1$s raw.lz4 /dev/stdout | lz4 > p.lz4\n"
     "\n"
     "When the recorded process could not finish its recording, what is missing in IN is taken\n"
     "from IN.spool, where the process left it.\n"
@@ -113,8 +113,10 @@ int options_parse(struct options *options, int count, char **words)
                                            {"quiet", 'q', .flag = &options->quiet},
                                            {NULL}};
     *options = (struct options){0};
-    words[0] = (char *)PROGRAM; /* for messages */
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
+    words[0] = PROGRAM; /* for messages */
+    char help[sizeof help_text + 256];
+    snprintf(help, sizeof help, help_text, PROGRAM);
+    const int status = program_options(count, words, known, help, PROGRAM_ANYWHERE, options);
     if (status != PROGRAM_GO_ON) return status;
     if (options->compress && options->no_compress)
         return program_usage_error(PROGRAM, "--compress or --no-compress, not both");

@@ -2,10 +2,13 @@
 #ifndef MALLOCTAPE_POSTPROCESS_OPTIONS_H
 #define MALLOCTAPE_POSTPROCESS_OPTIONS_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PROGRAM "postprocess"
+/* In messages: it is installed under another name than it is built, and has one more as a command of
+ * malloctape. */
+#define PROGRAM program_invocation_short_name
 
 struct options {
     char **inputs;

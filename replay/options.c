@@ -24,12 +24,12 @@
 const char *const touch_names[] = {"none", "line", "pages", "all", NULL};
 const char *const shown_time_names[] = {"real", "original", "cpu", NULL};
 
-static const char help_text[] =
-    "Usage: replay [OPTION]... [FILE]\n"
+static const char help_text[] = /* %1$s: the program's name */
+    "Usage: %1$s [OPTION]... [FILE]\n"
     "Carry out the allocator calls of an instruction stream, plain or lz4, on the allocator\n"
     "that this program runs with. Without FILE, or when it is -, read the standard input.\n"
     "\n"
-    "  LD_PRELOAD=.../libtcmalloc_minimal.so replay p.lz4\n"
+    "  LD_PRELOAD=.../libtcmalloc_minimal.so %1$s p.lz4\n"
     "\n"
     "How to replay:\n"
     "  -e, --engine=NAME\n"
@@ -85,6 +85,8 @@ static const char help_text[] =
     "carried out.\n";
 
 /* ---- arguments ---- */
+
+static const char *const engines[] = {"switch", "threads", "auto", "null", NULL};
 
 static int engine_take(void *of, const char *name)
 {
@@ -153,7 +155,7 @@ int options_parse(int argc, char **argv, struct options *options)
     const struct program_option known[] = {
         {"clock", .choice = &policy->shown_time, .choices = shown_time_names},
         {"csv", .word = &options->csv},
-        {"engine", 'e', .take = engine_take},
+        {"engine", 'e', .take = engine_take, .choices = engines},
         {"free-at-end", .flag = &policy->free_at_end},
         {"heap-calls", .flag = &policy->heap_calls},
         {"json", 'j', .word = &options->json},
@@ -178,10 +180,12 @@ int options_parse(int argc, char **argv, struct options *options)
                    .sample_every = NOT_GIVEN,
                    .switching = no_switch == NULL || no_switch[0] == '\0'},
     };
-    argv[0] = (char *)REPLAY_PROGRAM; /* for messages */
+    argv[0] = REPLAY_PROGRAM; /* for messages */
+    char help[sizeof help_text + 256];
+    snprintf(help, sizeof help, help_text, REPLAY_PROGRAM);
     int status = release_every != NULL ? release_take(options, release_every) : PROGRAM_GO_ON;
     if (status == PROGRAM_GO_ON)
-        status = program_options(argc, argv, known, help_text, PROGRAM_ANYWHERE, options);
+        status = program_options(argc, argv, known, help, PROGRAM_ANYWHERE, options);
     return status == PROGRAM_GO_ON ? options_complete(options, argc - optind, argv + optind)
                                    : status;
 }

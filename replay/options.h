@@ -2,10 +2,13 @@
 #ifndef MALLOCTAPE_REPLAY_OPTIONS_H
 #define MALLOCTAPE_REPLAY_OPTIONS_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#define REPLAY_PROGRAM "replay"
+/* In messages: it is installed under another name than it is built, and has one more as a command of
+ * malloctape. */
+#define REPLAY_PROGRAM program_invocation_short_name
 
 /* What is written into an object as soon as it is there; also after a realloc. */
 enum touch { TOUCH_NONE, TOUCH_LINE, TOUCH_PAGES, TOUCH_ALL };

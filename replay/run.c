@@ -395,7 +395,7 @@ bool run_stream(const struct options *options, struct ahead *ahead, struct repor
         report->realigned = run.state.realigned;
         progress_close(&run.progress);
         if (!report->cache_switching && report->caches[0] != '\0')
-            fprintf(stderr, REPLAY_PROGRAM ": thread caches are %s\n", report->caches);
+            fprintf(stderr, "%s: thread caches are %s\n", REPLAY_PROGRAM, report->caches);
     }
     latency_count(&run.latency, &run.latency.list);
     latency_calibrate(&run.latency);

@@ -12,10 +12,10 @@ static const struct {
     size_t bytes;
     const char *text;
 } magics[] = {
-    {MAGIC_OF_RAW, 8, "this is a recording; order it first with postprocess"},
+    {MAGIC_OF_RAW, 8, "this is a recording; order it first with malloctape order"},
     {MAGIC_OF_INSTRUCTIONS, 8,
-     "this is an instruction stream, which is in order already; replay takes it"},
-    {"MTAPESPL", 8, "this is a spool: postprocess finds it beside its recording"},
+     "this is an instruction stream, which is in order already; malloctape replay takes it"},
+    {"MTAPESPL", 8, "this is a spool: malloctape order finds it beside its recording"},
     {"\x1f\x8b", 2, UNPACK("gzip", "gzip -dc")},
     {"\x28\xb5\x2f\xfd", 4, UNPACK("zstd", "zstd -dc")},
     {"\xfd"

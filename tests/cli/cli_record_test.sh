@@ -393,7 +393,7 @@ runs_programs_beside() {
         says '^status  *complete' && exits 0 replay --engine null example.lz4 &&
         prints '^engine  *null' && exits 2 replay -e warp example.lz4 && says "'warp' is no engine" &&
         exits 2 compare -e warp example.lz4 && says "'warp' is no engine" &&
-        exits 0 help order && prints '^Usage: postprocess'
+        exits 0 help order && prints '^Usage: malloctape order '
 }
 hints_at_salvage() {
     ruby -e 'text = File.binread("example")

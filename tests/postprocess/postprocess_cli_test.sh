@@ -113,7 +113,7 @@ ends "JSON and the stream cannot both go there" 2 "$postprocess" -q -j - raw -
 printf 'MTAPEINS and what follows' > other
 ends "an instruction stream" 1 "$postprocess" other out2
 says "is told what it is" \
-    "other: .*: this is an instruction stream, which is in order already; replay takes it$"
+    "other: .*: this is an instruction stream, which is in order already; malloctape replay takes it$"
 ends "a name that ends in .lz4" 0 "$postprocess" -q raw p.lz4
 is "is a frame as lz4 makes it" "$(lz4 -dqc p.lz4 | cmp - ordered &&
     wc -c < p.lz4)" "$(lz4 -qc ordered | wc -c)"

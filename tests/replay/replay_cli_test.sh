@@ -543,7 +543,7 @@ check "has no table" [ ! -s "$scratch/out" ]
 printf MTAPERAW >"$scratch/recording"
 run "$scratch/recording"
 check "a recording is told what to do with" ended 1 \
-    'this is a recording; order it first with postprocess$'
+    'this is a recording; order it first with malloctape order$'
 check "and has no table" [ ! -s "$scratch/out" ]
 "$replay" "$scratch/churn" >/dev/full 2>"$scratch/err"
 status=$?

@@ -13,18 +13,55 @@ installs() {
 ./libmalloctape.so
 ./libtcmalloc_minimal_tracing.so
 ./malloctape/libtcmalloc_minimal.so
+./pkgconfig/malloctape.pc
 LIST
 }
 
-# Another package's library of the same name lies beside ours.
+# What others may call so, too, has malloctape in its name; and so has its manual page.
+names_are_ours() {
+    (cd "$root" && ls bin share/man/man1) >out && diff out - <<'LIST'
+bin:
+malloctape
+malloctape-bump-pipes
+malloctape-convert
+malloctape-postprocess
+malloctape-replay
+
+share/man/man1:
+malloctape-bump-pipes.1
+malloctape-postprocess.1
+malloctape-replay.1
+malloctape.1
+LIST
+}
+
+# Another package's library of the same name lies beside ours, and programs of the short names.
 works() {
     echo 'no library' >"$root/lib/libtcmalloc_minimal.so"
+    for name in replay postprocess; do
+        printf '#!/bin/sh\nexit 99\n' >"$root/bin/$name" && chmod +x "$root/bin/$name" || return 1
+    done
     "$root/bin/malloctape" record -o t.lz4 -- "$workloads/fixed" 2>err &&
         "$root/bin/malloctape" record --allocator=program -o p.lz4 -- "$workloads/fixed" 2>err &&
         [ "$(objects t.lz4 777)" = 1 ] && [ "$(objects p.lz4 777)" = 1 ] &&
         "$root/bin/malloctape" compare --runs 1 --allocators tcmalloc t.lz4 >out 2>err &&
         grep -q '^tcmalloc ' out || return 1
-    rm "$root/lib/libtcmalloc_minimal.so"
+    rm "$root/lib/libtcmalloc_minimal.so" "$root/bin/replay" "$root/bin/postprocess"
+}
+
+# A program says by which name it was called.
+says() { # says TEXT COMMAND...
+    local text=$1
+    shift
+    if "$@" >out 2>err; then return 1; fi
+    grep -q "^$text" err
+}
+tells_its_name() {
+    says 'malloctape-replay: see malloctape-replay --help' "$root/bin/malloctape-replay" a b &&
+        says 'malloctape replay: see malloctape replay --help' "$root/bin/malloctape" replay a b &&
+        says 'malloctape order: none: cannot open' "$root/bin/malloctape" order none x &&
+        says 'malloctape-postprocess: none: cannot open' "$root/bin/malloctape-postprocess" none x &&
+        "$root/bin/malloctape-bump-pipes" --help | grep -q '^usage: malloctape-bump-pipes '
 }
 
 uninstalls() {
@@ -51,13 +88,15 @@ options_cannot_be_otherwise() {
         grep -q 'WARNING: it cannot be otherwise than --enable-minimal: ' err
 }
 
-plan 5
+plan 7
 check 'the libraries that record lie in the library directory' installs
 if [ -n "$sanitized" ]; then
     skip_test 'what is installed works' 'a sanitizer has its own allocator'
 else
     check 'what is installed works' works
 fi
+check 'every program and manual page has a name of ours' names_are_ours
+check 'messages have the name that was called' tells_its_name
 check 'uninstall leaves nothing' uninstalls
 check 'options that ask for what is so anyway' options_are_always_so
 check 'options that ask for something else' options_cannot_be_otherwise
