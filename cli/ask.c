@@ -16,6 +16,8 @@
 
 #include "tracing/request.h"
 
+#define SOCKET_NAME "malloctape-" /* and the number of the process */
+
 bool ask_parse_process(pid_t *process, const char *word)
 {
     char *end;
@@ -90,8 +92,8 @@ static void say_why_silent(const struct cli_command *command, pid_t process)
 static int process_connect(const struct cli_command *command, pid_t process)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int length =
-        snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "malloctape-%d", (int)process);
+    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, SOCKET_NAME "%d",
+                          (int)process);
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
     int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool connected = file >= 0 && connect(file, (struct sockaddr *)&address, bytes) == 0;
@@ -160,4 +162,24 @@ size_t ask_process(const struct cli_command *command, pid_t process, const char 
     bytes -= (size_t)(text - answer);
     memmove(answer, text, bytes + 1);
     return bytes;
+}
+
+/* Lines end with a name, whose null byte is shown as @. */
+void ask_offer(program_add *add)
+{
+    char line[512], process[16], path[32], program[64];
+    FILE *file = fopen("/proc/net/unix", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *name = strstr(line, " @" SOCKET_NAME);
+        if (name == NULL || sscanf(name, " @" SOCKET_NAME "%15[0-9]", process) != 1) continue;
+        snprintf(path, sizeof path, "/proc/%s/comm", process);
+        FILE *comm = fopen(path, "re");
+        if (comm != NULL && fgets(program, sizeof program, comm) != NULL) {
+            program[strcspn(program, "\n")] = '\0';
+            ask_make_printable(program);
+            add(process, program);
+        }
+        if (comm != NULL) fclose(comm);
+    }
+    if (file != NULL) fclose(file);
 }

@@ -16,6 +16,9 @@ bool ask_parse_process(pid_t *process, const char *word);
 size_t ask_process(const struct cli_command *command, pid_t process, const char *request,
                    char *answer, size_t room);
 
+/* Hands over those that can be asked, for COMPLETE_OPTION. */
+void ask_offer(program_add *add);
+
 /* A process that is asked may be anybody's: takes out what a terminal would obey. */
 void ask_make_printable(char *text);
 

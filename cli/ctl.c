@@ -61,7 +61,7 @@ static bool is_request(const char *word)
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct ctl *ctl, int count, char **words)
 {
-    const struct program_option none = {NULL};
+    const struct program_option none = {NULL, .values = ask_offer};
     const int status = program_options(count, words, &none, help_text, PROGRAM_IN_FRONT, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (count - optind < 2) return cli_usage_error(&cli_ctl, "missing process id or command");

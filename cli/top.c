@@ -45,7 +45,8 @@ struct top {
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct top *top, int count, char **words)
 {
-    const struct program_option known[] = {{"count", .count = &top->count}, {NULL}};
+    const struct program_option known[] = {{"count", .count = &top->count},
+                                           {NULL, .values = ask_offer}};
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (top->count == 0) return cli_usage_error(&cli_top, "--count 0 shows nothing");

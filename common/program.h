@@ -51,6 +51,10 @@ enum { PROGRAM_GO_ON = -1 };
 /* Where options may stand: before all other words, or between them, too. */
 enum program_where { PROGRAM_IN_FRONT, PROGRAM_ANYWHERE };
 
+/* Hands over each word that may stand somewhere, with what it is about or NULL: complete.h. */
+typedef void program_add(const char *word, const char *about);
+typedef void program_values(program_add *add);
+
 /* An option: --NAME, or a dash and the letter. With `flag` alone it has no argument, with `flag`
  * and `take` it may have one (--NAME=ARGUMENT), else it must have one. */
 struct program_option {
@@ -60,11 +64,12 @@ struct program_option {
     const char **word;                           /* is set to the argument */
     uint64_t *count;                             /* is set to the argument, digits */
     unsigned *choice;                            /* is set to the argument's index in `choices` */
-    const char *const *choices;                  /* end with NULL */
+    const char *const *choices;                  /* end with NULL; without `choice` what to offer */
     int (*take)(void *of, const char *argument); /* returns PROGRAM_GO_ON or an exit status */
+    program_values *values; /* what to offer; without a name, at the end: for the word PID */
 };
 
-/* Carries out the options, --help and --version included, and leaves `optind` at the first word
+/* Carries out the options, --help, --version and COMPLETE_OPTION (complete.h) included, and leaves `optind` at the first word
  * that is none. words[0] is the name in messages; `known` ends with a name of NULL; `of` is handed
  * to the functions. Returns PROGRAM_GO_ON or an exit status. */
 int program_options(int count, char **words, const struct program_option *known, const char *help,

@@ -35,8 +35,8 @@ static const char help_text[] =
     "                         it alone; a semicolon goes between several, and a backslash before\n"
     "                         a comma, semicolon or backslash in a value\n"
     "      --tune             also each of these with settings that are worth a try\n"
-    "  -e, --engine ENGINE    how to replay, see replay --help (default: threads if more than one\n"
-    "                         thread has a part in the calls, else switch)\n"
+    "  -e, --engine ENGINE    how to replay, see malloctape help replay (default: threads if more\n"
+    "                         than one thread has a part in the calls, else switch)\n"
     "  -r, --runs N           how often under each allocator (default: 5)\n"
     "  -s, --sort BY          memory or time: both tables in that order, best first (default:\n"
     "                         each by what it is about)\n"
@@ -103,11 +103,12 @@ static int limit_parse(void *of, const char *text)
 }
 
 /* Those of replay. */
+static const char *const engines[] = {"auto", "switch", "threads", "null", NULL};
+
 static int engine_take(void *of, const char *name)
 {
-    static const char *const engines[] = {"auto", "switch", "threads", "null"};
     ((struct compare_options *)of)->engine = name;
-    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
+    for (size_t i = 0; engines[i] != NULL; i++)
         if (strcmp(name, engines[i]) == 0) return PROGRAM_GO_ON;
     return cli_usage_error(&cli_compare, "--engine: '%s' is no engine", name);
 }
@@ -146,8 +147,8 @@ static int words_parse(struct compare_options *options, int count, char **words)
     static const char *const measures[] = {
         [COMPARE_MEMORY] = "memory", [COMPARE_TIME] = "time", [COMPARE_MEASURES] = NULL};
     const struct program_option known[] = {
-        {"allocators", 'a', .take = list_add},
-        {"engine", 'e', .take = engine_take},
+        {"allocators", 'a', .take = list_add, .values = allocators_offer},
+        {"engine", 'e', .take = engine_take, .choices = engines},
         {"tune", .flag = &options->tune},
         {"runs", 'r', .take = rounds_parse},
         {"sort", 's', .choice = &options->sort, .choices = measures},

@@ -56,10 +56,16 @@ static int writer_take(void *of, const char *name)
     return cli_usage_error(&cli_export, "there is no format '%s'", name);
 }
 
+static void writers_offer(program_add *add)
+{
+    for (size_t i = 0; i < WRITERS; i++)
+        add(writers[i]->name, NULL);
+}
+
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
-    const struct program_option known[] = {{"to", .take = writer_take},
+    const struct program_option known[] = {{"to", .take = writer_take, .values = writers_offer},
                                            {"output", 'o', .word = &options->output},
                                            {"json", 'j', .word = &options->json},
                                            {"quiet", 'q', .flag = &options->quiet},

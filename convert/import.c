@@ -18,7 +18,7 @@
 static const char help_text[] =
     "usage: malloctape import [--from FORMAT] [--quiet] [--json FILE] FILE... -o OUT\n"
     "\n"
-    "Makes an instruction stream, for `replay` and everything else here, of a file in which\n"
+    "Makes an instruction stream, for `malloctape replay` and all else here, of a file in which\n"
     "another tool has noted calls of an allocator. A file may be compressed (lz4, gzip, zstd, xz,\n"
     "bzip2, zip); - is the standard input. Several files are parts of one recording, one after\n"
     "another.\n"
@@ -57,11 +57,17 @@ struct import {
 
 /* ---- options ---- */
 
+static void formats_offer(program_add *add)
+{
+    for (const struct format_entry *entry = formats; entry->name != NULL; entry++)
+        add(entry->name, entry->title);
+}
+
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
     const struct program_option known[] = {{"output", 'o', .word = &options->output},
-                                           {"from", .word = &options->from},
+                                           {"from", .word = &options->from, .values = formats_offer},
                                            {"json", 'j', .word = &options->json},
                                            {"quiet", 'q', .flag = &options->quiet},
                                            {NULL}};

@@ -219,6 +219,13 @@ bool allocators_find(struct allocator_found *found, const char *name)
     return there && installed_can_preload(found->library, found->why, sizeof found->why);
 }
 
+void allocators_offer(void (*add)(const char *name, const char *about))
+{
+    struct allocator_found found;
+    for (const struct known_allocator *known = known_allocators; known->name != NULL; known++)
+        if (allocators_find(&found, known->name)) add(known->name, known->help);
+}
+
 void allocators_enter(const struct allocator_found *found)
 {
     static const char no_switching[] = "NO_THREAD_CACHE_SWITCH";

@@ -70,6 +70,9 @@ struct allocator_found {
  * installed. */
 bool allocators_know(const char *name);
 
+/* Hands over the names of those that are installed, for COMPLETE_OPTION. */
+void allocators_offer(void (*add)(const char *name, const char *about));
+
 /* The name of the allocator that a recording calls so, with its version; or NULL. */
 const char *allocators_name_recorded(const char *allocator);
 

@@ -2,7 +2,10 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "common/complete.h"
 
 static const struct cli_command *const commands[] = {
     &cli_record, &cli_info, &cli_dump,   &cli_verify, &cli_compare, &cli_report,
@@ -22,8 +25,9 @@ static const char help_tail[] =
     "  -h, --help     this text\n"
     "  -V, --version  the version\n"
     "\n"
-    "order and replay are `postprocess` and `replay`, which stand beside it. The documents that messages name, as FORMAT.md 4.1, are\n"
-    "installed in " MALLOCTAPE_DOCUMENT_DIRECTORY ".\n";
+    "order and replay are also programs of their own: malloctape-postprocess and malloctape-replay,\n"
+    "postprocess and replay in a build directory. The documents that messages name, as FORMAT.md 4.1,\n"
+    "are installed in " MALLOCTAPE_DOCUMENT_DIRECTORY ".\n";
 
 static const struct cli_command *command_find(const char *name)
 {
@@ -56,6 +60,27 @@ static int help(int count, char **words)
     return cli_run(command, 2, (char *[]){words[1], (char *)"--help", NULL});
 }
 
+/* Words behind COMPLETE_OPTION. */
+static int complete(int count, char **words)
+{
+    if (count == 1 || (count == 2 && strcmp(words[0], "help") == 0)) {
+        for (size_t i = 0; i < COMMANDS; i++)
+            complete_word(words[count - 1], commands[i]->name, commands[i]->line);
+        if (count == 1) complete_word(words[0], "help", "how to use a command");
+        if (count == 1 && *words[0] == '-') complete_word(words[0], "--version", "the version");
+        return PROGRAM_OK;
+    }
+    const struct cli_command *command = count > 0 ? command_find(words[0]) : NULL;
+    if (command == NULL) return PROGRAM_OK;
+    char **all = calloc((size_t)count + 2, sizeof *all);
+    if (all == NULL) return PROGRAM_FAILED;
+    all[1] = (char *)COMPLETE_OPTION;
+    memcpy(all + 2, words + 1, (size_t)(count - 1) * sizeof *all);
+    const int status = cli_run(command, count + 1, all);
+    free(all);
+    return status;
+}
+
 static int command_run(int count, char **words)
 {
     if (count < 2) return program_usage_error("malloctape", "which command?");
@@ -64,6 +89,7 @@ static int command_run(int count, char **words)
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return program_version("malloctape");
     if (strcmp(name, "help") == 0) return help(count - 1, words + 1);
+    if (strcmp(name, COMPLETE_OPTION) == 0) return complete(count - 2, words + 2);
     const struct cli_command *command = command_find(name);
     if (command == NULL) return unknown_command(name);
     return cli_run(command, count - 1, words + 1);

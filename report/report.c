@@ -137,7 +137,7 @@ static int words_parse(struct options *options, int count, char **words)
         {"json", .word = &options->json},
         {"html", .word = &options->html},
         {"call-sizes", .word = &options->call_sizes},
-        {"under", .flag = &options->is_under, .take = under_take},
+        {"under", .flag = &options->is_under, .take = under_take, .values = allocators_offer},
         {"depths", .flag = &options->depths},
         {"fail-if", .take = limit_add},
         {NULL}};
