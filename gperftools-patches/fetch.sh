@@ -2,6 +2,7 @@
 # Makes a directory with the gperftools source that one of our patch directories is for, patched.
 #
 #   fetch.sh PATCH-DIR DESTINATION [SOURCE]
+#   fetch.sh --archive PATCH-DIR DIRECTORY [SOURCE]    puts the archive into DIRECTORY instead
 #
 # PATCH-DIR    holds BASE, series and the patches, for example gperftools-patches/2.16.
 # DESTINATION  is made, whole or not at all; it must not exist.
@@ -168,15 +169,20 @@ apply_patches() {
     done <"$patches/series"
 }
 
+only_archive=
+if [ "${1:-}" = --archive ]; then
+    only_archive=yes
+    shift
+fi
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
-    echo "usage: fetch.sh PATCH-DIR DESTINATION [SOURCE]" >&2
+    echo "usage: fetch.sh [--archive] PATCH-DIR DESTINATION [SOURCE]" >&2
     exit 1
 fi
 patches=$1 destination=$2 source=${3:-}
 base=$patches/BASE
 version=
 version=$(base_values version)
-[ ! -e "$destination" ] || fail "$destination exists already"
+[ -n "$only_archive" ] || [ ! -e "$destination" ] || fail "$destination exists already"
 cache=${MALLOCTAPE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/malloctape}
 mkdir -p "$(dirname "$destination")"
 # Beside the destination, so that the last step is a rename; absolute, for apt.
@@ -185,14 +191,19 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
 if [ -n "$source" ] && [ -d "$source" ]; then
+    [ -z "$only_archive" ] || fail "$source is a directory; an archive is needed"
     copy_directory "$source"
 elif [ -n "$source" ]; then
     [ -f "$source" ] || fail "$source does not exist"
     is_accepted "$source" || fail "$source: SHA-256 is ${checksum%% *}, which $base does not list"
-    unpack "$source"
+    archive=$source
 else
     find_archive
-    unpack "$archive"
 fi
+if [ -n "$only_archive" ]; then
+    cp "$archive" "$destination/"
+    exit
+fi
+[ -d "$work/tree" ] || unpack "$archive"
 apply_patches
 mv "$work/tree" "$destination"

@@ -22,9 +22,11 @@ CHART_PACKAGES='libjs-chart.js'
 # scripts of pages), heaptrack, and what bench/README.md names.
 PROGRAM_PACKAGES='avro-bin:avrocat redis-server:redis-server redis-tools:redis-benchmark
     sqlite3:sqlite3 perl:perl python3 git:git
-    valgrind:valgrind libeatmydata1 libfaketime'
+    valgrind:valgrind libeatmydata1 libfaketime bash-completion zsh:zsh'
 # What only the long tests use. The same.
 LONG_PACKAGES='gdb:gdb'
+# What `make deb` needs besides. Not installed: it names what is missing.
+DEB_PACKAGES='dpkg-dev:dpkg-buildpackage debhelper:dh lintian:lintian xz-utils:xz'
 
 package_is_there() {
     if [ "${1%:*}" != "$1" ] && command -v "${1#*:}" >/dev/null 2>&1; then
