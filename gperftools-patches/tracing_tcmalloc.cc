@@ -381,8 +381,7 @@ void release_slowly(unsigned kind, void *object, size_t size)
 // `size`: as the kind is given one, if it is `sized`.
 template <unsigned kind, bool sized> ATTRIBUTE_NOINLINE void release_slow(void *object, size_t size)
 {
-    if (PREDICT_TRUE(delete_hook_is_ours() &&
-                     malloctape_foreign_freeing(kind, object, sized, size)))
+    if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_remote_freeing(kind, object, sized, size)))
         return do_free(object);
     release_slowly(kind, object, size);
 }
@@ -419,15 +418,15 @@ ALWAYS_INLINE bool is_own(const Release &release)
 
 // A free of what is not the lane's own: mostly of an object that another thread had last.
 template <unsigned kind, bool sized>
-ATTRIBUTE_NOINLINE void release_foreign(void *object, struct malloctape_lane *lane,
-                                        struct shadow_page *page, uint32_t place, size_t size)
+ATTRIBUTE_NOINLINE void release_remote(void *object, struct malloctape_lane *lane,
+                                       struct shadow_page *page, uint32_t place, size_t size)
 {
     const uint32_t cl = page->size_class;
     const uint16_t *owner = shadow_owner_in(lane->units.window, place);
     atomic_prefetch(owner);
     atomic_prefetch(object);
-    if (PREDICT_FALSE(cl == 0 || !units_fast_free_foreign(&lane->units, kind, place, cl,
-                                                          atomic_load_relaxed(owner), sized, size)))
+    if (PREDICT_FALSE(cl == 0 || !units_fast_free_remote(&lane->units, kind, place, cl,
+                                                         atomic_load_relaxed(owner), sized, size)))
         return release_slowly(kind, object, size);
     shadow_take(page, place, lane->units.owner);
     static_cast<ThreadCache *>(lane->units.cache)->Deallocate(object, cl);
@@ -442,8 +441,7 @@ ALWAYS_INLINE void release_recorded(void *object, size_t size)
     if (PREDICT_FALSE(!find_release(object, &release)))
         return release_slow<kind, sized>(object, size);
     if (PREDICT_FALSE(!is_own(release)))
-        return release_foreign<kind, sized>(object, release.lane, release.page, release.place,
-                                            size);
+        return release_remote<kind, sized>(object, release.lane, release.page, release.place, size);
     if (PREDICT_FALSE(!units_fast_free(&release.lane->units, release.cursor, kind, release.place,
                                        sized, size)))
         return release_slow<kind, sized>(object, size);

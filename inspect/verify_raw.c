@@ -164,12 +164,12 @@ bool verify_raw_has_unplaced(const struct verify_raw *raw, uint64_t bound)
            source->decoders[lane]->unplaced - 1 < raw_allocations_count(bound);
 }
 
-const struct error *verify_raw_doubt(const struct verify_raw *raw)
+const struct error *verify_raw_underrun(const struct verify_raw *raw)
 {
     const struct raw_source *source = &raw->source;
     for (uint32_t i = 0; i < source->decoders_count; i++)
-        if (source->decoders[i] != NULL && error_is_set(&source->decoders[i]->doubt))
-            return &source->decoders[i]->doubt;
+        if (source->decoders[i] != NULL && error_is_set(&source->decoders[i]->underrun))
+            return &source->decoders[i]->underrun;
     return NULL;
 }
 

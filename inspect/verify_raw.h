@@ -127,7 +127,7 @@ void verify_raw_close(struct verify_raw *raw);
  * far as has been read. */
 bool verify_raw_has_unplaced(const struct verify_raw *raw, uint64_t bound);
 
-/* The first doubt of a decoder, or NULL. */
-const struct error *verify_raw_doubt(const struct verify_raw *raw);
+/* The first underrun of a decoder, or NULL. */
+const struct error *verify_raw_underrun(const struct verify_raw *raw);
 
 #endif

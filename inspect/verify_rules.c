@@ -340,9 +340,9 @@ bool verify_finish(struct verify *verify)
         verify->violation = *first;
         return false;
     }
-    const struct error *doubt = verify_raw_doubt(&verify->raw);
-    if (doubt != NULL && verify->counts.freed_twice == 0) {
-        verify->error = *doubt;
+    const struct error *underrun = verify_raw_underrun(&verify->raw);
+    if (underrun != NULL && verify->counts.freed_twice == 0) {
+        verify->error = *underrun;
         return false;
     }
     if (verify->counts.ticks != verify->raw.ticks_count)

@@ -235,13 +235,13 @@ bool order_tick(struct order *order, const struct raw_tick *tick)
 }
 
 /* Lists that had less than was taken from them, though nothing was freed twice. */
-static bool order_check_doubts(struct order *order)
+static bool order_check_underruns(struct order *order)
 {
     for (uint32_t i = 0; i < order->present_count && !order->freed_twice; i++) {
-        const struct error *doubt = &order->present[i]->decoder.doubt;
-        if (!error_is_set(doubt)) continue;
+        const struct error *underrun = &order->present[i]->decoder.underrun;
+        if (!error_is_set(underrun)) continue;
         struct error *place = order_error_place(order);
-        if (!error_is_set(place)) *place = *doubt;
+        if (!error_is_set(place)) *place = *underrun;
     }
     return !error_is_set(&order->error);
 }
@@ -253,7 +253,7 @@ bool order_end(struct order *order)
     order->ended = true;
     for (uint32_t i = 0; i < order->present_count; i++)
         order_wake_waiters(order, &order->present[i]->waiters, UINT64_MAX);
-    return order_close_window(order, &none) && order_check_doubts(order);
+    return order_close_window(order, &none) && order_check_underruns(order);
 }
 
 bool order_check_totals(struct order *order, const struct raw_end *end)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "postprocess/order_state.h"
-#include "stream/raw_shorts.h"
+#include "stream/raw_calls.h"
 
 /* ---- the records at hand ---- */
 
@@ -147,11 +147,11 @@ static uint64_t lane_window_left(const struct order_lane *lane)
 
 /* Takes what can be taken without decoding it into records. Returns how many that would have been.
  */
-static uint64_t lane_run_shorts(struct order *order, struct order_lane *lane, uint64_t turn)
+static uint64_t lane_run_calls(struct order *order, struct order_lane *lane, uint64_t turn)
 {
     if (lane->at < lane->filled || lane->open == NULL) return 0;
     uint64_t window_left = lane_window_left(lane), record = lane->decoder.records;
-    uint64_t taken = order_take_shorts(order, lane, window_left < turn ? window_left : turn);
+    uint64_t taken = order_take_calls(order, lane, window_left < turn ? window_left : turn);
     if (taken > 0) lane_note_window(lane, record);
     return taken;
 }
@@ -163,7 +163,7 @@ static bool lane_run(struct order *order, struct order_lane *lane, uint64_t turn
 {
     bool overtaking = order->admitted > order->oldest;
     while (turn > 0) {
-        turn -= lane_run_shorts(order, lane, turn);
+        turn -= lane_run_calls(order, lane, turn);
         if (turn == 0) break;
         if (!lane_next_step(order, lane)) return false;
         if (overtaking && lane_window_left(lane) == 0) break;

@@ -356,8 +356,8 @@ static inline bool record_is_sequence(const struct record *record)
 bool order_take_call(struct order *order, struct order_lane *lane, const struct record *record);
 
 /* Takes calls where the decoder is, up to `most` records, as long as nothing is special about them
- * (raw_shorts.h) and none has to wait; the lane has no records at hand. Returns how many. */
-uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most);
+ * (raw_calls.h) and none has to wait; the lane has no records at hand. Returns how many. */
+uint64_t order_take_calls(struct order *order, struct order_lane *lane, uint64_t most);
 
 /* ---- order_wait.c ---- */
 

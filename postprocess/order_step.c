@@ -1,5 +1,5 @@
 #include "postprocess/order_state.h"
-#include "stream/raw_shorts.h"
+#include "stream/raw_calls.h"
 
 /* ---- where it ends ---- */
 

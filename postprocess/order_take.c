@@ -2,7 +2,7 @@
 
 #include "common/call_table.h"
 #include "postprocess/order_state.h"
-#include "stream/raw_shorts.h"
+#include "stream/raw_calls.h"
 
 /* ---- objects ---- */
 
@@ -234,13 +234,10 @@ bool order_take_call(struct order *order, struct order_lane *lane, const struct 
     }
 }
 
-/* Within the slack behind a payload. */
-enum { UNITS_AHEAD_BYTES = 16 };
-
 /* Takes a call about which nothing is special. False: something is. */
-static inline __attribute__((always_inline)) bool order_take_short(struct order *order,
-                                                                   struct order_lane *lane,
-                                                                   const struct raw_short *call)
+static inline __attribute__((always_inline)) bool order_take_plain_call(struct order *order,
+                                                                        struct order_lane *lane,
+                                                                        const struct raw_call *call)
 {
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)call->kind;
@@ -258,79 +255,56 @@ static inline __attribute__((always_inline)) bool order_take_short(struct order 
     return true;
 }
 
-static uint64_t order_take_opaque_shorts(struct order *order, struct order_lane *lane,
-                                         uint64_t most)
+static uint64_t order_take_opaque_calls(struct order *order, struct order_lane *lane, uint64_t most)
 {
     struct raw_decoder *decoder = &lane->decoder;
-    struct raw_short call;
+    struct raw_call call;
     uint64_t taken = 0;
-    if (!raw_opaque_shorts_begin(decoder)) return 0;
+    if (!raw_opaque_calls_begin(decoder)) return 0;
     instruction_put_lane(order->writer, lane->number);
-    while (taken < most && raw_opaque_shorts_look(decoder, &call) &&
-           order_take_short(order, lane, &call)) {
+    while (taken < most && raw_opaque_calls_look(decoder, &call) &&
+           order_take_plain_call(order, lane, &call)) {
         if (!call.is_allocation) lane->allocated++;
-        raw_opaque_shorts_take(decoder, &call);
+        raw_opaque_calls_take(decoder, &call);
         taken++;
     }
     return taken;
 }
 
-static uint64_t order_take_plain_shorts(struct order *order, struct order_lane *lane, uint64_t most)
+static uint64_t order_take_cached_calls(struct order *order, struct order_lane *lane, uint64_t most)
 {
-    struct raw_shorts shorts;
-    struct raw_short call;
-    if (!raw_shorts_begin(&shorts, &lane->decoder)) return 0;
+    struct raw_calls calls;
+    struct raw_call call;
+    if (!raw_calls_begin(&calls, &lane->decoder)) return 0;
     instruction_put_lane(order->writer, lane->number);
-    while (shorts.taken < most && raw_shorts_look(&shorts, &call)) {
-        /* If a unit a little further on is the place of an object, that one's entry will be wanted.
-         */
-        const uint32_t soon = bytes_get16(shorts.at + UNITS_AHEAD_BYTES) & (RAW_FREE_1_LIMIT - 1);
-        __builtin_prefetch(object_table_entry(&order->objects, soon));
-        if (!order_take_short(order, lane, &call)) break;
-        raw_shorts_take(&shorts, &call);
+    while (calls.taken < most && raw_calls_look(&calls, &call)) {
+        __builtin_prefetch(object_table_entry(&order->objects, raw_calls_place_ahead(&calls)));
+        if (!order_take_plain_call(order, lane, &call)) break;
+        raw_calls_take(&calls, &call);
     }
-    raw_shorts_end(&shorts, &lane->decoder);
-    return shorts.taken;
-}
-
-/* A step that is a free of another lane's object and at most one sequence number. */
-struct foreign_step {
-    struct raw_foreign call;
-    struct raw_number said;
-    bool has_number;
-};
-
-/* False: what the decoder has next is none, or not to be seen whole. */
-static bool foreign_step_look(struct raw_decoder *decoder, struct foreign_step *step)
-{
-    if (decoder->end - decoder->at < RAW_FOREIGN_BYTES_MAX + RAW_NUMBER_BYTES + 2 ||
-        !raw_foreign_look(decoder, &step->call))
-        return false;
-    const uint8_t *behind = decoder->at + step->call.bytes;
-    step->has_number = raw_number_look(decoder, behind, &step->said) && step->said.after;
-    if (step->has_number) behind += RAW_NUMBER_BYTES;
-    return decoder->features & RAW_FEATURE_OPAQUE || raw_unit_begins_call(bytes_get16(behind));
+    raw_calls_end(&calls, &lane->decoder);
+    return calls.taken;
 }
 
 /* Whether it is its turn, and nothing is special about the object. */
-static bool order_may_take_foreign(const struct order *order, const struct order_lane *lane,
-                                   const struct foreign_step *step)
+static bool order_may_take_remote(const struct order *order, const struct order_lane *lane,
+                                  const struct raw_remote_step *step)
 {
-    const struct object_entry *entry = object_table_entry(&order->objects, step->call.place);
-    return order_is_allocated(order, lane, step->call.bound) && (int32_t)entry->lives > 0 &&
-           object_is_meant(entry->allocated, step->call.bound) &&
-           (!step->has_number || order->structures[step->said.index].next == step->said.number);
+    const struct object_entry *entry = object_table_entry(&order->objects, step->free.place);
+    return order_is_allocated(order, lane, step->free.bound) && (int32_t)entry->lives > 0 &&
+           object_is_meant(entry->allocated, step->free.bound) &&
+           (!step->has_sequence ||
+            order->structures[step->sequence.index].next == step->sequence.number);
 }
 
-static uint64_t order_take_foreign_frees(struct order *order, struct order_lane *lane,
-                                         uint64_t most)
+static uint64_t order_take_remote_frees(struct order *order, struct order_lane *lane, uint64_t most)
 {
     struct raw_decoder *decoder = &lane->decoder;
-    struct foreign_step step;
+    struct raw_remote_step step;
     uint64_t first = decoder->records;
-    while (decoder->records - first + 1 < most && foreign_step_look(decoder, &step) &&
-           order_may_take_foreign(order, lane, &step)) {
-        const struct raw_foreign *call = &step.call;
+    while (decoder->records - first + 1 < most && raw_remote_step_look(decoder, &step) &&
+           order_may_take_remote(order, lane, &step)) {
+        const struct raw_remote_free *call = &step.free;
         uint32_t object;
         object_table_end_plain(&order->objects, call->place, &object);
         instruction_put_lane(order->writer, lane->number);
@@ -340,23 +314,21 @@ static uint64_t order_take_foreign_frees(struct order *order, struct order_lane 
         else
             instruction_put_free(order->writer, (enum call_kind)call->kind, object);
         order_count_free(order, lane);
-        raw_foreign_take(decoder, call);
-        if (!step.has_number) continue;
-        raw_number_take(decoder, &step.said);
-        order_pass_sequence(order, step.said.index);
+        raw_remote_step_take(decoder, &step);
+        if (step.has_sequence) order_pass_sequence(order, step.sequence.index);
     }
     return decoder->records - first;
 }
 
-uint64_t order_take_shorts(struct order *order, struct order_lane *lane, uint64_t most)
+uint64_t order_take_calls(struct order *order, struct order_lane *lane, uint64_t most)
 {
     uint64_t taken = 0, before;
     do {
         before = taken;
         if (lane->allocated == raw_allocations(lane->number, lane->decoder.allocations))
-            taken += (order->opaque ? order_take_opaque_shorts
-                                    : order_take_plain_shorts)(order, lane, most - taken);
-        taken += order_take_foreign_frees(order, lane, most - taken);
+            taken += (order->opaque ? order_take_opaque_calls
+                                    : order_take_cached_calls)(order, lane, most - taken);
+        taken += order_take_remote_frees(order, lane, most - taken);
     } while (taken > before);
     return taken;
 }

@@ -4,16 +4,33 @@
 #include "../common/bytes.h"
 #include "../common/call_kind.h"
 #include "pack_opaque.h"
-#include "raw_units.h"
+#include "units.h"
 
 #include <string.h>
 
 /* --- units as bytes --- */
 
+void pack_fill_entries(uint32_t entries[PACK_ENTRIES])
+{
+    static const struct {
+        uint16_t first, step; /* the unit of the first code, and how much more each next one has */
+        uint8_t code;
+    } codes[] = {{RAW_UNIT_FREE_1_BY_AGE + 1, 1, RAW_PACKED_FREE_1},
+                 {RAW_UNIT_ALLOCATION_1_SHORT, 8, RAW_PACKED_ALLOCATION_1},
+                 {RAW_UNIT_FREE_2_BY_AGE + 1, 1, RAW_PACKED_FREE_2},
+                 {RAW_UNIT_ALLOCATION_2_SHORT, 8, RAW_PACKED_ALLOCATION_2}};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        for (unsigned code = codes[i].code; code < RAW_PACKED_PAGE; code++)
+            entries[code] = codes[i].first + (code - codes[i].code) * codes[i].step;
+    for (uint32_t page = RAW_PACKED_PAGE; page < RAW_PACKED_UNIT; page++)
+        entries[page] = PACK_MASK_PAGE | (page == RAW_PACKED_LOW ? 0 : page << 8);
+    entries[RAW_PACKED_UNIT] = PACK_MASK_UNIT;
+}
+
 static void make_codes(uint8_t *codes)
 {
-    uint32_t entries[RAW_PACKED_ENTRIES];
-    raw_packed_entries(entries);
+    uint32_t entries[PACK_ENTRIES];
+    pack_fill_entries(entries);
     memset(codes, PACK_NO_CODE, PACK_CODES);
     for (unsigned code = 0; code < RAW_PACKED_PAGE; code++)
         codes[entries[code] - PACK_CODES_FIRST] = (uint8_t)code;
@@ -107,8 +124,8 @@ static void forget_cache(struct pack_lane *lane, bool is_empty)
 
 static inline uint32_t class_of_size(const struct packer *packer, uint64_t size)
 {
-    return size < RAW_ALLOCATION_1_LIMIT ? packer->classes[(size + 7) / 8]
-                                         : packer->source.class_of_size(size);
+    return size < RAW_ALLOCATION_1_SHORT_LIMIT ? packer->classes[(size + 7) / 8]
+                                               : packer->source.class_of_size(size);
 }
 
 /* False: the allocator does not know its classes yet. It makes that of the largest size last. */
@@ -199,12 +216,6 @@ static inline struct pack_recent *recent_of(struct packer *packer, uint32_t plac
     return &packer->recent[place * UINT32_C(0x9e3779b1) >> (32 - PACK_RECENT_BITS)];
 }
 
-const struct pack_aged_unit pack_aged_units[RAW_RANGES] = {
-    [RAW_FREE_1] = {RAW_UNIT_FREE_1_AGED, RAW_FREE_1_AGES},
-    [RAW_FREE_2] = {RAW_UNIT_FREE_2_AGED, RAW_FREE_2_AGES},
-    [RAW_FREE_3] = {RAW_UNIT_FREE_3_AGED, RAW_FREE_3_AGES},
-    [RAW_REALLOC] = {RAW_UNIT_REALLOC_AGED, RAW_REALLOC_AGES}};
-
 /* Of the object at a place, if that is the one that is remembered: how many allocations ago it
  * began, from 1. Otherwise large. */
 static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place,
@@ -214,10 +225,11 @@ static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place,
 }
 
 /* The unit that names an object by its age; 0 if it has none. */
-static inline uint32_t aged_unit(struct packer *packer, unsigned range, uint32_t place)
+static inline uint32_t unit_by_age(struct packer *packer, unsigned range, uint32_t place)
 {
+    const struct units_range_code *code = &units_range_codes[range][RAW_BY_AGE];
     uint32_t age = age_of(recent_of(packer, place), place, (uint32_t)packer->allocations);
-    return age < pack_aged_units[range].ages ? pack_aged_units[range].unit + age : 0;
+    return age < code->limit ? code->first + age : 0;
 }
 
 static inline void note_allocation(struct packer *packer, uint32_t place)
@@ -245,88 +257,90 @@ static inline void allocation(struct packer *packer, struct pack_lane *lane, uin
 }
 
 /* What a record does to the cache and to its objects. */
-static void follow(struct packer *packer, struct pack_lane *lane, const struct raw_said *said)
+static void follow(struct packer *packer, struct pack_lane *lane, const struct units_record *coded)
 {
-    switch (said->number) {
+    switch (coded->number) {
     case RAW_CACHE_BEGIN:
     case RAW_THREAD_BEGIN:
     case RAW_THREAD_CACHE_DELETED:
     case RAW_LOST:
-        forget_cache(lane, said->number == RAW_CACHE_BEGIN);
-        if (said->number == RAW_LOST) skip_allocations(packer, said->operand);
+        forget_cache(lane, coded->number == RAW_CACHE_BEGIN);
+        if (coded->number == RAW_LOST) skip_allocations(packer, coded->operand);
         return;
     case RAW_CACHED:
-        for (unsigned i = 0; i < said->count; i++)
-            put_last(packer, lane, said->cached[i]);
+        for (unsigned i = 0; i < coded->count; i++)
+            put_last(packer, lane, coded->cached[i]);
         return;
     case RAW_UNCACHED:
-        for (uint64_t i = 0; i < said->operand && take_first(lane, said->structure); i++) {}
+        for (uint64_t i = 0; i < coded->operand && take_first(lane, coded->structure); i++) {}
         return;
     case RAW_FAILED: return;
     default: break;
     }
-    if (said->number == CALL_REALLOC_IN_PLACE) {
-        note_allocation(packer, said->ends);
+    if (coded->number == CALL_REALLOC_IN_PLACE) {
+        note_allocation(packer, coded->ends);
         return;
     }
-    if (said->begins) allocation(packer, lane, said->size, said->place);
-    if (said->ends) put_first(packer, lane, said->ends);
+    if (coded->begins) allocation(packer, lane, coded->size, coded->place);
+    if (coded->ends) put_first(packer, lane, coded->ends);
 }
 
 static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
-                            const struct raw_said *said, const uint16_t *units, const uint16_t *end,
-                            uint8_t *at)
+                            const struct units_record *coded, const uint16_t *units,
+                            const uint16_t *end, uint8_t *at)
 {
-    bool is_own = said->naming == RAW_NAMES_OWN && said->range < RAW_RANGES;
-    uint32_t aged = is_own ? aged_unit(packer, said->range, said->ends) : 0;
-    if (aged) {
-        at = pack_put_unit(packer, at, aged);
-        units += said->object_units;
+    bool is_own = coded->object_form == UNITS_OBJECT_OWN && coded->range < RAW_RANGES;
+    uint32_t by_age = is_own ? unit_by_age(packer, coded->range, coded->ends) : 0;
+    if (by_age) {
+        at = pack_put_unit(packer, at, by_age);
+        units += coded->object_units;
     }
     at = put_units(packer, at, units, end);
-    follow(packer, lane, said);
+    follow(packer, lane, coded);
     return at;
 }
 
-/* The same for the records that have a form, which are nearly all. Stops before one that has
- * none, and before the last units. */
-static __attribute__((noinline)) const uint16_t *pack_shorts(struct packer *packer,
-                                                             struct pack_lane *lane,
-                                                             const struct raw_form forms[RAW_FORMS],
-                                                             const uint16_t *at,
-                                                             const uint16_t *end, uint8_t **to)
+/* The same for calls that their first unit tells (units.h), which are nearly all. Stops before
+ * another record, and before the last units. */
+static __attribute__((noinline)) const uint16_t *pack_calls(struct packer *packer,
+                                                            struct pack_lane *lane,
+                                                            const struct units_call *calls,
+                                                            const uint16_t *at, const uint16_t *end,
+                                                            uint8_t **to)
 {
-    const uint16_t *last = end - RAW_FORM_UNITS_MAX;
+    if (end - at <= UNITS_CALL_UNITS_MAX) return at;
+    const uint16_t *last = end - UNITS_CALL_UNITS_MAX;
     uint32_t allocations = (uint32_t)packer->allocations, allocations_before = allocations;
     uint8_t *out = *to;
     while (at < last) {
         uint32_t unit = *at;
-        const struct raw_form *form = &forms[unit >> RAW_FORM_SHIFT];
-        uint32_t operand = unit - form->base;
-        if (form->form == RAW_FORM_ALLOCATION) {
+        const struct units_call *call = &calls[unit >> UNITS_CALL_SHIFT];
+        uint32_t operand = unit - call->base;
+        if (call->form == UNITS_CALL_ALLOCATION) {
             uint32_t place = take_first(lane, packer->classes[(operand + 7) / 8]);
             allocations++;
             if (place) *recent_of(packer, place) = (struct pack_recent){place, allocations};
             out = pack_put_unit(packer, out, unit);
             at++;
-        } else if (form->form == RAW_FORM_OTHER) {
+        } else if (call->form == UNITS_CALL_OTHER) {
             break;
         } else {
-            bool is_far = form->form == RAW_FORM_FAR;
-            if (form->is_sized && at[1 + is_far] >= RAW_NUMBER_MORE) break;
-            if (is_far) operand = operand << 16 | at[1];
+            const struct units_range_code *code = &units_range_codes[call->range][RAW_BY_AGE];
+            bool is_long = call->form == UNITS_CALL_LONG;
+            if (call->is_sized && at[1 + is_long] >= RAW_NUMBER_MORE) break;
+            if (is_long) operand = operand << 16 | at[1];
             uint32_t age = age_of(recent_of(packer, operand), operand, allocations);
             put_first(packer, lane, operand);
-            at += is_far;
-            if (age < pack_aged_units[form->range].ages) {
-                unit = pack_aged_units[form->range].unit + age;
-            } else if (is_far) {
+            at += is_long;
+            if (age < code->limit) {
+                unit = code->first + age;
+            } else if (is_long) {
                 out = pack_put_unit(packer, out, unit);
                 unit = *at;
             }
             out = pack_put_unit(packer, out, unit);
             at++;
-            if (form->is_sized) out = pack_put_unit(packer, out, *at++);
+            if (call->is_sized) out = pack_put_unit(packer, out, *at++);
         }
     }
     packer->allocations += allocations - allocations_before;
@@ -338,23 +352,25 @@ uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
                     const struct pack_records *records, uint8_t *out)
 {
     const uint16_t *at = records->units, *end = at + records->count;
-    struct raw_form forms[RAW_FORMS];
-    struct raw_said said;
-    if (packer->source.opaque)
-        return lane ? pack_opaque_units(packer, &lane->places, records, out) : NULL;
-    if (!lane) return put_units(packer, out, at, end);
-    begin_ages(packer, lane);
-    raw_forms_fill(forms, records->profile, records->features, false);
-    while (at < end) {
-        if (end - at > RAW_FORM_UNITS_MAX) at = pack_shorts(packer, lane, forms, at, end, &out);
-        struct raw_units units = {.at = (const uint8_t *)at,
-                                  .end = (const uint8_t *)end,
-                                  .profile = records->profile,
-                                  .features = records->features};
-        if (!raw_units_take(&units, &said)) return put_units(packer, out, at, end);
-        const uint16_t *next = at + (units.at - (const uint8_t *)at) / 2;
-        out = pack_record(packer, lane, &said, at, next, out);
+    const uint8_t *out_end = out + PACK_BYTES_MAX(records->count);
+    const bool opaque = packer->source.opaque;
+    struct units_call calls[UNITS_CALLS];
+    struct units_record coded;
+    if (!lane) return opaque ? NULL : put_units(packer, out, at, end);
+    if (opaque)
+        lane->places.rounding = records->profile[RAW_PROFILE_ROUNDING];
+    else
+        begin_ages(packer, lane);
+    units_fill_calls(calls, records->profile, records->features, false);
+    for (;;) {
+        at = opaque ? pack_opaque_calls(packer, &lane->places, calls, at, end, &out, out_end)
+                    : pack_calls(packer, lane, calls, at, end, &out);
+        if (at == end) return out;
+        const uint16_t *next = units_next(records->profile, records->features, at, end, &coded);
+        if (!next) return opaque ? NULL : put_units(packer, out, at, end);
+        out = opaque ? pack_opaque_record(packer, &lane->places, &coded, at, next, out, out_end)
+                     : pack_record(packer, lane, &coded, at, next, out);
+        if (!out) return NULL;
         at = next;
     }
-    return out;
 }

@@ -24,17 +24,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Places that are known of each list: a power of two. */
 #define PACK_LIST        256u
 /* Lanes that are followed at the same time. */
 #define PACK_LANES_MAX   256u
 /* Sizes that the short form of an allocation has have their classes in a table, by eights, as
  * sizes of classes are. */
-#define PACK_SIZES       (RAW_ALLOCATION_1_LIMIT / 8 + 1)
+#define PACK_SIZES       (RAW_ALLOCATION_1_SHORT_LIMIT / 8 + 1)
 /* Allocations that are remembered, by a hash of their places. */
 #define PACK_RECENT_BITS 13
 /* Units from the first one that may have a code of one byte. */
-#define PACK_CODES_FIRST RAW_UNIT_ALLOCATION_1
+#define PACK_CODES_FIRST ((unsigned)RAW_UNIT_ALLOCATION_1_SHORT)
 #define PACK_CODES       (0x10000u - PACK_CODES_FIRST)
 #define PACK_NO_CODE     255
 
@@ -69,6 +73,16 @@ struct packer {
     uint32_t followed; /* lanes */
 };
 
+/* What each first byte of packed units says: the unit, and which of the next two bytes are added to
+ * it.
+ *
+ *   entry   | mask, 16 bits | base, 16 bits |        unit = base + (the next two bytes & mask)
+ */
+#define PACK_ENTRIES   256
+#define PACK_MASK_PAGE 0x00ff0000u
+#define PACK_MASK_UNIT 0xffff0000u
+void pack_fill_entries(uint32_t entries[PACK_ENTRIES]);
+
 /* May store up to three bytes behind the code. Without branches it takes longer: programs repeat
  * themselves, and processors notice. */
 static inline uint8_t *pack_put_unit(const struct packer *packer, uint8_t *at, uint32_t unit)
@@ -92,12 +106,6 @@ static inline uint8_t *pack_put_unit(const struct packer *packer, uint8_t *at, u
     bytes_put32(at, unit << 8 | RAW_PACKED_UNIT);
     return at + 3;
 }
-
-/* Units for objects by age: of age 0, and ages below which there is one. */
-struct pack_aged_unit {
-    uint16_t unit, ages;
-};
-extern const struct pack_aged_unit pack_aged_units[RAW_RANGES];
 
 void packer_init(struct packer *packer, const struct pack_source *source);
 void packer_release(struct packer *packer);
@@ -123,4 +131,7 @@ struct pack_records {
 uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
                     const struct pack_records *records, uint8_t *out);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -48,7 +48,7 @@ struct raw_list {
 
 /* Sizes below this many bytes are looked up in steps of 8: all that short records of allocations
  * can say. */
-#define RAW_CACHE_SIZES    RAW_ALLOCATION_1_LIMIT
+#define RAW_CACHE_SIZES    RAW_ALLOCATION_1_SHORT_LIMIT
 #define RAW_NUMBERS_SIZES  1u
 #define RAW_NUMBERS_BLOCKS 576u
 #define RAW_LEAF_BITS      14 /* of a place: 256 blocks */

@@ -9,7 +9,7 @@
 #include "common/bytes.h"
 #include "common/call_table.h"
 #include "common/pages.h"
-#include "stream/raw_shorts.h"
+#include "stream/raw_calls.h"
 #include "stream/varint.h"
 
 /* ---- errors ---- */
@@ -98,7 +98,7 @@ static bool decoder_begin_segment(struct raw_decoder *decoder, const struct raw_
             return DECODER_FAIL(decoder, RAW_PROFILE, ": kind %u in place %u", chunk->profile[i],
                                 i);
     memcpy(decoder->profile, chunk->profile, RAW_PROFILE_BYTES);
-    memset(decoder->foreign, 0, sizeof decoder->foreign);
+    memset(decoder->remote, 0, sizeof decoder->remote);
     if (chunk->key) memset(decoder->latest_sequence, 0, sizeof decoder->latest_sequence);
     decoder->segment_allocation = chunk->first_allocation;
     decoder->begun = true;
@@ -170,7 +170,7 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
     if (chunk->begin && !decoder_begin_segment(decoder, chunk)) return false;
     if (!prepare_places(decoder, chunk, was_packed)) return false;
     if (chunk->begin || was_packed != chunk->packed)
-        raw_forms_fill(decoder->forms, decoder->profile, decoder->features, chunk->packed);
+        units_fill_calls(decoder->codes, decoder->profile, decoder->features, chunk->packed);
     decoder->units += chunk->units;
     decoder->end += chunk->packed ? chunk->payload_bytes : 2 * (size_t)chunk->units;
     return true;
@@ -179,15 +179,15 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
 /* ---- what a record says, in its lane ---- */
 
 /* What is wrong with the record at hand, which begins at decoder->at. */
-static bool fail_said(struct raw_decoder *decoder, const struct raw_said *said)
+static bool fail_coded(struct raw_decoder *decoder, const struct units_record *coded)
 {
-    switch (said->wrong) {
+    switch (coded->wrong) {
     case RAW_UNITS_SHORT: return DECODER_FAIL(decoder, RAW_UNITS_SHORT, "%s", "");
     case RAW_UNIT:
     case RAW_UNIT_FLAG:
     case RAW_NUMBER:
-        return DECODER_FAIL(decoder, said->wrong, ": unit 0x%04" PRIx64, said->wrong_value);
-    default: return DECODER_FAIL(decoder, said->wrong, ": %" PRIu64, said->wrong_value);
+        return DECODER_FAIL(decoder, coded->wrong, ": unit 0x%04" PRIx64, coded->wrong_value);
+    default: return DECODER_FAIL(decoder, coded->wrong, ": %" PRIu64, coded->wrong_value);
     }
 }
 
@@ -209,7 +209,7 @@ static bool name_own(struct raw_decoder *decoder, uint32_t place, struct record 
 
 /* An object that this lane has, by its age. Its place is unknown if it was allocated at an unknown
  * one; a lookahead knows no places. */
-static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *record)
+static bool name_by_age(struct raw_decoder *decoder, uint32_t age, struct record *record)
 {
     uint32_t place = RAW_PLACE_NONE;
     if (decoder->lookahead) {
@@ -221,69 +221,70 @@ static bool name_aged(struct raw_decoder *decoder, uint32_t age, struct record *
     else if (age <= decoder->allocations)
         place = raw_cache_recent(&decoder->cache, decoder->allocations + 1 - age);
     if (place != RAW_PLACE_NONE) return name_own(decoder, place, record);
-    return decoder->cache.gap || error_is_set(&decoder->doubt) ||
+    return decoder->cache.gap || error_is_set(&decoder->underrun) ||
            DECODER_FAIL(decoder, RAW_OBJECT, ": of age %" PRIu32 ", after %" PRIu64 " allocations",
                         age, decoder->allocations);
 }
 
 /* How far another lane had got: by lane and bound, or by an entry that the segment remembers
- * (FORMAT.md 5.2, "Foreign"). */
+ * (FORMAT.md 5.2, "Remote"). */
 static bool name_bound(struct raw_decoder *decoder, bool by_entry, uint64_t lane, uint64_t bound,
                        uint64_t *named)
 {
     if (by_entry) {
-        const struct raw_foreign_entry *entry = &decoder->foreign[lane];
+        const struct raw_remote_entry *entry = &decoder->remote[lane];
         if (entry->bound == 0 && entry->lane == 0)
-            return DECODER_FAIL(decoder, RAW_UNIT, ": before a foreign object, %" PRIu64, lane);
+            return DECODER_FAIL(decoder, RAW_UNIT, ": before a remote object, %" PRIu64, lane);
         lane = entry->lane;
         bound += entry->bound;
     }
     if (lane >= RAW_LANES_MAX || lane == decoder->lane || bound > RAW_SERIAL_MAX)
         return DECODER_FAIL(decoder, RAW_OBJECT, ": %" PRIu64 " allocations of lane %" PRIu64,
                             bound, lane);
-    decoder->foreign[lane % RAW_FOREIGN_ENTRIES] =
-        (struct raw_foreign_entry){.lane = (uint32_t)lane, .bound = bound};
+    decoder->remote[lane % RAW_REMOTE_ENTRIES] =
+        (struct raw_remote_entry){.lane = (uint32_t)lane, .bound = bound};
     *named = raw_allocations((uint32_t)lane, bound);
     return true;
 }
 
-static bool name_object(struct raw_decoder *decoder, const struct raw_said *said,
+static bool name_object(struct raw_decoder *decoder, const struct units_record *coded,
                         struct record *record)
 {
-    switch (said->naming) {
-    case RAW_NAMES_OWN: return name_own(decoder, said->ends, record);
-    case RAW_NAMES_AGED: return name_aged(decoder, said->ends, record);
-    case RAW_NAMES_FOREIGN:
-    case RAW_NAMES_ENTRY:
-        record->ends = said->ends;
-        return name_bound(decoder, said->naming == RAW_NAMES_ENTRY, said->lane, said->bound,
-                          &record->bound);
-    default: record->ends = said->ends; return true;
+    switch (coded->object_form) {
+    case UNITS_OBJECT_OWN: return name_own(decoder, coded->ends, record);
+    case UNITS_OBJECT_BY_AGE: return name_by_age(decoder, coded->ends, record);
+    case UNITS_OBJECT_REMOTE:
+    case UNITS_OBJECT_BY_ENTRY:
+        record->ends = coded->ends;
+        return name_bound(decoder, coded->object_form == UNITS_OBJECT_BY_ENTRY, coded->lane,
+                          coded->bound, &record->bound);
+    default: record->ends = coded->ends; return true;
     }
 }
 
 /* The place that a packed chunk of an opaque stream leaves out. A lookahead does not know. */
-static bool find_place(struct raw_decoder *decoder, const struct raw_said *said,
+static bool find_place(struct raw_decoder *decoder, const struct units_record *coded,
                        struct record *record)
 {
     struct raw_places *places = decoder->places;
     if (decoder->lookahead) return true;
-    uint64_t place = said->placing == RAW_PLACES_NEARBY
-                         ? places->last + (uint64_t)unzigzag(said->nearby)
-                         : raw_places_take(places, said->size, (uint32_t)said->nearby);
+    uint64_t place = coded->place_form == UNITS_PLACE_NEARBY
+                         ? places->last + (uint64_t)unzigzag(coded->place_code)
+                         : raw_places_take(places, coded->size, (uint32_t)coded->place_code);
     if (place == RAW_PLACE_NONE || place >= RAW_PLACE_LIMIT)
         return DECODER_FAIL(decoder, RAW_PLACE, ": %" PRIu64, place);
     record->place = (uint32_t)place;
     return true;
 }
 
-static bool begin_object(struct raw_decoder *decoder, const struct raw_said *said,
+static bool begin_object(struct raw_decoder *decoder, const struct units_record *coded,
                          struct record *record)
 {
-    record->place = said->number == CALL_REALLOC_IN_PLACE ? record->ends : said->place;
-    if (said->placing != RAW_PLACES_ITSELF && !find_place(decoder, said, record)) return false;
+    record->place = coded->number == CALL_REALLOC_IN_PLACE ? record->ends : coded->place;
+    if (coded->place_form != UNITS_PLACE_ITSELF && !find_place(decoder, coded, record))
+        return false;
     if (decoder->features & RAW_FEATURE_ADDRESSES) {
-        decoder->last_address += (uint64_t)unzigzag(said->address) * 8;
+        decoder->last_address += (uint64_t)unzigzag(coded->address) * 8;
         record->address = decoder->last_address;
     }
     if (!count_allocations(decoder, 1)) return false;
@@ -291,26 +292,26 @@ static bool begin_object(struct raw_decoder *decoder, const struct raw_said *sai
     return true;
 }
 
-static bool add_sequence_number(struct raw_decoder *decoder, const struct raw_said *said,
+static bool add_sequence_number(struct raw_decoder *decoder, const struct units_record *coded,
                                 struct record *record)
 {
-    bool is_page_heap = said->structure == RAW_STRUCTURE_PAGE_HEAP;
+    bool is_page_heap = coded->structure == RAW_STRUCTURE_PAGE_HEAP;
     uint64_t *latest =
-        &decoder->latest_sequence[is_page_heap ? RAW_SEQUENCE_ENTRIES - 1 : said->structure];
-    if (said->size == 0 || said->size >= RAW_SEQUENCE_LIMIT - *latest)
+        &decoder->latest_sequence[is_page_heap ? RAW_SEQUENCE_ENTRIES - 1 : coded->structure];
+    if (coded->size == 0 || coded->size >= RAW_SEQUENCE_LIMIT - *latest)
         return DECODER_FAIL(decoder, RAW_OPERAND,
                             ": sequence number %" PRIu64 " and %" PRIu64 " more", *latest,
-                            said->size);
-    *latest += said->size;
+                            coded->size);
+    *latest += coded->size;
     record->size = *latest;
     return true;
 }
 
-static bool add_page(struct raw_decoder *decoder, const struct raw_said *said,
+static bool add_page(struct raw_decoder *decoder, const struct units_record *coded,
                      struct record *record)
 {
-    decoder->page_place += (uint64_t)unzigzag(said->operand);
-    decoder->page_address += (uint64_t)unzigzag(said->address) * 8;
+    decoder->page_place += (uint64_t)unzigzag(coded->operand);
+    decoder->page_address += (uint64_t)unzigzag(coded->address) * 8;
     record->operand = 0;
     record->address = decoder->page_address;
     record->place = (uint32_t)decoder->page_place;
@@ -320,25 +321,25 @@ static bool add_page(struct raw_decoder *decoder, const struct raw_said *said,
 }
 
 /* The first of some codes or nodes. */
-static uint32_t add_first(uint32_t *next, const struct raw_said *said)
+static uint32_t add_first(uint32_t *next, const struct units_record *coded)
 {
-    uint64_t first = *next + (uint64_t)unzigzag(said->operand);
+    uint64_t first = *next + (uint64_t)unzigzag(coded->operand);
     if (first >= STACK_NUMBERS_LIMIT) return 0;
-    *next = (uint32_t)first + said->definition.count;
+    *next = (uint32_t)first + coded->definition.count;
     return (uint32_t)first;
 }
 
-static bool add_definition(struct raw_decoder *decoder, const struct raw_said *said,
+static bool add_definition(struct raw_decoder *decoder, const struct units_record *coded,
                            struct record *record)
 {
     struct stack_definition *definition = &decoder->definition;
     const char *wrong = "outside of its limits";
-    *definition = said->definition;
-    if (definition->what == STACK_CODES) definition->number = add_first(&decoder->next_code, said);
+    *definition = coded->definition;
+    if (definition->what == STACK_CODES) definition->number = add_first(&decoder->next_code, coded);
     if (definition->what == STACK_NODES) {
-        definition->number = add_first(&decoder->next_node, said);
-        definition->of = definition->number - (uint32_t)said->size;
-        if (said->size > definition->number) definition->of = UINT32_MAX;
+        definition->number = add_first(&decoder->next_node, coded);
+        definition->of = definition->number - (uint32_t)coded->size;
+        if (coded->size > definition->number) definition->of = UINT32_MAX;
     }
     record->size = 0;
     record->operand = definition->what;
@@ -359,25 +360,25 @@ static void add_stack(struct raw_decoder *decoder, struct record *record)
 }
 
 /* The record, but for what is left to the cache. */
-static bool make_record(struct raw_decoder *decoder, const struct raw_said *said,
+static bool make_record(struct raw_decoder *decoder, const struct units_record *coded,
                         struct record *record)
 {
-    *record = (struct record){.number = said->number,
-                              .shape = said->shape,
-                              .kind = said->kind,
-                              .structure = said->structure,
-                              .size = said->size,
-                              .operand = said->operand};
-    if (said->shape == SHAPE_HEAP) record->count = (uint8_t)said->count;
-    if (said->number == RAW_SEQUENCE_BEFORE || said->number == RAW_SEQUENCE_AFTER)
-        return add_sequence_number(decoder, said, record);
-    if (said->number == RAW_PAGE) return add_page(decoder, said, record);
-    if (said->number == RAW_DEFINE) return add_definition(decoder, said, record);
-    if (said->number == RAW_LOST) return count_allocations(decoder, said->operand);
-    if (is_opaque(decoder) && shape_is_free(said->shape))
-        return name_object(decoder, said, record) && count_allocations(decoder, 1);
-    return name_object(decoder, said, record) &&
-           (!said->begins || begin_object(decoder, said, record));
+    *record = (struct record){.number = coded->number,
+                              .shape = coded->shape,
+                              .kind = coded->kind,
+                              .structure = coded->structure,
+                              .size = coded->size,
+                              .operand = coded->operand};
+    if (coded->shape == SHAPE_HEAP) record->count = (uint8_t)coded->count;
+    if (coded->number == RAW_SEQUENCE_BEFORE || coded->number == RAW_SEQUENCE_AFTER)
+        return add_sequence_number(decoder, coded, record);
+    if (coded->number == RAW_PAGE) return add_page(decoder, coded, record);
+    if (coded->number == RAW_DEFINE) return add_definition(decoder, coded, record);
+    if (coded->number == RAW_LOST) return count_allocations(decoder, coded->operand);
+    if (is_opaque(decoder) && shape_is_free(coded->shape))
+        return name_object(decoder, coded, record) && count_allocations(decoder, 1);
+    return name_object(decoder, coded, record) &&
+           (!coded->begins || begin_object(decoder, coded, record));
 }
 
 /* ---- what records do to the cache ---- */
@@ -415,7 +416,7 @@ static bool note_in_list(struct raw_decoder *decoder, uint32_t place, uint64_t s
     return raw_cache_note_place(&decoder->cache, place, list) || no_memory(decoder);
 }
 
-/* A place of which the class was said. */
+/* A place of which the class was coded. */
 static bool note_place(struct raw_decoder *decoder, uint32_t place, uint64_t size_class,
                        uint32_t *list)
 {
@@ -436,12 +437,12 @@ static bool find_own_list(struct raw_decoder *decoder, uint32_t place, uint32_t 
 }
 
 /* A list has less than is taken from it. */
-static void decoder_doubt(struct raw_decoder *decoder, enum raw_error which, uint64_t number)
+static void note_underrun(struct raw_decoder *decoder, enum raw_error which, uint64_t number)
 {
-    if (error_is_set(&decoder->doubt)) return;
+    if (error_is_set(&decoder->underrun)) return;
     const struct error before = decoder->error;
     DECODER_FAIL(decoder, which, ": %" PRIu64, number);
-    decoder->doubt = decoder->error;
+    decoder->underrun = decoder->error;
     decoder->error = before;
 }
 
@@ -463,16 +464,16 @@ static bool begin_from_cache(struct raw_decoder *decoder, struct record *record)
     record->place = raw_list_first(&cache->lists[list]);
     if (record->place != RAW_PLACE_NONE) cache->lists[list].top--;
     if (record->place != RAW_PLACE_NONE || cache->gap) return true;
-    decoder_doubt(decoder, RAW_CACHE_EMPTY, record->size);
+    note_underrun(decoder, RAW_CACHE_EMPTY, record->size);
     if (decoder->unplaced == 0) decoder->unplaced = record->serial;
     return true;
 }
 
 static bool begin_at_place(struct raw_decoder *decoder, const struct record *record,
-                           const struct raw_said *said)
+                           const struct units_record *coded)
 {
     uint32_t number;
-    if (!note_place(decoder, record->place, said->place_class, &number)) return false;
+    if (!note_place(decoder, record->place, coded->place_class, &number)) return false;
     struct raw_list *list = &decoder->cache.lists[number];
     if (decoder->cache.known && raw_list_first(list) == record->place) list->top--;
     return true;
@@ -481,13 +482,14 @@ static bool begin_at_place(struct raw_decoder *decoder, const struct record *rec
 /* The place of the object that ends comes into the cache, unless another object begins there or
  * the call failed. */
 static bool end_object(struct raw_decoder *decoder, const struct record *record,
-                       const struct raw_said *said)
+                       const struct units_record *coded)
 {
     uint32_t list = RAW_LIST_UNKNOWN;
-    bool is_own = said->naming == RAW_NAMES_OWN || said->naming == RAW_NAMES_AGED;
-    bool stays = said->number == CALL_REALLOC_IN_PLACE || said->number == RAW_FAILED;
+    bool is_own =
+        coded->object_form == UNITS_OBJECT_OWN || coded->object_form == UNITS_OBJECT_BY_AGE;
+    bool stays = coded->number == CALL_REALLOC_IN_PLACE || coded->number == RAW_FAILED;
     if (!(is_own ? find_own_list(decoder, record->ends, &list)
-                 : note_place(decoder, record->ends, said->ends_class, &list)))
+                 : note_place(decoder, record->ends, coded->ends_class, &list)))
         return false;
     if (stays || !decoder->cache.known || list == RAW_LIST_UNKNOWN) return true;
     return raw_list_push(&decoder->cache.lists[list], record->ends) || no_memory(decoder);
@@ -496,17 +498,17 @@ static bool end_object(struct raw_decoder *decoder, const struct record *record,
 /* What a call does to the cache of its lane. A moved realloc takes its place before it gives one
  * back. */
 static bool follow_call(struct raw_decoder *decoder, struct record *record,
-                        const struct raw_said *said)
+                        const struct units_record *coded)
 {
-    if (said->begins) {
-        if (said->number != CALL_REALLOC_IN_PLACE &&
+    if (coded->begins) {
+        if (coded->number != CALL_REALLOC_IN_PLACE &&
             !(record->place == RAW_PLACE_NONE ? begin_from_cache(decoder, record)
-                                              : begin_at_place(decoder, record, said)))
+                                              : begin_at_place(decoder, record, coded)))
             return false;
         if (!raw_cache_prepare(&decoder->cache)) return no_memory(decoder);
         raw_cache_set_recent(&decoder->cache, record->serial, record->place);
     }
-    return record->ends == RAW_PLACE_NONE || end_object(decoder, record, said);
+    return record->ends == RAW_PLACE_NONE || end_object(decoder, record, coded);
 }
 
 static bool follow_class(struct raw_decoder *decoder, const struct record *record)
@@ -525,13 +527,13 @@ static bool follow_class(struct raw_decoder *decoder, const struct record *recor
            no_memory(decoder);
 }
 
-static bool follow_cached(struct raw_decoder *decoder, const struct raw_said *said)
+static bool follow_cached(struct raw_decoder *decoder, const struct units_record *coded)
 {
     uint32_t list;
-    if (!find_list(decoder, said->structure, &list)) return false;
-    for (uint32_t i = 0; i < said->count; i++) {
-        if (!note_in_list(decoder, said->cached[i], said->structure, list)) return false;
-        if (decoder->cache.known && !raw_list_append(&decoder->cache.lists[list], said->cached[i]))
+    if (!find_list(decoder, coded->structure, &list)) return false;
+    for (uint32_t i = 0; i < coded->count; i++) {
+        if (!note_in_list(decoder, coded->cached[i], coded->structure, list)) return false;
+        if (decoder->cache.known && !raw_list_append(&decoder->cache.lists[list], coded->cached[i]))
             return no_memory(decoder);
     }
     return true;
@@ -545,7 +547,7 @@ static bool follow_uncached(struct raw_decoder *decoder, const struct record *re
     uint32_t count = raw_list_count(list);
     if (!decoder->cache.known) return true;
     if (record->operand > count && !decoder->cache.gap)
-        decoder_doubt(decoder, RAW_CACHE_SHORT, record->operand);
+        note_underrun(decoder, RAW_CACHE_SHORT, record->operand);
     list->top -= record->operand < count ? (uint32_t)record->operand : count;
     return true;
 }
@@ -558,21 +560,22 @@ static void set_known(struct raw_decoder *decoder, bool known)
 
 /* What a record does to the places of its lane. */
 static void follow_opaque(struct raw_decoder *decoder, const struct record *record,
-                          const struct raw_said *said)
+                          const struct units_record *coded)
 {
     struct raw_places *places = decoder->places;
-    bool is_own = said->naming == RAW_NAMES_OWN || said->naming == RAW_NAMES_AGED;
-    if (!decoder->packed || said->number == RAW_FAILED) return;
-    if (said->begins && record->place) raw_places_began(places, record->place, record->size);
-    if (is_own && said->number != CALL_REALLOC_IN_PLACE) raw_places_ended(places, record->ends);
+    bool is_own =
+        coded->object_form == UNITS_OBJECT_OWN || coded->object_form == UNITS_OBJECT_BY_AGE;
+    if (!decoder->packed || coded->number == RAW_FAILED) return;
+    if (coded->begins && record->place) raw_places_began(places, record->place, record->size);
+    if (is_own && coded->number != CALL_REALLOC_IN_PLACE) raw_places_ended(places, record->ends);
 }
 
 /* What a record does to the cache of its lane. */
 static bool follow_record(struct raw_decoder *decoder, struct record *record,
-                          const struct raw_said *said)
+                          const struct units_record *coded)
 {
     if (is_opaque(decoder)) {
-        follow_opaque(decoder, record, said);
+        follow_opaque(decoder, record, coded);
         return true;
     }
     switch (record->number) {
@@ -584,50 +587,51 @@ static bool follow_record(struct raw_decoder *decoder, struct record *record,
         return true;
     case RAW_CACHE_BEGIN: set_known(decoder, true); return true;
     case RAW_CLASS: return follow_class(decoder, record);
-    case RAW_CACHED: return follow_cached(decoder, said);
+    case RAW_CACHED: return follow_cached(decoder, coded);
     case RAW_UNCACHED: return follow_uncached(decoder, record);
-    default: return follow_call(decoder, record, said);
+    default: return follow_call(decoder, record, coded);
     }
 }
 
 /* ---- any record ---- */
 
 /* The records that stand for a record that concerns the cache only: one for each place. */
-static uint32_t return_cache_record(const struct raw_decoder *decoder, const struct raw_said *said,
-                                    const struct record *record, struct record *records)
+static uint32_t return_cache_record(const struct raw_decoder *decoder,
+                                    const struct units_record *coded, const struct record *record,
+                                    struct record *records)
 {
     if (!decoder->cache_records) return 0;
     records[0] = *record;
-    if (said->number != RAW_CACHED) return 1;
-    for (uint32_t i = 0; i < said->count; i++) {
+    if (coded->number != RAW_CACHED) return 1;
+    for (uint32_t i = 0; i < coded->count; i++) {
         records[i] = *record;
-        records[i].place = said->cached[i];
+        records[i].place = coded->cached[i];
     }
-    return said->count;
+    return coded->count;
 }
 
 /* One record of any kind, handed out as *returned records. False: it is damaged. */
 static bool decode_any(struct raw_decoder *decoder, struct record *records, uint32_t *returned)
 {
-    struct raw_units units = {.at = decoder->at,
-                              .end = decoder->end,
-                              .profile = decoder->profile,
-                              .features = decoder->features,
-                              .packed = decoder->packed};
+    struct units_reader reader = {.at = decoder->at,
+                                  .end = decoder->end,
+                                  .profile = decoder->profile,
+                                  .features = decoder->features,
+                                  .packed = decoder->packed};
     uint64_t allocations = decoder->allocations;
-    struct raw_said said;
+    struct units_record coded;
     struct record record; /* there need not be room for one that is not handed out */
-    if (!raw_units_take(&units, &said)) return fail_said(decoder, &said);
-    if (!make_record(decoder, &said, &record) ||
-        (!decoder->lookahead && !follow_record(decoder, &record, &said))) {
+    if (!units_read(&reader, &coded)) return fail_coded(decoder, &coded);
+    if (!make_record(decoder, &coded, &record) ||
+        (!decoder->lookahead && !follow_record(decoder, &record, &coded))) {
         decoder->allocations = allocations;
         return false;
     }
     if (decoder->features & RAW_FEATURE_STACKS) add_stack(decoder, &record);
-    decoder->at = units.at;
+    decoder->at = reader.at;
     *returned = 1;
     if (raw_record_is_of_cache(&record)) {
-        *returned = return_cache_record(decoder, &said, &record, records);
+        *returned = return_cache_record(decoder, &coded, &record, records);
         return true;
     }
     records[0] = record;
@@ -637,8 +641,8 @@ static bool decode_any(struct raw_decoder *decoder, struct record *records, uint
 
 /* ---- what nearly all records are ---- */
 
-static void make_short_record(const struct raw_decoder *decoder, const struct raw_short *call,
-                              uint64_t allocations, struct record *record)
+static void make_call_record(const struct raw_decoder *decoder, const struct raw_call *call,
+                             uint64_t allocations, struct record *record)
 {
     *record = (struct record){.number = call->kind,
                               .shape = call_shapes[call->kind],
@@ -653,29 +657,29 @@ static void make_short_record(const struct raw_decoder *decoder, const struct ra
     }
 }
 
-static uint32_t decode_shorts(struct raw_decoder *decoder, struct record *records, uint32_t room)
+static uint32_t decode_calls(struct raw_decoder *decoder, struct record *records, uint32_t room)
 {
-    struct raw_shorts shorts;
-    struct raw_short call;
+    struct raw_calls calls;
+    struct raw_call call;
     uint32_t done = 0;
-    if (!raw_shorts_begin(&shorts, decoder)) return 0;
-    for (; done < room && raw_shorts_look(&shorts, &call); done++) {
-        make_short_record(decoder, &call, shorts.allocations, &records[done]);
-        raw_shorts_take(&shorts, &call);
+    if (!raw_calls_begin(&calls, decoder)) return 0;
+    for (; done < room && raw_calls_look(&calls, &call); done++) {
+        make_call_record(decoder, &call, calls.allocations, &records[done]);
+        raw_calls_take(&calls, &call);
     }
-    raw_shorts_end(&shorts, decoder);
+    raw_calls_end(&calls, decoder);
     return done;
 }
 
-static uint32_t decode_opaque_shorts(struct raw_decoder *decoder, struct record *records,
-                                     uint32_t room)
+static uint32_t decode_opaque_calls(struct raw_decoder *decoder, struct record *records,
+                                    uint32_t room)
 {
-    struct raw_short call;
+    struct raw_call call;
     uint32_t done = 0;
-    if (!raw_opaque_shorts_begin(decoder)) return 0;
-    for (; done < room && raw_opaque_shorts_look(decoder, &call); done++) {
-        make_short_record(decoder, &call, decoder->allocations, &records[done]);
-        raw_opaque_shorts_take(decoder, &call);
+    if (!raw_opaque_calls_begin(decoder)) return 0;
+    for (; done < room && raw_opaque_calls_look(decoder, &call); done++) {
+        make_call_record(decoder, &call, decoder->allocations, &records[done]);
+        raw_opaque_calls_take(decoder, &call);
     }
     return done;
 }
@@ -683,24 +687,26 @@ static uint32_t decode_opaque_shorts(struct raw_decoder *decoder, struct record 
 /* A free of another lane's object, or a sequence number. */
 static bool decode_shared(struct raw_decoder *decoder, struct record *record)
 {
-    struct raw_foreign call;
-    struct raw_number said;
-    if (decoder->end - decoder->at < RAW_FOREIGN_BYTES_MAX) return false;
-    if (raw_number_look(decoder, decoder->at, &said)) {
-        const uint8_t number = said.after ? RAW_SEQUENCE_AFTER : RAW_SEQUENCE_BEFORE;
-        *record = (struct record){
-            .number = number, .kind = number, .structure = said.structure, .size = said.number};
-        raw_number_take(decoder, &said);
+    struct raw_remote_free call;
+    struct raw_sequence sequence;
+    if (decoder->end - decoder->at < RAW_REMOTE_BYTES_MAX) return false;
+    if (raw_sequence_look(decoder, decoder->at, &sequence)) {
+        const uint8_t number = sequence.after ? RAW_SEQUENCE_AFTER : RAW_SEQUENCE_BEFORE;
+        *record = (struct record){.number = number,
+                                  .kind = number,
+                                  .structure = sequence.structure,
+                                  .size = sequence.number};
+        raw_sequence_take(decoder, &sequence);
         return true;
     }
-    if (!raw_foreign_look(decoder, &call)) return false;
+    if (!raw_remote_look(decoder, &call)) return false;
     *record = (struct record){.number = call.kind,
                               .shape = call_shapes[call.kind],
                               .kind = call.kind,
                               .size = call.size,
                               .ends = call.place,
                               .bound = call.bound};
-    raw_foreign_take(decoder, &call);
+    raw_remote_take(decoder, &call);
     return true;
 }
 
@@ -721,12 +727,12 @@ static bool lacks_room(const struct raw_decoder *decoder, uint32_t room)
            bytes_get16(decoder->at) == RAW_UNIT_GENERAL + RAW_CACHED;
 }
 
-/* Whether the caller of raw_decoder_next_special() gets the next call from raw_shorts.h. */
-static bool leaves_short(const struct raw_decoder *decoder, const struct record *records,
-                         uint32_t done)
+/* Whether the caller of raw_decoder_next_special() gets the next call from raw_calls.h. */
+static bool leaves_call(const struct raw_decoder *decoder, const struct record *records,
+                        uint32_t done)
 {
     return done > 0 && records[done - 1].number != RAW_SEQUENCE_BEFORE && decoder->stack == 0 &&
-           raw_decoder_is_at_short(decoder);
+           raw_decoder_is_at_call(decoder);
 }
 
 static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_decoder *decoder,
@@ -736,10 +742,10 @@ static inline __attribute__((always_inline)) uint32_t decode_records(struct raw_
     uint32_t done = 0, returned = 0;
     if (error_is_set(&decoder->error)) return 0;
     while (done < room && decoder->at < decoder->end) {
-        if (special && leaves_short(decoder, records, done)) break;
+        if (special && leaves_call(decoder, records, done)) break;
         uint32_t some = decode_shared(decoder, &records[done]);
         if (some == 0)
-            some = (is_opaque(decoder) ? decode_opaque_shorts : decode_shorts)(
+            some = (is_opaque(decoder) ? decode_opaque_calls : decode_calls)(
                 decoder, records + done, special ? 1 : room - done);
         done += some;
         if (some > 0) continue;

@@ -5,7 +5,7 @@
  *
  *   the lane             allocations so far; the thread's cache and the size classes (raw_cache)
  *   up to a key segment  latest sequence number of each structure
- *   a segment            the profile, the latest foreign objects, the latest address
+ *   a segment            the profile, the latest remote objects, the latest address
  *
  *     raw_decoder_init(&decoder, lane);
  *     for each chunk of the lane:
@@ -59,8 +59,8 @@
  * Everything else is zero. What one lane shows to be wrong is found here; that an object lives at a
  * place, and the order of sequence numbers across lanes, is for ordering.
  *
- * There are two ways through a chunk: raw_shorts.h for what nearly all records are, and
- * raw_units.h for all.
+ * There are two ways through a chunk: raw_calls.h for what nearly all records are, and
+ * units.h for all.
  *
  * Memory   about 2.5 KiB a lane, and its cache (raw_cache.h); in an opaque stream up to 204 KiB for
  *          its places, two pages for each of its objects at most.
@@ -77,7 +77,7 @@
 #include "stream/raw_format.h"
 #include "stream/raw_places.h"
 #include "stream/raw_reader.h"
-#include "stream/raw_units.h"
+#include "stream/units.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -98,7 +98,7 @@ struct record {
     uint64_t address;
     /* Place of the object that ends, also of an unknown one; 0: it has none that matters. */
     uint32_t ends;
-    /* Of the object that begins; 0: unknown, behind damage or with `doubt`, or because it was
+    /* Of the object that begins; 0: unknown, behind damage or with `underrun`, or because it was
      * resized in place without. */
     uint32_t place;
     uint32_t stack; /* the call's node (FORMAT.md 2.8); 0: none is known */
@@ -120,7 +120,7 @@ static inline bool raw_record_is_of_cache(const struct record *record)
 #define RAW_SEQUENCE_ENTRIES (RAW_SIZE_CLASSES_MAX + 1)
 
 /* A lane and how many allocations it had; both 0: empty. */
-struct raw_foreign_entry {
+struct raw_remote_entry {
     uint32_t lane;
     uint64_t bound;
 };
@@ -137,7 +137,7 @@ struct raw_decoder {
     /* The first time that a list of the cache had less than was taken from it, or no error. That
      * is right where the program freed an object twice (FORMAT.md 2.6), and damage where it did
      * not. */
-    struct error doubt;
+    struct error underrun;
     uint64_t unplaced; /* the first allocation whose place is unknown for that; 0: none */
     /* Set after raw_decoder_init(): records that ordering does not need are returned too; they are
      * not counted, and there must be room for RAW_CACHED_MAX. */
@@ -165,8 +165,8 @@ struct raw_decoder {
     uint64_t page_place, page_address; /* of the latest `page` */
     uint32_t stack;                    /* of the next call that can have one; 0: none */
     uint32_t next_code, next_node;     /* behind the latest that the segment has defined */
-    struct raw_foreign_entry foreign[RAW_FOREIGN_ENTRIES];
-    struct raw_form forms[RAW_FORMS]; /* of the chunk */
+    struct raw_remote_entry remote[RAW_REMOTE_ENTRIES];
+    struct units_call codes[UNITS_CALLS]; /* of the chunk */
     struct raw_cache cache;
     struct raw_places *places; /* of an opaque stream, once a chunk of the lane was packed */
     uint64_t places_bytes;     /* of it that may have been touched, in `*all_places_bytes` */
@@ -192,7 +192,7 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
  * once the records before it have been returned. */
 uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, uint32_t room);
 
-/* The same, but ends, after a record at least, before a call that raw_shorts.h may show: for those
+/* The same, but ends, after a record at least, before a call that raw_calls.h may show: for those
  * who use both. */
 uint32_t raw_decoder_next_special(struct raw_decoder *decoder, struct record *records,
                                   uint32_t room);

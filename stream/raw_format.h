@@ -167,19 +167,43 @@ enum raw_range {
 #define RAW_PROFILE_ROUNDING 7
 #define RAW_ROUNDING_LIMIT   16u
 
-/* --- units, FORMAT.md 5.2: the first unit of each range, and how many operands it has room for
- * --- */
+/* --- units, FORMAT.md 5.2, 5.5 and 5.6: what a first unit means --- */
 
-#define RAW_UNIT_FREE_1          0x0000u /* of place 0, which no object has */
-#define RAW_UNIT_ALLOCATION_1    0xa000u
-#define RAW_UNIT_FREE_2          0xb000u /* of place 0 */
-#define RAW_UNIT_ALLOCATION_2    0xc000u
-#define RAW_UNIT_ALLOCATION_3    0xd000u
-#define RAW_UNIT_FREE_1_FAR      0xd800u
-#define RAW_UNIT_FREE_2_FAR      0xe000u
-#define RAW_UNIT_FREE_3_FAR      0xe400u
-#define RAW_UNIT_REALLOC_FAR     0xe800u
-#define RAW_UNIT_FOREIGN         0xec00u
+/* Those of the profile's ranges. The operand of an allocation is its size, that of the others the
+ * place of an object, and there is a code for operands below the limit:
+ *
+ *   SHORT    first + operand
+ *   LONG     first + operand / 65 536; the rest in the next unit
+ *   BY_AGE   first + age: in packed chunks only
+ *
+ * No object has place or age 0. */
+/* clang-format off */
+#define RAW_CODE_LIST(CODE)                       \
+    /*   range         form    first   limit   */ \
+    CODE(FREE_1,       SHORT,  0x0000, 0xa000)    \
+    CODE(ALLOCATION_1, SHORT,  0xa000, 0x1000)    \
+    CODE(FREE_2,       SHORT,  0xb000, 0x1000)    \
+    CODE(ALLOCATION_2, SHORT,  0xc000, 0x1000)    \
+    CODE(ALLOCATION_3, SHORT,  0xd000, 0x0800)    \
+    CODE(FREE_1,       LONG,   0xd800, 0x8000000) \
+    CODE(FREE_2,       LONG,   0xe000, 0x4000000) \
+    CODE(FREE_3,       LONG,   0xe400, 0x4000000) \
+    CODE(REALLOC,      LONG,   0xe800, 0x4000000) \
+    CODE(FREE_2,       BY_AGE, 0xf3ff, 0x201)     \
+    CODE(FREE_3,       BY_AGE, 0xf5ff, 0x101)     \
+    CODE(REALLOC,      BY_AGE, 0xf6ff, 0x101)     \
+    CODE(FREE_1,       BY_AGE, 0xf7ff, 0x801)
+/* clang-format on */
+
+enum raw_code_form { RAW_SHORT, RAW_LONG, RAW_BY_AGE, RAW_CODE_FORMS };
+
+/* RAW_UNIT_FREE_1_SHORT, RAW_FREE_1_SHORT_LIMIT, ... */
+#define RAW_CODE_NUMBERS(range, form, first, limit) \
+    RAW_UNIT_##range##_##form = first, RAW_##range##_##form##_LIMIT = limit,
+enum raw_code { RAW_CODE_LIST(RAW_CODE_NUMBERS) };
+
+/* All others. */
+#define RAW_UNIT_REMOTE          0xec00u
 #define RAW_UNIT_GENERAL         0xf000u
 #define RAW_UNIT_SEQUENCE_BEFORE 0xf100u
 #define RAW_UNIT_SEQUENCE_AFTER  0xf200u
@@ -190,40 +214,31 @@ enum raw_range {
 #define RAW_UNIT_AFTER_LANE      0xf108u
 #define RAW_UNIT_AFTER_END       0xf109u
 #define RAW_UNIT_AFTER_REALLOC   0x0010u /* more, if a realloc follows */
-/* Size and place in two units: below these limits, and the upper one of size 0 and place 0. */
+/* In place of short frees: size and place in two units, below these limits; and the upper unit of
+ * size 0 and place 0. */
 #define RAW_COMPACT_SIZE_LIMIT   1279u
 #define RAW_COMPACT_PLACE_BITS   21
 #define RAW_COMPACT_FIRST        1u
 #define RAW_COMPACT_END          0xa000u
-/* In packed chunks of an opaque stream. */
+/* In packed chunks of an opaque stream, before an allocation. */
 #define RAW_UNIT_NEARBY          0x9000u /* of a difference of 0 */
 #define RAW_UNIT_NEARBY_FIRST    0x8000u
 #define RAW_UNIT_NEARBY_END      0xa000u
 #define RAW_UNIT_LISTED          0xf200u /* of the first place of the list */
 #define RAW_UNIT_LISTED_END      0xf210u
 #define RAW_UNIT_DISTANT         0xf210u
-/* Operands below these have a unit of the range, or two of the far one: sizes, and places (from
- * 1). */
-#define RAW_FREE_1_LIMIT         0xa000u
-#define RAW_ALLOCATION_1_LIMIT   0x1000u
-#define RAW_FREE_2_LIMIT         0x1000u
-#define RAW_ALLOCATION_2_LIMIT   0x1000u
-#define RAW_ALLOCATION_3_LIMIT   0x0800u
-#define RAW_FREE_1_FAR_LIMIT     0x8000000u
-#define RAW_FREE_2_FAR_LIMIT     0x4000000u
-#define RAW_FREE_3_FAR_LIMIT     0x4000000u
-#define RAW_REALLOC_FAR_LIMIT    0x4000000u
-#define RAW_FOREIGN_LIMIT        0x800000u  /* of places */
-#define RAW_STACK_LIMIT          0x1000000u /* of nodes */
 
 #define RAW_GENERAL_NUMBER  0x3fu
-#define RAW_GENERAL_FOREIGN 0x40u
+#define RAW_GENERAL_REMOTE  0x40u
 #define RAW_GENERAL_UNKNOWN 0x80u
 
-#define RAW_FOREIGN_ENTRIES     8u
-#define RAW_FOREIGN_ENTRY_SHIFT 7 /* in the unit */
-#define RAW_FOREIGN_HIGH        0x7fu
-#define RAW_FOREIGN_CLASSES     128u
+#define RAW_REMOTE_ENTRIES     8u
+#define RAW_REMOTE_ENTRY_SHIFT 7         /* in the unit */
+#define RAW_REMOTE_LIMIT       0x800000u /* of places */
+#define RAW_REMOTE_HIGH        0x7fu
+#define RAW_REMOTE_CLASSES     128u
+
+#define RAW_STACK_LIMIT 0x1000000u /* of nodes that have two units */
 
 /* Numbers that follow in units. */
 #define RAW_NUMBER_BITS      15
@@ -253,17 +268,7 @@ enum raw_range {
 
 /* --- packed units, FORMAT.md 5.5 --- */
 
-/* Units for objects by age, in packed chunks only: of age 0, which no object has; and ages below
- * which there is one. */
-#define RAW_UNIT_FREE_2_AGED  0xf3ffu
-#define RAW_UNIT_FREE_3_AGED  0xf5ffu
-#define RAW_UNIT_REALLOC_AGED 0xf6ffu
-#define RAW_UNIT_FREE_1_AGED  0xf7ffu
-#define RAW_FREE_2_AGES       0x201u
-#define RAW_FREE_3_AGES       0x101u
-#define RAW_REALLOC_AGES      0x101u
-#define RAW_FREE_1_AGES       0x801u
-#define RAW_AGES              0x800u /* allocations, at most, between an object's and the record */
+#define RAW_AGES 0x800u /* allocations, at most, between an object's and the record */
 
 #define RAW_PACKED_FREE_1       0u /* one byte: from this unit on ... */
 #define RAW_PACKED_ALLOCATION_1 48u

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define RAW_PLACES_SIZES_BITS 14
-#define RAW_PLACES_STEPS      (RAW_ALLOCATION_1_LIMIT / 16 + 1) /* a rounding is less than 16 */
+#define RAW_PLACES_STEPS      (RAW_ALLOCATION_1_SHORT_LIMIT / 16 + 1) /* a rounding is less than 16 */
 #define RAW_PLACES_LIST       64u
 /* Places of a list that can be named. */
 #define RAW_PLACES_NAMED      (RAW_UNIT_LISTED_END - RAW_UNIT_LISTED)
@@ -54,7 +54,7 @@ static inline struct raw_places_size *raw_places_size_of(struct raw_places *plac
 /* RAW_PLACES_STEPS: the size has no list. */
 static inline uint32_t raw_places_step(const struct raw_places *places, uint64_t size)
 {
-    if (size >= RAW_ALLOCATION_1_LIMIT) return RAW_PLACES_STEPS;
+    if (size >= RAW_ALLOCATION_1_SHORT_LIMIT) return RAW_PLACES_STEPS;
     return ((uint32_t)size + places->rounding) / 16;
 }
 

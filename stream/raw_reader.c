@@ -97,7 +97,7 @@ static bool take_header(struct raw_reader *reader, const uint8_t *at, uint32_t m
     header->version_major = bytes_get16(at + RAW_HEADER_VERSION_MAJOR);
     header->version_minor = bytes_get16(at + RAW_HEADER_VERSION_MINOR);
     header->features = bytes_get64(at + RAW_HEADER_FEATURES);
-    raw_packed_entries(reader->packed_entries);
+    pack_fill_entries(reader->packed_entries);
     header->info = bytes_get64(at + RAW_HEADER_INFO);
     memcpy(header->recording_id, at + RAW_HEADER_RECORDING_ID, RAW_RECORDING_ID_BYTES);
     header->start_ns = bytes_get64(at + RAW_HEADER_START_NS);
@@ -219,7 +219,7 @@ bool raw_unpack(const uint32_t *entries, const uint8_t *from, uint32_t bytes, ui
 #pragma GCC unroll 4
         for (unit = 0; unit < 4; unit++) {
             uint32_t entry = entries[word & 0xff];
-            if (__builtin_expect(entry == RAW_PACKED_MASK_UNIT, 0)) break;
+            if (__builtin_expect(entry == PACK_MASK_UNIT, 0)) break;
             bytes_put16(to + 2 * unit, (uint16_t)(entry + ((uint32_t)(word >> 8) & entry >> 16)));
             unsigned code_bits = 8 + (word >> 4 & 8);
             word >>= code_bits;

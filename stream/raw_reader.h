@@ -31,9 +31,9 @@
 
 #include "common/error.h"
 #include "common/input.h"
+#include "stream/pack.h"
 #include "stream/raw_error.h"
 #include "stream/raw_format.h"
-#include "stream/raw_units.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -125,7 +125,7 @@ struct raw_reader {
     int fd;
     bool owned;
     size_t lanes_room;
-    uint32_t packed_entries[RAW_PACKED_ENTRIES];
+    uint32_t packed_entries[PACK_ENTRIES];
 };
 
 /* Opens `path` ("-": standard input) and reads the header. False: see state and error. A stream
@@ -144,7 +144,7 @@ struct raw_chunk *raw_reader_next(struct raw_reader *reader);
  * NULL: no memory. To be freed like any other. */
 struct raw_chunk *raw_chunk_new(uint32_t payload_bytes);
 
-/* The units of a packed chunk (FORMAT.md 5.5), by raw_packed_entries(). Writes little-endian units
+/* The units of a packed chunk (FORMAT.md 5.5), by pack_fill_entries(). Writes little-endian units
  * to `to`, at most `*units`, and says in `*units` how many they are. False: the `bytes` at `from`
  * are no codes, or of more units. */
 bool raw_unpack(const uint32_t *entries, const uint8_t *from, uint32_t bytes, uint8_t *to,

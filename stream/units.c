@@ -1,47 +1,46 @@
 #include "units.h"
 
+#include "../common/bytes.h"
 #include "../common/call_table.h"
-#include "raw_units.h"
+#include "units_profile.h"
 #include "varint.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* --- codes --- */
+/* In each section, what is written stands before what is read. */
 
-static const struct {
-    uint16_t base, far_base;
-    uint32_t limit, far_limit;
-} ranges[RAW_RANGES] = {
-    [RAW_FREE_1] = {RAW_UNIT_FREE_1, RAW_UNIT_FREE_1_FAR, RAW_FREE_1_LIMIT, RAW_FREE_1_FAR_LIMIT},
-    [RAW_FREE_2] = {RAW_UNIT_FREE_2, RAW_UNIT_FREE_2_FAR, RAW_FREE_2_LIMIT, RAW_FREE_2_FAR_LIMIT},
-    [RAW_FREE_3] = {0, RAW_UNIT_FREE_3_FAR, 0, RAW_FREE_3_FAR_LIMIT},
-    [RAW_ALLOCATION_1] = {RAW_UNIT_ALLOCATION_1, 0, RAW_ALLOCATION_1_LIMIT, 0},
-    [RAW_ALLOCATION_2] = {RAW_UNIT_ALLOCATION_2, 0, RAW_ALLOCATION_2_LIMIT, 0},
-    [RAW_ALLOCATION_3] = {RAW_UNIT_ALLOCATION_3, 0, RAW_ALLOCATION_3_LIMIT, 0},
-    [RAW_REALLOC] = {0, RAW_UNIT_REALLOC_FAR, 0, RAW_REALLOC_FAR_LIMIT},
-};
+/* ---- codes ---- */
+
+#define CODE_OF_RANGE(range, form, first, limit) [RAW_##range][RAW_##form] = {first, limit},
+const struct units_range_code units_range_codes[RAW_RANGES][RAW_CODE_FORMS] = {
+    RAW_CODE_LIST(CODE_OF_RANGE)};
+
+/* The same by their first units: first + least .. first + limit - 1. */
+#define IS_ALLOCATION(range) (RAW_##range >= RAW_ALLOCATION_1 && RAW_##range <= RAW_ALLOCATION_3)
+#define ROW(range, form, first, limit)                             \
+    {first, RAW_##form == RAW_LONG ? (limit) >> 16 : (limit),      \
+     RAW_##form != RAW_LONG && !IS_ALLOCATION(range), RAW_##range, \
+     IS_ALLOCATION(range) ? UNITS_CALL_ALLOCATION : UNITS_CALL_##form},
+static const struct row {
+    uint16_t first, limit;
+    uint8_t least, range, form; /* enum units_call_form */
+} rows[] = {RAW_CODE_LIST(ROW)};
+
+#define ROWS (sizeof rows / sizeof *rows)
 
 /* Whether the allocator is opaque: each allocation says its place, and frees are counted. */
-static inline bool is_opaque(const struct units_lane *lane)
+static inline bool is_opaque(uint32_t features)
 {
-    return lane->features & RAW_FEATURE_OPAQUE;
+    return features & RAW_FEATURE_OPAQUE;
 }
 
-/* --- profiles --- */
-
-/* The profile is chosen when a lane has had 1, 2, 4, ... slots, and then with every so many of
- * them: from the kinds of calls at the beginning of the slot before. */
-#define CHOSEN_EVERY  64
-#define SAMPLED_UNITS 1024
-/* If more than 1/12 of them are frees of far places, all frees get the wide form: a mispredicted
- * branch costs more than two bytes. */
-#define WIDE_ONE_IN   12
-
-/* Of a lane that nothing is known about. */
-static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
-    CALL_FREE, CALL_DELETE, CALL_DELETE_SIZED, CALL_MALLOC,
-    CALL_NEW,  CALL_CALLOC, CALL_REALLOC_MOVED};
+/* In an opaque stream nearby units are something else. */
+static bool row_is_used(const struct row *row, uint32_t features, bool packed)
+{
+    if (row->form == UNITS_CALL_BY_AGE) return packed;
+    return row->form != UNITS_CALL_SHORT || !(features & RAW_FEATURE_OPAQUE);
+}
 
 /* RAW_RANGES if there is none. */
 static unsigned range_of(const struct units_lane *lane, unsigned kind)
@@ -52,149 +51,20 @@ static unsigned range_of(const struct units_lane *lane, unsigned kind)
     return range;
 }
 
-static bool is_chosen_anew(uint64_t segments)
-{
-    return segments % CHOSEN_EVERY == 0 ||
-           (segments < CHOSEN_EVERY && (segments & (segments - 1)) == 0);
-}
-
-/* Records that have a form (raw_units.h), and how many units they have; a size that is given comes
- * in one more. */
-struct forms {
-    struct raw_form of[RAW_FORMS];
-    uint8_t units[RAW_FORM_AGED + 1];
-};
-
-static void fill_forms(struct forms *forms, const uint8_t *profile, uint32_t features)
-{
-    raw_forms_fill(forms->of, profile, features, false);
-    memset(forms->units, 0, sizeof forms->units);
-    forms->units[RAW_FORM_ALLOCATION] = features & RAW_FEATURE_OPAQUE ? 3 : 1;
-    forms->units[RAW_FORM_NEAR] = 1;
-    forms->units[RAW_FORM_COMPACT] = forms->units[RAW_FORM_FAR] = 2;
-}
-
-/* Units of the next record, which is a call; 0 if it has no form or may be the last. */
-static inline unsigned units_of_form(const struct forms *forms, const uint16_t *at,
-                                     const uint16_t *end)
-{
-    if (end - at <= RAW_FORM_UNITS_MAX) return 0;
-    const struct raw_form *form = &forms->of[*at >> RAW_FORM_SHIFT];
-    unsigned units = forms->units[form->form];
-    if (!form->is_sized) return units;
-    return at[units] < RAW_NUMBER_MORE ? units + 1 : 0;
-}
-
-/* How often each kind was called, and how many frees were at far places. Ranges that no call needs
- * go to the kinds of the first profile. */
-static void count_kinds(const struct units_lane *lane, const uint16_t *units, size_t count,
-                        uint32_t counts[CALL_KINDS], uint32_t *far)
-{
-    struct forms forms;
-    const uint16_t *end = units + count;
-    struct raw_said said;
-    for (unsigned range = 0; range < RAW_RANGES; range++)
-        counts[first_profile[range]] = RAW_RANGES - range;
-    fill_forms(&forms, lane->profile, lane->features);
-    while (units < end) {
-        unsigned passed = units_of_form(&forms, units, end);
-        if (passed) {
-            const struct raw_form *form = &forms.of[*units >> RAW_FORM_SHIFT];
-            uint32_t upper = (uint32_t)*units - form->base;
-            counts[form->kind] += RAW_RANGES + 1;
-            *far += form->form == RAW_FORM_FAR && (upper << 16 | units[1]) >= RAW_FREE_1_LIMIT;
-            units += passed;
-            continue;
-        }
-        struct raw_units walk =
-            raw_units_over(lane->profile, lane->features, units, (size_t)(end - units));
-        if (!raw_units_take(&walk, &said)) break;
-        units += (walk.at - (const uint8_t *)units) / 2;
-        if (said.number < CALL_KINDS) counts[said.number] += RAW_RANGES + 1;
-        *far += said.naming == RAW_NAMES_OWN && said.ends >= RAW_FREE_1_LIMIT;
-    }
-}
-
-static bool fits_range(unsigned kind, unsigned range)
-{
-    if (range <= RAW_FREE_3) return shape_is_free(call_shapes[kind]);
-    if (range <= RAW_ALLOCATION_3) return shape_is_allocation(call_shapes[kind]);
-    return call_shapes[kind] == SHAPE_REALLOC;
-}
-
-/* The first range of allocations and of frees has the most operands: it goes to the most
- * frequent kind. */
-static void choose_profile(struct units_lane *lane, const uint16_t *units, size_t count)
-{
-    uint32_t counts[CALL_KINDS] = {0}, far = 0;
-    size_t sampled = count < SAMPLED_UNITS ? count : SAMPLED_UNITS;
-    count_kinds(lane, units, sampled, counts, &far);
-    lane->wide = far > sampled / WIDE_ONE_IN;
-    for (unsigned range = 0; range < RAW_RANGES; range++) {
-        unsigned best = 0;
-        for (unsigned kind = 1; kind < CALL_KINDS; kind++)
-            if (fits_range(kind, range) && counts[kind] > counts[best]) best = kind;
-        lane->profile[range] = (uint8_t)best;
-        counts[best] = 0;
-    }
-}
-
-_Static_assert(offsetof(struct units_lane, codes[3]) <= 64, "of one cache line");
-_Static_assert(offsetof(struct units_lane, first_allocation) / 64 !=
-                   offsetof(struct units_lane, allocating) / 64,
-               "what others read is not what the owner stores all the time");
-
-/* The fast path knows only small sizes, and writes no addresses. Of an opaque allocator it knows no
- * classes. */
-static void set_codes(struct units_lane *lane)
-{
-    memset(lane->codes, 0, sizeof lane->codes);
-    for (unsigned range = RAW_FREE_1; range < RAW_RANGES; range++) {
-        if (!lane->profile[range]) continue;
-        struct units_code *code = &lane->codes[units_code_at(lane->profile[range])];
-        uint32_t limit = ranges[range].limit;
-        code->base = ranges[range].base;
-        if (range >= RAW_ALLOCATION_1 && range <= RAW_ALLOCATION_3) {
-            if (limit > UNITS_FAST_SIZE_LIMIT && !is_opaque(lane)) limit = UNITS_FAST_SIZE_LIMIT;
-            code->size_limit = lane->features & RAW_FEATURE_ADDRESSES ? 0 : limit;
-            continue;
-        }
-        code->limit = is_opaque(lane) ? 0 : limit;
-        code->far_base = ranges[range].far_base;
-        if (range != RAW_REALLOC || !(lane->features & RAW_FEATURE_ADDRESSES))
-            code->far_end = (uint16_t)(ranges[range].far_limit >> 16);
-    }
-    if (lane->wide) lane->codes[units_code_at(lane->profile[RAW_FREE_1])].limit = 0;
-}
+/* ---- segments ---- */
 
 void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t count,
                          uint64_t segments, bool key)
 {
-    bool first = !lane->profile[RAW_FREE_1];
-    if (first)
-        memcpy(lane->profile, first_profile, sizeof first_profile);
-    else if (is_chosen_anew(segments))
-        choose_profile(lane, units, count);
-    if (first || is_chosen_anew(segments)) set_codes(lane);
-    lane->profile[RAW_PROFILE_ROUNDING] = lane->rounding;
-    memset(lane->foreign, 0, sizeof lane->foreign);
-    lane->latest_foreign = lane->foreign;
+    units_choose_profile(lane, units, count, segments);
+    memset(lane->remote, 0, sizeof lane->remote);
+    lane->latest_remote = lane->remote;
     lane->last_address = lane->page_place = lane->page_address = 0;
     lane->next_code = lane->next_node = 0;
     if (key) memset(lane->sequences, 0, sizeof lane->sequences);
 }
 
-/* --- units --- */
-
-static uint16_t *put_number(uint16_t *at, uint64_t value)
-{
-    while (value >= RAW_NUMBER_MORE) {
-        *at++ = (uint16_t)(RAW_NUMBER_MORE | value);
-        value >>= RAW_NUMBER_BITS;
-    }
-    *at++ = (uint16_t)value;
-    return at;
-}
+/* ---- records ---- */
 
 /* Where the units of the next record go that are not its first. */
 static uint16_t *rest_of_record(const struct units_lane *lane)
@@ -224,24 +94,139 @@ static void finish(struct units_lane *lane, unsigned first, const uint16_t *end)
     finish_record(lane, first, end, false, 0);
 }
 
+static bool fail(struct units_record *coded, enum raw_error wrong, uint64_t value)
+{
+    coded->wrong = wrong;
+    coded->wrong_value = value;
+    return false;
+}
+
+static unsigned take_unit(struct units_reader *reader)
+{
+    if (reader->at == reader->end) {
+        reader->is_cut = true;
+        return 0;
+    }
+    unsigned unit = bytes_get16(reader->at);
+    reader->at += 2;
+    return unit;
+}
+
+static void begin_record(struct units_record *coded, unsigned number)
+{
+    coded->number = coded->kind = (uint8_t)number;
+    coded->shape = call_shapes[number];
+}
+
+/* ---- numbers ---- */
+
+static uint16_t *put_number(uint16_t *at, uint64_t value)
+{
+    while (value >= RAW_NUMBER_MORE) {
+        *at++ = (uint16_t)(RAW_NUMBER_MORE | value);
+        value >>= RAW_NUMBER_BITS;
+    }
+    *at++ = (uint16_t)value;
+    return at;
+}
+
+static uint64_t take_number(struct units_reader *reader)
+{
+    uint64_t value = 0, unit = RAW_NUMBER_MORE;
+    for (unsigned i = 0; unit >= RAW_NUMBER_MORE; i++) {
+        if (i == RAW_NUMBER_UNITS_MAX) {
+            reader->too_large = true;
+            return value;
+        }
+        unit = take_unit(reader);
+        uint64_t part = unit & (RAW_NUMBER_MORE - 1);
+        value |= part << i * RAW_NUMBER_BITS;
+        if (part << i * RAW_NUMBER_BITS >> i * RAW_NUMBER_BITS != part) reader->too_large = true;
+    }
+    return value;
+}
+
+/* ---- places ---- */
+
 static uint16_t *put_place(const struct units_lane *lane, uint16_t *at, uint32_t place,
                            uint32_t size_class)
 {
     at = put_number(at, place);
-    return is_opaque(lane) ? at : put_number(at, size_class);
+    return is_opaque(lane->features) ? at : put_number(at, size_class);
 }
+
+/* The place of a new object: none for one that was the first of its class in the cache. */
+static uint16_t *put_new_place(const struct units_lane *lane, uint16_t *at,
+                               const struct units_object *object, bool taken)
+{
+    if (taken) return put_number(at, RAW_PLACE_NONE);
+    return put_place(lane, at, object->place, object->size_class);
+}
+
+/* An opaque allocator has no classes. */
+static bool take_class(struct units_reader *reader, struct units_record *coded,
+                       uint32_t *size_class)
+{
+    if (is_opaque(reader->features)) return true;
+    uint64_t number = take_number(reader);
+    *size_class = (uint32_t)number;
+    return number < RAW_SIZE_CLASSES_MAX || fail(coded, RAW_SIZE_CLASS, number);
+}
+
+static bool take_place(struct units_reader *reader, struct units_record *coded, uint32_t *place)
+{
+    uint64_t number = take_number(reader);
+    *place = (uint32_t)number;
+    return number < RAW_PLACE_LIMIT || fail(coded, RAW_PLACE, number);
+}
+
+/* A place that must not be 0, and its class. */
+static bool take_place_and_class(struct units_reader *reader, struct units_record *coded)
+{
+    if (!take_place(reader, coded, &coded->ends) || !take_class(reader, coded, &coded->ends_class))
+        return false;
+    return coded->ends != RAW_PLACE_NONE || fail(coded, RAW_PLACE, RAW_PLACE_NONE);
+}
+
+/* ---- addresses ---- */
+
+static uint16_t *put_address(struct units_lane *lane, uint16_t *at, const void *object)
+{
+    if (!(lane->features & RAW_FEATURE_ADDRESSES)) return at;
+    uint64_t address = (uint64_t)(uintptr_t)object / 8;
+    at = put_number(at, zigzag((int64_t)(address - lane->last_address)));
+    lane->last_address = address;
+    return at;
+}
+
+static void take_address(struct units_reader *reader, struct units_record *coded)
+{
+    if (reader->features & RAW_FEATURE_ADDRESSES) coded->address = take_number(reader);
+}
+
+/* ---- other lanes, and how far they had got ---- */
 
 /* `bound` is not 0. */
 static void remember(struct units_lane *lane, uint64_t bound, const struct units_lane *other)
 {
-    uint32_t number = raw_allocations_lane(bound), entry = number % RAW_FOREIGN_ENTRIES;
-    lane->foreign[entry] = (struct units_foreign){
+    uint32_t number = raw_allocations_lane(bound), entry = number % RAW_REMOTE_ENTRIES;
+    lane->remote[entry] = (struct units_remote){
         .bound = bound,
         .waited = bound,
         .lane = other,
         .owner = (uint16_t)(number + 1),
-        .unit = (uint16_t)(RAW_UNIT_FOREIGN + (entry << RAW_FOREIGN_ENTRY_SHIFT))};
+        .unit = (uint16_t)(RAW_UNIT_REMOTE + (entry << RAW_REMOTE_ENTRY_SHIFT))};
 }
+
+/* What lane and bound the segment remembers for this one; 0: none that is of use. */
+static uint64_t remembered(const struct units_lane *lane, uint64_t bound)
+{
+    uint64_t latest = lane->remote[raw_allocations_lane(bound) % RAW_REMOTE_ENTRIES].bound;
+    bool same = raw_allocations_lane(latest) == raw_allocations_lane(bound);
+    return same && latest <= bound ? latest : 0;
+}
+
+/* ---- objects with all that the general form says ---- */
 
 /* An object with all that the general form says; the flags of its code. */
 static unsigned put_object(struct units_lane *lane, uint16_t **at,
@@ -259,67 +244,72 @@ static unsigned put_object(struct units_lane *lane, uint16_t **at,
     remember(lane, object->bound, object->lane);
     *at = put_number(put_number(*at, number), raw_allocations_count(object->bound));
     *at = put_place(lane, *at, object->place, object->size_class);
-    return RAW_GENERAL_FOREIGN;
+    return RAW_GENERAL_REMOTE;
 }
 
-/* The place of a new object: none for one that was the first of its class in the cache. */
-static uint16_t *put_new_place(const struct units_lane *lane, uint16_t *at,
-                               const struct units_object *object, bool taken)
+/* The object of the general form (f000..f0ff). */
+static bool take_object(struct units_reader *reader, unsigned unit, struct units_record *coded)
 {
-    if (taken) return put_number(at, RAW_PLACE_NONE);
-    return put_place(lane, at, object->place, object->size_class);
+    switch (unit & (RAW_GENERAL_REMOTE | RAW_GENERAL_UNKNOWN)) {
+    case 0:
+        coded->object_form = UNITS_OBJECT_OWN;
+        if (!take_place(reader, coded, &coded->ends)) return false;
+        return coded->ends != RAW_PLACE_NONE || fail(coded, RAW_PLACE, RAW_PLACE_NONE);
+    case RAW_GENERAL_REMOTE:
+        coded->object_form = UNITS_OBJECT_REMOTE;
+        coded->lane = take_number(reader);
+        coded->bound = take_number(reader);
+        return take_place_and_class(reader, coded);
+    case RAW_GENERAL_UNKNOWN:
+        coded->object_form = UNITS_OBJECT_UNKNOWN;
+        if (!take_place(reader, coded, &coded->ends) ||
+            !take_class(reader, coded, &coded->ends_class))
+            return false;
+        return coded->ends != RAW_PLACE_NONE || coded->ends_class == 0 ||
+               fail(coded, RAW_PLACE, RAW_PLACE_NONE);
+    default: return fail(coded, RAW_UNIT_FLAG, unit);
+    }
 }
 
-static uint16_t *put_address(struct units_lane *lane, uint16_t *at, const void *object)
+static bool has_no_object(unsigned unit, struct units_record *coded)
 {
-    if (!(lane->features & RAW_FEATURE_ADDRESSES)) return at;
-    uint64_t address = (uint64_t)(uintptr_t)object / 8;
-    at = put_number(at, zigzag((int64_t)(address - lane->last_address)));
-    lane->last_address = address;
-    return at;
+    return (unit & (RAW_GENERAL_REMOTE | RAW_GENERAL_UNKNOWN)) == 0 ||
+           fail(coded, RAW_UNIT_FLAG, unit);
 }
 
-/* What lane and bound the segment remembers for this one; 0: none that is of use. */
-static uint64_t remembered(const struct units_lane *lane, uint64_t bound)
+/* ---- objects that the lane has, by a code of the range ---- */
+
+/* The first unit of the code for an object that this lane has; 0 if there is none. */
+static unsigned put_own(struct units_lane *lane, uint16_t **at, unsigned range,
+                        const struct units_object *object)
 {
-    uint64_t latest = lane->foreign[raw_allocations_lane(bound) % RAW_FOREIGN_ENTRIES].bound;
-    bool same = raw_allocations_lane(latest) == raw_allocations_lane(bound);
-    return same && latest <= bound ? latest : 0;
+    if (range == RAW_RANGES || object->unknown || object->bound || !object->place) return 0;
+    const struct units_range_code *codes = units_range_codes[range];
+    bool is_long = is_opaque(lane->features) || (lane->long_frees && range == RAW_FREE_1);
+    if (object->place < codes[RAW_SHORT].limit && !is_long)
+        return codes[RAW_SHORT].first + object->place;
+    if (object->place >= codes[RAW_LONG].limit) return 0;
+    *(*at)++ = (uint16_t)object->place;
+    return codes[RAW_LONG].first + (object->place >> 16);
 }
 
-bool units_after(struct units_lane *lane, uint64_t bound, bool is_realloc)
-{
-    unsigned entry = raw_allocations_lane(bound) % RAW_FOREIGN_ENTRIES;
-    uint64_t latest = remembered(lane, bound);
-    uint16_t *at = rest_of_record(lane);
-    if (latest && lane->foreign[entry].waited == bound) return false;
-    remember(lane, bound, NULL);
-    /* It may not have to wait for all of it (FORMAT.md 6). */
-    if (is_realloc) lane->foreign[entry].waited = 0;
-    if (latest)
-        at = put_number(at, bound - latest);
-    else
-        at = put_number(put_number(at, raw_allocations_lane(bound)), raw_allocations_count(bound));
-    finish(lane,
-           (latest ? RAW_UNIT_AFTER + entry : RAW_UNIT_AFTER_LANE) +
-               (is_realloc ? RAW_UNIT_AFTER_REALLOC : 0),
-           at);
-    return true;
-}
+/* ---- allocations ---- */
 
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                       const struct units_allocation_of *allocation)
 {
     unsigned range = range_of(lane, kind);
     uint16_t *at = rest_of_record(lane);
-    bool opaque = is_opaque(lane);
-    bool is_short =
-        (allocation->taken || opaque) && range < RAW_RANGES && size < ranges[range].limit;
-    unsigned unit = is_short ? ranges[range].base + (unsigned)size : RAW_UNIT_GENERAL + kind;
-    bool compact =
-        opaque && is_short && units_can_compact(ranges[range].base, size, allocation->object.place);
+    uint32_t place = allocation->object.place;
+    bool opaque = is_opaque(lane->features);
+    bool is_short = (allocation->taken || opaque) && range < RAW_RANGES &&
+                    size < units_range_codes[range][RAW_SHORT].limit;
+    unsigned unit = is_short ? units_range_codes[range][RAW_SHORT].first + (unsigned)size
+                             : RAW_UNIT_GENERAL + kind;
+    bool compact = opaque && is_short &&
+                   units_can_compact(units_range_codes[range][RAW_SHORT].first, size, place);
     if (compact) {
-        uint32_t both = units_compact(size, allocation->object.place);
+        uint32_t both = units_compact(size, place);
         unit = (uint16_t)both;
         *at++ = (uint16_t)(both >> 16);
     }
@@ -330,29 +320,68 @@ void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uin
     } else if (!is_short) {
         at = put_new_place(lane, at, &allocation->object, allocation->taken);
     } else if (opaque) {
-        *at++ = (uint16_t)allocation->object.place;
-        *at++ = (uint16_t)(allocation->object.place >> 16);
+        *at++ = (uint16_t)place;
+        *at++ = (uint16_t)(place >> 16);
     }
     finish_event(lane, unit, put_address(lane, at, allocation->address), 1);
 }
 
-/* The first unit of the short forms for an object that this lane has; 0 if there is none. */
-static unsigned put_near(struct units_lane *lane, uint16_t **at, unsigned range,
-                         const struct units_object *object)
+/* What follows the object, or the size of an allocation. `says_place`: where it begins follows
+ * as well. */
+static bool take_rest(struct units_reader *reader, bool says_place, struct units_record *coded)
 {
-    if (range == RAW_RANGES || object->unknown || object->bound || !object->place) return 0;
-    bool wide = is_opaque(lane) || (lane->wide && range == RAW_FREE_1);
-    if (object->place < ranges[range].limit && !wide) return ranges[range].base + object->place;
-    if (object->place >= ranges[range].far_limit) return 0;
-    *(*at)++ = (uint16_t)object->place;
-    return ranges[range].far_base + (object->place >> 16);
+    unsigned shape = coded->shape;
+    if (shape_ends(shape) && shape_has_size(shape)) coded->size = take_number(reader);
+    if (shape_has_alignment(shape)) coded->operand = take_number(reader);
+    coded->begins = shape_begins(shape);
+    if (!coded->begins) return true;
+    if (says_place && coded->number != CALL_REALLOC_IN_PLACE) {
+        if (!take_place(reader, coded, &coded->place)) return false;
+        if (is_opaque(reader->features) && coded->place == RAW_PLACE_NONE)
+            return fail(coded, RAW_PLACE, RAW_PLACE_NONE);
+        if (coded->place != RAW_PLACE_NONE && !take_class(reader, coded, &coded->place_class))
+            return false;
+    }
+    take_address(reader, coded);
+    return true;
 }
+
+/* The place of an allocation by its row, in an opaque stream. In a packed chunk it is said before,
+ * or it is the first of its list. */
+static bool take_place_of_row(struct units_reader *reader, struct units_record *coded)
+{
+    if (reader->packed) {
+        if (coded->place_form == UNITS_PLACE_ITSELF) coded->place_form = UNITS_PLACE_LISTED;
+        return true;
+    }
+    coded->place = take_unit(reader);
+    coded->place |= (uint32_t)take_unit(reader) << 16;
+    return coded->place != RAW_PLACE_NONE || fail(coded, RAW_PLACE, RAW_PLACE_NONE);
+}
+
+/* 0001..9fff, but in a packed chunk: allocation 1. */
+static bool take_compact(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    struct units_size_place both = units_uncompact(unit, take_unit(reader));
+    if (reader->profile[RAW_ALLOCATION_1] == 0) return fail(coded, RAW_UNIT, unit);
+    begin_record(coded, reader->profile[RAW_ALLOCATION_1]);
+    coded->range = RAW_ALLOCATION_1;
+    coded->begins = true;
+    coded->size = both.size;
+    coded->place = both.place;
+    if (both.place == RAW_PLACE_NONE) return fail(coded, RAW_PLACE, RAW_PLACE_NONE);
+    if (shape_has_alignment(coded->shape)) coded->operand = take_number(reader);
+    take_address(reader, coded);
+    return true;
+}
+
+/* ---- reallocs and frees ---- */
 
 void units_realloc(struct units_lane *lane, unsigned kind, const struct units_object *old,
                    uint64_t size, const struct units_allocation_of *allocation)
 {
     uint16_t *at = rest_of_record(lane);
-    unsigned unit = put_near(lane, &at, range_of(lane, kind), old);
+    unsigned unit = put_own(lane, &at, range_of(lane, kind), old);
     if (!unit) unit = RAW_UNIT_GENERAL + kind + put_object(lane, &at, old);
     at = put_number(at, size);
     if (kind == CALL_REALLOC_MOVED)
@@ -362,17 +391,17 @@ void units_realloc(struct units_lane *lane, unsigned kind, const struct units_ob
 
 /* The first unit of a free with the latest bound of the lane that has the object; 0 if it
  * has none. */
-static inline unsigned put_foreign(struct units_lane *lane, uint16_t **at,
-                                   const struct units_object *object)
+static inline unsigned put_remote(struct units_lane *lane, uint16_t **at,
+                                  const struct units_object *object)
 {
-    unsigned entry = raw_allocations_lane(object->bound) % RAW_FOREIGN_ENTRIES;
+    unsigned entry = raw_allocations_lane(object->bound) % RAW_REMOTE_ENTRIES;
     uint64_t latest = remembered(lane, object->bound), more = object->bound - latest;
-    if (!latest || object->place >= RAW_FOREIGN_LIMIT) return 0;
+    if (!latest || object->place >= RAW_REMOTE_LIMIT) return 0;
     remember(lane, object->bound, object->lane);
     *(*at)++ = (uint16_t)object->place;
-    if (!is_opaque(lane)) more = more * RAW_FOREIGN_CLASSES + object->size_class;
+    if (!is_opaque(lane->features)) more = more * RAW_REMOTE_CLASSES + object->size_class;
     *at = put_number(*at, more);
-    return RAW_UNIT_FOREIGN + (entry << RAW_FOREIGN_ENTRY_SHIFT) + (object->place >> 16);
+    return RAW_UNIT_REMOTE + (entry << RAW_REMOTE_ENTRY_SHIFT) + (object->place >> 16);
 }
 
 void units_free(struct units_lane *lane, unsigned kind, const struct units_object *object,
@@ -381,14 +410,56 @@ void units_free(struct units_lane *lane, unsigned kind, const struct units_objec
     uint16_t *at = rest_of_record(lane);
     unsigned shape = call_shapes[kind], range = range_of(lane, kind), first = 0;
     if (!object->bound)
-        first = put_near(lane, &at, range, object);
+        first = put_own(lane, &at, range, object);
     else if (range == RAW_FREE_1)
-        first = put_foreign(lane, &at, object);
+        first = put_remote(lane, &at, object);
     if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, object);
     if (shape_has_size(shape)) at = put_number(at, size);
     if (shape_has_alignment(shape)) at = put_number(at, alignment);
-    finish_event(lane, first, at, is_opaque(lane));
+    finish_event(lane, first, at, is_opaque(lane->features));
 }
+
+/* ec00..efff */
+static bool take_by_entry(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    coded->object_form = UNITS_OBJECT_BY_ENTRY;
+    coded->lane = unit >> RAW_REMOTE_ENTRY_SHIFT & (RAW_REMOTE_ENTRIES - 1);
+    coded->ends = (unit & RAW_REMOTE_HIGH) << 16 | take_unit(reader);
+    uint64_t more = take_number(reader),
+             classes = is_opaque(reader->features) ? 1 : RAW_REMOTE_CLASSES;
+    coded->bound = more / classes;
+    coded->ends_class = more % classes;
+    if (reader->profile[RAW_FREE_1] == 0) return fail(coded, RAW_UNIT, unit);
+    begin_record(coded, reader->profile[RAW_FREE_1]);
+    if (coded->ends == RAW_PLACE_NONE) return fail(coded, RAW_PLACE, RAW_PLACE_NONE);
+    return take_rest(reader, false, coded);
+}
+
+static bool take_by_row(struct units_reader *reader, const struct row *row, unsigned unit,
+                        struct units_record *coded)
+{
+    uint32_t operand = unit - row->first;
+    if (row->form == UNITS_CALL_LONG) operand = operand << 16 | take_unit(reader);
+    coded->range = row->range;
+    if (reader->profile[row->range] == 0) return fail(coded, RAW_UNIT, unit);
+    begin_record(coded, reader->profile[row->range]);
+    if (row->form == UNITS_CALL_ALLOCATION) {
+        coded->size = operand;
+        if (!is_opaque(reader->features)) return take_rest(reader, false, coded);
+        if (shape_has_alignment(coded->shape)) coded->operand = take_number(reader);
+        coded->begins = true;
+        if (!take_place_of_row(reader, coded)) return false;
+        take_address(reader, coded);
+        return true;
+    }
+    coded->object_form = row->form == UNITS_CALL_BY_AGE ? UNITS_OBJECT_BY_AGE : UNITS_OBJECT_OWN;
+    coded->object_units = row->form == UNITS_CALL_LONG ? 2 : 1;
+    coded->ends = operand;
+    if (operand == RAW_PLACE_NONE) return fail(coded, RAW_PLACE, RAW_PLACE_NONE);
+    return take_rest(reader, true, coded);
+}
+
+/* ---- other calls ---- */
 
 void units_heap_call(struct units_lane *lane, unsigned kind, unsigned count, uint64_t first,
                      uint64_t second)
@@ -397,6 +468,26 @@ void units_heap_call(struct units_lane *lane, unsigned kind, unsigned count, uin
     if (count > 0) at = put_number(at, first);
     if (count > 1) at = put_number(at, second);
     finish_event(lane, RAW_UNIT_GENERAL + kind, at, 0);
+}
+
+static bool take_heap(struct units_reader *reader, struct units_record *coded)
+{
+    uint64_t count = take_number(reader);
+    if (count > RAW_HEAP_NUMBERS_MAX) return fail(coded, RAW_OPERAND, count);
+    coded->count = (uint32_t)count;
+    if (count > 0) coded->size = take_number(reader);
+    if (count > 1) coded->operand = take_number(reader);
+    return true;
+}
+
+static bool take_call(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    if (shape_ends(coded->shape))
+        return take_object(reader, unit, coded) && take_rest(reader, true, coded);
+    if (!has_no_object(unit, coded)) return false;
+    if (coded->shape == SHAPE_HEAP) return take_heap(reader, coded);
+    coded->size = take_number(reader);
+    return take_rest(reader, true, coded);
 }
 
 void units_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
@@ -410,12 +501,36 @@ void units_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_
     finish_event(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, 0);
 }
 
+static bool take_failed(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    uint64_t kind = take_number(reader);
+    unsigned shape = kind < CALL_TABLE_SIZE ? call_shapes[kind] : SHAPE_UNDEFINED;
+    if (!shape_is_allocation(shape) && shape != SHAPE_REALLOC)
+        return fail(coded, RAW_OPERAND, kind);
+    coded->kind = (uint8_t)kind;
+    if (shape == SHAPE_REALLOC ? !take_object(reader, unit, coded) : !has_no_object(unit, coded))
+        return false;
+    coded->size = take_number(reader);
+    if (shape == SHAPE_ALLOCATION_ALIGNED) coded->operand = take_number(reader);
+    return true;
+}
+
+/* ---- threads ---- */
+
 void units_thread(struct units_lane *lane, unsigned record, uint64_t thread_id)
 {
     uint16_t *at = rest_of_record(lane);
     if (record == RAW_THREAD_BEGIN) at = put_number(at, thread_id);
     finish(lane, RAW_UNIT_GENERAL + record, at);
 }
+
+void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations)
+{
+    uint16_t *at = put_number(put_number(rest_of_record(lane), events), allocations);
+    finish_record(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false, allocations);
+}
+
+/* ---- sequence numbers ---- */
 
 void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number)
 {
@@ -426,17 +541,33 @@ void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number
     finish(lane, first + structure, at);
 }
 
-void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations)
+static bool is_structure(uint64_t number)
 {
-    uint16_t *at = put_number(put_number(rest_of_record(lane), events), allocations);
-    finish_record(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false, allocations);
+    return number < RAW_SIZE_CLASSES_MAX || number == RAW_STRUCTURE_PAGE_HEAP;
 }
+
+static bool take_sequence_number(struct units_reader *reader, unsigned number, unsigned structure,
+                                 struct units_record *coded)
+{
+    begin_record(coded, number);
+    coded->structure = structure;
+    coded->size = take_number(reader);
+    return is_structure(structure) || fail(coded, RAW_STRUCTURE, structure);
+}
+
+/* ---- caches ---- */
 
 void units_class(struct units_lane *lane, unsigned size_class, uint64_t bytes)
 {
     uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), bytes);
     lane->announced[size_class / 64] |= UINT64_C(1) << size_class % 64;
     finish(lane, RAW_UNIT_GENERAL + RAW_CLASS, at);
+}
+
+void units_uncached(struct units_lane *lane, unsigned size_class, unsigned count)
+{
+    uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), count);
+    finish(lane, RAW_UNIT_GENERAL + RAW_UNCACHED, at);
 }
 
 void units_cached(struct units_lane *lane, unsigned size_class, unsigned count,
@@ -449,11 +580,37 @@ void units_cached(struct units_lane *lane, unsigned size_class, unsigned count,
     finish(lane, RAW_UNIT_GENERAL + RAW_CACHED, at);
 }
 
-void units_uncached(struct units_lane *lane, unsigned size_class, unsigned count)
+static bool take_cached(struct units_reader *reader, struct units_record *coded)
 {
-    uint16_t *at = put_number(put_number(rest_of_record(lane), size_class), count);
-    finish(lane, RAW_UNIT_GENERAL + RAW_UNCACHED, at);
+    uint64_t count = take_number(reader), place = 0;
+    if (count == 0 || count > RAW_CACHED_MAX) return fail(coded, RAW_OPERAND, count);
+    for (; coded->count < count; coded->count++) {
+        uint64_t number = take_number(reader);
+        place += coded->count == 0 ? number : (uint64_t)unzigzag(number);
+        if (place == RAW_PLACE_NONE || place >= RAW_PLACE_LIMIT)
+            return fail(coded, RAW_PLACE, place);
+        coded->cached[coded->count] = (uint32_t)place;
+    }
+    return true;
 }
+
+/* class, cached, uncached: of a class that is not 0, whose objects no cache has. */
+static bool take_of_class(struct units_reader *reader, struct units_record *coded)
+{
+    if (!take_class(reader, coded, &coded->structure)) return false;
+    if (coded->structure == 0) return fail(coded, RAW_SIZE_CLASS, 0);
+    if (coded->number == RAW_CACHED) return take_cached(reader, coded);
+    uint64_t number = take_number(reader);
+    if (coded->number == RAW_CLASS)
+        coded->size = number;
+    else
+        coded->operand = number;
+    if (number == 0 || (coded->number == RAW_CLASS && number > UINT32_MAX))
+        return fail(coded, RAW_OPERAND, number);
+    return true;
+}
+
+/* ---- what happens inside a call ---- */
 
 void units_inside(struct units_lane *lane, unsigned what, uint64_t amount)
 {
@@ -461,17 +618,17 @@ void units_inside(struct units_lane *lane, unsigned what, uint64_t amount)
     finish(lane, RAW_UNIT_GENERAL + RAW_INSIDE, put_number(at, amount));
 }
 
-void units_page(struct units_lane *lane, uint32_t first, uintptr_t address)
+static bool take_inside(struct units_reader *reader, struct units_record *coded)
 {
-    uint64_t eighths = address / 8;
-    uint16_t *at = put_number(rest_of_record(lane), zigzag((int64_t)(first - lane->page_place)));
-    at = put_number(at, zigzag((int64_t)(eighths - lane->page_address)));
-    lane->page_place = first;
-    lane->page_address = eighths;
-    finish(lane, RAW_UNIT_GENERAL + RAW_PAGE, at);
+    uint64_t number = take_number(reader), what = number / 2;
+    coded->structure = (uint32_t)what;
+    coded->operand = number % 2;
+    coded->size = take_number(reader);
+    return is_structure(what) || (what >= RAW_INSIDE_SBRK && what <= RAW_INSIDE_MERGE) ||
+           fail(coded, RAW_OPERAND, number);
 }
 
-/* --- call stacks --- */
+/* ---- call stacks ---- */
 
 void units_stack(struct units_lane *lane, uint32_t node)
 {
@@ -480,6 +637,35 @@ void units_stack(struct units_lane *lane, uint32_t node)
         return finish(lane, RAW_UNIT_GENERAL + RAW_STACK, put_number(at, node));
     *at++ = (uint16_t)node;
     finish(lane, RAW_UNIT_STACK + (node >> 16), at);
+}
+
+static bool has_stacks(const struct units_reader *reader)
+{
+    return reader->features & RAW_FEATURE_STACKS;
+}
+
+/* The node is in `size`. */
+static bool check_stack(struct units_record *coded)
+{
+    return (coded->size != STACK_END && coded->size < STACK_NUMBERS_LIMIT) ||
+           fail(coded, RAW_OPERAND, coded->size);
+}
+
+/* f300..f3ff */
+static bool take_stack(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    if (!has_stacks(reader)) return fail(coded, RAW_UNIT, unit);
+    begin_record(coded, RAW_STACK);
+    coded->size = (unit - RAW_UNIT_STACK) << 16 | take_unit(reader);
+    return check_stack(coded);
+}
+
+/* A number that is less than 2^32. */
+static uint32_t take_short_number(struct units_reader *reader)
+{
+    uint64_t number = take_number(reader);
+    if (number > UINT32_MAX) reader->too_large = true;
+    return (uint32_t)number;
 }
 
 /* The first of some numbers, as a difference to the one behind the latest. */
@@ -497,6 +683,16 @@ static uint16_t *put_module(uint16_t *at, const struct stack_definition *module)
     return put_number(at, zigzag((int64_t)(module->start - module->bias)));
 }
 
+static bool take_module(struct units_reader *reader, struct stack_definition *module)
+{
+    module->number = take_short_number(reader);
+    if (module->what == STACK_UNLOADED) return true;
+    module->start = take_number(reader);
+    module->end = module->start + take_number(reader);
+    module->bias = module->start - (uint64_t)unzigzag(take_number(reader));
+    return true;
+}
+
 static uint16_t *put_piece(uint16_t *at, const struct stack_definition *text)
 {
     const uint32_t bytes = stack_piece_bytes(text);
@@ -506,6 +702,24 @@ static uint16_t *put_piece(uint16_t *at, const struct stack_definition *text)
         *at++ = (uint16_t)(text->piece[i] | upper << 8);
     }
     return at;
+}
+
+static bool take_piece(struct units_reader *reader, struct stack_definition *text)
+{
+    text->number = take_short_number(reader);
+    text->length = take_short_number(reader);
+    text->offset = take_short_number(reader);
+    if (text->offset >= text->length) return false;
+    const uint32_t bytes = stack_piece_bytes(text);
+    for (uint32_t i = 0; i < bytes; i += 2) {
+        const unsigned both = take_unit(reader);
+        text->piece[i] = (uint8_t)both;
+        if (i + 1 < bytes)
+            text->piece[i + 1] = (uint8_t)(both >> 8);
+        else if (both >> 8 != 0)
+            return false;
+    }
+    return true;
 }
 
 static uint16_t *put_codes(struct units_lane *lane, uint16_t *at,
@@ -520,6 +734,17 @@ static uint16_t *put_codes(struct units_lane *lane, uint16_t *at,
     return at;
 }
 
+static bool take_codes(struct units_reader *reader, struct units_record *coded)
+{
+    uint64_t offset = 0;
+    if (coded->definition.count > STACK_CODES_MAX) return false;
+    coded->operand = take_number(reader);
+    coded->definition.of = take_short_number(reader);
+    for (uint32_t i = 0; i < coded->definition.count; i++)
+        coded->definition.offsets[i] = offset += (uint64_t)unzigzag(take_number(reader));
+    return true;
+}
+
 static uint16_t *put_nodes(struct units_lane *lane, uint16_t *at,
                            const struct stack_definition *definition)
 {
@@ -528,6 +753,16 @@ static uint16_t *put_nodes(struct units_lane *lane, uint16_t *at,
     for (uint32_t i = 0; i < definition->count; i++)
         at = put_number(at, definition->codes[i]);
     return at;
+}
+
+static bool take_nodes(struct units_reader *reader, struct units_record *coded)
+{
+    if (coded->definition.count > STACK_NODES_MAX) return false;
+    coded->operand = take_number(reader);
+    coded->size = take_number(reader);
+    for (uint32_t i = 0; i < coded->definition.count; i++)
+        coded->definition.codes[i] = take_short_number(reader);
+    return true;
 }
 
 void units_define(struct units_lane *lane, const struct stack_definition *definition)
@@ -547,28 +782,261 @@ void units_define(struct units_lane *lane, const struct stack_definition *defini
     finish(lane, RAW_UNIT_GENERAL + RAW_DEFINE, at);
 }
 
-/* --- units that stand there --- */
+/* Whether the rest of the definition is within its limits, the decoder finds. */
+static bool take_define(struct units_reader *reader, struct units_record *coded)
+{
+    struct stack_definition *definition = &coded->definition;
+    const uint64_t number = take_number(reader), more = number >> RAW_DEFINE_BITS;
+    bool good = more <= UINT32_MAX;
+    definition->what = number & RAW_DEFINE_WHAT;
+    definition->of = definition->count = 0;
+    switch (definition->what) {
+    case STACK_MODULE:
+    case STACK_UNLOADED: good = more == 0 && take_module(reader, definition); break;
+    case STACK_TEXT:
+        definition->of = (uint32_t)more;
+        good = good && take_piece(reader, definition);
+        break;
+    case STACK_CODES:
+        definition->count = (uint32_t)more;
+        good = good && take_codes(reader, coded);
+        break;
+    case STACK_NODES:
+        definition->count = (uint32_t)more;
+        good = good && take_nodes(reader, coded);
+        break;
+    default: good = false;
+    }
+    return good || fail(coded, RAW_OPERAND, number);
+}
+
+/* ---- opaque allocators ---- */
+
+void units_page(struct units_lane *lane, uint32_t first, uintptr_t address)
+{
+    uint64_t eighths = address / 8;
+    uint16_t *at = put_number(rest_of_record(lane), zigzag((int64_t)(first - lane->page_place)));
+    at = put_number(at, zigzag((int64_t)(eighths - lane->page_address)));
+    lane->page_place = first;
+    lane->page_address = eighths;
+    finish(lane, RAW_UNIT_GENERAL + RAW_PAGE, at);
+}
+
+bool units_after(struct units_lane *lane, uint64_t bound, bool is_realloc)
+{
+    unsigned entry = raw_allocations_lane(bound) % RAW_REMOTE_ENTRIES;
+    uint64_t latest = remembered(lane, bound);
+    uint16_t *at = rest_of_record(lane);
+    if (latest && lane->remote[entry].waited == bound) return false;
+    remember(lane, bound, NULL);
+    /* It may not have to wait for all of it (FORMAT.md 6). */
+    if (is_realloc) lane->remote[entry].waited = 0;
+    if (latest)
+        at = put_number(at, bound - latest);
+    else
+        at = put_number(put_number(at, raw_allocations_lane(bound)), raw_allocations_count(bound));
+    finish(lane,
+           (latest ? RAW_UNIT_AFTER + entry : RAW_UNIT_AFTER_LANE) +
+               (is_realloc ? RAW_UNIT_AFTER_REALLOC : 0),
+           at);
+    return true;
+}
+
+/* f100..f108, f110..f118: whom the lane comes after. */
+static bool take_after(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    unsigned entry = (unit & ~RAW_UNIT_AFTER_REALLOC) - RAW_UNIT_AFTER;
+    begin_record(coded, RAW_AFTER);
+    coded->operand = (unit & RAW_UNIT_AFTER_REALLOC) != 0;
+    coded->object_form = entry < RAW_REMOTE_ENTRIES ? UNITS_OBJECT_BY_ENTRY : UNITS_OBJECT_REMOTE;
+    coded->lane = entry < RAW_REMOTE_ENTRIES ? entry : take_number(reader);
+    coded->bound = take_number(reader);
+    return true;
+}
+
+/* How its place is said in a packed chunk. */
+static unsigned take_placing(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    bool is_nearby = unit >= RAW_UNIT_NEARBY_FIRST && unit < RAW_UNIT_NEARBY_END;
+    bool is_listed = unit >= RAW_UNIT_LISTED && unit < RAW_UNIT_LISTED_END;
+    if (!is_nearby && !is_listed && unit != RAW_UNIT_DISTANT) return unit;
+    coded->place_form = is_listed ? UNITS_PLACE_LISTED : UNITS_PLACE_NEARBY;
+    if (is_listed)
+        coded->place_code = unit - RAW_UNIT_LISTED;
+    else if (is_nearby)
+        coded->place_code = zigzag((int32_t)unit - (int32_t)RAW_UNIT_NEARBY);
+    else
+        coded->place_code = take_number(reader);
+    return take_unit(reader);
+}
+
+/* ---- any record ---- */
+
+static bool take_other(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    if (coded->number == RAW_FAILED) return take_failed(reader, unit, coded);
+    if (!has_no_object(unit, coded)) return false;
+    if (has_stacks(reader) && coded->number == RAW_DEFINE) return take_define(reader, coded);
+    if (has_stacks(reader) && coded->number == RAW_STACK) {
+        coded->size = take_number(reader);
+        return check_stack(coded);
+    }
+    if (is_opaque(reader->features)
+            ? coded->number != RAW_THREAD_BEGIN && coded->number != RAW_THREAD_END &&
+                  coded->number != RAW_LOST && coded->number != RAW_PAGE
+            : coded->number == RAW_PAGE)
+        return fail(coded, RAW_NUMBER, unit);
+    switch (coded->number) {
+    case RAW_THREAD_BEGIN: coded->operand = take_number(reader); return true;
+    case RAW_THREAD_END:
+    case RAW_CACHE_BEGIN:
+    case RAW_THREAD_CACHE_DELETED: return true;
+    case RAW_LOST:
+        coded->size = take_number(reader);
+        coded->operand = take_number(reader);
+        return true;
+    case RAW_CLASS:
+    case RAW_CACHED:
+    case RAW_UNCACHED: return take_of_class(reader, coded);
+    case RAW_INSIDE: return take_inside(reader, coded);
+    case RAW_PAGE:
+        coded->operand = take_number(reader);
+        coded->address = take_number(reader);
+        return true;
+    default: return fail(coded, RAW_NUMBER, unit);
+    }
+}
+
+/* f000..f3ff; in an opaque stream f000..f0ff, f300..f3ff */
+static bool take_general(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    if (unit >= RAW_UNIT_STACK) return take_stack(reader, unit, coded);
+    if (is_opaque(reader->features) && unit >= RAW_UNIT_SEQUENCE_BEFORE)
+        return fail(coded, RAW_UNIT, unit);
+    if (unit >= RAW_UNIT_SEQUENCE_AFTER)
+        return take_sequence_number(reader, RAW_SEQUENCE_AFTER, unit - RAW_UNIT_SEQUENCE_AFTER,
+                                    coded);
+    if (unit >= RAW_UNIT_SEQUENCE_BEFORE)
+        return take_sequence_number(reader, RAW_SEQUENCE_BEFORE, unit - RAW_UNIT_SEQUENCE_BEFORE,
+                                    coded);
+    begin_record(coded, unit & RAW_GENERAL_NUMBER);
+    return coded->shape != SHAPE_UNDEFINED ? take_call(reader, unit, coded)
+                                           : take_other(reader, unit, coded);
+}
+
+static bool take_record(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    if (unit >= RAW_UNIT_GENERAL && unit < RAW_UNIT_UNDEFINED)
+        return take_general(reader, unit, coded);
+    if (unit >= RAW_UNIT_REMOTE && unit < RAW_UNIT_GENERAL)
+        return take_by_entry(reader, unit, coded);
+    for (size_t i = 0; i < ROWS; i++) {
+        uint32_t operand = unit - rows[i].first;
+        if (operand >= rows[i].least && operand < rows[i].limit &&
+            row_is_used(&rows[i], reader->features, reader->packed))
+            return take_by_row(reader, &rows[i], unit, coded);
+    }
+    return fail(coded, RAW_UNIT, unit);
+}
+
+static bool take_opaque(struct units_reader *reader, unsigned unit, struct units_record *coded)
+{
+    if (unit >= RAW_UNIT_AFTER && (unit & ~RAW_UNIT_AFTER_REALLOC) < RAW_UNIT_AFTER_END)
+        return take_after(reader, unit, coded);
+    unsigned own = reader->packed ? take_placing(reader, unit, coded) : unit;
+    bool has_placing = own != unit;
+    if (own >= RAW_COMPACT_FIRST && own < RAW_COMPACT_END && !reader->packed)
+        return take_compact(reader, own, coded);
+    if (!take_record(reader, own, coded)) return false;
+    if (has_placing &&
+        (call_shapes[coded->number] > SHAPE_ALLOCATION_ALIGNED || coded->range == RAW_RANGES))
+        return fail(coded, RAW_UNIT, own);
+    return true;
+}
+
+bool units_read(struct units_reader *reader, struct units_record *coded)
+{
+    memset(coded, 0, offsetof(struct units_record, cached));
+    coded->range = RAW_RANGES;
+    reader->is_cut = reader->too_large = false;
+    unsigned unit = take_unit(reader);
+    bool good = is_opaque(reader->features) ? take_opaque(reader, unit, coded)
+                                            : take_record(reader, unit, coded);
+    /* What is wrong about units that are not there does not matter. */
+    if (reader->is_cut) return fail(coded, RAW_UNITS_SHORT, 0);
+    if (good && reader->too_large) return fail(coded, RAW_OPERAND, UINT64_MAX);
+    return good;
+}
+
+const uint16_t *units_next(const uint8_t *profile, uint32_t features, const uint16_t *at,
+                           const uint16_t *end, struct units_record *coded)
+{
+    struct units_reader reader = {.at = (const uint8_t *)at,
+                                  .end = (const uint8_t *)end,
+                                  .profile = profile,
+                                  .features = features};
+    return units_read(&reader, coded) ? at + (reader.at - (const uint8_t *)at) / 2 : NULL;
+}
+
+/* ---- many records ---- */
+
+static void fill_row(struct units_call calls[UNITS_CALLS], const struct row *row, unsigned kind,
+                     unsigned units)
+{
+    unsigned shape = call_shapes[kind], end = row->first + row->limit;
+    bool is_allocation = row->form == UNITS_CALL_ALLOCATION;
+    if (is_allocation ? shape != SHAPE_ALLOCATION
+                      : shape != SHAPE_FREE && shape != SHAPE_FREE_SIZED)
+        return;
+    /* Rows that do not end where the upper bits change are not worth it. */
+    if (end % (1u << UNITS_CALL_SHIFT) != 0) return;
+    for (unsigned i = (row->first + row->least) >> UNITS_CALL_SHIFT; i < end >> UNITS_CALL_SHIFT;
+         i++)
+        calls[i] = (struct units_call){.form = row->form,
+                                       .kind = (uint8_t)kind,
+                                       .range = row->range,
+                                       .is_sized = shape == SHAPE_FREE_SIZED,
+                                       .units = (uint8_t)units,
+                                       .base = row->first};
+}
+
+void units_fill_calls(struct units_call calls[UNITS_CALLS], const uint8_t *profile,
+                      uint32_t features, bool packed)
+{
+    unsigned first = profile[RAW_ALLOCATION_1];
+    bool addresses = features & RAW_FEATURE_ADDRESSES;
+    memset(calls, 0, UNITS_CALLS * sizeof *calls);
+    for (unsigned i = 0; i < RAW_COMPACT_END >> UNITS_CALL_SHIFT; i++)
+        if ((features & ~RAW_FEATURE_STACKS) == RAW_FEATURE_OPAQUE && !packed &&
+            call_shapes[first] == SHAPE_ALLOCATION)
+            calls[i] =
+                (struct units_call){.form = UNITS_CALL_COMPACT, .kind = (uint8_t)first, .units = 2};
+    for (size_t i = 0; i < ROWS; i++) {
+        bool is_allocation = rows[i].form == UNITS_CALL_ALLOCATION;
+        bool says_place = is_allocation && is_opaque(features) && !packed;
+        if ((is_allocation && addresses) || !row_is_used(&rows[i], features, packed)) continue;
+        unsigned units = rows[i].form == UNITS_CALL_LONG ? 2 : 1;
+        fill_row(calls, &rows[i], profile[rows[i].range], says_place ? 3 : units);
+    }
+}
 
 uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t *units,
                       size_t count)
 {
-    struct forms forms;
-    const uint16_t *end = units + count;
-    struct raw_said said;
+    struct units_call calls[UNITS_CALLS];
+    const uint16_t *at = units, *end = units + count;
+    struct units_record coded;
     uint64_t events = 0;
-    fill_forms(&forms, profile, features);
-    while (units < end) {
-        unsigned passed = units_of_form(&forms, units, end);
+    units_fill_calls(calls, profile, features, false);
+    while (at && at < end) {
+        unsigned passed = units_of_call(calls, at, end);
         if (passed) {
-            units += passed;
+            at += passed;
             events++;
             continue;
         }
-        struct raw_units walk = raw_units_over(profile, features, units, (size_t)(end - units));
-        if (!raw_units_take(&walk, &said)) break;
-        units += (walk.at - (const uint8_t *)units) / 2;
-        /* Calls are events, also those that failed. */
-        events += said.number < CALL_KINDS || said.number == RAW_FAILED;
+        at = units_next(profile, features, at, end, &coded);
+        events += at && units_is_event(&coded);
     }
     return events;
 }
@@ -576,13 +1044,12 @@ uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t 
 size_t units_whole(const uint8_t *profile, uint32_t features, const uint16_t *units, size_t count,
                    size_t units_max)
 {
-    struct raw_units walk = raw_units_over(profile, features, units, count);
-    size_t whole = 0;
-    struct raw_said said;
-    while (walk.at < walk.end && raw_units_take(&walk, &said)) {
-        size_t passed = (size_t)(walk.at - (const uint8_t *)units) / 2;
-        if (passed > units_max) break;
-        whole = passed;
+    const uint16_t *at = units, *end = units + count;
+    struct units_record coded;
+    while (at < end) {
+        const uint16_t *next = units_next(profile, features, at, end, &coded);
+        if (!next || (size_t)(next - units) > units_max) break;
+        at = next;
     }
-    return whole;
+    return (size_t)(at - units);
 }

@@ -1,18 +1,22 @@
-/* units - the records of a lane, as the units that its thread writes into a slot (FORMAT.md 5).
+/* units - the codec of raw units (FORMAT.md 5.2 and 5.6): the records of a lane, as the units that
+ * its thread writes into a slot. Which unit means what stands in raw_format.h (RAW_CODE_LIST).
  *
- *   a segment    units_begin_segment() -> records -> units_begin_segment()
+ *   a call --units_fast_...(), units_...()--> units --units_read()--> struct units_record
  *
- * The writing half of the codec of raw units; raw_units.h is the reading half. It knows a
- * struct units_lane and the units of one slot, and nothing of threads, slots or the allocator.
+ * Writing   a segment: units_begin_segment() -> records -> units_begin_segment(). It knows a struct
+ *           units_lane and the units of one slot, and nothing of threads, slots or the allocator.
+ *           The usual records are written by inline functions, which a front end calls on its fast
+ *           path (units_fast_...), all others by functions in units.c. The slot must have room for
+ *           RAW_UNITS_PER_RECORD_MAX units. The first unit of a record is stored after the others,
+ *           and the cursor after that.
+ * Reading   A record is read by itself: differences stay differences, an age stays an age. What can
+ *           be wrong about the record alone is found here; what it means in its lane is for
+ *           raw_decoder, what it does to a cache for pack as well.
  *
- * The usual records are written by inline functions, which a front end calls on its fast path
- * (units_fast_...), all others by functions in units.c.
- *
- * The slot must have room for RAW_UNITS_PER_RECORD_MAX units. The first unit of a record is stored
- * after the others, and the cursor after that.
+ * No memory, no system calls.
  *
  * Threads   The lane's own. Another thread may read `head`, `first_allocation` and what
- *           a realloc announces. */
+ *           a realloc announces. Units that stand there: any. */
 #ifndef MALLOCTAPE_UNITS_H
 #define MALLOCTAPE_UNITS_H
 
@@ -23,6 +27,7 @@
 
 #include "../common/atomic.h"
 #include "../common/call_kind.h"
+#include "raw_error.h"
 #include "raw_format.h"
 #include "stack_definition.h"
 
@@ -36,15 +41,22 @@ extern "C" {
 /* How calls of one kind are recorded on the fast path. */
 struct units_code {
     union {
-        uint64_t size_limit;   /* of an allocation: sizes below it have a unit; 0: none has */
-        struct {               /* of a free or realloc */
-            uint32_t limit;    /* places below it have a unit */
-            uint16_t far_end;  /* and those whose upper half is below this two */
-            uint16_t far_base; /* the first of these, of an upper half of 0 */
+        uint64_t size_limit;    /* of an allocation: sizes below it have a unit; 0: none has */
+        struct {                /* of a free or realloc */
+            uint32_t limit;     /* places below it have a unit */
+            uint16_t long_end;  /* and those whose upper half is below this two */
+            uint16_t long_base; /* the first of these, of an upper half of 0 */
         };
     };
     uint16_t base; /* the unit less the size or place */
 } __attribute__((packed, aligned(2)));
+
+/* First units of the codes of a range (RAW_CODE_LIST), and the operands below which there is one. */
+struct units_range_code {
+    uint16_t first;
+    uint32_t limit;
+};
+extern const struct units_range_code units_range_codes[RAW_RANGES][RAW_CODE_FORMS];
 
 /* Codes of kinds that are used together, as malloc and free, are neighbours. Allocations and
  * reallocs come in the order of their numbers, with frees between them. The first codes, among
@@ -58,7 +70,7 @@ static inline unsigned units_code_at(unsigned kind)
 }
 
 /* Another lane, and how far it had got when an object of it was ended last in this segment. */
-struct units_foreign {
+struct units_remote {
     uint64_t bound;                /* raw_allocations(); 0: of nobody */
     const struct units_lane *lane; /* where to see how far it has got by now; NULL: not known */
     uint16_t owner;                /* that lane's */
@@ -92,16 +104,16 @@ struct units_lane {
 
     /* Off the fast path. */
     uint8_t allocating __attribute__((aligned(64))); /* sequence numbers belong to the next event */
-    bool wide;                                       /* many places are far: all are written so */
-    uint32_t features;                               /* of the stream: RAW_FEATURE_... */
+    bool long_frees;   /* many places have no short code: all frees are written long */
+    uint32_t features; /* of the stream: RAW_FEATURE_... */
     uint8_t rounding; /* of an opaque allocator: sizes with the same (size + this) / 16 are alike */
     uint8_t profile[RAW_PROFILE_BYTES];
     uint64_t extra_units; /* written so far, that are not the first unit of an event */
     uint64_t last_address;
     uint64_t page_place, page_address; /* of the latest page of the segment */
     uint32_t next_code, next_node;     /* behind the latest that the segment has defined */
-    struct units_foreign foreign[RAW_FOREIGN_ENTRIES];
-    struct units_foreign *latest_foreign;          /* one of these; NULL: there is no slot */
+    struct units_remote remote[RAW_REMOTE_ENTRIES];
+    struct units_remote *latest_remote;            /* one of these; NULL: there is no slot */
     uint64_t announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each class that the stream knows */
     uint64_t sequences[RAW_SIZE_CLASSES_MAX + 1];  /* latest numbers; the last: of the page heap */
 };
@@ -196,17 +208,17 @@ static inline void units_fast_allocation(struct units_lane *lane, uint16_t *curs
     atomic_add_own_release(&lane->head, UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
 
-/* The two units of a far place, at once: nobody finds the first without the second. */
-static inline void units_put_far(uint16_t *cursor, uint32_t base, uint32_t place)
+/* The two units of a long code, at once: nobody finds the first without the second. */
+static inline void units_put_long(uint16_t *cursor, uint32_t base, uint32_t place)
 {
     uint32_t units = (place << 16 | place >> 16) + base;
     memcpy(cursor, &units, sizeof units);
 }
 
-/* Whether a place that has no short code has a far one. */
-static inline bool units_code_has_far(const struct units_code *code, uint32_t place)
+/* Whether a place that has no short code has a long one. */
+static inline bool units_code_has_long(const struct units_code *code, uint32_t place)
 {
-    return place >> 16 < code->far_end;
+    return place >> 16 < code->long_end;
 }
 
 /* A free of an object that the lane has. `sized`: the kind is given the size. False: it has no
@@ -217,10 +229,10 @@ static inline bool units_fast_free(struct units_lane *lane, uint16_t *cursor, un
     const struct units_code *code = units_code_of(lane, kind);
     if (sized && __builtin_expect(size >= RAW_NUMBER_MORE, 0)) return false;
     if (__builtin_expect(place >= code->limit, 0)) {
-        if (!units_code_has_far(code, place)) return false;
+        if (!units_code_has_long(code, place)) return false;
         if (sized) cursor[2] = (uint16_t)size;
         atomic_fence_release();
-        units_put_far(cursor, code->far_base, place);
+        units_put_long(cursor, code->long_base, place);
         lane->extra_units += 1 + sized;
         atomic_add_own_release(&lane->head, (2 + sized) * UNITS_HEAD_UNIT);
         return true;
@@ -243,28 +255,28 @@ static inline bool units_is_announced(const struct units_lane *lane, uint32_t si
  *
  * `owner` has often to come from another processor's cache. What is read meanwhile, as how far the
  * other lane has got, is found without it: it is expected to be that of the free before. */
-static inline bool units_fast_free_foreign(struct units_lane *lane, unsigned kind, uint32_t place,
-                                           uint32_t size_class, uint32_t owner, bool sized,
-                                           uint64_t size)
+static inline bool units_fast_free_remote(struct units_lane *lane, unsigned kind, uint32_t place,
+                                          uint32_t size_class, uint32_t owner, bool sized,
+                                          uint64_t size)
 {
-    struct units_foreign *latest = lane->latest_foreign;
+    struct units_remote *latest = lane->latest_remote;
     /* NULL in a child that was forked by a signal handler since the caller looked at the lane. */
     if (__builtin_expect(!latest || latest->owner != owner, 0)) {
-        latest = lane->latest_foreign = &lane->foreign[(owner - 1) % RAW_FOREIGN_ENTRIES];
+        latest = lane->latest_remote = &lane->remote[(owner - 1) % RAW_REMOTE_ENTRIES];
         if (latest->owner != owner) return false;
     }
-    if (!latest->lane || lane->profile[RAW_FREE_1] != kind || place >= RAW_FOREIGN_LIMIT ||
+    if (!latest->lane || lane->profile[RAW_FREE_1] != kind || place >= RAW_REMOTE_LIMIT ||
         !units_is_announced(lane, size_class) || (sized && size >= RAW_NUMBER_MORE))
         return false;
     uint64_t bound = raw_allocations(owner - 1, units_allocations_so_far(latest->lane));
-    uint64_t number = (bound - latest->bound) * RAW_FOREIGN_CLASSES + size_class;
+    uint64_t number = (bound - latest->bound) * RAW_REMOTE_CLASSES + size_class;
     if (number >= RAW_NUMBER_MORE) return false;
     uint16_t *cursor = units_cursor(lane);
     latest->bound = bound;
     cursor[2] = (uint16_t)number;
     if (sized) cursor[3] = (uint16_t)size;
     atomic_fence_release();
-    units_put_far(cursor, latest->unit, place);
+    units_put_long(cursor, latest->unit, place);
     lane->extra_units += 2 + sized;
     atomic_add_own_release(&lane->head, (3 + sized) * UNITS_HEAD_UNIT);
     return true;
@@ -277,7 +289,7 @@ static inline bool units_fast_free_foreign(struct units_lane *lane, unsigned kin
 /* Whether an allocation with this code has both its size and its place in two units; these two. */
 static inline bool units_can_compact(unsigned base, uint64_t size, uint32_t place)
 {
-    return base == RAW_UNIT_ALLOCATION_1 && size < RAW_COMPACT_SIZE_LIMIT &&
+    return base == RAW_UNIT_ALLOCATION_1_SHORT && size < RAW_COMPACT_SIZE_LIMIT &&
            place >> RAW_COMPACT_PLACE_BITS == 0;
 }
 
@@ -286,6 +298,19 @@ static inline uint32_t units_compact(uint64_t size, uint32_t place)
     uint32_t number =
         ((uint32_t)size << RAW_COMPACT_PLACE_BITS | place) + (RAW_COMPACT_FIRST << 16);
     return number << 16 | number >> 16;
+}
+
+/* What they say. */
+struct units_size_place {
+    uint32_t size, place;
+};
+
+static inline struct units_size_place units_uncompact(uint32_t first, uint32_t second)
+{
+    uint32_t number = (first - RAW_COMPACT_FIRST) << 16 | second;
+    struct units_size_place both = {number >> RAW_COMPACT_PLACE_BITS,
+                                    number & ((1u << RAW_COMPACT_PLACE_BITS) - 1)};
+    return both;
 }
 
 /* An allocation at a place that the lane has. `size` is below the limit of the code. */
@@ -311,10 +336,10 @@ static inline bool units_fast_opaque_free(struct units_lane *lane, uint16_t *cur
                                           uint32_t place, bool sized, uint64_t size)
 {
     const struct units_code *code = units_code_of(lane, kind);
-    if (!units_code_has_far(code, place) || (sized && size >= RAW_NUMBER_MORE)) return false;
+    if (!units_code_has_long(code, place) || (sized && size >= RAW_NUMBER_MORE)) return false;
     if (sized) cursor[2] = (uint16_t)size;
     atomic_fence_release();
-    units_put_far(cursor, code->far_base, place);
+    units_put_long(cursor, code->long_base, place);
     lane->extra_units += 1 + sized;
     atomic_add_own_release(&lane->head, (2 + sized) * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
     return true;
@@ -324,7 +349,7 @@ static inline bool units_fast_opaque_free(struct units_lane *lane, uint16_t *cur
 static inline bool units_fast_can_realloc(const struct units_lane *lane, unsigned kind,
                                           uint32_t place, uint64_t size)
 {
-    return units_code_has_far(units_code_of(lane, kind), place) && size < RAW_NUMBER_MORE;
+    return units_code_has_long(units_code_of(lane, kind), place) && size < RAW_NUMBER_MORE;
 }
 
 /* If it moves the object, the new one was the first of the class of its size in the cache. */
@@ -335,7 +360,7 @@ static inline void units_fast_realloc(struct units_lane *lane, uint16_t *cursor,
     cursor[2] = (uint16_t)size;
     if (kind == CALL_REALLOC_MOVED) cursor[++extra] = RAW_PLACE_NONE;
     atomic_fence_release();
-    units_put_far(cursor, units_code_of(lane, kind)->far_base, place);
+    units_put_long(cursor, units_code_of(lane, kind)->long_base, place);
     lane->extra_units += extra;
     atomic_add_own_release(&lane->head, (1 + extra) * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
@@ -355,7 +380,7 @@ struct units_object {
     uint64_t
         bound; /* raw_allocations() of another lane, which has it; 0: this lane has it, or nobody */
     bool unknown;                  /* nobody has it: its allocation was not recorded */
-    const struct units_lane *lane; /* that of the bound, for units_fast_free_foreign(); or NULL */
+    const struct units_lane *lane; /* that of the bound, for units_fast_free_remote(); or NULL */
 };
 
 /* An object that begins. */
@@ -415,8 +440,126 @@ void units_stack(struct units_lane *lane, uint32_t node);
  * `piece`. */
 void units_define(struct units_lane *lane, const struct stack_definition *definition);
 
-/* How many of these records are events. `units` are whole records of a segment with that profile.
- * Any thread. */
+/* --- reading --- */
+
+/* How a record names the object that ends (or, if the call failed, stays). */
+enum units_object_form {
+    UNITS_OBJECT_NONE,
+    UNITS_OBJECT_OWN,      /* the lane has it: by its place */
+    UNITS_OBJECT_BY_AGE,   /* the same, by its age */
+    UNITS_OBJECT_REMOTE,   /* by lane and bound */
+    UNITS_OBJECT_BY_ENTRY, /* by a lane that the segment remembers, and how much more the bound is */
+    UNITS_OBJECT_UNKNOWN   /* by its place, if it has one that matters */
+};
+
+/* How the place of an object that begins is said. */
+enum units_place_form {
+    UNITS_PLACE_ITSELF, /* or not at all */
+    UNITS_PLACE_LISTED, /* by where it is in a list (FORMAT.md 5.6), from 0 */
+    UNITS_PLACE_NEARBY  /* by a zigzag difference */
+};
+
+/* What the units of a record say. What it does not have is zero; of `cached` and `definition`,
+ * undefined. */
+struct units_record {
+    uint8_t number;       /* FORMAT.md 3 */
+    uint8_t kind;         /* of the call that failed; else the number */
+    uint8_t shape;        /* enum call_shape of the number */
+    uint8_t range;        /* of the code; RAW_RANGES: the code has none */
+    uint8_t object_form;  /* enum units_object_form */
+    uint8_t object_units; /* first units that say an own object, if the code has a range */
+    bool begins;          /* an object begins */
+    uint8_t place_form;   /* enum units_place_form: how its place is said, ... */
+    uint32_t structure;   /* sequence numbers; of class, cached, uncached the class; inside: what */
+    uint32_t count;       /* numbers of a HEAP call, places of cached */
+    uint32_t ends;        /* place of the object that ends, or its age */
+    uint32_t ends_class;  /* if the record says it */
+    uint32_t place;       /* of the object that begins; 0: none is said */
+    uint32_t place_class;
+    uint64_t place_code;    /* ... and what, if `place` does not say it */
+    uint64_t lane, bound;   /* remote; by entry: which one, and the difference */
+    uint64_t size, operand; /* as in struct record; of a sequence number, the difference; of a
+                               definition the difference of the first code or node, and of that
+                               node to its parent */
+    uint64_t address;       /* zigzag number */
+    enum raw_error wrong;   /* if units_read() returned false, */
+    uint64_t wrong_value;   /* and the number that is wrong */
+    uint32_t cached[RAW_CACHED_MAX];
+    struct stack_definition
+        definition; /* but for the numbers of codes and nodes and their parent */
+};
+
+/* Calls are events, also those that failed. */
+static inline bool units_is_event(const struct units_record *coded)
+{
+    return coded->number < CALL_KINDS || coded->number == RAW_FAILED;
+}
+
+/* Nothing behind `end` is read. */
+struct units_reader {
+    const uint8_t *at, *end;
+    const uint8_t *profile;
+    uint32_t features; /* of the stream: RAW_FEATURE_... */
+    bool packed;       /* units may be those of a packed chunk (FORMAT.md 5.5, 5.6) */
+
+    /* Of the record at hand: units.c. */
+    bool is_cut;    /* it needs units behind the end */
+    bool too_large; /* it has a number of more than 64 bits */
+};
+
+/* Reads the next record; there is at least a unit. False: see coded->wrong. */
+bool units_read(struct units_reader *reader, struct units_record *coded);
+
+/* The same, of units that a thread has written, in a segment of that profile: where the next record
+ * begins; NULL: it is damaged or cut. */
+const uint16_t *units_next(const uint8_t *profile, uint32_t features, const uint16_t *at,
+                           const uint16_t *end, struct units_record *coded);
+
+/* --- reading many ---
+ *
+ * Most records are allocations and frees that need nothing but their first unit, one more for a
+ * long code and one for the size that a free is given. A table says which first units begin such a
+ * call, for loops that do nothing else (raw_calls.h, pack.c). */
+
+/* What the operand of the first unit is. */
+enum units_call_form {
+    UNITS_CALL_OTHER,      /* some other record, or none */
+    UNITS_CALL_ALLOCATION, /* from the cache: the size */
+    UNITS_CALL_COMPACT,    /* of an opaque stream: with the next unit, units_uncompact() */
+    UNITS_CALL_SHORT,      /* a free: the place, */
+    UNITS_CALL_LONG,       /* with the next unit, */
+    UNITS_CALL_BY_AGE      /* or the age */
+};
+
+struct units_call {
+    uint8_t form; /* enum units_call_form */
+    uint8_t kind;
+    uint8_t range;
+    bool is_sized; /* the size given to a free follows, a number */
+    uint8_t units; /* without that; 0: of another record */
+    uint16_t base; /* the operand is the unit less this */
+};
+
+/* First units with the same upper bits begin the same. */
+#define UNITS_CALL_SHIFT     9
+#define UNITS_CALLS          (0x10000u >> UNITS_CALL_SHIFT)
+/* Of the longest of these calls. */
+#define UNITS_CALL_UNITS_MAX 3
+
+void units_fill_calls(struct units_call calls[UNITS_CALLS], const uint8_t *profile,
+                      uint32_t features, bool packed);
+
+/* Units of the next record, if it is such a call; 0: it is not, or may be the last. */
+static inline unsigned units_of_call(const struct units_call calls[UNITS_CALLS], const uint16_t *at,
+                                     const uint16_t *end)
+{
+    if (end - at <= UNITS_CALL_UNITS_MAX) return 0;
+    const struct units_call *call = &calls[*at >> UNITS_CALL_SHIFT];
+    if (!call->is_sized) return call->units;
+    return at[call->units] < RAW_NUMBER_MORE ? call->units + 1u : 0;
+}
+
+/* How many of these records are events. `units` are whole records of a segment with that profile. */
 uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t *units,
                       size_t count);
 

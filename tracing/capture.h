@@ -138,7 +138,7 @@ void malloctape_freeing(unsigned kind, const void *object, uint64_t size, uint64
 
 /* The same for an object that another lane has, in the usual case. The kind has a size if it is
  * `sized`, and no alignment. `object` may be anything. False: nothing is recorded. */
-bool malloctape_foreign_freeing(unsigned kind, const void *object, bool sized, uint64_t size);
+bool malloctape_remote_freeing(unsigned kind, const void *object, bool sized, uint64_t size);
 
 /* Records a realloc that ended `old`. `object` NULL: it failed and ended nothing. `taken`: as
  * above. */

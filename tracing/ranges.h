@@ -37,7 +37,7 @@ extern "C" {
 
 /* Objects that begin on a page that their lane has alone are smaller than this, if nothing was done
  * here when they began. */
-#define RANGES_SMALL     RAW_ALLOCATION_1_LIMIT
+#define RANGES_SMALL     RAW_ALLOCATION_1_SHORT_LIMIT
 /* What lies farther behind the beginning of an object is not looked at. */
 #define RANGES_PAGES_MAX ((uintptr_t)8192)
 

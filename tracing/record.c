@@ -404,7 +404,7 @@ void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint6
     units_free(&lane->units, kind, &object, size, alignment);
 }
 
-bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, uint64_t size)
+bool malloctape_remote_freeing(unsigned kind, const void *address, bool sized, uint64_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
     /* The allocator is about to store there. Another processor's cache may have the object. */
@@ -414,7 +414,7 @@ bool malloctape_foreign_freeing(unsigned kind, const void *address, bool sized, 
     if (!page) return false;
     uint32_t place = shadow_place(page, address);
     uint32_t owner = atomic_load_relaxed(shadow_owner(place));
-    if (!units_fast_free_foreign(&lane->units, kind, place, page->size_class, owner, sized, size))
+    if (!units_fast_free_remote(&lane->units, kind, place, page->size_class, owner, sized, size))
         return false;
     shadow_take(page, place, lane->units.owner);
     return true;

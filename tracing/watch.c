@@ -1,34 +1,34 @@
 #include "watch.h"
 
 #include "../common/atomic.h"
-#include "../stream/raw_units.h"
+#include "../stream/units.h"
 
-static enum watch_path path_of(const struct raw_said *said)
+static enum watch_path path_of(const struct units_record *coded)
 {
-    return said->structure == RAW_STRUCTURE_PAGE_HEAP ? WATCH_PAGE_HEAP : WATCH_CENTRAL;
+    return coded->structure == RAW_STRUCTURE_PAGE_HEAP ? WATCH_PAGE_HEAP : WATCH_CENTRAL;
 }
 
 void watch_units(struct watch *watch, const uint8_t *profile, uint32_t features,
                  const uint16_t *units, size_t count)
 {
     struct watch_counts *counts = &watch->counts;
-    struct raw_units walk = raw_units_over(profile, features, units, count);
-    const uint8_t *limit = walk.at + 2 * (count < WATCH_UNITS ? count : WATCH_UNITS);
+    const uint16_t *at = units, *end = units + count;
+    const uint16_t *limit = units + (count < WATCH_UNITS ? count : WATCH_UNITS);
     enum watch_path coming = WATCH_CACHE, latest = WATCH_CACHE;
     bool any = false; /* call */
-    struct raw_said said;
-    while (walk.at < limit && raw_units_take(&walk, &said)) {
-        if (said.number < CALL_KINDS || said.number == RAW_FAILED) {
-            counts->calls[said.kind]++;
+    struct units_record coded;
+    while (at < limit && (at = units_next(profile, features, at, end, &coded)) != NULL) {
+        if (units_is_event(&coded)) {
+            counts->calls[coded.kind]++;
             counts->paths[latest = coming]++;
-            if (said.begins) counts->sizes[histogram_bucket(said.size)]++;
+            if (coded.begins) counts->sizes[histogram_bucket(coded.size)]++;
             coming = WATCH_CACHE;
             any = true;
-        } else if (said.number == RAW_SEQUENCE_BEFORE) {
-            if (path_of(&said) > coming) coming = path_of(&said);
-        } else if (said.number == RAW_SEQUENCE_AFTER && any && path_of(&said) > latest) {
+        } else if (coded.number == RAW_SEQUENCE_BEFORE) {
+            if (path_of(&coded) > coming) coming = path_of(&coded);
+        } else if (coded.number == RAW_SEQUENCE_AFTER && any && path_of(&coded) > latest) {
             counts->paths[latest]--;
-            counts->paths[latest = path_of(&said)]++;
+            counts->paths[latest = path_of(&coded)]++;
         }
     }
 }

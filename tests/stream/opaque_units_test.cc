@@ -39,7 +39,7 @@ class Lane {
         const pack_source source = {nullptr, nullptr, [](size_t bytes) { return calloc(1, bytes); },
                                     [](void *memory, size_t) { free(memory); }, true};
         packer_init(&packer_, &source);
-        raw_packed_entries(unpack_);
+        pack_fill_entries(unpack_);
         raw_decoder_init(&decoder_, kLane, features_);
         lane = static_cast<units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
         memset(lane, 0, sizeof *lane);
@@ -105,7 +105,7 @@ class Lane {
     size_t decoded_ = 0;
     packer packer_;
     pack_lane *followed_ = nullptr;
-    uint32_t unpack_[RAW_PACKED_ENTRIES];
+    uint32_t unpack_[PACK_ENTRIES];
     raw_decoder decoder_;
 
     bool is_key() const { return segments_ % RAW_KEY_SEGMENT_EVERY == 0; }

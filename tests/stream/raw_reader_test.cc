@@ -29,7 +29,7 @@ struct Reading {
     std::vector<std::vector<record>> lanes;
     std::vector<raw_tick> ticks;
     std::string decode_error, decode_text;
-    std::string doubt;
+    std::string underrun;
     uint64_t chunks = 0, spool_chunks = 0;
     uint32_t spool_gaps = 0;
     std::string spool_error;
@@ -78,7 +78,7 @@ class Decoders {
             expect_lookahead_agrees(&lookahead, decoder, reading->lanes[chunk->lane]);
         if (reading->decode_error.empty())
             take_error(decoder.error, &reading->decode_error, &reading->decode_text);
-        if (error_is_set(&decoder.doubt)) reading->doubt = decoder.doubt.kind->name;
+        if (error_is_set(&decoder.underrun)) reading->underrun = decoder.underrun.kind->name;
     }
 
   private:
@@ -645,7 +645,7 @@ TEST(RawDecoder, AListThatRunsDry)
     raw.end();
     Reading reading = read_all(raw.bytes);
     EXPECT_EQ(reading.decode_text, "");
-    EXPECT_EQ(reading.doubt, "raw_cache_empty");
+    EXPECT_EQ(reading.underrun, "raw_cache_empty");
     ASSERT_EQ(reading.lanes[0].size(), 7u);
     const uint32_t places[] = {64, 64, 0, 0};
     for (size_t i = 0; i < 4; i++) {
@@ -659,7 +659,7 @@ TEST(RawDecoder, AListThatRunsDry)
     less.end();
     reading = read_all(less.bytes);
     EXPECT_EQ(reading.decode_text, "");
-    EXPECT_EQ(reading.doubt, "raw_cache_short");
+    EXPECT_EQ(reading.underrun, "raw_cache_short");
 }
 
 /* Each range with its smallest and its largest operand, and what is beyond: of objects that no
@@ -1166,7 +1166,7 @@ TEST(RawDecoder, CachesThatAreNotKnown)
             raw.end();
             Reading reading = read_all(raw.bytes);
             EXPECT_EQ(reading.decode_error, again || which == 3 ? "" : "raw_cache_unknown");
-            EXPECT_EQ(reading.doubt, !again && which == 3 ? "raw_cache_empty" : "");
+            EXPECT_EQ(reading.underrun, !again && which == 3 ? "raw_cache_empty" : "");
             if (again) {
                 EXPECT_EQ(reading.lanes[0].back().place, 64u);
             }

@@ -121,7 +121,7 @@ class Lane {
                                     [](size_t bytes) { return calloc(1, bytes); },
                                     [](void *memory, size_t) { free(memory); }, false};
         packer_init(&packer_, &source);
-        raw_packed_entries(unpack_);
+        pack_fill_entries(unpack_);
         raw_decoder_init(&unpacked_, number, features);
 
         lane = static_cast<struct units_lane *>(aligned_alloc(alignof(units_lane), sizeof *lane));
@@ -381,7 +381,7 @@ class Lane {
     bool packs_;
     packer packer_;
     pack_lane *followed_ = nullptr;
-    uint32_t unpack_[RAW_PACKED_ENTRIES];
+    uint32_t unpack_[PACK_ENTRIES];
     raw_decoder unpacked_;
     uint8_t profile_[RAW_PROFILE_BYTES];
     uint64_t segment_allocation_ = 0, segment_events_ = 0;
@@ -1065,7 +1065,7 @@ TEST(Units, ObjectsOfOtherLanes)
     EXPECT_EQ(ends(CALL_FREE, foreign(17, 999, place)), (Units16{0xf055, 17, 999, low, 2}));
     EXPECT_EQ(ends(CALL_FREE, foreign(9, 999, place)), (Units16{0xf055, 9, 999, low, 2}));
     EXPECT_EQ(ends(CALL_DELETE, foreign(9, 999, place)), (Units16{0xf057, 9, 999, low, 2}));
-    uint32_t beyond = place_of(2, RAW_FOREIGN_LIMIT);
+    uint32_t beyond = place_of(2, RAW_REMOTE_LIMIT);
     EXPECT_EQ(ends(CALL_FREE, foreign(9, 999, beyond)).size(), 6u);
     EXPECT_EQ(ends(CALL_FREE, foreign(0, 1, place)), (Units16{0xf055, 0, 1, low, 2}));
     EXPECT_EQ(ends(CALL_FREE, foreign(0, 1, place)), (Units16{0xec00, low, 2}));
@@ -1091,7 +1091,7 @@ TEST(Units, ObjectsOfOtherLanesOnTheFastPath)
     auto frees_fast = [&](uint32_t number, unsigned kind = CALL_FREE, uint32_t size_class = 2) {
         uint16_t *begin = units_cursor(&lane);
         bool done =
-            units_fast_free_foreign(&lane, kind, place, size_class, number + 1, false, UINT64_MAX);
+            units_fast_free_remote(&lane, kind, place, size_class, number + 1, false, UINT64_MAX);
         EXPECT_EQ(done, units_cursor(&lane) != begin);
         return Units16(begin, units_cursor(&lane));
     };
@@ -1129,8 +1129,8 @@ TEST(Units, ObjectsOfOtherLanesOnTheFastPath)
 TEST(Units, ObjectsOfOtherLanesInAForkedChild)
 {
     static units_lane lane;
-    EXPECT_FALSE(units_fast_free_foreign(&lane, CALL_FREE, 0x123456, 2, 10, false, UINT64_MAX));
-    EXPECT_FALSE(units_fast_free_foreign(&lane, CALL_FREE, 0x123456, 2, 0, false, UINT64_MAX));
+    EXPECT_FALSE(units_fast_free_remote(&lane, CALL_FREE, 0x123456, 2, 10, false, UINT64_MAX));
+    EXPECT_FALSE(units_fast_free_remote(&lane, CALL_FREE, 0x123456, 2, 0, false, UINT64_MAX));
 }
 
 /* All forms of the object, and of the place. */
@@ -1211,7 +1211,7 @@ void far_places(Lane *lane, unsigned allocation, unsigned freeing, uint64_t size
     lane->cached({place_of(1, 100)});
     lane->cached({place_of(2, 500000)});
     for (int i = 0; i < 5; i++) {
-        bool is_wide = lane->lane->wide;
+        bool is_wide = lane->lane->long_frees;
         size_t records = 0;
         for (; lane->has_room(); records += 4) {
             uint32_t near = lane->allocation_taken(allocation, 8),

@@ -613,7 +613,7 @@ static void free_slow(const struct object *object, unsigned kind, uint64_t size)
     struct event *event =
         event_begins(malloctape_lane->registry.number,
                      (struct event){.number = (uint8_t)kind, .size = size, .ends = object->id});
-    if (!malloctape_foreign_freeing(kind, object->address, kind == CALL_DELETE_SIZED, size))
+    if (!malloctape_remote_freeing(kind, object->address, kind == CALL_DELETE_SIZED, size))
         malloctape_freeing(kind, object->address, size, 0);
     event->must = must_be_there(switches, NULL);
 }
