@@ -161,7 +161,7 @@ static bool finish_file(struct unfinished *stream, struct finished *finished)
     bool done = read_all(stream) && tail_add_end(stream);
     const struct raw_header *header = &stream->source.reader.header;
     finished->events = stream->events;
-    finished->has_foreign_malloc =
+    finished->has_other_malloc =
         metadata_value(header->metadata, header->metadata_bytes, "malloc", &bytes) != NULL;
     done = done && write_tail(stream);
     if (done) finished->bytes = (uint64_t)lseek(stream->file, 0, SEEK_CUR);

@@ -15,7 +15,7 @@
 struct finished {
     uint64_t events; /* of the whole recording */
     uint64_t bytes;
-    bool has_foreign_malloc; /* it says that malloc was not the recorder's */
+    bool has_other_malloc; /* it says that malloc was not the recorder's */
 };
 
 /* `path`: of the stream, beside which the spool is. True: the stream is complete and its spool is

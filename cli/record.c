@@ -296,7 +296,7 @@ static bool preload_set(const char *library)
 /* ---- what became of it ---- */
 
 struct outcome {
-    uint64_t recordings, events, foreign, unfinished;
+    uint64_t recordings, events, other_malloc, unfinished;
 };
 
 /* Its process has left it; it may be another one's, which goes on. */
@@ -314,7 +314,7 @@ static void recording_finish(const struct recording *recording, bool speaks,
         return;
     }
     outcome->events += finished.events;
-    if (finished.events == 0) outcome->foreign += finished.has_foreign_malloc;
+    if (finished.events == 0) outcome->other_malloc += finished.has_other_malloc;
     if (speaks)
         recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished here\n",
                         recording->output, finished.events, finished.bytes);
@@ -335,7 +335,7 @@ static struct outcome recordings_settle(const struct record *record,
         else if (speaks && *recording->summary != '\0')
             recordings_tell("%s\n", recording->summary);
         if (recording->summary != NULL && recording->events == 0)
-            outcome.foreign += recording->has_foreign_malloc;
+            outcome.other_malloc += recording->has_other_malloc;
     }
     return outcome;
 }
@@ -374,7 +374,7 @@ static void unfollowed_print(const struct unfollowed *unfollowed)
 /* Nothing, though the program has done what it should. */
 static bool nothing_is_recorded(const struct outcome *outcome)
 {
-    return outcome->recordings == 0 || outcome->foreign == outcome->recordings;
+    return outcome->recordings == 0 || outcome->other_malloc == outcome->recordings;
 }
 
 /* What is done while it runs. */

@@ -70,14 +70,14 @@ static void take_begin(struct recordings *recordings, pid_t process, const char 
     if (recording->output != NULL) recordings->count++;
 }
 
-/* "EVENTS FOREIGN SUMMARY" */
+/* "EVENTS OTHER SUMMARY" */
 static void take_end(struct recordings *recordings, pid_t process, const char *rest)
 {
     struct recording *recording = recording_find(recordings, process);
     char *end;
     if (recording == NULL) return;
     recording->events = strtoull(rest, &end, 10);
-    recording->has_foreign_malloc = strtoull(end, &end, 10) != 0;
+    recording->has_other_malloc = strtoull(end, &end, 10) != 0;
     recording->summary = strdup(*end == ' ' ? end + 1 : end);
 }
 

@@ -17,7 +17,7 @@ struct recording {
     char *output;
     char *summary; /* NULL until it has ended */
     uint64_t events;
-    bool has_foreign_malloc;
+    bool has_other_malloc;
     bool is_forgotten; /* its output is gone */
 };
 

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,6 +245,7 @@ static const int errors_of[FAKE_CALLS][8] = {
     [FAKE_COMMAND_WAIT] = {ECHILD, ETIMEDOUT, -1},
     [FAKE_THREAD_START] = {EAGAIN, ENOMEM},
     [FAKE_RUN_APART] = {EAGAIN, ENOMEM},
+    [FAKE_EXEC] = {ENOENT, ENOEXEC},
 };
 
 int fake_error_of(enum fake_call call, unsigned index)
@@ -641,23 +641,6 @@ bool os_file_unmap(void *memory, size_t bytes)
                 0) != MAP_FAILED;
 }
 
-static bool (*takes_fault)(uintptr_t address);
-
-static void on_fault(int number, siginfo_t *info, void *context)
-{
-    (void)number, (void)context;
-    if (!takes_fault((uintptr_t)info->si_addr)) give_up("a fault elsewhere");
-}
-
-void os_faults_take(bool (*takes)(uintptr_t address))
-{
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
-    takes_fault = takes;
-    sigaction(SIGBUS, &action, NULL);
-}
-
-void os_faults_reach_thread(void) {}
-
 /* --- a command --- */
 
 int os_command_start(const char *command, int *process)
@@ -830,6 +813,36 @@ uint64_t os_signals_block(void)
 void os_signals_restore(uint64_t before)
 {
     (void)before;
+}
+
+uint64_t os_signals_unblock(uint64_t signals)
+{
+    (void)signals;
+    return 0;
+}
+
+/* There are no signals but those of faults. */
+void os_signal_send_again(siginfo_t *info, bool to_thread)
+{
+    (void)info, (void)to_thread;
+    give_up("a signal");
+}
+
+bool os_is_of_program(void)
+{
+    return !fake.current || !fake.current->is_writer;
+}
+
+bool os_file_is_executable(const char *path)
+{
+    return find_file(path);
+}
+
+int os_exec_try(int directory, const char *path, char *const words[], char *const environment[],
+                int flags)
+{
+    (void)directory, (void)path, (void)words, (void)environment, (void)flags;
+    return -call_begins(FAKE_EXEC);
 }
 
 /* What it leaves open is closed. */

@@ -43,6 +43,7 @@
     X(COMMAND_WAIT, "command_wait")     \
     X(THREAD_START, "thread_start")     \
     X(RUN_APART, "run_apart")           \
+    X(EXEC, "exec")                     \
     X(ANY, "any call")
 
 enum fake_call {

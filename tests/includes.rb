@@ -2,7 +2,8 @@
 
 # includes.rb SOURCE - says which #include lines the table "Directories" of docs/architecture.md does
 # not allow: the names in backquotes in its last column, `*` for any end, `NAME/` for all of a
-# directory. Exit status 1 if there is one.
+# directory; and which headers of common/ only one directory includes, to which they should move.
+# Exit status 1 if there is one.
 
 require 'pathname'
 
@@ -15,6 +16,7 @@ table.scan(/^\|(.*?)\|.*\|(.*?)\|$/) do |firsts, names|
 end
 
 wrong = []
+users = Hash.new { |all, name| all[name] = [] }
 Dir.glob("{#{directories.join(',')}}/{,preload/}*.{c,h,cc}", base: source).each do |file|
   directory = allowed.keys.select { |name| file.start_with?(name) }.max_by(&:length)
   next wrong << "#{file}: its directory is not in the table" if directory.nil?
@@ -24,9 +26,14 @@ Dir.glob("{#{directories.join(',')}}/{,preload/}*.{c,h,cc}", base: source).each 
     name = Pathname(file).dirname.join(name).to_s if name.start_with?('..')
     next unless name.include?('/')
 
+    users[name] |= [directory]
     wrong << "#{file} includes #{name}" if
       allowed[directory].none? { |a| name.start_with?(a.delete_suffix('*')) }
   end
+end
+Dir.glob('common/*.h', base: source).each do |name|
+  others = users[name] - ['common/']
+  wrong << "#{name} is #{others.empty? ? 'nobody\'s' : "of #{others[0]} alone"}" if others.size < 2
 end
 puts wrong
 exit wrong.empty? && allowed.size > 9

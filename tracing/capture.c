@@ -1,5 +1,6 @@
 /* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
 #include "../common/trace_variables.h"
+#include "fault.h"
 #include "lane.h"
 #include "message.h"
 #include "os.h"
@@ -64,7 +65,7 @@ static bool begin_thread(struct malloctape_lane *lane)
     }
     lane->slot.busy = 1;
     malloctape_lane = lane;
-    os_faults_reach_thread();
+    fault_reach_thread();
     slot_begin_thread(lane, continued);
     bool has_room = malloctape_lane_has_room(lane);
     if (has_room)
@@ -209,7 +210,7 @@ static int begin(const char *output, bool may_defer)
         writer->may_defer =
             may_defer && !settings.limits.bytes && !settings.limits.events && !settings.limits.ns;
         memset(recording.sequences, 0, sizeof recording.sequences);
-        os_faults_take(recording_takes_fault);
+        fault_take(recording_takes_fault);
         result = writer_start(writer);
     }
     if (result < 0) {

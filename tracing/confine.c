@@ -119,45 +119,14 @@ EXPORT int chroot(const char *path)
     return (int)result_of(system_call(SYS_chroot, (long)path, 0, 0, 0, 0, 0));
 }
 
-/* Of most, libc does more than the system call: it changes all threads that it knows. */
-#define FOR_ALL_CHANGES(DO)                                                             \
-    DO(setuid, (uid_t user), (user))                                                    \
-    DO(seteuid, (uid_t effective), (effective))                                         \
-    DO(setreuid, (uid_t real, uid_t effective), (real, effective))                      \
-    DO(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved)) \
-    DO(setfsuid, (uid_t user), (user))                                                  \
-    DO(setgid, (gid_t group), (group))                                                  \
-    DO(setegid, (gid_t effective), (effective))                                         \
-    DO(setregid, (gid_t real, gid_t effective), (real, effective))                      \
-    DO(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved)) \
-    DO(setfsgid, (gid_t group), (group))                                                \
-    DO(setgroups, (size_t count, const gid_t *groups), (count, groups))                 \
-    DO(initgroups, (const char *user, gid_t group), (user, group))                      \
-    DO(capset, (void *header, const void *capabilities), (header, capabilities))        \
-    DO(pivot_root, (const char *root, const char *place_for_old), (root, place_for_old))
-
-static struct {
-#define POINTER(name, parameters, arguments) int(*name) parameters;
-    FOR_ALL_CHANGES(POINTER)
-} libc;
-
-/* In a constructor, because after a fork dlsym() might wait for a lock. */
-__attribute__((constructor)) static void find_all(void)
-{
-    if (libc.setuid) return;
-#define FIND(name, parameters, arguments) next_function(&libc.name, #name);
-    FOR_ALL_CHANGES(FIND)
-}
-
-#define DEFINE(name, parameters, arguments) \
-    EXPORT int name parameters;             \
-    int name parameters                     \
-    {                                       \
-        find_all();                         \
-        recording_needs_writer();           \
-        return libc.name arguments;         \
+#define DEFINE(name, parameters, arguments)      \
+    EXPORT int name parameters;                  \
+    int name parameters                          \
+    {                                            \
+        recording_needs_writer();                \
+        return next_functions()->name arguments; \
     }
-FOR_ALL_CHANGES(DEFINE)
+NEXT_FUNCTIONS_THAT_CONFINE(DEFINE)
 
 /* --- namespaces --- */
 

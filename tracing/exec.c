@@ -1,119 +1,31 @@
 /* exec - a recording ends before another program takes the process over.
  *
  * The functions of libc stand behind these. They do what they would do anyway; what is added is
- * the end of the recording, if the exec will succeed: another process tries it first. That one is
- * traced, so it stops before the first instruction of the new program, and is killed there.
- *
- *   thread --clone, as vfork()--> the tracer --the same--> the trial: exec
+ * the end of the recording, if the exec will succeed: another process tries it first.
  *
  * In a vfork child nothing is added: the recording is its parent's. system(), popen() and
  * posix_spawn() do not come here, and need not: their children are of that kind. */
 #include "next_function.h"
 #include "os.h"
-#include "os_linux.h"
 #include "recording.h"
 
+#include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* --- what libc has --- */
-
-static struct {
-    int (*execve)(const char *path, char *const words[], char *const environment[]);
-    int (*execvpe)(const char *file, char *const words[], char *const environment[]);
-    int (*fexecve)(int file, char *const words[], char *const environment[]);
-    int (*execveat)(int directory, const char *path, char *const words[], char *const environment[],
-                    int flags);
-} libc;
-
-/* In a constructor, because after a fork dlsym() might wait for a lock. */
-__attribute__((constructor)) static void find_all(void)
-{
-    if (libc.execve) return;
-    next_function(&libc.execve, "execve");
-    next_function(&libc.execvpe, "execvpe");
-    next_function(&libc.fexecve, "fexecve");
-    next_function(&libc.execveat, "execveat");
-}
-
 /* --- whether it will succeed --- */
 
-#define STACK_BYTES   ((size_t)32 << 10)
-#define TRIAL_UNKNOWN (-1)
-
-struct trial {
-    int directory;
-    const char *path;
-    char *const *words, *const *environment;
-    int flags;
-    uint8_t *stacks; /* of the tracer and of the trial */
-    int error;       /* TRIAL_UNKNOWN; 0: it runs; or with which it failed */
-};
-
-/* In a session of its own, so that no signal to the program's group stops it; all others but that
- * of a successful exec are blocked. */
-static int trial_main(void *argument)
-{
-    const uint64_t sigtrap = UINT64_C(1) << (SIGTRAP - 1);
-    struct trial *trial = argument;
-    system_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0);
-    system_call(SYS_setsid, 0, 0, 0, 0, 0, 0);
-    system_call(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&sigtrap, 0, sizeof sigtrap, 0, 0);
-    if (system_call(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0, 0, 0) == 0)
-        trial->error =
-            (int)-system_call(SYS_execveat, trial->directory, (long)trial->path, (long)trial->words,
-                              (long)trial->environment, trial->flags, 0);
-    os_process_exit(0);
-}
-
-static int tracer_main(void *argument)
-{
-    struct trial *trial = argument;
-    int status = 0;
-    system_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0);
-    int process = clone(trial_main, trial->stacks + STACK_BYTES, CLONE_VM | CLONE_VFORK, trial);
-    if (process > 0 && system_call(SYS_wait4, process, (long)&status, __WALL, 0, 0, 0) == process &&
-        WIFSTOPPED(status)) {
-        trial->error = 0;
-        system_call(SYS_kill, process, SIGKILL, 0, 0, 0, 0);
-        system_call(SYS_wait4, process, 0, __WALL, 0, 0, 0);
-    }
-    os_process_exit(0);
-}
-
-/* Whether it runs; also if that cannot be tried. `is_script_run`: by /bin/sh, if the system cannot
- * execute it. */
+/* Also if that cannot be tried. `is_script_run`: by /bin/sh, if the system cannot execute it. */
 static bool runs(int directory, const char *path, char *const words[], char *const environment[],
                  int flags, bool is_script_run)
 {
-    struct trial trial = {.directory = directory,
-                          .path = path,
-                          .words = words,
-                          .environment = environment,
-                          .flags = flags,
-                          .stacks = os_memory_reserve(2 * STACK_BYTES),
-                          .error = TRIAL_UNKNOWN};
-    if (!trial.stacks) return true;
-    uint64_t signals = os_signals_block();
-    int process =
-        clone(tracer_main, trial.stacks + 2 * STACK_BYTES, CLONE_VM | CLONE_VFORK, &trial);
-    if (process > 0)
-        while (system_call(SYS_wait4, process, 0, __WCLONE, 0, 0, 0) == -EINTR)
-            continue;
-    os_signals_restore(signals);
-    os_memory_release(trial.stacks, 2 * STACK_BYTES);
-    return trial.error <= 0 || (trial.error == ENOEXEC && is_script_run);
+    int result = os_exec_try(directory, path, words, environment, flags);
+    return result == 0 || (result == -ENOEXEC && is_script_run);
 }
 
 /* Whether one of the directories has it; as execvp(3), an empty one is the current one. `path` has
@@ -163,45 +75,39 @@ static int go_on(bool ended)
     return -1;
 }
 
-/* Whether there is a recording that would end. */
-static bool is_recorded(void)
-{
-    find_all();
-    return recording_is_at_exec();
-}
-
 /* --- the functions --- */
 
 EXPORT int execve(const char *path, char *const words[], char *const environment[])
 {
-    bool ended =
-        is_recorded() && runs_from(path, words, environment, false) && recording_end_at_exec();
-    libc.execve(path, words, environment);
+    bool ended = recording_is_at_exec() && runs_from(path, words, environment, false) &&
+                 recording_end_at_exec();
+    next_functions()->execve(path, words, environment);
     return go_on(ended);
 }
 
 EXPORT int execvpe(const char *file, char *const words[], char *const environment[])
 {
-    bool ended =
-        is_recorded() && runs_from(file, words, environment, true) && recording_end_at_exec();
-    libc.execvpe(file, words, environment);
+    bool ended = recording_is_at_exec() && runs_from(file, words, environment, true) &&
+                 recording_end_at_exec();
+    next_functions()->execvpe(file, words, environment);
     return go_on(ended);
 }
 
 EXPORT int fexecve(int file, char *const words[], char *const environment[])
 {
-    bool ended = is_recorded() && runs(file, "", words, environment, AT_EMPTY_PATH, false) &&
+    bool ended = recording_is_at_exec() &&
+                 runs(file, "", words, environment, AT_EMPTY_PATH, false) &&
                  recording_end_at_exec();
-    libc.fexecve(file, words, environment);
+    next_functions()->fexecve(file, words, environment);
     return go_on(ended);
 }
 
 EXPORT int execveat(int directory, const char *path, char *const words[], char *const environment[],
                     int flags)
 {
-    bool ended = is_recorded() && runs(directory, path, words, environment, flags, false) &&
-                 recording_end_at_exec();
-    libc.execveat(directory, path, words, environment, flags);
+    bool ended = recording_is_at_exec() &&
+                 runs(directory, path, words, environment, flags, false) && recording_end_at_exec();
+    next_functions()->execveat(directory, path, words, environment, flags);
     return go_on(ended);
 }
 

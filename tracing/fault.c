@@ -13,35 +13,16 @@
  *
  * A program that makes these system calls without libc takes the signal from us. A child that shares
  * the memory has an action of its own, which is not noted. */
+#include "fault.h"
+
 #include "next_function.h"
 #include "os.h"
-#include "os_linux.h"
 #include "recording.h"
 
 #include <signal.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
 
 #define EXPORT __attribute__((visibility("default")))
-
-static struct {
-    int (*sigaction)(int number, const struct sigaction *action, struct sigaction *before);
-    sighandler_t (*signal)(int number, sighandler_t handler);
-    sighandler_t (*sysv_signal)(int number, sighandler_t handler);
-    int (*sigprocmask)(int how, const sigset_t *set, sigset_t *before);
-    int (*pthread_sigmask)(int how, const sigset_t *set, sigset_t *before);
-} libc;
-
-/* In a constructor, because after a fork dlsym() might wait for a lock. */
-__attribute__((constructor)) static void find_all(void)
-{
-    if (libc.sigaction) return;
-    next_function(&libc.signal, "signal");
-    next_function(&libc.sysv_signal, "sysv_signal");
-    next_function(&libc.sigprocmask, "sigprocmask");
-    next_function(&libc.pthread_sigmask, "pthread_sigmask");
-    next_function(&libc.sigaction, "sigaction");
-}
 
 static bool (*takes_fault)(uintptr_t address); /* NULL: the signal is not ours yet */
 static struct sigaction of_program;
@@ -66,25 +47,15 @@ static void tell_kernel(void)
         memset(&action.sa_mask, 0, sizeof action.sa_mask);
         action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     }
-    libc.sigaction(SIGBUS, &action, NULL);
-}
-
-/* Sends the same signal again, to the thread or to the process. */
-static void send_again(siginfo_t *info, bool to_thread)
-{
-    const int process = os_process_id();
-    if (to_thread)
-        system_call(SYS_rt_tgsigqueueinfo, process, os_thread_id(), SIGBUS, (long)info, 0, 0);
-    else
-        system_call(SYS_rt_sigqueueinfo, process, SIGBUS, (long)info, 0, 0, 0);
+    next_functions()->sigaction(SIGBUS, &action, NULL);
 }
 
 /* When the handler returns, a fault happens again, and ends the process where it did. */
 static void end_by_default(siginfo_t *info, bool is_fault)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
-    libc.sigaction(SIGBUS, &action, NULL);
-    if (!is_fault) send_again(info, true);
+    next_functions()->sigaction(SIGBUS, &action, NULL);
+    if (!is_fault) os_signal_send_again(info, true);
 }
 
 static void pass_on(int number, siginfo_t *info, void *context, bool is_fault)
@@ -104,7 +75,7 @@ static void pass_on(int number, siginfo_t *info, void *context, bool is_fault)
 static void put_off(siginfo_t *info, ucontext_t *context)
 {
     sigaddset(&context->uc_sigmask, SIGBUS);
-    send_again(info, info->si_code == SI_TKILL && os_linux_is_of_program());
+    os_signal_send_again(info, info->si_code == SI_TKILL && os_is_of_program());
 }
 
 static void on_sigbus(int number, siginfo_t *info, void *context)
@@ -112,17 +83,16 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
     /* Of memory that has failed elsewhere the process is told as by another process. */
     bool is_fault = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
     if (is_fault && takes_fault((uintptr_t)info->si_addr)) return;
-    if (!is_fault && (is_blocked || !os_linux_is_of_program()))
+    if (!is_fault && (is_blocked || !os_is_of_program()))
         put_off(info, context);
     else
         pass_on(number, info, context, is_fault);
 }
 
-void os_faults_take(bool (*takes)(uintptr_t address))
+void fault_take(bool (*takes)(uintptr_t address))
 {
     struct sigaction now;
-    find_all();
-    if (libc.sigaction(SIGBUS, NULL, &now) != 0) return;
+    if (next_functions()->sigaction(SIGBUS, NULL, &now) != 0) return;
     takes_fault = takes;
     if (now.sa_sigaction == on_sigbus) return;
     of_program = now;
@@ -130,14 +100,12 @@ void os_faults_take(bool (*takes)(uintptr_t address))
 }
 
 /* Noted before: a signal that waits comes at once. */
-void os_faults_reach_thread(void)
+void fault_reach_thread(void)
 {
     const uint64_t sigbus = UINT64_C(1) << (SIGBUS - 1);
-    uint64_t before = 0;
     if (!takes_fault || os_is_confined()) return;
     is_blocked = true;
-    system_call(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&sigbus, (long)&before, sizeof before, 0, 0);
-    is_blocked = before & sigbus;
+    is_blocked = os_signals_unblock(sigbus) & sigbus;
 }
 
 /* --- the functions --- */
@@ -145,7 +113,6 @@ void os_faults_reach_thread(void)
 /* In a child the action is that of its parent until it sets one. */
 static bool is_noted(int number)
 {
-    find_all();
     return number == SIGBUS && takes_fault && recording_is_own();
 }
 
@@ -156,7 +123,7 @@ int fault_sigaction(int number, const struct sigaction *action, struct sigaction
 {
     struct sigaction wanted, noted = of_program;
     if (!is_noted(number)) {
-        int result = libc.sigaction(number, action, before);
+        int result = next_functions()->sigaction(number, action, before);
         if (result == 0 && before && before->sa_sigaction == on_sigbus) *before = noted;
         return result;
     }
@@ -183,15 +150,14 @@ EXPORT sighandler_t fault_sysv_signal_2(int number, sighandler_t handler) __asm_
 
 sighandler_t fault_signal(int number, sighandler_t handler)
 {
-    find_all();
-    if (number != SIGBUS || handler == SIG_ERR) return libc.signal(number, handler);
+    if (number != SIGBUS || handler == SIG_ERR) return next_functions()->signal(number, handler);
     return set_handler(number, handler, SA_RESTART);
 }
 
 sighandler_t fault_sysv_signal(int number, sighandler_t handler)
 {
-    find_all();
-    if (number != SIGBUS || handler == SIG_ERR) return libc.sysv_signal(number, handler);
+    if (number != SIGBUS || handler == SIG_ERR)
+        return next_functions()->sysv_signal(number, handler);
     return set_handler(number, handler, (int)(SA_RESETHAND | SA_NODEFER));
 }
 
@@ -223,12 +189,10 @@ EXPORT int fault_pthread_sigmask(int how, const sigset_t *set,
 
 int fault_sigprocmask(int how, const sigset_t *set, sigset_t *before)
 {
-    find_all();
-    return change_mask(libc.sigprocmask, how, set, before);
+    return change_mask(next_functions()->sigprocmask, how, set, before);
 }
 
 int fault_pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
 {
-    find_all();
-    return change_mask(libc.pthread_sigmask, how, set, before);
+    return change_mask(next_functions()->pthread_sigmask, how, set, before);
 }

@@ -1,15 +1,46 @@
-/* next_function - what stands behind a function of ours. */
+/* next_function - the functions of libc that stand behind ours of the same names. */
 #ifndef MALLOCTAPE_NEXT_FUNCTION_H
 #define MALLOCTAPE_NEXT_FUNCTION_H
 
-#include <dlfcn.h>
-#include <string.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/types.h>
 
-/* Function pointers cannot be cast from what dlsym() returns. */
-static inline void next_function(void *function, const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    memcpy(function, &found, sizeof found);
-}
+/* Each as DO(name, parameters, arguments); all return an int. What takes from the program what the
+ * recorder needs: libc does more than the system call, it changes all threads that it knows. */
+#define NEXT_FUNCTIONS_THAT_CONFINE(DO)                                                 \
+    DO(setuid, (uid_t user), (user))                                                    \
+    DO(seteuid, (uid_t effective), (effective))                                         \
+    DO(setreuid, (uid_t real, uid_t effective), (real, effective))                      \
+    DO(setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved)) \
+    DO(setfsuid, (uid_t user), (user))                                                  \
+    DO(setgid, (gid_t group), (group))                                                  \
+    DO(setegid, (gid_t effective), (effective))                                         \
+    DO(setregid, (gid_t real, gid_t effective), (real, effective))                      \
+    DO(setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved)) \
+    DO(setfsgid, (gid_t group), (group))                                                \
+    DO(setgroups, (size_t count, const gid_t *groups), (count, groups))                 \
+    DO(initgroups, (const char *user, gid_t group), (user, group))                      \
+    DO(capset, (void *header, const void *capabilities), (header, capabilities))        \
+    DO(pivot_root, (const char *root, const char *place_for_old), (root, place_for_old))
+
+struct next_functions {
+#define NEXT_FUNCTION_POINTER(name, parameters, arguments) int(*name) parameters;
+    NEXT_FUNCTIONS_THAT_CONFINE(NEXT_FUNCTION_POINTER)
+#undef NEXT_FUNCTION_POINTER
+    int (*execve)(const char *path, char *const words[], char *const environment[]);
+    int (*execvpe)(const char *file, char *const words[], char *const environment[]);
+    int (*fexecve)(int file, char *const words[], char *const environment[]);
+    int (*execveat)(int directory, const char *path, char *const words[], char *const environment[],
+                    int flags);
+    int (*sigaction)(int number, const struct sigaction *action, struct sigaction *before);
+    sighandler_t (*signal)(int number, sighandler_t handler);
+    sighandler_t (*sysv_signal)(int number, sighandler_t handler);
+    int (*sigprocmask)(int how, const sigset_t *set, sigset_t *before);
+    int (*pthread_sigmask)(int how, const sigset_t *set, sigset_t *before);
+};
+
+/* Any thread. */
+const struct next_functions *next_functions(void);
 
 #endif

@@ -11,6 +11,7 @@
 #ifndef MALLOCTAPE_OS_H
 #define MALLOCTAPE_OS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -139,14 +140,6 @@ void *os_file_map(int file, uint64_t offset, size_t bytes, void *at, bool touche
  * False: there is none, and the mapping is as it was. */
 bool os_file_unmap(void *memory, size_t bytes);
 
-/* Where a file that is mapped has been cut, or has no space for a page, an access is a fault, which
- * ends the process. From now on `takes` is asked first, in whichever thread has the fault, wherever
- * it is: true, and the access is tried again. All other faults are as they would be. */
-void os_faults_take(bool (*takes)(uintptr_t address));
-
-/* For a thread of the program that may have such a fault. Threads of ours need not call it. */
-void os_faults_reach_thread(void);
-
 /* --- a command that reads what the writer thread writes --- */
 
 /* Runs "/bin/sh -c command" and returns a descriptor of the pipe that is its standard input. Its
@@ -258,6 +251,9 @@ int os_sleep(uint64_t ns);
  * the filter. */
 void os_confine(void);
 
+/* Whether the calling thread is none of ours. */
+bool os_is_of_program(void);
+
 /* Whether the calling thread must not make system calls. */
 bool os_is_confined(void);
 
@@ -266,6 +262,19 @@ void os_random(void *bytes, size_t count);
 /* Blocks all signals but that of a fault for the calling thread, and undoes that. */
 uint64_t os_signals_block(void);
 void os_signals_restore(uint64_t before);
+
+/* Lets these signals come to the calling thread, a bit for each from that of signal 1 on. Returns
+ * which of all were blocked before. */
+uint64_t os_signals_unblock(uint64_t signals);
+
+/* Sends the signal that a handler has got once more, to the calling thread or to the process. */
+void os_signal_send_again(siginfo_t *info, bool to_thread);
+
+/* Whether an exec by the calling thread would succeed. Another process tries it, and ends before
+ * the first instruction of the new program. 0, also if that cannot be tried, or the negative errno
+ * with which it would fail. */
+int os_exec_try(int directory, const char *path, char *const words[], char *const environment[],
+                int flags);
 
 /* Calls the function in a process that shares this one's memory but has its own copy of the
  * descriptor table, in which only standard error stays open, its own directories, a stack of its

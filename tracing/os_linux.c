@@ -45,7 +45,7 @@ void os_confine(void)
     atomic_store_release(&program_is_confined, true);
 }
 
-bool os_linux_is_of_program(void)
+bool os_is_of_program(void)
 {
     return is_of_program;
 }
@@ -577,6 +577,24 @@ void os_signals_restore(uint64_t before)
 {
     if (!os_is_confined())
         system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
+}
+
+uint64_t os_signals_unblock(uint64_t signals)
+{
+    uint64_t before = 0;
+    system_call(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&signals, (long)&before, sizeof before, 0,
+                0);
+    return before;
+}
+
+void os_signal_send_again(siginfo_t *info, bool to_thread)
+{
+    const int process = os_process_id();
+    if (to_thread)
+        system_call(SYS_rt_tgsigqueueinfo, process, os_thread_id(), info->si_signo, (long)info, 0,
+                    0);
+    else
+        system_call(SYS_rt_sigqueueinfo, process, info->si_signo, (long)info, 0, 0, 0);
 }
 
 #define THREAD_STACK_BYTES   (256u * 1024)

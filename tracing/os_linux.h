@@ -44,9 +44,6 @@ int os_linux_keep_from_messages(int file);
 void os_linux_own_add(void *memory, size_t bytes, bool inherited);
 void os_linux_own_remove(const void *memory);
 
-/* Whether the calling thread is none of ours. */
-bool os_linux_is_of_program(void);
-
 /* With which threads of ours end: the last thread of a process leaves it its status. */
 extern int os_linux_exit_status;
 

@@ -74,7 +74,7 @@ void recording_writer_ends(void);
  * itself, is gone. */
 void recording_settle(void);
 
-/* An access to the spool has failed (os_faults_take()): the recording ends. */
+/* An access to the spool has failed (fault_take()): the recording ends. */
 bool recording_takes_fault(uintptr_t address);
 
 /* An error has ended the writer: from now on the program goes past the capture core. */

@@ -5,7 +5,7 @@
  * those of several processes do not mix:
  *
  *     begin PROCESS OUTPUT             a recording begins; OUTPUT goes to the end of the line
- *     end PROCESS EVENTS FOREIGN TEXT  it has ended. FOREIGN: 1 if malloc is another library's;
+ *     end PROCESS EVENTS OTHER TEXT    it has ended. OTHER: 1 if malloc is another library's;
  *                                      TEXT: the summary
  *     forget PROCESS                   it has ended, and its output is removed
  *     unfollowed PROCESS NAME          it is not recorded, unlike what started it; NAME: program,

@@ -93,7 +93,7 @@ static void collect_metadata(void)
         message_put(&bytes, "%lu", settings.runtime_bytes);
         append_line("", "own", bytes.text);
     }
-    if (settings.foreign_malloc[0]) append_line("", "malloc", settings.foreign_malloc);
+    if (settings.other_malloc[0]) append_line("", "malloc", settings.other_malloc);
     for (const char *const *name = malloctape_front_end.settings; *name; name++)
         append_settings(*name);
 }
@@ -227,7 +227,7 @@ static void look_at_malloc(void)
     if (!found || !dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT)) return;
     if (info.dli_fbase == __ehdr_start || !info.dli_fname) return;
     if (symbol && symbol->st_shndx == SHN_UNDEF) return;
-    copy_path(settings.foreign_malloc, info.dli_fname);
+    copy_path(settings.other_malloc, info.dli_fname);
 }
 
 /* The name of the executed file, also of a script. program_invocation_name is one of the program's

@@ -25,9 +25,9 @@ struct settings {
     char output[OUTPUT_PATH_BYTES_MAX]; /* with letters after %; empty: none */
     /* The current one at the start, with a slash behind; empty: unknown. */
     char directory[OUTPUT_PATH_BYTES_MAX];
-    char program[PROGRAM_NAME_BYTES_MAX];       /* name of the executable file */
-    char report[OUTPUT_PATH_BYTES_MAX];         /* the file of report.h; empty: none */
-    char foreign_malloc[OUTPUT_PATH_BYTES_MAX]; /* file that malloc is in, if it is not ours; or
+    char program[PROGRAM_NAME_BYTES_MAX];     /* name of the executable file */
+    char report[OUTPUT_PATH_BYTES_MAX];       /* the file of report.h; empty: none */
+    char other_malloc[OUTPUT_PATH_BYTES_MAX]; /* file that malloc is in, if it is not ours; or
                                                    empty */
     bool speaks; /* a summary goes to standard error: a user has started this process, and no report
                     file is given */

@@ -155,9 +155,9 @@ static void put_summary(const struct writer *writer, struct message *message, ui
     writer_put_totals(message, &totals);
     if (writer->end_status == RAW_END_LIMIT) message_put(message, "; a limit was reached");
     if (writer->reason) message_put(message, "%s", writer->reason);
-    if (*settings.foreign_malloc)
+    if (*settings.other_malloc)
         message_put(message, "; another malloc is in use%s: %s",
-                    events ? ", only what it passes on was recorded" : "", settings.foreign_malloc);
+                    events ? ", only what it passes on was recorded" : "", settings.other_malloc);
 }
 
 static void report_end(const struct writer *writer)
@@ -168,7 +168,7 @@ static void report_end(const struct writer *writer)
     if (!writer->error && !settings.quiet && writer->files.status <= 0)
         put_summary(writer, &message, events);
     report("end %lu %lu %s %s", (uint64_t)writer->process_id, events,
-           *settings.foreign_malloc ? "1" : "0", message.text);
+           *settings.other_malloc ? "1" : "0", message.text);
     if (message.bytes && settings.speaks) message_write(&message);
 }
 

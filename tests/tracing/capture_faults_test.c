@@ -43,6 +43,8 @@ static const char *const outputs[SCENARIOS] = {"/d/raw", "/d/raw", "/d/raw.%p", 
 
 static const char older_stream[] = "an older recording";
 static const char older_spool[] = "and its spool";
+/* Of the fake system only. */
+static const char other_program[] = "/d/other";
 static const char others_stream[] = "a recording of another process";
 /* What may still be called so, and what is called so then. */
 static const char others_name[] = "/d/raw.4242", next_name[] = "/d/raw.4242.2";
@@ -53,6 +55,7 @@ struct run {
     bool loses;       /* rather than wait for the writer */
     bool count_calls; /* print how often each was made */
     bool tell;        /* print what was said */
+    bool execs;       /* the program tries to become another one before it ends, and cannot */
 };
 
 static void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -321,7 +324,7 @@ struct events {
 };
 
 static struct events done[LANES_MAX];
-static bool run_loses;
+static bool run_loses, run_execs;
 
 /* Adds to a lane; the event is not one that must be there until it has returned. */
 static struct event *event_begins(unsigned lane, struct event event)
@@ -775,6 +778,9 @@ static void main_thread(void *argument)
                  : malloctape_state == MALLOCTAPE_UNDECIDED ||
                        malloctape_state == MALLOCTAPE_STARTING)
         fake_sleep(1000000);
+    char *const none[] = {NULL};
+    if (run_execs && (execve(other_program, none, none) != -1 || errno != ENOENT))
+        fail("the exec has not failed");
     _exit(0);
 }
 
@@ -1147,7 +1153,11 @@ static void check_begun(const struct run *run, enum fake_end end)
     check_objects();
     bool complete = recorded.state == RAW_STREAM_COMPLETE && recorded.status == RAW_END_STOPPED;
     if (end == FAKE_KILLED) return;
-    if (lines_said() != 1) fail("%u lines are said", lines_said());
+    /* Nobody knew that it would fail. */
+    bool ended = run->execs && run->plan.call != FAKE_EXEC;
+    if (ended && !strstr(fake_messages(), "before an exec that failed"))
+        fail("nobody is told that an exec failed");
+    if (lines_said() != 1u + ended) fail("%u lines are said", lines_said());
     if (!complete && !strstr(fake_messages(), "ended early")) fail("nobody is told of the error");
     if (complete && !strstr(fake_messages(), "ended early")) check_nothing_is_left(&run->plan);
     if (complete) check_sequences();
@@ -1169,6 +1179,8 @@ static void prepare(const struct run *run)
     setenv("TCMALLOC_TRACE_OUTPUT", outputs[run->scenario], 1);
     setenv("TCMALLOC_TRACE_ON_OVERLOAD", run->loses ? "lose" : "wait", 1);
     run_loses = run->loses;
+    run_execs = run->execs;
+    if (run->execs) fake_file_put(other_program, "");
     unsetenv("TMPDIR");
 }
 
@@ -1359,6 +1371,18 @@ static void kept_plans_are_run(unsigned test)
     printf("%s %u - plans that are kept\n", failures ? "not ok" : "ok", test);
 }
 
+static void execs_end_recordings(unsigned test)
+{
+    struct run run = {.execs = true, .plan = {.seed = 1}};
+    unsigned failures = !run_apart(&run, NULL);
+    run.plan.call = FAKE_EXEC;
+    run.plan.number = 1;
+    for (unsigned index = 0; (run.plan.error = fake_error_of(FAKE_EXEC, index)); index++)
+        failures += !run_apart(&run, NULL);
+    printf("%s %u - an exec ends the recording if it seems to succeed\n",
+           failures ? "not ok" : "ok", test);
+}
+
 static uint64_t number_from(const char *variable, uint64_t otherwise)
 {
     const char *text = getenv(variable);
@@ -1377,12 +1401,13 @@ int main(int count, char **words)
     puts("1..0 # SKIP ThreadSanitizer lets nobody map what the shadow table needs");
     return 0;
 #endif
-    printf("1..%d\n", SCENARIOS + 2);
+    printf("1..%d\n", SCENARIOS + 3);
     for (unsigned scenario = 0; scenario < SCENARIOS; scenario++)
         each_call_fails((enum scenario)scenario, scenario + 1);
     chances_are_taken((unsigned)number_from("MALLOCTAPE_RUNS", 500),
                       number_from("MALLOCTAPE_SEED", (uint64_t)getpid()), SCENARIOS + 1);
     kept_plans_are_run(SCENARIOS + 2);
+    execs_end_recordings(SCENARIOS + 3);
     fflush(stdout);
     fake_exit(0);
 }
