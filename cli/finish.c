@@ -14,16 +14,12 @@
 #include "common/output.h"
 #include "stream/chunk_seal.h"
 #include "stream/metadata.h"
-#include "stream/varint.h"
 #include "trace/raw_source.h"
 
 /* Of an LZ4 frame, as the recorder makes it: no checksums, no sizes. */
 enum { FRAME_HEADER_BYTES = 7, BLOCK_LENGTH_BYTES = 4 };
 #define FRAME_MAGIC  0x184d2204u
 #define BLOCK_STORED 0x80000000u
-
-/* Numbers of an end chunk besides those of lanes. */
-enum { END_NUMBERS = 7 };
 
 struct tail {
     uint8_t *bytes;
@@ -87,24 +83,23 @@ static bool tail_add_units(struct tail *tail, const struct raw_chunk *chunk, uin
     return true;
 }
 
-/* FORMAT.md 4.4. How long threads waited is not known. */
+static uint64_t units_of_lane(const void *units, uint32_t lane)
+{
+    return ((const uint64_t *)units)[lane];
+}
+
+/* How long threads waited is not known. */
 static bool tail_add_end(struct unfinished *stream)
 {
     const struct raw_reader *reader = &stream->source.reader;
-    size_t numbers = (END_NUMBERS + (size_t)stream->lanes) * VARINT_BYTES_MAX;
-    uint8_t *out = tail_room(&stream->tail, RAW_CHUNK_HEADER_BYTES + numbers + VARINT_SLACK);
+    const struct raw_end end = {.status = RAW_END_STOPPED,
+                                .since_start_ns = reader->tick.since_start_ns,
+                                .events = stream->events,
+                                .lost_events = stream->lost,
+                                .lanes = stream->lanes};
+    uint8_t *out = tail_room(&stream->tail, CHUNK_END_BYTES_MAX(end.lanes) + VARINT_SLACK);
     if (out == NULL) return false;
-    uint8_t *at = out + RAW_CHUNK_HEADER_BYTES;
-    at = varint_put(at, RAW_END_STOPPED);
-    at = varint_put(at, reader->tick.since_start_ns);
-    at = varint_put(at, stream->events);
-    at = varint_put(at, stream->lost);
-    at = varint_put(varint_put(at, 0), 0);
-    at = varint_put(at, stream->lanes);
-    for (uint32_t lane = 0; lane < stream->lanes; lane++)
-        at = varint_put(at, stream->units[lane]);
-    size_t payload = (size_t)(at - out) - RAW_CHUNK_HEADER_BYTES;
-    stream->tail.used += chunk_seal(out, RAW_CHUNK_END, payload, reader->ticks);
+    stream->tail.used += chunk_write_end(reader->ticks, &end, units_of_lane, stream->units, out);
     return true;
 }
 

@@ -232,8 +232,9 @@ static void tick_print(void *of, const struct raw_chunk *chunk)
     putchar('\n');
 }
 
-static void end_print(const struct dump *dump, const struct raw_end *end, uint64_t offset)
+static void end_print(const struct dump *dump, const struct raw_reader *reader, uint64_t offset)
 {
+    const struct raw_end *end = &reader->end;
     if (!dump_wants_general(dump)) return;
     dump_offset(dump, offset);
     printf("end status %" PRIu32 " nanoseconds %" PRIu64 " events %" PRIu64 " lost %" PRIu64
@@ -242,7 +243,7 @@ static void end_print(const struct dump *dump, const struct raw_end *end, uint64
            end->waited_ns);
     for (uint32_t lane = 0; lane < end->lanes; lane++) {
         dump_offset(dump, offset);
-        printf("end lane %" PRIu32 " units %" PRIu64 "\n", lane, end->lane_units[lane]);
+        printf("end lane %" PRIu32 " units %" PRIu64 "\n", lane, reader->end_units[lane]);
     }
 }
 
@@ -264,7 +265,7 @@ int dump_raw(const struct dump *dump, struct stream *stream, const char *path, s
     int status =
         can ? raw_source_state(source, error)
             : cli_fail(&cli_dump, "%s: nobody knows how far calls of this allocator went", path);
-    if (status == PROGRAM_OK) end_print(dump, &source->reader.end, source->stream_end);
+    if (status == PROGRAM_OK) end_print(dump, &source->reader, source->stream_end);
     raw_source_close(source);
     return status;
 }

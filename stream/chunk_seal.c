@@ -38,10 +38,19 @@ size_t chunk_write_tick(uint64_t ticks, const struct raw_tick *tick, uint8_t *ou
         at = varint_put(at, numbers[i]);
     for (unsigned i = 0; i < tick->statistics.count; i++)
         at = varint_put(at, tick->statistics.values[i]);
-    return chunk_seal(out, RAW_CHUNK_TICK, (size_t)(at - payload), ticks);
+    return seal(out, RAW_CHUNK_TICK, 0, 0, (size_t)(at - payload), 0, ticks, 0);
 }
 
-size_t chunk_seal(uint8_t *out, unsigned type, size_t payload, uint64_t first)
+size_t chunk_write_end(uint64_t ticks, const struct raw_end *end,
+                       uint64_t (*units_of)(const void *context, uint32_t lane),
+                       const void *context, uint8_t *out)
 {
-    return seal(out, type, 0, 0, payload, 0, first, 0);
+    const uint64_t numbers[] = {end->status, end->since_start_ns, end->events, end->lost_events,
+                                end->waits,  end->waited_ns,      end->lanes};
+    uint8_t *payload = out + RAW_CHUNK_HEADER_BYTES, *at = payload;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        at = varint_put(at, numbers[i]);
+    for (uint32_t lane = 0; lane < end->lanes; lane++)
+        at = varint_put(at, units_of(context, lane));
+    return seal(out, RAW_CHUNK_END, 0, 0, (size_t)(at - payload), 0, ticks, 0);
 }

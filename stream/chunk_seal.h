@@ -21,8 +21,14 @@ size_t chunk_seal_units(uint8_t *out, unsigned flags, uint32_t lane, size_t payl
 /* A tick chunk (FORMAT.md 4.3), the `ticks`th from 0. Needs CHUNK_TICK_BYTES_MAX bytes. */
 size_t chunk_write_tick(uint64_t ticks, const struct raw_tick *tick, uint8_t *out);
 
-/* Completes a chunk of a type without units whose payload of `payload` bytes stands behind the
- * header's place at `out`. */
-size_t chunk_seal(uint8_t *out, unsigned type, size_t payload, uint64_t first);
+/* Bytes of the end chunk of so many lanes, at most. */
+#define CHUNK_END_BYTES_MAX(lanes) \
+    (RAW_CHUNK_HEADER_BYTES + (7 + (uint64_t)(lanes)) * VARINT_BYTES_MAX)
+
+/* An end chunk (FORMAT.md 4.4), behind so many ticks. `units_of`: units of a lane. Needs
+ * CHUNK_END_BYTES_MAX(end->lanes) + VARINT_SLACK bytes. */
+size_t chunk_write_end(uint64_t ticks, const struct raw_end *end,
+                       uint64_t (*units_of)(const void *context, uint32_t lane),
+                       const void *context, uint8_t *out);
 
 #endif

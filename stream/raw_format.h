@@ -147,7 +147,15 @@ struct raw_tick {
     struct original_statistics statistics;
 };
 
+/* --- the end, FORMAT.md 4.4 --- */
+
 enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 };
+
+struct raw_end {
+    uint32_t status; /* enum raw_end_status */
+    uint64_t since_start_ns, events, lost_events, waits, waited_ns;
+    uint32_t lanes; /* of each follow its units */
+};
 
 /* --- the profile of a segment, FORMAT.md 5.1 --- */
 

@@ -159,7 +159,7 @@ void raw_reader_close(struct raw_reader *reader)
     if (reader->fd >= 0) input_close(&reader->input);
     if (reader->owned) close(reader->fd);
     free(reader->lanes);
-    free(reader->end.lane_units);
+    free(reader->end_units);
     free(reader->header.metadata);
     *reader = (struct raw_reader){.fd = -1, .state = RAW_STREAM_FAILED};
 }
@@ -342,12 +342,12 @@ static const uint8_t *parse_end(struct raw_reader *reader, const uint8_t *at, co
     if (at > limit || status > RAW_END_ERROR || lanes > RAW_LANES_MAX) return NULL;
     end->status = (uint32_t)status;
     end->lanes = (uint32_t)lanes;
-    free(end->lane_units); /* of an end chunk that salvage went past */
-    end->lane_units = calloc(lanes + 1, sizeof *end->lane_units);
-    if (end->lane_units == NULL) return NULL;
+    free(reader->end_units); /* of an end chunk that salvage went past */
+    reader->end_units = calloc(lanes + 1, sizeof *reader->end_units);
+    if (reader->end_units == NULL) return NULL;
     for (uint64_t lane = 0; lane < lanes; lane++) {
         if (at >= limit) return NULL;
-        end->lane_units[lane] = varint_get(&at);
+        reader->end_units[lane] = varint_get(&at);
     }
     return at;
 }
@@ -360,10 +360,10 @@ static bool check_totals(struct raw_reader *reader, uint64_t offset)
                         end->lanes, reader->lanes_count);
     for (uint32_t lane = 0; lane < end->lanes; lane++) {
         uint64_t units = lane < reader->lanes_count ? reader->lanes[lane].units : 0;
-        if (end->lane_units[lane] != units)
+        if (reader->end_units[lane] != units)
             return RAW_FAIL(reader, RAW_END_DIFFERS, offset,
                             "%" PRIu64 " units in lane %" PRIu32 ", read %" PRIu64,
-                            end->lane_units[lane], lane, units);
+                            reader->end_units[lane], lane, units);
     }
     return true;
 }

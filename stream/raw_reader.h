@@ -59,13 +59,6 @@ struct raw_lane_position {
 };
 
 /* FORMAT.md 4.4. */
-struct raw_end {
-    uint32_t status; /* enum raw_end_status */
-    uint64_t since_start_ns, events, lost_events, waits, waited_ns;
-    uint32_t lanes;
-    uint64_t *lane_units; /* by lane */
-};
-
 /* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload of a
  * chunk of units are units of two bytes each: so many as `units`, or of a packed one fewer, for
  * some of them stand for two (FORMAT.md 5.5). It has RAW_CHUNK_SLACK readable bytes behind it. */
@@ -107,6 +100,7 @@ struct raw_reader {
     bool has_header; /* false only with RAW_STREAM_CUT or RAW_STREAM_FAILED */
     struct raw_header header;
     struct raw_end end;   /* valid once state is RAW_STREAM_COMPLETE */
+    uint64_t *end_units;  /* with it: by lane */
     struct raw_tick tick; /* of the latest tick chunk that was returned */
     struct raw_lane_position *lanes;
     uint32_t lanes_count; /* lanes seen: highest number plus one */

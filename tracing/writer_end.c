@@ -183,27 +183,26 @@ static uint32_t lanes_written(const struct writer *writer)
     return lanes;
 }
 
+static uint64_t units_written(const void *registry, uint32_t lane)
+{
+    return lane_at(registry, lane)->writer.written;
+}
+
 static void put_end(struct writer *writer)
 {
     uint32_t used = lanes_written(writer);
     writer->events = events_in_stream(writer);
     uint8_t *chunk = sink_room(&writer->sink, writer_end_bytes_max(used) + VARINT_SLACK);
-    uint8_t *payload = chunk + RAW_CHUNK_HEADER_BYTES, *at = payload;
-    const uint64_t numbers[WRITER_END_NUMBERS] = {writer->end_status,
-                                                  os_clock_ns() - writer->start_ns,
-                                                  writer->events,
-                                                  events_lost(writer),
-                                                  atomic_load_relaxed(&writer->waits),
-                                                  atomic_load_relaxed(&writer->waited_ns),
-                                                  used};
-    for (unsigned i = 0; i < WRITER_END_NUMBERS; i++)
-        at = varint_put(at, numbers[i]);
-    for (uint32_t i = 0; i < used; i++)
-        at = varint_put(at, lane_at(writer->registry, i)->writer.written);
+    const struct raw_end end = {.status = writer->end_status,
+                                .since_start_ns = os_clock_ns() - writer->start_ns,
+                                .events = writer->events,
+                                .lost_events = events_lost(writer),
+                                .waits = atomic_load_relaxed(&writer->waits),
+                                .waited_ns = atomic_load_relaxed(&writer->waited_ns),
+                                .lanes = used};
+    size_t bytes = chunk_write_end(writer->ticks, &end, units_written, writer->registry, chunk);
     /* What was counted may have been zeros. */
-    if (atomic_load_acquire(&writer->error)) return;
-    sink_commit(&writer->sink,
-                chunk_seal(chunk, RAW_CHUNK_END, (size_t)(at - payload), writer->ticks));
+    if (!atomic_load_acquire(&writer->error)) sink_commit(&writer->sink, bytes);
 }
 
 void writer_end_output(struct writer *writer)

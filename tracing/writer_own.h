@@ -16,8 +16,6 @@
 #include "spool.h"
 #include "writer.h"
 
-/* Numbers in the end chunk, besides one for each lane. */
-#define WRITER_END_NUMBERS    7
 /* Slots of one lane that are written before the writer looks at the rest again. */
 #define WRITER_SLOTS_PER_PASS 64
 

@@ -17,8 +17,7 @@
 
 uint64_t writer_end_bytes_max(uint32_t lanes)
 {
-    return 2 * SINK_BLOCK_LENGTH_BYTES + RAW_CHUNK_HEADER_BYTES +
-           (WRITER_END_NUMBERS + (uint64_t)lanes) * VARINT_BYTES_MAX;
+    return 2 * SINK_BLOCK_LENGTH_BYTES + CHUNK_END_BYTES_MAX(lanes);
 }
 
 uint64_t writer_bytes_min(void)

@@ -209,15 +209,23 @@ TEST(Chunk, Ticks)
     EXPECT_EQ(both, raw.bytes);
 }
 
-/* The payload is there already. */
-TEST(Chunk, SealedEnd)
+TEST(Chunk, Ends)
 {
-    RawBuilder raw;
-    raw.bytes.clear();
-    raw.chunk(3, 0, 0, "payload", 0, 5, 0);
-    std::string out = std::string(RAW_CHUNK_HEADER_BYTES, kGuard) + "payload";
-    size_t bytes = chunk_seal(reinterpret_cast<uint8_t *>(&out[0]), RAW_CHUNK_END, 7, 5);
-    EXPECT_EQ(out.substr(0, bytes), raw.bytes);
+    const uint64_t most = UINT64_MAX;
+    for (const std::vector<uint64_t> &units :
+         {std::vector<uint64_t>{}, {7, 0, 300}, std::vector<uint64_t>(1000, most)}) {
+        RawBuilder raw;
+        raw.bytes.clear();
+        raw.chunk(3, 0, 0, encode_end({1, 2, most, 4, 500, 6, units}), 0, 5, 0);
+        const raw_end end = {1, 2, most, 4, 500, 6, static_cast<uint32_t>(units.size())};
+        const size_t room = CHUNK_END_BYTES_MAX(units.size()) + VARINT_SLACK;
+        std::string out(room + kGuardBytes, kGuard);
+        size_t bytes = chunk_write_end(
+            5, &end,
+            [](const void *of, uint32_t lane) { return static_cast<const uint64_t *>(of)[lane]; },
+            units.data(), reinterpret_cast<uint8_t *>(&out[0]));
+        EXPECT_EQ(written(out, room, bytes), raw.bytes);
+    }
 }
 
 } // namespace

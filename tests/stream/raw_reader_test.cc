@@ -143,8 +143,8 @@ Reading read_all(const std::string &bytes, const std::string *spool_bytes = null
     reading.header = reader.header;
     reading.header.metadata = nullptr;
     reading.end = reader.end;
-    if (reader.end.lane_units != nullptr)
-        reading.lane_units.assign(reader.end.lane_units, reader.end.lane_units + reader.end.lanes);
+    if (reader.end_units != nullptr)
+        reading.lane_units.assign(reader.end_units, reader.end_units + reader.end.lanes);
     take_error(reader.error, &reading.error, &reading.text);
     reading.offset = reader.error.offset;
     if (spool_bytes != nullptr) {
