@@ -2,7 +2,6 @@
 
 #include "../common/bytes.h"
 #include "../common/call_table.h"
-#include "units_profile.h"
 #include "varint.h"
 
 #include <stddef.h>
@@ -53,10 +52,8 @@ static unsigned range_of(const struct units_lane *lane, unsigned kind)
 
 /* ---- segments ---- */
 
-void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t count,
-                         uint64_t segments, bool key)
+void units_forget_segment(struct units_lane *lane, bool key)
 {
-    units_choose_profile(lane, units, count, segments);
     memset(lane->remote, 0, sizeof lane->remote);
     lane->latest_remote = lane->remote;
     lane->last_address = lane->page_place = lane->page_address = 0;

@@ -3,7 +3,7 @@
  *
  *   a call --units_fast_...(), units_...()--> units --units_read()--> struct units_record
  *
- * Writing   a segment: units_begin_segment() -> records -> units_begin_segment(). It knows a struct
+ * Writing   a segment: units_begin_segment() (units_profile.h), then records. It knows a struct
  *           units_lane and the units of one slot, and nothing of threads, slots or the allocator.
  *           The usual records are written by inline functions, which a front end calls on its fast
  *           path (units_fast_...), all others by functions in units.c. The slot must have room for
@@ -367,11 +367,9 @@ static inline void units_fast_realloc(struct units_lane *lane, uint16_t *cursor,
 
 /* --- all records --- */
 
-/* Begins a segment: forgets what the one before it remembered. Now and then chooses the profile
- * anew, from the `count` units of that one at `units`. `segments`: how many the lane has had; 0:
- * this is the first. `key`: sequence numbers start from 0 again. */
-void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t count,
-                         uint64_t segments, bool key);
+/* What units_begin_segment() does first: forgets what the segment before remembered. `key`: sequence
+ * numbers start from 0 again. */
+void units_forget_segment(struct units_lane *lane, bool key);
 
 /* An object as a record names it. */
 struct units_object {

@@ -102,8 +102,8 @@ static void set_codes(struct units_lane *lane)
     if (lane->long_frees) lane->codes[units_code_at(lane->profile[RAW_FREE_1])].limit = 0;
 }
 
-void units_choose_profile(struct units_lane *lane, const uint16_t *units, size_t count,
-                          uint64_t segments)
+void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t count,
+                         uint64_t segments, bool key)
 {
     bool first = !lane->profile[RAW_FREE_1];
     if (first)
@@ -112,4 +112,5 @@ void units_choose_profile(struct units_lane *lane, const uint16_t *units, size_t
         choose(lane, units, count);
     if (first || is_chosen_anew(segments)) set_codes(lane);
     lane->profile[RAW_PROFILE_ROUNDING] = lane->rounding;
+    units_forget_segment(lane, key);
 }

@@ -4,9 +4,18 @@
 
 #include "units.h"
 
-/* Chooses the profile of a segment now and then, from the units of the one before it; and what the
- * fast path of the lane needs of it. As units_begin_segment(). */
-void units_choose_profile(struct units_lane *lane, const uint16_t *units, size_t count,
-                          uint64_t segments);
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Begins a segment: forgets what the one before it remembered. Now and then chooses the profile
+ * anew, from the `count` units of that one at `units`. `segments`: how many the lane has had; 0:
+ * this is the first. `key`: sequence numbers start from 0 again. */
+void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t count,
+                         uint64_t segments, bool key);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,5 +1,6 @@
 #include "slot.h"
 
+#include "../stream/units_profile.h"
 #include "probes.h"
 #include "recording.h"
 #include "settings.h"

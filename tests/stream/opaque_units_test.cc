@@ -15,6 +15,7 @@
 #include "stream/raw_decoder.h"
 #include "stream/raw_reader.h"
 #include "stream/units.h"
+#include "stream/units_profile.h"
 
 extern "C" {
 #include "stream/chunk.h"

@@ -20,6 +20,7 @@
 extern "C" {
 #include "stream/pack.h"
 #include "stream/units.h"
+#include "stream/units_profile.h"
 }
 
 namespace {
