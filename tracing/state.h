@@ -111,8 +111,8 @@ struct malloctape_lane {
     struct slot_lane slot __attribute__((aligned(64)));
     struct registry_lane registry;
     struct writer_lane writer;
-    /* Thread (relaxed), read by the writer (relaxed): calls that free NULL, and those that ask how
-     * large an object is. */
+    /* Thread (release), read by the writer (relaxed): calls that free NULL, and those that ask how
+     * large an object is. Threads without a lane count the second in recording_no_lane. */
     uint64_t null_frees, sizes_asked;
 } __attribute__((aligned(128)));
 
@@ -164,8 +164,8 @@ extern struct malloctape_lane recording_no_lane;
 
 /* What the file need not know about a slot. */
 struct spool_note {
-    uint32_t units;       /* thread, when it leaves the slot, before `next`: how many it has used */
-    uint32_t next;        /* the same (release): 1 + its next slot; 0 while this is its latest */
+    uint32_t units;       /* who leaves the slot, before `next`: how many have been used */
+    uint32_t next;        /* thread (release): 1 + its next slot; 0 while this is its latest */
     uint32_t next_free;   /* who gives the slot back (relaxed): 1 + the next free slot */
     uint64_t extra_units; /* thread, when it begins the slot: those of the lane before it */
 };
@@ -216,7 +216,7 @@ struct writer {
     /* Between the threads and the writer. */
     uint32_t stage;       /* enum writer_stage (release) */
     uint32_t status;      /* writer (release): enum writer_status; the beginner waits for it */
-    uint32_t asleep;      /* writer: 1 while it sleeps; whoever swaps it for 0 wakes it (seq_cst) */
+    uint32_t asleep;      /* writer (seq_cst): 1 while it sleeps; whoever swaps it for 0 wakes it */
     uint32_t finish;      /* any thread (seq_cst): end the stream */
     uint32_t space_epoch; /* writer (seq_cst): changes when slots have been given back */
     uint32_t waiters;     /* threads that wait for that (seq_cst) */
