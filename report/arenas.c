@@ -7,6 +7,7 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "common/pages.h"
+#include "report/table.h"
 #include "report/words.h"
 
 #define MAPPINGS_BEGIN (UINT64_C(7) << 44)
@@ -22,7 +23,7 @@
 #define THREADS_BYTES  (ARENA_THREADS_MAX * sizeof(struct arena_thread))
 #define HEAPS_BYTES    (HEAPS_TABLE * sizeof(struct arena_heap))
 #define ARENAS_SHOWN   20u
-#define THREADS_SHOWN  4u
+#define THREADS_WIDTH  14u
 #define SHOWN_HEAPS    4u
 
 /* Those without a number are free. */
@@ -294,92 +295,122 @@ void arenas_end(struct arenas *arenas)
     }
 }
 
-/* ---- text ---- */
-
-/* Ends with the ids of its threads. */
-static void print_one(const struct arenas *arenas, unsigned index, uint64_t calls, FILE *to)
-{
-    const struct arena *arena = &arenas->all[index];
-    unsigned shown = 0;
-    char name[32] = "main";
-    if (index >= ARENA_OTHERS) snprintf(name, sizeof name, "%" PRIx64, arena->begin);
-    fprintf(to, "  %-14s %6s %12s %13s %9s %13s %9s  ", name, words_count(arena->heaps),
-            words_bytes(arena->bytes), words_count(arena->all.made),
-            words_share(arena->all.made + arena->all.ended, calls), words_count(arena->all.ended),
-            words_share(arena->foreign, arena->all.ended));
-    for (unsigned at = 0; at < arenas->threads_count && shown < THREADS_SHOWN; at++) {
-        if (arenas->threads[at].own != index) continue;
-        fprintf(to, " %" PRIu64, arenas->threads[at].id);
-        shown++;
-    }
-    fputs(shown < arena->threads ? " ...\n" : "\n", to);
-}
-
-/* Of an arena with several. */
-static void print_heaps(const struct arenas *arenas, unsigned index, FILE *to)
-{
-    unsigned shown = 0;
-    if (arenas->all[index].heaps < 2) return;
-    for (unsigned i = 0; i < arenas->heaps_count && shown < SHOWN_HEAPS; i++) {
-        const struct arena_heap *heap = &arenas->heaps[i];
-        if (heap->arena != index) continue;
-        fprintf(to, "    heap %-14" PRIx64 "  %12s\n", heap->number * HEAP_BYTES,
-                words_bytes(heap_bytes(heap)));
-        shown++;
-    }
-    if (shown < arenas->all[index].heaps)
-        fprintf(to, "    and %s more\n", words_count(arenas->all[index].heaps - shown));
-}
+/* ---- tables ---- */
 
 static uint64_t calls_of(const struct arena *arena)
 {
     return arena->all.made + arena->all.ended;
 }
 
-void arenas_print(const struct arenas *arenas, FILE *to)
+static uint64_t calls_of_all(const struct arenas *arenas)
 {
     uint64_t calls = 0;
     for (unsigned i = 0; i < arenas->count; i++)
         calls += calls_of(&arenas->all[i]);
+    return calls;
+}
+
+/* The threads whose own arena it is, as far as they fit. */
+static const char *threads_text(const struct arenas *arenas, size_t index)
+{
+    const char *text = " ";
+    uint64_t left = arenas->all[index].threads;
+    for (unsigned at = 0; at < arenas->threads_count && left > 0; at++) {
+        if (arenas->threads[at].own != index) continue;
+        if (strlen(text) >= THREADS_WIDTH) return words_format("%s ...", text);
+        text = words_format("%s %" PRIu64, text, arenas->threads[at].id);
+        left--;
+    }
+    return text;
+}
+
+static bool arena_row(const void *of, size_t at, struct table_row *row)
+{
+    const struct arenas *arenas = of;
+    const struct arena *arena = &arenas->all[at];
+    const char *name = at == ARENA_MAIN ? "  main" : words_format("  %" PRIx64, arena->begin);
+    const struct cell cells[] = {
+        {NULL, 0, "glibc's arenas", -16, .text = name},
+        {"begin", .value = arena->begin},
+        {"heaps", arena->heaps, "heaps", .width = 6},
+        {"bytes", arena->bytes, "bytes", 12, .unit = UNIT_BYTES},
+        {"threads", .value = arena->threads},
+        {"made", arena->all.made, "made", 13, .wide = true},
+        {NULL, calls_of(arena), "calls", 9, UNIT_SHARE, .of = calls_of_all(arenas)},
+        {"ended", arena->all.ended, "ended", 13, .wide = true},
+        {"foreign", arena->foreign, "by others", 9, UNIT_SHARE, .of = arena->all.ended},
+        {NULL, 0, "  threads", -1, .text = threads_text(arenas, at)},
+    };
+    TABLE_ROW(row, cells);
+    return at >= ARENA_MAIN;
+}
+
+static bool heap_row(const void *of, size_t at, struct table_row *row)
+{
+    const struct arena_heap *heap = (const struct arena_heap *)of + at;
+    const uint64_t begin = heap->number * HEAP_BYTES;
+    const struct cell cells[] = {
+        {NULL, 0, "", -23, .text = words_format("    heap %" PRIx64, begin)},
+        {"begin", .value = begin},
+        {"bytes", heap_bytes(heap), "", 12, .unit = UNIT_BYTES},
+        {"arena", .value = heap->arena - ARENA_MAIN},
+    };
+    TABLE_ROW(row, cells);
+    return true;
+}
+
+/* Of an arena with several. */
+static void print_heaps(const struct arenas *arenas, unsigned index, FILE *to)
+{
+    uint32_t shown[SHOWN_HEAPS];
+    const uint64_t heaps = arenas->all[index].heaps;
+    unsigned count = 0;
+    if (heaps < 2) return;
+    for (unsigned i = 0; i < arenas->heaps_count && count < SHOWN_HEAPS; i++)
+        if (arenas->heaps[i].arena == index) shown[count++] = i;
+    table_print(&(struct table){heap_row, arenas->heaps, count, shown, .goes_on = true}, to);
+    if (count < heaps) fprintf(to, "    and %s more\n", words_count(heaps - count));
+}
+
+void arenas_print(const struct arenas *arenas, FILE *to)
+{
+    const uint64_t calls = calls_of_all(arenas), mapped = calls_of(&arenas->all[ARENA_MAPPED]);
     if (calls == 0) return;
-    fprintf(to, "\n%-16s %6s %12s %13s %9s %13s %9s   %s\n", "glibc's arenas", "heaps", "bytes",
-            "made", "calls", "ended", "by others", "threads");
-    for (unsigned i = ARENA_MAIN; i < arenas->count && i < ARENAS_SHOWN; i++) {
-        print_one(arenas, i, calls, to);
+    for (uint32_t i = ARENA_MAIN; i < arenas->count && i < ARENAS_SHOWN; i++) {
+        table_print(&(struct table){arena_row, arenas, 1, &i, .goes_on = i > ARENA_MAIN}, to);
         print_heaps(arenas, i, to);
     }
     if (arenas->count > ARENAS_SHOWN)
         fprintf(to, "  and %s more\n", words_count(arenas->count - ARENAS_SHOWN));
-    if (calls_of(&arenas->all[ARENA_MAPPED]) > 0)
+    if (mapped > 0)
         fprintf(to, "  (%s of the calls concern objects that glibc maps with mmap.)\n",
-                words_share(calls_of(&arenas->all[ARENA_MAPPED]), calls));
+                words_share(mapped, calls));
 }
 
 /* ---- JSON ---- */
 
-json_t *arenas_json(const struct arenas *arenas)
+static void put_uses(json_t *object, const struct arenas *arenas)
 {
-    static const char columns[] = "begin heaps bytes threads made ended foreign";
-    static const char uses[] = "arena lane thread made ended", heaps[] = "begin bytes arena";
-    const struct arena_use *mapped = &arenas->all[ARENA_MAPPED].all;
-    json_t *object = json_object(), *table = json_put_table(object, "all", columns);
-    json_t *by_thread = json_put_table(object, "by_thread", uses);
-    json_t *all_heaps = json_put_table(object, "heaps", heaps);
-    json_put_numbers(object, "mapped_made mapped_ended", mapped->made, mapped->ended);
-    for (unsigned i = ARENA_MAIN; i < arenas->count; i++) {
-        const struct arena *arena = &arenas->all[i];
-        json_put_row(table, columns, arena->begin, arena->heaps, arena->bytes, arena->threads,
-                     arena->all.made, arena->all.ended, arena->foreign);
+    static const char columns[] = "arena lane thread made ended";
+    json_t *table = json_put_table(object, "by_thread", columns);
+    for (unsigned i = ARENA_MAIN; i < arenas->count; i++)
         for (unsigned at = 0; at < arenas->threads_count; at++) {
             const struct arena_thread *thread = &arenas->threads[at];
-            const struct arena_use *use = &arena->by_thread[at];
+            const struct arena_use *use = &arenas->all[i].by_thread[at];
             if (use->made > 0 || use->ended > 0)
-                json_put_row(by_thread, uses, i - ARENA_MAIN, thread->lane, thread->id, use->made,
+                json_put_row(table, columns, i - ARENA_MAIN, thread->lane, thread->id, use->made,
                              use->ended);
         }
-    }
-    for (unsigned i = 0; i < arenas->heaps_count; i++)
-        json_put_row(all_heaps, heaps, arenas->heaps[i].number * HEAP_BYTES,
-                     heap_bytes(&arenas->heaps[i]), arenas->heaps[i].arena - ARENA_MAIN);
+}
+
+json_t *arenas_json(const struct arenas *arenas)
+{
+    const struct arena_use *mapped = &arenas->all[ARENA_MAPPED].all;
+    json_t *object = json_object();
+    table_put(object, "all", &(struct table){arena_row, arenas, .rows = arenas->count});
+    put_uses(object, arenas);
+    table_put(object, "heaps",
+              &(struct table){heap_row, arenas->heaps, .rows = arenas->heaps_count});
+    json_put_numbers(object, "mapped_made mapped_ended", mapped->made, mapped->ended);
     return object;
 }

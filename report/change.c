@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "report/table.h"
 #include "report/words.h"
 
 /* Sizes that the text shows, by what was made and by what was alive. */
@@ -152,6 +153,82 @@ void change_close(struct change *change)
     free(change->sizes);
 }
 
+/* ---- tables ---- */
+
+enum { NAME_WIDTH = 20 };
+
+static long double known(long double value)
+{
+    return value >= 0 ? value : NAN;
+}
+
+/* What was counted before and after, by how much it grew, and in per cent. */
+#define PAIR(of_unit, pair)                                                                    \
+    {"before", known((pair)->before), "before", 15, .unit = (of_unit)},                        \
+        {"after", known((pair)->after), "after", 15, .unit = (of_unit)},                       \
+        {"difference", .value = by_how_much(pair)},                                            \
+        {NULL,        0, "difference", 17, .text = words_signed((of_unit), by_how_much(pair)), \
+         .wide = true},                                                                        \
+        {"per_cent", growth(pair), .unit = UNIT_TIMES},                                        \
+    {                                                                                          \
+        NULL, 0, "", 10, .text = words_growth(growth(pair))                                    \
+    }
+
+static bool pair_row(const void *of, size_t at, struct table_row *row)
+{
+    const struct change_pair *pair = (const struct change_pair *)of + at;
+    const struct cell cells[] = {PAIR(UNIT_COUNT, pair)};
+    TABLE_ROW(row, cells);
+    return true;
+}
+
+static bool is_noise(const struct change_number *number)
+{
+    return strcmp(number->key, "peak_rss") == 0 && fabs(growth(&number->value)) < NOISE_PER_CENT;
+}
+
+/* `of`: a change. */
+static bool number_row(const void *of, size_t at, struct table_row *row)
+{
+    static const char *const units[] = {
+        [UNIT_COUNT] = "count", [UNIT_BYTES] = "bytes", [UNIT_MS] = "ms"};
+    const struct change_number *number = &((const struct change *)of)->numbers[at];
+    const char *title = words_format("%-*s", NAME_WIDTH, "what grew most");
+    const struct cell cells[] = {
+        {NULL, 0, title, NAME_WIDTH, .text = number->key},
+        PAIR(number->unit, &number->value),
+        {"unit", .text = units[number->unit]},
+        {NULL, 0, "", -1, .text = is_noise(number) ? "may be noise" : ""},
+    };
+    TABLE_ROW(row, cells);
+    return true;
+}
+
+struct sizes_when {
+    const struct change *change;
+    enum change_when when;
+};
+
+static bool size_row(const void *of, size_t at, struct table_row *row)
+{
+    static const char *const titles[] = {"objects by size in bytes", "alive at the peak",
+                                         "alive at the end"};
+    const struct sizes_when *sizes = of;
+    const struct change_size *one = &sizes->change->sizes[at];
+    const struct change_counts *counts = &one->of[sizes->when];
+    const char *title = words_format("%-*s", NAME_WIDTH, titles[sizes->when]);
+    const char *size =
+        words_format("%s%s", words_count(one->size), one->highest > one->size ? ".." : "");
+    const char *bytes = words_signed(UNIT_BYTES, by_how_much(&counts->bytes));
+    const struct cell cells[] = {
+        {NULL, 0, title, NAME_WIDTH, .text = size},
+        PAIR(UNIT_COUNT, &counts->objects),
+        {NULL, 0, sizes->when == CHANGE_MADE ? "asked for" : "bytes", 13, .text = bytes},
+    };
+    TABLE_ROW(row, cells);
+    return true;
+}
+
 /* ---- text ---- */
 
 /* The size that makes the most of the difference; NULL: there is none. (Of a class, the bytes may
@@ -203,52 +280,31 @@ void change_print_first(const struct change *change, FILE *to)
         print_first_of(change, when, to);
 }
 
-static void print_pair(const char *of, enum number_unit unit, const struct change_pair *pair,
-                       FILE *to)
-{
-    fprintf(to, "%26s %15s %15s %17s %10s", of, words_number(unit, pair->before),
-            words_number(unit, pair->after), words_signed(unit, by_how_much(pair)),
-            words_growth(growth(pair)));
-}
-
-static void print_size(const struct change_size *size, enum change_when when, FILE *to)
-{
-    char of[64];
-    snprintf(of, sizeof of, "%s%s", words_count(size->size),
-             size->highest > size->size ? ".." : "");
-    print_pair(of, UNIT_COUNT, &size->of[when].objects, to);
-    fprintf(to, " %13s\n", words_signed(UNIT_BYTES, by_how_much(&size->of[when].bytes)));
-}
-
-static void print_head(const char *title, const char *more, FILE *to)
-{
-    fprintf(to, "\n%-26s          before           after        difference%s%s\n", title,
-            *more != '\0' ? "           " : "", more);
-}
-
+/* Those of which another count was made; of many, those at both ends. */
 static void print_made(const struct change *change, FILE *to)
 {
-    size_t count = 0; /* those of which another count was made stand at both ends */
-    struct change_size *shown = calloc(change->sizes_count + 1, sizeof *shown);
-    for (size_t i = 0; shown != NULL && i < change->sizes_count; i++)
+    const struct sizes_when of = {change, CHANGE_MADE};
+    uint32_t *shown = calloc(change->sizes_count + 1, sizeof *shown);
+    size_t count = 0;
+    for (uint32_t i = 0; shown != NULL && i < change->sizes_count; i++)
         if (by_how_much(&change->sizes[i].of->objects) != 0 ||
             by_how_much(&change->sizes[i].of->bytes) != 0)
-            shown[count++] = change->sizes[i];
-    if (count > 0) print_head("objects by size in bytes", "     asked for", to);
-    for (size_t i = 0; i < count; i++) {
-        if (i == SIZES_SHOWN / 2 && count > SIZES_SHOWN) {
-            fprintf(to, "%26s\n", "...");
-            i = count - SIZES_SHOWN / 2;
-        }
-        print_size(&shown[i], CHANGE_MADE, to);
+            shown[count++] = i;
+    const size_t half = SIZES_SHOWN / 2;
+    const bool all = count <= SIZES_SHOWN;
+    table_print(&(struct table){size_row, &of, all ? count : half, .order = shown}, to);
+    if (!all) {
+        fprintf(to, "%*s\n", NAME_WIDTH, "...");
+        table_print(&(struct table){size_row, &of, half, shown + count - half, .goes_on = true},
+                    to);
     }
     free(shown);
 }
 
 /* Those whose bytes changed most. */
-static void print_alive(const struct change *change, enum change_when when, const char *title,
-                        FILE *to)
+static void print_alive(const struct change *change, enum change_when when, FILE *to)
 {
+    const struct sizes_when of = {change, when};
     uint64_t *bytes = calloc(change->sizes_count + 1, sizeof *bytes);
     uint32_t top[ALIVE_SHOWN];
     for (size_t i = 0; bytes != NULL && i < change->sizes_count; i++)
@@ -256,46 +312,33 @@ static void print_alive(const struct change *change, enum change_when when, cons
     const unsigned count = bytes == NULL ? 0
                                          : report_top(bytes, (uint32_t)change->sizes_count,
                                                       sizeof *bytes, top, ALIVE_SHOWN);
-    if (count > 0) print_head(title, "         bytes", to);
-    for (unsigned i = 0; i < count; i++)
-        print_size(&change->sizes[top[i]], when, to);
+    table_print(&(struct table){size_row, &of, count, .order = top}, to);
     free(bytes);
-}
-
-static bool is_noise(const struct change_number *number)
-{
-    return strcmp(number->key, "peak_rss") == 0 && fabs(growth(&number->value)) < NOISE_PER_CENT;
 }
 
 void change_print(const struct change *change, FILE *to)
 {
     change_print_first(change, to);
     fprintf(to, "\nbefore  %s\nafter   %s\n", change->before->path, change->after->path);
-    if (change->differing > 0) print_head("what grew most", "", to);
-    for (size_t i = 0; i < change->differing; i++) {
-        const struct change_number *number = &change->numbers[i];
-        print_pair(number->key, number->unit, &number->value, to);
-        fputs(is_noise(number) ? " may be noise\n" : "\n", to);
-    }
+    table_print(&(struct table){number_row, change, .rows = change->differing}, to);
     print_made(change, to);
-    print_alive(change, CHANGE_END, "alive at the end", to);
-    print_alive(change, CHANGE_PEAK, "alive at the peak", to);
+    print_alive(change, CHANGE_END, to);
+    print_alive(change, CHANGE_PEAK, to);
 }
 
 /* ---- JSON ---- */
 
-static void put_known(json_t *object, const char *key, long double value, bool known)
+static json_t *size_json(const struct change_size *size)
 {
-    json_object_set_new(object, key, known ? json_whole(value) : json_null());
-}
-
-static json_t *put_pair(json_t *object, const char *key, const struct change_pair *pair)
-{
-    json_t *one = json_put_object(object, key);
-    put_known(one, "before", pair->before, pair->before >= 0);
-    put_known(one, "after", pair->after, pair->after >= 0);
-    put_known(one, "difference", by_how_much(pair), is_known(pair));
-    json_put_real(one, "per_cent", growth(pair));
+    static const char *const keys[][2] = {[CHANGE_MADE] = {"made", "bytes"},
+                                          [CHANGE_PEAK] = {"peak_objects", "peak_bytes"},
+                                          [CHANGE_END] = {"end_objects", "end_bytes"}};
+    json_t *one = json_object();
+    json_put_numbers(one, "size highest", size->size, size->highest);
+    for (unsigned i = 0; i < CHANGE_WHENS; i++) {
+        json_object_set_new(one, keys[i][0], table_row_json(pair_row, &size->of[i].objects, 0));
+        json_object_set_new(one, keys[i][1], table_row_json(pair_row, &size->of[i].bytes, 0));
+    }
     return one;
 }
 
@@ -306,23 +349,9 @@ json_t *change_json(const struct change *change)
     json_object_set_new(object, "after", report_json(change->after));
     json_t *numbers = json_put_object(object, "numbers");
     json_object_set_new(object, "sizes", sizes);
-    for (size_t i = 0; i < change->numbers_count; i++) {
-        static const char *const units[] = {
-            [UNIT_COUNT] = "count", [UNIT_BYTES] = "bytes", [UNIT_MS] = "ms"};
-        const struct change_number *number = &change->numbers[i];
-        json_put_text(put_pair(numbers, number->key, &number->value), "unit", units[number->unit]);
-    }
-    for (size_t i = 0; i < change->sizes_count; i++) {
-        const struct change_size *size = &change->sizes[i];
-        json_t *one = json_object();
-        json_put_numbers(one, "size highest", size->size, size->highest);
-        put_pair(one, "made", &size->of[CHANGE_MADE].objects);
-        put_pair(one, "bytes", &size->of[CHANGE_MADE].bytes);
-        put_pair(one, "peak_objects", &size->of[CHANGE_PEAK].objects);
-        put_pair(one, "peak_bytes", &size->of[CHANGE_PEAK].bytes);
-        put_pair(one, "end_objects", &size->of[CHANGE_END].objects);
-        put_pair(one, "end_bytes", &size->of[CHANGE_END].bytes);
-        json_array_append_new(sizes, one);
-    }
+    for (size_t i = 0; i < change->numbers_count; i++)
+        json_object_set_new(numbers, change->numbers[i].key, table_row_json(number_row, change, i));
+    for (size_t i = 0; i < change->sizes_count; i++)
+        json_array_append_new(sizes, size_json(&change->sizes[i]));
     return object;
 }

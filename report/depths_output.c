@@ -62,13 +62,13 @@ static bool sum_row(const void *of, size_t at, struct table_row *row)
     const struct sum sum = sum_of(of, at);
     const uint64_t calls = sum.calls;
     const struct cell cells[] = {
-        {NULL, 0, "served by", -20, .text = sum_text(of, at)},
-        {NULL, calls, "calls", .width = 15},
-        {"cache", sum.depths[DEPTH_CACHE], "thread cache", 13, UNIT_SHARE, .of = calls},
-        {"central", sum.depths[DEPTH_CENTRAL], "central list", 13, UNIT_SHARE, .of = calls},
-        {"page_heap", sum.depths[DEPTH_PAGE_HEAP], "page heap", 13, UNIT_SHARE, .of = calls},
-        {"system", sum.depths[DEPTH_SYSTEM], "the system", 13, UNIT_SHARE, .of = calls},
-        {"waited", sum.waited, "waited", 9, UNIT_SHARE, .of = calls},
+        {NULL, 0, "served by", -16, .text = sum_text(of, at)},
+        {NULL, calls, "calls", .width = 13},
+        {"cache", sum.depths[DEPTH_CACHE], "cache", 8, UNIT_SHARE, .of = calls},
+        {"central", sum.depths[DEPTH_CENTRAL], "central list", 12, UNIT_SHARE, .of = calls},
+        {"page_heap", sum.depths[DEPTH_PAGE_HEAP], "page heap", 9, UNIT_SHARE, .of = calls},
+        {"system", sum.depths[DEPTH_SYSTEM], "system", 8, UNIT_SHARE, .of = calls},
+        {"waited", sum.waited, "waited", 8, UNIT_SHARE, .of = calls},
     };
     TABLE_ROW(row, cells);
     return true;
@@ -88,13 +88,6 @@ static void print_sums(const struct depths *depths, FILE *to)
     for (unsigned i = 0; i < classes; i++)
         shown[CLASSES + i] += CLASSES;
     table_print(&(struct table){sum_row, depths, CLASSES + classes, .order = shown}, to);
-}
-
-static void put_sum(json_t *object, const char *key, const struct depths *depths, size_t at)
-{
-    struct table_row row;
-    sum_row(depths, at, &row);
-    table_put_row(object, key, &row);
 }
 
 static void put_paths_of(json_t *table, unsigned class, uint64_t bytes, const char *call,
@@ -129,11 +122,11 @@ static const char *milliseconds(uint64_t ns)
 
 /* What the cells of waits have in common. */
 #define WAITS(of, name)                                                                        \
-    {NULL, 0, "waited for the lock of", -30, .text = (name)},                                  \
-        {"waits", (of)->waits, "waits", .width = 15}, {"waited_ns", .value = (of)->waited_ns}, \
-        {NULL, 0, "in all", 18, .text = milliseconds((of)->waited_ns)},                        \
+    {NULL, 0, "waited for the lock of", -28, .text = (name)},                                  \
+        {"waits", (of)->waits, "waits", .width = 13}, {"waited_ns", .value = (of)->waited_ns}, \
+        {NULL, 0, "in all", 16, .text = milliseconds((of)->waited_ns)},                        \
     {                                                                                          \
-        NULL, 0, "mean", 18,                                                                   \
+        NULL, 0, "mean", 16,                                                                   \
             .text = milliseconds((of)->waits > 0 ? (of)->waited_ns / (of)->waits : 0)          \
     }
 
@@ -188,19 +181,19 @@ static bool time_row(const void *of, size_t at, struct table_row *row)
     const uint64_t *reached = one->reached, calls = one->calls;
     const struct cell cells[] = {
         {"end_ns", .value = one->end_ns},
-        {NULL, 0, "over time", -15,
+        {NULL, 0, "over time", -13,
          .text = words_format("  to %s", words_ms(one->end_ns / 1000000))},
-        {"calls", calls, "calls", .width = 14},
-        {"beyond_cache", reached[TIMELINE_BEYOND_CACHE], "past cache", 11, UNIT_SHARE, .of = calls},
+        {"calls", calls, "calls", .width = 13},
+        {"beyond_cache", reached[TIMELINE_BEYOND_CACHE], "past cache", 10, UNIT_SHARE, .of = calls},
         {"central", .value = reached[TIMELINE_CENTRAL]},
         {"page_heap", reached[TIMELINE_PAGE_HEAP], "page heap", 9, UNIT_SHARE, .of = calls},
-        {"system", reached[TIMELINE_SYSTEM], "system", 9, UNIT_SHARE, .of = calls},
+        {"system", reached[TIMELINE_SYSTEM], "system", 8, UNIT_SHARE, .of = calls},
         {"waited", .value = reached[TIMELINE_WAITED]},
-        {"waits", one->waits, "waits", .width = 10},
+        {"waits", one->waits, "waits", .width = 10, .wide = true},
         {"waited_ns", .value = one->waited_ns},
-        {NULL, 0, "in all", 12, .text = milliseconds(one->waited_ns)},
-        {"taken_bytes", one->taken_bytes, "taken", 12, .unit = UNIT_BYTES},
-        {"released_bytes", one->released_bytes, "given back", 11, .unit = UNIT_BYTES},
+        {NULL, 0, "in all", 12, .text = milliseconds(one->waited_ns), .wide = true},
+        {"taken_bytes", one->taken_bytes, "taken", 9, .unit = UNIT_BYTES},
+        {"released_bytes", one->released_bytes, "given back", 10, .unit = UNIT_BYTES},
     };
     TABLE_ROW(row, cells);
     return true;
@@ -244,9 +237,8 @@ static void put_inside(json_t *object, const struct depths *depths)
     json_put_object(object, "system");
     json_put_object(object, "spans");
     for (unsigned i = 0; i < RAW_INSIDE_KINDS; i++) {
-        struct table_row row;
-        inside_row(depths, i, &row);
-        table_put_row(json_object_get(object, inside_names[i].object), inside_names[i].key, &row);
+        json_object_set_new(json_object_get(object, inside_names[i].object), inside_names[i].key,
+                            table_row_json(inside_row, depths, i));
     }
     json_put_kinds(object, "taken_for", depths->taken_for);
 }
@@ -273,8 +265,8 @@ json_t *depths_json(const struct depths *depths)
     const struct timeline *timeline = &depths->timeline;
     if (!depths->known) return json_null();
     json_t *object = json_object();
-    put_sum(object, "allocations", depths, ALLOCATIONS);
-    put_sum(object, "frees", depths, FREES);
+    json_object_set_new(object, "allocations", table_row_json(sum_row, depths, ALLOCATIONS));
+    json_object_set_new(object, "frees", table_row_json(sum_row, depths, FREES));
     json_put_numbers(json_put_object(object, "page_heap"), "entries waits waited_ns", heap->entries,
                      heap->waits.waits, heap->waits.waited_ns);
     table_put(object, "central_lists",

@@ -46,13 +46,15 @@ json_t *table_put(json_t *object, const char *key, const struct table *table)
     return columns;
 }
 
-json_t *table_put_row(json_t *object, const char *key, const struct table_row *row)
+json_t *table_row_json(table_row_of *row_of, const void *of, size_t at)
 {
-    json_t *one = json_put_object(object, key);
-    for (size_t i = 0; i < row->count; i++)
-        if (row->cells[i].key != NULL)
-            json_object_set_new(one, row->cells[i].key, cell_json(&row->cells[i]));
-    return one;
+    json_t *object = json_object();
+    struct table_row row;
+    row_of(of, at, &row);
+    for (size_t i = 0; i < row.count; i++)
+        if (row.cells[i].key != NULL)
+            json_object_set_new(object, row.cells[i].key, cell_json(&row.cells[i]));
+    return object;
 }
 
 /* ---- text ---- */
@@ -95,8 +97,8 @@ static const char *cell_text(const struct cell *cell)
     return words_number(UNIT_SHARE, cell->of > 0 ? (double)cell->value / (double)cell->of : 0);
 }
 
-/* Columns have a space between them. What is too long for its column goes to the left as far as there
- * is room, and makes the line longer beyond that. Returns where the last column ends. */
+/* Columns have a space between them. What is too long for its column takes the room that others
+ * leave, and makes the line longer if there is none. Returns where the last column ends. */
 static size_t add_row(struct line *line, const struct table_row *row, bool labels, bool wide)
 {
     size_t end = line->used, space = 0;
@@ -105,15 +107,15 @@ static size_t add_row(struct line *line, const struct table_row *row, bool label
         if (!is_shown(cell, wide)) continue;
         const char *text = labels ? cell->label : cell_text(cell);
         const size_t length = strlen(text), begin = end + space;
-        size_t at = cell->width < 0 ? begin : line->used + space;
+        size_t at = line->used + space;
         end = begin + (size_t)abs(cell->width);
+        if (cell->width < 0 && begin > at) at = begin;
         if (cell->width >= 0 && end > at + length) at = end - length;
         if (length > 0) line_fill(line, at);
         line_add(line, text);
-        if (line->used > end) end = line->used;
         space = 1;
     }
-    return end;
+    return line->used > end ? line->used : end;
 }
 
 void table_print(const struct table *table, FILE *to)

@@ -76,8 +76,8 @@ struct table {
 /* A new object as `key` of the object: an array for each column. Returns it. */
 json_t *table_put(json_t *object, const char *key, const struct table *table);
 
-/* One row as an object: a new one as `key` of the object. Returns it. */
-json_t *table_put_row(json_t *object, const char *key, const struct table_row *row);
+/* Row number `at` as a new object. */
+json_t *table_row_json(table_row_of *row, const void *of, size_t at);
 
 /* Nothing if there are no rows. */
 void table_print(const struct table *table, FILE *to);

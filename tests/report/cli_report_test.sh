@@ -9,7 +9,7 @@ make_instructions=$build_dir/tests/tools/make_instructions
 run_page=$source_dir/tests/tools/run_page.js
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 52
+plan 53
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -225,6 +225,22 @@ fits_the_terminal() {
     done
     prints ' RSS  *VmSize$'
 }
+# fits_columns LABEL WORDS... - so do, from the table with that label on, those of $COLUMNS columns.
+fits_columns() {
+    local label=$1
+    shift
+    COLUMNS=80 exits 0 report "$@" && sed -n "/^$label/,\$p" out >tables && [ -s tables ] &&
+        awk 'length > 80 { print "# " $0; bad = 1 } END { exit bad }' tables
+}
+others_fit() {
+    TCMALLOC_TRACE_ADDRESSES=1 "$bin/malloctape" record --quiet --allocator=program -o arenas.raw.lz4 \
+        "$workloads/threads" 500 >printed 2>err &&
+        fits_columns "glibc's arenas" arenas.raw.lz4 && fits_columns 'served by' threads.raw.lz4 --depths &&
+        fits_columns 'what grew most' few lanes && fits_columns 'what grew most' great-1 great-2 &&
+        grep -q '^ *9 007 199 254 740 993  ' tables && fits_columns 'what grew most' few threads.raw.lz4 &&
+        exits 0 report few lanes && prints '^what grew most  *before  *after  *difference$' &&
+        awk 'length > 120 { bad = 1 } END { exit bad }' out
+}
 tells_pages_first() {
     exits 0 report fragments.raw.lz4 --under --json f.json && json f.json "$sum" &&
         json f.json 'j["first"]["rss"]["has_pages"]' && prints ' free in pages that are partly full$'
@@ -322,7 +338,7 @@ counts_depths() {
     record spans.raw.lz4 "$workloads/spans"
     for trace in threads spans waits; do
         exits 0 report $trace.raw.lz4 --depths --json f.json &&
-            prints '^served by  *calls  *thread' &&
+            prints '^served by  *calls  *cache ' &&
             "$bin/malloctape" dump $trace.raw.lz4 | counted_from_dump || return 1
     done
     prints '^waited for the lock of ' && prints '^  from the system, by sbrk  *[0-9]* ' &&
@@ -645,6 +661,7 @@ check 'a pause is a time of its own' tells_pauses
 check 'so is the address space' tells_vm_size
 check 'where RSS is, what may leak and what makes the calls comes first' tells_first
 check 'tables fit a terminal of 80 columns' fits_the_terminal
+check 'so do those of arenas, of depths and of two traces' others_fit
 check 'what is unusual is said' tells_unusual
 if has_charts; then
     check 'the page stands alone and has the same numbers' writes_page
