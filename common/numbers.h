@@ -1,4 +1,4 @@
-/* numbers - the numbers of a report, each said once: for the text that people read, and for JSON.
+/* numbers - the numbers of a report, each stated once: for the text that people read, and for JSON.
  *
  *   {"peak_net_rss_bytes", "peak RSS", UNIT_BYTES, 4718592, ""},
  *   {"rss_per_live", "", UNIT_TIMES, 1.25, " peak live"}
@@ -69,7 +69,7 @@ static inline long double number_known(long double value)
 struct numbers_text {
     FILE *to;
     int width;                                                      /* of the words */
-    const char *(*value)(enum number_unit unit, long double value); /* NULL: as said above */
+    const char *(*value)(enum number_unit unit, long double value); /* NULL: as above */
 };
 
 /* `of`: a struct numbers_text. The first number that is known begins a line. */

@@ -237,7 +237,7 @@ static bool rows_open(struct compare *compare)
 
 static bool is_switching(const struct compare *compare)
 {
-    const json_t *switches = json_object_get(compare->facts, "thread_switches");
+    const json_t *switches = json_object_get(compare->null_report, "thread_switches");
     return strcmp(compare_engine(compare), "threads") != 0 && json_integer_value(switches) > 0;
 }
 
@@ -271,8 +271,8 @@ static void rows_close(struct compare *compare)
 
 bool compare_is_whole(const struct compare *compare)
 {
-    const char *recording = json_string_value(json_object_get(compare->facts, "recording"));
-    const char *status = json_string_value(json_object_get(compare->facts, "status"));
+    const char *recording = json_string_value(json_object_get(compare->null_report, "recording"));
+    const char *status = json_string_value(json_object_get(compare->null_report, "status"));
     return status != NULL && strcmp(status, "complete") == 0 &&
            (recording == NULL || strcmp(recording, "complete") == 0);
 }
@@ -288,7 +288,7 @@ static bool replay_find(struct compare *compare)
     return there;
 }
 
-/* Returns an exit status; what is wrong has been said. */
+/* Returns an exit status; what is wrong has been printed. */
 static int measure(struct compare *compare)
 {
     const char *trace = compare->options.trace;
@@ -296,7 +296,7 @@ static int measure(struct compare *compare)
     progress_text("reading the trace");
     if (!ordered_file_prepare(&compare->directory, trace, compare->ordered, sizeof compare->ordered,
                               why, sizeof why) ||
-        !compare_run_facts(compare, why, sizeof why)) {
+        !compare_run_null(compare, why, sizeof why)) {
         progress_text("");
         return process_interrupted() ? PROGRAM_FAILED
                                      : cli_fail(&cli_compare, "%s: %s", trace, why);
@@ -348,7 +348,7 @@ static int write_results(const struct compare *all)
     return whole ? PROGRAM_OK : PROGRAM_CUT;
 }
 
-/* One trace: all numbers. Returns an exit status; what is wrong has been said. */
+/* One trace: all numbers. Returns an exit status; what is wrong has been printed. */
 static int compare_one(struct compare *compare)
 {
     if (!replay_find(compare)) return PROGRAM_FAILED;
@@ -357,9 +357,9 @@ static int compare_one(struct compare *compare)
                         strerror(errno));
     const bool opened = rows_open(compare), measured = opened && measure(compare) == PROGRAM_OK;
     process_directory_close(&compare->directory);
-    const bool judged = measured && compare_judge(compare);
-    if (!opened || (measured && !judged)) return cli_fail(&cli_compare, "no memory");
-    return judged ? PROGRAM_OK : PROGRAM_FAILED;
+    const bool ranked = measured && compare_rank_rows(compare);
+    if (!opened || (measured && !ranked)) return cli_fail(&cli_compare, "no memory");
+    return ranked ? PROGRAM_OK : PROGRAM_FAILED;
 }
 
 static int compare_all(struct compare *all, const struct compare_options *options)
@@ -378,9 +378,9 @@ static int compare_all(struct compare *all, const struct compare_options *option
     }
     if (status == PROGRAM_OK) status = write_results(all);
     for (unsigned i = 0; i < options->traces_count; i++) {
-        compare_judge_end(&all[i]);
+        compare_rank_end(&all[i]);
         rows_close(&all[i]);
-        json_decref(all[i].facts);
+        json_decref(all[i].null_report);
     }
     return status;
 }

@@ -1,7 +1,7 @@
 /* compare - one trace, replayed under many allocators in fresh processes, and what can be said of
  * them.
  *
- *   TRACE --trace/ordered_file.c--> ordered file --+--> replay, engine null: facts
+ *   TRACE --trace/ordered_file.c--> ordered file --+--> replay, engine null: what is in the trace
  *   LIST ---list.c--> entries                        |
  *           --launch/allocators.c--> libraries ------+--> replay, once a round for each entry
  *                                         `--> reports --numbers.c, verdict.c--> table, JSON, page
@@ -69,8 +69,8 @@ struct compare {
     struct process_directory directory;
     char ordered[PATH_MAX];   /* the stream that is replayed */
     char replay[PATH_MAX];    /* the program */
-    json_t *facts;            /* report of engine null */
-    double facts_s;           /* how long that took */
+    json_t *null_report;      /* report of engine null */
+    double null_s;            /* how long that took */
     struct compare_row *rows; /* the last one may be of `recorded_entry`, and hidden */
     size_t rows_count, rows_hidden;
     struct recorded_settings recorded_settings; /* of the recorded allocator */
@@ -108,9 +108,9 @@ const json_t *compare_any_report(const struct compare *compare);
 
 /* ---- running: run.c ---- */
 
-/* Replays without an allocator, for compare->facts. False: `why` says what is wrong with the
+/* Replays without an allocator, for compare->null_report. False: `why` says what is wrong with the
  * trace. */
-bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes);
+bool compare_run_null(struct compare *compare, char *why, size_t why_bytes);
 
 /* The engine of every row that calls an allocator: the one that was asked for, or threads if more
  * than one thread has a part in the calls. */

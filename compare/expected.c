@@ -129,26 +129,26 @@ static double distance_of_replay(const json_t *series)
 /* ---- the original ---- */
 
 /* What there is without the replay of the recorded allocator. */
-static void original_read(struct compare_original *original, const json_t *facts)
+static void original_read(struct compare_original *original, const json_t *report)
 {
     *original = (struct compare_original){
-        .peak_bytes = compare_report_number(facts, "original_peak_net_rss_bytes"),
-        .mean_bytes = compare_report_number(facts, "original_mean_net_rss_bytes"),
-        .end_bytes = compare_report_number(facts, "original_end_net_rss_bytes"),
-        .cpu_seconds = compare_report_number(facts, "original_user_seconds") +
-                       compare_report_number(facts, "original_system_seconds"),
+        .peak_bytes = compare_report_number(report, "original_peak_net_rss_bytes"),
+        .mean_bytes = compare_report_number(report, "original_mean_net_rss_bytes"),
+        .end_bytes = compare_report_number(report, "original_end_net_rss_bytes"),
+        .cpu_seconds = compare_report_number(report, "original_user_seconds") +
+                       compare_report_number(report, "original_system_seconds"),
         .allocator_seconds = NAN,
         .follows = NAN,
     };
 }
 
 /* Whether there is a replay of the recorded allocator to compare with. */
-static bool original_judge(struct compare *compare)
+static bool original_is_replayed(struct compare *compare)
 {
     struct compare_original *original = &compare->original;
     const struct compare_row *recorded = compare->recorded;
     const char *allocator =
-        json_string_value(json_object_get(compare->facts, "recorded_allocator"));
+        json_string_value(json_object_get(compare->null_report, "recorded_allocator"));
     const size_t bytes = sizeof original->why_not;
     if (recorded == NULL)
         snprintf(original->why_not, bytes, "the recorded allocator, %s, is none that is known here",
@@ -246,7 +246,7 @@ static double allocator_seconds(const struct compare *compare)
 {
     double all = compare->original.cpu_seconds;
     double seconds = compare_median("cpu_seconds", compare->recorded->reports) -
-                     compare_cpu_seconds(compare->facts);
+                     compare_cpu_seconds(compare->null_report);
     if (isnan(all) || isnan(seconds)) return NAN;
     return seconds < 0 ? 0 : seconds > all ? all : seconds;
 }
@@ -279,8 +279,8 @@ void compare_expect(struct compare *compare)
     struct compare_original *original = &compare->original;
     for (size_t i = 0; i < compare->rows_count; i++)
         compare->rows[i].expected = unknown;
-    original_read(original, compare->facts);
-    if (!original_judge(compare)) return;
+    original_read(original, compare->null_report);
+    if (!original_is_replayed(compare)) return;
     original_follow(original, compare->recorded);
     if (!original->untouched) original->allocator_seconds = allocator_seconds(compare);
     for (size_t i = 0; i < compare->rows_count; i++)

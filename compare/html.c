@@ -59,7 +59,7 @@ static json_t *json_shown(const struct compare *compare)
 bool compare_html_write(const struct compare *compare, const char *path, char *why,
                         size_t why_bytes)
 {
-    const char *program = json_string_value(json_object_get(compare->facts, "program"));
+    const char *program = json_string_value(json_object_get(compare->null_report, "program"));
     json_t *data = compare_json(compare, false);
     char title[512];
     json_object_set_new(data, "shown", json_shown(compare));

@@ -30,7 +30,7 @@ static json_t *json_trace(const struct compare *compare)
     json_t *trace = json_object();
     json_put_text(trace, "file", compare->options.trace);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *value = json_object_get(compare->facts, keys[i]);
+        json_t *value = json_object_get(compare->null_report, keys[i]);
         if (value != NULL) json_object_set(trace, keys[i], value);
     }
     return trace;
@@ -167,9 +167,9 @@ static void put_how(json_t *object, const struct compare *compare)
         json_put_text(object, keys[i], json_string_value(json_object_get(common, keys[i])));
     json_object_set_new(object, "replay_options", json_replay_options(compare));
     json_object_set_new(object, "runs", json_integer(compare->options.rounds));
-    json_put_real(object, "own_cpu_seconds", compare_cpu_seconds(compare->facts));
-    json_put_text(object, "allocation_kind", compare_kind(compare->facts, true));
-    json_put_text(object, "free_kind", compare_kind(compare->facts, false));
+    json_put_real(object, "own_cpu_seconds", compare_cpu_seconds(compare->null_report));
+    json_put_text(object, "allocation_kind", compare_kind(compare->null_report, true));
+    json_put_text(object, "free_kind", compare_kind(compare->null_report, false));
     json_put_real(object, "latency_resolution_ns", compare_clock_step(compare));
 }
 

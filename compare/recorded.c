@@ -46,8 +46,8 @@ static bool entry_make(struct compare_entry *entry, const char *name,
 
 bool compare_recorded_find(struct compare *compare)
 {
-    const json_t *allocator = json_object_get(compare->facts, "recorded_allocator");
-    json_t *recorded = json_object_get(compare->facts, "recorded_settings");
+    const json_t *allocator = json_object_get(compare->null_report, "recorded_allocator");
+    json_t *recorded = json_object_get(compare->null_report, "recorded_settings");
     struct recorded_settings *settings = &compare->recorded_settings;
     const char *name = allocators_name_recorded(json_string_value(allocator));
     if (!settings_take(settings, recorded)) return false;

@@ -10,7 +10,7 @@
 
 struct compare;
 
-/* Sets compare->recorded; it stays NULL if compare does not know the allocator. Once the facts are
+/* Sets compare->recorded; it stays NULL if compare does not know the allocator. Once the report of the null engine is
  * known. The array of rows has room for one more. */
 bool compare_recorded_find(struct compare *compare);
 

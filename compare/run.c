@@ -75,7 +75,7 @@ static double time_limit(const struct compare *compare, const struct compare_row
 {
     double wanted = compare->options.limit_s;
     if (row == NULL || wanted >= 0) return row == NULL ? 0 : wanted;
-    return LIMIT_LEAST_S + LIMIT_TIMES * compare->facts_s;
+    return LIMIT_LEAST_S + LIMIT_TIMES * compare->null_s;
 }
 
 /* Returns the report, or NULL. `row` NULL: no allocator. */
@@ -124,11 +124,12 @@ static void series_take(struct compare_row *row, json_t *report)
 /* ---- what a report must say ---- */
 
 /* What an allocator must not change. */
-static bool check_counts(const json_t *facts, const json_t *report, char *why, size_t why_bytes)
+static bool check_counts(const json_t *null_report, const json_t *report, char *why,
+                         size_t why_bytes)
 {
     static const char *const keys[] = {"events", "by_kind", "live_at_end"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const json_t *wanted = json_object_get(facts, keys[i]);
+        const json_t *wanted = json_object_get(null_report, keys[i]);
         if (wanted != NULL && json_equal(wanted, json_object_get(report, keys[i]))) continue;
         return error_explain(why, why_bytes, "%s are not those of the trace", keys[i]);
     }
@@ -140,10 +141,10 @@ static bool check_counts(const json_t *facts, const json_t *report, char *why, s
 /* How many calls there are of the rarer of the two kinds that the table shows; at least 1. */
 static json_int_t rarer_calls(const struct compare *compare)
 {
-    const json_t *by_kind = json_object_get(compare->facts, "by_kind");
+    const json_t *by_kind = json_object_get(compare->null_report, "by_kind");
     json_int_t least = 0;
     for (int allocation = 0; allocation <= 1; allocation++) {
-        const char *kind = compare_kind(compare->facts, allocation);
+        const char *kind = compare_kind(compare->null_report, allocation);
         json_int_t calls = kind != NULL ? json_integer_value(json_object_get(by_kind, kind)) : 0;
         if (calls > 0 && (least == 0 || calls < least)) least = calls;
     }
@@ -216,20 +217,20 @@ static void show_progress(const struct compare *compare, const struct compare_ro
 
 /* ---- all runs ---- */
 
-bool compare_run_facts(struct compare *compare, char *why, size_t why_bytes)
+bool compare_run_null(struct compare *compare, char *why, size_t why_bytes)
 {
     const struct run_how how = {"null", "--sample=0", "--sample-offset=0"};
     double started = seconds_now();
-    compare->facts = replay(compare, NULL, &how, why, why_bytes);
-    compare->facts_s = seconds_now() - started;
-    return compare->facts != NULL;
+    compare->null_report = replay(compare, NULL, &how, why, why_bytes);
+    compare->null_s = seconds_now() - started;
+    return compare->null_report != NULL;
 }
 
 const char *compare_engine(const struct compare *compare)
 {
     const char *engine = compare->options.engine;
     if (engine != NULL && strcmp(engine, "auto") != 0) return engine;
-    return json_string_value(json_object_get(compare->facts, "auto_engine"));
+    return json_string_value(json_object_get(compare->null_report, "auto_engine"));
 }
 
 static void run_row(struct compare *compare, struct compare_row *row, unsigned round)
@@ -244,7 +245,7 @@ static void run_row(struct compare *compare, struct compare_row *row, unsigned r
     if (report == NULL) return;
     const char *reported = json_string_value(json_object_get(report, "allocator"));
     if (allocators_was_used(&row->found, reported, row->why, sizeof row->why))
-        check_counts(compare->facts, report, row->why, sizeof row->why);
+        check_counts(compare->null_report, report, row->why, sizeof row->why);
     json_array_append_new(only_times ? row->timed : row->reports, report);
     series_take(row, report);
 }

@@ -66,20 +66,20 @@ static void print_count(const json_t *object, const char *key, const char *of, F
 
 static long long peak_live_bytes(const struct compare *compare)
 {
-    return json_integer_value(json_object_get(compare->facts, "peak_live_bytes"));
+    return json_integer_value(json_object_get(compare->null_report, "peak_live_bytes"));
 }
 
-static void put_facts(const struct compare *compare, FILE *to)
+static void put_trace(const struct compare *compare, FILE *to)
 {
-    const json_t *facts = compare->facts;
-    const char *program = json_string_value(json_object_get(facts, "program"));
+    const json_t *report = compare->null_report;
+    const char *program = json_string_value(json_object_get(report, "program"));
     fprintf(to, "%s%s%s: ", compare->options.trace, program != NULL ? ", " : "",
             program != NULL ? basename(program) : "");
-    print_count(facts, "events", "event", to);
+    print_count(report, "events", "event", to);
     fputs(", ", to);
-    print_count(facts, "threads", "thread", to);
+    print_count(report, "threads", "thread", to);
     fputs(", ", to);
-    print_count(facts, "thread_switches", "thread switch", to);
+    print_count(report, "thread_switches", "thread switch", to);
     fprintf(to, "; peak live %.1f MiB", (double)peak_live_bytes(compare) / MIB);
 }
 
@@ -163,7 +163,7 @@ const char *compare_group(const struct compare *compare, const struct compare_nu
 {
     const char *kind = NULL;
     if (is_of_calls(number))
-        kind = compare_kind(compare->facts, number->from == COMPARE_FROM_ALLOCATION);
+        kind = compare_kind(compare->null_report, number->from == COMPARE_FROM_ALLOCATION);
     return kind != NULL ? kind : number->group;
 }
 
@@ -527,7 +527,7 @@ void compare_table_print(const struct compare *compare, FILE *to)
     compare_headline(compare, headline, sizeof headline);
     if (*headline != '\0') print_wrapped(headline, 0, 2, to);
     if (*headline != '\0') fputc('\n', to);
-    print_line(compare, put_facts, to);
+    print_line(compare, put_trace, to);
     compare_original_text(compare, original, sizeof original);
     if (*original != '\0') print_wrapped(original, 0, 2, to);
     print_line(compare, put_how, to);

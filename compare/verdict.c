@@ -138,7 +138,7 @@ static void lead_find(struct compare *compare, enum compare_measure measure,
     verdict->before_median = compare_median(measures[measure].number, verdict->before->reports);
 }
 
-static bool judge(struct compare *compare, enum compare_measure measure)
+static bool rank_by(struct compare *compare, enum compare_measure measure)
 {
     const struct rank_threshold threshold = threshold_of(compare, measure);
     struct candidates candidates = {0};
@@ -157,17 +157,17 @@ static bool judge(struct compare *compare, enum compare_measure measure)
     return good;
 }
 
-bool compare_judge(struct compare *compare)
+bool compare_rank_rows(struct compare *compare)
 {
-    const json_t *events = json_object_get(compare->facts, "events");
+    const json_t *events = json_object_get(compare->null_report, "events");
     compare->few_calls = json_integer_value(events) < COMPARE_CALLS_MIN;
-    if (!judge(compare, COMPARE_MEMORY) || !judge(compare, COMPARE_TIME)) return false;
+    if (!rank_by(compare, COMPARE_MEMORY) || !rank_by(compare, COMPARE_TIME)) return false;
     sort(compare, COMPARE_MEMORY);
     sort(compare, COMPARE_TIME);
     return compare_warnings_collect(compare);
 }
 
-void compare_judge_end(struct compare *compare)
+void compare_rank_end(struct compare *compare)
 {
     for (size_t i = 0; i < COMPARE_MEASURES; i++)
         free(compare->verdicts[i].order);

@@ -29,9 +29,9 @@ struct compare_verdict {
 };
 
 /* Ranks all rows, and collects the warnings. Once, after all runs; false: no memory. */
-bool compare_judge(struct compare *compare);
+bool compare_rank_rows(struct compare *compare);
 
-void compare_judge_end(struct compare *compare);
+void compare_rank_end(struct compare *compare);
 
 /* The row at `at`, from 0, in a table of that measure: best first, or as --sort says. */
 const struct compare_row *compare_sorted(const struct compare *compare,

@@ -49,9 +49,9 @@ static bool is_launcher(const char *program)
 
 static void collect_launcher(struct compare *compare)
 {
-    const json_t *facts = compare->facts;
-    const char *program = json_string_value(json_object_get(facts, "program"));
-    long long calls = json_integer_value(json_object_get(facts, "events"));
+    const json_t *report = compare->null_report;
+    const char *program = json_string_value(json_object_get(report, "program"));
+    long long calls = json_integer_value(json_object_get(report, "events"));
     if (program != NULL && calls <= LAUNCHER_CALLS_MAX && is_launcher(program))
         add(compare, NULL, NULL,
             "%s mostly starts other programs, which are not in this trace: record --follow "
@@ -63,8 +63,8 @@ static void collect_launcher(struct compare *compare)
  * say how often it did. */
 static void collect_sizes_asked(struct compare *compare)
 {
-    const char *program = json_string_value(json_object_get(compare->facts, "program"));
-    const json_t *asked = json_object_get(compare->facts, "original_sizes_asked");
+    const char *program = json_string_value(json_object_get(compare->null_report, "program"));
+    const json_t *asked = json_object_get(compare->null_report, "original_sizes_asked");
     if (program != NULL && json_integer_value(asked) > 0)
         add(compare, NULL, NULL,
             "%s asked %lld times how large its objects are (malloc_usable_size): it may do "
@@ -97,7 +97,7 @@ static double rise_at_end(const json_t *series)
 
 static void collect_rise(struct compare *compare)
 {
-    const double shows = 0.05, rise = rise_at_end(json_object_get(compare->facts, "series"));
+    const double shows = 0.05, rise = rise_at_end(json_object_get(compare->null_report, "series"));
     if (rise >= shows)
         add(compare, NULL, NULL,
             "the program's memory was still rising at the end of the recording: %.0f %% of it came "
@@ -109,7 +109,7 @@ static void collect_rise(struct compare *compare)
 static void collect_of_trace(struct compare *compare)
 {
     collect_rise(compare);
-    long long lost = json_integer_value(json_object_get(compare->facts, "lost_events"));
+    long long lost = json_integer_value(json_object_get(compare->null_report, "lost_events"));
     if (!compare_is_whole(compare))
         add(compare, NULL, NULL, "the recording was cut short or is damaged: not all is in it");
     if (lost > 0) add(compare, NULL, NULL, "%lld calls were lost while recording", lost);
@@ -191,7 +191,7 @@ static void collect_too_small(struct compare *compare, const struct compare_row 
     const json_t *report = json_array_get(row->reports, 0);
     const char *touch = json_string_value(json_object_get(report, "touch"));
     bool untouched = touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0);
-    double live = json_number_value(json_object_get(compare->facts, "peak_live_bytes"));
+    double live = json_number_value(json_object_get(compare->null_report, "peak_live_bytes"));
     double rss = compare_median(PEAK_RSS, row->reports);
     if (rss < live * (1 - account_share) - account_bytes)
         add(compare, row, PEAK_RSS, "less RSS than live bytes: %s",

@@ -290,7 +290,7 @@ void arenas_end(struct arenas *arenas)
             struct arena *arena = &arenas->all[i];
             arena->all.made += arena->by_thread[at].made;
             arena->all.ended += arena->by_thread[at].ended;
-            if (i != own) arena->foreign += arena->by_thread[at].ended;
+            if (i != own) arena->remote_frees += arena->by_thread[at].ended;
         }
     }
 }
@@ -338,7 +338,7 @@ static bool arena_row(const void *of, size_t at, struct table_row *row)
         {"made", arena->all.made, "made", 13, .wide = true},
         {NULL, calls_of(arena), "calls", 9, UNIT_SHARE, .of = calls_of_all(arenas)},
         {"ended", arena->all.ended, "ended", 13, .wide = true},
-        {"foreign", arena->foreign, "by others", 9, UNIT_SHARE, .of = arena->all.ended},
+        {"remote_frees", arena->remote_frees, "by others", 9, UNIT_SHARE, .of = arena->all.ended},
         {NULL, 0, "  threads", -1, .text = threads_text(arenas, at)},
     };
     TABLE_ROW(row, cells);

@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "report/account.h"
+#include "report/history.h"
 #include "stream/instruction_reader.h"
 
 enum { ARENAS_MAX = 1024, ARENA_THREADS_MAX = 1 << 16 };
@@ -34,9 +34,9 @@ struct arena_use {
 struct arena {
     uint64_t begin; /* of its first heap, or its lowest object */
     uint64_t heaps;
-    uint64_t bytes;   /* pages of its heaps, as far as there have been objects */
-    uint64_t threads; /* whose own arena it is */
-    uint64_t foreign; /* of its objects, ended by threads whose own it is not */
+    uint64_t bytes;        /* pages of its heaps, as far as there have been objects */
+    uint64_t threads;      /* whose own arena it is */
+    uint64_t remote_frees; /* of its objects, ended by threads whose own it is not */
     struct arena_use all;
     struct arena_use *by_thread;
 };

@@ -50,7 +50,7 @@ struct depths {
     struct timeline timeline;
 };
 
-/* Reads the recording at `path`, a file. Returns an exit status; what is wrong has been said. */
+/* Reads the recording at `path`, a file. Returns an exit status; what is wrong has been printed. */
 int depths_read(struct depths *depths, const char *path);
 
 void depths_print(const struct depths *depths, FILE *to);

@@ -43,14 +43,14 @@ static uint64_t least(uint64_t one, uint64_t other)
     return one < other ? one : other;
 }
 
-/* The moment of a replay under the recorded allocator where RSS was largest; NULL: there is none. */
+/* The snapshot of a replay under the recorded allocator where RSS was largest; NULL: there is none. */
 static const struct fragments *pages_at_peak(const struct report_trace *trace)
 {
     const struct under *under = trace->under;
     const char *recorded = allocators_name_recorded(trace->allocator);
     if (under == NULL || recorded == NULL || strcmp(under->allocator, recorded) != 0) return NULL;
-    for (unsigned i = 0; i < under->moments_count; i++)
-        if (under->moments[i].is[FRAGMENTS_PEAK_RSS]) return &under->moments[i];
+    for (unsigned i = 0; i < under->snapshots_count; i++)
+        if (under->snapshots[i].is[FRAGMENTS_PEAK_RSS]) return &under->snapshots[i];
     return NULL;
 }
 

@@ -15,7 +15,7 @@
 
 const double fragments_oldest[FRAGMENTS_OLDEST] = {0.01, 0.1, 0.5};
 
-const struct fragments_moment_name fragments_moment_names[FRAGMENTS_MOMENTS] = {
+const struct fragments_time_name fragments_time_names[FRAGMENTS_TIMES] = {
     [FRAGMENTS_PEAK_RSS] = {"peak_rss", "where RSS was largest"},
     [FRAGMENTS_PEAK_LIVE] = {"peak_live", "where most was alive"},
     [FRAGMENTS_END] = {"end", "at the end"}};
@@ -382,11 +382,10 @@ static void put_blames(json_t *object, const char *key, const char *columns,
 
 json_t *fragments_json(const struct fragments *fragments)
 {
-    json_t *object = json_object(), *moments = json_array();
-    json_object_set_new(object, "moments", moments);
-    for (unsigned i = 0; i < FRAGMENTS_MOMENTS; i++)
-        if (fragments->is[i])
-            json_array_append_new(moments, json_string(fragments_moment_names[i].key));
+    json_t *object = json_object(), *at = json_array();
+    json_object_set_new(object, "at", at);
+    for (unsigned i = 0; i < FRAGMENTS_TIMES; i++)
+        if (fragments->is[i]) json_array_append_new(at, json_string(fragments_time_names[i].key));
     json_put_numbers(object, "call page_bytes pages objects live_bytes", fragments->call,
                      fragments->page_bytes, fragments->pages, fragments->objects,
                      fragments->live_bytes);

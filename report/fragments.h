@@ -1,4 +1,4 @@
-/* fragments - what keeps the pages of a heap resident, at one moment of a replay.
+/* fragments - what keeps the pages of a heap resident, in one snapshot of a replay.
  *
  *   objects (tally.h), by index --+--> by address --walk--> pages: how full, and by whom
  *   addresses, pages (snapshot) --'
@@ -34,14 +34,14 @@ struct fragments_blame {
     uint64_t first_call, last_call; /* that made them */
 };
 
-/* Which moment it is; it may be several. */
-enum fragments_moment { FRAGMENTS_PEAK_RSS, FRAGMENTS_PEAK_LIVE, FRAGMENTS_END, FRAGMENTS_MOMENTS };
-extern const struct fragments_moment_name {
+/* When it was taken; it may be several. */
+enum fragments_time { FRAGMENTS_PEAK_RSS, FRAGMENTS_PEAK_LIVE, FRAGMENTS_END, FRAGMENTS_TIMES };
+extern const struct fragments_time_name {
     const char *key, *text;
-} fragments_moment_names[FRAGMENTS_MOMENTS];
+} fragments_time_names[FRAGMENTS_TIMES];
 
 struct fragments {
-    bool is[FRAGMENTS_MOMENTS];
+    bool is[FRAGMENTS_TIMES];
     uint64_t call; /* behind this one */
     uint64_t page_bytes, pages;
     uint64_t objects, live_bytes; /* on these pages */

@@ -99,14 +99,14 @@ static void put_ages(json_t *object, const struct ages *ages)
 
 /* ---- threads, and the rest ---- */
 
-static void put_foreign(json_t *object, const struct lanes *lanes)
+static void put_remote_frees(json_t *object, const struct lanes *lanes)
 {
     static const char columns[] = "made_by ended_by objects bytes";
-    json_t *table = json_put_table(object, "foreign", columns);
+    json_t *table = json_put_table(object, "remote_frees", columns);
     for (uint32_t i = 0; i < LANE_PAIRS_TABLE; i++) {
         const struct lane_pair *pair = &lanes->pairs[i];
         if (pair->key != 0)
-            json_put_row(table, columns, lane_pair_maker(pair), lane_pair_ender(pair),
+            json_put_row(table, columns, lane_pair_owner(pair), lane_pair_ender(pair),
                          pair->objects, pair->bytes);
     }
     json_put_numbers(table, "other_objects other_bytes", lanes->other_pairs.objects,
@@ -169,11 +169,11 @@ json_t *report_json(const struct report_trace *trace)
     put_ages(object, &tally->ages);
     table_put(object, "threads",
               &(struct table){tables_lane, tally, .rows = INSTRUCTION_LANES_MAX});
-    put_foreign(object, &tally->lanes);
+    put_remote_frees(object, &tally->lanes);
     put_reallocs(object, tally);
     put_alignments(object, tally);
     put_timeline(object, tally);
-    json_object_set_new(object, "statistics", account_json(&tally->account, &tally->timeline));
+    json_object_set_new(object, "statistics", history_json(&tally->history, &tally->timeline));
     if (trace->arenas.known) json_object_set_new(object, "arenas", arenas_json(&trace->arenas));
     if (trace->depths != NULL) json_object_set_new(object, "depths", depths_json(trace->depths));
     if (trace->under != NULL) json_object_set_new(object, "under", under_json(trace->under));

@@ -28,9 +28,9 @@ static struct lane_pair *pair_find(struct lanes *lanes, uint64_t key)
     return &lanes->pairs[at % LANE_PAIRS_TABLE];
 }
 
-void lanes_add_foreign(struct lanes *lanes, unsigned maker, unsigned ender, uint64_t bytes)
+void lanes_add_remote_free(struct lanes *lanes, unsigned owner, unsigned ender, uint64_t bytes)
 {
-    const uint64_t key = 1 + ((uint64_t)maker << 16 | ender);
+    const uint64_t key = 1 + ((uint64_t)owner << 16 | ender);
     struct lane_pair *pair = pair_find(lanes, key);
     if (pair->key == 0 && lanes->pairs_count == LANE_PAIRS_MAX) {
         pair = &lanes->other_pairs;

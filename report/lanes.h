@@ -14,11 +14,11 @@ enum { LANE_PAIRS_MAX = 1 << 16, LANE_PAIRS_TABLE = 2 * LANE_PAIRS_MAX };
 
 struct lane_counts {
     uint64_t calls;
-    uint64_t made, bytes; /* objects, reallocs included */
-    uint64_t ended;       /* objects, by calls of this lane */
-    uint64_t foreign;     /* of them, made by another one */
-    uint64_t turns;       /* times that it made calls until another one did */
-    uint64_t longest;     /* the most calls in such a turn */
+    uint64_t made, bytes;  /* objects, reallocs included */
+    uint64_t ended;        /* objects, by calls of this lane */
+    uint64_t remote_frees; /* of them, made by another one */
+    uint64_t turns;        /* times that it made calls until another one did */
+    uint64_t longest;      /* the most calls in such a turn */
     uint64_t first_ms, last_ms;
     uint64_t threads, thread; /* how many there were in the lane; the latest one's id */
     struct live live;         /* of the objects that it made */
@@ -39,13 +39,13 @@ struct lanes {
 bool lanes_open(struct lanes *lanes);
 void lanes_close(struct lanes *lanes);
 
-/* An object of `maker` was ended by another lane. */
-void lanes_add_foreign(struct lanes *lanes, unsigned maker, unsigned ender, uint64_t bytes);
+/* An object of `owner` was ended by another lane. */
+void lanes_add_remote_free(struct lanes *lanes, unsigned owner, unsigned ender, uint64_t bytes);
 
 /* A lane's turn has ended. */
 void lanes_add_turn(struct lane_counts *lane, uint64_t calls, uint64_t first_ms, uint64_t last_ms);
 
-static inline unsigned lane_pair_maker(const struct lane_pair *pair)
+static inline unsigned lane_pair_owner(const struct lane_pair *pair)
 {
     return (unsigned)((pair->key - 1) >> 16);
 }

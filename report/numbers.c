@@ -44,7 +44,7 @@ static void list_calls(const struct tally *tally, numbers_use *use, void *of)
     const struct instruction_totals *totals = &tally->totals;
     const long double ended = tally->ended, reallocs = tally->reallocs;
     const long double moved = of_reallocs->moved, in_place = of_reallocs->in_place;
-    const long double foreign = tally->foreign;
+    const long double remote = tally->remote_frees;
     const char *by_others = totals->threads > 1 ? "" : NULL, *more = reallocs > 0 ? "" : NULL;
     const struct number numbers[] = {
         {"calls", NULL, UNIT_COUNT, tally->calls, ""},
@@ -53,8 +53,8 @@ static void list_calls(const struct tally *tally, numbers_use *use, void *of)
         {"objects", "objects", UNIT_COUNT, tally->made, " made"},
         {"bytes", "", UNIT_BYTES, tally->bytes, " asked for"},
         {"ended", "", UNIT_COUNT, ended, " ended"},
-        {"remote_frees", NULL, UNIT_COUNT, foreign, ""},
-        {NULL, by_others, UNIT_SHARE, ratio(foreign, ended), " by another thread"},
+        {"remote_frees", NULL, UNIT_COUNT, remote, ""},
+        {NULL, by_others, UNIT_SHARE, ratio(remote, ended), " by another thread"},
         {"reallocs", reallocs > 0 ? "reallocs" : NULL, UNIT_COUNT, reallocs, ""},
         {"moved", NULL, UNIT_COUNT, moved, ""},
         {NULL, more, UNIT_SHARE, ratio(moved, reallocs), " of them moved"},

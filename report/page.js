@@ -18,15 +18,15 @@ function memory() {
 
 // ---- what the allocator says of itself ----
 
-const said = data.statistics.timeline;
-const names = Object.keys(said)
-  .filter((name) => name !== 'vm_size_bytes' && said[name].some((value) => value > 0));
+const statistics = data.statistics.timeline;
+const names = Object.keys(statistics)
+  .filter((name) => name !== 'vm_size_bytes' && statistics[name].some((value) => value > 0));
 const drawn = names.filter((name) => name.endsWith('_bytes') && !name.includes('threshold'));
 const nameText = (name) => name.replace(/_bytes$/, '').replaceAll('_', ' ');
 const valueText = (name, value) => (name.endsWith('_bytes') ? bytesText(value) : countText(value));
 
-function account() {
-  const columns = { ...time, ...said };
+function allocatorStatistics() {
+  const columns = { ...time, ...statistics };
   const unit = unitFor(['rss_bytes', 'heap_bytes', ...drawn].flatMap((name) => columns[name]));
   const line = (label, name, at) => ({ label, seconds, at,
     values: columns[name].map((value) => value / unit.bytes) });
@@ -192,17 +192,17 @@ const laneText = (lane) => (lane.threads === 1 ? String(lane.thread) : `lane ${l
 
 function threadsChart() {
   const place = new Map(lanes.map((lane, i) => [lane.lane, i]));
-  const cells = lanes.map((lane, i) => ({ x: i, y: i, count: lane.ended - lane.foreign }));
-  for (const [maker, ender, count] of rowsOf(data.foreign, 'made_by', 'ended_by', 'objects'))
-    if (place.has(maker) && place.has(ender))
-      cells.push({ x: place.get(ender), y: place.get(maker), count });
+  const cells = lanes.map((lane, i) => ({ x: i, y: i, count: lane.ended - lane.remote_frees }));
+  for (const [owner, ender, count] of rowsOf(data.remote_frees, 'made_by', 'ended_by', 'objects'))
+    if (place.has(owner) && place.has(ender))
+      cells.push({ x: place.get(ender), y: place.get(owner), count });
   const labels = lanes.map(laneText);
   return heat(cells.filter((cell) => cell.count > 0), labels, labels, 'ended by thread',
     'made by thread');
 }
 
 const threadRows = () => lanes.map((lane) => [laneText(lane), countText(lane.calls),
-  countText(lane.made), bytesText(lane.bytes), countText(lane.ended), countText(lane.foreign),
+  countText(lane.made), bytesText(lane.bytes), countText(lane.ended), countText(lane.remote_frees),
   countText(lane.longest_turn), bytesText(lane.peak_bytes), bytesText(lane.end_bytes)]);
 
 // ---- glibc's arenas, if the recording has addresses ----
@@ -229,7 +229,7 @@ function arenaRows() {
   const calls = sum(arenas.map(arenaCalls)) + data.arenas.mapped_made + data.arenas.mapped_ended;
   return arenas.map((arena, i) => [arenaText(arena, i), countText(arena.heaps),
     bytesText(arena.bytes), countText(arena.threads), countText(arena.made),
-    share(arenaCalls(arena), calls), countText(arena.ended), countText(arena.foreign)]);
+    share(arenaCalls(arena), calls), countText(arena.ended), countText(arena.remote_frees)]);
 }
 
 // ---- reallocs ----
@@ -288,14 +288,14 @@ function systemChart() {
 
 // ---- what keeps pages resident: report --under ----
 
-const MOMENTS = { peak_rss: 'where RSS was largest', peak_live: 'where most was alive',
+const TIMES = { peak_rss: 'where RSS was largest', peak_live: 'where most was alive',
   end: 'at the end' };
-const momentText = (moment) => moment.moments.map((name) => MOMENTS[name]).join(', ');
+const snapshotText = (snapshot) => snapshot.at.map((name) => TIMES[name]).join(', ');
 const fullnessText = (at) => (at === 0 ? 'no object' : `up to ${round(100 * at / 16)} %`);
 
 // Cells in the order of addresses, as lines of a text; empty ones are red, full ones blue.
-function mapChart(moment) {
-  const cells = moment.map.live_per_mille;
+function mapChart(snapshot) {
+  const cells = snapshot.map.live_per_mille;
   const columns = 96;
   const rows = Math.ceil(cells.length / columns);
   const [empty, full] = [palette(theme.matches ? 2 : 1), palette(0)]
@@ -314,29 +314,29 @@ function mapChart(moment) {
     options: chartOptions({ plugins: { legend: hidden }, scales: { x: hidden, y: hidden } }) };
 }
 
-function blameChart(moment) {
-  const { size, kept_bytes: kept } = moment.sparse.by_size;
+function blameChart(snapshot) {
+  const { size, kept_bytes: kept } = snapshot.sparse.by_size;
   const unit = unitFor(kept);
   return lyingBars(size.map(countText), kept.map((bytes) => bytes / unit.bytes), palette(1),
     `${unit.name} kept`);
 }
 
-const resident = (moment) => moment.pages * moment.page_bytes;
-const unused = (moment) => resident(moment) - moment.live_bytes;
+const resident = (snapshot) => snapshot.pages * snapshot.page_bytes;
+const unused = (snapshot) => resident(snapshot) - snapshot.live_bytes;
 
-function momentFigures(moment) {
-  const where = `Under ${data.under.allocator}, ${momentText(moment)}`;
-  const { sparse } = moment;
+function snapshotFigures(snapshot) {
+  const where = `Under ${data.under.allocator}, ${snapshotText(snapshot)}`;
+  const { sparse } = snapshot;
   return [
-    { title: `${where}: the heap`, there: moment.pages > 0, config: () => mapChart(moment),
-      text: `${countText(moment.pages)} resident pages in the order of their addresses; blue: full `
+    { title: `${where}: the heap`, there: snapshot.pages > 0, config: () => mapChart(snapshot),
+      text: `${countText(snapshot.pages)} resident pages in the order of their addresses; blue: full `
         + `of what is alive, ${theme.matches ? 'red' : 'orange'}: empty. `
-        + `${bytesText(unused(moment))} of ${bytesText(resident(moment))} are not live.`,
+        + `${bytesText(unused(snapshot))} of ${bytesText(resident(snapshot))} are not live.`,
       table: () => ({ head: ['live of a page', 'pages'],
-        rows: moment.pages_by_fullness
+        rows: snapshot.pages_by_fullness
           .map((count, at) => [fullnessText(at), countText(count)]) }) },
     { title: `${where}: what keeps it`, there: sparse.objects > 0,
-      config: () => blameChart(moment),
+      config: () => blameChart(snapshot),
       text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that `
         + `are at most a quarter full, kept by ${countText(sparse.objects)} objects of these `
         + `sizes. Without the oldest tenth of them, ${bytesText(sparse.without_oldest[1])} less.`,
@@ -354,7 +354,7 @@ showFacts(factsOf(data));
 showFigures([
   { title: 'Memory over time', wide: true, config: memory, there: seconds.length > 1,
     text: 'What was alive, as the program asked for it, and what it cost.' },
-  { title: 'What the allocator says of itself', wide: true, config: account,
+  { title: 'What the allocator says of itself', wide: true, config: allocatorStatistics,
     there: drawn.length + data.statistics.events.length > 0 && seconds.length > 1,
     text: `Beside RSS and heap. At the last tick: ${names
       .map((name) => `${nameText(name)} ${valueText(name, data.statistics.last[name])}`)
@@ -402,7 +402,7 @@ showFigures([
     table: () => ({ head: ['thread', 'calls', 'made', 'bytes', 'ended', 'of others', 'longest turn',
       'at the peak', 'at the end'], rows: threadRows() }) },
   { title: "Which thread uses which of glibc's arenas", config: arenasChart,
-    there: arenas.length > 1, text: `${share(arenaEnds('foreign'), arenaEnds('ended'))} of the `
+    there: arenas.length > 1, text: `${share(arenaEnds('remote_frees'), arenaEnds('ended'))} of the `
       + 'objects are ended by threads that make most of theirs in another arena.',
     table: () => ({ head: ['arena', 'heaps', 'bytes', 'threads', 'made', 'calls', 'ended',
       'by others'], rows: arenaRows() }) },
@@ -416,5 +416,5 @@ showFigures([
     there: depthsTime.end_ns.length > 1, text: 'What the thread cache alone did not serve.' },
   { title: 'Memory from the system', config: systemChart, there: depthsTime.end_ns.length > 1,
     text: 'Taken and given back between ticks, by calls of the program.' },
-  ...(data.under ? data.under.moments.flatMap(momentFigures) : []),
+  ...(data.under ? data.under.snapshots.flatMap(snapshotFigures) : []),
 ].filter((figure) => figure.there), document.getElementById('charts'));

@@ -19,7 +19,7 @@ static bool take_header(struct report_trace *trace, const struct instruction_hea
     trace->heap_unknown = metadata_copy(metadata, bytes, "heap.unknown");
     trace->recording = metadata_copy(metadata, bytes, "run");
     trace->pid = metadata_copy(metadata, bytes, "pid");
-    statistics_take(&trace->tally.account.names, metadata, bytes);
+    statistics_take(&trace->tally.history.names, metadata, bytes);
     trace->start_s = metadata_start_s(metadata, bytes);
     return trace->program != NULL && trace->allocator != NULL && trace->recording != NULL &&
            trace->pid != NULL && recorded_settings_take(&trace->settings, metadata);
@@ -32,7 +32,7 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
     struct instruction_batch batch;
     struct progress progress;
     progress_open(&progress, "malloctape report", "calls", reader->input->fd, true);
-    const struct statistics_names *names = &trace->tally.account.names;
+    const struct statistics_names *names = &trace->tally.history.names;
     const bool is_glibc = strncmp(trace->allocator, "glibc ", 6) == 0;
     bool good = true;
     while (good && !process_interrupted() && instruction_reader_next(reader, &batch)) {

@@ -1,10 +1,10 @@
 /* report - what a program asks of its allocator, and what holds its memory.
  *
- *   TRACE --ordered (inspect/)--> instruction_reader --> tally --+--> text.c   one page of text
- *                                                                +--> json.c   every number
- *                                                                `--> html.c   charts of them
+ *   TRACE --trace/--> instruction_reader --> tally --> numbers.c, --+--> text.c   one page of text
+ *                                                      tables.c     +--> json.c   every number
+ *                                                                   `--> html.c   charts of them
  *
- *   two of them ------------------------------------------------> change.c, html.c
+ *   two of them -----------------------------------------------> change.c, html.c
  *
  * One thread, one pass. */
 #ifndef MALLOCTAPE_REPORT_REPORT_H
@@ -38,7 +38,7 @@ struct report_trace {
 
 /* Reads a whole trace, from `file`, which is called `path`, and writes its sizes to
  * `call_sizes` (call_sizes.h) unless that is NULL. Returns an exit status; with
- * PROGRAM_FAILED it has been said why, and `trace` may only be closed. */
+ * PROGRAM_FAILED the reason has been printed, and `trace` may only be closed. */
 int report_read(struct report_trace *trace, const char *path, const char *file,
                 const char *call_sizes);
 void report_close(struct report_trace *trace);

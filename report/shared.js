@@ -41,7 +41,7 @@ const factsOf = ({ program, path, allocator, numbers }, name = 'Trace') => [
 const secondsOf = (time) => time.end_ns.map((ns) => ns / 1e9);
 
 // Lines { label, seconds, values, at, fill, hidden }; those of which nothing is known are left out.
-// `stepped`: values are not of the moments but of the time from the one before.
+// `stepped`: values are not of points in time but of the time from the one before.
 function timeChart(unit, lines, stepped = false) {
   const known = lines.filter((line) => line.values.some((value) => value !== null));
   const datasets = known.map(({ label, seconds, values, at, fill, hidden }) => ({ label, pointRadius: 0,
@@ -55,8 +55,8 @@ function timeChart(unit, lines, stepped = false) {
         y: axis(unit, { beginAtZero: true }) } }) };
 }
 
-// Areas { label, values } that stand on each other, of the times between moments. Chart.js fills
-// slopes between steps: each time has two points, of which no two are at one moment.
+// Areas { label, values } that stand on each other, of the times between points. Chart.js fills
+// slopes between steps: each time has two points, of which no two are at one time.
 function stackedChart(unit, seconds, areas) {
   const aside = 1e-9;
   const corners = seconds.flatMap((end, i) => [(i > 0 ? seconds[i - 1] : 0) + aside, end]);

@@ -116,7 +116,7 @@ bool tables_lane(const void *of, size_t at, struct table_row *row)
         {"made", .value = lane->made},
         {"bytes", lane->bytes, "asked for", 11, .unit = UNIT_BYTES},
         {"ended", .value = lane->ended},
-        {"foreign", lane->foreign, "ends others'", 14, UNIT_SHARE, .of = lane->ended},
+        {"remote_frees", lane->remote_frees, "remote frees", 14, UNIT_SHARE, .of = lane->ended},
         {"turns", .value = lane->turns},
         {"longest_turn", lane->longest, "longest turn", 13, .wide = true},
         {"first_ms", .value = lane->first_ms},

@@ -26,7 +26,7 @@ void tally_close(struct tally *tally)
 {
     sizes_close(&tally->sizes);
     lanes_close(&tally->lanes);
-    statistics_free(&tally->account.names);
+    statistics_free(&tally->history.names);
     pages_unmap(tally->objects, tally->capacity * sizeof *tally->objects);
     tally->objects = NULL;
 }
@@ -98,9 +98,9 @@ static inline void object_end(struct tally *tally, const struct tally_object *ob
     const unsigned lived = 63u - (unsigned)__builtin_clzll(2 * calls + 1);
     tally->lifetimes.by_size[tally_magnitude(size)][lived]++;
     if (object->lane != tally->lane) {
-        tally->foreign++;
-        tally->lanes.lanes[tally->lane].foreign++;
-        lanes_add_foreign(&tally->lanes, object->lane, tally->lane, size);
+        tally->remote_frees++;
+        tally->lanes.lanes[tally->lane].remote_frees++;
+        lanes_add_remote_free(&tally->lanes, object->lane, tally->lane, size);
     }
     tally->live_bytes -= size;
 }
@@ -199,7 +199,7 @@ static void piece_end(struct tally *tally, uint64_t rss, uint64_t heap)
                                  .rss_bytes = rss,
                                  .heap_bytes = heap};
     kinds_take(tally, piece.by_kind);
-    memcpy(piece.statistics, tally->account.now.values, sizeof piece.statistics);
+    memcpy(piece.statistics, tally->history.now.values, sizeof piece.statistics);
     timeline_add(&tally->timeline, &piece);
     tally->at_tick = now;
     tally->most_live_bytes = tally->live_bytes;
@@ -278,10 +278,10 @@ static void tick_of(struct tally *tally, const struct instruction_batch *batch, 
 {
     const bool has_usage = at->usage_at != INSTRUCTION_NO_USAGE;
     kinds_count(tally, batch->opcodes + from, at->at - from);
-    instruction_batch_statistics(batch, at, &tally->account.now);
+    instruction_batch_statistics(batch, at, &tally->history.now);
     tick(tally, batch->operands + at->operand_at,
          has_usage ? batch->operands + at->usage_at : NULL);
-    account_tick(&tally->account, tally->ns);
+    history_tick(&tally->history, tally->ns);
 }
 
 bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count)

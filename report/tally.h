@@ -18,8 +18,8 @@
 #define MALLOCTAPE_REPORT_TALLY_H
 
 #include "common/call_kind.h"
-#include "report/account.h"
 #include "report/ages.h"
+#include "report/history.h"
 #include "report/lanes.h"
 #include "report/sizes.h"
 #include "report/timeline.h"
@@ -75,15 +75,15 @@ struct tally {
     uint64_t calls, made, ended, reallocs; /* a realloc is in all of them; `ended` is of the end */
     uint64_t bytes;                        /* of all objects that were made */
     uint64_t live, live_bytes;
-    uint64_t foreign; /* ended by another lane than made them */
-    uint64_t ns, ms;  /* of the latest tick */
-    uint64_t epoch;   /* live.h */
+    uint64_t remote_frees; /* ended by another lane than made them */
+    uint64_t ns, ms;       /* of the latest tick */
+    uint64_t epoch;        /* live.h */
     struct tally_peak peak;
     /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick
      * says how much that was. */
     struct tally_rss at_rss; /* at the first tick with the most */
     uint64_t peak_heap_bytes, user_ns, system_ns;
-    struct account account; /* whose names are the caller's to set */
+    struct history history; /* whose names are the caller's to set */
 
     struct sizes sizes;
     struct lanes lanes;

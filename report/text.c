@@ -109,7 +109,7 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
 {
     const struct tally *tally = &trace->tally;
     const uint64_t failed = tally_sum_of(tally->failed), unknown = tally_sum_of(tally->unknown);
-    const uint64_t foreign = tally->foreign, small = small_growths(&tally->realloc);
+    const uint64_t remote = tally->remote_frees, small = small_growths(&tally->realloc);
     if (strcmp(trace->status, "complete") != 0)
         fprintf(to, "! %sThe recording is %s: what follows is of what there is.\n", words,
                 strcmp(trace->status, "cut") == 0 ? "cut short" : "damaged in parts");
@@ -129,11 +129,11 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
     if (tally->zero_sizes > tally->made / 100)
         fprintf(to, "! %s%s of the objects have no bytes (malloc(0)).\n", words,
                 words_share(tally->zero_sizes, tally->made));
-    if (foreign > tally->ended / 4)
+    if (remote > tally->ended / 4)
         fprintf(to,
                 "! %s%s of the objects are ended by another thread: this costs in most "
                 "allocators.\n",
-                words, words_share(foreign, tally->ended));
+                words, words_share(remote, tally->ended));
     if (small > tally->reallocs / 2 && tally->realloc.copied_bytes > tally->bytes / 10)
         fprintf(to, "! %s%s of the reallocs grow by an eighth or less, and %s were copied.\n",
                 words, words_share(small, tally->reallocs),
@@ -171,9 +171,9 @@ static void print_sizes(const struct tally *tally, FILE *to)
 
 static void print_times(const struct tally *tally, FILE *to)
 {
-    unsigned vm_size = statistics_find(&tally->account.names, STATISTIC_VM_SIZE);
+    unsigned vm_size = statistics_find(&tally->history.names, STATISTIC_VM_SIZE);
     struct timeline_row parts[TIMES_SHOWN];
-    if (vm_size >= tally->account.now.count) vm_size = ORIGINAL_STATISTICS_MAX;
+    if (vm_size >= tally->history.now.count) vm_size = ORIGINAL_STATISTICS_MAX;
     const struct tables_times times = {parts, vm_size};
     const unsigned count = timeline_parts(&tally->timeline, parts, TIMES_SHOWN);
     if (tally->timeline.count >= 2)
@@ -222,7 +222,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_times(tally, to);
     print_ages(tally, to);
     print_threads(tally, to);
-    account_print(&tally->account, to);
+    history_print(&tally->history, to);
     arenas_print(&trace->arenas, to);
     if (trace->depths != NULL) depths_print(trace->depths, to);
     if (trace->under != NULL) under_print(trace->under, to);

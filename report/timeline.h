@@ -26,7 +26,7 @@ enum timeline_reached {
 struct timeline_row {
     uint64_t end_ns; /* since recording began; it begins where the one before ends */
     uint64_t live_objects, live_bytes;            /* at its end, as */
-    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* of account.h */
+    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* of history.h */
     uint64_t most_live_bytes;
     uint64_t rss_bytes, heap_bytes;        /* the most that its ticks say; 0: unknown */
     uint64_t calls, made, ended, reallocs; /* a realloc counts as all of them */

@@ -88,22 +88,22 @@ static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why
     return true;
 }
 
-/* ---- one moment ---- */
+/* ---- one snapshot ---- */
 
-static bool moment_find(struct under *under, struct fragments *moment, char *why, size_t why_bytes)
+static bool snapshot_find(struct under *under, struct fragments *one, char *why, size_t why_bytes)
 {
-    char snapshot[PROCESS_PATH_BYTES], option[PROCESS_PATH_BYTES + 32], limit[64];
+    char file[PROCESS_PATH_BYTES], option[PROCESS_PATH_BYTES + 32], limit[64];
     struct error error = {0};
     struct tally *tally = calloc(1, sizeof *tally);
-    process_directory_path(&under->directory, "snapshot", snapshot, sizeof snapshot);
-    snprintf(option, sizeof option, "--snapshot=%s", snapshot);
-    snprintf(limit, sizeof limit, "--limit=%" PRIu64, moment->call);
+    process_directory_path(&under->directory, "snapshot", file, sizeof file);
+    snprintf(option, sizeof option, "--snapshot=%s", file);
+    snprintf(limit, sizeof limit, "--limit=%" PRIu64, one->call);
     json_t *report = tally != NULL ? replay(under, option, limit, why, why_bytes) : NULL;
     bool good = report != NULL;
     json_decref(report);
     if (tally == NULL) snprintf(why, why_bytes, "no memory");
-    if (good && !(report_tally_until(tally, under->ordered, moment->call, &error) &&
-                  fragments_find(moment, tally->objects, tally->live, snapshot, &error))) {
+    if (good && !(report_tally_until(tally, under->ordered, one->call, &error) &&
+                  fragments_find(one, tally->objects, tally->live, file, &error))) {
         error_text(&error, why, why_bytes);
         good = false;
     }
@@ -113,18 +113,18 @@ static bool moment_find(struct under *under, struct fragments *moment, char *why
 }
 
 /* In the order of calls; at the same call they are one. */
-static void moments_add(struct under *under, enum fragments_moment moment, uint64_t call)
+static void snapshots_add(struct under *under, enum fragments_time time, uint64_t call)
 {
-    unsigned at = under->moments_count;
-    while (at > 0 && under->moments[at - 1].call > call)
+    unsigned at = under->snapshots_count;
+    while (at > 0 && under->snapshots[at - 1].call > call)
         at--;
-    if (at == 0 || under->moments[at - 1].call != call) {
-        memmove(under->moments + at + 1, under->moments + at,
-                (under->moments_count - at) * sizeof *under->moments);
-        under->moments[at++] = (struct fragments){.call = call};
-        under->moments_count++;
+    if (at == 0 || under->snapshots[at - 1].call != call) {
+        memmove(under->snapshots + at + 1, under->snapshots + at,
+                (under->snapshots_count - at) * sizeof *under->snapshots);
+        under->snapshots[at++] = (struct fragments){.call = call};
+        under->snapshots_count++;
     }
-    under->moments[at - 1].is[moment] = true;
+    under->snapshots[at - 1].is[time] = true;
 }
 
 /* NULL: the recorded one. */
@@ -151,12 +151,12 @@ bool under_find(struct under *under, const struct report_trace *trace, char *why
     snprintf(under->engine, sizeof under->engine, "auto");
     progress_text("replaying");
     bool good = peak_find(under, &peak_rss_call, why, why_bytes);
-    if (peak_rss_call > 0) moments_add(under, FRAGMENTS_PEAK_RSS, peak_rss_call);
-    moments_add(under, FRAGMENTS_PEAK_LIVE, tally->peak.call);
-    moments_add(under, FRAGMENTS_END, tally->calls);
-    for (unsigned i = 0; good && i < under->moments_count; i++)
-        good =
-            under->moments[i].call == 0 || moment_find(under, &under->moments[i], why, why_bytes);
+    if (peak_rss_call > 0) snapshots_add(under, FRAGMENTS_PEAK_RSS, peak_rss_call);
+    snapshots_add(under, FRAGMENTS_PEAK_LIVE, tally->peak.call);
+    snapshots_add(under, FRAGMENTS_END, tally->calls);
+    for (unsigned i = 0; good && i < under->snapshots_count; i++)
+        good = under->snapshots[i].call == 0 ||
+               snapshot_find(under, &under->snapshots[i], why, why_bytes);
     progress_text("");
     return good;
 }
@@ -196,25 +196,25 @@ void under_print(const struct under *under, FILE *to)
 {
     const char *ignored = ignored_settings(under);
     if (ignored != NULL) fprintf(to, "\n! " RECORDED_SETTINGS_IGNORED "\n", ignored);
-    for (unsigned i = 0; i < under->moments_count; i++) {
-        const struct fragments *moment = &under->moments[i];
+    for (unsigned i = 0; i < under->snapshots_count; i++) {
+        const struct fragments *one = &under->snapshots[i];
         fprintf(to, "\nunder %s, engine %s", under->allocator, under->engine);
-        for (unsigned k = 0; k < FRAGMENTS_MOMENTS; k++)
-            if (moment->is[k]) fprintf(to, ", %s", fragments_moment_names[k].text);
-        fprintf(to, " (behind call %s, %s objects alive)\n", words_count(moment->call),
-                words_count(moment->objects));
-        fragments_print(moment, to);
+        for (unsigned k = 0; k < FRAGMENTS_TIMES; k++)
+            if (one->is[k]) fprintf(to, ", %s", fragments_time_names[k].text);
+        fprintf(to, " (behind call %s, %s objects alive)\n", words_count(one->call),
+                words_count(one->objects));
+        fragments_print(one, to);
     }
 }
 
 json_t *under_json(const struct under *under)
 {
-    json_t *object = json_object(), *moments = json_array();
+    json_t *object = json_object(), *snapshots = json_array();
     json_put_text(object, "allocator", under->allocator);
     json_put_text(object, "engine", under->engine);
     json_put_text(object, "ignored_settings", ignored_settings(under));
-    json_object_set_new(object, "moments", moments);
-    for (unsigned i = 0; i < under->moments_count; i++)
-        json_array_append_new(moments, fragments_json(&under->moments[i]));
+    json_object_set_new(object, "snapshots", snapshots);
+    for (unsigned i = 0; i < under->snapshots_count; i++)
+        json_array_append_new(snapshots, fragments_json(&under->snapshots[i]));
     return object;
 }

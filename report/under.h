@@ -3,11 +3,11 @@
  *
  *   TRACE --trace/ordered_file.c--> ordered file --+--> tally (report_read)
  *                                             +--> replay --csv      the call of the most RSS
- *                                             `--> for each moment:
+ *                                             `--> for each snapshot:
  *                                                    replay --limit --snapshot  \
  *                                                    tally as far as that call  / fragments.h
  *
- * Each moment is a replay of its own, so that nothing has to be kept meanwhile. */
+ * Each snapshot is a replay of its own, so that nothing has to be kept meanwhile. */
 #ifndef MALLOCTAPE_REPORT_UNDER_H
 #define MALLOCTAPE_REPORT_UNDER_H
 
@@ -25,8 +25,8 @@ struct under {
     const struct recorded_settings *settings; /* those of the trace; NULL: none are set */
     struct process_directory directory;
     char ordered[PROCESS_PATH_BYTES];            /* the file that is replayed */
-    struct fragments moments[FRAGMENTS_MOMENTS]; /* in the order of calls, which differ */
-    unsigned moments_count;
+    struct fragments snapshots[FRAGMENTS_TIMES]; /* in the order of calls, which differ */
+    unsigned snapshots_count;
 };
 
 /* Whether it is the name of an allocator, which "none" is not. */

@@ -208,7 +208,7 @@ times_calls() {
 replays_five_times() {
     rm -f made/a.timed
     reports a 300/1 300/1 300/1 300/1 300/1
-    echo "0 0" >made/facts
+    echo "0 0" >made/null
     made/bin/malloctape compare lanes -a glibc:ROW=a --json f.json >out &&
         json f.json 'j["runs"] == 5 && j["allocators"][0]["reports"].size == 5' &&
         [ "$(wc -l <made/a.timed)" = 2 ]
@@ -373,7 +373,7 @@ while [ $# -gt 0 ]; do
     case $1 in --sample=*) sample=$1 ;; esac
     shift
 done
-row=$made/${ROW:-${MALLOC_PERTURB_:-facts}}
+row=$made/${ROW:-${MALLOC_PERTURB_:-null}}
 [ ! -e "$row.printed" ] || cat "$row.printed"
 series=null
 [ ! -e "$row.series" ] || series=$(cat "$row.series")
@@ -406,10 +406,10 @@ reports() {
     done >"made/$row"
 }
 
-# judged ROW... - compares them, from the reports of their names, by their least number.
-judged() {
+# ranked ROW... - compares them, from the reports of their names, by their least number.
+ranked() {
     local list=
-    echo "0 0 ${of_facts:-}" >made/facts
+    echo "0 0 ${of_null:-}" >made/null
     for row in "$@"; do list+=",glibc:ROW=$row"; done
     exit_status made/bin/malloctape compare lanes -r "${runs:-5}" -a "${list#,}" \
         ${sort:+--sort $sort} --json f.json >out 2>err
@@ -433,7 +433,7 @@ ranks_rows() {
     reports b 100/2.0 100/2.0 100/2.0 100/2.0 100/2.1
     reports c 200/1.0 200/1.0 250/1.0 200/1.0 200/1.1
     reports d 100/3.0 100/3.0 101/3.0 100/3.0 100/9.0
-    judged a b c d && has_order 1 '1=:b 1=:d 3:c 4:a' && has_order 2 '1=:a 1=:c 3:b 4:d' &&
+    ranked a b c d && has_order 1 '1=:b 1=:d 3:c 4:a' && has_order 2 '1=:a 1=:c 3:b 4:d' &&
         json f.json 'j["allocators"].map { |a| [a["rank_memory"], a["rank_time"]] } ==
             [[4, 1], [1, 3], [3, 1], [1, 4]]'
 }
@@ -453,16 +453,16 @@ says_verdict() {
 knows_equal() {
     reports a 500/1.00 500/1.00 500/1.00 500/1.00 500/1.00
     reports b 504/1.04 504/1.04 504/1.04 504/1.04 504/1.04
-    judged a b && has_order 1 '1=:a 1=:b' && prints 'For memory all are equal. For time all are' &&
+    ranked a b && has_order 1 '1=:a 1=:b' && prints 'For memory all are equal. For time all are' &&
         reports a 500/1.0 600/1.5 700/2.0 500/1.0 600/1.2 &&
         reports b 550/1.1 630/1.6 720/2.1 560/1.2 610/1.3 &&
-        judged a b && has_order 1 '1=:a 1=:b' && has_order 2 '1=:a 1=:b'
+        ranked a b && has_order 1 '1=:a 1=:b' && has_order 2 '1=:a 1=:b'
 }
 # In the page, too: columns of the table in the order of memory, and the verdict above all.
 page_is_sorted() {
     reports a 300/1 300/1
     reports b 100/2 100/2
-    echo '0 0' >made/facts
+    echo '0 0' >made/null
     made/bin/malloctape compare lanes -r 2 -a glibc:ROW=a,glibc:ROW=b --html made.html >out &&
         grep -q '^<p class="answer">In this recording: best: glibc with ROW=b, ' made.html &&
         grep -q '^<p class="answer">Best for memory: glibc:ROW=b; the next, glibc:ROW=a, ' \
@@ -476,7 +476,7 @@ sorts_by_one() {
     for sort in memory time; do
         reports a 300/1 300/1 300/1 300/1 300/1
         reports b 100/2 100/2 100/2 100/2 100/2
-        judged a b || return 1
+        ranked a b || return 1
         case $sort in
         memory) has_order 1 '1:b 2:a' && has_order 2 '2:b 1:a' || return 1 ;;
         time) has_order 1 '2:a 1:b' && has_order 2 '1:a 2:b' || return 1 ;;
@@ -486,32 +486,32 @@ sorts_by_one() {
     exits 2 compare lanes --sort size && says "'size' is none of: memory, time"
 }
 # Row a is the recorded allocator; the program used so many seconds of user time, and one of system.
-facts_of_a() {
+null_of_a() {
     echo '"recorded_allocator": "glibc (2.36)", "recorded_settings": {"ROW": "a"},' \
         "\"original_user_seconds\": $1, \"original_system_seconds\": 1${2:-}" | tr -d '\n'
 }
 # Of 100 s of the program, one replay takes 1 s more than that of the recorded allocator.
 tells_change_of_program() {
-    local of_facts
-    of_facts=$(facts_of_a 99)
+    local of_null
+    of_null=$(null_of_a 99)
     reports a 300/1 300/1 300/1 300/1 300/1
     reports b 100/21 100/21 100/21 100/21 100/21
-    judged a b && prints '^The program used 100 s of processor time, about 1 s (1 %) of it in' &&
+    ranked a b && prints '^The program used 100 s of processor time, about 1 s (1 %) of it in' &&
         prints '^glibc \*  *1  *as recorded  *1.000' &&
         prints '^glibc  *2  *+16.0 (+4.0 to +53.0)  *21.000' &&
         prints '^  *s of 100.0 ' && tr '\n' ' ' <out | tr -s ' ' >line &&
         grep -q "takes 4.0 to 53.0 % more of the program's 100 s (in replays, 2000 %)\." line &&
         reports a 300/20 300/20 300/20 300/20 300/20 &&
         reports b 100/11.4 100/11.4 100/11.4 100/11.4 100/11.4 &&
-        judged a b && prints '^glibc  *1  *-6.9 (-23.0 to +0.0)  *11.400' &&
+        ranked a b && prints '^glibc  *1  *-6.9 (-23.0 to +0.0)  *11.400' &&
         json f.json 'j["allocators"][1]["expected"]["cpu_change_seconds"].round(6) == -6.88'
 }
 # The program had 400 MB and took 100 s; replays of its allocator have 300 MB and take 11 s more
 # than one without, those of the other 100 MB and 21 s; in one second of five the recorded
 # allocator's curve is 100 MB above the original's, apart from the distance that it keeps.
 expects_known_memory() {
-    local of_facts list
-    of_facts=$(facts_of_a 99 ', "original_peak_net_rss_bytes": 400000000,
+    local of_null list
+    of_null=$(null_of_a 99 ', "original_peak_net_rss_bytes": 400000000,
         "original_mean_net_rss_bytes": 350000000, "original_end_net_rss_bytes": 330000000')
     echo '{"seconds": [1, 2, 3, 4, 5, 6],
         "net_rss_bytes": [1000000, 2000000, 103000000, 4000000, 5000000, 6000000],
@@ -519,11 +519,11 @@ expects_known_memory() {
             [201000000, 202000000, 203000000, 204000000, 205000000, 206000000]}' >made/a.series
     for list in 'a b' b; do
         # What is not listed is replayed with known settings only.
-        [ "$list" != b ] || of_facts=${of_facts/ROW/MALLOC_PERTURB_}
+        [ "$list" != b ] || of_null=${of_null/ROW/MALLOC_PERTURB_}
         reports a 300/11 300/11 300/11 300/11 '"mean_net_rss_bytes": 250000000, "end_net_rss_bytes": 240000000'
         reports b 100/21 100/21 100/21 100/21 '"mean_net_rss_bytes": 90000000, "end_net_rss_bytes": 80000000'
         # shellcheck disable=SC2086 # a list
-        runs=4 judged $list || return 1
+        runs=4 ranked $list || return 1
         head -n 2 out | tr '\n' ' ' | tr -s ' ' | grep -q '^In this recording: now glibc with [A-Z_]*=a, 381.5 MiB at most. Best: glibc with ROW=b, 190.7 MiB, -50 %\. For time none is surely better\. ' &&
             tr '\n' ' ' <out | tr -s ' ' | grep -q 'takes 190.7 MiB (100 % of the process) more' || return 1
         json f.json 'j["original"] == { "peak_rss_bytes" => 400e6, "mean_rss_bytes" => 350e6,
@@ -538,29 +538,29 @@ expects_known_memory() {
     sed -i 's/ 103000000/ 403000000/' made/a.series
     reports a 300/111
     reports b 100/21
-    runs=1 judged b && rm made/a.series && json f.json 'j["original"]["follows"] == 0.2 &&
+    runs=1 ranked b && rm made/a.series && json f.json 'j["original"]["follows"] == 0.2 &&
         j["original"]["why_not"].include?("they are 20 % of the peak apart") &&
         j["original"]["allocator_seconds"] == 100 &&
         j["allocators"][0]["expected"]["peak_rss_bytes"].nil?'
 }
 # Of 1000 s of it, 20 s of replays would not show.
 knows_what_would_not_show() {
-    local of_facts
-    of_facts=$(facts_of_a 999)
+    local of_null
+    of_null=$(null_of_a 999)
     reports a 300/1 300/1 300/1 300/1 300/1
     reports b 100/21 100/21 100/21 100/21 100/21
-    judged a b && has_order 2 '1=:a 1=:b' && prints '^glibc  *1=  *none (-23\.0 to +80\.0)  *21\.000' &&
+    ranked a b && has_order 2 '1=:a 1=:b' && prints '^glibc  *1=  *none (-23\.0 to +80\.0)  *21\.000' &&
         tr '\n' ' ' <out | tr -s ' ' >line && grep -q "For time no difference is sure: replays take \
 1 s (glibc:ROW=a) to 21 s (glibc:ROW=b), but allocator and new pages are about 0.1 % of the \
 program's 1000 s\." line
 }
 # A program saves no more than its allocator takes, but for the noise: here 3.3 s of 10.
 limits_what_is_saved() {
-    local of_facts
-    of_facts=$(facts_of_a 9)
+    local of_null
+    of_null=$(null_of_a 9)
     reports a 300/3.3 300/3.3 300/3.3 300/3.3 300/3.3
     reports b 100/0.3 100/0.3 100/0.3 100/0.3 100/0.3
-    judged a b && json f.json 'e = j["allocators"][1]["expected"]
+    ranked a b && json f.json 'e = j["allocators"][1]["expected"]
         e["cpu_change_least_seconds"].round(6) == -3.6 && e["cpu_change_seconds"].round(6) == -2.4 &&
             e["cpu_change_most_seconds"].round(6) == -0.75' &&
         grep -q ' For time: glibc with ROW=b, -24.0 % (-36.0 to -7.5)\.' <(head -n 2 out | tr '\n' ' ' | tr -s ' ')
@@ -570,30 +570,30 @@ names_all_that_come_next() {
     reports a 300/1 300/1 300/1 300/1 300/1
     reports b 100/2 100/2 100/2 100/2 100/2
     reports c 301/1 300/1 301/1 301/1 301/1
-    judged c a b && tr '\n' ' ' <out | tr -s ' ' | sed 's/glibc:ROW=//g' >line &&
+    ranked c a b && tr '\n' ' ' <out | tr -s ' ' | sed 's/glibc:ROW=//g' >line &&
         grep -q 'memory: b; the next, c and a (equal), take at least 190.7 MiB (200 % in replays) more' line
 }
 few_runs_are_unsure() {
     reports a 300/1 300/1
     reports b 100/2 100/2
-    runs=2 judged a b && tr '\n' ' ' <out | tr -s ' ' |
+    runs=2 ranked a b && tr '\n' ' ' <out | tr -s ' ' |
         grep -q '200 % in replays) more; 2 runs are too few to say how sure that is' &&
         prints '^?: with fewer than 4 replays each, ranks go by the median alone' &&
         head -n 1 out | grep -q '(2 replays each: not sure\.)$' && has_order 1 '1?:b 2?:a' || return 1
     # Two replays say less than ten: of the change of the program, no range.
-    local of_facts
-    of_facts=$(facts_of_a 9)
+    local of_null
+    of_null=$(null_of_a 9)
     reports a 300/3.3 300/3.3
     reports b 100/0.3 100/0.3
-    runs=2 judged a b && prints '^glibc  *1?  *-2400\.0 ?  *0\.300' || prints '^glibc  *1?  *-2\.4 ?  *0\.300'
+    runs=2 ranked a b && prints '^glibc  *1?  *-2400\.0 ?  *0\.300' || prints '^glibc  *1?  *-2\.4 ?  *0\.300'
 }
 # Of three recordings, a has 10 % more than the recorded allocator in one and less in two; b always
 # less. Of two, nothing is sure.
 says_across() {
-    local of_facts
-    of_facts=$(facts_of_a 9)
-    echo "0 0 $of_facts" >made/facts
-    for _ in 1 2; do echo "0 0 $of_facts"; done >>made/facts
+    local of_null
+    of_null=$(null_of_a 9)
+    echo "0 0 $of_null" >made/null
+    for _ in 1 2; do echo "0 0 $of_null"; done >>made/null
     for seconds in 100 110 120; do
         for _ in 1 2 3 4 5; do echo "${seconds}000000 1"; done
     done >made/a
@@ -617,9 +617,9 @@ says_across() {
         exits 2 compare lanes lanes2 --html x.html
 }
 knows_unsure_across() {
-    local of_facts
-    of_facts=$(facts_of_a 9)
-    for _ in 1 2; do echo "0 0 $of_facts"; done >made/facts
+    local of_null
+    of_null=$(null_of_a 9)
+    for _ in 1 2; do echo "0 0 $of_null"; done >made/null
     for row in a:100:120 b:90:119; do
         IFS=: read -r name one two <<<"$row"
         for _ in 1 2 3 4 5; do echo "${one}000000 1"; done >"made/$name"
@@ -630,13 +630,13 @@ knows_unsure_across() {
 }
 # A line for a shell, of the row that is best for memory.
 says_paste() {
-    local of_facts
-    of_facts=$(facts_of_a 9)
+    local of_null
+    of_null=$(null_of_a 9)
     reports a 300/1 300/1 300/1 300/1 300/1
     reports b 100/1 100/1 100/1 100/1 100/1
-    judged a b && prints "^  ROW='b' PROGRAM$" && json f.json 'j["verdict"]["paste"] == "ROW='"'b'"' PROGRAM"' &&
+    ranked a b && prints "^  ROW='b' PROGRAM$" && json f.json 'j["verdict"]["paste"] == "ROW='"'b'"' PROGRAM"' &&
         reports a 100/1 100/1 100/1 100/1 100/1 && reports b 300/1 300/1 300/1 300/1 300/1 &&
-        judged a b && ! prints 'PROGRAM$'
+        ranked a b && ! prints 'PROGRAM$'
 }
 tunes() {
     exits 0 compare lanes -r 1 -a glibc,tcmalloc --tune --json f.json -- --limit 20000 &&
@@ -661,7 +661,7 @@ warns_of_rise() {
 ranks_no_short_trace() {
     reports a 300/1
     reports b 100/2
-    events=9999 runs=1 judged a b && has_order 1 '-:a -:b' &&
+    events=9999 runs=1 ranked a b && has_order 1 '-:a -:b' &&
         prints '^No ranking: fewer than 10000 calls' && ! prints '^Best' &&
         json f.json 'j["verdict"]["few_calls"] && j["verdict"]["memory"]["best"].empty? &&
             j["allocators"].all? { |a| a["rank_memory"].nil? }'
@@ -674,7 +674,7 @@ warns() {
         {"key": "no_release", "text": "cannot release"}]'
     sed -i ':a; N; s/\n */ /; ta' made/b
     printf 'replay: not this one\n\nbogus setting: x\nmore\n' >made/a.printed
-    program=/bin/bash runs=1 judged a b && rm made/a.printed &&
+    program=/bin/bash runs=1 ranked a b && rm made/a.printed &&
         [ "$(grep -c '7 frees of unknown objects' out)" = 1 ] && prints '^! 7 frees' &&
         prints '^! bash mostly starts other programs' &&
         prints '^  ! it printed: bogus setting: x$' && prints '^  ! cannot release$' &&
@@ -687,7 +687,7 @@ warns_of_questions() {
     for asked in 7 0; do
         reports a 300/1
         reports b 100/2
-        of_facts="\"original_sizes_asked\": $asked" runs=1 judged a b || return 1
+        of_null="\"original_sizes_asked\": $asked" runs=1 ranked a b || return 1
         cp out "asked.$asked"
     done
     grep -q '^! made asked 7 times how large its objects are' asked.7 &&

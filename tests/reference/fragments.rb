@@ -1,5 +1,5 @@
 #!/usr/bin/env ruby
-# fragments.rb - what `malloctape report --under --json` has to say of each moment, counted a second
+# fragments.rb - what `malloctape report --under --json` has to say of each snapshot, counted a second
 # time: slowly, from the lines of `malloctape dump` and the snapshots of replay, after
 # docs/report.md.
 #
@@ -83,7 +83,7 @@ def blames(pairs, key)
   [key.to_s, *blame([]).keys].to_h { |column| [column, most.map { |row| row[column] }] }
 end
 
-def moment(call, row, path)
+def snapshot(call, row, path)
   page_bytes, addresses, pages = snapshot(path)
   abort "#{path}: #{addresses.size} objects instead of #{row.size}" if addresses.size != row.size
   objects = row.zip(addresses).map { |(_, one), at| one.dup.tap { |copy| copy.address = at } }
@@ -124,12 +124,12 @@ def sparse(call, held, live, page_bytes)
 end
 
 report, directory = ARGV
-told = JSON.parse(File.read(report))['under']['moments'].to_h { |one| [one['call'], one] }
+told = JSON.parse(File.read(report))['under']['snapshots'].to_h { |one| [one['call'], one] }
 wrong = told.keys
 follow($stdin.each_line(chomp: true)) do |call, row|
   next unless told.key?(call)
 
-  counted = moment(call, row, File.join(directory, call.to_s))
+  counted = snapshot(call, row, File.join(directory, call.to_s))
   wrong.delete(call)
   counted.each do |key, value|
     next if told[call][key] == value

@@ -125,7 +125,7 @@ class Count
     @made, @ended, @aligned, @growth, @chains, @pieces = Array.new(6) { [] }
     @changes = { moved: 0, in_place: 0, grown: 0, shrunk: 0, same: 0 }
     @lanes = Hash.new { |h, k| h[k] = Hash.new(0) }
-    @foreign = Hash.new { |h, k| h[k] = [0, 0] }
+    @remote_frees = Hash.new { |h, k| h[k] = [0, 0] }
     @peak = { bytes: 0, objects: 0, call: 0, ms: 0 }
     @at_peak = []
     @rss = @heap = @user = @system = 0
@@ -300,8 +300,8 @@ class Count
     @piece[:ended] += 1
     return if object.lane == @lane
 
-    @lanes[@lane][:foreign] += 1
-    pair = @foreign[[object.lane, @lane]]
+    @lanes[@lane][:remote_frees] += 1
+    pair = @remote_frees[[object.lane, @lane]]
     pair[0] += 1
     pair[1] += object.size
   end
@@ -314,7 +314,7 @@ class Count
       'calls' => @call, 'objects' => @made.size, 'bytes' => @bytes, 'ended' => @ended.size,
       'peak_live' => @peak[:bytes], 'peak_objects' => @peak[:objects],
       'end_live' => @live_bytes, 'end_objects' => @live.size,
-      'remote_frees' => @lanes.values.sum { |lane| lane[:foreign] },
+      'remote_frees' => @lanes.values.sum { |lane| lane[:remote_frees] },
       'reallocs' => @growth.size, **@changes.transform_keys(&:to_s), 'copied' => @copied,
       'failed' => @failed.values.sum, 'unknown' => @unknown.values.sum,
       'zero_sizes' => @made.count { |o| o.size.zero? }, 'wrong_sizes' => @wrong,
@@ -420,14 +420,14 @@ class Count
     peak, live = [@at_peak, @live.values].map { |objects| objects.group_by(&:lane) }
     used = @lanes.select { |_, lane| lane[:calls].positive? || lane[:threads].positive? }
     rows = used.sort.map do |number, lane|
-      [number, *lane.values_at(:threads, :thread, :calls, :made, :bytes, :ended, :foreign, :turns,
+      [number, *lane.values_at(:threads, :thread, :calls, :made, :bytes, :ended, :remote_frees, :turns,
                                :longest, :first, :last),
        *[peak, live].flat_map { |by| [by.fetch(number, []).size, sum(by.fetch(number, []))] }]
     end
-    @result['threads'] = columns(%w[lane threads thread calls made bytes ended foreign turns
+    @result['threads'] = columns(%w[lane threads thread calls made bytes ended remote_frees turns
                                     longest_turn first_ms last_ms peak_objects peak_bytes
                                     end_objects end_bytes], rows)
-    @result['foreign'] = columns(%w[made_by ended_by objects bytes], @foreign.sort.map(&:flatten))
+    @result['remote_frees'] = columns(%w[made_by ended_by objects bytes], @remote_frees.sort.map(&:flatten))
                          .merge('other_objects' => 0, 'other_bytes' => 0)
   end
 
@@ -527,7 +527,7 @@ NOT_COUNTED = %w[path program allocator heap_unknown recording pid start status]
 
 told = JSON.parse(File.read(ARGV[0])).except(*NOT_COUNTED)
 # Sizes and pairs of lanes stand in no order.
-{ 'sizes' => %w[size], 'foreign' => %w[made_by ended_by] }.each do |key, by|
+{ 'sizes' => %w[size], 'remote_frees' => %w[made_by ended_by] }.each do |key, by|
   columns = told[key].select { |_, column| column.is_a?(Array) }
   order = columns[by[0]].each_index.sort_by { |i| by.map { |name| columns[name][i] } }
   told[key].merge!(columns.transform_values { |column| column.values_at(*order) })

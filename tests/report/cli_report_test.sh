@@ -302,12 +302,12 @@ same_objects() {
         json f.json 'rows = File.readlines("objects", chomp: true).drop(1).map(&:split)
             n = j["numbers"]
             ended, alive = rows.partition { |row| row[6] != "-" }
-            foreign = ended.count { |row| row[3] != row[7] }
+            remote = ended.count { |row| row[3] != row[7] }
             rows.size == n["objects"] && alive.size == n["end_objects"] &&
                 rows.sum { |row| row[1].to_i } == n["bytes"] &&
                 ended.sum { |row| row[8].to_i - row[4].to_i } ==
                     j["sizes"]["lifetime_calls"].sum &&
-                rows.map { |row| row[4] }.uniq.size == rows.size && foreign > 0 &&
+                rows.map { |row| row[4] }.uniq.size == rows.size && remote > 0 &&
                 rows.map(&:first).tally == j["by_kind"].slice(*rows.map(&:first))'
 }
 writes_call_sizes() {
@@ -431,18 +431,18 @@ knows_no_depths() {
 blames() {
     exits 0 report fragments.raw.lz4 --under "$1" --json f.json &&
         prints "^under $1, engine switch.*, at the end (behind call " && json f.json '
-            moment = j["under"]["moments"].find { |one| one["moments"].include?("end") }
-            sparse = moment["sparse"]
+            snapshot = j["under"]["snapshots"].find { |one| one["at"].include?("end") }
+            sparse = snapshot["sparse"]
             first = sparse["by_size"].transform_values(&:first)
             first["size"] == 64 && first["objects"] == 2000 &&
                 first["kept_bytes"] > 0.95 * sparse["kept_bytes"] &&
                 first["kept_bytes"] > 2000 * 3800 && first["last_call"] < 129_000 &&
                 (1950..2100) === sparse["pages"] && sparse["by_lane"]["lane"].size == 1 &&
-                moment["pages_by_fullness"].sum == moment["pages"] &&
+                snapshot["pages_by_fullness"].sum == snapshot["pages"] &&
                 sparse["without_oldest"][2] > 0.45 * 2000 * 4096 &&
                 sparse["without_oldest"][2] < 0.6 * 2000 * 4096'
 }
-# recounted FILE ENGINE ALLOCATOR [OPTION] - every number of each moment, from the lines of a dump
+# recounted FILE ENGINE ALLOCATOR [OPTION] - every number of each snapshot, from the lines of a dump
 # and the snapshots of replay, which report throws away.
 recounted() {
     local file=$1 engine=$2 allocator=$3
@@ -465,13 +465,13 @@ END
         (bin=keeping/bin && exits 0 report ordered "$@" --json f.json) &&
         json f.json "u = j[\"under\"]
             u[\"engine\"] == \"$engine\" && u[\"allocator\"] == \"$allocator\" &&
-                u[\"moments\"].size > 1" &&
+                u[\"snapshots\"].size > 1" &&
         "$bin/malloctape" dump ordered | ruby "$reference/fragments.rb" f.json kept >differences
 }
-# Lanes have lines, five at most, where more than one keeps pages. In which moments that is so
+# Lanes have lines, five at most, where more than one keeps pages. In which snapshots that is so
 # depends on how the program's threads ran.
 tells_lanes() {
-    json f.json 'j["under"]["moments"].sum { |one|
+    json f.json 'j["under"]["snapshots"].sum { |one|
             lanes = one["sparse"]["by_lane"]["lane"].size
             lanes > 1 ? [lanes, 5].min : 0
         } == File.foreach("out").grep(/^ *lane \d+ +[\d ]+ objects? keep/).size'
@@ -489,7 +489,7 @@ finds_wrong_fragments() {
         sparse,without_oldest,2 map,live_per_mille,0; do
         ruby -rjson -e 'j = JSON.parse(File.read("right.json"))
             *path, last = ARGV[0].split(",").map { |word| Integer(word, exception: false) || word }
-            first = j["under"]["moments"][0]
+            first = j["under"]["snapshots"][0]
             (path.empty? ? first : first.dig(*path))[last] += 1
             File.write("f.json", j.to_json)' "$key" || return 1
         ! "$bin/malloctape" dump ordered |

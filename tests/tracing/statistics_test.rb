@@ -212,7 +212,7 @@ def check_turns
   output = record('turns', nil, { 'TCMALLOC_TRACE_ADDRESSES' => '1' })
   malloctape('report', 'turns.lz4', '--json', 'report.json')
   report = JSON.parse(File.read('report.json'))
-  others = report['arenas']['all']['foreign'].drop(1)
+  others = report['arenas']['all']['remote_frees'].drop(1)
   made = report['arenas']['by_thread'].values.transpose.map { |row| row[2..] }.to_h { |id, made, _| [id, made] }
   wanted = output.lines.to_h { |line| line.split.map(&:to_i) }
   compare 'threads in the same lane are told apart', [others.uniq, made.slice(*wanted.keys)], [[0], wanted]

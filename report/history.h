@@ -1,10 +1,10 @@
-/* account - what the original's allocator said of itself, over time (FORMAT.md 4.3): the values at
+/* history - the statistics of the recorded allocator over time (FORMAT.md 4.3): their values at
  * ticks, and events, which are what changed from one tick to the next.
  *
  * An event is noted at the tick that shows it: it came up to one tick before. Two changes of one
  * value between two ticks are one event. */
-#ifndef MALLOCTAPE_REPORT_ACCOUNT_H
-#define MALLOCTAPE_REPORT_ACCOUNT_H
+#ifndef MALLOCTAPE_REPORT_HISTORY_H
+#define MALLOCTAPE_REPORT_HISTORY_H
 
 #include <jansson.h>
 #include <stdint.h>
@@ -13,37 +13,37 @@
 #include "report/timeline.h"
 #include "stream/metadata.h"
 
-enum { ACCOUNT_EVENTS_MAX = 1024 };
+enum { HISTORY_EVENTS_MAX = 1024 };
 
-struct account_event {
+struct history_event {
     uint64_t ns; /* of the tick */
     const char *what;
     unsigned index; /* of the value */
     uint64_t before, after;
 };
 
-struct account {
+struct history {
     struct statistics_names names;
     struct original_statistics now; /* at the latest tick; the reader changes them */
     struct original_statistics first, before;
     uint64_t most[ORIGINAL_STATISTICS_MAX];
-    struct account_event events[ACCOUNT_EVENTS_MAX];
+    struct history_event events[HISTORY_EVENTS_MAX];
     unsigned events_count;
     uint64_t events_left_out;
 };
 
-/* `account->now` is that of a tick at this time. */
-void account_tick(struct account *account, uint64_t ns);
+/* `history->now` is that of a tick at this time. */
+void history_tick(struct history *history, uint64_t ns);
 
-/* Whether the allocator said anything. */
-static inline bool account_is_known(const struct account *account)
+/* Whether there are any. */
+static inline bool history_is_known(const struct history *history)
 {
-    return account->names.count > 0 && account->now.count >= account->names.count;
+    return history->names.count > 0 && history->now.count >= history->names.count;
 }
 
-void account_print(const struct account *account, FILE *to);
+void history_print(const struct history *history, FILE *to);
 
 /* New. Values over time are those at the ends of the rows of the timeline. */
-json_t *account_json(const struct account *account, const struct timeline *timeline);
+json_t *history_json(const struct history *history, const struct timeline *timeline);
 
 #endif
