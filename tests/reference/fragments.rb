@@ -83,7 +83,7 @@ def blames(pairs, key)
   [key.to_s, *blame([]).keys].to_h { |column| [column, most.map { |row| row[column] }] }
 end
 
-def snapshot(call, row, path)
+def counted_in(call, row, path)
   page_bytes, addresses, pages = snapshot(path)
   abort "#{path}: #{addresses.size} objects instead of #{row.size}" if addresses.size != row.size
   objects = row.zip(addresses).map { |(_, one), at| one.dup.tap { |copy| copy.address = at } }
@@ -129,7 +129,7 @@ wrong = told.keys
 follow($stdin.each_line(chomp: true)) do |call, row|
   next unless told.key?(call)
 
-  counted = snapshot(call, row, File.join(directory, call.to_s))
+  counted = counted_in(call, row, File.join(directory, call.to_s))
   wrong.delete(call)
   counted.each do |key, value|
     next if told[call][key] == value
