@@ -139,7 +139,7 @@ static void put_verdict(FILE *to, const struct across *across)
         return;
     }
     if (now != NULL)
-        fprintf(to, "now %s, %.1f MiB at most%s in the mean. ", now->label, now->peak.mean / MIB,
+        fprintf(to, "now %s, %.1f MiB at most%s on average. ", now->label, now->peak.mean / MIB,
                 across->of_process ? "" : " in replays");
     if (now == best) {
         fputs("None takes less.", to);
@@ -222,9 +222,9 @@ void across_print(const struct compare *recordings, size_t count, FILE *to)
     for (size_t i = 0; i < across.entries_count; i++)
         print_entry(&across, &across.entries[i], NAME_WIDTH, to);
     compare_print_wrapped(
-        "Change: from the recorded allocator, the mean of all recordings, and the "
-        "interval that has it with 95 % (Student). Processor time differs by some "
-        "3 % besides, for no reason that a replay has.",
+        "Change: against the recorded allocator, the mean of all recordings and its 95 % confidence "
+        "interval (Student's t). Processor time has some 3 % of noise besides, which replays do not "
+        "show.",
         to);
     free(across.entries);
 }

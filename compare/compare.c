@@ -124,7 +124,7 @@ static int list_complete(struct compare_options *options)
     return status;
 }
 
-/* Words that are no options: traces, and behind "--" options of replay. Returns PROGRAM_GO_ON or an
+/* Words that are no options: traces, and after "--" options of replay. Returns PROGRAM_GO_ON or an
  * exit status. */
 static int traces_parse(struct compare_options *options, char **words)
 {
@@ -135,7 +135,7 @@ static int traces_parse(struct compare_options *options, char **words)
         options->traces[options->traces_count++] = *words++;
     } while (*words != NULL && **words != '-');
     options->trace = options->traces[0];
-    options->replay_words = words; /* behind "--" */
+    options->replay_words = words; /* after "--" */
     if (options->traces_count > 1 && options->html != NULL)
         return cli_usage_error(&cli_compare, "--html: of one trace");
     return list_complete(options);

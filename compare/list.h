@@ -8,7 +8,7 @@
  *   jemalloc,glibc,'jemalloc:MALLOC_CONF=background_thread:true\,narenas:1'
  *
  * A backslash takes its meaning from the character that follows: a value may hold commas and
- * semicolons. Only the first colon of an entry, or the one behind the path, and the first equals sign
+ * semicolons. Only the first colon of an entry, or the one after the path, and the first equals sign
  * of a setting separate. The same allocator may come as often as one likes. */
 #ifndef MALLOCTAPE_COMPARE_LIST_H
 #define MALLOCTAPE_COMPARE_LIST_H

@@ -40,7 +40,7 @@ struct run_how {
     char sample_offset[48];
 };
 
-/* The command line, to be freed. What a user gave comes behind what he may change, and before what
+/* The command line, to be freed. What a user gave comes after what he may change, and before what
  * he must not redirect. */
 static char **words_make(const struct compare *compare, const struct run_how *how, char *file)
 {
@@ -161,7 +161,7 @@ static unsigned timed_rounds(const struct compare *compare)
     return (unsigned)(wanted < most ? wanted : most);
 }
 
-/* Of round number `round`, from 0; those that time calls come behind the others, and time all. */
+/* Of round number `round`, from 0; those that time calls come after the others, and time all. */
 static struct run_how how_of(const struct compare *compare, const char *engine, unsigned round)
 {
     struct run_how how = {.engine = engine};

@@ -12,7 +12,7 @@
 /* A longer name has a line of its own. */
 enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17 };
 
-/* Where a warning says that a number is spoiled, behind it. */
+/* Where a warning says that a number is spoiled, after it. */
 #define SPOILED "!"
 
 /* Behind the name of the allocator that the program had. */
@@ -502,11 +502,12 @@ static void print_notes(const struct compare *compare, FILE *to)
     if (compare->recorded != NULL && compare->rows_hidden == 0)
         print_note(to, "*: the allocator that the program was recorded on.");
     if (is_expected(compare, COMPARE_MEMORY))
-        print_note(to, "Process: expected RSS of the program under this allocator, as a process.");
+        print_note(to,
+                   "Process: the RSS that the program is expected to have under this allocator.");
     if (is_expected(compare, COMPARE_TIME))
         print_note(to,
-                   "Program: how its processor time is expected to change, and the range of that; "
-                   "none: the range has no change in it.%s",
+                   "Program: the expected change of its processor time, and its range; none: the "
+                   "range includes no change.%s",
                    compare->options.rounds < RANK_VALUES_MIN ? " ?: too few replays for a range."
                                                              : "");
     print_note(to,

@@ -47,7 +47,7 @@ const char *compare_paste_text(const struct compare *compare, char *text, size_t
 /* A sentence for each measure, for people; empty if there is nothing to compare. */
 const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes);
 
-/* "1", "2=" if others have the same, "-" without a rank; "?" behind it: of too few runs. */
+/* "1", "2=" if others have the same, "-" without a rank; "?" after it: of too few runs. */
 const char *compare_rank_text(const struct compare *compare, const struct compare_row *row,
                               enum compare_measure measure, char *text, size_t bytes);
 

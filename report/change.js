@@ -110,7 +110,7 @@ showFigures([
     config: () => standingBars(atPeak[0].map((_, at) => magnitudeText(at)),
       sides(atPeak, peakUnit.bytes), 'size: from so much to less than twice as much',
       peakUnit.name),
-    text: `The peak is behind call ${countText(before.others.peak_call)} before, ${
+    text: `The peak is after call ${countText(before.others.peak_call)} before, ${
       countText(after.others.peak_call)} after.` },
   { title: 'How long objects live', there: before.numbers.ended + after.numbers.ended > 0,
     config: () => standingBars(lived[0].map((_, at) => livedText(at)), sides(lived, 1),

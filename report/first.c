@@ -115,7 +115,7 @@ static void print_parts(const struct report_trace *trace, FILE *to)
     const struct parts parts = parts_find(trace);
     const struct tally_rss *at = &trace->tally.at_rss;
     if (parts.rss == 0) return;
-    fprintf(to, "%-*s %s at most, at %s, behind call %s:\n", WIDTH, "RSS", words_bytes(parts.rss),
+    fprintf(to, "%-*s %s at most, at %s, after call %s:\n", WIDTH, "RSS", words_bytes(parts.rss),
             words_ms(at->ms), words_count(at->call));
     parts_list(&parts, print_part, to);
 }

@@ -80,7 +80,7 @@ static bool snapshot_map(struct finding *finding, const char *path, uint64_t obj
     return true;
 }
 
-/* Of the member that stands so far behind the beginning of a struct placed. */
+/* Of the member that stands so far after the beginning of a struct placed. */
 static uint64_t member(const struct placed *object, const size_t *offset)
 {
     return *(const uint64_t *)((const char *)object + *offset);

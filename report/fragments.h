@@ -42,7 +42,7 @@ extern const struct fragments_time_name {
 
 struct fragments {
     bool is[FRAGMENTS_TIMES];
-    uint64_t call; /* behind this one */
+    uint64_t call; /* after this one */
     uint64_t page_bytes, pages;
     uint64_t objects, live_bytes; /* on these pages */
     uint64_t by_fullness[FRAGMENTS_FULLNESS];
@@ -59,7 +59,7 @@ struct fragments {
 /* Which part of the objects on sparse pages, the oldest first. */
 extern const double fragments_oldest[FRAGMENTS_OLDEST];
 
-/* `objects` is the row of a tally behind the call, and `path` the snapshot of a replay there.
+/* `objects` is the row of a tally after the call, and `path` the snapshot of a replay there.
  * False: see *error. */
 bool fragments_find(struct fragments *fragments, const struct tally_object *objects,
                     uint64_t objects_count, const char *path, struct error *error);

@@ -1,6 +1,6 @@
 /* live - what is alive of one class of objects (a size, an age, a thread), now and at the peak.
  *
- * The peak is the instruction behind which the most bytes were alive, known only when nothing
+ * The peak is the instruction after which the most bytes were alive, known only when nothing
  * higher comes any more. Copying all classes at each new peak would cost too much: there are
  * millions of new peaks while a program grows. So each new peak gets a number, its epoch, and a
  * class is copied only when it first changes in an epoch:

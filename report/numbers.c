@@ -94,7 +94,7 @@ static void list_sizes(const struct tally *tally, numbers_use *use, void *of)
     const bool any = tally->made > 0;
     const struct number numbers[] = {
         {"least_size", any ? "sizes" : NULL, UNIT_BYTES, any ? least : -1.0L, " at least"},
-        {"mean_size", any ? "" : NULL, UNIT_BYTES, floorl(mean + 0.5L), " in the mean"},
+        {"mean_size", any ? "" : NULL, UNIT_BYTES, floorl(mean + 0.5L), " on average"},
         {"greatest_size", any ? "" : NULL, UNIT_BYTES, any ? greatest : -1.0L, " at most"},
     };
     USE(numbers);
@@ -117,8 +117,8 @@ void report_others(const struct tally *tally, numbers_use *use, void *of)
         {"busiest_ms", more != NULL ? ", in " : NULL, UNIT_MS, floorl(ns / 1e6), ""},
         {"busiest_from_ms", more != NULL ? ", from " : NULL, UNIT_MS, begin / 1000000, " on"},
         {NULL, more, UNIT_RATE, ratio(calls * 1e6, ns), " a ms"},
-        {NULL, more != NULL ? ", on the whole " : NULL, UNIT_RATE,
-         ratio(tally->calls * 1e6, tally->ns), ""},
+        {NULL, more != NULL ? ", overall " : NULL, UNIT_RATE, ratio(tally->calls * 1e6, tally->ns),
+         ""},
         {"ticks", NULL, UNIT_COUNT, tally->totals.ticks, ""},
         {"user_ns", NULL, UNIT_NS, tally->user_ns, ""},
         {"system_ns", NULL, UNIT_NS, tally->system_ns, ""},
@@ -148,7 +148,7 @@ double report_growth(long double before, long double after)
 
 /* ---- limits ---- */
 
-/* What stands behind a number of bytes multiplies it. False: nothing known. */
+/* What stands after a number of bytes multiplies it. False: nothing known. */
 static bool unit_parse(const char *text, double *factor)
 {
     static const char letters[] = "KMG";
@@ -184,7 +184,7 @@ bool report_limit_parse(struct report_limit *limit, const char *text, char *why,
     const char *at = text + length;
     snprintf(
         why, why_bytes,
-        "'%s' is not of the form NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%%; behind a NUMBER may "
+        "'%s' is not of the form NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%%; after a NUMBER may "
         "stand KiB, MiB or GiB",
         text);
     if (*at == '\0') return false;

@@ -376,7 +376,7 @@ showFigures([
     table: () => topTable('made', 'objects', countText) },
   { title: 'The sizes that held most at the peak', there: numbers.peak_live > 0,
     config: () => topChart('peak_bytes', 2, numbers.peak_live, 'per cent of the bytes alive then'),
-    text: `The peak is behind call ${countText(data.others.peak_call)}.`,
+    text: `The peak is after call ${countText(data.others.peak_call)}.`,
     table: () => topTable('peak_bytes', 'in all', bytesText) },
   { title: 'The sizes that are left at the end', there: numbers.end_live > 0,
     config: () => topChart('end_bytes', 1, numbers.end_live, 'per cent of the bytes alive then'),

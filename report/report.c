@@ -46,7 +46,7 @@ struct options {
     const char *json, *html, *call_sizes; /* NULL: none */
     bool is_under;
     const char *under;      /* NULL: the recorded allocator */
-    const char *under_word; /* what stands behind --under, an allocator or a trace; or NULL */
+    const char *under_word; /* what stands after --under, an allocator or a trace; or NULL */
     struct report_limit limits[LIMITS_MAX];
     unsigned limits_count;
     bool depths;

@@ -272,7 +272,7 @@ static inline void call(struct tally *tally, const struct instruction_step *step
     }
 }
 
-/* `from` is behind the latest tick in the batch. */
+/* `from` is after the latest tick in the batch. */
 static void tick_of(struct tally *tally, const struct instruction_batch *batch, size_t from,
                     const struct instruction_tick *at)
 {

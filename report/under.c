@@ -201,7 +201,7 @@ void under_print(const struct under *under, FILE *to)
         fprintf(to, "\nunder %s, engine %s", under->allocator, under->engine);
         for (unsigned k = 0; k < FRAGMENTS_TIMES; k++)
             if (one->is[k]) fprintf(to, ", %s", fragments_time_names[k].text);
-        fprintf(to, " (behind call %s, %s objects alive)\n", words_count(one->call),
+        fprintf(to, " (after call %s, %s objects alive)\n", words_count(one->call),
                 words_count(one->objects));
         fragments_print(one, to);
     }

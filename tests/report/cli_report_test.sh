@@ -132,7 +132,7 @@ refuses_outputs() {
 tells_text() {
     exits 0 report lanes && prints "^make_instructions: 31 000 calls by 5 threads" &&
         prints '^peak  *[0-9.]* KiB alive, ' &&
-        prints '^over time  *calls ' && prints '^sizes  *[0-9]* bytes* at least, [0-9.]* .* in the mean, ' &&
+        prints '^over time  *calls ' && prints '^sizes  *[0-9]* bytes* at least, [0-9.]* .* on average, ' &&
         prints '^left at the end [0-9 ]* of [0-9 ]* bytes' && prints '^sizes, by how many' &&
         prints '^  glibc  *[0-9.]* [KM]iB ' && prints '^  last   quarter ' &&
         awk 'length > 120 { bad = 1 } END { exit bad }' out
@@ -430,7 +430,7 @@ knows_no_depths() {
 # blame at the end, to nearly nothing else, and there are as many as were kept.
 blames() {
     exits 0 report fragments.raw.lz4 --under "$1" --json f.json &&
-        prints "^under $1, engine switch.*, at the end (behind call " && json f.json '
+        prints "^under $1, engine switch.*, at the end (after call " && json f.json '
             snapshot = j["under"]["snapshots"].find { |one| one["at"].include?("end") }
             sparse = snapshot["sparse"]
             first = sparse["by_size"].transform_values(&:first)
