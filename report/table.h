@@ -33,6 +33,10 @@
 
 #include "common/numbers.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct cell {
     const char *key;   /* in JSON; NULL: not there */
     long double value; /* all of 64 bits; NAN: not known, null and "-" */
@@ -85,4 +89,7 @@ void table_print(const struct table *table, FILE *to);
 /* Several, each with a title, side by side; below each other where lines are not wide. */
 void table_print_beside(const struct table *tables, size_t count, FILE *to);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
