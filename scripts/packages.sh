@@ -25,7 +25,8 @@ PROGRAM_PACKAGES='avro-bin:avrocat redis-server:redis-server redis-tools:redis-b
     valgrind:valgrind libeatmydata1 libfaketime bash-completion zsh:zsh'
 # What only the long tests use. The same.
 LONG_PACKAGES='gdb:gdb'
-# What `make deb` needs besides. Not installed: it names what is missing.
+# What `make deb` needs besides, and `make check-deb` mmdebstrap. Not installed: they name what is
+# missing.
 DEB_PACKAGES='dpkg-dev:dpkg-buildpackage debhelper:dh lintian:lintian xz-utils:xz'
 
 package_is_there() {
