@@ -92,8 +92,8 @@ static void say_why_silent(const struct cli_command *command, pid_t process)
 static int process_connect(const struct cli_command *command, pid_t process)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, SOCKET_NAME "%d",
-                          (int)process);
+    int length =
+        snprintf(address.sun_path + 1, sizeof address.sun_path - 1, SOCKET_NAME "%d", (int)process);
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
     int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool connected = file >= 0 && connect(file, (struct sockaddr *)&address, bytes) == 0;

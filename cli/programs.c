@@ -52,8 +52,7 @@ const struct cli_command cli_import = {
     "import", "makes an instruction stream of another tool's file", run_import, NULL};
 const struct cli_command cli_export = {"export", "writes a trace in another tool's format",
                                        run_export, NULL};
-const struct cli_command cli_order = {"order", "puts a recording in order: an instruction stream comes out",
-                                      run_order, NULL};
+const struct cli_command cli_order = {
+    "order", "puts a recording in order: an instruction stream comes out", run_order, NULL};
 const struct cli_command cli_replay = {
-    "replay", "carries a stream out under the allocator that is preloaded", run_replay,
-    NULL};
+    "replay", "carries a stream out under the allocator that is preloaded", run_replay, NULL};

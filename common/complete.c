@@ -141,7 +141,10 @@ static bool usage_word(const char **of, char *word, size_t room)
 }
 
 /* "a|b|c". */
-static bool is_choice(const char *word) { return islower((unsigned char)*word); }
+static bool is_choice(const char *word)
+{
+    return islower((unsigned char)*word);
+}
 
 static bool choice_has(const char *choice, const char *one)
 {
@@ -187,8 +190,8 @@ static void complete_other(const struct completing *completing, char **given, in
         is_program = is_program ||
                      (usage_find(line, NULL, 0, word, sizeof word) && strcmp(word, "PROGRAM") == 0);
         if (usage_find(line, given, count, word, sizeof word)) {
-            is_file = is_file ||
-                      (isupper((unsigned char)word[*word == '[']) && strcmp(word, "PID") != 0);
+            is_file =
+                is_file || (isupper((unsigned char)word[*word == '[']) && strcmp(word, "PID") != 0);
             complete_usage(completing, word);
         }
         line = strchr(line, '\n');

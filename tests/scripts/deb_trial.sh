@@ -17,6 +17,7 @@ if [ "${1:-}" != inside ]; then
     mapfile -t sources < <(grep -lsE "\b$suite\b" /etc/apt/sources.list \
         /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources)
     log=$debs/trial.log
+    # shellcheck disable=SC2016 # for the shell of mmdebstrap
     mmdebstrap --quiet --variant=apt --include=bash-completion,man-db,pkg-config,sqlite3 \
         --customize-hook="copy-in '$0' /opt" \
         --customize-hook="for deb in '$debs'/*_*.deb; do cp \"\$deb\" \"\$1/opt\"; done" \

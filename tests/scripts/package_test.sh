@@ -57,6 +57,7 @@ built_in_source_is_stated() {
 
 # The licence, without what sets it off there.
 copyright_is_copying() {
+    # shellcheck disable=SC2016 # of sed
     sed -n '/^License: BSD-3-clause$/h; /^ /H; ${x; s/.*License: BSD-3-clause//p}' "$debian/copyright" |
         sed 's/^ //; s/^\.$//' | tr -s '\n ' ' ' >stated
     tail -n +4 "$source_dir/COPYING" | tr -s '\n ' ' ' >copying
