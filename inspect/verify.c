@@ -23,7 +23,7 @@ static const char help_text[] =
     "usage: malloctape verify RAW [ORDERED]\n"
     "       malloctape verify ORDERED\n"
     "\n"
-    "Puts the recording RAW in order with `postprocess` and checks the result, call by call,\n"
+    "Puts the recording RAW in order, as `malloctape order`, and checks the result, call by call,\n"
     "against the recording; or checks the instruction stream ORDERED instead. Says what was\n"
     "checked.\n"
     "\n"
@@ -148,7 +148,7 @@ static int check_recording(struct verify *verify, const struct options *options)
     else if (ordered.of == STREAM_INSTRUCTIONS)
         status = check_ordered(verify, options, ordered.input, path);
     else
-        cli_fail(&cli_verify, "%s: not an instruction stream, which postprocess writes", path);
+        cli_fail(&cli_verify, "%s: not an instruction stream, which malloctape order writes", path);
     int ordered_status = ordered_close(&ordered, status != PROGRAM_FAILED);
     if (status == PROGRAM_OK && ordered_status != PROGRAM_OK && ordered_status != PROGRAM_CUT)
         return cli_fail(&cli_verify, ORDERING_PROGRAM " ended with status %d", ordered_status);

@@ -102,7 +102,7 @@ damaged_recording() {
 
 mistaken() {
     sample verify_raw && exits 1 verify verify_raw verify_raw &&
-        says 'not an instruction stream, which postprocess writes' && [ ! -s out ]
+        says 'not an instruction stream, which malloctape order writes' && [ ! -s out ]
 }
 # Without a recording: what the reader of the stream checks.
 ordered_alone() {
