@@ -2,9 +2,11 @@
  *
  * Everything is checked before the program starts. When it has ended, recordings that it left
  * unfinished are completed (finish.h), and what became of all of them is said (recordings.h). */
+#include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/executable.h"
 #include "cli/finish.h"
+#include "cli/record_process.h"
 #include "cli/recordings.h"
 #include "cli/run_program.h"
 #include "common/input.h"
@@ -33,6 +35,7 @@
 enum { NUMBER_MAX = 10000 };
 
 /* Under which allocator a program is recorded, and the library that does it. */
+enum { FRONT_END_PROGRAM = 1 };
 static const char *const front_ends[] = {"tcmalloc", "program", NULL};
 static const char *const libraries[] = {"libtcmalloc_minimal_tracing.so", "libmalloctape.so"};
 static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=program: its own)",
@@ -40,8 +43,10 @@ static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=pr
 
 static const char help_text[] =
     "usage: malloctape record [OPTION]... [--] PROGRAM [ARGUMENTS...]\n"
+    "       malloctape record --pid PROCESS [-o FILE] [--seconds N] [-q]\n"
     "\n"
-    "Runs PROGRAM and records every call of its allocator.\n"
+    "Runs PROGRAM and records every call of its allocator; or records a process that runs already,\n"
+    "on the allocator that it has, until Ctrl-C, and lets it go on.\n"
     "\n"
     "  -o FILE   where to write the recording: a file, a FIFO, fd:N for an open descriptor, or\n"
     "            |COMMAND for the standard input of a command. %p, %h, %t and %e in it stand for\n"
@@ -57,6 +62,9 @@ static const char help_text[] =
     "            ends the recording, complete, after so many seconds (or 5m, 1h); PROGRAM goes on\n"
     "  --max-bytes N\n"
     "            the same before the recording has more bytes (10k, 10M, 1G)\n"
+    "  -p, --pid PROCESS\n"
+    "            records this process, which runs already. What it calls by pointers that it took\n"
+    "            before is missed, and objects that it made before are unknown\n"
     "  --idle    records nothing until `malloctape ctl PROCESS start FILE` says so\n"
     "  -q, --quiet\n"
     "            prints nothing but what goes wrong here\n"
@@ -81,6 +89,7 @@ static const char help_text[] =
 struct record {
     const char *output;              /* as given, or NULL */
     const char *seconds, *max_bytes; /* NULL: no limit */
+    const char *process;             /* NULL: a program is run */
     bool follow, quiet, idle;
     unsigned front_end;
     char **program;             /* PROGRAM and its arguments */
@@ -128,12 +137,18 @@ static int words_parse(struct record *record, int count, char **words)
         {"seconds", .word = &record->seconds},
         {"max-bytes", .word = &record->max_bytes},
         {"idle", .flag = &record->idle},
+        {"pid", 'p', .word = &record->process},
         {"quiet", 'q', .flag = &record->quiet},
         {NULL}};
     /* The first word that is no option ends ours; what follows is the program's. */
     const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, NULL);
     if (status != PROGRAM_GO_ON) return status;
-    if (optind == count) return cli_usage_error(&cli_record, "which program?");
+    if (record->process != NULL && optind < count)
+        return cli_usage_error(&cli_record, "--pid: a process that runs, or %s?", words[optind]);
+    if (record->process != NULL && (record->follow || record->idle || record->max_bytes != NULL))
+        return cli_usage_error(&cli_record, "--pid goes with -o, --seconds and -q");
+    if (record->process == NULL && optind == count)
+        return cli_usage_error(&cli_record, "which program?");
     if (record->seconds != NULL && !is_amount(record->seconds, "smh"))
         return cli_usage_error(&cli_record, "--seconds %s: this is no number", record->seconds);
     if (record->max_bytes != NULL && !is_amount(record->max_bytes, "kKMG"))
@@ -470,6 +485,45 @@ static void unknown_variables_print(void)
                             (int)strcspn(*entry, "="), *entry);
 }
 
+/* Seconds, minutes or hours; NULL: none. */
+static double seconds_of(const char *text)
+{
+    if (text == NULL) return 0;
+    const double number = strtod(text, NULL);
+    return strchr(text, 'h') != NULL   ? 3600 * number
+           : strchr(text, 'm') != NULL ? 60 * number
+                                       : number;
+}
+
+/* A process that runs: its program's name is that of the recording. */
+static int process_run(struct record *record)
+{
+    struct record_process process = {.quiet = record->quiet,
+                                     .seconds = seconds_of(record->seconds)};
+    struct installed library;
+    char path[64], program[PATH_MAX], why[PATH_MAX], *words[] = {program, NULL};
+    if (!ask_parse_process(&process.process, record->process))
+        return cli_usage_error(&cli_record, "--pid %s: this is no process id", record->process);
+    if (!installed_find_library(&library, libraries[FRONT_END_PROGRAM], why, sizeof why))
+        return cli_fail(&cli_record, "%s", why);
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)process.process);
+    const ssize_t bytes = readlink(path, program, sizeof program - 1);
+    snprintf(path, sizeof path, "%d", (int)process.process);
+    program[bytes > 0 ? bytes : 0] = '\0';
+    if (bytes <= 0) memcpy(program, path, strlen(path) + 1);
+    record->program = words;
+    if (!destination_set(record))
+        return cli_fail(&cli_record, "the name of the output is too long");
+    int status = destination_check(record);
+    if (status == PROGRAM_OK) {
+        process.output = record->destination;
+        process.library = library.path;
+        status = record_process(&process);
+    }
+    reserved_remove(record);
+    return status;
+}
+
 static int run(int count, char **words)
 {
     struct record record = {0};
@@ -478,6 +532,7 @@ static int run(int count, char **words)
     char why[PATH_MAX];
     int status = words_parse(&record, count, words);
     if (status != PROGRAM_GO_ON) return status;
+    if (record.process != NULL) return process_run(&record);
     status = executable_find(&executable, record.program[0]);
     if (status != 0) {
         cli_fail(&cli_record, "%s: %s", record.program[0],

@@ -341,6 +341,17 @@ void recording_decide(void)
     errno = kept_errno;
 }
 
+int recording_attach(void)
+{
+    recording_decide();
+    if (os_is_confined() || os_process_is_emulated() || !make_thread_key()) return -EPERM;
+    settings_attach();
+    atomic_store_relaxed(&malloctape_may_begin, 1);
+    if (control_is_running() && !atomic_load_relaxed(&control.finish)) return 1;
+    end_control();
+    return 0;
+}
+
 /* --- exec --- */
 
 bool recording_is_at_exec(void)

@@ -10,6 +10,8 @@
  * The thread has the rights that the process had when it began, and uses them for who asks. So it
  * answers only those who have these rights, while the process has no others and had none, and root.
  * A command it starts only for the former. */
+#include "control.h"
+
 #include "message.h"
 #include "os.h"
 #include "recording.h"
@@ -191,11 +193,29 @@ static void control_main(void *unused)
     }
 }
 
+static int begin_thread(void)
+{
+    atomic_store_relaxed(&control.finish, 0);
+    int result = os_thread_start(&control.thread, control_main, NULL, &control.done, -1);
+    control.running = result == 0;
+    return result;
+}
+
 __attribute__((constructor)) static void control_begins(void)
 {
     recording_decide();
     if (!settings.controlled || os_is_confined()) return;
-    int result = os_thread_start(&control.thread, control_main, NULL, &control.done, -1);
-    control.running = result == 0;
+    int result = begin_thread();
     if (result < 0) say_why("the thread", result);
+}
+
+int control_attach(void)
+{
+    int result = recording_attach();
+    return result == 0 ? begin_thread() : result < 0 ? result : 0;
+}
+
+void control_detach(void)
+{
+    atomic_store_relaxed(&control.finish, 1);
 }

@@ -88,6 +88,10 @@ bool recording_is_abandoned(void);
 /* Reads the environment once, as soon as there is one. Begins the recording that it asks for. */
 void recording_decide(void);
 
+/* The library has been loaded into a process that runs: from now on recordings may begin, and say
+ * that. 1 if the control thread runs, 0 if it is to be begun, or a negative errno value. */
+int recording_attach(void);
+
 /* Begins a recording. 0 or a negative errno: -EBUSY when the state is not OFF, or as of
  * writer_start(). `output` NULL: as the environment said at the start. Any thread, but not inside a
  * call of the allocator. */

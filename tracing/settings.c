@@ -98,6 +98,19 @@ static void collect_metadata(void)
         append_settings(*name);
 }
 
+void settings_attach(void)
+{
+    if (!settings.attached) {
+        /* Where calls lead by themselves does not matter: they are led here. */
+        settings.foreign_malloc[0] = 0;
+        settings.metadata_bytes = 0;
+        collect_metadata();
+        append_line("", "attached", "1");
+    }
+    settings.attached = settings.controlled = true;
+    settings.speaks = false;
+}
+
 /* Only when a recording begins: asking an allocator may cost time and locks. */
 static void append_allocator(void)
 {

@@ -32,6 +32,7 @@ struct settings {
     bool speaks; /* a summary goes to standard error: a user has started this process, and no report
                     file is given */
     bool controlled;
+    bool attached; /* the library was loaded into a process that ran */
     bool is_reset;     /* while recording_reset() begins a recording: no file is replaced */
     bool keeps_others; /* of the recording that begins: it replaces no file */
     bool quiet;        /* not a word on standard error */
@@ -52,6 +53,9 @@ extern struct settings settings;
 /* Reads the environment. Takes the name of the output out of it, so that programs which this one
  * starts do not record to the same file; unless the name has a %p. */
 void settings_read(void);
+
+/* For a process into which the library was loaded while it ran: its standard error is not ours. */
+void settings_attach(void);
 
 /* Gives the writer what it needs for a recording to `output`, with names in place of the letters
  * after %. `bytes_min`: what a file has without metadata and events. NULL, or what is wrong. */

@@ -96,6 +96,7 @@ void *linked_function(const struct link_map *behind, const char *name,
 
 struct search {
     const struct link_map *behind; /* NULL: found already, or all */
+    const struct link_map *except; /* or NULL */
     const char *name;
     void *found;
 };
@@ -113,15 +114,42 @@ static int search_in(struct dl_phdr_info *library, size_t bytes, void *of)
         if (map.l_ld == search->behind->l_ld) search->behind = NULL;
         return 0;
     }
+    if (search->except && map.l_ld == search->except->l_ld) return 0;
     search->found = linked_function_in(&map, search->name);
     return search->found != NULL;
 }
 
 void *linked_function_now(const struct link_map *behind, const char *name)
 {
-    struct search search = {behind, name, NULL};
+    struct search search = {.behind = behind, .name = name};
     dl_iterate_phdr(search_in, &search);
     return search.found;
+}
+
+void *linked_function_of_others(const struct link_map *own, const char *name)
+{
+    struct search search = {.except = own, .name = name};
+    dl_iterate_phdr(search_in, &search);
+    return search.found;
+}
+
+static const ElfW(Dyn) *find_entry(const struct link_map *library, long tag)
+{
+    for (const ElfW(Dyn) *entry = library->l_ld; entry && entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == tag) return entry;
+    return NULL;
+}
+
+const void *linked_table(const struct link_map *library, long tag)
+{
+    const ElfW(Dyn) *entry = find_entry(library, tag);
+    return entry ? address_in(library, entry->d_un.d_ptr) : NULL;
+}
+
+size_t linked_number(const struct link_map *library, long tag)
+{
+    const ElfW(Dyn) *entry = find_entry(library, tag);
+    return entry ? entry->d_un.d_val : 0;
 }
 
 /* The one with the highest start that is not above it, as in memory. */

@@ -28,6 +28,14 @@ void *linked_function(const struct link_map *behind, const char *name,
  * unwinder of C++ does. `behind` is one with which the program was started. */
 void *linked_function_now(const struct link_map *behind, const char *name);
 
+/* The same, of all but one library. */
+void *linked_function_of_others(const struct link_map *own, const char *name);
+
+/* What the library's dynamic section says with this tag: an address, or a number; NULL or 0 if it has
+ * no such entry. */
+const void *linked_table(const struct link_map *library, long tag);
+size_t linked_number(const struct link_map *library, long tag);
+
 /* The name of its file, without directories. */
 const char *linked_file(const struct link_map *library);
 

@@ -58,7 +58,10 @@ static void free_aligned_sized_by_free(void *object, size_t alignment, size_t si
 static const struct link_map *allocator;
 static struct next_libc_functions libc;
 
-static const struct link_map *own_library(void)
+/* Other libraries stand in front of this one. */
+static bool is_attached;
+
+const struct link_map *next_own_library(void)
 {
     static const struct link_map *own;
     if (!own) own = linked_library(__ehdr_start);
@@ -98,16 +101,26 @@ static bool is_partly_preceded(const struct link_map *own)
 /* `name`: `function` as the C library's own is called. */
 static void find_libc(void *found, const char *function, const char *name)
 {
-    const struct link_map *own = own_library(), *library = NULL;
+    const struct link_map *own = next_own_library(), *library = NULL;
     linked_function(own, function, &library);
     if (library && !linked_function_in(library, name)) set(found, linked_function(own, name, NULL));
 }
 
 #define FIND_LIBC(function, ...) find_libc(&libc.function, #function, "__libc_" #function);
-#define FIND(function, ...)      set(&found.function, linked_function(own, #function, NULL));
+/* The library that has it goes to *library, unless that is NULL. */
+static void *find(const char *name, const struct link_map **library)
+{
+    const struct link_map *own = next_own_library();
+    if (!is_attached) return linked_function(own, name, library);
+    void *function = linked_function_of_others(own, name);
+    if (function && library) *library = linked_library(function);
+    return function;
+}
+
+#define FIND(function, ...) set(&found.function, find(#function, NULL));
 static void find_all(void)
 {
-    const struct link_map *own = own_library(), *operators = NULL, *aligned = NULL;
+    const struct link_map *operators = NULL, *aligned = NULL;
     struct next_functions found = {.operators = NEXT_HERE,
                                    .free_sized = free_sized_by_free,
                                    .free_aligned_sized = free_aligned_sized_by_free};
@@ -119,20 +132,36 @@ static void find_all(void)
     FIND(malloc_trim)
     FIND(malloc_usable_size)
     if (!found.cfree) found.cfree = found.free;
-    linked_function(own, "malloc", &allocator);
-    linked_function(own, "_Znwm", &operators);
-    linked_function(own, "memalign", &aligned);
+    find("malloc", &allocator);
+    find("_Znwm", &operators);
+    find("memalign", &aligned);
     found.knows_sizes = allocator && linked_function_in(allocator, "malloc_usable_size");
     found.has_allocators_operators = operators == allocator;
     found.has_memalign = operators == allocator && aligned == allocator;
     if (operators &&
-        ((operators != allocator && !is_runtime(operators)) || is_partly_preceded(own))) {
+        ((operators != allocator && !is_runtime(operators)) ||
+         (!is_attached && is_partly_preceded(next_own_library())))) {
         found.operators = NEXT_BEHIND;
         ENTRY_CXX_ALLOCATIONS(FIND)
         ENTRY_CXX_FREES(FIND)
     }
-    NEXT_LIBC(FIND_LIBC)
+    if (!is_attached) {
+        NEXT_LIBC(FIND_LIBC)
+    }
     next = found;
+}
+
+bool next_is_first(void)
+{
+    const struct link_map *first = NULL;
+    linked_function(NULL, "malloc", &first);
+    return first == next_own_library();
+}
+
+void next_attach(void)
+{
+    is_attached = true;
+    find_all();
 }
 
 const struct next_libc_functions *next_libc(void)
@@ -158,7 +187,8 @@ next_new_handler *next_handler(void)
 
 bool next_operator(void *function, const char *name)
 {
-    void *found = linked_function_now(own_library(), name);
+    const struct link_map *own = next_own_library();
+    void *found = is_attached ? linked_function_of_others(own, name) : linked_function_now(own, name);
     set(function, found);
     return found;
 }

@@ -61,6 +61,14 @@ const struct next_libc_functions *next_libc(void);
 
 struct link_map;
 
+const struct link_map *next_own_library(void);
+
+/* Whether the program's calls come here by themselves: it was started with this library. */
+bool next_is_first(void);
+
+/* This library has been loaded into a process that runs: the functions are those of all others. */
+void next_attach(void);
+
 /* The library or program that has the next malloc(); NULL: none has. */
 const struct link_map *next_library(void);
 

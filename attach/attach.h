@@ -1,0 +1,31 @@
+/* attach - puts libmalloctape.so into a process that runs, and takes it out of the way again.
+ *
+ * Afterwards the process listens to requests as one that was started with TCMALLOC_TRACE_CONTROL=1
+ * (tracing/control.c). */
+#ifndef MALLOCTAPE_ATTACH_H
+#define MALLOCTAPE_ATTACH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct attached {
+    int slots;           /* calls that are led to the library, or were */
+    uint64_t stopped_ns; /* one thread of the process */
+    bool has_ended;      /* the process: nothing can be said of it */
+};
+
+/* Whether the process has the library, or the tracing tcmalloc, already. */
+bool attach_is_there(pid_t process);
+
+/* `library`: the path of libmalloctape.so, which must be the same file in the process's view. To be
+ * called again when the process has loaded other libraries. False: `why` says what is in the way;
+ * the process is as it was. */
+bool attach_to(pid_t process, const char *library, struct attached *attached, char *why,
+               size_t why_bytes);
+
+/* After the recording has ended. The library stays in the process, where nobody calls it. */
+bool attach_undo(pid_t process, struct attached *attached, char *why, size_t why_bytes);
+
+#endif

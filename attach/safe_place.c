@@ -1,0 +1,169 @@
+#include "attach/safe_place.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+/* Functions of the C library that enter the allocator or the dynamic linker, or hold what these
+ * need. */
+static const char *const entries[] = {
+    "malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc",
+    "pvalloc", "cfree", "__libc_malloc", "__libc_free", "__libc_calloc", "__libc_realloc",
+    "__libc_memalign", "__libc_valloc", "__libc_pvalloc", "__posix_memalign", "malloc_trim",
+    "malloc_usable_size", "mallopt", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats",
+    "reallocarray", "fork", "_Fork", "vfork", "exit", "quick_exit", "abort", "dlopen", "dlmopen",
+    "dlclose", "dlsym", "dlvsym", "dlerror", "dladdr", "dladdr1", "dlinfo", "dl_iterate_phdr",
+    "pthread_create", "pthread_exit", "pthread_atfork", "__libc_freeres"};
+
+/* How the kernel comes back from a signal handler: mov $15, %rax; syscall. */
+static const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+
+static bool range_put(struct safe_places *places, uint64_t start, uint64_t end)
+{
+    if (places->ranges_count == places->ranges_room) {
+        const size_t room = places->ranges_room * 2 + 64;
+        struct safe_place_range *more = realloc(places->ranges, room * sizeof *more);
+        if (more == NULL) return false;
+        places->ranges = more;
+        places->ranges_room = room;
+    }
+    places->ranges[places->ranges_count++] = (struct safe_place_range){start, end};
+    return true;
+}
+
+static bool module_put(struct safe_places *places, size_t module)
+{
+    const struct target *target = places->target;
+    bool good = true;
+    for (size_t i = 0; i < target->mappings_count; i++)
+        if (target->mappings[i].module == module && target->mappings[i].is_executable)
+            good = good && range_put(places, target->mappings[i].start, target->mappings[i].end);
+    return good;
+}
+
+/* The extents of functions of one module. */
+static bool functions_put(struct safe_places *places, struct target *target, size_t module)
+{
+    bool good = true;
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        const uint64_t start = target_function(target, module, entries[i]);
+        const uint64_t bytes = start != 0 ? target_function_bytes(target, module, start) : 0;
+        if (bytes > 0) good = good && range_put(places, start, start + bytes);
+    }
+    return good;
+}
+
+/* In the text of the C library, once. */
+static bool restorer_put(struct safe_places *places)
+{
+    const struct target *target = places->target;
+    const struct target_module *libc = &target->modules[places->libc];
+    struct stat status;
+    bool good = true;
+    if (fstat(libc->file, &status) != 0) return true;
+    const unsigned char *text =
+        mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, libc->file, 0);
+    if (text == MAP_FAILED) return true;
+    for (size_t i = 0; i < target->mappings_count; i++) {
+        const struct target_mapping *mapping = &target->mappings[i];
+        const uint64_t bytes = mapping->end - mapping->start;
+        if (mapping->module != places->libc || !mapping->is_executable ||
+            mapping->offset + bytes > (uint64_t)status.st_size)
+            continue;
+        const unsigned char *at = memmem(text + mapping->offset, bytes, restorer, sizeof restorer);
+        if (at != NULL) {
+            const uint64_t start = mapping->start + (uint64_t)(at - text) - mapping->offset;
+            good = good && range_put(places, start, start + sizeof restorer);
+        }
+    }
+    munmap((void *)(uintptr_t)text, (size_t)status.st_size);
+    return good;
+}
+
+bool safe_places_find(struct safe_places *places, struct target *target)
+{
+    *places = (struct safe_places){.target = target,
+                                   .libc = target_module_named(target, "libc.so.6"),
+                                   .linker = target_module_named(target, "ld-linux-x86-64.so.2")};
+    errno = 0;
+    if (places->libc == TARGET_NONE || places->linker == TARGET_NONE) return false;
+    bool good = module_put(places, places->linker) &&
+                functions_put(places, target, places->libc) && restorer_put(places);
+    for (size_t i = 0; good && i < target->modules_count; i++) {
+        if (i == places->libc || i == places->linker || target_function(target, i, "malloc") == 0)
+            continue;
+        /* The first file that is mapped is the program's. */
+        if (i == 0) places->is_own_malloc = true;
+        good = i == 0 ? functions_put(places, target, i) : module_put(places, i);
+    }
+    if (good) return true;
+    safe_places_free(places);
+    errno = ENOMEM;
+    return false;
+}
+
+void safe_places_free(struct safe_places *places)
+{
+    free(places->ranges);
+    places->ranges = NULL;
+    places->ranges_count = places->ranges_room = 0;
+}
+
+static bool is_inside(const struct safe_places *places, uint64_t address)
+{
+    for (size_t i = 0; i < places->ranges_count; i++)
+        if (address >= places->ranges[i].start && address < places->ranges[i].end) return true;
+    return false;
+}
+
+/* Whether no allocator and no linker makes the call that the thread waits in. Both wait for their
+ * locks, but not as conditions and ends of threads are waited for. */
+static bool is_waiting(const struct user_regs_struct *registers)
+{
+    switch (registers->orig_rax) {
+    case SYS_futex:
+        return (registers->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+    case SYS_poll:
+    case SYS_ppoll:
+    case SYS_select:
+    case SYS_pselect6:
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_pause:
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_rt_sigtimedwait:
+    case SYS_rt_sigsuspend:
+    case SYS_semtimedop:
+    case SYS_msgrcv:
+    case SYS_io_getevents:
+    case SYS_io_uring_enter:
+    case SYS_read: return true;
+    default: return false;
+    }
+}
+
+bool safe_place_is(const struct safe_places *places, const struct user_regs_struct *registers,
+                   const uint64_t *stack, size_t words)
+{
+    const size_t module = target_module_at(places->target, registers->rip);
+    const bool waits = (int64_t)registers->orig_rax >= 0;
+    if (is_inside(places, registers->rip)) return false;
+    for (size_t i = 0; i < words; i++)
+        if (is_inside(places, stack[i])) return false;
+    if (waits) return is_waiting(registers);
+    return module != TARGET_NONE && module != places->libc &&
+           (module != 0 || !places->is_own_malloc);
+}

@@ -1,0 +1,58 @@
+/* target - what can be known of a process that runs, from /proc and from the files that it has
+ * mapped, without stopping it.
+ *
+ * Memory: from malloc(), until target_close(). One thread. */
+#ifndef MALLOCTAPE_ATTACH_TARGET_H
+#define MALLOCTAPE_ATTACH_TARGET_H
+
+#include <libelf.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A mapping (proc(5), maps). */
+struct target_mapping {
+    uint64_t start, end, offset;
+    bool is_executable;
+    size_t module; /* index of the mapped file */
+};
+
+/* A file that is mapped with a right to execute. */
+struct target_module {
+    char path[PATH_MAX];
+    uint64_t base;          /* what is added to the addresses of its symbols */
+    Elf *elf;               /* NULL until it was asked for */
+    Elf_Data *symbols;      /* .dynsym; NULL: it has none */
+    size_t symbols_count, strings_section;
+    int file;
+};
+
+struct target {
+    pid_t process;
+    struct target_mapping *mappings; /* of modules only, ascending */
+    size_t mappings_count;
+    struct target_module *modules;
+    size_t modules_count;
+};
+
+#define TARGET_NONE SIZE_MAX
+
+/* False: the process is not there, or is somebody else's; errno. */
+bool target_open(struct target *target, pid_t process);
+void target_close(struct target *target);
+
+/* The module with the code at this address, or TARGET_NONE. */
+size_t target_module_at(const struct target *target, uint64_t address);
+
+/* The first one whose file name begins so, or TARGET_NONE. */
+size_t target_module_named(const struct target *target, const char *name);
+
+/* The address of a function that a module exports; 0: it has none of that name. */
+uint64_t target_function(struct target *target, size_t module, const char *name);
+
+/* How long the exported function at this address is; 0: unknown. */
+uint64_t target_function_bytes(struct target *target, size_t module, uint64_t address);
+
+#endif

@@ -1,0 +1,19 @@
+/* record_process - `malloctape record --pid`: records a process that runs already. */
+#ifndef MALLOCTAPE_RECORD_PROCESS_H
+#define MALLOCTAPE_RECORD_PROCESS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct record_process {
+    pid_t process;
+    const char *output;  /* as the process is to open it */
+    const char *library; /* libmalloctape.so */
+    double seconds;      /* 0: until a signal comes or the process ends */
+    bool quiet;
+};
+
+/* Returns an exit status. */
+int record_process(const struct record_process *record);
+
+#endif

@@ -1,0 +1,91 @@
+/* obey - a program that runs until its input ends, to be attached to.
+ *
+ *     obey [THREADS]
+ *
+ * Each line of its input is a number: so many objects are made, reallocated and freed, then
+ * "made NUMBER" is printed. No other call of the allocator is made meanwhile by this thread. THREADS
+ * (none) more threads make and free objects all the time, and look whether an object is still what
+ * it was. At the end "done". */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 64, OBJECTS = 256, SIZE_MAX_BYTES = 700 };
+
+static atomic_bool is_over;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "obey: %s\n", what);
+    _exit(1);
+}
+
+static void *run(void *of)
+{
+    unsigned char *objects[OBJECTS] = {NULL};
+    size_t sizes[OBJECTS];
+    unsigned random = *(unsigned *)of;
+    while (!is_over) {
+        random = random * 1103515245 + 12345;
+        const unsigned at = random / 65536 % OBJECTS;
+        const unsigned char mark = (unsigned char)at;
+        if (objects[at] && (objects[at][0] != mark || objects[at][sizes[at] - 1] != mark))
+            fail("an object has changed");
+        free(objects[at]);
+        sizes[at] = random / 256 % SIZE_MAX_BYTES + 1;
+        objects[at] = malloc(sizes[at]);
+        if (!objects[at]) fail("no memory");
+        objects[at][0] = objects[at][sizes[at] - 1] = mark;
+    }
+    for (unsigned i = 0; i < OBJECTS; i++)
+        free(objects[i]);
+    return NULL;
+}
+
+static void make(unsigned long count)
+{
+    for (unsigned long i = 0; i < count; i++) {
+        void *object = malloc(777);
+        void *longer = realloc(object, 888);
+        if (!object || !longer) fail("no memory");
+        free(longer);
+    }
+}
+
+/* Without the streams of the C library, which allocate. False: the input has ended. */
+static int read_number(unsigned long *number)
+{
+    char digit;
+    *number = 0;
+    while (read(STDIN_FILENO, &digit, 1) == 1) {
+        if (digit == '\n') return 1;
+        *number = *number * 10 + (unsigned long)(digit - '0');
+    }
+    return 0;
+}
+
+int main(int count, char **words)
+{
+    static pthread_t threads[THREADS_MAX];
+    static unsigned seeds[THREADS_MAX];
+    const unsigned more = count > 1 ? (unsigned)atoi(words[1]) : 0;
+    unsigned long number;
+    char text[64];
+    if (more > THREADS_MAX) fail("too many threads");
+    for (unsigned i = 0; i < more; i++) {
+        seeds[i] = i + 1;
+        if (pthread_create(&threads[i], NULL, run, &seeds[i]) != 0) fail("cannot create a thread");
+    }
+    while (read_number(&number)) {
+        make(number);
+        const int bytes = snprintf(text, sizeof text, "made %lu\n", number);
+        if (write(STDOUT_FILENO, text, (size_t)bytes) != bytes) fail("cannot write");
+    }
+    is_over = 1;
+    for (unsigned i = 0; i < more; i++)
+        pthread_join(threads[i], NULL);
+    return write(STDOUT_FILENO, "done\n", 5) == 5 ? 0 : 1;
+}

@@ -1,0 +1,12 @@
+/* control - the thread that carries out requests from outside (control.c), in a process into which
+ * the library was loaded while it ran. In one that was started with it the thread begins by itself. */
+#ifndef MALLOCTAPE_CONTROL_H
+#define MALLOCTAPE_CONTROL_H
+
+/* Begins to listen, if nobody does. 0 or a negative errno value. */
+int control_attach(void);
+
+/* Asks the thread to end, which it does soon. */
+void control_detach(void);
+
+#endif

@@ -1,0 +1,35 @@
+/* attach - what `malloctape record --pid` calls in a process that runs, when it has loaded this
+ * library there (attach/inject.h).
+ *
+ * Then the process is one that was started with TCMALLOC_TRACE_CONTROL=1: recordings are begun and
+ * ended through its control thread. */
+#include "next.h"
+#include "redirect.h"
+#include "tracing/control.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int malloctape_library_attach(void);
+EXPORT int malloctape_library_detach(void);
+
+/* Also when libraries have come since. The result: how many slots lead here, or a negative errno
+ * value; -EEXIST: the process was started with this library. */
+int malloctape_library_attach(void)
+{
+    static bool has_attached;
+    if (!has_attached && next_is_first()) return -EEXIST;
+    if (!has_attached) next_attach();
+    has_attached = true;
+    int result = control_attach();
+    return result < 0 ? result : redirect_here();
+}
+
+/* The recording has ended. Calls that are in this library yet lead on to the allocator. */
+int malloctape_library_detach(void)
+{
+    control_detach();
+    return redirect_back();
+}

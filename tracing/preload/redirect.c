@@ -1,0 +1,150 @@
+#include "redirect.h"
+
+#include "entry_points.h"
+#include "linked.h"
+#include "next.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES UINT64_C(4096)
+
+struct function {
+    const char *name;
+    uintptr_t ours, theirs; /* `theirs` 0: nobody else has it */
+};
+
+#define FUNCTION(function, ...) {#function, 0, 0},
+static struct function functions[] = {
+    ENTRY_ALLOCATIONS(FUNCTION) ENTRY_FREES(FUNCTION) FUNCTION(realloc) FUNCTION(posix_memalign)
+        FUNCTION(mallopt) FUNCTION(malloc_trim) FUNCTION(malloc_usable_size)};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+/* What is done to the slots of all libraries. */
+struct redirection {
+    bool back;
+    int slots; /* that lead to where they shall */
+    int error; /* an errno value, if some could not be written */
+};
+
+/* A library as it lies in memory. */
+struct library {
+    const struct dl_phdr_info *info;
+    const ElfW(Sym) *symbols;
+    const char *names;
+    uintptr_t start, end;            /* of its segments */
+    uintptr_t sealed, sealed_end;    /* pages that the linker has made read-only */
+    bool is_open;                    /* these can be written now */
+};
+
+static void find_functions(void)
+{
+    const struct link_map *own = next_own_library();
+    for (int i = 0; i < FUNCTIONS; i++) {
+        functions[i].ours = (uintptr_t)linked_function_in(own, functions[i].name);
+        functions[i].theirs = (uintptr_t)linked_function_of_others(own, functions[i].name);
+    }
+}
+
+static const struct function *function_named(const char *name)
+{
+    for (int i = 0; i < FUNCTIONS; i++)
+        if (strcmp(functions[i].name, name) == 0) return &functions[i];
+    return NULL;
+}
+
+static bool open_page(struct library *library, const void *slot)
+{
+    const uintptr_t at = (uintptr_t)slot;
+    if (library->is_open || at < library->sealed || at >= library->sealed_end) return true;
+    library->is_open = mprotect((void *)library->sealed, library->sealed_end - library->sealed,
+                                PROT_READ | PROT_WRITE) == 0;
+    return library->is_open;
+}
+
+/* The linker fills a slot at the first call: until then it leads into the library itself. */
+static bool is_not_filled(const struct library *library, uintptr_t value)
+{
+    return value >= library->start && value < library->end;
+}
+
+/* One relocation. */
+static void visit(struct library *library, const ElfW(Rela) *entry, struct redirection *todo)
+{
+    const unsigned type = ELF64_R_TYPE(entry->r_info);
+    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) return;
+    const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(entry->r_info)];
+    const struct function *function = function_named(library->names + symbol->st_name);
+    if (!function || !function->ours || !function->theirs || entry->r_addend != 0) return;
+    uintptr_t *slot = (uintptr_t *)(library->info->dlpi_addr + entry->r_offset);
+    const uintptr_t value = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    const uintptr_t wanted = todo->back ? function->theirs : function->ours;
+    const bool is_other = todo->back ? value == function->ours
+                                     : value == function->theirs ||
+                                           (type == R_X86_64_JUMP_SLOT &&
+                                            symbol->st_shndx == SHN_UNDEF &&
+                                            is_not_filled(library, value));
+    if (is_other && !open_page(library, slot))
+        todo->error = errno;
+    else if (is_other)
+        __atomic_store_n(slot, wanted, __ATOMIC_RELEASE);
+    if (__atomic_load_n(slot, __ATOMIC_RELAXED) == wanted && (is_other || !todo->back))
+        todo->slots++;
+}
+
+static void visit_all(struct library *library, const void *table, size_t bytes,
+                      struct redirection *todo)
+{
+    const ElfW(Rela) *entries = table;
+    for (size_t i = 0; entries && i < bytes / sizeof *entries; i++)
+        visit(library, &entries[i], todo);
+}
+
+static int visit_library(struct dl_phdr_info *info, size_t bytes, void *of)
+{
+    struct library library = {.info = info, .start = UINTPTR_MAX};
+    const ElfW(Dyn) *dynamic = NULL;
+    (void)bytes;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
+        if (segment->p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn) *)start;
+        if (segment->p_type == PT_LOAD && start < library.start) library.start = start;
+        if (segment->p_type == PT_LOAD && end > library.end) library.end = end;
+        if (segment->p_type != PT_GNU_RELRO) continue;
+        library.sealed = start & -PAGE_BYTES;
+        library.sealed_end = end & -PAGE_BYTES;
+    }
+    const struct link_map map = {.l_addr = info->dlpi_addr, .l_ld = (ElfW(Dyn) *)dynamic};
+    if (!dynamic || dynamic == next_own_library()->l_ld) return 0;
+    const void *relocations = linked_table(&map, DT_RELA), *jumps = linked_table(&map, DT_JMPREL);
+    library.symbols = linked_table(&map, DT_SYMTAB);
+    library.names = linked_table(&map, DT_STRTAB);
+    if (!library.symbols || !library.names) return 0;
+    visit_all(&library, relocations, linked_number(&map, DT_RELASZ), of);
+    visit_all(&library, jumps, linked_number(&map, DT_PLTRELSZ), of);
+    if (library.is_open)
+        mprotect((void *)library.sealed, library.sealed_end - library.sealed, PROT_READ);
+    return 0;
+}
+
+static int redirect(bool back)
+{
+    struct redirection todo = {.back = back};
+    dl_iterate_phdr(visit_library, &todo);
+    return todo.error ? -todo.error : todo.slots;
+}
+
+int redirect_here(void)
+{
+    find_functions();
+    return redirect(false);
+}
+
+int redirect_back(void)
+{
+    return redirect(true);
+}
