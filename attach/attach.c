@@ -103,8 +103,9 @@ static bool is_possible(struct target *target, char *why, size_t why_bytes)
         return error_explain(why, why_bytes, "it does not run: its state is %s", value);
     if (has_module(target, "libasan.so") || has_module(target, "libtsan.so") ||
         has_module(target, "libclang_rt."))
-        return error_explain(why, why_bytes, "it is built with a sanitizer, which has an allocator "
-                                             "of its own");
+        return error_explain(why, why_bytes,
+                             "it is built with a sanitizer, which has an allocator "
+                             "of its own");
     if (!has_module(target, "ld-"))
         return error_explain(why, why_bytes,
                              "it is linked statically: no library can be put in front of its "
@@ -125,13 +126,11 @@ static bool call_library(struct inject *inject, pid_t process, const char *funct
                          uint64_t *result, char *why, size_t why_bytes)
 {
     struct target target;
-    if (!target_open(&target, process))
-        return error_explain(why, why_bytes, "it has ended");
+    if (!target_open(&target, process)) return error_explain(why, why_bytes, "it has ended");
     const uint64_t address =
         target_function(&target, target_module_named(&target, LIBRARY), function);
     target_close(&target);
-    if (address == 0)
-        return error_explain(why, why_bytes, "it has another version of " LIBRARY);
+    if (address == 0) return error_explain(why, why_bytes, "it has another version of " LIBRARY);
     return inject_call(inject, address, NULL, 0, result, why, why_bytes);
 }
 
@@ -202,8 +201,8 @@ bool attach_is_there(pid_t process)
 {
     struct target target;
     if (!target_open(&target, process)) return false;
-    const bool is_there = has_module(&target, LIBRARY) ||
-                          has_module(&target, "libtcmalloc_minimal_tracing.so");
+    const bool is_there =
+        has_module(&target, LIBRARY) || has_module(&target, "libtcmalloc_minimal_tracing.so");
     target_close(&target);
     return is_there;
 }
@@ -232,8 +231,7 @@ bool attach_undo(pid_t process, struct attached *attached, char *why, size_t why
     struct target target;
     *attached = (struct attached){0};
     if (!open_process(&target, process, why, why_bytes)) return false;
-    const bool good =
-        call_in(&target, NULL, "malloctape_library_detach", attached, why, why_bytes);
+    const bool good = call_in(&target, NULL, "malloctape_library_detach", attached, why, why_bytes);
     target_close(&target);
     return good;
 }

@@ -240,8 +240,8 @@ static uint64_t system_call_find(const struct inject *inject, size_t libc)
 
 static bool stack_map(struct inject *inject, uint64_t instruction)
 {
-    const uint64_t arguments[6] = {0, STACK_BYTES, PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
+    const uint64_t arguments[6] = {
+        0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
     return system_call(inject, instruction, SYS_mmap, arguments, &inject->stack) &&
            inject->stack < UINT64_MAX - 4096;
 }
@@ -311,8 +311,9 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
         if (stack_map(inject, instruction)) return true;
         inject->stack = 0;
         inject_end(inject);
-        return error_explain(why, why_bytes, inject->is_gone ? "it ended meanwhile"
-                                                             : "it has no memory for a stack");
+        return error_explain(why, why_bytes,
+                             inject->is_gone ? "it ended meanwhile"
+                                             : "it has no memory for a stack");
     }
     thread_release(inject->thread);
     return error_explain(why, why_bytes, "its registers cannot be read");

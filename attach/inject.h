@@ -29,11 +29,11 @@ struct inject {
     struct user_regs_struct registers;
     unsigned char vectors[INJECT_VECTOR_BYTES];
     size_t vectors_bytes;
-    uint64_t blocked; /* signals */
-    uint64_t stack;   /* in the process */
-    uint64_t held;    /* signals that came meanwhile */
+    uint64_t blocked;                   /* signals */
+    uint64_t stack;                     /* in the process */
+    uint64_t held;                      /* signals that came meanwhile */
     uint64_t stopped_at_ns, stopped_ns; /* how long, behind inject_end() */
-    bool is_gone;     /* the process has ended meanwhile */
+    bool is_gone;                       /* the process has ended meanwhile */
 };
 
 /* Waits up to so long for a thread at a safe place. False: `why`; the process is as it was. */

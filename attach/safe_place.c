@@ -10,14 +10,52 @@
 
 /* Functions of the C library that enter the allocator or the dynamic linker, or hold what these
  * need. */
-static const char *const entries[] = {
-    "malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign", "valloc",
-    "pvalloc", "cfree", "__libc_malloc", "__libc_free", "__libc_calloc", "__libc_realloc",
-    "__libc_memalign", "__libc_valloc", "__libc_pvalloc", "__posix_memalign", "malloc_trim",
-    "malloc_usable_size", "mallopt", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats",
-    "reallocarray", "fork", "_Fork", "vfork", "exit", "quick_exit", "abort", "dlopen", "dlmopen",
-    "dlclose", "dlsym", "dlvsym", "dlerror", "dladdr", "dladdr1", "dlinfo", "dl_iterate_phdr",
-    "pthread_create", "pthread_exit", "pthread_atfork", "__libc_freeres"};
+static const char *const entries[] = {"malloc",
+                                      "free",
+                                      "calloc",
+                                      "realloc",
+                                      "memalign",
+                                      "aligned_alloc",
+                                      "posix_memalign",
+                                      "valloc",
+                                      "pvalloc",
+                                      "cfree",
+                                      "__libc_malloc",
+                                      "__libc_free",
+                                      "__libc_calloc",
+                                      "__libc_realloc",
+                                      "__libc_memalign",
+                                      "__libc_valloc",
+                                      "__libc_pvalloc",
+                                      "__posix_memalign",
+                                      "malloc_trim",
+                                      "malloc_usable_size",
+                                      "mallopt",
+                                      "mallinfo",
+                                      "mallinfo2",
+                                      "malloc_info",
+                                      "malloc_stats",
+                                      "reallocarray",
+                                      "fork",
+                                      "_Fork",
+                                      "vfork",
+                                      "exit",
+                                      "quick_exit",
+                                      "abort",
+                                      "dlopen",
+                                      "dlmopen",
+                                      "dlclose",
+                                      "dlsym",
+                                      "dlvsym",
+                                      "dlerror",
+                                      "dladdr",
+                                      "dladdr1",
+                                      "dlinfo",
+                                      "dl_iterate_phdr",
+                                      "pthread_create",
+                                      "pthread_exit",
+                                      "pthread_atfork",
+                                      "__libc_freeres"};
 
 /* How the kernel comes back from a signal handler: mov $15, %rax; syscall. */
 static const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
@@ -91,8 +129,8 @@ bool safe_places_find(struct safe_places *places, struct target *target)
                                    .linker = target_module_named(target, "ld-linux-x86-64.so.2")};
     errno = 0;
     if (places->libc == TARGET_NONE || places->linker == TARGET_NONE) return false;
-    bool good = module_put(places, places->linker) &&
-                functions_put(places, target, places->libc) && restorer_put(places);
+    bool good = module_put(places, places->linker) && functions_put(places, target, places->libc) &&
+                restorer_put(places);
     for (size_t i = 0; good && i < target->modules_count; i++) {
         if (i == places->libc || i == places->linker || target_function(target, i, "malloc") == 0)
             continue;
@@ -125,8 +163,7 @@ static bool is_inside(const struct safe_places *places, uint64_t address)
 static bool is_waiting(const struct user_regs_struct *registers)
 {
     switch (registers->orig_rax) {
-    case SYS_futex:
-        return (registers->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+    case SYS_futex: return (registers->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
     case SYS_poll:
     case SYS_ppoll:
     case SYS_select:

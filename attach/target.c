@@ -143,7 +143,8 @@ static void base_find(struct target_module *module, const struct target_mapping 
     elf_getphdrnum(module->elf, &count);
     for (size_t i = 0; i < count && module->base == UINT64_MAX; i++)
         if (gelf_getphdr(module->elf, (int)i, &segment) != NULL && segment.p_type == PT_LOAD &&
-            (segment.p_flags & PF_X) != 0 && mapping->offset >= (segment.p_offset & ~UINT64_C(4095)) &&
+            (segment.p_flags & PF_X) != 0 &&
+            mapping->offset >= (segment.p_offset & ~UINT64_C(4095)) &&
             mapping->offset < segment.p_offset + segment.p_filesz)
             module->base = mapping->start - mapping->offset + segment.p_offset - segment.p_vaddr;
 }

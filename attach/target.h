@@ -22,9 +22,9 @@ struct target_mapping {
 /* A file that is mapped with a right to execute. */
 struct target_module {
     char path[PATH_MAX];
-    uint64_t base;          /* what is added to the addresses of its symbols */
-    Elf *elf;               /* NULL until it was asked for */
-    Elf_Data *symbols;      /* .dynsym; NULL: it has none */
+    uint64_t base;     /* what is added to the addresses of its symbols */
+    Elf *elf;          /* NULL until it was asked for */
+    Elf_Data *symbols; /* .dynsym; NULL: it has none */
     size_t symbols_count, strings_section;
     int file;
 };

@@ -71,7 +71,8 @@ static bool wait_for_end(const struct record_process *record, int signals, int p
         const size_t now = libraries_count(record->process);
         struct attached attached;
         char why[PATH_MAX + 256];
-        if (now > libraries) attach_to(record->process, record->library, &attached, why, sizeof why);
+        if (now > libraries)
+            attach_to(record->process, record->library, &attached, why, sizeof why);
         libraries = now;
     }
 }
@@ -118,8 +119,7 @@ static void wait_for_answers(pid_t process)
 static int run_recording(const struct record_process *record, bool is_attached)
 {
     char request[PATH_MAX + 16], answer[ANSWER_BYTES];
-    const int signals = signals_open(),
-              process = (int)syscall(SYS_pidfd_open, record->process, 0);
+    const int signals = signals_open(), process = (int)syscall(SYS_pidfd_open, record->process, 0);
     snprintf(request, sizeof request, "start %s\n", record->output);
     if (ask_process(&cli_record, record->process, request, answer, sizeof answer) == 0) {
         if (is_attached) undo(record);

@@ -102,7 +102,7 @@ void settings_attach(void)
 {
     if (!settings.attached) {
         /* Where calls lead by themselves does not matter: they are led here. */
-        settings.foreign_malloc[0] = 0;
+        settings.other_malloc[0] = 0;
         settings.metadata_bytes = 0;
         collect_metadata();
         append_line("", "attached", "1");

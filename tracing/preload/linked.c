@@ -133,7 +133,7 @@ void *linked_function_of_others(const struct link_map *own, const char *name)
     return search.found;
 }
 
-static const ElfW(Dyn) *find_entry(const struct link_map *library, long tag)
+static const ElfW(Dyn) * find_entry(const struct link_map *library, long tag)
 {
     for (const ElfW(Dyn) *entry = library->l_ld; entry && entry->d_tag != DT_NULL; entry++)
         if (entry->d_tag == tag) return entry;

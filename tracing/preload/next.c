@@ -138,9 +138,8 @@ static void find_all(void)
     found.knows_sizes = allocator && linked_function_in(allocator, "malloc_usable_size");
     found.has_allocators_operators = operators == allocator;
     found.has_memalign = operators == allocator && aligned == allocator;
-    if (operators &&
-        ((operators != allocator && !is_runtime(operators)) ||
-         (!is_attached && is_partly_preceded(next_own_library())))) {
+    if (operators && ((operators != allocator && !is_runtime(operators)) ||
+                      (!is_attached && is_partly_preceded(next_own_library())))) {
         found.operators = NEXT_BEHIND;
         ENTRY_CXX_ALLOCATIONS(FIND)
         ENTRY_CXX_FREES(FIND)
@@ -188,7 +187,8 @@ next_new_handler *next_handler(void)
 bool next_operator(void *function, const char *name)
 {
     const struct link_map *own = next_own_library();
-    void *found = is_attached ? linked_function_of_others(own, name) : linked_function_now(own, name);
+    void *found =
+        is_attached ? linked_function_of_others(own, name) : linked_function_now(own, name);
     set(function, found);
     return found;
 }

@@ -33,11 +33,11 @@ struct redirection {
 /* A library as it lies in memory. */
 struct library {
     const struct dl_phdr_info *info;
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *names;
-    uintptr_t start, end;            /* of its segments */
-    uintptr_t sealed, sealed_end;    /* pages that the linker has made read-only */
-    bool is_open;                    /* these can be written now */
+    uintptr_t start, end;         /* of its segments */
+    uintptr_t sealed, sealed_end; /* pages that the linker has made read-only */
+    bool is_open;                 /* these can be written now */
 };
 
 static void find_functions(void)
@@ -72,7 +72,7 @@ static bool is_not_filled(const struct library *library, uintptr_t value)
 }
 
 /* One relocation. */
-static void visit(struct library *library, const ElfW(Rela) *entry, struct redirection *todo)
+static void visit(struct library *library, const ElfW(Rela) * entry, struct redirection *todo)
 {
     const unsigned type = ELF64_R_TYPE(entry->r_info);
     if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) return;
@@ -82,11 +82,11 @@ static void visit(struct library *library, const ElfW(Rela) *entry, struct redir
     uintptr_t *slot = (uintptr_t *)(library->info->dlpi_addr + entry->r_offset);
     const uintptr_t value = __atomic_load_n(slot, __ATOMIC_RELAXED);
     const uintptr_t wanted = todo->back ? function->theirs : function->ours;
-    const bool is_other = todo->back ? value == function->ours
-                                     : value == function->theirs ||
-                                           (type == R_X86_64_JUMP_SLOT &&
-                                            symbol->st_shndx == SHN_UNDEF &&
-                                            is_not_filled(library, value));
+    const bool is_other = todo->back
+                              ? value == function->ours
+                              : value == function->theirs ||
+                                    (type == R_X86_64_JUMP_SLOT && symbol->st_shndx == SHN_UNDEF &&
+                                     is_not_filled(library, value));
     if (is_other && !open_page(library, slot))
         todo->error = errno;
     else if (is_other)
