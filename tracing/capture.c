@@ -100,15 +100,6 @@ bool recording_is_abandoned(void)
     return os_process_is_abandoned(control_is_running() + recording_has_writer());
 }
 
-static void report_not_recording(const char *why)
-{
-    struct message message;
-    if (settings.quiet) return;
-    message_begin(&message);
-    message_put(&message, "not recording: %s", why);
-    report_line(&message);
-}
-
 /* A slip of the keyboard would else be noticed when the program has run for nothing. */
 static void report_unknown_variables(void)
 {
@@ -202,7 +193,7 @@ static int begin(const char *output, bool may_defer)
     const char *wrong = prepare(writer, output);
     int result = -EINVAL;
     if (wrong) {
-        report_not_recording(wrong);
+        report_text("not recording: %s", wrong);
     } else {
         writer->is_abandoned = recording_is_abandoned;
         writer->ends = recording_writer_ends;
@@ -373,15 +364,11 @@ bool recording_end_at_exec(void)
 
 void recording_go_on_after_exec(void)
 {
-    struct message message;
-    if (output_name_has_process(settings.output)) {
+    if (output_name_has_process(settings.output))
         recording_begin(settings.output);
-    } else if (!settings.quiet) {
-        message_begin(&message);
-        message_put(&message, "recording ended early: %s: before an exec that failed",
+    else
+        report_text("recording ended early: %s: before an exec that failed",
                     recording.writer.output);
-        report_line(&message);
-    }
 }
 
 /* --- the process begins and ends --- */

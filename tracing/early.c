@@ -6,13 +6,10 @@
  * Such calls are not recorded: there is no environment yet.
  *
  * Functions of other libraries cannot be called here. */
-#include "os_linux.h"
-#include "recording.h"
+#include "capture.h"
+#include "os.h"
 
 #include <link.h>
-#include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { STATUS_REFUSED = 126 }; /* as a shell's: cannot be executed */
 
@@ -49,11 +46,10 @@ static void refuse_sanitizer(void)
     static const char text[] =
         "malloctape: a program with ThreadSanitizer cannot run with another allocator in front of "
         "it: build it without\n";
-    struct pollfd standard_error = {STDERR_FILENO, POLLOUT, 0};
     if (malloctape_front_end.opaque || (!is_linked("libtsan.so") && !is_linked("libclang_rt.tsan")))
         return;
-    if (system_call(SYS_poll, (long)&standard_error, 1, 0, 0, 0, 0) == 1)
-        system_call(SYS_write, STDERR_FILENO, (long)text, sizeof text - 1, 0, 0, 0);
+    os_message_begin();
+    os_message_write(text, sizeof text - 1);
     os_process_exit(STATUS_REFUSED);
 }
 

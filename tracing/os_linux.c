@@ -701,21 +701,24 @@ static int apart_main(void *argument)
     os_process_exit(0);
 }
 
-/* As vfork() does, but without the signal of a child's end, so that no wait() of the program finds
- * it. */
-int os_call_apart(void (*function)(void *), void *argument, bool survives)
+int os_linux_run_apart(int (*run)(void *), void *argument)
 {
-    struct apart apart = {function, argument, survives};
     uint8_t *stack = os_memory_reserve(THREAD_STACK_BYTES);
     if (!stack) return -ENOMEM;
     uint64_t signals = os_signals_block();
-    int process = clone(apart_main, stack + THREAD_STACK_BYTES, CLONE_VM | CLONE_VFORK, &apart);
+    int process = clone(run, stack + THREAD_STACK_BYTES, CLONE_VM | CLONE_VFORK, argument);
     if (process > 0)
         while (system_call(SYS_wait4, process, 0, __WCLONE, 0, 0, 0) == -EINTR)
             continue;
     os_signals_restore(signals);
     os_memory_release(stack, THREAD_STACK_BYTES);
     return process > 0 ? 0 : -EAGAIN;
+}
+
+int os_call_apart(void (*function)(void *), void *argument, bool survives)
+{
+    struct apart apart = {function, argument, survives};
+    return os_linux_run_apart(apart_main, &apart);
 }
 
 void os_thread_release(struct os_thread *thread)

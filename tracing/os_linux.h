@@ -44,6 +44,11 @@ int os_linux_keep_from_messages(int file);
 void os_linux_own_add(void *memory, size_t bytes, bool inherited);
 void os_linux_own_remove(const void *memory);
 
+/* Calls `run` in a process that shares this one's memory, with a stack of 256 KiB and all signals
+ * blocked, and waits until it has ended. As vfork() does, but without the signal of a child's end,
+ * so that no wait() of the program finds it. 0 or a negative errno. */
+int os_linux_run_apart(int (*run)(void *), void *argument);
+
 /* With which threads of ours end: the last thread of a process leaves it its status. */
 extern int os_linux_exit_status;
 

@@ -20,8 +20,7 @@ struct trial {
     const char *path;
     char *const *words, *const *environment;
     int flags;
-    uint8_t *stacks; /* of the tracer and of the trial */
-    int result;      /* 0, also if it cannot be tried; or the negative errno with which it failed */
+    int result; /* 0, also if it cannot be tried; or the negative errno with which it failed */
 };
 
 /* In a session of its own, so that no signal to the program's group stops it; all others but that
@@ -42,10 +41,10 @@ static int trial_main(void *argument)
 
 static int tracer_main(void *argument)
 {
-    struct trial *trial = argument;
+    uint8_t stack[STACK_BYTES] __attribute__((aligned(16)));
     int status = 0;
     system_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0);
-    int process = clone(trial_main, trial->stacks + STACK_BYTES, CLONE_VM | CLONE_VFORK, trial);
+    int process = clone(trial_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK, argument);
     if (process > 0 && system_call(SYS_wait4, process, (long)&status, __WALL, 0, 0, 0) == process &&
         WIFSTOPPED(status)) {
         system_call(SYS_kill, process, SIGKILL, 0, 0, 0, 0);
@@ -57,20 +56,7 @@ static int tracer_main(void *argument)
 int os_exec_try(int directory, const char *path, char *const words[], char *const environment[],
                 int flags)
 {
-    struct trial trial = {.directory = directory,
-                          .path = path,
-                          .words = words,
-                          .environment = environment,
-                          .flags = flags,
-                          .stacks = os_memory_reserve(2 * STACK_BYTES)};
-    if (!trial.stacks) return 0;
-    uint64_t signals = os_signals_block();
-    int process =
-        clone(tracer_main, trial.stacks + 2 * STACK_BYTES, CLONE_VM | CLONE_VFORK, &trial);
-    if (process > 0)
-        while (system_call(SYS_wait4, process, 0, __WCLONE, 0, 0, 0) == -EINTR)
-            continue;
-    os_signals_restore(signals);
-    os_memory_release(trial.stacks, 2 * STACK_BYTES);
+    struct trial trial = {directory, path, words, environment, flags, 0};
+    os_linux_run_apart(tracer_main, &trial);
     return trial.result;
 }

@@ -30,5 +30,16 @@ void report(const char *format, ...)
 
 void report_line(struct message *message)
 {
-    if (!send(message)) message_write(message);
+    if (!settings.quiet && !send(message)) message_write(message);
+}
+
+void report_text(const char *format, ...)
+{
+    struct message message;
+    va_list arguments;
+    message_begin(&message);
+    va_start(arguments, format);
+    message_put_list(&message, format, arguments);
+    va_end(arguments);
+    report_line(&message);
 }

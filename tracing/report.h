@@ -22,7 +22,9 @@
 /* One of the lines above, as message_put() has them, if there is a file. */
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A line for people, which is not ended yet. */
+/* A line for people, which is not ended yet; or as message_put() has it. Nothing is said if they want
+ * no word (TCMALLOC_TRACE_QUIET). */
 void report_line(struct message *message);
+void report_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

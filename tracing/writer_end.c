@@ -80,7 +80,6 @@ static uint64_t events_lost(const struct writer *writer)
 void writer_report_failure(const struct writer *writer, const char *what)
 {
     struct message message;
-    if (settings.quiet) return;
     message_begin(&message);
     message_put(&message, "%s%s: ", what, writer->failed);
     message_error(&message, writer->error);
@@ -90,15 +89,6 @@ void writer_report_failure(const struct writer *writer, const char *what)
     /* One that lies beside the stream is found without a word. */
     if (writer->files.settled && !writer->files.spool_is_beside)
         message_put(&message, "; what was not written is in %s", writer->files.spool_path);
-    report_line(&message);
-}
-
-static void report_command(const struct writer *writer)
-{
-    struct message message;
-    message_begin(&message);
-    message_put(&message, "%s: the command ended with status %lu and may not have read everything",
-                writer->output, (uint64_t)writer->files.status);
     report_line(&message);
 }
 
@@ -113,17 +103,13 @@ void writer_note_incomplete(struct writer *writer)
 
 void writer_report_killed(struct writer *writer)
 {
-    struct message message;
     if (!writer_is_gone(writer) || atomic_load_acquire(&writer->done) ||
         atomic_load_acquire(&writer->stage) != WRITER_THREAD_BEGUN ||
         atomic_exchange_acquire(&writer->killed_reported, 1))
         return;
     writer_note_incomplete(writer);
-    if (settings.quiet) return;
-    message_begin(&message);
-    message_put(&message, "recording ended early: %s: the system has killed the writer thread",
+    report_text("recording ended early: %s: the system has killed the writer thread",
                 writer->output);
-    report_line(&message);
 }
 
 void writer_look(const struct writer *writer, struct writer_totals *totals)
@@ -220,7 +206,8 @@ void writer_end_output(struct writer *writer)
     if (writer->error)
         writer_report_failure(writer, "recording ended early: ");
     else if (writer->files.status > 0)
-        report_command(writer);
+        report_text("%s: the command ended with status %lu and may not have read everything",
+                    writer->output, (uint64_t)writer->files.status);
     report_end(writer);
 }
 

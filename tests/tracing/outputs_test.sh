@@ -208,7 +208,8 @@ command_with_letters() { fresh && life_recorded '|cat >raw.lz4-%e-$$' && whole r
 command_status_is_told() {
     fresh
     life_recorded '|cat >raw.lz4; exit 3' && one_line '.*: the command ended with status 3' &&
-        whole raw.lz4
+        whole raw.lz4 || return 1
+    TCMALLOC_TRACE_QUIET=1 life_recorded '|cat >raw.lz4; exit 3' && [ ! -s err ] && whole raw.lz4
 }
 
 # On a busy machine it may have ended before the recording begins.
