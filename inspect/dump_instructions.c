@@ -1,11 +1,14 @@
 #include "inspect/dump.h"
 
 #include "stream/instruction_reader.h"
+#include "stream/stacks.h"
 #include "trace/path.h"
 
 struct instruction_dump {
     const struct dump *dump;
+    const struct instruction_reader *reader;
     const struct instruction_batch *batch; /* the present one */
+    struct stacks stacks;
     uint32_t lane;
     uint64_t ticks;
 };
@@ -41,6 +44,7 @@ static void call_print(struct instruction_dump *state, size_t index)
         .alignment = !heap && one->operands > 0 ? operands[0] : 0,
         .numbers = operands,
         .numbers_count = one->operands,
+        .stack = state->batch->stacks != NULL ? state->batch->stacks[index] : STACK_END,
     };
     if (unknown)
         snprintf(text.ended, sizeof text.ended, "?");
@@ -133,6 +137,16 @@ static void instruction_print(struct instruction_dump *state, size_t index)
     }
 }
 
+static const char *definition_print(void *context, const struct stack_definition *definition)
+{
+    struct instruction_dump *state = context;
+    const char *wrong = stacks_define(&state->stacks, definition);
+    if (wrong != NULL || !dump_wants_general(state->dump)) return wrong;
+    dump_offset(state->dump, state->reader->definitions_offset);
+    definition_text_print(stdout, definition);
+    return NULL;
+}
+
 static void end_print(const struct dump *dump, const struct instruction_reader *reader,
                       uint64_t offset)
 {
@@ -150,12 +164,14 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
 {
     struct instruction_reader reader;
     struct instruction_batch batch;
-    struct instruction_dump state = {.dump = dump, .batch = &batch};
+    struct instruction_dump state = {.dump = dump, .reader = &reader, .batch = &batch};
     uint64_t offset = 0;
     bool opened = instruction_reader_open(&reader, &stream->input);
     if (opened) {
         header_print(dump, &reader.header);
         offset = input_offset(&stream->input);
+        reader.define = definition_print;
+        reader.define_context = &state;
         while (instruction_reader_next(&reader, &batch)) {
             for (size_t i = 0; i < batch.count; i++)
                 instruction_print(&state, i);
@@ -167,6 +183,7 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
     int status = reader.state == INSTRUCTIONS_END             ? PROGRAM_OK
                  : opened && reader.state == INSTRUCTIONS_CUT ? PROGRAM_CUT
                                                               : PROGRAM_FAILED;
+    stacks_free(&state.stacks);
     instruction_reader_close(&reader);
     return status;
 }

@@ -72,6 +72,7 @@ static void call_print(const struct raw_dump *state, uint32_t lane, const struct
         .alignment = record->operand,
         .numbers = numbers,
         .numbers_count = record->count,
+        .stack = record->stack,
     };
     bool begins = !failed && shape_begins(shape);
     if (shape_ends(shape)) ended_text(text.ended, lane, record);
@@ -95,7 +96,8 @@ static void inside_print(const struct record *record, const char *structure)
                record->size);
 }
 
-static void other_print(const struct record *record)
+/* `definition`: of a record that is one. */
+static void other_print(const struct record *record, const struct stack_definition *definition)
 {
     char structure[24];
     const char *name = structure_text(record->structure, structure, sizeof structure);
@@ -124,6 +126,8 @@ static void other_print(const struct record *record)
         printf("page @%" PRIu32 " at 0x%" PRIx64 "\n", record->place, record->address);
         break;
     case RAW_UNCACHED: printf("uncached %s count %" PRIu64 "\n", name, record->operand); break;
+    case RAW_STACK: printf("stack %" PRIu64 "\n", record->size); break;
+    case RAW_DEFINE: definition_text_print(stdout, definition); break;
     }
 }
 
@@ -155,9 +159,10 @@ static void segment_print(void *of, const struct raw_chunk *chunk)
 }
 
 /* `number` counts the records of the lane, those that only concern its cache excepted. */
-static void record_print(const struct raw_dump *state, const struct raw_chunk *chunk,
+static void record_print(const struct raw_dump *state, const struct raw_batch *batch,
                          const struct record *record, uint64_t number)
 {
+    const struct raw_chunk *chunk = batch->chunk;
     const struct dump *dump = state->dump;
     bool is_call = record->number < CALL_KINDS || record->number == RAW_FAILED;
     if (dump->only_calls && !is_call) return;
@@ -168,7 +173,7 @@ static void record_print(const struct raw_dump *state, const struct raw_chunk *c
     if (is_call)
         call_print(state, chunk->lane, record);
     else
-        other_print(record);
+        other_print(record, &batch->decoder->definition);
 }
 
 static void latest_print(const struct raw_dump *state, uint32_t lane)
@@ -184,9 +189,10 @@ static void latest_print(const struct raw_dump *state, uint32_t lane)
     call_print(state, lane, &latest->record);
 }
 
-static void path_take(const struct raw_dump *state, const struct raw_chunk *chunk,
+static void path_take(const struct raw_dump *state, const struct raw_batch *batch,
                       const struct record *record, uint64_t number)
 {
+    const struct raw_chunk *chunk = batch->chunk;
     struct latest_call *latest = &state->latest[chunk->lane];
     const unsigned path = path_of_record(record);
     if (record->number < CALL_KINDS || record->number == RAW_FAILED) {
@@ -209,7 +215,7 @@ static void records_print(void *of, const struct raw_batch *batch)
     if (!dump_wants_lane(state->dump, batch->chunk->lane)) return;
     for (uint32_t i = 0; i < batch->count; i++) {
         const struct record *record = &batch->records[i];
-        (state->dump->paths ? path_take : record_print)(state, batch->chunk, record, number);
+        (state->dump->paths ? path_take : record_print)(state, batch, record, number);
         number += !raw_record_is_of_cache(record);
     }
 }

@@ -45,6 +45,10 @@ struct info {
     uint64_t freed_twice;  /* instruction stream only */
     uint64_t instructions; /* instruction stream only */
     uint64_t sequences;    /* raw stream only */
+    bool has_stacks;
+    uint64_t stacks; /* calls with a call stack that brought or changed an object */
+    uint64_t stack_nodes, stack_codes, stack_modules; /* defined */
+    uint64_t stacks_unknown; /* of stacks that calls have, those that are not wholly defined */
     uint64_t waits, waited_ns;
     uint64_t lock_waits, lock_waited_ns;  /* of threads for each other, in the allocator */
     uint64_t taken_bytes, released_bytes; /* what it got from the system, and gave back */
@@ -61,6 +65,15 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
 int info_instructions(struct info *info, struct stream *stream, struct error *error);
 
 void info_print(const struct info *info, const char *path);
+
+/* What is known of call stacks when all has been read. */
+static inline void info_take_stacks(struct info *info, const struct stacks *stacks)
+{
+    info->stack_nodes = stacks->nodes;
+    info->stack_codes = stacks->codes;
+    info->stack_modules = stacks->modules;
+    info->stacks_unknown = stacks_unknown(stacks);
+}
 
 /* A new object. */
 json_t *info_json(const struct info *info);

@@ -14,6 +14,7 @@ static void take_header(struct info *info, const struct instruction_header *head
     info->version_major = header->version_major;
     info->version_minor = header->version_minor;
     info->has_addresses = (header->features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
+    info->has_stacks = (header->features & INSTRUCTION_FEATURE_STACKS) != 0;
     info->truncated = (header->info & INSTRUCTION_INFO_INCOMPLETE) != 0;
     info->program = metadata_copy(metadata, bytes, "program");
     info->allocator = metadata_copy(metadata, bytes, "allocator");
@@ -56,6 +57,23 @@ static void take_batch(struct info *info, bool *seen, uint64_t *lane,
     }
 }
 
+static const char *define(void *stacks, const struct stack_definition *definition)
+{
+    return stacks_define(stacks, definition);
+}
+
+/* False: no memory. */
+static bool take_stacks(struct info *info, struct stacks *stacks,
+                        const struct instruction_batch *batch)
+{
+    for (size_t i = 0; batch->stacks != NULL && i < batch->count; i++) {
+        if (batch->stacks[i] == STACK_END) continue;
+        if (!stacks_use(stacks, batch->stacks[i])) return false;
+        info->stacks++;
+    }
+    return true;
+}
+
 static void take_totals(struct info *info, const struct instruction_totals *totals)
 {
     info->instructions = totals->instructions;
@@ -86,16 +104,25 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
     struct instruction_batch batch;
     static bool seen[INSTRUCTION_LANES_MAX]; /* by lane */
     uint64_t lane = 0;
+    struct stacks stacks = {0};
     const bool opened = instruction_reader_open(&reader, &stream->input);
     if (opened) {
         take_header(info, &reader.header);
+        reader.define = define;
+        reader.define_context = &stacks;
         while (instruction_reader_next(&reader, &batch)) {
+            if (!take_stacks(info, &stacks, &batch)) {
+                reader.state = INSTRUCTIONS_FAILED;
+                error_set_system(&reader.error, "%s", stacks_no_memory);
+            }
             take_batch(info, seen, &lane, &batch);
             take_ticks(info, &batch);
         }
     }
     *error = reader.error;
     take_totals(info, &reader.totals);
+    info_take_stacks(info, &stacks);
+    stacks_free(&stacks);
     info->ended = ended(&reader);
     info->truncated |=
         reader.state != INSTRUCTIONS_END || reader.end_status == INSTRUCTION_STATUS_CUT;

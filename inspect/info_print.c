@@ -65,6 +65,7 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
 {
     const bool raw = info->format == STREAM_RAW, used = info->spool == RAW_SPOOL_USED;
     const bool waited = raw && info->waits > 0, is_file = info->file_bytes > 0;
+    const bool stacks = info->has_stacks;
     const double bytes = (double)info->file_bytes, events = (double)info->events;
     const double null_frees = null_frees_of(info);
     const struct number numbers[] = {
@@ -93,6 +94,16 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
          UNIT_BYTES, (double)info->taken_bytes, " from it"},
         {only_if(raw, "released_bytes"), only_if(raw && info->taken_bytes > 0, ""), UNIT_BYTES,
          (double)info->released_bytes, " given back"},
+        {only_if(stacks, "with_stacks"), only_if(stacks, "with call stacks"), UNIT_COUNT,
+         (double)info->stacks, " allocations and reallocs"},
+        {only_if(stacks, "stacks_unknown"), only_if(info->stacks_unknown > 0, "unknown stacks"),
+         UNIT_COUNT, (double)info->stacks_unknown, ""},
+        {only_if(stacks, "stack_nodes"), only_if(stacks, "stack nodes"), UNIT_COUNT,
+         (double)info->stack_nodes, ""},
+        {only_if(stacks, "stack_codes"), only_if(stacks, "code addresses"), UNIT_COUNT,
+         (double)info->stack_codes, ""},
+        {only_if(stacks, "stack_modules"), only_if(stacks, "modules"), UNIT_COUNT,
+         (double)info->stack_modules, ""},
         {only_if(raw, "spool_events"), only_if(raw && used, "from the spool"), UNIT_COUNT,
          (double)info->spool_events, " events"},
         {only_if(!raw, "instructions"), only_if(!raw, "instructions"), UNIT_COUNT,
@@ -166,8 +177,7 @@ void info_print(const struct info *info, const char *path)
     if (info->heap_unknown != NULL && *info->heap_unknown != '\0')
         printf("%-*s not known: %s\n", WIDTH, "its heap", info->heap_unknown);
     if (info->foreign_malloc != NULL && *info->foreign_malloc != '\0')
-        printf("%-*s another malloc is in use: %s\n", WIDTH, "warning",
-               info->foreign_malloc);
+        printf("%-*s another malloc is in use: %s\n", WIDTH, "warning", info->foreign_malloc);
     line("process", info->pid);
     line("recording", info->recording);
     print_start(info);
@@ -207,6 +217,7 @@ json_t *info_json(const struct info *info)
     put_text(object, "version", version);
     json_object_set_new(object, "lz4", json_boolean(info->lz4));
     json_object_set_new(object, "addresses", json_boolean(info->has_addresses));
+    json_object_set_new(object, "stacks", json_boolean(info->has_stacks));
     put_text(object, "source", info->source);
     put_text(object, "lacks", info->lacks);
     put_text(object, "program", info->program);

@@ -33,6 +33,13 @@ static void take_call(struct raw_info *state, const struct record *record)
     state->freed += shape_ends(record->shape) && record->bound != 0;
 }
 
+static void take_stack(struct raw_info *state, uint32_t node)
+{
+    state->info->stacks++;
+    if (!stacks_use(&state->source.stacks, node))
+        error_set_system(&state->source.error, "no memory for call stacks");
+}
+
 static void take_inside(struct info *info, const struct record *record)
 {
     if (record->structure < RAW_STRUCTURES) {
@@ -48,6 +55,7 @@ static void take_inside(struct info *info, const struct record *record)
 static void take_record(struct raw_info *state, const struct record *record)
 {
     struct info *info = state->info;
+    if (record->number < CALL_KINDS && record->stack != STACK_END) take_stack(state, record->stack);
     if (record->number < CALL_KINDS) return take_call(state, record);
     switch (record->number) {
     case RAW_THREAD_BEGIN: info->threads++; break;
@@ -91,6 +99,7 @@ static void take_header(struct info *info, const struct raw_header *header)
     info->version_major = header->version_major;
     info->version_minor = header->version_minor;
     info->has_addresses = (header->features & RAW_FEATURE_ADDRESSES) != 0;
+    info->has_stacks = (header->features & RAW_FEATURE_STACKS) != 0;
     info->program = metadata_copy(header->metadata, header->metadata_bytes, "program");
     info->allocator = metadata_copy(header->metadata, header->metadata_bytes, "allocator");
     info->heap_unknown = metadata_copy(header->metadata, header->metadata_bytes, "heap.unknown");
@@ -164,6 +173,7 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
     info->frees_too_many = state.freed > state.allocated;
     info->live_is_known = has_all && info->lost_events == 0 && !info->frees_too_many;
     info->live_at_end = info->live_is_known ? state.allocated - state.freed : 0;
+    info_take_stacks(info, &source->stacks);
     int status = raw_source_state(source, error);
     raw_source_close(source);
     return status;

@@ -90,14 +90,14 @@ uint64_t verify_raw_address(const struct verify_raw *raw, uint32_t place)
     return 0;
 }
 
-/* Takes those out of the block that say where places are. */
+/* Takes those out of the block that say where places are, or what call stacks are. */
 static bool take_pages(struct verify_raw *raw, struct verify_block *block)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < block->count; i++) {
-        if (block->records[i].number != RAW_PAGE)
+        if (!raw_record_is_of_cache(&block->records[i]))
             block->records[kept++] = block->records[i];
-        else if (!note_page(raw, &block->records[i]))
+        else if (block->records[i].number == RAW_PAGE && !note_page(raw, &block->records[i]))
             return false;
     }
     block->count = kept;

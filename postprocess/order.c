@@ -91,6 +91,7 @@ void order_free(struct order *order)
     for (uint32_t i = 0; i < WINDOWS; i++)
         free(order->windows[i].lanes);
     object_table_free(&order->objects);
+    stacks_free(&order->stacks);
     free(order);
 }
 
@@ -113,6 +114,17 @@ static bool order_make_room_for_lane(struct order *order, uint32_t number)
     return true;
 }
 
+/* Definitions of call stacks are passed on as they come: the order of records does not matter to
+ * them. */
+static const char *order_define(void *context, const struct stack_definition *definition)
+{
+    struct order *order = context;
+    const char *wrong = stacks_define(&order->stacks, definition);
+    if (wrong == stacks_no_memory) order_no_memory(order);
+    if (wrong == NULL) instruction_put_definition(order->writer, definition);
+    return order->salvage && wrong != stacks_no_memory ? NULL : wrong;
+}
+
 /* The lane, made if it is mentioned for the first time. NULL: no memory. */
 struct order_lane *order_lane(struct order *order, uint32_t number)
 {
@@ -129,6 +141,8 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
     lane->turn_records = TURN_RECORDS_MIN;
     raw_decoder_init(&lane->decoder, number, (uint32_t)order->reader->header.features);
     lane->decoder.all_places_bytes = &order->places_bytes;
+    lane->decoder.define = order_define;
+    lane->decoder.define_context = order;
     order->lanes[number] = order->present[order->present_count++] = lane;
     return lane;
 }

@@ -25,6 +25,7 @@
 #include "postprocess/object_table.h"
 #include "postprocess/order.h"
 #include "stream/raw_decoder.h"
+#include "stream/stacks.h"
 
 /* ---- limits ---- */
 
@@ -169,6 +170,7 @@ struct order {
     struct error damage; /* the first that was left out */
     struct order_totals totals;
     struct object_table objects;
+    struct stacks stacks; /* what has been defined */
     struct order_structure structures[STRUCTURES];
     struct order_lane **lanes; /* by number; NULL where none has been seen */
     uint32_t lanes_room;

@@ -114,6 +114,14 @@ static bool order_take_after(struct order *order, struct order_lane *lane,
            lane_waits_for_allocations(order, lane, after);
 }
 
+/* The call at hand, which brings or changes an object, is about to be put. */
+static inline void order_put_stack(struct order *order, const struct record *record)
+{
+    if (record->stack == STACK_END) return;
+    instruction_put_stack(order->writer, record->stack);
+    order->totals.stacks++;
+}
+
 /* An object begins, in the register. */
 static inline void order_note_allocation(struct order *order, struct order_lane *lane,
                                          const struct record *record, uint32_t object)
@@ -132,6 +140,7 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
     if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
     if (state == OBJECT_FREED) order_put_freed_twice(order);
+    order_put_stack(order, record);
     if (state == OBJECT_KNOWN)
         instruction_put_realloc(order->writer, kind, object, record->size, record->address);
     else
@@ -213,6 +222,7 @@ static inline bool order_take_allocation(struct order *order, struct order_lane 
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     instruction_put_lane(writer, lane->number);
+    order_put_stack(order, record);
     order_note_allocation(
         order, lane, record,
         record->shape == SHAPE_ALLOCATION

@@ -76,6 +76,7 @@ static void figures(const struct summary *summary, numbers_use *use, void *of)
         NUMBER_COUNT_IF_ANY("unknown_objects", "unknown objects", order->unknown_objects),
         NUMBER_COUNT_IF_ANY("freed_twice", "freed twice", totals->freed_twice),
         NUMBER_COUNT_IF_ANY("displaced_objects", "displaced objects", order->displaced),
+        NUMBER_COUNT_IF_ANY("stacks", "with call stacks", order->stacks),
         NUMBER_COUNT("live_at_end", "live at end", totals->live),
         NUMBER_COUNT("threads", "threads", totals->threads),
         NUMBER_COUNT("lanes", "lanes", order->lanes),

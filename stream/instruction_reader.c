@@ -36,9 +36,10 @@ struct column {
 /* A block while it is decoded. One that is refused has not been counted. */
 struct block {
     uint64_t offset;                     /* in the stream */
-    size_t count;                        /* instructions */
+    bool defines;                        /* it has definitions (4.6), no instructions */
+    size_t count;                        /* instructions, or definitions */
     const uint8_t *opcodes, *low, *high; /* `count` bytes each */
-    struct column operands, addresses;
+    struct column operands, addresses, stacks;
     size_t at;         /* index of the instruction being decoded */
     size_t at_count;   /* instructions in room->at */
     size_t operand_at; /* next free entry of room->operands */
@@ -81,6 +82,12 @@ static bool reader_input_ended(struct instruction_reader *reader, uint64_t offse
                   "after %" PRIu64 " instructions", reader->totals.instructions);
     reader->state = INSTRUCTIONS_CUT;
     return false;
+}
+
+/* Whether batches have stacks. */
+static bool reader_has_stacks(const struct instruction_reader *reader)
+{
+    return reader->define != NULL && (reader->header.features & INSTRUCTION_FEATURE_STACKS) != 0;
 }
 
 /* ---- live objects (4.5) ---- */
@@ -238,15 +245,23 @@ static bool block_error(struct instruction_reader *reader, const struct block *b
     return reader_fail(reader);
 }
 
+/* Whether definitions come next, and not instructions. */
+static bool reader_is_at_definitions(const struct instruction_reader *reader)
+{
+    return (reader->header.features & INSTRUCTION_FEATURE_STACKS) != 0 &&
+           memcmp(reader->input->next, INSTRUCTION_STACKS_MAGIC, 4) == 0;
+}
+
 /* Makes the whole block contiguous and checks it. False: no block, or no good one. */
-static bool reader_read_block(struct instruction_reader *reader, struct block *block,
-                              const uint8_t **payload, size_t *payload_bytes)
+static bool reader_read_any(struct instruction_reader *reader, struct block *block,
+                            const uint8_t **payload, size_t *payload_bytes)
 {
     struct input *input = reader->input;
     block->offset = input_offset(input);
     if (input_peek(input, INSTRUCTION_BLOCK_HEADER_BYTES) < INSTRUCTION_BLOCK_HEADER_BYTES)
         return reader_input_ended(reader, block->offset);
-    if (memcmp(input->next, INSTRUCTION_BLOCK_MAGIC, 4) != 0)
+    block->defines = reader_is_at_definitions(reader);
+    if (!block->defines && memcmp(input->next, INSTRUCTION_BLOCK_MAGIC, 4) != 0)
         return reader_error(reader, INSTRUCTION_ERROR_BLOCK_MAGIC, block->offset);
     *payload_bytes = bytes_get32(input->next + 4);
     block->count = bytes_get32(input->next + 8);
@@ -261,13 +276,116 @@ static bool reader_read_block(struct instruction_reader *reader, struct block *b
     return true;
 }
 
+/* ---- definitions (4.6) ---- */
+
+/* The next number; too large for 32 bits: UINT32_MAX, which nothing may be. */
+static uint32_t take_short(struct column *column)
+{
+    uint64_t value = column->next < column->end ? varint_get(&column->next) : UINT32_MAX;
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+static uint64_t take_number(struct column *column)
+{
+    return column->next < column->end ? varint_get(&column->next) : 0;
+}
+
+static void take_module(struct column *column, struct stack_definition *module)
+{
+    module->start = take_number(column);
+    module->end = module->start + take_number(column);
+    module->bias = take_number(column);
+}
+
+static bool take_piece(struct column *column, struct stack_definition *text)
+{
+    text->length = take_short(column);
+    text->offset = take_short(column);
+    if (text->offset >= text->length) return false;
+    const uint32_t bytes = stack_piece_bytes(text);
+    if (column->next > column->end || (size_t)(column->end - column->next) < bytes) return false;
+    memcpy(text->piece, column->next, bytes);
+    column->next += bytes;
+    return true;
+}
+
+static bool take_codes(struct column *column, struct stack_definition *codes)
+{
+    uint64_t offset = 0;
+    if (codes->count > STACK_CODES_MAX) return false;
+    codes->of = take_short(column);
+    for (uint32_t i = 0; i < codes->count; i++)
+        codes->offsets[i] = offset += (uint64_t)unzigzag(take_number(column));
+    return true;
+}
+
+static bool take_nodes(struct column *column, struct stack_definition *nodes)
+{
+    if (nodes->count > STACK_NODES_MAX) return false;
+    nodes->of = take_short(column);
+    for (uint32_t i = 0; i < nodes->count; i++)
+        nodes->codes[i] = take_short(column);
+    return true;
+}
+
+static bool take_definition(struct column *column, struct stack_definition *definition)
+{
+    const uint32_t head = take_short(column), more = head >> STACK_WHAT_BITS;
+    bool good = true;
+    *definition =
+        (struct stack_definition){.what = head & STACK_WHAT_MASK, .number = take_short(column)};
+    *(definition->what == STACK_TEXT ? &definition->of : &definition->count) = more;
+    switch (definition->what) {
+    case STACK_MODULE: take_module(column, definition); break;
+    case STACK_TEXT: good = take_piece(column, definition); break;
+    case STACK_CODES: good = take_codes(column, definition); break;
+    case STACK_NODES: good = take_nodes(column, definition); break;
+    default: break;
+    }
+    return good && column->next <= column->end && stack_definition_is_valid(definition);
+}
+
+/* Hands out the definitions of a block to whoever wants them. */
+static bool reader_define(struct instruction_reader *reader, const struct block *block,
+                          const uint8_t *payload, size_t payload_bytes)
+{
+    struct column column = {payload, payload + payload_bytes};
+    struct stack_definition definition;
+    const char *wrong = NULL;
+    size_t at = 0;
+    if (reader->define == NULL) return true;
+    reader->definitions_offset = block->offset;
+    for (; at < block->count && wrong == NULL; at++)
+        wrong = take_definition(&column, &definition)
+                    ? reader->define(reader->define_context, &definition)
+                    : "outside of its limits";
+    if (wrong == NULL && (column.next != column.end || at == 0)) wrong = "not so many";
+    if (wrong == NULL) return true;
+    error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_DEFINITION], block->offset,
+              "definition %zu: %s", at, wrong);
+    return reader_fail(reader);
+}
+
+/* The next block of instructions, or the end block. */
+static bool reader_read_block(struct instruction_reader *reader, struct block *block,
+                              const uint8_t **payload, size_t *payload_bytes)
+{
+    do {
+        if (!reader_read_any(reader, block, payload, payload_bytes) ||
+            (block->defines && !reader_define(reader, block, *payload, *payload_bytes)))
+            return false;
+    } while (block->defines);
+    return true;
+}
+
 /* Finds the columns (4.3). */
 static bool block_split_columns(struct instruction_reader *reader, struct block *block,
                                 const uint8_t *payload, size_t payload_bytes)
 {
     struct column head = {payload, payload + payload_bytes};
-    uint64_t numbers[3];
-    for (unsigned i = 0; i < 3; i++) {
+    const bool has_stacks = (reader->header.features & INSTRUCTION_FEATURE_STACKS) != 0;
+    uint64_t numbers[4] = {0};
+    for (unsigned i = 0; i < (has_stacks ? 4u : 3u); i++) {
         if (head.next >= head.end) return block_column_error(reader, block);
         numbers[i] = varint_get(&head.next);
     }
@@ -281,7 +399,14 @@ static bool block_split_columns(struct instruction_reader *reader, struct block 
     block->high = block->low + block->count;
     block->operands.next = block->high + block->count;
     block->operands.end = block->operands.next + numbers[2];
-    block->addresses = (struct column){block->operands.end, head.end};
+    block->addresses = block->stacks = (struct column){block->operands.end, head.end};
+    if (!has_stacks) {
+        block->stacks.next = head.end;
+        return true;
+    }
+    if (numbers[3] > (uint64_t)(head.end - block->operands.end))
+        return block_column_error(reader, block);
+    block->stacks.next = block->addresses.end = block->operands.end + numbers[3];
     return true;
 }
 
@@ -625,6 +750,24 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
     return true;
 }
 
+/* The same of the column `stacks` (4.6). */
+static bool block_decode_stacks(struct instruction_reader *reader, struct block *block)
+{
+    for (size_t i = 0; i < block->count; i++) {
+        uint8_t opcode = block->opcodes[i];
+        bool brings = shape_begins(call_shapes[opcode & INSTRUCTION_NUMBER_MASK]);
+        uint64_t node = STACK_END;
+        block->at = i;
+        if (brings && !(opcode & INSTRUCTION_FAILED) &&
+            !block_get(reader, block, &block->stacks, &node))
+            return false;
+        if (node >= STACK_NUMBERS_LIMIT)
+            return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "stack ", node);
+        reader->room->stacks[i] = (uint32_t)node;
+    }
+    return true;
+}
+
 static bool reader_reserve(struct instruction_reader *reader, uint64_t allocations)
 {
     struct live_objects *objects = &reader->objects;
@@ -645,10 +788,14 @@ static bool reader_decode(struct instruction_reader *reader, struct block *block
     block->high_live = objects->registers.high;
     block_copy_columns(block, reader->room->opcodes, reader->room->values);
     if (addresses && !block_decode_addresses(reader, block)) return false;
+    if (!reader_has_stacks(reader))
+        block->stacks.next = block->stacks.end;
+    else if (!block_decode_stacks(reader, block))
+        return false;
     if (!block_decode(reader, block)) return false;
     block->at = block->count;
     if (block->operands.next != block->operands.end ||
-        block->addresses.next != block->addresses.end)
+        block->addresses.next != block->addresses.end || block->stacks.next != block->stacks.end)
         return block_column_error(reader, block);
     if (reader->indices)
         block_believe(block, objects);
@@ -754,6 +901,7 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
         .values = reader->room->values,
         .operands = reader->room->operands,
         .addresses = addresses ? reader->room->addresses : NULL,
+        .stacks = reader_has_stacks(reader) ? reader->room->stacks : NULL,
         .ticks = reader->room->ticks,
         .ticks_count = block.ticks,
         .number = number,

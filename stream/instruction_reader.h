@@ -25,6 +25,7 @@
 #include "common/error.h"
 #include "common/input.h"
 #include "stream/instruction.h"
+#include "stream/stack_definition.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +53,8 @@ extern "C" {
       "a position where no live object stands (INSTRUCTIONS.md 4.5)")                             \
     X(INSTRUCTION_ERROR_OPERAND, "instructions_operand",                                          \
       "an operand out of range (INSTRUCTIONS.md 5)")                                              \
+    X(INSTRUCTION_ERROR_DEFINITION, "instructions_definition",                                    \
+      "a definition of call stacks that cannot be (INSTRUCTIONS.md 4.6)")                         \
     X(INSTRUCTION_ERROR_TOTALS, "instructions_totals",                                            \
       "the totals do not match (INSTRUCTIONS.md 6)")                                              \
     X(INSTRUCTION_ERROR_TRAILING, "instructions_trailing",                                        \
@@ -115,6 +118,7 @@ struct instruction_room {
     struct instruction at[INSTRUCTION_BLOCK_MAX];
     uint64_t operands[INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX];
     uint64_t addresses[INSTRUCTION_BLOCK_MAX];
+    uint32_t stacks[INSTRUCTION_BLOCK_MAX];
     struct instruction_tick ticks[INSTRUCTION_BLOCK_MAX];
 };
 
@@ -130,6 +134,8 @@ struct instruction_batch {
     const uint64_t *operands;
     const uint64_t
         *addresses; /* one per instruction, 0 where it has none; NULL without feature bit 0 */
+    const uint32_t *stacks; /* nodes (FORMAT.md 2.8), one per instruction, 0: none; NULL without
+                               feature bit 1, or if nobody asked for them */
     const struct instruction_tick *ticks; /* in ascending order */
     size_t ticks_count;
     uint64_t number;    /* of the first instruction in the stream, from 0 */
@@ -168,6 +174,13 @@ struct instruction_reader {
     enum instruction_status end_status; /* with INSTRUCTIONS_END */
 
     struct instruction_room *room; /* where the next batch goes: the reader's own, or another one */
+
+    /* Set before the first block is read, or NULL: takes what the stream defines (4.6), which is
+     * within its limits. NULL, or what is wrong with it: stacks_define() does. Batches have stacks
+     * only if it is set. */
+    const char *(*define)(void *context, const struct stack_definition *definition);
+    void *define_context;
+    uint64_t definitions_offset; /* for it: of the block in the stream */
 
     /* From here on: instruction_reader.c only. */
     struct input *input;

@@ -11,20 +11,31 @@
  */
 #define OPERANDS_BYTES_MAX (INSTRUCTION_OPERANDS_MAX * VARINT_BYTES_MAX)
 #define ADDRESS_BYTES_MAX  VARINT_BYTES_MAX
+#define STACK_BYTES_MAX    5
 
-/* What stands before the columns: three numbers. */
-#define PAYLOAD_HEAD_BYTES (3 * VARINT_BYTES_MAX + VARINT_SLACK)
+/* What stands before the columns: three numbers, and in a stream with stacks another one. */
+#define PAYLOAD_HEAD_BYTES (4 * VARINT_BYTES_MAX + VARINT_SLACK)
 
 /* The mapping: what stands before the columns, and the columns, with the most that each can take.
  */
 #define OPERANDS_ROOM  (INSTRUCTION_BLOCK_MAX * OPERANDS_BYTES_MAX + VARINT_SLACK)
 #define ADDRESSES_ROOM (INSTRUCTION_BLOCK_MAX * ADDRESS_BYTES_MAX + VARINT_SLACK)
-#define MAPPING_BYTES \
-    (PAYLOAD_HEAD_BYTES + INSTRUCTION_BLOCK_MAX * 3 + OPERANDS_ROOM + ADDRESSES_ROOM)
+#define STACKS_ROOM    (INSTRUCTION_BLOCK_MAX * STACK_BYTES_MAX + VARINT_SLACK)
+/* A definition is the longer of a piece of text and the most codes, with some numbers. */
+#define DEFINITION_BYTES_MAX \
+    ((8 + STACK_CODES_MAX) * VARINT_BYTES_MAX + STACK_PIECE_BYTES + VARINT_SLACK)
+#define DEFINITIONS_ROOM (UINT32_C(1) << 18)
+#define MAPPING_BYTES                                                                  \
+    (PAYLOAD_HEAD_BYTES + INSTRUCTION_BLOCK_MAX * 3 + OPERANDS_ROOM + ADDRESSES_ROOM + \
+     STACKS_ROOM + DEFINITIONS_ROOM)
 
 /* So that no block the writer can fill is one that a reader must refuse. An allocation or a realloc
- * with an address has two operands besides. */
-_Static_assert(OPERANDS_BYTES_MAX >= 2 * VARINT_BYTES_MAX + ADDRESS_BYTES_MAX, "a tick is longest");
+ * with an address and a stack has two operands besides. */
+_Static_assert(OPERANDS_BYTES_MAX >= 2 * VARINT_BYTES_MAX + ADDRESS_BYTES_MAX + STACK_BYTES_MAX,
+               "a tick is longest");
+_Static_assert(STACK_NODES_MAX *STACK_BYTES_MAX <
+                   STACK_CODES_MAX * VARINT_BYTES_MAX + STACK_PIECE_BYTES,
+               "nodes are not the longest definition");
 _Static_assert(INSTRUCTION_BLOCK_MAX *(3 + OPERANDS_BYTES_MAX) + PAYLOAD_HEAD_BYTES <=
                    INSTRUCTION_BLOCK_PAYLOAD_MAX,
                "a full block of the longest instructions fits into a payload");
@@ -45,6 +56,7 @@ static void writer_start_block(struct instruction_writer *writer)
     writer->count = 0;
     writer->operands_end = writer->operands_start;
     writer->addresses_end = writer->addresses_start;
+    writer->stacks_end = writer->stacks_start;
     writer->last_address = 0;
     writer->peak_bytes = 0;
     if (!writer_reserve(writer)) error_set_system(&writer->error, "no memory for registers");
@@ -61,13 +73,13 @@ static bool writer_write(struct instruction_writer *writer, const void *data, si
 }
 
 /* A block header and its payload (4.2). */
-static void writer_write_block(struct instruction_writer *writer, uint32_t instructions,
+static void writer_write_block(struct instruction_writer *writer, const char *magic, uint32_t count,
                                const uint8_t *payload, size_t bytes)
 {
     uint8_t header[INSTRUCTION_BLOCK_HEADER_BYTES];
-    memcpy(header, INSTRUCTION_BLOCK_MAGIC, 4);
+    memcpy(header, magic, 4);
     bytes_put32(header + 4, (uint32_t)bytes);
-    bytes_put32(header + 8, instructions);
+    bytes_put32(header + 8, count);
     bytes_put32(header + 12, checksum_of_two(header, 12, payload, bytes));
     writer_write(writer, header, sizeof header);
     writer_write(writer, payload, bytes);
@@ -90,28 +102,44 @@ static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t *
     const size_t count = writer->count;
     const size_t operands = (size_t)(writer->operands_end - writer->operands_start);
     const size_t addresses = (size_t)(writer->addresses_end - writer->addresses_start);
+    const size_t stacks = (size_t)(writer->stacks_end - writer->stacks_start);
     uint8_t head[PAYLOAD_HEAD_BYTES];
     uint8_t *head_end = varint_put(head, writer->live_bytes);
     head_end = varint_put(head_end, writer->peak_bytes);
     head_end = varint_put(head_end, operands);
+    if (writer->features & INSTRUCTION_FEATURE_STACKS) head_end = varint_put(head_end, addresses);
     size_t head_bytes = (size_t)(head_end - head);
     uint8_t *payload = writer->opcodes - head_bytes;
     memcpy(payload, head, head_bytes);
     uint8_t *to = writer_join(writer->opcodes + count, writer->low, count);
     to = writer_join(to, writer->high, count);
     to = writer_join(to, writer->operands_start, operands);
-    *end = writer_join(to, writer->addresses_start, addresses);
+    to = writer_join(to, writer->addresses_start, addresses);
+    *end = writer_join(to, writer->stacks_start, stacks);
     return payload;
+}
+
+/* The definitions so far (4.6). */
+static void writer_end_definitions(struct instruction_writer *writer)
+{
+    if (writer->definitions == 0) return;
+    writer_write_block(writer, INSTRUCTION_STACKS_MAGIC, writer->definitions,
+                       writer->definitions_start,
+                       (size_t)(writer->definitions_end - writer->definitions_start));
+    writer->definitions_end = writer->definitions_start;
+    writer->definitions = 0;
 }
 
 void instruction_writer_end_block(struct instruction_writer *writer)
 {
     const size_t count = writer->count;
+    writer_end_definitions(writer);
     if (count > 0) {
         uint8_t *end;
         instruction_totals_add(&writer->totals, writer->opcodes, count);
         uint8_t *payload = writer_join_columns(writer, &end);
-        writer_write_block(writer, (uint32_t)count, payload, (size_t)(end - payload));
+        writer_write_block(writer, INSTRUCTION_BLOCK_MAGIC, (uint32_t)count, payload,
+                           (size_t)(end - payload));
     }
     writer->totals.live = writer->registers.live;
     writer->totals.registers = writer->registers.high;
@@ -144,7 +172,8 @@ bool instruction_writer_open(struct instruction_writer *writer, struct output *o
                              const struct instruction_header *header)
 {
     *writer = (struct instruction_writer){.output = output};
-    writer->addresses = (header->features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
+    writer->features =
+        header->features & (INSTRUCTION_FEATURE_ADDRESSES | INSTRUCTION_FEATURE_STACKS);
     writer->block = (uint8_t *)pages_map(MAPPING_BYTES);
     if (writer->block == NULL) return error_set_system(&writer->error, "no memory for a block");
     writer->opcodes = writer->block + PAYLOAD_HEAD_BYTES;
@@ -152,6 +181,8 @@ bool instruction_writer_open(struct instruction_writer *writer, struct output *o
     writer->high = writer->low + INSTRUCTION_BLOCK_MAX;
     writer->operands_start = writer->high + INSTRUCTION_BLOCK_MAX;
     writer->addresses_start = writer->operands_start + OPERANDS_ROOM;
+    writer->stacks_start = writer->addresses_start + ADDRESSES_ROOM;
+    writer->definitions_end = writer->definitions_start = writer->stacks_start + STACKS_ROOM;
     writer_start_block(writer);
     if (writer->objects_count == 0) return false; /* nothing could be put at all */
     writer_write_header(writer, header);
@@ -193,7 +224,7 @@ bool instruction_writer_finish(struct instruction_writer *writer, enum instructi
         end = varint_put(end, kind);
         end = varint_put(end, totals->by_kind[kind]);
     }
-    writer_write_block(writer, 0, payload, (size_t)(end - payload));
+    writer_write_block(writer, INSTRUCTION_BLOCK_MAGIC, 0, payload, (size_t)(end - payload));
     return instruction_writer_flush(writer);
 }
 
@@ -275,6 +306,61 @@ void instruction_put_free_unknown(struct instruction_writer *writer, enum call_k
     put_given(writer, kind, size, alignment);
     instruction_put_end(writer);
 }
+
+/* ---- call stacks (4.6) ---- */
+
+static uint8_t *put_codes(uint8_t *to, const struct stack_definition *codes)
+{
+    uint64_t before = 0;
+    to = varint_put(varint_put(to, codes->number), codes->of);
+    for (uint32_t i = 0; i < codes->count; i++) {
+        to = varint_put(to, zigzag((int64_t)(codes->offsets[i] - before)));
+        before = codes->offsets[i];
+    }
+    return to;
+}
+
+static uint8_t *put_nodes(uint8_t *to, const struct stack_definition *nodes)
+{
+    to = varint_put(varint_put(to, nodes->number), nodes->of);
+    for (uint32_t i = 0; i < nodes->count; i++)
+        to = varint_put(to, nodes->codes[i]);
+    return to;
+}
+
+static uint8_t *put_piece(uint8_t *to, const struct stack_definition *text)
+{
+    const uint32_t bytes = stack_piece_bytes(text);
+    to = varint_put(varint_put(varint_put(to, text->number), text->length), text->offset);
+    memcpy(to, text->piece, bytes);
+    return to + bytes;
+}
+
+static uint8_t *put_module(uint8_t *to, const struct stack_definition *module)
+{
+    to = varint_put(varint_put(to, module->number), module->start);
+    return varint_put(varint_put(to, module->end - module->start), module->bias);
+}
+
+void instruction_put_definition(struct instruction_writer *writer,
+                                const struct stack_definition *definition)
+{
+    uint8_t *to = varint_put(writer->definitions_end, stack_definition_head(definition));
+    switch (definition->what) {
+    case STACK_MODULE: to = put_module(to, definition); break;
+    case STACK_TEXT: to = put_piece(to, definition); break;
+    case STACK_CODES: to = put_codes(to, definition); break;
+    case STACK_NODES: to = put_nodes(to, definition); break;
+    default: to = varint_put(to, definition->number);
+    }
+    writer->definitions_end = to;
+    writer->definitions++;
+    if (writer->definitions == INSTRUCTION_DEFINITIONS_MAX ||
+        to + DEFINITION_BYTES_MAX > writer->definitions_start + DEFINITIONS_ROOM)
+        writer_end_definitions(writer);
+}
+
+/* ---- other instructions ---- */
 
 /* An opcode without a value. */
 static void writer_put_numbers(struct instruction_writer *writer, unsigned opcode, unsigned count,

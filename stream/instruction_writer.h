@@ -19,13 +19,18 @@
  *
  * The writer counts the bytes of live objects, which the stream states (4.3).
  *
- * Memory: 1 MiB for the columns and 12 bytes per register, from pages_map(). One thread. */
+ * A stream with call stacks (INSTRUCTION_FEATURE_STACKS) has them from
+ * instruction_put_stack(), and what they are from instruction_put_definition().
+ *
+ * Memory: 1 MiB for the columns, 256 KiB for definitions and 12 bytes per register, from
+ * pages_map(). One thread. */
 #ifndef MALLOCTAPE_INSTRUCTION_WRITER_H
 #define MALLOCTAPE_INSTRUCTION_WRITER_H
 
 #include "common/error.h"
 #include "common/output.h"
 #include "stream/instruction.h"
+#include "stream/stack_definition.h"
 #include "stream/varint.h"
 
 #ifdef __cplusplus
@@ -44,6 +49,7 @@ struct instruction_writer {
     uint8_t *opcodes, *low, *high; /* columns with a byte for each instruction (4.3) */
     uint8_t *operands_end;         /* where the next operand goes */
     uint8_t *addresses_end;        /* where the next address goes */
+    uint8_t *stacks_end;           /* where the next stack goes */
     struct register_order registers;
     struct writer_object *objects; /* by register of a live object */
     uint64_t *large_sizes;         /* by register */
@@ -52,13 +58,16 @@ struct instruction_writer {
     uint64_t lane;                 /* the current one */
     struct original_statistics statistics; /* as the latest tick said them */
     uint64_t last_address;                 /* of the `addresses` column of this block */
-    bool addresses;                        /* feature bit 0 */
+    uint64_t features;                     /* those that add columns */
+    uint32_t stack;                        /* of the next call that brings or changes an object */
+    uint8_t *definitions_end;              /* where the next definition goes */
+    uint32_t definitions;                  /* how many there are */
 
     struct output *output;
     uint64_t objects_count; /* entries of `objects` */
     uint64_t large_sizes_count;
     uint8_t *block; /* the mapping: room for a block, and for the columns */
-    uint8_t *operands_start, *addresses_start;
+    uint8_t *operands_start, *addresses_start, *stacks_start, *definitions_start;
     struct instruction_totals
         totals; /* of the blocks written; instruction_writer_totals() for all */
     struct error error;
@@ -115,12 +124,24 @@ static inline void instruction_put_opcode(struct instruction_writer *writer, uns
     writer->high[at] = (uint8_t)(value >> 8);
 }
 
+/* For the function below only. */
+static inline void instruction_put_more(struct instruction_writer *writer, uint64_t address)
+{
+    if (writer->features & INSTRUCTION_FEATURE_ADDRESSES) {
+        int64_t difference = (int64_t)(address - writer->last_address) / 8;
+        writer->addresses_end = varint_put(writer->addresses_end, zigzag(difference));
+        writer->last_address = address;
+    }
+    if (writer->features & INSTRUCTION_FEATURE_STACKS) {
+        writer->stacks_end = varint_put(writer->stacks_end, writer->stack);
+        writer->stack = STACK_END;
+    }
+}
+
+/* What calls that bring or change an object have in the columns of features. */
 static inline void instruction_put_address(struct instruction_writer *writer, uint64_t address)
 {
-    if (__builtin_expect(!writer->addresses, 1)) return;
-    int64_t difference = (int64_t)(address - writer->last_address) / 8;
-    writer->addresses_end = varint_put(writer->addresses_end, zigzag(difference));
-    writer->last_address = address;
+    if (__builtin_expect(writer->features != 0, 0)) instruction_put_more(writer, address);
 }
 
 static inline void instruction_put_end(struct instruction_writer *writer)
@@ -164,6 +185,12 @@ static inline uint64_t instruction_position(const struct instruction_writer *wri
                                             uint32_t object)
 {
     return writer->registers.live - 1 - writer->objects[object].index;
+}
+
+/* The stack of the next call that brings or changes an object. */
+static inline void instruction_put_stack(struct instruction_writer *writer, uint32_t node)
+{
+    writer->stack = node;
 }
 
 /* What is left to do for an allocation when its operands have been put. */
@@ -260,6 +287,11 @@ void instruction_put_free_unknown(struct instruction_writer *writer, enum call_k
 /* HEAP: `count` (0 to 2) numbers. */
 void instruction_put_heap(struct instruction_writer *writer, enum call_kind kind, unsigned count,
                           const uint64_t *numbers);
+
+/* A definition within the limits of stack_definition_is_valid(), in a stream with
+ * INSTRUCTION_FEATURE_STACKS. It comes before the instructions of the block. */
+void instruction_put_definition(struct instruction_writer *writer,
+                                const struct stack_definition *definition);
 
 /* ---- other instructions (5.3) ---- */
 

@@ -267,10 +267,6 @@ enum raw_code { RAW_CODE_LIST(RAW_CODE_NUMBERS) };
  * class, address. */
 #define RAW_UNITS_PER_RECORD_MAX (1 + 8 * RAW_NUMBER_UNITS_MAX)
 
-/* The first number of a definition, FORMAT.md 5.8: what, and how many or whose. */
-#define RAW_DEFINE_BITS 3
-#define RAW_DEFINE_WHAT 7u
-
 /* Numbers that a HEAP call carries at most. */
 #define RAW_HEAP_NUMBERS_MAX 2
 

@@ -45,7 +45,7 @@ enum stack_text_of { STACK_PATH, STACK_BUILD_ID, STACK_CODE_TEXT, STACK_TEXTS };
 struct stack_definition {
     uint32_t what;   /* enum stack_what */
     uint32_t number; /* of the module, the first code, the first node; of text: whose */
-    uint32_t count;  /* of codes, of nodes */
+    uint32_t count;  /* of codes, of nodes; else 0 */
     uint32_t of;     /* codes: their module; nodes: parent of the first; text: enum stack_text_of */
     /* Of a module: where it is mapped, and what its addresses differ by from those in the file. */
     uint64_t start, end, bias;
@@ -58,6 +58,15 @@ struct stack_definition {
         uint8_t piece[STACK_PIECE_BYTES];
     };
 };
+
+/* What a definition begins with in both streams: what it is, and how many or whose (FORMAT.md 5.8). */
+#define STACK_WHAT_BITS 3
+#define STACK_WHAT_MASK 7u
+static inline uint32_t stack_definition_head(const struct stack_definition *definition)
+{
+    const uint32_t more = definition->what == STACK_TEXT ? definition->of : definition->count;
+    return definition->what | more << STACK_WHAT_BITS;
+}
 
 /* Bytes of the piece; `offset` is less than `length`. */
 static inline uint32_t stack_piece_bytes(const struct stack_definition *definition)
@@ -87,9 +96,9 @@ static inline bool stack_definition_is_valid(const struct stack_definition *defi
     switch (definition->what) {
     case STACK_MODULE:
         if (definition->end < definition->start) return false;
-        return number - 1u < STACK_MODULES_LIMIT - 1;
-    case STACK_UNLOADED: return number - 1u < STACK_MODULES_LIMIT - 1;
-    case STACK_TEXT: return stack_text_is_valid(definition);
+        return count == 0 && number - 1u < STACK_MODULES_LIMIT - 1;
+    case STACK_UNLOADED: return count == 0 && number - 1u < STACK_MODULES_LIMIT - 1;
+    case STACK_TEXT: return count == 0 && stack_text_is_valid(definition);
     case STACK_CODES:
         for (uint32_t i = 0; i < count && count <= STACK_CODES_MAX; i++)
             if (definition->offsets[i] >= STACK_OFFSETS_LIMIT) return false;

@@ -161,6 +161,7 @@ void stacks_free(struct stacks *stacks)
     pages_unmap(stacks->code, stacks->codes_capacity * sizeof *stacks->code);
     pages_unmap(stacks->module, stacks->modules_capacity * sizeof *stacks->module);
     pages_unmap(stacks->text, stacks->texts_capacity * sizeof *stacks->text);
+    pages_unmap(stacks->used, stacks->used_capacity * sizeof *stacks->used);
     *stacks = (struct stacks){.nodes = 0};
 }
 
@@ -170,6 +171,26 @@ const char *stacks_text_of_code(const struct stacks *stacks, uint32_t code)
 {
     if (code >= stacks->codes_end || stacks->code[code].text == 0) return NULL;
     return (const char *)stack_text_bytes(&stacks->text[stacks->code[code].text - 1]);
+}
+
+bool stacks_use(struct stacks *stacks, uint32_t node)
+{
+    if (!pages_reserve(&stacks->used, &stacks->used_capacity, (uint64_t)node / 64 + 1,
+                       LEAST_ENTRIES, sizeof *stacks->used))
+        return false;
+    stacks->used[node / 64] |= UINT64_C(1) << node % 64;
+    return true;
+}
+
+uint64_t stacks_unknown(const struct stacks *stacks)
+{
+    uint64_t unknown = 0;
+    for (uint64_t i = 0; i < stacks->used_capacity; i++)
+        for (uint64_t bits = stacks->used[i]; bits != 0; bits &= bits - 1) {
+            const uint32_t node = (uint32_t)(64 * i) + (uint32_t)__builtin_ctzll(bits);
+            unknown += stacks_end(stacks, node, NULL) >= STACK_NODE_FIRST;
+        }
+    return unknown;
 }
 
 uint32_t stacks_end(const struct stacks *stacks, uint32_t node, uint32_t *depth)

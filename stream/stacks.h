@@ -64,6 +64,7 @@ struct stacks {
     struct stack_text *text; /* of codes */
     uint64_t nodes_capacity, codes_capacity, modules_capacity, texts_capacity, texts;
     uint64_t nodes_end, codes_end, modules_end; /* the numbers behind the greatest */
+    uint64_t *used, used_capacity;              /* bits by node, of stacks_use() */
 };
 
 /* All zero: an empty table. */
@@ -106,6 +107,13 @@ static inline const uint8_t *stack_text_bytes(const struct stack_text *text)
 {
     return text->come == text->length ? text->bytes : NULL;
 }
+
+/* Notes that a call has this stack, for the function below. False: no memory, with errno set. Takes
+ * a bit for each number up to the greatest. */
+bool stacks_use(struct stacks *stacks, uint32_t node);
+
+/* How many of the stacks that calls have are not wholly defined. */
+uint64_t stacks_unknown(const struct stacks *stacks);
 
 /* Where the stack of a call ends on its outer side: less than STACK_NODE_FIRST, or the first node
  * that is not defined. `depth`: how many frames there are up to it; may be NULL. */

@@ -764,12 +764,8 @@ static bool take_nodes(struct units_reader *reader, struct units_record *coded)
 
 void units_define(struct units_lane *lane, const struct stack_definition *definition)
 {
-    const unsigned what = definition->what;
-    uint32_t more = 0;
-    if (what == STACK_TEXT) more = definition->of;
-    if (what == STACK_CODES || what == STACK_NODES) more = definition->count;
-    uint16_t *at = put_number(rest_of_record(lane), what | more << RAW_DEFINE_BITS);
-    switch (what) {
+    uint16_t *at = put_number(rest_of_record(lane), stack_definition_head(definition));
+    switch (definition->what) {
     case STACK_MODULE: at = put_module(at, definition); break;
     case STACK_TEXT: at = put_piece(at, definition); break;
     case STACK_CODES: at = put_codes(lane, at, definition); break;
@@ -783,9 +779,9 @@ void units_define(struct units_lane *lane, const struct stack_definition *defini
 static bool take_define(struct units_reader *reader, struct units_record *coded)
 {
     struct stack_definition *definition = &coded->definition;
-    const uint64_t number = take_number(reader), more = number >> RAW_DEFINE_BITS;
+    const uint64_t number = take_number(reader), more = number >> STACK_WHAT_BITS;
     bool good = more <= UINT32_MAX;
-    definition->what = number & RAW_DEFINE_WHAT;
+    definition->what = number & STACK_WHAT_MASK;
     definition->of = definition->count = 0;
     switch (definition->what) {
     case STACK_MODULE:

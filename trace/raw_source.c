@@ -68,6 +68,11 @@ static struct raw_decoder *no_memory(struct raw_source *source)
     return NULL;
 }
 
+static const char *define(void *stacks, const struct stack_definition *definition)
+{
+    return stacks_define(stacks, definition);
+}
+
 struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
 {
     if (!array_reserve(&source->decoders, &source->decoders_count, (size_t)lane + 1,
@@ -78,6 +83,8 @@ struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
         if (decoder == NULL) return no_memory(source);
         raw_decoder_init(decoder, lane, (uint32_t)source->reader.header.features);
         decoder->all_places_bytes = &source->places_bytes;
+        decoder->define = define;
+        decoder->define_context = &source->stacks;
         source->decoders[lane] = decoder;
     }
     return source->decoders[lane];
@@ -138,6 +145,7 @@ void raw_source_close(struct raw_source *source)
         free(source->decoders[lane]);
     }
     free(source->decoders);
+    stacks_free(&source->stacks);
     if (source->spool_opened) spool_reader_close(&source->spool);
     free(source->spool_path);
     raw_reader_close(&source->reader);

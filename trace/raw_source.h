@@ -27,6 +27,7 @@
 #include "stream/raw_decoder.h"
 #include "stream/raw_reader.h"
 #include "stream/spool_reader.h"
+#include "stream/stacks.h"
 
 /* What became of the spool beside the stream (FORMAT.md 8). */
 enum raw_spool { RAW_SPOOL_NONE, RAW_SPOOL_NOT_NEEDED, RAW_SPOOL_USED, RAW_SPOOL_UNUSABLE };
@@ -36,6 +37,7 @@ struct raw_source {
     struct raw_decoder **decoders; /* by lane; NULL where the lane has not been seen */
     size_t decoders_count;         /* room for them */
     uint64_t places_bytes;         /* of decoders */
+    struct stacks stacks;          /* what has been defined so far */
     uint64_t stream_end;           /* offset behind the latest chunk that came from the stream */
     struct error error;            /* of decoders and of memory; the reader has its own */
     enum raw_spool spool_use;      /* final after the last chunk */
