@@ -7,8 +7,10 @@
 struct instruction_dump {
     const struct dump *dump;
     const struct instruction_reader *reader;
+    const struct input *input;
     const struct instruction_batch *batch; /* the present one */
     struct stacks stacks;
+    uint64_t offset; /* behind the latest block */
     uint32_t lane;
     uint64_t ticks;
 };
@@ -141,6 +143,7 @@ static const char *definition_print(void *context, const struct stack_definition
 {
     struct instruction_dump *state = context;
     const char *wrong = stacks_define(&state->stacks, definition);
+    state->offset = input_offset(state->input);
     if (wrong != NULL || !dump_wants_general(state->dump)) return wrong;
     dump_offset(state->dump, state->reader->definitions_offset);
     definition_text_print(stdout, definition);
@@ -164,22 +167,22 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
 {
     struct instruction_reader reader;
     struct instruction_batch batch;
-    struct instruction_dump state = {.dump = dump, .reader = &reader, .batch = &batch};
-    uint64_t offset = 0;
+    struct instruction_dump state = {
+        .dump = dump, .reader = &reader, .input = &stream->input, .batch = &batch};
     bool opened = instruction_reader_open(&reader, &stream->input);
     if (opened) {
         header_print(dump, &reader.header);
-        offset = input_offset(&stream->input);
+        state.offset = input_offset(&stream->input);
         reader.define = definition_print;
         reader.define_context = &state;
         while (instruction_reader_next(&reader, &batch)) {
             for (size_t i = 0; i < batch.count; i++)
                 instruction_print(&state, i);
-            offset = input_offset(&stream->input);
+            state.offset = input_offset(&stream->input);
         }
     }
     *error = reader.error;
-    if (reader.state == INSTRUCTIONS_END) end_print(dump, &reader, offset);
+    if (reader.state == INSTRUCTIONS_END) end_print(dump, &reader, state.offset);
     int status = reader.state == INSTRUCTIONS_END             ? PROGRAM_OK
                  : opened && reader.state == INSTRUCTIONS_CUT ? PROGRAM_CUT
                                                               : PROGRAM_FAILED;

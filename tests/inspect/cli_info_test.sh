@@ -175,7 +175,7 @@ damaged() {
 later_version() {
     sample raw_minor && exits 0 info raw_minor && prints 'raw stream 4.7' &&
         sample raw_bad_feature &&
-        exits 1 info raw_bad_feature && says 'feature bit.*bit 2'
+        exits 1 info raw_bad_feature && says 'feature bit.*bit 3'
 }
 
 usage() { exits 2 info && exits 2 info a b && exits 2 info --nonsense a; }

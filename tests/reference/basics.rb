@@ -89,14 +89,89 @@ def check_used_up(columns)
   end
 end
 
-# The words of a call in a dump: KIND [OBJECT] [SIZE] [ALIGNMENT] [-> OBJECT] [at ADDRESS] [failed].
+# The words of a call in a dump:
+# KIND [OBJECT] [SIZE] [ALIGNMENT] [-> OBJECT] [at ADDRESS] [stack NODE] [failed].
 def call_text(call, died: nil, size: nil, alignment: nil, allocated: nil, address: nil,
-              failed: false)
+              stack: nil, failed: false)
   words = [call.name, died, size, alignment].compact
   words << '->' << allocated if allocated
   words << 'at' << format('0x%x', address) if address
+  words << "stack #{stack}" if stack && stack != 0
   words << 'failed' if failed
   words.join(' ')
+end
+
+# FORMAT.md 2.8 and 5.8, INSTRUCTIONS.md 4.6: what is defined, once what the streams say differently
+# has been read.
+class Definitions
+  NUMBERS = 1 << 28
+  MODULES = 1 << 16
+  OFFSETS = 1 << 59
+  WHOSE = ['module %d path', 'module %d build_id', 'code %d'].freeze
+
+  def initialize
+    @given = { module: {}, code: {}, node: {}, text: {} }
+  end
+
+  # Each returns the words of a dump.
+  def module(offset, number, start, bytes, bias)
+    check_module(offset, number)
+    refuse(offset, 'a module behind the end') if start + bytes >= 1 << 64
+    give(offset, :module, number, 1)
+    format('define module %d from 0x%x to 0x%x bias 0x%x', number, start, start + bytes, bias)
+  end
+
+  def unloaded(offset, number)
+    check_module(offset, number)
+    "define module #{number} unloaded"
+  end
+
+  # `take` has the piece.
+  def text(offset, whose, number, length, from)
+    refuse(offset, "text of #{whose}") unless WHOSE[whose]
+    whose == 2 ? check_numbers(offset, number, 1, 1) : check_module(offset, number)
+    refuse(offset, "a text of #{length}") unless length.between?(1, whose == 1 ? 64 : 32_767)
+    refuse(offset, "a piece from #{from}") unless from < length && (from % 64).zero?
+    give(offset, :text, [whose, number], 1) if from.zero?
+    bytes = yield [length - from, 64].min
+    format("define text of #{WHOSE[whose]} %d from %d %s", number, length, from, bytes.unpack1('H*'))
+  end
+
+  def codes(offset, first, of, offsets)
+    refuse(offset, "#{offsets.size} codes") unless offsets.size.between?(1, 8)
+    refuse(offset, "module #{of}") unless of < MODULES
+    check_numbers(offset, first, 1, offsets.size)
+    refuse(offset, 'an offset') unless offsets.all? { |one| one.between?(0, OFFSETS - 1) }
+    give(offset, :code, first, offsets.size)
+    ["define codes #{first} module #{of}", *offsets.map { |one| format('0x%x', one) }].join(' ')
+  end
+
+  def nodes(offset, first, parent, codes)
+    refuse(offset, "#{codes.size} nodes") unless codes.size.between?(1, 16)
+    check_numbers(offset, first, 8, codes.size)
+    refuse(offset, "parent #{parent} of #{first}") unless parent.between?(0, first - 1)
+    codes.each { |code| check_numbers(offset, code, 1, 1) }
+    give(offset, :node, first, codes.size)
+    ["define nodes #{first} parent #{parent} codes", *codes].join(' ')
+  end
+
+  private
+
+  def check_module(offset, number)
+    refuse(offset, "module #{number}") unless number.between?(1, MODULES - 1)
+  end
+
+  def check_numbers(offset, first, least, count)
+    refuse(offset, "#{count} from #{first} on") unless first.between?(least, NUMBERS - count)
+  end
+
+  def give(offset, what, first, count)
+    count.times do |index|
+      number = first.is_a?(Integer) ? first + index : first
+      refuse(offset, "#{what} #{number} is given twice") if @given[what][number]
+      @given[what][number] = true
+    end
+  end
 end
 
 # The words of a HEAP call. Numbers are unsigned, but for those of mallopt, whose parameters can be

@@ -98,8 +98,10 @@ class InstructionDump
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
-    refuse(16, format('feature bits 0x%x are unknown', features & ~1)) if features > 1
+    refuse(16, format('feature bits 0x%x are unknown', features & ~3)) if features > 3
     @has_addresses = features[0] == 1
+    @has_stacks = features[1] == 1
+    @definitions = Definitions.new
     info = @stream.u64
     @stream.u32 # checksum
     puts format('%012x instructions %d.%d features 0x%x info 0x%x', 0, major, minor, features, info)
@@ -109,13 +111,17 @@ class InstructionDump
   # 4.2 Block
   def block
     offset = @stream.offset
-    refuse(offset, 'no block here') unless @stream.take(4) == 'MTBI'
+    magic = @stream.take(4)
+    defines = @has_stacks && magic == 'MTBS'
+    refuse(offset, 'no block here') unless magic == 'MTBI' || defines
     payload_bytes = @stream.u32
     instructions = @stream.u32
     @stream.u32 # checksum
     refuse(offset, 'payload too long') if payload_bytes > 1_048_576
     refuse(offset, 'too many instructions') if instructions > 16_384
     payload = @stream.part(payload_bytes)
+    return definitions(offset, payload, instructions) if defines
+
     instructions.zero? ? finish(offset, payload) : instructions(offset, payload, instructions)
   end
 
@@ -130,7 +136,7 @@ class InstructionDump
       offset = @opcodes.offset
       format('%012x #%d %s', block, @instructions + index, instruction(@opcodes.byte, offset))
     end
-    check_used_up(operands: @operands, addresses: @addresses)
+    check_used_up(operands: @operands, addresses: @addresses, stacks: @stacks)
     differ(block, 'live bytes', live_bytes, @registers.bytes)
     differ(block, 'peak bytes', peak, @registers.peak)
     @instructions += count
@@ -139,9 +145,11 @@ class InstructionDump
 
   def split_columns(payload, count)
     operands = payload.varint
+    addresses = payload.varint if @has_stacks
     @opcodes, @low, @high = Array.new(3) { payload.part(count) }
     @operands = payload.part(operands)
-    @addresses = payload.part(payload.left)
+    @addresses = payload.part(addresses || payload.left)
+    @stacks = payload.part(payload.left)
   end
 
   # 4.4 Values
@@ -183,7 +191,7 @@ class InstructionDump
     @registers.freeing(position) if frees && position
     call_text(call, died: died_text(allocations, register), size:, alignment:,
               allocated: allocated && "r#{allocated}",
-                    address: allocated && address, failed:)
+                    address: allocated && address, stack: allocated && stack, failed:)
   end
 
   def died_text(allocations, register)
@@ -220,6 +228,46 @@ class InstructionDump
     return unless @has_addresses
 
     @address = (@address + (8 * @addresses.svarint)) % (2**64)
+  end
+
+  # 4.6 Call stacks
+  def stack
+    return unless @has_stacks
+
+    offset = @stacks.offset
+    node = @stacks.varint
+    refuse(offset, "stack #{node}") unless node < 1 << 28
+    node
+  end
+
+  def definitions(block, payload, count)
+    refuse(block, 'no definitions') if count.zero?
+    count.times { puts format('%012x %s', block, definition(payload)) }
+    check_used_up(definitions: payload)
+  end
+
+  def definition(payload)
+    offset = payload.offset
+    more, what = payload.varint.divmod(8)
+    refuse(offset, "#{more} of what has no number") if what < 3 && more.positive?
+    first = payload.varint
+    case what
+    when 1 then @definitions.module(offset, first, *Array.new(3) { payload.varint })
+    when 2 then @definitions.unloaded(offset, first)
+    when 3
+      @definitions.text(offset, more, first, payload.varint, payload.varint) do |bytes|
+        payload.take(bytes)
+      end
+    when 4 then @definitions.codes(offset, first, payload.varint, offsets(payload, more))
+    when 5 then @definitions.nodes(offset, first, payload.varint, Array.new([more, 17].min) { payload.varint })
+    else refuse(offset, "a definition of #{what}")
+    end
+  end
+
+  # Differences to the one before.
+  def offsets(payload, count)
+    offset = 0
+    Array.new([count, 9].min) { offset = (offset + payload.svarint) % (2**64) }
   end
 
   # 5.3 Other instructions

@@ -167,6 +167,7 @@ class RawLane
   attr_reader :number, :sequences, :profile, :ways, :cache, :recent
   attr_accessor :records, :units, :allocations, :segment_allocation, :address
   attr_accessor :places, :rounding, :page_place, :page_address # of an opaque stream
+  attr_accessor :stack, :next_code, :next_node # 2.8, 5.8
 
   def initialize(number)
     @number = number
@@ -182,6 +183,7 @@ class RawLane
     @segment_allocation = @allocations
     @ways = Array.new(8) # lane and bound of the latest foreign object, 5.2
     @address = @page_place = @page_address = 0
+    @next_code = @next_node = 0
     @sequences.clear if key
   end
 
@@ -217,6 +219,8 @@ class RawDump
   UNCACHED = 59
   INSIDE = 60
   PAGE = 61
+  STACK = 62
+  DEFINE = 63
   WITH_BYTES = { 256 => 'sbrk', 257 => 'mmap', 258 => 'release',
                  259 => 'reuse', 260 => 'split', 261 => 'merge' }.freeze
 
@@ -245,9 +249,11 @@ class RawDump
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
-    refuse(16, format('feature bits 0x%x are unknown', features & ~3)) if features > 3
+    refuse(16, format('feature bits 0x%x are unknown', features & ~7)) if features > 7
     @has_addresses = features[0] == 1
     @opaque = features[1] == 1
+    @has_stacks = features[2] == 1
+    @definitions = Definitions.new
     info = @stream.u64
     recording = @stream.take(16).unpack1('H*')
     start = @stream.u64
@@ -454,6 +460,7 @@ class RawDump
     when 0xf000..0xf0ff then general(unit)
     when 0xf100..0xf1ff then "sequence_before #{sequence(unit - 0xf100)}"
     when 0xf200..0xf2ff then "sequence_after #{sequence(unit - 0xf200)}"
+    when 0xf300..0xf3ff then stack(unit)
     else aged(unit)
     end
   end
@@ -578,7 +585,8 @@ class RawDump
     @lane.places.begin(place, size) if @packed && @opaque
     stays ? check_class(died) : give_back(died)
     call_text(call, died:, size:, alignment:,
-              allocated: "#{@lane.number}:#{@lane.allocations}@#{place}", address: at)
+              allocated: "#{@lane.number}:#{@lane.allocations}@#{place}", address: at,
+              stack: take_stack)
   end
 
   # Place: 0, or the place and its class. Nil: none is said.
@@ -663,6 +671,10 @@ class RawDump
     return failed(bits) if number == FAILED
 
     no_object(bits)
+    if @has_stacks && [STACK, DEFINE].include?(number)
+      @counts = false
+      return number == STACK ? said_stack(@units.number) : define
+    end
     of_both = [THREAD_BEGIN, THREAD_END, LOST].include?(number)
     refuse(@offset, "record #{number} in such a stream") unless
       of_both || @opaque == (number == PAGE)
@@ -703,15 +715,38 @@ class RawDump
     size = @units.number
     alignment = @units.number if WITH_ALIGNMENT.include?(call.shape)
     check_class(died)
-    call_text(call, died:, size:, alignment:, failed: true)
+    call_text(call, died:, size:, alignment:, stack: take_stack, failed: true)
+  end
+
+  # 2.8 Call stacks. The stack of the next call that can have one.
+  def stack(unit)
+    refuse(@offset, format('unit %04x is undefined', unit)) unless @has_stacks
+    said_stack(far(unit - 0xf300))
+  end
+
+  def said_stack(node)
+    refuse(@offset, "stack #{node}") unless node.between?(1, Definitions::NUMBERS - 1)
+    @counts = false
+    @lane.stack = node
+    "stack #{node}"
+  end
+
+  def take_stack
+    stack = @lane.stack
+    @lane.stack = nil
+    stack
   end
 
   def other(number)
     case number
-    when THREAD_BEGIN then forget_cache("thread_begin #{@units.number}")
+    when THREAD_BEGIN
+      take_stack
+      forget_cache("thread_begin #{@units.number}")
     when THREAD_END then 'thread_end'
     when THREAD_CACHE_DELETED then forget_cache('thread_cache_deleted')
-    when LOST then forget_cache(lost)
+    when LOST
+      take_stack
+      forget_cache(lost)
     when CLASS then size_class
     when CACHE_BEGIN then cache_begin
     when CACHED then cached
@@ -808,6 +843,54 @@ class RawDump
     return "#{WITH_BYTES[what]}_#{name} bytes #{amount}" if WITH_BYTES.key?(what)
 
     "waited_#{name} #{structure_text(what, @offset)} nanoseconds #{amount}"
+  end
+
+  # 5.8 Definitions
+  def define
+    more, what = @units.number.divmod(8)
+    case what
+    when 1, 2 then define_module(what, more)
+    when 3 then define_text(more)
+    when 4 then define_codes(more)
+    when 5 then define_nodes(more)
+    else refuse(@offset, "a definition of #{what}")
+    end
+  end
+
+  def define_module(what, more)
+    refuse(@offset, "#{more} modules") unless more.zero?
+    number = @units.number
+    return @definitions.unloaded(@offset, number) if what == 2
+
+    start = @units.number
+    bytes = @units.number
+    @definitions.module(@offset, number, start, bytes, (start - unzigzag(@units.number)) % (2**64))
+  end
+
+  def define_text(whose)
+    @definitions.text(@offset, whose, @units.number, @units.number, @units.number) do |count|
+      bytes = Array.new((count + 1) / 2) { @units.take }.pack('v*')
+      refuse(@offset, 'a byte that is left') if count.odd? && bytes.getbyte(count) != 0
+      bytes.byteslice(0, count)
+    end
+  end
+
+  def define_codes(count)
+    refuse(@offset, "#{count} codes") if count > 8
+    first = @lane.next_code + unzigzag(@units.number)
+    @lane.next_code = first + count
+    of = @units.number
+    offset = 0
+    offsets = Array.new(count) { offset = (offset + unzigzag(@units.number)) % (2**64) }
+    @definitions.codes(@offset, first, of, offsets)
+  end
+
+  def define_nodes(count)
+    refuse(@offset, "#{count} nodes") if count > 16
+    first = @lane.next_node + unzigzag(@units.number)
+    @lane.next_node = first + count
+    parent = first - @units.number
+    @definitions.nodes(@offset, first, parent, Array.new(count) { @units.number })
   end
 
   # 5.3 Sequence numbers

@@ -54,7 +54,9 @@ const struct {
     const char *name;
     Units units;
 } kBadUnits[] = {
-    {"unit", {0xf300}},
+    {"unit", {0xf3ff, 1}},
+    {"stack", {0xf300, 1}},
+    {"define", {0xf03f, 2, 1}},
     {"zero", {0}},
     {"range", {0xa001}},
     {"range_zero", {0xa000}},
@@ -100,6 +102,62 @@ const struct {
     {"known_no_more", {0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf032, 0x8008}},
     {"lost_cache", {0xf038, 1, 8, 0xf03a, 1, 1, 64, 0xf035, 0, 0, 0x8008}}};
 
+/* In a stream that has call stacks. */
+const struct {
+    const char *name;
+    Units units;
+} kBadStacks[] = {
+    {"stack_zero", {0xf300, 0}},
+    {"stack_none", {0xf03e, 0}},
+    {"stack_limit", {0xf03e, 0x8000, 0x8000, 0}}, /* in too long a form, and 0 */
+    {"stack_large", {0xf03e, 0x8000, 0xa000, 0}}, /* 2^28 */
+    {"stack_bit", {0xf07e, 1}},
+    {"stack_crossing", {0xf300}},
+    {"what_zero", {0xf03f, 0, 1}},
+    {"what_six", {0xf03f, 6, 1}},
+    {"module_zero", {0xf03f, 1, 0, 0, 0, 0}},
+    {"module_limit", {0xf03f, 1, 0x8000, 2, 0, 0, 0}},
+    {"module_count", {0xf03f, 9, 1, 0, 0, 0}},
+    {"module_end", {0xf03f, 1, 1, 0xffff, 0xffff, 0xffff, 0xffff, 15, 1, 0}},
+    {"module_twice", {0xf03f, 1, 1, 0, 0, 0, 0xf03f, 1, 1, 0, 0, 0}},
+    {"unloaded_zero", {0xf03f, 2, 0}},
+    {"unloaded_count", {0xf03f, 10, 1}},
+    {"text_whose", {0xf03f, 27, 1, 1, 0, 0}},
+    {"text_module", {0xf03f, 3, 0, 1, 0, 0}},
+    {"text_code", {0xf03f, 19, 0, 1, 0, 0}},
+    {"text_empty", {0xf03f, 3, 1, 0, 0}},
+    {"text_long", {0xf03f, 3, 1, 0x8000, 1, 0, 0}},
+    {"text_build_id", {0xf03f, 11, 1, 65, 64, 0}},
+    {"text_offset", {0xf03f, 3, 1, 2, 1, 0}},
+    {"text_behind", {0xf03f, 3, 1, 64, 64}},
+    {"text_byte", {0xf03f, 3, 1, 1, 0, 0x0161}},
+    {"text_short", {0xf03f, 3, 1, 3, 0, 0x6161}},
+    {"text_twice", {0xf03f, 3, 1, 1, 0, 97, 0xf03f, 3, 1, 1, 0, 97}},
+    {"codes_none", {0xf03f, 4, 2, 1}},
+    {"codes_many", {0xf03f, 76, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+    {"codes_zero", {0xf03f, 12, 0, 1, 0}},
+    {"codes_before", {0xf03f, 12, 1, 1, 0}}, /* -1 */
+    {"codes_module", {0xf03f, 12, 2, 0x8000, 2, 0}},
+    {"codes_offset", {0xf03f, 12, 2, 1, 0x8000, 0x8000, 0x8000, 0x8000, 1}}, /* 2^59 */
+    {"codes_offset_before", {0xf03f, 12, 2, 1, 1}},                          /* -1 */
+    {"codes_twice", {0xf03f, 12, 2, 1, 0, 0xf03f, 20, 1, 1, 0, 0}},
+    {"nodes_none", {0xf03f, 5, 16, 1}},
+    {"nodes_many", {0xf03f, 141, 16, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+    {"nodes_low", {0xf03f, 13, 14, 7, 1}},
+    {"nodes_limit", {0xf03f, 21, 0xfffe, 0xbfff, 0, 1, 1, 1}}, /* from 2^28 - 1 on */
+    {"nodes_itself", {0xf03f, 13, 16, 0, 1}},
+    {"nodes_parent", {0xf03f, 13, 16, 9, 1}}, /* -1 */
+    {"nodes_code", {0xf03f, 13, 16, 8, 0}},
+    {"nodes_code_limit", {0xf03f, 13, 16, 8, 0x8000, 0xa000, 0}},
+    {"nodes_twice", {0xf03f, 13, 16, 8, 1, 0xf03f, 13, 1, 8, 1}}};
+
+std::string bad_stacks(const Units &units)
+{
+    RawStreamHeader header = RawSample::header();
+    header.features = 4;
+    return bad_units(RawSample(header), units);
+}
+
 std::string first_run() /* which is not key */
 {
     RawSample raw;
@@ -120,7 +178,7 @@ std::string allocations()
 std::string feature()
 {
     RawStreamHeader header = RawSample::header();
-    header.features = 4;
+    header.features = 8;
     return RawSample(header).finish();
 }
 
@@ -153,6 +211,9 @@ void add_bad_raw_samples(Samples *samples)
     for (const auto &bad : kBadUnits)
         samples->push_back({std::string("raw_bad_") + bad.name,
                             [&bad] { return bad_units(RawSample(), bad.units); }});
+    for (const auto &bad : kBadStacks)
+        samples->push_back(
+            {std::string("raw_bad_") + bad.name, [&bad] { return bad_stacks(bad.units); }});
     const Sample more[] = {
         {"profile",
          [] {
@@ -165,7 +226,10 @@ void add_bad_raw_samples(Samples *samples)
         {"age", [] { return bad_packed({0xf801}); }},
         {"age_lost", [] { return bad_packed({0xf800}, [](RawSample &r) { r.lost(0, 1, 1); }); }},
         {"age_range", [] { return bad_packed({0xf400}); }},
-        {"age_unit", [] { return bad_packed({0xf3ff}); }},
+        {"age_unit",
+         [] {
+             return bad_packed({0xf3ff, 1});
+         }},
         /* The age of an object that was allocated where nobody knows. */
         {"age_place",
          [] {

@@ -9,7 +9,8 @@ using bytes::put;
 using bytes::put_varint;
 
 InstructionBuilder::InstructionBuilder(const InstructionHeader &header)
-    : addresses_((header.features & 1) != 0), stream_("MTAPEINS")
+    : addresses_((header.features & 1) != 0), stacks_((header.features & 2) != 0),
+      stream_("MTAPEINS")
 {
     put(stream_, 4, 2);
     put(stream_, header.minor, 2);
@@ -39,6 +40,7 @@ InstructionBuilder::Register InstructionBuilder::call(int kind, Register object,
         address_ = call.address;
     }
     if (call.failed) return kUnknown;
+    if (stacks_) put_varint(nodes_, call.stack);
     Register begins = allocates || unknown ? allocation() : object;
     count_bytes(begins, call.size);
     return begins;
@@ -84,15 +86,24 @@ void InstructionBuilder::end_block()
     std::string head;
     for (uint64_t number : {live_bytes_, peak_, uint64_t{operands_.size()}})
         put_varint(head, number);
-    block(head + opcodes_ + low_ + above_ + operands_ + places_, opcodes_.size());
-    for (std::string *column : {&opcodes_, &low_, &above_, &operands_, &places_})
+    if (stacks_) put_varint(head, places_.size());
+    block(head + opcodes_ + low_ + above_ + operands_ + places_ + nodes_, opcodes_.size());
+    for (std::string *column : {&opcodes_, &low_, &above_, &operands_, &places_, &nodes_})
         column->clear();
     address_ = peak_ = 0;
 }
 
-void InstructionBuilder::block(const std::string &payload, uint64_t count)
+void InstructionBuilder::define(const std::vector<uint64_t> &numbers, const std::string &piece)
 {
-    std::string head = "MTBI";
+    std::string payload;
+    for (uint64_t number : numbers)
+        put_varint(payload, number);
+    block(payload + piece, 1, "MTBS");
+}
+
+void InstructionBuilder::block(const std::string &payload, uint64_t count, const char *magic)
+{
+    std::string head = magic;
     put(head, payload.size(), 4);
     put(head, count, 4);
     put(head, bytes::checksum(head + payload), 4);

@@ -25,20 +25,24 @@ class InstructionBuilder {
     struct Call {
         uint64_t size = 0, alignment = 0, address = 0;
         bool failed = false;
+        uint64_t stack = 0;
     };
 
     explicit InstructionBuilder(const InstructionHeader &header = InstructionHeader());
 
     /* Returns the register of the object that began, or was changed. */
     Register call(int kind, Register object, const Call &call);
-    Register allocate(int kind, uint64_t size) { return call(kind, kUnknown, {size, 0, 0, false}); }
+    Register allocate(int kind, uint64_t size, uint64_t stack = 0)
+    {
+        return call(kind, kUnknown, {size, 0, 0, false, stack});
+    }
     Register realloc(int kind, Register object, uint64_t size)
     {
-        return call(kind, object, {size, 0, 0, false});
+        return call(kind, object, {size, 0, 0, false, 0});
     }
     void free(int kind, Register object, uint64_t size = 0)
     {
-        call(kind, object, {size, 0, 0, false});
+        call(kind, object, {size, 0, 0, false, 0});
     }
     void heap(int kind, const std::vector<uint64_t> &numbers);
 
@@ -62,7 +66,9 @@ class InstructionBuilder {
 
     void end_block();
     /* One block with any content. */
-    void block(const std::string &payload, uint64_t count);
+    void block(const std::string &payload, uint64_t count, const char *magic = "MTBI");
+    /* INSTRUCTIONS.md 4.6: varints, and for a piece of text its bytes. */
+    void define(const std::vector<uint64_t> &numbers, const std::string &piece = "");
     /* The stream without an end, and with one. */
     std::string cut();
     std::string finish();
@@ -74,8 +80,8 @@ class InstructionBuilder {
     uint64_t position(Register object) const;
     void end_object(Register object);
 
-    bool addresses_;
-    std::string stream_, opcodes_, low_, above_, operands_, places_;
+    bool addresses_, stacks_;
+    std::string stream_, opcodes_, low_, above_, operands_, places_, nodes_;
     std::vector<Register> order_;
     std::map<Register, uint64_t> sizes_;
     std::map<int, uint64_t> counts_;

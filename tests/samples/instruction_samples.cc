@@ -30,12 +30,12 @@ std::string empty()
 void every_realloc(InstructionBuilder &out, int kind, uint64_t *address)
 {
     const uint64_t size = static_cast<uint64_t>(kind) * 1000;
-    Register object = out.call(CALL_MALLOC, kUnknown, {8, 0, *address += 48, false});
-    out.call(kind, object, {size, 0, *address += 48, false});
-    out.call(kind, kUnknown, {size, 0, *address += 48, false});
+    Register object = out.call(CALL_MALLOC, kUnknown, {8, 0, *address += 48, false, 0});
+    out.call(kind, object, {size, 0, *address += 48, false, 0});
+    out.call(kind, kUnknown, {size, 0, *address += 48, false, 0});
     if (kind != CALL_REALLOC_MOVED) return; /* a failed realloc has that number */
-    out.call(kind, object, {size, 0, 0, true});
-    out.call(kind, kUnknown, {size, 0, 0, true});
+    out.call(kind, object, {size, 0, 0, true, 0});
+    out.call(kind, kUnknown, {size, 0, 0, true, 0});
 }
 
 /* Every kind of call, failed and unknown ones included. */
@@ -45,8 +45,8 @@ void every_call(InstructionBuilder &out, uint64_t *address)
         const uint64_t size = static_cast<uint64_t>(kind) * 1000;
         switch (kind_traits[kind].shape) {
         case kAllocation:
-            out.call(kind, kUnknown, {size, 128, *address += 48, false});
-            out.call(kind, kUnknown, {size, 128, 0, true});
+            out.call(kind, kUnknown, {size, 128, *address += 48, false, 0});
+            out.call(kind, kUnknown, {size, 128, 0, true, 0});
             break;
         case kHeap:
             out.heap(kind, {});
@@ -55,9 +55,9 @@ void every_call(InstructionBuilder &out, uint64_t *address)
             break;
         case kRealloc: every_realloc(out, kind, address); break;
         default: {
-            Register object = out.call(CALL_MALLOC, kUnknown, {8, 0, *address += 48, false});
-            out.call(kind, object, {size, 128, 0, false});
-            out.call(kind, kUnknown, {size, 128, 0, false});
+            Register object = out.call(CALL_MALLOC, kUnknown, {8, 0, *address += 48, false, 0});
+            out.call(kind, object, {size, 128, 0, false, 0});
+            out.call(kind, kUnknown, {size, 128, 0, false, 0});
         }
         }
     }
@@ -98,6 +98,55 @@ std::string usage()
     return out.finish();
 }
 
+/* The definitions of FORMAT.md 5.8, and more; calls before and behind them. */
+std::string stacks(bool addresses)
+{
+    InstructionHeader header;
+    header.features = 2 + addresses;
+    InstructionBuilder out(header);
+    uint64_t address = uint64_t{1} << 46;
+    Register object = out.call(CALL_MALLOC, kUnknown, {24, 0, address, false, 9});
+    out.end_block();
+    out.define({1, 1, 0x10000, 8192, 0x10000});
+    out.define({3, 1, 6, 0}, "/bin/a");
+    out.define({4 + 2 * 8, 1, 1, bytes::zigzag(0x100), bytes::zigzag(0x80)});
+    out.define({5 + 2 * 8, 8, 0, 2, 1});
+    out.define({3 + 8, 1, 3, 0}, std::string("\0\1\2", 3));
+    out.define({3 + 2 * 8, 2, 65, 0}, std::string(64, 'f'));
+    out.define({3 + 2 * 8, 2, 65, 64}, "\n");
+    out.call(CALL_REALLOC_MOVED, object, {25, 0, address, false, 10});
+    out.call(CALL_REALLOC_MOVED, object, {25, 0, 0, true, 0});
+    out.call(CALL_REALLOC_MOVED, kUnknown, {26, 0, address + 48, false, 1});
+    out.free(CALL_FREE, object);
+    out.call(CALL_MALLOC, kUnknown, {25, 0, 0, true, 0});
+    out.call(CALL_MALLOC, kUnknown, {27, 0, address + 96, false, 0});
+    out.call(CALL_MALLOC, kUnknown, {28, 0, address + 144, false, (1 << 28) - 1});
+    out.end_block();
+    out.define({5 + 8, 10, 9, (1 << 28) - 1});
+    out.define({4 + 8, 7, 0, bytes::zigzag((int64_t{1} << 59) - 1)});
+    out.define({2, 1});
+    return out.finish();
+}
+
+/* One definition that the document forbids. */
+std::string bad_definition(const std::vector<uint64_t> &numbers, const std::string &piece = "")
+{
+    InstructionHeader header;
+    header.features = 2;
+    InstructionBuilder out(header);
+    out.define(numbers, piece);
+    return out.finish();
+}
+
+std::string bad_stack()
+{
+    InstructionHeader header;
+    header.features = 2;
+    InstructionBuilder out(header);
+    out.allocate(CALL_MALLOC, 24, 1 << 28);
+    return out.finish();
+}
+
 /* Numbers that need all of 64 bits. */
 std::string large()
 {
@@ -105,7 +154,7 @@ std::string large()
     header.metadata = "program=large\nstart=1e999\npid=-1\nallocator=glibc 2.36\n";
     InstructionBuilder out(header);
     const uint64_t most = UINT64_MAX;
-    out.call(CALL_MALLOC, kUnknown, {most, 0, 0, true});
+    out.call(CALL_MALLOC, kUnknown, {most, 0, 0, true, 0});
     out.free(CALL_FREE, out.allocate(CALL_MALLOC, most - 8));
     out.usage({most, most, most, most});
     out.tick(most - 1, most, most);
@@ -125,7 +174,7 @@ std::string minor()
 std::string bad_feature()
 {
     InstructionHeader header;
-    header.features = 2;
+    header.features = 4;
     return InstructionBuilder(header).finish();
 }
 
@@ -205,6 +254,40 @@ void add_instruction_samples(Samples *samples)
                               out.other(52, {1, 2, 3, 25});
                           }); }},
         {"values", values},
+        {"stacks", [] { return stacks(false); }},
+        {"stacks_addresses", [] { return stacks(true); }},
+        {"bad_stack", bad_stack},
+        {"bad_definition_block", [] { return bad(false, [](Out &out) {
+                                          out.define({2, 1});
+                                      }); }},
+        {"bad_definition_what",
+         [] {
+             return bad_definition({6, 1});
+         }},
+        {"bad_definition_module",
+         [] {
+             return bad_definition({1, 65536, 0, 0, 0});
+         }},
+        {"bad_definition_short",
+         [] {
+             return bad_definition({1, 1, 0, 0});
+         }},
+        {"bad_definition_rest",
+         [] {
+             return bad_definition({2, 1}, "x");
+         }},
+        {"bad_definition_piece",
+         [] {
+             return bad_definition({3, 1, 2, 0}, "x");
+         }},
+        {"bad_definition_codes",
+         [] {
+             return bad_definition({4 + 8, 1, 1});
+         }},
+        {"bad_definition_parent",
+         [] {
+             return bad_definition({5 + 8, 9, 9, 1});
+         }},
         {"bad_short", [] { return bad_columns(0, std::string("\x32\0", 2)); }},
         {"bad_rest", [] { return bad_columns(0, std::string("\x32\0\0x", 4)); }},
         {"bad_operands", [] { return bad_columns(1, std::string("\x32\0\0\x01", 4)); }},

@@ -301,6 +301,69 @@ std::string units()
     return raw.finish();
 }
 
+/* --- call stacks --- */
+
+/* FORMAT.md 5.8; then every kind of definition, and every rule of 2.8. */
+std::string stacks(uint64_t features)
+{
+    RawStreamHeader header = RawSample::header();
+    header.features = features | 4;
+    header.metadata += "stacks=all\n";
+    RawSample raw(header);
+    raw.records(0, [&] {
+        raw.units(0, {0xf03f, 0x0001, 0x0001, 0x8000, 0x0002, 0x2000, 0x0000});
+        raw.units(0, {0xf03f, 0x0003, 0x0001, 0x0006, 0x0000, 0x622f, 0x6e69, 0x612f});
+        raw.units(0, {0xf03f, 0x0014, 0x0002, 0x0001, 0x0200, 0x0100});
+        raw.units(0, {0xf03f, 0x0015, 0x0010, 0x0008, 0x0002, 0x0001});
+        raw.units(0, {0xf300, 0x0009});
+        raw.allocate(CALL_MALLOC, 24);
+        raw.units(0, {0xf300, 0x0009}); /* the latter holds, also before one that fails */
+        raw.units(0, {0xf03e, 0x7fff});
+        raw.units(0, {0xf036, CALL_MALLOC, 0x7fff});
+        uint64_t object = raw.allocate(CALL_MALLOC, 25); /* which has none */
+        raw.units(0, {0xf300, 0x0002});
+        raw.freeing(0, CALL_FREE, raw.allocate(CALL_MALLOC, 26));
+        raw.units(0, {0xf3ff, 0xffff}); /* not of what comes in between */
+        raw.freeing(0, CALL_FREE, object);
+        object = raw.allocate(CALL_CALLOC, 27);
+        raw.units(0, {0xf03e, 0xffff, 0x1fff}); /* the greatest, which nothing defines */
+        raw.end(CALL_REALLOC_MOVED, raw.object(object), 28, 0);
+        raw.units(0, {0xf300, 0x0009}); /* taken back */
+        raw.thread_begin(0, 4711);
+        raw.allocate(CALL_MALLOC, 29);
+        raw.units(0, {0xf300, 0x0009});
+        raw.lost(0, 1, 0);
+        raw.allocate(CALL_MALLOC, 30);
+    });
+    raw.records(
+        3, [&] { /* numbers are those of all lanes; differences begin anew */
+                 raw.units(3, {0xf300, 0x000a});
+                 raw.allocate(CALL_MALLOC, 31);
+                 raw.units(3, {0xf03f, 0x000d, 0x0014, 0x0001, 0x8000,
+                               0x0001}); /* node 10 is code 2^15 */
+                 raw.units(3, {0xf03f, 0x000c, 0x0006, 0x0000, 0xfffe, 0xffff, 0xffff, 0x7fff});
+                 raw.units(
+                     3, {0xf03f, 0x000d, 0x0004, 0x0004, 0x0003}); /* the one before 11 is given */
+        });
+    raw.packing = RawSample::kPacked;
+    raw.records(3, [&] {
+        std::vector<uint16_t> build_id = {0xf03f, 0x000b, 0x0001, 0x0005,
+                                          0x0000, 0x0100, 0x0302, 0x0004};
+        std::vector<uint16_t> piece = {0xf03f, 0x0013, 0x8000, 0x0001, 0x0041, 0x0000};
+        raw.units(3, build_id);
+        for (uint16_t i = 0; i < 32; i++)
+            piece.push_back(static_cast<uint16_t>(0x6161 + i * 257));
+        raw.units(3, piece);
+        raw.units(3, {0xf03f, 0x0013, 0x8000, 0x0001, 0x0041, 0x0040, 0x000a});
+        raw.units(3, {0xf03f, 0x0002, 0x0001});
+        raw.units(3, {0xf300, 0x000b});
+        raw.allocate(CALL_MALLOC, 32);
+        raw.units(3, {0xf300, 0x0008});
+    });
+    raw.more(3, [&] { raw.allocate(CALL_MALLOC, 33); });
+    return raw.finish();
+}
+
 /* --- what is special --- */
 
 /* A later minor version: info bits and chunk types that nobody knows yet. */
@@ -369,5 +432,7 @@ void add_raw_samples(Samples *samples)
                      {"raw_recorder_unknown", recorder_unknown},
                      {"raw_long_numbers", long_numbers},
                      {"raw_list_end", list_end},
+                     {"raw_stacks", [] { return stacks(0); }},
+                     {"raw_stacks_addresses", [] { return stacks(1); }},
                      {"raw_units", units}});
 }
