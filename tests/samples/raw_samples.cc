@@ -342,8 +342,7 @@ std::string stacks(uint64_t features)
                  raw.units(3, {0xf03f, 0x000d, 0x0014, 0x0001, 0x8000,
                                0x0001}); /* node 10 is code 2^15 */
                  raw.units(3, {0xf03f, 0x000c, 0x0006, 0x0000, 0xfffe, 0xffff, 0xffff, 0x7fff});
-                 raw.units(
-                     3, {0xf03f, 0x000d, 0x0004, 0x0004, 0x0003}); /* the one before 11 is given */
+                 raw.units(3, {0xf03f, 0x000d, 0x0004, 0x0004, 0x0003});
         });
     raw.packing = RawSample::kPacked;
     raw.records(3, [&] {
