@@ -278,16 +278,19 @@ static bool reader_read_any(struct instruction_reader *reader, struct block *blo
 
 /* ---- definitions (4.6) ---- */
 
-/* The next number; too large for 32 bits: UINT32_MAX, which nothing may be. */
-static uint32_t take_short(struct column *column)
-{
-    uint64_t value = column->next < column->end ? varint_get(&column->next) : UINT32_MAX;
-    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
-}
-
+/* The next number. Where there is none, `next` passes the end, which is looked at in the end. */
 static uint64_t take_number(struct column *column)
 {
-    return column->next < column->end ? varint_get(&column->next) : 0;
+    if (column->next < column->end) return varint_get(&column->next);
+    column->next = column->end + 1;
+    return 0;
+}
+
+/* The same; too large for 32 bits: UINT32_MAX, which nothing may be. */
+static uint32_t take_short(struct column *column)
+{
+    uint64_t value = take_number(column);
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
 static void take_module(struct column *column, struct stack_definition *module)
