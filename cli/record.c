@@ -38,6 +38,7 @@ enum { NUMBER_MAX = 10000 };
 enum { FRONT_END_PROGRAM = 1 };
 static const char *const front_ends[] = {"tcmalloc", "program", NULL};
 static const char *const libraries[] = {"libtcmalloc_minimal_tracing.so", "libmalloctape.so"};
+static const char *const stacks_of[] = {"all", NULL};
 static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=program: its own)",
                                           "the program's own allocator"};
 
@@ -65,6 +66,9 @@ static const char help_text[] =
     "  -p, --pid PROCESS\n"
     "            records this process, which runs already. What it calls by pointers that it took\n"
     "            before is missed, and objects that it made before are unknown\n"
+    "  --stacks[=all|BYTES]\n"
+    "            records call stacks: of about one allocation in BYTES allocated (64k; default 512k)\n"
+    "            and of each of 1 MiB and more, or of all\n"
     "  --idle    records nothing until `malloctape ctl PROCESS start FILE` says so\n"
     "  -q, --quiet\n"
     "            prints nothing but what goes wrong here\n"
@@ -90,6 +94,7 @@ struct record {
     const char *output;              /* as given, or NULL */
     const char *seconds, *max_bytes; /* NULL: no limit */
     const char *process;             /* NULL: a program is run */
+    const char *stacks;              /* as the library understands it, or NULL */
     bool follow, quiet, idle;
     unsigned front_end;
     char **program;             /* PROGRAM and its arguments */
@@ -127,6 +132,15 @@ static bool is_amount(const char *text, const char *letters)
                           (strchr(letters, text[digits]) != NULL && text[digits + 1] == '\0'));
 }
 
+static int stacks_take(void *of, const char *argument)
+{
+    struct record *record = of;
+    record->stacks = argument == NULL ? "1" : argument;
+    if (argument == NULL || strcmp(argument, "all") == 0 || is_amount(argument, "kKMG"))
+        return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_record, "--stacks=%s: this is neither all nor a number", argument);
+}
+
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct record *record, int count, char **words)
 {
@@ -136,16 +150,18 @@ static int words_parse(struct record *record, int count, char **words)
         {"allocator", .choice = &record->front_end, .choices = front_ends},
         {"seconds", .word = &record->seconds},
         {"max-bytes", .word = &record->max_bytes},
+        {"stacks", .take = stacks_take, .choices = stacks_of},
         {"idle", .flag = &record->idle},
         {"pid", 'p', .word = &record->process},
         {"quiet", 'q', .flag = &record->quiet},
         {NULL}};
     /* The first word that is no option ends ours; what follows is the program's. */
-    const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, NULL);
+    const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, record);
     if (status != PROGRAM_GO_ON) return status;
     if (record->process != NULL && optind < count)
         return cli_usage_error(&cli_record, "--pid: a process that runs, or %s?", words[optind]);
-    if (record->process != NULL && (record->follow || record->idle || record->max_bytes != NULL))
+    if (record->process != NULL && (record->follow || record->idle || record->max_bytes != NULL ||
+                                    record->stacks != NULL))
         return cli_usage_error(&cli_record, "--pid goes with -o, --seconds and -q");
     if (record->process == NULL && optind == count)
         return cli_usage_error(&cli_record, "which program?");
@@ -468,6 +484,7 @@ static bool variables_set(const struct record *record, const char *library)
     } variables[] = {{OUTPUT_VARIABLE, record->idle ? "" : record->destination},
                      {"TCMALLOC_TRACE_MAX_SECONDS", record->seconds},
                      {"TCMALLOC_TRACE_MAX_BYTES", record->max_bytes},
+                     {"TCMALLOC_TRACE_STACKS", record->stacks},
                      {"TCMALLOC_TRACE_CONTROL", record->idle ? "1" : NULL},
                      {QUIET_VARIABLE, record->quiet ? "1" : NULL}};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)

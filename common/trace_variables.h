@@ -12,7 +12,7 @@
 static inline bool trace_variable_is_unknown(const char *entry)
 {
     static const char names[] = "ADDRESSES=CONTROL=MAX_BYTES=MAX_EVENTS=MAX_SECONDS=ON_OVERLOAD="
-                                "OUTPUT=QUIET=READER_SECONDS=REPORT=";
+                                "OUTPUT=QUIET=READER_SECONDS=REPORT=STACKS=";
     const char *const prefix = TRACE_VARIABLE_PREFIX;
     if (strncmp(entry, prefix, strlen(prefix)) != 0) return false;
     entry += strlen(prefix);

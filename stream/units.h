@@ -104,8 +104,9 @@ struct units_lane {
 
     /* Off the fast path. */
     uint8_t allocating __attribute__((aligned(64))); /* sequence numbers belong to the next event */
-    bool long_frees;   /* many places have no short code: all frees are written long */
-    uint32_t features; /* of the stream: RAW_FEATURE_... */
+    bool long_frees;      /* many places have no short code: all frees are written long */
+    bool all_have_stacks; /* allocations and reallocs come off the fast path */
+    uint32_t features;    /* of the stream: RAW_FEATURE_... */
     uint8_t rounding; /* of an opaque allocator: sizes with the same (size + this) / 16 are alike */
     uint8_t profile[RAW_PROFILE_BYTES];
     uint64_t extra_units; /* written so far, that are not the first unit of an event */

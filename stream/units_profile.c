@@ -76,12 +76,12 @@ static void choose(struct units_lane *lane, const uint16_t *units, size_t count)
     }
 }
 
-/* The fast path knows only small sizes, and writes no addresses. Of an opaque allocator it knows no
+/* The fast path knows only small sizes, and writes no addresses and no call stacks. Of an opaque allocator it knows no
  * classes. */
 static void set_codes(struct units_lane *lane)
 {
     bool opaque = lane->features & RAW_FEATURE_OPAQUE;
-    bool addresses = lane->features & RAW_FEATURE_ADDRESSES;
+    bool says_more = lane->features & RAW_FEATURE_ADDRESSES || lane->all_have_stacks;
     memset(lane->codes, 0, sizeof lane->codes);
     for (unsigned range = RAW_FREE_1; range < RAW_RANGES; range++) {
         if (!lane->profile[range]) continue;
@@ -91,12 +91,12 @@ static void set_codes(struct units_lane *lane)
         code->base = codes[RAW_SHORT].first;
         if (range >= RAW_ALLOCATION_1 && range <= RAW_ALLOCATION_3) {
             if (limit > UNITS_FAST_SIZE_LIMIT && !opaque) limit = UNITS_FAST_SIZE_LIMIT;
-            code->size_limit = addresses ? 0 : limit;
+            code->size_limit = says_more ? 0 : limit;
             continue;
         }
         code->limit = opaque ? 0 : limit;
         code->long_base = codes[RAW_LONG].first;
-        if (range != RAW_REALLOC || !addresses)
+        if (range != RAW_REALLOC || !says_more)
             code->long_end = (uint16_t)(codes[RAW_LONG].limit >> 16);
     }
     if (lane->long_frees) lane->codes[units_code_at(lane->profile[RAW_FREE_1])].limit = 0;

@@ -746,6 +746,11 @@ void os_current_directory(char *path, size_t bytes)
     snprintf(path, bytes, "/d/");
 }
 
+void os_program_path(char *path, size_t bytes)
+{
+    snprintf(path, bytes, "/d/program");
+}
+
 void os_host_name(char *name, size_t bytes)
 {
     snprintf(name, bytes, "host");

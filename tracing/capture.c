@@ -8,6 +8,8 @@
 #include "report.h"
 #include "settings.h"
 #include "slot.h"
+#include "stack_sample.h"
+#include "stacks.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -183,6 +185,8 @@ static const char *prepare(struct writer *writer, const char *output)
     atomic_store_relaxed(&recording.out_of_memory, false);
     recording.number++;
     const char *wrong = settings_apply(writer, output, writer_bytes_min());
+    recording.stacks_every_bytes = settings.stacks_every_bytes;
+    if (!wrong && recording.stacks_every_bytes) wrong = stacks_begin();
     return wrong ? wrong : reserve(writer);
 }
 
@@ -437,8 +441,16 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
     return has_room && recording_state() == MALLOCTAPE_RECORDING;
 }
 
-bool malloctape_ready(void)
+bool recording_makes_room(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
     return recording_has_room(lane) || make_room(lane);
+}
+
+bool malloctape_ready(void)
+{
+    if (!recording_makes_room()) return false;
+    if (stack_sample_is_some() && stack_sample_count(malloctape_lane))
+        slot_enable_fast_path(malloctape_lane);
+    return true;
 }

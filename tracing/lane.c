@@ -4,6 +4,7 @@
 #include "capture.h"
 #include "os.h"
 #include "probes.h"
+#include "stack_sample.h"
 
 #include <string.h>
 
@@ -51,6 +52,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording_number)
     lane->writer.followed = NULL;
     lane->writer.left = false;
     memset(lane->units.announced, 0, sizeof lane->units.announced);
+    stack_sample_begin(lane);
     lane->registry.recording = recording_number;
     atomic_store_release(&lane->units.head, 0);
 }
@@ -138,7 +140,7 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
     lane->registry.exit_rounds = 0;
     lane->units.allocating = 0;
     units_announce_end(&lane->units); /* of a thread that has gone in the middle of a realloc */
-    lane->slot.busy = 0;
+    lane->slot.busy = lane->stacks.busy = 0;
     lane->units.limit = 0;
     lane->units.cache = NULL;
     atomic_store_release(&lane->registry.state, LANE_LIVE);

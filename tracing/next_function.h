@@ -38,6 +38,7 @@ struct next_functions {
     sighandler_t (*sysv_signal)(int number, sighandler_t handler);
     int (*sigprocmask)(int how, const sigset_t *set, sigset_t *before);
     int (*pthread_sigmask)(int how, const sigset_t *set, sigset_t *before);
+    int (*dlclose)(void *library);
 };
 
 /* Any thread. */

@@ -46,6 +46,10 @@ void os_memory_forked(void);
  * has none or it is longer than `bytes`. */
 void os_current_directory(char *path, size_t bytes);
 
+/* Writes the path of the program's file and a null byte behind it; empty if it is unknown or longer
+ * than `bytes`. */
+void os_program_path(char *path, size_t bytes);
+
 /* --- files: descriptors belong to the writer thread; `directory` is one of them --- */
 
 /* Instead of a directory: names are looked up where the process is. */

@@ -143,6 +143,13 @@ void os_current_directory(char *path, size_t bytes)
     path[is_known ? length : 0] = 0;
 }
 
+void os_program_path(char *path, size_t bytes)
+{
+    long length = system_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)path,
+                              (long)bytes, 0, 0);
+    path[length > 0 && (size_t)length < bytes ? length : 0] = 0;
+}
+
 /* --- files --- */
 
 int os_linux_keep_from_messages(int file)

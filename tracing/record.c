@@ -3,6 +3,8 @@
 #include "ranges.h"
 #include "recording.h"
 #include "slot.h"
+#include "stack_sample.h"
+#include "stacks.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,7 +22,7 @@ static struct malloctape_lane *lane_with_room(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (recording_has_room(lane)) return lane;
-    if (malloctape_ready()) return malloctape_lane;
+    if (recording_makes_room()) return malloctape_lane;
     lane = malloctape_lane;
     bool goes_on = recording_state() == MALLOCTAPE_PAUSED &&
                    lane->registry.recording == recording.number && !lane->slot.busy;
@@ -35,20 +37,6 @@ static void leave_cache(struct malloctape_lane *lane)
     if (!lane->units.cache) return;
     atomic_store_relaxed(&lane->units.limit, 0);
     lane->units.cache = NULL;
-}
-
-/* Room for a record that is no event. The thread may be in the middle of a call and hold a lock of
- * the allocator. */
-static bool has_room_inside(struct malloctape_lane *lane, long units)
-{
-    if (!lane->slot.room || lane->slot.busy || lane->slot.lost_events || lane->slot.unrecorded ||
-        recording_state() != MALLOCTAPE_RECORDING)
-        return false;
-    if (lane->slot.end - units_cursor(&lane->units) >= units) return true;
-    lane->slot.busy = 1;
-    bool has_room = slot_take(lane);
-    lane->slot.busy = 0;
-    return has_room;
 }
 
 static void announce_class(struct malloctape_lane *lane, uint32_t size_class)
@@ -84,7 +72,7 @@ static struct shadow_page *page_for(struct malloctape_lane *lane, const void *ob
     if (page || !malloctape_front_end.opaque || !shadow_open_granule(object, &first)) return page;
     const uintptr_t odd = (uintptr_t)object & (SHADOW_GRANULE_BYTES / 2);
     const uintptr_t start = (uintptr_t)object & ~(SHADOW_PAGE_BYTES - 1);
-    if (first && has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX))
+    if (first && slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX))
         units_page(&lane->units, first, start + odd);
     return open_page_of(object);
 }
@@ -115,7 +103,7 @@ void malloctape_cached(const void *cache, unsigned size_class, const void *first
     uint32_t places[RAW_CACHED_MAX];
     if (!lane->units.cache || lane->units.cache != cache) return;
     while (count > 0) {
-        if (!has_room_inside(lane, 2 * RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
+        if (!slot_has_room(lane, 2 * RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
         unsigned taken = take_cached(lane, &first, count, places);
         if (taken == 0) return leave_cache(lane);
         announce_class(lane, size_class);
@@ -128,7 +116,7 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (!lane->units.cache || lane->units.cache != cache || count == 0) return;
-    if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
+    if (!slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX)) return leave_cache(lane);
     units_uncached(&lane->units, size_class, count);
 }
 
@@ -141,7 +129,7 @@ void malloctape_thread_cache_is(void *cache)
         return;
     leave_cache(lane);
     if (!cache || recording_is_slow()) return;
-    if (!has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX)) return;
+    if (!slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX)) return;
     units_thread(&lane->units, RAW_CACHE_BEGIN, 0);
     lane->units.cache = cache;
     malloctape_front_end.announce_cache(cache);
@@ -167,7 +155,7 @@ void malloctape_thread_cache_deleted(void)
     if (!lane->slot.room) return;
     leave_cache(lane);
     lane->slot.unrecorded = 0; /* sequence numbers from now on are for this */
-    if (has_room_inside(lane, RAW_UNITS_PER_RECORD_MAX))
+    if (slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX))
         units_thread(&lane->units, RAW_THREAD_CACHE_DELETED, 0);
 }
 
@@ -290,7 +278,7 @@ static void say_after(struct range *range, uint32_t place, uintptr_t address)
             beginning->named[i] >= bound)
             return;
     beginning->named[beginning->named_count++ % room] = bound;
-    if (has_room_inside(beginning->lane, RAW_UNITS_PER_RECORD_MAX))
+    if (slot_has_room(beginning->lane, RAW_UNITS_PER_RECORD_MAX))
         units_after(&beginning->lane->units, bound, beginning->is_realloc);
 }
 
@@ -353,10 +341,20 @@ static void freeing_somewhere(struct malloctape_lane *lane, unsigned kind, const
 
 /* --- calls --- */
 
+/* lane_with_room(), for an allocation or a realloc: behind its call stack, if it is to have one. */
+static struct malloctape_lane *lane_for_object(uint64_t size, bool is_realloc)
+{
+    struct malloctape_lane *lane = lane_with_room();
+    if (!lane || !recording.stacks_every_bytes || !stack_sample_takes(lane, size, is_realloc))
+        return lane;
+    stacks_put(lane);
+    return lane_with_room();
+}
+
 void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                           bool taken)
 {
-    struct malloctape_lane *lane = lane_with_room();
+    struct malloctape_lane *lane = lane_for_object(size, false);
     if (!lane) {
         if (object) malloctape_allocated_unrecorded(object);
     } else if (!object) {
@@ -375,7 +373,11 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
 void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object)
 {
     const struct units_allocation_of allocation = {.address = object, .taken = true};
-    units_allocation(&malloctape_lane->units, kind, size, 0, &allocation);
+    struct malloctape_lane *lane = lane_for_object(size, false);
+    if (lane)
+        units_allocation(&lane->units, kind, size, 0, &allocation);
+    else
+        malloctape_allocated_unrecorded(object);
 }
 
 static void announce_class_of(struct malloctape_lane *lane, const struct units_object *object)
@@ -423,7 +425,7 @@ bool malloctape_remote_freeing(unsigned kind, const void *address, bool sized, u
 void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t size,
                             const void *object, bool taken)
 {
-    struct malloctape_lane *lane = lane_with_room();
+    struct malloctape_lane *lane = lane_for_object(size, true);
     if (!lane) {
         if (object) malloctape_allocated_unrecorded(object);
         return;
@@ -489,7 +491,8 @@ static void reallocated_somewhere(struct malloctape_lane *lane,
 void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,
                                  const void *object)
 {
-    struct malloctape_lane *lane = lane_with_room();
+    struct malloctape_lane *lane =
+        object || size ? lane_for_object(size, true) : lane_with_room();
     if (!lane || ending->recording != recording.number) {
         malloctape_unrecorded();
         if (object) malloctape_allocated_unrecorded(object);
@@ -512,7 +515,7 @@ void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_
 void malloctape_sequence(unsigned structure)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!has_room_inside(lane, SEQUENCE_UNITS_MAX)) return;
+    if (!slot_has_room(lane, SEQUENCE_UNITS_MAX)) return;
     units_sequence(&lane->units, structure, ++recording.sequences[structure]);
 }
 
@@ -520,13 +523,13 @@ void malloctape_inside(unsigned what, unsigned long amount)
 {
     struct malloctape_lane *lane = malloctape_lane;
     /* The library's own threads have none. */
-    if (lane && has_room_inside(lane, INSIDE_UNITS_MAX)) units_inside(&lane->units, what, amount);
+    if (lane && slot_has_room(lane, INSIDE_UNITS_MAX)) units_inside(&lane->units, what, amount);
 }
 
 void malloctape_waited(unsigned structure, unsigned long cycles)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane || !has_room_inside(lane, INSIDE_UNITS_MAX)) return;
+    if (!lane || !slot_has_room(lane, INSIDE_UNITS_MAX)) return;
     /* May take a system call: not where nothing is recorded. */
     const uint64_t waited_ns = writer_cycles_ns(&recording.writer, cycles);
     units_inside(&lane->units, structure, waited_ns);

@@ -112,6 +112,9 @@ bool recording_end_at_exec(void);
  * have a name of its own. */
 void recording_go_on_after_exec(void);
 
+/* As malloctape_ready(), in a call for which that has returned true. */
+bool recording_makes_room(void);
+
 /* The calling thread is about to lose rights that the writer's beginning needs. A forked child that
  * is to be recorded begins now. */
 void recording_needs_writer(void);

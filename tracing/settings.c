@@ -3,6 +3,7 @@
 #include "../common/text.h"
 #include "capture.h"
 #include "os.h"
+#include "stack_sample.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -262,6 +263,31 @@ static void read_scratch(void)
         copy_path(settings.scratch, "/tmp");
 }
 
+/* 1 is not one byte, but yes. */
+static void read_stacks(void)
+{
+    static const char name[] = "TCMALLOC_TRACE_STACKS";
+    const char *text = secure_getenv(name);
+    uint64_t bytes = 0;
+    if (!text || !*text || strcmp(text, "0") == 0) return;
+    if (strcmp(text, "1") == 0)
+        bytes = STACK_SAMPLE_DEFAULT;
+    else if (strcmp(text, "all") == 0)
+        bytes = STACK_SAMPLE_ALL;
+    else if (!read_number(text, &byte_units, COUNT_MAX, &bytes) || bytes < STACK_SAMPLE_LEAST)
+        return note_wrong(name, text, " is neither 1 nor all nor a number of bytes from 1024 on, "
+                                      "alone or with k, M or G behind it");
+    settings.stacks_every_bytes = bytes;
+    os_program_path(settings.program_path, sizeof settings.program_path);
+    struct message value;
+    message_clear(&value);
+    if (bytes == STACK_SAMPLE_ALL)
+        message_put(&value, "all");
+    else
+        message_put(&value, "%lu", bytes);
+    append_line("", "stacks", value.text);
+}
+
 static void read_overload(void)
 {
     const char *policy = secure_getenv("TCMALLOC_TRACE_ON_OVERLOAD");
@@ -285,6 +311,7 @@ void settings_read(void)
     settings.quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
     settings.addresses = is_set("TCMALLOC_TRACE_ADDRESSES");
     read_overload();
+    read_stacks();
     settings.patience_ns = ns_of("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS);
     settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", &byte_units);
     settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", &event_units);
@@ -404,6 +431,7 @@ const char *settings_apply(struct writer *writer, const char *output, uint64_t b
     if (settings.wrong.bytes) return settings.wrong.text;
     writer->output = applied.output;
     writer->features = (settings.addresses ? RAW_FEATURE_ADDRESSES : 0) |
+                       (settings.stacks_every_bytes ? RAW_FEATURE_STACKS : 0) |
                        (malloctape_front_end.opaque ? RAW_FEATURE_OPAQUE : 0);
     writer->process_id = os_process_id();
     os_random(writer->recording_id, sizeof writer->recording_id);

@@ -5,6 +5,7 @@
 #include "recording.h"
 #include "settings.h"
 #include "spool.h"
+#include "stack_sample.h"
 
 #include <string.h>
 
@@ -26,6 +27,7 @@ static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uin
 {
     bool key = lane->slot.count % RAW_KEY_SEGMENT_EVERY == 0;
     lane->units.features = recording.writer.features;
+    lane->units.all_have_stacks = stack_sample_is_all();
     if (malloctape_front_end.opaque) lane->units.rounding = malloctape_front_end.rounding();
     units_begin_segment(&lane->units, before, count, lane->slot.count, key);
     struct spool_segment segment = {.lane = lane->registry.number,
@@ -42,7 +44,8 @@ void slot_enable_fast_path(struct malloctape_lane *lane)
 {
     lane->slot.unrecorded = 0;
     if (!lane->units.cache && !malloctape_front_end.opaque) return;
-    atomic_store_relaxed(&lane->units.limit, units_head(lane->slot.room, 0));
+    const uint16_t *limit = stack_sample_is_some() ? stack_sample_limit(lane) : lane->slot.room;
+    atomic_store_relaxed(&lane->units.limit, units_head(limit, 0));
     atomic_fence_full();
     /* leave_fast_path() or stop_threads() may have come first. */
     if (recording_is_slow() || recording_state() != MALLOCTAPE_RECORDING)
@@ -89,6 +92,7 @@ bool slot_take(struct malloctape_lane *lane)
                        ? 0
                        : (size_t)(units_cursor(&lane->units) - lane->slot.start);
     lane->slot.earlier_units += count;
+    if (stack_sample_is_some()) stack_sample_leave_slot(lane, count);
     begin_segment(lane, slot, lane->slot.start, count);
     uint16_t *units = spool_units(spool, slot);
     if (lane->slot.number == SPOOL_NO_SLOT) {
@@ -107,6 +111,18 @@ bool slot_take(struct malloctape_lane *lane)
     put_beginning(lane);
     put_lost(lane);
     return true;
+}
+
+bool slot_has_room(struct malloctape_lane *lane, long units)
+{
+    if (!lane->slot.room || lane->slot.busy || lane->slot.lost_events || lane->slot.unrecorded ||
+        recording_state() != MALLOCTAPE_RECORDING)
+        return false;
+    if (lane->slot.end - units_cursor(&lane->units) >= units) return true;
+    lane->slot.busy = 1;
+    bool has_room = slot_take(lane);
+    lane->slot.busy = 0;
+    return has_room;
 }
 
 void slot_lose(struct malloctape_lane *lane)

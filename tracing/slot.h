@@ -17,6 +17,10 @@ void slot_enable_fast_path(struct malloctape_lane *lane);
  * before has ended: now, or when the lane gets a slot. */
 void slot_begin_thread(struct malloctape_lane *lane, bool continued);
 
+/* Room for a record that is no event, which this finds another slot for if need be; the lane is not
+ * marked busy. The thread may be in the middle of a call and hold a lock of the allocator. */
+bool slot_has_room(struct malloctape_lane *lane, long units);
+
 /* An event found no slot. Does nothing if that is because recording ends. */
 void slot_lose(struct malloctape_lane *lane);
 

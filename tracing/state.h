@@ -54,6 +54,7 @@ extern "C" {
  *   units      units.[ch]      what the units of the slot say, and how; the fast path
  *   slot       slot.c          the slot, and events that found none
  *   registry   lane.c          whose lane it is
+ *   stacks     stack_sample.c  which calls have stacks
  *   writer     writer_slots.c  how far the stream has got
  *
  * A forked child finds all of it zero: the cursor is then not below the limit, so the thread leaves
@@ -95,6 +96,16 @@ struct registry_lane {
     uint32_t recording;   /* thread, with its first event: of which the rest is; 0: of none yet */
 };
 
+/* Thread: stack_sample.c, stacks.c. */
+struct stack_lane {
+    bool busy;           /* it looks for a stack, so a nested call gets none */
+    bool is_due;         /* the call that is being recorded gets one */
+    uint32_t calls_left; /* off the fast path, until one is due; 0: not before the units are written */
+    uint64_t units_left; /* from the beginning of the slot */
+    uint64_t bytes_left; /* of calls that are too large for the fast path */
+    uint64_t random;
+};
+
 struct writer_lane {
     uint32_t read_slot;    /* thread, with its first slot, before the cursor; then the writer: the
                               slot that is being written */
@@ -111,6 +122,7 @@ struct malloctape_lane {
     struct slot_lane slot __attribute__((aligned(64)));
     struct registry_lane registry;
     struct writer_lane writer;
+    struct stack_lane stacks;
     /* Thread (release), read by the writer (relaxed): calls that free NULL, and those that ask how
      * large an object is. Threads without a lane count the second in recording_no_lane. */
     uint64_t null_frees, sizes_asked;
@@ -300,6 +312,7 @@ struct recording {
     struct writer writer;
     struct lane_registry *registry;
     bool could_not_begin;  /* the latest try */
+    uint64_t stacks_every_bytes; /* beginner: from one call stack to the next; 0: there are none */
     uint32_t number;       /* of the recording, from 1; lanes of an earlier one are begun anew */
     bool fast_path_is_off; /* any thread (relaxed): malloctape_disable_fast_path() */
     bool out_of_memory;    /* the same: malloctape_out_of_memory(), in this recording */

@@ -8,7 +8,9 @@
 #include <link.h>
 #include <string.h>
 
-#define PAGE_BYTES 4096u
+#define PAGE_BYTES      4096u
+/* Pages that are farther away are not joined with what is known to be readable. */
+#define KNOWN_FAR_PAGES 64u
 
 /* Numbers of registers. */
 enum { RBX = 3, RBP = 6, RSP = 7, RETURN_ADDRESS = 16 };
@@ -485,17 +487,40 @@ struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t 
 
 /* --- steps --- */
 
+static bool are_readable(uintptr_t page, uintptr_t end)
+{
+    while (page != end && os_memory_is_readable((const void *)page))
+        page += PAGE_BYTES;
+    return page == end;
+}
+
+/* Makes the page part of what is known, with all that is between, or else all that is known. */
+static void know(struct unwind_stack *stack, uintptr_t page)
+{
+    const uintptr_t end = page + PAGE_BYTES, far = KNOWN_FAR_PAGES * PAGE_BYTES;
+    if (page >= stack->to && page - stack->to < far && are_readable(stack->to, page))
+        stack->to = end;
+    else if (end <= stack->from && stack->from - end < far && are_readable(end, stack->from))
+        stack->from = page;
+    else
+        *stack = (struct unwind_stack){page, end};
+}
+
+static uintptr_t page_of(uintptr_t address)
+{
+    return address & ~(uintptr_t)(PAGE_BYTES - 1);
+}
+
+void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp)
+{
+    if (sp < stack->from || sp >= stack->to) know(stack, page_of(sp));
+}
+
 bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *word)
 {
-    const uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
     if (address % 8 || !os_memory_is_readable((const void *)address)) return false;
     *word = *(const uintptr_t *)address;
-    if (page == stack->to) {
-        stack->to += PAGE_BYTES;
-    } else {
-        stack->from = page;
-        stack->to = page + PAGE_BYTES;
-    }
+    know(stack, page_of(address));
     return true;
 }
 

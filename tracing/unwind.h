@@ -77,6 +77,9 @@ struct unwind_stack {
     uintptr_t from, to;
 };
 
+/* The calling thread's stack pointer is there now. What is known of another stack is forgotten. */
+void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp);
+
 bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *word);
 
 /* The word at this address; false: there is none that can be read. */

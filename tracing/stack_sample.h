@@ -1,0 +1,50 @@
+/* stack_sample - which allocations and reallocs have a call stack (FORMAT.md 2.8).
+ *
+ *   all       no allocation has a short code in its lane (units.h), so each comes off the fast path;
+ *             frees stay there
+ *   sampled   by calls and by bytes, so that of calls of one kind and size each has the same chance:
+ *             - the limit of the fast path lies at a unit chosen by chance. The call that comes there
+ *               is the first of up to 8 off the fast path, and one of these is chosen by chance: a
+ *               call that comes behind a long record shall not be met more often than others. If it
+ *               is an allocation or a realloc, it gets its stack
+ *             - of what is too large for the fast path anyhow, one in so many bytes
+ *             - all of STACK_SAMPLE_LARGE bytes and more
+ *
+ * Threads   the lane's own. */
+#ifndef MALLOCTAPE_STACK_SAMPLE_H
+#define MALLOCTAPE_STACK_SAMPLE_H
+
+#include "state.h"
+
+#define STACK_SAMPLE_LARGE   ((uint64_t)1 << 20)
+#define STACK_SAMPLE_DEFAULT ((uint64_t)512 << 10)
+#define STACK_SAMPLE_LEAST   1024u
+#define STACK_SAMPLE_ALL     1u /* as bytes from one sample to the next */
+
+static inline bool stack_sample_is_all(void)
+{
+    return recording.stacks_every_bytes == STACK_SAMPLE_ALL;
+}
+
+static inline bool stack_sample_is_some(void)
+{
+    return recording.stacks_every_bytes > STACK_SAMPLE_ALL;
+}
+
+/* The lane is in a new recording. */
+void stack_sample_begin(struct malloctape_lane *lane);
+
+/* The lane has left a slot with so many units in it. */
+void stack_sample_leave_slot(struct malloctape_lane *lane, size_t units);
+
+/* The position in the slot at which the lane is to leave the fast path at the latest; NULL: now. */
+uint16_t *stack_sample_limit(const struct malloctape_lane *lane);
+
+/* A call off the fast path is about to be recorded. True: from now on the lane may be on the fast
+ * path again, up to another limit. */
+bool stack_sample_count(struct malloctape_lane *lane);
+
+/* Whether the allocation or realloc that is about to be recorded is to have its stack. */
+bool stack_sample_takes(struct malloctape_lane *lane, uint64_t size, bool is_realloc);
+
+#endif

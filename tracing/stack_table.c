@@ -1,0 +1,351 @@
+#include "stack_table.h"
+
+#include "../common/atomic.h"
+#include "os.h"
+#include "recording.h"
+#include "settings.h"
+#include "slot.h"
+#include "stack_map.h"
+
+#include <elf.h>
+#include <string.h>
+
+#define RULES          (1u << RULES_BITS)
+#define RULES_BITS     15
+#define RULES_SEARCHED 4u
+#define MODULES_MAX    4096u
+/* Nodes have a short code in a lane up to here; and their map has some hundred MiB. */
+#define NODES_MAX      (RAW_STACK_LIMIT - (1u << 16))
+
+/* A rule that has been compiled. The three words belong together if `check` is the exclusive or of
+ * the others and the address: so two threads may store at once. */
+struct kept_rule {
+    uint64_t check;
+    uint64_t rule;
+    uint64_t code; /* and the time of which it is, in the upper half */
+    uint64_t unused;
+};
+
+/* Who takes it out of NONE or UNLOADED has it until LOADED is stored (release). */
+enum module_state { MODULE_NONE = 0, MODULE_BEGINS, MODULE_LOADED, MODULE_UNLOADED };
+
+struct module {
+    struct unwind_object object;
+    uint32_t number;
+    uint32_t state; /* enum module_state */
+};
+
+struct stack_table {
+    uint32_t is_there;  /* 0 in a forked child */
+    uint32_t time;      /* 1, 2, ... (release) */
+    uint32_t unloading; /* how many threads are about to unload something */
+    uint32_t modules_count, codes_count, nodes_count; /* numbers given, by addition */
+    struct stack_map codes, nodes;
+    struct module modules[MODULES_MAX];
+    struct kept_rule rules[RULES];
+};
+
+static struct stack_table *table;
+
+/* Made by the linker: where this library is. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+bool stack_table_begin(void)
+{
+    if (!table) table = os_memory_reserve_per_process(sizeof *table);
+    if (!table) return false;
+    stack_map_clear(&table->codes);
+    stack_map_clear(&table->nodes);
+    memset(table->modules, 0, sizeof table->modules);
+    table->modules_count = table->codes_count = table->nodes_count = 0;
+    table->unloading = 0;
+    table->time++;
+    table->is_there = 1;
+    return true;
+}
+
+uint64_t stack_table_time(void)
+{
+    if (!atomic_load_relaxed(&table->is_there) || atomic_load_acquire(&table->unloading)) return 0;
+    return atomic_load_acquire(&table->time);
+}
+
+/* --- modules --- */
+
+static bool define(struct malloctape_lane *lane, const struct stack_definition *definition)
+{
+    /* Bytes of a piece, or numbers of two units and more. */
+    const long units = 4 * RAW_NUMBER_UNITS_MAX + 4 * STACK_NODES_MAX;
+    if (!slot_has_room(lane, units)) return false;
+    units_define(&lane->units, definition);
+    return true;
+}
+
+/* The bytes of two pieces of memory, one behind the other. */
+static bool define_text(struct malloctape_lane *lane, uint32_t number, enum stack_text_of of,
+                        const void *first, size_t first_bytes, const void *rest, size_t rest_bytes)
+{
+    struct stack_definition piece = {.what = STACK_TEXT,
+                                     .number = number,
+                                     .of = of,
+                                     .length = (uint32_t)(first_bytes + rest_bytes)};
+    if (first_bytes + rest_bytes > STACK_TEXT_BYTES_MAX) return true;
+    for (; piece.offset < piece.length; piece.offset += STACK_PIECE_BYTES) {
+        for (uint32_t i = 0; i < stack_piece_bytes(&piece); i++) {
+            const size_t at = piece.offset + i;
+            piece.piece[i] = at < first_bytes ? ((const uint8_t *)first)[at]
+                                              : ((const uint8_t *)rest)[at - first_bytes];
+        }
+        if (!define(lane, &piece)) return false;
+    }
+    return true;
+}
+
+/* The linker has no name for the program, and perhaps a relative one for a library. */
+static bool define_path(struct malloctape_lane *lane, uint32_t number, const char *path)
+{
+    const char *directory = "";
+    if (!*path)
+        path = settings.program_path;
+    else if (strncmp(path, "linux-vdso", 10) == 0)
+        path = "[vdso]";
+    else if (*path != '/')
+        directory = settings.directory;
+    return define_text(lane, number, STACK_PATH, directory, strlen(directory), path, strlen(path));
+}
+
+/* In the notes of the object, if its headers are mapped. */
+static const uint8_t *build_id_in(const uint8_t *notes, size_t bytes, size_t *count)
+{
+    Elf64_Nhdr note;
+    while (bytes >= sizeof note) {
+        memcpy(&note, notes, sizeof note);
+        const size_t name = (note.n_namesz + 3u) & ~(size_t)3, what = (note.n_descsz + 3u) & ~3u;
+        if (name > bytes - sizeof note || what > bytes - sizeof note - name) break;
+        *count = note.n_descsz;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof "GNU" &&
+            memcmp(notes + sizeof note, "GNU", sizeof "GNU") == 0)
+            return notes + sizeof note + name;
+        notes += sizeof note + name + what;
+        bytes -= sizeof note + name + what;
+    }
+    return NULL;
+}
+
+static const uint8_t *build_id_of(const struct unwind_object *object, size_t *count)
+{
+    const uintptr_t start = object->start, bytes = object->end - start;
+    Elf64_Ehdr header;
+    Elf64_Phdr segment;
+    if (bytes < sizeof header) return NULL;
+    memcpy(&header, (const void *)start, sizeof header);
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > 4096 ||
+        header.e_phnum > 64)
+        return NULL;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        memcpy(&segment, (const void *)(start + header.e_phoff + i * sizeof segment),
+               sizeof segment);
+        const uintptr_t at = object->bias + segment.p_vaddr;
+        if (segment.p_type != PT_NOTE || at < start || at >= object->end ||
+            segment.p_filesz > object->end - at)
+            continue;
+        const uint8_t *id = build_id_in((const uint8_t *)at, segment.p_filesz, count);
+        if (id) return id;
+    }
+    return NULL;
+}
+
+static bool is_same(const struct unwind_object *a, const struct unwind_object *b)
+{
+    return a->start == b->start && a->end == b->end && a->id == b->id && a->table == b->table;
+}
+
+/* Something else is there now. */
+static void note_unloaded(struct malloctape_lane *lane, struct module *module)
+{
+    uint32_t loaded = MODULE_LOADED;
+    const struct stack_definition unloaded = {.what = STACK_UNLOADED, .number = module->number};
+    if (atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED) && lane) define(lane, &unloaded);
+}
+
+/* A place for one that has none. NULL: there are too many. */
+static struct module *take_module(void)
+{
+    const uint32_t number = atomic_load_relaxed(&table->modules_count) + 1;
+    for (uint32_t i = 0; i < MODULES_MAX && i < number; i++) {
+        struct module *module = &table->modules[i];
+        uint32_t state = atomic_load_relaxed(&module->state);
+        if (state != MODULE_NONE && state != MODULE_UNLOADED) continue;
+        if (atomic_swap_once(&module->state, &state, MODULE_BEGINS)) return module;
+    }
+    return NULL;
+}
+
+static bool begin_module(struct malloctape_lane *lane, struct module *module, uint32_t number,
+                         const struct unwind_object *object)
+{
+    const struct stack_definition definition = {.what = STACK_MODULE,
+                                                .number = number,
+                                                .start = object->start,
+                                                .end = object->end,
+                                                .bias = object->bias};
+    size_t count = 0;
+    const uint8_t *id = build_id_of(object, &count);
+    if (!define(lane, &definition) || !define_path(lane, number, object->path)) return false;
+    if (id && count > 0 && count <= STACK_BUILD_ID_MAX &&
+        !define_text(lane, number, STACK_BUILD_ID, id, count, NULL, 0))
+        return false;
+    module->object = *object;
+    module->number = number;
+    atomic_store_release(&module->state, MODULE_LOADED);
+    return true;
+}
+
+/* STACK_MODULE_NONE: it has no number. */
+static uint32_t module_of(struct malloctape_lane *lane, const struct unwind_object *object)
+{
+    uint32_t count = atomic_load_relaxed(&table->modules_count);
+    if (count > MODULES_MAX) count = MODULES_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        struct module *module = &table->modules[i];
+        if (atomic_load_acquire(&module->state) != MODULE_LOADED) continue;
+        if (is_same(&module->object, object)) return module->number;
+        if (object->start < module->object.end && module->object.start < object->end) {
+            note_unloaded(lane, module);
+            atomic_add_acq_rel(&table->time, 1);
+        }
+    }
+    struct module *module = take_module();
+    const uint32_t number = module ? atomic_add_relaxed(&table->modules_count, 1) + 1 : 0;
+    if (!module || number >= STACK_MODULES_LIMIT) return STACK_MODULE_NONE;
+    if (begin_module(lane, module, number, object)) return number;
+    atomic_store_release(&module->state, MODULE_NONE);
+    return STACK_MODULE_NONE;
+}
+
+void stack_table_unloading(void)
+{
+    if (table) atomic_add_acq_rel(&table->unloading, 1);
+}
+
+void stack_table_unloaded(struct malloctape_lane *lane)
+{
+    struct unwind_object now;
+    if (!table || !atomic_load_relaxed(&table->is_there)) return;
+    const uint32_t count = atomic_load_relaxed(&table->modules_count);
+    for (uint32_t i = 0; i < count && i < MODULES_MAX; i++) {
+        struct module *module = &table->modules[i];
+        if (atomic_load_acquire(&module->state) != MODULE_LOADED) continue;
+        if (!unwind_find(module->object.start, &now) || !is_same(&now, &module->object))
+            note_unloaded(lane, module);
+    }
+    atomic_add_acq_rel(&table->time, 1);
+    if (atomic_load_relaxed(&table->unloading)) atomic_add_acq_rel(&table->unloading, -1);
+}
+
+/* --- codes --- */
+
+static uint32_t code_of(struct malloctape_lane *lane, uint32_t module, uint64_t offset)
+{
+    const uint64_t key = (uint64_t)module << 48 | (offset & ((UINT64_C(1) << 48) - 1));
+    uint32_t code = stack_map_find(&table->codes, key);
+    if (code) return code;
+    if (!stack_map_has_room(&table->codes, 1) || offset >> 48) return 0;
+    code = atomic_add_relaxed(&table->codes_count, 1) + STACK_CODE_FIRST;
+    struct stack_definition codes = {
+        .what = STACK_CODES, .number = code, .count = 1, .of = module, .offsets = {offset}};
+    if (code >= STACK_NUMBERS_LIMIT || !define(lane, &codes)) return 0;
+    stack_map_put(&table->codes, key, code);
+    return code;
+}
+
+static bool is_own(uintptr_t pc)
+{
+    return pc - (uintptr_t)__ehdr_start < (uintptr_t)(_end - __ehdr_start);
+}
+
+/* Looks for the object. `*keeps`: what is found is true until something is unloaded. */
+static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code,
+                    bool *keeps)
+{
+    struct unwind_object object;
+    *code = (struct stack_code){.number = 0};
+    *keeps = unwind_find(pc - 1, &object);
+    if (!*keeps) {
+        code->number = code_of(lane, STACK_MODULE_NONE, pc);
+        return code->number != 0;
+    }
+    code->rule = unwind_compile(&object, pc);
+    if (is_own(pc)) return true;
+    const uint32_t module = module_of(lane, &object);
+    code->number = code_of(lane, module, module ? pc - object.bias : pc);
+    return code->number != 0;
+}
+
+static struct kept_rule *rule_at(uintptr_t pc, uint32_t searched)
+{
+    return &table->rules[((pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RULES_BITS)) + searched) %
+                         RULES];
+}
+
+/* In place of one of another time, if there is one. */
+static void keep(uintptr_t pc, uint64_t time, const struct stack_code *code)
+{
+    struct kept_rule *kept = rule_at(pc, (uint32_t)(pc >> 4) % RULES_SEARCHED);
+    uint64_t rule, number = time << 32 | code->number;
+    for (uint32_t i = 0; i < RULES_SEARCHED; i++)
+        if (atomic_load_relaxed(&rule_at(pc, i)->code) >> 32 != time) {
+            kept = rule_at(pc, i);
+            break;
+        }
+    memcpy(&rule, &code->rule, sizeof rule);
+    atomic_store_relaxed(&kept->check, pc ^ rule ^ number);
+    atomic_store_relaxed(&kept->rule, rule);
+    atomic_store_relaxed(&kept->code, number);
+}
+
+bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code)
+{
+    const uint64_t time = stack_table_time();
+    for (uint32_t i = 0; i < RULES_SEARCHED; i++) {
+        const struct kept_rule *kept = rule_at(pc, i);
+        const uint64_t rule = atomic_load_relaxed(&kept->rule),
+                       number = atomic_load_relaxed(&kept->code);
+        if ((atomic_load_relaxed(&kept->check) ^ rule ^ number) != pc || number >> 32 != time)
+            continue;
+        memcpy(&code->rule, &rule, sizeof rule);
+        code->number = (uint32_t)number;
+        return true;
+    }
+    bool keeps;
+    if (!resolve(lane, pc, code, &keeps)) return false;
+    if (time && keeps) keep(pc, time, code);
+    return true;
+}
+
+/* --- nodes --- */
+
+uint32_t stack_table_node(uint64_t hash)
+{
+    return stack_map_find(&table->nodes, hash);
+}
+
+uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
+                            const uint32_t *codes, const uint64_t *hashes)
+{
+    if (!stack_map_has_room(&table->nodes, count)) return 0;
+    if (atomic_load_relaxed(&table->nodes_count) >= NODES_MAX) return 0;
+    const uint32_t first = atomic_add_relaxed(&table->nodes_count, count) + STACK_NODE_FIRST;
+    struct stack_definition nodes = {.what = STACK_NODES, .number = first, .of = parent};
+    for (uint32_t done = 0; done < count; done += nodes.count) {
+        nodes.number = first + done;
+        nodes.count = count - done < STACK_NODES_MAX ? count - done : STACK_NODES_MAX;
+        memcpy(nodes.codes, codes + done, nodes.count * sizeof *codes);
+        if (!define(lane, &nodes)) return 0;
+        nodes.of = nodes.number + nodes.count - 1;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        stack_map_put(&table->nodes, hashes[i], first + i);
+    return first + count - 1;
+}

@@ -1,0 +1,61 @@
+/* stack_table - the numbers of a recording's modules, codes and nodes (FORMAT.md 2.8), and the rules
+ * by which code is unwound.
+ *
+ *   an address where a function goes on --stack_table_code()--> its rule, and its code
+ *   the codes of a stack ----------------stack_table_node()---> its node
+ *
+ * One for the process. What has no number yet gets one, and is defined in the lane of the calling
+ * thread before another thread can find it. Two threads may do so at the same time: then there are
+ * two numbers for the same.
+ *
+ * Rules and codes are kept as long as the objects are loaded that they are of. An object that the
+ * program unloads is noticed by dlclose(); one that the C library unloads, by what comes in its
+ * place.
+ *
+ * Threads   any that has a lane, also in signal handlers. There are no locks.
+ * Memory    1 MiB of rules, of which what is used becomes resident, and the maps. A forked child finds
+ *           all of it empty. */
+#ifndef MALLOCTAPE_STACK_TABLE_H
+#define MALLOCTAPE_STACK_TABLE_H
+
+#include "lane.h"
+#include "unwind.h"
+
+/* Begins an empty one, for a recording in which nobody records yet. False: there is no memory. */
+bool stack_table_begin(void);
+
+/* Changes whenever something may have been unloaded: rules of another time are not to be used. 0:
+ * something is being unloaded now, or there is no table, in a forked child. */
+uint64_t stack_table_time(void);
+
+struct stack_code {
+    struct unwind_rule rule;
+    uint32_t number; /* 0: of the recorder itself, or the allocator in its library */
+};
+
+/* What is known of the code that goes on at `pc`. False: it has no number, as there is no memory or
+ * no room in the lane. */
+bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code);
+
+/* A stack is looked for by a hash of its codes: of the codes from the outermost one on, beginning with
+ * how the stack ends (enum stack_end). Two of a million stacks have the same one in one of 30 million
+ * recordings. */
+static inline uint64_t stack_table_hash(uint64_t of_caller, uint32_t code)
+{
+    uint64_t hash = (of_caller ^ code) * UINT64_C(0x9fb21c651e98df25);
+    return hash ^ hash >> 32;
+}
+
+/* The node of this stack; 0: it is not known. */
+uint32_t stack_table_node(uint64_t hash);
+
+/* Defines nodes that are not known: a code called by `parent`, one called by that, and so on, with
+ * the hashes of their stacks. Returns the last one; 0: as above. */
+uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
+                            const uint32_t *codes, const uint64_t *hashes);
+
+/* Around an unloading. The second notes in the lane, which may be NULL, what is there no more. */
+void stack_table_unloading(void);
+void stack_table_unloaded(struct malloctape_lane *lane);
+
+#endif

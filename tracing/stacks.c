@@ -1,0 +1,268 @@
+#include "stacks.h"
+
+#include "os.h"
+#include "recording.h"
+#include "slot.h"
+#include "stack_table.h"
+
+#include <string.h>
+
+/* A frame, and the rule by which its caller's is found. */
+struct frame {
+    struct unwind_frame at;
+    struct unwind_rule rule;
+};
+
+_Static_assert(sizeof(struct frame) == 32, "two in a cache line");
+
+/* The frames of a stack, from the inside to the outside. Their codes and hashes are needed less
+ * often. */
+struct frames {
+    struct frame frame[STACKS_DEPTH_MAX];
+    uint32_t code[STACKS_DEPTH_MAX];
+    uint64_t hash[STACKS_DEPTH_MAX]; /* of the stack from there on */
+};
+
+/* The latest stack of a lane. */
+struct stack_walk {
+    uint64_t time;              /* of the rules */
+    uint32_t recording;         /* of the nodes */
+    uint32_t first;             /* the innermost frame; STACKS_DEPTH_MAX: there is none */
+    struct unwind_stack memory; /* that can be read */
+    struct frames all;          /* the outermost is the last */
+    struct frames fresh;        /* of a new stack: those before the ones that stay */
+};
+
+/* Lanes get theirs by blocks, when the first of a block needs one. */
+struct walks {
+    struct stack_walk *blocks[RAW_LANES_MAX / LANE_BLOCK];
+};
+static struct walks *walks;
+
+const char *stacks_begin(void)
+{
+    if (!unwind_can_find()) return "call stacks need glibc 2.35 or newer";
+    if (!walks) walks = os_memory_reserve_per_process(sizeof *walks);
+    return walks && stack_table_begin() ? NULL : "no memory for call stacks";
+}
+
+static struct stack_walk *walk_of(const struct malloctape_lane *lane)
+{
+    struct stack_walk **place = &walks->blocks[lane->registry.number / LANE_BLOCK];
+    struct stack_walk *block = atomic_load_acquire(place), *none = NULL;
+    if (!block) {
+        block = os_memory_reserve_per_process(LANE_BLOCK * sizeof *block);
+        if (!block) return NULL;
+        if (!atomic_swap_once(place, &none, block)) {
+            os_memory_release(block, LANE_BLOCK * sizeof *block);
+            block = none;
+        }
+    }
+    return &block[lane->registry.number % LANE_BLOCK];
+}
+
+/* --- the frames --- */
+
+static bool is_same(const struct unwind_frame *a, const struct unwind_frame *b)
+{
+    return a->pc == b->pc && a->sp == b->sp && a->bp == b->bp;
+}
+
+/* Where a stack is at, from the inside to the outside. */
+struct at {
+    struct unwind_frame frame;
+    uintptr_t *bx;      /* NULL: it is not followed */
+    uint32_t fresh;     /* frames so far that are not from the latest stack's outer end */
+    uint32_t kept;      /* the frames from here on are; STACKS_DEPTH_MAX: none */
+    uint32_t candidate; /* the frame of the latest stack that may come next */
+    enum stack_end end;
+    bool wants_bx; /* the stack ends here only because rbx is not followed */
+};
+
+enum step { STEP_ON, STEP_ENDS, STEP_FAILED };
+
+static enum step step(struct stack_walk *walk, struct at *at, struct unwind_rule rule)
+{
+    struct unwind_frame caller;
+    if (rule.how == UNWIND_OUTERMOST) {
+        at->end = STACK_END;
+        return STEP_ENDS;
+    }
+    if (unwind_step(rule, &walk->memory, &at->frame, &caller, at->bx)) {
+        at->frame = caller;
+        return STEP_ON;
+    }
+    at->end = STACK_CUT_BY_CODE;
+    at->wants_bx = rule.how == UNWIND_BX && !at->bx;
+    return STEP_ENDS;
+}
+
+static void copy(struct frames *to, uint32_t at, const struct frames *from, uint32_t first,
+                 uint32_t count)
+{
+    memcpy(&to->frame[at], &from->frame[first], count * sizeof *to->frame);
+    memcpy(&to->code[at], &from->code[first], count * sizeof *to->code);
+}
+
+/* The frame is one of the latest stack. If all from there on are the same, they stay; else those that
+ * are the same are noted as fresh ones, of which the code is known. */
+static enum step follow(struct stack_walk *walk, struct at *at)
+{
+    const uint32_t from = at->candidate;
+    struct unwind_frame frame = at->frame, caller = frame;
+    uint32_t to = from;
+    while (to + 1 < STACKS_DEPTH_MAX &&
+           unwind_step(walk->all.frame[to].rule, &walk->memory, &frame, &caller, at->bx) &&
+           is_same(&caller, &walk->all.frame[to + 1].at)) {
+        frame = caller;
+        to++;
+    }
+    at->frame = frame;
+    if (to + 1 == STACKS_DEPTH_MAX) {
+        at->kept = from;
+        at->end = STACK_END;
+        return STEP_ENDS;
+    }
+    const uint32_t same = to + 1 - from;
+    if (at->fresh + same > STACKS_DEPTH_MAX) {
+        copy(&walk->fresh, at->fresh, &walk->all, from, STACKS_DEPTH_MAX - at->fresh);
+        at->fresh = STACKS_DEPTH_MAX;
+        at->end = STACK_CUT_BY_DEPTH;
+        return STEP_ENDS;
+    }
+    copy(&walk->fresh, at->fresh, &walk->all, from, same);
+    at->fresh += same;
+    at->candidate = to + 1;
+    return step(walk, at, walk->all.frame[to].rule);
+}
+
+static enum step next_frame(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
+{
+    while (at->candidate < STACKS_DEPTH_MAX && walk->all.frame[at->candidate].at.sp < at->frame.sp)
+        at->candidate++;
+    if (at->candidate < STACKS_DEPTH_MAX && is_same(&at->frame, &walk->all.frame[at->candidate].at))
+        return follow(walk, at);
+    if (at->fresh == STACKS_DEPTH_MAX) {
+        at->end = STACK_CUT_BY_DEPTH;
+        return STEP_ENDS;
+    }
+    struct stack_code code;
+    if (!stack_table_code(lane, at->frame.pc, &code)) return STEP_FAILED;
+    walk->fresh.frame[at->fresh] = (struct frame){at->frame, code.rule};
+    walk->fresh.code[at->fresh] = code.number;
+    /* The functions of the recorder, and the allocator's in its library, stand before the program's. */
+    if (code.number || at->fresh > 0) at->fresh++;
+    return step(walk, at, code.rule);
+}
+
+/* The frames from this one on. False: some code has no number. */
+static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
+{
+    enum step result;
+    at->kept = STACKS_DEPTH_MAX;
+    at->candidate = walk->first;
+    at->fresh = 0;
+    do
+        result = next_frame(lane, walk, at);
+    while (result == STEP_ON);
+    return result == STEP_ENDS;
+}
+
+/* --- the nodes --- */
+
+/* Hashes of the frames first .. end - 1, whose outermost one is called by a function with this one. */
+static void hash_frames(struct frames *frames, uint32_t first, uint32_t end, uint64_t of_caller)
+{
+    for (uint32_t i = end; i > first; i--) {
+        if (frames->code[i - 1]) of_caller = stack_table_hash(of_caller, frames->code[i - 1]);
+        frames->hash[i - 1] = of_caller;
+    }
+}
+
+/* Of a stack that is not known, from the frame `first` on: defines the inner nodes that are not. */
+static uint32_t define_nodes(struct malloctape_lane *lane, struct stack_walk *walk, uint32_t first,
+                             enum stack_end end)
+{
+    const struct frames *frames = &walk->all;
+    struct frames *missing = &walk->fresh; /* which has been copied */
+    uint32_t known = first, parent = end, count = 0;
+    while (known < STACKS_DEPTH_MAX && !(parent = stack_table_node(frames->hash[known])))
+        known++;
+    if (known == STACKS_DEPTH_MAX) parent = end;
+    for (uint32_t i = known; i > first; i--) {
+        if (!frames->code[i - 1]) continue;
+        missing->code[count] = frames->code[i - 1];
+        missing->hash[count++] = frames->hash[i - 1];
+    }
+    return count ? stack_table_define(lane, parent, count, missing->code, missing->hash) : parent;
+}
+
+/* --- the stack --- */
+
+/* Where the calling function is. */
+static inline __attribute__((always_inline)) void begin_here(struct unwind_frame *frame,
+                                                             uintptr_t *bx)
+{
+    __asm__ volatile("leaq 0f(%%rip), %0\n"
+                     "0:\tmovq %%rsp, %1\n"
+                     "\tmovq %%rbp, %2\n"
+                     "\tmovq %%rbx, %3"
+                     : "=&r"(frame->pc), "=&r"(frame->sp), "=&r"(frame->bp), "=&r"(*bx)
+                     :
+                     : "memory");
+    frame->pc++;
+}
+
+/* The stack's frames come to stand before those that stay. */
+static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *walk,
+                            const struct at *at)
+{
+    const uint32_t first = at->kept - at->fresh;
+    struct frames *all = &walk->all;
+    if (first == STACKS_DEPTH_MAX) return STACK_END;
+    copy(all, first, &walk->fresh, 0, at->fresh);
+    hash_frames(all, first, at->kept,
+                at->kept < STACKS_DEPTH_MAX ? all->hash[at->kept] : (uint64_t)at->end);
+    /* That it ends there is seen again only by the rule. */
+    const bool ends =
+        at->end == STACK_END && all->frame[STACKS_DEPTH_MAX - 1].rule.how == UNWIND_OUTERMOST;
+    walk->first = ends ? first : STACKS_DEPTH_MAX;
+    const uint32_t node = stack_table_node(all->hash[first]);
+    return node ? node : define_nodes(lane, walk, first, at->end);
+}
+
+static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lane,
+                                                     struct stack_walk *walk)
+{
+    struct at at = {.bx = NULL};
+    struct unwind_frame here;
+    uintptr_t bx, bx_here;
+    const uint64_t time = stack_table_time();
+    begin_here(&here, &bx_here);
+    if (walk->time != time || !time || walk->recording != recording.number)
+        walk->first = STACKS_DEPTH_MAX;
+    walk->time = time;
+    walk->recording = recording.number;
+    unwind_stack_at(&walk->memory, here.sp);
+    for (;;) {
+        at.frame = here;
+        bx = bx_here;
+        at.wants_bx = false;
+        if (!find_frames(lane, walk, &at)) return STACK_END;
+        const uint32_t depth = at.fresh + (STACKS_DEPTH_MAX - at.kept);
+        if (!at.wants_bx && depth <= STACKS_DEPTH_MAX) return keep_frames(lane, walk, &at);
+        /* Once more, without what is known: to count from the inside, or with rbx. */
+        walk->first = STACKS_DEPTH_MAX;
+        if (at.wants_bx) at.bx = &bx;
+    }
+}
+
+void stacks_put(struct malloctape_lane *lane)
+{
+    struct stack_walk *walk = walk_of(lane);
+    if (!walk || lane->stacks.busy) return;
+    lane->stacks.busy = true;
+    const uint32_t node = find_stack(lane, walk);
+    if (node && slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX)) units_stack(&lane->units, node);
+    lane->stacks.busy = false;
+}

@@ -1,0 +1,16 @@
+/* unload - the program unloads a library: what is known of code there is true no more
+ * (stack_table.h). The function of libc stands behind this one. */
+#include "capture.h"
+#include "next_function.h"
+#include "stack_table.h"
+
+#include <dlfcn.h>
+
+__attribute__((visibility("default"))) int dlclose(void *library)
+{
+    if (!recording.stacks_every_bytes) return next_functions()->dlclose(library);
+    stack_table_unloading();
+    int result = next_functions()->dlclose(library);
+    stack_table_unloaded(malloctape_ready() ? malloctape_lane : NULL);
+    return result;
+}
