@@ -177,10 +177,13 @@ static bool export_objects(struct exporting *state, struct instruction_reader *r
 static bool export_calls(struct exporting *state, struct instruction_reader *reader)
 {
     struct instruction_batch batch;
+    struct instruction one;
     bool good = true;
-    while (good && instruction_reader_next(reader, &batch))
-        for (size_t i = 0; i < batch.count && good; i++)
-            good = export_instruction(state, &batch.at[i], batch.operands);
+    while (good && instruction_reader_next(reader, &batch)) {
+        struct instruction_walk walk = instruction_walk_over(&batch, batch.count);
+        while (good && instruction_walk_next(&walk, &one))
+            good = export_instruction(state, &one, batch.operands);
+    }
     return good;
 }
 

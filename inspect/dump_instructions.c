@@ -9,6 +9,7 @@ struct instruction_dump {
     const struct instruction_reader *reader;
     const struct input *input;
     const struct instruction_batch *batch; /* the present one */
+    size_t at;                             /* the index of the instruction */
     struct stacks stacks;
     uint64_t offset; /* behind the latest block */
     uint32_t lane;
@@ -25,16 +26,15 @@ static void header_print(const struct dump *dump, const struct instruction_heade
 }
 
 /* An instruction does not know its own offset; errors and lines name that of its block. */
-static void place_print(const struct instruction_dump *state, size_t index)
+static void place_print(const struct instruction_dump *state)
 {
     if (state->dump->only_calls) return;
     dump_offset(state->dump, state->batch->offset);
-    printf("#%" PRIu64 " ", state->batch->number + index);
+    printf("#%" PRIu64 " ", state->batch->number + state->at);
 }
 
-static void call_print(struct instruction_dump *state, size_t index)
+static void call_print(struct instruction_dump *state, const struct instruction *one)
 {
-    const struct instruction *one = &state->batch->at[index];
     const uint64_t *operands = state->batch->operands + one->operand_at;
     unsigned shape = call_shapes[instruction_number(one)];
     bool heap = shape == SHAPE_HEAP;
@@ -46,7 +46,7 @@ static void call_print(struct instruction_dump *state, size_t index)
         .alignment = !heap && one->operands > 0 ? operands[0] : 0,
         .numbers = operands,
         .numbers_count = one->operands,
-        .stack = state->batch->stacks != NULL ? state->batch->stacks[index] : STACK_END,
+        .stack = state->batch->stacks != NULL ? state->batch->stacks[state->at] : STACK_END,
     };
     if (unknown)
         snprintf(text.ended, sizeof text.ended, "?");
@@ -55,9 +55,9 @@ static void call_print(struct instruction_dump *state, size_t index)
     if (shape_begins(shape) && !text.failed) {
         snprintf(text.began, sizeof text.began, "r%" PRIu32, one->object);
         text.has_address = state->batch->addresses != NULL;
-        text.address = text.has_address ? state->batch->addresses[index] : 0;
+        text.address = text.has_address ? state->batch->addresses[state->at] : 0;
     }
-    place_print(state, index);
+    place_print(state);
     if (!state->dump->only_calls) printf("L%" PRIu32 " ", state->lane);
     call_text_print(stdout, &text);
 }
@@ -91,11 +91,10 @@ static void ways_print(uint64_t ways)
 }
 
 /* Instructions of lanes that are no calls. */
-static void lane_instruction_print(struct instruction_dump *state, size_t index)
+static void lane_instruction_print(struct instruction_dump *state, const struct instruction *one)
 {
-    const struct instruction *one = &state->batch->at[index];
     unsigned number = instruction_number(one);
-    place_print(state, index);
+    place_print(state);
     printf("L%" PRIu32 " %s", state->lane, instruction_name(number));
     if (number == INSTRUCTION_THREAD_BEGIN)
         printf(" %" PRIu64, state->batch->operands[one->operand_at]);
@@ -103,11 +102,10 @@ static void lane_instruction_print(struct instruction_dump *state, size_t index)
     putchar('\n');
 }
 
-static void general_print(struct instruction_dump *state, size_t index)
+static void general_print(struct instruction_dump *state, const struct instruction *one)
 {
-    const struct instruction *one = &state->batch->at[index];
     const uint64_t *operands = state->batch->operands + one->operand_at;
-    place_print(state, index);
+    place_print(state);
     if (instruction_number(one) == INSTRUCTION_TICK)
         printf("tick %" PRIu64 " nanoseconds +%" PRIu64 " rss %" PRIu64 " heap %" PRIu64
                " live %" PRIu64 "\n",
@@ -121,21 +119,20 @@ static void general_print(struct instruction_dump *state, size_t index)
         printf("lost lane %" PRIu64 " events %" PRIu64 "\n", operands[0], operands[1]);
 }
 
-static void instruction_print(struct instruction_dump *state, size_t index)
+static void instruction_print(struct instruction_dump *state, const struct instruction *one)
 {
-    const struct instruction *one = &state->batch->at[index];
     const struct dump *dump = state->dump;
     unsigned number = instruction_number(one);
     if (number == INSTRUCTION_LANE) state->lane = (uint32_t)state->batch->operands[one->operand_at];
     if (number == INSTRUCTION_TICK || number == INSTRUCTION_USAGE ||
         number == INSTRUCTION_STATISTIC || number == INSTRUCTION_LOST) {
-        if (dump_wants_general(dump)) general_print(state, index);
+        if (dump_wants_general(dump)) general_print(state, one);
         if (number == INSTRUCTION_TICK) state->ticks++;
     } else if (dump_wants_lane(dump, state->lane)) {
         if (number < CALL_KINDS)
-            call_print(state, index);
+            call_print(state, one);
         else if (!dump->only_calls)
-            lane_instruction_print(state, index);
+            lane_instruction_print(state, one);
     }
 }
 
@@ -167,6 +164,7 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
 {
     struct instruction_reader reader;
     struct instruction_batch batch;
+    struct instruction one;
     struct instruction_dump state = {
         .dump = dump, .reader = &reader, .input = &stream->input, .batch = &batch};
     bool opened = instruction_reader_open(&reader, &stream->input);
@@ -176,8 +174,11 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
         reader.define = definition_print;
         reader.define_context = &state;
         while (instruction_reader_next(&reader, &batch)) {
-            for (size_t i = 0; i < batch.count; i++)
-                instruction_print(&state, i);
+            struct instruction_walk walk = instruction_walk_over(&batch, batch.count);
+            while (instruction_walk_next(&walk, &one)) {
+                state.at = walk.at - 1;
+                instruction_print(&state, &one);
+            }
             state.offset = input_offset(&stream->input);
         }
     }

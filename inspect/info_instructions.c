@@ -44,16 +44,16 @@ static void take_ticks(struct info *info, const struct instruction_batch *batch)
 static void take_batch(struct info *info, bool *seen, uint64_t *lane,
                        const struct instruction_batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        const struct instruction *one = &batch->at[i];
-        const uint64_t *operands = batch->operands + one->operand_at;
-        unsigned number = instruction_number(one);
-        if (number == INSTRUCTION_LANE) *lane = operands[0];
+    struct instruction_walk walk = instruction_walk_over(batch, batch->count);
+    struct instruction one;
+    while (instruction_walk_next(&walk, &one)) {
+        const unsigned number = instruction_number(&one);
+        if (number == INSTRUCTION_LANE) *lane = batch->operands[one.operand_at];
         if (number < CALL_KINDS || number == INSTRUCTION_THREAD_BEGIN) {
             info->lanes += !seen[*lane];
             seen[*lane] = true;
         }
-        if (number < CALL_KINDS && (one->opcode & INSTRUCTION_FAILED) != 0) info->failed++;
+        if (number < CALL_KINDS && (one.opcode & INSTRUCTION_FAILED) != 0) info->failed++;
     }
 }
 

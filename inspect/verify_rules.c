@@ -193,9 +193,8 @@ static bool check_address(struct verify *verify, const struct verify_lane *lane,
 /* What the record does to objects, and whether it is in its window. */
 static bool check_objects(struct verify *verify, struct verify_lane *lane,
                           const struct record *record, const struct instruction_batch *batch,
-                          size_t index)
+                          size_t index, const struct instruction *one)
 {
-    const struct instruction *one = &batch->at[index];
     bool is_call = instruction_number(one) < CALL_KINDS;
     unsigned shape = is_call ? call_shapes[record->kind] : SHAPE_UNDEFINED;
     bool names = shape_ends(shape);
@@ -214,9 +213,9 @@ static bool check_objects(struct verify *verify, struct verify_lane *lane,
 
 /* A record of the lane, call or not. */
 static bool check_record(struct verify *verify, struct verify_lane *lane,
-                         const struct instruction_batch *batch, size_t index)
+                         const struct instruction_batch *batch, size_t index,
+                         const struct instruction *one)
 {
-    const struct instruction *one = &batch->at[index];
     const uint64_t *operands = batch->operands + one->operand_at;
     const struct record *record = due_call(verify, lane);
     if (record == NULL) return false;
@@ -225,7 +224,7 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
                   : check_other(verify, lane, record, one, operands)))
         return false;
     verify_raise_floor(lane, lane->first->window);
-    if (!check_objects(verify, lane, record, batch, index)) return false;
+    if (!check_objects(verify, lane, record, batch, index, one)) return false;
     verify->counts.calls += is_call;
     if (record->number == RAW_LOST) lane->allocations += record->operand;
     if (is_call || record->number == RAW_THREAD_CACHE_DELETED) lane->calls++;
@@ -234,9 +233,8 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
 }
 
 static bool check_instruction(struct verify *verify, const struct instruction_batch *batch,
-                              size_t index)
+                              size_t index, const struct instruction *one)
 {
-    const struct instruction *one = &batch->at[index];
     const uint64_t *operands = batch->operands + one->operand_at;
     unsigned number = instruction_number(one);
     verify->position = batch->number + index + 1;
@@ -264,7 +262,7 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
     uint32_t lane = number == INSTRUCTION_LOST ? (uint32_t)operands[0] : verify->lane;
     struct verify_lane *found = verify_raw_lane(&verify->raw, lane);
     if (found == NULL) return verify_no_memory(verify);
-    bool good = check_record(verify, found, batch, index);
+    bool good = check_record(verify, found, batch, index, one);
     verify->freed_twice = false;
     return good;
 }
@@ -272,8 +270,10 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
 bool verify_batch(struct verify *verify, const struct instruction_batch *batch)
 {
     if (!verify_objects_reach(verify, batch->registers)) return false;
-    for (size_t i = 0; i < batch->count; i++)
-        if (!check_instruction(verify, batch, i)) return false;
+    struct instruction_walk walk = instruction_walk_over(batch, batch->count);
+    struct instruction one;
+    while (instruction_walk_next(&walk, &one))
+        if (!check_instruction(verify, batch, walk.at - 1, &one)) return false;
     return true;
 }
 

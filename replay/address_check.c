@@ -59,50 +59,44 @@ bool address_check_open(struct address_check *check, struct error *error)
     return check->addresses != NULL || error_set_system(error, "no memory for addresses");
 }
 
-static void note_mismatch(struct address_check *check, const struct instruction_batch *batch,
-                          size_t index, const struct address_mismatch *mismatch)
+static void note_mismatch(struct address_check *check, const struct address_mismatch *mismatch)
 {
     uint64_t before = check->checked - check->matched;
-    if (before >= ADDRESS_MISMATCHES_MAX) return;
-    const struct instruction one = instruction_batch_find(batch, index);
-    check->mismatches[before] = *mismatch;
-    check->mismatches[before].size = one.size;
-    check->mismatches[before].opcode = one.opcode;
+    if (before < ADDRESS_MISMATCHES_MAX) check->mismatches[before] = *mismatch;
 }
 
+/* `one`, at `index`, returned an object. */
 static void compare_one(struct address_check *check, const struct instruction_batch *batch,
-                        size_t index)
+                        size_t index, const struct instruction *one)
 {
     const uint64_t number = batch->number + index;
     const uint64_t original = batch->addresses[index], replayed = check->addresses[index];
     struct address_mismatch mismatch = {
         .instruction = number,
+        .size = one->size,
+        .opcode = one->opcode,
         .original = original,
         .replayed = replayed,
         .original_last = table_exchange(&check->original, original, number + 1),
         .replayed_last = table_exchange(&check->replayed, replayed, number + 1),
     };
-    if (mismatch.original_last != mismatch.replayed_last)
-        note_mismatch(check, batch, index, &mismatch);
+    if (mismatch.original_last != mismatch.replayed_last) note_mismatch(check, &mismatch);
     check->checked++;
     check->matched += mismatch.original_last == mismatch.replayed_last;
-}
-
-/* Whether this call returned an object. */
-static bool returns_object(uint8_t opcode)
-{
-    uint8_t shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
-    return shape_begins(shape) && !(opcode & INSTRUCTION_FAILED);
 }
 
 bool address_check_batch(struct address_check *check, const struct instruction_batch *batch,
                          size_t count, struct error *error)
 {
-    for (size_t i = 0; i < count; i++) {
-        bool returned = returns_object(instruction_batch_opcode(batch, i));
-        if (!returned || batch->addresses[i] == 0 || check->addresses[i] == 0) continue;
+    struct instruction_walk walk = instruction_walk_over(batch, count);
+    struct instruction one;
+    while (instruction_walk_next(&walk, &one)) {
+        const size_t at = walk.at - 1;
+        const unsigned does = instruction_does[one.opcode];
+        if (does != INSTRUCTION_BEGINS && does != INSTRUCTION_RESIZES) continue;
+        if (batch->addresses[at] == 0 || check->addresses[at] == 0) continue;
         if (!reserve(check, error)) return false;
-        compare_one(check, batch, i);
+        compare_one(check, batch, at, &one);
     }
     return true;
 }

@@ -174,17 +174,6 @@ CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned o
 
 #undef CALLS_MAKE
 
-/* A free that has a record: ACTION_FREE or ACTION_FREE_SIZED. */
-CALLS_INLINE void calls_free_record(struct calls *calls, enum how how,
-                                    const struct instruction *one, const uint64_t *operands,
-                                    void *object)
-{
-    if (call_actions[one->opcode] == ACTION_FREE_SIZED)
-        calls_free_sized(calls, how, one->opcode, object, one->size, operands[0]);
-    else
-        calls_free(calls, how, one->opcode, object);
-}
-
 /* What there is to do with a new object besides. */
 CALLS_INLINE void calls_note_object(const struct calls *calls, enum how how, size_t at,
                                     void *object, size_t size)

@@ -8,35 +8,31 @@
 static const struct error_kind failed_allocation = {
     "replay_allocation", "an allocation failed that had not failed when it was recorded"};
 
-void engine_take_back(struct instruction_totals *totals, const struct instruction_batch *batch,
-                      size_t from)
+void engine_take_back(struct instruction_totals *totals, unsigned opcode)
 {
-    for (size_t i = from; i < batch->count; i++) {
-        unsigned opcode = instruction_batch_opcode(batch, i);
-        unsigned number = opcode & INSTRUCTION_NUMBER_MASK, shape = call_shapes[number];
-        bool failed = opcode & INSTRUCTION_FAILED, unknown = opcode & INSTRUCTION_UNKNOWN;
-        totals->instructions--;
-        if (number < CALL_KINDS) {
-            totals->calls--;
-            totals->by_kind[number]--;
-        }
-        if (!failed && (shape_is_allocation(shape) || (shape == SHAPE_REALLOC && unknown)))
-            totals->live--;
-        else if (shape_is_free(shape) && !unknown)
-            totals->live++;
-        totals->lane_changes -= number == INSTRUCTION_LANE;
-        totals->threads -= number == INSTRUCTION_THREAD_BEGIN;
-        totals->ticks -= number == INSTRUCTION_TICK;
-        totals->unknown -= unknown;
-        totals->freed_twice -= number == INSTRUCTION_FREED_TWICE;
+    const unsigned number = opcode & INSTRUCTION_NUMBER_MASK, shape = call_shapes[number];
+    const bool failed = opcode & INSTRUCTION_FAILED, unknown = opcode & INSTRUCTION_UNKNOWN;
+    totals->instructions--;
+    if (number < CALL_KINDS) {
+        totals->calls--;
+        totals->by_kind[number]--;
     }
+    if (!failed && (shape_is_allocation(shape) || (shape == SHAPE_REALLOC && unknown)))
+        totals->live--;
+    else if (shape_is_free(shape) && !unknown)
+        totals->live++;
+    totals->lane_changes -= number == INSTRUCTION_LANE;
+    totals->threads -= number == INSTRUCTION_THREAD_BEGIN;
+    totals->ticks -= number == INSTRUCTION_TICK;
+    totals->unknown -= unknown;
+    totals->freed_twice -= number == INSTRUCTION_FREED_TWICE;
 }
 
-void engine_set_allocation_error(struct error *error, const struct instruction *one,
+void engine_set_allocation_error(struct error *error, unsigned opcode, uint64_t size,
                                  uint64_t number, uint64_t offset)
 {
     error_set(error, &failed_allocation, offset, "instruction %" PRIu64 ": %s of %" PRIu64 " bytes",
-              number, call_names[instruction_number(one)], one->size);
+              number, call_names[opcode & INSTRUCTION_NUMBER_MASK], size);
 }
 
 const struct engine *engine_find(const char *name)

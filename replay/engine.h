@@ -77,13 +77,11 @@ struct engine {
 
 extern const struct engine engine_switch, engine_threads, engine_null;
 
-/* Takes the instructions of a batch from `from` on out of the totals: the reader counts whole
- * blocks. */
-void engine_take_back(struct instruction_totals *totals, const struct instruction_batch *batch,
-                      size_t from);
+/* Takes an instruction that was not carried out out of the totals. */
+void engine_take_back(struct instruction_totals *totals, unsigned opcode);
 
-/* `one`, instruction `number` of the stream, in the block at `offset`, could not be carried out. */
-void engine_set_allocation_error(struct error *error, const struct instruction *one,
+/* Instruction `number` of the stream, in the block at `offset`, could not be carried out. */
+void engine_set_allocation_error(struct error *error, unsigned opcode, uint64_t size,
                                  uint64_t number, uint64_t offset);
 
 /* NULL when there is no engine of that name. */

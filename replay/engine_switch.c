@@ -25,13 +25,13 @@
 
 struct executor {
     struct calls calls;
-    void **objects;         /* by index (instruction_reader.h) */
-    uint64_t objects_count; /* entries */
-    uint64_t null_entries;  /* of these, written by engine null */
-    uint64_t live;          /* objects that are alive */
-    size_t taken;           /* instructions of batch->at that have been carried out */
+    void **objects;               /* by index (instruction_reader.h) */
+    uint64_t objects_count;       /* entries */
+    uint64_t null_entries;        /* of these, written by engine null */
+    uint64_t live;                /* objects that are alive */
+    struct instruction_walk walk; /* of the present batch, behind what has been carried out */
 
-    bool switching; /* thread caches are given to lanes */
+    bool switching;                   /* thread caches are given to lanes */
     struct ThreadCacheState **caches; /* by lane, INSTRUCTION_LANES_MAX entries */
     uint64_t lane;
     struct ThreadCacheState *own_cache;
@@ -106,38 +106,43 @@ static void executor_switch(struct executor *executor, uint64_t lane)
 
 /* ---- instructions ---- */
 
-/* An object begins at the end of the row of *live objects. False: there is no memory for it. */
-CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, uint64_t *live,
-                                    size_t at, unsigned opcode, size_t size,
+/* False: there is no memory for the object. `at`: its index in the batch. */
+CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, size_t at,
+                                    unsigned opcode, const struct instruction *one,
                                     const uint64_t *alignment)
 {
     void *object = NULL;
     if (opcode != CALL_MALLOC) executor->at = at; /* operator new may not return */
-    if (how & HOW_NULL) {
-        ++*live;
-        return true;
-    }
+    if (how & HOW_NULL) return true;
     if (alignment != NULL)
-        object = calls_allocate_aligned(&executor->calls, how, opcode, size, *alignment);
+        object = calls_allocate_aligned(&executor->calls, how, opcode, one->size, *alignment);
     else
-        object = calls_allocate(&executor->calls, how, opcode, size);
-    if (__builtin_expect(object == NULL && size != 0, 0)) return false;
-    calls_note_object(&executor->calls, how, at, object, size);
-    executor->objects[(*live)++] = object;
+        object = calls_allocate(&executor->calls, how, opcode, one->size);
+    if (__builtin_expect(object == NULL && one->size != 0, 0)) return false;
+    calls_note_object(&executor->calls, how, at, object, one->size);
+    executor->objects[one->object] = object;
     return true;
 }
 
-/* Takes an object out of the row, where the last one takes its index. */
-CALLS_INLINE void *executor_take(struct executor *executor, enum how how, uint64_t *live,
-                                 uint64_t index)
+/* Takes an object out of the row, where the last one takes its index: `live` are left. */
+CALLS_INLINE void *executor_take(struct executor *executor, enum how how, uint64_t live,
+                                 const struct instruction *one)
 {
-    void **entry = &executor->objects[index], *object = *entry;
-    void *last = executor->objects[--*live];
+    void **entry = &executor->objects[one->object], *object = *entry;
+    void *last = executor->objects[live];
     if (how & HOW_NULL)
         __asm__ volatile("" : : "r"(object), "r"(last)); /* they are read all the same */
     else
         *entry = last;
     return object;
+}
+
+/* One with nothing but the object. */
+CALLS_INLINE void executor_free(struct executor *executor, enum how how, uint64_t live,
+                                unsigned opcode, const struct instruction *one)
+{
+    void *object = executor_take(executor, how, live, one);
+    if (!(how & HOW_NULL)) calls_free(&executor->calls, how, opcode, object);
 }
 
 CALLS_INLINE bool executor_realloc(struct executor *executor, enum how how, size_t at,
@@ -150,14 +155,6 @@ CALLS_INLINE bool executor_realloc(struct executor *executor, enum how how, size
     calls_note_object(&executor->calls, how, at, object, one->size);
     *entry = object;
     return true;
-}
-
-/* A plain free of the object at a position (INSTRUCTIONS.md 4.5). */
-CALLS_INLINE void executor_free(struct executor *executor, enum how how, uint64_t *live,
-                                unsigned opcode, uint64_t position)
-{
-    void *object = executor_take(executor, how, live, *live - 1 - position);
-    if (!(how & HOW_NULL)) calls_free(&executor->calls, how, opcode, object);
 }
 
 /* What only a real replay has besides. */
@@ -176,98 +173,114 @@ static void executor_run_other(struct executor *executor, const struct instructi
     }
 }
 
-/* An instruction that is not plain. False: there is no memory for it. */
-CALLS_INLINE bool executor_run_record(struct executor *executor, enum how how, uint64_t *live,
-                                      const struct instruction_batch *batch, size_t at,
-                                      const struct instruction *one)
+/* The next instruction, whatever it is. False: there is no memory for it. */
+CALLS_INLINE bool executor_run_any(struct executor *executor, enum how how,
+                                   struct instruction_walk *walk, unsigned opcode)
 {
-    const uint64_t *const operands = batch->operands + one->operand_at;
-    const unsigned action = call_actions[one->opcode];
+    const size_t at = walk->at;
+    const struct instruction one = instruction_walk_take(walk, opcode, instruction_does[opcode]);
+    const uint64_t *const operands = walk->batch->operands + one.operand_at;
+    const unsigned action = call_actions[opcode];
     void *object;
     switch (action) {
-    case ACTION_FREE:
+    case ACTION_FREE: executor_free(executor, how, walk->live, opcode, &one); return true;
     case ACTION_FREE_SIZED:
-        object = executor_take(executor, how, live, one->object);
-        if (!(how & HOW_NULL)) calls_free_record(&executor->calls, how, one, operands, object);
+        object = executor_take(executor, how, walk->live, &one);
+        if (!(how & HOW_NULL))
+            calls_free_sized(&executor->calls, how, opcode, object, one.size, operands[0]);
         return true;
     case ACTION_ALLOCATE:
     case ACTION_ALLOCATE_ALIGNED:
-        return executor_allocate(executor, how, live, at, one->opcode, one->size,
+        return executor_allocate(executor, how, at, opcode, &one,
                                  action == ACTION_ALLOCATE_ALIGNED ? operands : NULL);
-    case ACTION_REALLOC: return executor_realloc(executor, how, at, one);
+    case ACTION_REALLOC: return executor_realloc(executor, how, at, &one);
     default:
-        if (!(how & HOW_NULL)) executor_run_other(executor, one, operands);
+        if (!(how & HOW_NULL)) executor_run_other(executor, &one, operands);
         return true;
     }
 }
 
-/* The loop of both engines. */
-CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how,
-                                  const struct instruction_batch *batch, size_t from, size_t to)
+/* An allocation and a free of a kind that the compiler knows. */
+CALLS_INLINE bool executor_run_allocation(struct executor *executor, enum how how,
+                                          struct instruction_walk *walk, unsigned opcode)
 {
-    const uint8_t *const opcodes = batch->opcodes;
-    const uint16_t *const values = batch->values;
-    const struct instruction *next = batch->at + executor->taken;
-    uint64_t live = executor->live;
-    size_t i;
-    for (i = from; i < to; i++) {
-        const unsigned opcode = opcodes[i];
-        const uint64_t value = values[i];
+    const size_t at = walk->at;
+    const struct instruction one = instruction_walk_take(walk, opcode, INSTRUCTION_BEGINS);
+    return executor_allocate(executor, how, at, opcode, &one, NULL);
+}
+
+CALLS_INLINE void executor_run_free(struct executor *executor, enum how how,
+                                    struct instruction_walk *walk, unsigned opcode)
+{
+    const struct instruction one = instruction_walk_take(walk, opcode, INSTRUCTION_ENDS);
+    executor_free(executor, how, walk->live, opcode, &one);
+}
+
+/* The latest instruction was not carried out. Returns its index. */
+static __attribute__((noinline)) size_t executor_stop(struct executor *executor,
+                                                      const struct instruction_walk *walk)
+{
+    const size_t at = walk->at - 1;
+    const unsigned does = instruction_does[walk->batch->opcodes[at]];
+    executor->live = walk->live - (does == INSTRUCTION_BEGINS);
+    return at;
+}
+
+/* The loop of both engines. Returns the index behind what has been carried out: `to`, unless an
+ * allocation failed. */
+CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how, size_t to)
+{
+    struct instruction_walk walk = executor->walk;
+    const uint8_t *const opcodes = walk.batch->opcodes;
+    while (walk.at < to) {
+        const unsigned opcode = opcodes[walk.at];
+        bool good = true;
         /* The most frequent calls first, by comparisons that the processor predicts well. */
-        if (opcode == CALL_FREE) {
-            executor_free(executor, how, &live, CALL_FREE, value);
-        } else if (opcode == CALL_MALLOC) {
-            if (!executor_allocate(executor, how, &live, i, CALL_MALLOC, value, NULL)) break;
-        } else if (opcode == CALL_CALLOC) {
-            if (!executor_allocate(executor, how, &live, i, CALL_CALLOC, value, NULL)) break;
-        } else if (opcode == CALL_NEW) {
-            if (!executor_allocate(executor, how, &live, i, CALL_NEW, value, NULL)) break;
-        } else if (opcode == CALL_DELETE) {
-            executor_free(executor, how, &live, CALL_DELETE, value);
-        } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_FREE) {
-            executor_free(executor, how, &live, opcode, value);
-        } else if (instruction_effects[opcode] == INSTRUCTION_PLAIN_ALLOCATION) {
-            if (!executor_allocate(executor, how, &live, i, opcode, value, NULL)) break;
-        } else {
-            if (!executor_run_record(executor, how, &live, batch, i, next++)) break;
-        }
+        if (opcode == CALL_FREE)
+            executor_run_free(executor, how, &walk, CALL_FREE);
+        else if (opcode == CALL_MALLOC)
+            good = executor_run_allocation(executor, how, &walk, CALL_MALLOC);
+        else if (opcode == CALL_CALLOC)
+            good = executor_run_allocation(executor, how, &walk, CALL_CALLOC);
+        else if (opcode == CALL_NEW)
+            good = executor_run_allocation(executor, how, &walk, CALL_NEW);
+        else if (opcode == CALL_DELETE)
+            executor_run_free(executor, how, &walk, CALL_DELETE);
+        else
+            good = executor_run_any(executor, how, &walk, opcode);
+        if (!good) return executor_stop(executor, &walk);
     }
-    executor->live = live;
-    executor->taken = (size_t)(next - batch->at);
-    return i;
+    executor->walk = walk;
+    executor->live = walk.live;
+    return to;
 }
 
-static size_t executor_run_plain(struct executor *executor, const struct instruction_batch *batch,
-                                 size_t from, size_t to)
+static size_t executor_run_plain(struct executor *executor, size_t to)
 {
-    if (calls_how(&executor->calls) & HOW_EXTRAS)
-        return executor_loop(executor, HOW_EXTRAS, batch, from, to);
-    return executor_loop(executor, 0, batch, from, to);
+    if (calls_how(&executor->calls) & HOW_EXTRAS) return executor_loop(executor, HOW_EXTRAS, to);
+    return executor_loop(executor, 0, to);
 }
 
-static size_t executor_run_timed(struct executor *executor, const struct instruction_batch *batch,
-                                 size_t from, size_t to)
+static size_t executor_run_timed(struct executor *executor, size_t to)
 {
-    return executor_loop(executor, HOW_EXTRAS | HOW_TIMED, batch, from, to);
+    return executor_loop(executor, HOW_EXTRAS | HOW_TIMED, to);
 }
 
 /* All instructions are timed, or stretches are not, with single ones between them that are. */
-static size_t executor_run_sampled(struct executor *executor, const struct instruction_batch *batch,
-                                   size_t from, size_t to)
+static size_t executor_run_sampled(struct executor *executor, size_t from, size_t to)
 {
     struct calls *calls = &executor->calls;
-    if (calls->latency != NULL && calls->sample_every == 1)
-        return executor_run_timed(executor, batch, from, to);
+    if (calls->latency != NULL && calls->sample_every == 1) return executor_run_timed(executor, to);
     while (calls->latency != NULL && to - from > calls->until_sample) {
         const size_t at = from + calls->until_sample;
-        const size_t done = executor_run_plain(executor, batch, from, at);
+        const size_t done = executor_run_plain(executor, at);
         if (done < at) return done;
-        if (executor_run_timed(executor, batch, at, at + 1) == at) return at;
+        if (executor_run_timed(executor, at + 1) == at) return at;
         calls_draw_sample(calls);
         from = at + 1;
     }
     calls->until_sample -= to - from;
-    return executor_run_plain(executor, batch, from, to);
+    return executor_run_plain(executor, to);
 }
 
 /* ---- switch ---- */
@@ -321,10 +334,10 @@ static size_t switch_run(struct engine_state *state, const struct instruction_ba
     /* An operator new that finds no memory calls the handler rather than throw through C. */
     jmp_buf out_of_memory;
     struct executor *executor = state->own;
-    if (from == 0) executor->taken = 0;
+    if (from == 0) executor->walk = instruction_walk_over(batch, batch->count);
     if (setjmp(out_of_memory) != 0) return executor->at;
     new_handler_arm(&out_of_memory);
-    const size_t done = executor_run_sampled(executor, batch, from, to);
+    const size_t done = executor_run_sampled(executor, from, to);
     new_handler_arm(NULL);
     return done;
 }
@@ -333,16 +346,16 @@ static size_t null_run(struct engine_state *state, const struct instruction_batc
                        size_t from, size_t to)
 {
     struct executor *executor = state->own;
-    if (from == 0) executor->taken = 0;
-    return executor_loop(executor, HOW_NULL, batch, from, to);
+    if (from == 0) executor->walk = instruction_walk_over(batch, batch->count);
+    return executor_loop(executor, HOW_NULL, to);
 }
 
 /* On a copy, so that what is sampled stays the same. */
 static void switch_run_null(struct engine_state *state, const struct instruction_batch *batch)
 {
     struct executor copy = *(struct executor *)state->own;
-    copy.taken = 0;
-    executor_loop(&copy, HOW_NULL, batch, 0, batch->count);
+    copy.walk = instruction_walk_over(batch, batch->count);
+    executor_loop(&copy, HOW_NULL, batch->count);
 }
 
 static void *switch_address_of(const struct engine_state *state, uint64_t object)

@@ -84,11 +84,12 @@ static void threads_stop(struct threads *threads)
 /* Takes what the threads have left undone out of the totals. */
 static void threads_take_back(struct threads *threads, struct instruction_totals *totals)
 {
-    for (unsigned i = 0; i < THREAD_JOBS; i++) {
-        const struct work_job *job = &threads->jobs[i];
-        for (uint32_t task = 0; task < job->tasks_count; task++) {
-            const struct instruction_batch batch = work_task_batch(&job->tasks[task]);
-            engine_take_back(totals, &batch, job->tasks[task].at);
+    for (unsigned number = 0; number < THREAD_JOBS; number++) {
+        const struct work_job *job = &threads->jobs[number];
+        for (uint32_t i = 0; i < job->tasks_count; i++) {
+            const struct work_task *task = &job->tasks[i];
+            for (uint32_t at = task->at; at < task->count; at++)
+                engine_take_back(totals, job->at[task->first + at].opcode);
         }
     }
 }

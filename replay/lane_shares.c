@@ -18,22 +18,23 @@ void lane_shares_close(struct lane_shares *shares)
     shares->calls = NULL;
 }
 
-/* From one lane instruction to the next. The few other instructions that are no calls count,
- * too. */
+static void add_calls(struct lane_shares *shares, uint64_t calls)
+{
+    shares->calls[shares->lane] += calls;
+    shares->all += calls;
+}
+
+/* From one turn to the next. The few instructions that are no calls count, too. */
 void lane_shares_add(struct lane_shares *shares, const struct instruction_batch *batch)
 {
-    const uint8_t *at = batch->opcodes, *const end = at + batch->count, *lane;
-    const struct instruction *next = batch->at;
-    for (; (lane = memchr(at, INSTRUCTION_LANE, (size_t)(end - at))) != NULL; at = lane + 1) {
-        shares->calls[shares->lane] += (uint64_t)(lane - at);
-        shares->all += (uint64_t)(lane - at);
-        while (next->opcode != INSTRUCTION_LANE)
-            next++;
-        shares->lane = batch->operands[next++->operand_at];
+    const struct instruction_turn *turn = batch->turns, *const end = turn + batch->turns_count;
+    size_t from = 0;
+    for (; turn < end; from = turn++->at + 1) {
+        add_calls(shares, turn->at - from);
+        shares->lane = turn->lane;
         if (shares->lane >= shares->lanes) shares->lanes = shares->lane + 1;
     }
-    shares->calls[shares->lane] += (uint64_t)(end - at);
-    shares->all += (uint64_t)(end - at);
+    add_calls(shares, batch->count - from);
 }
 
 unsigned lane_shares_busy(const struct lane_shares *shares)

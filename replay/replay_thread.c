@@ -56,7 +56,7 @@ static void replay_threads_fail_allocation(struct replay_threads *pool,
     const struct work_job *job = task->job;
     uint32_t index = task->first + task->at;
     pthread_mutex_lock(&pool->lock);
-    engine_set_allocation_error(&pool->error, &job->at[index],
+    engine_set_allocation_error(&pool->error, job->at[index].opcode, job->at[index].size,
                                 job->number + job->batch_index[index], job->offset);
     pthread_mutex_unlock(&pool->lock);
     replay_threads_set_failed(pool);
@@ -104,8 +104,8 @@ static bool thread_await(struct replay_thread *thread, uint32_t index, void **ob
 {
     struct replay_threads *pool = thread->pool;
     const struct work_job *job = thread->task->job;
-    thread->wanted = &pool->objects[job->at[index].object];
-    thread->wanted_generation = job->at[index].operands;
+    thread->wanted = &pool->objects[job->at[index].slot];
+    thread->wanted_generation = job->at[index].generation;
     thread_wake(thread);
     for (unsigned i = 0; i < SPINS && !wait_is_over(thread); i++)
         atomic_pause();
@@ -118,16 +118,16 @@ static bool thread_await(struct replay_thread *thread, uint32_t index, void **ob
 /* The object that an instruction ends or changes, from where others put it. False: it will not
  * come. */
 static inline bool thread_take(struct replay_thread *thread, uint32_t index,
-                               const struct instruction *one, void **object)
+                               const struct work_instruction *one, void **object)
 {
-    void **slot = &thread->pool->objects[one->object];
-    if (__builtin_expect(shared_get(slot, one->operands, object), 1)) return true;
+    void **slot = &thread->pool->objects[one->slot];
+    if (__builtin_expect(shared_get(slot, one->generation, object), 1)) return true;
     return thread_await(thread, index, object);
 }
 
 /* A realloc takes from one slot and puts into another (slots.h). */
 CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uint32_t index,
-                                 const struct instruction *one, uint64_t operand)
+                                 const struct work_instruction *one, uint64_t operand)
 {
     void *object;
     if (!thread_take(thread, index, one, &object)) return false;
@@ -144,7 +144,7 @@ CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uin
 CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
                                  const struct work_job *job, uint32_t index)
 {
-    const struct instruction *const one = &job->at[index];
+    const struct work_instruction *const one = &job->at[index];
     const uint64_t *const operands = job->operands + one->operand_at;
     struct calls *const calls = &thread->calls;
     const unsigned action = call_actions[one->opcode];
@@ -153,7 +153,10 @@ CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
     case ACTION_FREE:
     case ACTION_FREE_SIZED:
         if (!thread_take(thread, index, one, &object)) return false;
-        calls_free_record(calls, how, one, operands, object);
+        if (action == ACTION_FREE_SIZED)
+            calls_free_sized(calls, how, one->opcode, object, one->size, operands[0]);
+        else
+            calls_free(calls, how, one->opcode, object);
         return true;
     case ACTION_ALLOCATE:
     case ACTION_ALLOCATE_ALIGNED:
@@ -164,10 +167,10 @@ CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
         if (object == NULL && one->size != 0) return false;
         /* Before anybody else may end the object. */
         calls_note_object(calls, how, index, object, one->size);
-        shared_put(&thread->pool->objects[one->object], one->operands, object);
+        shared_put(&thread->pool->objects[one->slot], one->generation, object);
         return true;
     case ACTION_REALLOC: return thread_realloc(thread, how, index, one, operands[0]);
-    case ACTION_HEAP: calls_heap(calls, one->opcode, operands, one->operands); return true;
+    case ACTION_HEAP: calls_heap(calls, one->opcode, operands, one->generation); return true;
     default: return true;
     }
 }
@@ -292,7 +295,7 @@ static bool thread_carry_out(struct replay_thread *thread, uint32_t to)
 /* The index of the next instruction of the task at which a thread may begin or end. */
 static uint32_t task_next_border(const struct work_task *task)
 {
-    const struct instruction *at = task->job->at + task->first;
+    const struct work_instruction *at = task->job->at + task->first;
     uint32_t border = task->at;
     if (task->borders == 0) return task->count;
     while (border < task->count && at[border].opcode != INSTRUCTION_THREAD_BEGIN &&

@@ -53,16 +53,6 @@ struct run {
 
 /* ---- one batch ---- */
 
-/* The index behind the `calls`th call of a batch, counted from 1; batch->count when it has fewer.
- */
-static size_t batch_behind_call(const struct instruction_batch *batch, uint64_t calls)
-{
-    size_t at = 0;
-    while (at < batch->count && calls > 0)
-        calls -= (instruction_batch_opcode(batch, at++) & INSTRUCTION_NUMBER_MASK) < CALL_KINDS;
-    return at;
-}
-
 /* ---- time ---- */
 
 /* Has the engine carry out a slice. Returns as engine->run() does. */
@@ -216,7 +206,7 @@ static size_t run_warm_at(const struct run *run, const struct instruction_batch 
 {
     uint64_t warmup = run->policy->warmup_calls;
     if (run->warm || calls_before + calls < warmup) return SIZE_MAX;
-    return batch_behind_call(batch, warmup - calls_before);
+    return instruction_batch_after_call(batch, warmup - calls_before);
 }
 
 /* The index at which memory is given back next, by calls; SIZE_MAX: not in this batch. */
@@ -224,7 +214,7 @@ static size_t run_release_at(const struct run *run, const struct instruction_bat
                              uint64_t calls_before)
 {
     if (run->policy->release_every_calls == 0) return SIZE_MAX;
-    size_t at = batch_behind_call(batch, run->release_next_calls - calls_before);
+    size_t at = instruction_batch_after_call(batch, run->release_next_calls - calls_before);
     return at < batch->count ? at : SIZE_MAX;
 }
 
@@ -252,6 +242,24 @@ static size_t run_slices(struct run *run, const struct instruction_batch *batch,
     return end;
 }
 
+static void run_allocation_failed(struct run *run, const struct instruction_batch *batch, size_t at)
+{
+    struct instruction_walk walk = instruction_walk_over(batch, at + 1);
+    struct instruction one = {.opcode = 0};
+    while (instruction_walk_next(&walk, &one))
+        continue;
+    engine_set_allocation_error(&run->state.error, one.opcode, one.size, batch->number + at,
+                                batch->offset);
+}
+
+/* Takes the instructions from `from` on out of the totals: the reader counts whole blocks. */
+static void run_take_back(struct instruction_totals *totals, const struct instruction_batch *batch,
+                          size_t from)
+{
+    for (size_t i = from; i < batch->count; i++)
+        engine_take_back(totals, batch->opcodes[i]);
+}
+
 /* Carries out a batch, of which `before` is what the stream had before it. False: the replay has
  * ended, by the limit or, if run->state.error is set, by a failure. */
 static bool run_batch(struct run *run, const struct instruction_batch *batch,
@@ -263,22 +271,19 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     *totals = run->ahead->reader.totals;
     latency_count(&run->latency, &run->latency.list);
     if (!run->engine->prepare(&run->state, batch)) {
-        engine_take_back(totals, batch, 0);
+        run_take_back(totals, batch, 0);
         return false;
     }
     if (run->shares.calls != NULL) lane_shares_add(&run->shares, batch);
     uint64_t calls = totals->calls - before->calls;
     run_own_cost(run, batch, calls);
     bool limited = totals->calls >= policy->limit_calls;
-    if (limited) end = batch_behind_call(batch, policy->limit_calls - before->calls);
+    if (limited) end = instruction_batch_after_call(batch, policy->limit_calls - before->calls);
     size_t done =
         run_slices(run, batch, end, run_warm_at(run, batch, before->calls, calls), before->calls);
     if (done == batch->count) run_mark(run, totals->calls, run->ahead->reader.objects.bytes, false);
-    if (done < end && !error_is_set(&run->state.error)) {
-        const struct instruction one = instruction_batch_find(batch, done);
-        engine_set_allocation_error(&run->state.error, &one, batch->number + done, batch->offset);
-    }
-    engine_take_back(totals, batch, done);
+    if (done < end && !error_is_set(&run->state.error)) run_allocation_failed(run, batch, done);
+    run_take_back(totals, batch, done);
     if (run->follows) snapshot_row_follow(&run->snapshot_row, batch, done, &run->state.error);
     if (policy->verify_addresses)
         address_check_batch(&run->report->address_check, batch, done, &run->state.error);
@@ -357,8 +362,7 @@ static bool run_open(struct run *run, const struct options *options)
     const struct instruction_header *header = &run->ahead->reader.header;
     run->state.own_sizes = metadata_value(header->metadata, header->metadata_bytes, "own",
                                           &run->state.own_sizes_bytes);
-    run->vm_size_at =
-        statistics_index(header->metadata, header->metadata_bytes, STATISTIC_VM_SIZE);
+    run->vm_size_at = statistics_index(header->metadata, header->metadata_bytes, STATISTIC_VM_SIZE);
     if (!run->engine->open(&run->state)) return false;
     run->looks.heap.own_bytes = run->state.own_heap_bytes;
     return true;

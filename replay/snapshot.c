@@ -110,16 +110,15 @@ bool snapshot_row_follow(struct snapshot_row *row, const struct instruction_batc
     if (!pages_reserve(&row->entries, &row->capacity, batch->registers, INSTRUCTION_BLOCK_MAX,
                        sizeof *row->entries))
         return error_set_system(error, "no memory to follow objects");
-    for (const struct instruction *one = batch->at; one < batch->at + count; one++) {
-        const uint8_t shape = call_shapes[instruction_number(one)];
-        const bool moves = shape == SHAPE_REALLOC && !(one->opcode & INSTRUCTION_UNKNOWN);
-        if (one->object == INSTRUCTION_NO_REGISTER || (one->opcode & INSTRUCTION_FAILED) || moves)
-            continue;
-        if (shape_begins(shape)) {
-            row->entries[one->object].index = (uint32_t)row->live;
-            row->entries[row->live++].object = one->object;
-        } else {
-            const uint32_t gap = row->entries[one->object].index;
+    struct instruction_walk walk = instruction_walk_over(batch, count);
+    struct instruction one;
+    while (instruction_walk_next(&walk, &one)) {
+        const unsigned does = instruction_does[one.opcode];
+        if (does == INSTRUCTION_BEGINS) {
+            row->entries[one.object].index = (uint32_t)row->live;
+            row->entries[row->live++].object = one.object;
+        } else if (does == INSTRUCTION_ENDS) {
+            const uint32_t gap = row->entries[one.object].index;
             const uint32_t last = row->entries[--row->live].object;
             row->entries[gap].object = last;
             row->entries[last].index = gap;

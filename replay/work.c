@@ -52,18 +52,6 @@ void work_job_close(struct work_job *job)
     pages_unmap(job->released, INSTRUCTION_BLOCK_MAX * sizeof *job->released);
 }
 
-struct instruction_batch work_task_batch(const struct work_task *task)
-{
-    const struct work_job *job = task->job;
-    return (struct instruction_batch){
-        .at = job->at + task->first,
-        .count = task->count,
-        .operands = job->operands,
-        .number = job->number,
-        .offset = job->offset,
-    };
-}
-
 /* Whether nobody carries an instruction out. */
 static bool is_left_out(uint8_t opcode)
 {
@@ -90,21 +78,20 @@ static struct work_task *work_task_of(struct work *work, struct work_job *job, u
     return &job->tasks[entry->task];
 }
 
-static void work_count(struct work *work, struct work_job *job,
-                       const struct instruction_batch *batch, size_t from, size_t to)
+static void work_count(struct work *work, struct work_job *job, struct instruction_walk walk)
 {
     uint32_t lane = work->lane;
     struct work_task *task = NULL; /* of `lane`, once it is needed */
-    for (size_t i = from; i < to; i++) {
-        const struct instruction *one = &batch->at[i];
-        if (one->opcode == INSTRUCTION_LANE) {
-            lane = (uint32_t)batch->operands[one->operand_at];
+    struct instruction one;
+    while (instruction_walk_next(&walk, &one)) {
+        if (one.opcode == INSTRUCTION_LANE) {
+            lane = (uint32_t)walk.batch->operands[one.operand_at];
             task = NULL;
         }
-        if (is_left_out(one->opcode)) continue;
+        if (is_left_out(one.opcode)) continue;
         if (task == NULL) task = work_task_of(work, job, lane);
         task->count++;
-        task->borders += is_border(one->opcode);
+        task->borders += is_border(one.opcode);
     }
     uint32_t first = 0;
     for (uint32_t i = 0; i < job->tasks_count; i++) {
@@ -117,71 +104,76 @@ static void work_count(struct work *work, struct work_job *job,
 
 /* An object ends in a lane, with the instruction at `index`. */
 static inline void work_end(struct work *work, struct work_job *job, uint32_t lane, uint32_t index,
-                            struct slots_object object, struct instruction *one)
+                            struct slots_object object, struct work_instruction *one)
 {
     if (!slots_end(&work->slots, &work->lanes[lane].slots, object.slot))
         job->released[job->released_count++] = object.slot;
     job->makers[index] = object.maker;
-    one->object = object.slot;
-    one->operands = object.generation;
+    one->slot = object.slot;
+    one->generation = object.generation;
 }
 
 static void work_copy_operands(struct work_job *job, const struct instruction_batch *batch,
-                               struct instruction *one)
+                               const struct instruction *one)
 {
     const uint64_t *from = &batch->operands[one->operand_at];
-    one->operand_at = (uint16_t)job->operands_filled;
     for (unsigned i = 0; i < one->operands; i++)
         job->operands[job->operands_filled++] = from[i];
 }
 
 /* A realloc has no operands of its own. */
 static void work_sort_realloc(struct work *work, struct work_job *job, uint32_t lane,
-                              uint32_t index, struct instruction *one)
+                              uint32_t index, struct slots_object *object,
+                              struct work_instruction *one)
 {
-    struct slots_object *object = &work->slots.objects[one->object];
     const struct slots_object old = *object;
     /* In this order: the new slot must not be the old one. */
     *object = slots_take(&work->slots, &work->lanes[lane].slots, lane);
     work_end(work, job, lane, index, old, one);
-    one->operand_at = (uint16_t)job->operands_filled;
     job->operands[job->operands_filled++] = shared_operand(object->slot, object->generation);
 }
 
-/* Gives an instruction the slots that it needs. */
+/* An instruction of the batch, which becomes the one at `index` of the job: with the slots that it
+ * needs. */
 static inline void work_sort_one(struct work *work, struct work_job *job,
                                  const struct instruction_batch *batch, uint32_t lane,
-                                 uint32_t index, struct instruction *one)
+                                 uint32_t index, const struct instruction *one)
 {
     struct slots_object *const objects = work->slots.objects, *object;
+    struct work_instruction *const to = &job->at[index];
+    *to = (struct work_instruction){.opcode = one->opcode,
+                                    .generation = one->operands,
+                                    .operand_at = (uint16_t)job->operands_filled,
+                                    .size = one->size};
     if (one->operands > 0) work_copy_operands(job, batch, one);
     switch (call_actions[one->opcode]) {
     case ACTION_ALLOCATE:
     case ACTION_ALLOCATE_ALIGNED:
         object = &objects[one->object];
         *object = slots_take(&work->slots, &work->lanes[lane].slots, lane);
-        one->object = object->slot;
-        one->operands = object->generation;
+        to->slot = object->slot;
+        to->generation = object->generation;
         break;
     case ACTION_FREE:
-    case ACTION_FREE_SIZED: work_end(work, job, lane, index, objects[one->object], one); break;
-    case ACTION_REALLOC: work_sort_realloc(work, job, lane, index, one); break;
+    case ACTION_FREE_SIZED: work_end(work, job, lane, index, objects[one->object], to); break;
+    case ACTION_REALLOC:
+        work_sort_realloc(work, job, lane, index, &objects[one->object], to);
+        break;
     default: break;
     }
 }
 
-static void work_sort(struct work *work, struct work_job *job,
-                      const struct instruction_batch *batch, size_t from, size_t to)
+static void work_sort(struct work *work, struct work_job *job, struct instruction_walk *walk)
 {
     uint32_t lane = work->lane;
     struct work_task *task = NULL; /* of `lane`, once it is needed */
     uint32_t at = 0;               /* the task's next free entry */
-    for (size_t i = from; i < to; i++) {
-        struct instruction one = batch->at[i];
+    struct instruction one;
+    while (instruction_walk_next(walk, &one)) {
         if (__builtin_expect(is_left_out(one.opcode), 0)) {
             if (one.opcode != INSTRUCTION_LANE) continue;
             if (task != NULL) task->at = at;
-            lane = (uint32_t)batch->operands[one.operand_at];
+            lane = (uint32_t)walk->batch->operands[one.operand_at];
             task = NULL;
             continue;
         }
@@ -190,9 +182,8 @@ static void work_sort(struct work *work, struct work_job *job,
             at = task->at;
         }
         uint32_t index = task->first + at++;
-        work_sort_one(work, job, batch, lane, index, &one);
-        job->at[index] = one;
-        job->batch_index[index] = (uint16_t)i;
+        work_sort_one(work, job, walk->batch, lane, index, &one);
+        job->batch_index[index] = (uint16_t)(walk->at - 1);
     }
     if (task != NULL) task->at = at;
     work->lane = lane;
@@ -209,8 +200,10 @@ void work_fill(struct work *work, struct work_job *job, const struct instruction
     job->number = batch->number;
     job->offset = batch->offset;
     work->serial++;
-    work_count(work, job, batch, from, to);
-    work_sort(work, job, batch, from, to);
+    if (from == 0) work->walk = instruction_walk_over(batch, 0);
+    work->walk.end = to;
+    work_count(work, job, work->walk);
+    work_sort(work, job, &work->walk);
     /* It was the index at which to put the next instruction. */
     for (uint32_t i = 0; i < job->tasks_count; i++)
         job->tasks[i].at = 0;

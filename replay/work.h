@@ -3,8 +3,9 @@
  *   slice   a1 a2 | b1 | a3 | c1 c2 | b2          in the global order
  *   job     a1 a2 a3 | b1 b2 | c1 c2              one task for each lane that occurs
  *
- * In a job, instructions name slots instead of registers (slots.h), because threads share objects.
- * Instructions that nobody carries out are left out: lane, tick and lost.
+ * In a job, instructions name slots instead of registers (slots.h), because threads share objects,
+ * and stand in rows, as each is read by a thread of its own. Instructions that nobody carries out
+ * are left out: lane, tick and lost.
  *
  * The dispatcher fills a job and hands it over, threads carry it out, and it is filled again. While
  * it is handed over:
@@ -20,6 +21,14 @@
 
 struct work_job;
 
+struct work_instruction {
+    uint8_t opcode;      /* as in the stream, flags included */
+    uint8_t generation;  /* of the slot; of a HEAP call: how many operands it has */
+    uint16_t operand_at; /* in job->operands, of the first, if there are any */
+    uint32_t slot;
+    uint64_t size;
+};
+
 /* What a job has for one lane. */
 struct work_task {
     struct work_job *job;
@@ -34,7 +43,7 @@ struct work_job {
     uint32_t unfinished; /* atomic */
     uint32_t tasks_count;
     struct work_task *tasks;
-    struct instruction *at;
+    struct work_instruction *at;
     uint64_t *operands;
     uint16_t *batch_index; /* by index in `at`: the index in the batch */
     uint16_t *makers;      /* by index in `at`: the lane that makes the object which ends here */
@@ -57,8 +66,9 @@ struct work_lane {
 struct work {
     struct slots slots;
     struct work_lane *lanes;
-    uint32_t lane;   /* of the next instruction */
-    uint64_t serial; /* of the job that is being filled, from 1 */
+    uint32_t lane;                /* of the next instruction */
+    uint64_t serial;              /* of the job that is being filled, from 1 */
+    struct instruction_walk walk; /* of the present batch, behind what is in jobs */
 };
 
 bool work_open(struct work *work, struct error *error);
@@ -68,11 +78,8 @@ bool work_job_open(struct work_job *job, struct error *error);
 void work_job_close(struct work_job *job);
 
 /* Fills a job, which no thread may have any more, with the instructions `from` to `to` - 1 of a
- * batch. There must be registers and slots for it. */
+ * batch, whose jobs follow each other from 0 on. There must be registers and slots for it. */
 void work_fill(struct work *work, struct work_job *job, const struct instruction_batch *batch,
                size_t from, size_t to);
-
-/* The batch that a task is. */
-struct instruction_batch work_task_batch(const struct work_task *task);
 
 #endif

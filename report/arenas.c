@@ -200,38 +200,43 @@ static void take_threshold(struct arenas *arenas, const struct statistics_names 
             arenas->mmap_threshold = arenas->now.values[i];
 }
 
-/* What is not plain. */
-static void rare(struct arenas *arenas, const struct instruction_batch *batch,
-                 const struct instruction *one, uint64_t address)
+static void take_other(struct arenas *arenas, unsigned number, const uint64_t *operands)
 {
-    const unsigned number = instruction_number(one);
-    if (number == INSTRUCTION_LANE) lane_begin(arenas, (unsigned)batch->operands[one->operand_at]);
+    if (number == INSTRUCTION_LANE) lane_begin(arenas, (unsigned)operands[0]);
     if (number == INSTRUCTION_THREAD_BEGIN) {
-        thread_begin(arenas, arenas->lane, batch->operands[one->operand_at]);
+        thread_begin(arenas, arenas->lane, operands[0]);
         arenas->thread = arenas->latest[arenas->lane];
     }
-    if (number >= CALL_KINDS || one->object == INSTRUCTION_NO_REGISTER ||
-        (one->opcode & INSTRUCTION_FAILED))
-        return;
-    if (one->object == arenas->live) {
-        const uint64_t besides = call_shapes[number] == SHAPE_ALLOCATION_ALIGNED
-                                     ? batch->operands[one->operand_at] + ALIGNED_BYTES
-                                     : 0;
-        object_begin(arenas, arenas->live++, address, one->size, besides);
-    } else if (call_shapes[number] == SHAPE_REALLOC) {
+}
+
+static inline void take(struct arenas *arenas, const struct instruction *one,
+                        const uint64_t *operands, uint64_t address)
+{
+    const unsigned number = instruction_number(one);
+    uint64_t besides = 0;
+    switch (instruction_does[one->opcode]) {
+    case INSTRUCTION_BEGINS:
+        if (call_shapes[number] == SHAPE_ALLOCATION_ALIGNED) besides = operands[0] + ALIGNED_BYTES;
+        arenas->live++;
+        object_begin(arenas, one->object, address, one->size, besides);
+        break;
+    case INSTRUCTION_ENDS: release(arenas, one->object); break;
+    case INSTRUCTION_RESIZES:
         /* What has a mapping of its own keeps it, also where it shrinks. */
-        const bool mapped = arenas->objects[one->object] == ARENA_MAPPED;
+        if (arenas->objects[one->object] == ARENA_MAPPED) besides = arenas->mmap_threshold;
         object_end(arenas, one->object);
-        object_begin(arenas, one->object, address, one->size, mapped ? arenas->mmap_threshold : 0);
-    } else {
-        release(arenas, one->object);
+        object_begin(arenas, one->object, address, one->size, besides);
+        break;
+    case INSTRUCTION_OTHER: take_other(arenas, number, operands); break;
+    default: break;
     }
 }
 
 bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
                 const struct instruction_batch *batch)
 {
-    const struct instruction *one = batch->at;
+    struct instruction_walk walk = instruction_walk_over(batch, batch->count);
+    struct instruction one;
     const struct instruction_tick *tick = batch->ticks;
     if (batch->addresses == NULL) return true;
     if (!arenas->known && !arenas_open(arenas)) return false;
@@ -244,16 +249,9 @@ bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
         take_threshold(arenas, names, batch, tick);
         if (arenas->mmap_threshold > MMAP_THRESHOLD) arenas->mmap_threshold = MMAP_THRESHOLD;
     }
-    for (size_t i = 0; i < batch->count; i++) {
-        switch (instruction_effects[batch->opcodes[i]]) {
-        case INSTRUCTION_PLAIN_ALLOCATION:
-            object_begin(arenas, arenas->live++, batch->addresses[i], batch->values[i], 0);
-            break;
-        case INSTRUCTION_PLAIN_FREE: release(arenas, arenas->live - 1 - batch->values[i]); break;
-        default:
-            if (one->opcode == INSTRUCTION_TICK) take_threshold(arenas, names, batch, tick++);
-            rare(arenas, batch, one++, batch->addresses[i]);
-        }
+    while (instruction_walk_next(&walk, &one)) {
+        if (one.opcode == INSTRUCTION_TICK) take_threshold(arenas, names, batch, tick++);
+        take(arenas, &one, batch->operands + one.operand_at, batch->addresses[walk.at - 1]);
     }
     return true;
 }

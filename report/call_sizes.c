@@ -1,7 +1,7 @@
 #include "report/call_sizes.h"
 
+#include "common/call_table.h"
 #include "common/text.h"
-#include "stream/instruction_walk.h"
 
 bool call_sizes_open(struct output *output, const char *path)
 {
@@ -20,10 +20,7 @@ static void put(struct output *output, uint64_t size)
 void call_sizes_add(struct output *output, const struct instruction_batch *batch)
 {
     struct instruction_walk walk = instruction_walk_over(batch, batch->count);
-    struct instruction_step step;
-    /* Whatever is alive: only the sizes are asked for. */
-    while (instruction_walk_next(&walk, 0, &step)) {
-        const uint8_t shape = call_shapes[step.number];
-        if (shape_is_allocation(shape) || shape == SHAPE_REALLOC) put(output, step.size);
-    }
+    struct instruction one;
+    while (instruction_walk_next(&walk, &one))
+        if (shape_begins(call_shapes[instruction_number(&one)])) put(output, one.size);
 }

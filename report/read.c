@@ -128,15 +128,6 @@ const char *report_name(const struct report_trace *trace)
     return basename(*trace->program != '\0' ? trace->program : trace->path);
 }
 
-/* The index after the `calls`th call of a batch, counted from 1. */
-static size_t after_call(const struct instruction_batch *batch, uint64_t calls)
-{
-    size_t at = 0;
-    for (; at < batch->count && calls > 0; at++)
-        calls -= (batch->opcodes[at] & INSTRUCTION_NUMBER_MASK) < CALL_KINDS;
-    return at;
-}
-
 bool report_tally_until(struct tally *tally, const char *path, uint64_t calls, struct error *error)
 {
     struct input input;
@@ -151,7 +142,7 @@ bool report_tally_until(struct tally *tally, const char *path, uint64_t calls, s
     bool good = tally_open(tally);
     while (good && tally->calls < calls && !process_interrupted() &&
            instruction_reader_next(&reader, &batch))
-        good = tally_add(tally, &batch, after_call(&batch, calls - tally->calls));
+        good = tally_add(tally, &batch, instruction_batch_after_call(&batch, calls - tally->calls));
     if (!good) error_set_system(error, "no memory for objects");
     if (process_interrupted()) error_set(error, &error_system, ERROR_NO_OFFSET, "interrupted");
     good = good && tally->calls == calls;

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/call_table.h"
 #include "common/pages.h"
-#include "stream/instruction_walk.h"
 
 /* How many instructions ahead the row of objects is asked for. */
 #define PREFETCH_AHEAD 12u
@@ -124,18 +124,18 @@ static inline void release(struct tally *tally, uint64_t index)
     *object = tally->objects[--tally->live];
 }
 
-static void reallocate(struct tally *tally, const struct instruction_step *step)
+static void reallocate(struct tally *tally, const struct instruction *one)
 {
     struct tally_reallocs *counts = &tally->realloc;
-    struct tally_object *object = &tally->objects[step->index];
-    const uint64_t old = object->size, new = step->size;
+    struct tally_object *object = &tally->objects[one->object];
+    const uint64_t old = object->size, new = one->size;
     const unsigned chain = object->chain < TALLY_CHAIN_MAX ? object->chain + 1u : TALLY_CHAIN_MAX;
     const double factor = old > 0 ? (double)new / (double)old : new > 0 ? 1e300 : 1;
     unsigned at = 0;
     while (at < TALLY_GROWTHS - 1 && factor > tally_growth_limits[at])
         at++;
     counts->growth[at]++;
-    const bool moved = step->number == CALL_REALLOC_MOVED;
+    const bool moved = instruction_number(one) == CALL_REALLOC_MOVED;
     *(moved ? &counts->moved : &counts->in_place) += 1;
     *(new > old ? &counts->grown : new < old ? &counts->shrunk : &counts->same) += 1;
     if (moved) counts->copied_bytes += old < new ? old : new;
@@ -177,9 +177,10 @@ static void kinds_count(struct tally *tally, const uint8_t *opcodes, size_t coun
 
 static void kinds_take(struct tally *tally, uint64_t by_kind[CALL_KINDS])
 {
-    for (unsigned flags = 0; flags <= INSTRUCTION_LARGE; flags += INSTRUCTION_NUMBER_MASK + 1)
-        for (unsigned kind = 0; kind < CALL_KINDS; kind++)
-            by_kind[kind] += tally->opcodes[0][flags | kind] + tally->opcodes[1][flags | kind];
+    for (unsigned opcode = 0; opcode <= UINT8_MAX; opcode++)
+        if ((opcode & INSTRUCTION_NUMBER_MASK) < CALL_KINDS)
+            by_kind[opcode & INSTRUCTION_NUMBER_MASK] +=
+                tally->opcodes[0][opcode] + tally->opcodes[1][opcode];
     memset(tally->opcodes, 0, sizeof tally->opcodes);
 }
 
@@ -226,17 +227,17 @@ static void tick(struct tally *tally, const uint64_t *operands, const uint64_t *
     piece_end(tally, rss, operands[2]);
 }
 
-static void other(struct tally *tally, const struct instruction_step *step)
+static void other(struct tally *tally, unsigned number, const uint64_t *operands)
 {
     struct lane_counts *lane = &tally->lanes.lanes[tally->lane];
-    switch (step->number) {
+    switch (number) {
     case INSTRUCTION_LANE:
         turn_end(tally);
-        tally->lane = (unsigned)step->operands[0];
+        tally->lane = (unsigned)operands[0];
         break;
     case INSTRUCTION_THREAD_BEGIN:
         lane->threads++;
-        lane->thread = step->operands[0];
+        lane->thread = operands[0];
         break;
     }
 }
@@ -251,23 +252,24 @@ static void aligned(struct tally *tally, uint64_t size, uint64_t alignment)
     tally->aligned_bytes[at] += size;
 }
 
-static inline void call(struct tally *tally, const struct instruction_step *step)
+static inline void call(struct tally *tally, unsigned does, const struct instruction *one,
+                        const uint64_t *operands)
 {
+    const unsigned number = instruction_number(one);
     tally->calls++;
-    if (step->is_failed) tally->failed[step->number]++;
-    if (step->is_unknown) tally->unknown[step->number]++;
-    switch (step->does) {
-    case STEP_BEGINS:
-        if (call_shapes[step->number] == SHAPE_ALLOCATION_ALIGNED)
-            aligned(tally, step->size, step->alignment);
-        allocate(tally, step->size);
+    if (one->opcode & INSTRUCTION_FAILED) tally->failed[number]++;
+    if (one->opcode & INSTRUCTION_UNKNOWN) tally->unknown[number]++;
+    switch (does) {
+    case INSTRUCTION_BEGINS:
+        if (call_shapes[number] == SHAPE_ALLOCATION_ALIGNED) aligned(tally, one->size, operands[0]);
+        allocate(tally, one->size);
         break;
-    case STEP_ENDS:
-        if (shape_has_size(call_shapes[step->number]))
-            tally->wrong_sizes += tally->objects[step->index].size != step->size;
-        release(tally, step->index);
+    case INSTRUCTION_ENDS:
+        if (shape_has_size(call_shapes[number]))
+            tally->wrong_sizes += tally->objects[one->object].size != one->size;
+        release(tally, one->object);
         break;
-    case STEP_RESIZES: reallocate(tally, step); break;
+    case INSTRUCTION_RESIZES: reallocate(tally, one); break;
     default: break;
     }
 }
@@ -287,22 +289,24 @@ static void tick_of(struct tally *tally, const struct instruction_batch *batch, 
 bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count)
 {
     struct instruction_walk walk = instruction_walk_over(batch, count);
-    struct instruction_step step;
+    struct instruction one;
     const struct instruction_tick *ticks = batch->ticks;
     size_t from = 0;
     if (!objects_reserve(tally, batch->count)) return false;
-    while (instruction_walk_next(&walk, tally->live, &step)) {
+    while (instruction_walk_next(&walk, &one)) {
+        const unsigned does = instruction_does[one.opcode];
+        const uint64_t *const operands = batch->operands + one.operand_at;
         /* Of a free that comes before its allocation, the index is none. */
-        const uint64_t ahead = instruction_walk_ahead(&walk, tally->live, PREFETCH_AHEAD);
+        const uint64_t ahead = instruction_walk_ahead(&walk, PREFETCH_AHEAD);
         __builtin_prefetch(
             (const void *)((uintptr_t)tally->objects + ahead * sizeof *tally->objects), 1);
-        if (step.does != STEP_OTHER) {
-            call(tally, &step);
-        } else if (step.number == INSTRUCTION_TICK) {
+        if (does != INSTRUCTION_OTHER) {
+            call(tally, does, &one, operands);
+        } else if (one.opcode == INSTRUCTION_TICK) {
             tick_of(tally, batch, from, ticks++);
             from = walk.at;
         } else {
-            other(tally, &step);
+            other(tally, one.opcode, operands);
         }
     }
     kinds_count(tally, batch->opcodes + from, count - from);

@@ -12,6 +12,23 @@
 
 const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
 
+#define DOES_SHAPE_ALLOCATION                       INSTRUCTION_BEGINS
+#define DOES_SHAPE_ALLOCATION_ALIGNED               INSTRUCTION_BEGINS
+#define DOES_SHAPE_REALLOC                          INSTRUCTION_RESIZES
+#define DOES_SHAPE_FREE                             INSTRUCTION_ENDS
+#define DOES_SHAPE_FREE_SIZED                       INSTRUCTION_ENDS
+#define DOES_SHAPE_FREE_ALIGNED                     INSTRUCTION_ENDS
+#define DOES_SHAPE_FREE_SIZED_ALIGNED               INSTRUCTION_ENDS
+#define DOES_SHAPE_HEAP                             INSTRUCTION_CALLS
+#define DOES_CALL(number, identifier, name, shape)  [(number)] = DOES_SHAPE_##shape,
+#define DOES_OTHER(number, identifier, name, count) [(number)] = INSTRUCTION_OTHER,
+const uint8_t instruction_does[256] = {
+    CALL_KIND_LIST(DOES_CALL) INSTRUCTION_LIST(DOES_OTHER)
+        /* A failed one and a free of an unknown object have the rest: INSTRUCTION_CALLS. */
+        [CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN] = INSTRUCTION_BEGINS,
+    [CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN] = INSTRUCTION_BEGINS,
+};
+
 _Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1,
                "operand_at reaches every operand of a block");
 
@@ -41,10 +58,10 @@ struct block {
     const uint8_t *opcodes, *low, *high; /* `count` bytes each */
     struct column operands, addresses, stacks;
     size_t at;         /* index of the instruction being decoded */
-    size_t at_count;   /* instructions in room->at */
+    size_t records;    /* in room->records */
     size_t operand_at; /* next free entry of room->operands */
     size_t others;     /* instructions of 5.3 so far */
-    size_t ticks;
+    size_t ticks, turns;
     size_t usage_at, usage_behind; /* the latest usage: its operands; the index behind it */
     size_t changed_at, changed;    /* the latest statistics: operands of the first; how many */
     size_t changed_behind;         /* the index behind them */
@@ -492,6 +509,9 @@ static bool block_decode_other(struct instruction_reader *reader, struct block *
     if ((number == INSTRUCTION_LANE || number == INSTRUCTION_LOST) &&
         first >= INSTRUCTION_LANES_MAX)
         return block_error(reader, block, INSTRUCTION_ERROR_OPERAND, "lane ", first);
+    if (number == INSTRUCTION_LANE)
+        reader->room->turns[block->turns++] =
+            (struct instruction_turn){(uint32_t)block->at, (uint32_t)first};
     if (number == INSTRUCTION_LOST)
         block->lost_events += reader->room->operands[to->operand_at + 1];
     if (number == INSTRUCTION_TICK) block_add_tick(reader, block, to);
@@ -566,16 +586,20 @@ static __attribute__((noinline)) bool block_decode_rare(struct instruction_reade
 
 /* ---- plain instructions ---- */
 
-#define EFFECT_SHAPE_ALLOCATION                       INSTRUCTION_PLAIN_ALLOCATION
-#define EFFECT_SHAPE_FREE                             INSTRUCTION_PLAIN_FREE
-#define EFFECT_SHAPE_REALLOC                          INSTRUCTION_NOT_PLAIN
-#define EFFECT_SHAPE_ALLOCATION_ALIGNED               INSTRUCTION_NOT_PLAIN
-#define EFFECT_SHAPE_FREE_SIZED                       INSTRUCTION_NOT_PLAIN
-#define EFFECT_SHAPE_FREE_ALIGNED                     INSTRUCTION_NOT_PLAIN
-#define EFFECT_SHAPE_FREE_SIZED_ALIGNED               INSTRUCTION_NOT_PLAIN
-#define EFFECT_SHAPE_HEAP                             INSTRUCTION_NOT_PLAIN
+/* What an opcode, flags included, does to the number of live objects if the instruction is plain:
+ * if nothing belongs to it but its value, and that is small (4.4). */
+enum { NOT_PLAIN = 0, PLAIN_ALLOCATION = 1, PLAIN_FREE = -1 };
+
+#define EFFECT_SHAPE_ALLOCATION                       PLAIN_ALLOCATION
+#define EFFECT_SHAPE_FREE                             PLAIN_FREE
+#define EFFECT_SHAPE_REALLOC                          NOT_PLAIN
+#define EFFECT_SHAPE_ALLOCATION_ALIGNED               NOT_PLAIN
+#define EFFECT_SHAPE_FREE_SIZED                       NOT_PLAIN
+#define EFFECT_SHAPE_FREE_ALIGNED                     NOT_PLAIN
+#define EFFECT_SHAPE_FREE_SIZED_ALIGNED               NOT_PLAIN
+#define EFFECT_SHAPE_HEAP                             NOT_PLAIN
 #define EFFECT_ENTRY(number, identifier, name, shape) [(number)] = EFFECT_SHAPE_##shape,
-const int8_t instruction_effects[256] = {CALL_KIND_LIST(EFFECT_ENTRY)};
+static const int8_t effects[256] = {CALL_KIND_LIST(EFFECT_ENTRY)};
 
 /* Brings opcodes and values to the room, in whole groups: for the compiler to make vectors of. */
 static void block_copy_columns(const struct block *block, uint8_t *restrict opcodes,
@@ -626,30 +650,30 @@ static bool block_take_group(struct block *block, size_t from)
     return true;
 }
 
-/* Decodes the instructions `from` to `to` - 1 one by one. Those that are not plain, or who wants
- * registers every one, go to room->at. */
+/* Decodes the instructions `from` to `to` - 1 one by one. Those that are not plain get a record;
+ * with registers, all. */
 static bool block_decode_each(struct instruction_reader *reader, struct block *block, size_t from,
                               size_t to)
 {
     for (size_t i = from; i < to; i++) {
-        struct instruction *one = &reader->room->at[block->at_count];
+        struct instruction *one = &reader->room->records[block->records];
         const uint64_t value = block_value(block, i);
-        const int64_t effect = instruction_effects[block->opcodes[i]];
+        const int64_t effect = effects[block->opcodes[i]];
         const uint64_t needed = (value + 1) & (uint64_t)(effect >> 1); /* of an allocation 0 */
-        if (__builtin_expect(effect == INSTRUCTION_NOT_PLAIN || value == INSTRUCTION_ESCAPE ||
-                                 needed > block->live,
-                             0)) {
+        if (__builtin_expect(
+                effect == NOT_PLAIN || value == INSTRUCTION_ESCAPE || needed > block->live, 0)) {
             block->at = i;
             if (!block_decode_rare(reader, block, one)) return false;
-            block->at_count++;
-            if (effect != INSTRUCTION_NOT_PLAIN) reader->room->opcodes[i] |= INSTRUCTION_LARGE;
+            reader->room->values[i] = INSTRUCTION_ESCAPE;
+            block->records++;
             continue;
         }
         if (!reader->indices) {
             *one = (struct instruction){.opcode = block->opcodes[i],
                                         .object = (uint32_t)(block->live - needed),
-                                        .size = effect == INSTRUCTION_PLAIN_ALLOCATION ? value : 0};
-            block->at_count++;
+                                        .size = effect == PLAIN_ALLOCATION ? value : 0};
+            reader->room->values[i] = INSTRUCTION_ESCAPE;
+            block->records++;
         }
         block->live += (uint64_t)effect;
         if (block->live > block->high_live) block->high_live = block->live;
@@ -702,7 +726,7 @@ static bool block_compare_objects(struct instruction_reader *reader, struct bloc
 {
     const struct instruction_tick *tick = reader->room->ticks;
     for (block->at = 0; block->at < block->count; block->at++) {
-        struct instruction *one = &reader->room->at[block->at];
+        struct instruction *one = &reader->room->records[block->at];
         if (one->object != INSTRUCTION_NO_REGISTER) {
             objects_follow(objects, one);
         } else if (one->opcode == INSTRUCTION_TICK) {
@@ -890,7 +914,7 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
     const uint8_t *payload = NULL;
     size_t payload_bytes = 0;
     if (reader->state != INSTRUCTIONS_MORE) return false;
-    uint64_t number = reader->totals.instructions;
+    const uint64_t number = reader->totals.instructions, live = reader->totals.live;
     if (!reader_read_block(reader, &block, &payload, &payload_bytes)) return false;
     if (block.count == 0) return reader_end(reader, block.offset, payload, payload_bytes);
     if (!block_split_columns(reader, &block, payload, payload_bytes)) return false;
@@ -898,15 +922,17 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
     bool addresses = (reader->header.features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
     *batch = (struct instruction_batch){
         .count = block.count,
-        .at = reader->room->at,
-        .at_count = block.at_count,
         .opcodes = reader->room->opcodes,
         .values = reader->room->values,
+        .records = reader->room->records,
+        .live = live,
         .operands = reader->room->operands,
         .addresses = addresses ? reader->room->addresses : NULL,
         .stacks = reader_has_stacks(reader) ? reader->room->stacks : NULL,
         .ticks = reader->room->ticks,
         .ticks_count = block.ticks,
+        .turns = reader->room->turns,
+        .turns_count = block.turns,
         .number = number,
         .offset = block.offset,
         .registers = reader->totals.registers,
@@ -914,27 +940,12 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
     return true;
 }
 
-uint8_t instruction_batch_opcode(const struct instruction_batch *batch, size_t index)
+size_t instruction_batch_after_call(const struct instruction_batch *batch, uint64_t calls)
 {
-    if (batch->opcodes == NULL) return batch->at[index].opcode;
-    const uint8_t opcode = batch->opcodes[index], plain = opcode & INSTRUCTION_NUMBER_MASK;
-    const bool large = (opcode & INSTRUCTION_LARGE) == INSTRUCTION_LARGE &&
-                       instruction_effects[plain] != INSTRUCTION_NOT_PLAIN;
-    return large ? plain : opcode;
-}
-
-struct instruction instruction_batch_find(const struct instruction_batch *batch, size_t index)
-{
-    if (batch->at_count == batch->count) return batch->at[index];
-    const struct instruction *one = batch->at;
-    for (size_t i = 0; i < index; i++)
-        one += instruction_effects[batch->opcodes[i]] == INSTRUCTION_NOT_PLAIN;
-    const int effect = instruction_effects[batch->opcodes[index]];
-    if (effect == INSTRUCTION_NOT_PLAIN) return *one;
-    return (struct instruction){
-        .opcode = batch->opcodes[index],
-        .object = INSTRUCTION_NO_REGISTER,
-        .size = effect == INSTRUCTION_PLAIN_ALLOCATION ? batch->values[index] : 0};
+    size_t at = 0;
+    while (at < batch->count && calls > 0)
+        calls -= (batch->opcodes[at++] & INSTRUCTION_NUMBER_MASK) < CALL_KINDS;
+    return at;
 }
 
 bool instruction_batch_usage(const struct instruction_batch *batch,

@@ -1,21 +1,45 @@
 /* instruction_reader - reads an instruction stream (INSTRUCTIONS.md), block by block.
  *
- *   input --block--> check --columns--> decode --> batch of struct instruction --> engine, dump
+ *   input --block--> check --columns--> decode --> batch --walk--> struct instruction, one by one
  *
  *     if (!instruction_reader_open(&reader, &input)) ... reader.error
- *     while (instruction_reader_next(&reader, &batch)) ... batch.at[0 .. batch.count - 1]
+ *     while (instruction_reader_next(&reader, &batch)) {
+ *         struct instruction_walk walk = instruction_walk_over(&batch, batch.count);
+ *         while (instruction_walk_next(&walk, &one))
+ *             switch (instruction_does[one.opcode]) {
+ *             case INSTRUCTION_BEGINS:  ... one.object, one.size
+ *             case INSTRUCTION_ENDS:    ... one.object
+ *             ...
  *     switch (reader.state) ... INSTRUCTIONS_END, INSTRUCTIONS_CUT or INSTRUCTIONS_FAILED
  *
  * The reader checks everything that INSTRUCTIONS.md 8 asks for before it hands out a batch: its
- * user need not check registers, lanes or operands. An allocation comes with the register that it
- * takes. A block with a mistake is refused as a whole.
+ * user need not check registers, lanes or operands. A block with a mistake is refused as a whole.
+ *
+ * An instruction is the same to its user whatever bytes it had: an opcode, an object, a size,
+ * operands. What an opcode does to the objects is in one table, instruction_does. `object` is one
+ * of two names:
+ *
+ *   a register  lasts as long as the object; an allocation comes with the one that it takes
+ *   an index    in the row of live objects (4.5), for users that need no lasting names. An
+ *               allocation appends its object, so its index is the number of objects before it; of
+ *               one that ends, the last object of the row takes the index:
+ *
+ *                   BEGINS   row[one.object] = ...
+ *                   ENDS     ... row[one.object]; row[one.object] = row[walk.live]
+ *                   RESIZES  ... row[one.object]
+ *
+ * With indices the reader follows no object, which is several times as fast and takes no memory per
+ * object. It takes the live bytes from the stream (4.3) without comparing them with its own count,
+ * and its number of registers may be too high by up to one group of instructions
+ * (instruction_reader.c).
+ *
+ * Beside the walk, a batch has columns with an entry for each instruction (opcodes, addresses,
+ * stacks), for users that ask for one thing of many instructions, and lists of what is rare (ticks,
+ * turns). The walk makes an instruction of 3 bytes, or of a record where these do not hold it.
+ * Columns of objects and sizes would be read as easily, but cost more to bring to another processor
+ * than all the rest (docs/decisions.md).
  *
  * The reader counts the totals (5.2), the bytes that live objects asked for, and their peak.
- *
- * A user that needs no lasting names can have indices instead of registers. Then the reader follows
- * no object, which is several times as fast and takes no memory per object. It takes the live bytes
- * from the stream (4.3) without comparing them with its own count, and its number of registers may
- * be too high by up to one group of instructions (instruction_reader.c).
  *
  * Memory: 12 bytes per register, unless there are none, and one batch, from pages_map(). One
  * thread. */
@@ -81,14 +105,15 @@ static inline unsigned instruction_number(const struct instruction *instruction)
     return instruction->opcode & INSTRUCTION_NUMBER_MASK;
 }
 
-/* What an opcode, flags included, does to the number of live objects if the instruction is plain:
- * if nothing belongs to it but its value, and that is small (4.4). */
-enum instruction_effect {
-    INSTRUCTION_NOT_PLAIN = 0,
-    INSTRUCTION_PLAIN_ALLOCATION = 1, /* the value is the size */
-    INSTRUCTION_PLAIN_FREE = -1       /* the value is the position */
+/* What an instruction does to the objects, by its opcode. */
+enum instruction_does {
+    INSTRUCTION_CALLS,   /* nothing: the call failed, its object is unknown, or it has none */
+    INSTRUCTION_BEGINS,  /* it makes an object */
+    INSTRUCTION_ENDS,    /* it ends one */
+    INSTRUCTION_RESIZES, /* a realloc of one, which keeps its register and its index */
+    INSTRUCTION_OTHER    /* it is no call (5.3) */
 };
-extern const int8_t instruction_effects[256];
+extern const uint8_t instruction_does[256];
 
 #define INSTRUCTION_NO_USAGE SIZE_MAX
 
@@ -103,51 +128,110 @@ struct instruction_tick {
     uint64_t live_bytes; /* asked for by the objects alive there */
 };
 
-/* In batch->opcodes, a plain opcode with a large value has both flags. In a stream only
- * realloc_moved may have both, and that is never plain. */
-#define INSTRUCTION_LARGE (INSTRUCTION_FAILED | INSTRUCTION_UNKNOWN)
+/* From instruction `at` of its batch on, calls are of another lane. */
+struct instruction_turn {
+    uint32_t at, lane;
+};
 
-/* Entries behind a batch, of no particular value. Users that look ahead may read them; the reader
- * writes them, because it copies whole groups. */
+/* Entries behind a batch, of no particular value: the walk may look ahead, and the reader copies
+ * whole groups. */
 #define INSTRUCTION_BATCH_SLACK 32
 
 /* Where the reader puts a batch: most of it is touched only when it is needed. */
 struct instruction_room {
-    uint16_t values[INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK];
     uint8_t opcodes[INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK];
-    struct instruction at[INSTRUCTION_BLOCK_MAX];
+    uint16_t values[INSTRUCTION_BLOCK_MAX + INSTRUCTION_BATCH_SLACK];
+    struct instruction records[INSTRUCTION_BLOCK_MAX];
     uint64_t operands[INSTRUCTION_BLOCK_MAX * INSTRUCTION_OPERANDS_MAX];
     uint64_t addresses[INSTRUCTION_BLOCK_MAX];
     uint32_t stacks[INSTRUCTION_BLOCK_MAX];
     struct instruction_tick ticks[INSTRUCTION_BLOCK_MAX];
+    struct instruction_turn turns[INSTRUCTION_BLOCK_MAX];
 };
 
-/* One block. Belongs to the reader, valid until the next call. `at` has all instructions; with
- * indices it has only those that are not plain, one after another, and `values` has the values of
- * the others. */
+/* One block. Belongs to the reader, valid until the next call. */
 struct instruction_batch {
-    size_t count;           /* instructions */
-    const uint8_t *opcodes; /* `count`, and INSTRUCTION_BATCH_SLACK more */
-    const uint16_t *values; /* likewise */
-    const struct instruction *at;
-    size_t at_count;
-    const uint64_t *operands;
-    const uint64_t
-        *addresses; /* one per instruction, 0 where it has none; NULL without feature bit 0 */
-    const uint32_t *stacks; /* nodes (FORMAT.md 2.8), one per instruction, 0: none; NULL without
-                               feature bit 1, or if nobody asked for them */
+    size_t count;              /* instructions */
+    const uint8_t *opcodes;    /* as in the stream, flags included */
+    const uint64_t *addresses; /* 0: it has none, or an unknown one; NULL without feature bit 0 */
+    const uint64_t *operands;  /* of all instructions, one after another */
+    const uint32_t *stacks;    /* nodes (FORMAT.md 2.8), 0: none; NULL without feature bit 1, or if
+                               nobody asked for them */
     const struct instruction_tick *ticks; /* in ascending order */
     size_t ticks_count;
+    const struct instruction_turn *turns; /* likewise */
+    size_t turns_count;
     uint64_t number;    /* of the first instruction in the stream, from 0 */
     uint64_t offset;    /* of the block in the stream */
     uint64_t registers; /* every `object` in this batch and before is less */
+
+    /* instruction_walk only. */
+    const uint16_t *values; /* as in the stream; INSTRUCTION_ESCAPE: there is a record */
+    const struct instruction *records;
+    uint64_t live; /* objects before the batch */
 };
 
-/* The opcode as in the stream, without INSTRUCTION_LARGE. */
-uint8_t instruction_batch_opcode(const struct instruction_batch *batch, size_t index);
+/* ---- the instructions of a batch, one after another ---- */
 
-/* The opcode and the size of an instruction of a batch; with indices it takes time. */
-struct instruction instruction_batch_find(const struct instruction_batch *batch, size_t index);
+struct instruction_walk {
+    size_t at;     /* the index of the next one */
+    uint64_t live; /* objects before that one */
+
+    const struct instruction_batch *batch;
+    const struct instruction *record; /* the next one that is not in the columns */
+    size_t end;
+};
+
+/* The first `count` instructions. */
+static inline struct instruction_walk instruction_walk_over(const struct instruction_batch *batch,
+                                                            size_t count)
+{
+    struct instruction_walk walk = {0, batch->live, batch, batch->records, count};
+    return walk;
+}
+
+/* The next instruction, of which the caller knows the opcode, and what that does: if it does so
+ * while compiling, little is left of this. */
+static inline __attribute__((always_inline)) struct instruction instruction_walk_take(
+    struct instruction_walk *walk, unsigned opcode, unsigned does)
+{
+    const uint64_t value = walk->batch->values[walk->at++];
+    struct instruction one = {(uint8_t)opcode, 0, 0, 0, 0};
+    walk->live -= does == INSTRUCTION_ENDS;
+    if (__builtin_expect(value == INSTRUCTION_ESCAPE, 0)) {
+        one = *walk->record++;
+    } else if (does == INSTRUCTION_ENDS) {
+        one.object = (uint32_t)(walk->live - value);
+    } else {
+        one.object = (uint32_t)walk->live;
+        one.size = value;
+    }
+    walk->live += does == INSTRUCTION_BEGINS;
+    return one;
+}
+
+/* False: there is none. */
+static inline bool instruction_walk_next(struct instruction_walk *walk, struct instruction *one)
+{
+    if (walk->at == walk->end) return false;
+    const unsigned opcode = walk->batch->opcodes[walk->at];
+    *one = instruction_walk_take(walk, opcode, instruction_does[opcode]);
+    return true;
+}
+
+/* The index that is asked for so many instructions from now, up to INSTRUCTION_BATCH_SLACK, if the
+ * row has as many objects then: for prefetching. */
+static inline uint64_t instruction_walk_ahead(const struct instruction_walk *walk,
+                                              unsigned instructions)
+{
+    const size_t at = walk->at + instructions;
+    const bool ends = instruction_does[walk->batch->opcodes[at]] == INSTRUCTION_ENDS;
+    return walk->live - 1 - (walk->batch->values[at] & -(uint64_t)ends);
+}
+
+/* The index after the `calls`th call of a batch, counted from 1; batch->count when it has fewer.
+ */
+size_t instruction_batch_after_call(const struct instruction_batch *batch, uint64_t calls);
 
 enum instruction_state {
     INSTRUCTIONS_MORE,

@@ -1,7 +1,7 @@
 #include "trace/objects.h"
 
+#include "common/call_table.h"
 #include "common/pages.h"
-#include "stream/instruction_walk.h"
 
 #define THREADS_BYTES (INSTRUCTION_LANES_MAX * sizeof(uint64_t))
 
@@ -30,15 +30,16 @@ void objects_close(struct objects *objects)
 /* ---- one object ---- */
 
 static void begin(const struct objects *objects, struct object_made *made,
-                  const struct instruction_step *step)
+                  const struct instruction *one, const uint64_t *operands)
 {
-    *made = (struct object_made){.size = step->size,
-                                 .alignment = step->alignment,
+    const bool aligned = shape_has_alignment(call_shapes[instruction_number(one)]);
+    *made = (struct object_made){.size = one->size,
+                                 .alignment = aligned ? operands[0] : 0,
                                  .thread = objects->threads[objects->lane],
                                  .ns = objects->ns,
                                  .call = objects->call,
                                  .lane = objects->lane,
-                                 .kind = step->number};
+                                 .kind = instruction_number(one)};
 }
 
 /* `kind` 0: it is alive at the end. */
@@ -63,12 +64,12 @@ static bool end_at(struct objects *objects, uint64_t index, unsigned kind)
 
 /* ---- instructions ---- */
 
-static void take_other(struct objects *objects, const struct instruction_step *step)
+static void take_other(struct objects *objects, unsigned number, const uint64_t *operands)
 {
-    switch (step->number) {
-    case INSTRUCTION_LANE: objects->lane = (uint32_t)step->operands[0]; break;
-    case INSTRUCTION_THREAD_BEGIN: objects->threads[objects->lane] = step->operands[0]; break;
-    case INSTRUCTION_TICK: objects->ns += step->operands[0]; break;
+    switch (number) {
+    case INSTRUCTION_LANE: objects->lane = (uint32_t)operands[0]; break;
+    case INSTRUCTION_THREAD_BEGIN: objects->threads[objects->lane] = operands[0]; break;
+    case INSTRUCTION_TICK: objects->ns += operands[0]; break;
     default: break;
     }
 }
@@ -76,19 +77,23 @@ static void take_other(struct objects *objects, const struct instruction_step *s
 bool objects_add(struct objects *objects, const struct instruction_batch *batch)
 {
     struct instruction_walk walk = instruction_walk_over(batch, batch->count);
-    struct instruction_step step;
+    struct instruction one;
     bool good = pages_reserve(&objects->row, &objects->capacity, objects->live + batch->count,
                               INSTRUCTION_BLOCK_MAX, sizeof *objects->row);
-    while (good && instruction_walk_next(&walk, objects->live, &step)) {
-        objects->call += step.does != STEP_OTHER;
-        switch (step.does) {
-        case STEP_BEGINS: begin(objects, &objects->row[objects->live++], &step); break;
-        case STEP_ENDS: good = end_at(objects, step.index, step.number); break;
-        case STEP_RESIZES:
-            good = end(objects, &objects->row[step.index], step.number);
-            begin(objects, &objects->row[step.index], &step);
+    while (good && instruction_walk_next(&walk, &one)) {
+        const unsigned number = instruction_number(&one), does = instruction_does[one.opcode];
+        const uint64_t *const operands = batch->operands + one.operand_at;
+        objects->call += does != INSTRUCTION_OTHER;
+        switch (does) {
+        case INSTRUCTION_BEGINS:
+            begin(objects, &objects->row[objects->live++], &one, operands);
             break;
-        case STEP_OTHER: take_other(objects, &step); break;
+        case INSTRUCTION_ENDS: good = end_at(objects, one.object, number); break;
+        case INSTRUCTION_RESIZES:
+            good = end(objects, &objects->row[one.object], number);
+            begin(objects, &objects->row[one.object], &one, operands);
+            break;
+        case INSTRUCTION_OTHER: take_other(objects, number, operands); break;
         default: break;
         }
     }

@@ -39,13 +39,14 @@ static void read_registers(const uint8_t *stream, size_t bytes, enum report_stat
     struct input input;
     struct instruction_reader reader;
     struct instruction_batch batch;
+    struct instruction one;
     input_open_fd(&input, fuzz_file(0, stream, bytes));
     if (instruction_reader_open(&reader, &input)) {
-        while (instruction_reader_next(&reader, &batch))
-            for (size_t i = 0; i < batch.count; i++)
-                if (batch.at[i].object != INSTRUCTION_NO_REGISTER &&
-                    batch.at[i].object >= batch.registers)
-                    abort();
+        while (instruction_reader_next(&reader, &batch)) {
+            struct instruction_walk walk = instruction_walk_over(&batch, batch.count);
+            while (instruction_walk_next(&walk, &one))
+                if (one.object != INSTRUCTION_NO_REGISTER && one.object >= batch.registers) abort();
+        }
     }
     if (reader.state == INSTRUCTIONS_END && status != REPORT_COMPLETE) abort();
     if (reader.state == INSTRUCTIONS_CUT && status != REPORT_CUT) abort();

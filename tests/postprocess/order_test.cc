@@ -64,9 +64,10 @@ void read_instructions(const MemoryFile &file, Ordered *ordered)
     input_open_fd(&input, file.fd());
     if (instruction_reader_open(&reader, &input))
         ordered->metadata.assign(reader.header.metadata, reader.header.metadata_bytes);
-    while (instruction_reader_next(&reader, &batch))
-        for (size_t i = 0; i < batch.count; i++) {
-            const instruction &one = batch.at[i];
+    while (instruction_reader_next(&reader, &batch)) {
+        instruction_walk walk = instruction_walk_over(&batch, batch.count);
+        instruction one;
+        while (instruction_walk_next(&walk, &one)) {
             const uint64_t *operands = batch.operands + one.operand_at;
             if (instruction_number(&one) == INSTRUCTION_LANE) {
                 lane = operands[0];
@@ -74,8 +75,10 @@ void read_instructions(const MemoryFile &file, Ordered *ordered)
             }
             ordered->all.push_back(
                 {lane, one.opcode, one.object, one.size, {operands, operands + one.operands}});
-            ordered->addresses.push_back(batch.addresses != nullptr ? batch.addresses[i] : 0);
+            ordered->addresses.push_back(batch.addresses != nullptr ? batch.addresses[walk.at - 1]
+                                                                    : 0);
         }
+    }
     ordered->state = reader.state;
     ordered->end_status = reader.end_status;
     instruction_reader_close(&reader);

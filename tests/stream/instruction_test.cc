@@ -89,36 +89,14 @@ struct Read {
     std::string error_name() const { return failure.kind == nullptr ? "" : failure.kind->name; }
 };
 
-// The instructions of a batch with indices, in full, and with registers: by the rule of
-// INSTRUCTIONS.md 4.5.
+// Gives instructions with indices their registers: by the rule of INSTRUCTIONS.md 4.5.
 class Indices {
   public:
-    std::vector<instruction> follow(const instruction_batch &batch)
+    // An instruction; how many objects the walk says are alive behind it.
+    void follow(instruction *one, uint64_t live)
     {
-        std::vector<instruction> all;
-        const instruction *next = batch.at;
-        for (size_t i = 0; i < batch.count; i++) {
-            instruction one = {};
-            int effect = instruction_effects[batch.opcodes[i]];
-            if (effect == INSTRUCTION_NOT_PLAIN) {
-                one = *next++;
-            } else {
-                one.opcode = batch.opcodes[i];
-                one.object = static_cast<uint32_t>(live_);
-                if (effect == INSTRUCTION_PLAIN_ALLOCATION)
-                    one.size = batch.values[i];
-                else
-                    one.object -= 1u + batch.values[i];
-            }
-            EXPECT_EQ(instruction_batch_opcode(&batch, i), one.opcode);
-            instruction found = instruction_batch_find(&batch, i);
-            EXPECT_EQ(found.opcode, one.opcode);
-            EXPECT_EQ(found.size, one.size);
-            if (one.object != INSTRUCTION_NO_REGISTER) name(&one);
-            all.push_back(one);
-        }
-        EXPECT_EQ(next, batch.at + batch.at_count);
-        return all;
+        if (one->object != INSTRUCTION_NO_REGISTER) name(one);
+        EXPECT_EQ(live, live_);
     }
 
   private:
@@ -151,16 +129,31 @@ Read read_stream_once(const std::string &bytes, bool indices)
     if (instruction_reader_open(&reader, &in)) {
         if (indices) instruction_reader_use_indices(&reader);
         while (instruction_reader_next(&reader, &batch)) {
-            std::vector<instruction> all(batch.at, batch.at + batch.at_count);
-            if (indices) all = row.follow(batch);
-            EXPECT_EQ(all.size(), batch.count);
-            for (size_t i = 0; i < all.size(); i++) {
-                const instruction &one = all[i];
+            instruction_walk walk = instruction_walk_over(&batch, batch.count);
+            instruction one;
+            const instruction_turn *turn = batch.turns;
+            uint64_t calls = 0;
+            for (size_t at = 0; instruction_walk_next(&walk, &one); at++) {
+                if (indices) row.follow(&one, walk.live);
+                EXPECT_EQ(walk.at, at + 1);
+                EXPECT_EQ(one.opcode, batch.opcodes[at]);
                 EXPECT_TRUE(one.object == INSTRUCTION_NO_REGISTER || one.object < batch.registers);
                 result.instructions.push_back(one);
                 const uint64_t *first = batch.operands + one.operand_at;
                 result.operands.emplace_back(first, first + one.operands);
-                result.addresses.push_back(batch.addresses ? batch.addresses[i] : 0);
+                result.addresses.push_back(batch.addresses ? batch.addresses[at] : 0);
+                if (one.opcode == INSTRUCTION_LANE) {
+                    EXPECT_EQ(turn->at, at);
+                    EXPECT_EQ(turn++->lane, first[0]);
+                }
+                calls += instruction_does[one.opcode] != INSTRUCTION_OTHER;
+            }
+            EXPECT_EQ(walk.at, batch.count);
+            EXPECT_EQ(walk.live, reader.totals.live);
+            EXPECT_EQ(turn, batch.turns + batch.turns_count);
+            EXPECT_EQ(instruction_batch_after_call(&batch, calls + 1), batch.count);
+            if (instruction_does[one.opcode] != INSTRUCTION_OTHER) {
+                EXPECT_EQ(instruction_batch_after_call(&batch, calls), batch.count);
             }
         }
     }
@@ -316,6 +309,25 @@ void put_everything(instruction_writer *writer)
     instruction_put_thread_end(writer);
     instruction_put_freed_twice(writer);
     instruction_put_free_unknown(writer, CALL_FREE_SIZED, 50, 0);
+}
+
+// What the opcodes of INSTRUCTIONS.md 5.1 do to objects, by the shapes there.
+TEST(InstructionReader, WhatAnOpcodeDoes)
+{
+    for (unsigned opcode = 0; opcode <= UINT8_MAX; opcode++) {
+        const unsigned number = opcode & INSTRUCTION_NUMBER_MASK, shape = call_shapes[number];
+        const bool failed = opcode & INSTRUCTION_FAILED, unknown = opcode & INSTRUCTION_UNKNOWN;
+        unsigned expected = INSTRUCTION_CALLS;
+        if (opcode >= INSTRUCTION_LANE && opcode <= INSTRUCTION_LAST)
+            expected = INSTRUCTION_OTHER;
+        else if (shape == SHAPE_REALLOC && !failed)
+            expected = unknown ? INSTRUCTION_BEGINS : INSTRUCTION_RESIZES;
+        else if (shape_is_allocation(shape) && !failed && !unknown)
+            expected = INSTRUCTION_BEGINS;
+        else if (shape_is_free(shape) && !failed && !unknown)
+            expected = INSTRUCTION_ENDS;
+        EXPECT_EQ(instruction_does[opcode], expected) << opcode;
+    }
 }
 
 TEST(InstructionWriter, ExampleOfTheDocument)

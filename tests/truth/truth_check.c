@@ -303,8 +303,10 @@ static void check_ordered(struct comparison *all, const char *path)
         truth_fail(path, "cannot be read");
     while (instruction_reader_next(&reader, &batch)) {
         ordered_room(&ordered, batch.registers);
-        for (size_t i = 0; i < batch.count; i++)
-            ordered_instruction(&ordered, &batch, &batch.at[i]);
+        struct instruction_walk walk = instruction_walk_over(&batch, batch.count);
+        struct instruction one;
+        while (instruction_walk_next(&walk, &one))
+            ordered_instruction(&ordered, &batch, &one);
     }
     if (reader.state == INSTRUCTIONS_FAILED) truth_fail(path, "is damaged");
     if (all->ordered != all->compared + all->unwitnessed)
