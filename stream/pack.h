@@ -32,7 +32,7 @@ extern "C" {
 #define PACK_LIST        256u
 /* Lanes that are followed at the same time. */
 #define PACK_LANES_MAX   256u
-/* Sizes that the short form of an allocation has have their classes in a table, by eights, as
+/* Sizes that the short codes of allocations have have their classes in a table, by eights, as
  * sizes of classes are. */
 #define PACK_SIZES       (RAW_ALLOCATION_1_SHORT_LIMIT / 8 + 1)
 /* Allocations that are remembered, by a hash of their places. */

@@ -10,7 +10,7 @@ enum { LISTS_MAX = RAW_SIZE_CLASSES_MAX + 1, LIST_ROOM = 16, SIZE_STEP = 8 };
 _Static_assert(RAW_NUMBERS_SIZES + RAW_CACHE_SIZES / SIZE_STEP < RAW_NUMBERS_BLOCKS,
                "sizes, rounded up, have room");
 _Static_assert(RAW_FREE_1_SHORT_LIMIT <= RAW_FIRST_LEAVES << RAW_LEAF_BITS,
-               "near places have first leaves");
+               "places of short codes have first leaves");
 
 /* ---- lists ---- */
 

@@ -46,8 +46,8 @@ struct raw_list {
 #define RAW_LIST_UNKNOWN  0u
 #define RAW_LIST_UNCACHED 1u /* class 0 */
 
-/* Sizes below this many bytes are looked up in steps of 8: all that short records of allocations
- * can say. */
+/* Sizes below this many bytes are looked up in steps of 8: all that short codes of allocations can
+ * say. */
 #define RAW_CACHE_SIZES    RAW_ALLOCATION_1_SHORT_LIMIT
 #define RAW_NUMBERS_SIZES  1u
 #define RAW_NUMBERS_BLOCKS 576u

@@ -7,9 +7,12 @@
 #include <stddef.h>
 #include <string.h>
 
-/* In each section, what is written stands before what is read. */
+/* Each section has what writes some part of a record (units_..., put_...) and then what reads it
+ * (take_...). put_...() stores at `at` and returns where what follows goes; what it returns instead
+ * is the first unit of the record, or its flags. take_...() reads at reader->at; false: it is
+ * wrong, and coded->wrong says how. */
 
-/* ---- codes ---- */
+/* ---- codes of the ranges, FORMAT.md 5.2 and 5.5 ---- */
 
 #define CODE_OF_RANGE(range, form, first, limit) [RAW_##range][RAW_##form] = {first, limit},
 const struct units_range_code units_range_codes[RAW_RANGES][RAW_CODE_FORMS] = {
@@ -61,7 +64,7 @@ void units_forget_segment(struct units_lane *lane, bool key)
     if (key) memset(lane->sequences, 0, sizeof lane->sequences);
 }
 
-/* ---- records ---- */
+/* ---- units of a record ---- */
 
 /* Where the units of the next record go that are not its first. */
 static uint16_t *rest_of_record(const struct units_lane *lane)
@@ -143,7 +146,7 @@ static uint64_t take_number(struct units_reader *reader)
     return value;
 }
 
-/* ---- places ---- */
+/* ---- places and size classes ---- */
 
 static uint16_t *put_place(const struct units_lane *lane, uint16_t *at, uint32_t place,
                            uint32_t size_class)
@@ -185,7 +188,7 @@ static bool take_place_and_class(struct units_reader *reader, struct units_recor
     return coded->ends != RAW_PLACE_NONE || fail(coded, RAW_PLACE, RAW_PLACE_NONE);
 }
 
-/* ---- addresses ---- */
+/* ---- addresses, FORMAT.md 5.4 ---- */
 
 static uint16_t *put_address(struct units_lane *lane, uint16_t *at, const void *object)
 {
@@ -201,7 +204,7 @@ static void take_address(struct units_reader *reader, struct units_record *coded
     if (reader->features & RAW_FEATURE_ADDRESSES) coded->address = take_number(reader);
 }
 
-/* ---- other lanes, and how far they had got ---- */
+/* ---- the other lanes that a segment remembers, FORMAT.md 5.2, "Remote" ---- */
 
 /* `bound` is not 0. */
 static void remember(struct units_lane *lane, uint64_t bound, const struct units_lane *other)
@@ -223,9 +226,9 @@ static uint64_t remembered(const struct units_lane *lane, uint64_t bound)
     return same && latest <= bound ? latest : 0;
 }
 
-/* ---- objects with all that the general form says ---- */
+/* ---- the object of a record f000..f0ff ---- */
 
-/* An object with all that the general form says; the flags of its code. */
+/* The flags of the code. */
 static unsigned put_object(struct units_lane *lane, uint16_t **at,
                            const struct units_object *object)
 {
@@ -244,7 +247,6 @@ static unsigned put_object(struct units_lane *lane, uint16_t **at,
     return RAW_GENERAL_REMOTE;
 }
 
-/* The object of the general form (f000..f0ff). */
 static bool take_object(struct units_reader *reader, unsigned unit, struct units_record *coded)
 {
     switch (unit & (RAW_GENERAL_REMOTE | RAW_GENERAL_UNKNOWN)) {
@@ -274,7 +276,7 @@ static bool has_no_object(unsigned unit, struct units_record *coded)
            fail(coded, RAW_UNIT_FLAG, unit);
 }
 
-/* ---- objects that the lane has, by a code of the range ---- */
+/* ---- objects that the lane has ---- */
 
 /* The first unit of the code for an object that this lane has; 0 if there is none. */
 static unsigned put_own(struct units_lane *lane, uint16_t **at, unsigned range,
@@ -290,21 +292,22 @@ static unsigned put_own(struct units_lane *lane, uint16_t **at, unsigned range,
     return codes[RAW_LONG].first + (object->place >> 16);
 }
 
-/* ---- allocations ---- */
+/* ---- allocations, FORMAT.md 5.2 and 5.6 ---- */
 
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                       const struct units_allocation_of *allocation)
 {
+    static const struct units_range_code none = {RAW_UNIT_GENERAL, 0};
     unsigned range = range_of(lane, kind);
     uint16_t *at = rest_of_record(lane);
     uint32_t place = allocation->object.place;
     bool opaque = is_opaque(lane->features);
-    bool is_short = (allocation->taken || opaque) && range < RAW_RANGES &&
-                    size < units_range_codes[range][RAW_SHORT].limit;
-    unsigned unit = is_short ? units_range_codes[range][RAW_SHORT].first + (unsigned)size
-                             : RAW_UNIT_GENERAL + kind;
-    bool compact = opaque && is_short &&
-                   units_can_compact(units_range_codes[range][RAW_SHORT].first, size, place);
+    bool may_be_short = (allocation->taken || opaque) && range < RAW_RANGES;
+    const struct units_range_code *code =
+        may_be_short ? &units_range_codes[range][RAW_SHORT] : &none;
+    bool is_short = size < code->limit;
+    unsigned unit = is_short ? code->first + (unsigned)size : RAW_UNIT_GENERAL + kind;
+    bool compact = opaque && is_short && units_can_compact(code->first, size, place);
     if (compact) {
         uint32_t both = units_compact(size, place);
         unit = (uint16_t)both;
@@ -512,7 +515,7 @@ static bool take_failed(struct units_reader *reader, unsigned unit, struct units
     return true;
 }
 
-/* ---- threads ---- */
+/* ---- threads, and what was lost ---- */
 
 void units_thread(struct units_lane *lane, unsigned record, uint64_t thread_id)
 {
@@ -521,13 +524,24 @@ void units_thread(struct units_lane *lane, unsigned record, uint64_t thread_id)
     finish(lane, RAW_UNIT_GENERAL + record, at);
 }
 
+static void take_thread(struct units_reader *reader, struct units_record *coded)
+{
+    if (coded->number == RAW_THREAD_BEGIN) coded->operand = take_number(reader);
+}
+
 void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations)
 {
     uint16_t *at = put_number(put_number(rest_of_record(lane), events), allocations);
     finish_record(lane, RAW_UNIT_GENERAL + RAW_LOST, at, false, allocations);
 }
 
-/* ---- sequence numbers ---- */
+static void take_lost(struct units_reader *reader, struct units_record *coded)
+{
+    coded->size = take_number(reader);
+    coded->operand = take_number(reader);
+}
+
+/* ---- sequence numbers, FORMAT.md 5.3 ---- */
 
 void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number)
 {
@@ -552,7 +566,7 @@ static bool take_sequence_number(struct units_reader *reader, unsigned number, u
     return is_structure(structure) || fail(coded, RAW_STRUCTURE, structure);
 }
 
-/* ---- caches ---- */
+/* ---- caches, FORMAT.md 2.6 ---- */
 
 void units_class(struct units_lane *lane, unsigned size_class, uint64_t bytes)
 {
@@ -607,7 +621,7 @@ static bool take_of_class(struct units_reader *reader, struct units_record *code
     return true;
 }
 
-/* ---- what happens inside a call ---- */
+/* ---- what happens inside a call, FORMAT.md 3 ---- */
 
 void units_inside(struct units_lane *lane, unsigned what, uint64_t amount)
 {
@@ -625,7 +639,7 @@ static bool take_inside(struct units_reader *reader, struct units_record *coded)
            fail(coded, RAW_OPERAND, number);
 }
 
-/* ---- call stacks ---- */
+/* ---- call stacks, FORMAT.md 5.8 ---- */
 
 void units_stack(struct units_lane *lane, uint32_t node)
 {
@@ -803,7 +817,7 @@ static bool take_define(struct units_reader *reader, struct units_record *coded)
     return good || fail(coded, RAW_OPERAND, number);
 }
 
-/* ---- opaque allocators ---- */
+/* ---- opaque allocators, FORMAT.md 5.6 ---- */
 
 void units_page(struct units_lane *lane, uint32_t first, uintptr_t address)
 {
@@ -813,6 +827,12 @@ void units_page(struct units_lane *lane, uint32_t first, uintptr_t address)
     lane->page_place = first;
     lane->page_address = eighths;
     finish(lane, RAW_UNIT_GENERAL + RAW_PAGE, at);
+}
+
+static void take_page(struct units_reader *reader, struct units_record *coded)
+{
+    coded->operand = take_number(reader);
+    coded->address = take_number(reader);
 }
 
 bool units_after(struct units_lane *lane, uint64_t bound, bool is_realloc)
@@ -847,8 +867,10 @@ static bool take_after(struct units_reader *reader, unsigned unit, struct units_
     return true;
 }
 
-/* How its place is said in a packed chunk. */
-static unsigned take_placing(struct units_reader *reader, unsigned unit, struct units_record *coded)
+/* What says the place of an allocation before it, in a packed chunk, if it is there; the unit that
+ * follows. */
+static unsigned take_place_before(struct units_reader *reader, unsigned unit,
+                                  struct units_record *coded)
 {
     bool is_nearby = unit >= RAW_UNIT_NEARBY_FIRST && unit < RAW_UNIT_NEARBY_END;
     bool is_listed = unit >= RAW_UNIT_LISTED && unit < RAW_UNIT_LISTED_END;
@@ -865,37 +887,39 @@ static unsigned take_placing(struct units_reader *reader, unsigned unit, struct 
 
 /* ---- any record ---- */
 
+/* Of records that are not calls: whether such a stream may have it. */
+static bool is_of_stream(uint32_t features, unsigned number)
+{
+    bool opaque = is_opaque(features);
+    switch (number) {
+    case RAW_THREAD_BEGIN:
+    case RAW_THREAD_END:
+    case RAW_LOST: return true;
+    case RAW_PAGE: return opaque;
+    case RAW_STACK:
+    case RAW_DEFINE: return features & RAW_FEATURE_STACKS;
+    default: return !opaque;
+    }
+}
+
 static bool take_other(struct units_reader *reader, unsigned unit, struct units_record *coded)
 {
     if (coded->number == RAW_FAILED) return take_failed(reader, unit, coded);
     if (!has_no_object(unit, coded)) return false;
-    if (has_stacks(reader) && coded->number == RAW_DEFINE) return take_define(reader, coded);
-    if (has_stacks(reader) && coded->number == RAW_STACK) {
-        coded->size = take_number(reader);
-        return check_stack(coded);
-    }
-    if (is_opaque(reader->features)
-            ? coded->number != RAW_THREAD_BEGIN && coded->number != RAW_THREAD_END &&
-                  coded->number != RAW_LOST && coded->number != RAW_PAGE
-            : coded->number == RAW_PAGE)
-        return fail(coded, RAW_NUMBER, unit);
+    if (!is_of_stream(reader->features, coded->number)) return fail(coded, RAW_NUMBER, unit);
     switch (coded->number) {
-    case RAW_THREAD_BEGIN: coded->operand = take_number(reader); return true;
+    case RAW_THREAD_BEGIN:
     case RAW_THREAD_END:
-    case RAW_CACHE_BEGIN:
-    case RAW_THREAD_CACHE_DELETED: return true;
-    case RAW_LOST:
-        coded->size = take_number(reader);
-        coded->operand = take_number(reader);
-        return true;
+    case RAW_THREAD_CACHE_DELETED:
+    case RAW_CACHE_BEGIN: take_thread(reader, coded); return true;
+    case RAW_LOST: take_lost(reader, coded); return true;
     case RAW_CLASS:
     case RAW_CACHED:
     case RAW_UNCACHED: return take_of_class(reader, coded);
     case RAW_INSIDE: return take_inside(reader, coded);
-    case RAW_PAGE:
-        coded->operand = take_number(reader);
-        coded->address = take_number(reader);
-        return true;
+    case RAW_PAGE: take_page(reader, coded); return true;
+    case RAW_STACK: coded->size = take_number(reader); return check_stack(coded);
+    case RAW_DEFINE: return take_define(reader, coded);
     default: return fail(coded, RAW_NUMBER, unit);
     }
 }
@@ -936,12 +960,12 @@ static bool take_opaque(struct units_reader *reader, unsigned unit, struct units
 {
     if (unit >= RAW_UNIT_AFTER && (unit & ~RAW_UNIT_AFTER_REALLOC) < RAW_UNIT_AFTER_END)
         return take_after(reader, unit, coded);
-    unsigned own = reader->packed ? take_placing(reader, unit, coded) : unit;
-    bool has_placing = own != unit;
+    unsigned own = reader->packed ? take_place_before(reader, unit, coded) : unit;
+    bool says_place = own != unit;
     if (own >= RAW_COMPACT_FIRST && own < RAW_COMPACT_END && !reader->packed)
         return take_compact(reader, own, coded);
     if (!take_record(reader, own, coded)) return false;
-    if (has_placing &&
+    if (says_place &&
         (call_shapes[coded->number] > SHAPE_ALLOCATION_ALIGNED || coded->range == RAW_RANGES))
         return fail(coded, RAW_UNIT, own);
     return true;

@@ -104,7 +104,7 @@ int sink_open(struct sink *sink, int file)
     sink->start = sink->end = BLOCK_LENGTH_BYTES;
     sink->packs = true;
     sink->stored_span = SINK_STORED_MIN;
-    sink->form_span = SINK_JUDGED_BYTES;
+    sink->retry_span = SINK_EVALUATED_BYTES;
     return sink->error;
 }
 
@@ -131,30 +131,30 @@ static void write_stored(struct sink *sink, uint8_t *data, size_t bytes)
     bytes_put32(block, kept);
 }
 
-/* Which form is the right one, after a block in this one. */
-static void judge(struct sink *sink, size_t bytes, size_t compressed)
+/* Whether to pack from now on, after a block. */
+static void evaluate_packing(struct sink *sink, size_t bytes, size_t compressed)
 {
-    sink->form_left -= bytes < sink->form_left ? bytes : sink->form_left;
-    sink->judged.plain += bytes + sink->saved;
-    sink->judged.in += bytes;
-    sink->judged.out += compressed;
+    sink->retry_left -= bytes < sink->retry_left ? bytes : sink->retry_left;
+    sink->evaluated.plain += bytes + sink->saved;
+    sink->evaluated.in += bytes;
+    sink->evaluated.out += compressed;
     sink->saved = 0;
-    if (sink->judged.in < SINK_JUDGED_BYTES) return;
-    bool pays = sink->judged.in <= sink->judged.plain - sink->judged.plain / 16;
+    if (sink->evaluated.in < SINK_EVALUATED_BYTES) return;
+    bool pays = sink->evaluated.in <= sink->evaluated.plain - sink->evaluated.plain / 16;
     size_t share = sink->is_opaque ? SINK_SMALL_OPAQUE : SINK_SMALL;
-    bool small = sink->judged.in / share >= sink->judged.out;
-    sink->dense = sink->judged.in / SINK_DENSE < sink->judged.out;
-    memset(&sink->judged, 0, sizeof sink->judged);
-    if (sink->packs && pays) sink->form_span = SINK_JUDGED_BYTES;
+    bool small = sink->evaluated.in / share >= sink->evaluated.out;
+    sink->poor_ratio = sink->evaluated.in / SINK_POOR_RATIO < sink->evaluated.out;
+    memset(&sink->evaluated, 0, sizeof sink->evaluated);
+    if (sink->packs && pays) sink->retry_span = SINK_EVALUATED_BYTES;
     if (sink->packs && !pays) {
         sink->packs = false;
-        sink->form_left = sink->form_span;
-        if (sink->form_span < SINK_FORM_BYTES) sink->form_span *= 2;
-    } else if (sink->packs && small && sink->form_left == 0) {
+        sink->retry_left = sink->retry_span;
+        if (sink->retry_span < SINK_RETRY_BYTES_MAX) sink->retry_span *= 2;
+    } else if (sink->packs && small && sink->retry_left == 0) {
         sink->packs = false;
-    } else if (!sink->packs && !small && sink->form_left == 0) {
+    } else if (!sink->packs && !small && sink->retry_left == 0) {
         sink->packs = true;
-        sink->form_left = SINK_FORM_BYTES;
+        sink->retry_left = SINK_RETRY_BYTES_MAX;
     }
 }
 
@@ -162,8 +162,8 @@ void sink_rate(struct sink *sink, uint64_t now_ns)
 {
     uint64_t ns = now_ns - sink->rated_ns, bytes = sink->bytes_in - sink->rated_bytes;
     if (ns < SINK_RATED_NS) return;
-    sink->hurried = sink->rated_ns && ns < bytes * 1000 / SINK_HURRIED_RATE;
-    sink->calm = sink->rated_ns && ns > bytes * 1000 / SINK_CALM_RATE;
+    sink->fast_input = sink->rated_ns && ns < bytes * 1000 / SINK_FAST_RATE;
+    sink->slow_input = sink->rated_ns && ns > bytes * 1000 / SINK_SLOW_RATE;
     sink->rated_ns = now_ns;
     sink->rated_bytes = sink->bytes_in;
 }
@@ -172,7 +172,7 @@ void sink_rate(struct sink *sink, uint64_t now_ns)
 static size_t least_loss(const struct sink *sink, size_t bytes)
 {
     if (sink->packs) return bytes / SINK_SHRINKS_PACKED;
-    return sink->hurried ? bytes / 3 * 2 : bytes / SINK_SHRINKS;
+    return sink->fast_input ? bytes / 3 * 2 : bytes / SINK_SHRINKS;
 }
 
 /* The next block must not refer to blocks before it: the compressor has not seen the latest one, or
@@ -192,7 +192,7 @@ static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
     const char *from = (const char *)data;
     char *to = (char *)sink->block + BLOCK_LENGTH_BYTES;
     const int room = LZ4_COMPRESSBOUND(SINK_BLOCK_BYTES_MAX);
-    bool hc = sink->is_opaque && sink->packs && sink->calm && sink->dense;
+    bool hc = sink->is_opaque && sink->packs && sink->slow_input && sink->poor_ratio;
     if (hc != sink->was_hc) {
         sink->was_hc = hc;
         forget_history(sink);
@@ -201,7 +201,7 @@ static size_t compress(struct sink *sink, const uint8_t *data, size_t bytes)
                         : LZ4_compress_fast_continue(sink->lz4, from, to, (int)bytes, room,
                                                      SINK_LZ4_ACCELERATION);
     bool shrinks = compressed > 0 && (size_t)compressed <= bytes - least;
-    judge(sink, bytes, shrinks ? (size_t)compressed : bytes);
+    evaluate_packing(sink, bytes, shrinks ? (size_t)compressed : bytes);
     return shrinks ? (size_t)compressed : 0;
 }
 

@@ -18,28 +18,30 @@
 /* 1 is the smallest and slowest of LZ4_compress_fast(); 2 to 16 took no less time. */
 #define SINK_LZ4_ACCELERATION 1
 #define SINK_RING_BYTES       (2560u * 1024)
-/* What docs/capture.md says of packing, in numbers. A block has to shrink by such a part, or by two
- * thirds where what is not packed comes faster than the rate, in bytes a microsecond; else so many
- * bytes are stored. The rate is that of at least so many nanoseconds. */
+/* docs/capture.md says why; rates are of bytes a microsecond, before LZ4, over at least
+ * SINK_RATED_NS.
+ *
+ * A block that LZ4 does not make smaller by an eighth (of packed units a sixteenth; if plain units
+ * come faster than the fast rate, two thirds) is stored, and so are the next 64 KiB, then twice as
+ * many each time, up to 4 MiB. */
 #define SINK_SHRINKS          8u
 #define SINK_SHRINKS_PACKED   16u
-#define SINK_HURRIED_RATE     64u
+#define SINK_FAST_RATE        64u
 #define SINK_RATED_NS         UINT64_C(5000000)
-/* In an opaque stream LZ4_compress_HC takes what is packed and comes slower than this, if the fast
- * way leaves more than a third of it. */
-#define SINK_CALM_RATE        16u
-#define SINK_DENSE            3u
-#define SINK_LZ4_HC_LEVEL     1
 #define SINK_STORED_MIN       (64u * 1024)
 #define SINK_STORED_MAX       (4096u * 1024)
-/* A form, packed or not, is judged by so many bytes. Packing that does not pay ends, and is tried
- * again after SINK_JUDGED_BYTES, then after twice as many each time, up to SINK_FORM_BYTES. Where
- * blocks are small there is none, unless it was begun again less than SINK_FORM_BYTES before. Small
- * is what lz4 makes so many times smaller. */
-#define SINK_JUDGED_BYTES     (64u * 1024)
+/* In an opaque stream LZ4_compress_HC takes packed units that come slower than the slow rate, if the
+ * fast way leaves more than a third of them. */
+#define SINK_SLOW_RATE        16u
+#define SINK_POOR_RATIO       3u
+#define SINK_LZ4_HC_LEVEL     1
+/* Packing is evaluated every 64 KiB. If it does not pay it ends, and is tried again after 64 KiB,
+ * then after twice as many each time, up to 1 MiB. It ends, too, where LZ4 makes blocks so many
+ * times smaller, but not within 1 MiB of being tried again. */
+#define SINK_EVALUATED_BYTES  (64u * 1024)
+#define SINK_RETRY_BYTES_MAX  (1024u * 1024)
 #define SINK_SMALL            6u
 #define SINK_SMALL_OPAQUE     4u
-#define SINK_FORM_BYTES       (1024u * 1024)
 /* When to flush without being asked: what lz4 takes at once in the second-level cache; and large
  * pieces, which cost the system half of what small ones do, of what is stored in a file. */
 #define SINK_FLUSH_BYTES      (64u * 1024)
@@ -64,20 +66,20 @@ struct sink {
     bool was_hc;       /* the latest block was compressed by lz4_hc: lz4 does not know it */
     uint64_t rated_ns; /* when the rate was looked at last, and what bytes_in was then */
     uint64_t rated_bytes;
-    bool hurried;       /* what came before that came fast */
-    bool calm;          /* or slow */
-    bool dense;         /* lz4 left much of what was judged last */
+    bool fast_input; /* at that time */
+    bool slow_input;
+    bool poor_ratio;    /* at the last evaluation LZ4 left much */
     size_t stored_span; /* after the next block that hardly shrinks */
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
-    size_t form_left;   /* bytes in this form before the other one may be tried */
-    size_t form_span;   /* what that is when packing has not paid */
+    size_t retry_left;  /* bytes before packing is tried again, or ends as blocks are small */
+    size_t retry_span;  /* what that is when packing has not paid */
     struct {
         size_t plain; /* bytes, if they were not packed */
         size_t in;    /* before lz4 */
         size_t out;   /* after it */
-    } judged;
-    size_t saved; /* bytes that packing has taken from what is not flushed yet */
+    } evaluated;      /* since the last evaluation */
+    size_t saved;     /* bytes that packing has taken from what is not flushed yet */
     uint64_t bytes_in;
     uint64_t bytes_out;
 };

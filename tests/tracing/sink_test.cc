@@ -174,7 +174,7 @@ TEST_F(Sink, SparesTimeWithWhatShrinksInAnOpaqueStream)
         write(shrinking(kBlock, 5), packs ? 2 : 0);
     }
     sink_.packs = true;
-    sink_.form_left = SINK_FORM_BYTES;
+    sink_.retry_left = SINK_RETRY_BYTES_MAX;
     for (unsigned i = 0; i < 10; i++) {
         write(shrinking(kBlock, 5), 2);
         EXPECT_FALSE(sink_.was_hc) << i;
@@ -186,7 +186,7 @@ TEST_F(Sink, SparesTimeWithWhatShrinksInAnOpaqueStream)
 TEST_F(Sink, DoesNotPackWhatIsHardlyShorter)
 {
     size_t packed = 0;
-    for (size_t at = 0; at < 10 * size_t{SINK_FORM_BYTES}; at += kBlock) {
+    for (size_t at = 0; at < 10 * size_t{SINK_RETRY_BYTES_MAX}; at += kBlock) {
         const bool packs = sink_wants_packed(&sink_);
         packed += packs;
         write(shrinking(kBlock, 4), packs ? 1.05 : 0);
@@ -200,7 +200,7 @@ TEST_F(Sink, DoesNotPackWhatIsHardlyShorter)
 TEST_F(Sink, TriesTheOtherFormSeldom)
 {
     size_t plain = 0;
-    for (size_t at = 0; at < 10 * size_t{SINK_FORM_BYTES}; at += kBlock) {
+    for (size_t at = 0; at < 10 * size_t{SINK_RETRY_BYTES_MAX}; at += kBlock) {
         const bool packs = sink_wants_packed(&sink_);
         plain += !packs;
         write(shrinking(kBlock, packs ? 40 : 4), packs ? 2 : 0);
@@ -221,7 +221,7 @@ TEST_F(Sink, StoresNoise)
     }
     EXPECT_GT(plain, 180u);
     EXPECT_LT(file.size(), wanted_.size() + wanted_.size() / 1000) << "blocks and their lengths";
-    for (size_t at = 0; at < 2 * size_t{SINK_STORED_MAX + SINK_FORM_BYTES}; at += kBlock)
+    for (size_t at = 0; at < 2 * size_t{SINK_STORED_MAX + SINK_RETRY_BYTES_MAX}; at += kBlock)
         write(shrinking(kBlock, 4), sink_wants_packed(&sink_) ? 2 : 0);
     EXPECT_TRUE(sink_wants_packed(&sink_));
     expect_all();
