@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan "$(size 26 27)" # with one that takes long
+plan "$(size 27 28)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -93,6 +93,23 @@ everything_is_counted() {
                     j["failed"] == File.readlines("out").grep(/ failed$/).size' ||
                         { echo "# $name"; return 1; }
     done
+}
+
+# What is missing at the end of a stream is not known, and no error.
+call_stacks() {
+    sample raw_stacks && exits 0 info --json j raw_stacks &&
+        prints '^with call stacks  *7 allocations and reallocs$' && prints '^unknown stacks  *3$' &&
+        json j 'j.values_at("stacks", "with_stacks", "stacks_unknown", "stack_nodes",
+                            "stack_codes", "stack_modules") == [true, 7, 3, 4, 3, 1]' &&
+        { "$bin/postprocess" -q raw_stacks ordered || [ $? = 3 ]; } &&
+        exits 0 info --json k ordered &&
+        json j 'k = JSON.parse(File.read("k")); keys = %w[stacks with_stacks stacks_unknown
+                stack_nodes stack_codes stack_modules]; j.values_at(*keys) == k.values_at(*keys)' &&
+        "$bin/malloctape" dump raw_stacks | grep -oE ' define .*' | sort >defined &&
+        "$bin/malloctape" dump ordered | grep -oE ' define .*' | sort | cmp defined &&
+        "$bin/malloctape" dump --only-calls raw_stacks | sed 's/ [^ ]*@[0-9]*//g; s/ ->//; s/ stack 32767 failed/ failed/' >calls &&
+        "$bin/malloctape" dump --only-calls ordered | sed 's/ r[0-9]*//g; s/ ->//' | cmp calls &&
+        exits 0 info raw_example && ! prints 'stacks'
 }
 
 freed_twice() {
@@ -301,6 +318,7 @@ else
 fi
 check 'live objects' live_objects
 check 'objects that were freed twice' freed_twice
+check 'call stacks, before and behind ordering' call_stacks
 check '--json - writes JSON instead of text' json_instead_of_text
 check 'JSON that cannot be written' json_cannot_be_written
 check 'from a pipe' from_a_pipe

@@ -360,7 +360,10 @@ std::string stacks(uint64_t features)
         raw.units(3, {0xf300, 0x0008});
     });
     raw.more(3, [&] { raw.allocate(CALL_MALLOC, 33); });
-    return raw.finish();
+    RawEnd end;
+    end.events = raw.events() + 1; /* that failed */
+    end.lost = 1;
+    return raw.finish(end);
 }
 
 /* --- what is special --- */
