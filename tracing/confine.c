@@ -16,7 +16,6 @@
  * begun, the recording ends with one line. */
 #include "next_function.h"
 #include "os.h"
-#include "os_linux.h"
 #include "recording.h"
 
 #include <errno.h>
@@ -52,7 +51,7 @@ static long confine(long number, long a, long b, long c, long d, long e, long f)
         recording_end_for_filter();
     else
         recording_needs_writer();
-    long result = system_call(number, a, b, c, d, e, f);
+    long result = os_system_call(number, a, b, c, d, e, f);
     if (result >= 0) os_confine();
     return result_of(result);
 }
@@ -72,7 +71,7 @@ int confine_prctl(long option, long a, long b, long c, long d)
 {
     option = (int)option;
     if (confines(SYS_prctl, option, a, b)) return (int)confine(SYS_prctl, option, a, b, c, d, 0);
-    return (int)result_of(system_call(SYS_prctl, option, a, b, c, d, 0));
+    return (int)result_of(os_system_call(SYS_prctl, option, a, b, c, d, 0));
 }
 
 /* --- limits --- */
@@ -95,7 +94,7 @@ static bool lowers(long process, long resource, const struct rlimit *limit)
     if (resource != RLIMIT_NOFILE && resource != RLIMIT_FSIZE && resource != RLIMIT_AS &&
         resource != RLIMIT_NPROC)
         return false;
-    return system_call(SYS_getrlimit, resource, (long)&now, 0, 0, 0, 0) == 0 &&
+    return os_system_call(SYS_getrlimit, resource, (long)&now, 0, 0, 0, 0) == 0 &&
            limit->rlim_cur < now.rlim_cur;
 }
 
@@ -103,7 +102,7 @@ int confine_prlimit(pid_t process, int resource, const struct rlimit *limit, str
 {
     if (lowers(process, resource, limit)) recording_needs_writer();
     return (int)result_of(
-        system_call(SYS_prlimit64, process, resource, (long)limit, (long)before, 0, 0));
+        os_system_call(SYS_prlimit64, process, resource, (long)limit, (long)before, 0, 0));
 }
 
 int confine_setrlimit(int resource, const struct rlimit *limit)
@@ -116,7 +115,7 @@ int confine_setrlimit(int resource, const struct rlimit *limit)
 EXPORT int chroot(const char *path)
 {
     recording_needs_writer();
-    return (int)result_of(system_call(SYS_chroot, (long)path, 0, 0, 0, 0, 0));
+    return (int)result_of(os_system_call(SYS_chroot, (long)path, 0, 0, 0, 0, 0));
 }
 
 #define DEFINE(name, parameters, arguments)      \
@@ -135,10 +134,10 @@ NEXT_FUNCTIONS_THAT_CONFINE(DEFINE)
 static long unshare_alone(long flags)
 {
     if ((flags & (CLONE_NEWUSER | CLONE_NEWPID)) == CLONE_NEWPID) recording_needs_writer();
-    long result = system_call(SYS_unshare, flags, 0, 0, 0, 0, 0);
+    long result = os_system_call(SYS_unshare, flags, 0, 0, 0, 0, 0);
     if (result != -EINVAL || !(flags & CLONE_NEWUSER) || !recording_end_to_be_alone())
         return result;
-    return system_call(SYS_unshare, flags, 0, 0, 0, 0, 0);
+    return os_system_call(SYS_unshare, flags, 0, 0, 0, 0, 0);
 }
 
 EXPORT int unshare(int flags)
@@ -180,5 +179,5 @@ long confine_syscall(long number, long a, long b, long c, long d, long e, long f
     if (confines(number, a, b, c)) return confine(number, a, b, c, d, e, f);
     if (number == SYS_unshare) return result_of(unshare_alone(a));
     if (takes_away(number, a, b, c)) recording_needs_writer();
-    return result_of(system_call(number, a, b, c, d, e, f));
+    return result_of(os_system_call(number, a, b, c, d, e, f));
 }

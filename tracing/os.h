@@ -304,6 +304,9 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
 /* After its end, or in a forked child, where it does not exist: gives its memory back. */
 void os_thread_release(struct os_thread *thread);
 
+/* Makes a system call that the program has asked for. Its result, or a negative errno. */
+long os_system_call(long number, long a, long b, long c, long d, long e, long f);
+
 /* Ends the process at once. */
 void os_process_exit(int status) __attribute__((noreturn));
 

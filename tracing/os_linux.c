@@ -562,6 +562,11 @@ void os_random(void *bytes, size_t count)
     }
 }
 
+long os_system_call(long number, long a, long b, long c, long d, long e, long f)
+{
+    return system_call(number, a, b, c, d, e, f);
+}
+
 void os_process_exit(int status)
 {
     for (;;)

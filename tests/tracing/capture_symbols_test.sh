@@ -68,6 +68,18 @@ none_allocates() {
     return 0
 }
 
+# A fake system (tests/fake_os.c) can stand in for os.h only if nobody passes it by.
+only_os_asks_the_system() {
+    local object
+    find "$objects"/tracing "$build_dir/preload-build" -name '*.o' ! -name 'os_linux*' >others
+    while read -r object; do
+        objdump -d "$object" | grep -P '\tsyscall' && echo "# $object makes a system call"
+        nm -u "$object" | grep -w -E 'clone|syscall|v?fork|ptrace|mmap|munmap|open|write' &&
+            echo "# of $object"
+    done <others >out 2>err
+    [ -s others ] && [ ! -s out ] && objdump -d "$objects/tracing/os_linux.o" | grep -q -P '\tsyscall'
+}
+
 one_more_is_noticed() {
     printf 'void *malloc(unsigned long);\nvoid *other(void) { return malloc(1); }\n' >other.c
     ${CC:-cc} -c -fno-builtin -o other.o other.c 2>err || return 1
@@ -95,7 +107,7 @@ probes_are_nops() {
         probes_of "$build_dir/lib/libmalloctape.so" | cmp - both
 }
 
-plan 8
+plan 9
 check 'every source of the capture core has been compiled' all_sources_compiled
 check 'each symbol is listed with its reason' listed_with_reason
 check 'no symbol is new' none_is_new
@@ -103,6 +115,7 @@ check 'no symbol is new in the front end for any allocator' front_end_imports_no
 check 'no listed symbol is unused' none_is_left_over
 check 'no function allocates' none_allocates
 check 'a use of malloc would be noticed' one_more_is_noticed
+check 'system calls are made by os_linux only' only_os_asks_the_system
 if grep -q 'define HAVE_SYS_SDT_H' "$build_dir/malloctape_config.h"; then
     check 'probes are nops' probes_are_nops
 else
