@@ -125,7 +125,7 @@ static bool thread_is_safe(struct inject *inject, const struct safe_places *plac
                            sizeof stack - bytes < 4096 ? sizeof stack - bytes : 4096);
         bytes += more;
     } while (more == 4096 && bytes < sizeof stack);
-    return safe_place_is(places, &inject->registers, stack, bytes / sizeof *stack);
+    return safe_place_is(places, inject->thread, &inject->registers, stack, bytes / sizeof *stack);
 }
 
 /* Looks at each thread once. False: none is safe. */

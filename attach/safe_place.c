@@ -122,6 +122,8 @@ static bool restorer_put(struct safe_places *places)
     return good;
 }
 
+static Dwfl *unwinder_open(pid_t process);
+
 bool safe_places_find(struct safe_places *places, struct target *target)
 {
     *places = (struct safe_places){.target = target,
@@ -138,6 +140,7 @@ bool safe_places_find(struct safe_places *places, struct target *target)
         if (i == 0) places->is_own_malloc = true;
         good = i == 0 ? functions_put(places, target, i) : module_put(places, i);
     }
+    if (good) places->unwinder = unwinder_open(target->process);
     if (good) return true;
     safe_places_free(places);
     errno = ENOMEM;
@@ -146,6 +149,8 @@ bool safe_places_find(struct safe_places *places, struct target *target)
 
 void safe_places_free(struct safe_places *places)
 {
+    if (places->unwinder != NULL) dwfl_end(places->unwinder);
+    places->unwinder = NULL;
     free(places->ranges);
     places->ranges = NULL;
     places->ranges_count = places->ranges_room = 0;
@@ -192,15 +197,73 @@ static bool is_waiting(const struct user_regs_struct *registers)
     }
 }
 
-bool safe_place_is(const struct safe_places *places, const struct user_regs_struct *registers,
-                   const uint64_t *stack, size_t words)
+/* ---- frames ---- */
+
+enum frames { FRAMES_GOOD, FRAMES_INSIDE, FRAMES_UNKNOWN };
+
+struct walk {
+    const struct safe_places *places;
+    bool is_inside;
+};
+
+static int frame_look(Dwfl_Frame *frame, void *of)
+{
+    struct walk *walk = of;
+    Dwarf_Addr at;
+    bool is_exact;
+    if (!dwfl_frame_pc(frame, &at, &is_exact)) return DWARF_CB_ABORT;
+    /* Behind a call that is the last of its function stands another one. */
+    walk->is_inside = is_inside(walk->places, is_exact ? at : at - 1);
+    return walk->is_inside ? DWARF_CB_ABORT : DWARF_CB_OK;
+}
+
+static enum frames frames_walk(const struct safe_places *places, pid_t thread)
+{
+    struct walk walk = {.places = places};
+    if (places->unwinder == NULL) return FRAMES_UNKNOWN;
+    const int result = dwfl_getthread_frames(places->unwinder, thread, frame_look, &walk);
+    return walk.is_inside ? FRAMES_INSIDE : result == 0 ? FRAMES_GOOD : FRAMES_UNKNOWN;
+}
+
+static int no_debug_information(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
+                                const char *file, const char *link, GElf_Word check, char **found)
+{
+    (void)module, (void)user, (void)name, (void)base, (void)file, (void)link, (void)check;
+    (void)found;
+    return -1;
+}
+
+static Dwfl *unwinder_open(pid_t process)
+{
+    static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
+                                             .find_debuginfo = no_debug_information};
+    Dwfl *unwinder = dwfl_begin(&callbacks);
+    if (unwinder == NULL) return NULL;
+    if (dwfl_linux_proc_report(unwinder, process) == 0 &&
+        dwfl_report_end(unwinder, NULL, NULL) == 0 &&
+        dwfl_linux_proc_attach(unwinder, process, true) == 0)
+        return unwinder;
+    dwfl_end(unwinder);
+    return NULL;
+}
+
+static bool is_clear(const struct safe_places *places, const uint64_t *stack, size_t words)
+{
+    for (size_t i = 0; i < words; i++)
+        if (is_inside(places, stack[i])) return false;
+    return true;
+}
+
+bool safe_place_is(const struct safe_places *places, pid_t thread,
+                   const struct user_regs_struct *registers, const uint64_t *stack, size_t words)
 {
     const size_t module = target_module_at(places->target, registers->rip);
     const bool waits = (int64_t)registers->orig_rax >= 0;
     if (is_inside(places, registers->rip)) return false;
-    for (size_t i = 0; i < words; i++)
-        if (is_inside(places, stack[i])) return false;
-    if (waits) return is_waiting(registers);
-    return module != TARGET_NONE && module != places->libc &&
-           (module != 0 || !places->is_own_malloc);
+    if (waits ? !is_waiting(registers)
+              : module == TARGET_NONE || module == places->libc ||
+                    (module == 0 && places->is_own_malloc))
+        return false;
+    const enum frames frames = frames_walk(places, thread);
+    return frames == FRAMES_GOOD || (frames == FRAMES_UNKNOWN && is_clear(places, stack, words));
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,6 +92,16 @@ static int end_print(const struct record_process *record)
     return PROGRAM_OK;
 }
 
+/* Its thread has just been made, or is about to end. */
+static void wait_for_thread(pid_t process, bool listens)
+{
+    char answer[ANSWER_BYTES];
+    for (unsigned i = 0; i < LISTEN_TRIES && kill(process, 0) == 0; i++) {
+        if ((ask_process(NULL, process, "status\n", answer, sizeof answer) > 0) == listens) return;
+        usleep(LISTEN_WAIT_US);
+    }
+}
+
 static void undo(const struct record_process *record)
 {
     struct attached attached;
@@ -99,21 +110,24 @@ static void undo(const struct record_process *record)
         if (kill(record->process, 0) == 0)
             cli_fail(&cli_record, "process %d: its calls still pass the library: %s",
                      (int)record->process, why);
-    } else if (!record->quiet) {
+        return;
+    }
+    wait_for_thread(record->process, false);
+    if (!record->quiet)
         recordings_tell("malloctape record: process %d is as before; one thread of it stood still "
                         "for %.1f ms\n",
                         (int)record->process, (double)attached.stopped_ns / 1e6);
-    }
 }
 
-/* Its thread has just been made. */
-static void wait_for_answers(pid_t process)
+/* A recording could not begin. */
+static void rights_print(const struct record_process *record)
 {
-    char answer[ANSWER_BYTES];
-    for (unsigned i = 0; i < LISTEN_TRIES && kill(process, 0) == 0; i++) {
-        if (ask_process(NULL, process, "status\n", answer, sizeof answer) > 0) return;
-        usleep(LISTEN_WAIT_US);
-    }
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%d", (int)record->process);
+    if (stat(path, &status) == 0 && status.st_uid != geteuid())
+        recordings_tell("malloctape record: process %d opens %s itself, as user %u\n",
+                        (int)record->process, record->output, (unsigned)status.st_uid);
 }
 
 static int run_recording(const struct record_process *record, bool is_attached)
@@ -122,6 +136,7 @@ static int run_recording(const struct record_process *record, bool is_attached)
     const int signals = signals_open(), process = (int)syscall(SYS_pidfd_open, record->process, 0);
     snprintf(request, sizeof request, "start %s\n", record->output);
     if (ask_process(&cli_record, record->process, request, answer, sizeof answer) == 0) {
+        rights_print(record);
         if (is_attached) undo(record);
         return PROGRAM_FAILED;
     }
@@ -151,6 +166,6 @@ int record_process(const struct record_process *record)
         recordings_tell("malloctape record: attached to process %d by %d calls of its libraries; "
                         "one thread of it stood still for %.1f ms\n",
                         (int)record->process, attached.slots, (double)attached.stopped_ns / 1e6);
-    wait_for_answers(record->process);
+    wait_for_thread(record->process, true);
     return run_recording(record, true);
 }
