@@ -710,6 +710,11 @@ void os_memory_clear(void *memory, size_t bytes)
     madvise(memory, bytes, MADV_DONTNEED);
 }
 
+void os_memory_is_dense(void *memory, size_t bytes)
+{
+    (void)memory, (void)bytes;
+}
+
 bool os_memory_is_readable(const void *address)
 {
     (void)address;

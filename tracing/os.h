@@ -31,6 +31,9 @@ void os_memory_release(void *memory, size_t bytes);
 /* Gives private memory back to the system, but keeps its addresses: it is zero again. */
 void os_memory_clear(void *memory, size_t bytes);
 
+/* A hint: most of this memory will be used soon, in no order. So the system may take larger pages. */
+void os_memory_is_dense(void *memory, size_t bytes);
+
 /* Whether the word at this address can be read; the address is a multiple of 8. Changes nothing. A
  * thread that must not make system calls does not know: false. */
 bool os_memory_is_readable(const void *address);

@@ -127,6 +127,11 @@ void os_memory_clear(void *memory, size_t bytes)
     if (!os_is_confined()) advise(memory, bytes, MADV_DONTNEED);
 }
 
+void os_memory_is_dense(void *memory, size_t bytes)
+{
+    if (!os_is_confined()) advise(memory, bytes, MADV_HUGEPAGE);
+}
+
 /* The kernel reads the set of signals first, then refuses to do anything with it. */
 bool os_memory_is_readable(const void *address)
 {

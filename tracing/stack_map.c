@@ -10,6 +10,9 @@
 /* A table is full enough for a search to be long only if growing has failed. */
 #define SEARCHED_MAX 4096u
 
+/* Nearly all pages of a table as large are used. */
+#define DENSE_BYTES ((size_t)4 << 20)
+
 /* Taken places have a key, then (release) a number. */
 struct place {
     uint64_t key;
@@ -75,6 +78,7 @@ static bool grow(struct stack_map *map, struct stack_map_table *old)
     if (places > PLACES_MAX) return false;
     struct stack_map_table *table = os_memory_reserve_per_process(bytes_of(places));
     if (!table) return false;
+    if (bytes_of(places) >= DENSE_BYTES) os_memory_is_dense(table, bytes_of(places));
     table->before = old;
     table->places = places;
     table->shift = 64 - (uint32_t)__builtin_ctz(places);

@@ -15,12 +15,16 @@ struct frame {
 
 _Static_assert(sizeof(struct frame) == 32, "two in a cache line");
 
+/* The innermost functions are the recorder's, at most so many. */
+#define OWN_MAX    16u
+#define FRAMES_MAX (OWN_MAX + STACKS_DEPTH_MAX)
+
 /* The frames of a stack, from the inside to the outside. Their codes and hashes are needed less
  * often. */
 struct frames {
-    struct frame frame[STACKS_DEPTH_MAX];
-    uint32_t code[STACKS_DEPTH_MAX];
-    uint64_t hash[STACKS_DEPTH_MAX]; /* of the stack from there on */
+    struct frame frame[FRAMES_MAX + 1];
+    uint32_t code[FRAMES_MAX];
+    uint64_t hash[FRAMES_MAX]; /* of the stack from there on */
 };
 
 /* The latest stack of a lane. */
@@ -68,12 +72,13 @@ static bool is_same(const struct unwind_frame *a, const struct unwind_frame *b)
     return a->pc == b->pc && a->sp == b->sp && a->bp == b->bp;
 }
 
-/* Where a stack is at, from the inside to the outside. */
+/* How far a stack has been followed. The next frame is fresh.frame[fresh]: it is put where it stays,
+ * because a copy of what has just been stored in parts makes the processor wait. */
 struct at {
-    struct unwind_frame frame;
-    uintptr_t *bx;      /* NULL: it is not followed */
-    uint32_t fresh;     /* frames so far that are not from the latest stack's outer end */
-    uint32_t kept;      /* the frames from here on are; STACKS_DEPTH_MAX: none */
+    uintptr_t *bx;  /* NULL: it is not followed */
+    uint32_t own;   /* frames of the recorder, the innermost ones */
+    uint32_t fresh; /* frames so far, those included */
+    uint32_t kept;  /* the frames of the latest stack from here on stay; STACKS_DEPTH_MAX: none */
     uint32_t candidate; /* the frame of the latest stack that may come next */
     enum stack_end end;
     bool wants_bx; /* the stack ends here only because rbx is not followed */
@@ -81,20 +86,21 @@ struct at {
 
 enum step { STEP_ON, STEP_ENDS, STEP_FAILED };
 
-static enum step step(struct stack_walk *walk, struct at *at, struct unwind_rule rule)
+static enum step end_at(struct at *at, enum stack_end end)
 {
-    struct unwind_frame caller;
-    if (rule.how == UNWIND_OUTERMOST) {
-        at->end = STACK_END;
-        return STEP_ENDS;
-    }
-    if (unwind_step(rule, &walk->memory, &at->frame, &caller, at->bx)) {
-        at->frame = caller;
-        return STEP_ON;
-    }
-    at->end = STACK_CUT_BY_CODE;
-    at->wants_bx = rule.how == UNWIND_BX && !at->bx;
+    at->end = end;
     return STEP_ENDS;
+}
+
+/* From a frame to the next one. */
+static enum step step(struct stack_walk *walk, struct at *at, const struct frame *frame)
+{
+    if (frame->rule.how == UNWIND_OUTERMOST) return end_at(at, STACK_END);
+    if (unwind_step(frame->rule, &walk->memory, &frame->at, &walk->fresh.frame[at->fresh].at,
+                    at->bx))
+        return STEP_ON;
+    at->wants_bx = frame->rule.how == UNWIND_BX && !at->bx;
+    return end_at(at, STACK_CUT_BY_CODE);
 }
 
 static void copy(struct frames *to, uint32_t at, const struct frames *from, uint32_t first,
@@ -108,60 +114,52 @@ static void copy(struct frames *to, uint32_t at, const struct frames *from, uint
  * are the same are noted as fresh ones, of which the code is known. */
 static enum step follow(struct stack_walk *walk, struct at *at)
 {
-    const uint32_t from = at->candidate;
-    struct unwind_frame frame = at->frame, caller = frame;
-    uint32_t to = from;
-    while (to + 1 < STACKS_DEPTH_MAX &&
-           unwind_step(walk->all.frame[to].rule, &walk->memory, &frame, &caller, at->bx) &&
-           is_same(&caller, &walk->all.frame[to + 1].at)) {
-        frame = caller;
-        to++;
+    const uint32_t room = STACKS_DEPTH_MAX - (at->fresh - at->own), first = at->candidate;
+    const struct frame *frame = &walk->all.frame[first];
+    const struct frame *last = &walk->all.frame[STACKS_DEPTH_MAX - 1];
+    struct unwind_frame caller;
+    while (frame < last && unwind_step(frame->rule, &walk->memory, &frame->at, &caller, at->bx) &&
+           is_same(&caller, &frame[1].at))
+        frame++;
+    if (frame == last) {
+        at->kept = first;
+        return end_at(at, STACK_END);
     }
-    at->frame = frame;
-    if (to + 1 == STACKS_DEPTH_MAX) {
-        at->kept = from;
-        at->end = STACK_END;
-        return STEP_ENDS;
-    }
-    const uint32_t same = to + 1 - from;
-    if (at->fresh + same > STACKS_DEPTH_MAX) {
-        copy(&walk->fresh, at->fresh, &walk->all, from, STACKS_DEPTH_MAX - at->fresh);
-        at->fresh = STACKS_DEPTH_MAX;
-        at->end = STACK_CUT_BY_DEPTH;
-        return STEP_ENDS;
-    }
-    copy(&walk->fresh, at->fresh, &walk->all, from, same);
-    at->fresh += same;
-    at->candidate = to + 1;
-    return step(walk, at, walk->all.frame[to].rule);
+    const uint32_t same = (uint32_t)(frame + 1 - &walk->all.frame[first]);
+    copy(&walk->fresh, at->fresh, &walk->all, first, same < room ? same : room);
+    at->fresh += same < room ? same : room;
+    at->candidate = first + same;
+    return same > room ? end_at(at, STACK_CUT_BY_DEPTH) : step(walk, at, frame);
 }
 
 static enum step next_frame(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
 {
-    while (at->candidate < STACKS_DEPTH_MAX && walk->all.frame[at->candidate].at.sp < at->frame.sp)
-        at->candidate++;
-    if (at->candidate < STACKS_DEPTH_MAX && is_same(&at->frame, &walk->all.frame[at->candidate].at))
-        return follow(walk, at);
-    if (at->fresh == STACKS_DEPTH_MAX) {
-        at->end = STACK_CUT_BY_DEPTH;
-        return STEP_ENDS;
-    }
+    struct frame *frame = &walk->fresh.frame[at->fresh];
+    const struct frame *latest = walk->all.frame;
     struct stack_code code;
-    if (!stack_table_code(lane, at->frame.pc, &code)) return STEP_FAILED;
-    walk->fresh.frame[at->fresh] = (struct frame){at->frame, code.rule};
+    while (at->candidate < STACKS_DEPTH_MAX && latest[at->candidate].at.sp < frame->at.sp)
+        at->candidate++;
+    if (at->candidate < STACKS_DEPTH_MAX && is_same(&frame->at, &latest[at->candidate].at))
+        return follow(walk, at);
+    if (at->fresh - at->own == STACKS_DEPTH_MAX) return end_at(at, STACK_CUT_BY_DEPTH);
+    if (!stack_table_code(lane, frame->at.pc, &code)) return STEP_FAILED;
+    frame->rule = code.rule;
     walk->fresh.code[at->fresh] = code.number;
-    /* The functions of the recorder, and the allocator's in its library, stand before the program's. */
-    if (code.number || at->fresh > 0) at->fresh++;
-    return step(walk, at, code.rule);
+    if (!code.number && at->fresh == at->own && at->own++ == OWN_MAX) return STEP_FAILED;
+    at->fresh++;
+    return step(walk, at, frame);
 }
 
 /* The frames from this one on. False: some code has no number. */
-static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
+static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at,
+                        const struct unwind_frame *here)
 {
     enum step result;
+    walk->fresh.frame[0].at = *here;
     at->kept = STACKS_DEPTH_MAX;
     at->candidate = walk->first;
-    at->fresh = 0;
+    at->own = at->fresh = 0;
+    at->wants_bx = false;
     do
         result = next_frame(lane, walk, at);
     while (result == STEP_ON);
@@ -217,10 +215,10 @@ static inline __attribute__((always_inline)) void begin_here(struct unwind_frame
 static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *walk,
                             const struct at *at)
 {
-    const uint32_t first = at->kept - at->fresh;
+    const uint32_t fresh = at->fresh - at->own, first = at->kept - fresh;
     struct frames *all = &walk->all;
     if (first == STACKS_DEPTH_MAX) return STACK_END;
-    copy(all, first, &walk->fresh, 0, at->fresh);
+    copy(all, first, &walk->fresh, at->own, fresh);
     hash_frames(all, first, at->kept,
                 at->kept < STACKS_DEPTH_MAX ? all->hash[at->kept] : (uint64_t)at->end);
     /* That it ends there is seen again only by the rule. */
@@ -245,11 +243,9 @@ static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lan
     walk->recording = recording.number;
     unwind_stack_at(&walk->memory, here.sp);
     for (;;) {
-        at.frame = here;
         bx = bx_here;
-        at.wants_bx = false;
-        if (!find_frames(lane, walk, &at)) return STACK_END;
-        const uint32_t depth = at.fresh + (STACKS_DEPTH_MAX - at.kept);
+        if (!find_frames(lane, walk, &at, &here)) return STACK_END;
+        const uint32_t depth = at.fresh - at.own + (STACKS_DEPTH_MAX - at.kept);
         if (!at.wants_bx && depth <= STACKS_DEPTH_MAX) return keep_frames(lane, walk, &at);
         /* Once more, without what is known: to count from the inside, or with rbx. */
         walk->first = STACKS_DEPTH_MAX;
