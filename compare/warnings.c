@@ -67,8 +67,8 @@ static void collect_sizes_asked(struct compare *compare)
     const json_t *asked = json_object_get(compare->null_report, "original_sizes_asked");
     if (program != NULL && json_integer_value(asked) > 0)
         add(compare, NULL, NULL,
-            "%s asked %lld times how large its objects are (malloc_usable_size): it may do "
-            "otherwise under each allocator, and replays do as under the recorded one",
+            "%s asked %lld times how large its objects are (malloc_usable_size): under "
+            "another allocator it may act otherwise, which replays do not show",
             basename(program), json_integer_value(asked));
 }
 

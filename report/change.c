@@ -262,13 +262,13 @@ static void print_first_of(const struct change *change, enum change_when when, F
         const long double one = by_how_much(&change->sizes[i].of[when].objects);
         if ((one > 0) == (objects > 0)) all += fabsl(one);
     }
-    fprintf(to, "%s %s object%s of %s %s (%s instead of %s): %s of all that %s, %s.\n",
+    fprintf(to, "%s %s object%s of %s %s (%s instead of %s): %s of the %s, %s.\n",
             words_count((uint64_t)fabsl(objects)), objects > 0 ? "more" : "fewer",
             fabsl(objects) == 1 ? "" : "s", words_sizes(most->size, most->highest),
             words[when][fabsl(objects) != 1], words_number(UNIT_COUNT, of->objects.after),
             words_number(UNIT_COUNT, of->objects.before),
-            words_share((uint64_t)fabsl(objects), (uint64_t)all), objects > 0 ? "came" : "went",
-            words_bytes((uint64_t)fabsl(bytes)));
+            words_share((uint64_t)fabsl(objects), (uint64_t)all),
+            objects > 0 ? "increase" : "decrease", words_bytes((uint64_t)fabsl(bytes)));
 }
 
 void change_print_first(const struct change *change, FILE *to)

@@ -248,8 +248,9 @@ static void put_inside(json_t *object, const struct depths *depths)
 void depths_print(const struct depths *depths, FILE *to)
 {
     if (!depths->known) {
-        fputs("\nhow far calls went: only a recording that was made on our tcmalloc has that\n",
-              to);
+        fputs(
+            "\nhow far calls went: only a recording that was made on malloctape's tcmalloc has that\n",
+            to);
         return;
     }
     print_sums(depths, to);

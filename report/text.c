@@ -111,7 +111,7 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
     const uint64_t failed = tally_sum_of(tally->failed), unknown = tally_sum_of(tally->unknown);
     const uint64_t remote = tally->remote_frees, small = small_growths(&tally->realloc);
     if (strcmp(trace->status, "complete") != 0)
-        fprintf(to, "! %sThe recording is %s: what follows is of what there is.\n", words,
+        fprintf(to, "! %sThe recording is %s: what follows covers the part that is there.\n", words,
                 strcmp(trace->status, "cut") == 0 ? "cut short" : "damaged in parts");
     if (tally->totals.lost_events > 0)
         fprintf(to, "! %s%s calls are missing in the recording.\n", words,
@@ -121,7 +121,7 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
                 words_count(tally->totals.freed_twice));
     if (failed > 0) fprintf(to, "! %s%s calls failed.\n", words, words_count(failed));
     if (unknown > tally->ended / 1000)
-        fprintf(to, "! %s%s calls ended objects whose making was not recorded.\n", words,
+        fprintf(to, "! %s%s calls ended objects whose allocation was not recorded.\n", words,
                 words_count(unknown));
     if (tally->wrong_sizes > 0)
         fprintf(to, "! %s%s frees were given another size than the object has.\n", words,

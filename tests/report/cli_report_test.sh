@@ -583,7 +583,7 @@ finds_mended_leak() {
     done
     exits 0 report leaks-0 leaks-3000 --json f.json --html two.html &&
         sed -n 1p out | grep -q '^As many objects of each size were made; other numbers differ\.$' &&
-        sed -n 2p out | grep -q '^3 000 fewer objects of 48 bytes are alive at the end (1 000 instead of 4 000): 100 % of all that went, 141 KiB\.$' &&
+        sed -n 2p out | grep -q '^3 000 fewer objects of 48 bytes are alive at the end (1 000 instead of 4 000): 100 % of the decrease, 141 KiB\.$' &&
         sed -n '/^alive at the end /,$p' out | grep -q '^ *48  *4 000  *1 000  *- 3 000 ' &&
         ! prints '^alive at the peak' && json f.json 's = j["sizes"][0]
             s["made"]["difference"] == 0 && s["end_objects"]["difference"] == -3000 &&
