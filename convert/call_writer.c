@@ -38,10 +38,12 @@ static bool fail_memory(struct call_writer *writer)
     return error_set_system(&writer->error, "no memory");
 }
 
-bool call_writer_open(struct call_writer *writer, struct output *output, const char *metadata)
+bool call_writer_open(struct call_writer *writer, struct output *output, const char *metadata,
+                      bool stacks)
 {
     *writer = (struct call_writer){.thread = NO_THREAD};
     struct instruction_header header = {.metadata = metadata, .metadata_bytes = strlen(metadata)};
+    if (stacks) header.features = INSTRUCTION_FEATURE_STACKS;
     if (instruction_writer_open(&writer->instructions, output, &header)) return true;
     writer->error = writer->instructions.error;
     return false;
@@ -209,6 +211,7 @@ static void write_call(struct call_writer *writer, uint32_t thread, const struct
     }
     instruction_put_lane(&writer->instructions, writer->threads[thread].lane);
     if (call->ways != 0) instruction_put_path(&writer->instructions, call->ways);
+    if (call->began != 0) instruction_put_stack(&writer->instructions, call->stack);
     switch (call_shapes[kind]) {
     case SHAPE_ALLOCATION:
     case SHAPE_ALLOCATION_ALIGNED: write_allocation(writer, call, kind); break;

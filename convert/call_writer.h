@@ -45,7 +45,8 @@ struct call {
     uint64_t ended,
         began; /* names, or 0: of what the call freed or moved, and of what it brought */
     uint64_t size, alignment;
-    uint64_t ways; /* inside the allocator (INSTRUCTION_WAY_LIST); 0: not known */
+    uint64_t ways;  /* inside the allocator (INSTRUCTION_WAY_LIST); 0: not known */
+    uint32_t stack; /* of what it brought; STACK_END: none is known */
 };
 
 struct call_writer_counts {
@@ -85,8 +86,10 @@ struct call_writer {
     bool timed;
 };
 
-/* Writes the header. `output` stays the caller's. False: see writer->error. */
-bool call_writer_open(struct call_writer *writer, struct output *output, const char *metadata);
+/* Writes the header. `output` stays the caller's. `stacks`: the file has call stacks, and
+ * writer->instructions takes definitions. False: see writer->error. */
+bool call_writer_open(struct call_writer *writer, struct output *output, const char *metadata,
+                      bool stacks);
 
 /* What follows is of this thread. */
 void call_writer_thread(struct call_writer *writer, uint64_t id);

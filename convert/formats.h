@@ -31,6 +31,7 @@
 struct format {
     const char *lacks; /* what it does not say; empty if nothing */
     bool threads;      /* it says which thread made a call */
+    bool stacks;       /* it has call stacks */
     bool parts;        /* names are addresses: a file can go on where another one ended */
     /* Whether the file that begins with `head` is of this format. NULL: content does not tell. */
     bool (*recognize)(struct source *head);

@@ -110,7 +110,7 @@ static bool stream_open_for(struct import *import)
         snprintf(metadata + bytes, sizeof metadata - (size_t)bytes, "lacks=%s\n",
                  format->format->lacks);
     import->opened = true;
-    call_writer_open(&import->writer, &import->output, metadata);
+    call_writer_open(&import->writer, &import->output, metadata, format->format->stacks);
     import->writer.has_threads = format->format->threads;
     return true;
 }

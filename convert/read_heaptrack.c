@@ -6,12 +6,14 @@
  *   c MILLISECONDS               the time
  *   I PAGE_BYTES PAGES           of the machine
  *   R PAGES                      resident memory
- *   t, m, x, X, A, S, #          stacks, libraries, the program, remarks
+ *   t, m, x                      stacks, libraries, the program (heaptrack_stacks.h)
+ *   X, A, S, #                   remarks
  *
  * Without --raw, heaptrack writes the same events without pointers ("interpreted"): these
  * files have lines i, s and a, and cannot be read. */
 #include "convert/fields.h"
 #include "convert/formats.h"
+#include "convert/heaptrack_stacks.h"
 
 enum { PAGE_BYTES = 4096 };
 
@@ -27,11 +29,12 @@ struct reading {
     struct source *source;
     struct call_writer *writer;
     uint64_t page_bytes, resident_bytes;
+    struct heaptrack_stacks stacks;
 };
 
 static bool read_call(struct reading *reading, char letter, struct fields fields)
 {
-    uint64_t trace;
+    uint64_t trace = 0;
     struct call call = {.kind = letter == '+' ? CALL_MALLOC : CALL_FREE};
     bool good = letter == '+' ? fields_number(&fields, 16, &call.size) &&
                                     fields_number(&fields, 16, &trace) &&
@@ -40,6 +43,7 @@ static bool read_call(struct reading *reading, char letter, struct fields fields
     if (!good || !fields_end(&fields))
         return source_bad_line(reading->source, "expected %s",
                                letter == '+' ? "`+ SIZE TRACE POINTER`" : "`- POINTER`");
+    if (letter == '+') call.stack = heaptrack_stacks_node(&reading->stacks, trace);
     return call_writer_put(reading->writer, &call);
 }
 
@@ -59,13 +63,19 @@ static bool read_line(struct reading *reading, char letter, struct fields fields
         if (letter == 'c')
             call_writer_time(reading->writer, number * 1000000, reading->resident_bytes);
         return true;
+    case 'm': heaptrack_stacks_module(&reading->stacks, fields); return true;
+    case 'x': heaptrack_stacks_program(&reading->stacks, fields); return true;
+    case 't':
+        return heaptrack_stacks_trace(&reading->stacks, fields) ||
+               source_bad_line(reading->source,
+                               "expected `t ADDRESS PARENT`, with a parent before");
     case 'i':
     case 's':
     case 'a':
         return source_bad_line(reading->source, "this file is interpreted and has no pointers; "
                                                 "record with heaptrack --raw");
     default:
-        if (strchr("vtmxXAS#", letter) != NULL) return true;
+        if (strchr("vXAS#", letter) != NULL) return true;
         return source_bad_line(reading->source, "expected an event of heaptrack, found '%c'",
                                letter);
     }
@@ -73,18 +83,22 @@ static bool read_line(struct reading *reading, char letter, struct fields fields
 
 static bool read_file(struct source *source, struct call_writer *writer)
 {
-    struct reading reading = {.source = source, .writer = writer, .page_bytes = PAGE_BYTES};
+    struct reading reading = {
+        .source = source, .writer = writer, .page_bytes = PAGE_BYTES, .stacks = {.writer = writer}};
     struct fields fields;
-    while (source_line(source, &fields)) {
+    bool good = true;
+    while (good && source_line(source, &fields)) {
         if (fields.at == fields.end) continue;
         const char letter = *fields.at++;
-        if (!read_line(&reading, letter, fields)) return false;
+        good = read_line(&reading, letter, fields) && !error_is_set(&writer->error);
     }
-    return !error_is_set(&source->error);
+    heaptrack_stacks_free(&reading.stacks);
+    return good && !error_is_set(&source->error);
 }
 
 const struct format format_heaptrack = {
     .lacks = "threads, kinds of call, alignments, reallocs (they are a free and an allocation)",
+    .stacks = true,
     .recognize = recognize,
     .read = read_file,
 };

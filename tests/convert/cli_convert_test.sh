@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 20
+plan 21
 
 # numbers FILE EVENTS LIVE THREADS - what import and info say of it.
 numbers() {
@@ -49,6 +49,40 @@ heaptrack_file() {
         json j 'stats = File.read("stats")
                 j["by_kind"]["malloc"] == stats[/^\s*allocations:\s*(\d+)/, 1].to_i &&
                 j["live_at_end"] == stats[/^\s*leaked allocations:\s*(\d+)/, 1].to_i'
+}
+
+# The way of each call out of the program, by module and offset, also of a file that is mapped again
+# elsewhere.
+heaptrack_stacks() {
+    printf '%s\n' 'v 10400 3' 'x b /bin/a prog' 'm 1 -' 'm 1 x 400000 1000 200 2000 10' \
+        'm 6 lib.so 70000 0 100' 't 401010 0' 't 70020 1' 't 999 2' '+ 18 3 a000' '+ 19 2 b000' \
+        'm 1 -' 'm 1 x 400000 1000 200' 'm 6 lib.so 80000 0 100' 't 80020 1' 't 401010 4' \
+        '+ 1a 5 c000' '- a000' '+ 1b 0 d000' >stacks.ht
+    exits 0 import -q -o p stacks.ht && exits 0 dump p && grep -o 'define.*\|malloc.*' out >lines
+    grep -v -e 'text of' -e '^malloc [0-9]*$' lines >got
+    cat >wanted <<'END'
+define module 1 from 0x401000 to 0x402010 bias 0x400000
+define module 2 from 0x70000 to 0x70100 bias 0x70000
+define codes 1 module 1 0x1010
+define nodes 8 parent 0 codes 1
+define codes 2 module 2 0x20
+define nodes 9 parent 8 codes 2
+define codes 3 module 0 0x999
+define nodes 10 parent 9 codes 3
+define module 2 unloaded
+define module 3 from 0x80000 to 0x80100 bias 0x80000
+define codes 4 module 3 0x20
+define nodes 11 parent 8 codes 4
+define codes 5 module 1 0x1010
+define nodes 12 parent 11 codes 5
+malloc 24 -> r0 stack 10
+malloc 25 -> r1 stack 9
+malloc 26 -> r2 stack 12
+malloc 27 -> r0
+END
+    cmp wanted got && grep -q 'text of module 1 path 11 from 0 2f62696e2f612070726f67' lines &&
+        printf '%s\n' 'v 10400 3' 't 5 0' 't 6 3' >bad.ht && exits 1 import -o p bad.ht &&
+        says 'line 3: expected .t ADDRESS PARENT., with a parent before'
 }
 
 heaptrack_interpreted() {
@@ -248,6 +282,7 @@ if [ -n "$debug_library" ] && [ -z "$sanitized" ]; then
 else
     skip_test 'mtrace(3)' 'this C library has no libc_malloc_debug'
 fi
+check 'heaptrack: call stacks' heaptrack_stacks
 if command -v heaptrack zstd >/dev/null; then
     check 'heaptrack: what its own interpreter counts' heaptrack_file
     check 'heaptrack: an interpreted file is refused' heaptrack_interpreted

@@ -126,6 +126,7 @@ class Dump
 
   def call(thread, words)
     kind = words.shift.to_sym
+    words.pop(2) if words[-2] == 'stack'
     @moved += 1 if kind == :realloc_moved
     kind = :realloc if %i[realloc_moved realloc_in_place].include?(kind)
     return @failed += 1 if words.last == 'failed'

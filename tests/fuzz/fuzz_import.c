@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     format_recognize(&source);
     if (fd < 0) fd = memfd_create("stream", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0) abort();
-    if (!output_open_fd(&output, fd) || !call_writer_open(&writer, &output, "source=x\n")) abort();
+    if (!output_open_fd(&output, fd) || !call_writer_open(&writer, &output, "source=x\n", true)) abort();
     writer.has_threads = format->threads;
     bool good = format->read(&source, &writer);
     /* What is wrong is said. */
