@@ -123,7 +123,7 @@ static bool is_possible(struct target *target, char *why, size_t why_bytes)
 
 /* Opens the maps anew: what was loaded meanwhile is in them. */
 static bool call_library(struct inject *inject, pid_t process, const char *function,
-                         uint64_t *result, char *why, size_t why_bytes)
+                         const char *text, uint64_t *result, char *why, size_t why_bytes)
 {
     struct target target;
     if (!target_open(&target, process)) return error_explain(why, why_bytes, "it has ended");
@@ -131,7 +131,7 @@ static bool call_library(struct inject *inject, pid_t process, const char *funct
         target_function(&target, target_module_named(&target, LIBRARY), function);
     target_close(&target);
     if (address == 0) return error_explain(why, why_bytes, "it has another version of " LIBRARY);
-    return inject_call(inject, address, NULL, 0, result, why, why_bytes);
+    return inject_call(inject, address, text, 0, result, why, why_bytes);
 }
 
 static bool load(struct inject *inject, const char *library, char *why, size_t why_bytes)
@@ -160,7 +160,7 @@ static void signals_block(sigset_t *before)
 }
 
 static bool call_in(struct target *target, const char *library, const char *function,
-                    struct attached *attached, char *why, size_t why_bytes)
+                    const char *text, struct attached *attached, char *why, size_t why_bytes)
 {
     struct inject inject;
     sigset_t before;
@@ -169,7 +169,7 @@ static bool call_in(struct target *target, const char *library, const char *func
     bool good = inject_begin(&inject, target, PATIENCE_NS, why, why_bytes);
     if (good) {
         good = (library == NULL || load(&inject, library, why, why_bytes)) &&
-               call_library(&inject, target->process, function, &result, why, why_bytes);
+               call_library(&inject, target->process, function, text, &result, why, why_bytes);
         inject_end(&inject);
         attached->has_ended = inject.is_gone;
         attached->stopped_ns = inject.stopped_ns;
@@ -207,8 +207,8 @@ bool attach_is_there(pid_t process)
     return is_there;
 }
 
-bool attach_to(pid_t process, const char *library, struct attached *attached, char *why,
-               size_t why_bytes)
+bool attach_to(pid_t process, const char *library, const char *stacks, struct attached *attached,
+               char *why, size_t why_bytes)
 {
     struct target target;
     *attached = (struct attached){0};
@@ -220,7 +220,7 @@ bool attach_to(pid_t process, const char *library, struct attached *attached, ch
                              "%s is not there in its view of the file system (a container?): "
                              "install malloctape there",
                              library);
-    good = good && call_in(&target, is_loaded ? NULL : library, "malloctape_library_attach",
+    good = good && call_in(&target, is_loaded ? NULL : library, "malloctape_library_attach", stacks,
                            attached, why, why_bytes);
     target_close(&target);
     return good;
@@ -231,7 +231,8 @@ bool attach_undo(pid_t process, struct attached *attached, char *why, size_t why
     struct target target;
     *attached = (struct attached){0};
     if (!open_process(&target, process, why, why_bytes)) return false;
-    const bool good = call_in(&target, NULL, "malloctape_library_detach", attached, why, why_bytes);
+    const bool good =
+        call_in(&target, NULL, "malloctape_library_detach", NULL, attached, why, why_bytes);
     target_close(&target);
     return good;
 }

@@ -19,11 +19,12 @@ struct attached {
 /* Whether the process has the library, or the tracing tcmalloc, already. */
 bool attach_is_there(pid_t process);
 
-/* `library`: the path of libmalloctape.so, which must be the same file in the process's view. To be
+/* `library`: the path of libmalloctape.so, which must be the same file in the process's view.
+ * `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. To be
  * called again when the process has loaded other libraries. False: `why` says what is in the way;
  * the process is as it was. */
-bool attach_to(pid_t process, const char *library, struct attached *attached, char *why,
-               size_t why_bytes);
+bool attach_to(pid_t process, const char *library, const char *stacks, struct attached *attached,
+               char *why, size_t why_bytes);
 
 /* After the recording has ended. The library stays in the process, where nobody calls it. */
 bool attach_undo(pid_t process, struct attached *attached, char *why, size_t why_bytes);

@@ -44,7 +44,7 @@ static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=pr
 
 static const char help_text[] =
     "usage: malloctape record [OPTION]... [--] PROGRAM [ARGUMENTS...]\n"
-    "       malloctape record --pid PROCESS [-o FILE] [--seconds N] [-q]\n"
+    "       malloctape record --pid PROCESS [-o FILE] [--seconds N] [--stacks] [-q]\n"
     "\n"
     "Runs PROGRAM and records every call of its allocator; or records a process that runs already,\n"
     "on the allocator that it has, until Ctrl-C, and lets it go on.\n"
@@ -160,9 +160,8 @@ static int words_parse(struct record *record, int count, char **words)
     if (status != PROGRAM_GO_ON) return status;
     if (record->process != NULL && optind < count)
         return cli_usage_error(&cli_record, "--pid: a process that runs, or %s?", words[optind]);
-    if (record->process != NULL && (record->follow || record->idle || record->max_bytes != NULL ||
-                                    record->stacks != NULL))
-        return cli_usage_error(&cli_record, "--pid goes with -o, --seconds and -q");
+    if (record->process != NULL && (record->follow || record->idle || record->max_bytes != NULL))
+        return cli_usage_error(&cli_record, "--pid goes with -o, --seconds, --stacks and -q");
     if (record->process == NULL && optind == count)
         return cli_usage_error(&cli_record, "which program?");
     if (record->seconds != NULL && !is_amount(record->seconds, "smh"))
@@ -515,8 +514,8 @@ static double seconds_of(const char *text)
 /* A process that runs: its program's name is that of the recording. */
 static int process_run(struct record *record)
 {
-    struct record_process process = {.quiet = record->quiet,
-                                     .seconds = seconds_of(record->seconds)};
+    struct record_process process = {
+        .quiet = record->quiet, .stacks = record->stacks, .seconds = seconds_of(record->seconds)};
     struct installed library;
     char path[64], program[PATH_MAX], why[PATH_MAX], *words[] = {program, NULL};
     if (!ask_parse_process(&process.process, record->process))

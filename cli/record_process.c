@@ -73,7 +73,7 @@ static bool wait_for_end(const struct record_process *record, int signals, int p
         struct attached attached;
         char why[PATH_MAX + 256];
         if (now > libraries)
-            attach_to(record->process, record->library, &attached, why, sizeof why);
+            attach_to(record->process, record->library, record->stacks, &attached, why, sizeof why);
         libraries = now;
     }
 }
@@ -158,9 +158,15 @@ int record_process(const struct record_process *record)
 {
     char answer[ANSWER_BYTES], why[PATH_MAX + 256];
     struct attached attached;
-    if (ask_process(NULL, record->process, "status\n", answer, sizeof answer) > 0)
+    if (ask_process(NULL, record->process, "status\n", answer, sizeof answer) > 0) {
+        if (record->stacks != NULL)
+            return cli_fail(&cli_record,
+                            "process %d listens already: it has call stacks if it was started "
+                            "with TCMALLOC_TRACE_STACKS, and else none",
+                            (int)record->process);
         return run_recording(record, false);
-    if (!attach_to(record->process, record->library, &attached, why, sizeof why))
+    }
+    if (!attach_to(record->process, record->library, record->stacks, &attached, why, sizeof why))
         return cli_fail(&cli_record, "cannot attach to process %d: %s", (int)record->process, why);
     if (!record->quiet)
         recordings_tell("malloctape record: attached to process %d by %d calls of its libraries; "

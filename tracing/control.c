@@ -209,9 +209,9 @@ __attribute__((constructor)) static void control_begins(void)
     if (result < 0) say_why("the thread", result);
 }
 
-int control_attach(void)
+int control_attach(const char *stacks)
 {
-    int result = recording_attach();
+    int result = recording_attach(stacks);
     return result == 0 ? begin_thread() : result < 0 ? result : 0;
 }
 

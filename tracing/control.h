@@ -3,8 +3,9 @@
 #ifndef MALLOCTAPE_CONTROL_H
 #define MALLOCTAPE_CONTROL_H
 
-/* Begins to listen, if nobody does. 0 or a negative errno value. */
-int control_attach(void);
+/* Begins to listen, if nobody does. `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. 0 or a
+ * negative errno value. */
+int control_attach(const char *stacks);
 
 /* Asks the thread to end, which it does soon. */
 void control_detach(void);

@@ -99,19 +99,6 @@ static void collect_metadata(void)
         append_settings(*name);
 }
 
-void settings_attach(void)
-{
-    if (!settings.attached) {
-        /* Where calls lead by themselves does not matter: they are led here. */
-        settings.other_malloc[0] = 0;
-        settings.metadata_bytes = 0;
-        collect_metadata();
-        append_line("", "attached", "1");
-    }
-    settings.attached = settings.controlled = true;
-    settings.speaks = false;
-}
-
 /* Only when a recording begins: asking an allocator may cost time and locks. */
 static void append_allocator(void)
 {
@@ -263,11 +250,11 @@ static void read_scratch(void)
         copy_path(settings.scratch, "/tmp");
 }
 
-/* 1 is not one byte, but yes. */
-static void read_stacks(void)
+#define STACKS_VARIABLE "TCMALLOC_TRACE_STACKS"
+
+/* `text`: a value of that. 1 is not one byte, but yes. */
+static void read_stacks(const char *text)
 {
-    static const char name[] = "TCMALLOC_TRACE_STACKS";
-    const char *text = secure_getenv(name);
     uint64_t bytes = 0;
     if (!text || !*text || strcmp(text, "0") == 0) return;
     if (strcmp(text, "1") == 0)
@@ -275,8 +262,9 @@ static void read_stacks(void)
     else if (strcmp(text, "all") == 0)
         bytes = STACK_SAMPLE_ALL;
     else if (!read_number(text, &byte_units, COUNT_MAX, &bytes) || bytes < STACK_SAMPLE_LEAST)
-        return note_wrong(name, text, " is neither 1 nor all nor a number of bytes from 1024 on, "
-                                      "alone or with k, M or G behind it");
+        return note_wrong(STACKS_VARIABLE, text,
+                          " is neither 1 nor all nor a number of bytes from 1024 on, "
+                          "alone or with k, M or G behind it");
     settings.stacks_every_bytes = bytes;
     os_program_path(settings.program_path, sizeof settings.program_path);
     struct message value;
@@ -311,11 +299,25 @@ void settings_read(void)
     settings.quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
     settings.addresses = is_set("TCMALLOC_TRACE_ADDRESSES");
     read_overload();
-    read_stacks();
+    read_stacks(secure_getenv(STACKS_VARIABLE));
     settings.patience_ns = ns_of("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS);
     settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", &byte_units);
     settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", &event_units);
     settings.limits.ns = ns_of("TCMALLOC_TRACE_MAX_SECONDS", 0);
+}
+
+void settings_attach(const char *stacks)
+{
+    /* Where calls lead by themselves does not matter: they are led here. */
+    settings.other_malloc[0] = 0;
+    settings.metadata_bytes = 0;
+    applied.has_allocator = false;
+    collect_metadata();
+    append_line("", "attached", "1");
+    settings.stacks_every_bytes = 0;
+    read_stacks(stacks);
+    settings.controlled = true;
+    settings.speaks = false;
 }
 
 /* --- the output's name --- */

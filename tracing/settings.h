@@ -32,7 +32,6 @@ struct settings {
     bool speaks; /* a summary goes to standard error: a user has started this process, and no report
                     file is given */
     bool controlled;
-    bool attached; /* the library was loaded into a process that ran */
     bool is_reset;     /* while recording_reset() begins a recording: no file is replaced */
     bool keeps_others; /* of the recording that begins: it replaces no file */
     bool quiet;        /* not a word on standard error */
@@ -56,8 +55,9 @@ extern struct settings settings;
  * starts do not record to the same file; unless the name has a %p. */
 void settings_read(void);
 
-/* For a process into which the library was loaded while it ran: its standard error is not ours. */
-void settings_attach(void);
+/* For a process into which the library was loaded while it ran: its standard error is not ours.
+ * `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. */
+void settings_attach(const char *stacks);
 
 /* Gives the writer what it needs for a recording to `output`, with names in place of the letters
  * after %. `bytes_min`: what a file has without metadata and events. NULL, or what is wrong. */

@@ -32,9 +32,10 @@ over() {
     wait "$pid" && [ "$(tail -n 1 answers)" = done ] && ! grep -qv '^malloctape' obey.err
 }
 
-# attach RAW - `record --pid` in the background, as process $recorder; returns when it records.
+# attach RAW [OPTION] - `record --pid` in the background, as process $recorder; returns when it
+# records.
 attach() {
-    "$bin/malloctape" record --pid "$pid" -o "$1" >out 2>err 5>&- &
+    "$bin/malloctape" record --pid "$pid" -o "$1" ${2:+"$2"} >out 2>err 5>&- &
     recorder=$!
     pids+=("$recorder")
     wait_until grep -q 'recording process' err
@@ -69,6 +70,15 @@ again() {
     attach second.lz4
     make_objects 300
     detach && counts second.lz4 300 && wait_until is_alone && over
+}
+
+stacks() {
+    begin 1
+    attach stacks.lz4 --stacks=all
+    make_objects 400
+    detach && "$bin/malloctape" verify stacks.lz4 >out 2>err &&
+        [ "$("$bin/malloctape" dump --only-calls stacks.lz4 | grep -c '^malloc 777 .* stack [1-9]')" = 400 ] &&
+        over
 }
 
 busy() {
@@ -168,9 +178,10 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 11
+plan 12
 check 'what is called while it is attached is recorded, no call less or more' exact
 check 'again' again
+check 'with call stacks' stacks
 check 'threads that allocate all the time' busy
 check 'the process ends: the recording is complete' ends
 check 'the process is killed: nothing is lost' killed

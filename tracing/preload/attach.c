@@ -12,18 +12,18 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int malloctape_library_attach(void);
+EXPORT int malloctape_library_attach(const char *stacks);
 EXPORT int malloctape_library_detach(void);
 
-/* Also when libraries have come since. The result: how many slots lead here, or a negative errno
+/* `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. Also when libraries have come since. The result: how many slots lead here, or a negative errno
  * value; -EEXIST: the process was started with this library. */
-int malloctape_library_attach(void)
+int malloctape_library_attach(const char *stacks)
 {
     static bool has_attached;
     if (!has_attached && next_is_first()) return -EEXIST;
     if (!has_attached) next_attach();
     has_attached = true;
-    int result = control_attach();
+    int result = control_attach(stacks);
     return result < 0 ? result : redirect_here();
 }
 
