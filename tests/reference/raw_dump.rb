@@ -181,7 +181,7 @@ class RawLane
   def begin_segment(profile, key)
     @profile = profile
     @segment_allocation = @allocations
-    @ways = Array.new(8) # lane and bound of the latest foreign object, 5.2
+    @ways = Array.new(8) # lane and bound of the latest remote object, 5.2
     @address = @page_place = @page_address = 0
     @next_code = @next_node = 0
     @sequences.clear if key
@@ -650,7 +650,7 @@ class RawDump
       @lane.cache.noted?(object.place)
   end
 
-  # Foreign: a way, a place, and the difference of the bound to the one remembered, with the class.
+  # Remote: a way, a place, and the difference of the bound to the one remembered, with the class.
   def free_in_way(unit)
     call = in_profile(0)
     place = far(unit & 0x7f)
@@ -658,7 +658,7 @@ class RawDump
     other, bound = @lane.ways[(unit >> 7) & 7] ||
       refuse(@offset, 'nothing is remembered in this way')
     classes = @opaque ? 1 : 128
-    died(call, foreign(other, bound + (coded / classes), place, coded % classes))
+    died(call, remote(other, bound + (coded / classes), place, coded % classes))
   end
 
   def unzigzag(coded) = (coded >> 1) ^ -(coded & 1)
@@ -907,9 +907,9 @@ class RawDump
   def object(bits)
     case bits
     when 0 then own(@units.number)
-    when 1 then foreign(@units.number, @units.number, @units.number, class_number)
+    when 1 then remote(@units.number, @units.number, @units.number, class_number)
     when 2 then unknown(@units.number, class_number)
-    else refuse(@offset, 'an object that is both foreign and unknown')
+    else refuse(@offset, 'an object that is both remote and unknown')
     end
   end
 
@@ -929,7 +929,7 @@ class RawDump
     place.zero? ? Named.new(0, nil, nil, nil, true) : own(place)
   end
 
-  def foreign(other, bound, place, size_class)
+  def remote(other, bound, place, size_class)
     remember(other, bound)
     refuse(@offset, 'an object at place 0') if place.zero?
     Named.new(checked_place(place), checked_class(size_class), other, bound)
