@@ -61,23 +61,26 @@ extern "C" {
  * the fast path with its first call. */
 
 struct slot_lane {
-    uint8_t busy;       /* thread: it takes a slot, so a nested call takes none and is not recorded;
-                           the next beginner reads it (acquire) */
-    uint8_t unrecorded; /* thread: in a call that is not recorded, nothing in the stream may be for
-                           it */
-    uint32_t number;    /* thread, when it takes a slot, or the writer, when the thread has gone: of
-                           the slot in the spool */
-    uint16_t *start;    /* thread, with each slot: its first unit; */
-    uint16_t *room; /* the last position at which an event still fits; NULL: there is no slot; */
-    uint16_t *end;  /* behind its last unit */
-    uint64_t lost_events;       /* thread: since the last record of a loss */
-    uint64_t lost_events_total; /* thread (relaxed), read by the writer (relaxed) */
-    uint64_t count;             /* thread: how many slots it has had */
-    uint64_t count_to_follow; /* thread, after a loss: how many it must have had until its cache is
-                                   followed again */
-    uint64_t earlier_units;   /* thread, or the writer when that has gone: in the slots before */
-    uint32_t unbegun; /* thread: the record of its beginning is yet to be written; 2: and before it
-                         that of the end of the thread before */
+    /* Thread: it takes a slot, so a nested call takes none and is not recorded. The next beginner
+     * reads it (acquire). */
+    uint8_t busy;
+    /* Thread: in a call that is not recorded; nothing in the stream may be for it. */
+    uint8_t unrecorded;
+    /* Thread, when it takes a slot; the writer, when the thread has gone: which one of the spool. */
+    uint32_t number;
+    /* Thread, with each slot: its first unit, the last position at which an event still fits (NULL:
+     * there is no slot), and the end of its units. */
+    uint16_t *start, *room, *end;
+    /* Thread: since the last record of a loss; and in all (relaxed), for the writer (relaxed). */
+    uint64_t lost_events, lost_events_total;
+    /* Thread: how many slots it has had; and how many it must have had until its cache is followed
+     * again, after a loss. */
+    uint64_t count, count_to_follow;
+    /* Thread, or the writer when that has gone: units in the slots before this one. */
+    uint64_t earlier_units;
+    /* Thread: the record of its beginning is yet to be written; 2: and before it that of the end of
+     * the thread before. */
+    uint32_t unbegun;
 };
 
 /*   UNUSED --a thread begins--> LIVE --its destructors have run--> ENDING --its id is gone--+
@@ -98,9 +101,10 @@ struct registry_lane {
 
 /* Thread: stack_sample.c, stacks.c. */
 struct stack_lane {
-    bool busy;           /* it looks for a stack, so a nested call gets none */
-    bool is_due;         /* the call that is being recorded gets one */
-    uint32_t calls_left; /* off the fast path, until one is due; 0: not before the units are written */
+    bool busy;   /* it looks for a stack, so a nested call gets none */
+    bool is_due; /* the call that is being recorded gets one */
+    uint32_t
+        calls_left; /* off the fast path, until one is due; 0: not before the units are written */
     uint64_t units_left; /* from the beginning of the slot */
     uint64_t bytes_left; /* of calls that are too large for the fast path */
     uint64_t random;
@@ -311,7 +315,7 @@ extern uint32_t malloctape_may_begin;
 struct recording {
     struct writer writer;
     struct lane_registry *registry;
-    bool could_not_begin;  /* the latest try */
+    bool could_not_begin;        /* the latest try */
     uint64_t stacks_every_bytes; /* beginner: from one call stack to the next; 0: there are none */
     uint32_t number;       /* of the recording, from 1; lanes of an earlier one are begun anew */
     bool fast_path_is_off; /* any thread (relaxed): malloctape_disable_fast_path() */

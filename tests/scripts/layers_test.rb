@@ -14,7 +14,8 @@ MAP = File.read("#{SOURCE}/docs/architecture.md")
 # The front end gives it to the core by this name, as it must be there before any code runs.
 GIVEN = 'malloctape_front_end'.freeze
 # Symbols of the C library that ours stand in for are no calls of ours.
-LIBC = `nm -D --defined-only #{`#{ENV.fetch('CC', 'cc')} -print-file-name=libc.so.6`}`
+CC = ENV.fetch('CC', 'cc')
+LIBC = `nm -D --defined-only #{`#{CC} -print-file-name=libc.so.6`}`
        .scan(/ [TWiBD] ([^@\s]+)/).flatten.to_h { |name| [name, true] }
 
 ALLOWED =
@@ -106,8 +107,8 @@ bad = circles(found.map { |from, to,| [room_of(from), room_of(to)] })
 report bad.empty?, 'rooms do not call each other in a circle', bad
 
 Dir.mktmpdir do |directory|
-  File.write("#{directory}/a.c", 'int recording_begin(const char *); int state_up(void) { return recording_begin(0); }')
-  system(ENV.fetch('CC', 'cc'), '-c', '-o', "#{directory}/a.o", "#{directory}/a.c")
+  File.write("#{directory}/a.c", 'int recording_begin(void); int f(void) { return recording_begin(); }')
+  system("#{CC} -c -o #{directory}/a.o #{directory}/a.c")
   bad = calls(all.merge('tracing/state' => "#{directory}/a.o"))
   report upward(bad, layers) == ['tracing/state calls tracing/capture: recording_begin'],
          'a call upwards would be noticed'
