@@ -15,7 +15,7 @@ struct frame {
 
 _Static_assert(sizeof(struct frame) == 32, "two in a cache line");
 
-/* The innermost functions are the recorder's, at most so many. */
+/* The innermost functions are the recorder's: not more than so many. */
 #define OWN_MAX    16u
 #define FRAMES_MAX (OWN_MAX + STACKS_DEPTH_MAX)
 
@@ -29,9 +29,11 @@ struct frames {
 
 /* The latest stack of a lane. */
 struct stack_walk {
-    uint64_t time;              /* of the rules */
-    uint32_t recording;         /* of the nodes */
-    uint32_t first;             /* the innermost frame; STACKS_DEPTH_MAX: there is none */
+    uint64_t time;             /* of the rules */
+    uint32_t recording;        /* of the nodes */
+    uint32_t first;            /* the innermost frame; FRAMES_MAX: there is none */
+    uint32_t first_of_program; /* from there on */
+    uint32_t node;
     struct unwind_stack memory; /* that can be read */
     struct frames all;          /* the outermost is the last */
     struct frames fresh;        /* of a new stack: those before the ones that stay */
@@ -67,18 +69,20 @@ static struct stack_walk *walk_of(const struct malloctape_lane *lane)
 
 /* --- the frames --- */
 
+/* Whether the function and the place of its frame are the same: then so is the rule, and what is
+ * known of the code. rbp may be another one, and is looked at only where a rule needs it. */
 static bool is_same(const struct unwind_frame *a, const struct unwind_frame *b)
 {
-    return a->pc == b->pc && a->sp == b->sp && a->bp == b->bp;
+    return a->pc == b->pc && a->sp == b->sp;
 }
 
 /* How far a stack has been followed. The next frame is fresh.frame[fresh]: it is put where it stays,
  * because a copy of what has just been stored in parts makes the processor wait. */
 struct at {
-    uintptr_t *bx;  /* NULL: it is not followed */
-    uint32_t own;   /* frames of the recorder, the innermost ones */
-    uint32_t fresh; /* frames so far, those included */
-    uint32_t kept;  /* the frames of the latest stack from here on stay; STACKS_DEPTH_MAX: none */
+    uintptr_t *bx;      /* NULL: it is not followed */
+    uint32_t own;       /* frames of the recorder, the innermost ones */
+    uint32_t fresh;     /* frames so far, those included */
+    uint32_t kept;      /* the frames of the latest stack from here on stay; FRAMES_MAX: none */
     uint32_t candidate; /* the frame of the latest stack that may come next */
     enum stack_end end;
     bool wants_bx; /* the stack ends here only because rbx is not followed */
@@ -110,26 +114,62 @@ static void copy(struct frames *to, uint32_t at, const struct frames *from, uint
     memcpy(&to->code[at], &from->code[first], count * sizeof *to->code);
 }
 
+/* Some frames have been added. */
+static void count_own(const struct stack_walk *walk, struct at *at)
+{
+    while (at->own < at->fresh && !walk->fresh.code[at->own])
+        at->own++;
+}
+
+/* unwind_step() for nearly all frames: whether the caller's is the next one of the latest stack, and
+ * its registers. False: that is to be asked there. */
+static inline bool leads_on(const struct unwind_stack *memory, const struct frame *frame,
+                            uintptr_t *sp, uintptr_t *bp)
+{
+    const struct unwind_rule rule = frame->rule;
+    const uintptr_t end = frame[1].at.sp, bytes = memory->to - memory->from;
+    const uintptr_t base = rule.how == UNWIND_SP ? *sp : *bp;
+    const uintptr_t bp_at = end + (uintptr_t)(int64_t)rule.bp * 8;
+    if ((rule.how != UNWIND_SP && rule.how != UNWIND_BP) ||
+        base + (uintptr_t)(int64_t)rule.offset != end || end - 8 - memory->from >= bytes ||
+        bp_at - memory->from >= bytes || *(const uintptr_t *)(end - 8) != frame[1].at.pc)
+        return false;
+    if (rule.bp) *bp = *(const uintptr_t *)bp_at;
+    *sp = end;
+    return true;
+}
+
 /* The frame is one of the latest stack. If all from there on are the same, they stay; else those that
  * are the same are noted as fresh ones, of which the code is known. */
 static enum step follow(struct stack_walk *walk, struct at *at)
 {
-    const uint32_t room = STACKS_DEPTH_MAX - (at->fresh - at->own), first = at->candidate;
-    const struct frame *frame = &walk->all.frame[first];
-    const struct frame *last = &walk->all.frame[STACKS_DEPTH_MAX - 1];
-    struct unwind_frame caller;
-    while (frame < last && unwind_step(frame->rule, &walk->memory, &frame->at, &caller, at->bx) &&
-           is_same(&caller, &frame[1].at))
-        frame++;
-    if (frame == last) {
-        at->kept = first;
-        return end_at(at, STACK_END);
+    const struct frame *first = &walk->all.frame[at->candidate], *frame = first;
+    const struct frame *last = &walk->all.frame[FRAMES_MAX - 1];
+    const struct unwind_frame *here = &walk->fresh.frame[at->fresh].at;
+    uintptr_t sp = here->sp, bp = here->bp;
+    for (;; frame++) {
+        while (frame < last && leads_on(&walk->memory, frame, &sp, &bp))
+            frame++;
+        if (frame == last) {
+            at->kept = at->candidate;
+            return end_at(at, STACK_END);
+        }
+        const struct unwind_frame now = {frame->at.pc, sp, bp};
+        struct unwind_frame caller;
+        if (!unwind_step(frame->rule, &walk->memory, &now, &caller, NULL) ||
+            !is_same(&caller, &frame[1].at))
+            break;
+        sp = caller.sp;
+        bp = caller.bp;
     }
-    const uint32_t same = (uint32_t)(frame + 1 - &walk->all.frame[first]);
-    copy(&walk->fresh, at->fresh, &walk->all, first, same < room ? same : room);
+    const uint32_t same = (uint32_t)(frame + 1 - first), room = FRAMES_MAX - at->fresh;
+    copy(&walk->fresh, at->fresh, &walk->all, at->candidate, same < room ? same : room);
     at->fresh += same < room ? same : room;
-    at->candidate = first + same;
-    return same > room ? end_at(at, STACK_CUT_BY_DEPTH) : step(walk, at, frame);
+    at->candidate += same;
+    count_own(walk, at);
+    if (same > room) return end_at(at, STACK_CUT_BY_DEPTH);
+    walk->fresh.frame[at->fresh - 1].at.bp = bp;
+    return step(walk, at, &walk->fresh.frame[at->fresh - 1]);
 }
 
 static enum step next_frame(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
@@ -137,16 +177,16 @@ static enum step next_frame(struct malloctape_lane *lane, struct stack_walk *wal
     struct frame *frame = &walk->fresh.frame[at->fresh];
     const struct frame *latest = walk->all.frame;
     struct stack_code code;
-    while (at->candidate < STACKS_DEPTH_MAX && latest[at->candidate].at.sp < frame->at.sp)
+    while (at->candidate < FRAMES_MAX && latest[at->candidate].at.sp < frame->at.sp)
         at->candidate++;
-    if (at->candidate < STACKS_DEPTH_MAX && is_same(&frame->at, &latest[at->candidate].at))
+    if (at->candidate < FRAMES_MAX && is_same(&frame->at, &latest[at->candidate].at))
         return follow(walk, at);
-    if (at->fresh - at->own == STACKS_DEPTH_MAX) return end_at(at, STACK_CUT_BY_DEPTH);
+    if (at->fresh - at->own >= STACKS_DEPTH_MAX || at->fresh == FRAMES_MAX)
+        return end_at(at, STACK_CUT_BY_DEPTH);
     if (!stack_table_code(lane, frame->at.pc, &code)) return STEP_FAILED;
     frame->rule = code.rule;
-    walk->fresh.code[at->fresh] = code.number;
-    if (!code.number && at->fresh == at->own && at->own++ == OWN_MAX) return STEP_FAILED;
-    at->fresh++;
+    walk->fresh.code[at->fresh++] = code.number;
+    count_own(walk, at);
     return step(walk, at, frame);
 }
 
@@ -155,8 +195,11 @@ static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, s
                         const struct unwind_frame *here)
 {
     enum step result;
-    walk->fresh.frame[0].at = *here;
-    at->kept = STACKS_DEPTH_MAX;
+    struct unwind_frame *first = &walk->fresh.frame[0].at;
+    first->pc = here->pc;
+    first->sp = here->sp;
+    first->bp = here->bp;
+    at->kept = FRAMES_MAX;
     at->candidate = walk->first;
     at->own = at->fresh = 0;
     at->wants_bx = false;
@@ -184,9 +227,9 @@ static uint32_t define_nodes(struct malloctape_lane *lane, struct stack_walk *wa
     const struct frames *frames = &walk->all;
     struct frames *missing = &walk->fresh; /* which has been copied */
     uint32_t known = first, parent = end, count = 0;
-    while (known < STACKS_DEPTH_MAX && !(parent = stack_table_node(frames->hash[known])))
+    while (known < FRAMES_MAX && !(parent = stack_table_node(frames->hash[known])))
         known++;
-    if (known == STACKS_DEPTH_MAX) parent = end;
+    if (known == FRAMES_MAX) parent = end;
     for (uint32_t i = known; i > first; i--) {
         if (!frames->code[i - 1]) continue;
         missing->code[count] = frames->code[i - 1];
@@ -211,22 +254,41 @@ static inline __attribute__((always_inline)) void begin_here(struct unwind_frame
     frame->pc++;
 }
 
+/* How many functions of the program there are. */
+static uint32_t depth(const struct stack_walk *walk, const struct at *at)
+{
+    const uint32_t own = at->kept < walk->first_of_program ? walk->first_of_program - at->kept : 0;
+    return at->fresh - at->own + FRAMES_MAX - at->kept - own;
+}
+
 /* The stack's frames come to stand before those that stay. */
 static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *walk,
                             const struct at *at)
 {
-    const uint32_t fresh = at->fresh - at->own, first = at->kept - fresh;
+    const uint32_t first = at->kept - at->fresh;
     struct frames *all = &walk->all;
-    if (first == STACKS_DEPTH_MAX) return STACK_END;
-    copy(all, first, &walk->fresh, at->own, fresh);
+    if (at->fresh == 0 && at->kept == walk->first) return walk->node;
+    copy(all, first, &walk->fresh, 0, at->fresh);
     hash_frames(all, first, at->kept,
-                at->kept < STACKS_DEPTH_MAX ? all->hash[at->kept] : (uint64_t)at->end);
+                at->kept < FRAMES_MAX ? all->hash[at->kept] : (uint64_t)at->end);
+    uint32_t of_program = first;
+    while (of_program < FRAMES_MAX && !all->code[of_program])
+        of_program++;
+    walk->first_of_program = of_program;
     /* That it ends there is seen again only by the rule. */
     const bool ends =
-        at->end == STACK_END && all->frame[STACKS_DEPTH_MAX - 1].rule.how == UNWIND_OUTERMOST;
-    walk->first = ends ? first : STACKS_DEPTH_MAX;
-    const uint32_t node = stack_table_node(all->hash[first]);
-    return node ? node : define_nodes(lane, walk, first, at->end);
+        at->end == STACK_END && all->frame[FRAMES_MAX - 1].rule.how == UNWIND_OUTERMOST;
+    walk->first = ends && of_program < FRAMES_MAX ? first : FRAMES_MAX;
+    if (of_program == FRAMES_MAX) return STACK_END;
+    walk->node = stack_table_node(all->hash[first]);
+    if (!walk->node) walk->node = define_nodes(lane, walk, first, at->end);
+    return walk->node;
+}
+
+/* Forgets the latest stack. */
+static void forget(struct stack_walk *walk)
+{
+    walk->first = walk->first_of_program = FRAMES_MAX;
 }
 
 static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lane,
@@ -237,18 +299,17 @@ static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lan
     uintptr_t bx, bx_here;
     const uint64_t time = stack_table_time();
     begin_here(&here, &bx_here);
-    if (walk->time != time || !time || walk->recording != recording.number)
-        walk->first = STACKS_DEPTH_MAX;
+    if (walk->time != time || !time || walk->recording != recording.number) forget(walk);
     walk->time = time;
     walk->recording = recording.number;
     unwind_stack_at(&walk->memory, here.sp);
     for (;;) {
         bx = bx_here;
         if (!find_frames(lane, walk, &at, &here)) return STACK_END;
-        const uint32_t depth = at.fresh - at.own + (STACKS_DEPTH_MAX - at.kept);
-        if (!at.wants_bx && depth <= STACKS_DEPTH_MAX) return keep_frames(lane, walk, &at);
+        if (!at.wants_bx && at.fresh <= at.kept && depth(walk, &at) <= STACKS_DEPTH_MAX)
+            return keep_frames(lane, walk, &at);
         /* Once more, without what is known: to count from the inside, or with rbx. */
-        walk->first = STACKS_DEPTH_MAX;
+        forget(walk);
         if (at.wants_bx) at.bx = &bx;
     }
 }
