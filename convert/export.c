@@ -14,7 +14,14 @@
 #include "common/json_file.h"
 #include "common/numbers.h"
 #include "convert/files.h"
+#include "stream/metadata.h"
 #include "trace/ordered.h"
+
+#define EXPORT_ERROR_LIST(X)                \
+    X(EXPORT_NO_STACKS, "export_no_stacks", \
+      "the trace has no call stacks (malloctape record --stacks)")
+enum export_error { EXPORT_ERROR_LIST(ERROR_LIST_ENUM) };
+static const struct error_kind export_errors[] = {EXPORT_ERROR_LIST(ERROR_LIST_KIND)};
 
 static const char help_text[] =
     "usage: malloctape export --to FORMAT [--quiet] [--json FILE] TRACE -o OUT\n"
@@ -23,9 +30,16 @@ static const char help_text[] =
     "TRACE and OUT may be -, the standard input and output. The summary on standard error tells\n"
     "what the format cannot hold, and how many calls that concerns.\n"
     "\n"
-    "      --to FORMAT   avro (a row for each object), memory_replay, mtrace, ops, rep, wl\n"
+    "      --to FORMAT   avro (a row for each object), folded, heaptrack, pprof (these three of call\n"
+    "                    stacks), memory_replay, mtrace, ops, rep, wl\n"
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4, which\n"
-    "                    that of avro may not: it is compressed already\n"
+    "                    those of avro and pprof may not: they are compressed already\n"
+    "      --measure WHAT\n"
+    "                    the numbers of folded: calls, bytes (the default), peak or end (bytes\n"
+    "                    alive then)\n"
+    "      --stacks FILE with avro: writes the call stacks, whose numbers the objects have, too\n"
+    "      --symbols DIR where files of programs and libraries are looked for, by build id or\n"
+    "                    name, to name functions; may be given several times; none: nowhere\n"
     "  -j, --json FILE   writes the summary as JSON\n"
     "  -q, --quiet       no summary\n"
     "\n"
@@ -33,14 +47,31 @@ static const char help_text[] =
     "trace was cut short, 1 when it is damaged or OUT cannot be written.\n";
 
 static const struct export_writer *const writers[] = {
-    &export_avro, &export_memory_replay, &export_mtrace, &export_ops, &export_rep, &export_wl};
+    &export_avro,          &export_folded, &export_heaptrack,
+    &export_memory_replay, &export_mtrace, &export_ops,
+    &export_pprof,         &export_rep,    &export_wl};
 enum { WRITERS = sizeof writers / sizeof *writers };
 
 enum { WIDTH = 36 }; /* of the words in the summary */
+enum { DIRECTORIES_MAX = 16 };
+
+/* What --measure may be. */
+static const struct measure {
+    const char *name;
+    enum stack_measure measure;
+    bool is_bytes;
+} measures[] = {{"bytes", STACK_MADE, true},
+                {"calls", STACK_MADE, false},
+                {"peak", STACK_AT_PEAK, true},
+                {"end", STACK_AT_END, true}};
+enum { MEASURES = sizeof measures / sizeof *measures };
 
 struct options {
     const struct export_writer *writer;
-    const char *trace, *output, *json;
+    const char *trace, *output, *json, *stacks;
+    const struct measure *measure;
+    const char *symbols[DIRECTORIES_MAX];
+    size_t symbols_count;
     bool quiet;
 };
 
@@ -62,24 +93,55 @@ static void writers_offer(program_add *add)
         add(writers[i]->name, NULL);
 }
 
+static int measure_take(void *of, const char *name)
+{
+    struct options *options = of;
+    for (size_t i = 0; i < MEASURES; i++) {
+        options->measure = &measures[i];
+        if (strcmp(measures[i].name, name) == 0) return PROGRAM_GO_ON;
+    }
+    return cli_usage_error(&cli_export, "--measure: calls, bytes, peak or end, not '%s'", name);
+}
+
+static void measures_offer(program_add *add)
+{
+    for (size_t i = 0; i < MEASURES; i++)
+        add(measures[i].name, NULL);
+}
+
+static int symbols_take(void *of, const char *directory)
+{
+    struct options *options = of;
+    if (options->symbols_count == DIRECTORIES_MAX)
+        return cli_usage_error(&cli_export, "--symbols: too many directories");
+    options->symbols[options->symbols_count++] = directory;
+    return PROGRAM_GO_ON;
+}
+
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
-    const struct program_option known[] = {{"to", .take = writer_take, .values = writers_offer},
-                                           {"output", 'o', .word = &options->output},
-                                           {"json", 'j', .word = &options->json},
-                                           {"quiet", 'q', .flag = &options->quiet},
-                                           {NULL}};
+    const struct program_option known[] = {
+        {"to", .take = writer_take, .values = writers_offer},
+        {"measure", .take = measure_take, .values = measures_offer},
+        {"stacks", .word = &options->stacks},
+        {"symbols", .take = symbols_take},
+        {"output", 'o', .word = &options->output},
+        {"json", 'j', .word = &options->json},
+        {"quiet", 'q', .flag = &options->quiet},
+        {NULL}};
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
     if (status != PROGRAM_GO_ON) return status;
     if (options->writer == NULL) return cli_usage_error(&cli_export, "--to FORMAT is needed");
     if (options->output == NULL) return cli_usage_error(&cli_export, "-o OUT is needed");
     if (optind + 1 != count) return cli_usage_error(&cli_export, "one trace, please");
     options->trace = words[optind];
-    const char *const outputs[] = {options->output, options->json};
+    const char *const outputs[] = {options->output, options->json, options->stacks};
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i] != NULL && output_would_replace(outputs[i], options->trace))
             return cli_usage_error(&cli_export, "%s would be read and written", outputs[i]);
+    if (options->stacks != NULL && options->writer != &export_avro)
+        return cli_usage_error(&cli_export, "--stacks: with --to avro");
     if (options->writer->packed && output_is_lz4(options->output))
         return cli_usage_error(&cli_export, "%s: %s is compressed already, without .lz4",
                                options->output, options->writer->name);
@@ -91,9 +153,11 @@ static int words_parse(struct options *options, int count, char **words)
 struct exporting {
     struct export export;
     const struct export_writer *writer;
+    const struct options *options;
     uint64_t *threads; /* ids, by lane */
     uint32_t lane;
     uint64_t tick_ns, ns; /* of the latest tick; of the latest call */
+    uint64_t peak_rss_bytes;
 };
 
 /* A call is as old as the latest tick, and a nanosecond younger than the one before it. */
@@ -109,7 +173,7 @@ static struct export_call call_here(struct exporting *state)
 }
 
 static bool export_one_call(struct exporting *state, const struct instruction *one,
-                            const uint64_t *operands)
+                            const uint64_t *operands, uint32_t stack)
 {
     struct export_losses *losses = &state->export.losses;
     struct export_call call = call_here(state);
@@ -119,6 +183,7 @@ static bool export_one_call(struct exporting *state, const struct instruction *o
     call.unknown = (one->opcode & INSTRUCTION_UNKNOWN) != 0;
     call.object = one->object;
     call.size = one->size;
+    call.stack = stack;
     if (call.shape == SHAPE_HEAP) {
         losses->heap++;
         return true;
@@ -135,14 +200,18 @@ static bool export_one_call(struct exporting *state, const struct instruction *o
 }
 
 static bool export_instruction(struct exporting *state, const struct instruction *one,
-                               const uint64_t *operands)
+                               const uint64_t *operands, uint32_t stack)
 {
     unsigned number = instruction_number(one);
-    if (number < CALL_KINDS) return export_one_call(state, one, operands);
+    if (number < CALL_KINDS) return export_one_call(state, one, operands, stack);
     switch (number) {
     case INSTRUCTION_LANE: state->lane = (uint32_t)operands[one->operand_at]; break;
     case INSTRUCTION_THREAD_BEGIN: state->threads[state->lane] = operands[one->operand_at]; break;
-    case INSTRUCTION_TICK: state->tick_ns += operands[one->operand_at]; break;
+    case INSTRUCTION_TICK:
+        state->tick_ns += operands[one->operand_at];
+        if (operands[one->operand_at + 1] > state->peak_rss_bytes)
+            state->peak_rss_bytes = operands[one->operand_at + 1];
+        break;
     case INSTRUCTION_THREAD_END: {
         struct export_call where = call_here(state);
         if (state->writer->thread_end != NULL)
@@ -182,8 +251,94 @@ static bool export_calls(struct exporting *state, struct instruction_reader *rea
     while (good && instruction_reader_next(reader, &batch)) {
         struct instruction_walk walk = instruction_walk_over(&batch, batch.count);
         while (good && instruction_walk_next(&walk, &one))
-            good = export_instruction(state, &one, batch.operands);
+            good = export_instruction(state, &one, batch.operands, instruction_walk_stack(&walk));
     }
+    return good;
+}
+
+/* ---- the call stacks ---- */
+
+static void ticks_take(struct exporting *state, const struct instruction_batch *batch)
+{
+    for (size_t i = 0; i < batch->ticks_count; i++) {
+        const uint64_t *operands = batch->operands + batch->ticks[i].operand_at;
+        state->tick_ns += operands[0];
+        if (operands[1] > state->peak_rss_bytes) state->peak_rss_bytes = operands[1];
+    }
+}
+
+static bool count_stacks(struct exporting *state, struct instruction_reader *reader,
+                         struct stack_tally *tally)
+{
+    struct instruction_batch batch;
+    bool good = stack_tally_open(tally);
+    instruction_reader_use_indices(reader);
+    while (good && instruction_reader_next(reader, &batch)) {
+        good = stack_tally_add(tally, &batch, batch.count);
+        ticks_take(state, &batch);
+    }
+    good = good && stack_tally_end(tally);
+    return good || error_set_system(&state->export.error, "no memory for call stacks");
+}
+
+/* With all of the trace read. */
+static bool write_code(struct exporting *state, const struct instruction_reader *reader,
+                       const struct stacks *stacks, struct stack_tally *tally)
+{
+    const struct options *options = state->options;
+    const char *metadata = reader->header.metadata;
+    const size_t bytes = reader->header.metadata_bytes;
+    char *pid = metadata_copy(metadata, bytes, "pid");
+    char *program = metadata_copy(metadata, bytes, "program");
+    char *sampled = metadata_copy(metadata, bytes, "stacks");
+    struct code_places places = {options->symbols, options->symbols_count, options->trace, 0, 0};
+    struct code_names names = {.count = 0};
+    bool good = pid != NULL && program != NULL && sampled != NULL;
+    if (good) {
+        places.pid = strtoull(pid, NULL, 10);
+        places.start_s = metadata_start_s(metadata, bytes);
+        tally->is_sampled = code_is_sampled(sampled);
+        good = code_names_open(&names, stacks, &places);
+    }
+    if (!good) error_set_system(&state->export.error, "no memory for call stacks");
+    good = good && state->writer->code(
+                       &state->export,
+                       &(struct export_code){
+                           .stacks = stacks,
+                           .names = &names,
+                           .tally = tally,
+                           .program = program,
+                           .stacks_path = options->stacks,
+                           .measure = options->measure->measure,
+                           .is_bytes = options->measure->is_bytes,
+                           .sample_bytes = tally->is_sampled ? strtoull(sampled, NULL, 10) : 1,
+                           .start_ns = (uint64_t)(places.start_s * 1e9),
+                           .duration_ns = state->tick_ns,
+                           .peak_rss_bytes = state->peak_rss_bytes});
+    if (good && !options->quiet) code_names_print_missing(&names, "! ", stderr);
+    code_names_close(&names);
+    free(pid);
+    free(program);
+    free(sampled);
+    return good;
+}
+
+/* By a writer with code(). */
+static bool export_code(struct exporting *state, struct instruction_reader *reader)
+{
+    const struct export_writer *writer = state->writer;
+    struct stack_tally tally = {.count = 0};
+    struct stacks stacks = {.nodes = 0};
+    const bool wants = writer->object == NULL || state->options->stacks != NULL;
+    if (!stack_tally_follow(&stacks, reader) && wants)
+        return error_set(&state->export.error, &export_errors[EXPORT_NO_STACKS], ERROR_NO_OFFSET,
+                         NULL);
+    bool good = writer->object != NULL ? export_objects(state, reader)
+                : writer->call != NULL ? export_calls(state, reader)
+                                       : count_stacks(state, reader, &tally);
+    good = good && (!wants || write_code(state, reader, &stacks, &tally));
+    stack_tally_close(&tally);
+    stacks_free(&stacks);
     return good;
 }
 
@@ -191,7 +346,9 @@ static bool export_all(struct exporting *state, struct instruction_reader *reade
 {
     const struct export_writer *writer = state->writer;
     bool good = writer->open == NULL || writer->open(&state->export);
-    good = good && (writer->object != NULL ? export_objects : export_calls)(state, reader);
+    good = good && (writer->code != NULL     ? export_code
+                    : writer->object != NULL ? export_objects
+                                             : export_calls)(state, reader);
     good = good && (writer->finish == NULL || writer->finish(&state->export));
     if (writer->close != NULL) writer->close(&state->export);
     return good;
@@ -222,7 +379,7 @@ static void print_summary(const struct exporting *state)
     struct numbers_text text = {.to = stderr, .width = WIDTH};
     fprintf(stderr, "%-*s %s\n", WIDTH, "format", state->writer->title);
     fprintf(stderr, "%-*s %" PRIu64 "\n", WIDTH,
-            state->writer->object != NULL ? "objects" : "calls", state->export.calls);
+            state->writer->unit != NULL ? state->writer->unit : "calls", state->export.calls);
     if (*state->writer->loses != '\0')
         fprintf(stderr, "%-*s %s\n", WIDTH, "it cannot hold", state->writer->loses);
     figures(state, numbers_print, &text);
@@ -287,8 +444,8 @@ static int export_trace(struct exporting *state, struct ordered *ordered, const 
 
 static int run(int count, char **words)
 {
-    struct options options = {NULL, NULL, NULL, NULL, false};
-    struct exporting state = {.lane = 0};
+    struct options options = {.measure = &measures[0]};
+    struct exporting state = {.options = &options};
     struct ordered ordered;
     struct error error = {0};
     int status = words_parse(&options, count, words);

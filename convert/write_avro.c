@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/call_table.h"
 #include "convert/export.h"
 
 /* Bytes of a block, before compression. */
 enum { BLOCK_BYTES = 256 * 1024 };
 
-/* An object that is alive at the end has nulls. */
+/* An object that is alive at the end has nulls, and so has one whose call has no stack. */
 static const char schema_text[] =
     "{\"type\":\"record\",\"name\":\"object\",\"namespace\":\"malloctape\",\"fields\":["
     "{\"name\":\"kind\",\"type\":\"string\"},"
@@ -23,7 +24,19 @@ static const char schema_text[] =
     "{\"name\":\"ended_by\",\"type\":[\"null\",\"string\"]},"
     "{\"name\":\"ended_thread\",\"type\":[\"null\",\"long\"]},"
     "{\"name\":\"ended_call\",\"type\":[\"null\",\"long\"]},"
-    "{\"name\":\"ended_ns\",\"type\":[\"null\",\"long\"]}]}";
+    "{\"name\":\"ended_ns\",\"type\":[\"null\",\"long\"]},"
+    "{\"name\":\"stack\",\"type\":[\"null\",\"long\"]}]}";
+
+/* Of --stacks: the frames from the innermost out. */
+static const char stacks_schema_text[] =
+    "{\"type\":\"record\",\"name\":\"stack\",\"namespace\":\"malloctape\",\"fields\":["
+    "{\"name\":\"stack\",\"type\":\"long\"},"
+    "{\"name\":\"frames\",\"type\":{\"type\":\"array\",\"items\":"
+    "{\"type\":\"record\",\"name\":\"frame\",\"fields\":["
+    "{\"name\":\"function\",\"type\":\"string\"},"
+    "{\"name\":\"file\",\"type\":\"string\"},"
+    "{\"name\":\"line\",\"type\":\"long\"},"
+    "{\"name\":\"module\",\"type\":\"string\"}]}}}]}";
 
 enum field {
     KIND,
@@ -35,15 +48,22 @@ enum field {
     ENDED_BY,
     ENDED_THREAD,
     ENDED_CALL,
-    ENDED_NS
+    ENDED_NS,
+    STACK
 };
 
-struct writer {
+struct avro_file {
     FILE *file;
     avro_schema_t schema;
     avro_file_writer_t to;
     avro_value_iface_t *class;
     avro_value_t row;
+};
+
+struct writer {
+    struct avro_file objects;
+    uint8_t *is_used; /* by node: whether an object has that stack */
+    size_t nodes_room;
 };
 
 static bool fail(struct export *export)
@@ -52,17 +72,47 @@ static bool fail(struct export *export)
                      avro_strerror());
 }
 
+static void file_close(struct avro_file *file)
+{
+    if (file->class != NULL) {
+        avro_value_decref(&file->row);
+        avro_value_iface_decref(file->class);
+    }
+    if (file->to != NULL) avro_file_writer_close(file->to);
+    if (file->schema != NULL) avro_schema_decref(file->schema);
+    if (file->file != NULL) fclose(file->file);
+    *file = (struct avro_file){.file = NULL};
+}
+
+/* `file->file` is open. */
+static bool file_open(struct export *export, struct avro_file *file, const char *schema,
+                      size_t schema_bytes)
+{
+    if (avro_schema_from_json_length(schema, schema_bytes, &file->schema) != 0 ||
+        avro_file_writer_create_with_codec_fp(file->file, "", 0, file->schema, &file->to, "snappy",
+                                              BLOCK_BYTES) != 0)
+        return fail(export);
+    file->class = avro_generic_class_from_schema(file->schema);
+    return (file->class != NULL && avro_generic_value_new(file->class, &file->row) == 0) ||
+           fail(export);
+}
+
+static bool file_append(struct export *export, struct avro_file *file)
+{
+    return avro_file_writer_append_value(file->to, &file->row) == 0 || fail(export);
+}
+
+static bool file_finish(struct export *export, struct avro_file *file)
+{
+    return (avro_file_writer_flush(file->to) == 0 && fflush(file->file) == 0) || fail(export);
+}
+
 static void avro_close(struct export *export)
 {
     struct writer *writer = export->state;
     if (writer == NULL) return;
-    if (writer->class != NULL) {
-        avro_value_decref(&writer->row);
-        avro_value_iface_decref(writer->class);
-    }
-    if (writer->to != NULL) avro_file_writer_close(writer->to);
-    if (writer->schema != NULL) avro_schema_decref(writer->schema);
-    if (writer->file != NULL) fclose(writer->file);
+    file_close(&writer->objects);
+    free(writer->is_used);
     free(writer);
     export->state = NULL;
 }
@@ -71,17 +121,10 @@ static bool avro_open(struct export *export)
 {
     struct writer *writer = export->state = calloc(1, sizeof *writer);
     const int fd = dup(export->output.fd);
-    if (writer != NULL && fd >= 0) writer->file = fdopen(fd, "w");
-    if (writer == NULL || writer->file == NULL)
+    if (writer != NULL && fd >= 0) writer->objects.file = fdopen(fd, "w");
+    if (writer == NULL || writer->objects.file == NULL)
         return error_set_system(&export->error, "cannot open it for libavro");
-    if (avro_schema_from_json_length(schema_text, sizeof schema_text - 1, &writer->schema) != 0 ||
-        avro_file_writer_create_with_codec_fp(writer->file, "", 0, writer->schema, &writer->to,
-                                              "snappy", BLOCK_BYTES) != 0)
-        return fail(export);
-    writer->class = avro_generic_class_from_schema(writer->schema);
-    if (writer->class == NULL || avro_generic_value_new(writer->class, &writer->row) != 0)
-        return fail(export);
-    return true;
+    return file_open(export, &writer->objects, schema_text, sizeof schema_text - 1);
 }
 
 /* ---- one row ---- */
@@ -124,7 +167,7 @@ static void set_end(avro_value_t *row, const struct object_call *ended)
 static bool avro_object(struct export *export, const struct object *object)
 {
     struct writer *writer = export->state;
-    avro_value_t *row = &writer->row;
+    avro_value_t *row = &writer->objects.row;
     set_string(row, KIND, call_names[object->made.kind]);
     set_long(row, SIZE, object->size);
     set_long(row, ALIGNMENT, object->alignment);
@@ -132,24 +175,81 @@ static bool avro_object(struct export *export, const struct object *object)
     set_long(row, CALL, object->made.call);
     set_long(row, NS, object->made.ns);
     set_end(row, &object->ended);
+    avro_value_t stack = branch(row, STACK, object->stack != 0);
+    if (object->stack != 0) {
+        avro_value_set_long(&stack, object->stack);
+        if (!array_reserve(&writer->is_used, &writer->nodes_room, (size_t)object->stack + 1, 1))
+            return error_set_system(&export->error, "no memory for call stacks");
+        writer->is_used[object->stack] = 1;
+    }
     export->calls++;
-    return avro_file_writer_append_value(writer->to, row) == 0 || fail(export);
+    return file_append(export, &writer->objects);
+}
+
+/* ---- the stacks ---- */
+
+static void set_frame(avro_value_t *frame, const struct code_frame *of,
+                      const struct code_names *names)
+{
+    avro_value_t value;
+    const uint32_t texts[] = {of->function, of->file, of->module};
+    static const unsigned fields[] = {0, 1, 3};
+    for (unsigned i = 0; i < 3; i++) {
+        avro_value_get_by_index(frame, fields[i], &value, NULL);
+        avro_value_set_string(&value, code_names_text(names, texts[i]));
+    }
+    avro_value_get_by_index(frame, 2, &value, NULL);
+    avro_value_set_long(&value, of->line);
+}
+
+static bool put_stack(struct export *export, struct avro_file *file, const struct export_code *code,
+                      uint32_t node)
+{
+    static struct code_frame frames[CODE_FRAMES_MAX];
+    const unsigned count = code_names_of(code->names, node, frames);
+    avro_value_t list, frame;
+    avro_value_reset(&file->row);
+    avro_value_get_by_index(&file->row, 0, &list, NULL);
+    avro_value_set_long(&list, node);
+    avro_value_get_by_index(&file->row, 1, &list, NULL);
+    for (unsigned i = 0; i < count; i++) {
+        avro_value_append(&list, &frame, NULL);
+        set_frame(&frame, &frames[i], code->names);
+    }
+    return file_append(export, file);
+}
+
+/* Into the file of --stacks. */
+static bool avro_code(struct export *export, const struct export_code *code)
+{
+    struct writer *writer = export->state;
+    struct avro_file file = {.file = fopen(code->stacks_path, "we")};
+    bool good = file.file != NULL ||
+                error_set_system(&export->error, "cannot write %.100s", code->stacks_path);
+    good = good && file_open(export, &file, stacks_schema_text, sizeof stacks_schema_text - 1);
+    for (size_t node = STACK_NODE_FIRST; node < writer->nodes_room && good; node++)
+        if (writer->is_used[node]) good = put_stack(export, &file, code, (uint32_t)node);
+    good = good && file_finish(export, &file);
+    file_close(&file);
+    if (!good) output_remove(code->stacks_path);
+    return good;
 }
 
 static bool avro_finish(struct export *export)
 {
     struct writer *writer = export->state;
-    if (avro_file_writer_flush(writer->to) != 0 || fflush(writer->file) != 0) return fail(export);
-    return true;
+    return file_finish(export, &writer->objects);
 }
 
 const struct export_writer export_avro = {
     .name = "avro",
     .title = "Avro, a row for each object",
+    .unit = "objects",
     .loses = "failed calls, calls about the heap, memory of the original",
     .packed = true,
     .open = avro_open,
     .object = avro_object,
+    .code = avro_code,
     .finish = avro_finish,
     .close = avro_close,
 };

@@ -20,9 +20,13 @@
  * sees: a Makefile.inc says that the object depends on the file. */
 #define HTML_EMBED(name, file) HTML_EMBED_INCLUDING(name, ".incbin \"" file "\"\n")
 
-/* The same of two files, one after the other. */
+/* The same of several files, one after the other. */
 #define HTML_EMBED_BOTH(name, first, second) \
     HTML_EMBED_INCLUDING(name, ".incbin \"" first "\"\n.incbin \"" second "\"\n")
+
+#define HTML_EMBED_THREE(name, first, second, third) \
+    HTML_EMBED_INCLUDING(                            \
+        name, ".incbin \"" first "\"\n.incbin \"" second "\"\n.incbin \"" third "\"\n")
 
 #define HTML_EMBED_INCLUDING(name, lines)                                 \
     __asm__(".section .rodata\n" #name ":\n" lines ".byte 0\n.previous"); \

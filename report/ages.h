@@ -5,7 +5,7 @@
 #ifndef MALLOCTAPE_REPORT_AGES_H
 #define MALLOCTAPE_REPORT_AGES_H
 
-#include "report/live.h"
+#include "common/live.h"
 
 enum { AGES_MAX = 1024 };
 

@@ -145,12 +145,13 @@ bool change_open(struct change *change, const struct report_trace *before,
     qsort(change->sizes, count, sizeof *change->sizes, by_size);
     change->sizes_count = join_sizes(change->sizes, count);
     qsort(change->sizes, change->sizes_count, sizeof *change->sizes, by_growth);
-    return true;
+    return code_change_open(&change->code, &before->code, &after->code);
 }
 
 void change_close(struct change *change)
 {
     free(change->sizes);
+    code_change_close(&change->code);
 }
 
 /* ---- tables ---- */
@@ -321,6 +322,7 @@ void change_print(const struct change *change, FILE *to)
     change_print_first(change, to);
     fprintf(to, "\nbefore  %s\nafter   %s\n", change->before->path, change->after->path);
     table_print(&(struct table){number_row, change, .rows = change->differing}, to);
+    code_change_print(&change->code, to);
     print_made(change, to);
     print_alive(change, CHANGE_END, to);
     print_alive(change, CHANGE_PEAK, to);
@@ -353,5 +355,7 @@ json_t *change_json(const struct change *change)
         json_object_set_new(numbers, change->numbers[i].key, table_row_json(number_row, change, i));
     for (size_t i = 0; i < change->sizes_count; i++)
         json_array_append_new(sizes, size_json(&change->sizes[i]));
+    if (change->code.code != NULL)
+        json_object_set_new(object, "code", code_change_json(&change->code));
     return object;
 }

@@ -2,6 +2,7 @@
 #ifndef MALLOCTAPE_REPORT_CHANGE_H
 #define MALLOCTAPE_REPORT_CHANGE_H
 
+#include "report/code_change.h"
 #include "report/numbers.h"
 #include "report/report.h"
 
@@ -36,6 +37,7 @@ struct change {
     size_t numbers_count, differing;                  /* those that differ come first */
     struct change_size *sizes; /* those that differ in anything; most more that were made first */
     size_t sizes_count;
+    struct code_change code;
 };
 
 /* False: no memory. */

@@ -27,7 +27,7 @@ static const struct error_kind fragments_errors[] = {FRAGMENTS_ERROR_LIST(ERROR_
 
 struct placed {
     uint64_t address, size, call;
-    uint64_t lane;
+    uint64_t lane, code;
     uint64_t kept; /* bytes, on all sparse pages that it lies on */
     bool on_sparse;
 };
@@ -98,7 +98,7 @@ static void objects_sort(struct finding *finding, size_t offset)
 }
 
 static bool objects_place(struct finding *finding, const struct tally_object *objects,
-                          uint64_t count)
+                          const uint32_t *codes, uint64_t count)
 {
     const uint64_t *addresses = finding->words + SNAPSHOT_HEADER_WORDS;
     finding->objects = calloc(count + 1, sizeof *finding->objects);
@@ -106,10 +106,12 @@ static bool objects_place(struct finding *finding, const struct tally_object *ob
     if (finding->objects == NULL || finding->uses == NULL) return false;
     for (uint64_t i = 0; i < count; i++)
         if (addresses[i] != 0)
-            finding->objects[finding->objects_count++] = (struct placed){.address = addresses[i],
-                                                                         .size = objects[i].size,
-                                                                         .call = objects[i].call,
-                                                                         .lane = objects[i].lane};
+            finding->objects[finding->objects_count++] =
+                (struct placed){.address = addresses[i],
+                                .size = objects[i].size,
+                                .call = objects[i].call,
+                                .lane = objects[i].lane,
+                                .code = codes != NULL ? codes[i] : 0};
     finding->result->objects = finding->objects_count;
     objects_sort(finding, offsetof(struct placed, address));
     return true;
@@ -284,11 +286,12 @@ static void finding_free(struct finding *finding)
 }
 
 bool fragments_find(struct fragments *fragments, const struct tally_object *objects,
-                    uint64_t objects_count, const char *path, struct error *error)
+                    const uint32_t *codes, uint64_t objects_count, const char *path,
+                    struct error *error)
 {
     struct finding finding = {.result = fragments};
     bool good = snapshot_map(&finding, path, objects_count, error);
-    if (good && !objects_place(&finding, objects, objects_count))
+    if (good && !objects_place(&finding, objects, codes, objects_count))
         good = error_set_system(error, "no memory for objects and pages");
     if (good && !process_interrupted()) {
         walk(&finding, use_add);
@@ -304,6 +307,9 @@ bool fragments_find(struct fragments *fragments, const struct tally_object *obje
             blames_find(&finding, offsetof(struct placed, size), fragments->by_size);
         fragments->lanes_count =
             blames_find(&finding, offsetof(struct placed, lane), fragments->by_lane);
+        if (codes != NULL)
+            fragments->codes_count =
+                blames_find(&finding, offsetof(struct placed, code), fragments->by_code);
     }
     finding_free(&finding);
     return good;
@@ -339,7 +345,26 @@ static void print_blames(const struct fragments_blame *blames, unsigned count, b
     }
 }
 
-void fragments_print(const struct fragments *fragments, FILE *to)
+static const char *code_name(const struct by_code *code, uint64_t row)
+{
+    return row < code->groups.count ? by_code_name(code, (uint32_t)row) : "(not in focus)";
+}
+
+/* Names are long: they stand at the end. */
+static void print_codes(const struct fragments *fragments, const struct by_code *code, FILE *to)
+{
+    for (unsigned i = 0; i < fragments->codes_count && i < BLAMES_PRINTED; i++) {
+        const struct fragments_blame *one = &fragments->by_code[i];
+        fprintf(
+            to, "    %15s %12s object%s %11s %8s   made by %.100s", "", words_count(one->objects),
+            one->objects == 1 ? " keeps" : "s keep", words_bytes(one->kept_bytes),
+            words_share(one->kept_bytes, fragments->sparse.kept_bytes), code_name(code, one->what));
+        if (one->what < code->groups.count) by_code_print_place(code, (uint32_t)one->what, to);
+        fputc('\n', to);
+    }
+}
+
+void fragments_print(const struct fragments *fragments, const struct by_code *code, FILE *to)
 {
     const uint64_t resident = fragments->pages * fragments->page_bytes;
     const unsigned most = FRAGMENTS_FULLNESS - 1;
@@ -363,6 +388,7 @@ void fragments_print(const struct fragments *fragments, FILE *to)
     print_blames(fragments->by_size, fragments->sizes_count, false, kept, to);
     if (fragments->lanes_count > 1)
         print_blames(fragments->by_lane, fragments->lanes_count, true, kept, to);
+    print_codes(fragments, code, to);
     fprintf(to, "  without the oldest 1 %% of these objects, %s less; 10 %%: %s; half: %s\n",
             words_bytes(fragments->without_oldest[0]), words_bytes(fragments->without_oldest[1]),
             words_bytes(fragments->without_oldest[2]));
@@ -380,7 +406,18 @@ static void put_blames(json_t *object, const char *key, const char *columns,
         json_put_row(table, columns, blames[i].what, BLAME_OF(blames[i]));
 }
 
-json_t *fragments_json(const struct fragments *fragments)
+static void put_codes(json_t *object, const struct fragments *fragments, const struct by_code *code)
+{
+    json_t *names = json_array();
+    put_blames(object, "by_code", "row " BLAME_KEYS, fragments->by_code, fragments->codes_count);
+    for (unsigned i = 0; i < fragments->codes_count; i++)
+        json_array_append_new(names, json_text(code_name(code, fragments->by_code[i].what)));
+    json_t *table = json_object_get(object, "by_code");
+    json_object_del(table, "row");
+    json_object_set_new(table, "name", names);
+}
+
+json_t *fragments_json(const struct fragments *fragments, const struct by_code *code)
 {
     json_t *object = json_object(), *at = json_array();
     json_object_set_new(object, "at", at);
@@ -395,6 +432,7 @@ json_t *fragments_json(const struct fragments *fragments)
                      BLAME_OF(fragments->sparse));
     put_blames(sparse, "by_size", "size " BLAME_KEYS, fragments->by_size, fragments->sizes_count);
     put_blames(sparse, "by_lane", "lane " BLAME_KEYS, fragments->by_lane, fragments->lanes_count);
+    if (code->is_known) put_codes(sparse, fragments, code);
     json_put_array(sparse, "by_age", fragments->by_age, FRAGMENTS_AGES);
     json_put_array(sparse, "without_oldest", fragments->without_oldest, FRAGMENTS_OLDEST);
     json_t *map = json_put_table(object, "map", "live_per_mille");

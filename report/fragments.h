@@ -6,7 +6,7 @@
  * A page is sparse when it has an object but at most a quarter of it is live. What of a sparse
  * page is not live is kept by its objects, in equal parts.
  *
- * Memory: 48 bytes for each object and 24 for each page, freed by fragments_find(). */
+ * Memory: 56 bytes for each object and 24 for each page, freed by fragments_find(). */
 #ifndef MALLOCTAPE_REPORT_FRAGMENTS_H
 #define MALLOCTAPE_REPORT_FRAGMENTS_H
 
@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "common/error.h"
+#include "report/by_code.h"
 #include "report/tally.h"
 
 enum {
@@ -29,7 +30,7 @@ enum {
 
 /* Objects on sparse pages that have something in common. */
 struct fragments_blame {
-    uint64_t what; /* a size, or a lane */
+    uint64_t what; /* a size, a lane, or a row of by_code.h */
     uint64_t objects, bytes, kept_bytes;
     uint64_t first_call, last_call; /* that made them */
 };
@@ -47,8 +48,9 @@ struct fragments {
     uint64_t objects, live_bytes; /* on these pages */
     uint64_t by_fullness[FRAGMENTS_FULLNESS];
     struct fragments_blame sparse; /* all objects on sparse pages; `what`: how many pages */
-    struct fragments_blame by_size[FRAGMENTS_SHOWN], by_lane[FRAGMENTS_SHOWN]; /* most first */
-    unsigned sizes_count, lanes_count;
+    struct fragments_blame by_size[FRAGMENTS_SHOWN], by_lane[FRAGMENTS_SHOWN],
+        by_code[FRAGMENTS_SHOWN]; /* most first */
+    unsigned sizes_count, lanes_count, codes_count;
     uint64_t by_age[FRAGMENTS_AGES];           /* kept bytes, by equal parts of the calls so far */
     uint64_t without_oldest[FRAGMENTS_OLDEST]; /* bytes of sparse pages that would be free */
     uint32_t cells_count; /* the pages in the order of addresses, so many in a cell */
@@ -59,14 +61,16 @@ struct fragments {
 /* Which part of the objects on sparse pages, the oldest first. */
 extern const double fragments_oldest[FRAGMENTS_OLDEST];
 
-/* `objects` is the row of a tally after the call, and `path` the snapshot of a replay there.
- * False: see *error. */
+/* `objects` is the row of a tally after the call, `codes` the row of by_code.h of each of them, or
+ * NULL, and `path` the snapshot of a replay there. False: see *error. */
 bool fragments_find(struct fragments *fragments, const struct tally_object *objects,
-                    uint64_t objects_count, const char *path, struct error *error);
+                    const uint32_t *codes, uint64_t objects_count, const char *path,
+                    struct error *error);
 
-void fragments_print(const struct fragments *fragments, FILE *to);
+/* `code` may be one that is not known. */
+void fragments_print(const struct fragments *fragments, const struct by_code *code, FILE *to);
 
 /* A new object. */
-json_t *fragments_json(const struct fragments *fragments);
+json_t *fragments_json(const struct fragments *fragments, const struct by_code *code);
 
 #endif

@@ -9,7 +9,8 @@
 #error "the build gives REPORT_DIRECTORY, where the scripts are"
 #endif
 
-HTML_EMBED_BOTH(report_page_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/page.js");
+HTML_EMBED_THREE(report_page_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/code.js",
+                 REPORT_DIRECTORY "/page.js");
 HTML_EMBED_BOTH(report_change_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/change.js");
 
 static void print_notices(const void *of, FILE *to)

@@ -175,6 +175,7 @@ json_t *report_json(const struct report_trace *trace)
     put_timeline(object, tally);
     json_object_set_new(object, "statistics", history_json(&tally->history, &tally->timeline));
     if (trace->arenas.known) json_object_set_new(object, "arenas", arenas_json(&trace->arenas));
+    if (trace->code.is_known) json_object_set_new(object, "code", by_code_json(&trace->code));
     if (trace->depths != NULL) json_object_set_new(object, "depths", depths_json(trace->depths));
     if (trace->under != NULL) json_object_set_new(object, "under", under_json(trace->under));
     return object;

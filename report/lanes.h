@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "report/live.h"
+#include "common/live.h"
 
 enum { LANE_PAIRS_MAX = 1 << 16, LANE_PAIRS_TABLE = 2 * LANE_PAIRS_MAX };
 

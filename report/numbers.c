@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/by_code.h"
 #include "report/words.h"
 
 /* ---- the list ---- */
@@ -176,11 +177,39 @@ static bool number_find(const char *key, size_t length, size_t *number, char *wh
     return false;
 }
 
+/* The same of one that functions have. */
+static bool number_of_code_find(const char *key, size_t length, size_t *number, char *why,
+                                size_t why_bytes)
+{
+    size_t used =
+        (size_t)snprintf(why, why_bytes, "'%.*s' is no number of a function:", (int)length, key);
+    for (*number = 0; *number < BY_CODE_NUMBERS; ++*number) {
+        const char *name = by_code_numbers[*number].key;
+        if (strlen(name) == length && memcmp(name, key, length) == 0) return true;
+        if (used < why_bytes) used += (size_t)snprintf(why + used, why_bytes - used, " %s", name);
+    }
+    return false;
+}
+
+/* Where the name ends: at the last < or >, as functions have them, too. */
+static size_t name_length(const char *text)
+{
+    const char *below = strrchr(text, '<'), *above = strrchr(text, '>');
+    const char *end = below != NULL && (above == NULL || below > above) ? below : above;
+    return end != NULL ? (size_t)(end - text) : strlen(text);
+}
+
 bool report_limit_parse(struct report_limit *limit, const char *text, char *why, size_t why_bytes)
 {
-    const size_t length = strcspn(text, "<>");
+    const size_t length = name_length(text), key = strcspn(text, "@<>");
     *limit = (struct report_limit){.text = text};
-    if (!number_find(text, length, &limit->number, why, why_bytes)) return false;
+    if (text[key] == '@' && key < length) {
+        limit->of = text + key + 1;
+        limit->of_bytes = length - key - 1;
+        if (!number_of_code_find(text, key, &limit->number, why, why_bytes)) return false;
+    } else if (!number_find(text, key, &limit->number, why, why_bytes)) {
+        return false;
+    }
     const char *at = text + length;
     snprintf(
         why, why_bytes,
@@ -201,21 +230,14 @@ bool report_limit_parse(struct report_limit *limit, const char *text, char *why,
     return true;
 }
 
-bool report_limit_is_known(const struct report_limit *limit, const struct report_numbers *numbers)
+bool report_limit_is_broken(const struct report_limit *limit, enum number_unit unit,
+                            long double before, long double after, char *why, size_t why_bytes)
 {
-    return numbers->at[limit->number].value >= 0;
-}
-
-bool report_limit_is_broken(const struct report_limit *limit, const struct report_numbers *before,
-                            const struct report_numbers *after, char *why, size_t why_bytes)
-{
-    const struct number *number = &after->at[limit->number];
-    const long double new = number->value, old = before->at[limit->number].value;
-    const long double value = limit->per_cent ? report_growth(old, new)
-                              : limit->grown  ? new - old
-                                              : new;
+    const long double value = limit->per_cent ? report_growth(before, after)
+                              : limit->grown  ? after - before
+                                              : after;
     snprintf(why, why_bytes, "--fail-if %s holds: %s%s%s", limit->text,
-             limit->grown ? words_number(number->unit, old) : "", limit->grown ? " became " : "",
-             words_number(number->unit, new));
+             limit->grown ? words_number(unit, before) : "", limit->grown ? " became " : "",
+             words_number(unit, after));
     return limit->below ? value < limit->limit : value > limit->limit;
 }

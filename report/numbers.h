@@ -28,10 +28,13 @@ double report_growth(long double before, long double after);
  *
  *   calls>1000000    the value of the last trace; also <
  *   calls>+5%        by how much it grew from the first one to the second
- *   calls>+1000      the same in absolute numbers; bytes may end with K, M, G or KiB, MiB, GiB */
+ *   calls>+1000      the same in absolute numbers; bytes may end with K, M, G or KiB, MiB, GiB
+ *   bytes@main>+5%   of a function with what it calls, or whatever else by_code.h has rows of */
 struct report_limit {
     const char *text;
-    size_t number;        /* in struct report_numbers */
+    size_t number;  /* in struct report_numbers, or of a function in by_code_numbers */
+    const char *of; /* its name, of so many bytes; NULL: it is about the whole trace */
+    size_t of_bytes;
     bool below;           /* < */
     bool grown, per_cent; /* + and % */
     long double limit;
@@ -40,11 +43,8 @@ struct report_limit {
 /* False: `why` says what is wrong with it. */
 bool report_limit_parse(struct report_limit *limit, const char *text, char *why, size_t why_bytes);
 
-/* Whether these numbers, those of a trace, have the one that it is about. */
-bool report_limit_is_known(const struct report_limit *limit, const struct report_numbers *numbers);
-
 /* Whether it is broken; then `why` says how. With one trace, `before` is the same. */
-bool report_limit_is_broken(const struct report_limit *limit, const struct report_numbers *before,
-                            const struct report_numbers *after, char *why, size_t why_bytes);
+bool report_limit_is_broken(const struct report_limit *limit, enum number_unit unit,
+                            long double before, long double after, char *why, size_t why_bytes);
 
 #endif

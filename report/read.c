@@ -37,6 +37,8 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
     bool good = true;
     while (good && !process_interrupted() && instruction_reader_next(reader, &batch)) {
         good = tally_add(&trace->tally, &batch, batch.count);
+        if (trace->code.is_known && good)
+            good = stack_tally_add(&trace->code.tally, &batch, batch.count);
         if (is_glibc && good) good = arenas_add(&trace->arenas, names, &batch);
         if (sizes != NULL) call_sizes_add(sizes, &batch);
         progress_show(&progress, reader->totals.calls, input_file_offset(reader->input));
@@ -46,8 +48,20 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
                                     (unsigned long long)reader->totals.live);
 }
 
+/* With all read. False: no memory. */
+static bool make_code(struct report_trace *trace, struct instruction_reader *reader,
+                      const struct by_code_options *options)
+{
+    const struct code_places places = {options->directories, options->directories_count,
+                                       trace->path, strtoull(trace->pid, NULL, 10), trace->start_s};
+    char *sampled = metadata_copy(reader->header.metadata, reader->header.metadata_bytes, "stacks");
+    const bool good = sampled != NULL && by_code_make(&trace->code, options, sampled, &places);
+    free(sampled);
+    return good;
+}
+
 static int read_all(struct report_trace *trace, struct instruction_reader *reader,
-                    struct output *sizes)
+                    struct output *sizes, const struct by_code_options *code)
 {
     if (reader->state != INSTRUCTIONS_MORE) return PROGRAM_FAILED; /* no header */
     if (!tally_open(&trace->tally) || !take_header(trace, &reader->header)) {
@@ -55,6 +69,11 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
         return PROGRAM_FAILED;
     }
     instruction_reader_use_indices(reader);
+    trace->code.is_known = stack_tally_follow(&trace->code.stacks, reader);
+    if (trace->code.is_known && !stack_tally_open(&trace->code.tally)) {
+        error_set_system(&reader->error, "no memory for call stacks");
+        return PROGRAM_FAILED;
+    }
     if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED ||
         process_interrupted())
         return PROGRAM_FAILED;
@@ -62,6 +81,10 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
     arenas_end(&trace->arenas);
     if (!rounding_count(trace->rounded, &trace->tally.sizes)) {
         error_set_system(&reader->error, "no memory for classes of sizes");
+        return PROGRAM_FAILED;
+    }
+    if (trace->code.is_known && !make_code(trace, reader, code)) {
+        error_set_system(&reader->error, "no memory for call stacks");
         return PROGRAM_FAILED;
     }
     if (reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT)
@@ -73,11 +96,11 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
 
 /* Opens the reader and reads. What is wrong with the trace is in *error. */
 static int read_ordered(struct report_trace *trace, struct ordered *ordered, struct output *sizes,
-                        struct error *error)
+                        const struct by_code_options *code, struct error *error)
 {
     struct instruction_reader reader;
     instruction_reader_open(&reader, ordered->input);
-    int status = read_all(trace, &reader, sizes);
+    int status = read_all(trace, &reader, sizes, code);
     /* A stream that was cut has ended, too: postprocess may be about to say why. */
     const bool ended = reader.state == INSTRUCTIONS_END || reader.state == INSTRUCTIONS_CUT;
     *error = reader.error;
@@ -91,7 +114,7 @@ static int read_ordered(struct report_trace *trace, struct ordered *ordered, str
 }
 
 int report_read(struct report_trace *trace, const char *path, const char *file,
-                const char *call_sizes)
+                const char *call_sizes, const struct by_code_options *code)
 {
     struct ordered ordered;
     struct output output = {.fd = -1};
@@ -102,7 +125,7 @@ int report_read(struct report_trace *trace, const char *path, const char *file,
         ordered_close(&ordered, false);
         return cli_data_error(&cli_report, call_sizes, &output.error);
     }
-    int status = read_ordered(trace, &ordered, call_sizes != NULL ? &output : NULL, &error);
+    int status = read_ordered(trace, &ordered, call_sizes != NULL ? &output : NULL, code, &error);
     if (error_is_set(&error)) cli_data_error(&cli_report, path, &error);
     output.discards = status == PROGRAM_FAILED;
     if (call_sizes != NULL && !output_close(&output))
@@ -114,6 +137,7 @@ void report_close(struct report_trace *trace)
 {
     tally_close(&trace->tally);
     arenas_close(&trace->arenas);
+    by_code_close(&trace->code);
     rounding_free(trace->rounded);
     recorded_settings_free(&trace->settings);
     free(trace->program);
@@ -128,21 +152,28 @@ const char *report_name(const struct report_trace *trace)
     return basename(*trace->program != '\0' ? trace->program : trace->path);
 }
 
-bool report_tally_until(struct tally *tally, const char *path, uint64_t calls, struct error *error)
+bool report_tally_until(struct tally *tally, struct stack_tally *stacks, const char *path,
+                        uint64_t calls, struct error *error)
 {
     struct input input;
     struct instruction_reader reader;
     struct instruction_batch batch;
+    struct stacks unused = {.nodes = 0};
     if (!input_open(&input, path)) {
         *error = input.error;
         return false;
     }
     instruction_reader_open(&reader, &input);
     instruction_reader_use_indices(&reader);
-    bool good = tally_open(tally);
+    const bool has_stacks = stack_tally_follow(&unused, &reader);
+    bool good = tally_open(tally) && stack_tally_open(stacks);
     while (good && tally->calls < calls && !process_interrupted() &&
-           instruction_reader_next(&reader, &batch))
-        good = tally_add(tally, &batch, instruction_batch_after_call(&batch, calls - tally->calls));
+           instruction_reader_next(&reader, &batch)) {
+        const size_t count = instruction_batch_after_call(&batch, calls - tally->calls);
+        good = tally_add(tally, &batch, count) &&
+               (!has_stacks || stack_tally_add(stacks, &batch, count));
+    }
+    stacks_free(&unused);
     if (!good) error_set_system(error, "no memory for objects");
     if (process_interrupted()) error_set(error, &error_system, ERROR_NO_OFFSET, "interrupted");
     good = good && tally->calls == calls;

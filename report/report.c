@@ -28,16 +28,22 @@ static const char help_text[] =
     "                       replay the trace under tcmalloc, glibc, jemalloc, mimalloc or a\n"
     "                       library (default: the recorded one), and say which objects keep its\n"
     "                       pages resident\n"
+    "      --by WHAT        of a trace with call stacks: what code asks for, by function, file,\n"
+    "                       module or stack, the most of each in 20 lines\n"
+    "      --focus REGEX    only call stacks of which a function or a file fits\n"
+    "      --depth N        call stacks that share their N inner functions are one\n"
+    "      --symbols DIR    where files of programs and libraries are looked for, by build id or\n"
+    "                       name, to name functions; may be given several times; none: nowhere\n"
     "      --fail-if LIMIT  the exit status is 6 if it holds, as 'peak_live>100MiB' or 'objects<1',\n"
-    "                       or of two traces 'calls>+5%' or 'calls<+1000'; may be given several\n"
-    "                       times.\n"
+    "                       or of two traces 'calls>+5%' or 'calls<+1000'; of a function, with\n"
+    "                       what it calls, 'bytes@NAME>+5%'; may be given several times.\n"
     "                       The numbers: report.md; a wrong name is answered with all\n"
     "\n"
     "The exit status is 0 when all went well, 1 when something failed or a limit is about what\n"
     "the trace does not say, 2 for a mistake on the command line, 3 when a trace had been cut\n"
     "short, 6 when a limit is broken.\n";
 
-enum { TRACES_MAX = 2, LIMITS_MAX = 32 };
+enum { TRACES_MAX = 2, LIMITS_MAX = 32, DIRECTORIES_MAX = 16, DEPTH_MAX = 1000 };
 
 struct options {
     char **words; /* the command line */
@@ -50,9 +56,65 @@ struct options {
     struct report_limit limits[LIMITS_MAX];
     unsigned limits_count;
     bool depths;
+    struct by_code_options code;
+    regex_t focus;
+    const char *symbols[DIRECTORIES_MAX];
 };
 
 /* ---- the command line ---- */
+
+static int by_take(void *of, const char *what)
+{
+    struct options *options = of;
+    options->code.is_by_given = true;
+    for (unsigned by = CODE_BY_FUNCTION; by <= CODE_BY_STACK; by++) {
+        options->code.by = (enum code_by)by;
+        if (strcmp(by_code_kinds[by], what) == 0) return PROGRAM_GO_ON;
+    }
+    return cli_usage_error(&cli_report, "--by: function, file, module or stack, not '%s'", what);
+}
+
+static void by_offer(program_add *add)
+{
+    for (unsigned by = CODE_BY_FUNCTION; by <= CODE_BY_STACK; by++)
+        add(by_code_kinds[by], NULL);
+}
+
+static int focus_take(void *of, const char *text)
+{
+    struct options *options = of;
+    char why[256];
+    const int wrong = regcomp(&options->focus, text, REG_EXTENDED | REG_NOSUB);
+    if (wrong != 0) {
+        regerror(wrong, &options->focus, why, sizeof why);
+        return cli_usage_error(&cli_report, "--focus: %s", why);
+    }
+    options->code.focus = text;
+    options->code.expression = &options->focus;
+    return PROGRAM_GO_ON;
+}
+
+static int depth_take(void *of, const char *text)
+{
+    struct options *options = of;
+    char *end;
+    const unsigned long depth = strtoul(text, &end, 10);
+    if (*end != '\0' || depth < 1 || depth > DEPTH_MAX)
+        return cli_usage_error(&cli_report, "--depth: a number from 1 to %d, not '%s'", DEPTH_MAX,
+                               text);
+    options->code.depth = (unsigned)depth;
+    return PROGRAM_GO_ON;
+}
+
+static int symbols_take(void *of, const char *directory)
+{
+    struct options *options = of;
+    if (options->code.directories_count == DIRECTORIES_MAX)
+        return cli_usage_error(&cli_report, "--symbols: too many directories");
+    options->symbols[options->code.directories_count++] = directory;
+    options->code.directories = options->symbols;
+    return PROGRAM_GO_ON;
+}
 
 static int limit_add(void *of, const char *text)
 {
@@ -139,6 +201,10 @@ static int words_parse(struct options *options, int count, char **words)
         {"call-sizes", .word = &options->call_sizes},
         {"under", .flag = &options->is_under, .take = under_take, .values = allocators_offer},
         {"depths", .flag = &options->depths},
+        {"by", .take = by_take, .values = by_offer},
+        {"focus", .take = focus_take},
+        {"depth", .take = depth_take},
+        {"symbols", .take = symbols_take},
         {"fail-if", .take = limit_add},
         {NULL}};
     options->words = words;
@@ -168,25 +234,57 @@ static int write_results(const struct options *options, const struct report_trac
     return good ? PROGRAM_OK : PROGRAM_FAILED;
 }
 
+/* What a limit is about: below 0, the trace does not say it. */
+static long double limit_value(const struct report_limit *limit, const struct report_trace *trace,
+                               enum number_unit *unit)
+{
+    struct report_numbers numbers;
+    if (limit->of != NULL) {
+        const struct by_code_number *number = &by_code_numbers[limit->number];
+        *unit = number->is_bytes ? UNIT_BYTES : UNIT_COUNT;
+        return trace->code.is_known
+                   ? by_code_value(&trace->code,
+                                   by_code_find(&trace->code, limit->of, limit->of_bytes), number)
+                   : -1;
+    }
+    report_numbers_list(&numbers, &trace->tally);
+    *unit = numbers.at[limit->number].unit;
+    return numbers.at[limit->number].value;
+}
+
+/* Whether a limit is about a function of any of the traces, or of none. */
+static bool limit_has_function(const struct report_limit *limit, const struct report_trace *traces,
+                               unsigned count)
+{
+    bool has = limit->of == NULL;
+    for (unsigned i = 0; i < count && !has; i++)
+        has = !traces[i].code.is_known ||
+              by_code_find(&traces[i].code, limit->of, limit->of_bytes) != CODE_GROUP_NONE;
+    return has;
+}
+
 /* Says which limits are broken, and which are about what a trace does not say. Returns an exit
  * status. */
 static int check_limits(const struct options *options, const struct report_trace *traces)
 {
     const unsigned last = options->traces - 1;
-    struct report_numbers numbers[TRACES_MAX];
+    enum number_unit unit = UNIT_COUNT;
+    long double values[TRACES_MAX];
     int status = PROGRAM_OK;
     char why[512];
-    for (unsigned i = 0; i <= last; i++)
-        report_numbers_list(&numbers[i], &traces[i].tally);
     for (unsigned i = 0; i < options->limits_count; i++) {
         const struct report_limit *limit = &options->limits[i];
         unsigned known = limit->grown ? 0 : last;
-        while (known <= last && report_limit_is_known(limit, &numbers[known]))
+        for (unsigned k = 0; k <= last; k++)
+            values[k] = limit_value(limit, &traces[k], &unit);
+        while (known <= last && values[known] >= 0)
             known++;
         if (known <= last)
             status = cli_fail(&cli_report, "--fail-if %s: this number is not in %s", limit->text,
                               options->paths[known]);
-        else if (report_limit_is_broken(limit, &numbers[0], &numbers[last], why, sizeof why)) {
+        else if (!limit_has_function(limit, traces, last + 1))
+            status = cli_fail(&cli_report, "--fail-if %s: no call stack has that", limit->text);
+        else if (report_limit_is_broken(limit, unit, values[0], values[last], why, sizeof why)) {
             cli_fail(&cli_report, "%s", why);
             if (status == PROGRAM_OK) status = PROGRAM_LIMIT;
         }
@@ -202,7 +300,7 @@ static int read_under(const struct options *options, struct report_trace *trace)
     char why[1024];
     if (!under_open(&under, options->under, path, why, sizeof why))
         return cli_fail(&cli_report, "%s: %s", path, why);
-    int status = report_read(trace, path, under.ordered, options->call_sizes);
+    int status = report_read(trace, path, under.ordered, options->call_sizes, &options->code);
     if (status != PROGRAM_FAILED && !under_find(&under, trace, why, sizeof why)) {
         status = PROGRAM_FAILED;
         if (!process_interrupted()) cli_fail(&cli_report, "%s: --under: %s", path, why);
@@ -217,8 +315,8 @@ static int read_all(const struct options *options, struct report_trace *traces)
     int status = PROGRAM_OK;
     if (options->is_under) return read_under(options, traces);
     for (unsigned i = 0; i < options->traces && status != PROGRAM_FAILED; i++) {
-        int one =
-            report_read(&traces[i], options->paths[i], options->paths[i], options->call_sizes);
+        int one = report_read(&traces[i], options->paths[i], options->paths[i], options->call_sizes,
+                              &options->code);
         if (one != PROGRAM_OK) status = one;
     }
     return status;

@@ -16,6 +16,7 @@
 
 #include "launch/recorded_settings.h"
 #include "report/arenas.h"
+#include "report/by_code.h"
 #include "report/depths.h"
 #include "report/rounding.h"
 #include "report/tally.h"
@@ -32,6 +33,7 @@ struct report_trace {
     struct tally tally;
     struct arenas arenas;
     struct rounded rounded[ROUNDINGS];
+    struct by_code code;         /* known if the trace has call stacks */
     const struct under *under;   /* what keeps pages resident, or NULL */
     const struct depths *depths; /* how far calls went, or NULL */
 };
@@ -40,11 +42,13 @@ struct report_trace {
  * `call_sizes` (call_sizes.h) unless that is NULL. Returns an exit status; with
  * PROGRAM_FAILED the reason has been printed, and `trace` may only be closed. */
 int report_read(struct report_trace *trace, const char *path, const char *file,
-                const char *call_sizes);
+                const char *call_sizes, const struct by_code_options *code);
 void report_close(struct report_trace *trace);
 
-/* Counts what an instruction stream has as far as its call number `calls`. False: see *error. */
-bool report_tally_until(struct tally *tally, const char *path, uint64_t calls, struct error *error);
+/* Counts what an instruction stream has as far as its call number `calls`; also by call stacks, if it
+ * has any. False: see *error. */
+bool report_tally_until(struct tally *tally, struct stack_tally *stacks, const char *path,
+                        uint64_t calls, struct error *error);
 
 /* The file name of the program, or of the trace. */
 const char *report_name(const struct report_trace *trace);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "common/histogram.h"
-#include "report/live.h"
+#include "common/live.h"
 
 enum {
     SIZES_SMALL = 4096,

@@ -218,6 +218,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_lifetimes(tally, to);
     print_alignments(tally, to);
     print_sizes(tally, to);
+    by_code_print(&trace->code, to);
     table_print(&(struct table){tables_rounding, trace->rounded, .rows = ROUNDINGS}, to);
     print_times(tally, to);
     print_ages(tally, to);

@@ -90,6 +90,23 @@ static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why
 
 /* ---- one snapshot ---- */
 
+/* Finds what is on the pages of the snapshot in the file. */
+static bool objects_find(struct under *under, struct fragments *one, const char *file,
+                         struct tally *tally, struct error *error)
+{
+    struct stack_tally stacks = {.count = 0};
+    uint32_t *codes = NULL;
+    bool good = report_tally_until(tally, &stacks, under->ordered, one->call, error);
+    if (good && under->code->is_known) {
+        codes = by_code_rows_of(under->code, &stacks);
+        good = codes != NULL || error_set_system(error, "no memory for call stacks");
+    }
+    good = good && fragments_find(one, tally->objects, codes, tally->live, file, error);
+    stack_tally_close(&stacks);
+    free(codes);
+    return good;
+}
+
 static bool snapshot_find(struct under *under, struct fragments *one, char *why, size_t why_bytes)
 {
     char file[PROCESS_PATH_BYTES], option[PROCESS_PATH_BYTES + 32], limit[64];
@@ -102,8 +119,7 @@ static bool snapshot_find(struct under *under, struct fragments *one, char *why,
     bool good = report != NULL;
     json_decref(report);
     if (tally == NULL) snprintf(why, why_bytes, "no memory");
-    if (good && !(report_tally_until(tally, under->ordered, one->call, &error) &&
-                  fragments_find(one, tally->objects, tally->live, file, &error))) {
+    if (good && !objects_find(under, one, file, tally, &error)) {
         error_text(&error, why, why_bytes);
         good = false;
     }
@@ -144,6 +160,7 @@ bool under_find(struct under *under, const struct report_trace *trace, char *why
 {
     const struct tally *tally = &trace->tally;
     uint64_t peak_rss_call = 0;
+    under->code = &trace->code;
     if (under->allocator == NULL) {
         if (!allocator_find(under, NULL, trace->allocator, why, why_bytes)) return false;
         under->settings = &trace->settings;
@@ -203,7 +220,7 @@ void under_print(const struct under *under, FILE *to)
             if (one->is[k]) fprintf(to, ", %s", fragments_time_names[k].text);
         fprintf(to, " (after call %s, %s objects alive)\n", words_count(one->call),
                 words_count(one->objects));
-        fragments_print(one, to);
+        fragments_print(one, under->code, to);
     }
 }
 
@@ -215,6 +232,6 @@ json_t *under_json(const struct under *under)
     json_put_text(object, "ignored_settings", ignored_settings(under));
     json_object_set_new(object, "snapshots", snapshots);
     for (unsigned i = 0; i < under->snapshots_count; i++)
-        json_array_append_new(snapshots, fragments_json(&under->snapshots[i]));
+        json_array_append_new(snapshots, fragments_json(&under->snapshots[i], under->code));
     return object;
 }

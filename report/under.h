@@ -23,6 +23,7 @@ struct under {
     char engine[16];       /* of replay: auto, and then what that was */
     struct allocator_found found;
     const struct recorded_settings *settings; /* those of the trace; NULL: none are set */
+    const struct by_code *code;               /* of the trace */
     struct process_directory directory;
     char ordered[PROCESS_PATH_BYTES];            /* the file that is replayed */
     struct fragments snapshots[FRAGMENTS_TIMES]; /* in the order of calls, which differ */

@@ -219,6 +219,12 @@ static inline bool instruction_walk_next(struct instruction_walk *walk, struct i
     return true;
 }
 
+/* The call stack of the instruction before (INSTRUCTIONS.md 4.6); 0: it has none. */
+static inline uint32_t instruction_walk_stack(const struct instruction_walk *walk)
+{
+    return walk->batch->stacks != NULL ? walk->batch->stacks[walk->at - 1] : 0;
+}
+
 /* The index that is asked for so many instructions from now, up to INSTRUCTION_BATCH_SLACK, if the
  * row has as many objects then: for prefetching. */
 static inline uint64_t instruction_walk_ahead(const struct instruction_walk *walk,

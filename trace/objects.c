@@ -9,7 +9,7 @@
 struct object_made {
     uint64_t size, alignment, thread, ns;
     uint64_t call : 48, lane : 16;
-    uint64_t kind;
+    uint32_t kind, stack;
 };
 
 /* ---- opening and closing ---- */
@@ -30,7 +30,7 @@ void objects_close(struct objects *objects)
 /* ---- one object ---- */
 
 static void begin(const struct objects *objects, struct object_made *made,
-                  const struct instruction *one, const uint64_t *operands)
+                  const struct instruction *one, const uint64_t *operands, uint32_t stack)
 {
     const bool aligned = shape_has_alignment(call_shapes[instruction_number(one)]);
     *made = (struct object_made){.size = one->size,
@@ -39,16 +39,17 @@ static void begin(const struct objects *objects, struct object_made *made,
                                  .ns = objects->ns,
                                  .call = objects->call,
                                  .lane = objects->lane,
-                                 .kind = instruction_number(one)};
+                                 .kind = instruction_number(one),
+                                 .stack = stack};
 }
 
 /* `kind` 0: it is alive at the end. */
 static bool end(const struct objects *objects, const struct object_made *made, unsigned kind)
 {
-    struct object object = {
-        .size = made->size,
-        .alignment = made->alignment,
-        .made = {(unsigned)made->kind, made->lane, made->thread, made->call, made->ns}};
+    struct object object = {.size = made->size,
+                            .alignment = made->alignment,
+                            .stack = made->stack,
+                            .made = {made->kind, made->lane, made->thread, made->call, made->ns}};
     if (kind != 0)
         object.ended = (struct object_call){kind, objects->lane, objects->threads[objects->lane],
                                             objects->call, objects->ns};
@@ -86,12 +87,14 @@ bool objects_add(struct objects *objects, const struct instruction_batch *batch)
         objects->call += does != INSTRUCTION_OTHER;
         switch (does) {
         case INSTRUCTION_BEGINS:
-            begin(objects, &objects->row[objects->live++], &one, operands);
+            begin(objects, &objects->row[objects->live++], &one, operands,
+                  instruction_walk_stack(&walk));
             break;
         case INSTRUCTION_ENDS: good = end_at(objects, one.object, number); break;
         case INSTRUCTION_RESIZES:
             good = end(objects, &objects->row[one.object], number);
-            begin(objects, &objects->row[one.object], &one, operands);
+            begin(objects, &objects->row[one.object], &one, operands,
+                  instruction_walk_stack(&walk));
             break;
         case INSTRUCTION_OTHER: take_other(objects, number, operands); break;
         default: break;

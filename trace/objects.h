@@ -23,6 +23,7 @@ struct object_call {
 
 struct object {
     uint64_t size, alignment; /* 0: no special alignment */
+    uint32_t stack;           /* the node of the call that made it, if batches have them; or 0 */
     struct object_call made, ended;
 };
 

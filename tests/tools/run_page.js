@@ -12,7 +12,10 @@ const fs = require('fs');
 const vm = require('vm');
 
 class Element {
-  constructor(tag) { Object.assign(this, { tag, children: [], style: {}, textContent: '' }); }
+  constructor(tag) {
+    Object.assign(this, { tag, children: [], style: { setProperty() {} }, textContent: '' });
+  }
+  replaceChildren(...all) { this.children = all; }
   append(...more) { this.children.push(...more); }
   setAttribute(name, value) { this[name] = value; }
   add(tag) { const child = new Element(tag); this.append(child); return child; }
@@ -81,6 +84,25 @@ for (const figure of [...elements.values()].flatMap((one) => (one.all ? one.all(
   console.log(`${canvas['aria-label'].split(': ')[0]}: ${drawn.get(canvas)}, `
     + `${Math.max(rows.length - 1, 0)} rows`);
   rows.forEach((cells) => console.log(`  ${lineOf(cells)}`));
+}
+// The flame graph of each measure: how many bars, and the widest of each of the upper lines.
+for (const section of byId('charts').all('section')) {
+  const [select] = section.all('select');
+  const bars = section.all('div').find((one) => one.className === 'flame');
+  for (const option of select.all('option')) {
+    select.value = option.value;
+    select.onchange();
+    console.log(`By code, ${option.textContent}: ${bars.children.length} bars`);
+    bars.children.slice(0, 8).forEach((bar) => console.log(`  ${bar.title}`));
+  }
+  const [search] = section.all('input');
+  search.value = section.all('button')[2]?.textContent ?? '';
+  search.oninput();
+  console.log(`By code: ${section.all('p').at(-1).textContent}`);
+  for (const details of section.all('details')) {
+    console.log(`${details.all('summary')[0].textContent}:`);
+    details.all('tr').forEach((row) => console.log(`  ${lineOf(row.children)}`));
+  }
 }
 for (const fact of byId('facts').all('div'))
   console.log(fact.children.map((one) => one.textContent).join(': '));

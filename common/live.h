@@ -9,8 +9,8 @@
  *   class.epoch != epoch    it has not: what is alive now was alive at the peak
  *
  * This is exact, for any number of classes, at the price of one comparison for each change. */
-#ifndef MALLOCTAPE_REPORT_LIVE_H
-#define MALLOCTAPE_REPORT_LIVE_H
+#ifndef MALLOCTAPE_LIVE_H
+#define MALLOCTAPE_LIVE_H
 
 #include <stdint.h>
 

@@ -1,0 +1,500 @@
+#include "report/by_code.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json_file.h"
+#include "report/table.h"
+#include "report/words.h"
+
+#define NO_STACK  "(no stack)"
+#define NO_SAMPLE "(no sample)"
+#define NO_FILE   "(file unknown)"
+
+enum {
+    ROWS_SHOWN = 5,
+    ROWS_SHOWN_IF_ASKED = 20,
+    DEPTH_SHOWN = 8,
+    NAME_SHOWN = 90,
+    ROWS_IN_JSON = 5000,
+    TREE_PART = 2000 /* a branch of less than that part of everything is not in JSON */
+};
+
+const struct by_code_number by_code_numbers[BY_CODE_NUMBERS] = {
+    {"bytes", "by bytes asked for", STACK_MADE, true},
+    {"objects", "by objects made", STACK_MADE, false},
+    {"peak_live", "alive at the peak", STACK_AT_PEAK, true},
+    {"end_live", "alive at the end", STACK_AT_END, true},
+    {"end_objects", NULL, STACK_AT_END, false},
+    {"short_lived", "gone within 100 calls", STACK_SHORT_LIVED, false},
+    {"grown", "grown by realloc", STACK_GROWN, true},
+    {"remote_frees", "ended by another thread", STACK_REMOTE, false},
+};
+_Static_assert(STACK_SHORT_CALLS == 100, "the words say so");
+
+const char *const by_code_kinds[] = {[CODE_BY_FUNCTION] = "function",
+                                     [CODE_BY_FILE] = "file",
+                                     [CODE_BY_MODULE] = "module",
+                                     [CODE_BY_STACK] = "stack"};
+
+/* ---- making ---- */
+
+/* Of each group the place of the stack that asks for most, and what is alive for longest. */
+static bool find_places(struct by_code *code)
+{
+    const struct stack_tally *tally = &code->tally;
+    uint64_t *bytes = calloc(tally->stacks_count + 1, sizeof *bytes);
+    uint64_t *most = calloc(code->groups.count + 1, sizeof *most);
+    struct code_frame *frames = calloc(CODE_FRAMES_MAX, sizeof *frames);
+    code->places = calloc(code->groups.count + 1, sizeof *code->places);
+    code->oldest = calloc(code->groups.count + 1, sizeof *code->oldest);
+    const bool good = bytes != NULL && most != NULL && frames != NULL && code->places != NULL &&
+                      code->oldest != NULL;
+    for (size_t i = 0; i < tally->count && good; i++)
+        bytes[tally->cells[i].stack] += 1 + tally->cells[i].amounts[STACK_MADE].bytes;
+    for (size_t stack = 0; stack < tally->stacks_count && good; stack++) {
+        const struct stack_groups *self = &code->groups.self;
+        if (self->first[stack] == self->first[stack + 1]) continue; /* not in focus */
+        const uint32_t group = self->groups[self->first[stack]];
+        const uint64_t oldest = tally->oldest[stack];
+        if (oldest != 0 && (code->oldest[group] == 0 || oldest < code->oldest[group]))
+            code->oldest[group] = oldest;
+        const unsigned count = code_names_of(&code->names, tally->stacks[stack], frames);
+        if (count == 0 || bytes[stack] <= most[group]) continue;
+        most[group] = bytes[stack];
+        code->places[group] = frames[code_groups_own(frames, count)];
+    }
+    free(bytes);
+    free(most);
+    free(frames);
+    return good;
+}
+
+static void add_sums(struct stack_sums *to, const struct stack_sums *one)
+{
+    for (unsigned i = 0; i < STACK_MEASURES; i++) {
+        to->objects[i].value += one->objects[i].value;
+        to->bytes[i].value += one->bytes[i].value;
+    }
+}
+
+static bool make_rows(struct by_code *code)
+{
+    const struct by_code_options *options = code->options;
+    code->groups = (struct code_grouping){
+        .by = options->by, .focus = options->expression, .depth = options->depth};
+    if (!code_groups_make(&code->groups, &code->tally, &code->names)) return false;
+    const size_t count = code->groups.count;
+    code->self = calloc(count + 1, sizeof *code->self);
+    code->total = calloc(count + 1, sizeof *code->total);
+    if (code->self == NULL || code->total == NULL ||
+        !stack_tally_sum(&code->tally, &code->groups.self, code->self) ||
+        !stack_tally_sum(&code->tally, &code->groups.total, code->total) || !find_places(code))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        add_sums(&code->all, &code->self[i]);
+    return true;
+}
+
+static bool make_tree(struct by_code *code)
+{
+    code->tree = (struct code_grouping){.by = CODE_BY_TREE, .focus = code->options->expression};
+    if (!code_groups_make(&code->tree, &code->tally, &code->names)) return false;
+    code->in_tree = calloc(code->tree.count + 1, sizeof *code->in_tree);
+    return code->in_tree != NULL && stack_tally_sum(&code->tally, &code->tree.self, code->in_tree);
+}
+
+bool by_code_make(struct by_code *code, const struct by_code_options *options, const char *sampled,
+                  const struct code_places *places)
+{
+    code->is_known = true;
+    code->options = options;
+    code->tally.is_sampled = code_is_sampled(sampled);
+    if (code->tally.is_sampled) code->sample_bytes = strtoull(sampled, NULL, 10);
+    return stack_tally_end(&code->tally) && code_names_open(&code->names, &code->stacks, places) &&
+           make_rows(code) && make_tree(code);
+}
+
+void by_code_close(struct by_code *code)
+{
+    stack_tally_close(&code->tally);
+    code_names_close(&code->names);
+    code_groups_free(&code->groups);
+    code_groups_free(&code->tree);
+    stacks_free(&code->stacks);
+    free(code->self);
+    free(code->total);
+    free(code->places);
+    free(code->oldest);
+    free(code->in_tree);
+    *code = (struct by_code){.is_known = false};
+}
+
+/* ---- one row ---- */
+
+const char *by_code_name(const struct by_code *code, uint32_t row)
+{
+    const struct code_group *group = &code->groups.groups[row];
+    const struct code_names *names = &code->names;
+    if (group->frame.code == 0 && group->frame.function == 0)
+        return code->tally.is_sampled ? NO_SAMPLE : NO_STACK;
+    switch (code->groups.by) {
+    case CODE_BY_FILE:
+        return group->frame.file != 0 ? code_names_text(names, group->frame.file) : NO_FILE;
+    case CODE_BY_MODULE: return code_names_text(names, group->frame.module);
+    default: return code_names_text(names, group->frame.function);
+    }
+}
+
+const char *by_code_rows(const struct by_code *code)
+{
+    static const char *const names[] = {[CODE_BY_FUNCTION] = "functions",
+                                        [CODE_BY_FILE] = "files",
+                                        [CODE_BY_MODULE] = "modules",
+                                        [CODE_BY_STACK] = "call stacks"};
+    return names[code->groups.by];
+}
+
+static const struct stack_sum *sum_of(const struct stack_sums *sums,
+                                      const struct by_code_number *number)
+{
+    return (number->is_bytes ? sums->bytes : sums->objects) + number->measure;
+}
+
+double by_code_value(const struct by_code *code, uint32_t row, const struct by_code_number *number)
+{
+    return row != CODE_GROUP_NONE ? sum_of(&code->total[row], number)->value : 0;
+}
+
+double by_code_itself(const struct by_code *code, uint32_t row, const struct by_code_number *number)
+{
+    return sum_of(&code->self[row], number)->value;
+}
+
+uint32_t by_code_find(const struct by_code *code, const char *name, size_t bytes)
+{
+    uint32_t found = CODE_GROUP_NONE;
+    for (uint32_t i = 0; i < code->groups.count; i++) {
+        const char *one = by_code_name(code, i);
+        const size_t length = strlen(one);
+        if (length < bytes || memcmp(one + length - bytes, name, bytes) != 0) continue;
+        if (length == bytes) return i;
+        if (strchr(":/", one[length - bytes - 1]) != NULL) found = i;
+    }
+    return found;
+}
+
+static int by_number(const void *one, const void *other)
+{
+    const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
+    return a < b ? -1 : a > b;
+}
+
+uint32_t *by_code_rows_of(const struct by_code *code, const struct stack_tally *tally)
+{
+    const struct stack_groups *self = &code->groups.self;
+    uint32_t *rows = calloc(tally->live + 1, sizeof *rows);
+    for (uint64_t i = 0; rows != NULL && i < tally->live; i++) {
+        const uint32_t node = stack_tally_node(tally, i);
+        const uint32_t *stack =
+            bsearch(&node, code->tally.stacks, code->tally.stacks_count, sizeof node, by_number);
+        const size_t at = stack != NULL ? (size_t)(stack - code->tally.stacks) : 0;
+        rows[i] = stack != NULL && self->first[at] < self->first[at + 1]
+                      ? self->groups[self->first[at]]
+                      : CODE_GROUP_NONE;
+    }
+    return rows;
+}
+
+/* ---- text ---- */
+
+struct order {
+    const struct by_code *code;
+    const struct by_code_number *number;
+    bool with_callers; /* also rows that only others ask for */
+    uint32_t *rows;
+    size_t count;
+};
+
+static int by_value(const void *one, const void *other, void *of)
+{
+    const struct order *order = of;
+    const struct stack_sums *self = order->code->self;
+    const double a = sum_of(&self[*(const uint32_t *)one], order->number)->value;
+    const double b = sum_of(&self[*(const uint32_t *)other], order->number)->value;
+    if (a != b) return a > b ? -1 : 1;
+    return strcmp(by_code_name(order->code, *(const uint32_t *)one),
+                  by_code_name(order->code, *(const uint32_t *)other));
+}
+
+/* Most first, those without any left out. False: no memory. */
+static bool order_rows(struct order *order)
+{
+    const struct by_code *code = order->code;
+    order->rows = calloc(code->groups.count + 1, sizeof *order->rows);
+    if (order->rows == NULL) return false;
+    for (uint32_t i = 0; i < code->groups.count; i++)
+        if (sum_of(order->with_callers ? &code->total[i] : &code->self[i], order->number)->value >=
+                0.5 ||
+            sum_of(&code->self[i], order->number)->value >= 0.5)
+            order->rows[order->count++] = i;
+    qsort_r(order->rows, order->count, sizeof *order->rows, by_value, order);
+    return true;
+}
+
+static const char *value_text(const struct by_code_number *number, double value)
+{
+    return number->is_bytes ? words_bytes((uint64_t)llround(value))
+                            : words_count((uint64_t)llround(value));
+}
+
+/* "file.c:12" of a frame, or its module. */
+static void print_place(const struct by_code *code, const struct code_frame *frame, FILE *to)
+{
+    const char *file = code_names_text(&code->names, frame->file);
+    const char *module = code_names_text(&code->names, frame->module);
+    if (*file != '\0')
+        fprintf(to, "  %s:%u", basename(file), frame->line);
+    else if (*module != '\0')
+        fprintf(to, "  %s", basename(module));
+}
+
+void by_code_print_place(const struct by_code *code, uint32_t row, FILE *to)
+{
+    if (code->groups.by == CODE_BY_FUNCTION || code->groups.by == CODE_BY_STACK)
+        print_place(code, &code->places[row], to);
+}
+
+static void print_callers(const struct by_code *code, uint32_t row, FILE *to)
+{
+    static struct code_frame frames[CODE_FRAMES_MAX];
+    const unsigned depth = code->options->depth > 0 ? code->options->depth : DEPTH_SHOWN;
+    const uint32_t stack = code->tally.stacks[code->groups.groups[row].stack];
+    const unsigned count = code_names_of(&code->names, stack, frames);
+    if (count == 0) return;
+    const unsigned own = code_groups_own(frames, count);
+    for (unsigned i = own + 1; i < count && i < own + depth; i++) {
+        fprintf(to, "%26s %.*s", "called by", NAME_SHOWN,
+                code_names_text(&code->names, frames[i].function));
+        print_place(code, &frames[i], to);
+        fputc('\n', to);
+    }
+    if (count > own + depth) fprintf(to, "%26s %u more\n", "and", count - own - depth);
+}
+
+static void print_row(const struct by_code *code, const struct by_code_number *number, uint32_t row,
+                      FILE *to)
+{
+    const struct stack_sum *self = sum_of(&code->self[row], number);
+    const double all = sum_of(&code->all, number)->value;
+    const enum code_by by = code->groups.by;
+    fprintf(to, "  %12s %8s", value_text(number, self->value),
+            words_number(UNIT_SHARE, self->value / all));
+    if (code->tally.is_sampled) fprintf(to, " +- %-9s", value_text(number, stack_sum_margin(self)));
+    if (by < CODE_BY_STACK)
+        fprintf(to, " %12s", value_text(number, sum_of(&code->total[row], number)->value));
+    fprintf(to, "  %.*s", NAME_SHOWN, by_code_name(code, row));
+    by_code_print_place(code, row, to);
+    if (number->measure == STACK_AT_END && code->oldest[row] != 0)
+        fprintf(to, ", since call %s", words_count(code->oldest[row]));
+    fputc('\n', to);
+    if (by == CODE_BY_STACK) print_callers(code, row, to);
+}
+
+static void print_rows(const struct by_code *code, const struct by_code_number *number, FILE *to)
+{
+    struct order order = {.code = code, .number = number};
+    const size_t shown = code->options->is_by_given ? ROWS_SHOWN_IF_ASKED : ROWS_SHOWN;
+    if (sum_of(&code->all, number)->value < 0.5 || !order_rows(&order)) return;
+    char title[80];
+    snprintf(title, sizeof title, "%s, %s", by_code_rows(code), number->words);
+    fprintf(to, code->groups.by < CODE_BY_STACK ? "\n%-36swith what it calls\n" : "\n%s\n", title);
+    for (size_t i = 0; i < order.count && i < shown; i++)
+        print_row(code, number, order.rows[i], to);
+    free(order.rows);
+}
+
+void by_code_print(const struct by_code *code, FILE *to)
+{
+    if (!code->is_known) return;
+    fputc('\n', to);
+    code_names_print_missing(&code->names, "! ", to);
+    if (code->tally.is_sampled)
+        fprintf(
+            to,
+            "Call stacks of some calls, one in %s asked for: what code has is estimated, within "
+            "+- with 95 %%.\n",
+            words_bytes(code->sample_bytes));
+    if (code->options->focus != NULL)
+        fprintf(to, "Only call stacks with %s in them.\n", code->options->focus);
+    for (unsigned i = 0; i < BY_CODE_NUMBERS; i++)
+        if (by_code_numbers[i].words != NULL) print_rows(code, &by_code_numbers[i], to);
+}
+
+/* ---- JSON ---- */
+
+/* Of `sums`, the measures that are told of everything. */
+#define CELLS_OF(sums)                                                             \
+    {"made", .value = round((sums)->objects[STACK_MADE].value)},                   \
+        {"bytes", .value = round((sums)->bytes[STACK_MADE].value)},                \
+        {"peak_objects", .value = round((sums)->objects[STACK_AT_PEAK].value)},    \
+        {"peak_bytes", .value = round((sums)->bytes[STACK_AT_PEAK].value)},        \
+        {"end_objects", .value = round((sums)->objects[STACK_AT_END].value)},      \
+        {"end_bytes", .value = round((sums)->bytes[STACK_AT_END].value)},          \
+        {"short_lived", .value = round((sums)->objects[STACK_SHORT_LIVED].value)}, \
+        {"grown", .value = round((sums)->objects[STACK_GROWN].value)},             \
+        {"grown_bytes", .value = round((sums)->bytes[STACK_GROWN].value)},         \
+    {                                                                              \
+        "remote_frees", .value = round((sums)->objects[STACK_REMOTE].value)        \
+    }
+
+/* Of a sum, half its interval; null if it is exact. */
+static double margin(const struct by_code *code, const struct stack_sum *sum)
+{
+    return code->tally.is_sampled ? ceil(stack_sum_margin(sum)) : NAN;
+}
+
+static bool code_row(const void *of, size_t at, struct table_row *row)
+{
+    static const struct stack_sums none;
+    static const struct code_frame nowhere;
+    const struct by_code *code = of;
+    const bool there = at < code->groups.count;
+    const struct stack_sums *self = there ? &code->self[at] : &none;
+    const struct stack_sums *total = there ? &code->total[at] : &none;
+    const struct code_frame *place = there ? &code->places[at] : &nowhere;
+    const struct cell cells[] = {
+        {"name", .text = there ? by_code_name(code, (uint32_t)at) : ""},
+        {"file", .text = code_names_text(&code->names, place->file)},
+        {"line", .value = place->line},
+        {"module", .text = code_names_text(&code->names, place->module)},
+        CELLS_OF(self),
+        {"made_margin", .value = margin(code, &self->objects[STACK_MADE])},
+        {"bytes_margin", .value = margin(code, &self->bytes[STACK_MADE])},
+        {"peak_margin", .value = margin(code, &self->bytes[STACK_AT_PEAK])},
+        {"end_margin", .value = margin(code, &self->bytes[STACK_AT_END])},
+        {"oldest_call", .value = there ? code->oldest[at] : 0},
+        {"total_made", .value = round(total->objects[STACK_MADE].value)},
+        {"total_bytes", .value = round(total->bytes[STACK_MADE].value)},
+        {"total_peak_bytes", .value = round(total->bytes[STACK_AT_PEAK].value)},
+        {"total_end_bytes", .value = round(total->bytes[STACK_AT_END].value)},
+    };
+    TABLE_ROW(row, cells);
+    return there;
+}
+
+/* A branch of the tree that is told. */
+struct branch {
+    struct stack_sums sums; /* without those below it that are told */
+    double share;           /* the most of any measure, those below it included */
+    uint32_t parent;        /* as it is told */
+    uint32_t number;
+    bool is_told;
+};
+
+struct telling {
+    const struct by_code *code;
+    struct branch *branches;
+    uint32_t *told; /* branches */
+    size_t count;
+};
+
+static double most_share(const struct stack_sums *sums, const struct stack_sums *all)
+{
+    double most = 0;
+    for (unsigned i = 0; i < STACK_MEASURES; i++) {
+        if (all->objects[i].value > 0)
+            most = fmax(most, sums->objects[i].value / all->objects[i].value);
+        if (all->bytes[i].value > 0) most = fmax(most, sums->bytes[i].value / all->bytes[i].value);
+    }
+    return most;
+}
+
+/* Small branches go to the one that they are on: parents are less than their children. False: no
+ * memory. */
+static bool cut_tree(struct telling *telling)
+{
+    const struct code_grouping *tree = &telling->code->tree;
+    struct stack_sums *below = calloc(tree->count + 1, sizeof *below);
+    telling->branches = calloc(tree->count + 1, sizeof *telling->branches);
+    telling->told = calloc(tree->count + 1, sizeof *telling->told);
+    const bool good = below != NULL && telling->branches != NULL && telling->told != NULL;
+    for (uint32_t i = (uint32_t)tree->count; good && i-- > 0;) {
+        const uint32_t parent = tree->groups[i].parent;
+        add_sums(&below[i], &telling->code->in_tree[i]);
+        if (parent != CODE_GROUP_NONE) add_sums(&below[parent], &below[i]);
+    }
+    for (uint32_t i = 0; good && i < tree->count; i++) {
+        struct branch *branch = &telling->branches[i];
+        uint32_t parent = tree->groups[i].parent;
+        branch->is_told = parent == CODE_GROUP_NONE ||
+                          most_share(&below[i], &telling->code->all) * TREE_PART >= 1;
+        while (parent != CODE_GROUP_NONE && !telling->branches[parent].is_told)
+            parent = tree->groups[parent].parent;
+        branch->parent = parent;
+        add_sums(&telling->branches[branch->is_told ? i : parent].sums, &telling->code->in_tree[i]);
+        if (!branch->is_told) continue;
+        branch->number = (uint32_t)telling->count;
+        telling->told[telling->count++] = i;
+    }
+    free(below);
+    return good;
+}
+
+static bool tree_row(const void *of, size_t at, struct table_row *row)
+{
+    static const struct branch none;
+    const struct telling *telling = of;
+    const bool there = at < telling->code->tree.count;
+    const struct branch *branch = there ? &telling->branches[at] : &none;
+    const bool is_root = !there || branch->parent == CODE_GROUP_NONE;
+    const uint32_t function = there ? telling->code->tree.groups[at].frame.function : 0;
+    const struct cell cells[] = {
+        {"name",
+         .text = function != 0 ? code_names_text(&telling->code->names, function) : NO_STACK},
+        {"parent", .value = is_root ? NAN : (long double)telling->branches[branch->parent].number},
+        CELLS_OF(&branch->sums),
+    };
+    TABLE_ROW(row, cells);
+    return there;
+}
+
+static void put_tree(json_t *object, const struct by_code *code)
+{
+    struct telling telling = {.code = code};
+    if (cut_tree(&telling))
+        table_put(object, "tree",
+                  &(struct table){tree_row, &telling, telling.count, .order = telling.told});
+    free(telling.branches);
+    free(telling.told);
+}
+
+static bool all_row(const void *of, size_t at, struct table_row *row)
+{
+    const struct by_code *code = of;
+    const struct cell cells[] = {CELLS_OF(&code->all)};
+    TABLE_ROW(row, cells);
+    return at == 0;
+}
+
+json_t *by_code_json(const struct by_code *code)
+{
+    json_t *object = json_object();
+    struct order order = {.code = code, .number = &by_code_numbers[1], .with_callers = true};
+    if (code->sample_bytes > 0)
+        json_put_number(object, "sample_bytes", code->sample_bytes);
+    else
+        json_object_set_new(object, "sample_bytes", json_null());
+    json_put_text(object, "by", by_code_kinds[code->groups.by]);
+    json_put_text(object, "focus", code->options->focus);
+    json_object_set_new(object, "all", table_row_json(all_row, code, 0));
+    if (order_rows(&order))
+        table_put(object, "rows",
+                  &(struct table){code_row, code,
+                                  order.count < ROWS_IN_JSON ? order.count : ROWS_IN_JSON,
+                                  .order = order.rows});
+    free(order.rows);
+    put_tree(object, code);
+    return object;
+}

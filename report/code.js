@@ -1,0 +1,129 @@
+
+// ---- code: call stacks as a flame graph, outermost above, and what functions ask for ----
+
+const NO_CODE = { all: {}, rows: { name: [] }, tree: { name: [], parent: [] } };
+const code = data.code ?? NO_CODE;
+
+const MEASURES = [
+  { key: 'bytes', title: 'bytes asked for', text: bytesText },
+  { key: 'made', title: 'objects made', text: countText },
+  { key: 'peak_bytes', title: 'alive at the peak', text: bytesText },
+  { key: 'end_bytes', title: 'alive at the end', text: bytesText },
+  { key: 'short_lived', title: 'gone within 100 calls', text: countText },
+  { key: 'grown_bytes', title: 'grown by realloc', text: bytesText },
+  { key: 'remote_frees', title: 'ended by another thread', text: countText },
+].filter(({ key }) => code.all[key] > 0);
+
+// The tree with what each branch has in all: parents stand before their children.
+function flameTree(key) {
+  const { name, parent } = code.tree;
+  const nodes = name.map((text, i) => ({ text, value: code.tree[key][i], children: [] }));
+  const root = { text: 'all', value: 0, children: [], parent: null };
+  for (let i = nodes.length - 1; i >= 0; i -= 1) {
+    const up = parent[i] === null ? root : nodes[parent[i]];
+    nodes[i].parent = up;
+    up.value += nodes[i].value;
+    if (nodes[i].value > 0) up.children.push(nodes[i]);
+  }
+  [root, ...nodes].forEach((node) => node.children.sort((a, b) => (a.text < b.text ? -1 : 1)));
+  return root;
+}
+
+// Bars { node, left, width, depth } of what is not too narrow, in parts of the whole; `zoomed` and
+// what is above it is as wide as the whole.
+function flameBars(zoomed, least) {
+  const above = [];
+  for (let node = zoomed.parent; node; node = node.parent) above.unshift(node);
+  const bars = above.map((node, depth) => ({ node, left: 0, width: 1, depth }));
+  const walk = (node, left, width, depth) => {
+    bars.push({ node, left, width, depth });
+    let at = left;
+    for (const child of node.children) {
+      const part = width * child.value / node.value;
+      if (part >= least) walk(child, at, part, depth + 1);
+      at += part;
+    }
+  };
+  walk(zoomed, 0, 1, above.length);
+  return bars;
+}
+
+// The same function has the same colour everywhere.
+const hueOf = (text) => [...text].reduce((hash, letter) => (hash * 31 + letter.codePointAt(0)) % 360, 7);
+
+function make(tag, properties, ...children) {
+  const element = document.createElement(tag);
+  Object.assign(element, properties);
+  element.append(...children);
+  return element;
+}
+
+function showFlame(into) {
+  const graph = make('div', { className: 'flame' });
+  const says = make('p', { className: 'says' });
+  const search = make('input', { type: 'search', placeholder: 'find a function' });
+  search.setAttribute('aria-label', 'find a function');
+  const select = make('select', {},
+    ...MEASURES.map(({ title }, i) => make('option', { value: String(i), textContent: title })));
+  select.setAttribute('aria-label', 'what the widths are');
+  const back = make('button', { type: 'button', textContent: 'show all' });
+  let measure = MEASURES[0];
+  let zoomed = flameTree(measure.key);
+  let root = zoomed;
+  const partText = (node) => `${node.text}: ${measure.text(node.value)}, `
+    + `${share(node.value, root.value)}`;
+  const fits = (node) => search.value !== ''
+    && node.text.toLowerCase().includes(search.value.toLowerCase());
+  // What is in functions that fit, each object once.
+  const found = (node) => (fits(node) ? node.value : sum(node.children.map(found)));
+  function draw() {
+    const bars = flameBars(zoomed, 0.0015);
+    graph.replaceChildren(...bars.map(({ node, left, width, depth }) => {
+      const bar = make('button', { type: 'button', tabIndex: -1, title: partText(node),
+        textContent: width > 0.01 ? node.text : '',
+        className: search.value === '' ? '' : fits(node) ? 'hit' : 'miss',
+        onclick: () => { zoomed = node; draw(); },
+        onpointerenter: () => { says.textContent = partText(node); } });
+      Object.assign(bar.style, { left: `${100 * left}%`, width: `${100 * width}%`,
+        top: `calc(${depth} * var(--bar))` });
+      bar.style.setProperty('--hue', String(hueOf(node.text)));
+      return bar;
+    }));
+    const depths = Math.max(...bars.map(({ depth }) => depth)) + 1;
+    graph.style.height = `calc(${depths} * var(--bar))`;
+    back.hidden = zoomed === root;
+    says.textContent = search.value === '' ? partText(zoomed)
+      : `${share(found(root), root.value) || '0 %'} in functions with "${search.value}"`;
+  }
+  select.onchange = () => {
+    measure = MEASURES[Number(select.value)];
+    zoomed = root = flameTree(measure.key);
+    draw();
+  };
+  search.oninput = draw;
+  back.onclick = () => { zoomed = root; draw(); };
+  const section = make('section', { className: 'code wide' },
+    make('h3', { textContent: 'By code' }),
+    make('p', { textContent: 'Call stacks, the outermost function above: as wide as what it and '
+      + 'those that it calls ask for. A click on one shows it alone.' }),
+    make('div', { className: 'controls' }, select, search, back), graph, says);
+  draw();
+  MEASURES.forEach((one) => addTable(section, rowsOfCode(one), `${code.by}s: ${one.title}`));
+  into.append(section);
+}
+
+// The most of one measure.
+function rowsOfCode({ key, title, text }) {
+  const { rows, all } = code;
+  const total = rows[`total_${key}`];
+  const top = rows.name.map((_, i) => i).filter((i) => rows[key][i] > 0)
+    .sort((a, b) => rows[key][b] - rows[key][a]).slice(0, 100);
+  const margin = rows[`${key}_margin`] ?? [];
+  return { head: [code.by, title, 'share', ...(total ? ['with what it calls'] : []), 'where'],
+    rows: top.map((i) => [rows.name[i], text(rows[key][i])
+      + (margin[i] > 0 ? ` ± ${text(margin[i])}` : ''), share(rows[key][i], all[key]),
+    ...(total ? [text(total[i])] : []),
+    rows.file[i] === '' ? rows.module[i] : `${rows.file[i]}:${rows.line[i]}`]) };
+}
+
+if (MEASURES.length > 0) showFlame(document.getElementById('charts'));

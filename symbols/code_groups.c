@@ -1,0 +1,222 @@
+#include "symbols/code_groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+
+enum { SLOTS_LEAST = 1024 };
+
+struct making {
+    struct code_grouping *grouping;
+    const struct stack_tally *tally;
+    const struct code_names *names;
+    struct code_frame *frames; /* of the stack at hand */
+    unsigned count;
+    uint32_t stack; /* its index */
+};
+
+/* ---- groups by key ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t number)
+{
+    hash = (hash ^ number) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+static size_t slot_of(const struct code_grouping *grouping, uint64_t key)
+{
+    size_t at = (size_t)mix(key, 0) & (grouping->slots_count - 1);
+    while (grouping->slots[at] != 0 && grouping->groups[grouping->slots[at] - 1].key != key)
+        at = (at + 1) & (grouping->slots_count - 1);
+    return at;
+}
+
+static bool slots_grow(struct code_grouping *grouping)
+{
+    uint32_t *old = grouping->slots;
+    const size_t count = old == NULL ? SLOTS_LEAST : 2 * grouping->slots_count;
+    uint32_t *slots = calloc(count, sizeof *slots);
+    if (slots == NULL) return false;
+    grouping->slots = slots;
+    grouping->slots_count = count;
+    for (size_t i = 0; i < grouping->count; i++)
+        slots[slot_of(grouping, grouping->groups[i].key)] = (uint32_t)i + 1;
+    free(old);
+    return true;
+}
+
+/* Its number; NONE: no memory. Keys are hashes of 64 bits: that two of a million are the same
+ * happens once in 37 million reports. */
+static uint32_t group_of(struct making *making, uint64_t key, const struct code_frame *frame,
+                         uint32_t parent)
+{
+    struct code_grouping *grouping = making->grouping;
+    if ((grouping->count + 1) * 2 > grouping->slots_count && !slots_grow(grouping))
+        return CODE_GROUP_NONE;
+    uint32_t *slot = &grouping->slots[slot_of(grouping, key)];
+    if (*slot != 0) return *slot - 1;
+    if (!array_reserve(&grouping->groups, &grouping->room, grouping->count + 1,
+                       sizeof *grouping->groups))
+        return CODE_GROUP_NONE;
+    grouping->groups[grouping->count] =
+        (struct code_group){.key = key, .frame = *frame, .stack = making->stack, .parent = parent};
+    *slot = (uint32_t)++grouping->count;
+    return *slot - 1;
+}
+
+/* ---- what a stack belongs to ---- */
+
+unsigned code_groups_own(const struct code_frame *frames, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (!frames[i].is_library && frames[i].code != 0) return i;
+    return 0;
+}
+
+static uint64_t key_of_frame(const struct making *making, const struct code_frame *frame)
+{
+    switch (making->grouping->by) {
+    case CODE_BY_FILE: return 1 + (uint64_t)frame->file;
+    case CODE_BY_MODULE: return 1 + (uint64_t)frame->module;
+    default: return 1 + (uint64_t)frame->function;
+    }
+}
+
+static uint64_t key_of_stack(const struct making *making, unsigned first)
+{
+    const unsigned depth = making->grouping->depth;
+    uint64_t key = 1;
+    for (unsigned i = first; i < making->count && (depth == 0 || i < first + depth); i++)
+        key = mix(mix(key, making->frames[i].function), making->frames[i].line);
+    return key;
+}
+
+static bool fits(const struct making *making, uint32_t text)
+{
+    return regexec(making->grouping->focus, code_names_text(making->names, text), 0, NULL, 0) == 0;
+}
+
+static bool is_in_focus(const struct making *making)
+{
+    if (making->grouping->focus == NULL) return true;
+    for (unsigned i = 0; i < making->count; i++)
+        if (fits(making, making->frames[i].function) || fits(making, making->frames[i].file))
+            return true;
+    return false;
+}
+
+/* ---- lists ---- */
+
+/* False: no memory. */
+static bool add_total(struct making *making, uint32_t group)
+{
+    struct code_grouping *grouping = making->grouping;
+    for (size_t i = grouping->total_first[making->stack]; i < grouping->total_count; i++)
+        if (grouping->total_groups[i] == group) return true;
+    if (group == CODE_GROUP_NONE ||
+        !array_reserve(&grouping->total_groups, &grouping->total_room, grouping->total_count + 1,
+                       sizeof *grouping->total_groups))
+        return false;
+    grouping->total_groups[grouping->total_count++] = group;
+    return true;
+}
+
+static bool add_totals(struct making *making)
+{
+    bool good = true;
+    for (unsigned i = 0; i < making->count && good; i++)
+        if (making->frames[i].code != 0) /* not: the outer functions are unknown */
+            good = add_total(making, group_of(making, key_of_frame(making, &making->frames[i]),
+                                              &making->frames[i], CODE_GROUP_NONE));
+    return good;
+}
+
+/* From the outside in; returns the innermost. */
+static uint32_t tree_of(struct making *making)
+{
+    uint32_t parent = CODE_GROUP_NONE;
+    uint64_t key = 1;
+    for (unsigned i = making->count; i-- > 0;) {
+        key = mix(key, making->frames[i].function);
+        parent = group_of(making, key, &making->frames[i], parent);
+        if (parent == CODE_GROUP_NONE) break;
+    }
+    return parent;
+}
+
+/* The group of the stack itself; NONE: no memory. */
+static uint32_t group_itself(struct making *making)
+{
+    const unsigned own = code_groups_own(making->frames, making->count);
+    const struct code_frame *frame = &making->frames[own];
+    switch (making->grouping->by) {
+    case CODE_BY_TREE: return tree_of(making);
+    case CODE_BY_STACK: return group_of(making, key_of_stack(making, own), frame, CODE_GROUP_NONE);
+    default: return group_of(making, key_of_frame(making, frame), frame, CODE_GROUP_NONE);
+    }
+}
+
+/* A stack of which nothing is known has a frame without a function. */
+static void take_frames(struct making *making)
+{
+    making->count =
+        code_names_of(making->names, making->tally->stacks[making->stack], making->frames);
+    if (making->count > 0) return;
+    making->frames[0] = (struct code_frame){.function = 0};
+    making->count = 1;
+}
+
+static bool add_stack(struct making *making)
+{
+    struct code_grouping *grouping = making->grouping;
+    const uint32_t stack = making->stack;
+    uint32_t self = grouping->self_first[stack];
+    bool good = true;
+    take_frames(making);
+    if (is_in_focus(making)) {
+        grouping->self_groups[self] = group_itself(making);
+        good = grouping->self_groups[self++] != CODE_GROUP_NONE;
+        if (grouping->by < CODE_BY_STACK) good = good && add_totals(making);
+    } else {
+        grouping->left_out++;
+    }
+    grouping->self_first[stack + 1] = self;
+    grouping->total_first[stack + 1] = (uint32_t)grouping->total_count;
+    return good;
+}
+
+bool code_groups_make(struct code_grouping *grouping, const struct stack_tally *tally,
+                      const struct code_names *names)
+{
+    struct making making = {.grouping = grouping, .tally = tally, .names = names};
+    const size_t stacks = tally->stacks_count;
+    making.frames = calloc(CODE_FRAMES_MAX, sizeof *making.frames);
+    grouping->self_first = calloc(stacks + 1, sizeof(uint32_t));
+    grouping->total_first = calloc(stacks + 1, sizeof(uint32_t));
+    grouping->self_groups = calloc(stacks + 1, sizeof(uint32_t));
+    bool good = making.frames != NULL && grouping->self_first != NULL &&
+                grouping->total_first != NULL && grouping->self_groups != NULL;
+    for (; making.stack < stacks && good; making.stack++)
+        good = add_stack(&making);
+    free(making.frames);
+    grouping->self =
+        (struct stack_groups){grouping->self_first, grouping->self_groups, grouping->count};
+    grouping->total =
+        (struct stack_groups){grouping->total_first, grouping->total_groups, grouping->count};
+    return good;
+}
+
+void code_groups_free(struct code_grouping *grouping)
+{
+    free(grouping->groups);
+    free(grouping->slots);
+    free(grouping->self_first);
+    free(grouping->total_first);
+    free(grouping->self_groups);
+    free(grouping->total_groups);
+    grouping->groups = NULL;
+    grouping->slots = NULL;
+    grouping->self_first = grouping->total_first = NULL;
+    grouping->self_groups = grouping->total_groups = NULL;
+}

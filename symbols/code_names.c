@@ -1,0 +1,263 @@
+#include "symbols/code_names.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/printable.h"
+
+struct code_names_of_code {
+    uint32_t first, count; /* in names->frames; 0 of them: the code is not defined */
+};
+
+/* ---- what a function is ---- */
+
+static bool begins_with_any(const char *name, const char *const *beginnings)
+{
+    for (; *beginnings != NULL; beginnings++)
+        if (strncmp(name, *beginnings, strlen(*beginnings)) == 0) return true;
+    return false;
+}
+
+/* Of the recorder, or what the recorded call itself went through. */
+static bool allocates(const char *function, const char *module)
+{
+    static const char *const libraries[] = {"libmalloctape.so", "libtcmalloc_minimal_tracing.so",
+                                            NULL};
+    static const char *const families[] = {"operator new", "__libc_",          "__rust_alloc",
+                                           "__rdl_",       "__rustc::__rust_", NULL};
+    static const char *const names[] = {"malloc",         "calloc",         "realloc", "memalign",
+                                        "posix_memalign", "aligned_alloc",  "valloc",  "pvalloc",
+                                        "reallocarray",   "__rust_realloc", NULL};
+    if (begins_with_any(basename(module), libraries)) return true;
+    for (const char *const *name = names; *name != NULL; name++)
+        if (strcmp(function, *name) == 0) return true;
+    return begins_with_any(function, families) && strcmp(function, "__libc_start_main") != 0;
+}
+
+static bool is_library(const char *function)
+{
+    static const char *const beginnings[] = {
+        "std::",   "__gnu_cxx::", "alloc::",     "<alloc::", "core::",
+        "<core::", "<std::",      "hashbrown::", "__cxxabi", NULL};
+    return begins_with_any(function, beginnings);
+}
+
+static void classify(struct code_names *names, struct code_frame *frame)
+{
+    const char *function = code_names_text(names, frame->function);
+    frame->is_library = is_library(function);
+    frame->allocates = allocates(function, code_names_text(names, frame->module));
+}
+
+/* ---- the frames of a code ---- */
+
+static bool add_frame(struct code_names *names, const struct code_frame *frame)
+{
+    if (!array_reserve(&names->frames, &names->room, names->count + 1, sizeof *names->frames))
+        return false;
+    names->frames[names->count] = *frame;
+    classify(names, &names->frames[names->count++]);
+    return true;
+}
+
+/* Up to the next tab or the end. */
+static uint32_t take_field(struct code_names *names, char **at)
+{
+    char *field = strsep(at, "\t");
+    return strings_put(&names->symbols.strings, field);
+}
+
+/* What the stream says: "function\tfile\tline", a line each, innermost first. */
+static bool add_said(struct code_names *names, const char *said, struct code_frame frame)
+{
+    char *copy = strdup(said), *rest = copy;
+    bool good = copy != NULL;
+    while (good && rest != NULL && *rest != '\0') {
+        char *line = strsep(&rest, "\n");
+        frame.function = take_field(names, &line);
+        frame.file = take_field(names, &line);
+        frame.line = line != NULL ? (uint32_t)strtoul(line, NULL, 10) : 0;
+        frame.is_inlined = rest != NULL && *rest != '\0';
+        if (frame.function == 0) frame.function = strings_put(&names->symbols.strings, "?");
+        good = add_frame(names, &frame);
+    }
+    free(copy);
+    return good;
+}
+
+static bool add_found(struct code_names *names, uint32_t module, uint64_t offset,
+                      struct code_frame frame)
+{
+    struct symbol_frame found[SYMBOL_FRAMES_MAX];
+    const unsigned count =
+        symbols_find(&names->symbols, module, offset > 0 ? offset - 1 : 0, found);
+    bool good = true;
+    for (unsigned i = 0; i < count && good; i++) {
+        frame.function = found[i].function;
+        frame.file = found[i].file;
+        frame.line = found[i].line;
+        frame.is_inlined = i + 1 < count;
+        good = add_frame(names, &frame);
+    }
+    return good;
+}
+
+/* Code without a module, which the program made itself. */
+static bool add_made(struct code_names *names, uint64_t address, struct code_frame frame)
+{
+    char text[40];
+    frame.function = perf_map_find(&names->map, address > 0 ? address - 1 : 0);
+    snprintf(text, sizeof text, "0x%" PRIx64, address);
+    if (frame.function == 0) frame.function = strings_put(&names->symbols.strings, text);
+    return add_frame(names, &frame);
+}
+
+static const char *module_path(const struct code_names *names, uint32_t number)
+{
+    const struct stack_module *module = stacks_module(names->stacks, number);
+    const char *path = module != NULL ? (const char *)stack_text_bytes(&module->path) : NULL;
+    return path != NULL ? path : "";
+}
+
+/* Its number in `symbols`; UINT32_MAX: no memory. */
+static uint32_t module_of(struct code_names *names, uint32_t number)
+{
+    static const uint8_t none[1];
+    const struct stack_module *module = stacks_module(names->stacks, number);
+    const uint8_t *id = module != NULL ? stack_text_bytes(&module->build_id) : NULL;
+    if (names->modules[number] == 0)
+        names->modules[number] =
+            1 + symbols_module(&names->symbols, module_path(names, number), id != NULL ? id : none,
+                               id != NULL ? module->build_id.length : 0);
+    return names->modules[number] - 1;
+}
+
+static bool add_code(struct code_names *names, uint32_t number)
+{
+    const struct stack_code *code = stacks_code(names->stacks, number);
+    const char *said = stacks_text_of_code(names->stacks, number);
+    struct code_frame frame = {.code = number};
+    const size_t first = names->count;
+    bool good = true;
+    if (code == NULL) return true;
+    frame.module = strings_put(&names->symbols.strings, module_path(names, code->module));
+    if (said != NULL) {
+        good = add_said(names, said, frame);
+    } else if (code->module == STACK_MODULE_NONE) {
+        good = add_made(names, code->offset, frame);
+    } else {
+        const uint32_t module = module_of(names, code->module);
+        good = module != UINT32_MAX && add_found(names, module, code->offset, frame);
+    }
+    names->codes[number] =
+        (struct code_names_of_code){(uint32_t)first, (uint32_t)(names->count - first)};
+    return good;
+}
+
+/* ---- all of them ---- */
+
+static bool read_maps(struct code_names *names, const struct code_places *places)
+{
+    char path[PATH_MAX];
+    struct strings *strings = &names->symbols.strings;
+    if (names->symbols.places.nowhere) return true;
+    if (places->trace != NULL) {
+        snprintf(path, sizeof path, "%s.perf.map", places->trace);
+        if (perf_map_read(&names->map, path, 0, strings)) return true;
+    }
+    snprintf(path, sizeof path, "/tmp/perf-%" PRIu64 ".map", places->pid);
+    if (places->pid != 0 && places->start_s > 0)
+        perf_map_read(&names->map, path, places->start_s, strings);
+    return !strings->no_memory;
+}
+
+bool code_names_open(struct code_names *names, const struct stacks *stacks,
+                     const struct code_places *places)
+{
+    *names = (struct code_names){.stacks = stacks};
+    bool good = symbols_open(&names->symbols, places->directories, places->count);
+    names->codes = calloc(stacks->codes_end + 1, sizeof *names->codes);
+    names->modules = calloc(stacks->modules_end + UINT16_MAX + 1, sizeof *names->modules);
+    good = good && names->codes != NULL && names->modules != NULL && read_maps(names, places);
+    if (good) names->cut = strings_put(&names->symbols.strings, CODE_NAMES_CUT);
+    for (uint64_t i = STACK_CODE_FIRST; i < stacks->codes_end && good; i++)
+        good = add_code(names, (uint32_t)i);
+    return good && symbols_are_whole(&names->symbols);
+}
+
+void code_names_close(struct code_names *names)
+{
+    if (names->codes != NULL) symbols_close(&names->symbols);
+    perf_map_free(&names->map);
+    free(names->codes);
+    free(names->modules);
+    free(names->frames);
+    *names = (struct code_names){.count = 0};
+}
+
+/* Without what allocates, unless there is nothing else. */
+static unsigned without_allocator(struct code_frame *frames, unsigned count)
+{
+    unsigned first = 0;
+    while (first + 1 < count && frames[first].allocates)
+        first++;
+    memmove(frames, frames + first, (count - first) * sizeof *frames);
+    return count - first;
+}
+
+unsigned code_names_of(const struct code_names *names, uint32_t node, struct code_frame *frames)
+{
+    const struct stack_node *entry;
+    unsigned count = 0;
+    for (; (entry = stacks_node(names->stacks, node)) != NULL; node = entry->parent) {
+        const bool known = entry->code < names->stacks->codes_end;
+        const struct code_names_of_code of =
+            known ? names->codes[entry->code] : (struct code_names_of_code){0, 0};
+        if (of.count == 0) break; /* the code was lost */
+        for (uint32_t i = 0; i < of.count && count < CODE_FRAMES_MAX - 1; i++)
+            frames[count++] = names->frames[of.first + i];
+    }
+    count = without_allocator(frames, count);
+    if (count > 0 && node != STACK_END)
+        frames[count++] = (struct code_frame){.function = names->cut};
+    return count;
+}
+
+static bool code_allocates(const struct code_names *names, uint32_t code)
+{
+    if (code >= names->stacks->codes_end || names->codes[code].count == 0) return false;
+    const struct code_names_of_code of = names->codes[code];
+    for (uint32_t i = 0; i < of.count; i++)
+        if (!names->frames[of.first + i].allocates) return false;
+    return true;
+}
+
+uint32_t code_names_caller(const struct code_names *names, uint32_t node)
+{
+    const struct stack_node *entry;
+    while ((entry = stacks_node(names->stacks, node)) != NULL &&
+           entry->parent >= STACK_NODE_FIRST && code_allocates(names, entry->code))
+        node = entry->parent;
+    return node;
+}
+
+void code_names_print_missing(const struct code_names *names, const char *prefix, FILE *to)
+{
+    static const char *const why[] = {
+        [SYMBOL_FILE_MISSING] = "is not here, so its functions have no names (--symbols DIR)",
+        [SYMBOL_FILE_OTHER] = "is of another build here, so its functions have no names "
+                              "(--symbols DIR)",
+        [SYMBOL_FILE_NO_ID] = "has no build id, so its functions have no names (--symbols DIR)"};
+    for (uint64_t i = 0; i < names->stacks->modules_end; i++) {
+        const char *path = module_path(names, (uint32_t)i);
+        if (names->modules[i] == 0 || *path != '/') continue;
+        const enum symbol_file_state state = symbols_state(&names->symbols, names->modules[i] - 1);
+        if (state == SYMBOL_FILE_FOUND) continue;
+        fputs(prefix, to);
+        printable_print(to, path, strlen(path));
+        fprintf(to, " %s.\n", why[state]);
+    }
+}

@@ -1,0 +1,86 @@
+/* code_names - the functions, files and lines of the call stacks of a stream.
+ *
+ *   struct stacks (node --> code --> module, offset) --symbols.h, perf_map.h--> frames, by code
+ *
+ *     code_names_open(&names, &stacks, &places);      after the last definition
+ *     count = code_names_of(&names, node, frames);    innermost first
+ *
+ * What the stream itself says of a code goes first. A code is where the function goes on after its
+ * call: it is the byte before that is looked up.
+ *
+ * On the inner side of a stack, what allocates is left out: functions of malloc's family, operator
+ * new, and the recorder. On its outer side stands CODE_NAMES_CUT if outer frames are missing.
+ *
+ * Memory: symbols.h, and 32 bytes a frame of a code. One thread. */
+#ifndef MALLOCTAPE_SYMBOLS_CODE_NAMES_H
+#define MALLOCTAPE_SYMBOLS_CODE_NAMES_H
+
+#include <stdio.h>
+
+#include "stream/stacks.h"
+#include "symbols/perf_map.h"
+#include "symbols/symbols.h"
+
+#define CODE_NAMES_CUT "(outer functions unknown)"
+
+enum { CODE_FRAMES_MAX = 2048 }; /* of a stack; further out they are left out */
+
+struct code_frame {
+    uint32_t function, file, module; /* texts; module: the path */
+    uint32_t line;
+    uint32_t code;   /* in the stream; 0: CODE_NAMES_CUT */
+    bool is_library; /* a function of a standard library, which works for who calls it */
+    bool allocates;
+    bool is_inlined; /* into the next frame */
+};
+
+/* Where names are looked for. */
+struct code_places {
+    const char *const *directories; /* symbol_file.h */
+    size_t count;
+    const char *trace; /* its path: "TRACE.perf.map" is looked for; NULL: none */
+    uint64_t pid;      /* /tmp/perf-PID.map is, too; 0: unknown */
+    double start_s;    /* of the recording, since the epoch: the map is not older */
+};
+
+struct code_names {
+    struct symbols symbols;
+    const struct stacks *stacks;
+    struct code_frame *frames;
+    size_t count, room;
+
+    /* From here on: code_names.c only. */
+    struct code_names_of_code *codes; /* by code */
+    uint32_t *modules;                /* by module: its number in `symbols`, plus 1 */
+    struct perf_map map;
+    uint32_t cut;
+};
+
+/* False: no memory. */
+bool code_names_open(struct code_names *names, const struct stacks *stacks,
+                     const struct code_places *places);
+void code_names_close(struct code_names *names);
+
+/* Fills `frames`, of which there are CODE_FRAMES_MAX; returns how many there are. 0: nothing is
+ * known of the stack. */
+unsigned code_names_of(const struct code_names *names, uint32_t node, struct code_frame *frames);
+
+/* The node without what allocates on its inner side, for who goes through nodes by himself. */
+uint32_t code_names_caller(const struct code_names *names, uint32_t node);
+
+/* Whether the value of the key `stacks` of a trace (FORMAT.md 4) says that only some calls have
+ * stacks. */
+static inline bool code_is_sampled(const char *stacks)
+{
+    return *stacks >= '0' && *stacks <= '9';
+}
+
+static inline const char *code_names_text(const struct code_names *names, uint32_t text)
+{
+    return names->symbols.strings.at[text];
+}
+
+/* Prints a line for each module whose file could not be used, and begins it with `prefix`. */
+void code_names_print_missing(const struct code_names *names, const char *prefix, FILE *to);
+
+#endif

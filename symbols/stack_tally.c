@@ -1,0 +1,381 @@
+#include "symbols/stack_tally.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/histogram.h"
+#include "common/pages.h"
+
+enum { SLOTS_LEAST = 4096, SAMPLES_LEAST = 32 };
+
+struct stack_object {
+    uint64_t size;
+    uint64_t call : 48, lane : 16;
+    uint32_t cell;
+};
+
+/* ---- cells ---- */
+
+static size_t slot_of(const struct stack_tally *tally, uint32_t stack, uint32_t size_class)
+{
+    const uint64_t key = ((uint64_t)stack << 16 | size_class) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(key >> 32) & (tally->slots_count - 1);
+    while (tally->slots[at] != 0) {
+        const struct stack_cell *cell = &tally->cells[tally->slots[at] - 1];
+        if (cell->stack == stack && cell->size_class == size_class) break;
+        at = (at + 1) & (tally->slots_count - 1);
+    }
+    return at;
+}
+
+static bool slots_grow(struct stack_tally *tally)
+{
+    uint32_t *old = tally->slots;
+    const size_t more = tally->slots_count == 0 ? SLOTS_LEAST : 2 * tally->slots_count;
+    uint32_t *slots = calloc(more, sizeof *slots);
+    if (slots == NULL) return false;
+    tally->slots = slots;
+    tally->slots_count = more;
+    for (size_t i = 0; i < tally->count; i++)
+        slots[slot_of(tally, tally->cells[i].stack, tally->cells[i].size_class)] = (uint32_t)i + 1;
+    free(old);
+    return true;
+}
+
+/* There is room for one more. */
+static uint32_t cell_find(struct stack_tally *tally, uint32_t stack, uint64_t size)
+{
+    const uint32_t size_class = histogram_bucket(size);
+    uint32_t *slot = &tally->slots[slot_of(tally, stack, size_class)];
+    if (*slot != 0) return *slot - 1;
+    tally->cells[tally->count] = (struct stack_cell){.stack = stack, .size_class = size_class};
+    *slot = (uint32_t)++tally->count;
+    return *slot - 1;
+}
+
+static bool reserve(struct stack_tally *tally, size_t calls)
+{
+    while ((tally->count + calls) * 2 > tally->slots_count)
+        if (!slots_grow(tally)) return false;
+    return array_reserve(&tally->cells, &tally->room, tally->count + calls, sizeof *tally->cells) &&
+           pages_reserve(&tally->objects, &tally->capacity, tally->live + calls,
+                         INSTRUCTION_BLOCK_MAX, sizeof *tally->objects);
+}
+
+static const char *define(void *stacks, const struct stack_definition *definition)
+{
+    return stacks_define(stacks, definition);
+}
+
+bool stack_tally_follow(struct stacks *stacks, struct instruction_reader *reader)
+{
+    if ((reader->header.features & INSTRUCTION_FEATURE_STACKS) == 0) return false;
+    reader->define = define;
+    reader->define_context = stacks;
+    return true;
+}
+
+bool stack_tally_open(struct stack_tally *tally)
+{
+    *tally = (struct stack_tally){.epoch = 1};
+    return slots_grow(tally);
+}
+
+void stack_tally_close(struct stack_tally *tally)
+{
+    pages_unmap(tally->objects, tally->capacity * sizeof *tally->objects);
+    free(tally->cells);
+    free(tally->slots);
+    free(tally->stacks);
+    free(tally->oldest);
+    *tally = (struct stack_tally){.count = 0};
+}
+
+/* ---- objects ---- */
+
+static void add(struct stack_cell *cell, enum stack_measure measure, uint64_t bytes)
+{
+    cell->amounts[measure].objects++;
+    cell->amounts[measure].bytes += bytes;
+}
+
+static void begin(struct stack_tally *tally, struct stack_object *object, uint64_t size,
+                  uint32_t stack)
+{
+    const uint32_t at = cell_find(tally, stack, size);
+    struct stack_cell *cell = &tally->cells[at];
+    add(cell, STACK_MADE, size);
+    live_begin(&cell->live, tally->epoch, size);
+    *object = (struct stack_object){size, tally->calls, tally->lane, at};
+    tally->live_bytes += size;
+    if (tally->live_bytes <= tally->peak_bytes) return;
+    tally->peak_bytes = tally->live_bytes;
+    tally->epoch++;
+}
+
+static void end(struct stack_tally *tally, const struct stack_object *object)
+{
+    struct stack_cell *cell = &tally->cells[object->cell];
+    live_end(&cell->live, tally->epoch, object->size);
+    if (tally->calls - object->call <= STACK_SHORT_CALLS)
+        add(cell, STACK_SHORT_LIVED, object->size);
+    if (object->lane != tally->lane) add(cell, STACK_REMOTE, object->size);
+    tally->live_bytes -= object->size;
+}
+
+static void resize(struct stack_tally *tally, struct stack_object *object, uint64_t size,
+                   uint32_t stack)
+{
+    const uint64_t before = object->size;
+    end(tally, object);
+    begin(tally, object, size, stack);
+    if (size > before) add(&tally->cells[object->cell], STACK_GROWN, size - before);
+}
+
+bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *batch, size_t count)
+{
+    struct instruction_walk walk = instruction_walk_over(batch, count);
+    struct instruction one;
+    if (!reserve(tally, batch->count)) return false;
+    while (instruction_walk_next(&walk, &one)) {
+        const unsigned does = instruction_does[one.opcode];
+        const uint32_t stack = instruction_walk_stack(&walk);
+        tally->calls += does != INSTRUCTION_OTHER;
+        switch (does) {
+        case INSTRUCTION_BEGINS:
+            begin(tally, &tally->objects[tally->live++], one.size, stack);
+            break;
+        case INSTRUCTION_ENDS:
+            end(tally, &tally->objects[one.object]);
+            tally->objects[one.object] = tally->objects[--tally->live];
+            break;
+        case INSTRUCTION_RESIZES:
+            resize(tally, &tally->objects[one.object], one.size, stack);
+            break;
+        case INSTRUCTION_OTHER:
+            if (one.opcode == INSTRUCTION_LANE)
+                tally->lane = (uint32_t)batch->operands[one.operand_at];
+            break;
+        default: break;
+        }
+    }
+    return true;
+}
+
+uint32_t stack_tally_node(const struct stack_tally *tally, uint64_t index)
+{
+    return tally->cells[tally->objects[index].cell].stack;
+}
+
+/* ---- the end ---- */
+
+static int by_number(const void *one, const void *other)
+{
+    const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
+    return a < b ? -1 : a > b;
+}
+
+static int by_class(const void *one, const void *other)
+{
+    const struct stack_cell *a = one, *b = other;
+    if (a->size_class != b->size_class) return a->size_class < b->size_class ? -1 : 1;
+    return a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+/* Each stack once; 0 always. */
+static bool list_stacks(struct stack_tally *tally)
+{
+    size_t count = 1;
+    tally->stacks = calloc(tally->count + 1, sizeof *tally->stacks);
+    tally->oldest = calloc(tally->count + 1, sizeof *tally->oldest);
+    if (tally->stacks == NULL || tally->oldest == NULL) return false;
+    for (size_t i = 0; i < tally->count; i++)
+        tally->stacks[i + 1] = tally->cells[i].stack;
+    qsort(tally->stacks, tally->count + 1, sizeof *tally->stacks, by_number);
+    for (size_t i = 1; i <= tally->count; i++)
+        if (tally->stacks[i] != tally->stacks[count - 1]) tally->stacks[count++] = tally->stacks[i];
+    tally->stacks_count = count;
+    return true;
+}
+
+static uint32_t index_of(const struct stack_tally *tally, uint32_t stack)
+{
+    const uint32_t *at =
+        bsearch(&stack, tally->stacks, tally->stacks_count, sizeof stack, by_number);
+    return (uint32_t)(at - tally->stacks);
+}
+
+bool stack_tally_end(struct stack_tally *tally)
+{
+    if (!list_stacks(tally)) return false;
+    for (size_t i = 0; i < tally->count; i++) {
+        struct stack_cell *cell = &tally->cells[i];
+        live_settle(&cell->live, tally->epoch);
+        cell->stack = index_of(tally, cell->stack);
+        cell->amounts[STACK_AT_PEAK] =
+            (struct stack_amount){cell->live.peak_objects, cell->live.peak_bytes};
+        cell->amounts[STACK_AT_END] = (struct stack_amount){cell->live.objects, cell->live.bytes};
+    }
+    for (uint64_t i = 0; i < tally->live; i++) {
+        uint64_t *oldest = &tally->oldest[tally->cells[tally->objects[i].cell].stack];
+        if (*oldest == 0 || tally->objects[i].call < *oldest) *oldest = tally->objects[i].call;
+    }
+    qsort(tally->cells, tally->count, sizeof *tally->cells, by_class);
+    return true;
+}
+
+/* ---- sums of groups ---- */
+
+/* Of samples, or of all objects. */
+struct weight {
+    double objects, bytes, squares; /* of the bytes of each; those of a cell are taken as equal */
+};
+
+/* What one class of sizes has. */
+struct class_sums {
+    struct weight all[STACK_MEASURES], sampled[STACK_MEASURES];
+};
+
+static void add_amounts(struct weight *to, const struct stack_amount *amounts)
+{
+    for (unsigned i = 0; i < STACK_MEASURES; i++) {
+        const double objects = (double)amounts[i].objects, bytes = (double)amounts[i].bytes;
+        to[i].objects += objects;
+        to[i].bytes += bytes;
+        if (objects > 0) to[i].squares += bytes * bytes / objects;
+    }
+}
+
+/* The variance of the part that a group has of samples that add up to `sum` and their squares to
+ * `squares`, as one of each side more would have it. */
+static double variance_of_part(double own, double own_squares, double sum, double squares,
+                               double samples)
+{
+    const double more = sum / samples, more_squares = squares / samples;
+    const double part = (own + more) / (sum + 2 * more), whole = sum + 2 * more;
+    return ((1 - part) * (1 - part) * (own_squares + more_squares) +
+            part * part * (squares - own_squares + more_squares)) /
+           (whole * whole);
+}
+
+/* What the samples of a group say of its class. */
+static void add_estimate(struct stack_sums *to, const struct weight *group,
+                         const struct class_sums *class)
+{
+    for (unsigned i = 0; i < STACK_MEASURES; i++) {
+        const struct weight *all = &class->all[i], *sampled = &class->sampled[i], *own = &group[i];
+        if (sampled->objects <= 0) continue;
+        const double unknown = 1 - sampled->objects / all->objects;
+        to->objects[i].value += all->objects * own->objects / sampled->objects;
+        to->objects[i].variance += all->objects * all->objects * unknown *
+                                   variance_of_part(own->objects, own->objects, sampled->objects,
+                                                    sampled->objects, sampled->objects);
+        if (sampled->bytes <= 0) continue;
+        to->bytes[i].value += all->bytes * own->bytes / sampled->bytes;
+        to->bytes[i].variance += all->bytes * all->bytes * unknown *
+                                 variance_of_part(own->bytes, own->squares, sampled->bytes,
+                                                  sampled->squares, sampled->objects);
+    }
+}
+
+static void add_exact(struct stack_sums *to, const struct weight *amounts)
+{
+    for (unsigned i = 0; i < STACK_MEASURES; i++) {
+        to->objects[i].value += amounts[i].objects;
+        to->bytes[i].value += amounts[i].bytes;
+    }
+}
+
+/* What a class has without any sample. */
+static void add_unknown(struct stack_sums *to, const struct class_sums *class)
+{
+    struct weight unknown[STACK_MEASURES] = {{0, 0, 0}};
+    for (unsigned i = 0; i < STACK_MEASURES; i++)
+        if (class->sampled[i].objects <= 0) unknown[i] = class->all[i];
+    add_exact(to, unknown);
+}
+
+struct summing {
+    const struct stack_tally *tally;
+    const struct stack_groups *groups;
+    struct stack_sums *sums;
+    struct weight (*here)[STACK_MEASURES]; /* by group: in this class */
+    uint32_t *touched;
+    size_t touched_count;
+};
+
+static void touch(struct summing *state, uint32_t stack, const struct stack_amount *amounts)
+{
+    const struct stack_groups *groups = state->groups;
+    for (uint32_t i = groups->first[stack]; i < groups->first[stack + 1]; i++) {
+        const uint32_t group = groups->groups[i];
+        if (state->here[group][STACK_MADE].objects <= 0)
+            state->touched[state->touched_count++] = group;
+        add_amounts(state->here[group], amounts);
+    }
+}
+
+/* The cells from `first` on, up to `end`, are those of a class. */
+static void sum_class(struct summing *state, size_t first, size_t end)
+{
+    const struct stack_groups *groups = state->groups;
+    struct class_sums class = {.all = {{0, 0, 0}}};
+    const bool is_sampled = state->tally->is_sampled;
+    state->touched_count = 0;
+    for (size_t i = first; i < end; i++) {
+        const struct stack_cell *cell = &state->tally->cells[i];
+        add_amounts(class.all, cell->amounts);
+        if (cell->stack != 0) add_amounts(class.sampled, cell->amounts);
+        if (cell->stack != 0 || !is_sampled) touch(state, cell->stack, cell->amounts);
+    }
+    for (size_t i = 0; i < state->touched_count; i++) {
+        const uint32_t group = state->touched[i];
+        if (is_sampled)
+            add_estimate(&state->sums[group], state->here[group], &class);
+        else
+            add_exact(&state->sums[group], state->here[group]);
+        memset(state->here[group], 0, sizeof state->here[group]);
+    }
+    for (uint32_t i = groups->first[0]; i < groups->first[1] && is_sampled; i++)
+        add_unknown(&state->sums[groups->groups[i]], &class);
+}
+
+/* Behind the cells that are estimated together: of one class, or of so many that they have enough
+ * samples. */
+static size_t class_end(const struct stack_tally *tally, size_t first)
+{
+    uint64_t samples = 0;
+    size_t end = first;
+    while (end < tally->count) {
+        const struct stack_cell *cell = &tally->cells[end];
+        if (end > first && cell->size_class != cell[-1].size_class &&
+            (!tally->is_sampled || samples >= SAMPLES_LEAST))
+            break;
+        if (cell->stack != 0) samples += cell->amounts[STACK_MADE].objects;
+        end++;
+    }
+    return end;
+}
+
+bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups *groups,
+                     struct stack_sums *sums)
+{
+    struct summing state = {.tally = tally, .groups = groups, .sums = sums};
+    state.here = calloc(groups->count + 1, sizeof *state.here);
+    state.touched = calloc(groups->count + 1, sizeof *state.touched);
+    const bool good = state.here != NULL && state.touched != NULL;
+    for (size_t first = 0, end; first < tally->count && good; first = end) {
+        end = class_end(tally, first);
+        sum_class(&state, first, end);
+    }
+    free(state.here);
+    free(state.touched);
+    return good;
+}
+
+double stack_sum_margin(const struct stack_sum *sum)
+{
+    return 1.96 * sqrt(sum->variance);
+}

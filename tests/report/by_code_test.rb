@@ -1,0 +1,408 @@
+#!/usr/bin/env ruby
+# frozen_string_literal: true
+
+# by_code_test.rb - what `malloctape report` says of code and what `malloctape export` makes of call
+# stacks, against a count of the same calls in Ruby.
+
+require 'json'
+require 'tmpdir'
+require 'zlib'
+require_relative '../tap'
+require_relative '../symbols/stack_script'
+
+MALLOCTAPE = "#{BUILD}/bin/malloctape"
+RANDOM = Random.new(35)
+
+def function(name, line = 1, file = "#{name[/\w+\z/]}.c") = Function.new(name, file, line)
+
+LEAVES = [[function('malloc', 0, ''), function('parse', 10)],
+          [function('operator new', 0, ''), function('std::vector::push_back', 3, 'vector'),
+           function('outer::fill', 20)],
+          [function('fill_file', 30, 'fill.c')],
+          [function('std::string::append', 4, 'string'), function('parse', 11)],
+          [function('std::all::library', 5, 'string')]].freeze
+CALLERS = [[function('main')], [function('loop'), function('main')],
+           [function('parse', 12), function('loop'), function('main')]].freeze
+
+# Calls at random, of three threads.
+def random_script(count, *words, &)
+  script = StackScript.new(*words, &)
+  alive = []
+  count.times do |i|
+    script.lane(RANDOM.rand(3))
+    if alive.size > 20 && RANDOM.rand < 0.55
+      script.free(alive.delete_at(RANDOM.rand(alive.size)))
+    elsif alive.any? && RANDOM.rand < 0.1
+      script.reallocate(alive.sample(random: RANDOM), RANDOM.rand(1..3000),
+                        LEAVES.sample(random: RANDOM) + CALLERS.sample(random: RANDOM))
+    else
+      alive << i
+      script.allocate(i, 1 << RANDOM.rand(4..12),
+                      LEAVES.sample(random: RANDOM) + CALLERS.sample(random: RANDOM))
+    end
+    script.tick if (i % 500).zero?
+  end
+  script
+end
+
+def reported(*words)
+  output_of({}, MALLOCTAPE, 'report', *words, '--json', 'report.json')
+  JSON.parse(File.read('report.json'))['code']
+end
+
+# { name => { key => value } } of a table.
+def by_name(table, keys, name = 'name')
+  table[name].each_index.to_h { |i| [table[name][i], keys.to_h { |key| [key, table[key][i]] }] }
+end
+
+KEYS = StackScript.sums([], 0).keys
+
+def differences(told, counted)
+  (told.keys | counted.keys).reject { |key| told[key] == counted[key] }
+                            .map { |key| "#{key}: #{told[key]} instead of #{counted[key]}" }
+end
+
+# Rows that only callers have, have nothing of their own.
+def check_rows(text, told, counted)
+  told = told.reject { |_, sums| sums.values.sum.zero? }
+  wrong = differences(told, counted)
+  report wrong.empty? && told.any?, text, wrong.first(5)
+end
+
+# Messages of protocol buffers: [field, number or bytes] each.
+def fields(bytes)
+  at = 0
+  varint = lambda do
+    shift = number = 0
+    loop do
+      byte = bytes.getbyte(at)
+      at += 1
+      number |= (byte & 127) << shift
+      shift += 7
+      return number if byte < 128
+    end
+  end
+  list = []
+  while at < bytes.bytesize
+    key = varint.call
+    value = varint.call
+    if key & 7 == 2
+      value = bytes.byteslice(at, length = value)
+      at += length
+    end
+    list << [key >> 3, value]
+  end
+  list
+end
+
+def decode_varints(bytes)
+  list = [0]
+  shift = 0
+  bytes.each_byte do |byte|
+    list[-1] |= (byte & 127) << shift
+    shift = byte < 128 ? 0 : shift + 7
+    list << 0 if byte < 128
+  end
+  list[..-2]
+end
+
+# What a profile says: the names of its values, and the values by stack (innermost first).
+def profile(path)
+  parts = fields(Zlib::GzipReader.open(path, &:read)).group_by(&:first)
+                                                     .transform_values { |list| list.map(&:last) }
+  texts = parts[6].map { |text| text.dup.force_encoding('UTF-8') }
+  functions = parts[5].to_h { |one| fields(one).to_h.values_at(1, 2) }
+  locations = parts[4].to_h do |one|
+    lines = fields(one).select { |field, _| field == 4 }.map { |_, line| fields(line).to_h[1] }
+    [fields(one).to_h[1], lines.map { |id| texts[functions[id]] }]
+  end
+  samples = parts[2].map do |one|
+    sample = fields(one).to_h
+    [decode_varints(sample[1]).flat_map { |id| locations[id] }, decode_varints(sample[2])]
+  end
+  [parts[1].map { |type| texts[fields(type).to_h[1]] }, samples]
+end
+
+def summed(pairs)
+  pairs.group_by(&:first).transform_values { |list| list.map(&:last) }
+end
+
+def from_own(stack)
+  shown = StackScript.shown(stack)
+  shown.drop(shown.index(StackScript.own(stack)))
+end
+
+def has?(program) = ENV['PATH'].split(':').any? { |place| File.executable?("#{place}/#{program}") }
+
+def sanitized? = File.binread("#{BUILD}/bin/replay").match?(/__asan_init|__tsan_init/)
+
+def skip(text, reason)
+  $tests_run += 1
+  puts "ok #{$tests_run} # SKIP #{text}: #{reason}"
+end
+
+Dir.mktmpdir do |directory|
+  Dir.chdir(directory)
+  plan 24
+
+  script = random_script(4000)
+  script.write('t.p')
+  name = ->(object) { StackScript.own(object.stack).name }
+  code = reported('t.p')
+
+  # --- tables ---
+
+  check_rows('by function: what each asks for itself', by_name(code['rows'], KEYS),
+             script.sums_by(&name))
+
+  total = %w[made bytes peak_bytes end_bytes]
+  told = by_name(code['rows'], total.map { |key| "total_#{key}" }).transform_values(&:values)
+  functions = (LEAVES + CALLERS).flatten.uniq.map(&:name)
+  counted = functions.to_h do |one|
+    of = script.objects.select { |o| StackScript.shown(o.stack).any? { |f| f.name == one } }
+    [one, StackScript.sums(of, script.peak_call).values_at(*total)]
+  end
+  wrong = differences(told, counted.reject { |_, sums| sums.sum.zero? })
+  report wrong.empty?, 'by function: with what it calls', wrong.first(5)
+
+  oldest = script.objects.reject(&:ended).group_by(&name)
+                 .transform_values { |of| of.map(&:call).min }
+  told = by_name(code['rows'], %w[oldest_call]).transform_values { |row| row['oldest_call'] }
+  report told.reject { |_, call| call.zero? } == oldest, 'the oldest object that is alive at the end'
+
+  check_rows('by file', by_name(reported('t.p', '--by', 'file')['rows'], KEYS),
+             script.sums_by { |o| StackScript.own(o.stack).file })
+  rows = reported('t.p', '--by', 'stack')['rows']
+  places = rows['name'].zip(rows['file'], rows['line'])
+  counted = script.sums_by { |o| from_own(o.stack) }
+  told = places.zip(rows['bytes']).sort_by(&:to_s)
+  counted = counted.map { |stack, of| [stack.first.to_a, of['bytes']] }
+                   .map { |(one, file, line), bytes| [[one, file, line], bytes] }.sort_by(&:to_s)
+  report told == counted && told.size > 8, 'by stack', differences(told.to_h, counted.to_h)
+
+  sums = StackScript.sums(script.objects, script.peak_call)
+  wrong = differences(code['all'], sums)
+  tree = code['tree']
+  wrong += differences(KEYS.to_h { |key| [key, tree[key].sum] }, sums)
+  report wrong.empty? && tree['parent'].each_with_index.all? { |up, i| up.nil? || up < i },
+         'the whole, and the tree of all stacks', wrong
+
+  paths = tree['name'].each_index.to_h do |i|
+    path = []
+    at = i
+    while at
+      path << tree['name'][at]
+      at = tree['parent'][at]
+    end
+    [path, tree['bytes'][i]]
+  end
+  counted = script.sums_by { |o| StackScript.shown(o.stack).map(&:name) }
+                  .transform_values { |of| of['bytes'] }
+  wrong = differences(paths.reject { |_, bytes| bytes.zero? }, counted)
+  report wrong.empty?, 'the tree: each stack', wrong.first(3)
+
+  focus = reported('t.p', '--focus', '^outer::|^fill\.c$')
+  of = script.objects.select do |o|
+    StackScript.shown(o.stack).any? { |f| f.name.start_with?('outer::') || f.file == 'fill.c' }
+  end
+  wrong = differences(focus['all'], StackScript.sums(of, script.peak_call))
+  report wrong.empty?, '--focus: functions and files', wrong
+
+  depths = [1, 2, 50].map do |n|
+    reported('t.p', '--by', 'stack', '--depth', n.to_s)['rows']['name'].size
+  end
+  counted = [1, 2, 50].map do |n|
+    script.objects.map { |o| from_own(o.stack).first(n) }.uniq.size
+  end
+  report depths == counted, '--depth: stacks that are the same so far are one', [depths, counted].map(&:to_s)
+
+  # --- text ---
+
+  text = output_of({}, MALLOCTAPE, 'report', 't.p')
+  first = %w[bytes objects].map do |what|
+    text[/^functions, by #{what} .*\n.*?  ([^ ]+)  \S+:\d+$/, 1]
+  end
+  by = ->(key) { script.sums_by(&name).max_by { |_, row| row[key] }.first }
+  report first == [by.('bytes'), by.('made')], 'the first line of a table is what asks for most',
+         [first.to_s, text[/^functions.*/m].to_s[0, 600]]
+
+  # --- exports ---
+
+  measures = { 'bytes' => 'bytes', 'calls' => 'made', 'peak' => 'peak_bytes', 'end' => 'end_bytes' }
+  wrong = measures.flat_map do |measure, key|
+    output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'folded', '--measure', measure, 't.p',
+              '-o', 'folded')
+    told = File.readlines('folded', chomp: true).to_h do |line|
+      names, _, value = line.rpartition(' ')
+      [names.split(';'), value.to_i]
+    end
+    counted = script.sums_by { |o| StackScript.shown(o.stack).map(&:name).reverse }
+                    .transform_values { |row| row[key] }.reject { |_, value| value.zero? }
+    differences(told, counted)
+  end
+  report wrong.empty?, 'folded: each stack, by each measure', wrong.first(3)
+
+  output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'pprof', 't.p', '-o', 'p.gz')
+  types, samples = profile('p.gz')
+  keys = %w[made bytes end_objects end_bytes peak_objects peak_bytes]
+  counted = script.sums_by { |o| StackScript.shown(o.stack).map(&:name) }
+                  .transform_values { |row| row.values_at(*keys) }
+  told = summed(samples).transform_values { |list| list.transpose.map(&:sum) }
+  wrong = differences(told, counted)
+  names = %w[alloc_objects alloc_space inuse_objects inuse_space peak_objects peak_space]
+  report wrong.empty? && types == names, 'pprof: each stack, all values', wrong.first(3)
+
+  if has?('go')
+    top = output_of({ 'HOME' => directory }, 'go', 'tool', 'pprof', '-top', '-unit=B',
+                    '-sample_index=alloc_space', 'p.gz')
+    told = top[/of (\d+)B total/, 1]
+    report told.to_i == sums['bytes'], '`go tool pprof` says the same bytes', [top.lines.first(6).join]
+  else
+    skip('`go tool pprof`', 'no go')
+  end
+
+  output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'heaptrack', 't.p', '-o', 'h')
+  if has?('heaptrack_print')
+    said = output_of({}, 'heaptrack_print', 'h')
+    output_of({}, 'heaptrack_print', '-F', 'folded.h', '--flamegraph-cost-type', 'leaked', 'h')
+    leaked = File.readlines('folded.h').sum { |line| line[/\d+$/].to_i }
+    made = said[/calls to allocation functions: (\d+)/, 1].to_i
+    report made == sums['made'] && leaked == sums['end_bytes'],
+           'heaptrack_print says as many calls, and the same bytes at the end',
+           [made, sums['made'], leaked, sums['end_bytes']].map(&:to_s) + said.lines.last(8)
+  else
+    skip('heaptrack_print', 'no heaptrack')
+  end
+
+  output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'avro', 't.p', '-o', 't.avro', '--stacks',
+            'stacks.avro')
+  if has?('avrocat')
+    objects, stacks = %w[t.avro stacks.avro].map do |file|
+      output_of({}, 'avrocat', file).lines.map { |line| JSON.parse(line) }
+    end
+    frames = stacks.to_h { |row| [row['stack'], row['frames'].map { |one| one['function'] }] }
+    told = objects.map { |row| [row['call'], row['size'], frames[row['stack']['long']]] }
+    counted = script.objects.map { |o| [o.call, o.size, StackScript.shown(o.stack).map(&:name)] }
+    report told.sort_by(&:first) == counted, 'avro: the stack of each object, and what they are',
+           (told.sort_by(&:first) - counted).first(3).map(&:to_s)
+  else
+    skip('avro', 'no avrocat')
+  end
+
+  # --- what is not there ---
+
+  plain = "#{BUILD}/tests/tools/make_instructions"
+  File.binwrite('plain.p', output_of({}, plain, 'churn', '1000', '10'))
+  output_of({}, MALLOCTAPE, 'report', 'plain.p', '--json', 'plain.json')
+  _, errors, status = Open3.capture3(MALLOCTAPE, 'export', '--to', 'pprof', 'plain.p', '-o', 'none')
+  report !JSON.parse(File.read('plain.json')).key?('code') && status.exitstatus == 1 &&
+         errors.include?('has no call stacks') && !File.exist?('none'),
+         'a trace without call stacks', [errors]
+
+  # --- two traces ---
+
+  grown = StackScript.new
+  parse = LEAVES[0] + CALLERS[0]
+  200.times { |i| grown.allocate(i, 100, i < 100 ? parse : LEAVES[2] + CALLERS[1]) }
+  grown.write('before.p')
+  150.times { |i| grown.allocate(1000 + i, 50, parse) }
+  grown.allocate(2000, 9, [function('outer::anew')])
+  grown.write('after.p')
+  output_of({}, MALLOCTAPE, 'report', 'before.p', 'after.p', '--json', 'two.json')
+  told = JSON.parse(File.read('two.json'))['code'].to_h do |row|
+    [row['name'], row['bytes'].values_at('before', 'after', 'difference', 'per_cent')]
+  end
+  report told == { 'parse' => [10_000, 17_500, 7500, 75.0], 'outer::anew' => [0, 9, 9, nil] },
+         'two traces: functions that differ, by name', [told.to_s]
+  text = output_of({}, MALLOCTAPE, 'report', 'before.p', 'after.p')
+  report text.match?(/^functions, by bytes.*\n +9.8 KiB +17.1 KiB +\+ 7.3 KiB +\+ 75 %  parse$/),
+         'and as a text, what changed most first', [text[/^functions.*/m].to_s]
+
+  limits = { 'bytes@parse>+70%' => 6, 'bytes@parse>+80%' => 0, 'objects@main>300' => 6,
+             'bytes@anew>+5' => 6, 'bytes@outer::anew<10' => 6, 'bytes@new<10' => 1,
+             'size@parse>1' => 2, 'end_live@parse>+7K' => 6, 'bytes@fill_file>+0%' => 0 }
+  said = limits.keys.map do |limit|
+    Open3.capture3(MALLOCTAPE, 'report', 'before.p', 'after.p', '--fail-if', limit)[2].exitstatus
+  end
+  report said == limits.values, '--fail-if of a function', [said.to_s]
+
+  # --- nearly empty pages ---
+
+  full = StackScript.new
+  8000.times do |i|
+    full.allocate(i, 1000, [function('fill'), function('main')])
+    full.allocate(10_000 + i, 48, [function('keep', 7), function('main')]) if (i % 16).zero?
+  end
+  8000.times { |i| full.free(i) }
+  full.write('full.p')
+  if sanitized?
+    skip('--under', 'a sanitizer has an allocator of its own')
+  else
+    output_of({}, MALLOCTAPE, 'report', 'full.p', '--under', 'glibc', '--json', 'u.json')
+    moment = JSON.parse(File.read('u.json'))['under']['moments'].last
+    told = moment['sparse']['by_code'].transform_values(&:first)
+    text = output_of({}, MALLOCTAPE, 'report', 'full.p', '--under', 'glibc')
+    report told['name'] == 'keep' && told['kept_bytes'] > 1_000_000 && told['objects'] == 500 &&
+           text.match?(/500 objects keep .* made by keep  keep.c:7$/),
+           '--under: which code keeps nearly empty pages', [told.to_s]
+  end
+
+  # --- the page ---
+
+  if has?('node') && Dir.exist?('/usr/share/javascript/chart.js')
+    output_of({}, MALLOCTAPE, 'report', 't.p', '--html', 'page.html')
+    drawn = output_of({}, 'node', "#{__dir__}/../tools/run_page.js", 'page.html')
+    most = script.sums_by(&name).max_by { |_, row| row['bytes'] }
+    graph = drawn[/^By code, bytes asked for: \d+ bars\n  all: .*, 100 %\n  (main): .*, 100 %\n/, 1]
+    row = drawn[/^functions: bytes asked for:\n.*\n  (\S+) \|/, 1]
+    kinds = drawn.scan(/^By code, (.*): \d+ bars$/).size
+    report graph && row == most.first && kinds == 7, 'the page: a flame graph for each measure',
+           drawn.lines.grep(/code/)
+  else
+    skip('the page', 'no node or no libjs-chart.js')
+  end
+
+  # --- samples ---
+
+  held = (1..size(15, 100)).flat_map do |seed|
+    chance = Random.new(seed)
+    sampled = random_script(2500, '16384') { |size| chance.rand < 1 - Math.exp(-size / 16_384.0) }
+    sampled.write('s.p')
+    rows = by_name(reported('s.p')['rows'], KEYS + %w[bytes_margin made_margin])
+    rows.delete('(no sample)')
+    sampled.sums_by(&name).slice(*rows.keys).flat_map do |one, truth|
+      %w[bytes made].map { |key| (rows[one][key] - truth[key]).abs <= rows[one]["#{key}_margin"] }
+    end
+  end
+  share = held.count(true).fdiv(held.size)
+  report share >= 0.9, "samples: #{(share * 100).round} % of the intervals have the true value in them"
+
+  sampled = reported('s.p')
+  report sampled['sample_bytes'] == 16_384 &&
+         (sampled['all']['bytes'] - JSON.parse(File.read('report.json'))['numbers']['bytes']).abs <= 16,
+         'samples divide what is known exactly', [sampled['all'].to_s]
+
+  # --- a program with debug information ---
+
+  File.write('known.c', <<~C)
+    __attribute__((noinline)) void *leaf(int n) { return (void *)(long)(n + 1); }
+    __attribute__((noinline)) void *outer(int n)
+    {
+        void *object = leaf(n); /* the call */
+        __asm__ volatile(".globl behind\\nbehind:" : : "r"(object) : "memory");
+        return object;
+    }
+    int main(int count, char **words) { (void)words; return outer(count) == 0; }
+  C
+  output_of({}, 'gcc', '-g', '-O1', '-w', '-o', 'known', 'known.c')
+  id = output_of({}, 'readelf', '-n', 'known')[/Build ID: (\h+)/, 1] || '-'
+  behind = output_of({}, 'nm', 'known')[/^0*(\h+) . behind$/, 1]
+  known = StackScript.new
+  known.text << "m 1 555555554000 100000 555555554000 #{id} #{directory}/known\n" \
+                "c 1 1 #{behind}\nn 8 0 1\na 1 100 8\n"
+  known.write('k.p')
+  rows = reported('k.p')['rows']
+  line = File.readlines('known.c').index { |text| text.include?('the call') } + 1
+  report rows['name'] == ['outer'] && rows['line'] == [line], 'a function of a program, by its build id',
+         [rows.to_s]
+end
