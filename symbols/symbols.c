@@ -17,7 +17,7 @@
 enum { DEPTH_MAX = 64 };
 
 /* Code and what it belongs to: of `ranges` in ascending order, the index of a unit; of `functions`,
- * a DIE. */
+ * a DIE; of `named`, a symbol. */
 struct code_range {
     uint64_t begin, end;
     uint64_t of;
@@ -50,6 +50,8 @@ struct symbol_module {
     struct unit *units;
     size_t units_count, units_room;
     struct code_ranges ranges;
+    struct code_ranges named; /* libdw looks through all symbols for each address */
+    bool is_named;
 };
 
 /* ---- names ---- */
@@ -131,6 +133,7 @@ static void module_close(struct symbol_module *module)
         free(module->units[i].functions.at);
     free(module->units);
     free(module->ranges.at);
+    free(module->named.at);
     free(module->path);
     if (module->dwfl != NULL) dwfl_end(module->dwfl);
     free(module);
@@ -144,16 +147,22 @@ static int by_begin(const void *one, const void *other)
     return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
+static bool range_add(struct code_ranges *ranges, uint64_t begin, uint64_t end, uint64_t of)
+{
+    if (begin >= end) return true;
+    if (!array_reserve(&ranges->at, &ranges->room, ranges->count + 1, sizeof *ranges->at))
+        return false;
+    ranges->at[ranges->count++] = (struct code_range){begin, end, of};
+    return true;
+}
+
 static bool ranges_add(struct code_ranges *ranges, Dwarf_Die *die, uint64_t of)
 {
     Dwarf_Addr base, begin, end;
-    for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &begin, &end)) > 0;) {
-        if (begin >= end) continue;
-        if (!array_reserve(&ranges->at, &ranges->room, ranges->count + 1, sizeof *ranges->at))
-            return false;
-        ranges->at[ranges->count++] = (struct code_range){begin, end, of};
-    }
-    return true;
+    bool good = true;
+    for (ptrdiff_t at = 0; good && (at = dwarf_ranges(die, at, &base, &begin, &end)) > 0;)
+        good = range_add(ranges, begin, end, of);
+    return good;
 }
 
 static void ranges_sort(struct code_ranges *ranges)
@@ -365,16 +374,38 @@ static unsigned find_die(struct symbols *symbols, struct symbol_module *module, 
 
 /* ---- without it ---- */
 
+/* Functions that have a length. */
+static bool named_read(struct symbol_module *module)
+{
+    const int count = dwfl_module_getsymtab(module->elf);
+    bool good = true;
+    for (int i = 1; i < count && good; i++) {
+        GElf_Sym symbol;
+        GElf_Addr address;
+        GElf_Word section;
+        const char *name =
+            dwfl_module_getsym_info(module->elf, i, &symbol, &address, &section, NULL, NULL);
+        const unsigned type = GELF_ST_TYPE(symbol.st_info);
+        if (name != NULL && *name != '\0' && section != SHN_UNDEF && section != SHN_ABS &&
+            (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE))
+            good = range_add(&module->named, address, address + symbol.st_size, (uint64_t)i);
+    }
+    ranges_sort(&module->named);
+    return good;
+}
+
 /* The name in a symbol table. 0: none. */
 static uint32_t name_of_symbol(struct symbols *symbols, struct symbol_module *module,
                                uint64_t address)
 {
-    GElf_Off offset;
     GElf_Sym symbol;
-    const char *name =
-        dwfl_module_addrinfo(module->elf, address, &offset, &symbol, NULL, NULL, NULL);
-    if (name == NULL || *name == '\0' || (symbol.st_size > 0 && offset >= symbol.st_size)) return 0;
-    return put_name(symbols, name);
+    GElf_Addr begin;
+    if (!module->is_named && !named_read(module)) symbols->no_memory = true;
+    module->is_named = true;
+    const struct code_range *range = ranges_find(&module->named, address);
+    if (range == NULL) return 0;
+    return put_name(symbols, dwfl_module_getsym_info(module->elf, (int)range->of, &symbol, &begin,
+                                                     NULL, NULL, NULL));
 }
 
 /* Where the function begins, as unwinding knows; else the address. */
