@@ -114,12 +114,14 @@ class Count
     put_lifetimes
     put_threads
     put_rest
+    put_code if @has_stacks
   end
 
   private
 
   def pass
     @call = @bytes = @live_bytes = @ns = @lane = @lost = @twice = @copied = @wrong = 0
+    @grown_bytes = 0
     @live = {}
     @kinds, @failed, @unknown = Array.new(3) { Hash.new(0) }
     @made, @ended, @aligned, @growth, @chains, @pieces = Array.new(6) { [] }
@@ -161,6 +163,8 @@ class Count
     elsif (call = CALL.match(line))
       @now = call[1].to_i
       OTHERS.include?(call[2]) ? take_other(call[2], call[3]) : take_call(call[2], call[3])
+    elsif (features = /instructions \d+\.\d+ features 0x(\h+)/.match(line))
+      @has_stacks = features[1].to_i(16)[1] == 1
     elsif (lost = /lost lane \d+ events (\d+)\z/.match(line))
       @lost += lost[1].to_i
     end
@@ -266,6 +270,7 @@ class Count
     @changes[moved ? :moved : :in_place] += 1
     @changes[size > old.size ? :grown : size < old.size ? :shrunk : :same] += 1
     @copied += [size, old.size].min if moved
+    @grown_bytes += [size - old.size, 0].max
     factor = old.size.positive? ? size.fdiv(old.size) : size.positive? ? Float::MAX : 1
     @growth << GROWTHS.index { |limit| factor <= limit }
     @piece[:reallocs] += 1
@@ -340,6 +345,18 @@ class Count
                                   end_objects end_bytes], rows)
     put_rounding
     put_first
+  end
+
+  # What all rows of code have together; tests/report/by_code_test.rb counts each.
+  def put_code
+    made, peak, live = [@made, @at_peak, @live.values].map { |list| [list.size, sum(list)] }
+    @result['code'] = { 'all' => {
+      'made' => made[0], 'bytes' => made[1], 'peak_objects' => peak[0], 'peak_bytes' => peak[1],
+      'end_objects' => live[0], 'end_bytes' => live[1],
+      'short_lived' => @ended.count { |_, lived,| lived <= 100 },
+      'grown' => @changes[:grown], 'grown_bytes' => @grown_bytes,
+      'remote_frees' => @lanes.values.sum { |lane| lane[:foreign] }
+    } }
   end
 
   def put_first
@@ -526,6 +543,7 @@ end
 NOT_COUNTED = %w[path program allocator heap_unknown recording pid start status].freeze
 
 told = JSON.parse(File.read(ARGV[0])).except(*NOT_COUNTED)
+told['code'] = told['code'].slice('all') if told['code']
 # Sizes and pairs of lanes stand in no order.
 { 'sizes' => %w[size], 'remote_frees' => %w[made_by ended_by] }.each do |key, by|
   columns = told[key].select { |_, column| column.is_a?(Array) }
