@@ -69,12 +69,23 @@ static size_t length_without_suffix(const char *name)
     return length;
 }
 
+/* Takes out what tells builds of the C++ library apart: "build[abi:cxx11]". */
+static void take_out_tags(char *name)
+{
+    for (char *at; (at = strstr(name, "[abi:")) != NULL;) {
+        const char *end = strchr(at, ']');
+        if (end == NULL) break;
+        memmove(at, end + 1, strlen(end + 1) + 1);
+    }
+}
+
 char *symbols_demangle(const char *name)
 {
     char *plain = strndup(name, length_without_suffix(name));
     char *demangled = plain != NULL ? cplus_demangle(plain, DMGL_AUTO | DMGL_ANSI) : NULL;
     if (demangled == NULL) return plain;
     free(plain);
+    take_out_tags(demangled);
     return demangled;
 }
 

@@ -339,7 +339,7 @@ Dir.mktmpdir do |directory|
     skip('--under', 'a sanitizer has an allocator of its own')
   else
     output_of({}, MALLOCTAPE, 'report', 'full.p', '--under', 'glibc', '--json', 'u.json')
-    moment = JSON.parse(File.read('u.json'))['under']['moments'].last
+    moment = JSON.parse(File.read('u.json'))['under']['snapshots'].last
     told = moment['sparse']['by_code'].transform_values(&:first)
     text = output_of({}, MALLOCTAPE, 'report', 'full.p', '--under', 'glibc')
     report told['name'] == 'keep' && told['kept_bytes'] > 1_000_000 && told['objects'] == 500 &&

@@ -133,9 +133,9 @@ Dir.mktmpdir do |directory|
          [broken.to_s]
 
   names = output_of({}, SYMBOLIZE, '--demangle', '_ZN4core3ptr7drop_fn17h0123456789abcdefE',
-                    '_RNvCs1234_7mycrate3foo', '_Z3fooi.part.0', 'main.cold', 'malloc')
+                    '_RNvCs1234_7mycrate3foo', '_Z3fooi.part.0', 'main.cold', 'malloc', '_Z5buildB5cxx11i')
           .split("\n")
-  report names == %w[core::ptr::drop_fn mycrate::foo foo main malloc],
+  report names == %w[core::ptr::drop_fn mycrate::foo foo main malloc build],
          'names of Rust; copies of functions', names
 
   File.write('map', "1000 100 first\n2000 20 second one\nnothing\n1000 80 anew\n")
