@@ -61,7 +61,7 @@ function make(tag, properties, ...children) {
 function showFlame(into) {
   const graph = make('div', { className: 'flame' });
   const says = make('p', { className: 'says' });
-  const search = make('input', { type: 'search', placeholder: 'find a function' });
+  const search = make('input', { type: 'search', placeholder: 'find a function', value: '' });
   search.setAttribute('aria-label', 'find a function');
   const select = make('select', {},
     ...MEASURES.map(({ title }, i) => make('option', { value: String(i), textContent: title })));

@@ -9,6 +9,7 @@
 #include "common/pages.h"
 
 enum { SLOTS_LEAST = 4096, SAMPLES_LEAST = 32 };
+#define REALLOCS_FIRST ((uint32_t)HISTOGRAM_BUCKETS) /* their classes are behind the others */
 
 struct stack_object {
     uint64_t size;
@@ -45,9 +46,9 @@ static bool slots_grow(struct stack_tally *tally)
 }
 
 /* There is room for one more. */
-static uint32_t cell_find(struct stack_tally *tally, uint32_t stack, uint64_t size)
+static uint32_t cell_find(struct stack_tally *tally, uint32_t stack, uint64_t size, bool is_realloc)
 {
-    const uint32_t size_class = histogram_bucket(size);
+    const uint32_t size_class = histogram_bucket(size) + (is_realloc ? REALLOCS_FIRST : 0);
     uint32_t *slot = &tally->slots[slot_of(tally, stack, size_class)];
     if (*slot != 0) return *slot - 1;
     tally->cells[tally->count] = (struct stack_cell){.stack = stack, .size_class = size_class};
@@ -102,9 +103,9 @@ static void add(struct stack_cell *cell, enum stack_measure measure, uint64_t by
 }
 
 static void begin(struct stack_tally *tally, struct stack_object *object, uint64_t size,
-                  uint32_t stack)
+                  uint32_t stack, bool is_realloc)
 {
-    const uint32_t at = cell_find(tally, stack, size);
+    const uint32_t at = cell_find(tally, stack, size, is_realloc);
     struct stack_cell *cell = &tally->cells[at];
     add(cell, STACK_MADE, size);
     live_begin(&cell->live, tally->epoch, size);
@@ -130,7 +131,7 @@ static void resize(struct stack_tally *tally, struct stack_object *object, uint6
 {
     const uint64_t before = object->size;
     end(tally, object);
-    begin(tally, object, size, stack);
+    begin(tally, object, size, stack, true);
     if (size > before) add(&tally->cells[object->cell], STACK_GROWN, size - before);
 }
 
@@ -145,7 +146,7 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
         tally->calls += does != INSTRUCTION_OTHER;
         switch (does) {
         case INSTRUCTION_BEGINS:
-            begin(tally, &tally->objects[tally->live++], one.size, stack);
+            begin(tally, &tally->objects[tally->live++], one.size, stack, false);
             break;
         case INSTRUCTION_ENDS:
             end(tally, &tally->objects[one.object]);
@@ -342,21 +343,41 @@ static void sum_class(struct summing *state, size_t first, size_t end)
         add_unknown(&state->sums[groups->groups[i]], &class);
 }
 
-/* Behind the cells that are estimated together: of one class, or of so many that they have enough
- * samples. */
-static size_t class_end(const struct stack_tally *tally, size_t first)
+/* Some cells that are estimated together. */
+struct cell_range {
+    size_t end;
+    uint64_t all, samples; /* objects that were made */
+};
+
+/* The class that begins there. */
+static struct cell_range one_class(const struct stack_tally *tally, size_t first)
 {
-    uint64_t samples = 0;
-    size_t end = first;
-    while (end < tally->count) {
-        const struct stack_cell *cell = &tally->cells[end];
-        if (end > first && cell->size_class != cell[-1].size_class &&
-            (!tally->is_sampled || samples >= SAMPLES_LEAST))
-            break;
-        if (cell->stack != 0) samples += cell->amounts[STACK_MADE].objects;
-        end++;
+    struct cell_range range = {.end = first};
+    while (range.end < tally->count &&
+           tally->cells[range.end].size_class == tally->cells[first].size_class) {
+        const struct stack_cell *cell = &tally->cells[range.end++];
+        range.all += cell->amounts[STACK_MADE].objects;
+        if (cell->stack != 0) range.samples += cell->amounts[STACK_MADE].objects;
     }
-    return end;
+    return range;
+}
+
+/* Behind the cells of one class, or of so many that they have enough samples. A class of which all
+ * are sampled stays by itself: it is exact. */
+static size_t range_end(const struct stack_tally *tally, size_t first)
+{
+    struct cell_range range = one_class(tally, first);
+    const bool is_of_reallocs = tally->cells[first].size_class >= REALLOCS_FIRST;
+    while (tally->is_sampled && range.end < tally->count && range.samples < SAMPLES_LEAST &&
+           range.samples < range.all &&
+           (tally->cells[range.end].size_class >= REALLOCS_FIRST) == is_of_reallocs) {
+        const struct cell_range next = one_class(tally, range.end);
+        if (next.samples == next.all) break;
+        range.end = next.end;
+        range.all += next.all;
+        range.samples += next.samples;
+    }
+    return range.end;
 }
 
 bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups *groups,
@@ -367,7 +388,7 @@ bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups 
     state.touched = calloc(groups->count + 1, sizeof *state.touched);
     const bool good = state.here != NULL && state.touched != NULL;
     for (size_t first = 0, end; first < tally->count && good; first = end) {
-        end = class_end(tally, first);
+        end = range_end(tally, first);
         sum_class(&state, first, end);
     }
     free(state.here);

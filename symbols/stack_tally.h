@@ -10,9 +10,10 @@
  *   its variance                     = all^2 * (1 - share that was sampled) * that of a ratio:
  *                                      sum over samples of (x - share * all samples)^2 / sum^2
  *
- * with one sample more of each side, so that it is not 0 when all agree. Each call of a class is taken
- * to be sampled as likely as another. Classes with few samples are estimated together with the next
- * greater ones. What is left without any sample goes to stack 0.
+ * with one sample more of each side, so that it is not 0 when all agree. Calls of one size have the
+ * same chance to be sampled (docs/recording.md, "Call stacks"), and reallocs another one: they have
+ * classes of their own. Classes with few samples are estimated together with the next greater ones.
+ * What is left without any sample goes to stack 0.
  *
  * Objects stand in the row of live objects (INSTRUCTIONS.md 4.5), as in report/tally.h. The peak is
  * the first instruction behind which the most bytes were alive.

@@ -50,7 +50,8 @@ static void run(const struct cli_command *command, const char *option, const cha
 #ifdef FUZZ_EXPORT
 static void run_all(bool raw)
 {
-    static const char *const formats[] = {"wl", "rep", "mtrace", "ops", "memory_replay", "avro"};
+    static const char *const formats[] = {"wl", "rep", "mtrace", "ops", "memory_replay", "avro",
+                                          "pprof", "folded", "heaptrack"};
     for (size_t i = 0; i < sizeof formats / sizeof *formats && !raw; i++) {
         char *words[] = {(char *)"export", (char *)"--to", (char *)formats[i], (char *)"-o",
                          (char *)"/dev/null", (char *)fuzz_file_name(0), NULL};

@@ -322,7 +322,7 @@ writes_call_sizes() {
 exports_avro() {
     exits 0 export --quiet --to avro -o objects.avro threads.raw.lz4 &&
         avrocat objects.avro >rows && ruby -rjson -e 'puts "#"
-            File.foreach("rows") { |line| row = JSON.parse(line).values
+            File.foreach("rows") { |line| row = JSON.parse(line).except("stack").values
                 row.map! { |value| value.is_a?(Hash) ? value.values[0] : value }
                 puts row.map { |value| value.nil? ? "-" : value }.join(" ") }' >avro_objects &&
         same_objects avro_objects && "$bin/malloctape" dump --objects threads.raw.lz4 >lines &&
