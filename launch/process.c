@@ -318,11 +318,18 @@ static const char *take_last_line(char *text)
     return last != NULL ? last : text;
 }
 
+/* What the program calls itself: through another one it gets its path, which may end otherwise than
+ * the name that it is given. */
+static const char *name_of(const struct process *process)
+{
+    return process->through != NULL ? basename(process->path) : process->words[0];
+}
+
 /* What a program printed last, but for the advice to read its help. Takes the text of the child
  * apart. */
 static const char *quote(const struct process *process, struct running_child *child)
 {
-    const char *program = process->words[0];
+    const char *program = name_of(process);
     const char *last = skip_name(take_last_line(child->last), program);
     if (strncmp(last, "see ", 4) == 0 && *child->last != '\0')
         last = skip_name(take_last_line(child->last), program);
@@ -332,7 +339,7 @@ static const char *quote(const struct process *process, struct running_child *ch
 /* Hands out what someone else than the program printed first. */
 static void hand_out_printed(const struct process *process, const struct running_child *child)
 {
-    const char *line = child->first, *program = process->words[0];
+    const char *line = child->first, *program = name_of(process);
     if (process->printed == NULL) return;
     *process->printed = '\0';
     while (*line != '\0') {
