@@ -37,11 +37,17 @@ static bool allocates(const char *function, const char *module)
     return begins_with_any(function, families) && strcmp(function, "__libc_start_main") != 0;
 }
 
+/* A standard library, or what programs wrap malloc in. */
 static bool is_library(const char *function)
 {
+    static const char *const wrappers[] = {"xmalloc",  "xcalloc",  "xrealloc",  "xzalloc",
+                                           "xstrdup",  "g_malloc", "g_malloc0", "g_realloc",
+                                           "g_strdup", NULL};
     static const char *const beginnings[] = {
         "std::",   "__gnu_cxx::", "alloc::",     "<alloc::", "core::",
         "<core::", "<std::",      "hashbrown::", "__cxxabi", NULL};
+    for (const char *const *name = wrappers; *name != NULL; name++)
+        if (strcmp(function, *name) == 0) return true;
     return begins_with_any(function, beginnings);
 }
 

@@ -29,7 +29,7 @@ struct code_frame {
     uint32_t function, file, module; /* texts; module: the path */
     uint32_t line;
     uint32_t code;   /* in the stream; 0: CODE_NAMES_CUT */
-    bool is_library; /* a function of a standard library, which works for who calls it */
+    bool is_library; /* of a standard library, or around malloc: it works for who calls it */
     bool allocates;
     bool is_inlined; /* into the next frame */
 };

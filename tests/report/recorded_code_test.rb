@@ -1,0 +1,69 @@
+#!/usr/bin/env ruby
+# frozen_string_literal: true
+
+# recorded_code_test.rb - a program with known hot spots, recorded with its call stacks by both front
+# ends: each is the first line of its table, with the right line of the source.
+
+require 'json'
+require 'tmpdir'
+require_relative '../tap'
+
+MALLOCTAPE = "#{BUILD}/bin/malloctape"
+SOURCE = "#{__dir__}/hot_spots.cc"
+
+def line_of(words) = File.readlines(SOURCE).index { |line| line.include?("/* #{words} */") } + 1
+
+def compile(name, *options)
+  output_of({}, 'g++', '-g', '-O1', '-std=gnu++17', '-pthread', '-w', *options, '-o', name, SOURCE)
+end
+
+def record(file, program, *options)
+  output_of({}, MALLOCTAPE, 'record', '--quiet', *options, '-o', file, '--', "./#{program}")
+end
+
+# The row with most of a number, and its line.
+def first(rows, key)
+  at = rows['name'].each_index.max_by { |i| rows[key][i] }
+  [rows['name'][at], rows['line'][at]]
+end
+
+def rows(*words)
+  output_of({}, MALLOCTAPE, 'report', *words, '--json', 'report.json')
+  JSON.parse(File.read('report.json'))['code']['rows']
+end
+
+HOT = { 'end_bytes' => ['take', 'taken here'], 'short_lived' => ['copies_text', 'copied here'],
+        'remote_frees' => ['hands_over', 'handed here'], 'grown_bytes' => ['grows', 'grown here'] }
+      .transform_values { |name, place| [name, line_of(place)] }
+
+Dir.mktmpdir do |directory|
+  Dir.chdir(directory)
+  plan 5
+  compile('before')
+  compile('after', '-DCOPIES=2')
+
+  { 'tcmalloc' => [], 'its own allocator' => ['--allocator=program'] }.each do |on, options|
+    record('all.lz4', 'before', '--stacks=all', *options)
+    all = rows('all.lz4')
+    found = HOT.to_h { |key, _| [key, first(all, key)] }
+    report found == HOT, "on #{on}: each hot spot is the first of its table", [found.to_s]
+  end
+
+  total = rows('all.lz4')
+  at = total['name'].index('leaks')
+  report total['total_end_bytes'][at] >= 2000 * 500 && total['end_bytes'][at].zero?,
+         'a function has what it calls asked for', [total['total_end_bytes'][at].to_s]
+
+  record('after.lz4', 'after', '--stacks=all', '--allocator=program')
+  limits = { 'objects@copies_text>+50%' => 6, 'objects@grows>+5%' => 0 }
+  said = limits.keys.map do |limit|
+    Open3.capture3(MALLOCTAPE, 'report', 'all.lz4', 'after.lz4', '--fail-if', limit)[2].exitstatus
+  end
+  report said == limits.values, '--fail-if of a function, over two builds', [said.to_s]
+
+  record('sampled.lz4', 'before', '--stacks=16k')
+  sampled = rows('sampled.lz4')
+  found = HOT.slice('end_bytes', 'short_lived', 'remote_frees')
+             .to_h { |key, _| [key, first(sampled, key)] }
+  report found == HOT.slice(*found.keys), 'sampled: the same', [found.to_s]
+end
