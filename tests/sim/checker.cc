@@ -21,6 +21,8 @@ class Checker {
         : options_(options), truth_(truth), in_(instructions), lanes_(truth.lanes.size()),
           position_(truth.records.size(), kNever), placed_(truth.records.size(), false)
     {
+        for (const Record &record : truth.records)
+            cut_lanes_ = cut_lanes_ || !record.in_stream;
         find_sequences();
         find_windows();
         ended_.resize(truth.objects.size());
@@ -74,6 +76,7 @@ class Checker {
     const Instructions &in_;
     std::vector<Lane> lanes_;
     std::vector<ObjectId> registers_;
+    bool cut_lanes_ = false;                       /* not all of some lanes is in the stream */
     std::vector<uint32_t> position_;               /* of each record in the output */
     std::vector<bool> placed_;                     /* records that were taken */
     std::vector<uint32_t> sequences_[kStructures]; /* in the stream, by number */
@@ -406,6 +409,27 @@ class Checker {
         if (options_.addresses != 0 && r.begins != 0 &&
             i.address != truth_.objects[r.begins].address)
             fail("another address", &i);
+        if (r.begins != 0 && i.stack != r.stack) fail("another call stack", &i);
+        if (r.begins != 0) stack_is_known(r.stack, i);
+    }
+
+    /* All of the stack, unless a lane that defines some of it did not get that far. */
+    void stack_is_known(uint32_t node, const Instruction &i) const
+    {
+        while (node >= kFirstNode) {
+            auto found = in_.nodes.find(node);
+            const StackNode &truly = truth_.nodes[node - kFirstNode];
+            if (found == in_.nodes.end()) {
+                if (!cut_lanes_) fail("a stack that is not defined", &i);
+                return;
+            }
+            if (found->second != std::make_pair(truly.parent, truly.code))
+                fail("a stack that is another one", &i);
+            auto code = in_.codes.find(truly.code);
+            if (code == in_.codes.end() ? !cut_lanes_ : code->second != truly.code * 16)
+                fail("a code that is another one", &i);
+            node = truly.parent;
+        }
     }
 
     /* Allocations that were lost need not be waited for. */
@@ -580,7 +604,7 @@ class Checker {
         equal("lost events that were recorded", lost_, truth_.lost_events);
         for (unsigned kind = 0; kind < 48; kind++)
             equal(("calls of kind " + std::to_string(kind)).c_str(), in_.kinds[kind], kinds_[kind]);
-        equal("feature bits", in_.features, options_.addresses);
+        equal("feature bits", in_.features, options_.addresses + 2 * options_.stacks);
         if (!truth_.has_header) return;
         auto program = in_.metadata.find("program"), batch = in_.metadata.find("env.MODEL_BATCH");
         if (program == in_.metadata.end() || program->second != "/usr/bin/simulated" ||

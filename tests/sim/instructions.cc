@@ -1,5 +1,7 @@
 #include "tests/sim/instructions.h"
 
+#include <algorithm>
+
 #include "tests/sim/bytes.h"
 #include "tests/sim/truth.h"
 
@@ -88,7 +90,7 @@ class Decoder {
         uint64_t metadata = in_.fixed(4);
         if (metadata > 65536) fail(12, "metadata");
         out_.features = in_.fixed(8);
-        if (out_.features > 1) fail(16, "feature bits");
+        if (out_.features > 3) fail(16, "feature bits");
         out_.info = in_.fixed(8);
         uint64_t sum = in_.fixed(4);
         std::string text = in_.text(metadata);
@@ -105,18 +107,56 @@ class Decoder {
     bool block()
     {
         size_t start = in_.at();
-        if (in_.text(4) != "MTBI") fail(start, "block magic");
+        std::string magic = in_.text(4);
+        bool defines = magic == "MTBS" && (out_.features & 2) != 0;
+        if (magic != "MTBI" && !defines) fail(start, "block magic");
         uint64_t size = in_.fixed(4), count = in_.fixed(4), sum = in_.fixed(4);
         if (size > 1048576 || count > 16384) fail(start, "limits of a block");
         Cursor payload = in_.part(size);
         if (sum != bytes::checksum(stream_.substr(start, 12) + stream_.substr(start + 16, size)))
             fail(start, "checksum");
+        if (defines) {
+            while (count-- > 0)
+                definition(payload);
+            if (payload.left() != 0) fail(payload.at(), "definitions are not used up");
+            return true;
+        }
         if (count == 0) {
             end(payload);
             return false;
         }
         instructions(payload, count);
         return true;
+    }
+
+    /* INSTRUCTIONS.md 4.6; of texts and modules there are just those of the simulator. */
+    void definition(Cursor &in)
+    {
+        uint64_t head = in.varint(), what = head % 8, count = head / 8, first = in.varint();
+        if (what == 1) {
+            uint64_t start = in.varint(), bytes = in.varint();
+            if (first != 1 || start != 0x7f0000000000 || bytes != 0x100000 ||
+                in.varint() != start + 4096)
+                fail(in.at(), "another module");
+        } else if (what == 3) {
+            uint64_t length = in.varint();
+            if (in.varint() != 0 || length != 3 || in.text(3) != "/ab") fail(in.at(), "a text");
+        } else if (what == 4) {
+            uint64_t offset = 0;
+            if (in.varint() != 1) fail(in.at(), "a module");
+            for (; count > 0; count--, first++) {
+                uint64_t coded = in.varint();
+                offset += (coded >> 1) ^ (0 - (coded & 1));
+                if (!out_.codes.emplace(first, offset).second) fail(in.at(), "a code twice");
+            }
+        } else if (what == 5) {
+            uint64_t parent = in.varint();
+            for (; count > 0; count--, parent = first++)
+                if (!out_.nodes.emplace(first, std::make_pair(parent, in.varint())).second)
+                    fail(in.at(), "a node twice");
+        } else {
+            fail(in.at(), "a definition");
+        }
     }
 
     void end(Cursor in)
@@ -141,8 +181,11 @@ class Decoder {
     {
         size_t start = in.at();
         uint64_t live_bytes = in.varint(), peak = in.varint(), operand_bytes = in.varint();
+        uint64_t address_bytes = (out_.features & 2) != 0 ? in.varint() : UINT64_MAX;
         Cursor opcodes = in.part(count), low = in.part(count), high = in.part(count);
-        Cursor operands = in.part(operand_bytes), addresses = in.part(in.left());
+        Cursor operands = in.part(operand_bytes),
+               addresses = in.part(std::min<uint64_t>(address_bytes, in.left()));
+        Cursor stacks = in.part(in.left());
         uint64_t address = 0;
         peak_ = 0;
         for (uint64_t n = 0; n < count; n++) {
@@ -150,15 +193,15 @@ class Decoder {
             uint64_t opcode = opcodes.fixed(1), value = low.fixed(1);
             value |= high.fixed(1) << 8;
             if (value == 0xffff) value = operands.varint();
-            one(offset, opcode, value, operands, addresses, address);
+            one(offset, opcode, value, operands, addresses, stacks, address);
         }
-        for (const Cursor *column : {&operands, &addresses})
+        for (const Cursor *column : {&operands, &addresses, &stacks})
             if (column->left() != 0) fail(column->at(), "a column is not used up");
         if (live_bytes != bytes_ || peak != peak_) fail(start, "live bytes");
     }
 
     void one(size_t offset, uint64_t opcode, uint64_t value, Cursor &operands, Cursor &addresses,
-             uint64_t &address)
+             Cursor &stacks, uint64_t &address)
     {
         Instruction i;
         i.number = opcode & 63;
@@ -187,7 +230,9 @@ class Decoder {
         } else {
             registers(i, shape, value, offset);
         }
-        if (!i.failed && (shape == kAllocation || shape == kRealloc) && out_.features != 0) {
+        bool brings = !i.failed && (shape == kAllocation || shape == kRealloc);
+        if (brings && (out_.features & 2) != 0) i.stack = static_cast<uint32_t>(stacks.varint());
+        if (brings && (out_.features & 1) != 0) {
             uint64_t coded = addresses.varint();
             address += (coded >> 1) ^ (0 - (coded & 1));
             i.address = address * 8;

@@ -32,6 +32,7 @@ struct Instruction {
     uint32_t lane = 0;
     uint32_t object = kNoRegister; /* that ends, stays or begins */
     uint64_t size = 0, address = 0;
+    uint32_t stack = 0;
     uint64_t operands[4] = {0, 0, 0, 0}; /* of `misc`, without the count */
     bool has_usage = false;              /* of a tick */
     uint64_t usage[4] = {0, 0, 0, 0};
@@ -41,7 +42,9 @@ struct Instruction {
 struct Instructions {
     uint64_t features = 0, info = 0;
     std::map<std::string, std::string> metadata;
-    std::vector<Instruction> all; /* `lane` instructions excepted */
+    std::vector<Instruction> all;                            /* `lane` instructions excepted */
+    std::map<uint32_t, std::pair<uint32_t, uint32_t>> nodes; /* parent and code */
+    std::map<uint32_t, uint64_t> codes;                      /* offsets in module 1 */
     uint64_t status = 0, live = 0, registers = 0, threads = 0, lost = 0,
              freed_twice = 0; /* counted */
     uint64_t kinds[48] = {};

@@ -219,6 +219,22 @@ bool wrong_size(Subject &s)
     return true;
 }
 
+bool wrong_stack(Subject &s)
+{
+    size_t i = s.find([&](size_t at) { return s.in.all[at].stack != 0; });
+    if (i == SIZE_MAX) return false;
+    s.in.all[i].stack = s.random.one_in(2) ? 0 : s.in.all[i].stack + 1;
+    return true;
+}
+
+bool wrong_frame(Subject &s)
+{
+    size_t i = s.find([&](size_t at) { return s.in.nodes.count(s.in.all[at].stack) != 0; });
+    if (i == SIZE_MAX) return false;
+    s.in.nodes[s.in.all[i].stack].second++;
+    return true;
+}
+
 bool becomes_unknown(Subject &s)
 {
     size_t i = s.find([&](size_t at) { return s.shape(at) == kFree && !s.in.all[at].unknown; });
@@ -319,6 +335,8 @@ const struct {
                {"left_out", left_out},
                {"twice", twice},
                {"wrong_size", wrong_size},
+               {"wrong_stack", wrong_stack},
+               {"wrong_frame", wrong_frame},
                {"becomes_unknown", becomes_unknown},
                {"register_reused", register_reused},
                {"other_lane", other_lane},

@@ -48,6 +48,15 @@ RawCode RawEncoder::encode(const RawSegment &segment, const RawRecord &record)
         encode_after(record);
         return code_;
     }
+    if (record.number == kStack && record.size < 1u << 24 && !chance(20)) {
+        add(0xf300 + (record.size >> 16));
+        add(record.size & 0xffff);
+        return code_;
+    }
+    if (record.number == kDefine) {
+        encode_definition(record);
+        return code_;
+    }
     encode_event(segment, record);
     if (opaque_) note_call(record);
     bool begins = record.number < 48 && (kind_traits[record.number].shape == kAllocation ||
@@ -102,6 +111,22 @@ void RawEncoder::encode_after(const RawRecord &record)
         add_number(record.after);
     }
     entry = {record.after_lane != 0 || record.after != 0, record.after_lane, record.after};
+}
+
+/* FORMAT.md 5.8: what is `kind`, and m is `count`. Codes and nodes begin with the number `size`. */
+void RawEncoder::encode_definition(const RawRecord &record)
+{
+    add(0xf03f);
+    add_number(record.kind + 8u * record.count);
+    if (record.kind >= 4) {
+        uint64_t &next = code_.memory.next[record.kind - 4];
+        add_number(zigzag(static_cast<int64_t>(record.size - next)));
+        next = record.size + record.count;
+    }
+    for (uint64_t number : record.numbers)
+        add_number(number);
+    for (uint32_t unit : record.places) /* two bytes of a text each */
+        add(unit);
 }
 
 /* What it does to places. */
@@ -246,6 +271,7 @@ void RawEncoder::encode_general(const RawRecord &record)
     case kThreadEnd:
     case kThreadCacheDeleted:
     case kCacheBegin: return;
+    case kStack: add_number(record.size); return;
     case kLost:
         add_number(record.size);
         add_number(record.alignment);

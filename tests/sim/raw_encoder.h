@@ -32,6 +32,8 @@ struct RawRecord {
     uint64_t after = 0;
     bool of_realloc = false;
     std::vector<uint32_t> places;     /* `cached` */
+    uint32_t stack = 0;               /* of a call; 0: none */
+    std::vector<uint64_t> numbers;    /* `define`: what is behind the first one */
     uint64_t size = 0, alignment = 0; /* as in Record */
     uint64_t address = 0;             /* of what begins */
     uint64_t allocations = 0;         /* it adds to its lane */
@@ -48,6 +50,7 @@ struct RawMemory {
     } entries[8];
     uint64_t address = 0;
     uint64_t page_place = 0, page_address = 0;
+    uint64_t next[2] = {0, 0}; /* codes, nodes */
 };
 
 /* Units that say the place of an object, for which a packed chunk may have its age (FORMAT.md 5.5).
@@ -147,6 +150,7 @@ class RawEncoder {
     void encode_allocation(const RawSegment &segment, const RawRecord &record);
     void encode_ending(const RawSegment &segment, const RawRecord &record);
     void encode_after(const RawRecord &record);
+    void encode_definition(const RawRecord &record);
     void note_call(const RawRecord &record);
     void pack_place(std::string &out, const RawPlaced &placed, RawPlaces &places, bool wrong);
     bool encode_foreign(const RawSegment &segment, const RawRecord &record);

@@ -8,8 +8,8 @@
 #include "tests/sim/bytes.h"
 #include "tests/sim/faults.h"
 
-using bytes::put;
 using bytes::put_varint;
+using bytes::zigzag;
 
 namespace {
 
@@ -24,10 +24,10 @@ RawWriter::RawWriter(const Options &options, Random &random)
     header_.metadata = "program=/usr/bin/simulated\nallocator=model 1\nenv.MODEL_BATCH=" +
                        std::to_string(options.batch) + "\nseed=" + std::to_string(options.seed) +
                        "\n";
-    header_.features = options.addresses + 2 * options.opaque;
+    header_.features = options.addresses + 2 * options.opaque + 4 * options.stacks;
     header_.id.clear();
-    put(header_.id, random_.next(), 8);
-    put(header_.id, random_.next(), 8);
+    bytes::put(header_.id, random_.next(), 8);
+    bytes::put(header_.id, random_.next(), 8);
     header_.pid = static_cast<uint32_t>(random_.between(1, 4000000));
     stream_ = encode_stream_header(header_);
     boundaries_.push_back(stream_.size());
@@ -43,6 +43,98 @@ RawWriter::Lane &RawWriter::lane(uint32_t number)
 
 void RawWriter::write(const RawRecord &record)
 {
+    if (options_.stacks != 0) {
+        bool takes_back = record.number == kThreadBegin || record.number == kLost;
+        if (takes_back || (record.stack != 0 && random_.one_in(8)))
+            put_stack(record.lane, static_cast<uint32_t>(random_.between(1, (1 << 28) - 1)));
+        if (record.stack != 0) {
+            define(record.lane, record.stack);
+            put_stack(record.lane, record.stack);
+        }
+    }
+    put(record);
+}
+
+uint32_t RawWriter::choose_stack()
+{
+    constexpr uint32_t kCodes = 300;
+    if (random_.one_in(50)) return static_cast<uint32_t>(random_.between(1, 2)); /* cut at once */
+    if (!nodes.empty() && !random_.one_in(8))
+        return kFirstNode + static_cast<uint32_t>(random_.below(nodes.size()));
+    uint64_t parent = random_.below(nodes.size() + 3);
+    if (parent >= 3) parent += kFirstNode - 3;
+    for (uint64_t more = random_.one_in(20) ? 40 : random_.between(1, 4); more > 0; more--) {
+        nodes.push_back(
+            {static_cast<uint32_t>(parent), static_cast<uint32_t>(random_.between(1, kCodes))});
+        parent = kFirstNode + nodes.size() - 1;
+    }
+    return static_cast<uint32_t>(parent);
+}
+
+void RawWriter::put_stack(uint32_t lane, uint32_t node)
+{
+    RawRecord stack;
+    stack.number = stack.kind = kStack;
+    stack.lane = lane;
+    stack.size = node;
+    put(stack);
+}
+
+/* All that the stack needs and no lane has said. Nodes that follow each other come in one record,
+ * as a rule. */
+void RawWriter::define(uint32_t lane, uint32_t node)
+{
+    if (node < kFirstNode) return;
+    node_defined_.resize(nodes.size());
+    if (node_defined_[node - kFirstNode]) return;
+    RawRecord made;
+    made.number = kDefine;
+    made.lane = lane;
+    if (!module_defined_) {
+        made.kind = 1;
+        made.numbers = {1, 0x7f0000000000, 0x100000, zigzag(-4096)};
+        put(made);
+        made.kind = 3;
+        made.numbers = {1, 3, 0};
+        made.places = {0x612f, 0x0062}; /* "/ab" */
+        put(made);
+        made.places.clear();
+        module_defined_ = true;
+    }
+    uint32_t first = node;
+    define(lane, nodes[node - kFirstNode].parent);
+    if (node_defined_[node - kFirstNode]) return; /* with its parent */
+    code_defined_.resize(1000);
+    uint32_t code = nodes[node - kFirstNode].code;
+    if (!code_defined_[code]) {
+        made.kind = 4;
+        made.count = 1;
+        made.size = code;
+        made.numbers = {1, zigzag(int64_t{code} * 16)};
+        put(made);
+        code_defined_[code] = true;
+    }
+    made.kind = 5;
+    made.count = 1;
+    made.size = first;
+    made.numbers = {first - nodes[first - kFirstNode].parent, code};
+    /* Those that continue it, if their codes are known. */
+    while (made.count < 16 && first + made.count - kFirstNode < nodes.size() &&
+           !random_.one_in(6)) {
+        const StackNode &next = nodes[first + made.count - kFirstNode];
+        if (next.parent != first + made.count - 1u || !code_defined_[next.code] ||
+            node_defined_[first + made.count - kFirstNode])
+            break;
+        made.numbers.push_back(next.code);
+        made.count++;
+    }
+    for (uint32_t i = 0; i < made.count; i++)
+        node_defined_[first + i - kFirstNode] = true;
+    put(made);
+}
+
+void RawWriter::put(const RawRecord &record)
+{
     Lane &l = lane(record.lane);
     if (l.segments.empty()) begin_segment(l);
     RawCode code = encoder_.encode(l.segments.back(), record);
@@ -54,6 +146,7 @@ void RawWriter::write(const RawRecord &record)
     Segment &segment = l.segments.back();
     RawEncoder::append(segment, record, code, l.allocations);
     segment.ends.push_back(static_cast<uint32_t>(segment.units.size()));
+    segment.written.push_back(record.number < kStack);
     segment.visible.push_back(record.number != kSequenceBefore && record.number != kSequenceAfter &&
                               record.number < kAfter);
     l.units += code.units.size();
@@ -105,7 +198,7 @@ void RawWriter::choose_profile(const Lane &lane, Segment &segment)
 uint64_t RawWriter::cut(uint32_t number, bool all)
 {
     Lane &l = lane(number);
-    uint64_t pending = 0, out = 0;
+    uint64_t pending = 0, out = 0, written = 0;
     for (const Segment &segment : l.segments)
         pending += segment.ends.size() - segment.out;
     uint64_t wanted = all || pending == 0 ? pending : random_.below(pending + 1);
@@ -115,11 +208,14 @@ uint64_t RawWriter::cut(uint32_t number, bool all)
         while (out < wanted && segment.out < segment.ends.size()) {
             uint64_t most = std::min<uint64_t>(segment.ends.size() - segment.out, wanted - out);
             uint64_t records = random_.one_in(3) ? random_.between(1, most) : most;
+            auto first = segment.written.begin() + static_cast<int64_t>(segment.out);
+            written += static_cast<uint64_t>(
+                std::count(first, first + static_cast<int64_t>(records), true));
             chunk_of(number, segment, records);
             out += records;
         }
     }
-    return out;
+    return written;
 }
 
 void RawWriter::chunk_of(uint32_t number, Segment &segment, size_t records)
@@ -218,8 +314,8 @@ std::string RawWriter::file()
         size_t to = last ? stream_.size() : boundaries_[i];
         if (!last && !random_.one_in(8)) continue;
         if (random_.one_in(8)) { /* a skippable frame */
-            put(file, 0x184d2a50 + random_.below(16), 4);
-            put(file, 3, 4);
+            bytes::put(file, 0x184d2a50 + random_.below(16), 4);
+            bytes::put(file, 3, 4);
             file += "abc";
         }
         buffer.resize(LZ4F_compressFrameBound(to - from, nullptr));

@@ -23,8 +23,12 @@ class RawWriter {
 
     void write(const RawRecord &record);
 
-    /* Makes chunks of what a lane has pending, all of it or a part. Returns how many records went
-     * out. */
+    /* A stack for a call, new or not. Lanes define what they use first. */
+    uint32_t choose_stack();
+    std::vector<StackNode> nodes; /* from kFirstNode on */
+
+    /* Makes chunks of what a lane has pending, all of it or a part. Returns how many records of
+     * write() went out. */
     uint64_t cut(uint32_t lane, bool all);
 
     void tick(const Tick &tick);
@@ -51,6 +55,7 @@ class RawWriter {
         bool begun = false;                /* its first chunk is in the stream */
         std::vector<uint32_t> ends;        /* of its records, in units */
         std::vector<bool> visible;         /* records that an instruction stream shows */
+        std::vector<bool> written;         /* by write(): no definitions and stacks */
         std::vector<uint64_t> allocations; /* of the lane after each record */
         size_t out = 0;                    /* records that are in the stream */
     };
@@ -65,6 +70,9 @@ class RawWriter {
     };
 
     Lane &lane(uint32_t number);
+    void put(const RawRecord &record);
+    void put_stack(uint32_t lane, uint32_t node);
+    void define(uint32_t lane, uint32_t node);
     void begin_segment(Lane &lane);
     void choose_profile(const Lane &lane, Segment &segment);
     void chunk_of(uint32_t number, Segment &segment, size_t records);
@@ -80,6 +88,8 @@ class RawWriter {
     RawStreamHeader header_;
     RawEncoder encoder_;
     uint64_t ticks_ = 0;
+    std::vector<bool> node_defined_, code_defined_;
+    bool module_defined_ = false;
 };
 
 #endif

@@ -53,6 +53,7 @@ RawRecord Recorder::raw_of(uint32_t number, const Record &record, uint64_t alloc
     raw.has_object = record.has_object;
     raw.unknown = record.unknown;
     raw.allocations = allocations;
+    raw.stack = record.stack;
     if (record.has_object) {
         const Object &ends = truth_.objects[record.ends];
         raw.object_lane = ends.lane;
@@ -270,6 +271,8 @@ void Recorder::call(uint32_t number, Record record)
         return;
     }
     calls++;
+    if (options_.stacks != 0 && (record.begins != 0 || record.number == kFailed) && calls % 7 != 0)
+        record.stack = writer_.choose_stack();
     bool announced = opaque && record.has_object && record.begins != 0;
     if (record.has_object && !announced) know_object(record);
     if (opaque && !l.losing && record.begins != 0) {

@@ -80,8 +80,8 @@ class Recorder {
         uint64_t allocations = 0; /* of an opaque stream calls */
         uint64_t ending = 0;      /* so many calls, with the one that is ending an object */
         Granules ending_granules = {0, 0}; /* that it may give up */
-        bool announced_on = false; /* whether that one is recorded */
-        size_t chunked = 0;        /* of its records, in the stream */
+        bool announced_on = false;         /* whether that one is recorded */
+        size_t chunked = 0;                /* of its records, in the stream */
         bool stopped = false, losing = false;
         uint32_t lost_index = 0; /* of the `lost` record */
         uint64_t lost_events = 0, lost_allocations = 0;

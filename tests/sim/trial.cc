@@ -21,6 +21,7 @@ Simulated simulate(const Options &options)
     RawWriter writer(options, writer_random);
     Recorder recorder(options, random, writer, result.truth);
     Program(options, random, recorder, result.truth).run();
+    result.truth.nodes = writer.nodes;
     result.raw = writer.file();
     result.chunks = writer.chunks();
     if (options.end == 3) result.spool = writer.spool();

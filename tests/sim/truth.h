@@ -24,7 +24,9 @@ enum RecordNumber : uint8_t {
     kCached = 58,
     kUncached = 59,
     kInside = 60,
-    kPage = 61
+    kPage = 61,
+    kStack = 62,
+    kDefine = 63
 };
 
 constexpr uint32_t kStructures = 256;
@@ -75,11 +77,12 @@ struct Record {
     uint64_t size = 0, alignment = 0;
     bool has_object =
         false; /* a FREE or REALLOC, failed or not; `ends` 0 is then an object made before */
-    bool unknown = false;   /* and the stream says so */
-    bool implied = false;   /* its place is the first of its thread's list of the smallest class */
-    uint64_t bound = 0;     /* allocations that the lane of `ends` had had */
+    bool unknown = false; /* and the stream says so */
+    bool implied = false; /* its place is the first of its thread's list of the smallest class */
+    uint64_t bound = 0;   /* allocations that the lane of `ends` had had */
     std::vector<After> after; /* of an opaque stream: whom what begins comes after */
-    bool in_stream = true; /* false: cut off with the end of its lane */
+    uint32_t stack = 0;       /* node of a call that begins an object or failed; 0: none */
+    bool in_stream = true;    /* false: cut off with the end of its lane */
 };
 
 inline bool is_sequence(const Record &record)
@@ -111,6 +114,12 @@ inline bool counts(const Record &record, bool opaque)
     return opaque && record.number < 48 && kind_traits[record.number].shape == kFree;
 }
 
+/* A call stack: its innermost code and the rest (FORMAT.md 2.8). */
+struct StackNode {
+    uint32_t parent, code;
+};
+constexpr uint32_t kFirstNode = 8;
+
 struct Tick {
     uint64_t nanoseconds, rss, heap;
     std::vector<uint64_t>
@@ -121,6 +130,7 @@ struct Truth {
     std::vector<Record> records; /* in the true order */
     std::vector<Object> objects{1};
     std::vector<Tick> ticks;
+    std::vector<StackNode> nodes;             /* from kFirstNode on */
     std::vector<std::vector<uint32_t>> lanes; /* indexes into records */
     uint32_t windows_in_stream = 0;
     uint64_t lost_events = 0; /* as said by the `lost` records in the stream */
