@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/printable.h"
 
 struct code_names_of_code {
     uint32_t first, count; /* in names->frames; 0 of them: the code is not defined */
@@ -257,13 +256,10 @@ void code_names_print_missing(const struct code_names *names, const char *prefix
         [SYMBOL_FILE_OTHER] = "is of another build here, so its functions have no names "
                               "(--symbols DIR)",
         [SYMBOL_FILE_NO_ID] = "has no build id, so its functions have no names (--symbols DIR)"};
-    for (uint64_t i = 0; i < names->stacks->modules_end; i++) {
-        const char *path = module_path(names, (uint32_t)i);
-        if (names->modules[i] == 0 || *path != '/') continue;
-        const enum symbol_file_state state = symbols_state(&names->symbols, names->modules[i] - 1);
-        if (state == SYMBOL_FILE_FOUND) continue;
-        fputs(prefix, to);
-        printable_print(to, path, strlen(path));
-        fprintf(to, " %s.\n", why[state]);
+    for (uint32_t i = 0; i < names->symbols.count; i++) {
+        const enum symbol_file_state state = symbols_state(&names->symbols, i);
+        const char *path = symbols_path(&names->symbols, i);
+        if (state != SYMBOL_FILE_FOUND && *path == '/')
+            fprintf(to, "%s%s %s.\n", prefix, path, why[state]);
     }
 }

@@ -37,6 +37,7 @@ struct unit {
 
 struct symbol_module {
     char *path;
+    uint32_t text; /* the same, printable: its number */
     uint8_t build_id[BUILD_ID_MAX];
     size_t build_id_bytes;
     enum symbol_file_state state;
@@ -466,6 +467,13 @@ uint32_t symbols_module(struct symbols *symbols, const char *path, const uint8_t
                         size_t build_id_bytes)
 {
     if (build_id_bytes > BUILD_ID_MAX) build_id_bytes = 0;
+    const uint32_t text = strings_put(&symbols->strings, path);
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct symbol_module *one = symbols->modules[i];
+        if (one->text == text && one->build_id_bytes == build_id_bytes &&
+            memcmp(one->build_id, build_id, build_id_bytes) == 0)
+            return (uint32_t)i;
+    }
     struct symbol_module *module = calloc(1, sizeof *module);
     char *copy = strdup(path);
     if (module == NULL || copy == NULL ||
@@ -477,7 +485,7 @@ uint32_t symbols_module(struct symbols *symbols, const char *path, const uint8_t
         return UINT32_MAX;
     }
     *module = (struct symbol_module){
-        .path = copy, .build_id_bytes = build_id_bytes, .places = &symbols->places};
+        .path = copy, .text = text, .build_id_bytes = build_id_bytes, .places = &symbols->places};
     if (build_id_bytes > 0) memcpy(module->build_id, build_id, build_id_bytes);
     symbols->modules[symbols->count] = module;
     return (uint32_t)symbols->count++;
@@ -504,6 +512,11 @@ unsigned symbols_find(struct symbols *symbols, uint32_t number, uint64_t address
     for (unsigned i = 0; i < count; i++)
         if (frames[i].function == 0) frames[i].function = name_by_number(symbols, module, address);
     return count;
+}
+
+const char *symbols_path(const struct symbols *symbols, uint32_t module)
+{
+    return symbols->strings.at[symbols->modules[module]->text];
 }
 
 enum symbol_file_state symbols_state(const struct symbols *symbols, uint32_t module)

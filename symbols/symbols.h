@@ -38,11 +38,12 @@ struct symbol_frame {
 
 struct symbols {
     struct strings strings;
+    size_t count; /* of modules */
 
     /* From here on: symbols.c only. */
     struct symbol_places places;
     struct symbol_module **modules;
-    size_t count, room;
+    size_t room;
     bool no_memory;
 };
 
@@ -50,8 +51,8 @@ struct symbols {
 bool symbols_open(struct symbols *symbols, const char *const *directories, size_t count);
 void symbols_close(struct symbols *symbols);
 
-/* The number of a new module. `path` may be anything, an empty build id means that there is none;
- * both are copied. UINT32_MAX: no memory. */
+/* The number of a module, the same one for the same path and build id. `path` may be anything, an
+ * empty build id means that there is none; both are copied. UINT32_MAX: no memory. */
 uint32_t symbols_module(struct symbols *symbols, const char *path, const uint8_t *build_id,
                         size_t build_id_bytes);
 
@@ -59,6 +60,9 @@ uint32_t symbols_module(struct symbols *symbols, const char *path, const uint8_t
  * one. */
 unsigned symbols_find(struct symbols *symbols, uint32_t module, uint64_t address,
                       struct symbol_frame *frames);
+
+/* As it may be shown. */
+const char *symbols_path(const struct symbols *symbols, uint32_t module);
 
 /* After symbols_find() of the module: whether its file was found, and if not why. */
 enum symbol_file_state symbols_state(const struct symbols *symbols, uint32_t module);

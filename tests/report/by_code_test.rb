@@ -143,7 +143,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 24
+  plan 25
 
   script = random_script(4000)
   script.write('t.p')
@@ -405,4 +405,15 @@ Dir.mktmpdir do |directory|
   line = File.readlines('known.c').index { |text| text.include?('the call') } + 1
   report rows['name'] == ['outer'] && rows['line'] == [line], 'a function of a program, by its build id',
          [rows.to_s]
+
+  again = StackScript.new
+  3.times do |i|
+    again.text << "m #{i + 1} #{i + 1}00000 10000 0 0123456789abcdef /nowhere/plugin.so\n" \
+                  "c #{i + 1} #{i + 1} 100\nn #{i + 8} 0 #{i + 1}\na #{i} 100 #{i + 8}\n"
+  end
+  again.write('again.p')
+  text = output_of({ 'DEBUGINFOD_URLS' => '' }, MALLOCTAPE, 'report', 'again.p')
+  told = reported('again.p')['rows'].values_at('name', 'made')
+  report text.scan('/nowhere/plugin.so is not here').size == 1 && told == [['plugin.so+0xff'], [3]],
+         'a library that was loaded several times is looked for, and missed, once', [told.to_s]
 end
