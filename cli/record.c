@@ -95,7 +95,7 @@ struct record {
     const char *seconds, *max_bytes; /* NULL: no limit */
     const char *process;             /* NULL: a program is run */
     const char *stacks;              /* as the library understands it, or NULL */
-    bool follow, quiet, idle;
+    bool follow, quiet, idle, has_stacks;
     unsigned front_end;
     char **program;             /* PROGRAM and its arguments */
     char destination[PATH_MAX]; /* empty with --idle */
@@ -150,7 +150,7 @@ static int words_parse(struct record *record, int count, char **words)
         {"allocator", .choice = &record->front_end, .choices = front_ends},
         {"seconds", .word = &record->seconds},
         {"max-bytes", .word = &record->max_bytes},
-        {"stacks", .take = stacks_take, .choices = stacks_of},
+        {"stacks", .flag = &record->has_stacks, .take = stacks_take, .choices = stacks_of},
         {"idle", .flag = &record->idle},
         {"pid", 'p', .word = &record->process},
         {"quiet", 'q', .flag = &record->quiet},

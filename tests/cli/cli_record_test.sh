@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 53
+plan 54
 
 # --- the program ---
 
@@ -209,6 +209,18 @@ ends_by_its_limits() {
             sleep 0.01 while File.stat("f.raw.lz4").size.zero? || Time.now - a < 1.5' &&
         says 'a limit was reached' && exits 0 verify f.raw.lz4 &&
         exits 2 record --seconds soon true && says 'no number' && exits 2 record --max-bytes -1 true
+}
+
+records_stacks() {
+    local of
+    for of in --stacks --stacks=64k --stacks=all; do
+        exits 0 record "$of" -o s.raw.lz4 "$workloads/churn" 1 100 20000 &&
+            exits 0 info s.raw.lz4 && grep -q 'with call stacks' out || return 1
+    done
+    exits 0 record -o s.raw.lz4 "$workloads/churn" 1 100 1000 && exits 0 info s.raw.lz4 &&
+        ! grep -q 'call stacks' out && exits 2 record --stacks=many true &&
+        says 'neither all nor a number' && exits 125 record --stacks=3 true &&
+        says 'TCMALLOC_TRACE_STACKS=3 is neither'
 }
 
 begins_idle() {
@@ -440,6 +452,7 @@ else
     skip_test 'TMPDIR without space' 'no file system can be mounted'
 fi
 check '--seconds, --max-bytes' ends_by_its_limits
+check '--stacks: of some, of all, and of none without it' records_stacks
 check '--idle: until ctl says so' begins_idle
 check 'a program that changes its directory' survives_chdir
 check 'a script' records_script
