@@ -257,8 +257,10 @@ static inline void call(struct tally *tally, unsigned does, const struct instruc
 {
     const unsigned number = instruction_number(one);
     tally->calls++;
-    if (one->opcode & INSTRUCTION_FAILED) tally->failed[number]++;
-    if (one->opcode & INSTRUCTION_UNKNOWN) tally->unknown[number]++;
+    if (__builtin_expect(one->opcode != number, 0)) {
+        tally->failed[number] += (one->opcode & INSTRUCTION_FAILED) != 0;
+        tally->unknown[number] += (one->opcode & INSTRUCTION_UNKNOWN) != 0;
+    }
     switch (does) {
     case INSTRUCTION_BEGINS:
         if (call_shapes[number] == SHAPE_ALLOCATION_ALIGNED) aligned(tally, one->size, operands[0]);

@@ -196,8 +196,8 @@ static inline __attribute__((always_inline)) struct instruction instruction_walk
     struct instruction_walk *walk, unsigned opcode, unsigned does)
 {
     const uint64_t value = walk->batch->values[walk->at++];
-    struct instruction one = {(uint8_t)opcode, 0, 0, 0, 0};
-    walk->live -= does == INSTRUCTION_ENDS;
+    struct instruction one = {0, 0, 0, 0, 0};
+    if (does == INSTRUCTION_ENDS) walk->live--;
     if (__builtin_expect(value == INSTRUCTION_ESCAPE, 0)) {
         one = *walk->record++;
     } else if (does == INSTRUCTION_ENDS) {
@@ -206,7 +206,8 @@ static inline __attribute__((always_inline)) struct instruction instruction_walk
         one.object = (uint32_t)walk->live;
         one.size = value;
     }
-    walk->live += does == INSTRUCTION_BEGINS;
+    if (does == INSTRUCTION_BEGINS) walk->live++;
+    one.opcode = (uint8_t)opcode; /* of a record, too: the compiler is to know */
     return one;
 }
 
