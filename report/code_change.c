@@ -85,15 +85,15 @@ static void print_number(const struct code_change *change, unsigned number, FILE
 {
     const struct by_code_number *what = &by_code_numbers[number];
     const enum number_unit unit = what->is_bytes ? UNIT_BYTES : UNIT_COUNT;
-    qsort_r(change->rows, change->count, sizeof *change->rows, by_difference, &number);
+    if (change->count > 1)
+        qsort_r(change->rows, change->count, sizeof *change->rows, by_difference, &number);
     for (size_t i = 0; i < change->count && i < ROWS_SHOWN; i++) {
         const struct code_change_row *row = &change->rows[i];
         const double before = row->before[number], after = row->after[number];
         if (fabs(after - before) < 0.5) break;
         char title[80];
         snprintf(title, sizeof title, "%s, %s", by_code_rows(change->code), what->words);
-        if (i == 0)
-            fprintf(to, "\n%-32s %6s %14s %16s\n", title, "before", "after", "difference");
+        if (i == 0) fprintf(to, "\n%-32s %6s %14s %16s\n", title, "before", "after", "difference");
         fprintf(to, "  %37s %14s %16s %10s", words_number(unit, roundl(before)),
                 words_number(unit, roundl(after)), words_signed(unit, roundl(after - before)),
                 words_growth(report_growth(before, after)));

@@ -351,6 +351,7 @@ static int run(int count, char **words)
     if (status == PROGRAM_GO_ON) status = report_all(&options, traces);
     for (unsigned i = 0; i < TRACES_MAX; i++)
         report_close(&traces[i]);
+    if (options.code.expression != NULL) regfree(&options.focus);
     return status;
 }
 

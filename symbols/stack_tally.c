@@ -223,7 +223,7 @@ bool stack_tally_end(struct stack_tally *tally)
         uint64_t *oldest = &tally->oldest[tally->cells[tally->objects[i].cell].stack];
         if (*oldest == 0 || tally->objects[i].call < *oldest) *oldest = tally->objects[i].call;
     }
-    qsort(tally->cells, tally->count, sizeof *tally->cells, by_class);
+    if (tally->count > 1) qsort(tally->cells, tally->count, sizeof *tally->cells, by_class);
     return true;
 }
 

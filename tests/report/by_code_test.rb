@@ -143,7 +143,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 25
+  plan 26
 
   script = random_script(4000)
   script.write('t.p')
@@ -416,4 +416,12 @@ Dir.mktmpdir do |directory|
   told = reported('again.p')['rows'].values_at('name', 'made')
   report text.scan('/nowhere/plugin.so is not here').size == 1 && told == [['plugin.so+0xff'], [3]],
          'a library that was loaded several times is looked for, and missed, once', [told.to_s]
+
+  empty = StackScript.new
+  empty.text << "n 8 0 1\n"
+  empty.write('empty.p')
+  %w[pprof folded heaptrack].each do |format|
+    output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', format, 'empty.p', '-o', 'empty.out')
+  end
+  report reported('empty.p')['rows']['name'].empty?, 'a program that makes no call'
 end
