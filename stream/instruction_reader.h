@@ -178,6 +178,7 @@ struct instruction_walk {
     uint64_t live; /* objects before that one */
 
     const struct instruction_batch *batch;
+    const uint16_t *values;           /* of the batch */
     const struct instruction *record; /* the next one that is not in the columns */
     size_t end;
 };
@@ -186,7 +187,7 @@ struct instruction_walk {
 static inline struct instruction_walk instruction_walk_over(const struct instruction_batch *batch,
                                                             size_t count)
 {
-    struct instruction_walk walk = {0, batch->live, batch, batch->records, count};
+    struct instruction_walk walk = {0, batch->live, batch, batch->values, batch->records, count};
     return walk;
 }
 
@@ -195,7 +196,7 @@ static inline struct instruction_walk instruction_walk_over(const struct instruc
 static inline __attribute__((always_inline)) struct instruction instruction_walk_take(
     struct instruction_walk *walk, unsigned opcode, unsigned does)
 {
-    const uint64_t value = walk->batch->values[walk->at++];
+    const uint64_t value = walk->values[walk->at++];
     struct instruction one = {0, 0, 0, 0, 0};
     if (does == INSTRUCTION_ENDS) walk->live--;
     if (__builtin_expect(value == INSTRUCTION_ESCAPE, 0)) {
