@@ -20,9 +20,9 @@ const struct units_range_code units_range_codes[RAW_RANGES][RAW_CODE_FORMS] = {
 
 /* The same by their first units: first + least .. first + limit - 1. */
 #define IS_ALLOCATION(range) (RAW_##range >= RAW_ALLOCATION_1 && RAW_##range <= RAW_ALLOCATION_3)
-#define ROW(range, form, first, limit)                             \
-    {first, RAW_##form == RAW_LONG ? (limit) >> 16 : (limit),      \
-     RAW_##form != RAW_LONG && !IS_ALLOCATION(range), RAW_##range, \
+#define ROW(range, form, first, limit)                                    \
+    {first, (uint16_t)(RAW_##form == RAW_LONG ? (limit) >> 16 : (limit)), \
+     RAW_##form != RAW_LONG && !IS_ALLOCATION(range), RAW_##range,        \
      IS_ALLOCATION(range) ? UNITS_CALL_ALLOCATION : UNITS_CALL_##form},
 static const struct row {
     uint16_t first, limit;
