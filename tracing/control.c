@@ -137,12 +137,12 @@ static const char *refusal(const char *line, enum os_asker asker)
 {
     const size_t head_bytes = sizeof CONTROL_HEAD - 1;
     if (asker == OS_ASKER_OTHER)
-        return "it answers root, and its own user and group while it has the rights with which it "
-               "began";
+        return "only root may control it, or its own user and group while it has the rights with "
+               "which it began";
     if (strncmp(line, CONTROL_HEAD, head_bytes) != 0)
-        return "its control has version " CONTROL_VERSION ", and who asks another one";
+        return "its control has version " CONTROL_VERSION ", that of the asking program another";
     if (asker == OS_ASKER_ROOT && names_command(line + head_bytes))
-        return "it starts a command only for who has the rights that it has and always had";
+        return "it starts a command only for a user with all rights that it has or had";
     return NULL;
 }
 

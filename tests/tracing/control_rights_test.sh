@@ -25,8 +25,8 @@ ctl_as() {
 says() {
     [ "$(cat err)" = "malloctape ctl: process $process$1" ] || return 1
 }
-strangers=': it answers root, and its own user and group while it has the rights with which it began'
-commands=': it starts a command only for who has the rights that it has and always had'
+strangers=': only root may control it, or its own user and group while it has the rights with which it began'
+commands=': it starts a command only for a user with all rights that it has or had'
 
 # run COMMAND... - with the library; sets $process. It writes "ready" when it is.
 run() {
@@ -215,7 +215,7 @@ refuses_answer() {
 }
 
 versions() {
-    local other='malloctape 1 error its control has version 1, and who asks another one'
+    local other='malloctape 1 error its control has version 1, that of the asking program another'
     listen sleep 60 && ask $'status\n' && [ "$(cat out)" = "$other" ] &&
         ask $'malloctape 2 status\n' && [ "$(cat out)" = "$other" ] &&
         ask $'malloctape 12 status\n' && [ "$(cat out)" = "$other" ] &&
