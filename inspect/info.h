@@ -43,6 +43,7 @@ struct info {
     bool live_is_known;    /* a raw stream that lacks events does not say how many objects live */
     bool frees_too_many;   /* raw stream: objects were freed twice; only their order says which */
     uint64_t freed_twice;  /* instruction stream only */
+    uint64_t missed_frees; /* instruction stream only */
     uint64_t instructions; /* instruction stream only */
     uint64_t sequences;    /* raw stream only */
     bool has_stacks;

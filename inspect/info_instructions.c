@@ -85,6 +85,7 @@ static void take_totals(struct info *info, const struct instruction_totals *tota
     info->lost_events = totals->lost_events;
     info->ticks = totals->ticks;
     info->freed_twice = totals->freed_twice;
+    info->missed_frees = totals->missed_frees;
 }
 
 static const char *ended(const struct instruction_reader *reader)

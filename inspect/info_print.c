@@ -74,6 +74,8 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
          " besides the events"},
         {only_if(!raw, "freed_twice"), only_if(info->freed_twice > 0, "freed twice"), UNIT_COUNT,
          (double)info->freed_twice, ""},
+        {only_if(!raw, "missed_frees"), only_if(info->missed_frees > 0, "missed frees"), UNIT_COUNT,
+         (double)info->missed_frees, ""},
         {"threads", "threads", UNIT_COUNT, (double)info->threads, ""},
         {"lanes", "lanes", UNIT_COUNT, (double)info->lanes, ""},
         {"live_at_end", "live at end", UNIT_COUNT,

@@ -67,6 +67,7 @@ static void print_counts(const struct verify_counts *counts)
            counts->allocations, counts->frees);
     if (counts->unknown > 0) printf("; of unrecorded objects: %" PRIu64, counts->unknown);
     if (counts->freed_twice > 0) printf("; freed twice: %" PRIu64, counts->freed_twice);
+    if (counts->missed_frees > 0) printf("; missed frees: %" PRIu64, counts->missed_frees);
     if (counts->overlaps > 0) printf("; live objects that overlap: %" PRIu64, counts->overlaps);
     printf("\nrule 3  entries into shared structures: %" PRIu64 ", in order", counts->numbers);
     if (counts->numbers_missing > 0)

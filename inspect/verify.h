@@ -18,8 +18,10 @@
  *             In an opaque stream, an allocation comes after what it is said to be after. (A
  *             realloc that waits for itself comes before the bound: FORMAT.md 6.) And no object
  *             begins at the place of one that is alive, nor on its bytes where addresses are
- *             known. A pause may hide the order of two, and so may a loss: where objects are
- *             unknown, those that overlap are only counted.
+ *             known. In an attached recording, one that lives at the place ends just before, by a
+ *             free that the stream calls missed; that others begin on its bytes does not matter. A
+ *             pause may hide the order of two, and so may a loss: where objects are unknown, those
+ *             that overlap are only counted.
  * 3. Numbers  The sequence numbers, which the ordered stream no longer has, can be put back:
  *             between the records of their lanes, with the numbers of every structure ascending.
  * 4. Windows  Ticks are those of the recording. A record comes at most one window later than its
@@ -75,8 +77,8 @@ struct verify_structure {
 };
 
 struct verify_counts {
-    uint64_t calls, lanes, allocations, frees, unknown, freed_twice, numbers, numbers_missing,
-        ticks;
+    uint64_t calls, lanes, allocations, frees, unknown, freed_twice, missed_frees, numbers,
+        numbers_missing, ticks;
     uint64_t late;     /* records that came more than a window late, as others force */
     uint64_t overlaps; /* objects that ended after another one had begun on their bytes */
 };
@@ -89,7 +91,9 @@ struct verify {
     const uint64_t *usage; /* the operands of a usage that was just before; or NULL */
     uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* as they were said last */
     bool compare_addresses;
+    bool is_attached;              /* the recorder was (FORMAT.md 2.9) */
     bool freed_twice;              /* the stream says so of the object of the next call */
+    bool free_missed;              /* the next instruction is the free of such an object */
     struct verify_object *objects; /* by register */
     size_t objects_room;
     uint32_t **places; /* who is alive: register plus one of the first object, 0: nobody */
@@ -138,6 +142,11 @@ bool verify_objects_reach(struct verify *verify, uint64_t registers);
  * instruction. */
 bool verify_object(struct verify *verify, struct verify_lane *lane, const struct record *record,
                    const struct instruction *one);
+
+/* Checks a free that the recording does not have: `record`, the next one of the lane, begins an
+ * object where the one in this register lives. Ends that. */
+bool verify_missed_free(struct verify *verify, struct verify_lane *lane,
+                        const struct record *record, uint32_t register_number);
 
 /* Checks what the lane of an opaque stream comes after, as the record says. */
 bool verify_after(struct verify *verify, struct verify_lane *lane, const struct record *record);

@@ -64,15 +64,37 @@ static uint32_t object_find(const struct verify *verify, uint32_t place, uint64_
     return best;
 }
 
-void verify_object_ends(struct verify *verify, uint32_t register_number)
+static void remove_object(struct verify *verify, uint32_t register_number)
 {
     const struct verify_object *object = &verify->objects[register_number];
     uint32_t *link = place_first(verify, object->place);
     while (*link != register_number + 1)
         link = &verify->objects[*link - 1].next;
     *link = object->next;
-    verify->counts.overlaps += object->overlapped;
     if (object->address != 0) verify_range_ends(verify, register_number);
+}
+
+void verify_object_ends(struct verify *verify, uint32_t register_number)
+{
+    verify->counts.overlaps += verify->objects[register_number].overlapped;
+    remove_object(verify, register_number);
+}
+
+bool verify_missed_free(struct verify *verify, struct verify_lane *lane,
+                        const struct record *record, uint32_t register_number)
+{
+    const uint32_t place = verify->objects[register_number].place;
+    if (!verify->is_attached)
+        return verify_violated(verify, VERIFY_OBJECTS, lane,
+                               "a free is said to have been missed; the recorder was not attached");
+    if (record->serial == 0 || record->place != place)
+        return verify_violated(verify, VERIFY_OBJECTS, lane,
+                               "the free of an object at place %" PRIu32
+                               " is said to have been missed; no other object begins there",
+                               place);
+    verify->counts.missed_frees++;
+    remove_object(verify, register_number);
+    return true;
 }
 
 /* ---- objects that begin ---- */
@@ -121,6 +143,11 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
         return error_set(&verify->error, &verify_errors[VERIFY_CROWDED], ERROR_NO_OFFSET,
                          "place %" PRIu32, record->place);
     uint32_t *first = place_first(verify, record->place);
+    if (verify->is_attached && record->place != RAW_PLACE_NONE && *first != 0)
+        return verify_violated(verify, VERIFY_OBJECTS, lane,
+                               "an object begins at place %" PRIu32
+                               ", where one lives; in an attached recording that one has ended",
+                               record->place);
     *object = (struct verify_object){
         .allocated = raw_allocations(lane->number, record->serial),
         .place = record->place,

@@ -7,6 +7,7 @@
 
 #include "common/call_table.h"
 #include "inspect/verify.h"
+#include "stream/metadata.h"
 
 /* How far the recording is read ahead of the ordered stream before the record that is looked for
  * counts as too far away. Rule 4 allows one window; what the others force is seldom more than
@@ -232,6 +233,19 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     return verify_numbers_follow(verify, lane);
 }
 
+/* A free that stands before the record that takes the place of its object. */
+static bool check_missed_free(struct verify *verify, const struct instruction *one)
+{
+    struct verify_lane *lane = verify_raw_lane(&verify->raw, verify->lane);
+    if (lane == NULL) return verify_no_memory(verify);
+    verify->free_missed = false;
+    if (one->opcode != CALL_FREE)
+        return verify_violated(verify, VERIFY_LANES, lane, "%s stands where a missed free has to",
+                               instruction_name(instruction_number(one)));
+    const struct record *record = due_call(verify, lane);
+    return record != NULL && verify_missed_free(verify, lane, record, one->object);
+}
+
 static bool check_instruction(struct verify *verify, const struct instruction_batch *batch,
                               size_t index, const struct instruction *one)
 {
@@ -239,6 +253,7 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
     unsigned number = instruction_number(one);
     verify->position = batch->number + index + 1;
     if (index == 0) verify->usage = NULL;
+    if (verify->free_missed) return check_missed_free(verify, one);
     if (number == INSTRUCTION_USAGE) { /* of the tick, which is the next one */
         verify->usage = operands;
         return true;
@@ -257,6 +272,10 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
     if (number == INSTRUCTION_FREED_TWICE) {     /* a note about the next call, no record */
         verify->freed_twice = true;
         verify->counts.freed_twice++;
+        return true;
+    }
+    if (number == INSTRUCTION_FREE_MISSED) {
+        verify->free_missed = true;
         return true;
     }
     uint32_t lane = number == INSTRUCTION_LOST ? (uint32_t)operands[0] : verify->lane;
@@ -291,6 +310,8 @@ bool verify_open(struct verify *verify, int fd, const char *path)
     }
     verify->compare_addresses =
         (verify->raw.source.reader.header.features & RAW_FEATURE_ADDRESSES) != 0;
+    verify->is_attached = metadata_is_attached(verify->raw.source.reader.header.metadata,
+                                               verify->raw.source.reader.header.metadata_bytes);
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "postprocess/order_state.h"
+#include "stream/metadata.h"
 
 const struct error_kind order_errors[] = {ORDER_ERROR_LIST(ERROR_LIST_KIND)};
 
@@ -59,6 +60,7 @@ struct order *order_new(struct raw_reader *reader, struct instruction_writer *wr
     order->writer = writer;
     order->queued_bytes_limit = WINDOW_BYTES_EASY;
     order->opaque = (order->reader->header.features & RAW_FEATURE_OPAQUE) != 0;
+    order->attached = metadata_is_attached(reader->header.metadata, reader->header.metadata_bytes);
     order->salvage = options->salvage;
     order->patience_bytes =
         options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
@@ -272,7 +274,8 @@ bool order_end(struct order *order)
 
 bool order_check_totals(struct order *order, const struct raw_end *end)
 {
-    uint64_t events = instruction_writer_totals(order->writer)->calls;
+    const struct instruction_totals *totals = instruction_writer_totals(order->writer);
+    uint64_t events = totals->calls - totals->missed_frees;
     if (events == end->events) return true;
     return error_set(&order->error, &order_errors[ORDER_TOTALS], ERROR_NO_OFFSET,
                      "%" PRIu64 " events, read %" PRIu64, end->events, events);

@@ -191,6 +191,7 @@ struct order {
     bool salvage;
     uint64_t last_tick_ns;
     bool opaque;      /* the stream is: frees count as allocations do */
+    bool attached;    /* the recorder was: it may have missed frees (FORMAT.md 2.9) */
     bool ended;       /* no more chunks will come */
     bool freed_twice; /* an object was */
     bool overdue;     /* a lane is late for too long */

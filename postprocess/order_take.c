@@ -122,6 +122,16 @@ static inline void order_put_stack(struct order *order, const struct record *rec
     order->totals.stacks++;
 }
 
+/* An object is about to begin at the place. Who lives there in an attached recording has ended, by a
+ * free that was missed. */
+static inline void order_end_missed(struct order *order, uint32_t place)
+{
+    uint32_t object;
+    if (__builtin_expect(order->attached, 0) &&
+        object_table_end_plain(&order->objects, place, &object))
+        instruction_put_missed_free(order->writer, object);
+}
+
 /* An object begins, in the register. */
 static inline void order_note_allocation(struct order *order, struct order_lane *lane,
                                          const struct record *record, uint32_t object)
@@ -139,6 +149,7 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
     enum object_state state = order_end_object(order, lane, record, &object);
     if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
+    order_end_missed(order, record->place);
     if (state == OBJECT_FREED) order_put_freed_twice(order);
     order_put_stack(order, record);
     if (state == OBJECT_KNOWN)
@@ -222,6 +233,7 @@ static inline bool order_take_allocation(struct order *order, struct order_lane 
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     instruction_put_lane(writer, lane->number);
+    order_end_missed(order, record->place);
     order_put_stack(order, record);
     order_note_allocation(
         order, lane, record,
@@ -253,8 +265,10 @@ static inline __attribute__((always_inline)) bool order_take_plain_call(struct o
     enum call_kind kind = (enum call_kind)call->kind;
     uint32_t object;
     if (call->is_allocation) {
+        struct object_entry *entry = object_table_entry(&order->objects, call->place);
+        if (__builtin_expect(entry->lives != 0, 0)) return false;
         object = instruction_put_allocation(writer, kind, call->size, 0);
-        object_table_allocation(&order->objects, ++lane->allocated, call->place, object);
+        *entry = (struct object_entry){++lane->allocated, object + 1};
         return true;
     }
     if (!object_table_end_plain(&order->objects, call->place, &object)) return false;

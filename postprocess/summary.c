@@ -55,6 +55,11 @@ void summary_print_problems(const struct summary *summary, FILE *to)
                 "; the first is instruction #%" PRIu64 "\n",
                 summary->program, summary->input, result->totals.freed_twice,
                 result->order.first_freed_twice);
+    if (result->totals.missed_frees > 0)
+        fprintf(to,
+                "%s: %s: frees that were missed: %" PRIu64
+                "; another object was made where theirs had been\n",
+                summary->program, summary->input, result->totals.missed_frees);
     if (result->status == ORDER_TRACE_SALVAGED)
         fprintf(to, "%s: %s: pieces of damage that were left out: %" PRIu64 "; the first:\n",
                 summary->program, summary->input, result->order.damages);
@@ -75,6 +80,7 @@ static void figures(const struct summary *summary, numbers_use *use, void *of)
         NUMBER_COUNT_IF_ANY("failed", "failed", order->failed),
         NUMBER_COUNT_IF_ANY("unknown_objects", "unknown objects", order->unknown_objects),
         NUMBER_COUNT_IF_ANY("freed_twice", "freed twice", totals->freed_twice),
+        NUMBER_COUNT_IF_ANY("missed_frees", "missed frees", totals->missed_frees),
         NUMBER_COUNT_IF_ANY("displaced_objects", "displaced objects", order->displaced),
         NUMBER_COUNT_IF_ANY("stacks", "with call stacks", order->stacks),
         NUMBER_COUNT("live_at_end", "live at end", totals->live),

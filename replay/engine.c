@@ -26,6 +26,7 @@ void engine_take_back(struct instruction_totals *totals, unsigned opcode)
     totals->ticks -= number == INSTRUCTION_TICK;
     totals->unknown -= unknown;
     totals->freed_twice -= number == INSTRUCTION_FREED_TWICE;
+    totals->missed_frees -= number == INSTRUCTION_FREE_MISSED;
 }
 
 void engine_set_allocation_error(struct error *error, unsigned opcode, uint64_t size,

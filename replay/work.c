@@ -57,7 +57,8 @@ static bool is_left_out(uint8_t opcode)
 {
     return opcode == INSTRUCTION_LANE || opcode == INSTRUCTION_TICK || opcode == INSTRUCTION_LOST ||
            opcode == INSTRUCTION_USAGE || opcode == INSTRUCTION_STATISTIC ||
-           opcode == INSTRUCTION_PATH || opcode == INSTRUCTION_FREED_TWICE;
+           opcode == INSTRUCTION_PATH || opcode == INSTRUCTION_FREED_TWICE ||
+           opcode == INSTRUCTION_FREE_MISSED;
 }
 
 static bool is_border(uint8_t opcode)

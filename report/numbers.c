@@ -69,6 +69,7 @@ static void list_calls(const struct tally *tally, numbers_use *use, void *of)
         {"zero_sizes", NULL, UNIT_COUNT, tally->zero_sizes, ""},
         {"wrong_sizes", NULL, UNIT_COUNT, tally->wrong_sizes, ""},
         {"freed_twice", NULL, UNIT_COUNT, totals->freed_twice, ""},
+        {"missed_frees", NULL, UNIT_COUNT, totals->missed_frees, ""},
         {"lost_events", NULL, UNIT_COUNT, totals->lost_events, ""},
     };
     USE(numbers);

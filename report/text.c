@@ -119,6 +119,9 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
     if (tally->totals.freed_twice > 0)
         fprintf(to, "! %s%s frees were of objects that had been freed already.\n", words,
                 words_count(tally->totals.freed_twice));
+    if (tally->totals.missed_frees > 0)
+        fprintf(to, "! %s%s frees were not recorded; they are put where their places were taken.\n",
+                words, words_count(tally->totals.missed_frees));
     if (failed > 0) fprintf(to, "! %s%s calls failed.\n", words, words_count(failed));
     if (unknown > tally->ended / 1000)
         fprintf(to, "! %s%s calls ended objects whose allocation was not recorded.\n", words,

@@ -47,6 +47,7 @@ void instruction_totals_add(struct instruction_totals *totals, const uint8_t *op
     totals->threads += by_number[INSTRUCTION_THREAD_BEGIN];
     totals->ticks += by_number[INSTRUCTION_TICK];
     totals->freed_twice += by_number[INSTRUCTION_FREED_TWICE];
+    totals->missed_frees += by_number[INSTRUCTION_FREE_MISSED];
 }
 
 /* ---- registers ---- */

@@ -37,9 +37,10 @@ extern "C" {
     X(54, FREED_TWICE, "freed_twice", 0)                   \
     X(55, USAGE, "usage", 4)                               \
     X(56, STATISTIC, "statistic", 2)                       \
-    X(57, PATH, "path", 1)
+    X(57, PATH, "path", 1)                                 \
+    X(58, FREE_MISSED, "free_missed", 0)
 
-#define INSTRUCTION_LAST INSTRUCTION_PATH
+#define INSTRUCTION_LAST INSTRUCTION_FREE_MISSED
 
 /* Ways of a call inside the allocator that recorded it, bits of a PATH (5.3): X(bit, "name", our path
  * of trace/path.h that fits). They are those of the GNU C library's dj/malloc branch. */
@@ -126,12 +127,13 @@ struct instruction_totals {
     uint64_t lost_events;  /* sum over lost */
     uint64_t lane_changes; /* lane */
     uint64_t ticks;
-    uint64_t freed_twice; /* freed_twice */
-    uint64_t unknown;     /* calls with the flag *unknown*, also those behind freed_twice */
+    uint64_t freed_twice;  /* freed_twice */
+    uint64_t missed_frees; /* free_missed */
+    uint64_t unknown;      /* calls with the flag *unknown*, also those behind freed_twice */
 };
 
 /* Adds the instructions of a block: to instructions, calls, by_kind, threads, lane_changes, ticks,
- * freed_twice and unknown. */
+ * freed_twice, missed_frees and unknown. */
 void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
                             size_t count);
 

@@ -450,3 +450,9 @@ void instruction_put_freed_twice(struct instruction_writer *writer)
 {
     writer_put_numbers(writer, INSTRUCTION_FREED_TWICE, 0, NULL);
 }
+
+void instruction_put_missed_free(struct instruction_writer *writer, uint32_t object)
+{
+    writer_put_numbers(writer, INSTRUCTION_FREE_MISSED, 0, NULL);
+    instruction_put_free(writer, CALL_FREE, object);
+}

@@ -322,6 +322,10 @@ void instruction_put_lost(struct instruction_writer *writer, uint64_t lane, uint
  * followed by instruction_put_free_unknown() or instruction_put_realloc_unknown(). */
 void instruction_put_freed_twice(struct instruction_writer *writer);
 
+/* Nobody recorded the free of the object in the register: its place is taken by the next call. Puts
+ * the free, too. */
+void instruction_put_missed_free(struct instruction_writer *writer, uint32_t object);
+
 #ifdef __cplusplus
 }
 #endif

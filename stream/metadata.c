@@ -30,6 +30,13 @@ char *metadata_copy(const char *metadata, size_t bytes, const char *key)
     return printable_copy(value != NULL ? value : "", value_bytes);
 }
 
+bool metadata_is_attached(const char *metadata, size_t bytes)
+{
+    size_t value_bytes = 0;
+    const char *value = metadata_value(metadata, bytes, "attached", &value_bytes);
+    return value != NULL && value_bytes == 1 && *value == '1';
+}
+
 double metadata_start_s(const char *metadata, size_t bytes)
 {
     static const double most = 253402300799.0; /* the end of the year 9999 */

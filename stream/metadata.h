@@ -22,6 +22,9 @@ char *metadata_copy(const char *metadata, size_t bytes, const char *key);
 /* When the recording began, since the epoch; 0: unknown. */
 double metadata_start_s(const char *metadata, size_t bytes);
 
+/* Whether the recorder was loaded into a process that ran already (FORMAT.md 2.9). */
+bool metadata_is_attached(const char *metadata, size_t bytes);
+
 /* ---- the names of what an allocator says of itself ----
  *
  *   metadata "statistics=arenas mapped_bytes" --statistics_take()--> names[0] "arenas", ...

@@ -10,11 +10,11 @@ under program
 pids=()
 trap 'exec 5>&- 6>&-; kill "${pids[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
-# begin THREADS - obey, with its input at descriptor 5 and its process in $pid
+# begin THREADS [kept] - obey, with its input at descriptor 5 and its process in $pid
 begin() {
     rm -f input answers
     mkfifo input
-    "$workloads/obey" "$1" <input >answers 2>obey.err &
+    "$workloads/obey" "$@" <input >answers 2>obey.err &
     pid=$!
     pids+=("$pid")
     exec 5>input
@@ -91,6 +91,20 @@ busy() {
             [ "$(objects busy.lz4 777)" = "$((1000 + i))" ] || return 1
     done
     over
+}
+
+# An allocation where an object lives says that its free was missed.
+kept() {
+    begin 1 kept
+    attach kept.lz4
+    make_objects 5000
+    detach || return 1
+    "$bin/malloctape" verify kept.lz4 >out 2>err && prints '; missed frees: [0-9]*' &&
+        exits 0 order kept.lz4 -o kept.ordered && says 'frees that were missed: ' &&
+        exits 0 info --json=info.json kept.ordered &&
+        json info.json 'j["missed_frees"] > 4000 && j["by_kind"]["malloc"] >= 5000 &&
+            j["live_at_end"] < 800' &&
+        exits 0 report kept.lz4 && prints 'frees were not recorded' && over
 }
 
 ends() {
@@ -178,11 +192,12 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 12
+plan 13
 check 'what is called while it is attached is recorded, no call less or more' exact
 check 'again' again
 check 'with call stacks' stacks
 check 'threads that allocate all the time' busy
+check 'frees by a pointer that was taken before: their objects do not live for ever' kept
 check 'the process ends: the recording is complete' ends
 check 'the process is killed: nothing is lost' killed
 check 'record is killed: the process goes on, and ctl ends the recording' recorder_killed

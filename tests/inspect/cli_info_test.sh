@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan "$(size 27 28)" # with one that takes long
+plan "$(size 28 29)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -116,6 +116,12 @@ freed_twice() {
     sample instructions_freed_twice
     exits 0 info --json j instructions_freed_twice && prints '^freed twice  *2$' &&
         json j 'j.values_at("events", "freed_twice", "live_at_end") == [4, 2, 1]'
+}
+
+missed_free() {
+    sample instructions_missed_free
+    exits 0 info --json j instructions_missed_free && prints '^missed frees  *1$' &&
+        json j 'j.values_at("events", "missed_frees", "live_at_end") == [3, 1, 1]'
 }
 
 # Where events are missing, only their order says which objects a free meant.
@@ -318,6 +324,7 @@ else
 fi
 check 'live objects' live_objects
 check 'objects that were freed twice' freed_twice
+check 'frees that were missed' missed_free
 check 'call stacks, before and behind ordering' call_stacks
 check '--json - writes JSON instead of text' json_instead_of_text
 check 'JSON that cannot be written' json_cannot_be_written

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 44
+plan 45
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
@@ -69,6 +69,19 @@ late_failure() {
     exits 0 verify verify_failure_raw verify_failure_late &&
         exits 1 verify verify_failure_raw verify_failure_other &&
         prints '^rule 2  violated .*names one at place 65, where none of lane 0 is alive$'
+}
+
+missed_free() {
+    local one
+    for one in raw order other silent; do sample "verify_missed_$one"; done
+    sample verify_unmissed_raw
+    exits 0 verify verify_missed_raw verify_missed_order && prints '; missed frees: 1$' &&
+        exits 1 verify verify_missed_raw verify_missed_other &&
+        prints '^rule 2  violated .*place 66 is said to have been missed; no other' &&
+        exits 1 verify verify_missed_raw verify_missed_silent &&
+        prints '^rule 2  violated .*begins at place 65, where one lives' &&
+        exits 1 verify verify_unmissed_raw verify_missed_order &&
+        prints '^rule 2  violated .*the recorder was not attached$'
 }
 
 names_the_place() {
@@ -187,6 +200,7 @@ check 'rule 2: before an allocation that its bound counts' violates 2 verify_bad
     'ends before allocation 2 of lane 1'
 check 'rule 2: a place where nobody lives' wrong_place
 check 'rule 2: a realloc that failed, of an object that has ended' late_failure
+check 'rule 2: a free that was missed, in an attached recording alone' missed_free
 check 'rule 3: a number before another' violates 3 verify_bad_number 'before number 3 of class 3'
 check 'rule 4: two windows late' violates 4 verify_bad_late 'window 1 comes in window 3'
 check 'rule 4: two windows early' violates 4 verify_bad_early 'of window 3 comes in window 1$'

@@ -784,6 +784,54 @@ TEST(Order, AListThatRunsDry)
     }
 }
 
+/* --- frees that a recorder missed that was attached --- */
+
+TEST(Order, AMissedFreeEndsWhoLivesWhereAnotherOneIsAllocated)
+{
+    for (bool attached : {true, false}) {
+        RawBuilder raw(0, attached ? "program=p\nattached=1\n" : "program=p\nattached=0\n");
+        raw.allocation_at(0, RawBuilder::kMalloc, 1, 7, 0);
+        raw.allocation_at(1, RawBuilder::kMalloc, 2, 8, 0);
+        raw.tick(10, 0, 0);
+        raw.allocation_at(1, RawBuilder::kMalloc, 3, 7, 0);
+        raw.realloc(1, RawBuilder::kReallocMoved, RawBuilder::own(7), 4, 8);
+        raw.freeing(1, RawBuilder::kFree, RawBuilder::own(8));
+        raw.freeing(1, RawBuilder::kFree, RawBuilder::foreign(0, 1, 7));
+        raw.end();
+        Ordered ordered = order(raw.bytes);
+        EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
+        EXPECT_EQ(ordered.text(),
+                  attached
+                      ? "0:malloc1 1:malloc2 1:tick10 1:free_missed 1:free 1:malloc3 1:free_missed "
+                        "1:free 1:realloc_moved4 1:free 1:freed_twice 1:free?"
+                      : "0:malloc1 1:malloc2 1:tick10 1:malloc3 1:realloc_moved4 1:free 1:free");
+        EXPECT_EQ(ordered.result.totals.missed_frees, attached ? 2u : 0u);
+        EXPECT_EQ(ordered.result.order.displaced, attached ? 0u : 2u);
+        EXPECT_EQ(ordered.result.totals.live, attached ? 0u : 1u);
+    }
+}
+
+/* Among calls of which nothing else is special. */
+TEST(Order, AMissedFreeOfAPlaceFromTheCache)
+{
+    RawBuilder raw(0, "attached=1\n");
+    raw.cache_begin(0);
+    raw.size_class(0, 1, 16);
+    raw.cached(0, 1, {64, 64, 65, 66});
+    for (uint64_t size : {1, 2, 3, 4})
+        raw.allocation_cached(0, RawBuilder::kMalloc, size);
+    for (uint32_t place : {64, 65, 66})
+        raw.freeing(0, RawBuilder::kFree, RawBuilder::own(place));
+    for (uint64_t size : {5, 6, 7})
+        raw.allocation_cached(0, RawBuilder::kMalloc, size);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
+    EXPECT_EQ(ordered.result.totals.missed_frees, 1u);
+    EXPECT_EQ(ordered.result.totals.calls, 11u);
+    EXPECT_EQ(ordered.result.totals.live, 3u);
+}
+
 /* --- what may be missing --- */
 
 TEST(Order, ObjectsUnknownFromTheStart)

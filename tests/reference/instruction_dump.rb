@@ -66,6 +66,7 @@ class InstructionDump
   USAGE = 55
   STATISTIC = 56
   PATH = 57
+  FREE_MISSED = 58
   SYSTEM = %w[sbrk mmap munmap].freeze
   WAYS = %w[thread_cache processor_cache contention sbrk mmap munmap malloc_and_free hook unsorted_add
             unsorted_remove unsorted_empty fastbin_add fastbin_remove consolidate].freeze
@@ -282,6 +283,7 @@ class InstructionDump
     when THREAD_END then "L#{@lane} thread_end"
     when THREAD_CACHE_DELETED then "L#{@lane} thread_cache_deleted"
     when FREED_TWICE then freed_twice
+    when FREE_MISSED then "L#{@lane} free_missed"
     when PATH then path
     when TICK then tick(offset)
     when USAGE then usage

@@ -21,7 +21,7 @@ EVENTS = { 'arenas' => ['arena made', nil], 'main_arena_bytes' => [nil, 'trimmed
            'trim_threshold_bytes' => ['threshold moved'] * 2,
            'abandoned_segments' => ['segment abandoned', 'segment taken over'] }.freeze
 USAGE = /\A\h{12} #\d+ usage recorder (\d+) user (\d+) system (\d+)/
-OTHERS = %w[lane thread_begin thread_end thread_cache_deleted freed_twice path].freeze
+OTHERS = %w[lane thread_begin thread_end thread_cache_deleted freed_twice free_missed path].freeze
 HEAP = %w[release_memory thread_idle thread_temporarily_idle thread_busy set_property
           set_release_rate mallopt malloc_trim].freeze
 # Their last number, or the one before an alignment, is the size that the program gave.
@@ -120,7 +120,7 @@ class Count
   private
 
   def pass
-    @call = @bytes = @live_bytes = @ns = @lane = @lost = @twice = @copied = @wrong = 0
+    @call = @bytes = @live_bytes = @ns = @lane = @lost = @twice = @missed = @copied = @wrong = 0
     @grown_bytes = 0
     @live = {}
     @kinds, @failed, @unknown = Array.new(3) { Hash.new(0) }
@@ -228,6 +228,7 @@ class Count
       @lanes[@lane][:threads] += 1
       @lanes[@lane][:thread] = rest.to_i
     when 'freed_twice' then @twice += 1
+    when 'free_missed' then @missed += 1
     end
   end
 
@@ -323,7 +324,7 @@ class Count
       'reallocs' => @growth.size, **@changes.transform_keys(&:to_s), 'copied' => @copied,
       'failed' => @failed.values.sum, 'unknown' => @unknown.values.sum,
       'zero_sizes' => @made.count { |o| o.size.zero? }, 'wrong_sizes' => @wrong,
-      'freed_twice' => @twice, 'lost_events' => @lost, 'time' => @ticks.positive? ? ms : nil,
+      'freed_twice' => @twice, 'missed_frees' => @missed, 'lost_events' => @lost, 'time' => @ticks.positive? ? ms : nil,
       'threads' => @lanes.values.sum { |lane| lane[:threads] },
       'peak_rss' => @rss.positive? ? @rss : nil, 'peak_heap' => @heap.positive? ? @heap : nil
     }

@@ -190,6 +190,17 @@ std::string freed_twice()
     return out.finish();
 }
 
+/* The free of an object that a recorder missed (INSTRUCTIONS.md 5.3). */
+std::string missed_free()
+{
+    InstructionBuilder out;
+    Register object = out.allocate(CALL_MALLOC, 10);
+    out.other(58, {});
+    out.free(CALL_FREE, object);
+    out.allocate(CALL_MALLOC, 20);
+    return out.finish();
+}
+
 /* Values on both sides of what fits into the columns (INSTRUCTIONS.md 4.4). */
 std::string values()
 {
@@ -243,6 +254,7 @@ void add_instruction_samples(Samples *samples)
         {"minor", minor},
         {"bad_number", [] { return bad(false, [](Out &out) { out.other(56, {}); }); }},
         {"freed_twice", freed_twice},
+        {"missed_free", missed_free},
         {"usage", usage},
         {"large", large},
         {"bad_register", [] { return bad(false, [](Out &out) { out.free(CALL_FREE, 0); }); }},

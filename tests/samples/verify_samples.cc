@@ -248,6 +248,33 @@ std::string failure_order(bool of_nobody)
     return out.finish();
 }
 
+/* The free of the first object at a place was missed. */
+std::string missed_raw(bool attached)
+{
+    RawStreamHeader header = RawSample::header();
+    if (attached) header.metadata += "attached=1\n";
+    RawSample raw(header);
+    raw.records(0, [&] {
+        raw.allocation_at(0, CALL_MALLOC, 24, 65, 0);
+        raw.allocation_at(0, CALL_MALLOC, 25, 66, 0);
+        raw.allocation_at(0, CALL_MALLOC, 26, 65, 0);
+    });
+    return raw.finish();
+}
+
+/* Which object's free is said to have been missed, from 0; -1: none. */
+std::string missed_order(int which)
+{
+    InstructionBuilder out;
+    Register first = out.allocate(CALL_MALLOC, 24), second = out.allocate(CALL_MALLOC, 25);
+    if (which >= 0) {
+        out.other(58, {});
+        out.free(CALL_FREE, which == 0 ? first : second);
+    }
+    out.allocate(CALL_MALLOC, 26);
+    return out.finish();
+}
+
 /* What the end of a recording may lack: an allocation and a number; and losses in the middle. */
 std::string lacking_raw()
 {
@@ -295,6 +322,11 @@ void add_verify_samples(Samples *samples)
                                      {"verify_failure_raw", failure_raw},
                                      {"verify_failure_late", [] { return failure_order(true); }},
                                      {"verify_failure_other", [] { return failure_order(false); }},
+                                     {"verify_missed_raw", [] { return missed_raw(true); }},
+                                     {"verify_unmissed_raw", [] { return missed_raw(false); }},
+                                     {"verify_missed_order", [] { return missed_order(0); }},
+                                     {"verify_missed_other", [] { return missed_order(1); }},
+                                     {"verify_missed_silent", [] { return missed_order(-1); }},
                                      {"verify_lacking_raw", lacking_raw},
                                      {"verify_lacking_order", lacking_order}});
 }

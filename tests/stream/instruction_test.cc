@@ -309,6 +309,7 @@ void put_everything(instruction_writer *writer)
     instruction_put_thread_end(writer);
     instruction_put_freed_twice(writer);
     instruction_put_free_unknown(writer, CALL_FREE_SIZED, 50, 0);
+    instruction_put_missed_free(writer, put_malloc(writer, 1));
 }
 
 // What the opcodes of INSTRUCTIONS.md 5.1 do to objects, by the shapes there.
@@ -555,7 +556,7 @@ TEST(InstructionReader, EverythingComesBack)
 {
     Read read = read_stream(written(put_everything));
     ASSERT_EQ(read.state, INSTRUCTIONS_END);
-    ASSERT_EQ(read.instructions.size(), 23u);
+    ASSERT_EQ(read.instructions.size(), 26u);
     auto expect = [&](size_t at, unsigned opcode, uint32_t object, uint64_t size,
                       const std::vector<uint64_t> &operands) {
         EXPECT_EQ(read.instructions[at].opcode, opcode) << at;
@@ -587,8 +588,10 @@ TEST(InstructionReader, EverythingComesBack)
     expect(20, INSTRUCTION_THREAD_END, none, 0, {});
     expect(21, INSTRUCTION_FREED_TWICE, none, 0, {});
     expect(22, CALL_FREE_SIZED | INSTRUCTION_UNKNOWN, none, 50, {});
-    EXPECT_EQ(read.totals.calls, 16u);
+    expect(24, INSTRUCTION_FREE_MISSED, none, 0, {});
+    EXPECT_EQ(read.totals.calls, 18u);
     EXPECT_EQ(read.totals.freed_twice, 1u);
+    EXPECT_EQ(read.totals.missed_frees, 1u);
     EXPECT_EQ(read.totals.by_kind[CALL_REALLOC_MOVED], 3u);
     EXPECT_EQ(read.totals.by_kind[CALL_FREE], 1u);
     EXPECT_EQ(read.totals.live, 0u);

@@ -275,7 +275,7 @@ static void make_kinds(struct instruction_writer *writer)
     instruction_put_thread_end(writer);
     instruction_put_lane(writer, 0);
     instruction_put_free(writer, CALL_FREE, object);
-    instruction_put_free(writer, CALL_FREE, other);
+    instruction_put_missed_free(writer, other);
 }
 
 static void make_alignments(struct instruction_writer *writer)

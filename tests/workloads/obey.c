@@ -1,11 +1,12 @@
 /* obey - a program that runs until its input ends, to be attached to.
  *
- *     obey [THREADS]
+ *     obey [THREADS [kept]]
  *
  * Each line of its input is a number: so many objects are made, reallocated and freed, then
  * "made NUMBER" is printed. No other call of the allocator is made meanwhile by this thread. THREADS
  * (none) more threads make and free objects all the time, and look whether an object is still what
- * it was. At the end "done". */
+ * it was. With "kept" objects of the lines are freed by a pointer to free() that was taken at the
+ * start. At the end "done". */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 enum { THREADS_MAX = 64, OBJECTS = 256, SIZE_MAX_BYTES = 700 };
 
 static atomic_bool is_over;
+static void (*volatile kept_free)(void *); /* or NULL */
 
 static void fail(const char *what)
 {
@@ -51,7 +53,10 @@ static void make(unsigned long count)
         void *object = malloc(777);
         void *longer = realloc(object, 888);
         if (!object || !longer) fail("no memory");
-        free(longer);
+        if (kept_free)
+            kept_free(longer);
+        else
+            free(longer);
     }
 }
 
@@ -74,6 +79,7 @@ int main(int count, char **words)
     const unsigned more = count > 1 ? (unsigned)atoi(words[1]) : 0;
     unsigned long number;
     char text[64];
+    if (count > 2) kept_free = free;
     if (more > THREADS_MAX) fail("too many threads");
     for (unsigned i = 0; i < more; i++) {
         seeds[i] = i + 1;
