@@ -10,7 +10,7 @@ under program
 pids=()
 trap 'exec 5>&- 6>&-; kill "${pids[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
-# begin THREADS [kept] - obey, with its input at descriptor 5 and its process in $pid
+# begin THREADS [kept] - obey, which runs, with its input at descriptor 5 and its process in $pid
 begin() {
     rm -f input answers
     mkfifo input
@@ -18,6 +18,7 @@ begin() {
     pid=$!
     pids+=("$pid")
     exec 5>input
+    make_objects 0
 }
 
 # make NUMBER - and waits until it has.

@@ -593,7 +593,7 @@ TEST(InstructionReader, EverythingComesBack)
     EXPECT_EQ(read.totals.freed_twice, 1u);
     EXPECT_EQ(read.totals.missed_frees, 1u);
     EXPECT_EQ(read.totals.by_kind[CALL_REALLOC_MOVED], 3u);
-    EXPECT_EQ(read.totals.by_kind[CALL_FREE], 1u);
+    EXPECT_EQ(read.totals.by_kind[CALL_FREE], 2u);
     EXPECT_EQ(read.totals.live, 0u);
     EXPECT_EQ(read.totals.registers, 3u);
     EXPECT_EQ(read.totals.lost_events, 1000u);
