@@ -182,6 +182,7 @@ static_one() {
     ./static &
     pid=$!
     pids+=("$pid")
+    wait_until test "/proc/$pid/exe" -ef static
     refuses 'linked statically' && kill "$pid"
 }
 
