@@ -34,7 +34,8 @@ struct stack_walk {
     uint32_t first;            /* the innermost frame; FRAMES_MAX: there is none */
     uint32_t first_of_program; /* from there on */
     uint32_t node;
-    struct unwind_stack memory; /* that can be read */
+    uint32_t thread_id;
+    struct unwind_stack memory; /* of the thread's stack, that can be read */
     struct frames all;          /* the outermost is the last */
     struct frames fresh;        /* of a new stack: those before the ones that stay */
 };
@@ -183,7 +184,8 @@ static enum step next_frame(struct malloctape_lane *lane, struct stack_walk *wal
         return follow(walk, at);
     if (at->fresh - at->own >= STACKS_DEPTH_MAX || at->fresh == FRAMES_MAX)
         return end_at(at, STACK_CUT_BY_DEPTH);
-    if (!stack_table_code(lane, frame->at.pc, &code)) return STEP_FAILED;
+    if (!stack_table_code(lane, frame->at.pc, &code))
+        return at->own < at->fresh ? end_at(at, STACK_CUT_BY_CODE) : STEP_FAILED;
     frame->rule = code.rule;
     walk->fresh.code[at->fresh++] = code.number;
     count_own(walk, at);
@@ -302,6 +304,12 @@ static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lan
     if (walk->time != time || !time || walk->recording != recording.number) forget(walk);
     walk->time = time;
     walk->recording = recording.number;
+    /* The stack of the thread before may be gone. */
+    if (walk->thread_id != (uint32_t)lane->registry.thread_id) {
+        forget(walk);
+        walk->memory = (struct unwind_stack){0};
+        walk->thread_id = (uint32_t)lane->registry.thread_id;
+    }
     unwind_stack_at(&walk->memory, here.sp);
     for (;;) {
         bx = bx_here;

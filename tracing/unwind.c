@@ -487,6 +487,11 @@ struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t 
 
 /* --- steps --- */
 
+static uintptr_t page_of(uintptr_t address)
+{
+    return address & ~(uintptr_t)(PAGE_BYTES - 1);
+}
+
 static bool are_readable(uintptr_t page, uintptr_t end)
 {
     while (page != end && os_memory_is_readable((const void *)page))
@@ -498,21 +503,22 @@ static bool are_readable(uintptr_t page, uintptr_t end)
 static void know(struct unwind_stack *stack, uintptr_t page)
 {
     const uintptr_t end = page + PAGE_BYTES, far = KNOWN_FAR_PAGES * PAGE_BYTES;
+    if (end > stack->limit) return;
     if (page >= stack->to && page - stack->to < far && are_readable(stack->to, page))
         stack->to = end;
     else if (end <= stack->from && stack->from - end < far && are_readable(end, stack->from))
         stack->from = page;
     else
-        *stack = (struct unwind_stack){page, end};
+        *stack = (struct unwind_stack){page, end, stack->limit};
 }
 
-static uintptr_t page_of(uintptr_t address)
-{
-    return address & ~(uintptr_t)(PAGE_BYTES - 1);
-}
-
+/* The C library puts what belongs to a thread at the upper end of its stack, that of the first one
+ * elsewhere. */
 void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp)
 {
+    const uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
+    const uintptr_t limit = sp < thread ? page_of(thread) + PAGE_BYTES : UINTPTR_MAX;
+    if (stack->limit != limit) *stack = (struct unwind_stack){.limit = limit};
     if (sp < stack->from || sp >= stack->to) know(stack, page_of(sp));
 }
 
@@ -541,7 +547,9 @@ static bool step_to(struct unwind_rule rule, struct unwind_stack *stack, uintptr
                     const struct unwind_frame *frame, struct unwind_frame *caller, uintptr_t *bx)
 {
     const uintptr_t bp_at = rule.bp_at_bp ? frame->bp : end + (uintptr_t)(int64_t)rule.bp * 8;
-    if (end <= frame->sp || !unwind_load(stack, end - 8, &caller->pc)) return false;
+    if (end <= frame->sp || (rule.bp_at_bp && bp_at < frame->sp) ||
+        !unwind_load(stack, end - 8, &caller->pc))
+        return false;
     caller->sp = end;
     caller->bp = frame->bp;
     if ((rule.bp || rule.bp_at_bp) && !unwind_load(stack, bp_at, &caller->bp)) return false;
@@ -566,7 +574,10 @@ bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
         end = *bx + (uintptr_t)(int64_t)rule.offset;
         break;
     case UNWIND_BP_SAYS:
-        if (!unwind_load(stack, frame->bp + (uintptr_t)(int64_t)rule.offset, &end)) return false;
+        /* What is below the frame may be another stack. */
+        if (frame->bp + (uintptr_t)(int64_t)rule.offset < frame->sp ||
+            !unwind_load(stack, frame->bp + (uintptr_t)(int64_t)rule.offset, &end))
+            return false;
         break;
     default: return false;
     }

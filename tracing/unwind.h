@@ -72,9 +72,10 @@ bool unwind_find(uintptr_t address, struct unwind_object *object);
 /* The rule of the function that goes on at `pc`, by its object's table. */
 struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t pc);
 
-/* Memory of a stack that is known to be readable; all zero: none. */
+/* Memory of a thread's stack that is known to be readable; all zero: none. What lies from `limit` on
+ * is another's, which may go at any time, and is asked for each time. */
 struct unwind_stack {
-    uintptr_t from, to;
+    uintptr_t from, to, limit;
 };
 
 /* The calling thread's stack pointer is there now. What is known of another stack is forgotten. */

@@ -353,6 +353,36 @@ bool steps(unwind_rule rule, uintptr_t sp, uintptr_t bp)
     return unwind_step(rule, &stack, &frame, &caller, &bx);
 }
 
+constexpr size_t kStackBytes = 64 << 10;
+
+// On a stack behind which another one lies, which goes.
+void *above_the_stack(void *of)
+{
+    char *const other = static_cast<char *>(of);
+    const uintptr_t address = reinterpret_cast<uintptr_t>(other) + 64;
+    unwind_stack stack{};
+    uintptr_t word = 0;
+    unwind_stack_at(&stack, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
+    EXPECT_TRUE(unwind_load(&stack, address, &word));
+    EXPECT_EQ(munmap(other, kStackBytes), 0);
+    EXPECT_FALSE(unwind_load(&stack, address, &word));
+    return nullptr;
+}
+
+TEST(Unwind, what_is_above_a_threads_stack_is_not_remembered)
+{
+    char *memory = static_cast<char *>(mmap(nullptr, 2 * kStackBytes, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
+    ASSERT_NE(memory, MAP_FAILED);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    ASSERT_EQ(pthread_attr_init(&attributes), 0);
+    ASSERT_EQ(pthread_attr_setstack(&attributes, memory, kStackBytes), 0);
+    ASSERT_EQ(pthread_create(&thread, &attributes, above_the_stack, memory + kStackBytes), 0);
+    ASSERT_EQ(pthread_join(thread, nullptr), 0);
+    munmap(memory, kStackBytes);
+}
+
 TEST(Unwind, memory_that_cannot_be_read)
 {
     const size_t page = 4096;
