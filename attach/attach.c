@@ -15,7 +15,9 @@
 #include "common/error.h"
 
 #define PATIENCE_NS UINT64_C(5000000000)
-#define LIBRARY     "libmalloctape.so"
+/* A program that has just been started gets its C library soon. */
+enum { START_TRIES = 100, START_WAIT_US = 10000 };
+#define LIBRARY "libmalloctape.so"
 
 /* ---- what is in the way ---- */
 
@@ -189,7 +191,15 @@ static bool call_in(struct target *target, const char *library, const char *func
 
 static bool open_process(struct target *target, pid_t process, char *why, size_t why_bytes)
 {
-    if (target_open(target, process)) return true;
+    bool opened = target_open(target, process);
+    for (unsigned i = 0;
+         i < START_TRIES && opened && has_module(target, "ld-") && !has_module(target, "libc.");
+         i++) {
+        target_close(target);
+        usleep(START_WAIT_US);
+        opened = target_open(target, process);
+    }
+    if (opened) return true;
     if (errno == EACCES || errno == EPERM) return explain_permission(process, why, why_bytes);
     return error_explain(why, why_bytes, "%s",
                          errno == ENOENT || errno == ESRCH ? "there is no such process, or it is "

@@ -192,7 +192,8 @@ static bool is_waiting(const struct user_regs_struct *registers)
     case SYS_msgrcv:
     case SYS_io_getevents:
     case SYS_io_uring_enter:
-    case SYS_read: return true;
+    case SYS_read:
+    case SYS_restart_syscall: /* poll() or nanosleep(), after a stop */ return true;
     default: return false;
     }
 }

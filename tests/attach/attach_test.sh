@@ -186,6 +186,15 @@ static_one() {
     refuses 'linked statically' && kill "$pid"
 }
 
+# It waits in a system call that the kernel restarts in another way.
+sleeps() {
+    sleep 600 &
+    pid=$!
+    pids+=("$pid")
+    attach sleeps.lz4
+    detach && kill "$pid" && "$bin/malloctape" verify sleeps.lz4 >out 2>err
+}
+
 usage() {
     exits 2 record --pid 1 true && exits 2 record --pid x && exits 2 record --pid 1 --follow
 }
@@ -194,7 +203,7 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 13
+plan 14
 check 'what is called while it is attached is recorded, no call less or more' exact
 check 'again' again
 check 'with call stacks' stacks
@@ -207,4 +216,5 @@ check 'a process that listens already is used as it is' listens
 check 'what is not there or has been stopped is not touched' not_possible
 check 'nor what was preloaded' preloaded
 check 'nor what is linked statically' static_one
+check 'a process that only sleeps' sleeps
 check 'mistakes on the command line' usage
