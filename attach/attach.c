@@ -207,16 +207,6 @@ static bool open_process(struct target *target, pid_t process, char *why, size_t
                                                            : strerror(errno));
 }
 
-bool attach_is_there(pid_t process)
-{
-    struct target target;
-    if (!target_open(&target, process)) return false;
-    const bool is_there =
-        has_module(&target, LIBRARY) || has_module(&target, "libtcmalloc_minimal_tracing.so");
-    target_close(&target);
-    return is_there;
-}
-
 bool attach_to(pid_t process, const char *library, const char *stacks, struct attached *attached,
                char *why, size_t why_bytes)
 {

@@ -16,9 +16,6 @@ struct attached {
     bool has_ended;      /* the process: nothing can be said of it */
 };
 
-/* Whether the process has the library, or the tracing tcmalloc, already. */
-bool attach_is_there(pid_t process);
-
 /* `library`: the path of libmalloctape.so, which must be the same file in the process's view.
  * `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. To be
  * called again when the process has loaded other libraries. False: `why` says what is in the way;

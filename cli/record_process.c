@@ -57,7 +57,8 @@ static size_t libraries_count(pid_t process)
 }
 
 /* Until it is to end. False: the process has ended. */
-static bool wait_for_end(const struct record_process *record, int signals, int process)
+static bool wait_for_end(const struct record_process *record, bool is_attached, int signals,
+                         int process)
 {
     const double end = now_s() + record->seconds;
     size_t libraries = libraries_count(record->process);
@@ -72,7 +73,7 @@ static bool wait_for_end(const struct record_process *record, int signals, int p
         const size_t now = libraries_count(record->process);
         struct attached attached;
         char why[PATH_MAX + 256];
-        if (now > libraries)
+        if (is_attached && now > libraries)
             attach_to(record->process, record->library, record->stacks, &attached, why, sizeof why);
         libraries = now;
     }
@@ -143,7 +144,7 @@ static int run_recording(const struct record_process *record, bool is_attached)
     if (!record->quiet)
         recordings_tell("malloctape record: recording process %d to %s; Ctrl-C ends it\n",
                         (int)record->process, record->output);
-    if (!wait_for_end(record, signals, process)) return end_print(record);
+    if (!wait_for_end(record, is_attached, signals, process)) return end_print(record);
     if (ask_process(NULL, record->process, "stop\n", answer, sizeof answer) == 0 &&
         kill(record->process, 0) != 0)
         return end_print(record);

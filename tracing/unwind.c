@@ -61,28 +61,31 @@ static uint64_t take(struct reader *reader, unsigned bytes)
     return value;
 }
 
-static uint64_t take_unsigned(struct reader *reader)
+/* LEB128; `bits`: how many it has said. */
+static uint64_t take_leb128(struct reader *reader, unsigned *bits)
 {
     uint64_t value = 0;
-    unsigned byte, shift = 0;
+    unsigned byte;
+    *bits = 0;
     do {
         byte = (unsigned)take(reader, 1);
-        if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
+        if (*bits < 64) value |= (uint64_t)(byte & 0x7f) << *bits;
+        *bits += 7;
     } while (byte & 0x80);
     return value;
 }
 
+static uint64_t take_unsigned(struct reader *reader)
+{
+    unsigned bits;
+    return take_leb128(reader, &bits);
+}
+
 static int64_t take_signed(struct reader *reader)
 {
-    uint64_t value = 0;
-    unsigned byte, shift = 0;
-    do {
-        byte = (unsigned)take(reader, 1);
-        if (shift < 64) value |= (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
-    } while (byte & 0x80);
-    if (shift < 64 && byte & 0x40) value |= ~UINT64_C(0) << shift;
+    unsigned bits;
+    uint64_t value = take_leb128(reader, &bits);
+    if (bits < 64 && value >> (bits - 1) & 1) value |= ~UINT64_C(0) << bits;
     return (int64_t)value;
 }
 
