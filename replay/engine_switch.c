@@ -216,13 +216,11 @@ CALLS_INLINE void executor_run_free(struct executor *executor, enum how how,
     executor_free(executor, how, walk->live, opcode, &one);
 }
 
-/* The latest instruction was not carried out. Returns its index. */
-static __attribute__((noinline)) size_t executor_stop(struct executor *executor,
-                                                      const struct instruction_walk *walk)
+/* The instruction at `at`, behind which `live` objects are alive, was not carried out. */
+static __attribute__((noinline)) size_t executor_stop(struct executor *executor, unsigned opcode,
+                                                      size_t at, uint64_t live)
 {
-    const size_t at = walk->at - 1;
-    const unsigned does = instruction_does[walk->batch->opcodes[at]];
-    executor->live = walk->live - (does == INSTRUCTION_BEGINS);
+    executor->live = live - (instruction_does[opcode] == INSTRUCTION_BEGINS);
     return at;
 }
 
@@ -248,7 +246,7 @@ CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how, size_
             executor_run_free(executor, how, &walk, CALL_DELETE);
         else
             good = executor_run_any(executor, how, &walk, opcode);
-        if (!good) return executor_stop(executor, &walk);
+        if (!good) return executor_stop(executor, opcode, walk.at - 1, walk.live);
     }
     executor->walk = walk;
     executor->live = walk.live;

@@ -53,15 +53,12 @@ void work_job_close(struct work_job *job)
 }
 
 /* Whether nobody carries an instruction out. */
-static bool is_left_out(uint8_t opcode)
+static inline bool is_left_out(uint8_t opcode)
 {
-    return opcode == INSTRUCTION_LANE || opcode == INSTRUCTION_TICK || opcode == INSTRUCTION_LOST ||
-           opcode == INSTRUCTION_USAGE || opcode == INSTRUCTION_STATISTIC ||
-           opcode == INSTRUCTION_PATH || opcode == INSTRUCTION_FREED_TWICE ||
-           opcode == INSTRUCTION_FREE_MISSED;
+    return instruction_does[opcode] == INSTRUCTION_OTHER && call_actions[opcode] != ACTION_BORDER;
 }
 
-static bool is_border(uint8_t opcode)
+static inline bool is_border(uint8_t opcode)
 {
     return opcode == INSTRUCTION_THREAD_BEGIN || opcode == INSTRUCTION_THREAD_END;
 }
@@ -79,20 +76,22 @@ static struct work_task *work_task_of(struct work *work, struct work_job *job, u
     return &job->tasks[entry->task];
 }
 
-static void work_count(struct work *work, struct work_job *job, struct instruction_walk walk)
+static void work_count(struct work *work, struct work_job *job,
+                       const struct instruction_batch *batch, size_t from, size_t to)
 {
     uint32_t lane = work->lane;
     struct work_task *task = NULL; /* of `lane`, once it is needed */
-    struct instruction one;
-    while (instruction_walk_next(&walk, &one)) {
-        if (one.opcode == INSTRUCTION_LANE) {
-            lane = (uint32_t)walk.batch->operands[one.operand_at];
+    for (size_t i = from; i < to; i++) {
+        const uint8_t opcode = batch->opcodes[i];
+        if (__builtin_expect(is_left_out(opcode), 0)) {
+            if (opcode != INSTRUCTION_LANE) continue;
+            lane = work->turn++->lane;
             task = NULL;
+            continue;
         }
-        if (is_left_out(one.opcode)) continue;
         if (task == NULL) task = work_task_of(work, job, lane);
         task->count++;
-        task->borders += is_border(one.opcode);
+        task->borders += is_border(opcode);
     }
     uint32_t first = 0;
     for (uint32_t i = 0; i < job->tasks_count; i++) {
@@ -201,9 +200,12 @@ void work_fill(struct work *work, struct work_job *job, const struct instruction
     job->number = batch->number;
     job->offset = batch->offset;
     work->serial++;
-    if (from == 0) work->walk = instruction_walk_over(batch, 0);
+    if (from == 0) {
+        work->walk = instruction_walk_over(batch, 0);
+        work->turn = batch->turns;
+    }
     work->walk.end = to;
-    work_count(work, job, work->walk);
+    work_count(work, job, batch, from, to);
     work_sort(work, job, &work->walk);
     /* It was the index at which to put the next instruction. */
     for (uint32_t i = 0; i < job->tasks_count; i++)

@@ -66,9 +66,11 @@ struct work_lane {
 struct work {
     struct slots slots;
     struct work_lane *lanes;
-    uint32_t lane;                /* of the next instruction */
-    uint64_t serial;              /* of the job that is being filled, from 1 */
-    struct instruction_walk walk; /* of the present batch, behind what is in jobs */
+    uint32_t lane;   /* of the next instruction */
+    uint64_t serial; /* of the job that is being filled, from 1 */
+    /* Of the present batch, behind what is in jobs: */
+    struct instruction_walk walk;
+    const struct instruction_turn *turn; /* the next one */
 };
 
 bool work_open(struct work *work, struct error *error);
