@@ -9,7 +9,8 @@
  *                                compare/ compare.c
  *                                report/ report.c
  *                                cli/ programs.c --exec--> malloctape-convert: convert/
- *                                                          import.c, export.c; postprocess, replay
+ *                                                          import.c, export.c; postprocess, replay;
+ *                                                          malloctape-sweep: sweep/ sweep.c
  *
  * Of this directory, the others know this header alone. */
 #ifndef MALLOCTAPE_CLI_H
@@ -36,6 +37,7 @@ extern const struct cli_command cli_dump;
 extern const struct cli_command cli_verify;
 extern const struct cli_command cli_compare;
 extern const struct cli_command cli_report;
+extern const struct cli_command cli_sweep;
 extern const struct cli_command cli_ctl;
 extern const struct cli_command cli_top;
 extern const struct cli_command cli_import;

@@ -1,6 +1,6 @@
-/* Commands that are programs of their own, beside this one. import and export are so because of what
- * the libraries of other formats cost when a program begins (10 ms), which the other commands need
- * not pay. */
+/* Commands that are programs of their own, beside this one. import, export and sweep are so because
+ * of what the libraries of other formats cost when a program begins (10 ms), which the other commands
+ * need not pay. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +48,11 @@ static int run_replay(int count, char **words)
     return become(&cli_replay, "replay", NULL, count, words);
 }
 
+static int run_sweep(int count, char **words)
+{
+    return become(&cli_sweep, "malloctape-sweep", NULL, count, words);
+}
+
 const struct cli_command cli_import = {
     "import", "makes an instruction stream of another tool's file", run_import, NULL};
 const struct cli_command cli_export = {"export", "writes a trace in another tool's format",
@@ -56,3 +61,5 @@ const struct cli_command cli_order = {
     "order", "puts a recording in order: an instruction stream comes out", run_order, NULL};
 const struct cli_command cli_replay = {
     "replay", "carries a stream out under the allocator that is preloaded", run_replay, NULL};
+const struct cli_command cli_sweep = {
+    "sweep", "compares many traces and settings, here or on many machines", run_sweep, NULL};

@@ -40,6 +40,7 @@ static const char help_text[] =
     "  -r, --runs N           how often under each allocator (default: 5)\n"
     "  -s, --sort BY          memory or time: sorts both tables by it (default: the first by\n"
     "                         memory, the second by time)\n"
+    "      --no-latency       does not time single calls, which takes further replays\n"
     "      --time-limit SEC   stop a replay that takes longer (default: a minute and 200 times\n"
     "                         what a replay without an allocator takes); 0: never\n"
     "      --json FILE        write every number as JSON; - is the standard output, without the\n"
@@ -150,6 +151,7 @@ static int words_parse(struct compare_options *options, int count, char **words)
         {"allocators", 'a', .take = list_add, .values = allocators_offer},
         {"engine", 'e', .take = engine_take, .choices = engines},
         {"tune", .flag = &options->tune},
+        {"no-latency", .flag = &options->no_latency},
         {"runs", 'r', .take = rounds_parse},
         {"sort", 's', .choice = &options->sort, .choices = measures},
         {"json", .word = &options->json},

@@ -113,17 +113,28 @@ bool compare_list_add(struct compare_list *list, const char *text, char *why, si
     }
 }
 
+static void entry_free(struct compare_entry *entry)
+{
+    for (size_t at = 0; at < entry->settings_count; at++) {
+        free(entry->settings[at].name);
+        free(entry->settings[at].value);
+    }
+    free(entry->settings);
+    free(entry->allocator);
+}
+
+void compare_list_drop(struct compare_list *list, size_t index)
+{
+    entry_free(&list->entries[index]);
+    list->count--;
+    memmove(&list->entries[index], &list->entries[index + 1],
+            (list->count - index) * sizeof *list->entries);
+}
+
 void compare_list_free(struct compare_list *list)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        struct compare_entry *entry = &list->entries[i];
-        for (size_t at = 0; at < entry->settings_count; at++) {
-            free(entry->settings[at].name);
-            free(entry->settings[at].value);
-        }
-        free(entry->settings);
-        free(entry->allocator);
-    }
+    for (size_t i = 0; i < list->count; i++)
+        entry_free(&list->entries[i]);
     free(list->entries);
     *list = (struct compare_list){0};
 }

@@ -40,6 +40,9 @@ struct compare_list {
  * ran out. */
 bool compare_list_add(struct compare_list *list, const char *text, char *why, size_t why_bytes);
 
+/* Takes the entry at the index out of the list. */
+void compare_list_drop(struct compare_list *list, size_t index);
+
 void compare_list_free(struct compare_list *list);
 
 #ifdef __cplusplus

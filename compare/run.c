@@ -152,9 +152,10 @@ static json_int_t rarer_calls(const struct compare *compare)
 }
 
 /* Rounds that do nothing but time calls, which makes a replay slower: at least one, at most half as
- * many as the others. */
+ * many as the others; none if nobody wants them. */
 static unsigned timed_rounds(const struct compare *compare)
 {
+    if (compare->options.no_latency) return 0;
     const json_int_t most = compare->options.rounds / 2;
     const json_int_t wanted = TIMED_LEAST / rarer_calls(compare) + 1;
     if (most == 0) return 1;

@@ -8,7 +8,7 @@
 #include "common/complete.h"
 
 static const struct cli_command *const commands[] = {
-    &cli_record, &cli_info, &cli_dump,   &cli_verify, &cli_compare, &cli_report,
+    &cli_record, &cli_info, &cli_dump,   &cli_verify, &cli_compare, &cli_report, &cli_sweep,
     &cli_ctl,    &cli_top,  &cli_import, &cli_export, &cli_order,   &cli_replay,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

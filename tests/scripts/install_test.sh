@@ -26,6 +26,7 @@ malloctape-bump-pipes
 malloctape-convert
 malloctape-postprocess
 malloctape-replay
+malloctape-sweep
 
 share/man/man1:
 malloctape-bump-pipes.1

@@ -1,0 +1,70 @@
+#include "sweep/plan_line.h"
+
+#include <string.h>
+
+static const char *skip_space(const char *at)
+{
+    return at + strspn(at, " \t\r\n");
+}
+
+/* From the quotation mark to behind the other one. */
+static const char *skip_string(const char *at)
+{
+    for (at++; *at != '\0' && *at != '"'; at++)
+        if (*at == '\\' && at[1] != '\0') at++;
+    return *at != '\0' ? at + 1 : at;
+}
+
+static const char *skip_value(const char *at)
+{
+    size_t depth = 0;
+    do {
+        if (*at == '"') {
+            at = skip_string(at);
+        } else if (depth == 0 && strchr("[{", *at) == NULL) {
+            at += strcspn(at, ",]} \t\r\n");
+        } else {
+            if (strchr("[{", *at) != NULL) depth++;
+            if (strchr("]}", *at) != NULL) depth--;
+            at++;
+        }
+    } while (depth > 0 && *at != '\0');
+    return at;
+}
+
+/* Behind the name of the member and its colon. */
+static const char *skip_name(const char *at)
+{
+    at = skip_space(skip_string(at));
+    return *at == ':' ? skip_space(at + 1) : at;
+}
+
+static int is_named(const char *at, const char *name)
+{
+    const size_t length = strlen(name);
+    return strncmp(at + 1, name, length) == 0 && at[1 + length] == '"';
+}
+
+static const char *find(const char *text, const struct plan_place *place)
+{
+    if (place == NULL || place->above == NULL) return skip_space(text);
+    const char *above = find(text, place->above), *at = above;
+    if (*at != (place->member != NULL ? '{' : '[')) return above;
+    for (size_t index = 0;; index++) {
+        at = skip_space(at + 1);
+        if (*at == '\0' || *at == ']' || *at == '}') return above;
+        if (place->member == NULL && index == place->index) return at;
+        if (place->member != NULL && is_named(at, place->member)) return skip_name(at);
+        if (place->member != NULL) at = skip_name(at);
+        at = skip_space(skip_value(at));
+        if (*at != ',') return above;
+    }
+}
+
+unsigned plan_line(const char *text, const struct plan_place *place)
+{
+    unsigned line = 1;
+    for (const char *end = find(text, place); text < end; text++)
+        line += *text == '\n';
+    return line;
+}

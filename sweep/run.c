@@ -1,0 +1,146 @@
+#include "sweep/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "common/progress.h"
+#include "launch/process.h"
+#include "sweep/tasks.h"
+
+/* What a signal handler can see. */
+static volatile sig_atomic_t interrupted; /* the signal, or 0 */
+static volatile pid_t running;            /* the group of the task, or 0 */
+
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
+
+/* ---- signals ---- */
+
+static void on_signal(int number)
+{
+    interrupted = number;
+    if (running > 0) kill(-running, SIGTERM);
+}
+
+/* One that is ignored stays ignored: nohup. Calls that wait are to return. */
+void sweep_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    for (int i = 0; i < ENDING_SIGNALS; i++) {
+        sigaction(ending_signals[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN) sigaction(ending_signals[i], &action, NULL);
+    }
+}
+
+bool sweep_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+/* ---- one at a time ---- */
+
+/* The task inherits it. -1: it could not be had. */
+static int lock_open(const struct sweep *sweep)
+{
+    const int lock = open(sweep_path(sweep, "lock", ""), O_RDWR | O_CREAT, 0666);
+    if (lock < 0) {
+        cli_fail(&cli_sweep, "%s/lock: %s", sweep->directory, strerror(errno));
+        return -1;
+    }
+    if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+    cli_fail(&cli_sweep, "waiting for another sweep of %s, or for a task that one has left",
+             sweep->directory);
+    while (flock(lock, LOCK_EX) != 0)
+        if (errno != EINTR || interrupted != 0) {
+            close(lock);
+            return -1;
+        }
+    return lock;
+}
+
+bool sweep_is_running_here(const struct sweep *sweep)
+{
+    const int lock = open(sweep_path(sweep, "lock", ""), O_RDWR | O_CLOEXEC);
+    if (lock < 0) return false;
+    const bool held = flock(lock, LOCK_EX | LOCK_NB) != 0;
+    close(lock);
+    return held;
+}
+
+/* In the child. A group of its own: who interrupts this program at a terminal does not kill the
+ * processes of the task one by one, but has them end. */
+static void enter(void *unused)
+{
+    (void)unused;
+    setpgid(0, 0);
+    for (int i = 0; i < ENDING_SIGNALS; i++)
+        signal(ending_signals[i], SIG_DFL);
+}
+
+/* A line of the list, to its end. */
+static void run_line(const struct sweep_job *job)
+{
+    const char *const words[] = {"sh", "-c", job->line, NULL};
+    const int none = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const struct child child = {"/bin/sh", (char *const *)words, none, none, -1, enter, NULL};
+    pid_t process = 0;
+    const int error = child_start(&child, &process);
+    if (none >= 0) close(none);
+    if (error != 0) {
+        cli_fail(&cli_sweep, "/bin/sh: %s", strerror(error));
+        return;
+    }
+    running = process;
+    if (interrupted != 0) kill(-process, SIGTERM);
+    while (waitpid(process, NULL, 0) < 0 && errno == EINTR)
+        ;
+    running = 0;
+}
+
+static void show(const char *what, const char *id, size_t done, size_t all)
+{
+    char message[SWEEP_ID_BYTES + 128];
+    snprintf(message, sizeof message, "%s %s, %zu of %zu", what, id, done + 1, all);
+    progress_text(message);
+}
+
+static void run_orders(const struct sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->orders.count && interrupted == 0; i++) {
+        const struct sweep_job *order = &sweep->orders.jobs[i];
+        if (!sweep_is_needed(sweep, order)) continue;
+        show("putting in order", order->id, i, sweep->orders.count);
+        run_line(order);
+    }
+}
+
+static void run_tasks(const struct sweep *sweep)
+{
+    const size_t all = sweep_round_missing(sweep);
+    size_t done = 0;
+    for (size_t i = sweep->round_begin; i < sweep->tasks.count && interrupted == 0; i++) {
+        const struct sweep_job *task = &sweep->tasks.jobs[i];
+        if (sweep_is_done(task)) continue;
+        show("comparing", task->id, done++, all);
+        run_line(task);
+    }
+}
+
+bool sweep_run_here(struct sweep *sweep)
+{
+    sweep_catch_signals();
+    const int lock = lock_open(sweep);
+    if (lock < 0) return false;
+    run_orders(sweep);
+    run_tasks(sweep);
+    progress_text("");
+    close(lock);
+    return interrupted == 0;
+}

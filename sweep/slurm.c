@@ -1,0 +1,475 @@
+#include "sweep/slurm.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "common/array.h"
+#include "common/error.h"
+#include "common/progress.h"
+#include "stream/checksum.h"
+#include "sweep/command.h"
+#include "sweep/run.h"
+
+/* Of a job array: one below the default of MaxArraySize. */
+enum { ARRAY_MAX = 1000 };
+
+/* Results are looked for each second, Slurm is asked more rarely, as it serves others, too. */
+enum { ASK_EVERY_S = 10 };
+
+/* Memory: the allocators that are compared may take more than the recorded one. */
+#define MEMORY_TIMES    2.0
+#define MEMORY_MORE_MIB 256.0
+/* Time: an event takes 20 to 200 ns; compare makes half as many replays again that time calls. */
+#define EVENT_S         1e-6
+#define REPLAY_S        5.0
+#define RUNS_TIMES      1.5
+#define MORE_MINUTES    10.0
+
+static const char script[] = "#!/bin/sh\n"
+                             "# slurm.sh LIST - one task of a job array: its line of the list\n"
+                             "eval \"$(sed -n \"${SLURM_ARRAY_TASK_ID}p\" \"$1\")\"\n";
+
+/* ---- what Slurm knows ---- */
+
+void slurm_job_name(const struct sweep *sweep, char *name, size_t bytes)
+{
+    const uint8_t *directory = (const uint8_t *)sweep->directory;
+    snprintf(name, bytes, "malloctape-%08x",
+             checksum_of_two(directory, strlen(sweep->directory), NULL, 0));
+}
+
+static void list_path(const struct sweep *sweep, unsigned list, const char *suffix, char *path,
+                      size_t bytes)
+{
+    char file[64];
+    snprintf(file, sizeof file, "%u.%s", list, suffix);
+    snprintf(path, bytes, "%s", sweep_path(sweep, "slurm", file));
+}
+
+bool slurm_was_used(const struct sweep *sweep)
+{
+    return access(sweep_path(sweep, "slurm", ""), F_OK) == 0;
+}
+
+/* The ID of a line, from 1. */
+static bool read_id(const struct sweep *sweep, unsigned list, unsigned line, char *id, size_t bytes)
+{
+    char path[2 * PATH_MAX];
+    list_path(sweep, list, "ids", path, sizeof path);
+    FILE *file = fopen(path, "re");
+    bool there = file != NULL;
+    for (unsigned i = 0; there && i < line; i++)
+        there = fgets(id, (int)bytes, file) != NULL;
+    if (file != NULL) fclose(file);
+    if (there) id[strcspn(id, "\n")] = '\0';
+    return there;
+}
+
+static bool is_active(const char *state)
+{
+    static const char *const ended[] = {"BOOT_FAIL", "CANCELLED",     "COMPLETED", "DEADLINE",
+                                        "FAILED",    "OUT_OF_MEMORY", "NODE_FAIL", "TIMEOUT"};
+    for (size_t i = 0; i < sizeof ended / sizeof *ended; i++)
+        if (strncmp(state, ended[i], strlen(ended[i])) == 0) return false;
+    return true;
+}
+
+/* A line "LIST|INDEX|JOB|STATE|REASON|NODE". False: no memory. */
+static bool take_line(const struct sweep *sweep, struct slurm_states *states, const char *line)
+{
+    struct slurm_state state = {.list = 0};
+    unsigned index;
+    if (sscanf(line, "%u|%u|%lu|%31[^|]|%95[^|]|%63[^|\n]", &state.list, &index, &state.job,
+               state.state, state.reason, state.node) < 5 ||
+        !read_id(sweep, state.list, index, state.id, sizeof state.id))
+        return true;
+    state.active = is_active(state.state);
+    for (size_t i = 0; i < states->count; i++) {
+        if (strcmp(states->states[i].id, state.id) != 0) continue;
+        if (states->states[i].list <= state.list) states->states[i] = state;
+        return true;
+    }
+    if (!array_reserve(&states->states, &states->room, states->count + 1, sizeof state))
+        return false;
+    states->states[states->count++] = state;
+    return true;
+}
+
+bool slurm_read_states(const struct sweep *sweep, struct slurm_states *states, char *why,
+                       size_t why_bytes)
+{
+    char name[64], *next;
+    *states = (struct slurm_states){0};
+    slurm_job_name(sweep, name, sizeof name);
+    const char *const words[] = {"squeue", "--noheader", "--array",  "--states=all",
+                                 "--name", name,         "--format", "%k|%K|%F|%T|%r|%N",
+                                 NULL};
+    char *text = command_read(words, why, why_bytes);
+    if (text == NULL) return false;
+    bool good = true;
+    for (char *line = strtok_r(text, "\n", &next); line != NULL && good;
+         line = strtok_r(NULL, "\n", &next))
+        good = take_line(sweep, states, line);
+    free(text);
+    if (good) return true;
+    slurm_free_states(states);
+    return error_explain(why, why_bytes, "no memory");
+}
+
+void slurm_free_states(struct slurm_states *states)
+{
+    free(states->states);
+    *states = (struct slurm_states){0};
+}
+
+const struct slurm_state *slurm_state_of(const struct slurm_states *states, const char *id)
+{
+    for (size_t i = 0; i < states->count; i++)
+        if (strcmp(states->states[i].id, id) == 0) return &states->states[i];
+    return NULL;
+}
+
+/* ---- limits ---- */
+
+struct limits {
+    unsigned mib; /* 0: not known */
+    unsigned minutes;
+    bool waits; /* for the trace to be in order */
+};
+
+struct submitting {
+    struct sweep *sweep;
+    const char *partition;
+    struct sweep_facts *facts; /* of rows; events < 0: not read yet */
+    unsigned *tries;           /* of the tasks of this round, and then of the orders */
+    char orders[4096];         /* ":JOB:JOB": job arrays that put traces in order */
+    bool told;
+    char *why;
+    size_t why_bytes;
+};
+
+/* So that few arrays have all tasks. */
+static unsigned power_of_two_above(double number)
+{
+    unsigned power = 1;
+    while (power < number && power < 1u << 30)
+        power *= 2;
+    return power;
+}
+
+static struct limits limits_of(const struct sweep_facts *facts, const struct sweep_job *job,
+                               unsigned tries)
+{
+    const double replays = (double)(job->entries_count + 1) * (job->runs > 0 ? job->runs : 1);
+    const double seconds = (facts->events * EVENT_S + REPLAY_S) * replays * RUNS_TIMES;
+    const double mib = facts->peak_bytes / (1 << 20) * MEMORY_TIMES + MEMORY_MORE_MIB;
+    struct limits limits = {0, power_of_two_above(MORE_MINUTES + seconds / 60) << tries, false};
+    if (facts->peak_bytes > 0) limits.mib = power_of_two_above(mib) << tries;
+    return limits;
+}
+
+/* False: see `why`. */
+static bool facts_need(struct submitting *submitting, size_t row)
+{
+    struct sweep_facts *facts = &submitting->facts[row];
+    if (facts->events >= 0) return true;
+    *facts = (struct sweep_facts){0};
+    progress_text("reading traces for the limits of their jobs");
+    return sweep_read_facts(&submitting->sweep->plan.rows[row], facts, submitting->why,
+                            submitting->why_bytes);
+}
+
+/* ---- submitting ---- */
+
+/* A number that no list has. */
+static unsigned new_list(const struct sweep *sweep)
+{
+    unsigned list = 0;
+    char path[2 * PATH_MAX];
+    do
+        list_path(sweep, ++list, "list", path, sizeof path);
+    while (access(path, F_OK) == 0);
+    return list;
+}
+
+static bool write_list(const struct sweep *sweep, unsigned list, const char *suffix,
+                       const struct sweep_job *const *jobs, size_t count, char *why,
+                       size_t why_bytes)
+{
+    char path[2 * PATH_MAX];
+    list_path(sweep, list, suffix, path, sizeof path);
+    FILE *file = fopen(path, "we");
+    for (size_t i = 0; file != NULL && i < count; i++)
+        fprintf(file, "%s\n", *suffix == 'i' ? jobs[i]->id : jobs[i]->line);
+    if (file != NULL && fclose(file) == 0) return true;
+    return error_explain(why, why_bytes, "%s: %s", path, strerror(errno));
+}
+
+static bool write_script(const struct sweep *sweep, char *why, size_t why_bytes)
+{
+    const char *path = sweep_path(sweep, "slurm.sh", "");
+    FILE *file = fopen(path, "we");
+    if (file != NULL) fputs(script, file);
+    if (file != NULL && fclose(file) == 0 &&
+        (mkdir(sweep_path(sweep, "slurm", ""), 0777) == 0 || errno == EEXIST))
+        return true;
+    return error_explain(why, why_bytes, "%s: %s", sweep->directory, strerror(errno));
+}
+
+enum { SUBMIT_WORDS = 32 };
+
+/* One job array. Returns its number; 0: see `why`. */
+static unsigned long submit(struct submitting *submitting, const struct limits *limits,
+                            const struct sweep_job *const *jobs, size_t count)
+{
+    const struct sweep *sweep = submitting->sweep;
+    const unsigned list = new_list(sweep);
+    const bool compares = jobs[0]->entries_count > 0;
+    char name[64], comment[16], array[32], minutes[32], memory[32], partition[256],
+        dependency[sizeof submitting->orders + 32], output[2 * PATH_MAX], file[2 * PATH_MAX],
+        by[2 * PATH_MAX];
+    const char *words[SUBMIT_WORDS], **next = words;
+    slurm_job_name(sweep, name, sizeof name);
+    snprintf(comment, sizeof comment, "%u", list);
+    snprintf(array, sizeof array, "--array=1-%zu", count);
+    snprintf(minutes, sizeof minutes, "--time=%u", limits->minutes);
+    snprintf(memory, sizeof memory, "--mem=%uM", limits->mib);
+    snprintf(partition, sizeof partition, "--partition=%s", submitting->partition);
+    snprintf(dependency, sizeof dependency, "--dependency=afterany%s", submitting->orders);
+    list_path(sweep, list, "%a.out", output, sizeof output);
+    list_path(sweep, list, "list", file, sizeof file);
+    snprintf(by, sizeof by, "%s", sweep_path(sweep, "slurm.sh", ""));
+    *next++ = "sbatch";
+    *next++ = "--parsable";
+    *next++ = "--job-name";
+    *next++ = name;
+    *next++ = "--comment";
+    *next++ = comment;
+    *next++ = array;
+    *next++ = minutes;
+    *next++ = "--requeue";
+    *next++ = "--open-mode=append";
+    *next++ = "--output";
+    *next++ = output;
+    if (compares) *next++ = "--exclusive";
+    if (limits->mib > 0) *next++ = memory;
+    if (submitting->partition != NULL) *next++ = partition;
+    if (limits->waits && *submitting->orders != '\0') *next++ = dependency;
+    *next++ = by;
+    *next++ = file;
+    *next = NULL;
+    if (!write_list(sweep, list, "ids", jobs, count, submitting->why, submitting->why_bytes) ||
+        !write_list(sweep, list, "list", jobs, count, submitting->why, submitting->why_bytes))
+        return 0;
+    char *text = command_read(words, submitting->why, submitting->why_bytes);
+    const unsigned long job = text != NULL ? strtoul(text, NULL, 10) : 0;
+    if (text != NULL && job == 0)
+        error_explain(submitting->why, submitting->why_bytes, "sbatch: %s", text);
+    free(text);
+    return job;
+}
+
+/* What is to be submitted: one of the orders, or of the tasks of the round. */
+struct wanted {
+    const struct sweep_job *job;
+    unsigned *tries;
+    struct limits limits;
+};
+
+static int by_limits(const void *one, const void *other)
+{
+    const struct limits *a = &((const struct wanted *)one)->limits,
+                        *b = &((const struct wanted *)other)->limits;
+    if (a->mib != b->mib) return a->mib < b->mib ? -1 : 1;
+    if (a->minutes != b->minutes) return a->minutes < b->minutes ? -1 : 1;
+    if (a->waits != b->waits) return a->waits ? 1 : -1;
+    const struct sweep_job *x = ((const struct wanted *)one)->job,
+                           *y = ((const struct wanted *)other)->job;
+    return x < y ? -1 : x > y; /* in the order of the plan */
+}
+
+static bool is_equal(const struct limits *one, const struct limits *other)
+{
+    return one->mib == other->mib && one->minutes == other->minutes && one->waits == other->waits;
+}
+
+/* Those with the same limits in one array. */
+static bool submit_all(struct submitting *submitting, struct wanted *wanted, size_t count)
+{
+    const struct sweep_job *jobs[ARRAY_MAX];
+    qsort(wanted, count, sizeof *wanted, by_limits);
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin; end < count && end - begin < ARRAY_MAX &&
+                          is_equal(&wanted[begin].limits, &wanted[end].limits);
+             end++)
+            jobs[end - begin] = wanted[end].job;
+        const unsigned long job = submit(submitting, &wanted[begin].limits, jobs, end - begin);
+        if (job == 0) return false;
+        const size_t length = strlen(submitting->orders);
+        if (wanted[begin].job->entries_count == 0)
+            snprintf(submitting->orders + length, sizeof submitting->orders - length, ":%lu", job);
+        for (size_t i = begin; i < end; i++)
+            (*wanted[i].tries)++;
+    }
+    return true;
+}
+
+/* Whether the trace of the task is still to be put in order. */
+static bool waits_for_order(const struct sweep *sweep, const struct sweep_job *task)
+{
+    for (size_t i = 0; i < sweep->orders.count; i++) {
+        const struct sweep_job *order = &sweep->orders.jobs[i];
+        if (strstr(task->line, order->id) != NULL && !sweep_is_done(order)) return true;
+    }
+    return false;
+}
+
+/* Everything that is missing and that Slurm does not have, unless it was tried often enough.
+ * *left: how much of it Slurm has now. False: see `why`. */
+static bool submit_missing(struct submitting *submitting, const struct slurm_states *states,
+                           size_t *left)
+{
+    struct sweep *sweep = submitting->sweep;
+    const size_t tasks = sweep->tasks.count - sweep->round_begin;
+    struct wanted *orders = calloc(sweep->orders.count + 1, sizeof *orders),
+                  *compares = calloc(tasks + 1, sizeof *compares);
+    size_t orders_count = 0, compares_count = 0;
+    bool good = orders != NULL && compares != NULL;
+    *left = 0;
+    *submitting->orders = '\0';
+    for (size_t i = 0; i < tasks && good; i++) {
+        const struct sweep_job *task = &sweep->tasks.jobs[sweep->round_begin + i];
+        const struct slurm_state *state = slurm_state_of(states, task->id);
+        unsigned *tries = &submitting->tries[i];
+        if (sweep_is_done(task)) continue;
+        if (state != NULL && state->active) (*left)++;
+        if ((state != NULL && state->active) || *tries > SLURM_AGAIN_MAX) continue;
+        good = facts_need(submitting, task->row);
+        compares[compares_count] =
+            (struct wanted){task, tries, limits_of(&submitting->facts[task->row], task, *tries)};
+        compares[compares_count++].limits.waits = waits_for_order(sweep, task);
+    }
+    for (size_t i = 0; i < sweep->orders.count && good; i++) {
+        const struct sweep_job *order = &sweep->orders.jobs[i];
+        const struct slurm_state *state = slurm_state_of(states, order->id);
+        unsigned *tries = &submitting->tries[tasks + i];
+        const size_t length = strlen(submitting->orders);
+        if (!sweep_is_needed(sweep, order) || *tries > SLURM_AGAIN_MAX) continue;
+        if (state != NULL && state->active) {
+            snprintf(submitting->orders + length, sizeof submitting->orders - length, ":%lu",
+                     state->job);
+            continue;
+        }
+        good = facts_need(submitting, order->row);
+        orders[orders_count++] =
+            (struct wanted){order, tries, limits_of(&submitting->facts[order->row], order, *tries)};
+    }
+    if (!good && *submitting->why == '\0')
+        error_explain(submitting->why, submitting->why_bytes, "no memory");
+    progress_text("");
+    good = good && submit_all(submitting, orders, orders_count) &&
+           submit_all(submitting, compares, compares_count);
+    *left += compares_count;
+    free(orders);
+    free(compares);
+    return good;
+}
+
+/* ---- waiting ---- */
+
+/* A controller that is being restarted. */
+static bool is_away(const char *why)
+{
+    return strstr(why, "contact slurm controller") != NULL ||
+           strstr(why, "onnection refused") != NULL || strstr(why, "timed out") != NULL;
+}
+
+static void tell_how_to_cancel(const struct sweep *sweep, const char *what)
+{
+    char name[64];
+    slurm_job_name(sweep, name, sizeof name);
+    progress_text("");
+    printf("%s; the same command watches them, scancel --name %s cancels them\n", what, name);
+    fflush(stdout);
+}
+
+static void show(const struct sweep *sweep, const struct slurm_states *states)
+{
+    const size_t all = sweep->tasks.count - sweep->round_begin;
+    char message[128];
+    size_t running = 0;
+    for (size_t i = 0; i < states->count; i++)
+        running += strcmp(states->states[i].state, "RUNNING") == 0;
+    snprintf(message, sizeof message, "%zu of %zu done, %zu run", all - sweep_round_missing(sweep),
+             all, running);
+    progress_text(message);
+}
+
+/* A second, or until a signal comes. */
+static void wait_a_second(void)
+{
+    const struct timespec second = {.tv_sec = 1};
+    nanosleep(&second, NULL);
+}
+
+static bool watch(struct submitting *submitting)
+{
+    struct sweep *sweep = submitting->sweep;
+    struct slurm_states states = {0};
+    bool good = true, first = true, away = false;
+    size_t left = 1;
+    for (unsigned second = 0; good && !sweep_interrupted(); second++) {
+        if (sweep_round_missing(sweep) == 0) break;
+        if (second % ASK_EVERY_S != 0) {
+            show(sweep, &states);
+            wait_a_second();
+            continue;
+        }
+        *submitting->why = '\0';
+        slurm_free_states(&states);
+        good = slurm_read_states(sweep, &states, submitting->why, submitting->why_bytes) &&
+               submit_missing(submitting, &states, &left);
+        if (!good && is_away(submitting->why) && !first) {
+            if (!away) cli_fail(&cli_sweep, "%s; waiting for it", submitting->why);
+            good = away = true;
+            left = 1;
+        } else {
+            away = false;
+        }
+        if (good && first) tell_how_to_cancel(sweep, "the jobs are submitted");
+        first = false;
+        if (left == 0) break;
+    }
+    slurm_free_states(&states);
+    progress_text("");
+    if (!good) cli_fail(&cli_sweep, "%s", submitting->why);
+    return good;
+}
+
+bool sweep_run_slurm(struct sweep *sweep, const char *partition)
+{
+    char why[1024] = "";
+    const size_t tasks = sweep->tasks.count - sweep->round_begin;
+    struct submitting submitting = {
+        .sweep = sweep, .partition = partition, .why = why, .why_bytes = sizeof why};
+    submitting.facts = calloc(sweep->plan.rows_count, sizeof *submitting.facts);
+    submitting.tries = calloc(tasks + sweep->orders.count + 1, sizeof *submitting.tries);
+    bool good = submitting.facts != NULL && submitting.tries != NULL;
+    for (size_t i = 0; good && i < sweep->plan.rows_count; i++)
+        submitting.facts[i].events = -1;
+    sweep_catch_signals();
+    if (!good) cli_fail(&cli_sweep, "no memory");
+    if (good && !write_script(sweep, why, sizeof why)) good = cli_fail(&cli_sweep, "%s", why) == 0;
+    good = good && watch(&submitting);
+    if (good && sweep_interrupted()) tell_how_to_cancel(sweep, "the jobs go on");
+    free(submitting.facts);
+    free(submitting.tries);
+    return good && !sweep_interrupted();
+}

@@ -1,0 +1,489 @@
+#include "sweep/tasks.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/error.h"
+#include "common/json_file.h"
+#include "launch/allocators.h"
+#include "launch/installed.h"
+#include "stream/checksum.h"
+#include "sweep/command.h"
+
+/* Of a trace's name in an ID. */
+enum { BASE_BYTES = 80 };
+
+/* Who does something twice at a time does it into two files; the last one renamed stays. */
+static const char order_script[] =
+    "#!/bin/sh\n"
+    "# order.sh NAME RECORDING - puts the recording in order, as traces/NAME, unless that is there\n"
+    "cd \"$(dirname \"$0\")\" || exit\n"
+    "[ ! -e \"traces/$1\" ] || exit 0\n"
+    "new=traces/new.$(uname -n).$$.$1\n"
+    "%s order --quiet -- \"$2\" \"$new\" >\"logs/$1\" 2>&1\n"
+    "case $? in\n"
+    "0 | 3) mv \"$new\" \"traces/$1\" ;; # 3: the recording was cut short\n"
+    "*) rm -f \"$new\" && exit 1 ;;\n"
+    "esac\n";
+static const char compare_script[] =
+    "#!/bin/sh\n"
+    "# compare.sh ID WORD... - malloctape compare WORD..., with results/ID.json as its result, unless\n"
+    "# that is there\n"
+    "cd \"$(dirname \"$0\")\" || exit\n"
+    "id=$1\n"
+    "shift\n"
+    "[ ! -e \"results/$id.json\" ] || exit 0\n"
+    "new=results/new.$(uname -n).$$.$id\n"
+    "%s compare --json \"$new\" \"$@\" >\"logs/$id\" 2>&1\n"
+    "status=$?\n"
+    "# 1: an allocator failed, which is a result, too; 3: the recording was cut short.\n"
+    "case $status in\n"
+    "0 | 1 | 3) [ -s \"$new\" ] && mv \"$new\" \"results/$id.json\" ;;\n"
+    "*) echo \"compare ended with status $status\" >>\"logs/$id\" && rm -f \"$new\" && exit 1 ;;\n"
+    "esac\n";
+
+const char *sweep_path(const struct sweep *sweep, const char *name, const char *file)
+{
+    static char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s%s%s", sweep->directory, name, *file != '\0' ? "/" : "",
+             file);
+    return path;
+}
+
+/* ---- files of the directory ---- */
+
+/* What the caller writes goes into a new file, which takes the place of the old one when it is
+ * whole. */
+struct new_file {
+    FILE *to;
+    char path[2 * PATH_MAX], new_path[2 * PATH_MAX + 8];
+};
+
+static bool new_file_open(struct new_file *file, const char *path)
+{
+    snprintf(file->path, sizeof file->path, "%s", path);
+    snprintf(file->new_path, sizeof file->new_path, "%s.new", path);
+    file->to = fopen(file->new_path, "we");
+    return file->to != NULL;
+}
+
+static bool new_file_close(struct new_file *file, char *why, size_t why_bytes)
+{
+    const bool written = file->to != NULL && !ferror(file->to);
+    const bool closed = file->to != NULL && fclose(file->to) == 0;
+    if (written && closed && rename(file->new_path, file->path) == 0) return true;
+    return error_explain(why, why_bytes, "%s: %s", file->path, strerror(errno));
+}
+
+static bool write_script(const struct sweep *sweep, const char *name, const char *text, char *why,
+                         size_t why_bytes)
+{
+    struct installed program;
+    struct new_file file;
+    char *quoted = NULL;
+    size_t bytes;
+    if (!installed_find_program(&program, "malloctape"))
+        return error_explain(why, why_bytes, "%s not found", program.path);
+    FILE *to = open_memstream(&quoted, &bytes);
+    if (to == NULL) return error_explain(why, why_bytes, "no memory");
+    command_put_quoted(to, program.path);
+    const bool made = fclose(to) == 0;
+    if (new_file_open(&file, sweep_path(sweep, name, ""))) {
+        /* %s once, from the constants above. */
+        const char *place = strstr(text, "%s");
+        fprintf(file.to, "%.*s%s%s", (int)(place - text), text, made ? quoted : "",
+                place + strlen("%s"));
+    }
+    free(quoted);
+    return new_file_close(&file, why, why_bytes);
+}
+
+static bool make_directory(const char *path, char *why, size_t why_bytes)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST) return true;
+    return error_explain(why, why_bytes, "%s: %s", path, strerror(errno));
+}
+
+static bool make_directories(const struct sweep *sweep, char *why, size_t why_bytes)
+{
+    static const char *const names[] = {"traces", "results", "logs"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!make_directory(sweep_path(sweep, names[i], ""), why, why_bytes)) return false;
+    return write_script(sweep, "order.sh", order_script, why, why_bytes) &&
+           write_script(sweep, "compare.sh", compare_script, why, why_bytes);
+}
+
+static bool write_plan(const struct sweep *sweep, char *why, size_t why_bytes)
+{
+    struct new_file file;
+    if (new_file_open(&file, sweep_path(sweep, "plan.json", ""))) {
+        if (json_dumpf(sweep->plan.json, file.to, JSON_INDENT(2)) == 0) fputc('\n', file.to);
+    }
+    return new_file_close(&file, why, why_bytes);
+}
+
+static bool write_lines(const struct sweep *sweep, const char *name, const struct sweep_list *list,
+                        size_t begin, bool as_ids, char *why, size_t why_bytes)
+{
+    struct new_file file;
+    const bool opened = new_file_open(&file, sweep_path(sweep, name, ""));
+    for (size_t i = begin; opened && i < list->count; i++)
+        fprintf(file.to, "%s\n", as_ids ? list->jobs[i].id : list->jobs[i].line);
+    return new_file_close(&file, why, why_bytes);
+}
+
+/* ---- where it is ---- */
+
+static bool is_directory(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* NAME.sweep beside NAME.json. */
+static int default_directory(const char *plan, char *path, size_t bytes)
+{
+    const size_t length = strlen(plan);
+    const bool has_suffix = length > 5 && strcmp(plan + length - 5, ".json") == 0;
+    return snprintf(path, bytes, "%.*s.sweep", (int)(has_suffix ? length - 5 : length), plan);
+}
+
+static bool find(struct sweep *sweep, const char *path, const char *directory, bool create,
+                 char *why, size_t why_bytes)
+{
+    char given[PATH_MAX];
+    int length = directory == NULL && !is_directory(path)
+                     ? default_directory(path, given, sizeof given)
+                     : snprintf(given, sizeof given, "%s", directory != NULL ? directory : path);
+    if (length >= (int)sizeof given) return error_explain(why, why_bytes, "%s: too long", path);
+    if (create && !make_directory(given, why, why_bytes)) return false;
+    if (realpath(given, sweep->directory) == NULL || !is_directory(sweep->directory))
+        return error_explain(why, why_bytes, "%s: no directory of a sweep", given);
+    if (strchr(sweep->directory, '\n') != NULL)
+        return error_explain(why, why_bytes, "%s: a name of several lines", given);
+    return true;
+}
+
+bool sweep_find(struct sweep *sweep, const char *path, const char *directory, char *why,
+                size_t why_bytes)
+{
+    *sweep = (struct sweep){.orders = {0}};
+    return find(sweep, path, directory, false, why, why_bytes);
+}
+
+bool sweep_open(struct sweep *sweep, const char *path, const char *directory, char *why,
+                size_t why_bytes)
+{
+    char plan[PATH_MAX + 16];
+    *sweep = (struct sweep){.orders = {0}};
+    snprintf(plan, sizeof plan, "%s%s", path, is_directory(path) ? "/plan.json" : "");
+    return plan_read(&sweep->plan, plan, why, why_bytes) &&
+           find(sweep, path, directory, true, why, why_bytes) &&
+           make_directories(sweep, why, why_bytes) && write_plan(sweep, why, why_bytes);
+}
+
+static void list_free(struct sweep_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->jobs[i].result);
+        free(list->jobs[i].line);
+        free(list->jobs[i].entries);
+    }
+    free(list->jobs);
+}
+
+void sweep_close(struct sweep *sweep)
+{
+    list_free(&sweep->orders);
+    list_free(&sweep->tasks);
+    plan_free(&sweep->plan);
+}
+
+/* ---- names ---- */
+
+/* Of the file, without what says its format; what means something to a shell is '_'. */
+static void base_name(const char *path, char *base, size_t bytes)
+{
+    static const char *const suffixes[] = {".lz4", ".raw", ".p"};
+    const char *slash = strrchr(path, '/');
+    snprintf(base, bytes, "%s", slash != NULL ? slash + 1 : path);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        const size_t length = strlen(base), ending = strlen(suffixes[i]);
+        if (length > ending && strcmp(base + length - ending, suffixes[i]) == 0)
+            base[length - ending] = '\0';
+    }
+    for (; *base != '\0'; base++)
+        if (!isalnum((unsigned char)*base) && strchr("._+", *base) == NULL) *base = '_';
+}
+
+/* Where the recording lies when it is in order. */
+static void ordered_name(const struct plan_row *row, char *name, size_t bytes)
+{
+    char base[BASE_BYTES];
+    base_name(row->trace, base, sizeof base);
+    snprintf(name, bytes, "%s-%08x.p.lz4", base, row->checksum);
+}
+
+/* ---- commands ---- */
+
+/* Takes one that is filled in but for its result and its line, and ends the line. Ownership of
+ * everything passes to the list. */
+static bool list_add(struct sweep_list *list, struct sweep_job *job, const char *result, FILE *line)
+{
+    const bool ended = line != NULL && fclose(line) == 0;
+    job->result = strdup(result);
+    if (ended && job->result != NULL &&
+        array_reserve(&list->jobs, &list->room, list->count + 1, sizeof *list->jobs)) {
+        list->jobs[list->count++] = *job;
+        return true;
+    }
+    free(job->result);
+    free(job->line);
+    free(job->entries);
+    return false;
+}
+
+static bool has_job(const struct sweep_list *list, size_t begin, const char *id)
+{
+    for (size_t i = begin; i < list->count; i++)
+        if (strcmp(list->jobs[i].id, id) == 0) return true;
+    return false;
+}
+
+static bool add_order(struct sweep *sweep, size_t at)
+{
+    const struct plan_row *row = &sweep->plan.rows[at];
+    struct sweep_job job = {.row = at};
+    size_t bytes;
+    ordered_name(row, job.id, sizeof job.id);
+    if (!row->is_raw || has_job(&sweep->orders, 0, job.id)) return true;
+    FILE *line = open_memstream(&job.line, &bytes);
+    if (line == NULL) return false;
+    fputs("sh ", line);
+    command_put_quoted(line, sweep_path(sweep, "order.sh", ""));
+    fprintf(line, " %s ", job.id);
+    command_put_quoted(line, row->trace);
+    return list_add(&sweep->orders, &job, sweep_path(sweep, "traces", job.id), line);
+}
+
+/* What stands in front of the trace. */
+static bool put_options(const struct plan_row *row, const struct sweep_round *round,
+                        const struct sweep_job *job, FILE *to)
+{
+    bool good = true;
+    fprintf(to, "--runs %u", job->runs);
+    if (row->engine != NULL) fprintf(to, " --engine %s", row->engine);
+    if (row->limit_s >= 0) fprintf(to, " --time-limit %.15g", row->limit_s);
+    if (!row->latency || round->no_latency) fputs(" --no-latency", to);
+    for (size_t i = 0; i < job->entries_count; i++) {
+        char *entry = plan_entry_text(&row->list.entries[job->entries[i]]);
+        good = good && entry != NULL;
+        fputs(" --allocators ", to);
+        command_put_quoted(to, entry != NULL ? entry : "");
+        free(entry);
+    }
+    return good;
+}
+
+/* And behind it. */
+static void put_replay_options(const struct plan_row *row, FILE *to)
+{
+    size_t at;
+    json_t *word;
+    if (json_array_size(row->words) > 0) fputs(" --", to);
+    json_array_foreach(row->words, at, word)
+    {
+        fputc(' ', to);
+        command_put_quoted(to, json_string_value(word));
+    }
+}
+
+/* Of all that the result depends on; the same trace at another place has the same results. */
+static bool checksum_of(const struct plan_row *row, const struct sweep_round *round,
+                        const struct sweep_job *job, uint32_t *checksum)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to == NULL) return false;
+    fprintf(to, "%llu %08x ", (unsigned long long)row->bytes, row->checksum);
+    bool good = put_options(row, round, job, to);
+    put_replay_options(row, to);
+    good = fclose(to) == 0 && good;
+    if (good) *checksum = checksum_of_two((const uint8_t *)text, bytes, NULL, 0);
+    free(text);
+    return good;
+}
+
+/* With the row, the entries and the runs filled in; the entries are the list's from now on. */
+static bool add_task(struct sweep *sweep, const struct sweep_round *round, struct sweep_job *job,
+                     unsigned group)
+{
+    const struct plan_row *row = &sweep->plan.rows[job->row];
+    char base[BASE_BYTES], name[SWEEP_ID_BYTES], file[SWEEP_ID_BYTES + 8];
+    uint32_t checksum;
+    size_t bytes;
+    base_name(row->trace, base, sizeof base);
+    ordered_name(row, name, sizeof name);
+    FILE *line =
+        checksum_of(row, round, job, &checksum) ? open_memstream(&job->line, &bytes) : NULL;
+    if (line == NULL) {
+        free(job->entries);
+        return false;
+    }
+    snprintf(job->id, sizeof job->id, "%s-%u-%08x", base, group, checksum);
+    fputs("sh ", line);
+    command_put_quoted(line, sweep_path(sweep, "compare.sh", ""));
+    fprintf(line, " %s ", job->id);
+    bool good = put_options(row, round, job, line);
+    fputc(' ', line);
+    command_put_quoted(line, row->is_raw ? sweep_path(sweep, "traces", name) : row->trace);
+    put_replay_options(row, line);
+    if (has_job(&sweep->tasks, sweep->round_begin, job->id)) { /* the same file under two names */
+        fclose(line);
+        free(job->line);
+        free(job->entries);
+        return good;
+    }
+    snprintf(file, sizeof file, "%s.json", job->id);
+    return list_add(&sweep->tasks, job, sweep_path(sweep, "results", file), line) && good;
+}
+
+/* ---- rounds ---- */
+
+/* The wanted entries of a row, in parts of nearly equal size. */
+static bool add_row(struct sweep *sweep, size_t at, const struct sweep_round *round, char *why,
+                    size_t why_bytes)
+{
+    const struct plan_row *row = &sweep->plan.rows[at];
+    const size_t most = sweep->plan.entries_per_task;
+    size_t wanted = 0, next = 0;
+    struct sweep_facts facts = {0};
+    for (size_t i = 0; i < row->list.count; i++)
+        wanted += round->wanted == NULL || round->wanted[at][i];
+    if (wanted == 0) return true;
+    if (wanted > most && !sweep_read_facts(row, &facts, why, why_bytes)) return false;
+    const size_t parts = facts.recorded_is_known ? (wanted + most - 1) / most : 1;
+    for (size_t part = 0; part < parts; part++) {
+        struct sweep_job job = {.row = at, .runs = round->runs > 0 ? round->runs : row->runs};
+        const size_t count = (part + 1) * wanted / parts - part * wanted / parts;
+        job.entries = calloc(count, sizeof *job.entries);
+        if (job.entries == NULL) return error_explain(why, why_bytes, "no memory");
+        for (; job.entries_count < count; next++)
+            if (round->wanted == NULL || round->wanted[at][next])
+                job.entries[job.entries_count++] = next;
+        if (!add_task(sweep, round, &job, (unsigned)part + 1))
+            return error_explain(why, why_bytes, "no memory");
+    }
+    return add_order(sweep, at) || error_explain(why, why_bytes, "no memory");
+}
+
+bool sweep_begin_round(struct sweep *sweep, const struct sweep_round *round, char *why,
+                       size_t why_bytes)
+{
+    sweep->round_begin = sweep->tasks.count;
+    for (size_t i = 0; i < sweep->plan.rows_count; i++)
+        if (!add_row(sweep, i, round, why, why_bytes)) return false;
+    return write_lines(sweep, "order", &sweep->orders, 0, false, why, why_bytes) &&
+           write_lines(sweep, "tasks", &sweep->tasks, 0, false, why, why_bytes) &&
+           write_lines(sweep, "results.list", &sweep->tasks, sweep->round_begin, true, why,
+                       why_bytes);
+}
+
+bool sweep_is_done(const struct sweep_job *job)
+{
+    return access(job->result, F_OK) == 0;
+}
+
+bool sweep_is_needed(const struct sweep *sweep, const struct sweep_job *order)
+{
+    char name[SWEEP_ID_BYTES];
+    for (size_t i = sweep->round_begin; i < sweep->tasks.count; i++) {
+        const struct sweep_job *task = &sweep->tasks.jobs[i];
+        ordered_name(&sweep->plan.rows[task->row], name, sizeof name);
+        if (!sweep_is_done(task) && strcmp(name, order->id) == 0) return !sweep_is_done(order);
+    }
+    return false;
+}
+
+size_t sweep_round_missing(const struct sweep *sweep)
+{
+    size_t missing = 0;
+    for (size_t i = sweep->round_begin; i < sweep->tasks.count; i++)
+        missing += !sweep_is_done(&sweep->tasks.jobs[i]);
+    return missing;
+}
+
+/* ---- what is in a trace ---- */
+
+bool sweep_read_facts(const struct plan_row *row, struct sweep_facts *facts, char *why,
+                      size_t why_bytes)
+{
+    struct installed program;
+    char reason[400];
+    installed_find_program(&program, "malloctape");
+    const char *const words[] = {program.path, "info", "--json", "-", "--", row->trace, NULL};
+    char *text = command_read(words, reason, sizeof reason);
+    json_t *info = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    free(text);
+    if (info == NULL)
+        return error_explain(why, why_bytes, "%s: %s", row->trace,
+                             text == NULL ? reason : "malloctape info tells nothing of it");
+    const char *allocator = json_string_value(json_object_get(info, "allocator"));
+    facts->recorded_is_known = allocators_name_recorded(allocator) != NULL;
+    facts->events = json_number_value(json_object_get(info, "events"));
+    facts->peak_bytes = json_number_value(json_object_get(info, "peak_rss_bytes"));
+    json_decref(info);
+    return true;
+}
+
+/* ---- what is told of it ---- */
+
+char **sweep_read_results(const struct sweep *sweep, size_t *count)
+{
+    FILE *file = fopen(sweep_path(sweep, "results.list", ""), "re");
+    char line[SWEEP_ID_BYTES + 2], **ids = NULL;
+    size_t room = 0;
+    *count = 0;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (!array_reserve(&ids, &room, *count + 1, sizeof *ids)) break;
+        ids[*count] = strdup(line);
+        if (ids[*count] == NULL) break;
+        (*count)++;
+    }
+    if (file != NULL) fclose(file);
+    return ids;
+}
+
+void sweep_free_results(char **ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(ids[i]);
+    free(ids);
+}
+
+bool sweep_has_result(const struct sweep *sweep, const char *id)
+{
+    char file[SWEEP_ID_BYTES + 8];
+    snprintf(file, sizeof file, "%s.json", id);
+    return access(sweep_path(sweep, "results", file), F_OK) == 0;
+}
+
+void sweep_read_last_words(const struct sweep *sweep, const char *id, char *words, size_t bytes)
+{
+    FILE *file = fopen(sweep_path(sweep, "logs", id), "re");
+    char line[1024];
+    *words = '\0';
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (*line != '\0') snprintf(words, bytes, "%s", line);
+    }
+    if (file != NULL) fclose(file);
+}

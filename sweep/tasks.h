@@ -1,0 +1,107 @@
+/* sweep/tasks - the list of commands that a plan becomes, and the directory of the sweep.
+ *
+ *   DIR/plan.json      the plan, with absolute paths
+ *   DIR/order          commands that put recordings in order, one a line: DIR/traces/NAME
+ *   DIR/tasks          commands that compare, one a line: DIR/results/ID.json
+ *   DIR/results.list   the IDs whose results belong to the table
+ *   DIR/logs/ID        what the command printed
+ *   DIR/order.sh, compare.sh   what the lines call
+ *
+ * A task is one whole comparison of one trace. Its result is renamed into place; a task whose result
+ * is there does nothing, so each line may be run as often as one likes, by anything that can run a
+ * line of shell. An ID is the trace's name, the number of the group of entries, and a checksum of
+ * all that the result depends on: a plan that has changed keeps the results that still hold.
+ *
+ * A trace with more entries than plan.entries_per_task is split. `compare` adds the recorded
+ * allocator to each part; where it does not know that one, parts could not be joined, and the trace
+ * stays whole. */
+#ifndef MALLOCTAPE_SWEEP_TASKS_H
+#define MALLOCTAPE_SWEEP_TASKS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sweep/plan.h"
+
+enum { SWEEP_ID_BYTES = 128 };
+
+/* Of a trace. */
+struct sweep_facts {
+    bool recorded_is_known; /* `compare` has the allocator of the recording */
+    double events;
+    double peak_bytes; /* RSS of the program; 0: not known */
+};
+
+/* One command. */
+struct sweep_job {
+    char id[SWEEP_ID_BYTES];
+    char *result;                   /* the file that it makes */
+    char *line;                     /* the command */
+    size_t row;                     /* of the plan */
+    size_t *entries, entries_count; /* of the row's list; none: puts the trace in order */
+    unsigned runs;
+};
+
+struct sweep_list {
+    struct sweep_job *jobs;
+    size_t count, room;
+};
+
+struct sweep {
+    char directory[PATH_MAX];
+    struct plan plan;
+    struct sweep_list orders; /* at most one a row */
+    struct sweep_list tasks;  /* all, of a search by halves those of all rounds so far */
+    size_t round_begin;       /* the tasks from here on are to be carried out now */
+};
+
+/* Reads the plan and makes the directory. `path` is a plan, or the directory of a sweep; `directory`
+ * NULL: NAME.sweep beside the plan. False: `why` says what is wrong. */
+bool sweep_open(struct sweep *sweep, const char *path, const char *directory, char *why,
+                size_t why_bytes);
+
+void sweep_close(struct sweep *sweep);
+
+/* The directory alone, of which there may be no plan any more. False: as above. */
+bool sweep_find(struct sweep *sweep, const char *path, const char *directory, char *why,
+                size_t why_bytes);
+
+/* What the tasks are to do other than the plan says. */
+struct sweep_round {
+    const bool *const *wanted; /* for each row, which entries; NULL: all */
+    unsigned runs;             /* 0: those of the plan */
+    bool no_latency;
+};
+
+/* Begins a round: adds the tasks that the plan asks for, and writes the lists. False: as above. */
+bool sweep_begin_round(struct sweep *sweep, const struct sweep_round *round, char *why,
+                       size_t why_bytes);
+
+/* Whether the result is there. */
+bool sweep_is_done(const struct sweep_job *job);
+
+/* Whether a task of this round lacks its result and reads what the job puts in order. */
+bool sweep_is_needed(const struct sweep *sweep, const struct sweep_job *order);
+
+/* Of this round. */
+size_t sweep_round_missing(const struct sweep *sweep);
+
+/* DIR/NAME, in a buffer of its own that the next call overwrites. */
+const char *sweep_path(const struct sweep *sweep, const char *name, const char *file);
+
+/* Reads the whole trace. False: as above. */
+bool sweep_read_facts(const struct plan_row *row, struct sweep_facts *facts, char *why,
+                      size_t why_bytes);
+
+/* The IDs of results.list, to be freed. */
+char **sweep_read_results(const struct sweep *sweep, size_t *count);
+void sweep_free_results(char **ids, size_t count);
+
+/* Whether the result of the ID is there. */
+bool sweep_has_result(const struct sweep *sweep, const char *id);
+
+/* The last line of the log of a task; empty: there is none. */
+void sweep_read_last_words(const struct sweep *sweep, const char *id, char *words, size_t bytes);
+
+#endif

@@ -1,0 +1,139 @@
+#!/bin/bash
+# slurm_test.sh - a sweep on a Slurm of this machine: a controller and two nodes, started as whoever
+# runs this and stopped again. A task is killed, a node drained, the controller restarted.
+set -euo pipefail
+
+. "$(dirname "$0")/cluster.sh"
+
+if [ -n "$sanitized" ]; then
+    echo '1..0 # SKIP nothing can be preloaded into a replay with this sanitizer'
+    exit 0
+fi
+export PATH=$PATH:/usr/sbin
+for program in slurmctld slurmd sbatch squeue; do
+    command -v "$program" >/dev/null || { echo "1..0 # SKIP needs $program (slurm-wlm)"; exit 0; }
+done
+
+plan 9
+name=$(hostname -s)
+user=$(id -un)
+export SLURM_CONF=$PWD/slurm.conf
+read -r port first second <<<"$(free_ports 3)"
+cat >slurm.conf <<CONF
+ClusterName=replays
+SlurmctldHost=$name(127.0.0.1)
+SlurmUser=$user
+SlurmdUser=$user
+AuthType=auth/none
+CredType=cred/none
+SlurmctldPort=$port
+SlurmctldPidFile=$PWD/slurmctld.pid
+SlurmctldLogFile=$PWD/slurmctld.log
+StateSaveLocation=$PWD/state
+SlurmdPidFile=$PWD/slurmd.%n.pid
+SlurmdLogFile=$PWD/slurmd.%n.log
+SlurmdSpoolDir=$PWD/spool.%n
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=1,sched_min_interval=10000
+SlurmdParameters=config_overrides
+ReturnToService=2
+MpiDefault=none
+MinJobAge=86400
+SlurmdTimeout=300
+NodeName=node1 NodeHostname=$name NodeAddr=127.0.0.1 Port=$first CPUs=1 RealMemory=4000 State=UNKNOWN
+NodeName=node2 NodeHostname=$name NodeAddr=127.0.0.1 Port=$second CPUs=1 RealMemory=4000 State=UNKNOWN
+PartitionName=quiet Nodes=node1,node2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE
+CONF
+
+# What daemons left behind is no test's.
+stop_slurm() {
+    scontrol shutdown >/dev/null 2>&1 || true
+    local file
+    for file in slurmctld.pid slurmd.node1.pid slurmd.node2.pid; do
+        [ ! -e "$file" ] || kill "$(cat "$file")" 2>/dev/null || true
+    done
+    wait_until daemons_are_gone || true
+    rm -rf "$scratch"
+}
+daemons_are_gone() {
+    ! pgrep -f "^(slurmd -N node[12]|slurmctld -f $scratch)" >/dev/null &&
+        [ ! -e slurmctld.pid ] || ! kill -0 "$(cat slurmctld.pid 2>/dev/null)" 2>/dev/null
+}
+trap stop_slurm EXIT
+
+nodes_are_idle() { [ "$(sinfo -h -N -o %t 2>/dev/null | tr '\n' ' ')" = 'idle idle ' ]; }
+starts() {
+    mkdir state && slurmctld -c 2>err && slurmd -N node1 2>>err && slurmd -N node2 2>>err &&
+        wait_until nodes_are_idle
+}
+
+# A task of the sweep that runs, as JOB_INDEX.
+runs() { squeue -h -r -t RUNNING -o '%F_%K %j' 2>/dev/null | grep "$1" >running; }
+compares() { runs malloctape && [ -n "$(ls plan.sweep/logs/*-1-* 2>/dev/null)" ]; }
+
+submits() {
+    "$bin/malloctape" sweep plan.json --on slurm --partition quiet >sweep.out 2>sweep.err &
+    sweep_pid=$!
+    wait_until compares && exits 1 sweep --status plan.sweep && prints '^0 of 3 done, ' &&
+        prints '^  .*-1-[0-9a-f]*: \(runs on node\|waits, \)'
+}
+# Of a task that compares; submitted again.
+is_killed() {
+    local task id
+    task=$(head -n 1 running | cut -d' ' -f1)
+    scancel --signal=KILL --full "$task"
+}
+is_drained() { scontrol update NodeName=node1 State=DRAIN Reason=noisy; }
+restarts() {
+    kill "$(cat slurmctld.pid)" && wait_until eval '! kill -0 "$(cat slurmctld.pid)" 2>/dev/null' &&
+        slurmctld 2>err
+}
+completes() {
+    exit_status wait "$sweep_pid"
+    cp sweep.out out && cp sweep.err err
+    [ "$status" = 0 ] && prints '^the jobs are submitted; the same command watches them, scancel ' &&
+        prints '^3 of 3 done; the table: ' && exits 0 sweep --status plan.sweep &&
+        prints '^3 of 3 done$'
+}
+# But for what was killed.
+nothing_is_done_twice() {
+    cat plan.sweep/slurm/*.ids | sort | uniq -c >submitted
+    [ "$(awk '$1 > 1' submitted | wc -l)" -le 1 ] && [ "$(wc -l <submitted)" = 4 ] &&
+        inodes=$(stat -c %i plan.sweep/results/*.json) && exits 0 sweep plan.json --on slurm &&
+        [ "$inodes" = "$(stat -c %i plan.sweep/results/*.json)" ] &&
+        [ "$(cat plan.sweep/slurm/*.ids | wc -l)" = "$(awk '{ n += $1 } END { print n }' submitted)" ]
+}
+# Interrupted while the jobs wait, for a node that is drained; and what never comes to a result.
+tells_what_failed() {
+    { head -c 5000 lanes && head -c 1000 /dev/zero && tail -c +6001 lanes; } >damaged &&
+        echo '{"traces": ["damaged"], "allocators": ["glibc"], "runs": 1}' >failing.json &&
+        exits 1 sweep failing.json --on slurm && says 'failed: .*offset 0x' &&
+        exits 1 sweep --status failing.sweep && prints 'FAILED, NonZeroExitCode: .*offset 0x' &&
+        [ "$(cat failing.sweep/slurm/*.ids | wc -l)" = 4 ]
+}
+leaves_jobs_when_interrupted() {
+    rm plan.sweep/results/lanes-* && scontrol update NodeName=node2 State=DRAIN Reason=noisy
+    "$bin/malloctape" sweep plan.json --on slurm >sweep.out 2>sweep.err &
+    wait_until grep -q 'the jobs are submitted' sweep.out && kill -INT $!
+    exit_status wait $!
+    [ "$status" = 1 ] && grep -q '^the jobs go on; ' sweep.out &&
+        [ "$(squeue -h -t PENDING -o %j | grep -c malloctape)" = 1 ] &&
+        $(sed -n 's/.* \(scancel --name [^ ]*\) cancels them/\1/p' sweep.out | tail -n 1) &&
+        wait_until eval '[ -z "$(squeue -h)" ]'
+}
+
+check 'Slurm runs' starts
+check 'a plan is carried out here' prepare_plan
+check 'a plan becomes jobs' submits
+check 'a task is killed, a node drained, the controller restarted' eval \
+    'is_killed && is_drained && restarts'
+check 'the sweep completes' completes
+check 'nothing is done twice' nothing_is_done_twice
+check 'results are those of a sweep here' same_results plan.sweep
+check 'interrupted, it leaves its jobs and says how to cancel them' leaves_jobs_when_interrupted
+check 'what fails again and again is told with its reason' tells_what_failed
