@@ -19,17 +19,23 @@
 /* Of a trace's name in an ID. */
 enum { BASE_BYTES = 80 };
 
-/* Who does something twice at a time does it into two files; the last one renamed stays. */
+/* Two that do the same at a time do it into two files; the one renamed last stays. A file of one
+ * that was killed is in nobody's way for long. */
 static const char order_script[] =
     "#!/bin/sh\n"
     "# order.sh NAME RECORDING - puts the recording in order, as traces/NAME, unless that is there\n"
     "cd \"$(dirname \"$0\")\" || exit\n"
     "[ ! -e \"traces/$1\" ] || exit 0\n"
     "new=traces/new.$(uname -n).$$.$1\n"
+    "rm -f traces/new.\"$(uname -n)\".*.\"$1\"\n"
+    "trap 'rm -f \"$new\"' EXIT\n"
+    "trap 'exit 1' HUP INT TERM\n"
     "%s order --quiet -- \"$2\" \"$new\" >\"logs/$1\" 2>&1\n"
-    "case $? in\n"
-    "0 | 3) mv \"$new\" \"traces/$1\" ;; # 3: the recording was cut short\n"
-    "*) rm -f \"$new\" && exit 1 ;;\n"
+    "status=$?\n"
+    "# 3: the recording was cut short.\n"
+    "case $status in\n"
+    "0 | 3) mv \"$new\" \"traces/$1\" ;;\n"
+    "*) echo \"order ended with status $status\" >>\"logs/$1\" && exit 1 ;;\n"
     "esac\n";
 static const char compare_script[] =
     "#!/bin/sh\n"
@@ -40,12 +46,15 @@ static const char compare_script[] =
     "shift\n"
     "[ ! -e \"results/$id.json\" ] || exit 0\n"
     "new=results/new.$(uname -n).$$.$id\n"
+    "rm -f results/new.\"$(uname -n)\".*.\"$id\"\n"
+    "trap 'rm -f \"$new\"' EXIT\n"
+    "trap 'exit 1' HUP INT TERM\n"
     "%s compare --json \"$new\" \"$@\" >\"logs/$id\" 2>&1\n"
     "status=$?\n"
     "# 1: an allocator failed, which is a result, too; 3: the recording was cut short.\n"
     "case $status in\n"
     "0 | 1 | 3) [ -s \"$new\" ] && mv \"$new\" \"results/$id.json\" ;;\n"
-    "*) echo \"compare ended with status $status\" >>\"logs/$id\" && rm -f \"$new\" && exit 1 ;;\n"
+    "*) echo \"compare ended with status $status\" >>\"logs/$id\" && exit 1 ;;\n"
     "esac\n";
 
 const char *sweep_path(const struct sweep *sweep, const char *name, const char *file)

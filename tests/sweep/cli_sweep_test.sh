@@ -107,7 +107,7 @@ LIST
 joins_settings() {
     sweep_plan joined '{"traces": ["lanes"], "runs": 1,
         "search": {"jemalloc": {"dirty_decay_ms": [0, 1000], "narenas": [1]}}}' &&
-        exits 0 sweep joined.json && grep -q -F \
+        exits 0 sweep joined.json && grep -q -F -e \
         "--allocators 'jemalloc:MALLOC_CONF=dirty_decay_ms:0\\,narenas:1' --allocators 'jemalloc:MALLOC_CONF=dirty_decay_ms:1000\\,narenas:1'" \
         joined.sweep/tasks
 }
@@ -141,7 +141,7 @@ refuses_bad_plans() {
         refuses 3 'narenas is no list' $'{"traces": ["lanes"], "search": {\n"jemalloc": {\n"narenas": 4}}}' &&
         refuses 2 'decay is no environment variable' \
             $'{"traces": ["lanes"], "search": {\n"mimalloc": {"decay": [4]}}}' &&
-        refuses 3 'no text, true or false' \
+        refuses 3 'no number, text, true or false' \
             $'{"traces": ["lanes"], "allocators": [\n\n{"allocator": "glibc", "settings": {"A": []}}]}' &&
         refuses 2 'LD_PRELOAD' $'{"traces": ["lanes"],\n"allocators": ["glibc:LD_PRELOAD=x"]}' &&
         refuses 3 '"engine" is none of' \
@@ -223,7 +223,7 @@ goes_on_when_killed() {
     done
     sweep killed && rows killed.sweep | diff undisturbed - && leaves_nothing
 }
-# So is one whose tasks are killed with it: with nothing of them left but a file of no name that counts.
+# With its tasks.
 goes_on_when_all_is_killed() {
     local n
     sweep_plan all "$long"
@@ -242,6 +242,7 @@ kill_tree() {
 }
 ends_when_asked_to() {
     local sweep_pid
+    rm -rf "${TMPDIR:?}"/* # of compare, killed in the test before
     sweep_plan asked "$long"
     "$bin/malloctape" sweep asked.json >out 2>err &
     sweep_pid=$!
