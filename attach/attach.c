@@ -1,6 +1,7 @@
 #include "attach/attach.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 
 #include "attach/inject.h"
 #include "attach/target.h"
+#include "common/arch.h"
 #include "common/error.h"
 
 #define PATIENCE_NS UINT64_C(5000000000)
@@ -65,7 +67,7 @@ static bool is_our_machine(pid_t process)
     if (file == NULL) return true; /* it cannot be known: attaching will tell */
     const bool read = fread(head, 1, sizeof head, file) == sizeof head;
     fclose(file);
-    return !read || (head[4] == 2 && head[18] == 62); /* ELFCLASS64, EM_X86_64 */
+    return !read || (head[EI_CLASS] == ELFCLASS64 && head[18] == ARCH_ELF_MACHINE);
 }
 
 static bool explain_permission(pid_t process, char *why, size_t why_bytes)

@@ -11,6 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "common/arch.h"
 #include "common/program.h"
 
 /* More than that of an interpreter line the kernel does not read either. */
@@ -151,7 +152,7 @@ static enum executable_obstacle obstacle_find(const char *path)
     if (head_read(path, &header, sizeof header, 0) != sizeof header ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return EXECUTABLE_FINE;
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != ARCH_ELF_MACHINE)
         return EXECUTABLE_OTHER_SYSTEM;
     Elf64_Phdr segments[SEGMENTS_MAX];
     const unsigned count = segments_read(path, &header, segments);

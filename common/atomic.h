@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "arch.h"
+
 #define atomic_load_relaxed(object) __atomic_load_n(object, __ATOMIC_RELAXED)
 #define atomic_load_acquire(object) __atomic_load_n(object, __ATOMIC_ACQUIRE)
 #define atomic_load_seq_cst(object) __atomic_load_n(object, __ATOMIC_SEQ_CST)
@@ -27,16 +29,10 @@
 #define atomic_and_relaxed(object, value) \
     ((void)__atomic_fetch_and(object, value, __ATOMIC_RELAXED))
 
-/* Adds to an object that only the calling thread stores to, after all that it stored before. One
- * instruction on x86-64. GCC makes three of the builtins, and would merge a plain addition with
- * that of another path. */
+/* Adds to an object that only the calling thread stores to, after all that it stored before. */
 static inline void atomic_add_own_release(uint64_t *object, uint64_t value)
 {
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-    __asm__ volatile("addq %1, %0" : "+m"(*object) : "er"(value) : "memory", "cc");
-#else
-    atomic_store_release(object, *object + value);
-#endif
+    arch_add_own(object, value);
 }
 
 /* Each returns whether *object was *expected and is now desired; if not, *expected is what was
@@ -63,26 +59,16 @@ static inline void atomic_add_own_release(uint64_t *object, uint64_t value)
 /* Orders an earlier store before a later load of another object, which nothing weaker does. */
 #define atomic_fence_full() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
-/* Fetches the cache line of an address, which may be any, for a store to come. (GCC's builtin
- * fetches it for loads, unless it may rely on the instruction. A processor without it does
- * nothing.) */
+/* Fetches the cache line of an address, which may be any, for a store to come. */
 static inline void atomic_prefetch(const void *address)
 {
-#if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
-#else
-    __builtin_prefetch(address, 1);
-#endif
+    arch_prefetch_for_store(address);
 }
 
 /* Between two looks at what another thread is about to store. */
 static inline void atomic_pause(void)
 {
-#if defined(__x86_64__)
-    __asm__ volatile("pause" ::: "memory");
-#else
-    atomic_fence_acquire();
-#endif
+    arch_pause();
 }
 
 #endif

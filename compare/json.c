@@ -14,6 +14,8 @@
 static json_t *json_trace(const struct compare *compare)
 {
     static const char *const keys[] = {"program",
+                                       "recorded_architecture",
+                                       "recorded_page_bytes",
                                        "status",
                                        "recording",
                                        "events",

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/arch.h"
 #include "common/array.h"
 #include "common/json_file.h"
 #include "compare/compare.h"
@@ -72,6 +74,20 @@ static void collect_sizes_asked(struct compare *compare)
             basename(program), json_integer_value(asked));
 }
 
+/* What the original took is of that machine, what replays take is of this one. */
+static void collect_machine(struct compare *compare)
+{
+    const json_t *report = compare->null_report;
+    const char *recorded = json_string_value(json_object_get(report, "recorded_architecture"));
+    const json_int_t page = json_integer_value(json_object_get(report, "recorded_page_bytes"));
+    const long page_here = sysconf(_SC_PAGESIZE);
+    if (recorded != NULL && (strcmp(recorded, ARCH_NAME) != 0 || page != page_here))
+        add(compare, NULL, NULL,
+            "recorded on %s with pages of %lld bytes; this is %s with pages of %ld: the program's "
+            "memory and time are of that machine, the replays' of this one",
+            recorded, (long long)page, ARCH_NAME, page_here);
+}
+
 static double at_of(const json_t *list, size_t at)
 {
     const json_t *value = json_array_get(list, at);
@@ -115,6 +131,7 @@ static void collect_of_trace(struct compare *compare)
     if (lost > 0) add(compare, NULL, NULL, "%lld calls were lost while recording", lost);
     if (compare->recorded_settings.ignored != NULL)
         add(compare, NULL, NULL, RECORDED_SETTINGS_IGNORED, compare->recorded_settings.ignored);
+    collect_machine(compare);
     collect_sizes_asked(compare);
     collect_launcher(compare);
 }

@@ -11,6 +11,7 @@
 
 #ifdef MALLOCTAPE_TRACING
 
+#include "common/arch.h"
 #include "stream/raw_format.h"
 #include "tracing/hooks.h"
 
@@ -81,7 +82,7 @@ void malloctape_lock_taken(const struct malloctape_wait *wait);
 /* From here to the end of the function the thread waits for the lock. */
 #define MALLOCTAPE_WAIT(lock)                    \
     const struct malloctape_wait malloctape_wait \
-        __attribute__((cleanup(malloctape_lock_taken))) = {(lock), __builtin_ia32_rdtsc()}
+        __attribute__((cleanup(malloctape_lock_taken))) = {(lock), arch_clock()}
 #define MALLOCTAPE_OWN_NEW(bytes)     malloctape_own_new(bytes)
 #define MALLOCTAPE_OWN_DELETE(memory) malloctape_own_delete(memory)
 /* Instead of `pair`, which takes memory and gives it back to initialize the library. */

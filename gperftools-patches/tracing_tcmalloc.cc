@@ -228,8 +228,7 @@ class Allocating {
 
 // Records one allocation around plain(), off the fast path.
 template <typename Plain>
-ALWAYS_INLINE void *record_allocation(unsigned kind, uint64_t size,
-                                                       uint64_t alignment, Plain plain)
+ALWAYS_INLINE void *record_allocation(unsigned kind, uint64_t size, uint64_t alignment, Plain plain)
 {
     if (!malloctape_ready()) {
         malloctape_unrecorded();
@@ -301,8 +300,7 @@ ALWAYS_INLINE void *allocate_recorded(size_t size)
     return zeroed ? zero(object, cl) : object;
 }
 
-template <unsigned kind, void *(*plain)(size_t)>
-ALWAYS_INLINE void *allocate(size_t size)
+template <unsigned kind, void *(*plain)(size_t)> ALWAYS_INLINE void *allocate(size_t size)
 {
     if (PREDICT_FALSE(new_is_hooked())) return allocate_recorded<kind, plain>(size);
     ThreadCache *cache = ThreadCachePtr::GetIfPresent();
@@ -329,8 +327,7 @@ void *plain_newarray_nothrow(size_t size)
 }
 
 template <typename Plain>
-ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size, size_t alignment,
-                                                      Plain plain)
+ALWAYS_INLINE void *allocate_aligned(unsigned kind, size_t size, size_t alignment, Plain plain)
 {
     if (malloctape_is_off() && !diverted) return unrecorded(plain);
     return record_allocation(kind, size, alignment, plain);
@@ -434,8 +431,7 @@ ATTRIBUTE_NOINLINE void release_remote(void *object, struct malloctape_lane *lan
 
 // Finds the class by the address, where upstream finds it by the size if it is given one. The two
 // differ only if the program passes a wrong size.
-template <unsigned kind, bool sized>
-ALWAYS_INLINE void release_recorded(void *object, size_t size)
+template <unsigned kind, bool sized> ALWAYS_INLINE void release_recorded(void *object, size_t size)
 {
     Release release;
     if (PREDICT_FALSE(!find_release(object, &release)))
@@ -454,8 +450,7 @@ template <unsigned kind> ALWAYS_INLINE void release(void *object)
     do_free(object);
 }
 
-template <unsigned kind>
-ALWAYS_INLINE void release_sized(void *object, size_t size)
+template <unsigned kind> ALWAYS_INLINE void release_sized(void *object, size_t size)
 {
     if (PREDICT_FALSE(delete_is_hooked())) return release_recorded<kind, true>(object, size);
     if (object != NULL) do_free_with_callback(object, &InvalidFree, true, size);
@@ -614,10 +609,9 @@ class TracingExtension : public TCMallocImplementation {
     // INSTRUCTIONS.md 5.1.
     static uint64_t property_number(const char *name)
     {
-        static const char *const names[] = {"", "tcmalloc.max_total_thread_cache_bytes",
-                                            "tcmalloc.aggressive_memory_decommit",
-                                            "tcmalloc.heap_limit_mb",
-                                            "tcmalloc.min_per_thread_cache_bytes"};
+        static const char *const names[] = {
+            "", "tcmalloc.max_total_thread_cache_bytes", "tcmalloc.aggressive_memory_decommit",
+            "tcmalloc.heap_limit_mb", "tcmalloc.min_per_thread_cache_bytes"};
         for (uint64_t i = 1; i < sizeof names / sizeof *names; i++)
             if (strcmp(name, names[i]) == 0) return i;
         return 0;
@@ -760,7 +754,7 @@ extern "C" void malloctape_span_merged(unsigned long first_page, unsigned long p
 // Waits for locks of other things than the shared structures are not recorded.
 extern "C" void malloctape_lock_taken(const struct malloctape_wait *wait)
 {
-    const unsigned long cycles = __builtin_ia32_rdtsc() - wait->since;
+    const unsigned long cycles = arch_clock() - wait->since;
     const uintptr_t at = reinterpret_cast<uintptr_t>(wait->lock) -
                          reinterpret_cast<uintptr_t>(Static::central_cache());
     const uintptr_t list = at / sizeof *Static::central_cache();

@@ -37,6 +37,7 @@ static int words_parse(struct options *options, int count, char **words)
 static void info_free(struct info *info)
 {
     free(info->program);
+    free(info->architecture);
     free(info->allocator);
     free(info->heap_unknown);
     free(info->foreign_malloc);

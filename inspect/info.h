@@ -28,6 +28,8 @@ struct info {
     bool has_addresses;
     char *foreign_malloc; /* file that has the program's malloc, if it is not ours; or empty */
     char *program, *allocator, *recording, *pid; /* empty where the stream does not say */
+    char *architecture;                          /* of the machine; the same */
+    unsigned long page_bytes;                    /* of its memory; 0: unknown */
     char *heap_unknown;                          /* the same: why its bytes are not known */
     char *source,
         *lacks;     /* of `malloctape import`: the format it read, and what that does not say */

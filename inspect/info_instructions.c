@@ -17,6 +17,8 @@ static void take_header(struct info *info, const struct instruction_header *head
     info->has_stacks = (header->features & INSTRUCTION_FEATURE_STACKS) != 0;
     info->truncated = (header->info & INSTRUCTION_INFO_INCOMPLETE) != 0;
     info->program = metadata_copy(metadata, bytes, "program");
+    info->architecture = metadata_copy(metadata, bytes, "architecture");
+    info->page_bytes = metadata_page_bytes(metadata, bytes);
     info->allocator = metadata_copy(metadata, bytes, "allocator");
     info->heap_unknown = metadata_copy(metadata, bytes, "heap.unknown");
     info->recording = metadata_copy(metadata, bytes, "run");

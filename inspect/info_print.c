@@ -167,6 +167,14 @@ static void print_format(const struct info *info)
            info->has_addresses ? ", with addresses" : "", info->lz4 ? ", LZ4" : "");
 }
 
+static void print_machine(const struct info *info)
+{
+    if (info->architecture == NULL || *info->architecture == '\0') return;
+    printf("%-*s %s", WIDTH, "machine", info->architecture);
+    if (info->page_bytes > 0) printf(", pages of %lu bytes", info->page_bytes);
+    putchar('\n');
+}
+
 void info_print(const struct info *info, const char *path)
 {
     struct numbers_text text = {.to = stdout, .width = WIDTH};
@@ -175,6 +183,7 @@ void info_print(const struct info *info, const char *path)
     line("made from", info->source);
     line("which lacks", info->lacks);
     line("program", info->program);
+    print_machine(info);
     line("allocator", info->allocator);
     if (info->heap_unknown != NULL && *info->heap_unknown != '\0')
         printf("%-*s not known: %s\n", WIDTH, "its heap", info->heap_unknown);
@@ -223,6 +232,8 @@ json_t *info_json(const struct info *info)
     put_text(object, "source", info->source);
     put_text(object, "lacks", info->lacks);
     put_text(object, "program", info->program);
+    put_text(object, "architecture", info->architecture);
+    json_put_number(object, "page_bytes", info->page_bytes);
     put_text(object, "allocator", info->allocator);
     put_text(object, "heap_unknown", info->heap_unknown);
     put_text(object, "foreign_malloc", info->foreign_malloc);

@@ -101,6 +101,8 @@ static void take_header(struct info *info, const struct raw_header *header)
     info->has_addresses = (header->features & RAW_FEATURE_ADDRESSES) != 0;
     info->has_stacks = (header->features & RAW_FEATURE_STACKS) != 0;
     info->program = metadata_copy(header->metadata, header->metadata_bytes, "program");
+    info->architecture = metadata_copy(header->metadata, header->metadata_bytes, "architecture");
+    info->page_bytes = metadata_page_bytes(header->metadata, header->metadata_bytes);
     info->allocator = metadata_copy(header->metadata, header->metadata_bytes, "allocator");
     info->heap_unknown = metadata_copy(header->metadata, header->metadata_bytes, "heap.unknown");
     info->foreign_malloc = metadata_copy(header->metadata, header->metadata_bytes, "malloc");

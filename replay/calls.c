@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define PAGE 4096u /* of the system: x86-64 */
+#define PAGE 4096u /* the smallest that a system has */
 
 #define ACTION_SHAPE_ALLOCATION                       ACTION_ALLOCATE
 #define ACTION_SHAPE_ALLOCATION_ALIGNED               ACTION_ALLOCATE_ALIGNED
@@ -91,10 +91,9 @@ void calls_realloc_zero(const struct allocator *allocator, void *object)
 /* What the allocator does not have was counted, and is reported as substituted. */
 void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *numbers, unsigned count)
 {
-    static const char *const properties[] = {NULL, "tcmalloc.max_total_thread_cache_bytes",
-                                             "tcmalloc.aggressive_memory_decommit",
-                                             "tcmalloc.heap_limit_mb",
-                                             "tcmalloc.min_per_thread_cache_bytes"};
+    static const char *const properties[] = {
+        NULL, "tcmalloc.max_total_thread_cache_bytes", "tcmalloc.aggressive_memory_decommit",
+        "tcmalloc.heap_limit_mb", "tcmalloc.min_per_thread_cache_bytes"};
     const struct allocator_library *library = &calls->allocator->library;
     uint64_t first = count > 0 ? numbers[0] : 0, second = count > 1 ? numbers[1] : 0;
     if (!calls->heap_calls || calls->allocator->substituted[kind]) return;

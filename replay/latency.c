@@ -1,6 +1,5 @@
 #include "replay/latency.h"
 
-#include <cpuid.h>
 #include <string.h>
 
 #include "common/pages.h"
@@ -11,13 +10,6 @@
 #define OVERHEAD_TRIES 1001
 
 /* ---- the clock ---- */
-
-/* CPUID 0x80000007: the counter runs at the same rate in all states of the processor. */
-static bool tsc_is_invariant(void)
-{
-    unsigned a, b, c, d;
-    return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1u << 8) != 0;
-}
 
 /* The median of many pairs of readings with nothing in between, and the smallest step from one
  * reading to another. */
@@ -45,14 +37,14 @@ void latency_calibrate(struct latency *latency)
 {
     uint64_t ns = measure_now_ns() - latency->started_ns;
     uint64_t ticks = latency_end(latency) - latency->started_ticks;
-    latency->ns_per_tick = latency->tsc && ticks > 0 ? (double)ns / (double)ticks : 1;
+    latency->ns_per_tick = latency->by_processor && ticks > 0 ? (double)ns / (double)ticks : 1;
 }
 
 /* ---- histograms ---- */
 
 bool latency_open(struct latency *latency, struct error *error)
 {
-    *latency = (struct latency){.tsc = tsc_is_invariant()};
+    *latency = (struct latency){.by_processor = arch_clock_is_steady()};
     latency->kinds = pages_map(LATENCY_BYTES);
     latency->list.samples = pages_map(LATENCY_BATCH_MAX * sizeof *latency->list.samples);
     if (latency->kinds == NULL || latency->list.samples == NULL)

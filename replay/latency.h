@@ -4,15 +4,14 @@
  *   later: latency_count(latency, list)
  *
  * Everything is in ticks of the clock until the end, when the length of the replay tells how long a
- * tick is. The clock is the processor's time-stamp counter where that runs at a constant rate,
+ * tick is. The clock is the processor's (arch_clock()) where that runs at a constant rate,
  * else clock_gettime(), whose ticks are nanoseconds.
  *
  * Memory: from pages_map(); a kind that does not occur stays untouched. */
 #ifndef MALLOCTAPE_REPLAY_LATENCY_H
 #define MALLOCTAPE_REPLAY_LATENCY_H
 
-#include <x86intrin.h>
-
+#include "common/arch.h"
 #include "common/call_kind.h"
 #include "common/error.h"
 #include "common/histogram.h"
@@ -35,7 +34,7 @@ struct latency_list {
 struct latency {
     struct latency_list list; /* of the engines that have one thread; a batch fits */
     struct histogram *kinds;  /* CALL_KINDS of them: ticks, the clock's own time subtracted */
-    bool tsc;                 /* the clock */
+    bool by_processor;        /* the clock */
     uint64_t overhead;        /* ticks from begin to end when nothing is in between */
     uint64_t resolution;      /* ticks: the smallest difference that was seen */
     uint64_t started_ticks, started_ns;
@@ -55,6 +54,12 @@ bool latency_open(struct latency *latency, struct error *error);
 /* Counts what is in a list, which is then empty. */
 void latency_count(struct latency *latency, struct latency_list *list);
 
+/* The name of the clock. */
+static inline const char *latency_clock(const struct latency *latency)
+{
+    return latency->by_processor ? ARCH_CLOCK_NAME : "clock_gettime";
+}
+
 /* Forgets all samples, also those in latency->list. */
 void latency_clear(struct latency *latency);
 
@@ -65,22 +70,14 @@ void latency_calibrate(struct latency *latency);
 void latency_get_numbers(const struct latency *latency, unsigned kind, bool all,
                          struct latency_numbers *numbers);
 
-/* Nothing that stands before is still being done when the clock is read; nothing that stands behind
- * latency_begin() has begun. */
 static inline uint64_t latency_begin(const struct latency *latency)
 {
-    if (!latency->tsc) return measure_now_ns();
-    _mm_lfence();
-    uint64_t now = __rdtsc();
-    _mm_lfence();
-    return now;
+    return latency->by_processor ? arch_clock_begin() : measure_now_ns();
 }
 
 static inline uint64_t latency_end(const struct latency *latency)
 {
-    unsigned processor;
-    if (!latency->tsc) return measure_now_ns();
-    return __rdtscp(&processor);
+    return latency->by_processor ? arch_clock_end() : measure_now_ns();
 }
 
 /* Notes a call that took so many ticks. There must be room. */

@@ -269,8 +269,8 @@ static void print_latency(const struct report *report, FILE *to)
     }
     fprintf(to,
             "%-22s one call in %" PRIu64 " by %s, steps of %.1f ns; its %.1f ns are subtracted\n",
-            "  clock", report->options->policy.sample_every, latency->tsc ? "tsc" : "clock_gettime",
-            step_ns, (double)latency->overhead * latency->ns_per_tick);
+            "  clock", report->options->policy.sample_every, latency_clock(latency), step_ns,
+            (double)latency->overhead * latency->ns_per_tick);
 }
 
 static void print_user(FILE *to, uint64_t user)

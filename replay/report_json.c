@@ -69,6 +69,7 @@ static void report_set_program(json_t *object, const struct report *report)
 {
     const struct instruction_header *header = report->header;
     static const char *const keys[][2] = {{"program", "program"},
+                                          {"architecture", "recorded_architecture"},
                                           {"allocator", "recorded_allocator"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         size_t bytes = 0;
@@ -77,6 +78,9 @@ static void report_set_program(json_t *object, const struct report *report)
         json_object_set_new(object, keys[i][1],
                             text != NULL ? json_printable(text, bytes) : json_null());
     }
+    const unsigned long page = metadata_page_bytes(header->metadata, header->metadata_bytes);
+    json_object_set_new(object, "recorded_page_bytes",
+                        page > 0 ? json_integer((json_int_t)page) : json_null());
     json_object_set_new(object, "recorded_settings", report_recorded_settings(header));
 }
 
@@ -132,7 +136,7 @@ static void report_set_latency(json_t *object, const struct report *report)
 {
     const struct latency *latency = &report->latency;
     json_object_set_new(object, "latency", report_latency(report));
-    json_put_text(object, "latency_clock", latency->tsc ? "tsc" : "clock_gettime");
+    json_put_text(object, "latency_clock", latency_clock(latency));
     const double ns = latency->ns_per_tick;
     PUT(object, REAL("latency_ns_per_tick", ns),
         REAL("latency_resolution_ns", (double)latency->resolution * ns),

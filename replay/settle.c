@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "replay/new_handler.h"
 
@@ -14,7 +15,6 @@ enum {
     CHUNK_UNIT = 16,
     CHUNK_HEAD = 8, /* bytes of a chunk that no object has */
     CHUNK_IS_MAPPED = 2,
-    PAGE_BYTES = 4096,
     CACHED_MAX = 1032, /* larger objects are in no thread cache, nor in bins for small ones */
     FIRST_OBJECT = 0x290 + 16, /* from the heap's first page on: behind the thread's cache */
     LARGE_BYTES = 1 << 15,     /* below any usual threshold for objects that are mapped */
@@ -67,9 +67,10 @@ static uint64_t glibc_settle(void)
     uintptr_t top = glibc_take_free();
     for (unsigned i = 0; i < 4 && mallinfo2().keepcost > 2 * LARGE_BYTES; i++)
         top = take(LARGE_BYTES);
-    size_t size = (FIRST_OBJECT - top) % PAGE_BYTES;
+    const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    size_t size = (FIRST_OBJECT - top) % page_bytes;
     while (size <= mallinfo2().keepcost)
-        size += PAGE_BYTES;
+        size += page_bytes;
     take(size - CHUNK_HEAD);
     struct mallinfo2 info = mallinfo2();
     return info.arena - info.keepcost - (FIRST_OBJECT - 2 * CHUNK_HEAD);

@@ -124,7 +124,7 @@ static inline void slots_give_to_all(struct slots *slots, uint32_t slot)
  *   bits of a slot     63..56       55..0
  *                      generation   address; 0: the allocator returned no object for a size of 0
  *
- * Addresses of programs have 47 bits, or 56 on machines with five levels of pages.
+ * Addresses of programs have 47 bits on x86-64 and 48 on aarch64; up to 56 if they ask for more.
  *
  * In an instruction for such a thread, `object` is a slot; `operands` is the generation, of the
  * object that is put there or of the one that is taken from there. A realloc takes from there and

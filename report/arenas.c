@@ -10,26 +10,28 @@
 #include "report/table.h"
 #include "report/words.h"
 
-#define MAPPINGS_BEGIN (UINT64_C(7) << 44)
-#define HEAP_BYTES     (UINT64_C(64) << 20)
-#define ARENA_BYTES    2048u /* less than an arena and what is before it in its heap have */
-#define PAGE_BYTES     UINT64_C(4096)
-#define CHUNK_BYTES    8u  /* of glibc, in front of each object */
-#define ALIGNED_BYTES  32u /* that an aligned object needs besides, and its alignment */
-#define MMAP_THRESHOLD (UINT64_C(128) << 10)
-#define HEAPS_TABLE    (1u << 16)
-#define HEAPS_MAX      (HEAPS_TABLE / 2)
-#define USES_BYTES     (ARENA_THREADS_MAX * sizeof(struct arena_use))
-#define THREADS_BYTES  (ARENA_THREADS_MAX * sizeof(struct arena_thread))
-#define HEAPS_BYTES    (HEAPS_TABLE * sizeof(struct arena_heap))
-#define ARENAS_SHOWN   20u
-#define THREADS_WIDTH  14u
-#define SHOWN_HEAPS    4u
+/* Of 47 bits and of 48; a program and its break lie at two thirds of that. */
+#define MAPPINGS_X86_64  (UINT64_C(7) << 44)
+#define MAPPINGS_AARCH64 (UINT64_C(14) << 44)
+#define HEAP_BYTES       (UINT64_C(64) << 20)
+#define ARENA_BYTES      2048u /* less than an arena and what is before it in its heap have */
+#define PAGE_BYTES       UINT64_C(4096) /* unless the stream says otherwise */
+#define CHUNK_BYTES      8u             /* of glibc, in front of each object */
+#define ALIGNED_BYTES    32u /* that an aligned object needs besides, and its alignment */
+#define MMAP_THRESHOLD   (UINT64_C(128) << 10)
+#define HEAPS_TABLE      (1u << 16)
+#define HEAPS_MAX        (HEAPS_TABLE / 2)
+#define USES_BYTES       (ARENA_THREADS_MAX * sizeof(struct arena_use))
+#define THREADS_BYTES    (ARENA_THREADS_MAX * sizeof(struct arena_thread))
+#define HEAPS_BYTES      (HEAPS_TABLE * sizeof(struct arena_heap))
+#define ARENAS_SHOWN     20u
+#define THREADS_WIDTH    14u
+#define SHOWN_HEAPS      4u
 
 /* Those without a number are free. */
 struct arena_heap {
     uint64_t number; /* of HEAP_BYTES each */
-    uint64_t pages;  /* to the end of the highest object */
+    uint64_t bytes;  /* of pages, to the end of the highest object */
     unsigned arena;
 };
 
@@ -72,6 +74,7 @@ static void lane_begin(struct arenas *arenas, unsigned lane)
 static bool arenas_open(struct arenas *arenas)
 {
     arenas->known = true;
+    if (arenas->page_bytes == 0) arenas->page_bytes = PAGE_BYTES;
     arenas->mmap_threshold = MMAP_THRESHOLD;
     arenas->heaps = pages_map(HEAPS_BYTES);
     arenas->threads = pages_map(THREADS_BYTES);
@@ -135,16 +138,16 @@ static bool heap_begin(struct arenas *arenas, struct arena_heap *heap, uint64_t 
     return true;
 }
 
-static uint64_t pages_to(uint64_t end)
+static uint64_t whole_pages(const struct arenas *arenas, uint64_t bytes)
 {
-    return (end + PAGE_BYTES - 1) / PAGE_BYTES;
+    return (bytes + arenas->page_bytes - 1) & -arenas->page_bytes;
 }
 
 static unsigned main_arena(struct arenas *arenas, uint64_t address, uint64_t size)
 {
     struct arena *arena = &arenas->all[ARENA_MAIN];
-    const uint64_t begin = address - address % PAGE_BYTES;
-    const uint64_t end = pages_to(address + size) * PAGE_BYTES;
+    const uint64_t begin = address - address % arenas->page_bytes;
+    const uint64_t end = whole_pages(arenas, address + size);
     uint64_t highest = arena->begin + arena->bytes;
     if (arena->heaps == 0 || begin < arena->begin) arena->begin = begin;
     if (end > highest) highest = end;
@@ -156,15 +159,16 @@ static unsigned main_arena(struct arenas *arenas, uint64_t address, uint64_t siz
 /* `besides`: what glibc needs, too, to find room for the object. */
 static unsigned arena_of(struct arenas *arenas, uint64_t address, uint64_t size, uint64_t besides)
 {
-    if (address < MAPPINGS_BEGIN) return main_arena(arenas, address, size);
+    if (address < (arenas->is_aarch64 ? MAPPINGS_AARCH64 : MAPPINGS_X86_64))
+        return main_arena(arenas, address, size);
     struct arena_heap *heap = heap_find(arenas, address / HEAP_BYTES);
     if (heap->number == 0 && (size + besides + CHUNK_BYTES >= arenas->mmap_threshold ||
                               !heap_begin(arenas, heap, address)))
         return ARENA_MAPPED;
-    const uint64_t pages = pages_to(address % HEAP_BYTES + size);
-    if (pages > heap->pages) {
-        arenas->all[heap->arena].bytes += (pages - heap->pages) * PAGE_BYTES;
-        heap->pages = pages;
+    const uint64_t bytes = whole_pages(arenas, address % HEAP_BYTES + size);
+    if (bytes > heap->bytes) {
+        arenas->all[heap->arena].bytes += bytes - heap->bytes;
+        heap->bytes = bytes;
     }
     return heap->arena;
 }
@@ -256,11 +260,6 @@ bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
     return true;
 }
 
-static uint64_t heap_bytes(const struct arena_heap *heap)
-{
-    return heap->pages * PAGE_BYTES;
-}
-
 static int by_number(const void *one, const void *other)
 {
     const uint64_t a = ((const struct arena_heap *)one)->number;
@@ -350,7 +349,7 @@ static bool heap_row(const void *of, size_t at, struct table_row *row)
     const struct cell cells[] = {
         {NULL, 0, "", -23, .text = words_format("    heap %" PRIx64, begin)},
         {"begin", .value = begin},
-        {"bytes", heap_bytes(heap), "", 12, .unit = UNIT_BYTES},
+        {"bytes", heap->bytes, "", 12, .unit = UNIT_BYTES},
         {"arena", .value = heap->arena - ARENA_MAIN},
     };
     TABLE_ROW(row, cells);

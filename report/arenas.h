@@ -12,7 +12,7 @@
  * stays in its cache, and may be used again by this thread, whichever arena it is of. Threads that
  * continue a lane are threads of their own: glibc gives each whichever arena is free.
  *
- * Addresses are those of x86-64 Linux as it lays them out unless the stack is unlimited. */
+ * Addresses are as Linux lays them out unless the stack is unlimited. */
 #ifndef MALLOCTAPE_REPORT_ARENAS_H
 #define MALLOCTAPE_REPORT_ARENAS_H
 
@@ -48,7 +48,9 @@ struct arena_thread {
 };
 
 struct arenas {
-    bool known; /* the stream has addresses, of glibc */
+    bool is_aarch64;     /* as is page_bytes: of the machine, before the first batch */
+    uint64_t page_bytes; /* 0: unknown */
+    bool known;          /* the stream has addresses, of glibc */
     struct arena all[ARENAS_MAX];
     unsigned count;
     struct arena_thread *threads;

@@ -19,6 +19,10 @@ static bool take_header(struct report_trace *trace, const struct instruction_hea
     trace->heap_unknown = metadata_copy(metadata, bytes, "heap.unknown");
     trace->recording = metadata_copy(metadata, bytes, "run");
     trace->pid = metadata_copy(metadata, bytes, "pid");
+    char *architecture = metadata_copy(metadata, bytes, "architecture");
+    trace->arenas.is_aarch64 = architecture != NULL && strcmp(architecture, "aarch64") == 0;
+    trace->arenas.page_bytes = metadata_page_bytes(metadata, bytes);
+    free(architecture);
     statistics_take(&trace->tally.history.names, metadata, bytes);
     trace->start_s = metadata_start_s(metadata, bytes);
     return trace->program != NULL && trace->allocator != NULL && trace->recording != NULL &&

@@ -30,6 +30,15 @@ char *metadata_copy(const char *metadata, size_t bytes, const char *key)
     return printable_copy(value != NULL ? value : "", value_bytes);
 }
 
+unsigned long metadata_page_bytes(const char *metadata, size_t bytes)
+{
+    static const unsigned long least = 4096, most = 1 << 16;
+    char *text = metadata_copy(metadata, bytes, "page.bytes");
+    const unsigned long page = text != NULL ? strtoul(text, NULL, 10) : 0;
+    free(text);
+    return page >= least && page <= most && (page & (page - 1)) == 0 ? page : 0;
+}
+
 bool metadata_is_attached(const char *metadata, size_t bytes)
 {
     size_t value_bytes = 0;

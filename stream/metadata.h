@@ -22,6 +22,9 @@ char *metadata_copy(const char *metadata, size_t bytes, const char *key);
 /* When the recording began, since the epoch; 0: unknown. */
 double metadata_start_s(const char *metadata, size_t bytes);
 
+/* Of a page of memory where it was recorded; 0: unknown. */
+unsigned long metadata_page_bytes(const char *metadata, size_t bytes);
+
 /* Whether the recorder was loaded into a process that ran already (FORMAT.md 2.9). */
 bool metadata_is_attached(const char *metadata, size_t bytes);
 

@@ -715,6 +715,11 @@ void os_memory_is_dense(void *memory, size_t bytes)
     (void)memory, (void)bytes;
 }
 
+size_t os_page_bytes(void)
+{
+    return 4096;
+}
+
 bool os_memory_is_readable(const void *address)
 {
     (void)address;

@@ -13,16 +13,7 @@
 
 enum { STATUS_REFUSED = 126 }; /* as a shell's: cannot be executed */
 
-static void nothing(void)
-{
-}
-
-static uintptr_t thread_pointer(void)
-{
-    uintptr_t pointer;
-    __asm__("mov %%fs:0, %0" : "=r"(pointer));
-    return pointer;
-}
+static void nothing(void) {}
 
 /* Whether a library is called that, but for what follows the name. */
 static bool is_linked(const char *name)
@@ -57,7 +48,7 @@ static void refuse_sanitizer(void)
  * the lane seems to be where the thread's own structure is. */
 static void (*resolve(void))(void)
 {
-    if ((uintptr_t)&malloctape_lane == thread_pointer()) return nothing;
+    if ((void *)&malloctape_lane == __builtin_thread_pointer()) return nothing;
     malloctape_lane = &recording_no_lane;
     refuse_sanitizer();
     return nothing;

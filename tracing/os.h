@@ -34,6 +34,9 @@ void os_memory_clear(void *memory, size_t bytes);
 /* A hint: most of this memory will be used soon, in no order. So the system may take larger pages. */
 void os_memory_is_dense(void *memory, size_t bytes);
 
+/* Of a page of memory: 4, 16 or 64 KiB. */
+size_t os_page_bytes(void);
+
 /* Whether the word at this address can be read; the address is a multiple of 8. Changes nothing. A
  * thread that must not make system calls does not know: false. */
 bool os_memory_is_readable(const void *address);

@@ -4,7 +4,6 @@
 
 #include "os_linux.h"
 
-#include <asm/prctl.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -14,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -59,7 +59,7 @@ bool os_is_confined(void)
 static int spin(void)
 {
     for (unsigned i = 0; i < SPINS; i++)
-        __builtin_ia32_pause();
+        atomic_pause();
     return 0;
 }
 
@@ -130,6 +130,11 @@ void os_memory_clear(void *memory, size_t bytes)
 void os_memory_is_dense(void *memory, size_t bytes)
 {
     if (!os_is_confined()) advise(memory, bytes, MADV_HUGEPAGE);
+}
+
+size_t os_page_bytes(void)
+{
+    return getauxval(AT_PAGESZ);
 }
 
 /* The kernel reads the set of signals first, then refuses to do anything with it. */
@@ -400,25 +405,36 @@ int os_file_allocate(int file, uint64_t from, size_t bytes)
     return result;
 }
 
+/* Whole pages are mapped: such a one may begin before this offset or address. */
+static size_t begun_page(uint64_t at)
+{
+    return (size_t)(at & (os_page_bytes() - 1));
+}
+
 void *os_file_map(int file, uint64_t offset, size_t bytes, void *at, bool touched)
 {
     int flags = MAP_SHARED | (touched ? MAP_POPULATE : 0) | (at ? MAP_FIXED : 0);
-    void *memory = map(at, bytes, PROT_READ | PROT_WRITE, flags, file, offset);
-    if (memory) {
-        /* Else what lies around a page that is touched is read, too. */
-        if (!touched) advise(memory, bytes, MADV_RANDOM);
-        advise(memory, bytes, MADV_DONTFORK);
-        advise(memory, bytes, MADV_DONTDUMP);
-        if (!at) os_linux_own_add(memory, bytes, false);
-    }
-    return memory;
+    const size_t before = begun_page(offset);
+    uint8_t *start = at ? (uint8_t *)at - before : NULL;
+    bytes += before;
+    start = map(start, bytes, PROT_READ | PROT_WRITE, flags, file, offset - before);
+    if (!start) return NULL;
+    /* Else what lies around a page that is touched is read, too. */
+    if (!touched) advise(start, bytes, MADV_RANDOM);
+    advise(start, bytes, MADV_DONTFORK);
+    advise(start, bytes, MADV_DONTDUMP);
+    if (!at) os_linux_own_add(start, bytes, false);
+    return start + before;
 }
 
 bool os_file_unmap(void *memory, size_t bytes)
 {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    if (!map(memory, bytes, PROT_READ | PROT_WRITE, flags, -1, 0)) return false;
-    advise(memory, bytes, MADV_DONTFORK);
+    const size_t before = begun_page((uintptr_t)memory);
+    uint8_t *start = (uint8_t *)memory - before;
+    bytes += before;
+    if (!map(start, bytes, PROT_READ | PROT_WRITE, flags, -1, 0)) return false;
+    advise(start, bytes, MADV_DONTFORK);
     return true;
 }
 
@@ -446,7 +462,9 @@ void os_message_begin(void)
 static bool takes_a_message(void)
 {
     struct pollfd one = {.fd = STDERR_FILENO, .events = POLLOUT};
-    return system_call(SYS_poll, (long)&one, 1, 0, 0, 0, 0) == 1 && one.revents == POLLOUT;
+    struct timespec no_time = {0, 0};
+    return system_call(SYS_ppoll, (long)&one, 1, (long)&no_time, 0, 0, 0) == 1 &&
+           one.revents == POLLOUT;
 }
 
 /* The reader may go between the question and the write: SIGPIPE is for the program's own. */
@@ -614,14 +632,14 @@ void os_signal_send_again(siginfo_t *info, bool to_thread)
         system_call(SYS_rt_sigqueueinfo, process, info->si_signo, (long)info, 0, 0, 0);
 }
 
-#define THREAD_STACK_BYTES   (256u * 1024)
-/* What compiled C code may touch above the thread pointer: the thread descriptor, with the stack
- * protector's guard. */
-#define THREAD_STORAGE_ABOVE (8u * 1024)
+#define THREAD_STACK_BYTES      (256u * 1024)
+/* What compiled C code may touch of the thread's descriptor, on one side of the thread pointer: the
+ * stack protector's guard, for example. */
+#define THREAD_DESCRIPTOR_BYTES (8u * 1024)
 /* Our thread-local variables lie within so much of one of them, and so do libc's. */
-#define STORAGE_PAGE_BYTES   4096u
+#define STORAGE_MARGIN_BYTES    4096u
 /* From the end of a thread's work until it has left its stack. */
-#define THREAD_LEAVES_NS     UINT64_C(50000)
+#define THREAD_LEAVES_NS        UINT64_C(50000)
 
 struct start {
     void (*function)(void *);
@@ -660,42 +678,42 @@ static int thread_main(void *argument)
     return 0;
 }
 
-/* What the same code may touch below it: our variables, and libc's (errno, were anything to set
- * it). Those of the program come before them, and may be megabytes. */
-static size_t storage_below(void)
+static size_t distance_from_thread_pointer(const volatile void *variable)
 {
-    uintptr_t pointer = (uintptr_t)__builtin_thread_pointer();
-    uintptr_t ours = pointer - (uintptr_t)&is_of_program;
-    uintptr_t of_libc = pointer - (uintptr_t)&errno;
-    size_t bytes = (ours > of_libc ? ours : of_libc) + STORAGE_PAGE_BYTES;
-    return (bytes + STORAGE_PAGE_BYTES - 1) / STORAGE_PAGE_BYTES * STORAGE_PAGE_BYTES;
+    const uintptr_t pointer = (uintptr_t)__builtin_thread_pointer();
+    return ARCH_STORAGE_IS_BELOW ? pointer - (uintptr_t)variable : (uintptr_t)variable - pointer;
 }
 
-/* A block that looks enough like a thread's storage: the thread pointer points to itself. */
-static void *thread_storage_at(uint8_t *pointer)
+/* What the same code may touch on the other side: our variables, and libc's (errno, were anything
+ * to set it). Those of the program come before them, and may be megabytes. */
+static size_t storage_bytes(void)
 {
-    memcpy(pointer, &pointer, sizeof pointer);
-    memcpy(pointer + 16, &pointer, sizeof pointer);
-    return pointer;
+    const size_t ours = distance_from_thread_pointer(&is_of_program);
+    const size_t of_libc = distance_from_thread_pointer(&errno);
+    const size_t bytes = (ours > of_libc ? ours : of_libc) + STORAGE_MARGIN_BYTES;
+    return (bytes + STORAGE_MARGIN_BYTES - 1) / STORAGE_MARGIN_BYTES * STORAGE_MARGIN_BYTES;
 }
 
 int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
                     uint32_t *done, int kept)
 {
-    const size_t below = storage_below();
-    const size_t bytes = THREAD_STACK_BYTES + below + THREAD_STORAGE_ABOVE;
+    const size_t storage = storage_bytes();
+    const size_t below = ARCH_STORAGE_IS_BELOW ? storage : THREAD_DESCRIPTOR_BYTES;
+    const size_t bytes = THREAD_STACK_BYTES + storage + THREAD_DESCRIPTOR_BYTES;
     uint8_t *memory = os_memory_reserve(bytes);
     if (!memory) return -ENOMEM;
     struct start *start = (struct start *)(memory + THREAD_STACK_BYTES - sizeof *start);
     *start = (struct start){function, argument, done, kept};
     *thread = (struct os_thread){.memory = memory, .bytes = bytes, .alive = 1};
+    uint8_t *pointer = memory + THREAD_STACK_BYTES + below;
+    arch_thread_storage(pointer);
     uint64_t signals = os_signals_block();
     /* Without CLONE_FILES the thread has its own copy of the descriptor table, without CLONE_FS
      * its own directories. */
     int flags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
                 CLONE_CHILD_CLEARTID;
     int result = clone(thread_main, (void *)((uintptr_t)start & ~(uintptr_t)63), flags, start, NULL,
-                       thread_storage_at(memory + THREAD_STACK_BYTES + below), &thread->alive);
+                       pointer, &thread->alive);
     os_signals_restore(signals);
     if (result > 0) return 0;
     os_memory_release(memory, bytes);

@@ -1,15 +1,12 @@
 /* os_linux - what the files of the Linux layer share; of the others, os_linux.c needs
- * os_linux_own.c alone. x86-64.
+ * os_linux_own.c alone.
  *
  * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here;
  * results are negative errno values. */
 #ifndef MALLOCTAPE_OS_LINUX_H
 #define MALLOCTAPE_OS_LINUX_H
 
-#if !defined(__x86_64__)
-#error "only x86-64 so far: system_call() and, in os_linux.c, thread_storage_at() are to be written"
-#endif
-
+#include "../common/arch.h"
 #include "../common/text.h"
 
 #include <errno.h>
@@ -20,15 +17,7 @@
 
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
 {
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
+    return arch_system_call(number, a, b, c, d, e, f);
 }
 
 static inline struct timespec os_linux_timespec(uint64_t ns)

@@ -21,15 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STACK_BYTES       (32u * 1024)
-#define SIGNALS           64
-/* The end of what mmap() gives without being asked for more. */
-#define ADDRESS_SPACE_END UINT64_C(0x7ffffffff000)
+#define STACK_BYTES (32u * 1024)
+#define SIGNALS     64
 /* What a shell says of a command that it cannot run. */
-#define CANNOT_RUN        127
+#define CANNOT_RUN  127
 /* How often it is asked whether the command has ended: seldom after a while. */
-#define ASK_NS_MIN        UINT64_C(200000)
-#define ASK_NS_MAX        UINT64_C(20000000)
+#define ASK_NS_MIN  UINT64_C(200000)
+#define ASK_NS_MAX  UINT64_C(20000000)
 
 /* Made by the linker: where this library begins and ends. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -104,10 +102,10 @@ static void handle_signals_by_default(void)
 /* All other files of the writer are closed by the exec. */
 static void be_at_the_pipe(int input)
 {
-    /* dup2() to the same number would leave it to be closed. */
+    /* To the same number it cannot be copied. */
     int other = (int)system_call(SYS_fcntl, input, F_DUPFD_CLOEXEC, STDERR_FILENO + 1, 0, 0, 0);
-    system_call(SYS_dup2, other, STDIN_FILENO, 0, 0, 0, 0);
-    if (system_call(SYS_dup2, STDERR_FILENO, STDOUT_FILENO, 0, 0, 0, 0) >= 0) return;
+    system_call(SYS_dup3, other, STDIN_FILENO, 0, 0, 0, 0);
+    if (system_call(SYS_dup3, STDERR_FILENO, STDOUT_FILENO, 0, 0, 0, 0) >= 0) return;
     system_call(SYS_openat, AT_FDCWD, (long)"/dev/null", O_WRONLY, 0, 0, 0);
     system_call(SYS_openat, AT_FDCWD, (long)"/dev/null", O_WRONLY, 0, 0, 0);
 }
@@ -125,33 +123,37 @@ static int become_command(void *argument)
     os_process_exit(CANNOT_RUN);
 }
 
-/* Gives back memory from `from` up to `to`, as far as whole pages go. */
-static void forget(uint64_t from, uint64_t to)
+/* Gives back memory from `from` up to `to`, as far as whole pages go. False: the addresses do not
+ * reach so far. */
+static bool forget(uint64_t from, uint64_t to, uint64_t page_bytes)
 {
-    from = (from + 4095) & ~UINT64_C(4095);
-    to &= ~UINT64_C(4095);
-    if (from < to) system_call(SYS_munmap, (long)from, (long)(to - from), 0, 0, 0, 0);
+    from = (from + page_bytes - 1) & -page_bytes;
+    to &= -page_bytes;
+    return from >= to || system_call(SYS_munmap, (long)from, (long)(to - from), 0, 0, 0, 0) == 0;
 }
 
 /* Behind forget() nothing outside of this library may be called. */
 static int keep(void *argument)
 {
     struct command *command = argument;
+    const uint64_t page_bytes = os_page_bytes();
     uint64_t stack = (uint64_t)command->stacks;
     uint64_t library = (uint64_t)__ehdr_start;
     uint64_t low = stack < library ? stack : library;
     uint64_t high = stack < library ? library : stack;
-    uint64_t low_end = stack < library ? stack + 2 * STACK_BYTES : (uint64_t)_end + 4095;
-    uint64_t high_end = stack < library ? (uint64_t)_end + 4095 : stack + 2 * STACK_BYTES;
+    uint64_t low_end = stack < library ? stack + 2 * STACK_BYTES : (uint64_t)_end + page_bytes - 1;
+    uint64_t high_end = stack < library ? (uint64_t)_end + page_bytes - 1 : stack + 2 * STACK_BYTES;
     handle_signals_by_default();
     if (!make_environment()) os_process_exit(CANNOT_RUN);
     int child = clone(become_command, command->stacks + 2 * STACK_BYTES,
                       CLONE_VM | CLONE_VFORK | SIGCHLD, argument);
     if (child < 0) os_process_exit(CANNOT_RUN);
     os_linux_close_files(0, INT_MAX);
-    forget(0, low);
-    forget(low_end, high);
-    forget(high_end, ADDRESS_SPACE_END);
+    forget(0, low, page_bytes);
+    forget(low_end, high, page_bytes);
+    for (unsigned bits = ARCH_ADDRESS_BITS;
+         !forget(high_end, (UINT64_C(1) << bits) - page_bytes, page_bytes); bits--)
+        continue;
     int status = 0;
     while (system_call(SYS_wait4, child, (long)&status, 0, 0, 0, 0) == -EINTR)
         continue;

@@ -11,11 +11,10 @@
 
 #include <sys/syscall.h>
 
-#define PAGE_BYTES   4096
 /* The shadow table has one for each GiB of the heap and two for each 2 million places, of which
  * there are at most 2^32. Over another allocator than ours that is two for 32 MiB of heap. */
 #define ENTRIES_MAX  8192
-/* Asked of the kernel at a time: a page of its answers. */
+/* Asked of the kernel at a time. */
 #define PAGES_A_LOOK 4096
 
 struct entry {
@@ -71,15 +70,15 @@ void os_memory_forked(void)
 }
 
 /* What is not mapped any more counts as not resident. */
-static uint64_t resident_pages(uintptr_t start, size_t bytes)
+static uint64_t resident_pages(uintptr_t start, size_t bytes, size_t page_bytes)
 {
     uint8_t resident[PAGES_A_LOOK];
     uint64_t pages = 0;
-    size_t left = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
-    for (; left > 0; start += PAGES_A_LOOK * (uintptr_t)PAGE_BYTES) {
+    size_t left = (bytes + page_bytes - 1) / page_bytes;
+    for (; left > 0; start += PAGES_A_LOOK * page_bytes) {
         size_t count = left < PAGES_A_LOOK ? left : PAGES_A_LOOK;
         left -= count;
-        if (system_call(SYS_mincore, (long)start, (long)(count * PAGE_BYTES), (long)resident, 0, 0,
+        if (system_call(SYS_mincore, (long)start, (long)(count * page_bytes), (long)resident, 0, 0,
                         0) != 0)
             continue;
         for (size_t i = 0; i < count; i++)
@@ -90,12 +89,14 @@ static uint64_t resident_pages(uintptr_t start, size_t bytes)
 
 uint64_t os_memory_resident_bytes(void)
 {
+    const size_t page_bytes = os_page_bytes();
     uint32_t used = atomic_load_acquire(&entries_used);
     uint64_t pages = 0;
     if (atomic_load_relaxed(&is_incomplete)) return 0;
     for (uint32_t i = 0; i < used; i++) {
         size_t bytes = atomic_load_acquire(&entries[i].bytes);
-        if (bytes > 0) pages += resident_pages(atomic_load_relaxed(&entries[i].start), bytes);
+        const uintptr_t start = atomic_load_relaxed(&entries[i].start);
+        if (bytes > 0) pages += resident_pages(start, bytes, page_bytes);
     }
-    return pages * PAGE_BYTES;
+    return pages * page_bytes;
 }

@@ -99,13 +99,7 @@ bool os_process_is_emulated(void)
 {
     enum { RUNNING_ON_VALGRIND = 0x1001 };
     const uint64_t request[6] = {RUNNING_ON_VALGRIND};
-    uint64_t result = 0;
-    __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi\n\t"
-                     "xchgq %%rbx, %%rbx"
-                     : "+d"(result)
-                     : "a"(request)
-                     : "cc", "memory", "rdi");
-    return result != 0;
+    return arch_ask_valgrind(request) != 0;
 }
 
 static struct os_usage usage_of(int whom)

@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include "../common/arch.h"
 #include "../common/text.h"
 #include "capture.h"
 #include "os.h"
@@ -85,15 +86,20 @@ static void append_settings(const char *name)
             append_setting(environ[i]);
 }
 
+static void append_number(const char *key, uint64_t number)
+{
+    struct message text;
+    message_clear(&text);
+    message_put(&text, "%lu", number);
+    append_line("", key, text.text);
+}
+
 static void collect_metadata(void)
 {
     append_line("", "program", program_invocation_name);
-    if (settings.runtime_bytes) {
-        struct message bytes;
-        message_clear(&bytes);
-        message_put(&bytes, "%lu", settings.runtime_bytes);
-        append_line("", "own", bytes.text);
-    }
+    append_line("", "architecture", ARCH_NAME);
+    append_number("page.bytes", os_page_bytes());
+    if (settings.runtime_bytes) append_number("own", settings.runtime_bytes);
     if (settings.other_malloc[0]) append_line("", "malloc", settings.other_malloc);
     for (const char *const *name = malloctape_front_end.settings; *name; name++)
         append_settings(*name);

@@ -19,13 +19,8 @@
 /* What a class gets at a time: several pages of medium-sized objects share it. */
 #define PLACES_AT_ONCE (2 * RAW_PLACE_BLOCK)
 
-_Static_assert(sizeof(struct shadow_page) << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS) ==
-                   SHADOW_WINDOW_BYTES,
-               "the owners lie behind the entries of all pages");
-
-/* Where Linux does not map anything of its own accord; the last is for tools that leave a program
- * less. */
-static const uintptr_t windows[] = {0x240000000000, 0x3c0000000000, 0x0a0000000000};
+/* Where Linux does not map anything of its own accord. */
+static const uintptr_t windows[] = {ARCH_SHADOW_WINDOWS};
 
 uintptr_t shadow_window;
 bool shadow_covered[SHADOW_REGIONS];

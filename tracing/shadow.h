@@ -12,9 +12,10 @@
  * The owner of a place is the number of its lane plus 1. While one lane owns all places of a page,
  * the page's entry has the owner, and the owners of its places mean nothing.
  *
- * All entries have their addresses in a window of 256 GiB, where Linux maps nothing by itself. The
- * owners of places and the size classes of blocks of places come behind it. Parts are mapped as
- * they are needed. The entries of NULL, the stack, this library and the addresses before the heap
+ * All entries have their addresses in a window of 256 GiB (512 where addresses have 48 bits), where
+ * Linux maps nothing by itself. The owners of places and the size classes of blocks of places lie
+ * before it: where addresses have fewer bits, the window is as much shorter. Parts are mapped as they
+ * are needed. The entries of NULL, the stack, this library and the addresses before the heap
  * are always mapped: most addresses that programs free by mistake are there.
  *
  * Of an opaque allocator only addresses are known. Each granule of 16 bytes of a page has a place,
@@ -59,13 +60,12 @@ extern "C" {
 #define SHADOW_PAGE_BITS     13
 #define SHADOW_PAGE_BYTES    ((uintptr_t)1 << SHADOW_PAGE_BITS)
 #define SHADOW_GRANULE_BYTES ((uintptr_t)16)
-/* User addresses of x86-64 with four levels of page tables. */
-#define SHADOW_ADDRESS_BITS  47
+#define SHADOW_ADDRESS_BITS  ARCH_ADDRESS_BITS
 #define SHADOW_REGION_BITS   30
 #define SHADOW_REGIONS       (1u << (SHADOW_ADDRESS_BITS - SHADOW_REGION_BITS))
 #define SHADOW_REGION_PAGES  (1u << (SHADOW_REGION_BITS - SHADOW_PAGE_BITS))
-#define SHADOW_WINDOW_BYTES  ((uintptr_t)16 << (SHADOW_ADDRESS_BITS - SHADOW_PAGE_BITS))
 #define SHADOW_OWNERS_BYTES  ((uintptr_t)(RAW_PLACE_LIMIT * sizeof(uint16_t)))
+#define SHADOW_CLASSES_BYTES ((uintptr_t)(RAW_PLACE_LIMIT / RAW_PLACE_BLOCK))
 
 struct shadow_page {
     uint32_t base; /* place of index 0, which lies outside of the page */
@@ -183,7 +183,7 @@ static inline uint32_t shadow_granule_place(const struct shadow_page *page, cons
 /* Where the owner of a place stands. */
 static inline uint16_t *shadow_owner_in(uintptr_t window, uint32_t place)
 {
-    return (uint16_t *)(window + SHADOW_WINDOW_BYTES) + place;
+    return (uint16_t *)(window - SHADOW_OWNERS_BYTES) + place;
 }
 
 static inline uint16_t *shadow_owner(uint32_t place)
@@ -224,7 +224,7 @@ static inline bool shadow_had_bytes(const struct shadow_page *page, uint16_t *at
 /* Where the size class of a block of places stands. */
 static inline uint8_t *shadow_block_class(uint32_t block)
 {
-    return (uint8_t *)(shadow_window + SHADOW_WINDOW_BYTES + SHADOW_OWNERS_BYTES) + block;
+    return (uint8_t *)(shadow_window - SHADOW_OWNERS_BYTES - SHADOW_CLASSES_BYTES) + block;
 }
 
 /* `owner` has the place on this page from now on; 0: nobody, though an object lives there. */

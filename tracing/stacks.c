@@ -131,9 +131,11 @@ static inline bool leads_on(const struct unwind_stack *memory, const struct fram
     const uintptr_t end = frame[1].at.sp, bytes = memory->to - memory->from;
     const uintptr_t base = rule.how == UNWIND_SP ? *sp : *bp;
     const uintptr_t bp_at = end + (uintptr_t)(int64_t)rule.bp * 8;
+    const uintptr_t return_at = unwind_return_at(rule, end);
     if ((rule.how != UNWIND_SP && rule.how != UNWIND_BP) ||
-        base + (uintptr_t)(int64_t)rule.offset != end || end - 8 - memory->from >= bytes ||
-        bp_at - memory->from >= bytes || *(const uintptr_t *)(end - 8) != frame[1].at.pc)
+        base + (uintptr_t)(int64_t)rule.offset != end || return_at - memory->from >= bytes ||
+        bp_at - memory->from >= bytes ||
+        unwind_code_address(*(const uintptr_t *)return_at) != frame[1].at.pc)
         return false;
     if (rule.bp) *bp = *(const uintptr_t *)bp_at;
     *sp = end;
@@ -242,20 +244,6 @@ static uint32_t define_nodes(struct malloctape_lane *lane, struct stack_walk *wa
 
 /* --- the stack --- */
 
-/* Where the calling function is. */
-static inline __attribute__((always_inline)) void begin_here(struct unwind_frame *frame,
-                                                             uintptr_t *bx)
-{
-    __asm__ volatile("leaq 0f(%%rip), %0\n"
-                     "0:\tmovq %%rsp, %1\n"
-                     "\tmovq %%rbp, %2\n"
-                     "\tmovq %%rbx, %3"
-                     : "=&r"(frame->pc), "=&r"(frame->sp), "=&r"(frame->bp), "=&r"(*bx)
-                     :
-                     : "memory");
-    frame->pc++;
-}
-
 /* How many functions of the program there are. */
 static uint32_t depth(const struct stack_walk *walk, const struct at *at)
 {
@@ -300,7 +288,7 @@ static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lan
     struct unwind_frame here;
     uintptr_t bx, bx_here;
     const uint64_t time = stack_table_time();
-    begin_here(&here, &bx_here);
+    unwind_here(&here, &bx_here);
     if (walk->time != time || !time || walk->recording != recording.number) forget(walk);
     walk->time = time;
     walk->recording = recording.number;

@@ -8,16 +8,9 @@
 #include <link.h>
 #include <string.h>
 
-#define PAGE_BYTES      4096u
+#define PAGE_BYTES      4096u /* or a part of a page */
 /* Pages that are farther away are not joined with what is known to be readable. */
 #define KNOWN_FAR_PAGES 64u
-
-/* Numbers of registers. */
-enum { RBX = 3, RBP = 6, RSP = 7, RETURN_ADDRESS = 16 };
-
-/* What the kernel has put on the stack for a signal: from the stack pointer that
- * __restore_rt has. */
-enum { SIGNAL_BP = 120, SIGNAL_BX = 128, SIGNAL_SP = 160, SIGNAL_PC = 168 };
 
 /* --- objects --- */
 
@@ -157,7 +150,7 @@ static bool read_common(const uint8_t *at, const struct unwind_object *object, s
     entry->code_factor = take_unsigned(&reader);
     entry->data_factor = take_signed(&reader);
     uint64_t address = version == 1 ? take(&reader, 1) : take_unsigned(&reader);
-    if (address != RETURN_ADDRESS) return false;
+    if (address != UNWIND_NUMBER_PC) return false;
     augmentation->has_length = *letter == 'z';
     entry->common = reader;
     if (!augmentation->has_length) return *letter == 0;
@@ -169,6 +162,7 @@ static bool read_common(const uint8_t *at, const struct unwind_object *object, s
         case 'L': take(&more, 1); break;
         case 'P': take_encoded(&more, (unsigned)take(&more, 1), false); break;
         case 'S': entry->is_signal = true; break;
+        case 'B': break; /* by which key return addresses are signed */
         default: return false;
         }
     }
@@ -244,9 +238,9 @@ struct machine {
 static struct saved *saved_of(struct row *row, uint64_t number)
 {
     switch (number) {
-    case RBX: return &row->bx;
-    case RBP: return &row->bp;
-    case RETURN_ADDRESS: return &row->pc;
+    case UNWIND_NUMBER_BX: return &row->bx;
+    case UNWIND_NUMBER_BP: return &row->bp;
+    case UNWIND_NUMBER_PC: return &row->pc;
     default: return NULL;
     }
 }
@@ -341,6 +335,7 @@ static void carry_out_other(struct machine *machine, struct reader *reader,
         set_end(machine, number, take_signed(reader) * entry->data_factor);
         break;
     case 0x13: set_end(machine, machine->now.base, take_signed(reader) * entry->data_factor); break;
+    case 0x2d: break; /* the return address is signed from here on, or no more */
     case 0x2e: take_unsigned(reader); break; /* how many bytes of arguments there are */
     default: machine->is_wrong = true;
     }
@@ -398,7 +393,7 @@ static int64_t words_from_bp(const struct saved *saved, bool *fits)
 {
     struct saved from_bp = {.where = AT_OFFSET};
     struct reader rest = saved->expression;
-    if (saved->where == BY_EXPRESSION && takes_register(&rest, RBP, &from_bp.offset) &&
+    if (saved->where == BY_EXPRESSION && takes_register(&rest, UNWIND_NUMBER_BP, &from_bp.offset) &&
         rest.at == rest.end)
         return words(&from_bp, fits);
     *fits = saved->where == SAME;
@@ -431,11 +426,23 @@ static struct unwind_rule rule_by_expression(const struct row *row, const struct
     int64_t offset;
     if (is_plt(row->expression, &rule)) return rule;
     if (is_signal_frame(row, entry)) return (struct unwind_rule){.how = UNWIND_SIGNAL};
-    if (takes_register(&rest, RBP, &offset) && take(&rest, 1) == 0x06 && rest.at == rest.end &&
-        fits_offset(offset)) {
+    if (takes_register(&rest, UNWIND_NUMBER_BP, &offset) && take(&rest, 1) == 0x06 &&
+        rest.at == rest.end && fits_offset(offset)) {
         rule.how = UNWIND_BP_SAYS;
         rule.offset = offset;
     }
+    return rule;
+}
+
+/* The rule says where the return address is, too: saved, or still in its register. */
+static struct unwind_rule rule_with_return(const struct row *row, struct unwind_rule rule,
+                                           bool fits)
+{
+    const struct unwind_rule none = {.how = UNWIND_UNKNOWN};
+    rule.bp = words(&row->bp, &fits);
+    rule.bx = words(&row->pc, &fits);
+    if (!fits || (rule.bx == 0 && rule.how != UNWIND_SP)) return none;
+    if (rule.bx == 0) rule.how = UNWIND_BX;
     return rule;
 }
 
@@ -449,14 +456,15 @@ static struct unwind_rule rule_of(const struct row *row, const struct entry *ent
         rule = rule_by_expression(row, entry);
         if (rule.how != UNWIND_BP_SAYS) return rule;
     } else {
-        rule.how = row->base == RSP   ? UNWIND_SP
-                   : row->base == RBP ? UNWIND_BP
-                   : row->base == RBX ? UNWIND_BX
-                                      : UNWIND_UNKNOWN;
+        rule.how = row->base == UNWIND_NUMBER_SP   ? UNWIND_SP
+                   : row->base == UNWIND_NUMBER_BP ? UNWIND_BP
+                   : row->base == UNWIND_NUMBER_BX ? UNWIND_BX
+                                                   : UNWIND_UNKNOWN;
         rule.offset = row->offset;
         fits = fits_offset(row->offset);
     }
-    if (row->pc.where != AT_OFFSET || row->pc.offset != -8) return none;
+    if (!UNWIND_RETURN_OFFSET) return rule_with_return(row, rule, fits);
+    if (row->pc.where != AT_OFFSET || row->pc.offset != UNWIND_RETURN_OFFSET) return none;
     rule.bp_at_bp =
         row->bp.where == BY_EXPRESSION && is_expression(row->bp.expression, "\x76\x00", 2);
     rule.bp = rule.bp_at_bp ? 0 : words(&row->bp, &fits);
@@ -472,6 +480,7 @@ struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t 
     const uintptr_t address = pc - 1;
     struct machine machine;
     struct entry entry;
+    if (unwind_ends_signal(pc)) return (struct unwind_rule){.how = UNWIND_SIGNAL};
     if (!find_entry(object, pc, &entry)) return none;
     /* Nobody calls from there: who made the stack has put the address of a function at its end. */
     if (entry.first == pc && !(find_entry(object, address, &entry) && address < entry.end))
@@ -536,10 +545,10 @@ bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *w
 static bool step_out_of_signal(struct unwind_stack *stack, uintptr_t sp,
                                struct unwind_frame *caller, uintptr_t *bx)
 {
-    if (!unwind_load(stack, sp + SIGNAL_PC, &caller->pc) ||
-        !unwind_load(stack, sp + SIGNAL_SP, &caller->sp) ||
-        !unwind_load(stack, sp + SIGNAL_BP, &caller->bp) ||
-        (bx && !unwind_load(stack, sp + SIGNAL_BX, bx)))
+    if (!unwind_load(stack, sp + UNWIND_SIGNAL_PC, &caller->pc) ||
+        !unwind_load(stack, sp + UNWIND_SIGNAL_SP, &caller->sp) ||
+        !unwind_load(stack, sp + UNWIND_SIGNAL_BP, &caller->bp) ||
+        (bx && !unwind_load(stack, sp + UNWIND_SIGNAL_BX, bx)))
         return false;
     caller->pc++;
     return caller->pc != 1;
@@ -551,8 +560,9 @@ static bool step_to(struct unwind_rule rule, struct unwind_stack *stack, uintptr
 {
     const uintptr_t bp_at = rule.bp_at_bp ? frame->bp : end + (uintptr_t)(int64_t)rule.bp * 8;
     if (end <= frame->sp || (rule.bp_at_bp && bp_at < frame->sp) ||
-        !unwind_load(stack, end - 8, &caller->pc))
+        !unwind_load(stack, unwind_return_at(rule, end), &caller->pc))
         return false;
+    caller->pc = unwind_code_address(caller->pc);
     caller->sp = end;
     caller->bp = frame->bp;
     if ((rule.bp || rule.bp_at_bp) && !unwind_load(stack, bp_at, &caller->bp)) return false;
@@ -560,6 +570,18 @@ static bool step_to(struct unwind_rule rule, struct unwind_stack *stack, uintptr
         !unwind_load_bx(rule, stack, rule.how == UNWIND_BP_SAYS ? frame->bp : end, bx))
         return false;
     return caller->pc != 0;
+}
+
+/* The return address is still in its register; what the caller's was, nobody knows. */
+static bool step_by_register(struct unwind_rule rule, struct unwind_stack *stack,
+                             const struct unwind_frame *frame, struct unwind_frame *caller,
+                             uintptr_t *bx)
+{
+    const uintptr_t end = frame->sp + (uintptr_t)(int64_t)rule.offset;
+    *caller = (struct unwind_frame){unwind_code_address(*bx), end, frame->bp};
+    *bx = 0;
+    return end >= frame->sp && caller->pc != 0 &&
+           (!rule.bp || unwind_load(stack, end + (uintptr_t)(int64_t)rule.bp * 8, &caller->bp));
 }
 
 bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
@@ -574,6 +596,7 @@ bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
         break;
     case UNWIND_BX:
         if (!bx) return false;
+        if (!UNWIND_RETURN_OFFSET) return step_by_register(rule, stack, frame, caller, bx);
         end = *bx + (uintptr_t)(int64_t)rule.offset;
         break;
     case UNWIND_BP_SAYS:

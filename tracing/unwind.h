@@ -1,11 +1,11 @@
 /* unwind - from a function's frame to that of its caller, by the rules that compilers leave in
- * .eh_frame (x86-64).
+ * .eh_frame.
  *
  *   an address of code --unwind_compile()--> struct unwind_rule --unwind_step()--> the caller's frame
  *
  * A rule says for one address where the frame ends and which registers are saved there. Of the
  * registers only those are followed that rules are made of: the stack pointer, rbp, and, where a
- * rule asks for it, rbx.
+ * rule asks for it, rbx. Names are those of x86-64; unwind_aarch64.h says what they are there.
  *
  * The table of an object is read while the calling thread has a return address in it, so nobody may
  * unload it meanwhile. The stack is read by unwind_load(), which never faults.
@@ -14,6 +14,8 @@
  *           need less than 1 KiB of stack. */
 #ifndef MALLOCTAPE_UNWIND_H
 #define MALLOCTAPE_UNWIND_H
+
+#include "../common/arch.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,6 +55,8 @@ struct unwind_frame {
                      it is in is at or before pc - 1 */
     uintptr_t sp, bp;
 };
+
+#include ARCH_FILE(unwind)
 
 /* An object that the dynamic linker has loaded. */
 struct unwind_object {
@@ -95,6 +99,10 @@ static inline bool unwind_load(struct unwind_stack *stack, uintptr_t address, ui
 static inline bool unwind_load_bx(struct unwind_rule rule, struct unwind_stack *stack,
                                   uintptr_t from, uintptr_t *bx)
 {
+    if (!UNWIND_RETURN_OFFSET) {
+        *bx = 0; /* has been the return address */
+        return true;
+    }
     return rule.bx != UNWIND_BX_ELSEWHERE &&
            unwind_load(stack, from + (uintptr_t)(int64_t)rule.bx * 8, bx);
 }
@@ -120,7 +128,9 @@ static inline bool unwind_step(struct unwind_rule rule, struct unwind_stack *sta
         return unwind_step_rarely(rule, stack, frame, caller, bx);
     }
     }
-    if (end <= frame->sp || !unwind_load(stack, end - 8, &caller->pc)) return false;
+    if (end <= frame->sp || !unwind_load(stack, unwind_return_at(rule, end), &caller->pc))
+        return false;
+    caller->pc = unwind_code_address(caller->pc);
     caller->bp = frame->bp;
     if (rule.bp && !unwind_load(stack, end + (uintptr_t)(int64_t)rule.bp * 8, &caller->bp))
         return false;

@@ -95,7 +95,7 @@ static int open_files(struct writer *writer)
 static int open_all(struct writer *writer)
 {
     writer->start_ns = os_clock_ns();
-    writer->start_cycles = __builtin_ia32_rdtsc();
+    writer->start_cycles = arch_clock();
     writer->next_tick_ns = writer->start_ns + WRITER_TICK_NS;
     packer_init(&writer->packer,
                 &(struct pack_source){malloctape_front_end.class_of_size, shadow_block_class(0),

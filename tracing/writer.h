@@ -66,7 +66,7 @@ static inline bool writer_is_gone(const struct writer *writer)
 /* A line on standard error, once, if somebody has ended the thread. Any thread. */
 void writer_report_killed(struct writer *writer);
 
-/* Cycles of the processor's clock (rdtsc), as nanoseconds. Any thread of a recording. */
+/* Cycles of the processor's clock (arch_clock()), as nanoseconds. Any thread of a recording. */
 uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles);
 
 /* What is recorded just now; from now on for a while the thread counts it. Any thread. */

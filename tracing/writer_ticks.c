@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#define PAGE_BYTES 4096
-
 /* VmSize, then RSS, in pages. */
 static void read_statm(struct writer *writer)
 {
@@ -16,8 +14,9 @@ static void read_statm(struct writer *writer)
     long bytes = os_file_read_start(writer->statm, text, sizeof text - 1);
     text[bytes > 0 ? bytes : 0] = 0;
     const char *resident = strchr(text, ' ');
-    writer->vm_size_bytes = resident ? text_read_decimal(text) * PAGE_BYTES : 0;
-    writer->tick.rss_bytes = resident ? text_read_decimal(resident + 1) * PAGE_BYTES : 0;
+    const uint64_t page_bytes = os_page_bytes();
+    writer->vm_size_bytes = resident ? text_read_decimal(text) * page_bytes : 0;
+    writer->tick.rss_bytes = resident ? text_read_decimal(resident + 1) * page_bytes : 0;
 }
 
 static void look_at_memory(struct writer *writer)
@@ -56,7 +55,7 @@ static void look_at_statistics(struct writer *writer)
 /* How many nanoseconds 2^32 cycles of the processor's clock take. */
 static uint64_t measure_cycles(const struct writer *writer, uint64_t now_ns)
 {
-    uint64_t cycles = __builtin_ia32_rdtsc() - writer->start_cycles;
+    uint64_t cycles = arch_clock() - writer->start_cycles;
     return (uint64_t)((double)writer_since(now_ns, writer->start_ns) / (double)cycles * 0x1p32);
 }
 

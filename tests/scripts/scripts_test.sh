@@ -114,6 +114,16 @@ shows_what_failed() {
         grep -qx 'last words' out
 }
 
+# --- the source -----------------------------------------------------------------------------------
+
+# No #if on an architecture, and none of its names, elsewhere.
+one_place_for_architectures() {
+    (cd "$source_dir" &&
+        ! grep -rlE '__(x86_64|aarch64)__|__builtin_ia32|x86intrin|(EM|R)_(X86_64|AARCH64)' \
+            --include='*.[ch]' --include='*.cc' --exclude='*_x86_64.h' --exclude='*_aarch64.h' \
+            --exclude=arch.h --exclude-dir=tests --exclude-dir='build*' --exclude-dir='check-*' .)
+}
+
 # --- packages.sh: with dpkg-query and apt-get of our own ------------------------------------------
 
 # machine WHO INSTALLABLE... - commands that play a system on which WHO is logged in and apt-get can
@@ -339,6 +349,7 @@ check 'a build that fails shows how its log ends' build_shows_what_fails
 check 'every document that something names is installed' installs_documents
 check 'the document has the figures that compare tells' prediction_is_documented
 check 'what docs/architecture.md names is there' map_leads_somewhere
+check 'what differs between architectures stands in their files' one_place_for_architectures
 check 'directories include only what docs/architecture.md allows' \
     ruby "$source_dir/tests/includes.rb" "$source_dir"
 check 'the demo compares reports that agree' tells_agreement

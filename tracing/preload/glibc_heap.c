@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define PAGE_BYTES 4096
+#define PAGE_BYTES 4096 /* or a multiple of it */
 #define ARENAS_MAX 65536
 
 /* Versions 2.NUMBER that have what follows: before the first, arenas have a word less before

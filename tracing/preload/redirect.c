@@ -1,5 +1,6 @@
 #include "redirect.h"
 
+#include "../../common/arch.h"
 #include "entry_points.h"
 #include "linked.h"
 #include "next.h"
@@ -8,9 +9,8 @@
 #include <link.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
-
-#define PAGE_BYTES UINT64_C(4096)
 
 struct function {
     const char *name;
@@ -75,7 +75,9 @@ static bool is_not_filled(const struct library *library, uintptr_t value)
 static void visit(struct library *library, const ElfW(Rela) * entry, struct redirection *todo)
 {
     const unsigned type = ELF64_R_TYPE(entry->r_info);
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) return;
+    if (type != ARCH_RELOCATION_CALL && type != ARCH_RELOCATION_GLOBAL &&
+        type != ARCH_RELOCATION_WORD)
+        return;
     const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(entry->r_info)];
     const struct function *function = function_named(library->names + symbol->st_name);
     if (!function || !function->ours || !function->theirs || entry->r_addend != 0) return;
@@ -84,9 +86,9 @@ static void visit(struct library *library, const ElfW(Rela) * entry, struct redi
     const uintptr_t wanted = todo->back ? function->theirs : function->ours;
     const bool is_other = todo->back
                               ? value == function->ours
-                              : value == function->theirs ||
-                                    (type == R_X86_64_JUMP_SLOT && symbol->st_shndx == SHN_UNDEF &&
-                                     is_not_filled(library, value));
+                              : value == function->theirs || (type == ARCH_RELOCATION_CALL &&
+                                                              symbol->st_shndx == SHN_UNDEF &&
+                                                              is_not_filled(library, value));
     if (is_other && !open_page(library, slot))
         todo->error = errno;
     else if (is_other)
@@ -115,8 +117,8 @@ static int visit_library(struct dl_phdr_info *info, size_t bytes, void *of)
         if (segment->p_type == PT_LOAD && start < library.start) library.start = start;
         if (segment->p_type == PT_LOAD && end > library.end) library.end = end;
         if (segment->p_type != PT_GNU_RELRO) continue;
-        library.sealed = start & -PAGE_BYTES;
-        library.sealed_end = end & -PAGE_BYTES;
+        library.sealed = start & -getauxval(AT_PAGESZ);
+        library.sealed_end = end & -getauxval(AT_PAGESZ);
     }
     const struct link_map map = {.l_addr = info->dlpi_addr, .l_ld = (ElfW(Dyn) *)dynamic};
     if (!dynamic || dynamic == next_own_library()->l_ld) return 0;

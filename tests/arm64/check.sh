@@ -1,0 +1,150 @@
+#!/bin/bash
+# check.sh SOURCE DIRECTORY [GPERFTOOLS-OPTION] - builds everything for aarch64 from the tree SOURCE, and
+# runs tests in an emulated machine (guest.sh): for `make check-arm64`. All is below DIRECTORY, and
+# left for the next time; the machine that this runs on is not changed.
+#
+# MALLOCTAPE_ARM64_TESTS  what runs there instead, as tests/...
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+source_dir=$(cd "$1" && pwd)
+directory=$2
+gperftools=${3:-}
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
+root=$directory/root
+build=$directory/build
+machine=$directory/machine
+
+# What is built with, and what runs there. All that these depend on comes with them.
+build_packages='libc6-dev liblz4-dev libxxhash-dev libjansson-dev libarchive-dev libavro-dev
+    libdw-dev libelf-dev libiberty-dev zlib1g-dev libgtest-dev'
+run_packages='bash coreutils dash diffutils findutils gawk grep gzip libc-bin lz4 mount ncurses-bin
+    procps python3 ruby sed sqlite3 tar util-linux'
+
+for program in aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu aarch64-linux-gnu-g++:g++-aarch64-linux-gnu \
+    qemu-system-aarch64:qemu-system-arm cpio:cpio apt-get:apt dpkg-deb:dpkg; do
+    command -v "${program%:*}" >/dev/null || missing="${missing:-} ${program#*:}"
+done
+[ -z "${missing:-}" ] || {
+    echo "check-arm64: skipped: missing:$missing (apt-get install$missing)"
+    exit 0
+}
+
+say() { echo "check-arm64: $*"; }
+
+# --- packages of the other architecture, in a place of their own ----------------------------------
+
+apt() {
+    command=$1
+    shift
+    "apt-$command" -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 \
+        -o Dir::State="$directory/apt" -o Dir::State::status="$directory/apt/status" \
+        -o Dir::Cache="$directory/apt/cache" -o Debug::NoLocking=1 "$@"
+}
+
+fetch() {
+    mkdir -p "$directory/apt/lists/partial" "$directory/apt/cache/archives/partial"
+    : >"$directory/apt/status"
+    apt get update
+    # shellcheck disable=SC2086 # lists
+    apt get install --yes --no-install-recommends --download-only $build_packages $run_packages
+    (cd "$directory/apt" && apt get download "$(apt cache depends linux-image-arm64 |
+        sed -n 's/^ *Depends: \(linux-image-[0-9]\)/\1/p' | head -n 1)")
+}
+
+unpack() {
+    rm -rf "$root"
+    mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib"
+    ln -s usr/bin usr/sbin usr/lib "$root"
+    for package in "$directory"/apt/cache/archives/*.deb "$directory"/apt/linux-image-*.deb; do
+        dpkg-deb --fsys-tarfile "$package" |
+            tar -x --keep-directory-symlink --no-same-owner -C "$root"
+    done
+    ln -sf gawk "$root/usr/bin/awk"
+    # Absolute links would lead out of it.
+    find "$root" -lname "/*" | while read -r link; do
+        ln -sfrn "$root$(readlink "$link")" "$link"
+    done
+}
+
+if [ ! -e "$directory/unpacked" ]; then
+    if ! fetch >"$directory/fetch.log" 2>&1; then
+        say "skipped: packages for arm64 cannot be had: $(grep '^[EW]:' "$directory/fetch.log" | tail -n 1)"
+        exit 0
+    fi
+    unpack
+    touch "$directory/unpacked"
+fi
+
+# --- the build ------------------------------------------------------------------------------------
+
+export PKG_CONFIG_LIBDIR=$root/usr/lib/aarch64-linux-gnu/pkgconfig:$root/usr/share/pkgconfig
+export PKG_CONFIG_SYSROOT_DIR=$root
+mkdir -p "$build"
+cd "$build"
+# shellcheck disable=SC2086 # none, or one word
+[ -e config.status ] || "$source_dir/configure" --host=aarch64-linux-gnu $gperftools \
+    CC="aarch64-linux-gnu-gcc --sysroot=$root" CXX="aarch64-linux-gnu-g++ --sysroot=$root" \
+    >configure.log
+# What tests need besides.
+programs='tests/stream/units_test tests/stream/opaque_units_test tests/tracing/shadow_test
+    tests/tracing/ranges_test tests/tracing/sink_test tests/tracing/unwind_test
+    tests/tracing/capture_faults_test tests/postprocess/order_test
+    tests/workloads/churn tests/workloads/life tests/workloads/threads tests/workloads/pingpong
+    tests/workloads/stacks tests/workloads/shared tests/workloads/family tests/workloads/leave
+    tests/workloads/hooks tests/workloads/addresses tests/workloads/cuts tests/workloads/rights
+    tests/workloads/confine tests/tools/make_instructions tests/tools/live_memory'
+tests='tests/stream/units_test tests/stream/opaque_units_test tests/tracing/shadow_test
+    tests/tracing/ranges_test tests/tracing/sink_test tests/tracing/unwind_test
+    tests/tracing/capture_faults_test.sh tests/postprocess/order_test
+    tests/arm64/trials_test.sh tests/tracing/follow_test.sh tests/tracing/program_follow_test.sh
+    tests/scripts/pipeline_test.sh'
+# shellcheck disable=SC2086 # a list
+make -s -j"$(nproc)" all $programs
+
+# --- the machine ----------------------------------------------------------------------------------
+
+# Later files take the place of earlier ones of the same name.
+pack() { cpio --quiet -o -H newc; }
+
+rm -rf "$machine"
+mkdir -p "$machine/malloctape/build/tests"
+cp -r bin lib "$machine/malloctape/build"
+for program in $programs; do
+    mkdir -p "$machine/malloctape/build/$(dirname "$program")"
+    cp "$program" "$machine/malloctape/build/$program"
+done
+mkdir -p "$machine/malloctape/source"
+(cd "$source_dir" && tar -c --exclude=./.git --exclude='./build*' --exclude='./check-*' .) |
+    tar -x -C "$machine/malloctape/source"
+[ ! -d "$directory/recordings" ] || cp -r "$directory/recordings" "$machine/malloctape"
+# shellcheck disable=SC2086 # a list
+printf '%s\n' ${MALLOCTAPE_ARM64_TESTS-$tests} >"$machine/malloctape/tests"
+cp "$here/guest.sh" "$machine/init"
+chmod +x "$machine/init"
+mkdir -p "$machine/proc" "$machine/sys" "$machine/dev" "$machine/tmp" "$machine/root" "$machine/etc"
+echo 'root:x:0:0:root:/root:/bin/bash' >"$machine/etc/passwd"
+[ -e "$directory/system.cpio" ] || (cd "$root" &&
+    find . -path ./boot -prune -o -path ./usr/lib/modules -prune -o -path ./usr/include -prune -o \
+        -path ./usr/share/doc -prune -o -path ./usr/share/man -prune -o -path ./usr/share/locale -prune -o \
+        -name '*.a' -prune -o -path ./usr/src -prune -o -print | pack) >"$directory/system.cpio"
+(cd "$machine" && find . | pack) >"$directory/ours.cpio"
+cat "$directory/system.cpio" "$directory/ours.cpio" >"$directory/initrd"
+
+kernel=$(echo "$root"/boot/vmlinuz-*)
+say "$(basename "$kernel" | sed s/vmlinuz-//), $(nproc) processors, emulated"
+timeout 3600 qemu-system-aarch64 -M virt -cpu "${MALLOCTAPE_ARM64_CPU:-cortex-a72}" -smp 2 -m 3072 \
+    -nographic -nic none -no-reboot -kernel "$kernel" -initrd "$directory/initrd" \
+    -append 'console=ttyAMA0 quiet panic=-1' </dev/null | tr -d '\r' | tee "$directory/console" |
+    sed '/^kept begins/,/^kept ends/d' || true
+
+# --- what it said ---------------------------------------------------------------------------------
+
+sed '1,/^kept begins/d; /^kept ends/,$d' "$directory/console" | base64 -d >"$directory/kept.tar" || true
+passed=$(grep -cE '^(ok |\[       OK \])' "$directory/console" || true)
+failed=$(grep -cE '^(not ok |\[  FAILED  \])' "$directory/console" || true)
+wrong=$(awk '$1 == "status" && $2 != 0 && $2 != 77' "$directory/console" | grep -c . || true)
+grep -q '^all done' "$directory/console" || wrong=$((wrong + 1))
+say "$passed passed, $failed failed$([ "$wrong" = 0 ] || echo ", $wrong tests did not end well")"
+[ "$failed" = 0 ] && [ "$wrong" = 0 ]

@@ -1,0 +1,92 @@
+#!/bin/bash
+# trials_test.sh - what a first look at another architecture wants to know: programs recorded by both
+# front ends, ordered, verified and replayed with equal counts; none of their calls is lost by SIGKILL;
+# forked children; and recordings of another machine (/malloctape/recordings).
+#
+# In the emulated machine of `make check-arm64`, where everything takes ten times as long.
+set -eu
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/../tap.sh"
+
+malloctape=$bin/malloctape
+kept=/tmp/kept
+mkdir -p "$kept"
+
+same_counts() {
+    local stage
+    for stage in info order replay; do
+        json_counts $stage.json >$stage.counts
+        cmp info.counts $stage.counts >out 2>err || return 1
+    done
+    echo "# $(cut -c 1-160 info.counts)"
+}
+
+# is_replayed RAW - replay is under the allocator that was recorded.
+is_replayed() {
+    "$malloctape" info --json info.json "$1" >out 2>err &&
+        "$bin/postprocess" --json order.json "$1" ordered >out 2>err &&
+        "$malloctape" verify "$1" ordered >out 2>err || return 1
+    if [ "$front_end" = tcmalloc ]; then
+        LD_PRELOAD=$plain_library "$bin/replay" --json replay.json ordered >out 2>err
+    else
+        "$bin/replay" --json replay.json ordered >out 2>err
+    fi && same_counts
+}
+
+# trial NAME COMMAND... - the recording stays for other machines.
+trial() {
+    local name=$front_end-$1.lz4
+    shift
+    rm -f raw.lz4 raw.lz4.spool
+    recorded raw.lz4 "$@" && [ ! -e raw.lz4.spool ] && is_replayed raw.lz4 && cp raw.lz4 "$kept/$name"
+}
+
+python_program='
+import json, re
+words = {}
+for i in range(1500):
+    words.setdefault(str(i * 7919 % 1009), []).append({"n": i, "text": "x" * (i % 97)})
+print(len(json.dumps(words)), len(re.findall("x+", json.dumps(words))))'
+sqlite_program='create table t (a, b); create index i on t (b);
+with recursive n (x) as (select 1 union all select x + 1 from n where x < 3000)
+insert into t select x, printf("%d text %d", x * 7919 % 1009, x) from n;
+select count(*), max(b) from t; delete from t where a % 3 = 0; select count(*) from t;'
+
+# A forked child has a recording of its own, by its number.
+forks() {
+    rm -rf forks
+    mkdir forks
+    (cd forks && TCMALLOC_TRACE_OUTPUT=%p.lz4 LD_PRELOAD=$tracing_library "$bash" -c \
+        '(for i in $(seq 20); do list="$list $i"; done; echo ${#list}) >&2; exec cat /dev/null' \
+        >../out 2>../err)
+    local raw count=0
+    for raw in forks/*.lz4; do
+        is_replayed "$raw" || return 1
+        count=$((count + 1))
+    done
+    [ "$count" -ge 3 ]
+}
+
+is_used_here() {
+    "$malloctape" report "$1" >out 2>err && "$malloctape" verify "$1" >out 2>err &&
+        "$bin/postprocess" "$1" ordered >out 2>err && "$bin/replay" ordered >out 2>err &&
+        "$malloctape" compare --runs 1 --under libc "$1" >out 2>err
+}
+
+recordings=$(find /malloctape/recordings -name '*.lz4' 2>/dev/null | sort)
+bash=$(found bash)
+plan $((12 + $(echo "$recordings" | grep -c . || true)))
+for front_end in tcmalloc program; do
+    under $front_end
+    check "$front_end: churn with one thread" trial churn-1 "$workloads/churn" 1 500 20000
+    check "$front_end: churn with four threads" trial churn-4 "$workloads/churn" 4 500 10000 cross
+    check "$front_end: sqlite3" trial sqlite3 "$(found sqlite3)" :memory: "$sqlite_program"
+    check "$front_end: python3" trial python3 "$(realpath "$(found python3)")" -c "$python_program"
+    check "$front_end: fork, each process with its own recording" forks
+    check "$front_end: SIGKILL, 20 times: no call that had returned is missing" \
+        env MALLOCTAPE_KILLS=20 MALLOCTAPE_FRONT_END=$front_end ruby "$source_dir/tests/tracing/kill_test.rb"
+done
+for raw in $recordings; do
+    check "$(basename "$raw") of another machine: report, verify, replay, compare" is_used_here "$raw"
+done
+tar -cf /tmp/kept.tar -C "$kept" .
