@@ -2,6 +2,8 @@
 // has no rule or no memory ends a stack without a fault.
 #include "tracing/unwind.h"
 
+#include ARCH_FILE(tests/code)
+
 #include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,13 +41,6 @@ struct Walk {
     unwind_how end; // the rule of the last frame, if that is an end
 };
 
-// Where the function goes on that has this in it.
-#define HERE(frame, bx)                                                                           \
-    __asm__ volatile("leaq 0f(%%rip), %0\n0:\tmovq %%rsp, %1\n\tmovq %%rbp, %2\n\tmovq %%rbx, %3" \
-                     : "=&r"((frame).pc), "=&r"((frame).sp), "=&r"((frame).bp),                   \
-                       "=&r"(bx)::"memory");                                                      \
-    (frame).pc++
-
 Walk walk_from(unwind_frame frame, uintptr_t *bx, bool with_first)
 {
     Walk walk{{}, UNWIND_UNKNOWN};
@@ -69,7 +64,7 @@ NOINLINE Walk walk_by_rules()
 {
     unwind_frame frame;
     uintptr_t bx;
-    HERE(frame, bx);
+    unwind_here(&frame, &bx);
     return walk_from(frame, &bx, false);
 }
 
@@ -230,16 +225,6 @@ TEST(Unwind, signal_handler_on_a_stack_of_its_own)
     sigaltstack(&before, nullptr);
 }
 
-// A store that faults has no call before it: the function is interrupted at its first instruction.
-__asm__(".type faults_at_once, @function\n"
-        "faults_at_once:\n"
-        ".cfi_startproc\n"
-        "movl $0, 0\n"
-        "ret\n"
-        ".cfi_endproc\n"
-        ".size faults_at_once, . - faults_at_once\n");
-extern "C" void faults_at_once();
-
 sigjmp_buf after_fault;
 Walk of_fault;
 
@@ -279,16 +264,6 @@ TEST(Unwind, coroutine_on_its_own_stack)
 
 // --- what has no rule ---
 
-// Calls the function, and has no table.
-__asm__(".type without_table, @function\n"
-        "without_table:\n"
-        "subq $24, %rsp\n"
-        "call *%rdi\n"
-        "addq $24, %rsp\n"
-        "ret\n"
-        ".size without_table, . - without_table\n");
-extern "C" void without_table(void (*function)());
-
 Walk walked;
 
 NOINLINE void walk_here()
@@ -307,27 +282,9 @@ TEST(Unwind, code_without_a_table_ends_the_stack)
     EXPECT_LT(walked.pcs[1], start + 16);
 }
 
-// The end of a frame is where rbx says, as in the dynamic linker's own code.
-__asm__(".type by_rbx, @function\n"
-        "by_rbx:\n"
-        ".cfi_startproc\n"
-        "pushq %rbx\n"
-        ".cfi_def_cfa_offset 16\n"
-        ".cfi_offset %rbx, -16\n"
-        "movq %rsp, %rbx\n"
-        ".cfi_def_cfa_register %rbx\n"
-        "andq $-64, %rsp\n"
-        "call *%rdi\n"
-        "movq %rbx, %rsp\n"
-        "popq %rbx\n"
-        "ret\n"
-        ".cfi_endproc\n"
-        ".size by_rbx, . - by_rbx\n");
-extern "C" void by_rbx(void (*function)());
-
-TEST(Unwind, frames_that_end_where_rbx_says)
+TEST(Unwind, frames_that_are_unusual)
 {
-    by_rbx([] {
+    with_odd_frame([] {
         many_registers(1, 2, 3, 4, 5, 6, 7, 3);
         AND_RETURN;
     });

@@ -28,6 +28,8 @@
 #include <sys/wait.h>
 #include <ucontext.h>
 
+#include "common/arch.h"
+
 #include "allocate.h"
 
 enum { CALLS = 10000, FEW_CALLS = 100, CHILDREN = 3, CODE_MAX = 64, STACK_BYTES = 4096 };
@@ -88,12 +90,7 @@ static void make_filter(unsigned answer, const char *const *calls)
 
 static long hidden_call(long number, long a, long b, const void *c)
 {
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c)
-                     : "rcx", "r11", "memory");
-    return result;
+    return arch_system_call(number, a, b, (long)c, 0, 0, 0);
 }
 
 static void install(const char *scope)

@@ -8,18 +8,15 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "common/arch.h"
+
 #include "allocate.h"
 
 enum { NOBODY = 65534 };
 
 static long system_call(long number, long a, long b, long c)
 {
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c)
-                     : "rcx", "r11", "memory");
-    return result;
+    return arch_system_call(number, a, b, c, 0, 0, 0);
 }
 
 int main(int count, char **words)

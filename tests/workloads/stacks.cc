@@ -19,6 +19,10 @@
 #include <functional>
 #include <new>
 
+#include "common/arch.h"
+
+#include ARCH_FILE(tests/code)
+
 namespace {
 
 #define NOINLINE   __attribute__((noinline, noclone))
@@ -174,15 +178,6 @@ void *in_thread(void *)
     of_template(6L);
     return nullptr;
 }
-
-__asm__(".type without_table, @function\n"
-        "without_table:\n"
-        "subq $24, %rsp\n"
-        "call *%rdi\n"
-        "addq $24, %rsp\n"
-        "ret\n"
-        ".size without_table, . - without_table\n");
-extern "C" void without_table(void (*function)());
 
 void print()
 {

@@ -1,0 +1,54 @@
+// code_aarch64 - functions that no compiler makes: ARCH_FILE(code).
+#ifndef MALLOCTAPE_TESTS_CODE_AARCH64_H
+#define MALLOCTAPE_TESTS_CODE_AARCH64_H
+
+// A store that faults has no call before it: the function is interrupted early,
+// with its return address in a register.
+__asm__(".type faults_at_once, %function\n"
+        "faults_at_once:\n"
+        ".cfi_startproc\n"
+        "mov x0, #0\n"
+        "str wzr, [x0]\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size faults_at_once, . - faults_at_once\n");
+
+// Calls the function, and has no table.
+__asm__(".type without_table, %function\n"
+        "without_table:\n"
+        "stp x29, x30, [sp, #-16]!\n"
+        "mov x29, sp\n"
+        "blr x0\n"
+        "ldp x29, x30, [sp], #16\n"
+        "ret\n"
+        ".size without_table, . - without_table\n");
+
+// The same; its return address is signed, where the processor does that (paciasp, autiasp), and
+// saved in an unusual place.
+__asm__(".type with_odd_frame, %function\n"
+        "with_odd_frame:\n"
+        ".cfi_startproc\n"
+        "hint #25\n"
+        ".cfi_negate_ra_state\n"
+        "sub sp, sp, #64\n"
+        ".cfi_def_cfa_offset 64\n"
+        "str x30, [sp, #40]\n"
+        ".cfi_offset x30, -24\n"
+        "blr x0\n"
+        "ldr x30, [sp, #40]\n"
+        ".cfi_restore x30\n"
+        "add sp, sp, #64\n"
+        ".cfi_def_cfa_offset 0\n"
+        "hint #29\n"
+        ".cfi_negate_ra_state\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size with_odd_frame, . - with_odd_frame\n");
+
+extern "C" {
+void faults_at_once();
+void without_table(void (*function)());
+void with_odd_frame(void (*function)());
+}
+
+#endif
