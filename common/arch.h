@@ -4,7 +4,8 @@
  *
  *   ARCH_NAME                  as uname(1) has it
  *   ARCH_ELF_MACHINE           of its files; ARCH_RELOCATION_...: of slots that the dynamic linker
- *                              fills; ARCH_LINKER: the linker's name
+ *                              fills; ARCH_LINKER: the linker's name; ARCH_DIRECTORY: where
+ *                              libraries are, on Debian
  *   ARCH_ADDRESS_BITS          of the highest address that mmap() gives without being asked for more
  *   ARCH_STORAGE_IS_BELOW      thread-local variables lie below the thread pointer, the thread's
  *                              descriptor above it; else the other way round

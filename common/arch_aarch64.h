@@ -12,6 +12,7 @@
 #define ARCH_RELOCATION_GLOBAL R_AARCH64_GLOB_DAT
 #define ARCH_RELOCATION_WORD   R_AARCH64_ABS64
 #define ARCH_LINKER            "ld-linux-aarch64.so.1"
+#define ARCH_DIRECTORY         "aarch64-linux-gnu"
 
 /* Kernels are built for 36 to 52: a program is given 48 at most, on phones 39. */
 #define ARCH_ADDRESS_BITS     48

@@ -13,6 +13,7 @@
 #define ARCH_RELOCATION_GLOBAL R_X86_64_GLOB_DAT
 #define ARCH_RELOCATION_WORD   R_X86_64_64
 #define ARCH_LINKER            "ld-linux-x86-64.so.2"
+#define ARCH_DIRECTORY         "x86_64-linux-gnu"
 
 /* Four levels of page tables. */
 #define ARCH_ADDRESS_BITS     47

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/arch.h"
 #include "common/error.h"
 #include "launch/installed.h"
 
@@ -118,11 +119,11 @@ static bool find_path(struct allocator_found *found, const char *path)
 /* ---- a C library of one's own ---- */
 
 #define LIBC_FILE   "libc.so.6"
-#define LINKER_FILE "ld-linux-x86-64.so.2"
+#define LINKER_FILE ARCH_LINKER
 
 /* Of what a replay needs besides. */
 #define SYSTEM_DIRECTORIES \
-    "/usr/local/lib:/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib"
+    "/usr/local/lib:/lib/" ARCH_DIRECTORY ":/usr/lib/" ARCH_DIRECTORY ":/lib64:/usr/lib64:/lib:/usr/lib"
 
 /* The path in "glibc:PATH"; or NULL. */
 static const char *own_libc(const char *name)

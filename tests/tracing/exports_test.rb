@@ -7,7 +7,7 @@ require 'tmpdir'
 
 require_relative '../tap'
 
-DIRECTORIES = %w[/usr/lib/x86_64-linux-gnu /usr/lib64 /usr/lib /usr/local/lib].freeze
+DIRECTORIES = %w[/usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 /usr/lib /usr/local/lib].freeze
 RECORDERS = %w[libtcmalloc_minimal_tracing.so libmalloctape.so].freeze
 # Of these, what is installed.
 ALLOCATORS = %w[libjemalloc.so.2 libmimalloc.so.2 libmimalloc.so.3 libtcmalloc_minimal.so.4

@@ -11,7 +11,7 @@
 struct symbols {
     const ElfW(Sym) * table;
     const char *names;
-    const uint32_t *gnu_hash; /* which all linkers have made for x86-64 since 2006 */
+    const uint32_t *gnu_hash; /* which all linkers have made since 2006 */
     const uint16_t *versions;
 };
 
