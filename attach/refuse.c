@@ -7,7 +7,8 @@
 static bool refuse(char *why, size_t why_bytes)
 {
     return error_explain(why, why_bytes,
-                         "on " ARCH_NAME " a process that runs cannot be attached to: start it with "
+                         "on " ARCH_NAME
+                         " a process that runs cannot be attached to: start it with "
                          "malloctape record");
 }
 

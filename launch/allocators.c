@@ -122,8 +122,9 @@ static bool find_path(struct allocator_found *found, const char *path)
 #define LINKER_FILE ARCH_LINKER
 
 /* Of what a replay needs besides. */
-#define SYSTEM_DIRECTORIES \
-    "/usr/local/lib:/lib/" ARCH_DIRECTORY ":/usr/lib/" ARCH_DIRECTORY ":/lib64:/usr/lib64:/lib:/usr/lib"
+#define SYSTEM_DIRECTORIES                                            \
+    "/usr/local/lib:/lib/" ARCH_DIRECTORY ":/usr/lib/" ARCH_DIRECTORY \
+    ":/lib64:/usr/lib64:/lib:/usr/lib"
 
 /* The path in "glibc:PATH"; or NULL. */
 static const char *own_libc(const char *name)
