@@ -2,7 +2,7 @@
 // has no rule or no memory ends a stack without a fault.
 #include "tracing/unwind.h"
 
-#include ARCH_FILE(tests / code)
+#include "tests/code.h"
 
 #include <alloca.h>
 #include <dlfcn.h>

@@ -19,9 +19,7 @@
 #include <functional>
 #include <new>
 
-#include "common/arch.h"
-
-#include ARCH_FILE(tests/code)
+#include "tests/code.h"
 
 namespace {
 
