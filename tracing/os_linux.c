@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -130,11 +129,6 @@ void os_memory_clear(void *memory, size_t bytes)
 void os_memory_is_dense(void *memory, size_t bytes)
 {
     if (!os_is_confined()) advise(memory, bytes, MADV_HUGEPAGE);
-}
-
-size_t os_page_bytes(void)
-{
-    return getauxval(AT_PAGESZ);
 }
 
 /* The kernel reads the set of signals first, then refuses to do anything with it. */

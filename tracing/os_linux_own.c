@@ -9,6 +9,7 @@
 
 #include "os_linux.h"
 
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 
 /* The shadow table has one for each GiB of the heap and two for each 2 million places, of which
@@ -67,6 +68,11 @@ void os_memory_forked(void)
 {
     for (uint32_t i = 0; i < entries_used; i++)
         if (entries[i].start && !entries[i].inherited) remove_entry(&entries[i]);
+}
+
+size_t os_page_bytes(void)
+{
+    return getauxval(AT_PAGESZ);
 }
 
 /* What is not mapped any more counts as not resident. */

@@ -324,7 +324,7 @@ map_leads_somewhere() {
         exit files.size > 50 && functions.size > 50 && gone.empty?')
 }
 
-plan 29
+plan 30
 check 'TAP lines count one by one' counts_tap_lines
 check 'GoogleTest cases count one by one' counts_gtest_cases
 check 'a failed GoogleTest case counts once' counts_gtest_failures_once
