@@ -5,26 +5,10 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "common/mean.h"
 #include "common/numbers.h"
+#include "common/terminal.h"
 #include "compare/compare.h"
-
-/* Student's t for 95 %, by the count of values. */
-static const double student[] = {0,     0,     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
-                                 2.306, 2.262, 2.228,  2.201, 2.179, 2.160, 2.145, 2.131};
-_Static_assert(sizeof student / sizeof *student == COMPARE_RECORDINGS_MAX + 1,
-               "one for each count");
-
-struct across_mean across_mean_of(const double *values, size_t count)
-{
-    double sum = 0, squares = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += values[i];
-    const double mean = sum / (double)count;
-    for (size_t i = 0; i < count; i++)
-        squares += (values[i] - mean) * (values[i] - mean);
-    const double half = student[count] * sqrt(squares / (double)(count - 1) / (double)count);
-    return (struct across_mean){mean, mean - half, mean + half};
-}
 
 /* An entry that is complete in all recordings. */
 struct entry {
@@ -33,7 +17,7 @@ struct entry {
     double peaks[COMPARE_RECORDINGS_MAX];  /* bytes */
     double least, most;                    /* of these */
     double change[COMPARE_RECORDINGS_MAX]; /* of the peak, as a share; NAN: from what? */
-    struct across_mean peak, memory, time; /* peaks, and changes */
+    struct mean peak, memory, time;        /* peaks, and changes */
 };
 
 struct across {
@@ -92,9 +76,9 @@ static void entry_make(const struct across *across, struct entry *entry, const c
             now != NULL && *now->why == '\0' ? entry->peaks[i] / peak_of(across, now) - 1 : NAN;
         times[i] = row->expected.cpu_change / one->original.cpu_seconds;
     }
-    entry->peak = across_mean_of(entry->peaks, count);
-    entry->memory = across_mean_of(entry->change, count);
-    entry->time = across_mean_of(times, count);
+    entry->peak = mean_of(entry->peaks, count);
+    entry->memory = mean_of(entry->change, count);
+    entry->time = mean_of(times, count);
 }
 
 static int by_peak(const void *one, const void *other)
@@ -122,7 +106,7 @@ static bool across_open(struct across *across, const struct compare *recordings,
     return true;
 }
 
-static void put_change(FILE *to, const struct across_mean *of)
+static void put_change(FILE *to, const struct mean *of)
 {
     fprintf(to, "%+.0f %% (95 %% sure: %+.0f to %+.0f)", numbers_shown(100 * of->mean, 0),
             numbers_shown(100 * of->least, 0), numbers_shown(100 * of->most, 0));
@@ -158,7 +142,7 @@ static void put_verdict(FILE *to, const struct across *across)
     if (across->entries_count < 2) return;
     for (size_t i = 0; i < across->recordings_count; i++)
         more[i] = best[1].peaks[i] / best->peaks[i] - 1;
-    const struct across_mean next = across_mean_of(more, across->recordings_count);
+    const struct mean next = mean_of(more, across->recordings_count);
     fprintf(to, " The next, %s, takes ", best[1].label);
     put_change(to, &next);
     fputs(next.least > 0 ? " more." : " more: the two may be equal.", to);
@@ -202,16 +186,16 @@ void across_print(const struct compare *recordings, size_t count, FILE *to)
     struct across across;
     char text[2048];
     if (!across_open(&across, recordings, count)) return;
-    compare_print_wrapped(verdict_text(&across, text, sizeof text), to);
+    terminal_print_wrapped(verdict_text(&across, text, sizeof text), 0, 2, to);
     fputc('\n', to);
     for (size_t i = 0; i < count; i++) {
         fprintf(to, "%s:\n", recordings[i].options.trace);
-        compare_print_wrapped(compare_headline(&recordings[i], text, sizeof text), to);
+        terminal_print_wrapped(compare_headline(&recordings[i], text, sizeof text), 0, 2, to);
         for (size_t k = 0; k < recordings[i].warnings_count; k++) {
             const struct compare_warning *warning = &recordings[i].warnings[k];
             if (warning->row != NULL) continue;
             snprintf(text, sizeof text, "! %s", warning->text);
-            compare_print_wrapped(text, to);
+            terminal_print_wrapped(text, 0, 2, to);
         }
     }
     fprintf(to, "\n%-*s %9s %9s %9s %18s %22s\n", NAME_WIDTH, "ALL RECORDINGS",
@@ -221,15 +205,15 @@ void across_print(const struct compare *recordings, size_t count, FILE *to)
             "95 %");
     for (size_t i = 0; i < across.entries_count; i++)
         print_entry(&across, &across.entries[i], NAME_WIDTH, to);
-    compare_print_wrapped(
+    terminal_print_wrapped(
         "Change: against the recorded allocator, the mean of all recordings and its 95 % confidence "
         "interval (Student's t). Processor time has some 3 % of noise besides, which replays do not "
         "show.",
-        to);
+        0, 2, to);
     free(across.entries);
 }
 
-static json_t *json_mean(const struct across_mean *of)
+static json_t *json_mean(const struct mean *of)
 {
     json_t *object = json_object();
     json_put_real(object, "mean", of->mean);

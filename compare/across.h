@@ -24,12 +24,6 @@ struct compare;
 
 enum { COMPARE_RECORDINGS_MAX = 16 };
 
-/* Of at least two values; NAN: not known. */
-struct across_mean {
-    double mean, least, most;
-};
-struct across_mean across_mean_of(const double *values, size_t count);
-
 void across_print(const struct compare *recordings, size_t count, FILE *to);
 
 /* docs/compare.md. The caller owns it. */

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "common/progress.h"
+#include "compare/machine.h"
 #include "compare/recorded.h"
 #include "compare/tune.h"
 #include "launch/installed.h"
@@ -354,6 +355,7 @@ static int write_results(const struct compare *all)
 static int compare_one(struct compare *compare)
 {
     if (!replay_find(compare)) return PROGRAM_FAILED;
+    compare->machine = machine_json();
     if (!process_directory_open(&compare->directory))
         return cli_fail(&cli_compare, "cannot make a directory in $TMPDIR or /tmp: %s",
                         strerror(errno));
@@ -383,6 +385,7 @@ static int compare_all(struct compare *all, const struct compare_options *option
         compare_rank_end(&all[i]);
         rows_close(&all[i]);
         json_decref(all[i].null_report);
+        json_decref(all[i].machine);
     }
     return status;
 }

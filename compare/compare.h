@@ -69,6 +69,7 @@ struct compare {
     struct process_directory directory;
     char ordered[PATH_MAX];   /* the stream that is replayed */
     char replay[PATH_MAX];    /* the program */
+    json_t *machine;          /* machine.h, before the first replay */
     json_t *null_report;      /* report of engine null */
     double null_s;            /* how long that took */
     struct compare_row *rows; /* the last one may be of `recorded_entry`, and hidden */
@@ -137,9 +138,6 @@ void compare_put_share(FILE *to, double share);
 /* What the recorded process had and used, and whether the replay of its own allocator follows it;
  * empty: not known. */
 const char *compare_original_text(const struct compare *compare, char *text, size_t bytes);
-
-/* In lines of the width of the terminal, or of 120 columns. */
-void compare_print_wrapped(const char *text, FILE *to);
 
 /* For a terminal. */
 void compare_table_print(const struct compare *compare, FILE *to);

@@ -1,12 +1,13 @@
 /* Everything that compare knows, as JSON; docs/compare.md says what the keys are. */
 #include "compare/compare.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/json_file.h"
+#include "compare/library.h"
 #include "malloctape_config.h"
 
 /* ---- what was replayed, and where ---- */
@@ -36,37 +37,6 @@ static json_t *json_trace(const struct compare *compare)
         if (value != NULL) json_object_set(trace, keys[i], value);
     }
     return trace;
-}
-
-/* As /proc/cpuinfo calls the processor; empty where it does not. */
-static void processor_name(char *name, size_t bytes)
-{
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    *name = '\0';
-    while (file != NULL && *name == '\0' && fgets(line, sizeof line, file) != NULL) {
-        const char *value = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || value == NULL) continue;
-        value += 1 + strspn(value + 1, " ");
-        snprintf(name, bytes, "%.*s", (int)strcspn(value, "\n"), value);
-    }
-    if (file != NULL) fclose(file);
-}
-
-static json_t *json_machine(void)
-{
-    json_t *machine = json_object();
-    struct utsname system;
-    char text[256];
-    processor_name(text, sizeof text);
-    json_put_text(machine, "processor", text);
-    json_object_set_new(machine, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-    if (uname(&system) == 0) {
-        snprintf(text, sizeof text, "%.80s %.80s %.80s", system.sysname, system.release,
-                 system.machine);
-        json_put_text(machine, "system", text);
-    }
-    return machine;
 }
 
 /* A word is whatever bytes there are. */
@@ -117,6 +87,17 @@ static json_t *json_settings(const struct compare_entry *entry)
     return settings;
 }
 
+/* The file behind its links, and its build id: not every library tells its version. */
+static void put_library(json_t *object, const char *library)
+{
+    char file[PATH_MAX], id[2 * 64 + 1];
+    const bool there = *library != '\0' && realpath(library, file) != NULL;
+    json_put_text(object, "library", library);
+    json_put_text(object, "library_file", there ? file : NULL);
+    json_put_text(object, "library_build_id",
+                  there && *library_build_id(file, id, sizeof id) != '\0' ? id : NULL);
+}
+
 static json_t *json_numbers(const json_t *reports)
 {
     json_t *numbers = json_object();
@@ -144,7 +125,7 @@ static json_t *json_row(const struct compare *compare, const struct compare_row 
     json_put_text(object, "entry", row->label);
     json_put_text(object, "name", row->entry->allocator);
     json_object_set_new(object, "settings", json_settings(row->entry));
-    json_put_text(object, "library", row->found.library);
+    put_library(object, row->found.library);
     json_object_set_new(object, "recorded", json_boolean(row == compare->recorded));
     json_put_text(object, "status", *row->why == '\0' ? "complete" : "failed");
     if (*row->why != '\0') json_put_text(object, "error", row->why);
@@ -185,7 +166,7 @@ json_t *compare_json(const struct compare *compare, bool with_reports)
     if (gmtime_r(&seconds, &utc) != NULL &&
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
         json_put_text(object, "ended", text);
-    json_object_set_new(object, "machine", json_machine());
+    json_object_set(object, "machine", compare->machine);
     json_object_set_new(object, "trace", json_trace(compare));
     json_object_set_new(object, "original", json_original(&compare->original));
     put_how(object, compare);

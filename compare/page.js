@@ -190,7 +190,7 @@ showFacts([['Program', trace.program], ['Trace', trace.file],
   ['Clock that allocators see', data.clock],
   ['Replays', `${data.runs} of each allocator, in turns`],
   ['Options of replay', data.replay_options.join(' ')],
-  ['Machine', `${machine.processor}, ${machine.processors} processors, ${machine.system}`],
+  ['Machine', machineText(machine)],
   ['Measured', data.ended],
   ...lettered.map((row) => [shortName(row), settingsOf(row).join('; ')])]);
 

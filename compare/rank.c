@@ -3,10 +3,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compare/numbers.h"
+#include "common/numbers.h"
 
 /* Of the normal distribution, for 95 %. */
 #define DEVIATIONS_95 1.96
+
+const struct rank_threshold rank_thresholds[COMPARE_MEASURES] = {
+    [COMPARE_MEMORY] = {MIB, 0.01, 0},
+    [COMPARE_TIME] = {0, 0.05, 0},
+};
 
 /* How many differences lie outside of the interval on each side. */
 static size_t outside(size_t one_count, size_t other_count)

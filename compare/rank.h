@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "compare/numbers.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -38,6 +40,10 @@ struct rank_threshold {
     double relative; /* of the lesser median */
     double surely;   /* what the whole interval must be above */
 };
+
+/* Of the peak of memory (bytes), and of the processor time of replays, which differs by some per
+ * cent from one comparison to the next. */
+extern const struct rank_threshold rank_thresholds[COMPARE_MEASURES];
 
 /* One less the other. */
 struct rank_difference {

@@ -8,6 +8,7 @@
 
 #include "common/numbers.h"
 #include "common/terminal.h"
+#include "compare/machine.h"
 
 /* A longer name has a line of its own. */
 enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17 };
@@ -27,32 +28,6 @@ static int name_width(const struct compare *compare)
         if (length > width && length <= NAME_WIDTH_MAX) width = length;
     }
     return (int)width;
-}
-
-/* Words until the line is full, from column `at`; further lines begin at `indent`. */
-static void print_wrapped(const char *text, int at, int indent, FILE *to)
-{
-    const int width = terminal_line_width(to);
-    bool first = true;
-    while (*text != '\0') {
-        int length = (int)strcspn(text, " ");
-        if (strncmp(text + length, " %", 2) == 0) /* "95 %" stays together */
-            length += 1 + (int)strcspn(text + length + 1, " ");
-        if (!first && at + 1 + length > width) {
-            fprintf(to, "\n%*s", indent, "");
-            at = indent;
-            first = true;
-        }
-        at += fprintf(to, first ? "%.*s" : " %.*s", length, text);
-        first = false;
-        text += length + (text[length] == ' ');
-    }
-    fputc('\n', to);
-}
-
-void compare_print_wrapped(const char *text, FILE *to)
-{
-    print_wrapped(text, 0, 2, to);
 }
 
 /* ---- head ---- */
@@ -141,6 +116,11 @@ static void put_how(const struct compare *compare, FILE *to)
     if (clock != NULL) fprintf(to, ", clock %s", clock);
 }
 
+static void put_machine(const struct compare *compare, FILE *to)
+{
+    machine_print(compare->machine, true, to);
+}
+
 /* A line, or several, of what `put` writes. */
 static void print_line(const struct compare *compare,
                        void (*put)(const struct compare *compare, FILE *to), FILE *to)
@@ -150,7 +130,7 @@ static void print_line(const struct compare *compare,
     if (line == NULL) return;
     put(compare, line);
     fclose(line);
-    if (*text != '\0') print_wrapped(text, 0, 2, to);
+    if (*text != '\0') terminal_print_wrapped(text, 0, 2, to);
 }
 
 /* Whether it is a time of single calls, which the clock's steps blur. */
@@ -332,7 +312,7 @@ static void print_warnings(const struct compare *compare, const struct compare_r
         const struct compare_warning *warning = &compare->warnings[i];
         if (warning->row != row) continue;
         int at = fprintf(to, "%s" SPOILED " ", row != NULL ? "  " : "");
-        print_wrapped(warning->text, at, at, to);
+        terminal_print_wrapped(warning->text, at, at, to);
     }
 }
 
@@ -448,7 +428,7 @@ static void print_failures(const struct compare *compare, FILE *to)
         first = false;
         print_name(compare, row, width, to);
         fputc(' ', to);
-        print_wrapped(row->why, width + 1, width + 1, to);
+        terminal_print_wrapped(row->why, width + 1, width + 1, to);
         print_settings(row, to);
     }
 }
@@ -481,7 +461,7 @@ static void print_note(FILE *to, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    print_wrapped(text, 0, 2, to);
+    terminal_print_wrapped(text, 0, 2, to);
 }
 
 static void print_notes(const struct compare *compare, FILE *to)
@@ -526,18 +506,19 @@ void compare_table_print(const struct compare *compare, FILE *to)
 {
     char verdict[4096], original[1024], headline[1024];
     compare_headline(compare, headline, sizeof headline);
-    if (*headline != '\0') print_wrapped(headline, 0, 2, to);
+    if (*headline != '\0') terminal_print_wrapped(headline, 0, 2, to);
     if (*headline != '\0') fputc('\n', to);
     print_line(compare, put_trace, to);
     compare_original_text(compare, original, sizeof original);
-    if (*original != '\0') print_wrapped(original, 0, 2, to);
+    if (*original != '\0') terminal_print_wrapped(original, 0, 2, to);
     print_line(compare, put_how, to);
+    print_line(compare, put_machine, to);
     print_table(compare, COMPARE_MEMORY, to);
     print_table(compare, COMPARE_TIME, to);
     print_failures(compare, to);
     compare_verdict_text(compare, verdict, sizeof verdict);
     if (*verdict != '\0' || compare->warnings_count > 0) fputc('\n', to);
-    if (*verdict != '\0') print_wrapped(verdict, 0, 2, to);
+    if (*verdict != '\0') terminal_print_wrapped(verdict, 0, 2, to);
     compare_paste_text(compare, verdict, sizeof verdict);
     if (*verdict != '\0')
         fprintf(to, "With the best for memory, a program is started so:\n  %s\n", verdict);

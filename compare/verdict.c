@@ -8,21 +8,19 @@
 #include "common/numbers.h"
 #include "compare/compare.h"
 
-/* What each measure is of, and which differences of it count. Time: replays of a trace differ by
- * some per cent from one comparison to the next. */
+/* What each measure is of. */
 static const struct {
     const char *key, *number;
-    struct rank_threshold threshold;
 } measures[COMPARE_MEASURES] = {
-    [COMPARE_MEMORY] = {"memory", "peak_net_rss_bytes", {MIB, 0.01, 0}},
-    [COMPARE_TIME] = {"time", "cpu_seconds", {0, 0.05, 0}},
+    [COMPARE_MEMORY] = {"memory", "peak_net_rss_bytes"},
+    [COMPARE_TIME] = {"time", "cpu_seconds"},
 };
 
 /* Of time, where the program's is known, only what would show in it. */
 static struct rank_threshold threshold_of(const struct compare *compare,
                                           enum compare_measure measure)
 {
-    struct rank_threshold threshold = measures[measure].threshold;
+    struct rank_threshold threshold = rank_thresholds[measure];
     if (measure == COMPARE_TIME && compare->original.allocator_seconds >= 0)
         threshold.surely = compare_cpu_least(compare->original.cpu_seconds);
     return threshold;
@@ -288,7 +286,7 @@ static void add_equal(FILE *to, const struct compare *compare, enum compare_meas
     const double least = compare_median(measures[measure].number, first->reports);
     const double most = compare_median(measures[measure].number, last->reports);
     if (measure == COMPARE_TIME && original->allocator_seconds >= 0 && original->cpu_seconds > 0 &&
-        most - least > least * measures[measure].threshold.relative) {
+        most - least > least * rank_thresholds[measure].relative) {
         fputs("For time no difference is sure: replays take ", to);
         compare_put_seconds(to, least);
         fprintf(to, " (%s) to ", first->label);

@@ -161,6 +161,15 @@ function showFigures(figures, into) {
   draw();
 }
 
+// The machine of a comparison, as in the text.
+function machineText({ processor, processors, numa_nodes: nodes, system, governor, load,
+  transparent_hugepages: pages }) {
+  return [processor, `${processors} processor${processors === 1 ? '' : 's'}`
+      + (nodes > 1 ? ` on ${nodes} NUMA nodes` : ''), system,
+    governor && `governor ${governor}`, pages && `transparent huge pages ${pages}`,
+    typeof load === 'number' && `load ${load.toFixed(2)}`].filter((text) => text).join(', ');
+}
+
 // Facts [name, text]; those without a text are left out.
 function showFacts(facts) {
   const list = document.createElement('dl');

@@ -20,7 +20,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 65
+plan 66
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -114,6 +114,24 @@ tells_tables() {
         [ "$(grep -c '^tcmalloc  *[1-9]=*?\( *\(< \)*[0-9][0-9.]*\)\{8\}' out)" = 2 ] &&
         [ "$(grep -c '^glibc  *[1-9]=*?\( *\(< \)*[0-9][0-9.]*\)\{8\}' out)" = 2 ] &&
         [ "$(grep -c '^none  *-  *[0-9]' out)" = 2 ]
+}
+# What the system tells, and which build each library is.
+tells_machine() {
+    json lanes.json 'first = ->(pattern) { Dir[pattern].map { |path| File.read(path).strip } }
+        choice = ->(key) { first["/sys/kernel/mm/transparent_hugepage/#{key}"][0]&.[](/\[(.*)\]/, 1) }
+        governors = first["/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"].uniq
+        nodes = Dir["/sys/devices/system/node/node[0-9]*"].size
+        m = j["machine"]
+        ours = j["allocators"].find { |a| a["name"] == "tcmalloc" }
+        id = `readelf -n #{ours["library_file"]}`[/Build ID: (\h+)/, 1]
+        m["host"] == `uname -n`.strip && m["system"].start_with?(`uname -sr`.strip) &&
+            m["transparent_hugepages"] == choice["enabled"] &&
+            m["transparent_hugepages_defrag"] == choice["defrag"] &&
+            m["governor"] == (governors.empty? ? nil : governors.join(", ")) &&
+            m["numa_nodes"] == (nodes > 0 ? nodes : nil) && m["load"] >= 0 &&
+            ours["library_file"] == File.realpath(ours["library"]) &&
+            ours["library_build_id"] == id && j["allocators"][1]["library_file"].nil?' &&
+        prints "processors\?, .*$(uname -sr).*load [0-9]"
 }
 # Also with long names and reasons.
 fits_in_120_columns() {
@@ -752,6 +770,7 @@ check 'a damaged recording, too' refuses_damaged_recording
 check 'other files are refused' refuses_other_files
 check 'a missing file is told' refuses_missing_file
 check 'the tables have a row for each' tells_tables
+check 'the machine, as far as results depend on it' tells_machine
 check 'the tables have 120 columns at most' fits_in_120_columns
 check 'a time below the step of the clock is told as that' tells_steps
 check 'JSON: median, least and greatest of every number' tells_json

@@ -1,0 +1,10 @@
+/* compare/library - which file a library is: names of versions do not tell two builds apart. */
+#ifndef MALLOCTAPE_COMPARE_LIBRARY_H
+#define MALLOCTAPE_COMPARE_LIBRARY_H
+
+#include <stddef.h>
+
+/* The build id of an ELF file, as hexadecimal digits; empty: it has none. Returns `text`. */
+const char *library_build_id(const char *path, char *text, size_t bytes);
+
+#endif
