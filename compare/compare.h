@@ -43,7 +43,7 @@ struct compare_options {
     double limit_s;      /* of one replay; 0: none; negative: by the first replay */
     char **replay_words; /* further options of replay; ends with NULL */
     struct compare_list list;
-    bool list_is_default, tune, no_latency;
+    bool list_is_default, tune, no_latency, no_series;
     enum compare_measure
         sort; /* by which all tables are sorted; COMPARE_MEASURES: each by its own */
 };

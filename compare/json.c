@@ -137,7 +137,8 @@ static json_t *json_row(const struct compare *compare, const struct compare_row 
     json_put_text(object, "printed", *row->printed != '\0' ? row->printed : NULL);
     json_object_set_new(object, "warnings", compare_warnings_json(compare, row));
     if (with_reports) json_object_set(object, "reports", row->reports);
-    json_object_set(object, "series", row->series != NULL ? row->series : json_null());
+    const bool shown = row->series != NULL && !(with_reports && compare->options.no_series);
+    json_object_set(object, "series", shown ? row->series : json_null());
     return object;
 }
 

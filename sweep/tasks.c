@@ -49,7 +49,7 @@ static const char compare_script[] =
     "rm -f results/new.\"$(uname -n)\".*.\"$id\"\n"
     "trap 'rm -f \"$new\"' EXIT\n"
     "trap 'exit 1' HUP INT TERM\n"
-    "%s compare --json \"$new\" \"$@\" >\"logs/$id\" 2>&1\n"
+    "%s compare --no-series --json \"$new\" \"$@\" >\"logs/$id\" 2>&1\n"
     "status=$?\n"
     "# 1: an allocator failed, which is a result, too; 3: the recording was cut short.\n"
     "case $status in\n"

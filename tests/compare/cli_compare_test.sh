@@ -20,7 +20,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 66
+plan 67
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -49,6 +49,13 @@ compares_instructions() {
 
 compares_lz4() {
     exits 0 compare lanes.lz4 -r 1 -a "$few" --json f.json && json f.json "$all_complete"
+}
+
+# Nine tenths of the file are curves.
+leaves_out_curves() {
+    exits 0 compare lanes -r 1 -a glibc --no-series --json f.json &&
+        json lanes.json 'j["allocators"][0]["series"]["seconds"].size > 1' &&
+        json f.json 'j["allocators"][0]["series"].nil? && j["allocators"][0]["reports"].size == 1'
 }
 
 compares_raw() {
@@ -770,6 +777,7 @@ check 'a damaged recording, too' refuses_damaged_recording
 check 'other files are refused' refuses_other_files
 check 'a missing file is told' refuses_missing_file
 check 'the tables have a row for each' tells_tables
+check 'JSON without curves' leaves_out_curves
 check 'the machine, as far as results depend on it' tells_machine
 check 'the tables have 120 columns at most' fits_in_120_columns
 check 'a time below the step of the clock is told as that' tells_steps
