@@ -81,8 +81,8 @@ for (const figure of [...elements.values()].flatMap((one) => (one.all ? one.all(
   const rows = figure.all('tr').map((row) => row.children);
   if (rows.some((row) => row.length !== rows[0].length)) throw new Error('a table has ragged rows');
   const canvas = figure.all('canvas')[0];
-  console.log(`${canvas['aria-label'].split(': ')[0]}: ${drawn.get(canvas)}, `
-    + `${Math.max(rows.length - 1, 0)} rows`);
+  console.log(`${(canvas ?? figure)['aria-label'].split(': ')[0]}: `
+    + `${canvas ? `${drawn.get(canvas)}, ` : ''}${Math.max(rows.length - 1, 0)} rows`);
   rows.forEach((cells) => console.log(`  ${lineOf(cells)}`));
 }
 // The flame graph of each measure: how many bars, and the widest of each of the upper lines.
