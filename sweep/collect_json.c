@@ -10,6 +10,9 @@
 static const char *const measures[COMPARE_MEASURES] = {
     [COMPARE_MEMORY] = "memory", [COMPARE_TIME] = "time"};
 
+static const char *const of_names[] = {
+    [RESULT_PROCESS] = "process", [RESULT_DIFFERENCE] = "difference", [RESULT_REPLAYS] = "replays"};
+
 static json_t *json_change(const struct result_change *change)
 {
     json_t *object = json_object();
@@ -120,10 +123,11 @@ static json_t *json_row(const struct collection *collection, size_t trace, size_
         json_object_set(object, copied[i], json_object_get(entry->json, copied[i]));
     json_put_number(object, "runs", entry->runs);
     json_put_real(object, "peak_rss_bytes", entry->peak_bytes);
+    json_put_real(object, "peak_change_bytes", entry->peak_change);
     json_put_real(object, "replay_peak_net_rss_bytes", replays_of(entry, "peak_net_rss_bytes"));
     json_put_real(object, "replay_cpu_seconds", replays_of(entry, "cpu_seconds"));
     for (unsigned measure = 0; measure < COMPARE_MEASURES; measure++) {
-        const char *of = row->from->of.is_of_process[measure] ? "process" : "replays";
+        const char *of = of_names[row->from->of.of[measure]];
         json_t *change = json_change(&entry->change[measure]);
         json_put_text(change, "of", of);
         json_object_set_new(change, "rank",

@@ -90,7 +90,7 @@ static void put_best(const struct collection *collection, enum compare_measure m
         return;
     }
     if (change->most >= 0) fputs("none takes surely less; the least has ", to);
-    fprintf(to, "%s, %+.1f %% of what the programs were recorded on", entry->label,
+    fprintf(to, "%s, %+.1f %% against what the programs were recorded on", entry->label,
             per_cent(change->mean));
     if (isnan(change->least))
         fputc('.', to);
@@ -121,13 +121,38 @@ static void warn_missing(const struct collection *collection, FILE *to)
     fputc('\n', to);
 }
 
+/* In how many traces an entry failed for that reason, from the trace on. */
+static size_t failed_alike(const struct collection *collection, size_t entry, size_t trace)
+{
+    const char *why = collection_row(collection, trace, entry)->of->why;
+    size_t count = 0;
+    for (; trace < collection->traces_count; trace++) {
+        const struct result_entry *of = collection_row(collection, trace, entry)->of;
+        count += of != NULL && of->why != NULL && strcmp(of->why, why) == 0;
+    }
+    return count;
+}
+
+static bool was_warned(const struct collection *collection, size_t entry, size_t trace)
+{
+    const char *why = collection_row(collection, trace, entry)->of->why;
+    while (trace-- > 0) {
+        const struct result_entry *of = collection_row(collection, trace, entry)->of;
+        if (of != NULL && of->why != NULL && strcmp(of->why, why) == 0) return true;
+    }
+    return false;
+}
+
 static void warn_failed(const struct collection *collection, FILE *to)
 {
-    for (size_t trace = 0; trace < collection->traces_count; trace++) {
-        for (size_t at = 0; at < collection->entries_count; at++) {
+    for (size_t at = 0; at < collection->entries_count; at++) {
+        for (size_t trace = 0; trace < collection->traces_count; trace++) {
             const struct result_entry *of = collection_row(collection, trace, at)->of;
-            if (of != NULL && of->why != NULL)
-                fprintf(to, "%s: %s: %s\n", collection->traces[trace].name, of->label, of->why);
+            if (of == NULL || of->why == NULL || was_warned(collection, at, trace)) continue;
+            const size_t count = failed_alike(collection, at, trace);
+            fprintf(to, "%s, %s", of->label, collection->traces[trace].name);
+            if (count > 1) fprintf(to, " and %zu more", count - 1);
+            fprintf(to, ": %s\n", of->why);
         }
     }
 }
@@ -402,32 +427,41 @@ static bool is_elsewhere(const struct collection_row *row)
     return row->is_elsewhere;
 }
 
-static bool is_of_replays(const struct collection_row *row)
+/* Traces whose changes are of something else than what is expected of the process. */
+static void put_of(const struct collection *collection, enum compare_measure measure,
+                   enum result_of of, const char *note, FILE *to)
 {
-    return row->of != NULL && row->of->why == NULL &&
-           !(row->from->of.is_of_process[COMPARE_MEMORY] &&
-             row->from->of.is_of_process[COMPARE_TIME]);
+    size_t count = 0;
+    for (size_t i = 0; i < collection->traces_count; i++) {
+        const struct result *first = &collection->traces[i].first->of;
+        if (first->recorded == NULL || first->of[measure] != of) continue;
+        fprintf(to, "%s %zu", count++ == 0 ? "In" : ",", i + 1);
+    }
+    if (count > 0) fprintf(to, ": %s\n", note);
 }
 
-static void print_notes(const struct collection *collection, FILE *to)
+static void put_notes(const struct collection *collection, FILE *to)
 {
-    terminal_print_wrapped(
-        "Changes are from the allocator that the program was recorded on (now), replayed in the "
-        "same comparison: RSS that the process is expected to have at most, and its processor "
-        "time. Mean: geometric, over all traces, and the interval that has it with 95 % "
-        "(Student's t of the logarithms). Worst: the greatest change, in which trace.",
-        0, 2, to);
-    terminal_print_wrapped(
-        "=, noise: closer than 1 MiB or 1 %, or the replays differ among themselves; of time, the "
-        "expected range includes no change. Of the least in a trace, +2: two more are equal.",
-        0, 2, to);
+    fputs("Changes are from the allocator that the program was recorded on (now), replayed in the "
+          "same comparison: RSS that the process is expected to have at most, and its processor "
+          "time. Mean: geometric, over all traces, and the interval that has it with 95 % "
+          "(Student's t of the logarithms). Worst: the greatest change, in which trace.\n"
+          "=, noise: closer than 1 MiB or 1 %, or the replays differ among themselves; of time, "
+          "the expected range includes no change. Of the least in a trace, +2: two more are "
+          "equal.\n",
+          to);
     if (is_any(collection, is_elsewhere))
-        terminal_print_wrapped("~: on a machine unlike that of the trace's first result.", 0, 2,
-                               to);
-    if (is_any(collection, is_of_replays))
-        terminal_print_wrapped("Some traces do not say what the process would have: there, changes "
-                               "are of replays alone.",
-                               0, 2, to);
+        fputs("~: on a machine unlike that of the trace's first result.\n", to);
+    put_of(collection, COMPARE_MEMORY, RESULT_DIFFERENCE,
+           "what the process would have is not known; memory is the difference of the replays, as "
+           "a share of what it had.",
+           to);
+    put_of(collection, COMPARE_MEMORY, RESULT_REPLAYS,
+           "what the process had is not known, or less than a replay has; memory is that of "
+           "replays.",
+           to);
+    put_of(collection, COMPARE_TIME, RESULT_REPLAYS,
+           "what the program would take is not known; time is that of replays.", to);
 }
 
 /* Each line of what `put` writes, wrapped, behind the mark. */
@@ -459,7 +493,7 @@ void collection_print(const struct collection *collection, FILE *to)
         print_measure(collection, measure, to);
     fputc('\n', to);
     print_lines(collection, collection_print_warnings, "! ", to);
-    print_notes(collection, to);
+    print_lines(collection, put_notes, "", to);
     print_lines(collection, put_halving, "", to);
     print_lines(collection, put_machines, "", to);
 }

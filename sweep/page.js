@@ -9,8 +9,9 @@ const MEASURES = {
 const rowOf = new Map(data.rows.map((row) => [`${row.trace}\n${row.entry}`, row]));
 const rowAt = (trace, entry) => rowOf.get(`${trace.trace}\n${entry.entry}`);
 
-// Each setting has a line of its own.
+// Each setting has a line of its own, and in a chart each part of one.
 const lines = (entry) => entry.entry.split(/[:;](?=[A-Za-z_]\w*=)/);
+const parts = (entry) => lines(entry).flatMap((line) => line.split(/(?<=[,=])/));
 
 // ---- changes ----
 
@@ -29,13 +30,16 @@ function shade(share) {
 }
 
 const mib = (bytes) => (bytes === null ? '' : `${(bytes / MIB).toFixed(1)} MiB`);
+const signedMib = (bytes) => `${bytes < 0 ? '−' : '+'}${mib(Math.abs(bytes))}`;
 
-function cellText(row, measure) {
+function cellText(row, trace, measure) {
   if (row.status !== 'complete') return row.status;
   const of = row[measure];
   const mark = `${of.above_noise || row.recorded ? '' : ' ='}${row.elsewhere ? ' ~' : ''}`;
   const change = row.recorded ? 'now' : perCent(of.change) + mark;
-  return measure === 'memory' ? `${change}\n${mib(row.peak_rss_bytes)}` : change;
+  const bytes = of.of !== 'difference' ? mib(row.peak_rss_bytes)
+    : row.recorded ? mib(trace.process_peak_rss_bytes) : signedMib(row.peak_change_bytes);
+  return measure === 'memory' ? `${change}\n${bytes}` : change;
 }
 
 function cellTitle(row, trace, measure) {
@@ -43,7 +47,8 @@ function cellTitle(row, trace, measure) {
   if (row.status === 'failed') return `${trace.trace}, ${row.entry}: ${row.error}`;
   const of = row[measure];
   return [`${trace.trace}, ${row.entry}`, `${perCent(of.change)} ${range(of)}`.trim(),
-    of.of === 'process' ? '' : 'of replays', of.rank === 1 ? 'least of the trace' : '',
+    { process: '', difference: 'difference of replays by what the process had',
+      replays: 'of replays' }[of.of], of.rank === 1 ? 'least of the trace' : '',
     `${row.runs} replays`].filter((text) => text).join(', ');
 }
 
@@ -52,9 +57,10 @@ function cellTitle(row, trace, measure) {
 function heatTable(measure) {
   const table = tableOf({
     head: ['', 'all traces', ...traces.map((trace) => trace.trace)],
-    rows: entries.map((entry) => [lines(entry).join('\n'),
-      `${perCent(entry[measure].mean)}\n${range(entry[measure])}`.trim(),
-      ...traces.map((trace) => cellText(rowAt(trace, entry), measure))]) });
+    rows: entries.map((entry) => [lines(entry).join('\n').replace(/[,=]/g, '$&\u200b'),
+      entry.recorded ? 'now'
+        : `${perCent(entry[measure].mean)}\n${range(entry[measure])}`.trim(),
+      ...traces.map((trace) => cellText(rowAt(trace, entry), trace, measure))]) });
   table.className = 'heat';
   entries.forEach((entry, i) => {
     const cells = table.children[1].children[i].children;
@@ -82,7 +88,7 @@ function addHeatMap(measure, into) {
   strong.append(better, `${title}, by trace`);
   caption.append(strong, `Change of the ${of}, from the allocator that the program was recorded `
     + `on (now). Blue: less, orange: more, all of the colour from ${100 * FULL} % on; without a `
-    + `colour and with =: below the noise. Bold: the least of the trace.${
+    + `colour and with =: below the noise. Bold: the least of the trace, and what is equal to it.${
       data.rows.some((row) => row.elsewhere)
         ? ' ~: on another machine than the rest of the trace, against the same allocator there.' : ''}`);
   scroll.className = 'scroll';
@@ -110,7 +116,7 @@ function bars(measure) {
       data: shown.map(({ [measure]: { least, most } }) =>
         (least === null ? null : [100 * least, 100 * most])) }];
   return { type: 'bar',
-    data: { labels: shown.map(lines), datasets: datasets.map((one) => ({ ...one, grouped: false })) },
+    data: { labels: shown.map(parts), datasets: datasets.map((one) => ({ ...one, grouped: false })) },
     options: chartOptions({ indexAxis: 'y', plugins: { legend: { display: false } },
       scales: { x: axis('% more than recorded'),
         y: { grid: { display: false }, ticks: { autoSkip: false } } } }) };
@@ -118,9 +124,9 @@ function bars(measure) {
 
 function overAll(measure) {
   const { title, of } = MEASURES[measure];
-  const most = Math.max(1, ...known(measure).map((entry) => lines(entry).length));
+  const most = Math.max(1, ...known(measure).map((entry) => parts(entry).length));
   return { title: `${title}, over all traces`, better: 'less is better',
-    height: 5 + (narrow.matches ? 2 : 1.25) * (1 + most) * known(measure).length,
+    height: 5 + Math.max(2.5, 1.1 * most) * known(measure).length,
     text: `Geometric mean of the ${of} under an allocator by that under the recorded one; the thin `
       + 'bar is the interval that has it with 95 %.',
     there: known(measure).length > 0, config: () => bars(measure),

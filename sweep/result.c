@@ -43,7 +43,8 @@ static bool entry_read(struct result_entry *entry, const json_t *json)
                                    .label = text_of(json, "entry"),
                                    .allocator = text_of(json, "allocator"),
                                    .recorded = json_is_true(json_object_get(json, "recorded")),
-                                   .peak_bytes = NAN};
+                                   .peak_bytes = NAN,
+                                   .peak_change = NAN};
     for (unsigned measure = 0; measure < COMPARE_MEASURES; measure++)
         entry->change[measure] = (struct result_change){NAN, NAN, NAN, false};
     if (entry->label == NULL) entry->label = "?";
@@ -88,7 +89,7 @@ static double median_of(const struct result_entry *entry, enum compare_measure m
 /* What changes are shares of: of memory, what the process had. */
 static double whole_of(const struct result *result, enum compare_measure measure)
 {
-    return measure == COMPARE_MEMORY && result->is_of_process[measure]
+    return measure == COMPARE_MEMORY && result->of[measure] != RESULT_REPLAYS
                ? result->process_bytes
                : median_of(result->recorded, measure);
 }
@@ -123,14 +124,14 @@ static struct result_change change_of_program(const struct result *result,
 
 /* So that it is what the two peaks say: the median of all differences is not quite the difference of
  * the medians. */
-static void change_to_peaks(const struct result *result, const struct result_entry *entry,
-                            struct result_change *change)
+static void change_to_medians(const struct result *result, struct result_entry *entry)
 {
-    const double share = entry->peak_bytes / result->recorded->peak_bytes - 1;
-    if (isnan(share)) return;
-    change->share = share;
-    if (change->least > share) change->least = share;
-    if (change->most < share) change->most = share;
+    struct result_change *change = &entry->change[COMPARE_MEMORY];
+    entry->peak_change =
+        median_of(entry, COMPARE_MEMORY) - median_of(result->recorded, COMPARE_MEMORY);
+    change->share = entry->peak_change / whole_of(result, COMPARE_MEMORY);
+    if (change->least > change->share) change->least = change->share;
+    if (change->most < change->share) change->most = change->share;
 }
 
 static void change_make(const struct result *result, struct result_entry *entry,
@@ -138,8 +139,8 @@ static void change_make(const struct result *result, struct result_entry *entry,
 {
     struct result_change *change = &entry->change[measure];
     *change = change_of_replays(result, entry, measure);
-    if (measure == COMPARE_MEMORY) change_to_peaks(result, entry, change);
-    if (measure == COMPARE_TIME && result->is_of_process[measure])
+    if (measure == COMPARE_MEMORY) change_to_medians(result, entry);
+    if (measure == COMPARE_TIME && result->of[measure] == RESULT_PROCESS)
         *change = change_of_program(result, entry, change->counts);
     if (entry == result->recorded) *change = (struct result_change){0, 0, 0, false};
 }
@@ -158,7 +159,7 @@ static void threshold_make(struct result *result, enum compare_measure measure)
     struct rank_threshold *threshold = &result->threshold[measure];
     *threshold = rank_thresholds[measure];
     threshold->absolute /= whole_of(result, measure);
-    if (measure == COMPARE_TIME && result->is_of_process[measure])
+    if (measure == COMPARE_TIME && result->of[measure] == RESULT_PROCESS)
         threshold->surely = compare_cpu_least(result->process_seconds) / whole_of(result, measure);
 }
 
@@ -168,7 +169,7 @@ static void peaks_make(struct result *result)
         struct result_entry *entry = &result->entries[i];
         if (entry->why != NULL) continue;
         entry->peak_bytes =
-            result->is_of_process[COMPARE_MEMORY]
+            result->of[COMPARE_MEMORY] == RESULT_PROCESS
                 ? number_of(json_object_get(entry->json, "expected"), "peak_rss_bytes")
                 : median_of(entry, COMPARE_MEMORY);
     }
@@ -199,9 +200,16 @@ static void entries_compare(struct result *result)
     const json_t *expected = json_object_get(recorded != NULL ? recorded->json : NULL, "expected");
     result->process_bytes = number_of(original, "peak_rss_bytes");
     result->process_seconds = number_of(original, "cpu_seconds");
-    result->is_of_process[COMPARE_MEMORY] = !isnan(number_of(expected, "peak_rss_bytes"));
-    result->is_of_process[COMPARE_TIME] =
-        result->process_seconds > 0 && !isnan(number_of(expected, "cpu_change_seconds"));
+    const bool is_expected = !isnan(number_of(expected, "peak_rss_bytes"));
+    const bool is_most =
+        recorded != NULL && result->process_bytes >= median_of(recorded, COMPARE_MEMORY);
+    result->of[COMPARE_MEMORY] = is_expected ? RESULT_PROCESS
+                                 : is_most   ? RESULT_DIFFERENCE
+                                             : RESULT_REPLAYS;
+    result->of[COMPARE_TIME] =
+        result->process_seconds > 0 && !isnan(number_of(expected, "cpu_change_seconds"))
+            ? RESULT_PROCESS
+            : RESULT_REPLAYS;
     peaks_make(result);
     for (unsigned measure = 0; measure < COMPARE_MEASURES; measure++) {
         const bool known = recorded != NULL && median_of(recorded, measure) > 0;

@@ -5,10 +5,10 @@
  * what is said of an entry is the change from that, in this result. So entries of two results, even
  * of unequal machines, can stand side by side.
  *
- *   memory   RSS of the process; where that is not known, of replays: what an entry's replays have
- *            more than the recorded allocator's, as a share of what that has
- *   time     of the program: the change of its processor time that is to be expected, as a share of
- *            it; where that is not known, of replays
+ *   memory   what an entry's replays have more than the recorded allocator's, as a share of what the
+ *            process had; where that is not known, of replays
+ *   time     the change of the program's processor time that is to be expected, as a share of it;
+ *            where that is not known, of replays
  *
  * Texts and values are the result's until result_free(). */
 #ifndef MALLOCTAPE_SWEEP_RESULT_H
@@ -32,12 +32,20 @@ struct result_change {
     bool counts;        /* above the noise, by what compare goes by */
 };
 
+/* What changes are of. */
+enum result_of {
+    RESULT_PROCESS,    /* what the process, or the program, is expected to have */
+    RESULT_DIFFERENCE, /* memory: its most is known, but not how much of it is the allocator's */
+    RESULT_REPLAYS
+};
+
 struct result_entry {
     const char *label;     /* the allocator and its settings */
     const char *allocator; /* its name and version, as replays tell; NULL: none ran */
     const char *why;       /* NULL, or why there are no numbers */
     bool recorded;         /* it is what the program was recorded on */
-    double peak_bytes;     /* RSS of the process, or of replays; NAN: not known */
+    double peak_bytes;     /* expected RSS of the process, or of replays; NAN: not known */
+    double peak_change;    /* bytes, of replays from the recorded allocator's; NAN: not known */
     struct result_change change[COMPARE_MEASURES];
     double *of_run[COMPARE_MEASURES]; /* by run, as a share of what the recorded allocator has: 1 is
                                          as much; NULL: not known */
@@ -48,7 +56,7 @@ struct result_entry {
 struct result {
     json_t *json;      /* the file */
     const char *trace; /* its path, as compare was given it */
-    bool is_of_process[COMPARE_MEASURES];
+    enum result_of of[COMPARE_MEASURES];
     /* What the recorded program had; NAN: not known. */
     double process_bytes, process_seconds;
     /* What is above the noise between two entries, of the values `of_run`. */

@@ -222,7 +222,7 @@ def checks_missing(real)
          row_of(said, 0, 'jemalloc')['status'] == 'missing' &&
          row_of(said, 2, 'tcmalloc')['status'] == 'failed' &&
          said.text.include?("! 1 of 6 results are missing: #{id(0, 1)}") &&
-         said.text.include?('! trace02: tcmalloc: an allocation failed') &&
+         said.text.include?('! tcmalloc, trace02: an allocation failed') &&
          said.text.include?('! tbbmalloc: another version or build in 1 of the traces') &&
          !said.text.include?('! varied: '),
          'what is missing, unreadable or failed is listed', [said.text, said.errors]

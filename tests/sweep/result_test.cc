@@ -86,7 +86,7 @@ TEST_F(Result, ChangeOfReplays)
     ASSERT_TRUE(read({{"glibc", true, runs_10, second},
                       {"less", false, {8, 8, 8, 8, 8}, {2, 2, 2, 2, 2}},
                       {"same", false, {10.5, 10.5, 10.5, 10.5, 10.5}, second}}));
-    EXPECT_FALSE(result.is_of_process[COMPARE_MEMORY]);
+    EXPECT_EQ(result.of[COMPARE_MEMORY], RESULT_REPLAYS);
     EXPECT_STREQ(result.recorded->label, "glibc");
     EXPECT_NEAR(memory("less").share, -0.2, 1e-9);
     EXPECT_LE(memory("less").least, -0.2);
@@ -120,7 +120,8 @@ TEST_F(Result, ChangeOfProcess)
                       {"unsure", false, {8, 8, 8, 8, 8}, second, expects("-3", "1")},
                       {"few", false, {8, 8}, {0.5, 0.5}, expects("null", "null")}},
                      original));
-    EXPECT_TRUE(result.is_of_process[COMPARE_MEMORY] && result.is_of_process[COMPARE_TIME]);
+    EXPECT_EQ(result.of[COMPARE_MEMORY], RESULT_PROCESS);
+    EXPECT_EQ(result.of[COMPARE_TIME], RESULT_PROCESS);
     EXPECT_NEAR(memory("sure").share, -0.05, 1e-9);
     EXPECT_EQ(entry("sure").peak_bytes, 38 * mib);
     EXPECT_NEAR(entry("sure").of_run[COMPARE_MEMORY][0], 0.95, 1e-9);
@@ -132,6 +133,23 @@ TEST_F(Result, ChangeOfProcess)
     EXPECT_TRUE(std::isnan(time("few").least));
     EXPECT_TRUE(std::isnan(memory("few").least));
     EXPECT_NEAR(memory("few").share, -0.05, 1e-9);
+}
+
+// Much of the process is not its allocator's: what that saves is a small share.
+TEST_F(Result, ChangeAsShareOfWhatItHad)
+{
+    const std::vector<Entry> entries = {{"glibc", true, runs_10, second},
+                                        {"less", false, {5, 5, 5, 5, 5}, second}};
+    ASSERT_TRUE(read(entries, R"({"peak_rss_bytes": 104857600})"));
+    EXPECT_EQ(result.of[COMPARE_MEMORY], RESULT_DIFFERENCE);
+    EXPECT_NEAR(memory("less").share, -0.05, 1e-9);
+    EXPECT_NEAR(entry("less").peak_change, -5 * mib, 1);
+    EXPECT_NEAR(entry("less").of_run[COMPARE_MEMORY][0], 0.95, 1e-9);
+    // It left untouched what a replay writes to.
+    result_free(&result);
+    ASSERT_TRUE(read(entries, R"({"peak_rss_bytes": 8388608})"));
+    EXPECT_EQ(result.of[COMPARE_MEMORY], RESULT_REPLAYS);
+    EXPECT_NEAR(memory("less").share, -0.5, 1e-9);
 }
 
 TEST_F(Result, FailedEntries)
