@@ -61,6 +61,7 @@ static struct {
     struct fake_plan plan;
     uint64_t random;
     uint64_t now_ns;
+    uint64_t usage_ns;
     uint64_t all_calls;
     uint64_t switches;
     uint32_t calls[FAKE_CALLS];
@@ -672,7 +673,19 @@ void os_memory_forked(void) {}
 struct os_usage os_process_usage(bool without_caller)
 {
     if (!without_caller) return (struct os_usage){0, 0};
+    fake.now_ns += fake.plan.usage_ns;
+    fake.usage_ns += fake.plan.usage_ns;
     return (struct os_usage){fake.now_ns, fake.now_ns / 2};
+}
+
+uint64_t fake_usage_ns(void)
+{
+    return fake.usage_ns;
+}
+
+uint64_t os_thread_run_ns(void)
+{
+    return fake.usage_ns;
 }
 
 uint64_t os_process_peak_bytes(void)

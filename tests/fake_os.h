@@ -74,6 +74,7 @@ struct fake_plan {
     uint64_t reader_stops_at;   /* bytes after which a reader does not read any more; 0: never */
     uint64_t reader_resumes_ns; /* after it has stopped; 0: never */
     bool reader_goes;           /* rather than stop */
+    uint64_t usage_ns;          /* what it takes to say what other threads have used */
 };
 
 /* Whether the error can be one of the call. `index` counts from 0; 0 at the end of the list. */
@@ -111,6 +112,7 @@ void fake_sleep(uint64_t ns);
 
 uint32_t fake_calls(enum fake_call call); /* so far */
 uint64_t fake_switches(void);             /* how often another fiber may have gone on, so far */
+uint64_t fake_usage_ns(void);             /* what that has taken so far */
 const char *fake_messages(void);          /* all that were written */
 unsigned fake_open_descriptors(void);
 uint32_t fake_random(void);

@@ -225,6 +225,9 @@ struct os_usage {
 };
 struct os_usage os_process_usage(bool without_caller);
 
+/* How long the calling thread has run, in nanoseconds. */
+uint64_t os_thread_run_ns(void);
+
 /* The most resident memory that the process has had, in bytes; 0: not known. */
 uint64_t os_process_peak_bytes(void);
 

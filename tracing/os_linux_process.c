@@ -134,13 +134,22 @@ uint64_t os_process_peak_bytes(void)
     return peak ? text_read_decimal(peak + strcspn(peak, "0123456789")) * 1024 : 0;
 }
 
+static uint64_t clock_time_ns(long clock)
+{
+    struct timespec time = {0, 0};
+    system_call(SYS_clock_gettime, clock, (long)&time, 0, 0, 0, 0);
+    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+}
+
+uint64_t os_thread_run_ns(void)
+{
+    return os_is_confined() ? 0 : clock_time_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 static uint64_t cpu_time_ns(int thread_id)
 {
     /* As clock_getcpuclockid(3) makes it, for a thread and what the scheduler measures. */
-    long clock = (long)((~(unsigned long)thread_id << 3) | 6);
-    struct timespec time = {0, 0};
-    system_call(SYS_clock_gettime, (int)clock, (long)&time, 0, 0, 0, 0);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+    return clock_time_ns((int)((~(unsigned long)thread_id << 3) | 6));
 }
 
 void os_thread_look(int thread_id, struct os_thread_look *look)

@@ -273,6 +273,7 @@ struct writer {
     uint32_t pending_count;
     uint64_t start_ns, start_cycles;
     uint64_t next_tick_ns;
+    uint64_t next_look_ns; /* for ticks: what is asked of the system is not asked before */
     uint64_t sleep_ns;
     uint64_t ticks;    /* written */
     uint64_t windows;  /* closed, those without a tick included; read by who watches (relaxed) */

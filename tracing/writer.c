@@ -141,7 +141,7 @@ static int await_reader(struct writer *writer)
     while ((result = output_connect(&writer->files)) == -ENXIO) {
         if (settings.patience_ns && os_clock_ns() - writer->start_ns >= settings.patience_ns)
             return writer_check(writer, -ETIMEDOUT, writer->output);
-        writer_grow_if_starved(writer);
+        writer_grow_if_needed(writer);
         if (writer->error) return writer->error;
         atomic_store_seq_cst(&writer->asleep, 1);
         if (!atomic_load_seq_cst(&writer->starved)) os_wait(&writer->asleep, 1, READER_LOOK_NS);
@@ -319,7 +319,7 @@ static void writer_main(struct writer *writer)
         adapt_sleep(writer, slots);
         uint64_t now = os_clock_ns();
         if (now >= writer->next_tick_ns) writer_tick(writer, now);
-        writer_grow_if_starved(writer);
+        writer_grow_if_needed(writer);
         if (slots < WRITER_SLOTS_PER_PASS) sleep_until_next_pass(writer);
         fulfil_sync(writer);
     }

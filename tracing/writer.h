@@ -19,6 +19,9 @@
 #define WRITER_TICK_NS                  UINT64_C(10000000)
 #define WRITER_TICKS_THAT_LOOK          100
 #define WRITER_TICKS_PER_MEMORY_LOOK    10
+/* What ticks ask the system for may take one in so many parts of a processor. Other ticks repeat
+ * the answers of the one before. */
+#define WRITER_LOOKS_ONE_IN             64
 /* So long without an event is told apart from what comes behind it. */
 #define WRITER_QUIET_NS                 UINT64_C(100000000)
 /* What has been recorded goes to the sink at the latest after so many ticks, for readers of a

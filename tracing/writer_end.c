@@ -43,13 +43,17 @@ void writer_watch(struct writer *writer, struct watch_counts *counts)
     counts->events = writer_events(writer);
 }
 
-/* Events of the lane in the stream, exactly, though its thread may be in the middle of one. Those
- * before its slot are known from the lane's own counts; those in the slot are counted. */
+/* Events of the lane in the stream, exactly, though its thread may be in the middle of one: then
+ * those before its slot are known from the lane's own counts, and those in the slot are counted. */
 static uint64_t events_of_lane(const struct writer *writer, const struct malloctape_lane *lane)
 {
     uint64_t extra = atomic_load_acquire(&lane->units.extra_units);
-    /* Without a slot the lane had no thread when `extra` was read. */
-    if (!writer_cursor_of(lane)) return lane->writer.written - extra;
+    const uint16_t *cursor = writer_cursor_of(lane);
+    /* Without a slot the lane had no thread when `extra` was read; or that one has gone, and all
+     * that it recorded is in the stream. */
+    if (!cursor ||
+        (cursor == lane->writer.read_from && os_thread_is_gone(lane->registry.thread_id)))
+        return lane->writer.written - extra;
     const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
     struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
     return segment.first_unit - segment.extra_units +

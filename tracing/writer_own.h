@@ -74,9 +74,9 @@ uint32_t writer_drain_full_slots(struct writer *writer);
 /* The packer forgets what it knows of the lane, and gives its memory to other lanes. */
 void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane);
 
-/* More slots, if a thread has found none. While a write waits for the reader, nothing may be
- * flushed for that. */
-void writer_grow_if_starved(struct writer *writer);
+/* More slots, if a thread has found none or most of them are the lanes' own. While a write waits for
+ * the reader, nothing may be flushed for that. */
+void writer_grow_if_needed(struct writer *writer);
 void writer_grow_meanwhile(void *writer);
 
 /* Ends a window (FORMAT.md 4.3). Returns whether any lane has got further: then there is a tick. */

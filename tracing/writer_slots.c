@@ -243,9 +243,9 @@ uint32_t writer_drain_full_slots(struct writer *writer)
 
 /* --- more slots --- */
 
-/* If there is no space for more slots, the threads go on with those that there are, unless most of
- * them are the lanes' own. */
-static void grow(struct writer *writer)
+/* If there is no space for more slots, the threads go on with those that there are, unless one has
+ * found none and most of them are the lanes' own. */
+static void grow(struct writer *writer, bool is_starved)
 {
     uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
     uint32_t before = writer->spool.mapped, latest;
@@ -257,20 +257,30 @@ static void grow(struct writer *writer)
         writer_wake_waiters(writer, writer->spool.mapped - latest);
     } while (writer->spool.mapped > latest && writer->spool.mapped < 2 * before);
     bool grown = writer->spool.mapped > before;
-    if (result == -EFAULT || (!grown && lanes > before / 2))
+    if (result == -EFAULT || (is_starved && !grown && lanes > before / 2))
         writer_check(writer, result, writer->files.spool_path);
     atomic_store_relaxed(&writer->cannot_grow, !grown);
 }
 
-void writer_grow_if_starved(struct writer *writer)
+/* A lane keeps its latest slot as long as its thread lives: where one thread begins after the other,
+ * each would wait once the slots are used up. */
+static bool wants_more_slots(const struct writer *writer)
 {
-    if (!atomic_exchange_acq_rel(&writer->starved, 0)) return;
-    writer_flush(writer);
-    grow(writer);
+    uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
+    uint32_t ahead = lanes < SPOOL_SLOTS_AHEAD / 2 ? lanes : SPOOL_SLOTS_AHEAD / 2;
+    return writer->spool.mapped < lanes + ahead && !writer->cannot_grow;
+}
+
+void writer_grow_if_needed(struct writer *writer)
+{
+    bool is_starved = atomic_exchange_acq_rel(&writer->starved, 0);
+    if (is_starved) writer_flush(writer);
+    if (is_starved || wants_more_slots(writer)) grow(writer, is_starved);
 }
 
 void writer_grow_meanwhile(void *argument)
 {
     struct writer *writer = argument;
-    if (atomic_exchange_acq_rel(&writer->starved, 0)) grow(writer);
+    bool is_starved = atomic_exchange_acq_rel(&writer->starved, 0);
+    if (is_starved || wants_more_slots(writer)) grow(writer, is_starved);
 }

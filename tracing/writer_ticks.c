@@ -67,15 +67,23 @@ uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles)
     return (uint64_t)((double)cycles * (double)ns / 0x1p32);
 }
 
-static void put_tick(struct writer *writer, uint64_t now)
+/* What this takes grows with the threads, and with the spool that they need. */
+static void look(struct writer *writer, uint64_t now)
 {
-    if (!writer_fits(writer, CHUNK_TICK_BYTES_MAX)) return;
+    uint64_t run_ns = os_thread_run_ns();
     if (writer->ticks < WRITER_TICKS_THAT_LOOK || writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0)
         look_at_memory(writer);
     look_at_usage(writer);
+    look_at_statistics(writer);
+    writer->next_look_ns = now + (os_thread_run_ns() - run_ns) * WRITER_LOOKS_ONE_IN;
+}
+
+static void put_tick(struct writer *writer, uint64_t now)
+{
+    if (!writer_fits(writer, CHUNK_TICK_BYTES_MAX)) return;
+    if (now >= writer->next_look_ns) look(writer, now);
     writer->tick.since_start_ns = now - writer->start_ns;
     writer->tick.heap_bytes = malloctape_front_end.heap_bytes();
-    look_at_statistics(writer);
     uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
     sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));
 }
@@ -83,6 +91,7 @@ static void put_tick(struct writer *writer, uint64_t now)
 void writer_put_last_tick(struct writer *writer)
 {
     look_at_memory(writer);
+    writer->next_look_ns = 0;
     writer->tick.usage.peak_rss_bytes = os_process_peak_bytes();
     put_tick(writer, os_clock_ns());
 }

@@ -1184,6 +1184,15 @@ static void prepare(const struct run *run)
     unsetenv("TMPDIR");
 }
 
+/* Thousands of threads, over which the system sums. The last tick asks in any case. */
+static void check_usage(const struct fake_plan *plan)
+{
+    uint64_t all_ns = os_clock_ns();
+    if (fake_usage_ns() > all_ns / 32 + 2 * plan->usage_ns)
+        fail("%" PRIu64 " of %" PRIu64 " ns to ask what threads have used", fake_usage_ns(),
+             all_ns);
+}
+
 static void run_here(const struct run *run)
 {
     prepare(run);
@@ -1198,6 +1207,7 @@ static void run_here(const struct run *run)
         check_not_begun(run);
     else
         check_begun(run, end);
+    check_usage(&run->plan);
     if (run->tell) printf("# said: %s", fake_messages());
     for (int call = 0; run->count_calls && call < FAKE_CALLS; call++)
         printf("%u\n", fake_calls(call));
@@ -1383,6 +1393,17 @@ static void execs_end_recordings(unsigned test)
            failures ? "not ok" : "ok", test);
 }
 
+static void costly_answers_are_seldom_asked(unsigned test)
+{
+    struct run run = {.scenario = COMMAND, .plan = {.seed = 1, .usage_ns = 1000000}};
+    /* The reader makes it a long recording. */
+    run.plan.reader_stops_at = 1000;
+    run.plan.reader_resumes_ns = UINT64_C(2000000000);
+    bool failed = !run_apart(&run, NULL);
+    printf("%s %u - what takes long is seldom asked of the system\n", failed ? "not ok" : "ok",
+           test);
+}
+
 static uint64_t number_from(const char *variable, uint64_t otherwise)
 {
     const char *text = getenv(variable);
@@ -1401,13 +1422,14 @@ int main(int count, char **words)
     puts("1..0 # SKIP ThreadSanitizer lets nobody map what the shadow table needs");
     return 0;
 #endif
-    printf("1..%d\n", SCENARIOS + 3);
+    printf("1..%d\n", SCENARIOS + 4);
     for (unsigned scenario = 0; scenario < SCENARIOS; scenario++)
         each_call_fails((enum scenario)scenario, scenario + 1);
     chances_are_taken((unsigned)number_from("MALLOCTAPE_RUNS", 500),
                       number_from("MALLOCTAPE_SEED", (uint64_t)getpid()), SCENARIOS + 1);
     kept_plans_are_run(SCENARIOS + 2);
     execs_end_recordings(SCENARIOS + 3);
+    costly_answers_are_seldom_asked(SCENARIOS + 4);
     fflush(stdout);
     fake_exit(0);
 }

@@ -1,8 +1,8 @@
 /* crowd - many threads that live at the same time.
  *
- *   crowd THREADS PAIRS [SIZES [ASKS]]
+ *   crowd THREADS PAIRS [SIZES [ASKS [GAP]]]
  *
- * Each thread asks ASKS times (default 0) how large an object is that it has not made, allocates
+ * They begin GAP microseconds (default 0) one after the other. Each thread asks ASKS times (default 0) how large an object is that it has not made, allocates
  * and frees an object PAIRS times, of SIZES (default 4) sizes in turn, and then waits until all have done so. Prints "N ms, M KiB, S sleeps": how long that took, the
  * resident memory of the process while all were there, and how often threads slept before that. */
 #include <malloc.h>
@@ -12,12 +12,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/atomic.h"
 
 enum { THREADS_MAX = 60000, STACK_BYTES = 65536 };
 
-static unsigned long pairs, sizes = 4, asks;
+static unsigned long pairs, sizes = 4, asks, gap_us;
 static void *asked_of;
 static long sleeps;
 static pthread_barrier_t all_are_done, may_end;
@@ -73,8 +74,9 @@ int main(int count, char **words)
     if (count > 2) pairs = strtoul(words[2], NULL, 10);
     if (count > 3) sizes = strtoul(words[3], NULL, 10);
     if (count > 4) asks = strtoul(words[4], NULL, 10);
-    if (count < 3 || count > 5 || alive < 1 || alive > THREADS_MAX || sizes < 1) {
-        fputs("usage: crowd THREADS PAIRS [SIZES [ASKS]]\n", stderr);
+    if (count > 5) gap_us = strtoul(words[5], NULL, 10);
+    if (count < 3 || count > 6 || alive < 1 || alive > THREADS_MAX || sizes < 1) {
+        fputs("usage: crowd THREADS PAIRS [SIZES [ASKS [GAP]]]\n", stderr);
         return 2;
     }
     if (pthread_barrier_init(&all_are_done, NULL, (unsigned)alive + 1) != 0 ||
@@ -84,9 +86,11 @@ int main(int count, char **words)
         fail("cannot set up");
     asked_of = malloc(16);
     long since = now_ms();
-    for (unsigned long i = 0; i < alive; i++)
+    for (unsigned long i = 0; i < alive; i++) {
+        if (gap_us) usleep((useconds_t)gap_us);
         if (pthread_create(&threads[i], &attributes, run, NULL) != 0)
             fail("cannot create a thread");
+    }
     pthread_barrier_wait(&all_are_done);
     long ms = now_ms() - since;
     printf("%ld ms, %ld KiB, %ld sleeps\n", ms, resident_kib(), sleeps);
