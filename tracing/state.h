@@ -281,7 +281,8 @@ struct writer {
     uint64_t next_process_look;
     struct os_usage usage_before; /* when recording began */
     struct raw_tick tick;         /* the latest; its memory is that of the latest look */
-    uint64_t vm_size_bytes;       /* by the latest look */
+    /* By the latest look. */
+    uint64_t vm_size_bytes, null_frees, sizes_asked;
     int statm;
     uint64_t events;    /* in the stream, exactly: when it has ended */
     const char *reason; /* why it ends before the program, if that is no error; or NULL */

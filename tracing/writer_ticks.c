@@ -34,22 +34,27 @@ static void look_at_usage(struct writer *writer)
     writer->tick.usage.system_ns = writer_since(usage.system_ns, writer->usage_before.system_ns);
 }
 
-/* What the allocator says, and what the recorder does. */
-static void look_at_statistics(struct writer *writer)
+static void look_at_calls(struct writer *writer)
 {
-    struct original_statistics *statistics = &writer->tick.statistics;
     uint32_t used = atomic_load_acquire(&writer->registry->used);
-    uint64_t null_frees = 0, asked = atomic_load_relaxed(&recording_no_lane.sizes_asked);
-    statistics->count = 0;
-    if (malloctape_front_end.read_statistics) malloctape_front_end.read_statistics(statistics);
+    writer->null_frees = 0;
+    writer->sizes_asked = atomic_load_relaxed(&recording_no_lane.sizes_asked);
     for (uint32_t i = 0; i < used; i++) {
         const struct malloctape_lane *lane = lane_at(writer->registry, i);
-        null_frees += atomic_load_relaxed(&lane->null_frees);
-        asked += atomic_load_relaxed(&lane->sizes_asked);
+        writer->null_frees += atomic_load_relaxed(&lane->null_frees);
+        writer->sizes_asked += atomic_load_relaxed(&lane->sizes_asked);
     }
+}
+
+/* What the allocator says, and what the recorder does. */
+static void put_statistics(struct writer *writer)
+{
+    struct original_statistics *statistics = &writer->tick.statistics;
+    statistics->count = 0;
+    if (malloctape_front_end.read_statistics) malloctape_front_end.read_statistics(statistics);
     statistics->values[statistics->count++] = writer->vm_size_bytes;
-    statistics->values[statistics->count++] = null_frees;
-    statistics->values[statistics->count++] = asked;
+    statistics->values[statistics->count++] = writer->null_frees;
+    statistics->values[statistics->count++] = writer->sizes_asked;
 }
 
 /* How many nanoseconds 2^32 cycles of the processor's clock take. */
@@ -74,7 +79,7 @@ static void look(struct writer *writer, uint64_t now)
     if (writer->ticks < WRITER_TICKS_THAT_LOOK || writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0)
         look_at_memory(writer);
     look_at_usage(writer);
-    look_at_statistics(writer);
+    look_at_calls(writer);
     writer->next_look_ns = now + (os_thread_run_ns() - run_ns) * WRITER_LOOKS_ONE_IN;
 }
 
@@ -84,6 +89,7 @@ static void put_tick(struct writer *writer, uint64_t now)
     if (now >= writer->next_look_ns) look(writer, now);
     writer->tick.since_start_ns = now - writer->start_ns;
     writer->tick.heap_bytes = malloctape_front_end.heap_bytes();
+    put_statistics(writer);
     uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
     sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));
 }
