@@ -3,12 +3,17 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/inject.h"
@@ -130,7 +135,8 @@ static bool call_library(struct inject *inject, pid_t process, const char *funct
                          const char *text, uint64_t *result, char *why, size_t why_bytes)
 {
     struct target target;
-    if (!target_open(&target, process)) return error_explain(why, why_bytes, "it has ended");
+    if (!target_open(&target, process, inject->target->original))
+        return error_explain(why, why_bytes, "it has ended");
     const uint64_t address =
         target_function(&target, target_module_named(&target, LIBRARY), function);
     target_close(&target);
@@ -138,7 +144,34 @@ static bool call_library(struct inject *inject, pid_t process, const char *funct
     return inject_call(inject, address, text, 0, result, why, why_bytes);
 }
 
-static bool load(struct inject *inject, const char *library, char *why, size_t why_bytes)
+/* ---- the library where the process does not see it ---- */
+
+/* Memory of the process, as a file, with what the library's file has: *descriptor. Its name ends as
+ * the library's. */
+static bool copy_library(struct inject *inject, const char *library, uint64_t *descriptor,
+                         char *why, size_t why_bytes)
+{
+    const uint64_t arguments[6] = {0, MFD_CLOEXEC};
+    char path[64];
+    struct stat status;
+    if (!inject_system_call(inject, SYS_memfd_create, TARGET_COPY LIBRARY, arguments, descriptor,
+                            why, why_bytes))
+        return false;
+    if ((int64_t)*descriptor < 0)
+        return error_explain(why, why_bytes, "it cannot have a copy of the library: %s",
+                             strerror((int)-(int64_t)*descriptor));
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)inject->target->process, (int)*descriptor);
+    const int from = open(library, O_RDONLY | O_CLOEXEC), to = open(path, O_WRONLY | O_CLOEXEC);
+    bool good = from >= 0 && to >= 0 && fstat(from, &status) == 0;
+    for (off_t at = 0; good && at < status.st_size;)
+        good = sendfile(to, from, &at, (size_t)(status.st_size - at)) > 0;
+    if (!good) error_explain(why, why_bytes, "%s cannot be copied: %s", library, strerror(errno));
+    if (from >= 0) close(from);
+    if (to >= 0) close(to);
+    return good;
+}
+
+static bool load_path(struct inject *inject, const char *path, char *why, size_t why_bytes)
 {
     uint64_t handle, text;
     char reason[256] = "";
@@ -148,40 +181,98 @@ static bool load(struct inject *inject, const char *library, char *why, size_t w
                    error = target_function(target, libc, "dlerror");
     if (open == 0 || error == 0)
         return error_explain(why, why_bytes, "its C library is older than glibc 2.34");
-    if (!inject_call(inject, open, library, RTLD_NOW, &handle, why, why_bytes)) return false;
+    if (!inject_call(inject, open, path, RTLD_NOW, &handle, why, why_bytes)) return false;
     if (handle != 0) return true;
     if (!inject_call(inject, error, NULL, 0, &text, why, why_bytes)) return false;
     if (text != 0) inject_read_text(inject, text, reason, sizeof reason);
-    return error_explain(why, why_bytes, "it cannot load %s: %s", library, reason);
+    return error_explain(why, why_bytes, "it cannot load %s: %s", LIBRARY, reason);
 }
 
-/* What must not end this process while another one does what it says. */
-static void signals_block(sigset_t *before)
+static bool load(struct inject *inject, const char *library, char *why, size_t why_bytes)
 {
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, before);
-}
-
-static bool call_in(struct target *target, const char *library, const char *function,
-                    const char *text, struct attached *attached, char *why, size_t why_bytes)
-{
-    struct inject inject;
-    sigset_t before;
-    uint64_t result = 0;
-    signals_block(&before);
-    bool good = inject_begin(&inject, target, PATIENCE_NS, why, why_bytes);
+    char path[64], unused[256];
+    uint64_t descriptor = UINT64_MAX, result;
+    if (sees_library(inject->target->process, library))
+        return load_path(inject, library, why, why_bytes);
+    bool good = copy_library(inject, library, &descriptor, why, why_bytes);
     if (good) {
-        good = (library == NULL || load(&inject, library, why, why_bytes)) &&
-               call_library(&inject, target->process, function, text, &result, why, why_bytes);
-        inject_end(&inject);
-        attached->has_ended = inject.is_gone;
-        attached->stopped_ns = inject.stopped_ns;
-    } else if (errno == EPERM) {
-        explain_permission(target->process, why, why_bytes);
+        /* A name that nobody else has for another file. */
+        snprintf(path, sizeof path, "/proc/self/./fd/%d", (int)descriptor);
+        good = load_path(inject, path, why, why_bytes);
     }
+    if ((int64_t)descriptor >= 0) {
+        const uint64_t arguments[6] = {descriptor};
+        inject_system_call(inject, SYS_close, NULL, arguments, &result, unused, sizeof unused);
+    }
+    return good;
+}
+
+/* ---- in a process of its own ---- */
+
+/* What the process that injects says. */
+struct answer {
+    struct attached attached;
+    bool is_good, is_denied;
+    char why[PATH_MAX + 256];
+};
+
+struct call {
+    struct target *target;
+    const char *library; /* NULL: it is there */
+    const char *function, *text;
+};
+
+static void call_carry_out(const struct call *call, struct answer *answer)
+{
+    static struct inject inject;
+    uint64_t result = 0;
+    answer->is_good =
+        inject_begin(&inject, call->target, PATIENCE_NS, answer->why, sizeof answer->why);
+    if (answer->is_good) {
+        answer->is_good = (call->library == NULL ||
+                           load(&inject, call->library, answer->why, sizeof answer->why)) &&
+                          call_library(&inject, call->target->process, call->function, call->text,
+                                       &result, answer->why, sizeof answer->why);
+        inject_end(&inject);
+    }
+    answer->is_denied = inject.is_denied;
+    answer->attached = (struct attached){
+        .slots = (int)result, .stopped_ns = inject.stopped_ns, .has_ended = inject.is_gone};
+}
+
+/* What ends this process does not end another one, which has to do with the program's threads; and
+ * when that one ends, threads that it still waited for go on. */
+static bool call_in(const struct call *call, struct attached *attached, char *why, size_t why_bytes)
+{
+    sigset_t all, before;
+    struct answer *answer =
+        mmap(NULL, sizeof *answer, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (answer == MAP_FAILED) return error_explain(why, why_bytes, "%s", strerror(errno));
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    const pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        call_carry_out(call, answer);
+        _exit(0);
+    }
+    int status = 0;
+    bool good = child > 0;
+    if (!good) error_explain(why, why_bytes, "%s", strerror(errno));
+    while (good && waitpid(child, &status, 0) < 0)
+        good = errno == EINTR;
     sigprocmask(SIG_SETMASK, &before, NULL);
-    attached->slots = (int)result;
+    if (good && (!WIFEXITED(status) || !answer->is_good)) {
+        good = false;
+        if (!WIFEXITED(status))
+            error_explain(why, why_bytes, "the process that attaches was killed");
+        else if (answer->is_denied)
+            explain_permission(call->target->process, why, why_bytes);
+        else
+            error_explain(why, why_bytes, "%s", answer->why);
+    }
+    *attached = answer->attached;
+    munmap(answer, sizeof *answer);
     if (good && attached->slots == -EEXIST)
         return error_explain(why, why_bytes,
                              "it was started with " LIBRARY
@@ -191,15 +282,16 @@ static bool call_in(struct target *target, const char *library, const char *func
     return good;
 }
 
-static bool open_process(struct target *target, pid_t process, char *why, size_t why_bytes)
+static bool open_process(struct target *target, pid_t process, const char *library, char *why,
+                         size_t why_bytes)
 {
-    bool opened = target_open(target, process);
+    bool opened = target_open(target, process, library);
     for (unsigned i = 0;
          i < START_TRIES && opened && has_module(target, "ld-") && !has_module(target, "libc.");
          i++) {
         target_close(target);
         usleep(START_WAIT_US);
-        opened = target_open(target, process);
+        opened = target_open(target, process, library);
     }
     if (opened) return true;
     if (errno == EACCES || errno == EPERM) return explain_permission(process, why, why_bytes);
@@ -209,32 +301,28 @@ static bool open_process(struct target *target, pid_t process, char *why, size_t
                                                            : strerror(errno));
 }
 
-bool attach_to(pid_t process, const char *library, const char *stacks, struct attached *attached,
+bool attach_to(pid_t process, const char *library, const char *settings, struct attached *attached,
                char *why, size_t why_bytes)
 {
     struct target target;
     *attached = (struct attached){0};
-    if (!open_process(&target, process, why, why_bytes)) return false;
+    if (!open_process(&target, process, library, why, why_bytes)) return false;
     bool good = is_possible(&target, why, why_bytes);
-    const bool is_loaded = good && has_module(&target, LIBRARY);
-    if (good && !is_loaded && !sees_library(process, library))
-        good = error_explain(why, why_bytes,
-                             "%s is not there in its view of the file system (a container?): "
-                             "install malloctape there",
-                             library);
-    good = good && call_in(&target, is_loaded ? NULL : library, "malloctape_library_attach", stacks,
-                           attached, why, why_bytes);
+    const struct call call = {&target, has_module(&target, LIBRARY) ? NULL : library,
+                              "malloctape_library_attach", settings};
+    good = good && call_in(&call, attached, why, why_bytes);
     target_close(&target);
     return good;
 }
 
-bool attach_undo(pid_t process, struct attached *attached, char *why, size_t why_bytes)
+bool attach_undo(pid_t process, const char *library, struct attached *attached, char *why,
+                 size_t why_bytes)
 {
     struct target target;
     *attached = (struct attached){0};
-    if (!open_process(&target, process, why, why_bytes)) return false;
-    const bool good =
-        call_in(&target, NULL, "malloctape_library_detach", NULL, attached, why, why_bytes);
+    if (!open_process(&target, process, library, why, why_bytes)) return false;
+    const struct call call = {&target, NULL, "malloctape_library_detach", NULL};
+    const bool good = call_in(&call, attached, why, why_bytes);
     target_close(&target);
     return good;
 }

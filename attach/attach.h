@@ -16,14 +16,15 @@ struct attached {
     bool has_ended;      /* the process: nothing can be said of it */
 };
 
-/* `library`: the path of libmalloctape.so, which must be the same file in the process's view.
- * `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. To be
- * called again when the process has loaded other libraries. False: `why` says what is in the way;
- * the process is as it was. */
-bool attach_to(pid_t process, const char *library, const char *stacks, struct attached *attached,
+/* `library`: the path of libmalloctape.so. If the process does not see that file there, as in a
+ * container, it gets a copy in memory. `settings`: lines "NAME=VALUE\n" (tracing/settings.h), or
+ * NULL. To be called again when the process has loaded other libraries. False: `why` says what is in
+ * the way; the process is as it was. */
+bool attach_to(pid_t process, const char *library, const char *settings, struct attached *attached,
                char *why, size_t why_bytes);
 
 /* After the recording has ended. The library stays in the process, where nobody calls it. */
-bool attach_undo(pid_t process, struct attached *attached, char *why, size_t why_bytes);
+bool attach_undo(pid_t process, const char *library, struct attached *attached, char *why,
+                 size_t why_bytes);
 
 #endif

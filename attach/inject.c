@@ -21,13 +21,18 @@
 enum {
     STACK_BYTES = 1 << 20, /* constructors of libraries run there */
     STACK_WORDS = 16384,   /* of a thread's, that are looked at */
+    CODE_BYTES = 4096,
     RED_ZONE_BYTES = 128,
     SYSCALL_BYTES = 2
 };
 /* The threads are looked at anew after so long. */
 #define ROUND_NS UINT64_C(1000000)
-/* A thread that sleeps in the kernel stops when it wakes: then another one has to do. */
+/* A thread that sleeps in the kernel stops when it wakes (vfork(2): when its child has begun another
+ * program): then another one has to do. */
 #define STOP_NS  UINT64_C(20000000)
+/* A lock of the dynamic linker that another thread has for so long may be waited for by that thread
+ * in vain: a library's constructor that waits for this very thread. */
+#define STUCK_NS UINT64_C(10000000000)
 
 static uint64_t now_ns(void)
 {
@@ -88,25 +93,35 @@ static int event_of(int status)
     return status >> 16;
 }
 
-/* Stops a thread and leaves it stopped. False: it has not stopped, and is not traced. */
-static bool thread_stop(pid_t thread)
+/* Where a thread is noted that has been asked to stop, and has not; NULL: nowhere. */
+static pid_t *late_find(struct inject *inject, pid_t thread)
+{
+    for (unsigned i = 0; i < INJECT_LATE_MAX; i++)
+        if (inject->late[i] == thread) return &inject->late[i];
+    return NULL;
+}
+
+/* Stops a thread and leaves it stopped. False: it has not stopped yet, or cannot be traced (errno).
+ * When this process ends, it goes on. */
+static bool thread_stop(struct inject *inject, pid_t thread)
 {
     int status;
-    if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0) return false;
-    const bool asked = ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) == 0;
-    bool stops = asked && stop_await(thread, STOP_NS, &status);
+    pid_t *late = late_find(inject, thread);
+    if (late == NULL) {
+        if ((late = late_find(inject, 0)) == NULL) return false;
+        if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0) return false;
+        *late = thread;
+        if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0) return false;
+    }
+    bool stops = stop_await(thread, STOP_NS, &status);
     /* A signal came first: it has it, and stops with its next step. */
     while (stops && event_of(status) != PTRACE_EVENT_STOP) {
         ptrace(PTRACE_CONT, thread, NULL, (void *)(long)WSTOPSIG(status));
         stops = stop_await(thread, STOP_NS, &status);
     }
-    if (stops) return true;
-    /* A thread that is not stopped cannot be let go: it stops soon. */
-    while (asked && stop_await(thread, UINT64_C(1000000000), &status)) {
-        const int signal = event_of(status) == 0 ? WSTOPSIG(status) : 0;
-        if (ptrace(PTRACE_DETACH, thread, NULL, (void *)(long)signal) == 0) break;
-    }
-    return false;
+    if (stops) *late = 0;
+    errno = 0;
+    return stops;
 }
 
 static void thread_release(pid_t thread)
@@ -117,15 +132,27 @@ static void thread_release(pid_t thread)
 static bool thread_is_safe(struct inject *inject, const struct safe_places *places)
 {
     static uint64_t stack[STACK_WORDS];
-    if (ptrace(PTRACE_GETREGS, inject->thread, NULL, &inject->registers) != 0) return false;
+    struct user_regs_struct *registers = &inject->state.registers;
+    if (ptrace(PTRACE_GETREGS, inject->thread, NULL, registers) != 0) return false;
     size_t bytes = 0, more;
     /* The stack may end before so much is read: by pages. */
     do {
-        more = memory_read(inject, inject->registers.rsp + bytes, (char *)stack + bytes,
+        more = memory_read(inject, registers->rsp + bytes, (char *)stack + bytes,
                            sizeof stack - bytes < 4096 ? sizeof stack - bytes : 4096);
         bytes += more;
     } while (more == 4096 && bytes < sizeof stack);
-    return safe_place_is(places, inject->thread, &inject->registers, stack, bytes / sizeof *stack);
+    return safe_place_is(places, inject->thread, registers, stack, bytes / sizeof *stack);
+}
+
+static bool state_get(struct inject *inject)
+{
+    struct iovec all = {inject->state.vectors, sizeof inject->state.vectors};
+    if (ptrace(PTRACE_GETSIGMASK, inject->thread, (void *)sizeof inject->state.blocked,
+               &inject->state.blocked) != 0 ||
+        ptrace(PTRACE_GETREGSET, inject->thread, (void *)NT_X86_XSTATE, &all) != 0)
+        return false;
+    inject->state.vectors_bytes = all.iov_len;
+    return true;
 }
 
 /* Looks at each thread once. False: none is safe. */
@@ -145,12 +172,12 @@ static bool threads_try(struct inject *inject, const struct safe_places *places,
         if (inject->thread <= 0) continue;
         inject->stopped_at_ns = now_ns();
         errno = 0;
-        if (!thread_stop(inject->thread)) {
+        if (!thread_stop(inject, inject->thread)) {
             if (errno == EPERM) *error = EPERM;
             continue;
         }
         *error = 0;
-        found = thread_is_safe(inject, places);
+        found = thread_is_safe(inject, places) && state_get(inject);
         if (!found) thread_release(inject->thread);
     }
     closedir(directory);
@@ -159,18 +186,49 @@ static bool threads_try(struct inject *inject, const struct safe_places *places,
 
 /* ---- calls ---- */
 
-static bool vectors_get(struct inject *inject)
-{
-    struct iovec all = {inject->vectors, sizeof inject->vectors};
-    if (ptrace(PTRACE_GETREGSET, inject->thread, (void *)NT_X86_XSTATE, &all) != 0) return false;
-    inject->vectors_bytes = all.iov_len;
-    return true;
-}
+/* What a thread does that calls a function: rax: the function, rbx: where the result goes, rbp: the
+ * frame that brings it back. Then it sends itself a signal, which ends here if somebody traces it.
+ * If nobody does, the signal waits until its mask is as before, and does nothing in most programs. */
+static const unsigned char call_code[] = {
+    0xff, 0xd0, /* call *%rax */
+    0x48, 0x89,
+    0x03, /* mov %rax,(%rbx) */
+    0xb8, SYS_getpid,
+    0,    0,
+    0,          /* mov $SYS_getpid,%eax */
+    0x0f, 0x05, /* syscall */
+    0x89, 0xc7, /* mov %eax,%edi */
+    0xb8, SYS_gettid,
+    0,    0,
+    0,          /* mov $SYS_gettid,%eax */
+    0x0f, 0x05, /* syscall */
+    0x89, 0xc6, /* mov %eax,%esi */
+    0xba, SIGURG,
+    0,    0,
+    0, /* mov $SIGURG,%edx */
+    0xb8, SYS_tgkill,
+    0,    0,
+    0,          /* mov $SYS_tgkill,%eax */
+    0x0f, 0x05, /* syscall */
+    0x48, 0x89,
+    0xec, /* mov %rbp,%rsp */
+    0xb8, SYS_rt_sigreturn,
+    0,    0,
+    0,          /* mov $SYS_rt_sigreturn,%eax */
+    0x0f, 0x05, /* syscall */
+};
+/* Where the signal finds it. */
+#define CALL_END (sizeof call_code - 10)
 
-static void vectors_set(struct inject *inject)
+/* Signals that the thread can have meanwhile: a fault while its signal is blocked would undo what
+ * the program has set for it. */
+static uint64_t signals_of_calls(void)
 {
-    struct iovec all = {inject->vectors, inject->vectors_bytes};
-    ptrace(PTRACE_SETREGSET, inject->thread, (void *)NT_X86_XSTATE, &all);
+    static const int open[] = {SIGSEGV, SIGTRAP, SIGBUS, SIGILL, SIGFPE, SIGURG};
+    uint64_t blocked = UINT64_MAX;
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        blocked &= ~(UINT64_C(1) << (open[i] - 1));
+    return blocked;
 }
 
 static bool signals_set(const struct inject *inject, uint64_t blocked)
@@ -178,40 +236,72 @@ static bool signals_set(const struct inject *inject, uint64_t blocked)
     return ptrace(PTRACE_SETSIGMASK, inject->thread, (void *)sizeof blocked, &blocked) == 0;
 }
 
-/* Lets the thread run until it stops for `signal` where `rip` is at `address` (0: anywhere). Other
- * signals are held for later. False: it has ended. */
+/* The next stop. False: it has ended, or waits for a lock for too long. */
+static bool call_await(struct inject *inject, int *status)
+{
+    const uint64_t end = now_ns() + STUCK_NS;
+    struct user_regs_struct registers;
+    bool was_asked = false;
+    for (;;) {
+        const pid_t got = waitpid(inject->thread, status, __WALL | WNOHANG);
+        if (got < 0 && errno != EINTR) break;
+        if (got == inject->thread && !WIFSTOPPED(*status)) break;
+        if (got == inject->thread && was_asked && event_of(*status) == PTRACE_EVENT_STOP &&
+            ptrace(PTRACE_GETREGS, inject->thread, NULL, &registers) == 0 &&
+            registers.orig_rax == SYS_futex) {
+            inject->is_stuck = true;
+            return false;
+        }
+        if (got == inject->thread) return true;
+        if (now_ns() >= end && !was_asked)
+            was_asked = ptrace(PTRACE_INTERRUPT, inject->thread, NULL, NULL) == 0;
+        rest(50000);
+    }
+    inject->is_gone = true;
+    return false;
+}
+
+/* Lets the thread run until it stops for `signal` where rip is at `address`. Other signals are held
+ * for later. False: as above. */
 static bool run_until(struct inject *inject, int request, int signal, uint64_t address,
                       struct user_regs_struct *registers)
 {
     int status;
     for (;;) {
         if (ptrace((enum __ptrace_request)request, inject->thread, NULL, NULL) != 0) break;
-        while (waitpid(inject->thread, &status, __WALL) < 0)
-            if (errno != EINTR) goto gone;
-        if (!WIFSTOPPED(status)) break;
+        if (!call_await(inject, &status)) return false;
         if (event_of(status) != 0) continue; /* an interrupt, or a stop of all */
         if (ptrace(PTRACE_GETREGS, inject->thread, NULL, registers) != 0) break;
-        if (WSTOPSIG(status) == signal && (address == UINT64_MAX || registers->rip == address))
-            return true;
+        if (WSTOPSIG(status) == signal && registers->rip == address) return true;
         /* One of its own faults: it would come again and again. */
         if (WSTOPSIG(status) == SIGSEGV || WSTOPSIG(status) == SIGBUS ||
-            WSTOPSIG(status) == SIGILL || WSTOPSIG(status) == SIGFPE) {
+            WSTOPSIG(status) == SIGILL || WSTOPSIG(status) == SIGFPE ||
+            WSTOPSIG(status) == SIGTRAP) {
             ptrace(PTRACE_DETACH, inject->thread, NULL, (void *)(long)WSTOPSIG(status));
             break;
         }
         inject->held |= UINT64_C(1) << (WSTOPSIG(status) - 1);
     }
-gone:
     inject->is_gone = true;
     return false;
 }
 
-/* A system call at an instruction that makes one. */
-static bool system_call(struct inject *inject, uint64_t instruction, long number,
-                        const uint64_t arguments[6], uint64_t *result)
+/* Puts a frame into the process that ends at or below this address. */
+static bool frame_put(struct inject *inject, uint64_t end)
 {
-    struct user_regs_struct registers = inject->registers;
-    registers.rip = instruction;
+    frame_make(&inject->frame, &inject->state, end, inject->restorer);
+    return memory_write(inject, inject->frame.start, inject->frame.bytes, inject->frame.bytes_used);
+}
+
+/* On the thread's own stack, like a signal handler. Behind the call the function of the C library in
+ * which that is returns to the frame. */
+static bool system_call(struct inject *inject, long number, const uint64_t arguments[6],
+                        uint64_t *result)
+{
+    struct user_regs_struct registers = inject->state.registers;
+    if (!frame_put(inject, registers.rsp - RED_ZONE_BYTES)) return false;
+    registers.rsp = inject->frame.start;
+    registers.rip = inject->instruction;
     registers.rax = (uint64_t)number;
     registers.orig_rax = UINT64_MAX;
     registers.rdi = arguments[0];
@@ -220,8 +310,11 @@ static bool system_call(struct inject *inject, uint64_t instruction, long number
     registers.r10 = arguments[3];
     registers.r8 = arguments[4];
     registers.r9 = arguments[5];
+    registers.eflags &= ~UINT64_C(0x500); /* direction, single steps */
     if (ptrace(PTRACE_SETREGS, inject->thread, NULL, &registers) != 0) return false;
-    if (!run_until(inject, PTRACE_SINGLESTEP, SIGTRAP, instruction + SYSCALL_BYTES, &registers))
+    signals_set(inject, signals_of_calls());
+    if (!run_until(inject, PTRACE_SINGLESTEP, SIGTRAP, inject->instruction + SYSCALL_BYTES,
+                   &registers))
         return false;
     *result = registers.rax;
     return true;
@@ -238,37 +331,89 @@ static uint64_t system_call_find(const struct inject *inject, size_t libc)
     return at != NULL ? function + (uint64_t)(at - code) : 0;
 }
 
-static bool stack_map(struct inject *inject, uint64_t instruction)
+static bool memory_map(struct inject *inject, uint64_t bytes, uint64_t rights, uint64_t *mapped)
 {
-    const uint64_t arguments[6] = {
-        0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
-    return system_call(inject, instruction, SYS_mmap, arguments, &inject->stack) &&
-           inject->stack < UINT64_MAX - 4096;
+    const uint64_t arguments[6] = {0, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
+    if (system_call(inject, SYS_mmap, arguments, mapped) && *mapped < UINT64_MAX - 4096)
+        return true;
+    *mapped = 0;
+    return false;
+}
+
+static void memory_unmap(struct inject *inject, uint64_t address, uint64_t bytes)
+{
+    const uint64_t arguments[6] = {address, bytes, 0, 0, 0, 0};
+    uint64_t unused;
+    if (address != 0) system_call(inject, SYS_munmap, arguments, &unused);
+}
+
+/* Into memory that the process itself cannot write. */
+static bool code_write(const struct inject *inject)
+{
+    for (size_t i = 0; i < sizeof call_code; i += sizeof(long)) {
+        long word = 0;
+        const size_t left = sizeof call_code - i;
+        memcpy(&word, call_code + i, left < sizeof word ? left : sizeof word);
+        if (ptrace(PTRACE_POKEDATA, inject->thread, (void *)(uintptr_t)(inject->code + i),
+                   (void *)word) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* From the top of the stack down: a text, where the result goes, the frame, the calls. */
+static uint64_t text_place(const struct inject *inject)
+{
+    return inject->stack + STACK_BYTES - PATH_MAX;
+}
+
+static bool text_put(const struct inject *inject, const char *text)
+{
+    return text == NULL ||
+           memory_write(inject, text_place(inject), text, strnlen(text, PATH_MAX - 1) + 1);
+}
+
+static bool call_failed(const struct inject *inject, char *why, size_t why_bytes)
+{
+    return error_explain(why, why_bytes, "%s",
+                         inject->is_stuck  ? "its allocator or its dynamic linker is busy (another "
+                                             "thread loads a library?): try again"
+                         : inject->is_gone ? "it ended meanwhile"
+                                           : "its memory cannot be written");
 }
 
 bool inject_call(struct inject *inject, uint64_t function, const char *text, uint64_t number,
                  uint64_t *result, char *why, size_t why_bytes)
 {
-    struct user_regs_struct registers = inject->registers;
-    const uint64_t top = inject->stack + STACK_BYTES - PATH_MAX - 16, nowhere = 0;
-    if ((text != NULL && !memory_write(inject, top + 16, text, strlen(text) + 1)) ||
-        !memory_write(inject, top - 8, &nowhere, sizeof nowhere))
-        return error_explain(why, why_bytes, "its memory cannot be written");
-    registers.rip = function;
-    registers.rsp = top - 8;
-    registers.rbp = 0;
-    registers.rdi = text != NULL ? top + 16 : 0;
+    struct user_regs_struct registers = inject->state.registers;
+    const uint64_t place = text_place(inject) - sizeof *result;
+    if (!text_put(inject, text) || !frame_put(inject, place))
+        return call_failed(inject, why, why_bytes);
+    registers.rip = inject->code;
+    registers.rsp = inject->frame.start & -UINT64_C(16);
+    registers.rbp = inject->frame.start + sizeof inject->restorer;
+    registers.rbx = place;
+    registers.rax = function;
+    registers.rdi = text != NULL ? text_place(inject) : 0;
     registers.rsi = number;
-    registers.rax = 0;
     registers.orig_rax = UINT64_MAX;
-    registers.eflags &= ~UINT64_C(0x500); /* direction, single steps */
-    if (ptrace(PTRACE_SETREGS, inject->thread, NULL, &registers) != 0 ||
-        !run_until(inject, PTRACE_CONT, SIGSEGV, 0, &registers)) {
-        inject->is_gone = true;
-        return error_explain(why, why_bytes, "it ended meanwhile");
-    }
-    *result = registers.rax;
-    return true;
+    registers.eflags &= ~UINT64_C(0x500);
+    if (ptrace(PTRACE_SETREGS, inject->thread, NULL, &registers) != 0) inject->is_gone = true;
+    if (inject->is_gone ||
+        !run_until(inject, PTRACE_CONT, SIGURG, inject->code + CALL_END, &registers))
+        return call_failed(inject, why, why_bytes);
+    return memory_read(inject, place, result, sizeof *result) == sizeof *result ||
+           call_failed(inject, why, why_bytes);
+}
+
+bool inject_system_call(struct inject *inject, long number, const char *text,
+                        const uint64_t arguments[6], uint64_t *result, char *why, size_t why_bytes)
+{
+    uint64_t words[6];
+    memcpy(words, arguments, sizeof words);
+    if (text != NULL) words[0] = text_place(inject);
+    return (text_put(inject, text) && system_call(inject, number, words, result)) ||
+           call_failed(inject, why, why_bytes);
 }
 
 /* ---- the whole ---- */
@@ -286,8 +431,9 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
         return error_explain(why, why_bytes, "%s",
                              errno == ENOMEM ? strerror(errno)
                                              : "its C library is not glibc, or it has none");
-    const uint64_t instruction = system_call_find(inject, places.libc);
-    if (instruction == 0) {
+    inject->instruction = system_call_find(inject, places.libc);
+    inject->restorer = places.restorer;
+    if (inject->instruction == 0 || inject->restorer == 0) {
         safe_places_free(&places);
         return error_explain(why, why_bytes, "its memory cannot be read");
     }
@@ -295,41 +441,33 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
         rest(ROUND_NS);
     safe_places_free(&places);
     if (!found && error == ESRCH) return error_explain(why, why_bytes, "it has ended");
-    if (!found && error != 0) return error_explain(why, why_bytes, "%s", strerror(error));
+    if (!found && error != 0) {
+        inject->is_denied = error == EPERM;
+        return error_explain(why, why_bytes, "%s", strerror(error));
+    }
     if (!found)
         return error_explain(why, why_bytes,
                              "no thread of it was outside of the allocator and the dynamic linker "
                              "for %u s: try again",
                              (unsigned)(patience_ns / 1000000000));
-    /* A fault while its signal is blocked would undo what the program has set for it. */
-    const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGTRAP - 1) |
-                            UINT64_C(1) << (SIGBUS - 1) | UINT64_C(1) << (SIGILL - 1) |
-                            UINT64_C(1) << (SIGFPE - 1);
-    if (ptrace(PTRACE_GETSIGMASK, inject->thread, (void *)sizeof inject->blocked,
-               &inject->blocked) == 0 &&
-        vectors_get(inject) && signals_set(inject, ~faults)) {
-        if (stack_map(inject, instruction)) return true;
-        inject->stack = 0;
-        inject_end(inject);
-        return error_explain(why, why_bytes,
-                             inject->is_gone ? "it ended meanwhile"
-                                             : "it has no memory for a stack");
-    }
-    thread_release(inject->thread);
-    return error_explain(why, why_bytes, "its registers cannot be read");
+    if (memory_map(inject, STACK_BYTES, PROT_READ | PROT_WRITE, &inject->stack) &&
+        memory_map(inject, CODE_BYTES, PROT_READ | PROT_EXEC, &inject->code) && code_write(inject))
+        return true;
+    inject_end(inject);
+    return error_explain(why, why_bytes,
+                         inject->is_gone ? "it ended meanwhile" : "it has no memory for a stack");
 }
 
+/* A thread that is stuck has things on the stack that others may look at. */
 void inject_end(struct inject *inject)
 {
+    struct iovec vectors = {inject->state.vectors, inject->state.vectors_bytes};
+    if (!inject->is_stuck) memory_unmap(inject, inject->stack, STACK_BYTES);
+    if (!inject->is_stuck) memory_unmap(inject, inject->code, CODE_BYTES);
     if (inject->is_gone) return;
-    uint64_t unused;
-    const uint64_t instruction =
-        system_call_find(inject, target_module_named(inject->target, "libc.so.6"));
-    const uint64_t arguments[6] = {inject->stack, STACK_BYTES};
-    if (inject->stack != 0) system_call(inject, instruction, SYS_munmap, arguments, &unused);
-    vectors_set(inject);
-    signals_set(inject, inject->blocked);
-    ptrace(PTRACE_SETREGS, inject->thread, NULL, &inject->registers);
+    ptrace(PTRACE_SETREGSET, inject->thread, (void *)NT_X86_XSTATE, &vectors);
+    signals_set(inject, inject->state.blocked);
+    ptrace(PTRACE_SETREGS, inject->thread, NULL, &inject->state.registers);
     for (int signal = 1; signal <= 64; signal++)
         if (inject->held >> (signal - 1) & 1)
             syscall(SYS_tgkill, inject->target->process, inject->thread, signal);

@@ -12,17 +12,18 @@ static bool refuse(char *why, size_t why_bytes)
                          "malloctape record");
 }
 
-bool attach_to(pid_t process, const char *library, const char *stacks, struct attached *attached,
-               char *why, size_t why_bytes)
+bool attach_to(pid_t process, const char *library, const char *settings,
+               struct attached *attached, char *why, size_t why_bytes)
 {
-    (void)process, (void)library, (void)stacks;
+    (void)process, (void)library, (void)settings;
     *attached = (struct attached){0};
     return refuse(why, why_bytes);
 }
 
-bool attach_undo(pid_t process, struct attached *attached, char *why, size_t why_bytes)
+bool attach_undo(pid_t process, const char *library, struct attached *attached, char *why,
+                 size_t why_bytes)
 {
-    (void)process;
+    (void)process, (void)library;
     *attached = (struct attached){0};
     return refuse(why, why_bytes);
 }

@@ -115,6 +115,7 @@ static bool restorer_put(struct safe_places *places)
         const unsigned char *at = memmem(text + mapping->offset, bytes, restorer, sizeof restorer);
         if (at != NULL) {
             const uint64_t start = mapping->start + (uint64_t)(at - text) - mapping->offset;
+            places->restorer = start;
             good = good && range_put(places, start, start + sizeof restorer);
         }
     }

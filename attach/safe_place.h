@@ -26,6 +26,7 @@ struct safe_places {
     size_t ranges_count, ranges_room;
     Dwfl *unwinder;      /* or NULL */
     size_t libc, linker; /* modules */
+    uint64_t restorer;   /* where the C library makes rt_sigreturn(2); 0: it was not found */
     bool is_own_malloc;  /* the program itself has the allocator */
 };
 

@@ -56,12 +56,12 @@ static bool line_take(struct target *target, char *line)
     return mapping_put(target, &mapping, line + path);
 }
 
-bool target_open(struct target *target, pid_t process)
+bool target_open(struct target *target, pid_t process, const char *original)
 {
     char path[64], *line = NULL;
     size_t room = 0;
     bool good = true;
-    *target = (struct target){.process = process};
+    *target = (struct target){.process = process, .original = original};
     elf_version(EV_CURRENT);
     snprintf(path, sizeof path, "/proc/%d/maps", (int)process);
     FILE *file = fopen(path, "re");
@@ -115,6 +115,8 @@ static int module_open(const struct target *target, const struct target_mapping 
              mapping->start, mapping->end);
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file >= 0) return file;
+    if (target->original != NULL && strstr(target->modules[mapping->module].path, ":" TARGET_COPY))
+        return open(target->original, O_RDONLY | O_CLOEXEC);
     snprintf(path, sizeof path, "/proc/%d/root%s", (int)target->process,
              target->modules[mapping->module].path);
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -35,12 +35,17 @@ struct target {
     size_t mappings_count;
     struct target_module *modules;
     size_t modules_count;
+    const char *original; /* or NULL */
 };
 
 #define TARGET_NONE SIZE_MAX
 
-/* False: the process is not there, or is somebody else's; errno. */
-bool target_open(struct target *target, pid_t process);
+/* How the name begins of a copy of a file that the process has in memory (memfd_create(2)). */
+#define TARGET_COPY "malloctape/"
+
+/* `original`: the file of which the process may have a copy, in memory. False: the process is not
+ * there, or is somebody else's; errno. */
+bool target_open(struct target *target, pid_t process, const char *original);
 void target_close(struct target *target);
 
 /* The module with the code at this address, or TARGET_NONE. */

@@ -44,7 +44,7 @@ static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=pr
 
 static const char help_text[] =
     "usage: malloctape record [OPTION]... [--] PROGRAM [ARGUMENTS...]\n"
-    "       malloctape record --pid PROCESS [-o FILE] [--seconds N] [--stacks] [-q]\n"
+    "       malloctape record --pid PROCESS [-o FILE] [--seconds N] [--max-bytes N] [--stacks] [-q]\n"
     "\n"
     "Runs PROGRAM and records every call of its allocator; or records a process that runs already,\n"
     "on the allocator that it has, until Ctrl-C, and lets it go on.\n"
@@ -158,8 +158,10 @@ static int words_parse(struct record *record, int count, char **words)
     if (status != PROGRAM_GO_ON) return status;
     if (record->process != NULL && optind < count)
         return cli_usage_error(&cli_record, "--pid: a process that runs, or %s?", words[optind]);
-    if (record->process != NULL && (record->follow || record->idle || record->max_bytes != NULL))
-        return cli_usage_error(&cli_record, "--pid goes with -o, --seconds, --stacks and -q");
+    if (record->process != NULL && (record->follow || record->idle))
+        return cli_usage_error(&cli_record,
+                               "--pid with %s: only what the process itself does is recorded, at once",
+                               record->follow ? "--follow" : "--idle");
     if (record->process == NULL && optind == count)
         return cli_usage_error(&cli_record, "which program?");
     if (record->seconds != NULL && !is_amount(record->seconds, "smh"))
@@ -509,13 +511,26 @@ static double seconds_of(const char *text)
                                        : number;
 }
 
+/* For a process that runs; NULL: there are none. */
+static const char *settings_lines(const struct record *record, char *lines, size_t bytes)
+{
+    const char *stacks = record->stacks, *max = record->max_bytes;
+    snprintf(lines, bytes, "%s%s%s%s%s%s", stacks != NULL ? "TCMALLOC_TRACE_STACKS=" : "",
+             stacks != NULL ? stacks : "", stacks != NULL ? "\n" : "",
+             max != NULL ? "TCMALLOC_TRACE_MAX_BYTES=" : "", max != NULL ? max : "",
+             max != NULL ? "\n" : "");
+    return *lines != '\0' ? lines : NULL;
+}
+
 /* A process that runs: its program's name is that of the recording. */
 static int process_run(struct record *record)
 {
-    struct record_process process = {
-        .quiet = record->quiet, .stacks = record->stacks, .seconds = seconds_of(record->seconds)};
+    struct record_process process = {.quiet = record->quiet,
+                                     .seconds = seconds_of(record->seconds)};
+    char settings[256];
     struct installed library;
     char path[64], program[PATH_MAX], why[PATH_MAX], *words[] = {program, NULL};
+    process.settings = settings_lines(record, settings, sizeof settings);
     if (!ask_parse_process(&process.process, record->process))
         return cli_usage_error(&cli_record, "--pid %s: this is no process id", record->process);
     if (!installed_find_library(&library, libraries[FRONT_END_PROGRAM], why, sizeof why))

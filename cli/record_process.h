@@ -9,7 +9,7 @@ struct record_process {
     pid_t process;
     const char *output;  /* as the process is to open it */
     const char *library; /* libmalloctape.so */
-    const char *stacks;  /* as TCMALLOC_TRACE_STACKS, or NULL */
+    const char *settings; /* attachment.h */
     double seconds;      /* 0: until a signal comes or the process ends */
     bool quiet;
 };

@@ -1,30 +1,39 @@
 /* malloctape top - what a process asks of its allocator just now, each second.
  *
+ * With --pid the process need not be recorded: it is, to nowhere, as long as it is looked at.
+ *
  * The process counts while it is asked (tracing/watch.h); what is shown is the difference of two
  * answers. */
 #include "cli/ask.h"
+#include "cli/attachment.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "common/call_table.h"
 #include "common/numbers.h"
 #include "common/progress.h"
+#include "launch/installed.h"
 #include "stream/metadata.h"
 #include "tracing/request.h"
 #include "tracing/watch.h"
 
 static const char help_text[] =
     "usage: malloctape top [--count NUMBER] PID\n"
+    "       malloctape top [--count NUMBER] --pid PID\n"
     "\n"
     "Shows each second what a process asks of its allocator, while it is recorded. It was started\n"
     "with the tracing library preloaded and TCMALLOC_TRACE_CONTROL=1 in its environment, by the\n"
-    "same user and group, or by anybody if you are root.\n"
+    "same user and group, or by anybody if you are root. With --pid it may be any process, which\n"
+    "then is attached to, as `malloctape record --pid` does, until q or Ctrl-C, and goes on.\n"
     "\n"
+    "  -p, --pid PID    a process that was not started for this\n"
     "  --count NUMBER   ends after so many seconds (default: when the recording ends)\n"
     "\n"
     "All calls a second are counted, once they are in the recording, and all waits. The shares are\n"
@@ -39,6 +48,8 @@ struct top {
     struct watch_counts before, now;
     double seconds; /* between these */
     uint64_t counted;
+    const char *attach_to; /* the word behind --pid, or NULL */
+    struct attachment attachment;
     bool has_ended;
 };
 
@@ -46,13 +57,16 @@ struct top {
 static int words_parse(struct top *top, int count, char **words)
 {
     const struct program_option known[] = {{"count", .count = &top->count},
+                                           {"pid", 'p', .word = &top->attach_to},
                                            {NULL, .values = ask_offer}};
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (top->count == 0) return cli_usage_error(&cli_top, "--count 0 shows nothing");
-    if (count - optind != 1) return cli_usage_error(&cli_top, "which process?");
-    if (!ask_parse_process(&top->process, words[optind]))
-        return cli_usage_error(&cli_top, "%s is not the number of a process", words[optind]);
+    if (count - optind != (top->attach_to == NULL))
+        return cli_usage_error(&cli_top, "which process?");
+    const char *word = top->attach_to != NULL ? top->attach_to : words[optind];
+    if (!ask_parse_process(&top->process, word))
+        return cli_usage_error(&cli_top, "%s is not the number of a process", word);
     return PROGRAM_GO_ON;
 }
 
@@ -204,30 +218,87 @@ static int end(const struct top *top)
     return PROGRAM_OK;
 }
 
+static void print(struct top *top, bool is_terminal, bool is_first)
+{
+    fputs(is_terminal ? "\033[H\033[J" : !is_first ? "\n" : "", stdout);
+    printf("process  %d\n", (int)top->process);
+    print_calls(top);
+    print_paths(top);
+    print_memory(top);
+    print_statistics(&top->now);
+    print_sizes(top);
+    fflush(stdout);
+}
+
+/* ---- a process that was not started for this ---- */
+
+/* Keys come one by one, and are not shown. False: standard input is no terminal. */
+static bool keys_begin(struct termios *before)
+{
+    if (tcgetattr(STDIN_FILENO, before) != 0) return false;
+    struct termios now = *before;
+    now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    now.c_cc[VMIN] = 1;
+    now.c_cc[VTIME] = 0;
+    return tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
+}
+
+/* Waits a second; at a key that is q, less. */
+static enum attachment_state second_wait(struct top *top, bool has_keys)
+{
+    const double end = seconds_now() + 1;
+    for (double left = 1; left > 0; left = end - seconds_now()) {
+        const enum attachment_state state =
+            attachment_wait(&top->attachment, (int)(left * 1e3) + 1, has_keys ? STDIN_FILENO : -1);
+        char key = 'q';
+        if (state == ATTACHMENT_INPUT && read(STDIN_FILENO, &key, 1) == 1 && key != 'q') continue;
+        if (state != ATTACHMENT_GOES_ON) return state;
+    }
+    return ATTACHMENT_GOES_ON;
+}
+
 static int run(int count, char **words)
 {
     static struct top top = {.count = UINT64_MAX};
+    struct installed library;
+    struct termios terminal;
+    char why[PATH_MAX];
+    enum attachment_state state = ATTACHMENT_GOES_ON;
     int status = words_parse(&top, count, words);
     if (status != PROGRAM_GO_ON) return status;
     const bool is_terminal = isatty(STDOUT_FILENO);
+    if (top.attach_to != NULL) {
+        if (!installed_find_library(&library, "libmalloctape.so", why, sizeof why))
+            return cli_fail(&cli_top, "%s", why);
+        top.attachment = (struct attachment){.command = &cli_top,
+                                             .process = top.process,
+                                             .library = library.path,
+                                             .may_be_recording = true};
+        if (attachment_begin(&top.attachment, "/dev/null") != PROGRAM_OK) return PROGRAM_FAILED;
+    }
+    const bool has_keys = top.attach_to != NULL && keys_begin(&terminal);
     double before = seconds_now();
-    if (!look(&top)) return PROGRAM_FAILED;
-    for (uint64_t second = 0; second < top.count; second++) {
-        sleep(1);
+    status = PROGRAM_OK;
+    if (!look(&top)) status = PROGRAM_FAILED;
+    for (uint64_t second = 0; status == PROGRAM_OK && second < top.count; second++) {
+        if (top.attach_to == NULL)
+            sleep(1);
+        else
+            state = second_wait(&top, has_keys);
+        if (state == ATTACHMENT_ASKED_TO_END || state == ATTACHMENT_INPUT) break;
         const double now = seconds_now();
-        if (!look(&top)) return end(&top);
+        if (!look(&top)) {
+            if (top.attach_to != NULL) state = attachment_wait(&top.attachment, 0, -1);
+            status = end(&top);
+            break;
+        }
         top.seconds = now - before;
         before = now;
-        fputs(is_terminal ? "\033[H\033[J" : second > 0 ? "\n" : "", stdout);
-        printf("process  %d\n", (int)top.process);
-        print_calls(&top);
-        print_paths(&top);
-        print_memory(&top);
-        print_statistics(&top.now);
-        print_sizes(&top);
-        fflush(stdout);
+        print(&top, is_terminal, second == 0);
     }
-    return PROGRAM_OK;
+    if (has_keys) tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
+    if (top.attach_to != NULL) attachment_end(&top.attachment, state);
+    return status;
 }
 
 const struct cli_command cli_top = {"top", "shows what a process asks of its allocator just now",

@@ -83,14 +83,21 @@ void verify_object_ends(struct verify *verify, uint32_t register_number)
 bool verify_missed_free(struct verify *verify, struct verify_lane *lane,
                         const struct record *record, uint32_t register_number)
 {
-    const uint32_t place = verify->objects[register_number].place;
+    const struct verify_object *object = &verify->objects[register_number];
+    const uint32_t place = object->place;
+    const uint64_t start = verify_raw_address(&verify->raw, record->place);
+    const uint64_t bytes = record->size != 0 ? record->size : 1;
+    const bool is_covered = start != 0 && object->address != 0 &&
+                            start < object->address + (object->size != 0 ? object->size : 1) &&
+                            object->address < start + bytes;
     if (!verify->is_attached)
         return verify_violated(verify, VERIFY_OBJECTS, lane,
                                "a free is said to have been missed; the recorder was not attached");
-    if (record->serial == 0 || record->place != place)
+    if (record->serial == 0 || (record->place != place && !is_covered))
         return verify_violated(verify, VERIFY_OBJECTS, lane,
                                "the free of an object at place %" PRIu32
-                               " is said to have been missed; no other object begins there",
+                               " is said to have been missed; no other object begins there or "
+                               "on its bytes",
                                place);
     verify->counts.missed_frees++;
     remove_object(verify, register_number);

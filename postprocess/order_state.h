@@ -24,6 +24,7 @@
 
 #include "postprocess/object_table.h"
 #include "postprocess/order.h"
+#include "postprocess/overlaps.h"
 #include "stream/raw_decoder.h"
 #include "stream/stacks.h"
 
@@ -192,6 +193,7 @@ struct order {
     uint64_t last_tick_ns;
     bool opaque;      /* the stream is: frees count as allocations do */
     bool attached;    /* the recorder was: it may have missed frees (FORMAT.md 2.9) */
+    struct overlaps overlaps; /* if it was */
     bool ended;       /* no more chunks will come */
     bool freed_twice; /* an object was */
     bool overdue;     /* a lane is late for too long */

@@ -93,6 +93,7 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
     if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
     if (state == OBJECT_FREED) order_put_freed_twice(order);
+    if (state == OBJECT_KNOWN && order->attached) overlaps_end(&order->overlaps, object);
     enum call_kind kind = (enum call_kind)record->number;
     if (state != OBJECT_KNOWN)
         instruction_put_free_unknown(order->writer, kind, record->size, record->operand);
@@ -122,14 +123,20 @@ static inline void order_put_stack(struct order *order, const struct record *rec
     order->totals.stacks++;
 }
 
-/* An object is about to begin at the place. Who lives there in an attached recording has ended, by a
- * free that was missed. */
-static inline void order_end_missed(struct order *order, uint32_t place)
+/* An object of so many bytes is about to begin at the place. Those that live there, or on its bytes,
+ * in an attached recording have ended, by frees that were missed. */
+static void order_end_missed(struct order *order, uint32_t place, uint64_t bytes)
 {
-    uint32_t object;
-    if (__builtin_expect(order->attached, 0) &&
-        object_table_end_plain(&order->objects, place, &object))
+    uint32_t object, its_place = place;
+    if (object_table_end_plain(&order->objects, place, &object)) {
+        overlaps_end(&order->overlaps, object);
         instruction_put_missed_free(order->writer, object);
+    }
+    while ((object = overlaps_find(&order->overlaps, place, bytes, &its_place)) != OVERLAPS_NONE) {
+        overlaps_end(&order->overlaps, object);
+        if (object_table_end_plain(&order->objects, its_place, &object))
+            instruction_put_missed_free(order->writer, object);
+    }
 }
 
 /* An object begins, in the register. */
@@ -139,6 +146,8 @@ static inline void order_note_allocation(struct order *order, struct order_lane 
     uint64_t allocated = raw_allocations(lane->number, record->serial);
     lane->allocated = allocated;
     object_table_allocation(&order->objects, allocated, record->place, object);
+    if (__builtin_expect(order->attached, 0))
+        overlaps_begin(&order->overlaps, record->place, record->size, object);
 }
 
 static bool order_take_realloc(struct order *order, struct order_lane *lane,
@@ -149,7 +158,8 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
     enum object_state state = order_end_object(order, lane, record, &object);
     if (state == OBJECT_NOT_NOW) return false;
     instruction_put_lane(order->writer, lane->number);
-    order_end_missed(order, record->place);
+    if (state == OBJECT_KNOWN && order->attached) overlaps_end(&order->overlaps, object);
+    if (order->attached) order_end_missed(order, record->place, record->size);
     if (state == OBJECT_FREED) order_put_freed_twice(order);
     order_put_stack(order, record);
     if (state == OBJECT_KNOWN)
@@ -233,7 +243,8 @@ static inline bool order_take_allocation(struct order *order, struct order_lane 
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     instruction_put_lane(writer, lane->number);
-    order_end_missed(order, record->place);
+    if (__builtin_expect(order->attached, 0))
+        order_end_missed(order, record->place, record->size);
     order_put_stack(order, record);
     order_note_allocation(
         order, lane, record,
@@ -284,7 +295,7 @@ static uint64_t order_take_opaque_calls(struct order *order, struct order_lane *
     struct raw_decoder *decoder = &lane->decoder;
     struct raw_call call;
     uint64_t taken = 0;
-    if (!raw_opaque_calls_begin(decoder)) return 0;
+    if (order->attached || !raw_opaque_calls_begin(decoder)) return 0;
     instruction_put_lane(order->writer, lane->number);
     while (taken < most && raw_opaque_calls_look(decoder, &call) &&
            order_take_plain_call(order, lane, &call)) {
@@ -326,7 +337,7 @@ static uint64_t order_take_remote_frees(struct order *order, struct order_lane *
     struct raw_decoder *decoder = &lane->decoder;
     struct raw_remote_step step;
     uint64_t first = decoder->records;
-    while (decoder->records - first + 1 < most && raw_remote_step_look(decoder, &step) &&
+    while (!order->attached && decoder->records - first + 1 < most && raw_remote_step_look(decoder, &step) &&
            order_may_take_remote(order, lane, &step)) {
         const struct raw_remote_free *call = &step.free;
         uint32_t object;

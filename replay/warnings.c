@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
+#include "stream/metadata.h"
+
 /* With fewer calls the start of a program is most of what is seen. */
 #define EVENTS_FEW 10000u
 
@@ -97,6 +100,20 @@ static void find_settings(const struct report *report, struct list *list)
     }
 }
 
+/* Of objects from before nothing is replayed but that they are there no more. */
+static void find_attached(const struct report *report, struct list *list)
+{
+    const struct instruction_header *header = report->header;
+    uint64_t rss = 0;
+    if (!metadata_is_attached(header->metadata, header->metadata_bytes)) return;
+    for (size_t i = 0; i < report->series.count && rss == 0; i++)
+        rss = report->series.rows[i].original_net_rss_bytes;
+    add(list, "attached",
+        "the recorder was attached to a process that ran already: what it had made before, of its "
+        "%.1f MiB RSS then, is in no replay",
+        (double)rss / MIB);
+}
+
 unsigned warnings_find(const struct report *report, struct warning warnings[WARNINGS_MAX])
 {
     const struct instruction_totals *totals = &report->totals;
@@ -117,6 +134,7 @@ unsigned warnings_find(const struct report *report, struct warning warnings[WARN
     if (unknown > 0)
         add(&list, "unknown_frees",
             "%" PRIu64 " frees and reallocs of objects whose allocation was not recorded", unknown);
+    find_attached(report, &list);
     if (totals->lost_events > 0)
         add(&list, "lost_events", "the recording lost %" PRIu64 " calls", totals->lost_events);
     if (calls && report->options->release_every != NULL && report->release_means == NULL)

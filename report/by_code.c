@@ -315,7 +315,7 @@ static void print_rows(const struct by_code *code, const struct by_code_number *
     free(order.rows);
 }
 
-void by_code_print(const struct by_code *code, FILE *to)
+void by_code_print(const struct by_code *code, bool grows, FILE *to)
 {
     if (!code->is_known) return;
     fputc('\n', to);
@@ -328,8 +328,12 @@ void by_code_print(const struct by_code *code, FILE *to)
             words_bytes(code->sample_bytes));
     if (code->options->focus != NULL)
         fprintf(to, "Only call stacks with %s in them.\n", code->options->focus);
-    for (unsigned i = 0; i < BY_CODE_NUMBERS; i++)
-        if (by_code_numbers[i].words != NULL) print_rows(code, &by_code_numbers[i], to);
+    for (int first = grows; first >= 0; first--)
+        for (unsigned i = 0; i < BY_CODE_NUMBERS; i++) {
+            const struct by_code_number *number = &by_code_numbers[i];
+            const bool is_first = grows && number->measure == STACK_AT_END;
+            if (number->words != NULL && is_first == first) print_rows(code, number, to);
+        }
 }
 
 /* ---- JSON ---- */

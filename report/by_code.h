@@ -52,7 +52,8 @@ bool by_code_make(struct by_code *code, const struct by_code_options *options, c
                   const struct code_places *places);
 void by_code_close(struct by_code *code);
 
-void by_code_print(const struct by_code *code, FILE *to);
+/* `grows`: what is alive at the end comes first. */
+void by_code_print(const struct by_code *code, bool grows, FILE *to);
 
 /* A new object. */
 json_t *by_code_json(const struct by_code *code);

@@ -16,7 +16,7 @@ enum { WIDTH = 15, SUSPECTS_MAX = 64, SUSPECTS_SHOWN = 5, KINDS_SHOWN = 4, SIZES
 struct parts {
     uint64_t rss; /* the sum; 0: not known */
     uint64_t live, rounding;
-    bool has_pages;
+    bool has_pages, is_attached;
     uint64_t partly, empty; /* of the heap's pages; without a replay `partly` has both, */
     bool has_heap;          /* and without the size of the heap all that follows */
     uint64_t others;        /* not the heap's */
@@ -69,7 +69,9 @@ static struct parts parts_find(const struct report_trace *trace)
 {
     const struct tally_rss *at = &trace->tally.at_rss;
     const struct fragments *pages = pages_at_peak(trace);
-    struct parts parts = {.rss = at->bytes, .live = least(at->live_bytes, at->bytes)};
+    struct parts parts = {.rss = at->bytes,
+                          .live = least(at->live_bytes, at->bytes),
+                          .is_attached = trace->is_attached};
     if (at->bytes == 0) return parts;
     if (pages != NULL) {
         take_pages(&parts, pages);
@@ -95,7 +97,9 @@ static void parts_list(const struct parts *parts,
         const char *what;
     } list[] = {{parts->live, "alive, as asked for"},
                 {parts->rounding, "rounded up"},
-                {parts->partly, parts->has_pages  ? "free in pages that are partly full"
+                {parts->partly, parts->has_pages    ? "free in pages that are partly full"
+                        : parts->is_attached && parts->has_heap
+                            ? "the rest of the heap: objects from before, or free"
                                 : parts->has_heap ? "free in the heap (--under: in which pages)"
                                                   : "the rest of the process"},
                 {parts->empty, "empty pages of the heap"},

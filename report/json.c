@@ -5,6 +5,7 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "report/first.h"
+#include "report/growth.h"
 #include "report/numbers.h"
 #include "report/report.h"
 #include "report/tables.h"
@@ -163,6 +164,7 @@ json_t *report_json(const struct report_trace *trace)
     put_origin(object, trace);
     put_numbers(object, tally);
     json_object_set_new(object, "first", first_json(trace));
+    json_object_set_new(object, "growth", growth_json(trace));
     table_put(object, "sizes", &(struct table){tables_size, &sizes, .rows = tally->sizes.count});
     put_rounding(object, trace->rounded);
     put_lifetimes(object, tally);

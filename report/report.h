@@ -29,6 +29,7 @@ struct report_trace {
     char *heap_unknown;                          /* the same: why its bytes are not known */
     struct recorded_settings settings;
     double start_s;     /* since the epoch; 0: unknown */
+    bool is_attached;   /* the recorder was, to a process that ran */
     const char *status; /* "complete", "cut" or "damaged" */
     struct tally tally;
     struct arenas arenas;

@@ -217,12 +217,14 @@ static void tick(struct tally *tally, const uint64_t *operands, const uint64_t *
     }
     tally->ns += operands[0];
     tally->ms = tally->ns / 1000000;
-    if (rss > tally->at_rss.bytes)
-        tally->at_rss = (struct tally_rss){.bytes = rss,
-                                           .heap_bytes = operands[2],
-                                           .live_bytes = tally->live_bytes,
-                                           .call = tally->calls,
-                                           .ms = tally->ms};
+    const struct tally_rss now = {.bytes = rss,
+                                  .heap_bytes = operands[2],
+                                  .live_bytes = tally->live_bytes,
+                                  .call = tally->calls,
+                                  .ms = tally->ms};
+    if (rss > tally->at_rss.bytes) tally->at_rss = now;
+    if (rss > 0 && tally->first_rss.bytes == 0) tally->first_rss = now;
+    if (rss > 0) tally->last_rss = now;
     if (operands[2] > tally->peak_heap_bytes) tally->peak_heap_bytes = operands[2];
     piece_end(tally, rss, operands[2]);
 }

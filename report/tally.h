@@ -82,6 +82,7 @@ struct tally {
     /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick
      * says how much that was. */
     struct tally_rss at_rss; /* at the first tick with the most */
+    struct tally_rss first_rss, last_rss; /* at the first and the last tick that say any */
     uint64_t peak_heap_bytes, user_ns, system_ns;
     struct history history; /* whose names are the caller's to set */
 

@@ -4,6 +4,7 @@
 
 #include "common/terminal.h"
 #include "report/first.h"
+#include "report/growth.h"
 #include "report/numbers.h"
 #include "report/report.h"
 #include "report/tables.h"
@@ -123,7 +124,7 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
         fprintf(to, "! %s%s frees were not recorded; they are put where their places were taken.\n",
                 words, words_count(tally->totals.missed_frees));
     if (failed > 0) fprintf(to, "! %s%s calls failed.\n", words, words_count(failed));
-    if (unknown > tally->ended / 1000)
+    if (unknown > tally->ended / 1000 && !trace->is_attached)
         fprintf(to, "! %s%s calls ended objects whose allocation was not recorded.\n", words,
                 words_count(unknown));
     if (tally->wrong_sizes > 0)
@@ -214,6 +215,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_title(trace, to);
     report_print_unusual(trace, "", to);
     if (tally->calls == 0) return;
+    growth_print(trace, to);
     first_print(trace, to);
     report_numbers(tally, numbers_print, &text);
     report_others(tally, numbers_print, &text);
@@ -221,7 +223,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_lifetimes(tally, to);
     print_alignments(tally, to);
     print_sizes(tally, to);
-    by_code_print(&trace->code, to);
+    by_code_print(&trace->code, trace->is_attached, to);
     table_print(&(struct table){tables_rounding, trace->rounded, .rows = ROUNDINGS}, to);
     print_times(tally, to);
     print_ages(tally, to);

@@ -315,9 +315,11 @@ static bool add_page(struct raw_decoder *decoder, const struct units_record *cod
     record->operand = 0;
     record->address = decoder->page_address;
     record->place = (uint32_t)decoder->page_place;
-    return (decoder->page_place != RAW_PLACE_NONE &&
-            decoder->page_place <= RAW_PLACE_LIMIT - RAW_PAGE_PLACES) ||
-           DECODER_FAIL(decoder, RAW_PLACE, ": %" PRIu64, decoder->page_place);
+    if (decoder->page_place == RAW_PLACE_NONE ||
+        decoder->page_place > RAW_PLACE_LIMIT - RAW_PAGE_PLACES)
+        return DECODER_FAIL(decoder, RAW_PLACE, ": %" PRIu64, decoder->page_place);
+    if (decoder->page != NULL) decoder->page(decoder->page_context, record->place, record->address);
+    return true;
 }
 
 /* The first of some codes or nodes. */

@@ -149,6 +149,9 @@ struct raw_decoder {
      * within its limits. NULL, or what is wrong with it. Not of a lookahead. */
     const char *(*define)(void *context, const struct stack_definition *definition);
     void *define_context;
+    /* The same for what `page` records say of places. */
+    void (*page)(void *context, uint32_t place, uint64_t address);
+    void *page_context;
     struct stack_definition definition; /* the latest */
 
     /* From here on: raw_decoder.c only. */

@@ -336,15 +336,15 @@ void recording_decide(void)
     errno = kept_errno;
 }
 
-int recording_attach(const char *stacks)
+int recording_attach(const char *given)
 {
     recording_decide();
     if (os_is_confined() || os_process_is_emulated() || !make_thread_key()) return -EPERM;
-    settings_attach(stacks);
-    atomic_store_relaxed(&malloctape_may_begin, 1);
     if (control_is_running() && !atomic_load_relaxed(&control.finish)) return 1;
+    settings_attach(given);
+    atomic_store_relaxed(&malloctape_may_begin, 1);
     end_control();
-    return 0;
+    return settings.wrong.bytes ? -EINVAL : 0;
 }
 
 /* --- exec --- */

@@ -209,9 +209,9 @@ __attribute__((constructor)) static void control_begins(void)
     if (result < 0) say_why("the thread", result);
 }
 
-int control_attach(const char *stacks)
+int control_attach(const char *given)
 {
-    int result = recording_attach(stacks);
+    int result = recording_attach(given);
     return result == 0 ? begin_thread() : result < 0 ? result : 0;
 }
 

@@ -3,9 +3,8 @@
 #ifndef MALLOCTAPE_CONTROL_H
 #define MALLOCTAPE_CONTROL_H
 
-/* Begins to listen, if nobody does. `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. 0 or a
- * negative errno value. */
-int control_attach(const char *stacks);
+/* Begins to listen, if nobody does. `given`: settings_attach(). 0 or a negative errno value. */
+int control_attach(const char *given);
 
 /* Asks the thread to end, which it does soon. */
 void control_detach(void);

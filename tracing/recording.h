@@ -89,8 +89,9 @@ bool recording_is_abandoned(void);
 void recording_decide(void);
 
 /* The library has been loaded into a process that runs: from now on recordings may begin, and say
- * that. `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. 1 if the control thread runs, 0 if it is to be begun, or a negative errno value. */
-int recording_attach(const char *stacks);
+ * that. `given`: settings_attach(). 1 if the control thread runs, and nothing has changed; 0 if it is
+ * to be begun; or a negative errno value. */
+int recording_attach(const char *given);
 
 /* Begins a recording. 0 or a negative errno: -EBUSY when the state is not OFF, or as of
  * writer_start(). `output` NULL: as the environment said at the start. Any thread, but not inside a

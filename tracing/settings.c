@@ -22,6 +22,7 @@
 #define SECONDS_MAX            UINT64_C(100000000)
 #define SECOND_NS              UINT64_C(1000000000)
 #define COUNT_MAX              (UINT64_MAX / 16)
+#define GIVEN_BYTES_MAX        256
 /* So many names are tried: in a container each process may have the number 1. */
 #define PROGRAMS_MAX           100000
 
@@ -157,6 +158,18 @@ static bool read_number(const char *text, const struct unit *units, uint64_t max
     return factor && !*text && value <= max / factor;
 }
 
+/* In place of the environment: texts "NAME=VALUE", then an empty one; or NULL. */
+static const char *given;
+
+static const char *value_of(const char *name)
+{
+    const size_t bytes = strlen(name);
+    if (!given) return secure_getenv(name);
+    for (const char *at = given; *at; at += strlen(at) + 1)
+        if (strncmp(at, name, bytes) == 0 && at[bytes] == '=') return at + bytes + 1;
+    return NULL;
+}
+
 /* The message names the first wrong variable. */
 static void note_wrong(const char *name, const char *value, const char *why)
 {
@@ -166,7 +179,7 @@ static void note_wrong(const char *name, const char *value, const char *why)
 static uint64_t number_of(const char *name, const struct unit *units, uint64_t otherwise,
                           uint64_t max, const char *wrong)
 {
-    const char *text = secure_getenv(name);
+    const char *text = value_of(name);
     uint64_t number = otherwise;
     if (text && *text && !read_number(text, units, max, &number)) note_wrong(name, text, wrong);
     return number;
@@ -291,6 +304,16 @@ static void read_overload(void)
         note_wrong("TCMALLOC_TRACE_ON_OVERLOAD", policy, " is neither wait nor lose");
 }
 
+/* What may differ from one attaching to the next. */
+static void read_each(void)
+{
+    settings.stacks_every_bytes = 0;
+    read_stacks(value_of(STACKS_VARIABLE));
+    settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", &byte_units);
+    settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", &event_units);
+    settings.limits.ns = ns_of("TCMALLOC_TRACE_MAX_SECONDS", 0);
+}
+
 void settings_read(void)
 {
     look_at_malloc();
@@ -305,23 +328,28 @@ void settings_read(void)
     settings.quiet = secure_getenv("TCMALLOC_TRACE_QUIET") != NULL;
     settings.addresses = is_set("TCMALLOC_TRACE_ADDRESSES");
     read_overload();
-    read_stacks(secure_getenv(STACKS_VARIABLE));
     settings.patience_ns = ns_of("TCMALLOC_TRACE_READER_SECONDS", READER_SECONDS);
-    settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", &byte_units);
-    settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", &event_units);
-    settings.limits.ns = ns_of("TCMALLOC_TRACE_MAX_SECONDS", 0);
+    read_each();
 }
 
-void settings_attach(const char *stacks)
+void settings_attach(const char *lines)
 {
+    static char room[GIVEN_BYTES_MAX];
+    size_t bytes = lines ? strlen(lines) : 0;
+    if (bytes > sizeof room - 2) bytes = sizeof room - 2;
+    if (bytes) memcpy(room, lines, bytes);
+    room[bytes] = room[bytes + 1] = 0;
+    for (char *at = room; (at = strchr(at, '\n')) != NULL;)
+        *at++ = 0;
+    given = room;
+    message_clear(&settings.wrong);
     /* Where calls lead by themselves does not matter: they are led here. */
     settings.other_malloc[0] = 0;
     settings.metadata_bytes = 0;
     applied.has_allocator = false;
     collect_metadata();
     append_line("", "attached", "1");
-    settings.stacks_every_bytes = 0;
-    read_stacks(stacks);
+    read_each();
     settings.controlled = true;
     settings.speaks = false;
 }
@@ -434,7 +462,7 @@ const char *settings_apply(struct writer *writer, const char *output, uint64_t b
     append_allocator();
     if (!malloctape_front_end.allocator[0]) return "no other library has a malloc behind ours";
     if (settings.limits.bytes && settings.limits.bytes < bytes_min + settings.metadata_bytes)
-        note_wrong("TCMALLOC_TRACE_MAX_BYTES", secure_getenv("TCMALLOC_TRACE_MAX_BYTES"),
+        note_wrong("TCMALLOC_TRACE_MAX_BYTES", value_of("TCMALLOC_TRACE_MAX_BYTES"),
                    " is less than a recording without any event has");
     if (settings.wrong.bytes) return settings.wrong.text;
     writer->output = applied.output;

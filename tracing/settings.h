@@ -56,8 +56,8 @@ extern struct settings settings;
 void settings_read(void);
 
 /* For a process into which the library was loaded while it ran: its standard error is not ours.
- * `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. */
-void settings_attach(const char *stacks);
+ * `given`: lines "NAME=VALUE\n" in place of the environment, for call stacks and limits; or NULL. */
+void settings_attach(const char *given);
 
 /* Gives the writer what it needs for a recording to `output`, with names in place of the letters
  * after %. `bytes_min`: what a file has without metadata and events. NULL, or what is wrong. */

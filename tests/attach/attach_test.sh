@@ -10,7 +10,7 @@ under program
 pids=()
 trap 'exec 5>&- 6>&-; kill "${pids[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
-# begin THREADS [kept] - obey, which runs, with its input at descriptor 5 and its process in $pid
+# begin THREADS [kept|pieces|leaks] - obey, which runs, with its input at descriptor 5 and its process in $pid
 begin() {
     rm -f input answers
     mkfifo input
@@ -108,6 +108,17 @@ kept() {
         exits 0 report kept.lz4 && prints 'frees were not recorded' && over
 }
 
+# So does one on whose bytes another one is made, at another place.
+pieces() {
+    begin 0 pieces
+    attach pieces.lz4
+    make_objects 300
+    detach && "$bin/malloctape" verify pieces.lz4 >out 2>err &&
+        exits 0 order pieces.lz4 -o pieces.ordered && exits 0 info --json=info.json pieces.ordered &&
+        json info.json 'j["missed_frees"] > 2900 && j["by_kind"]["malloc"] == 3300 &&
+            j["live_at_end"] <= 10 && (j["freed_twice"] || 0) == 0' && over
+}
+
 ends() {
     begin 2
     attach ends.lz4
@@ -131,6 +142,142 @@ recorder_killed() {
     kill -KILL "$recorder"
     make_objects 600
     exits 0 ctl "$pid" stop && counts lonely.lz4 600 && over
+}
+
+# Another program in the process is not recorded; what was recorded before is complete.
+execs() {
+    rm -f input answers
+    mkfifo input
+    dash -c 'read line; exec cat' <input >answers 2>obey.err &
+    pid=$!
+    pids+=("$pid")
+    exec 5>input
+    attach execs.lz4
+    echo go >&5
+    wait "$recorder" && says 'has begun .*/cat, which is not recorded' &&
+        "$bin/malloctape" verify execs.lz4 >out 2>err && [ ! -e execs.lz4.spool ] || return 1
+    echo more >&5
+    wait_until grep -qx more answers
+    exec 5>&-
+    wait "$pid"
+}
+
+# A forked child writes nothing, and can be attached to.
+forks() {
+    local parent child parents_recorder
+    rm -f input answers ./*.lz4*
+    mkfifo input
+    # shellcheck disable=SC2016 # Ruby's variables
+    ruby -e '$stdout.sync = true
+        puts "parent"
+        gets
+        child = fork { puts "child #{$$}"; loop { "x" * 10000; sleep 0.001 } }
+        gets
+        Process.kill(:TERM, child)
+        Process.wait(child)
+        puts "done"' <input >answers 2>obey.err &
+    parent=$!
+    pids+=("$parent")
+    exec 5>input
+    wait_until grep -q parent answers
+    pid=$parent
+    attach parent.lz4
+    parents_recorder=$recorder
+    echo go >&5
+    wait_until grep -q child answers
+    child=$(sed -n 's/child //p' answers)
+    pid=$child
+    attach child.lz4
+    sleep 0.05
+    detach && kill -0 "$child" && kill -INT "$parents_recorder" && wait "$parents_recorder" || return 1
+    echo go >&5
+    wait "$parent" && grep -q done answers && ! grep -qv '^malloctape' obey.err || return 1
+    "$bin/malloctape" verify parent.lz4 >out 2>err && "$bin/malloctape" verify child.lz4 >out 2>err &&
+        "$bin/malloctape" info --json=info.json child.lz4 >out && json info.json 'j["events"] > 0' &&
+        [ "$(echo ./*.lz4*)" = './child.lz4 ./parent.lz4' ]
+}
+
+# Killed at any moment: `record`, or the process that it attaches with.
+is_killed() { # is_killed recorder|injector
+    local i
+    begin 2
+    for ((i = 0; i < $(size 12 200); i++)); do
+        "$bin/malloctape" record --pid "$pid" -o moment.lz4 >out 2>err 5>&- &
+        recorder=$!
+        sleep "0.$(printf '%03d' "$((i * 7 % 60))")"
+        if [ "$1" = injector ]; then pkill -KILL -P "$recorder" || true; fi
+        kill -KILL "$recorder" 2>/dev/null || true
+        wait "$recorder" 2>/dev/null || true
+        kill -0 "$pid" || return 1
+        "$bin/malloctape" ctl "$pid" stop >out 2>err || true
+    done
+    make_objects 50
+    wait_until exits 0 record --pid "$pid" --seconds 1 -o after.lz4 && says 'is as before' || return 1
+    make_objects 60
+    wait_until test "$(threads_of "$pid")" = 3 && "$bin/malloctape" verify after.lz4 >out 2>err && over
+}
+
+# What grows is first, though more is alive of something else.
+grows() {
+    begin 0 leaks
+    make_objects 5000
+    attach grows.lz4 --stacks=all
+    make_objects 20000
+    detach && exits 0 report grows.lz4 && prints '^attached  *to a process that ran: 1.000 frees' &&
+        prints '^grown ' &&
+        [ "$(grep -A 1 '^functions, ' out | sed -n 's/.* \(leaks\|holds\)  .*/\1/p' | head -n 1)" = leaks ] &&
+        exits 0 report --json report.json grows.lz4 &&
+        json report.json 'g = j["growth"]; g["older_frees"] >= 1000 && g["rss_before"] > 0 &&
+            g["grown_objects"] >= 3000 && g["by_age"]["objects"].sum == g["grown_objects"]' && over
+}
+
+looks() {
+    begin 1
+    exits 0 top --pid "$pid" --count 2 && says 'is as before' && [ "$(grep -c '^calls ' out)" = 2 ] ||
+        return 1
+    wait_until test "$(threads_of "$pid")" = 2
+    ruby -rpty -e 'out, into, pid = PTY.spawn(*ARGV)
+        text = +""
+        text << out.readpartial(4096) until text.include?("sizes")
+        into.write("q")
+        begin
+            loop { text << out.readpartial(4096) }
+        rescue Errno::EIO, EOFError
+            Process.wait(pid)
+        end
+        exit($?.exitstatus == 0 && text.include?("is as before"))' "$bin/malloctape" top --pid "$pid" || return 1
+    make_objects 10
+    over
+}
+
+# The limit ends the recording, and then the process is let go.
+limited() {
+    begin 2
+    exits 0 record --pid "$pid" --max-bytes 30k -o limited.lz4 && says 'is as before' &&
+        [ "$(stat -c %s limited.lz4)" -le 30720 ] && "$bin/malloctape" verify limited.lz4 >out 2>err && over
+}
+
+# Another root directory, where the library is not.
+other_root() {
+    rm -f input answers
+    mkfifo input
+    mkdir -p root/tmp root/proc
+    ldd "$workloads/obey" | grep -o '/[^ ]*' | while read -r file; do
+        mkdir -p "root$(dirname "$file")" && cp -L "$file" "root$file"
+    done
+    cp "$workloads/obey" root/obey
+    unshare --mount sh -c 'mount -t proc proc root/proc && exec chroot root /obey 1' <input >answers 2>obey.err &
+    pid=$!
+    pids+=("$pid")
+    exec 5>input
+    make_objects 0
+    "$bin/malloctape" record --pid "$pid" -o /tmp/there.lz4 >out 2>err 5>&- &
+    recorder=$!
+    pids+=("$recorder")
+    wait_until grep -q 'recording process' err
+    make_objects 400
+    detach && "$bin/malloctape" verify root/tmp/there.lz4 >out 2>err &&
+        [ "$(objects root/tmp/there.lz4 777)" = 400 ] && over
 }
 
 # Nothing is put into a process that listens already.
@@ -203,15 +350,24 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 14
+plan 23
 check 'what is called while it is attached is recorded, no call less or more' exact
 check 'again' again
 check 'with call stacks' stacks
 check 'threads that allocate all the time' busy
 check 'frees by a pointer that was taken before: their objects do not live for ever' kept
+check 'frees that were missed, of objects whose bytes others have later' pieces
 check 'the process ends: the recording is complete' ends
 check 'the process is killed: nothing is lost' killed
 check 'record is killed: the process goes on, and ctl ends the recording' recorder_killed
+check 'record is killed at any moment' is_killed recorder
+check 'the process that it attaches with is killed at any moment' is_killed injector
+check 'the process begins another program' execs
+check 'it forks' forks
+check 'what grows comes first' grows
+check 'top --pid' looks
+check '--max-bytes' limited
+check_as_root 'a process with another root directory, where the library is not' other_root
 check 'a process that listens already is used as it is' listens
 check 'what is not there or has been stopped is not touched' not_possible
 check 'nor what was preloaded' preloaded

@@ -1,12 +1,14 @@
 /* obey - a program that runs until its input ends, to be attached to.
  *
- *     obey [THREADS [kept]]
+ *     obey [THREADS [kept|pieces|leaks]]
  *
  * Each line of its input is a number: so many objects are made, reallocated and freed, then
  * "made NUMBER" is printed. No other call of the allocator is made meanwhile by this thread. THREADS
  * (none) more threads make and free objects all the time, and look whether an object is still what
  * it was. With "kept" objects of the lines are freed by a pointer to free() that was taken at the
- * start. At the end "done". */
+ * start. With "pieces" so many times some objects of other sizes are made, freed by such a pointer, and
+ * one that lies on the bytes of all. With "leaks" a thousand objects are held and replaced all the
+ * time, and of what is made beside that nothing is freed. At the end "done". */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -60,6 +62,49 @@ static void make(unsigned long count)
     }
 }
 
+static void make_pieces(unsigned long count)
+{
+    enum { PIECES = 10 };
+    void *pieces[PIECES];
+    unsigned random = 1;
+    for (unsigned long i = 0; i < count; i++) {
+        for (unsigned j = 0; j < PIECES; j++) {
+            random = random * 1103515245 + 12345;
+            if (!(pieces[j] = malloc(2000 + random / 65536 % 2000))) fail("no memory");
+        }
+        for (unsigned j = 0; j < PIECES; j++)
+            kept_free(pieces[j]);
+        free(malloc(60000));
+    }
+}
+
+static __attribute__((noinline)) char *leaks(void)
+{
+    char *object = malloc(321);
+    if (object) *object = 1;
+    return object;
+}
+
+static __attribute__((noinline)) char *holds(void)
+{
+    char *object = malloc(123);
+    if (object) *object = 1;
+    return object;
+}
+
+/* What is held is replaced all the time, and never more than so much. */
+static void make_leaks(unsigned long count)
+{
+    enum { HELD = 1000 };
+    static void *held[HELD], *volatile leaked;
+    for (unsigned long i = 0; i < count; i++) {
+        free(held[i % HELD]);
+        if (!(held[i % HELD] = holds())) fail("no memory");
+        if (i % 10 == 0) leaked = leaks();
+    }
+    (void)leaked;
+}
+
 /* Without the streams of the C library, which allocate. False: the input has ended. */
 static int read_number(unsigned long *number)
 {
@@ -79,6 +124,8 @@ int main(int count, char **words)
     const unsigned more = count > 1 ? (unsigned)atoi(words[1]) : 0;
     unsigned long number;
     char text[64];
+    const int has_pieces = count > 2 && strcmp(words[2], "pieces") == 0;
+    const int has_leaks = count > 2 && strcmp(words[2], "leaks") == 0;
     if (count > 2) kept_free = free;
     if (more > THREADS_MAX) fail("too many threads");
     for (unsigned i = 0; i < more; i++) {
@@ -86,7 +133,7 @@ int main(int count, char **words)
         if (pthread_create(&threads[i], NULL, run, &seeds[i]) != 0) fail("cannot create a thread");
     }
     while (read_number(&number)) {
-        make(number);
+        (has_leaks ? make_leaks : has_pieces ? make_pieces : make)(number);
         const int bytes = snprintf(text, sizeof text, "made %lu\n", number);
         if (write(STDOUT_FILENO, text, (size_t)bytes) != bytes) fail("cannot write");
     }

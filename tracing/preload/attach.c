@@ -12,24 +12,27 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int malloctape_library_attach(const char *stacks);
+EXPORT int malloctape_library_attach(const char *given);
 EXPORT int malloctape_library_detach(void);
 
-/* `stacks`: what TCMALLOC_TRACE_STACKS may be, or NULL. Also when libraries have come since. The result: how many slots lead here, or a negative errno
- * value; -EEXIST: the process was started with this library. */
-int malloctape_library_attach(const char *stacks)
+static bool has_attached;
+
+/* `given`: settings_attach(). Also when libraries have come since. The result: how many slots lead
+ * here, or a negative errno value; -EEXIST: the process was started with this library. */
+int malloctape_library_attach(const char *given)
 {
-    static bool has_attached;
     if (!has_attached && next_is_first()) return -EEXIST;
     if (!has_attached) next_attach();
     has_attached = true;
-    int result = control_attach(stacks);
+    int result = control_attach(given);
     return result < 0 ? result : redirect_here();
 }
 
-/* The recording has ended. Calls that are in this library yet lead on to the allocator. */
+/* The recording has ended. Calls that are in this library yet lead on to the allocator. The result as
+ * above. */
 int malloctape_library_detach(void)
 {
+    if (!has_attached) return -EEXIST;
     control_detach();
     return redirect_back();
 }

@@ -20,7 +20,17 @@ struct function {
 #define FUNCTION(function, ...) {#function, 0, 0},
 static struct function functions[] = {
     ENTRY_ALLOCATIONS(FUNCTION) ENTRY_FREES(FUNCTION) FUNCTION(realloc) FUNCTION(posix_memalign)
-        FUNCTION(mallopt) FUNCTION(malloc_trim) FUNCTION(malloc_usable_size)};
+        FUNCTION(mallopt) FUNCTION(malloc_trim) FUNCTION(malloc_usable_size)
+    /* What else the recorder has to know of, as where it is preloaded: what takes system calls and
+     * rights away, the end of the process or of the program in it, code that goes. */
+    FUNCTION(setuid) FUNCTION(seteuid) FUNCTION(setreuid) FUNCTION(setresuid) FUNCTION(setfsuid)
+        FUNCTION(setgid) FUNCTION(setegid) FUNCTION(setregid) FUNCTION(setresgid) FUNCTION(setfsgid)
+            FUNCTION(setgroups) FUNCTION(initgroups) FUNCTION(capset) FUNCTION(pivot_root)
+                FUNCTION(prctl) FUNCTION(syscall) FUNCTION(chroot) FUNCTION(unshare)
+                    FUNCTION(setrlimit) FUNCTION(setrlimit64) FUNCTION(prlimit) FUNCTION(prlimit64)
+                        FUNCTION(execve) FUNCTION(execvpe) FUNCTION(fexecve) FUNCTION(execveat)
+                            FUNCTION(execv) FUNCTION(execvp) FUNCTION(execl) FUNCTION(execlp)
+                                FUNCTION(execle) FUNCTION(_exit) FUNCTION(_Exit) FUNCTION(dlclose)};
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* What is done to the slots of all libraries. */

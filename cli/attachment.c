@@ -1,0 +1,221 @@
+#include "cli/attachment.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "attach/attach.h"
+#include "cli/ask.h"
+#include "cli/recordings.h"
+
+enum { LISTEN_TRIES = 500, LISTEN_WAIT_US = 10000, WHY_BYTES = PATH_MAX + 256 };
+
+static bool is_there(const struct attachment *attachment)
+{
+    return kill(attachment->process, 0) == 0 || errno == EPERM;
+}
+
+static bool asks(struct attachment *attachment, const struct cli_command *command,
+                 const char *request)
+{
+    return ask_process(command, attachment->process, request, attachment->answer,
+                       sizeof attachment->answer) > 0;
+}
+
+/* Those by which a user ends this, as a descriptor; -1: none. */
+static int signals_open(void)
+{
+    static const int known[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        sigaddset(&set, known[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* How many mappings of files with code it has; *has_ours: one is the library. */
+static size_t libraries_count(const struct attachment *attachment, bool *has_ours)
+{
+    char path[64], line[PATH_MAX + 128];
+    size_t count = 0;
+    *has_ours = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)attachment->process);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strstr(line, " r-xp ") == NULL || strchr(line, '/') == NULL) continue;
+        count++;
+        *has_ours = *has_ours || strstr(line, "/libmalloctape.so") != NULL ||
+                    strstr(line, "/libtcmalloc_minimal_tracing.so") != NULL;
+    }
+    fclose(file);
+    return count;
+}
+
+/* Its thread has just been made, or is about to end. */
+static void wait_for_thread(struct attachment *attachment, bool listens)
+{
+    for (unsigned i = 0; i < LISTEN_TRIES && is_there(attachment); i++) {
+        if (asks(attachment, NULL, "status\n") == listens) return;
+        usleep(LISTEN_WAIT_US);
+    }
+}
+
+/* A process that listens though it was not started for that: whoever attached to it was killed. */
+static bool was_attached(const struct attachment *attachment)
+{
+    char path[64], *entry = NULL;
+    size_t room = 0;
+    bool is_started = true;
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)attachment->process);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return false;
+    is_started = false;
+    while (!is_started && getdelim(&entry, &room, '\0', file) > 0)
+        is_started = strncmp(entry, "TCMALLOC_TRACE_CONTROL=", 23) == 0;
+    free(entry);
+    fclose(file);
+    return !is_started;
+}
+
+static void undo(struct attachment *attachment)
+{
+    struct attached attached;
+    char why[WHY_BYTES];
+    if (!attach_undo(attachment->process, attachment->library, &attached, why, sizeof why)) {
+        /* It was started for this after all. */
+        if (is_there(attachment) && !attachment->is_abandoned)
+            cli_fail(attachment->command, "process %d: its calls still pass the library: %s",
+                     (int)attachment->process, why);
+        return;
+    }
+    wait_for_thread(attachment, false);
+    if (!attachment->quiet)
+        recordings_tell("malloctape %s: process %d is as before; one thread of it stood still for "
+                        "%.1f ms\n",
+                        attachment->command->name, (int)attachment->process,
+                        (double)attached.stopped_ns / 1e6);
+}
+
+/* A recording could not begin. */
+static void rights_print(const struct attachment *attachment, const char *output)
+{
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%d", (int)attachment->process);
+    if (stat(path, &status) == 0 && status.st_uid != geteuid())
+        recordings_tell("malloctape %s: process %d opens %s itself, as user %u\n",
+                        attachment->command->name, (int)attachment->process, output,
+                        (unsigned)status.st_uid);
+}
+
+static int attach(struct attachment *attachment)
+{
+    struct attached attached;
+    char why[WHY_BYTES];
+    if (!attach_to(attachment->process, attachment->library, attachment->settings, &attached, why,
+                   sizeof why))
+        return cli_fail(attachment->command, "cannot attach to process %d: %s",
+                        (int)attachment->process, why);
+    if (!attachment->quiet)
+        recordings_tell("malloctape %s: attached to process %d by %d calls of its libraries; one "
+                        "thread of it stood still for %.1f ms\n",
+                        attachment->command->name, (int)attachment->process, attached.slots,
+                        (double)attached.stopped_ns / 1e6);
+    wait_for_thread(attachment, true);
+    attachment->is_attached = true;
+    return PROGRAM_OK;
+}
+
+static bool is_recording(const struct attachment *attachment)
+{
+    return strncmp(attachment->answer, "recording", 9) == 0 ||
+           strncmp(attachment->answer, "paused", 6) == 0;
+}
+
+int attachment_begin(struct attachment *attachment, const char *output)
+{
+    char request[PATH_MAX + 16];
+    bool has_ours;
+    attachment->signals = attachment->ended = -1;
+    if (asks(attachment, NULL, "status\n")) {
+        if (attachment->may_be_recording && is_recording(attachment)) goto begun;
+        if (attachment->settings != NULL)
+            return cli_fail(attachment->command,
+                            "process %d listens already: its call stacks and limits are those that "
+                            "it was started with",
+                            (int)attachment->process);
+        attachment->is_abandoned = was_attached(attachment);
+    } else if (attach(attachment) != PROGRAM_OK) {
+        return PROGRAM_FAILED;
+    }
+    snprintf(request, sizeof request, "start %s\n", output);
+    if (!asks(attachment, attachment->command, request)) {
+        rights_print(attachment, output);
+        if (attachment->is_attached) undo(attachment);
+        return PROGRAM_FAILED;
+    }
+    attachment->has_begun = true;
+    attachment->is_attached = attachment->is_attached || attachment->is_abandoned;
+begun:
+    attachment->signals = signals_open();
+    attachment->ended = (int)syscall(SYS_pidfd_open, attachment->process, 0);
+    attachment->libraries = libraries_count(attachment, &has_ours);
+    return PROGRAM_OK;
+}
+
+/* Whether the recording goes on, and whether the process has loaded libraries meanwhile. */
+static enum attachment_state look(struct attachment *attachment)
+{
+    struct attached attached;
+    char why[WHY_BYTES];
+    bool has_ours;
+    const bool answers = asks(attachment, NULL, "status\n");
+    const size_t libraries = libraries_count(attachment, &has_ours);
+    if (answers && !is_recording(attachment)) return ATTACHMENT_STOPPED;
+    if (!is_there(attachment)) return ATTACHMENT_PROCESS_ENDED;
+    if (!answers && libraries > 0 && !has_ours) return ATTACHMENT_OTHER_PROGRAM;
+    if (attachment->is_attached && libraries > attachment->libraries)
+        attach_to(attachment->process, attachment->library, attachment->settings, &attached, why,
+                  sizeof why);
+    attachment->libraries = libraries;
+    return ATTACHMENT_GOES_ON;
+}
+
+enum attachment_state attachment_wait(struct attachment *attachment, int ms, int input)
+{
+    struct pollfd files[] = {
+        {attachment->signals, POLLIN, 0}, {attachment->ended, POLLIN, 0}, {input, POLLIN, 0}};
+    if (poll(files, sizeof files / sizeof *files, ms) < 0 && errno != EINTR)
+        return ATTACHMENT_ASKED_TO_END;
+    if (files[1].revents != 0) return ATTACHMENT_PROCESS_ENDED;
+    if (files[0].revents != 0) return ATTACHMENT_ASKED_TO_END;
+    if (files[2].revents != 0) return ATTACHMENT_INPUT;
+    return look(attachment);
+}
+
+const char *attachment_stop(struct attachment *attachment)
+{
+    if (!asks(attachment, NULL, "stop\n") && !asks(attachment, NULL, "status\n")) return NULL;
+    ask_make_printable(attachment->answer);
+    attachment->answer[strcspn(attachment->answer, "\n")] = '\0';
+    return attachment->answer;
+}
+
+void attachment_end(struct attachment *attachment, enum attachment_state state)
+{
+    const bool is_left = state != ATTACHMENT_PROCESS_ENDED && state != ATTACHMENT_OTHER_PROGRAM;
+    if (is_left && attachment->has_begun) attachment_stop(attachment);
+    if (is_left && attachment->is_attached) undo(attachment);
+    if (attachment->signals >= 0) close(attachment->signals);
+    if (attachment->ended >= 0) close(attachment->ended);
+}

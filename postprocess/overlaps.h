@@ -1,0 +1,53 @@
+/* overlaps - the objects of an attached recording by their addresses: those that live on bytes of one
+ * that begins were freed, by calls that were missed (FORMAT.md 2.9).
+ *
+ *   address / 8192 --> page --> starts   which object begins at each 8 bytes of the page
+ *                           --> over     the object that covers its beginning
+ *
+ * Objects whose address is not known, because the record that says it comes later, are not here.
+ *
+ * Memory   4 KiB for each 8 KiB in which an object began, 24 bytes for each register. If there is
+ *          none, `failed` is set and nothing is found any more.
+ * Threads  one. */
+#ifndef MALLOCTAPE_OVERLAPS_H
+#define MALLOCTAPE_OVERLAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OVERLAPS_NONE UINT32_MAX
+
+struct overlaps_page;
+struct overlaps_object {
+    uint64_t address, bytes; /* bytes 0: it is not here */
+    uint32_t place;
+};
+
+struct overlaps {
+    struct overlaps_page *pages; /* by a hash of their number */
+    size_t pages_room, pages_count;
+    struct overlaps_object *objects; /* by register */
+    size_t objects_room;
+    struct overlaps_places *places; /* by the first place / 512 */
+    size_t places_room;
+    bool failed;
+};
+
+void overlaps_free(struct overlaps *overlaps);
+
+/* 512 places from this one on are the granules from that address on. */
+void overlaps_note_page(struct overlaps *overlaps, uint32_t place, uint64_t address);
+
+/* An object that has bytes of one of so many bytes that begins at the place, and its own place; or
+ * OVERLAPS_NONE. */
+uint32_t overlaps_find(const struct overlaps *overlaps, uint32_t place, uint64_t bytes,
+                       uint32_t *its_place);
+
+/* An object begins. Those that overlap it have ended. */
+void overlaps_begin(struct overlaps *overlaps, uint32_t place, uint64_t bytes,
+                    uint32_t register_number);
+
+void overlaps_end(struct overlaps *overlaps, uint32_t register_number);
+
+#endif
