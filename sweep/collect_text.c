@@ -12,8 +12,8 @@
 #include "report/table.h"
 #include "report/words.h"
 
-/* A longer name is given a number, which is explained above the tables. */
-enum { NAME_WIDTH = 17, NAME_BYTES = NAME_WIDTH + 1 };
+/* A longer name is given a number, which is explained below the table of traces. */
+enum { NAME_WIDTH = 17 };
 
 /* Of a change in a column of its own. */
 enum { CHANGE_WIDTH = 8 };
@@ -73,6 +73,13 @@ static double per_cent(double share)
     return numbers_shown(100 * share, 1);
 }
 
+/* Of one trace, there is no interval. */
+static bool is_surely_less(const struct collection_summary *summary)
+{
+    return isnan(summary->change.most) ? summary->less == summary->traces
+                                       : summary->change.most < 0;
+}
+
 static void put_best(const struct collection *collection, enum compare_measure measure, FILE *to)
 {
     static const char *const of[] = {[COMPARE_MEMORY] = "memory", [COMPARE_TIME] = "time"};
@@ -89,7 +96,8 @@ static void put_best(const struct collection *collection, enum compare_measure m
         fprintf(to, "none takes less than %s, which the programs were recorded on.", entry->label);
         return;
     }
-    if (change->most >= 0) fputs("none takes surely less; the least has ", to);
+    if (!is_surely_less(&entry->summary[measure]))
+        fputs("none takes surely less; the least has ", to);
     fprintf(to, "%s, %+.1f %% against what the programs were recorded on", entry->label,
             per_cent(change->mean));
     if (isnan(change->least))

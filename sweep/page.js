@@ -59,7 +59,8 @@ function heatTable(measure) {
     head: ['', 'all traces', ...traces.map((trace) => trace.trace)],
     rows: entries.map((entry) => [lines(entry).join('\n').replace(/[,=]/g, '$&\u200b'),
       entry.recorded ? 'now'
-        : `${perCent(entry[measure].mean)}\n${range(entry[measure])}`.trim(),
+        : `${perCent(entry[measure].mean)}\n${range(entry[measure])}`.trim()
+          .replaceAll(' %', '\u00a0%'),
       ...traces.map((trace) => cellText(rowAt(trace, entry), trace, measure))]) });
   table.className = 'heat';
   entries.forEach((entry, i) => {
