@@ -20,8 +20,9 @@
 /* Of a job array: one below the default of MaxArraySize. */
 enum { ARRAY_MAX = 1000 };
 
-/* Results are looked for each second, Slurm is asked more rarely, as it serves others, too. */
-enum { ASK_EVERY_S = 10 };
+/* Results are looked for each second. Slurm serves others, too: after something was submitted it is
+ * asked soon, then more and more rarely. */
+enum { ASK_EVERY_S_MAX = 10 };
 
 /* Memory: the allocators that are compared may take more than the recorded one. */
 #define MEMORY_TIMES    2.0
@@ -150,7 +151,7 @@ struct submitting {
     struct sweep_facts *facts; /* of rows; events < 0: not read yet */
     unsigned *tries;           /* of the tasks of this round, and then of the orders */
     char orders[4096];         /* ":JOB:JOB": job arrays that put traces in order */
-    bool told;
+    bool any;                  /* something was submitted the latest time */
     char *why;
     size_t why_bytes;
 };
@@ -175,15 +176,13 @@ static struct limits limits_of(const struct sweep_facts *facts, const struct swe
     return limits;
 }
 
-/* False: see `why`. */
-static bool facts_need(struct submitting *submitting, size_t row)
+static const struct sweep_facts *facts_of(struct submitting *submitting, size_t row)
 {
     struct sweep_facts *facts = &submitting->facts[row];
-    if (facts->events >= 0) return true;
-    *facts = (struct sweep_facts){0};
+    if (facts->events >= 0) return facts;
     progress_text("reading traces for the limits of their jobs");
-    return sweep_read_facts(&submitting->sweep->plan.rows[row], facts, submitting->why,
-                            submitting->why_bytes);
+    *facts = sweep_read_facts(&submitting->sweep->plan.rows[row]);
+    return facts;
 }
 
 /* ---- submitting ---- */
@@ -344,19 +343,18 @@ static bool submit_missing(struct submitting *submitting, const struct slurm_sta
     bool good = orders != NULL && compares != NULL;
     *left = 0;
     *submitting->orders = '\0';
-    for (size_t i = 0; i < tasks && good; i++) {
+    for (size_t i = 0; good && i < tasks; i++) {
         const struct sweep_job *task = &sweep->tasks.jobs[sweep->round_begin + i];
         const struct slurm_state *state = slurm_state_of(states, task->id);
         unsigned *tries = &submitting->tries[i];
         if (sweep_is_done(task)) continue;
         if (state != NULL && state->active) (*left)++;
         if ((state != NULL && state->active) || *tries > SLURM_AGAIN_MAX) continue;
-        good = facts_need(submitting, task->row);
         compares[compares_count] =
-            (struct wanted){task, tries, limits_of(&submitting->facts[task->row], task, *tries)};
+            (struct wanted){task, tries, limits_of(facts_of(submitting, task->row), task, *tries)};
         compares[compares_count++].limits.waits = waits_for_order(sweep, task);
     }
-    for (size_t i = 0; i < sweep->orders.count && good; i++) {
+    for (size_t i = 0; good && i < sweep->orders.count; i++) {
         const struct sweep_job *order = &sweep->orders.jobs[i];
         const struct slurm_state *state = slurm_state_of(states, order->id);
         unsigned *tries = &submitting->tries[tasks + i];
@@ -367,13 +365,12 @@ static bool submit_missing(struct submitting *submitting, const struct slurm_sta
                      state->job);
             continue;
         }
-        good = facts_need(submitting, order->row);
-        orders[orders_count++] =
-            (struct wanted){order, tries, limits_of(&submitting->facts[order->row], order, *tries)};
+        orders[orders_count++] = (struct wanted){
+            order, tries, limits_of(facts_of(submitting, order->row), order, *tries)};
     }
-    if (!good && *submitting->why == '\0')
-        error_explain(submitting->why, submitting->why_bytes, "no memory");
+    if (!good) error_explain(submitting->why, submitting->why_bytes, "no memory");
     progress_text("");
+    submitting->any = orders_count + compares_count > 0;
     good = good && submit_all(submitting, orders, orders_count) &&
            submit_all(submitting, compares, compares_count);
     *left += compares_count;
@@ -424,28 +421,28 @@ static bool watch(struct submitting *submitting)
     struct sweep *sweep = submitting->sweep;
     struct slurm_states states = {0};
     bool good = true, first = true, away = false;
-    size_t left = 1;
-    for (unsigned second = 0; good && !sweep_interrupted(); second++) {
-        if (sweep_round_missing(sweep) == 0) break;
-        if (second % ASK_EVERY_S != 0) {
+    unsigned ask_in = 0, ask_every = 1; /* s */
+    while (good && !sweep_interrupted() && sweep_round_missing(sweep) > 0) {
+        if (ask_in > 0) {
+            ask_in--;
             show(sweep, &states);
             wait_a_second();
             continue;
         }
-        *submitting->why = '\0';
+        size_t left = 0;
         slurm_free_states(&states);
         good = slurm_read_states(sweep, &states, submitting->why, submitting->why_bytes) &&
                submit_missing(submitting, &states, &left);
-        if (!good && is_away(submitting->why) && !first) {
-            if (!away) cli_fail(&cli_sweep, "%s; waiting for it", submitting->why);
-            good = away = true;
-            left = 1;
-        } else {
-            away = false;
-        }
+        const bool was_away = away;
+        away = !good && !first && is_away(submitting->why);
+        if (away && !was_away) cli_fail(&cli_sweep, "%s; waiting for it", submitting->why);
         if (good && first) tell_how_to_cancel(sweep, "the jobs are submitted");
+        if (good && left == 0) break;
+        good = good || away;
         first = false;
-        if (left == 0) break;
+        ask_every = submitting->any ? 1 : 2 * ask_every;
+        if (ask_every > ASK_EVERY_S_MAX) ask_every = ASK_EVERY_S_MAX;
+        ask_in = ask_every;
     }
     slurm_free_states(&states);
     progress_text("");
@@ -466,7 +463,10 @@ bool sweep_run_slurm(struct sweep *sweep, const char *partition)
         submitting.facts[i].events = -1;
     sweep_catch_signals();
     if (!good) cli_fail(&cli_sweep, "no memory");
-    if (good && !write_script(sweep, why, sizeof why)) good = cli_fail(&cli_sweep, "%s", why) == 0;
+    if (good && !write_script(sweep, why, sizeof why)) {
+        cli_fail(&cli_sweep, "%s", why);
+        good = false;
+    }
     good = good && watch(&submitting);
     if (good && sweep_interrupted()) tell_how_to_cancel(sweep, "the jobs go on");
     free(submitting.facts);

@@ -373,12 +373,11 @@ static bool add_row(struct sweep *sweep, size_t at, const struct sweep_round *ro
     const struct plan_row *row = &sweep->plan.rows[at];
     const size_t most = sweep->plan.entries_per_task;
     size_t wanted = 0, next = 0;
-    struct sweep_facts facts = {0};
     for (size_t i = 0; i < row->list.count; i++)
         wanted += round->wanted == NULL || round->wanted[at][i];
     if (wanted == 0) return true;
-    if (wanted > most && !sweep_read_facts(row, &facts, why, why_bytes)) return false;
-    const size_t parts = facts.recorded_is_known ? (wanted + most - 1) / most : 1;
+    const bool divided = wanted > most && sweep_read_facts(row).recorded_is_known;
+    const size_t parts = divided ? (wanted + most - 1) / most : 1;
     for (size_t part = 0; part < parts; part++) {
         struct sweep_job job = {.row = at, .runs = round->runs > 0 ? round->runs : row->runs};
         const size_t count = (part + 1) * wanted / parts - part * wanted / parts;
@@ -431,25 +430,22 @@ size_t sweep_round_missing(const struct sweep *sweep)
 
 /* ---- what is in a trace ---- */
 
-bool sweep_read_facts(const struct plan_row *row, struct sweep_facts *facts, char *why,
-                      size_t why_bytes)
+struct sweep_facts sweep_read_facts(const struct plan_row *row)
 {
     struct installed program;
-    char reason[400];
+    char why[400];
     installed_find_program(&program, "malloctape");
     const char *const words[] = {program.path, "info", "--json", "-", "--", row->trace, NULL};
-    char *text = command_read(words, reason, sizeof reason);
+    char *text = command_read(words, why, sizeof why);
     json_t *info = text != NULL ? json_loads(text, 0, NULL) : NULL;
-    free(text);
-    if (info == NULL)
-        return error_explain(why, why_bytes, "%s: %s", row->trace,
-                             text == NULL ? reason : "malloctape info tells nothing of it");
     const char *allocator = json_string_value(json_object_get(info, "allocator"));
-    facts->recorded_is_known = allocators_name_recorded(allocator) != NULL;
-    facts->events = json_number_value(json_object_get(info, "events"));
-    facts->peak_bytes = json_number_value(json_object_get(info, "peak_rss_bytes"));
+    const struct sweep_facts facts = {
+        .recorded_is_known = allocators_name_recorded(allocator) != NULL,
+        .events = json_number_value(json_object_get(info, "events")),
+        .peak_bytes = json_number_value(json_object_get(info, "peak_rss_bytes"))};
     json_decref(info);
-    return true;
+    free(text);
+    return facts;
 }
 
 /* ---- what is told of it ---- */

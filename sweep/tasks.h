@@ -90,9 +90,8 @@ size_t sweep_round_missing(const struct sweep *sweep);
 /* DIR/NAME, in a buffer of its own that the next call overwrites. */
 const char *sweep_path(const struct sweep *sweep, const char *name, const char *file);
 
-/* Reads the whole trace. False: as above. */
-bool sweep_read_facts(const struct plan_row *row, struct sweep_facts *facts, char *why,
-                      size_t why_bytes);
+/* Reads the whole trace. Of one that cannot be read nothing is known: its tasks will say why. */
+struct sweep_facts sweep_read_facts(const struct plan_row *row);
 
 /* The IDs of results.list, to be freed. */
 char **sweep_read_results(const struct sweep *sweep, size_t *count);

@@ -10,7 +10,7 @@ if [ -n "$sanitized" ]; then
     exit 0
 fi
 
-plan 20
+plan 21
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR" raw
@@ -204,6 +204,43 @@ times_no_calls() {
         json f.json '!j["allocators"][0]["numbers"]["allocation_p50_ns"]["median"].nil?'
 }
 
+# --- by halves ---
+
+halves='{"traces": ["raw/threads.raw.lz4", "raw/grows.raw.lz4"], "runs": 5, "engine": "switch",
+    "allocators": ["tcmalloc"], "search": {"glibc": {
+        "MALLOC_MMAP_THRESHOLD_": [512],
+        "MALLOC_MMAP_MAX_": [1000, 2000, 3000, 0, 4000, 5000, 6000, 7000]}}}'
+# best DIR - the entry of glibc with the least geometric mean of peaks.
+best() {
+    ruby -rjson -e '
+        sums = Hash.new(0)
+        File.readlines("#{ARGV[0]}/results.list", chomp: true).each do |id|
+            entries = JSON.parse(File.read("#{ARGV[0]}/results/#{id}.json"))["allocators"]
+            entries.each { |a| sums[a["entry"]] += Math.log(a["numbers"]["peak_net_rss_bytes"]["median"]) }
+        end
+        puts sums.select { |entry,| entry.start_with?("glibc") }.min_by(&:last)[0]' "$1"
+}
+# replays DIR - of the settings that are searched.
+replays() {
+    ruby -rjson -e 'puts Dir["#{ARGV[0]}/results/*.json"].sum { |file|
+        JSON.parse(File.read(file))["allocators"].sum { |a|
+            a["settings"].empty? ? 0 : a["reports"].size } }' "$1"
+}
+halves() {
+    record raw/grows.raw.lz4 perl -e 'for (1 .. 6) { push @kept, map { "x" x 1000 . $_ } 1 .. 2000 }' &&
+        sweep_plan full "$halves" && sweep full && cp full.json halves.json &&
+        sweep halves --halving memory && prints '^2 of 2 of the round done; the table: ' &&
+        [ "$(best halves.sweep)" = "$(best full.sweep)" ] &&
+        [ "$(replays halves.sweep)" -le "$(($(replays full.sweep) / 2))" ] &&
+        json halves.sweep/halving.json 'j["by"] == "memory" && j["complete"] &&
+            j["rounds"].map { |round| round["entries"].size } == [8, 4, 2, 2] &&
+            j["rounds"].map { |round| round["runs"] } == [1, 1, 1, 5] &&
+            j["rounds"].map { |round| round["entries"].count { |e| e["dropped"] } } == [4, 2, 1, 0] &&
+            j["rounds"][0]["entries"].sort_by { |e| e["score"] }.map { |e| e["dropped"] } ==
+                [false] * 4 + [true] * 4' &&
+        sweep halves --halving memory && prints '^2 of 2 of the round done'
+}
+
 # --- interrupted ---
 
 long='{"traces": ["lanes", "churn", "raw/threads.raw.lz4"], "runs": 3, "allocators": ["glibc", "tcmalloc",
@@ -276,6 +313,7 @@ check 'recordings are put in order once' orders_once
 check 'many entries are divided, the recorded allocator in each part' splits
 check 'a task that fails is told with its reason, and the others are done' goes_on_after_failures
 check 'compare --no-latency times no calls' times_no_calls
+check 'halving finds the setting that all replays find, with half of them' halves
 check 'a sweep that nothing disturbs' undisturbed
 check 'killed ten times, a sweep goes on, and has the same rows' goes_on_when_killed
 check 'so has one that is killed with its tasks' goes_on_when_all_is_killed

@@ -50,19 +50,19 @@ NodeName=node2 NodeHostname=$name NodeAddr=127.0.0.1 Port=$second CPUs=1 RealMem
 PartitionName=quiet Nodes=node1,node2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE
 CONF
 
-# What daemons left behind is no test's.
 stop_slurm() {
+    daemons=$(cat ./*.pid 2>/dev/null || true)
     scontrol shutdown >/dev/null 2>&1 || true
-    local file
-    for file in slurmctld.pid slurmd.node1.pid slurmd.node2.pid; do
-        [ ! -e "$file" ] || kill "$(cat "$file")" 2>/dev/null || true
-    done
     wait_until daemons_are_gone || true
     rm -rf "$scratch"
 }
+# Or is a zombie, where nobody looks after those that lost their parent.
+has_ended() { ! grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$1/status" 2>/dev/null; }
 daemons_are_gone() {
-    ! pgrep -f "^(slurmd -N node[12]|slurmctld -f $scratch)" >/dev/null &&
-        [ ! -e slurmctld.pid ] || ! kill -0 "$(cat slurmctld.pid 2>/dev/null)" 2>/dev/null
+    local daemon
+    for daemon in $daemons; do
+        has_ended "$daemon" || { kill "$daemon"; return 1; }
+    done
 }
 trap stop_slurm EXIT
 
@@ -72,9 +72,16 @@ starts() {
         wait_until nodes_are_idle
 }
 
-# A task of the sweep that runs, as JOB_INDEX.
-runs() { squeue -h -r -t RUNNING -o '%F_%K %j' 2>/dev/null | grep "$1" >running; }
-compares() { runs malloctape && [ -n "$(ls plan.sweep/logs/*-1-* 2>/dev/null)" ]; }
+# Leaves a task that compares, as JOB_INDEX, in the file `running`.
+compares() {
+    local job index list id
+    while read -r job index list; do
+        id=$(sed -n "${index}p" "plan.sweep/slurm/$list.ids")
+        case $id in *-1-*) ;; *) continue ;; esac
+        [ -e "plan.sweep/logs/$id" ] && echo "${job}_$index" >running && return 0
+    done < <(squeue -h -r -t RUNNING -o '%F %K %k' 2>/dev/null)
+    return 1
+}
 
 submits() {
     "$bin/malloctape" sweep plan.json --on slurm --partition quiet >sweep.out 2>sweep.err &
@@ -82,16 +89,11 @@ submits() {
     wait_until compares && exits 1 sweep --status plan.sweep && prints '^0 of 3 done, ' &&
         prints '^  .*-1-[0-9a-f]*: \(runs on node\|waits, \)'
 }
-# Of a task that compares; submitted again.
-is_killed() {
-    local task id
-    task=$(head -n 1 running | cut -d' ' -f1)
-    scancel --signal=KILL --full "$task"
-}
+is_killed() { scancel --signal=KILL --full "$(cat running)"; }
 is_drained() { scontrol update NodeName=node1 State=DRAIN Reason=noisy; }
 restarts() {
-    kill "$(cat slurmctld.pid)" && wait_until eval '! kill -0 "$(cat slurmctld.pid)" 2>/dev/null' &&
-        slurmctld 2>err
+    local pid
+    pid=$(cat slurmctld.pid) && kill "$pid" && wait_until has_ended "$pid" && slurmctld 2>err
 }
 completes() {
     exit_status wait "$sweep_pid"
@@ -103,12 +105,11 @@ completes() {
 # But for what was killed.
 nothing_is_done_twice() {
     cat plan.sweep/slurm/*.ids | sort | uniq -c >submitted
-    [ "$(awk '$1 > 1' submitted | wc -l)" -le 1 ] && [ "$(wc -l <submitted)" = 4 ] &&
+    [ "$(awk '$1 > 1' submitted | wc -l)" = 1 ] && [ "$(wc -l <submitted)" = 4 ] &&
         inodes=$(stat -c %i plan.sweep/results/*.json) && exits 0 sweep plan.json --on slurm &&
         [ "$inodes" = "$(stat -c %i plan.sweep/results/*.json)" ] &&
         [ "$(cat plan.sweep/slurm/*.ids | wc -l)" = "$(awk '{ n += $1 } END { print n }' submitted)" ]
 }
-# Interrupted while the jobs wait, for a node that is drained; and what never comes to a result.
 tells_what_failed() {
     { head -c 5000 lanes && head -c 1000 /dev/zero && tail -c +6001 lanes; } >damaged &&
         echo '{"traces": ["damaged"], "allocators": ["glibc"], "runs": 1}' >failing.json &&
@@ -116,10 +117,11 @@ tells_what_failed() {
         exits 1 sweep --status failing.sweep && prints 'FAILED, NonZeroExitCode: .*offset 0x' &&
         [ "$(cat failing.sweep/slurm/*.ids | wc -l)" = 4 ]
 }
+# No node is left.
 leaves_jobs_when_interrupted() {
     rm plan.sweep/results/lanes-* && scontrol update NodeName=node2 State=DRAIN Reason=noisy
     "$bin/malloctape" sweep plan.json --on slurm >sweep.out 2>sweep.err &
-    wait_until grep -q 'the jobs are submitted' sweep.out && kill -INT $!
+    wait_until grep -q 'the jobs are submitted' sweep.out && kill -TERM $!
     exit_status wait $!
     [ "$status" = 1 ] && grep -q '^the jobs go on; ' sweep.out &&
         [ "$(squeue -h -t PENDING -o %j | grep -c malloctape)" = 1 ] &&
@@ -135,5 +137,5 @@ check 'a task is killed, a node drained, the controller restarted' eval \
 check 'the sweep completes' completes
 check 'nothing is done twice' nothing_is_done_twice
 check 'results are those of a sweep here' same_results plan.sweep
-check 'interrupted, it leaves its jobs and says how to cancel them' leaves_jobs_when_interrupted
 check 'what fails again and again is told with its reason' tells_what_failed
+check 'interrupted, it leaves its jobs and says how to cancel them' leaves_jobs_when_interrupted
