@@ -56,11 +56,14 @@ submits() {
     wait_until eval '[ -n "$(ls plan.sweep/logs/*-1-* 2>/dev/null)" ]'
 }
 # The process that compares, of a task.
-is_killed() {
-    local id
-    id=$(basename "$(find plan.sweep/logs -name '*-1-*' | head -n 1)")
-    wait_until eval 'task=$(pgrep -f "compare --json results/new.*[.]$id")' && kill -KILL $task
+kills_one() {
+    local task
+    for task in $(pgrep -f "results/new[.].*[.]($(paste -sd'|' plan.sweep/results.list)) "); do
+        ! kill -KILL "$task" || return 0
+    done
+    return 1
 }
+is_killed() { wait_until kills_one; }
 completes() {
     exit_status wait "$sweep_pid"
     cp sweep.out out && cp sweep.err err
