@@ -23,13 +23,18 @@ require 'json'
 # Something that cannot be measured; the text is for the user.
 class BenchError < StandardError; end
 
-# The three ways to run a program: under an allocator, with the recorder that is off, and recording.
+# The ways to run a program: under an allocator, with the recorder that is off, and recording. For
+# what call stacks cost: under an allocator, recording without stacks, sampled, with all, and under
+# heaptrack.
 class Modes
-  NAMES = %i[plain off on].freeze
+  HEAPTRACK = '/usr/lib/heaptrack/libheaptrack_preload.so'
+  STACKS = { on: nil, sampled: '1', all: 'all' }.freeze
+
+  attr_reader :names
 
   # `over` is the allocator that libmalloctape.so stands in front of: 'glibc' or a library's path;
   # nil for our tcmalloc and its tracing library.
-  def initialize(build_dir, over)
+  def initialize(build_dir, over, stacks)
     libraries = File.join(build_dir, 'lib')
     @plain = existing(over ? allocator(over) : File.join(libraries, 'libtcmalloc_minimal.so'))
     @tracing =
@@ -38,15 +43,26 @@ class Modes
       else
         existing(File.join(libraries, 'libtcmalloc_minimal_tracing.so'))
       end
+    @names = stacks ? %i[plain on sampled all] : %i[plain off on]
+    @names << :heaptrack if stacks && File.exist?(HEAPTRACK)
   end
+
+  # Those that make recordings.
+  def recording = names & STACKS.keys
 
   # The environment of a program in this mode, which records to `trace`; nil removes a variable.
   def environment(mode, trace)
-    { 'LD_PRELOAD' => mode == :plain ? @plain : @tracing,
-      'TCMALLOC_TRACE_OUTPUT' => mode == :on ? trace : nil }
+    { 'LD_PRELOAD' => library(mode),
+      'TCMALLOC_TRACE_OUTPUT' => STACKS.key?(mode) ? trace : nil,
+      'TCMALLOC_TRACE_STACKS' => STACKS[mode],
+      'DUMP_HEAPTRACK_OUTPUT' => mode == :heaptrack ? trace : nil }
   end
 
   private
+
+  def library(mode)
+    { plain: @plain, heaptrack: "#{HEAPTRACK} #{@plain}" }.fetch(mode, @tracing)
+  end
 
   # glibc is preloaded, too: a program may be linked to another allocator.
   def allocator(over)
@@ -68,11 +84,12 @@ end
 # Child processes, started and accounted for.
 module Child
   # No program inherits a recording from the one that started bench/run.
-  CLEAN = { 'LD_PRELOAD' => nil, 'TCMALLOC_TRACE_OUTPUT' => nil, 'TCMALLOC_TRACE_QUIET' => nil }
-    .freeze
+  CLEAN = { 'LD_PRELOAD' => nil, 'TCMALLOC_TRACE_OUTPUT' => nil, 'TCMALLOC_TRACE_QUIET' => nil,
+            'TCMALLOC_TRACE_STACKS' => nil }.freeze
   OUTPUT_SHOWN_BYTES = 2000
 
-  Times = Struct.new(:wall, :cpu)
+  # Seconds, and the most memory, if that was asked for.
+  Times = Struct.new(:wall, :cpu, :rss)
 
   module_function
 
@@ -85,8 +102,16 @@ module Child
   end
 
   # Starts a program in process group `group` (0: a new one); what it prints goes to the file `log`.
-  # Returns its process number.
+  # Returns its process number, or with a :usage in the environment that of this command, which
+  # starts the program.
   def start(environment, command, log, input: File::NULL, group: 0)
+    environment = environment.dup
+    usage = environment.delete(:usage)
+    if usage
+      pairs = environment.compact.map { |name, value| "#{name}=#{value}" }
+      command = [*usage, '/usr/bin/env', *pairs, *command]
+      environment = {}
+    end
     Process.spawn(CLEAN.merge(environment), *command, in: input, %i[out err] => [log, 'w'],
                   pgroup: group)
   rescue SystemCallError => e
@@ -206,60 +231,104 @@ class Recording
   def bytes_per_event = info.fetch('file_bytes').fdiv(events)
 end
 
+# What heaptrack has written: a line for each event.
+class HeaptrackFile
+  def initialize(path, work_dir)
+    @path = path
+    log = File.join(work_dir, 'heaptrack.log')
+    Child.run(['grep', '-c', '^[+-] ', path], log)
+    @events = File.read(log).to_i
+  end
+
+  def bytes_per_event = File.size(@path).fdiv(@events)
+end
+
 # All runs of one workload.
 class Measurement
   ROUNDS_MIN = 9
   ROUNDS_MAX = 25
+  ROUNDS_STACKS = 5
   PLAIN_SECONDS = 6.0 # what all plain runs of a short program should come to
   TURN_SECONDS = 0.1
-  ORDERS = Modes::NAMES.permutation.to_a.freeze
 
-  attr_reader :workload, :times, :recordings
+  attr_reader :workload, :times, :recordings, :bytes
 
-  # Of each mode's runs, `dir` has a directory of their own.
-  def initialize(workload, modes, malloctape, dir, trace)
+  # Of each mode's runs, `dir` has a directory of their own. Recordings are `trace`, and with stacks
+  # that with the mode's name behind it. `usage`: the program that says how much memory another one
+  # had; nil: nobody asks.
+  def initialize(workload, modes, malloctape, dir, trace, usage)
     @workload = workload
     @modes = modes
     @malloctape = malloctape
     @dir = dir
     @trace = trace
-    @times = Modes::NAMES.to_h { |mode| [mode, []] }
+    @usage = usage
+    @times = modes.names.to_h { |mode| [mode, []] }
+    @bytes = modes.names.to_h { |mode| [mode, []] }
     @recordings = []
   end
 
   # One run is not counted: it brings the program and its input into memory, and says how long one
-  # takes. Without `rounds`, there are at least nine, and more of a short program.
+  # takes. Without `rounds`, there are at least nine, and more of a short program; with stacks five.
+  # Under heaptrack a program takes so much longer that the first round says it all.
   def take(rounds)
     first = in_turns([:plain]).fetch(:plain)
-    rounds ||= rounds_by_default(first.wall)
+    rounds ||= @usage ? ROUNDS_STACKS : rounds_by_default(first.wall)
     rounds.times do |round|
       yield round + 1, rounds if block_given?
-      in_turns(ORDERS[round % ORDERS.size]).each { |mode, one| times[mode] << one }
-      recordings << Recording.new(@malloctape, @trace, @dir)
+      modes = order(round)
+      modes -= [:heaptrack] if round.positive?
+      in_turns(modes).each { |mode, one| times[mode] << one }
+      look_at_files(modes)
     end
     self
   end
 
-  # The ratios of a mode to plain, round by round; `what` is :wall or :cpu.
-  def ratios(mode, what) = times[mode].zip(times[:plain])
-    .map { |ours, plain| ours[what] / plain[what] }
+  # The ratios of a mode to another one, round by round; `what` is :wall, :cpu or :rss.
+  def ratios(mode, what, to = :plain) = times[mode].zip(times[to])
+    .map { |ours, others| ours[what].fdiv(others[what]) }
 
-  def bytes_per_event = recordings.map(&:bytes_per_event)
+  def bytes_per_event = bytes[:on]
+
+  def trace(mode) = mode == :on ? @trace : @trace.sub(/(\.lz4)?\z/, ".#{mode}\\0")
+
+  def remove_traces = FileUtils.rm_f(@modes.names.map { |mode| trace(mode) })
 
   private
 
+  # So that in as many rounds as there are orders each comes behind each other as often.
+  def order(round)
+    @orders ||= @modes.names.size > 3 ? turned(@modes.names) : @modes.names.permutation.to_a
+    @orders[round % @orders.size]
+  end
+
+  def turned(names)
+    names.size.times.flat_map { |first| [names.rotate(first), names.rotate(first).reverse] }
+  end
+
   def rounds_by_default(seconds) = (PLAIN_SECONDS / seconds).ceil.clamp(ROUNDS_MIN, ROUNDS_MAX)
+
+  def look_at_files(modes)
+    (modes & @modes.recording).each do |mode|
+      recording = Recording.new(@malloctape, trace(mode), @dir)
+      bytes[mode] << recording.bytes_per_event
+      recordings << recording if mode == :on
+    end
+    return unless modes.include?(:heaptrack)
+
+    bytes[:heaptrack] << HeaptrackFile.new(trace(:heaptrack), @dir).bytes_per_event
+  end
 
   # One run of each of these modes; the Child::Times of each.
   def in_turns(modes)
-    FileUtils.rm_f(@trace) if modes.include?(:on)
+    modes.each { |mode| FileUtils.rm_f(trace(mode)) }
     runs = {}
     modes.each { |mode| runs[mode] = start(mode) }
     running = modes
     until running.empty?
       running = running.reject { |mode| runs[mode].turn(TURN_SECONDS) }.rotate
     end
-    runs.transform_values(&:times)
+    runs.to_h { |mode, run| [mode, with_memory(mode, run.times)] }
   rescue StandardError, SignalException
     runs.each_value(&:kill)
     raise
@@ -268,6 +337,15 @@ class Measurement
   def start(mode)
     dir = File.join(@dir, mode.to_s)
     FileUtils.mkdir_p(dir)
-    workload.start(@modes.environment(mode, @trace), dir)
+    environment = @modes.environment(mode, trace(mode))
+    environment[:usage] = [@usage, '-s', usage_file(mode)] if @usage
+    workload.start(environment, dir)
+  end
+
+  def usage_file(mode) = File.join(@dir, "#{mode}-usage.json")
+
+  def with_memory(mode, times)
+    times.rss = JSON.parse(File.read(usage_file(mode)))['peak_rss_bytes'] if @usage
+    times
   end
 end

@@ -45,12 +45,14 @@ MEASURES = {
   cpu_on: 'CPU, on / plain',
   bytes: 'raw bytes per event'
 }.freeze
+MEASURES_STACKS = { wall_sampled: 'wall, sampled / recorded', wall_all: 'wall, all / plain' }.freeze
 
 # What one measurement says, measure by measure, beside its bars. A run of a hundredth of the work
 # is not judged.
 def results_of(measurement, bars, judged)
   workload = measurement.workload
-  MEASURES.keys.map do |measure|
+  measures = measurement.times.key?(:all) ? MEASURES_STACKS : MEASURES
+  measures.keys.map do |measure|
     spread = Spread.of(numbers_of(measurement, measure))
     bar = bars[measure]
     Result.new(workload.name, measure, spread, bar, bar && judged ? spread.median <= bar : nil)
@@ -59,6 +61,7 @@ end
 
 def numbers_of(measurement, measure)
   return measurement.bytes_per_event if measure == :bytes
+  return measurement.ratios(:sampled, :wall, :on) if measure == :wall_sampled
 
   what, mode = measure.to_s.split('_').map(&:to_sym)
   measurement.ratios(mode, what)
@@ -100,7 +103,7 @@ end
 def result_row(result, first)
   spread = result.spread
   median, min, max = [spread.median, spread.min, spread.max].map { |number| ratio_text(number) }
-  [first ? result.workload : '', MEASURES.fetch(result.measure), result.bar ? result.bar.to_s : '-',
+  [first ? result.workload : '', MEASURES.merge(MEASURES_STACKS).fetch(result.measure), result.bar ? result.bar.to_s : '-',
    median,
    interval_text(spread), min, max, spread.runs.to_s, met_text(result)]
 end
@@ -117,7 +120,33 @@ def table_rows(results)
 end
 
 def table_print(results)
-  rows = [COLUMNS, *table_rows(results)]
+  print_columns([COLUMNS, *table_rows(results)])
+end
+
+# --- what call stacks cost ------------------------------------------------------------------------
+
+STACK_COLUMNS = %w[workload how wall min max seconds CPU RSS MiB bytes].freeze
+STACK_MODES = { plain: 'untraced', on: 'recorded', sampled: 'sampled', all: 'all stacks',
+                heaptrack: 'heaptrack' }.freeze
+
+def stacks_print(measurements)
+  rows = measurements.flat_map { |measurement| stack_rows(measurement) }
+  print_columns([STACK_COLUMNS, *rows])
+end
+
+def stack_rows(measurement)
+  measurement.times.map do |mode, runs|
+    wall, cpu, rss = %i[wall cpu rss].map { |what| Spread.of(measurement.ratios(mode, what)) }
+    bytes = measurement.bytes[mode]
+    [mode == :plain ? measurement.workload.name : '', STACK_MODES.fetch(mode),
+     *[wall.median, wall.min, wall.max].map { |number| format('%.2f', number) },
+     format('%.2f', Spread.of(runs.map(&:wall)).median), format('%.2f', cpu.median),
+     format('%.2f', rss.median), format('%.1f', Spread.of(runs.map(&:rss)).median.fdiv(1 << 20)),
+     bytes.empty? ? '-' : format('%.2f', Spread.of(bytes).median)]
+  end
+end
+
+def print_columns(rows)
   widths = rows.transpose.map { |column| column.map(&:length).max }
   rows.each do |row|
     cells =
@@ -144,6 +173,16 @@ NOTES = <<~TEXT
   machine is in all the numbers: see the load average, and minimum and maximum.
 TEXT
 
+NOTES_STACKS = <<~TEXT
+  wall, CPU, RSS: as ratios to the untraced run of the same round, medians; min, max: of wall.
+  seconds: wall. CPU and RSS are of the whole process, with the writer. MiB: the most RSS, the file
+  of events on its way to the writer included. bytes: of the finished file, for each call; heaptrack
+  writes without its compressor and its interpreter here, which run beside the program otherwise.
+  heaptrack ran once. redis: wall is redis-benchmark's, CPU and RSS the server's.
+
+  Bars: all stacks beside untraced, and sampled beside recorded, as walls of the same round.
+TEXT
+
 # --- JSON -----------------------------------------------------------------------------------------
 
 def result_json(result)
@@ -161,6 +200,7 @@ def measurement_json(measurement)
     'bytes_per_event' => measurement.bytes_per_event,
     'wall_seconds' => measurement.times.transform_values { |runs| runs.map(&:wall) },
     'cpu_seconds' => measurement.times.transform_values { |runs| runs.map(&:cpu) },
+    'peak_rss_bytes' => measurement.times.transform_values { |runs| runs.filter_map(&:rss) },
     'waits_for_writer' => measurement.recordings.map { |recording| recording.info['waits'] }
   }
 end

@@ -37,6 +37,16 @@ BARS_OVER = {
   'redis' => { wall_on: 1.03 }
 }.freeze
 
+# With call stacks: the same of `all`, and of `sampled`, which is compared with recording without.
+BARS_STACKS = {
+  'gcc' => { wall_all: 1.35, wall_sampled: 1.02 },
+  'sqlite' => { wall_sampled: 1.02 },
+  'redis' => { wall_all: 1.3, wall_sampled: 1.02 },
+  'python' => { wall_sampled: 1.02 },
+  'churn-1-depth' => { wall_all: 8.0, wall_sampled: 1.02 },
+  'churn-2-cross' => { wall_sampled: 1.02 }
+}.freeze
+
 # A program that runs from start to end by itself.
 class ProgramWorkload
   attr_reader :name, :text
@@ -152,6 +162,32 @@ class Sqlite < ProgramWorkload
   private
 
   def shell = @shell ||= Installed.find('sqlite3')
+end
+
+# Python's own objects, each taken from malloc, which is where --stacks can see them.
+class Python < ProgramWorkload
+  CODE = <<~PYTHON
+    import json
+    for i in range(%<rounds>d):
+        rows = [{'name': 'row %%d' %% n, 'values': [n / 3, n * i]} for n in range(2000)]
+        json.loads(json.dumps(rows))
+  PYTHON
+
+  def initialize(small)
+    @rounds = small ? 3 : 150
+    super('python', "python3, json.dumps and json.loads of 2000 rows, #{@rounds} times, " \
+                    'PYTHONMALLOC=malloc')
+  end
+
+  def missing = python ? nil : 'python3 is not installed'
+  def version = Installed.ask(python, '--version')
+  def command(_dir) = [python, '-S', '-c', format(CODE, rounds: @rounds)]
+
+  def start(environment, dir) = super(environment.merge('PYTHONMALLOC' => 'malloc'), dir)
+
+  private
+
+  def python = @python ||= Installed.find('python3')
 end
 
 # A redis-server, which is measured, and redis-benchmark, which drives it and is not preloaded with
@@ -294,4 +330,14 @@ def workloads(build_dir, small)
                      scaled[500_000]),
     Gcc.new(small), Sqlite.new(small), Redis.new(small)
   ]
+end
+
+# Those by which it is measured what call stacks cost.
+def stack_workloads(build_dir, small)
+  churn = File.join(build_dir, 'tests/workloads/churn')
+  steps = small ? 100_000 : 10_000_000
+  chosen = workloads(build_dir, small).select { |workload| BARS_STACKS.key?(workload.name) }
+  depth = SmallProgram.new('churn-1-depth', "1 thread, 10000 slots, #{steps} steps, 10 functions deep",
+                           churn, '-d', 8, 1, 10_000, steps)
+  [*chosen, Python.new(small), depth].sort_by { |workload| BARS_STACKS.keys.index(workload.name) }
 end

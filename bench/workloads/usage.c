@@ -1,12 +1,16 @@
 /* usage - runs a command and writes, as JSON, what memory and processor time it took.
  *
- *   usage FILE COMMAND [ARGUMENT...]
+ *   usage [-s] FILE COMMAND [ARGUMENT...]
  *
  * Memory is the kernel's account of the process just before it ends (PTRACE_EVENT_EXIT), while it
  * still has all of it: VmHWM, the most it ever had, and VmRSS, what it has then. getrusage(2)
  * knows only the first, and carries it over from whoever executed the program. A process that
  * replaces itself by another program tells of the last one. Its children are not followed; their
  * processor time is in that of the command if it has waited for them.
+ *
+ *
+ *   -s   the process group may be stopped meanwhile, which a traced process would not survive:
+ *        memory is what getrusage(2) says
  *
  * The exit status is that of the command. */
 #include <errno.h>
@@ -47,9 +51,15 @@ static void memory_read(struct memory *memory, pid_t pid)
 
 static void execute(char **words)
 {
+    execvp(words[0], words);
+    _exit(fail(words[0]));
+}
+
+static void execute_traced(char **words)
+{
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0) {
         raise(SIGSTOP); /* until the options are set */
-        execvp(words[0], words);
+        execute(words);
     }
     _exit(fail(words[0]));
 }
@@ -84,25 +94,42 @@ static int write_figures(const char *path, const struct memory *memory, const st
     return fclose(file) == 0 ? 0 : fail(path);
 }
 
+static int run(char **words, struct memory *memory, struct rusage *usage)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) execute(words);
+    if (pid < 0 || wait4(pid, &status, 0, usage) != pid) exit(fail("fork"));
+    memory->peak_bytes = usage->ru_maxrss * 1024LL;
+    return status;
+}
+
+static int run_traced(char **words, struct memory *memory, struct rusage *usage)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid < 0) exit(fail("fork"));
+    if (pid == 0) execute_traced(words);
+    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) exit(STATUS_FAILED);
+    if (ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL) != 0) {
+        kill(pid, SIGKILL);
+        exit(fail("ptrace"));
+    }
+    ptrace(PTRACE_CONT, pid, NULL, 0);
+    return follow(pid, memory, usage);
+}
+
 int main(int count, char **words)
 {
     struct memory memory = {0};
     struct rusage usage;
-    int status;
-    if (count < 3) {
-        fputs("usage: usage FILE COMMAND [ARGUMENT...]\n", stderr);
+    const int may_be_stopped = count > 1 && strcmp(words[1], "-s") == 0;
+    words += may_be_stopped;
+    if (count - may_be_stopped < 3) {
+        fputs("usage: usage [-s] FILE COMMAND [ARGUMENT...]\n", stderr);
         return STATUS_USAGE;
     }
-    pid_t pid = fork();
-    if (pid < 0) return fail("fork");
-    if (pid == 0) execute(words + 2);
-    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return STATUS_FAILED;
-    if (ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL) != 0) {
-        kill(pid, SIGKILL);
-        return fail("ptrace");
-    }
-    ptrace(PTRACE_CONT, pid, NULL, 0);
-    status = follow(pid, &memory, &usage);
+    int status = (may_be_stopped ? run : run_traced)(words + 2, &memory, &usage);
     int failure = write_figures(words[1], &memory, &usage);
     if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
     return WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : failure;

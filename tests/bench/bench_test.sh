@@ -54,6 +54,19 @@ missing_is_named() {
     bench --build other --only churn-1-1000 && grep -q '^churn-1-1000: not measured: ' out
 }
 
+# The table of --stacks: a line for each way, with seven numbers and bytes where there is a file.
+measures_stacks() {
+    bench --stacks --only churn-1-depth --json bench.json || return 1
+    local number='[0-9]+\.[0-9]+' how
+    grep -qE "^churn-1-depth +untraced( +$number){7} +-\$" out || return 1
+    for how in recorded sampled 'all stacks'; do
+        grep -qE "^ +$how( +$number){8}\$" out || return 1
+    done
+    [ ! -e /usr/lib/heaptrack ] || grep -qE "^ +heaptrack( +$number){8}\$" out || return 1
+    json_has 'json["results"].map { |one| one["measure"] } == %w[wall_sampled wall_all] &&
+        json["measurements"][0]["peak_rss_bytes"]["all"][0] > 1_000_000'
+}
+
 measures_over_glibc() {
     bench --over glibc --only churn-1-1000 --json bench.json && grep -q '^allocator *glibc' out &&
         json_has 'json["measurements"][0]["events"][0] >= 200_000'
@@ -70,7 +83,7 @@ leaves_nothing() {
     TMPDIR=$PWD/tmp bench --only churn-1-1000 && [ -z "$(ls -A tmp)" ]
 }
 
-plan 12
+plan 13
 check 'one workload is measured' measures_one
 check 'the table has every measure, and what is not measured is said' table_is_complete
 check 'JSON: the machine' json_has "($machine_keys - json['machine'].keys).empty?"
@@ -88,3 +101,4 @@ check 'a program that is not there is named' missing_is_named
 check 'an unknown name is an error' unknown_is_an_error
 check '--over glibc measures libmalloctape.so' measures_over_glibc
 check '--over a library that is not there is an error' missing_allocator_is_an_error
+check '--stacks measures what call stacks cost' measures_stacks

@@ -1,6 +1,6 @@
 /* churn - the allocator's everyday work, as fast as it can be asked for.
  *
- *   churn [-t] THREADS SLOTS STEPS [cross]
+ *   churn [-t] [-d DEPTH] THREADS SLOTS STEPS [cross]
  *
  * Each of THREADS threads owns SLOTS slots and a generator of its own, seeded by its number, and
  * takes STEPS steps. A step picks a random slot, frees the object in it, allocates 16 to 527 bytes
@@ -9,6 +9,7 @@
  * they were allocated in. At the end everything is freed.
  *
  *   -t   prints the wall seconds that the threads took
+ *   -d   all that is DEPTH functions further in
  *
  * Apart from the table of slots and thread stacks, a thread makes exactly STEPS allocations and
  * STEPS frees. */
@@ -33,6 +34,7 @@ struct options {
     uint64_t steps;
     int cross;
     int print_seconds;
+    int depth;
 };
 
 struct worker {
@@ -65,9 +67,8 @@ static void *object_new(uint64_t random)
     return object;
 }
 
-static void *worker_run(void *argument)
+static __attribute__((noinline)) void *worker_run(struct worker *worker)
 {
-    struct worker *worker = argument;
     void **slots = calloc(options.slots, sizeof *slots);
     if (!slots) return NULL;
     for (uint64_t step = 0; step < options.steps; step++) {
@@ -88,6 +89,18 @@ static void *worker_run(void *argument)
     return NULL;
 }
 
+static __attribute__((noinline)) void *worker_run_in(struct worker *worker, int depth)
+{
+    void *result = depth > 0 ? worker_run_in(worker, depth - 1) : worker_run(worker);
+    __asm__ volatile("" ::: "memory");
+    return result;
+}
+
+static void *worker_begin(void *worker)
+{
+    return worker_run_in(worker, options.depth);
+}
+
 static double now_seconds(void)
 {
     struct timespec now;
@@ -101,6 +114,10 @@ static int options_parse(int count, char **words)
     if (i < count && strcmp(words[i], "-t") == 0) {
         options.print_seconds = 1;
         i++;
+    }
+    if (i + 1 < count && strcmp(words[i], "-d") == 0) {
+        options.depth = atoi(words[i + 1]);
+        i += 2;
     }
     if (count - i < 3 || count - i > 4) return 0;
     options.threads = atoi(words[i]);
@@ -117,12 +134,12 @@ static void workers_run(void)
     for (int i = 0; i < options.threads; i++)
         workers[i].random_state = 0x9e3779b97f4a7c15u * (uint64_t)(i + 1);
     for (int i = 1; i < options.threads; i++) {
-        if (pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]) != 0) {
+        if (pthread_create(&workers[i].thread, NULL, worker_begin, &workers[i]) != 0) {
             fputs("churn: cannot create a thread\n", stderr);
             _Exit(1);
         }
     }
-    worker_run(&workers[0]);
+    worker_begin(&workers[0]);
     for (int i = 1; i < options.threads; i++)
         pthread_join(workers[i].thread, NULL);
 }
@@ -130,7 +147,7 @@ static void workers_run(void)
 int main(int count, char **words)
 {
     if (!options_parse(count, words)) {
-        fputs("usage: churn [-t] THREADS SLOTS STEPS [cross]\n", stderr);
+        fputs("usage: churn [-t] [-d DEPTH] THREADS SLOTS STEPS [cross]\n", stderr);
         return 2;
     }
     double start_seconds = now_seconds();
