@@ -346,7 +346,7 @@ static void sum_class(struct summing *state, size_t first, size_t end)
 /* Some cells that are estimated together. */
 struct cell_range {
     size_t end;
-    uint64_t all, samples; /* objects that were made */
+    uint64_t samples; /* objects that were made */
 };
 
 /* The class that begins there. */
@@ -356,28 +356,53 @@ static struct cell_range one_class(const struct stack_tally *tally, size_t first
     while (range.end < tally->count &&
            tally->cells[range.end].size_class == tally->cells[first].size_class) {
         const struct stack_cell *cell = &tally->cells[range.end++];
-        range.all += cell->amounts[STACK_MADE].objects;
         if (cell->stack != 0) range.samples += cell->amounts[STACK_MADE].objects;
     }
     return range;
 }
 
-/* Behind the cells of one class, or of so many that they have enough samples. A class of which all
- * are sampled stays by itself: it is exact. */
-static size_t range_end(const struct stack_tally *tally, size_t first)
+/* From where on, before `end`, all is sampled. Recorders take the largest all, and smaller ones by
+ * chance: a class further down of which all were met by chance says something of its neighbours. */
+static size_t certain_from(const struct stack_tally *tally, size_t first, size_t end)
+{
+    size_t certain = end;
+    while (tally->is_sampled && certain > first && tally->cells[certain - 1].stack != 0)
+        certain--;
+    /* Not in the middle of a class. */
+    while (certain > first && certain < end &&
+           tally->cells[certain - 1].size_class == tally->cells[certain].size_class)
+        certain++;
+    return certain;
+}
+
+/* Behind the cells of as many classes, up to `end`, as have enough samples. What would be left
+ * without enough of them belongs to it, too. */
+static size_t range_end(const struct stack_tally *tally, size_t first, size_t end)
 {
     struct cell_range range = one_class(tally, first);
-    const bool is_of_reallocs = tally->cells[first].size_class >= REALLOCS_FIRST;
-    while (tally->is_sampled && range.end < tally->count && range.samples < SAMPLES_LEAST &&
-           range.samples < range.all &&
-           (tally->cells[range.end].size_class >= REALLOCS_FIRST) == is_of_reallocs) {
+    while (tally->is_sampled && range.end < end && range.samples < SAMPLES_LEAST) {
         const struct cell_range next = one_class(tally, range.end);
-        if (next.samples == next.all) break;
         range.end = next.end;
-        range.all += next.all;
         range.samples += next.samples;
     }
-    return range.end;
+    struct cell_range rest = {.end = range.end};
+    while (tally->is_sampled && rest.end < end && rest.samples < SAMPLES_LEAST) {
+        const struct cell_range next = one_class(tally, rest.end);
+        rest.end = next.end;
+        rest.samples += next.samples;
+    }
+    return rest.samples < SAMPLES_LEAST ? rest.end : range.end;
+}
+
+/* Allocations, or reallocs. Where all is sampled, each class is exact, by itself. */
+static void sum_range(struct summing *state, size_t first, size_t end)
+{
+    const struct stack_tally *tally = state->tally;
+    const size_t certain = certain_from(tally, first, end);
+    for (size_t next; first < end; first = next) {
+        next = first < certain ? range_end(tally, first, certain) : one_class(tally, first).end;
+        sum_class(state, first, next);
+    }
 }
 
 bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups *groups,
@@ -387,10 +412,11 @@ bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups 
     state.here = calloc(groups->count + 1, sizeof *state.here);
     state.touched = calloc(groups->count + 1, sizeof *state.touched);
     const bool good = state.here != NULL && state.touched != NULL;
-    for (size_t first = 0, end; first < tally->count && good; first = end) {
-        end = range_end(tally, first);
-        sum_class(&state, first, end);
-    }
+    size_t reallocs = 0;
+    while (reallocs < tally->count && tally->cells[reallocs].size_class < REALLOCS_FIRST)
+        reallocs++;
+    if (good) sum_range(&state, 0, reallocs);
+    if (good) sum_range(&state, reallocs, tally->count);
     free(state.here);
     free(state.touched);
     return good;
