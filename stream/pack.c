@@ -300,8 +300,8 @@ static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
     return at;
 }
 
-/* The same for calls that their first unit tells (units.h), which are nearly all. Stops before
- * another record, and before the last units. */
+/* The same for calls that their first unit tells (units.h), which are nearly all, and for their
+ * stacks. Stops before another record, and before the last units. */
 static __attribute__((noinline)) const uint16_t *pack_calls(struct packer *packer,
                                                             struct pack_lane *lane,
                                                             const struct units_call *calls,
@@ -323,7 +323,9 @@ static __attribute__((noinline)) const uint16_t *pack_calls(struct packer *packe
             out = pack_put_unit(packer, out, unit);
             at++;
         } else if (call->form == UNITS_CALL_OTHER) {
-            break;
+            if (!units_begins_stack(unit)) break;
+            out = pack_put_unit(packer, pack_put_unit(packer, out, unit), at[1]);
+            at += 2;
         } else {
             const struct units_range_code *code = &units_range_codes[call->range][RAW_BY_AGE];
             bool is_long = call->form == UNITS_CALL_LONG;

@@ -129,7 +129,12 @@ const uint16_t *pack_opaque_calls(const struct packer *packer, struct raw_places
     while (end - at >= UNITS_CALL_UNITS_MAX && out_end - out >= PLACED_BYTES_MAX) {
         const struct units_call *call = &calls[*at >> UNITS_CALL_SHIFT];
         uint32_t operand = (uint32_t)*at - call->base;
-        if (call->form == UNITS_CALL_OTHER) break;
+        if (call->form == UNITS_CALL_OTHER) {
+            if (!units_begins_stack(*at)) break;
+            out = pack_put_unit(packer, pack_put_unit(packer, out, *at), at[1]);
+            at += 2;
+            continue;
+        }
         if (call->form <= UNITS_CALL_COMPACT) {
             bool compact = call->form == UNITS_CALL_COMPACT;
             struct units_size_place both = {operand, at[1] | (uint32_t)at[2] << 16};

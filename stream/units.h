@@ -558,6 +558,12 @@ static inline unsigned units_of_call(const struct units_call calls[UNITS_CALLS],
     return at[call->units] < RAW_NUMBER_MORE ? call->units + 1u : 0;
 }
 
+/* Whether a record of two units begins there that says the stack of a call. */
+static inline bool units_begins_stack(uint32_t unit)
+{
+    return unit - RAW_UNIT_STACK < RAW_STACK_LIMIT >> 16;
+}
+
 /* How many of these records are events. `units` are whole records of a segment with that profile. */
 uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t *units,
                       size_t count);

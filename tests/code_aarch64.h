@@ -19,6 +19,7 @@ __asm__(".type without_table, %function\n"
         "stp x29, x30, [sp, #-16]!\n"
         "mov x29, sp\n"
         "blr x0\n"
+        "behind_call:\n"
         "ldp x29, x30, [sp], #16\n"
         "ret\n"
         ".size without_table, . - without_table\n");
@@ -48,6 +49,7 @@ __asm__(".type with_odd_frame, %function\n"
 extern "C" {
 void faults_at_once();
 void without_table(void (*function)());
+extern const char behind_call[]; // where that goes on
 void with_odd_frame(void (*function)());
 }
 

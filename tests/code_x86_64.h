@@ -16,6 +16,7 @@ __asm__(".type without_table, @function\n"
         "without_table:\n"
         "subq $24, %rsp\n"
         "call *%rdi\n"
+        "behind_call:\n"
         "addq $24, %rsp\n"
         "ret\n"
         ".size without_table, . - without_table\n");
@@ -40,6 +41,7 @@ __asm__(".type with_odd_frame, @function\n"
 extern "C" {
 void faults_at_once();
 void without_table(void (*function)());
+extern const char behind_call[]; // where that goes on
 void with_odd_frame(void (*function)());
 }
 

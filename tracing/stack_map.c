@@ -50,6 +50,12 @@ uint32_t stack_map_find(const struct stack_map *map, uint64_t key)
     return 0;
 }
 
+void stack_map_prefetch(const struct stack_map *map, uint64_t key)
+{
+    const struct stack_map_table *table = atomic_load_acquire(&map->table);
+    if (table) __builtin_prefetch(&table->place[home_of(table, key)]);
+}
+
 /* A key that is there keeps its number. */
 static bool put(struct stack_map_table *table, uint64_t key, uint32_t number)
 {

@@ -22,6 +22,9 @@ struct stack_map {
 /* The number of this key; 0: there is none. */
 uint32_t stack_map_find(const struct stack_map *map, uint64_t key);
 
+/* It is about to be looked for. */
+void stack_map_prefetch(const struct stack_map *map, uint64_t key);
+
 /* Makes sure that so many keys can be put. False: there is no memory. */
 bool stack_map_has_room(struct stack_map *map, uint32_t count);
 

@@ -10,21 +10,35 @@
 #include <elf.h>
 #include <string.h>
 
-#define RULES          (1u << RULES_BITS)
-#define RULES_BITS     15
-#define RULES_SEARCHED 4u
+#define RULE_SETS_BITS 13
+#define RULE_SETS      (1u << RULE_SETS_BITS)
+#define RULES_IN_SET   4u
 #define MODULES_MAX    4096u
 /* Nodes have a short code in a lane up to here; and their map has some hundred MiB. */
 #define NODES_MAX      (RAW_STACK_LIMIT - (1u << 16))
 
-/* A rule that has been compiled. The three words belong together if `check` is the exclusive or of
- * the others and the address: so two threads may store at once. */
+/* A code, and the rule that has been compiled for it, in one word. Of frames that are larger than
+ * 64 KiB, or save registers far from their end, there is none. */
+struct code_word {
+    uint64_t is_there : 1, number : 28, how : 3, bp_at_bp : 1;
+    int64_t offset_words : 14, bp : 8, bx : 9;
+};
+#define WORD_BX_ELSEWHERE (-0x100)
+
+_Static_assert(sizeof(struct code_word) == sizeof(uint64_t), "one word");
+_Static_assert(STACK_NUMBERS_LIMIT == 1u << 28, "a code fits");
+
+/* `check` is made of the word, the address, and the time of which it is: so two threads may store at
+ * once, and what is of another time is not found. */
 struct kept_rule {
     uint64_t check;
-    uint64_t rule;
-    uint64_t code; /* and the time of which it is, in the upper half */
-    uint64_t unused;
+    uint64_t word; /* struct code_word; 0: none */
 };
+
+/* Of addresses with the same hash. */
+struct rule_set {
+    struct kept_rule rules[RULES_IN_SET];
+} __attribute__((aligned(64)));
 
 /* Who takes it out of NONE or UNLOADED has it until LOADED is stored (release). */
 enum module_state { MODULE_NONE = 0, MODULE_BEGINS, MODULE_LOADED, MODULE_UNLOADED };
@@ -41,15 +55,15 @@ struct stack_table {
     uint32_t unloading; /* how many threads are about to unload something */
     uint32_t modules_count, codes_count, nodes_count; /* numbers given, by addition */
     struct stack_map codes, nodes;
+    /* Nodes that are stacks of calls, one in seven: apart, as only these are looked for all the
+     * time. */
+    struct stack_map of_calls;
     struct module modules[MODULES_MAX];
-    struct kept_rule rules[RULES];
+    uint32_t rules_replaced; /* by addition */
+    struct rule_set rules[RULE_SETS];
 };
 
 static struct stack_table *table;
-
-/* Made by the linker: where this library is. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
 
 bool stack_table_begin(void)
 {
@@ -57,6 +71,7 @@ bool stack_table_begin(void)
     if (!table) return false;
     stack_map_clear(&table->codes);
     stack_map_clear(&table->nodes);
+    stack_map_clear(&table->of_calls);
     memset(table->modules, 0, sizeof table->modules);
     table->modules_count = table->codes_count = table->nodes_count = 0;
     table->unloading = 0;
@@ -260,11 +275,6 @@ static uint32_t code_of(struct malloctape_lane *lane, uint32_t module, uint64_t 
     return code;
 }
 
-static bool is_own(uintptr_t pc)
-{
-    return pc - (uintptr_t)__ehdr_start < (uintptr_t)(_end - __ehdr_start);
-}
-
 /* Looks for the object. `*keeps`: what is found is true until something is unloaded. */
 static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code,
                     bool *keeps)
@@ -277,45 +287,78 @@ static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_cod
         return code->number != 0;
     }
     code->rule = unwind_compile(&object, pc);
-    if (is_own(pc)) return true;
+    if (stack_table_is_own(pc)) return true;
     const uint32_t module = module_of(lane, &object);
     code->number = code_of(lane, module, module ? pc - object.bias : pc);
     return code->number != 0;
 }
 
-static struct kept_rule *rule_at(uintptr_t pc, uint32_t searched)
+/* 0: there is none. */
+static uint64_t word_of(const struct stack_code *code)
 {
-    return &table->rules[((pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RULES_BITS)) + searched) %
-                         RULES];
+    const struct unwind_rule rule = code->rule;
+    const bool elsewhere = rule.bx == UNWIND_BX_ELSEWHERE;
+    const struct code_word word = {.is_there = 1,
+                                   .number = code->number,
+                                   .how = rule.how,
+                                   .bp_at_bp = rule.bp_at_bp,
+                                   .offset_words = rule.offset / 8,
+                                   .bp = rule.bp,
+                                   .bx = elsewhere ? WORD_BX_ELSEWHERE : rule.bx};
+    uint64_t bits;
+    if (word.offset_words * 8 != rule.offset || word.bp != rule.bp ||
+        (!elsewhere && (word.bx != rule.bx || word.bx == WORD_BX_ELSEWHERE)))
+        return 0;
+    memcpy(&bits, &word, sizeof bits);
+    return bits;
 }
 
-/* In place of one of another time, if there is one. */
+static inline struct stack_code code_of_word(uint64_t bits)
+{
+    struct code_word word;
+    memcpy(&word, &bits, sizeof word);
+    return (struct stack_code){
+        .rule = {.how = word.how,
+                 .bp_at_bp = word.bp_at_bp,
+                 .offset = word.offset_words * 8,
+                 .bp = word.bp,
+                 .bx = word.bx == WORD_BX_ELSEWHERE ? UNWIND_BX_ELSEWHERE : word.bx},
+        .number = word.number};
+}
+
+static inline uint64_t check_of(uintptr_t pc, uint64_t time, uint64_t word)
+{
+    return pc ^ (word ^ time << 32) * UINT64_C(0x9fb21c651e98df25);
+}
+
+static inline struct rule_set *rule_set_of(uintptr_t pc)
+{
+    return &table->rules[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RULE_SETS_BITS)];
+}
+
+/* In a place that is free, or in place of any other, which may be of another time. */
 static void keep(uintptr_t pc, uint64_t time, const struct stack_code *code)
 {
-    struct kept_rule *kept = rule_at(pc, (uint32_t)(pc >> 4) % RULES_SEARCHED);
-    uint64_t rule, number = time << 32 | code->number;
-    for (uint32_t i = 0; i < RULES_SEARCHED; i++)
-        if (atomic_load_relaxed(&rule_at(pc, i)->code) >> 32 != time) {
-            kept = rule_at(pc, i);
-            break;
-        }
-    memcpy(&rule, &code->rule, sizeof rule);
-    atomic_store_relaxed(&kept->check, pc ^ rule ^ number);
-    atomic_store_relaxed(&kept->rule, rule);
-    atomic_store_relaxed(&kept->code, number);
+    struct rule_set *set = rule_set_of(pc);
+    const uint64_t word = word_of(code);
+    uint32_t at = 0;
+    if (word == 0) return;
+    while (at < RULES_IN_SET && atomic_load_relaxed(&set->rules[at].word))
+        at++;
+    if (at == RULES_IN_SET) at = atomic_add_relaxed(&table->rules_replaced, 1) % RULES_IN_SET;
+    atomic_store_relaxed(&set->rules[at].check, check_of(pc, time, word));
+    atomic_store_relaxed(&set->rules[at].word, word);
 }
 
 bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code)
 {
     const uint64_t time = stack_table_time();
-    for (uint32_t i = 0; i < RULES_SEARCHED; i++) {
-        const struct kept_rule *kept = rule_at(pc, i);
-        const uint64_t rule = atomic_load_relaxed(&kept->rule),
-                       number = atomic_load_relaxed(&kept->code);
-        if ((atomic_load_relaxed(&kept->check) ^ rule ^ number) != pc || number >> 32 != time)
+    const struct rule_set *set = rule_set_of(pc);
+    for (uint32_t i = 0; i < RULES_IN_SET; i++) {
+        const uint64_t word = atomic_load_relaxed(&set->rules[i].word);
+        if (!word || atomic_load_relaxed(&set->rules[i].check) != check_of(pc, time, word))
             continue;
-        memcpy(&code->rule, &rule, sizeof rule);
-        code->number = (uint32_t)number;
+        *code = code_of_word(word);
         return true;
     }
     bool keeps;
@@ -325,6 +368,21 @@ bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_c
 }
 
 /* --- nodes --- */
+
+uint32_t stack_table_of_call(uint64_t hash)
+{
+    return stack_map_find(&table->of_calls, hash);
+}
+
+void stack_table_will_ask(uint64_t hash)
+{
+    stack_map_prefetch(&table->of_calls, hash);
+}
+
+void stack_table_call(uint64_t hash, uint32_t node)
+{
+    if (stack_map_has_room(&table->of_calls, 1)) stack_map_put(&table->of_calls, hash, node);
+}
 
 uint32_t stack_table_node(uint64_t hash)
 {

@@ -13,8 +13,8 @@
  * place.
  *
  * Threads   any that has a lane, also in signal handlers. There are no locks.
- * Memory    1 MiB of rules, of which what is used becomes resident, and the maps. A forked child finds
- *           all of it empty. */
+ * Memory    512 KiB of rules, of which what is used becomes resident, and the maps. A forked child
+ *           finds all of it empty. */
 #ifndef MALLOCTAPE_STACK_TABLE_H
 #define MALLOCTAPE_STACK_TABLE_H
 
@@ -28,9 +28,19 @@ bool stack_table_begin(void);
  * something is being unloaded now, or there is no table, in a forked child. */
 uint64_t stack_table_time(void);
 
+/* Made by the linker: where this library is. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+/* Whether code is of the recorder itself, or the allocator in its library. */
+static inline bool stack_table_is_own(uintptr_t pc)
+{
+    return pc - (uintptr_t)__ehdr_start < (uintptr_t)(_end - __ehdr_start);
+}
+
 struct stack_code {
     struct unwind_rule rule;
-    uint32_t number; /* 0: of the recorder itself, or the allocator in its library */
+    uint32_t number; /* 0: it is own */
 };
 
 /* What is known of the code that goes on at `pc`. False: it has no number, as there is no memory or
@@ -38,21 +48,30 @@ struct stack_code {
 bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code);
 
 /* A stack is looked for by a hash of its codes: of the codes from the outermost one on, beginning with
- * how the stack ends (enum stack_end). Two of a million stacks have the same one in one of 30 million
- * recordings. */
+ * how the stack ends. Two of a million stacks have the same one in one of 30 million recordings. */
+static inline uint64_t stack_table_hash_of_end(enum stack_end end)
+{
+    return (uint64_t)end << 32; /* codes are less */
+}
+
 static inline uint64_t stack_table_hash(uint64_t of_caller, uint32_t code)
 {
     uint64_t hash = (of_caller ^ code) * UINT64_C(0x9fb21c651e98df25);
     return hash ^ hash >> 32;
 }
 
-/* The node of this stack; 0: it is not known. */
+/* The node of this stack; 0: it is not known. Of a stack that a call had, and of any. */
+uint32_t stack_table_of_call(uint64_t hash);
+void stack_table_will_ask(uint64_t hash); /* the first of these, soon */
 uint32_t stack_table_node(uint64_t hash);
 
 /* Defines nodes that are not known: a code called by `parent`, one called by that, and so on, with
  * the hashes of their stacks. Returns the last one; 0: as above. */
 uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
                             const uint32_t *codes, const uint64_t *hashes);
+
+/* A call has this stack. */
+void stack_table_call(uint64_t hash, uint32_t node);
 
 /* Around an unloading. The second notes in the lane, which may be NULL, what is there no more. */
 void stack_table_unloading(void);

@@ -15,29 +15,71 @@ struct frame {
 
 _Static_assert(sizeof(struct frame) == 32, "two in a cache line");
 
-/* The innermost functions are the recorder's: not more than so many. */
-#define OWN_MAX    16u
-#define FRAMES_MAX (OWN_MAX + STACKS_DEPTH_MAX)
+/* Of a stack that is too deep, so many frames more are looked for, as those of the next one may
+ * reach further out. */
+#define AHEAD          64u
+#define FRESH_MAX      (STACKS_DEPTH_MAX + AHEAD)
+/* Frames that are remembered: half of them make room when stacks have come nearer and nearer. */
+#define REMEMBERED_MAX (3 * STACKS_DEPTH_MAX)
+#define LAST           (REMEMBERED_MAX - 1)
 
-/* The frames of a stack, from the inside to the outside. Their codes and hashes are needed less
- * often. */
-struct frames {
-    struct frame frame[FRAMES_MAX + 1];
-    uint32_t code[FRAMES_MAX];
-    uint64_t hash[FRAMES_MAX]; /* of the stack from there on */
+/* How it is seen that a frame of the latest stack still has the same caller. */
+enum check {
+    CHECK_RETURN = 0,    /* by its return address */
+    CHECK_RETURN_AND_BP, /* and by the caller's rbp, which a rule further out needs */
+    CHECK_BY_RULE
 };
 
-/* The latest stack of a lane. */
+/* The innermost functions are the recorder's: not more than so many. */
+#define OWN_MAX 16u
+/* Entry points that a program uses at the same time have a way of their own. */
+#define WAYS    8u
+
+/* From here out of the recorder. The frames of its functions have fixed sizes, so as long as these
+ * return addresses are where they were, and frame pointers point to where they did, nothing of it
+ * needs a rule. Places are in bytes above rsp. */
+struct way {
+    uint32_t count;
+    struct way_word {
+        int32_t at; /* or: it is rbp itself */
+        bool is_register;
+        bool is_place; /* else a return address */
+        uintptr_t value;
+    } words[2 * OWN_MAX];
+    /* Of the outermost of these frames: its end and its return address; and where the program's rbp
+     * is, if it is not in rbp. */
+    int32_t end, return_at, bp;
+    bool saves_bp;
+};
+
+/* Frames that are not in the latest stack, from the inside to the outside. */
+struct fresh {
+    struct frame frame[FRESH_MAX + 1];
+    uint32_t code[FRESH_MAX];
+};
+
+/* The latest stack of a lane: the frames from `first` to `end`, from the inside to the outside. Those
+ * behind are of stacks before, and need not be there any more. The last one comes before the end of
+ * the arrays. */
 struct stack_walk {
-    uint64_t time;             /* of the rules */
-    uint32_t recording;        /* of the nodes */
-    uint32_t first;            /* the innermost frame; FRAMES_MAX: there is none */
-    uint32_t first_of_program; /* from there on */
-    uint32_t node;
+    uint64_t time;      /* of the rules */
+    uint32_t recording; /* of the nodes */
     uint32_t thread_id;
+    uint32_t first, end; /* both REMEMBERED_MAX: there is none */
+    enum stack_end how;
+    uint32_t node;
     struct unwind_stack memory; /* of the thread's stack, that can be read */
-    struct frames all;          /* the outermost is the last */
-    struct frames fresh;        /* of a new stack: those before the ones that stay */
+    struct frame frame[REMEMBERED_MAX + 1];
+    uint8_t check[REMEMBERED_MAX];     /* enum check */
+    bool needs_bp[REMEMBERED_MAX + 1]; /* what is further out depends on the frame's rbp */
+    uint32_t code[REMEMBERED_MAX];
+    uint64_t hash[REMEMBERED_MAX]; /* from `first` to `end`: of the stack from there on */
+    struct fresh fresh;
+    uint32_t latest_way;
+    struct way ways[WAYS];
+    /* Of nodes that are to be defined. */
+    uint32_t missing_codes[STACKS_DEPTH_MAX];
+    uint64_t missing_hashes[STACKS_DEPTH_MAX];
 };
 
 /* Lanes get theirs by blocks, when the first of a block needs one. */
@@ -68,217 +110,373 @@ static struct stack_walk *walk_of(const struct malloctape_lane *lane)
     return &block[lane->registry.number % LANE_BLOCK];
 }
 
-/* --- the frames --- */
+/* --- out of the recorder --- */
 
-/* Whether the function and the place of its frame are the same: then so is the rule, and what is
- * known of the code. rbp may be another one, and is looked at only where a rule needs it. */
-static bool is_same(const struct unwind_frame *a, const struct unwind_frame *b)
+/* Each word is on the stack if those before it are what they were. False: this is another way. */
+static inline bool leads_out(const struct way *way, const struct unwind_frame *here,
+                             struct unwind_frame *first)
 {
-    return a->pc == b->pc && a->sp == b->sp;
+    const char *sp = (const char *)here->sp;
+    for (uint32_t i = 0; i < way->count; i++) {
+        const struct way_word *word = &way->words[i];
+        const uintptr_t value = word->is_register ? here->bp : *(const uintptr_t *)(sp + word->at);
+        if (word->is_place ? value != word->value + here->sp
+                           : unwind_code_address(value) != word->value)
+            return false;
+    }
+    first->pc = unwind_code_address(*(const uintptr_t *)(sp + way->return_at));
+    first->sp = here->sp + (uintptr_t)way->end;
+    first->bp = way->saves_bp ? *(const uintptr_t *)(sp + way->bp) : here->bp;
+    return way->count > 0 && !stack_table_is_own(first->pc);
 }
+
+/* From a frame of the recorder to its caller's: what is to be the same. False: that cannot be said. */
+static bool add_to_way(struct way *way, const struct unwind_frame *here,
+                       const struct unwind_frame *frame, struct unwind_rule rule,
+                       const struct unwind_frame *caller)
+{
+    if ((rule.how != UNWIND_SP && rule.how != UNWIND_BP) || rule.bp_at_bp) return false;
+    if (rule.how == UNWIND_BP)
+        way->words[way->count++] = (struct way_word){.at = way->bp,
+                                                     .is_register = !way->saves_bp,
+                                                     .is_place = true,
+                                                     .value = frame->bp - here->sp};
+    way->end = (int32_t)(caller->sp - here->sp);
+    way->return_at = (int32_t)(unwind_return_at(rule, caller->sp) - here->sp);
+    if (rule.bp) way->bp = way->end + rule.bp * 8;
+    way->saves_bp = way->saves_bp || rule.bp;
+    if (stack_table_is_own(caller->pc))
+        way->words[way->count++] = (struct way_word){.at = way->return_at, .value = caller->pc};
+    return true;
+}
+
+/* By rules, which make a way if there can be one. False: there are no such rules. */
+static bool walk_out(struct malloctape_lane *lane, struct stack_walk *walk,
+                     const struct unwind_frame *here, uintptr_t *bx, struct unwind_frame *first)
+{
+    struct unwind_frame frame = *here;
+    struct way *way = &walk->ways[(walk->latest_way + 1) % WAYS];
+    bool is_way = true;
+    way->count = 0;
+    way->saves_bp = false;
+    for (uint32_t i = 0; i < OWN_MAX; i++) {
+        struct stack_code code;
+        if (!stack_table_code(lane, frame.pc, &code) ||
+            !unwind_step(code.rule, &walk->memory, &frame, first, bx))
+            break;
+        is_way = is_way && add_to_way(way, here, &frame, code.rule, first);
+        frame = *first;
+        if (stack_table_is_own(frame.pc)) continue;
+        if (is_way)
+            walk->latest_way = (walk->latest_way + 1) % WAYS;
+        else
+            way->count = 0;
+        return true;
+    }
+    way->count = 0;
+    return false;
+}
+
+/* The frame of the program's function that has called the recorder. */
+static bool leave_recorder(struct malloctape_lane *lane, struct stack_walk *walk,
+                           const struct unwind_frame *here, uintptr_t *bx,
+                           struct unwind_frame *first)
+{
+    for (uint32_t i = 0; i < WAYS && !bx; i++) {
+        const uint32_t at = (walk->latest_way - i) % WAYS;
+        if (!leads_out(&walk->ways[at], here, first)) continue;
+        walk->latest_way = at;
+        return true;
+    }
+    return walk_out(lane, walk, here, bx, first);
+}
+
+/* --- the frames --- */
 
 /* How far a stack has been followed. The next frame is fresh.frame[fresh]: it is put where it stays,
  * because a copy of what has just been stored in parts makes the processor wait. */
 struct at {
     uintptr_t *bx;      /* NULL: it is not followed */
-    uint32_t own;       /* frames of the recorder, the innermost ones */
-    uint32_t fresh;     /* frames so far, those included */
-    uint32_t kept;      /* the frames of the latest stack from here on stay; FRAMES_MAX: none */
+    uint32_t fresh;     /* frames so far; some may be behind the stack's end */
     uint32_t candidate; /* the frame of the latest stack that may come next */
-    enum stack_end end;
+    uint32_t kept, end; /* frames of the latest stack that stay; none: both REMEMBERED_MAX */
+    enum stack_end how;
     bool wants_bx; /* the stack ends here only because rbx is not followed */
 };
 
 enum step { STEP_ON, STEP_ENDS, STEP_FAILED };
 
-static enum step end_at(struct at *at, enum stack_end end)
+static enum step end_at(struct at *at, enum stack_end how)
 {
-    at->end = end;
+    at->how = how;
     return STEP_ENDS;
 }
 
 /* From a frame to the next one. */
-static enum step step(struct stack_walk *walk, struct at *at, const struct frame *frame)
+static inline enum step step(struct stack_walk *walk, struct at *at, const struct frame *frame)
 {
-    if (frame->rule.how == UNWIND_OUTERMOST) return end_at(at, STACK_END);
     if (unwind_step(frame->rule, &walk->memory, &frame->at, &walk->fresh.frame[at->fresh].at,
                     at->bx))
         return STEP_ON;
+    if (frame->rule.how == UNWIND_OUTERMOST) return end_at(at, STACK_END);
     at->wants_bx = frame->rule.how == UNWIND_BX && !at->bx;
     return end_at(at, STACK_CUT_BY_CODE);
 }
 
-static void copy(struct frames *to, uint32_t at, const struct frames *from, uint32_t first,
-                 uint32_t count)
+/* Whether a frame is this one that is remembered: then so are its rule and its code, and all
+ * further out depends on nothing but the words by which it was found. */
+static inline bool is_same(const struct stack_walk *walk, uint32_t remembered,
+                           const struct unwind_frame *frame)
 {
-    memcpy(&to->frame[at], &from->frame[first], count * sizeof *to->frame);
-    memcpy(&to->code[at], &from->code[first], count * sizeof *to->code);
+    const struct unwind_frame *latest = &walk->frame[remembered].at;
+    return frame->pc == latest->pc && frame->sp == latest->sp &&
+           (!walk->needs_bp[remembered] || frame->bp == latest->bp);
 }
 
-/* Some frames have been added. */
-static void count_own(const struct stack_walk *walk, struct at *at)
+/* Whether the words are the same by which the caller of a remembered frame was found, which is. False:
+ * that is to be asked by the rule. */
+static inline bool leads_on(const struct stack_walk *walk, uint32_t i)
 {
-    while (at->own < at->fresh && !walk->fresh.code[at->own])
-        at->own++;
-}
-
-/* unwind_step() for nearly all frames: whether the caller's is the next one of the latest stack, and
- * its registers. False: that is to be asked there. */
-static inline bool leads_on(const struct unwind_stack *memory, const struct frame *frame,
-                            uintptr_t *sp, uintptr_t *bp)
-{
-    const struct unwind_rule rule = frame->rule;
-    const uintptr_t end = frame[1].at.sp, bytes = memory->to - memory->from;
-    const uintptr_t base = rule.how == UNWIND_SP ? *sp : *bp;
-    const uintptr_t bp_at = end + (uintptr_t)(int64_t)rule.bp * 8;
-    const uintptr_t return_at = unwind_return_at(rule, end);
-    if ((rule.how != UNWIND_SP && rule.how != UNWIND_BP) ||
-        base + (uintptr_t)(int64_t)rule.offset != end || return_at - memory->from >= bytes ||
-        bp_at - memory->from >= bytes ||
+    const struct frame *frame = &walk->frame[i];
+    const uintptr_t from = walk->memory.from, bytes = walk->memory.to - from;
+    const uintptr_t end = frame[1].at.sp, return_at = unwind_return_at(frame->rule, end);
+    if (walk->check[i] == CHECK_BY_RULE || return_at - from >= bytes ||
         unwind_code_address(*(const uintptr_t *)return_at) != frame[1].at.pc)
         return false;
-    if (rule.bp) *bp = *(const uintptr_t *)bp_at;
-    *sp = end;
-    return true;
+    if (walk->check[i] == CHECK_RETURN) return true;
+    const uintptr_t bp_at = end + (uintptr_t)(int64_t)frame->rule.bp * 8;
+    return bp_at - from < bytes && *(const uintptr_t *)bp_at == frame[1].at.bp;
 }
 
-/* The frame is one of the latest stack. If all from there on are the same, they stay; else those that
- * are the same are noted as fresh ones, of which the code is known. */
-static enum step follow(struct stack_walk *walk, struct at *at)
+static bool leads_on_by_rule(struct stack_walk *walk, uint32_t i)
 {
-    const struct frame *first = &walk->all.frame[at->candidate], *frame = first;
-    const struct frame *last = &walk->all.frame[FRAMES_MAX - 1];
-    const struct unwind_frame *here = &walk->fresh.frame[at->fresh].at;
-    uintptr_t sp = here->sp, bp = here->bp;
-    for (;; frame++) {
-        while (frame < last && leads_on(&walk->memory, frame, &sp, &bp))
-            frame++;
-        if (frame == last) {
-            at->kept = at->candidate;
-            return end_at(at, STACK_END);
-        }
-        const struct unwind_frame now = {frame->at.pc, sp, bp};
-        struct unwind_frame caller;
-        if (!unwind_step(frame->rule, &walk->memory, &now, &caller, NULL) ||
-            !is_same(&caller, &frame[1].at))
-            break;
-        sp = caller.sp;
-        bp = caller.bp;
-    }
-    const uint32_t same = (uint32_t)(frame + 1 - first), room = FRAMES_MAX - at->fresh;
-    copy(&walk->fresh, at->fresh, &walk->all, at->candidate, same < room ? same : room);
-    at->fresh += same < room ? same : room;
-    at->candidate += same;
-    count_own(walk, at);
-    if (same > room) return end_at(at, STACK_CUT_BY_DEPTH);
-    walk->fresh.frame[at->fresh - 1].at.bp = bp;
-    return step(walk, at, &walk->fresh.frame[at->fresh - 1]);
+    const struct frame *frame = &walk->frame[i];
+    struct unwind_frame caller;
+    return unwind_step(frame->rule, &walk->memory, &frame->at, &caller, NULL) &&
+           is_same(walk, i + 1, &caller);
 }
 
-static enum step next_frame(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
+/* What comes behind a remembered frame, which is the outermost one that counts. STEP_ON: it is not
+ * the last one. */
+static enum step behind(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at,
+                        uint32_t i)
+{
+    const struct frame *frame = &walk->frame[i];
+    struct unwind_frame caller;
+    struct stack_code code;
+    switch (frame->rule.how) {
+    case UNWIND_OUTERMOST: return end_at(at, STACK_END);
+    case UNWIND_BX: return STEP_FAILED;
+    case UNWIND_UNKNOWN:
+        /* What has no table today may have one tomorrow. */
+        if (!stack_table_code(lane, frame->at.pc, &code) || code.number != walk->code[i] ||
+            code.rule.how != UNWIND_UNKNOWN)
+            return STEP_FAILED;
+        return end_at(at, STACK_CUT_BY_CODE);
+    default: break;
+    }
+    if (unwind_step(frame->rule, &walk->memory, &frame->at, &caller, NULL)) return STEP_ON;
+    return end_at(at, STACK_CUT_BY_CODE);
+}
+
+/* The frame is a remembered one, the candidate. If those from there on are the same, as far as they
+ * count, they stay; else those that are the same become fresh ones, of which rule and code are
+ * known. */
+static enum step follow(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
+{
+    const uint32_t deep = at->candidate + (STACKS_DEPTH_MAX - at->fresh) - 1;
+    const uint32_t last = deep < LAST ? deep : LAST;
+    uint32_t same = at->candidate;
+    while (same < last && (leads_on(walk, same) || leads_on_by_rule(walk, same)))
+        same++;
+    if (same == last) {
+        enum step result = behind(lane, walk, at, last);
+        if (result == STEP_ON && last == deep) result = end_at(at, STACK_CUT_BY_DEPTH);
+        if (result == STEP_ENDS) {
+            at->kept = at->candidate;
+            at->end = last + 1;
+            return STEP_ENDS;
+        }
+    }
+    enum step result = STEP_ON;
+    while (result == STEP_ON && at->candidate <= same && at->fresh < STACKS_DEPTH_MAX) {
+        struct frame *frame = &walk->fresh.frame[at->fresh];
+        frame->rule = walk->frame[at->candidate].rule;
+        walk->fresh.code[at->fresh++] = walk->code[at->candidate++];
+        result = step(walk, at, frame);
+    }
+    return result;
+}
+
+/* By the table. */
+static inline enum step look_up(struct malloctape_lane *lane, struct stack_walk *walk,
+                                struct at *at)
 {
     struct frame *frame = &walk->fresh.frame[at->fresh];
-    const struct frame *latest = walk->all.frame;
     struct stack_code code;
-    while (at->candidate < FRAMES_MAX && latest[at->candidate].at.sp < frame->at.sp)
-        at->candidate++;
-    if (at->candidate < FRAMES_MAX && is_same(&frame->at, &latest[at->candidate].at))
-        return follow(walk, at);
-    if (at->fresh - at->own >= STACKS_DEPTH_MAX || at->fresh == FRAMES_MAX)
-        return end_at(at, STACK_CUT_BY_DEPTH);
     if (!stack_table_code(lane, frame->at.pc, &code))
-        return at->own < at->fresh ? end_at(at, STACK_CUT_BY_CODE) : STEP_FAILED;
+        return at->fresh ? end_at(at, STACK_CUT_BY_CODE) : STEP_FAILED;
     frame->rule = code.rule;
     walk->fresh.code[at->fresh++] = code.number;
-    count_own(walk, at);
     return step(walk, at, frame);
 }
 
-/* The frames from this one on. False: some code has no number. */
+/* The stack is too deep. What is found now is not part of it. */
+static __attribute__((noinline)) enum step look_ahead(struct malloctape_lane *lane,
+                                                      struct stack_walk *walk, struct at *at)
+{
+    while (at->fresh < FRESH_MAX && look_up(lane, walk, at) == STEP_ON)
+        continue;
+    at->wants_bx = false;
+    return end_at(at, STACK_CUT_BY_DEPTH);
+}
+
+static inline enum step next_frame(struct malloctape_lane *lane, struct stack_walk *walk,
+                                   struct at *at)
+{
+    const struct unwind_frame *frame = &walk->fresh.frame[at->fresh].at;
+    if (at->fresh == STACKS_DEPTH_MAX) return look_ahead(lane, walk, at);
+    while (walk->frame[at->candidate].at.sp < frame->sp)
+        at->candidate++;
+    return is_same(walk, at->candidate, frame) ? follow(lane, walk, at) : look_up(lane, walk, at);
+}
+
+/* The frames of the program. False: some code has no number. */
 static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at,
                         const struct unwind_frame *here)
 {
     enum step result;
-    struct unwind_frame *first = &walk->fresh.frame[0].at;
-    first->pc = here->pc;
-    first->sp = here->sp;
-    first->bp = here->bp;
-    at->kept = FRAMES_MAX;
+    at->kept = at->end = REMEMBERED_MAX;
     at->candidate = walk->first;
-    at->own = at->fresh = 0;
+    at->fresh = 0;
     at->wants_bx = false;
+    if (!leave_recorder(lane, walk, here, at->bx, &walk->fresh.frame[0].at)) return false;
     do
         result = next_frame(lane, walk, at);
     while (result == STEP_ON);
     return result == STEP_ENDS;
 }
 
-/* --- the nodes --- */
+/* --- what is remembered of them --- */
 
-/* Hashes of the frames first .. end - 1, whose outermost one is called by a function with this one. */
-static void hash_frames(struct frames *frames, uint32_t first, uint32_t end, uint64_t of_caller)
+static bool is_plain(struct unwind_rule rule)
+{
+    return (rule.how == UNWIND_SP || rule.how == UNWIND_BP) && !rule.bp_at_bp;
+}
+
+static bool needs_bp(struct unwind_rule rule, bool caller_needs_bp)
+{
+    if (rule.how == UNWIND_OUTERMOST || rule.how == UNWIND_UNKNOWN) return false;
+    return !is_plain(rule) || rule.how == UNWIND_BP || (caller_needs_bp && !rule.bp);
+}
+
+static enum check check_of(const struct frame *frame, bool caller_needs_bp)
+{
+    const struct unwind_rule rule = frame->rule;
+    if (!is_plain(rule) || frame[1].at.sp % 8 != 0) return CHECK_BY_RULE;
+    return caller_needs_bp && rule.bp ? CHECK_RETURN_AND_BP : CHECK_RETURN;
+}
+
+/* Forgets the latest stack. Behind the last frame comes one that none is the same as. */
+static void forget(struct stack_walk *walk)
+{
+    walk->first = walk->end = REMEMBERED_MAX;
+    walk->frame[REMEMBERED_MAX].at.sp = UINTPTR_MAX;
+}
+
+/* Makes room before the frame `at`: it and those further out come to stand at the end. Where it is
+ * then. */
+static uint32_t make_room(struct stack_walk *walk, uint32_t at)
+{
+    const uint32_t all = REMEMBERED_MAX - at, half = REMEMBERED_MAX / 2;
+    const uint32_t count = all < half ? all : half, to = REMEMBERED_MAX - count;
+    memmove(&walk->frame[to], &walk->frame[at], count * sizeof *walk->frame);
+    memmove(&walk->check[to], &walk->check[at], count * sizeof *walk->check);
+    memmove(&walk->needs_bp[to], &walk->needs_bp[at], count * sizeof *walk->needs_bp);
+    memmove(&walk->code[to], &walk->code[at], count * sizeof *walk->code);
+    memmove(&walk->hash[to], &walk->hash[at], count * sizeof *walk->hash);
+    return to;
+}
+
+/* Of the frames from `first` to `end`. */
+static void note_checks(struct stack_walk *walk, uint32_t first, uint32_t end)
 {
     for (uint32_t i = end; i > first; i--) {
-        if (frames->code[i - 1]) of_caller = stack_table_hash(of_caller, frames->code[i - 1]);
-        frames->hash[i - 1] = of_caller;
+        const struct frame *frame = &walk->frame[i - 1];
+        walk->check[i - 1] = check_of(frame, walk->needs_bp[i]);
+        walk->needs_bp[i - 1] = needs_bp(frame->rule, walk->needs_bp[i]);
     }
 }
 
-/* Of a stack that is not known, from the frame `first` on: defines the inner nodes that are not. */
-static uint32_t define_nodes(struct malloctape_lane *lane, struct stack_walk *walk, uint32_t first,
-                             enum stack_end end)
+/* The same; a function with this hash calls the outermost one. */
+static void hash_frames(struct stack_walk *walk, uint32_t first, uint32_t end, uint64_t of_caller)
 {
-    const struct frames *frames = &walk->all;
-    struct frames *missing = &walk->fresh; /* which has been copied */
-    uint32_t known = first, parent = end, count = 0;
-    while (known < FRAMES_MAX && !(parent = stack_table_node(frames->hash[known])))
-        known++;
-    if (known == FRAMES_MAX) parent = end;
-    for (uint32_t i = known; i > first; i--) {
-        if (!frames->code[i - 1]) continue;
-        missing->code[count] = frames->code[i - 1];
-        missing->hash[count++] = frames->hash[i - 1];
+    for (uint32_t i = end; i > first; i--) {
+        if (walk->code[i - 1]) of_caller = stack_table_hash(of_caller, walk->code[i - 1]);
+        walk->hash[i - 1] = of_caller;
     }
-    return count ? stack_table_define(lane, parent, count, missing->code, missing->hash) : parent;
+}
+
+/* --- the nodes --- */
+
+/* Of a stack that is not known: defines the inner nodes that are not. */
+static uint32_t define_nodes(struct malloctape_lane *lane, struct stack_walk *walk)
+{
+    uint32_t known = walk->first, parent = walk->how, count = 0;
+    while (known < walk->end && !(parent = stack_table_node(walk->hash[known])))
+        known++;
+    if (known == walk->end) parent = walk->how;
+    for (uint32_t i = known; i > walk->first; i--) {
+        if (!walk->code[i - 1]) continue;
+        walk->missing_codes[count] = walk->code[i - 1];
+        walk->missing_hashes[count++] = walk->hash[i - 1];
+    }
+    return count
+               ? stack_table_define(lane, parent, count, walk->missing_codes, walk->missing_hashes)
+               : parent;
+}
+
+static uint32_t find_node(struct malloctape_lane *lane, struct stack_walk *walk)
+{
+    const uint64_t hash = walk->hash[walk->first];
+    uint32_t node = stack_table_of_call(hash);
+    if (node) return node;
+    node = define_nodes(lane, walk);
+    if (node) stack_table_call(hash, node);
+    return node;
 }
 
 /* --- the stack --- */
-
-/* How many functions of the program there are. */
-static uint32_t depth(const struct stack_walk *walk, const struct at *at)
-{
-    const uint32_t own = at->kept < walk->first_of_program ? walk->first_of_program - at->kept : 0;
-    return at->fresh - at->own + FRAMES_MAX - at->kept - own;
-}
 
 /* The stack's frames come to stand before those that stay. */
 static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *walk,
                             const struct at *at)
 {
-    const uint32_t first = at->kept - at->fresh;
-    struct frames *all = &walk->all;
-    if (at->fresh == 0 && at->kept == walk->first) return walk->node;
-    copy(all, first, &walk->fresh, 0, at->fresh);
-    hash_frames(all, first, at->kept,
-                at->kept < FRAMES_MAX ? all->hash[at->kept] : (uint64_t)at->end);
-    uint32_t of_program = first;
-    while (of_program < FRAMES_MAX && !all->code[of_program])
-        of_program++;
-    walk->first_of_program = of_program;
-    /* That it ends there is seen again only by the rule. */
-    const bool ends =
-        at->end == STACK_END && all->frame[FRAMES_MAX - 1].rule.how == UNWIND_OUTERMOST;
-    walk->first = ends && of_program < FRAMES_MAX ? first : FRAMES_MAX;
-    if (of_program == FRAMES_MAX) return STACK_END;
-    walk->node = stack_table_node(all->hash[first]);
-    if (!walk->node) walk->node = define_nodes(lane, walk, first, at->end);
+    const bool ends_as_before =
+        at->kept < REMEMBERED_MAX && at->end == walk->end && at->how == walk->how;
+    if (ends_as_before && at->fresh == 0 && at->kept == walk->first) return walk->node;
+    uint32_t kept = at->kept, end = at->end;
+    if (at->fresh > kept) {
+        kept = make_room(walk, at->kept);
+        end += kept - at->kept;
+    }
+    walk->first = kept - at->fresh;
+    memcpy(&walk->frame[walk->first], walk->fresh.frame, at->fresh * sizeof *walk->frame);
+    memcpy(&walk->code[walk->first], walk->fresh.code, at->fresh * sizeof *walk->code);
+    /* If none stays, the fresh ones may go further out than the stack. */
+    if (kept == REMEMBERED_MAX && at->fresh > STACKS_DEPTH_MAX)
+        end = walk->first + STACKS_DEPTH_MAX;
+    if (ends_as_before)
+        hash_frames(walk, walk->first, kept, walk->hash[kept]);
+    else
+        hash_frames(walk, walk->first, end, stack_table_hash_of_end(at->how));
+    stack_table_will_ask(walk->hash[walk->first]);
+    note_checks(walk, walk->first, kept);
+    walk->end = end;
+    walk->how = at->how;
+    walk->node = find_node(lane, walk);
+    if (!walk->node) forget(walk);
     return walk->node;
-}
-
-/* Forgets the latest stack. */
-static void forget(struct stack_walk *walk)
-{
-    walk->first = walk->first_of_program = FRAMES_MAX;
 }
 
 static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lane,
@@ -302,11 +500,10 @@ static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lan
     for (;;) {
         bx = bx_here;
         if (!find_frames(lane, walk, &at, &here)) return STACK_END;
-        if (!at.wants_bx && at.fresh <= at.kept && depth(walk, &at) <= STACKS_DEPTH_MAX)
-            return keep_frames(lane, walk, &at);
-        /* Once more, without what is known: to count from the inside, or with rbx. */
+        if (!at.wants_bx) return keep_frames(lane, walk, &at);
+        /* Once more, without what is known, but with rbx. */
         forget(walk);
-        if (at.wants_bx) at.bx = &bx;
+        at.bx = &bx;
     }
 }
 

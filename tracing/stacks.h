@@ -1,7 +1,8 @@
 /* stacks - the call stack of the calling thread, in its lane (FORMAT.md 2.8).
  *
  * A lane remembers the frames of its latest stack: which are still there is seen by the words in the
- * stack that they were found by, so rules and nodes are only looked up for the others.
+ * stack that they were found by, so rules and nodes are only looked up for the others
+ * (docs/capture.md).
  *
  * Threads   the lane's own. A call that interrupts another one here, in a signal handler, has no
  *           stack. */

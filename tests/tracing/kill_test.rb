@@ -1,6 +1,6 @@
 #!/usr/bin/env ruby
 # kill_test.rb - SIGKILL at a random moment: every call that had returned is in the recording, which
-# orders and replays.
+# orders and replays; and every second time, its call stack, from the first function to the last.
 #
 # The program (life count) counts its calls in memory that it shares with a file: those begun, and
 # those that have returned. MALLOCTAPE_KILLS says how often it is killed, MALLOCTAPE_SEED when.
@@ -37,9 +37,9 @@ def counts
   File.exist?('counts') ? File.binread('counts').unpack('Q<*').each_slice(3).to_a : []
 end
 
-def live_and_be_killed
-  process = spawn({ 'TCMALLOC_TRACE_OUTPUT' => 'raw.lz4', 'LD_PRELOAD' => LIBRARY }, LIFE, 'count',
-                  'counts', THREADS.to_s,
+def live_and_be_killed(stacks)
+  process = spawn({ 'TCMALLOC_TRACE_OUTPUT' => 'raw.lz4', 'LD_PRELOAD' => LIBRARY,
+                    'TCMALLOC_TRACE_STACKS' => stacks }, LIFE, 'count', 'counts', THREADS.to_s,
                   err: 'err')
   sleep 0.001 until counts.any? { |_, begun, _| begun.to_i.positive? }
   sleep $random.rand(LIFE_MAX)
@@ -79,6 +79,27 @@ def check_calls
   counts.sum { |_, _, done| done.to_i }
 end
 
+# The allocations of `dump`, the last number of each line with stacks being a node.
+def check_stacks
+  parents = {}
+  stacks = []
+  File.foreach('dump') do |line|
+    case line
+    when /define nodes (\d+) parent (\d+) codes (.*)/
+      $3.split.size.times { |at| parents[$1.to_i + at] = at.zero? ? $2.to_i : $1.to_i + at - 1 }
+    when / malloc \d/ then stacks << line[/ stack (\d+)$/, 1]
+    end
+  end
+  none = stacks.count(nil)
+  raise Failure, "#{none} of #{stacks.size} allocations have no stack" if none.positive? || stacks.empty?
+
+  stacks.uniq.each do |node|
+    at = node.to_i
+    at = parents.fetch(at) { raise Failure, "node #{at} is not defined" } while at > 7
+    raise Failure, "the stack of node #{node} is cut" unless at.zero?
+  end
+end
+
 def check_replay
   status = run(bin('postprocess'), '--quiet', 'raw.lz4', 'p')
   raise Failure, "postprocess ends with status #{status}" unless status == CUT_SHORT
@@ -90,20 +111,22 @@ def check_replay
   raise Failure, "verify ends with status #{status}" unless status == CUT_SHORT
 end
 
-def one_life
+def one_life(number)
+  stacks = number.odd? ? 'all' : '0'
   Dir.glob('{raw.lz4*,counts,p,dump}').each { |name| File.delete(name) }
-  live_and_be_killed
+  live_and_be_killed(stacks)
   calls = check_calls
+  check_stacks if stacks == 'all'
   check_replay
   calls
 end
 
 plan 1
-text = "SIGKILL, #{RUNS} times: no call that had returned is missing"
+text = "SIGKILL, #{RUNS} times: no call that had returned is missing, nor its stack"
 puts "# seed #{SEED}"
 Dir.mktmpdir do |scratch|
   Dir.chdir(scratch) do
-    calls = Array.new(RUNS) { one_life }
+    calls = Array.new(RUNS) { |number| one_life(number) }
     puts "# #{RUNS} times, after #{calls.min} to #{calls.max} calls"
     report true, text
   rescue Failure => e

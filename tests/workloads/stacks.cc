@@ -1,13 +1,23 @@
 // stacks [PLUGIN_A PLUGIN_B] - allocates on stacks of every kind, and writes down, by the C++
 // runtime's unwinder, where each call came from: a line for each allocation, the size, and the
-// addresses at which functions go on, from the one on that allocates.
+// addresses at which functions go on, from the one on that allocates. The line `cut` has the
+// addresses beyond which nobody can unwind.
 //
 // Each call has a size of its own. With plug-ins, which have a function plug_in(), also from these,
 // loaded one after the other, again and again, while other threads allocate.
+//
+// stacks -p PLUGIN_A PLUGIN_B - eight threads load these, one or the other, allocate from there, and
+// unload them, till there are so many answers. The size of each is followed by a colon and the
+// number, 0 or 1, of the plug-in that the thread was in.
+//
+// stacks -t - prints how many nanoseconds of its thread an allocation takes with its free: where 100
+// functions have called each other, where 300 have, and where the outer ones are cut off.
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unwind.h>
 
@@ -26,14 +36,16 @@ namespace {
 #define NOINLINE   __attribute__((noinline, noclone))
 #define AND_RETURN __asm__ volatile("" ::: "memory")
 
-constexpr size_t kAnswers = 3000, kFrames = 300;
+constexpr size_t kAnswers = 4000, kFrames = 300;
 struct Answer {
     size_t size, frames;
+    int plug_in;
     uintptr_t frame[kFrames];
 };
 Answer answers[kAnswers];
 std::atomic<size_t> answers_count;
 std::atomic<size_t> next_size{5000};
+thread_local int within = -1; // a plug-in
 
 _Unwind_Reason_Code add_frame(_Unwind_Context *context, void *to)
 {
@@ -51,6 +63,7 @@ NOINLINE size_t answer()
     const size_t at = answers_count++;
     if (at >= kAnswers) abort();
     answers[at].size = next_size++;
+    answers[at].plug_in = within;
     _Unwind_Backtrace(add_frame, &answers[at]);
     // Without this function.
     memmove(answers[at].frame, answers[at].frame + 1, --answers[at].frames * sizeof(uintptr_t));
@@ -177,10 +190,172 @@ void *in_thread(void *)
     return nullptr;
 }
 
+// without_table() in memory that belongs to no file.
+void (*made_while_running)(void (*)());
+
+void make_code()
+{
+    void *memory =
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) abort();
+    memcpy(memory, reinterpret_cast<const void *>(without_table), 64);
+    made_while_running = reinterpret_cast<void (*)(void (*)())>(memory);
+}
+
+// --- to and fro ---
+//
+// Calls functions of all kinds at random, and returns from them, so that a stack often has outer
+// frames of the one before, and other frames in the same places.
+
+unsigned random_state = 1;
+
+unsigned draw(unsigned count)
+{
+    random_state = random_state * 1103515245 + 12345;
+    return (random_state >> 16) % count;
+}
+
+size_t wander_ends; // when there are so many answers
+int wander_depth;
+
+void wander();
+
+NOINLINE void wander_plainly()
+{
+    wander();
+    AND_RETURN;
+}
+
+NOINLINE void wander_in_alloca()
+{
+    volatile char *memory = static_cast<char *>(alloca(16 + 16 * draw(3)));
+    memory[0] = 1;
+    wander();
+    AND_RETURN;
+}
+
+NOINLINE void wander_aligned()
+{
+    alignas(64) char memory[64];
+    __asm__ volatile("" : : "r"(memory) : "memory");
+    wander();
+    AND_RETURN;
+}
+
+__attribute__((optimize("no-omit-frame-pointer"))) NOINLINE void wander_by_frame_pointer()
+{
+    wander();
+    AND_RETURN;
+}
+
+NOINLINE int wander_with_registers(int a, int b, int c, int d, int e, int f)
+{
+    wander();
+    AND_RETURN;
+    return a * b + c * d + e * f;
+}
+
+NOINLINE void take_one()
+{
+    free(malloc(answer()));
+    AND_RETURN;
+}
+
+void wander()
+{
+    constexpr int kLeast = 30, kMost = 90;
+    wander_depth++;
+    while (answers_count < wander_ends && wander_depth < kMost &&
+           (wander_depth < kLeast || draw(2) == 0)) {
+        if (draw(3) == 0) take_one();
+        if (draw(20) == 0) draw(2) ? without_table(wander) : made_while_running(wander);
+        switch (draw(6)) {
+        case 0: wander_in_alloca(); break;
+        case 1: wander_aligned(); break;
+        case 2: wander_by_frame_pointer(); break;
+        case 3: wander_with_registers(1, 2, 3, 4, 5, 6); break;
+        default: wander_plainly();
+        }
+    }
+    wander_depth--;
+}
+
+void to_and_fro()
+{
+    wander_ends = answers_count + 800;
+    wander();
+}
+
+// --- time ---
+
+double now()
+{
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+}
+
+NOINLINE void allocate_here()
+{
+    void *volatile object = malloc(100);
+    free(object);
+    AND_RETURN;
+}
+
+NOINLINE void allocate_further_in()
+{
+    allocate_here();
+    AND_RETURN;
+}
+
+// The least of some rounds: others may have had the processor's caches.
+void time_allocations()
+{
+    constexpr int kRounds = 7, kCalls = 4000;
+    double least = 1e18;
+    for (int round = 0; round < kRounds; round++) {
+        const double begin = now();
+        for (int i = 0; i < kCalls / 2; i++) {
+            allocate_here();
+            allocate_further_in();
+        }
+        const double took = (now() - begin) / kCalls;
+        if (took < least) least = took;
+    }
+    printf("%.0f\n", least);
+}
+
+NOINLINE void time_in(int depth)
+{
+    if (depth > 0)
+        time_in(depth - 1);
+    else
+        time_allocations();
+    AND_RETURN;
+}
+
+void time_in_30()
+{
+    time_in(30);
+}
+
+void time_all()
+{
+    time_in(100);
+    time_in(300);
+    without_table(time_in_30);
+    made_while_running(time_in_30);
+}
+
 void print()
 {
+    const size_t at =
+        static_cast<size_t>(behind_call - reinterpret_cast<const char *>(without_table));
+    printf("cut %lx %lx\n", reinterpret_cast<unsigned long>(behind_call),
+           reinterpret_cast<unsigned long>(made_while_running) + at);
     for (size_t i = 0; i < answers_count; i++) {
         printf("%zu", answers[i].size);
+        if (answers[i].plug_in >= 0) printf(":%d", answers[i].plug_in);
         for (size_t at = 0; at < answers[i].frames; at++)
             printf(" %lx", static_cast<unsigned long>(answers[i].frame[at]));
         printf("\n");
@@ -201,18 +376,50 @@ void *meanwhile(void *)
     return nullptr;
 }
 
+void call_plug_in(const char *name, void (*of_ours)())
+{
+    void *plug_in = dlopen(name, RTLD_NOW);
+    void (*function)(void (*)()) = nullptr;
+    if (!plug_in) abort();
+    *reinterpret_cast<void **>(&function) = dlsym(plug_in, "plug_in");
+    function(of_ours);
+    dlclose(plug_in);
+}
+
+char **plug_in_names;
+
+void *load_and_unload(void *)
+{
+    static std::atomic<unsigned> turn;
+    while (answers_count < kAnswers - 8) {
+        within = turn++ % 3 % 2;
+        call_plug_in(plug_in_names[within], take_one);
+        within = -1;
+        for (int i = 0; i < 20; i++) {
+            void *volatile object = malloc(100);
+            free(object);
+        }
+    }
+    return nullptr;
+}
+
+void load_all_at_once(char **names)
+{
+    pthread_t threads[8];
+    plug_in_names = names;
+    for (pthread_t &thread : threads)
+        pthread_create(&thread, nullptr, load_and_unload, nullptr);
+    for (pthread_t thread : threads)
+        pthread_join(thread, nullptr);
+}
+
 void with_plug_ins(char **names, int rounds)
 {
     pthread_t threads[3];
     for (pthread_t &thread : threads)
         pthread_create(&thread, nullptr, meanwhile, nullptr);
     for (int i = 0; i < rounds; i++) {
-        void *plug_in = dlopen(names[i % 2], RTLD_NOW);
-        void (*function)(void (*)()) = nullptr;
-        if (!plug_in) abort();
-        *reinterpret_cast<void **>(&function) = dlsym(plug_in, "plug_in");
-        function(take);
-        dlclose(plug_in);
+        call_plug_in(names[i % 2], take);
     }
     plugged = true;
     for (pthread_t thread : threads)
@@ -224,6 +431,16 @@ void with_plug_ins(char **names, int rounds)
 int main(int count, char **words)
 {
     pthread_t threads[3];
+    make_code();
+    if (count == 2) {
+        time_all();
+        return 0;
+    }
+    if (count == 4) {
+        load_all_at_once(words + 2);
+        print();
+        return 0;
+    }
     take();
     recurse(30);
     recurse(200);
@@ -237,6 +454,8 @@ int main(int count, char **words)
     with_signals(SA_ONSTACK);
     with_coroutines();
     without_table(take);
+    made_while_running(take);
+    to_and_fro();
     for (pthread_t &thread : threads)
         pthread_create(&thread, nullptr, in_thread, nullptr);
     for (pthread_t thread : threads)
