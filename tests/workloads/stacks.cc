@@ -349,10 +349,10 @@ void time_all()
 
 void print()
 {
-    const size_t at =
+    const size_t behind =
         static_cast<size_t>(behind_call - reinterpret_cast<const char *>(without_table));
     printf("cut %lx %lx\n", reinterpret_cast<unsigned long>(behind_call),
-           reinterpret_cast<unsigned long>(made_while_running) + at);
+           reinterpret_cast<unsigned long>(made_while_running) + behind);
     for (size_t i = 0; i < answers_count; i++) {
         printf("%zu", answers[i].size);
         if (answers[i].plug_in >= 0) printf(":%d", answers[i].plug_in);
