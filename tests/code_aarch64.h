@@ -2,12 +2,11 @@
 #ifndef MALLOCTAPE_TESTS_CODE_AARCH64_H
 #define MALLOCTAPE_TESTS_CODE_AARCH64_H
 
-// A store that faults has no call before it: the function is interrupted early,
+// A store that faults has no call before it: the function is interrupted at its first instruction,
 // with its return address in a register.
 __asm__(".type faults_at_once, %function\n"
         "faults_at_once:\n"
         ".cfi_startproc\n"
-        "mov x0, #0\n"
         "str wzr, [x0]\n"
         "ret\n"
         ".cfi_endproc\n"
@@ -47,7 +46,7 @@ __asm__(".type with_odd_frame, %function\n"
         ".size with_odd_frame, . - with_odd_frame\n");
 
 extern "C" {
-void faults_at_once();
+void faults_at_once(int *nowhere);
 void without_table(void (*function)());
 extern const char behind_call[]; // where that goes on
 void with_odd_frame(void (*function)());

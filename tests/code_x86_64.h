@@ -6,7 +6,7 @@
 __asm__(".type faults_at_once, @function\n"
         "faults_at_once:\n"
         ".cfi_startproc\n"
-        "movl $0, 0\n"
+        "movl $0, (%rdi)\n"
         "ret\n"
         ".cfi_endproc\n"
         ".size faults_at_once, . - faults_at_once\n");
@@ -39,7 +39,7 @@ __asm__(".type with_odd_frame, @function\n"
         ".size with_odd_frame, . - with_odd_frame\n");
 
 extern "C" {
-void faults_at_once();
+void faults_at_once(int *nowhere);
 void without_table(void (*function)());
 extern const char behind_call[]; // where that goes on
 void with_odd_frame(void (*function)());

@@ -70,7 +70,8 @@ forks() {
 is_used_here() {
     "$malloctape" report "$1" >out 2>err && "$malloctape" verify "$1" >out 2>err &&
         "$bin/postprocess" "$1" ordered >out 2>err && "$bin/replay" ordered >out 2>err &&
-        "$malloctape" compare --runs 1 --under libc "$1" >out 2>err
+        "$malloctape" compare --runs 1 --no-latency --allocators glibc,tcmalloc "$1" >out 2>err &&
+        grep -q 'recorded on x86_64' out
 }
 
 recordings=$(find /malloctape/recordings -name '*.lz4' 2>/dev/null | sort)

@@ -237,7 +237,7 @@ void on_fault(int)
 TEST(Unwind, interrupted_at_the_first_instruction)
 {
     handle(SIGSEGV, on_fault, 0);
-    if (sigsetjmp(after_fault, 1) == 0) faults_at_once();
+    if (sigsetjmp(after_fault, 1) == 0) faults_at_once(nullptr);
     signal(SIGSEGV, SIG_DFL);
     ASSERT_GE(of_fault.pcs.size(), 5u);
     EXPECT_EQ(of_fault.pcs[2], reinterpret_cast<uintptr_t>(faults_at_once) + 1);
@@ -298,6 +298,7 @@ unwind_rule rule_by(unwind_how how, int64_t offset, int64_t bp)
     rule.how = how;
     rule.offset = offset;
     rule.bp = bp;
+    if (!UNWIND_RETURN_OFFSET) rule.bx = -1; // where the return address is
     return rule;
 }
 
@@ -310,7 +311,7 @@ bool steps(unwind_rule rule, uintptr_t sp, uintptr_t bp)
     return unwind_step(rule, &stack, &frame, &caller, &bx);
 }
 
-constexpr size_t kStackBytes = 64 << 10;
+constexpr size_t kStackBytes = 256 << 10;
 
 // On a stack behind which another one lies, which goes.
 void *above_the_stack(void *of)
@@ -372,21 +373,18 @@ struct Rules {
     size_t all, unknown;
 };
 
-// Each 7th byte of the code of an object.
+// Each 7th byte of the code of an object, from its first function to its last one, by the sorted
+// index of its table (unwind.c).
 Rules rules_of(const void *of)
 {
     Rules rules{0, 0};
     unwind_object object;
     EXPECT_TRUE(unwind_find(reinterpret_cast<uintptr_t>(of), &object));
-    const auto *header = reinterpret_cast<const ElfW(Ehdr) *>(object.start);
-    const auto *segments = reinterpret_cast<const ElfW(Phdr) *>(object.start + header->e_phoff);
-    for (int i = 0; i < header->e_phnum; i++) {
-        if (segments[i].p_type != PT_LOAD || !(segments[i].p_flags & PF_X)) continue;
-        const uintptr_t start = object.bias + segments[i].p_vaddr;
-        for (uintptr_t at = start; at < start + segments[i].p_filesz; at += 7) {
-            rules.all++;
-            rules.unknown += unwind_compile(&object, at + 1).how == UNWIND_UNKNOWN;
-        }
+    const auto *table = static_cast<const int32_t *>(object.table), *index = table + 3;
+    const uintptr_t start = reinterpret_cast<uintptr_t>(table);
+    for (uintptr_t at = start + index[0]; at < start + index[2 * (table[2] - 1)]; at += 7) {
+        rules.all++;
+        rules.unknown += unwind_compile(&object, at + 1).how == UNWIND_UNKNOWN;
     }
     return rules;
 }
