@@ -12,8 +12,8 @@ static bool refuse(char *why, size_t why_bytes)
                          "malloctape record");
 }
 
-bool attach_to(pid_t process, const char *library, const char *settings,
-               struct attached *attached, char *why, size_t why_bytes)
+bool attach_to(pid_t process, const char *library, const char *settings, struct attached *attached,
+               char *why, size_t why_bytes)
 {
     (void)process, (void)library, (void)settings;
     *attached = (struct attached){0};
