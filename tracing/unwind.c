@@ -474,18 +474,28 @@ static struct unwind_rule rule_of(const struct row *row, const struct entry *ent
     return fits ? rule : none;
 }
 
+/* A stack may have any address: the code is read only if it can be. */
+static struct unwind_rule rule_without_table(uintptr_t pc)
+{
+    const uintptr_t last = pc + UNWIND_SIGNAL_CODE_BYTES - 1;
+    const bool ends_signal = UNWIND_SIGNAL_CODE_BYTES > 0 && pc % 4 == 0 &&
+                             os_memory_is_readable((const void *)(pc & ~(uintptr_t)7)) &&
+                             os_memory_is_readable((const void *)(last & ~(uintptr_t)7)) &&
+                             unwind_ends_signal((const uint32_t *)pc);
+    return (struct unwind_rule){.how = ends_signal ? UNWIND_SIGNAL : UNWIND_UNKNOWN};
+}
+
 struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t pc)
 {
     const struct unwind_rule none = {.how = UNWIND_UNKNOWN};
     const uintptr_t address = pc - 1;
     struct machine machine;
     struct entry entry;
-    if (unwind_ends_signal(pc)) return (struct unwind_rule){.how = UNWIND_SIGNAL};
-    if (!find_entry(object, pc, &entry)) return none;
+    if (!find_entry(object, pc, &entry)) return rule_without_table(pc);
     /* Nobody calls from there: who made the stack has put the address of a function at its end. */
     if (entry.first == pc && !(find_entry(object, address, &entry) && address < entry.end))
         return (struct unwind_rule){.how = UNWIND_OUTERMOST};
-    if (address >= entry.end) return none;
+    if (address >= entry.end) return rule_without_table(pc);
     memset(&machine, 0, offsetof(struct machine, remembered));
     machine.remembered_count = 0;
     machine.is_wrong = false;

@@ -41,12 +41,12 @@ static inline uintptr_t unwind_code_address(uintptr_t word)
     return x30;
 }
 
-/* Whether a signal's handler returns to this address: mov x8, #139; svc #0, of which no table says
- * what they do. */
-static inline bool unwind_ends_signal(uintptr_t pc)
+/* No table has the code that a signal's handler returns to: mov x8, #139; svc #0. */
+#define UNWIND_SIGNAL_CODE_BYTES 8
+
+static inline bool unwind_ends_signal(const uint32_t *code)
 {
-    const uint32_t *code = (const uint32_t *)pc;
-    return pc % 4 == 0 && code[0] == 0xd2801168 && code[1] == 0xd4000001;
+    return code[0] == 0xd2801168 && code[1] == 0xd4000001;
 }
 
 /* Where the calling function is, which calls others: its return address is in no register. */

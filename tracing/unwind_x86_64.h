@@ -30,10 +30,12 @@ static inline uintptr_t unwind_code_address(uintptr_t word)
     return word;
 }
 
-/* Whether a signal's handler returns to this address. The table knows it. */
-static inline bool unwind_ends_signal(uintptr_t pc)
+/* Tables say which code a signal's handler returns to. */
+#define UNWIND_SIGNAL_CODE_BYTES 0
+
+static inline bool unwind_ends_signal(const uint32_t *code)
 {
-    (void)pc;
+    (void)code;
     return false;
 }
 
