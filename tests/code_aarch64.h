@@ -1,10 +1,12 @@
-// code_aarch64 - functions that no compiler makes: ARCH_FILE(code).
+// code_aarch64 - functions that no compiler makes: ARCH_FILE(code). Global, because the linker takes
+// addresses of local ones for that of their section.
 #ifndef MALLOCTAPE_TESTS_CODE_AARCH64_H
 #define MALLOCTAPE_TESTS_CODE_AARCH64_H
 
 // A store that faults has no call before it: the function is interrupted at its first instruction,
 // with its return address in a register.
 __asm__(".type faults_at_once, %function\n"
+        ".globl faults_at_once\n.hidden faults_at_once\n"
         "faults_at_once:\n"
         ".cfi_startproc\n"
         "str wzr, [x0]\n"
@@ -14,6 +16,7 @@ __asm__(".type faults_at_once, %function\n"
 
 // Calls the function, and has no table.
 __asm__(".type without_table, %function\n"
+        ".globl without_table\n.hidden without_table\n"
         "without_table:\n"
         "stp x29, x30, [sp, #-16]!\n"
         "mov x29, sp\n"
@@ -26,6 +29,7 @@ __asm__(".type without_table, %function\n"
 // The same; its return address is signed, where the processor does that (paciasp, autiasp), and
 // saved in an unusual place.
 __asm__(".type with_odd_frame, %function\n"
+        ".globl with_odd_frame\n.hidden with_odd_frame\n"
         "with_odd_frame:\n"
         ".cfi_startproc\n"
         "hint #25\n"
