@@ -34,8 +34,8 @@ forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
     packages_install run-tests.sh $BUILD_PACKAGES || exit 1
     packages_install run-tests.sh $PROGRAM_PACKAGES ||
         echo 'run-tests.sh: going on without these' >&2
-    [ "$target" = check ] || packages_install run-tests.sh $LONG_PACKAGES ||
-        echo 'run-tests.sh: going on without it' >&2
+    [ "$target" = check ] || packages_install run-tests.sh $LONG_PACKAGES $SLURM_PACKAGES ||
+        echo 'run-tests.sh: going on without these' >&2
     packages_install run-tests.sh $ALLOCATOR_PACKAGES ||
         echo 'run-tests.sh: going on without these' >&2
     packages_install run-tests.sh $PROBE_PACKAGES || echo 'run-tests.sh: going on without it' >&2

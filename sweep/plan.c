@@ -154,12 +154,20 @@ static void drop_doubles(struct compare_list *list, size_t count)
     }
 }
 
+/* What becomes a line of the list of commands. */
+static bool is_line(const struct parser *parser, const struct plan_place *place, const char *text)
+{
+    if (strpbrk(text, "\t\n") == NULL) return true;
+    return wrong(parser, place, "a tab or the end of a line in a text");
+}
+
 /* As --allocators takes it; one or several. */
 static bool add_text(struct parser *parser, const struct plan_place *place, const char *text,
                      struct compare_list *list)
 {
     char why[256];
     const size_t before = list->count;
+    if (!is_line(parser, place, text)) return false;
     if (!compare_list_add(list, text, why, sizeof why)) return wrong(parser, place, "%s", why);
     for (size_t i = before; i < list->count; i++)
         if (!allocators_know(list->entries[i].allocator))
@@ -405,6 +413,7 @@ static bool read_options(struct parser *parser, const struct found *plan, const 
     for (at = 0; at < json_array_size(words.value); at++) {
         const struct found word = element(&words, at);
         if (!json_is_string(word.value)) return wrong(parser, &word.place, "no text");
+        if (!is_line(parser, &word.place, json_string_value(word.value))) return false;
     }
     return true;
 }
@@ -448,6 +457,7 @@ static bool read_trace(struct parser *parser, const struct found *trace, struct 
     struct error error = {0};
     char text[400];
     if (name == NULL) return wrong(parser, &trace->place, "a trace is the name of a file");
+    if (!is_line(parser, &trace->place, name)) return false;
     row->trace = absolute(parser->path, name);
     if (row->trace == NULL || !read_ends(row->trace, row))
         return wrong(parser, &trace->place, "%s: %s", name, strerror(errno));

@@ -194,7 +194,9 @@ bool sweep_open(struct sweep *sweep, const char *path, const char *directory, ch
     snprintf(plan, sizeof plan, "%s%s", path, is_directory(path) ? "/plan.json" : "");
     return plan_read(&sweep->plan, plan, why, why_bytes) &&
            find(sweep, path, directory, true, why, why_bytes) &&
-           make_directories(sweep, why, why_bytes) && write_plan(sweep, why, why_bytes);
+           make_directories(sweep, why, why_bytes) && write_plan(sweep, why, why_bytes) &&
+           (kept_read(&sweep->kept, sweep_path(sweep, "groups", "")) ||
+            error_explain(why, why_bytes, "no memory"));
 }
 
 static void list_free(struct sweep_list *list)
@@ -211,6 +213,7 @@ void sweep_close(struct sweep *sweep)
 {
     list_free(&sweep->orders);
     list_free(&sweep->tasks);
+    kept_free(&sweep->kept);
     plan_free(&sweep->plan);
 }
 
@@ -313,7 +316,8 @@ static void put_replay_options(const struct plan_row *row, FILE *to)
     }
 }
 
-/* Of all that the result depends on; the same trace at another place has the same results. */
+/* Of all that the result depends on; the same trace at another place has the same results. Of a job
+ * without entries: a key (sweep/kept.h). */
 static bool checksum_of(const struct plan_row *row, const struct sweep_round *round,
                         const struct sweep_job *job, uint32_t *checksum)
 {
@@ -330,23 +334,31 @@ static bool checksum_of(const struct plan_row *row, const struct sweep_round *ro
     return good;
 }
 
-/* With the row, the entries and the runs filled in; the entries are the list's from now on. */
-static bool add_task(struct sweep *sweep, const struct sweep_round *round, struct sweep_job *job,
-                     unsigned group)
+/* With the row, the entries and the runs filled in. */
+static bool make_id(const struct sweep *sweep, const struct sweep_round *round,
+                    struct sweep_job *job, unsigned group)
 {
     const struct plan_row *row = &sweep->plan.rows[job->row];
-    char base[BASE_BYTES], name[SWEEP_ID_BYTES], file[SWEEP_ID_BYTES + 8];
+    char base[BASE_BYTES];
     uint32_t checksum;
-    size_t bytes;
+    if (!checksum_of(row, round, job, &checksum)) return false;
     base_name(row->trace, base, sizeof base);
-    ordered_name(row, name, sizeof name);
-    FILE *line =
-        checksum_of(row, round, job, &checksum) ? open_memstream(&job->line, &bytes) : NULL;
+    snprintf(job->id, sizeof job->id, "%s-%u-%08x", base, group, checksum);
+    return true;
+}
+
+/* Takes one with an ID, and what it has. */
+static bool add_task(struct sweep *sweep, const struct sweep_round *round, struct sweep_job *job)
+{
+    const struct plan_row *row = &sweep->plan.rows[job->row];
+    char name[SWEEP_ID_BYTES], file[SWEEP_ID_BYTES + 8];
+    size_t bytes;
+    FILE *line = open_memstream(&job->line, &bytes);
     if (line == NULL) {
         free(job->entries);
         return false;
     }
-    snprintf(job->id, sizeof job->id, "%s-%u-%08x", base, group, checksum);
+    ordered_name(row, name, sizeof name);
     fputs("sh ", line);
     command_put_quoted(line, sweep_path(sweep, "compare.sh", ""));
     fprintf(line, " %s ", job->id);
@@ -366,30 +378,113 @@ static bool add_task(struct sweep *sweep, const struct sweep_round *round, struc
 
 /* ---- rounds ---- */
 
-/* The wanted entries of a row, in parts of nearly equal size. */
-static bool add_row(struct sweep *sweep, size_t at, const struct sweep_round *round, char *why,
-                    size_t why_bytes)
+/* A row that tasks are made for. */
+struct adding {
+    struct sweep *sweep;
+    const struct sweep_round *round;
+    const struct plan_row *row;
+    size_t at;       /* of it */
+    bool *taken;     /* of its entries: not wanted, or in a task already */
+    size_t left;     /* that are not */
+    unsigned groups; /* so many, or numbers of kept ones */
+    uint32_t key;
+};
+
+static struct sweep_job new_job(const struct adding *adding)
+{
+    const unsigned runs = adding->round->runs;
+    return (struct sweep_job){.row = adding->at, .runs = runs > 0 ? runs : adding->row->runs};
+}
+
+static bool add_group(struct adding *adding, struct sweep_job *job)
+{
+    for (size_t i = 0; i < job->entries_count; i++)
+        adding->taken[job->entries[i]] = true;
+    adding->left -= job->entries_count;
+    return kept_add(&adding->sweep->kept, adding->key, job->id, adding->row, job->entries,
+                    job->entries_count) &&
+           add_task(adding->sweep, adding->round, job);
+}
+
+/* The number in BASE-NUMBER-CHECKSUM. */
+static unsigned group_of(const char *id)
+{
+    const char *last = strrchr(id, '-');
+    while (last != NULL && last > id && *--last != '-')
+        ;
+    return last != NULL ? (unsigned)strtoul(last + 1, NULL, 10) : 0;
+}
+
+/* An earlier result with entries of the row; what is left besides must be joined to it. */
+static bool keep_group(struct adding *adding, const struct kept_group *group, bool whole)
+{
+    struct sweep_job job = new_job(adding);
+    char file[SWEEP_ID_BYTES + 8];
+    if (group->key != adding->key || !sweep_has_result(adding->sweep, group->id) ||
+        (whole && group->entries_count != adding->left))
+        return true;
+    job.entries = kept_indexes(group, adding->row, adding->taken);
+    if (job.entries == NULL) return true;
+    job.entries_count = group->entries_count;
+    snprintf(file, sizeof file, "%s.json", group->id);
+    if (!make_id(adding->sweep, adding->round, &job, group_of(group->id)) ||
+        strcmp(job.id, group->id) != 0 ||
+        (!whole && !kept_has_recorded(sweep_path(adding->sweep, "results", file)))) {
+        free(job.entries);
+        return true;
+    }
+    if (adding->groups < group_of(job.id)) adding->groups = group_of(job.id);
+    return add_group(adding, &job);
+}
+
+/* First one that has all, then others. */
+static bool keep_groups(struct adding *adding)
+{
+    const size_t count = adding->sweep->kept.count;
+    for (int whole = 1; whole >= 0; whole--)
+        for (size_t i = 0; i < count && adding->left > 0; i++)
+            if (!keep_group(adding, &adding->sweep->kept.groups[i], whole)) return false;
+    return true;
+}
+
+/* In groups of nearly equal size, all with the recorded allocator. */
+static bool add_others(struct adding *adding)
+{
+    const size_t most = adding->sweep->plan.entries_per_task, left = adding->left;
+    const bool divided = left > most && sweep_read_facts(adding->row).recorded_is_known;
+    const size_t parts = divided ? (left + most - 1) / most : 1;
+    for (size_t part = 0, next = 0; part < parts; part++) {
+        struct sweep_job job = new_job(adding);
+        const size_t count = (part + 1) * left / parts - part * left / parts;
+        job.entries = calloc(count, sizeof *job.entries);
+        if (job.entries == NULL) return false;
+        for (; job.entries_count < count; next++)
+            if (!adding->taken[next]) job.entries[job.entries_count++] = next;
+        if (!make_id(adding->sweep, adding->round, &job, ++adding->groups)) {
+            free(job.entries);
+            return false;
+        }
+        if (!add_group(adding, &job)) return false;
+    }
+    return true;
+}
+
+/* False: no memory. */
+static bool add_row(struct sweep *sweep, size_t at, const struct sweep_round *round)
 {
     const struct plan_row *row = &sweep->plan.rows[at];
-    const size_t most = sweep->plan.entries_per_task;
-    size_t wanted = 0, next = 0;
-    for (size_t i = 0; i < row->list.count; i++)
-        wanted += round->wanted == NULL || round->wanted[at][i];
-    if (wanted == 0) return true;
-    const bool divided = wanted > most && sweep_read_facts(row).recorded_is_known;
-    const size_t parts = divided ? (wanted + most - 1) / most : 1;
-    for (size_t part = 0; part < parts; part++) {
-        struct sweep_job job = {.row = at, .runs = round->runs > 0 ? round->runs : row->runs};
-        const size_t count = (part + 1) * wanted / parts - part * wanted / parts;
-        job.entries = calloc(count, sizeof *job.entries);
-        if (job.entries == NULL) return error_explain(why, why_bytes, "no memory");
-        for (; job.entries_count < count; next++)
-            if (round->wanted == NULL || round->wanted[at][next])
-                job.entries[job.entries_count++] = next;
-        if (!add_task(sweep, round, &job, (unsigned)part + 1))
-            return error_explain(why, why_bytes, "no memory");
+    struct adding adding = {.sweep = sweep, .round = round, .row = row, .at = at};
+    const struct sweep_job job = new_job(&adding);
+    adding.taken = calloc(row->list.count, sizeof *adding.taken);
+    bool good = adding.taken != NULL && checksum_of(row, round, &job, &adding.key);
+    for (size_t i = 0; good && i < row->list.count; i++) {
+        adding.taken[i] = round->wanted != NULL && !round->wanted[at][i];
+        adding.left += !adding.taken[i];
     }
-    return add_order(sweep, at) || error_explain(why, why_bytes, "no memory");
+    const bool wanted = adding.left > 0;
+    good = good && keep_groups(&adding) && (adding.left == 0 || add_others(&adding));
+    free(adding.taken);
+    return good && (!wanted || add_order(sweep, at));
 }
 
 bool sweep_begin_round(struct sweep *sweep, const struct sweep_round *round, char *why,
@@ -397,7 +492,9 @@ bool sweep_begin_round(struct sweep *sweep, const struct sweep_round *round, cha
 {
     sweep->round_begin = sweep->tasks.count;
     for (size_t i = 0; i < sweep->plan.rows_count; i++)
-        if (!add_row(sweep, i, round, why, why_bytes)) return false;
+        if (!add_row(sweep, i, round)) return error_explain(why, why_bytes, "no memory");
+    if (!kept_write(&sweep->kept, sweep_path(sweep, "groups", "")))
+        return error_explain(why, why_bytes, "%s/groups: %s", sweep->directory, strerror(errno));
     return write_lines(sweep, "order", &sweep->orders, 0, false, why, why_bytes) &&
            write_lines(sweep, "tasks", &sweep->tasks, 0, false, why, why_bytes) &&
            write_lines(sweep, "results.list", &sweep->tasks, sweep->round_begin, true, why,

@@ -4,6 +4,7 @@
  *   DIR/order          commands that put recordings in order, one a line: DIR/traces/NAME
  *   DIR/tasks          commands that compare, one a line: DIR/results/ID.json
  *   DIR/results.list   the IDs whose results belong to the table
+ *   DIR/groups         which entries each ID has (sweep/kept.h)
  *   DIR/logs/ID        what the command printed
  *   DIR/order.sh, compare.sh   what the lines call
  *
@@ -22,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "sweep/kept.h"
 #include "sweep/plan.h"
 
 enum { SWEEP_ID_BYTES = 128 };
@@ -53,6 +55,7 @@ struct sweep {
     struct plan plan;
     struct sweep_list orders; /* at most one a row */
     struct sweep_list tasks;  /* all, of a search by halves those of all rounds so far */
+    struct kept kept;         /* results of earlier plans */
     size_t round_begin;       /* the tasks from here on are to be carried out now */
 };
 

@@ -10,7 +10,7 @@ if [ -n "$sanitized" ]; then
     exit 0
 fi
 
-plan 21
+plan 22
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR" raw
@@ -81,6 +81,26 @@ keeps_what_holds() {
         sweep_plan matrix "${matrix/'"runs": 1'/'"runs": 2'}" && sweep matrix &&
         [ "$(wc -l <matrix.sweep/results.list)" = 2 ] && [ "$(inodes matrix.sweep | wc -l)" = 5 ]
 }
+# Results that have not all entries, too, where the recorded allocator joins them.
+keeps_groups() {
+    local threads='"raw/threads.raw.lz4", "lanes"'
+    sweep_plan groups "{\"traces\": [$threads], \"runs\": 1, \"allocators\": [\"glibc\", \"tcmalloc\"]}"
+    sweep groups && inodes groups.sweep | grep threads >before &&
+        sed -i 's/"glibc"/"glibc:MALLOC_ARENA_MAX=1", "glibc", "glibc:MALLOC_ARENA_MAX=2"/' groups.json &&
+        sweep groups && prints '^3 of 3 done' && inodes groups.sweep | grep -q -F -f before &&
+        for file in $(results groups.sweep); do entries "$file"; done | diff - <(cat <<'LIST'
+glibc complete
+tcmalloc * complete
+glibc:MALLOC_ARENA_MAX=1 complete
+glibc:MALLOC_ARENA_MAX=2 complete
+tcmalloc * complete
+glibc:MALLOC_ARENA_MAX=1 complete
+glibc complete
+glibc:MALLOC_ARENA_MAX=2 complete
+tcmalloc complete
+LIST
+) && inodes groups.sweep >before && sweep groups && inodes groups.sweep | diff before -
+}
 # The trace is told by what is in it.
 keeps_moved_traces() {
     sweep_plan matrix "$matrix" && mkdir moved && cp lanes churn moved &&
@@ -143,6 +163,7 @@ refuses_bad_plans() {
             $'{"traces": ["lanes"], "search": {\n"mimalloc": {"decay": [4]}}}' &&
         refuses 3 'no number, text, true or false' \
             $'{"traces": ["lanes"], "allocators": [\n\n{"allocator": "glibc", "settings": {"A": []}}]}' &&
+        refuses 2 'end of a line in a text' $'{"traces": ["lanes"],\n"allocators": ["glibc:A=a\\nb"]}' &&
         refuses 2 'LD_PRELOAD' $'{"traces": ["lanes"],\n"allocators": ["glibc:LD_PRELOAD=x"]}' &&
         refuses 3 '"engine" is none of' \
             $'{"allocators": ["glibc"], "rows": [\n{"trace": "lanes",\n"engine": "best"}]}'
@@ -302,6 +323,7 @@ check 'a first plan is printed, and carried out' first_plan
 check 'every trace with every allocator: results are what compare writes' carries_out_matrix
 check 'what is there is not measured again, by the plan or by the directory' does_nothing_twice
 check 'a changed plan keeps the results that still hold' keeps_what_holds
+check 'entries that are new are joined to the results that are there' keeps_groups
 check 'results of a trace that was moved still hold' keeps_moved_traces
 check 'settings, and every combination of those that are searched' searches
 check 'settings that one variable holds are put together' joins_settings
