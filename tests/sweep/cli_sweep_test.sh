@@ -271,9 +271,8 @@ undisturbed() {
 }
 # Its tasks run on, and are not begun a second time.
 goes_on_when_killed() {
-    local n
     sweep_plan killed "$long"
-    for n in 1 2 3 4 5 6 7 8 9 10; do
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
         "$bin/malloctape" sweep killed.json >out 2>err &
         sleep "0.$((RANDOM % 40 + 10))" # at any time
         kill -KILL $! 2>/dev/null || true
@@ -283,9 +282,8 @@ goes_on_when_killed() {
 }
 # With its tasks.
 goes_on_when_all_is_killed() {
-    local n
     sweep_plan all "$long"
-    for n in 1 2 3 4 5 6 7 8 9 10; do
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
         setsid "$bin/malloctape" sweep all.json >out 2>err &
         sleep "0.$((RANDOM % 40 + 10))"
         kill_tree $!
