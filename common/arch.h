@@ -10,6 +10,10 @@
  *   ARCH_STORAGE_IS_BELOW      thread-local variables lie below the thread pointer, the thread's
  *                              descriptor above it; else the other way round
  *   ARCH_SHADOW_WINDOWS        where Linux maps nothing by itself (tracing/shadow.h)
+ *   ARCH_PLAIN_IS_ATOMIC       1: a plain load of an aligned word is an atomic one that acquires, and
+ *                              GCC makes fewer instructions of it. 0: C11 knows nothing of that
+ *   ARCH_STORES_AT_ONCE        1: one instruction stores up to 8 bytes, at any address, so a thread
+ *                              is not killed in the middle
  *   ARCH_CLOCK_NAME            of the processor's clock, which runs on at one rate
  *   ARCH_OLD_WAITS             cases of a switch: system calls that wait, and that newer
  *                              architectures do not have

@@ -76,6 +76,9 @@ static inline bool arch_clock_is_steady(void)
 
 /* --- memory --- */
 
+#define ARCH_PLAIN_IS_ATOMIC 0
+#define ARCH_STORES_AT_ONCE  0
+
 static inline void arch_add_own(uint64_t *object, uint64_t value)
 {
     __atomic_store_n(object, *object + value, __ATOMIC_RELEASE);

@@ -18,8 +18,8 @@
 /* Four levels of page tables. */
 #define ARCH_ADDRESS_BITS     47
 #define ARCH_STORAGE_IS_BELOW true
-/* The last is for tools that leave a program less. */
-#define ARCH_SHADOW_WINDOWS   0x240000000000, 0x3c0000000000, 0x0a0000000000
+/* The last two are for tools that leave a program less. */
+#define ARCH_SHADOW_WINDOWS   0x240000000000, 0x3c0000000000, 0x0a0000000000, 0x001000000000
 
 #define ARCH_OLD_WAITS   \
     case SYS_poll:       \
@@ -79,6 +79,14 @@ static inline bool arch_clock_is_steady(void)
 }
 
 /* --- memory --- */
+
+/* ThreadSanitizer, by which C11's orders are checked, knows these only. */
+#ifdef __SANITIZE_THREAD__
+#define ARCH_PLAIN_IS_ATOMIC 0
+#else
+#define ARCH_PLAIN_IS_ATOMIC 1
+#endif
+#define ARCH_STORES_AT_ONCE 1
 
 /* One instruction. GCC makes three of the builtins, and would merge a plain addition with that of
  * another path. */

@@ -20,6 +20,7 @@
 #define atomic_exchange_relaxed(object, value) __atomic_exchange_n(object, value, __ATOMIC_RELAXED)
 #define atomic_exchange_acquire(object, value) __atomic_exchange_n(object, value, __ATOMIC_ACQUIRE)
 #define atomic_exchange_acq_rel(object, value) __atomic_exchange_n(object, value, __ATOMIC_ACQ_REL)
+#define atomic_exchange_seq_cst(object, value) __atomic_exchange_n(object, value, __ATOMIC_SEQ_CST)
 
 #define atomic_add_relaxed(object, value) __atomic_fetch_add(object, value, __ATOMIC_RELAXED)
 #define atomic_add_acq_rel(object, value) __atomic_fetch_add(object, value, __ATOMIC_ACQ_REL)
@@ -34,6 +35,26 @@ static inline void atomic_add_own_release(uint64_t *object, uint64_t value)
 {
     arch_add_own(object, value);
 }
+
+/* For fast paths. The first adds to an object that only the calling thread stores to, relaxed. The
+ * second loads, relaxed, what is compared only; the third, with acquire, a number from which the
+ * addresses of what is loaded behind it are computed. */
+static inline void atomic_add_own_relaxed(uint64_t *object, uint64_t value)
+{
+#if ARCH_PLAIN_IS_ATOMIC
+    *object += value;
+#else
+    atomic_store_relaxed(object, atomic_load_relaxed(object) + value);
+#endif
+}
+
+#if ARCH_PLAIN_IS_ATOMIC
+#define atomic_load_operand(object) (*(object))
+#define atomic_load_consume(object) (*(object))
+#else
+#define atomic_load_operand(object) atomic_load_relaxed(object)
+#define atomic_load_consume(object) atomic_load_acquire(object)
+#endif
 
 /* Each returns whether *object was *expected and is now desired; if not, *expected is what was
  * there. These two may also fail for no reason, so they belong in a loop. */

@@ -286,8 +286,8 @@ template <unsigned kind, void *(*plain)(size_t), bool zeroed = false>
 ALWAYS_INLINE void *allocate_recorded(size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    uint64_t head = lane->units.head;
-    if (PREDICT_FALSE(head >= lane->units.limit)) return allocate_slow<kind, plain>(size);
+    uint64_t head = atomic_load_relaxed(&lane->units.head);
+    if (PREDICT_FALSE(head >= atomic_load_operand(&lane->units.limit))) return allocate_slow<kind, plain>(size);
     if (PREDICT_FALSE(size >= units_code_of(&lane->units, kind)->size_limit))
         return allocate_without_code<kind, plain, zeroed>(size);
     if (size >= UNITS_FAST_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit
@@ -398,8 +398,8 @@ struct Release {
 ALWAYS_INLINE bool find_release(void *object, Release *release)
 {
     release->lane = malloctape_lane;
-    uint64_t head = release->lane->units.head;
-    if (PREDICT_FALSE(head >= release->lane->units.limit)) return false;
+    uint64_t head = atomic_load_relaxed(&release->lane->units.head);
+    if (PREDICT_FALSE(head >= atomic_load_operand(&release->lane->units.limit))) return false;
     release->cursor = units_head_cursor(head);
     release->cache = static_cast<ThreadCache *>(release->lane->units.cache);
     release->page = shadow_page_in(release->lane->units.window, object);
@@ -877,7 +877,7 @@ ALWAYS_INLINE size_t size_while_recording(void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
     malloctape_size_asked();
-    if (lane->units.head < lane->units.limit) {
+    if (malloctape_lane_is_fast(lane)) {
         const uint32_t cl = shadow_page_in(lane->units.window, object)->size_class;
         if (PREDICT_TRUE(cl != 0)) return Static::sizemap()->ByteSizeForClass(cl);
     }

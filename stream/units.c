@@ -78,7 +78,7 @@ static void finish_record(struct units_lane *lane, unsigned first, const uint16_
                           bool is_event, uint64_t begins)
 {
     uint16_t *cursor = units_cursor(lane);
-    lane->extra_units += (uint64_t)(end - cursor) - is_event;
+    atomic_add_own_relaxed(&lane->extra_units, (uint64_t)(end - cursor) - is_event);
     atomic_store_release(cursor, (uint16_t)first);
     atomic_store_release(&lane->head, units_head(end, lane->head + begins));
 }

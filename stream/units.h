@@ -153,6 +153,8 @@ static inline uint64_t units_head_allocations(uint64_t head, uint64_t first)
 static inline void units_announce(struct units_lane *lane, uint32_t place, uintptr_t limit,
                                   uint16_t owner)
 {
+    /* Whoever finds one of these finds that the announcement before is over. */
+    atomic_fence_release();
     atomic_store_relaxed(&lane->ending_limit, limit);
     atomic_store_relaxed(&lane->ending_owner, owner);
     atomic_store_release(&lane->ending,
@@ -189,6 +191,8 @@ static inline void units_enter_slot(struct units_lane *lane, const uint16_t *uni
     uint64_t allocations = units_allocations_so_far(lane);
     atomic_store_release(&lane->first_allocation, allocations);
     atomic_store_release(&lane->head, units_head(units, allocations));
+    /* Whoever finds extra units finds that the lane has a slot. */
+    atomic_fence_release();
 }
 
 static inline const struct units_code *units_code_of(const struct units_lane *lane, unsigned kind)
@@ -209,11 +213,34 @@ static inline void units_fast_allocation(struct units_lane *lane, uint16_t *curs
     atomic_add_own_release(&lane->head, UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
 
-/* The two units of a long code, at once: nobody finds the first without the second. */
+/* Two or four units: whoever finds the first finds the others. Nobody does but a signal handler, or
+ * who reads the spool of a thread that has been killed: so it is only about the order of
+ * instructions, or that it is one. */
+static inline void units_put_two(uint16_t *cursor, uint32_t units)
+{
+#if ARCH_STORES_AT_ONCE
+    memcpy(cursor, &units, sizeof units);
+#else
+    cursor[1] = (uint16_t)(units >> 16);
+    atomic_store_release(cursor, (uint16_t)units);
+#endif
+}
+
+static inline void units_put_four(uint16_t *cursor, uint64_t units)
+{
+#if ARCH_STORES_AT_ONCE
+    memcpy(cursor, &units, sizeof units);
+#else
+    cursor[1] = (uint16_t)(units >> 16);
+    units_put_two(cursor + 2, (uint32_t)(units >> 32));
+    atomic_store_release(cursor, (uint16_t)units);
+#endif
+}
+
+/* The two units of a long code. */
 static inline void units_put_long(uint16_t *cursor, uint32_t base, uint32_t place)
 {
-    uint32_t units = (place << 16 | place >> 16) + base;
-    memcpy(cursor, &units, sizeof units);
+    units_put_two(cursor, (place << 16 | place >> 16) + base);
 }
 
 /* Whether a place that has no short code has a long one. */
@@ -234,13 +261,13 @@ static inline bool units_fast_free(struct units_lane *lane, uint16_t *cursor, un
         if (sized) cursor[2] = (uint16_t)size;
         atomic_fence_release();
         units_put_long(cursor, code->long_base, place);
-        lane->extra_units += 1 + sized;
+        atomic_add_own_relaxed(&lane->extra_units, 1 + sized);
         atomic_add_own_release(&lane->head, (2 + sized) * UNITS_HEAD_UNIT);
         return true;
     }
     if (sized) cursor[1] = (uint16_t)size;
     atomic_store_release(cursor, (uint16_t)(code->base + place));
-    if (sized) lane->extra_units++;
+    if (sized) atomic_add_own_relaxed(&lane->extra_units, 1);
     atomic_add_own_release(&lane->head, (1 + sized) * UNITS_HEAD_UNIT);
     return true;
 }
@@ -278,7 +305,7 @@ static inline bool units_fast_free_remote(struct units_lane *lane, unsigned kind
     if (sized) cursor[3] = (uint16_t)size;
     atomic_fence_release();
     units_put_long(cursor, latest->unit, place);
-    lane->extra_units += 2 + sized;
+    atomic_add_own_relaxed(&lane->extra_units, 2 + sized);
     atomic_add_own_release(&lane->head, (3 + sized) * UNITS_HEAD_UNIT);
     return true;
 }
@@ -320,15 +347,13 @@ static inline void units_fast_opaque_allocation(struct units_lane *lane, uint16_
 {
     uint16_t base = units_code_of(lane, kind)->base;
     if (units_can_compact(base, size, place)) {
-        uint32_t both = units_compact(size, place);
-        memcpy(cursor, &both, sizeof both);
-        lane->extra_units++;
+        units_put_two(cursor, units_compact(size, place));
+        atomic_add_own_relaxed(&lane->extra_units, 1);
         atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
         return;
     }
-    uint64_t units = (uint64_t)place << 16 | (uint16_t)(base + size);
-    memcpy(cursor, &units, sizeof units);
-    lane->extra_units += 2;
+    units_put_four(cursor, (uint64_t)place << 16 | (uint16_t)(base + size));
+    atomic_add_own_relaxed(&lane->extra_units, 2);
     atomic_add_own_release(&lane->head, 3 * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
 
@@ -341,7 +366,7 @@ static inline bool units_fast_opaque_free(struct units_lane *lane, uint16_t *cur
     if (sized) cursor[2] = (uint16_t)size;
     atomic_fence_release();
     units_put_long(cursor, code->long_base, place);
-    lane->extra_units += 1 + sized;
+    atomic_add_own_relaxed(&lane->extra_units, 1 + sized);
     atomic_add_own_release(&lane->head, (2 + sized) * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
     return true;
 }
@@ -362,7 +387,7 @@ static inline void units_fast_realloc(struct units_lane *lane, uint16_t *cursor,
     if (kind == CALL_REALLOC_MOVED) cursor[++extra] = RAW_PLACE_NONE;
     atomic_fence_release();
     units_put_long(cursor, units_code_of(lane, kind)->long_base, place);
-    lane->extra_units += extra;
+    atomic_add_own_relaxed(&lane->extra_units, extra);
     atomic_add_own_release(&lane->head, (1 + extra) * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
 

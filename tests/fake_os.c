@@ -12,11 +12,17 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
+#ifdef FAKE_THREADS
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sanitizer/tsan_interface.h>
+#else
+#include <ucontext.h>
+#endif
+
 enum {
-    FIBERS_MAX = 16,
     FILES_MAX = 64,
     DESCRIPTORS_MAX = 64,
     STACK_BYTES = 256 * 1024,
@@ -32,10 +38,21 @@ enum {
 #define OWN_BYTES   (UINT64_C(3) << 20)
 #define PEAK_BYTES  (UINT64_C(9) << 20)
 
-struct fiber {
+/* How a fiber goes on. */
+#ifdef FAKE_THREADS
+struct turn {
+    uint32_t is_its; /* a word to sleep on */
+};
+#else
+struct turn {
     ucontext_t context;
+    struct malloctape_lane *lane; /* a variable of the thread that plays all */
+};
+#endif
+
+struct fiber {
+    struct turn turn;
     bool is_writer, ended;
-    struct malloctape_lane *lane;
     void (*function)(void *);
     void *argument;
     bool waits;
@@ -65,10 +82,10 @@ static struct {
     uint64_t all_calls;
     uint64_t switches;
     uint32_t calls[FAKE_CALLS];
-    struct fiber fibers[FIBERS_MAX];
+    struct fiber fibers[FAKE_FIBERS_MAX];
     unsigned fibers_count;
     struct fiber *current;
-    ucontext_t scheduler;
+    struct turn scheduler;
     enum fake_end end;
     bool exited;
     struct file files[FILES_MAX];
@@ -109,14 +126,138 @@ uint32_t fake_random(void)
     return (uint32_t)(fake.random >> 32);
 }
 
+/* --- turns --- */
+
+#ifdef FAKE_THREADS
+
+/* One runs at a time, but ThreadSanitizer does not see why: it knows no order of what two threads
+ * do but that which the capture core makes, and the kernel. */
+
+/* What stands here stands for all that a thread has done until it left its turn to others, and for
+ * all that was done by the others until os_threads_barrier(). */
+static char until_left[FAKE_FIBERS_MAX], until_barrier;
+
+static void futex(uint32_t *word, int what, uint32_t value)
+{
+    syscall(SYS_futex, word, what, value, NULL, NULL, 0);
+}
+
+static void wait_for_turn(struct turn *own)
+{
+    while (!__atomic_exchange_n(&own->is_its, 0, __ATOMIC_ACQUIRE))
+        futex(&own->is_its, FUTEX_WAIT_PRIVATE, 0);
+}
+
+static void switch_to(struct turn *own, struct turn *other)
+{
+    __atomic_store_n(&other->is_its, 1, __ATOMIC_RELEASE);
+    futex(&other->is_its, FUTEX_WAKE_PRIVATE, 1);
+    wait_for_turn(own);
+}
+
+static void leaves(const struct fiber *fiber)
+{
+    __tsan_release(&until_left[fiber - fake.fibers]);
+}
+
+static void goes_on(void)
+{
+    __tsan_acquire(&until_barrier);
+}
+
+static void fiber_main(void);
+
+static void *thread_main(void *fiber)
+{
+    wait_for_turn(&((struct fiber *)fiber)->turn);
+    fiber_main();
+    return NULL;
+}
+
+static void turn_begin(struct fiber *fiber)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, thread_main, fiber) != 0) give_up("no thread");
+}
+
+bool os_threads_barrier(void)
+{
+    for (unsigned i = 0; i < fake.fibers_count; i++)
+        __tsan_acquire(&until_left[i]);
+    __tsan_release(&until_barrier);
+    return true;
+}
+
+/* The kernel orders what a thread has done before whoever learns that it has ended. */
+static void order_ended(const struct fiber *fiber)
+{
+    __tsan_acquire(&until_left[fiber - fake.fibers]);
+}
+
+/* The kernel stores to it when the thread has ended. */
+static void order_word(uint32_t *word)
+{
+    __tsan_release(word);
+}
+
+#else
+
+static struct malloctape_lane *lane_at_first;
+
+static void switch_to(struct turn *own, struct turn *other)
+{
+    own->lane = malloctape_lane;
+    malloctape_lane = other->lane ? other->lane : lane_at_first;
+    swapcontext(&own->context, &other->context);
+}
+
+static void fiber_main(void);
+
+static void turn_begin(struct fiber *fiber)
+{
+    void *stack =
+        mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED) give_up("no stack");
+    if (!lane_at_first) lane_at_first = malloctape_lane;
+    getcontext(&fiber->turn.context);
+    fiber->turn.context.uc_stack.ss_sp = stack;
+    fiber->turn.context.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&fiber->turn.context, fiber_main, 0);
+}
+
+bool os_threads_barrier(void)
+{
+    return true;
+}
+
+static void leaves(const struct fiber *fiber)
+{
+    (void)fiber;
+}
+
+static void goes_on(void) {}
+
+static void order_ended(const struct fiber *fiber)
+{
+    (void)fiber;
+}
+
+static void order_word(uint32_t *word)
+{
+    (void)word;
+}
+
+#endif
+
 /* --- fibers --- */
 
 static void back_to_scheduler(void)
 {
     struct fiber *fiber = fake.current;
-    fiber->lane = malloctape_lane;
     fake.switches++;
-    swapcontext(&fiber->context, &fake.scheduler);
+    leaves(fiber);
+    switch_to(&fiber->turn, &fake.scheduler);
+    goes_on();
 }
 
 void fake_yield(void)
@@ -144,34 +285,29 @@ static void fiber_main(void)
     fiber->function(fiber->argument);
     fiber->ended = true;
     if (fiber->is_writer) {
+        order_word(&fake.writer_thread->alive);
         fake.writer_thread->alive = 0;
+        order_word(fake.writer_done);
         *fake.writer_done = 1;
         os_wake_all(fake.writer_done);
     }
-    back_to_scheduler();
+    for (;;)
+        back_to_scheduler();
 }
 
 static struct fiber *start_fiber(void (*function)(void *), void *argument)
 {
-    if (fake.fibers_count == FIBERS_MAX) give_up("too many fibers");
+    if (fake.fibers_count == FAKE_FIBERS_MAX) give_up("too many fibers");
     struct fiber *fiber = &fake.fibers[fake.fibers_count++];
-    void *stack =
-        mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (stack == MAP_FAILED) give_up("no stack");
     fiber->function = function;
     fiber->argument = argument;
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = stack;
-    fiber->context.uc_stack.ss_size = STACK_BYTES;
-    makecontext(&fiber->context, fiber_main, 0);
+    turn_begin(fiber);
     return fiber;
 }
 
-static struct malloctape_lane *lane_at_first;
-
 void fake_fiber_start(void (*function)(void *), void *argument)
 {
-    start_fiber(function, argument)->lane = lane_at_first;
+    start_fiber(function, argument);
 }
 
 static bool can_run(const struct fiber *fiber)
@@ -182,7 +318,7 @@ static bool can_run(const struct fiber *fiber)
 
 static struct fiber *choose(void)
 {
-    struct fiber *able[FIBERS_MAX];
+    struct fiber *able[FAKE_FIBERS_MAX];
     unsigned count = 0;
     for (unsigned i = 0; i < fake.fibers_count; i++)
         if (can_run(&fake.fibers[i])) able[count++] = &fake.fibers[i];
@@ -203,7 +339,6 @@ static bool pass_time(void)
 
 enum fake_end fake_os_run(void)
 {
-    lane_at_first = malloctape_lane;
     while (fake.end == FAKE_ENDED && !fake.exited) {
         struct fiber *fiber = choose();
         if (!fiber) {
@@ -215,10 +350,10 @@ enum fake_end fake_os_run(void)
         fiber->word = NULL;
         fiber->until_ns = 0;
         fake.current = fiber;
-        malloctape_lane = fiber->lane ? fiber->lane : lane_at_first;
-        swapcontext(&fake.scheduler, &fiber->context);
+        switch_to(&fake.scheduler, &fiber->turn);
         fake.current = NULL;
     }
+    os_threads_barrier(); /* nobody goes on */
     return fake.end;
 }
 
@@ -695,9 +830,18 @@ uint64_t os_process_peak_bytes(void)
 
 /* --- memory, time, threads --- */
 
+/* ThreadSanitizer ends the process for an address that it has not left to it: the kernel is asked. */
+static bool is_free(void *address, size_t bytes)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    if (syscall(SYS_mmap, address, bytes, PROT_NONE, flags, -1, 0) != (long)address) return false;
+    syscall(SYS_munmap, address, bytes);
+    return true;
+}
+
 static void *take_memory(void *address, size_t bytes, int flags)
 {
-    if (call_begins(FAKE_MEMORY)) return NULL;
+    if (call_begins(FAKE_MEMORY) || (address && !is_free(address, bytes))) return NULL;
     void *memory = mmap(address, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
@@ -791,7 +935,9 @@ int os_thread_id(void)
 
 bool os_thread_is_gone(int thread_id)
 {
-    return fake.fibers[thread_id - FIRST_THREAD_ID].ended;
+    const struct fiber *fiber = &fake.fibers[thread_id - FIRST_THREAD_ID];
+    if (fiber->ended) order_ended(fiber);
+    return fiber->ended;
 }
 
 void os_thread_look(int thread_id, struct os_thread_look *look)
@@ -913,9 +1059,7 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
     *thread = (struct os_thread){.memory = fake.fibers, .alive = 1};
     fake.writer_done = done;
     fake.writer_thread = thread;
-    struct fiber *fiber = start_fiber(function, argument);
-    fiber->lane = lane_at_first;
-    fiber->is_writer = true;
+    start_fiber(function, argument)->is_writer = true;
     return 0;
 }
 

@@ -9,6 +9,9 @@
  * a run is a function of its plan. Time passes only here. When all fibers wait for each other,
  * nothing ever happens any more: a hang, which is reported as such.
  *
+ * With FAKE_THREADS a fiber is a thread of the real system. One runs at a time all the same, but
+ * ThreadSanitizer does not know that (races_test.c).
+ *
  * Files are memory files of the real system, because their mappings have to be shared with them. A
  * reader behind a pipe takes everything at once, until the plan stops it.
  *
@@ -96,6 +99,9 @@ int fake_reader_get(void);
 
 /* The first path that begins with `prefix` and ends with `suffix`, NULL: none. */
 const char *fake_file_find(const char *prefix, const char *suffix);
+
+/* As many are there in a run, the ones that have ended included. */
+enum { FAKE_FIBERS_MAX = 64 };
 
 /* Runs `function` in a fiber of its own. Only before fake_os_run(), or from a fiber. */
 void fake_fiber_start(void (*function)(void *), void *argument);

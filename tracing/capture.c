@@ -18,8 +18,9 @@
 
 /* What must be left of the address space, for the writer (10 MiB at first) and for the program. */
 #define ADDRESS_SPACE_LEFT_BYTES ((size_t)32 << 20)
-/* A thread that has used so much processor time since has left the event it was in. */
-#define LATE_THREAD_CPU_NS       UINT64_C(200000)
+/* A thread that has used so much processor time since has left the event it was in: some hundred
+ * instructions, and page faults. */
+#define LATE_THREAD_CPU_NS       UINT64_C(1000000)
 #define LATE_THREAD_ASK_NS       UINT64_C(1000000)
 /* A thread between malloctape_begin_idle() and malloctape_end_idle() may have been interrupted for
  * good: a recording that is to begin looks so often whether it has gone on. */
@@ -65,7 +66,7 @@ static bool begin_thread(struct malloctape_lane *lane)
         atomic_add_relaxed(&recording.writer.lost_events, 1);
         return false;
     }
-    lane->slot.busy = 1;
+    atomic_store_relaxed(&lane->slot.busy, 1);
     malloctape_lane = lane;
     fault_reach_thread();
     slot_begin_thread(lane, continued);
@@ -76,7 +77,7 @@ static bool begin_thread(struct malloctape_lane *lane)
         slot_lose(lane);
     /* Early enough to get one of the keys whose values need no memory. */
     pthread_setspecific(capture.thread_key, lane);
-    lane->slot.busy = 0;
+    atomic_store_release(&lane->slot.busy, 0);
     return has_room;
 }
 
@@ -124,10 +125,11 @@ static void report_unknown_variables(void)
  * Waits for that until `deadline_ns`. */
 static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
 {
+    const int thread_id = atomic_load_relaxed(&lane->registry.thread_id);
     struct os_thread_look first, now;
     if (lane == malloctape_lane || lane->registry.recording != recording.number) return true;
-    os_thread_look(lane->registry.thread_id, &first);
-    for (now = first;; os_thread_look(lane->registry.thread_id, &now)) {
+    os_thread_look(thread_id, &first);
+    for (now = first;; os_thread_look(thread_id, &now)) {
         bool is_out = now.sleeps || now.cpu_ns - first.cpu_ns > LATE_THREAD_CPU_NS;
         if (now.is_gone || (is_out && !atomic_load_acquire(&lane->slot.busy))) return true;
         if (os_clock_ns() > deadline_ns) return false;
@@ -136,15 +138,19 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
 }
 
 /* Whether all threads of the recording before have left their events: others are about to write
- * where they wrote. */
+ * where they wrote. After the first barrier no thread begins one: it finds that nothing is recorded.
+ * Then each that is in one has time to leave it. After the second all that they have stored is there:
+ * it does not come to what follows. */
 static bool threads_have_left(void)
 {
     uint32_t used = recording.registry ? atomic_load_acquire(&recording.registry->used) : 0;
     uint64_t deadline_ns = os_clock_ns() + LATE_THREADS_NS;
+    if (used) os_threads_barrier();
     for (uint32_t i = 0; i < used; i++)
         if (!has_left(lane_at(recording.registry, i), deadline_ns)) return false;
+    if (used) os_threads_barrier();
     for (uint32_t i = 0; i < used; i++)
-        lane_reset(lane_at(recording.registry, i), 0);
+        lane_forget(lane_at(recording.registry, i));
     atomic_store_relaxed(&recording_no_lane.sizes_asked, 0);
     return true;
 }
@@ -212,7 +218,7 @@ static int begin(const char *output, bool may_defer)
         cancel(writer);
         return result;
     }
-    recording.registry = writer->registry;
+    if (!recording.registry) atomic_store_release(&recording.registry, writer->registry);
     shadow_begin();
     return 0;
 }
@@ -223,7 +229,7 @@ static int begin_or_stay_off(const char *output, bool may_defer)
 {
     int kept_errno = errno;
     int result = begin(output, may_defer);
-    recording.could_not_begin = result < 0;
+    atomic_store_relaxed(&recording.could_not_begin, result < 0);
     /* Before anything is recorded: calls that pass by would change the thread caches unseen. */
     if (result == 0) malloctape_front_end.divert();
     recording_change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
@@ -251,7 +257,7 @@ static void child_begins(void)
 
 static void notice_fork(void)
 {
-    if (recording.registry && !atomic_load_relaxed(&recording.registry->present)) child_begins();
+    if (atomic_load_acquire(&recording.registry) && !recording_own_registry()) child_begins();
 }
 
 /* --- the process is about to be confined --- */
@@ -434,9 +440,9 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
         slot_enable_fast_path(lane);
         return recording_state() == MALLOCTAPE_RECORDING;
     }
-    lane->slot.busy = 1;
+    atomic_store_relaxed(&lane->slot.busy, 1);
     bool has_room = slot_take(lane);
-    lane->slot.busy = 0;
+    atomic_store_release(&lane->slot.busy, 0);
     if (!has_room) slot_lose(lane);
     return has_room && recording_state() == MALLOCTAPE_RECORDING;
 }

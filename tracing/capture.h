@@ -53,6 +53,19 @@ extern "C" {
 /* Nothing here is visible outside the library. */
 #pragma GCC visibility push(hidden)
 
+/* Whether the lane may be on the fast path. The lane is the calling thread's, but the beginner of
+ * the next recording may be resetting it. */
+static inline bool malloctape_lane_is_fast(const struct malloctape_lane *lane)
+{
+    return atomic_load_relaxed(&lane->units.head) < atomic_load_operand(&lane->units.limit);
+}
+
+/* Whether the lane has a slot; as above. */
+static inline bool malloctape_lane_has_slot(const struct malloctape_lane *lane)
+{
+    return atomic_load_relaxed(&lane->slot.room) != NULL;
+}
+
 /* Whether an event fits into the lane's slot. */
 static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
 {

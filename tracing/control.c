@@ -212,7 +212,9 @@ __attribute__((constructor)) static void control_begins(void)
 int control_attach(const char *given)
 {
     int result = recording_attach(given);
-    return result == 0 ? begin_thread() : result < 0 ? result : 0;
+    if (result == 0) result = begin_thread();
+    os_threads_barrier();
+    return result < 0 ? result : 0;
 }
 
 void control_detach(void)

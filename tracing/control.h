@@ -3,7 +3,8 @@
 #ifndef MALLOCTAPE_CONTROL_H
 #define MALLOCTAPE_CONTROL_H
 
-/* Begins to listen, if nobody does. `given`: settings_attach(). 0 or a negative errno value. */
+/* Begins to listen, if nobody does. `given`: settings_attach(). 0 or a negative errno value. What the
+ * caller has stored before is then there for all threads, however they come here. */
 int control_attach(const char *given);
 
 /* Asks the thread to end, which it does soon. */

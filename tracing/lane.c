@@ -33,21 +33,36 @@ void lane_registry_release(struct lane_registry *registry)
     os_memory_release(registry, sizeof *registry);
 }
 
+void lane_forget(struct malloctape_lane *lane)
+{
+    atomic_store_relaxed(&lane->slot.room, NULL);
+    atomic_store_relaxed(&lane->slot.number, SPOOL_NO_SLOT);
+    atomic_store_relaxed(&lane->units.limit, 0);
+    atomic_store_relaxed(&lane->units.extra_units, 0);
+    atomic_store_relaxed(&lane->writer.written, 0);
+    atomic_store_relaxed(&lane->slot.lost_events_total, 0);
+    atomic_store_relaxed(&lane->null_frees, 0);
+    atomic_store_relaxed(&lane->sizes_asked, 0);
+    atomic_store_release(&lane->units.head, 0);
+}
+
 void lane_reset(struct malloctape_lane *lane, uint32_t recording_number)
 {
-    lane->slot.room = lane->slot.start = lane->slot.end = NULL;
-    lane->units.limit = lane->units.first_allocation = 0;
+    atomic_store_relaxed(&lane->slot.room, NULL);
+    atomic_store_relaxed(&lane->units.limit, 0);
+    lane->slot.start = lane->slot.end = NULL;
+    atomic_store_relaxed(&lane->units.first_allocation, 0);
     lane->units.window = shadow_window;
-    lane->units.ending_place = 0;
-    lane->slot.number = SPOOL_NO_SLOT;
-    lane->slot.count = lane->slot.earlier_units = lane->units.extra_units = lane->writer.written =
-        0;
-    lane->slot.lost_events = lane->slot.lost_events_total = 0;
+    units_announce_end(&lane->units);
+    atomic_store_relaxed(&lane->slot.number, SPOOL_NO_SLOT);
+    lane->slot.count = lane->slot.earlier_units = lane->slot.lost_events = 0;
+    atomic_store_relaxed(&lane->units.extra_units, 0);
+    atomic_store_relaxed(&lane->writer.written, 0);
+    atomic_store_relaxed(&lane->slot.lost_events_total, 0);
     memset(lane->units.profile, 0, sizeof lane->units.profile);
-    lane->registry.ended = lane->slot.unbegun = 0;
+    atomic_store_relaxed(&lane->registry.ended, 0);
+    lane->slot.unbegun = 0;
     lane->slot.count_to_follow = 0;
-    /* From when the recording began, not from when the thread first recorded an event. */
-    if (recording_number == 0) lane->null_frees = lane->sizes_asked = 0;
     lane->units.cache = NULL;
     lane->writer.followed = NULL;
     lane->writer.left = false;
@@ -135,13 +150,14 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
     if (!lane) return NULL;
     if (!*continued) lane_reset(lane, recording_number);
     *continued = *continued && !lane->registry.ended;
-    lane->registry.ended = 0;
-    lane->registry.thread_id = thread_id;
+    atomic_store_relaxed(&lane->registry.ended, 0);
+    atomic_store_relaxed(&lane->registry.thread_id, thread_id);
     lane->registry.exit_rounds = 0;
     lane->units.allocating = 0;
     units_announce_end(&lane->units); /* of a thread that has gone in the middle of a realloc */
-    lane->slot.busy = lane->stacks.busy = 0;
-    lane->units.limit = 0;
+    lane->stacks.busy = 0;
+    atomic_store_relaxed(&lane->slot.busy, 0);
+    atomic_store_relaxed(&lane->units.limit, 0);
     lane->units.cache = NULL;
     atomic_store_release(&lane->registry.state, LANE_LIVE);
     PROBE(thread_begin, lane->registry.number, thread_id);
@@ -162,7 +178,7 @@ void lane_end(struct lane_registry *registry, struct malloctape_lane *lane)
 void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *lane)
 {
     if (atomic_load_acquire(&lane->registry.state) == LANE_LIVE &&
-        os_thread_is_gone(lane->registry.thread_id))
+        os_thread_is_gone(atomic_load_relaxed(&lane->registry.thread_id)))
         lane_end(registry, lane);
 }
 

@@ -17,7 +17,11 @@
 struct lane_registry *lane_registry_create(void);
 void lane_registry_release(struct lane_registry *registry);
 
-/* Ready for the recording with this number (0: for whichever begins next), with nothing in it. */
+/* Nothing of the recording before is in the lane for the next one. Its thread, which records nothing
+ * now, may be looking at it. */
+void lane_forget(struct malloctape_lane *lane);
+
+/* Ready for the recording with this number, with nothing in it. Who has the lane. */
 void lane_reset(struct malloctape_lane *lane, uint32_t recording_number);
 
 /* A lane for the calling thread: one whose thread has gone, or a new one; NULL if all are taken.

@@ -208,7 +208,8 @@ void os_host_name(char *name, size_t bytes);
 int os_process_id(void);
 int os_thread_id(void);
 
-/* Whether the thread with this id in this process has ended. */
+/* Whether the thread with this id in this process has ended. If so, all that it has stored is there
+ * for the caller: the kernel has passed through locks on both sides. */
 bool os_thread_is_gone(int thread_id);
 
 /* What the thread is doing, as far as the system tells. `cpu_ns` is the time it has run. */
@@ -218,6 +219,11 @@ struct os_thread_look {
     uint64_t cpu_ns;
 };
 void os_thread_look(int thread_id, struct os_thread_look *look);
+
+/* Each thread of the process passes a full barrier between the beginning and the end of this call:
+ * what it has stored before is there for the caller, and what the caller has stored before the call
+ * is there for all that it loads then. False: the system cannot do that. */
+bool os_threads_barrier(void);
 
 /* Processor time that the process has used; or its other threads than the caller. */
 struct os_usage {

@@ -4,6 +4,7 @@
 #include "os_linux.h"
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -150,6 +151,14 @@ static uint64_t cpu_time_ns(int thread_id)
 {
     /* As clock_getcpuclockid(3) makes it, for a thread and what the scheduler measures. */
     return clock_time_ns((int)((~(unsigned long)thread_id << 3) | 6));
+}
+
+bool os_threads_barrier(void)
+{
+    return !os_is_confined() &&
+           system_call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0) ==
+               0 &&
+           system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0) == 0;
 }
 
 void os_thread_look(int thread_id, struct os_thread_look *look)

@@ -2,8 +2,6 @@
 
 #include "../common/atomic.h"
 
-#include <string.h>
-
 #define GRANULES     ((uint32_t)(SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES))
 #define HALF_GRANULE (SHADOW_GRANULE_BYTES / 2)
 
@@ -89,21 +87,36 @@ static struct row row_between(uintptr_t number, bool odd, uintptr_t from, uintpt
     return row;
 }
 
-/* Whether so many granules have no owner. */
-static inline bool are_free(const uint16_t *owners, unsigned count)
+/* The owners of four granules at once, of which others may be storing each; at an address that is a
+ * multiple of a word's. */
+typedef uint64_t __attribute__((may_alias)) four_owners;
+
+static inline uint64_t four_at(const uint16_t *owners)
 {
-    uint64_t words[4] = {0};
-    memcpy(words, owners, count * sizeof *owners);
-    return (words[0] | words[1] | words[2] | words[3]) == 0;
+    return atomic_load_relaxed((const four_owners *)owners);
+}
+
+static inline uint64_t sixteen_at(const uint16_t *owners)
+{
+    return four_at(owners) | four_at(owners + 4) | four_at(owners + 8) | four_at(owners + 12);
+}
+
+static inline bool is_word(const uint16_t *owners)
+{
+    return (uintptr_t)owners % sizeof(four_owners) == 0;
 }
 
 /* The next granule of the row that has an owner; the end: there is none. */
 static uint32_t next_owned(uint32_t base, uint32_t index, uint32_t end)
 {
     const uint16_t *owners = shadow_owner(base);
-    while (index + 16 <= end && are_free(owners + index, 16))
+    while (index < end && !is_word(owners + index)) {
+        if (atomic_load_relaxed(&owners[index])) return index;
+        index++;
+    }
+    while (index + 16 <= end && !sixteen_at(owners + index))
         index += 16;
-    while (index + 4 <= end && are_free(owners + index, 4))
+    while (index + 4 <= end && !four_at(owners + index))
         index += 4;
     while (index < end && !atomic_load_relaxed(&owners[index]))
         index++;
@@ -115,9 +128,13 @@ static uint32_t next_owned(uint32_t base, uint32_t index, uint32_t end)
 static uint32_t behind_owned(uint32_t base, uint32_t index, uint32_t lowest)
 {
     const uint16_t *owners = shadow_owner(base);
-    while (index >= lowest + 16 && are_free(owners + index - 16, 16))
+    while (index > lowest && !is_word(owners + index)) {
+        if (atomic_load_relaxed(&owners[index - 1])) return index;
+        index--;
+    }
+    while (index >= lowest + 16 && !sixteen_at(owners + index - 16))
         index -= 16;
-    while (index >= lowest + 4 && are_free(owners + index - 4, 4))
+    while (index >= lowest + 4 && !four_at(owners + index - 4))
         index -= 4;
     while (index > lowest && !atomic_load_relaxed(&owners[index - 1]))
         index--;
@@ -174,7 +191,7 @@ static bool look_down(struct range *range, uintptr_t number, uint32_t index, uin
     if (!has_even && !has_odd) return false;
     if (atomic_load_relaxed(&page->owner) == range->owner) return false;
     while (index > lowest) {
-        if (!has_odd) index = behind_owned(page->base, index, lowest);
+        if (!has_odd) index = behind_owned(base_of(page, false), index, lowest);
         if (index-- == lowest) break;
         if ((has_odd && look(range, number, true, index)) ||
             (has_even && look(range, number, false, index)))

@@ -124,7 +124,7 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
 void malloctape_thread_cache_is(void *cache)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->slot.room || lane->units.cache == cache ||
+    if (!malloctape_lane_has_slot(lane) || lane->units.cache == cache ||
         lane->slot.count < lane->slot.count_to_follow)
         return;
     leave_cache(lane);
@@ -144,7 +144,7 @@ void malloctape_thread_cache_changed(void)
 void malloctape_unrecorded(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->slot.room) return;
+    if (!malloctape_lane_has_slot(lane)) return;
     lane->slot.unrecorded = 1;
     leave_cache(lane);
 }
@@ -152,7 +152,7 @@ void malloctape_unrecorded(void)
 void malloctape_thread_cache_deleted(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->slot.room) return;
+    if (!malloctape_lane_has_slot(lane)) return;
     leave_cache(lane);
     lane->slot.unrecorded = 0; /* sequence numbers from now on are for this */
     if (slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX))
@@ -224,7 +224,8 @@ static void lose_event(struct malloctape_lane *lane)
 /* Perhaps after a pause. A front end that knows caches does it itself. */
 static void return_to_fast_path(struct malloctape_lane *lane)
 {
-    if (malloctape_front_end.opaque && !lane->units.limit) slot_enable_fast_path(lane);
+    if (malloctape_front_end.opaque && !atomic_load_operand(&lane->units.limit))
+        slot_enable_fast_path(lane);
 }
 
 /* --- objects of an opaque allocator --- */
@@ -254,7 +255,10 @@ static uint64_t calls_of_owner(const struct range *range, uint32_t place, uintpt
                              range->address < atomic_load_relaxed(&other->ending_limit);
             uint16_t before = atomic_load_relaxed(&other->ending_owner);
             atomic_fence_acquire();
-            if (atomic_load_acquire(&other->ending_place) != place) continue;
+            /* It may have announced the same place again. */
+            if (atomic_load_acquire(&other->ending_place) != place ||
+                atomic_load_relaxed(&other->ending) != calls)
+                continue;
             if (has_ended) return raw_allocations(owner - 1u, calls);
             if (before == 0 || before == range->owner) return 0;
             other = &lane_at(recording.registry, before - 1u)->units;

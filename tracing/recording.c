@@ -12,7 +12,7 @@
 static void stop_threads(void)
 {
     atomic_fence_full();
-    const struct lane_registry *registry = recording.registry;
+    const struct lane_registry *registry = atomic_load_acquire(&recording.registry);
     uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
     for (uint32_t i = 0; i < used; i++)
         atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
@@ -39,15 +39,14 @@ void malloctape_out_of_memory(void)
 /* In a forked child nothing is mapped there, or something else. */
 bool recording_takes_fault(uintptr_t address)
 {
-    return recording.registry && atomic_load_relaxed(&recording.registry->present) &&
-           writer_takes_fault(&recording.writer, address);
+    return recording_own_registry() && writer_takes_fault(&recording.writer, address);
 }
 
 /* --- end --- */
 
 bool recording_is_own(void)
 {
-    if (!recording.registry || !atomic_load_relaxed(&recording.registry->present)) return false;
+    if (!recording_own_registry()) return false;
     if (os_is_confined()) return true;
     /* Below 0: a filter of system calls has answered with an error. */
     int process_id = os_process_id();
@@ -134,8 +133,9 @@ int recording_sync(void)
 void recording_look(struct recording_status *status)
 {
     recording_settle();
-    *status = (struct recording_status){.output = "", .could_not_begin = recording.could_not_begin};
-    if (recording.could_not_begin || !recording_is_own()) return;
+    *status = (struct recording_status){
+        .output = "", .could_not_begin = atomic_load_relaxed(&recording.could_not_begin)};
+    if (status->could_not_begin || !recording_is_own()) return;
     status->is_recording = recording_state() == MALLOCTAPE_RECORDING;
     status->is_paused = recording_state() == MALLOCTAPE_PAUSED;
     writer_look(&recording.writer, &status->totals);

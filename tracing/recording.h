@@ -15,19 +15,6 @@ static inline bool recording_is_slow(void)
            atomic_load_relaxed(&recording.out_of_memory);
 }
 
-/* Whether the calling thread, whose lane this is, can record an event without doing anything
- * before. It nearly always can. A thread without a followed cache asks before each event. */
-static inline bool recording_has_room(struct malloctape_lane *lane)
-{
-    if (lane->units.head < lane->units.limit) return true;
-    if (lane->units.cache || lane->slot.busy || lane->registry.recording != recording.number ||
-        !malloctape_lane_has_room(lane) ||
-        atomic_load_acquire(&malloctape_state) != MALLOCTAPE_RECORDING)
-        return false;
-    lane->slot.unrecorded = 0;
-    return true;
-}
-
 /* Atomic; a change returns false if the state was not `from`. */
 static inline uint32_t recording_state(void)
 {
@@ -37,6 +24,27 @@ static inline uint32_t recording_state(void)
 static inline bool recording_change(uint32_t from, uint32_t to)
 {
     return atomic_swap_once_seq_cst(&malloctape_state, &from, to);
+}
+
+/* Whether the calling thread, whose lane this is, can record an event without doing anything
+ * before. It nearly always can. A thread without a followed cache asks before each event. */
+static inline bool recording_has_room(struct malloctape_lane *lane)
+{
+    if (malloctape_lane_is_fast(lane)) return true;
+    /* The state first: what the lane and the recording have is true for it. */
+    if (recording_state() != MALLOCTAPE_RECORDING || lane->units.cache || lane->slot.busy ||
+        lane->registry.recording != recording.number || !malloctape_lane_has_room(lane))
+        return false;
+    lane->slot.unrecorded = 0;
+    return true;
+}
+
+/* NULL: there has been no recording, or this is a forked child in which nobody has called the
+ * allocator yet. Any thread, in whatever state the recording is. */
+static inline struct lane_registry *recording_own_registry(void)
+{
+    struct lane_registry *registry = atomic_load_acquire(&recording.registry);
+    return registry && atomic_load_relaxed(&registry->present) ? registry : NULL;
 }
 
 /* Whether this process has begun the recording, not one that forked it or shares its memory. */

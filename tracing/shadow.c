@@ -45,6 +45,7 @@ struct shadow_memory {
     struct places classes[RAW_SIZE_CLASSES_MAX];
 };
 
+/* Once (release). */
 static struct shadow_memory *memory;
 /* Of PIECE_PLACES places, that are mapped: they stay, also in a child. */
 static uint32_t pieces;
@@ -81,7 +82,8 @@ static void unlock(void)
 
 static uint32_t state(void)
 {
-    return memory ? atomic_load_acquire(&memory->state) : SHADOW_OFF;
+    const struct shadow_memory *its = atomic_load_acquire(&memory);
+    return its ? atomic_load_acquire(&its->state) : SHADOW_OFF;
 }
 
 bool shadow_has_begun(void)
@@ -125,7 +127,7 @@ static bool cover_neighbourhood(uintptr_t address)
 /* False: something may be there already. */
 static bool reserve(void)
 {
-    if (!memory) memory = os_memory_reserve_per_process(sizeof *memory);
+    if (!memory) atomic_store_release(&memory, os_memory_reserve_per_process(sizeof *memory));
     return memory && choose_window() && cover_neighbourhood((uintptr_t)&memory) &&
            cover_neighbourhood((uintptr_t)__builtin_frame_address(0));
 }

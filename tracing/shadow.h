@@ -174,8 +174,9 @@ static inline uint32_t shadow_place(const struct shadow_page *page, const void *
 static inline uint32_t shadow_granule_place(const struct shadow_page *page, const void *object)
 {
     uintptr_t address = (uintptr_t)object;
-    uint32_t base = page->base;
-    if (__builtin_expect((address & (SHADOW_GRANULE_BYTES / 2)) != 0, 0)) base = page->odd_base;
+    uint32_t base = atomic_load_consume(&page->base);
+    if (__builtin_expect((address & (SHADOW_GRANULE_BYTES / 2)) != 0, 0))
+        base = atomic_load_consume(&page->odd_base);
     if (__builtin_expect(base == 0, 0)) return 0;
     return base + (uint32_t)(address % SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES);
 }
@@ -211,7 +212,7 @@ static inline bool shadow_had_bytes(const struct shadow_page *page, uint16_t *at
         atomic_store_relaxed(at, owner);
         return true;
     }
-    if (page->odd_base) return false;
+    if (atomic_load_operand(&page->odd_base)) return false;
     for (; left > 4; left -= 4, at += 4) {
         memcpy(&four, at + 1, sizeof four);
         if (four) return false;

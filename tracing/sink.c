@@ -1,5 +1,6 @@
 #include "sink.h"
 
+#include "../common/atomic.h"
 #include "../common/bytes.h"
 #include "os.h"
 
@@ -70,7 +71,7 @@ static void write_all(struct sink *sink, const uint8_t *data, size_t bytes)
         }
         data += written;
         bytes -= (size_t)written;
-        sink->bytes_out += (uint64_t)written;
+        atomic_add_own_relaxed(&sink->bytes_out, (uint64_t)written);
     }
 }
 

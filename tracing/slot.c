@@ -102,10 +102,10 @@ bool slot_take(struct malloctape_lane *lane)
         spool_end(spool, lane->slot.number, (uint32_t)count, slot);
     }
     PROBE(slot_taken, lane->registry.number, slot);
-    lane->slot.number = slot;
+    atomic_store_relaxed(&lane->slot.number, slot);
     lane->slot.start = units;
     lane->slot.end = units + SPOOL_SLOT_UNITS;
-    lane->slot.room = lane->slot.end - ROOM_MARGIN_UNITS;
+    atomic_store_relaxed(&lane->slot.room, lane->slot.end - ROOM_MARGIN_UNITS);
     units_enter_slot(&lane->units, units);
     slot_enable_fast_path(lane);
     put_beginning(lane);
@@ -115,13 +115,13 @@ bool slot_take(struct malloctape_lane *lane)
 
 bool slot_has_room(struct malloctape_lane *lane, long units)
 {
-    if (!lane->slot.room || lane->slot.busy || lane->slot.lost_events || lane->slot.unrecorded ||
-        recording_state() != MALLOCTAPE_RECORDING)
+    if (!malloctape_lane_has_slot(lane) || lane->slot.busy || lane->slot.lost_events ||
+        lane->slot.unrecorded || recording_state() != MALLOCTAPE_RECORDING)
         return false;
     if (lane->slot.end - units_cursor(&lane->units) >= units) return true;
-    lane->slot.busy = 1;
+    atomic_store_relaxed(&lane->slot.busy, 1);
     bool has_room = slot_take(lane);
-    lane->slot.busy = 0;
+    atomic_store_release(&lane->slot.busy, 0);
     return has_room;
 }
 

@@ -78,7 +78,7 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     bool touched = first < SPOOL_SLOTS_TOUCHED;
     uint8_t *extent = os_file_map(spool->file, offset, bytes, place, touched);
     if (!extent) return -ENOMEM;
-    spool->extents[first / SPOOL_EXTENT_SLOTS] = extent;
+    atomic_store_relaxed(&spool->extents[first / SPOOL_EXTENT_SLOTS], extent);
     spool->mapped = first + SPOOL_EXTENT_SLOTS;
     for (uint32_t slot = spool->mapped; slot-- > first;)
         push_free(spool, slot);

@@ -40,11 +40,14 @@ struct rule_set {
     struct kept_rule rules[RULES_IN_SET];
 } __attribute__((aligned(64)));
 
-/* Who takes it out of NONE or UNLOADED has it until LOADED is stored (release). */
+/* Who takes it out of NONE or UNLOADED has it until LOADED is stored (release). Meanwhile others may
+ * read it: what they have read is of one module if it is LOADED afterwards, too, with the same
+ * number, which no other one gets. */
 enum module_state { MODULE_NONE = 0, MODULE_BEGINS, MODULE_LOADED, MODULE_UNLOADED };
 
 struct module {
-    struct unwind_object object;
+    uintptr_t start, end; /* of the object (unwind.h), as are these */
+    const void *id, *table;
     uint32_t number;
     uint32_t state; /* enum module_state */
 };
@@ -171,16 +174,31 @@ static const uint8_t *build_id_of(const struct unwind_object *object, size_t *co
     return NULL;
 }
 
-static bool is_same(const struct unwind_object *a, const struct unwind_object *b)
+static bool is_same(const struct module *module, const struct unwind_object *object)
 {
-    return a->start == b->start && a->end == b->end && a->id == b->id && a->table == b->table;
+    return module->start == object->start && module->end == object->end &&
+           module->id == object->id && module->table == object->table;
+}
+
+/* False: there is none that is loaded. */
+static bool read_module(const struct module *module, struct module *copy)
+{
+    if (atomic_load_acquire(&module->state) != MODULE_LOADED) return false;
+    copy->number = atomic_load_relaxed(&module->number);
+    copy->start = atomic_load_relaxed(&module->start);
+    copy->end = atomic_load_relaxed(&module->end);
+    copy->id = atomic_load_relaxed(&module->id);
+    copy->table = atomic_load_relaxed(&module->table);
+    atomic_fence_acquire();
+    return atomic_load_relaxed(&module->number) == copy->number &&
+           atomic_load_relaxed(&module->state) == MODULE_LOADED;
 }
 
 /* Something else is there now. */
-static void note_unloaded(struct malloctape_lane *lane, struct module *module)
+static void note_unloaded(struct malloctape_lane *lane, struct module *module, uint32_t number)
 {
     uint32_t loaded = MODULE_LOADED;
-    const struct stack_definition unloaded = {.what = STACK_UNLOADED, .number = module->number};
+    const struct stack_definition unloaded = {.what = STACK_UNLOADED, .number = number};
     if (atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED) && lane) define(lane, &unloaded);
 }
 
@@ -211,8 +229,12 @@ static bool begin_module(struct malloctape_lane *lane, struct module *module, ui
     if (id && count > 0 && count <= STACK_BUILD_ID_MAX &&
         !define_text(lane, number, STACK_BUILD_ID, id, count, NULL, 0))
         return false;
-    module->object = *object;
-    module->number = number;
+    atomic_fence_release(); /* behind BEGINS, for those that read */
+    atomic_store_relaxed(&module->number, number);
+    atomic_store_relaxed(&module->start, object->start);
+    atomic_store_relaxed(&module->end, object->end);
+    atomic_store_relaxed(&module->id, object->id);
+    atomic_store_relaxed(&module->table, object->table);
     atomic_store_release(&module->state, MODULE_LOADED);
     return true;
 }
@@ -223,11 +245,11 @@ static uint32_t module_of(struct malloctape_lane *lane, const struct unwind_obje
     uint32_t count = atomic_load_relaxed(&table->modules_count);
     if (count > MODULES_MAX) count = MODULES_MAX;
     for (uint32_t i = 0; i < count; i++) {
-        struct module *module = &table->modules[i];
-        if (atomic_load_acquire(&module->state) != MODULE_LOADED) continue;
-        if (is_same(&module->object, object)) return module->number;
-        if (object->start < module->object.end && module->object.start < object->end) {
-            note_unloaded(lane, module);
+        struct module module;
+        if (!read_module(&table->modules[i], &module)) continue;
+        if (is_same(&module, object)) return module.number;
+        if (object->start < module.end && module.start < object->end) {
+            note_unloaded(lane, &table->modules[i], module.number);
             atomic_add_acq_rel(&table->time, 1);
         }
     }
@@ -250,10 +272,10 @@ void stack_table_unloaded(struct malloctape_lane *lane)
     if (!table || !atomic_load_relaxed(&table->is_there)) return;
     const uint32_t count = atomic_load_relaxed(&table->modules_count);
     for (uint32_t i = 0; i < count && i < MODULES_MAX; i++) {
-        struct module *module = &table->modules[i];
-        if (atomic_load_acquire(&module->state) != MODULE_LOADED) continue;
-        if (!unwind_find(module->object.start, &now) || !is_same(&now, &module->object))
-            note_unloaded(lane, module);
+        struct module module;
+        if (!read_module(&table->modules[i], &module)) continue;
+        if (!unwind_find(module.start, &now) || !is_same(&module, &now))
+            note_unloaded(lane, &table->modules[i], module.number);
     }
     atomic_add_acq_rel(&table->time, 1);
     if (atomic_load_relaxed(&table->unloading)) atomic_add_acq_rel(&table->unloading, -1);

@@ -61,8 +61,8 @@ extern "C" {
  * the fast path with its first call. */
 
 struct slot_lane {
-    /* Thread: it takes a slot, so a nested call takes none and is not recorded. The next beginner
-     * reads it (acquire). */
+    /* Thread (release): it takes a slot, so a nested call takes none and is not recorded. The next
+     * beginner reads it (acquire). */
     uint8_t busy;
     /* Thread: in a call that is not recorded; nothing in the stream may be for it. */
     uint8_t unrecorded;
@@ -114,7 +114,8 @@ struct writer_lane {
     uint32_t read_slot;    /* thread, with its first slot, before the cursor; then the writer: the
                               slot that is being written */
     uint16_t *read_from;   /* the same: the next unit to write */
-    uint16_t *tick_cursor; /* writer: the cursor at the latest tick; NULL: it was in no slot */
+    const uint16_t *tick_cursor; /* writer: where the thread was at the latest tick; NULL: in no
+                                    slot */
     uint64_t written;      /* writer: units that are in the stream; others read it (relaxed) */
     struct pack_lane *followed; /* writer */
     bool left;                  /* writer: it was followed, and nothing has been written since */
@@ -146,7 +147,7 @@ struct lane_registry {
 /* Lane `number`, which is below registry->used. */
 static inline struct malloctape_lane *lane_at(const struct lane_registry *registry, uint32_t number)
 {
-    return &registry->blocks[number / LANE_BLOCK][number % LANE_BLOCK];
+    return &atomic_load_relaxed(&registry->blocks[number / LANE_BLOCK])[number % LANE_BLOCK];
 }
 
 #define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
@@ -232,11 +233,12 @@ struct writer {
     /* Between the threads and the writer. */
     uint32_t stage;       /* enum writer_stage (release) */
     uint32_t status;      /* writer (release): enum writer_status; the beginner waits for it */
-    uint32_t asleep;      /* writer (seq_cst): 1 while it sleeps; whoever swaps it for 0 wakes it */
+    uint32_t asleep;      /* writer (seq_cst): 1 while it sleeps; whoever exchanges it (seq_cst) for
+                             0 wakes it */
     uint32_t finish;      /* any thread (seq_cst): end the stream */
     uint32_t space_epoch; /* writer (seq_cst): changes when slots have been given back */
     uint32_t waiters;     /* threads that wait for that (seq_cst) */
-    uint32_t starved;     /* threads (release): one found no slot since the last pass */
+    uint32_t starved;     /* threads (seq_cst): one found no slot since the last pass */
     uint32_t cannot_grow; /* writer (relaxed): the spool, when it was last tried */
     uint32_t look_wanted; /* writer (relaxed): a thread is to ask the allocator how large its heap
                                is; that thread takes it back */
@@ -252,8 +254,8 @@ struct writer {
     uint64_t lost_events;       /* threads (relaxed) that found no lane, as there were too many */
 
     /* An error that ends the recording: a negative errno, and what it concerns, a path. Any thread;
-     * `failed` before `error` (release). Whoever reads a slot looks at it afterwards (acquire):
-     * there may be zeros. */
+     * `failed` before `error` (release). Whoever reads a slot looks at it afterwards, behind a fence
+     * (acquire): there may be zeros. */
     int error;
     const char *failed;
 
@@ -316,8 +318,8 @@ extern uint32_t malloctape_may_begin;
 
 struct recording {
     struct writer writer;
-    struct lane_registry *registry;
-    bool could_not_begin;        /* the latest try */
+    struct lane_registry *registry; /* once (release): of the first one that has begun */
+    bool could_not_begin;           /* the latest try (relaxed) */
     uint64_t stacks_every_bytes; /* beginner: from one call stack to the next; 0: there are none */
     uint32_t number;       /* of the recording, from 1; lanes of an earlier one are begun anew */
     bool fast_path_is_off; /* any thread (relaxed): malloctape_disable_fast_path() */

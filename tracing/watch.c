@@ -19,18 +19,36 @@ void watch_units(struct watch *watch, const uint8_t *profile, uint32_t features,
     struct units_record coded;
     while (at < limit && (at = units_next(profile, features, at, end, &coded)) != NULL) {
         if (units_is_event(&coded)) {
-            counts->calls[coded.kind]++;
-            counts->paths[latest = coming]++;
-            if (coded.begins) counts->sizes[histogram_bucket(coded.size)]++;
+            atomic_add_own_relaxed(&counts->calls[coded.kind], 1);
+            atomic_add_own_relaxed(&counts->paths[latest = coming], 1);
+            if (coded.begins)
+                atomic_add_own_relaxed(&counts->sizes[histogram_bucket(coded.size)], 1);
             coming = WATCH_CACHE;
             any = true;
         } else if (coded.number == RAW_SEQUENCE_BEFORE) {
             if (path_of(&coded) > coming) coming = path_of(&coded);
         } else if (coded.number == RAW_SEQUENCE_AFTER && any && path_of(&coded) > latest) {
-            counts->paths[latest]--;
-            counts->paths[latest = path_of(&coded)]++;
+            atomic_add_own_relaxed(&counts->paths[latest], UINT64_MAX);
+            atomic_add_own_relaxed(&counts->paths[latest = path_of(&coded)], 1);
         }
     }
+}
+
+static void copy_words(uint64_t *to, const uint64_t *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = atomic_load_relaxed(&from[i]);
+}
+
+void watch_read(const struct watch *watch, struct watch_counts *to)
+{
+    const struct watch_counts *from = &watch->counts;
+    *to = (struct watch_counts){.bytes = sizeof *to};
+    copy_words(to->calls, from->calls, CALL_KINDS);
+    copy_words(to->paths, from->paths, WATCH_PATHS);
+    copy_words(&to->waits, &from->waits, 1);
+    copy_words(&to->waited_ns, &from->waited_ns, 1);
+    copy_words(to->sizes, from->sizes, HISTOGRAM_BUCKETS);
 }
 
 void watch_wait(struct watch *watch, uint64_t waited_ns)

@@ -4,8 +4,8 @@
  * first WATCH_UNITS: so kinds, paths and sizes are shares, and `events` says of how much. The
  * answer to "watch" (request.h) is one struct watch_counts as it lies in memory.
  *
- * Threads  counts are the writer's, but for waits, which any thread adds; others read them, which
- *          may be torn. */
+ * Threads  counts are the writer's, but for waits, which any thread adds; others read them: each is
+ *          one that there was (relaxed), but not all of the same time. */
 #ifndef MALLOCTAPE_WATCH_H
 #define MALLOCTAPE_WATCH_H
 
@@ -45,6 +45,9 @@ struct watch {
 /* Counts units of one lane that begin with a whole record. */
 void watch_units(struct watch *watch, const uint8_t *profile, uint32_t features,
                  const uint16_t *units, size_t count);
+
+/* The counts; the rest is zero. Any thread. */
+void watch_read(const struct watch *watch, struct watch_counts *to);
 
 /* A thread has waited for a lock of the allocator. Waits are rare, and long: each counts. */
 void watch_wait(struct watch *watch, uint64_t waited_ns);

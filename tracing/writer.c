@@ -25,7 +25,7 @@
 
 static void wake(struct writer *writer)
 {
-    if (atomic_exchange_acq_rel(&writer->asleep, 0)) os_wake_all(&writer->asleep);
+    if (atomic_exchange_seq_cst(&writer->asleep, 0)) os_wake_all(&writer->asleep);
 }
 
 /* What the thread, or who opened its files for it, has taken. */
@@ -142,7 +142,7 @@ static int await_reader(struct writer *writer)
         if (settings.patience_ns && os_clock_ns() - writer->start_ns >= settings.patience_ns)
             return writer_check(writer, -ETIMEDOUT, writer->output);
         writer_grow_if_needed(writer);
-        if (writer->error) return writer->error;
+        if (writer_error(writer)) return writer_error(writer);
         atomic_store_seq_cst(&writer->asleep, 1);
         if (!atomic_load_seq_cst(&writer->starved)) os_wait(&writer->asleep, 1, READER_LOOK_NS);
     }
@@ -170,11 +170,11 @@ static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
     atomic_add_relaxed(&writer->waits, 1);
     atomic_add_seq_cst(&writer->waiters, 1);
     for (;;) {
-        uint32_t epoch = atomic_load_acquire(&writer->space_epoch);
+        uint32_t epoch = atomic_load_seq_cst(&writer->space_epoch);
         slot = spool_take(&writer->spool);
         if (slot != SPOOL_NO_SLOT || atomic_load_acquire(&writer->finish) || writer_is_gone(writer))
             break;
-        atomic_store_release(&writer->starved, 1);
+        atomic_store_seq_cst(&writer->starved, 1);
         wake(writer);
         writer_need(writer);
         /* A confined thread does not know the time. */
@@ -195,7 +195,7 @@ uint32_t writer_slot(struct writer *writer, bool loses_already)
         if (!settings.loses) return wait_for_slot(writer, 0);
         if (!loses_already && !atomic_load_relaxed(&writer->cannot_grow))
             return wait_for_slot(writer, WRITER_LOSES_AFTER_NS);
-        atomic_store_release(&writer->starved, 1);
+        atomic_store_seq_cst(&writer->starved, 1);
         wake(writer);
         return SPOOL_NO_SLOT;
     }
@@ -209,7 +209,7 @@ bool writer_takes_fault(struct writer *writer, uintptr_t address)
     void *extent = spool_extent_at(&writer->spool, address);
     if (!extent) return false;
     if (!atomic_load_relaxed(&writer->error)) {
-        writer->failed = writer->files.spool_path;
+        atomic_store_relaxed(&writer->failed, writer->files.spool_path);
         atomic_store_seq_cst(&writer->error, -EFAULT);
     }
     if (!os_file_unmap(extent, SPOOL_EXTENT_BYTES)) return false;
@@ -219,7 +219,7 @@ bool writer_takes_fault(struct writer *writer, uintptr_t address)
 
 void writer_abort(struct writer *writer, int error, const char *what)
 {
-    writer->failed = what;
+    atomic_store_relaxed(&writer->failed, what);
     atomic_store_release(&writer->error, error);
     writer_need(writer);
     wake(writer);
@@ -265,7 +265,7 @@ static void sleep_until_next_pass(struct writer *writer)
 static bool is_at_end(struct writer *writer)
 {
     const struct settings_limits *limits = &settings.limits;
-    if (writer->error || writer->sink.error || writer->reason) return true;
+    if (writer_error(writer) || writer->sink.error || writer->reason) return true;
     if (writer->is_full || (limits->events && writer_events(writer) >= limits->events) ||
         (limits->ns && os_clock_ns() - writer->start_ns >= limits->ns)) {
         writer->end_status = RAW_END_LIMIT;
@@ -393,17 +393,17 @@ int writer_start(struct writer *writer)
     bool deferred = can_defer(writer) && os_call_apart(open_apart, writer, false) == 0;
     if (!deferred && start_thread(writer) < 0) {
         writer_report_failure(writer, "not recording: ");
-        return writer->error;
+        return writer_error(writer);
     }
     if (!deferred) wait_while(writer, &writer->status, WRITER_STARTING);
     uint32_t status = atomic_load_acquire(&writer->status);
     if (status == WRITER_RUNNING || status == WRITER_DEFERRED) return 0;
     if (!deferred) wait_while(writer, &writer->done, 0);
-    if (!writer->error) {
+    if (!writer_error(writer)) {
         writer_check(writer, -EINTR, "the writer thread");
         writer_report_failure(writer, "not recording: ");
     }
-    return writer->error;
+    return writer_error(writer);
 }
 
 /* What is in the spool stays there. */
@@ -422,10 +422,10 @@ static void pass_apart(void *argument)
     if (reopen_output(writer) == 0) {
         writer_drain_full_slots(writer);
         int result = writer_flush(writer);
-        if (!writer->error) writer_check(writer, result, writer->output);
+        if (!writer_error(writer)) writer_check(writer, result, writer->output);
         output_defer(&writer->files);
     }
-    if (writer->error)
+    if (writer_error(writer))
         give_up(writer);
     else
         atomic_store_release(&writer->stage, WRITER_THREAD_DEFERRED);

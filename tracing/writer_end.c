@@ -29,8 +29,7 @@ void writer_watch(struct writer *writer, struct watch_counts *counts)
 {
     atomic_store_relaxed(&writer->watch.until_window,
                          atomic_load_relaxed(&writer->windows) + WATCH_WINDOWS);
-    *counts = writer->watch.counts;
-    counts->bytes = sizeof *counts;
+    watch_read(&writer->watch, counts);
     counts->opaque = malloctape_front_end.opaque;
     counts->heap_bytes = malloctape_front_end.heap_bytes();
     if (malloctape_front_end.used_bytes) counts->used_bytes = malloctape_front_end.used_bytes();
@@ -39,7 +38,7 @@ void writer_watch(struct writer *writer, struct watch_counts *counts)
         memcpy(counts->names, names, strlen(names) + 1);
         malloctape_front_end.read_statistics(&counts->statistics);
     }
-    counts->recorder_bytes = writer->tick.usage.recorder_bytes;
+    counts->recorder_bytes = atomic_load_relaxed(&writer->tick.usage.recorder_bytes);
     counts->events = writer_events(writer);
 }
 
@@ -86,7 +85,7 @@ void writer_report_failure(const struct writer *writer, const char *what)
     struct message message;
     message_begin(&message);
     message_put(&message, "%s%s: ", what, writer->failed);
-    message_error(&message, writer->error);
+    message_error(&message, writer_error(writer));
     if (writer->files.status > 0)
         message_put(&message, "; the command ended with status %lu",
                     (uint64_t)writer->files.status);
@@ -100,7 +99,7 @@ void writer_note_incomplete(struct writer *writer)
 {
     uint32_t used = atomic_load_acquire(&writer->registry->used);
     for (uint32_t i = 0; i < used; i++) {
-        uint32_t slot = lane_at(writer->registry, i)->slot.number;
+        uint32_t slot = atomic_load_relaxed(&lane_at(writer->registry, i)->slot.number);
         if (slot != SPOOL_NO_SLOT) spool_note_incomplete(&writer->spool, slot);
     }
 }
@@ -153,9 +152,9 @@ static void put_summary(const struct writer *writer, struct message *message, ui
 static void report_end(const struct writer *writer)
 {
     struct message message;
-    uint64_t events = writer->error ? 0 : writer->events;
+    uint64_t events = writer_error(writer) ? 0 : writer->events;
     message_clear(&message);
-    if (!writer->error && !settings.quiet && writer->files.status <= 0)
+    if (!writer_error(writer) && !settings.quiet && writer->files.status <= 0)
         put_summary(writer, &message, events);
     report("end %lu %lu %s %s", (uint64_t)writer->process_id, events,
            *settings.other_malloc ? "1" : "0", message.text);
@@ -192,7 +191,7 @@ static void put_end(struct writer *writer)
                                 .lanes = used};
     size_t bytes = chunk_write_end(writer->ticks, &end, units_written, writer->registry, chunk);
     /* What was counted may have been zeros. */
-    if (!atomic_load_acquire(&writer->error)) sink_commit(&writer->sink, bytes);
+    if (!writer_has_read_zeros(writer)) sink_commit(&writer->sink, bytes);
 }
 
 void writer_end_output(struct writer *writer)
@@ -200,14 +199,14 @@ void writer_end_output(struct writer *writer)
     bool forgotten =
         atomic_load_acquire(&writer->discard) && writer_events(writer) < WRITER_DISCARDED_EVENTS;
     if (forgotten) output_forget(&writer->files);
-    if (writer->error) writer_note_incomplete(writer);
-    int result = output_end(&writer->files, !writer->error, settings.patience_ns);
+    if (writer_error(writer)) writer_note_incomplete(writer);
+    int result = output_end(&writer->files, !writer_error(writer), settings.patience_ns);
     if (forgotten) {
         report("forget %lu", (uint64_t)writer->process_id);
         return;
     }
-    if (result < 0 && !writer->error) writer_check(writer, result, writer->output);
-    if (writer->error)
+    if (result < 0 && !writer_error(writer)) writer_check(writer, result, writer->output);
+    if (writer_error(writer))
         writer_report_failure(writer, "recording ended early: ");
     else if (writer->files.status > 0)
         report_text("%s: the command ended with status %lu and may not have read everything",
@@ -220,10 +219,10 @@ void writer_end_stream(struct writer *writer)
     writer_close_window(writer);
     writer_flush(writer);
     /* After an error the stream is one that was cut: the rest is in the spool. */
-    if (!writer->error) writer_put_last_tick(writer);
-    if (!writer->error) put_end(writer);
+    if (!writer_error(writer)) writer_put_last_tick(writer);
+    if (!writer_error(writer)) put_end(writer);
     int result = sink_close(&writer->sink);
     PROBE(recording_end, writer->output, writer->end_status);
-    if (result < 0 && !writer->error) writer_check(writer, result, writer->output);
+    if (result < 0 && !writer_error(writer)) writer_check(writer, result, writer->output);
     writer_end_output(writer);
 }

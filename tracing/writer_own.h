@@ -24,10 +24,24 @@
 static inline int writer_check(struct writer *writer, int result, const char *what)
 {
     if (result < 0) {
-        writer->failed = what;
+        atomic_store_relaxed(&writer->failed, what);
         atomic_store_release(&writer->error, result);
     }
     return result;
+}
+
+/* What has ended the recording, or 0. `failed` is there then. Any thread. */
+static inline int writer_error(const struct writer *writer)
+{
+    return atomic_load_acquire(&writer->error);
+}
+
+/* Whether an access to the spool has failed before this: what has been read there may be zeros. An
+ * acquire load would only order what comes behind it. */
+static inline bool writer_has_read_zeros(const struct writer *writer)
+{
+    atomic_fence_acquire();
+    return atomic_load_relaxed(&writer->error) != 0;
 }
 
 /* So many slots have become free: as many of the threads that wait are woken, those first that have
@@ -64,7 +78,11 @@ int writer_flush(struct writer *writer);
 /* The slot has been written to the sink: it is free when the sink has written it out. */
 void writer_give_back(struct writer *writer, uint32_t slot);
 
-/* Writes what lies before `upto`, an address in a slot of this lane. NULL: only slots that the
+/* Where the lane's thread is, in the slot that is being written or a later one; NULL: it has no
+ * slot. */
+const uint16_t *writer_position_of(const struct writer *writer, const struct malloctape_lane *lane);
+
+/* Writes what lies before `upto`, such a position. NULL: only slots that the
  * thread has left, and at most WRITER_SLOTS_PER_PASS, because it may fill them as fast as they are
  * written. Returns the number of slots finished. */
 uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,

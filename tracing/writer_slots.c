@@ -46,7 +46,7 @@ bool writer_fits(const struct writer *writer, size_t bytes)
 int writer_flush(struct writer *writer)
 {
     int result = sink_flush(&writer->sink);
-    if (writer->error) result = writer->error;
+    if (writer_error(writer)) result = writer_error(writer);
     /* Slots that the stream does not get stay in the spool (FORMAT.md 8). */
     if (result < 0) writer->pending_count = 0;
     for (uint32_t i = 0; i < writer->pending_count; i++)
@@ -109,7 +109,7 @@ static bool take_units(struct writer *writer, const struct malloctape_lane *lane
     writer->taken.segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
     writer->taken.before = (size_t)(from - spool_units(&writer->spool, lane->writer.read_slot));
     memcpy(writer->taken.units, from, count * sizeof *from);
-    return !atomic_load_acquire(&writer->error);
+    return !writer_has_read_zeros(writer);
 }
 
 /* Puts `count` of the units that have been taken into the sink, from the one at `at` on. */
@@ -141,7 +141,7 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
 static void units_are_written(struct malloctape_lane *lane, size_t count)
 {
     lane->writer.read_from += count;
-    lane->writer.written += count;
+    atomic_add_own_relaxed(&lane->writer.written, count);
 }
 
 /* How many of `count` units that have been taken, at most half of them, are whole records. */
@@ -194,7 +194,8 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
 {
     size_t count = (size_t)(to - lane->writer.read_from);
     /* After an error the units stay in the spool. */
-    if (count == 0 || writer->error || writer->is_full || !take_units(writer, lane, count)) return;
+    if (count == 0 || writer_error(writer) || writer->is_full || !take_units(writer, lane, count))
+        return;
     if (writer->quiet_ns) end_pause(writer);
     if (!writer_fits(writer, CHUNK_BYTES_MAX(count)))
         return write_units_that_fit(writer, lane, count);
@@ -213,13 +214,31 @@ static void finish_slot(struct writer *writer, struct malloctape_lane *lane, uin
     writer_give_back(writer, slot);
 }
 
+static bool is_in_slot(const uint16_t *units, const uint16_t *cursor)
+{
+    return cursor >= units && cursor <= units + SPOOL_SLOT_UNITS;
+}
+
+/* A thread that has left its slot has its cursor there until it has entered the next one. That slot
+ * may have been written and given back: if the thread gets it once more, the cursor would be taken
+ * for one in there. */
+const uint16_t *writer_position_of(const struct writer *writer, const struct malloctape_lane *lane)
+{
+    const uint16_t *cursor = writer_cursor_of(lane);
+    if (!cursor) return NULL;
+    const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
+    if (is_in_slot(units, cursor)) return cursor;
+    if (!atomic_load_acquire(&writer->spool.notes[lane->writer.read_slot].next)) return units;
+    return writer_cursor_of(lane); /* it has left this slot, so it is not before it */
+}
+
 uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,
                            const uint16_t *upto)
 {
     uint32_t slots = 0;
     for (;;) {
         const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
-        if (upto && upto >= units && upto <= units + SPOOL_SLOT_UNITS) {
+        if (upto && is_in_slot(units, upto)) {
             write_units(writer, lane, upto);
             return slots;
         }

@@ -22,7 +22,7 @@ static void read_statm(struct writer *writer)
 static void look_at_memory(struct writer *writer)
 {
     read_statm(writer);
-    writer->tick.usage.recorder_bytes = os_memory_resident_bytes();
+    atomic_store_relaxed(&writer->tick.usage.recorder_bytes, os_memory_resident_bytes());
     atomic_store_relaxed(&writer->look_wanted, 1);
 }
 
@@ -106,7 +106,7 @@ void writer_put_last_tick(struct writer *writer)
  * records the end of the thread if there was no room for that here. */
 static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
 {
-    if (lane->registry.ended || writer->is_full || !writer_cursor_of(lane) ||
+    if (atomic_load_relaxed(&lane->registry.ended) || writer->is_full || !writer_cursor_of(lane) ||
         !lane_take_over(writer->registry, lane))
         return;
     uint32_t slot = lane->slot.number;
@@ -119,9 +119,9 @@ static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
     writer->spool.notes[slot].units = units;
     writer_give_back(writer, slot);
     lane->slot.earlier_units += units;
-    lane->units.limit = 0;
-    lane->slot.room = NULL;
-    lane->slot.number = SPOOL_NO_SLOT;
+    atomic_store_relaxed(&lane->units.limit, 0);
+    atomic_store_relaxed(&lane->slot.room, NULL);
+    atomic_store_relaxed(&lane->slot.number, SPOOL_NO_SLOT);
     lane->registry.ended = ended;
     atomic_store_release(&lane->units.head, units_head(NULL, lane->units.head));
     lane_put_back(writer->registry, lane);
@@ -136,7 +136,7 @@ bool writer_close_window(struct writer *writer)
     atomic_store_relaxed(&writer->ns_of_2_32_cycles, measure_cycles(writer, now));
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = lane_at(writer->registry, i);
-        lane->writer.tick_cursor = writer_cursor_of(lane);
+        lane->writer.tick_cursor = writer_position_of(writer, lane);
     }
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = lane_at(writer->registry, i);
@@ -151,10 +151,10 @@ bool writer_close_window(struct writer *writer)
         }
     }
     sink_rate(&writer->sink, now);
-    writer->windows++;
+    atomic_add_own_relaxed(&writer->windows, 1);
     writer->quiet_ns = now;
     /* After an error not all that comes before the tick is there. */
-    if (progress && !atomic_load_acquire(&writer->error)) put_tick(writer, now);
+    if (progress && !writer_has_read_zeros(writer)) put_tick(writer, now);
     return progress;
 }
 

@@ -136,8 +136,10 @@ static COLD void fail_and_throw(unsigned kind, uint64_t size, uint64_t alignment
 INLINE void *allocated(unsigned kind, uint64_t size, uint64_t alignment, void *object)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    uint64_t head = lane->units.head;
-    if (shape_has_alignment(shape_of(kind)) || UNLIKELY(head >= lane->units.limit)) goto slow;
+    uint64_t head;
+    if (shape_has_alignment(shape_of(kind))) goto slow;
+    head = atomic_load_relaxed(&lane->units.head);
+    if (UNLIKELY(head >= atomic_load_operand(&lane->units.limit))) goto slow;
     if (UNLIKELY(size >= units_code_of(&lane->units, kind)->size_limit)) goto slow;
     if (UNLIKELY(!shadow_covers(object))) goto slow;
     struct shadow_page *page = shadow_page_in(lane->units.window, object);
@@ -180,8 +182,9 @@ static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, 
 INLINE bool freed_fast(unsigned kind, const void *object, size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    uint64_t head = lane->units.head;
-    if (shape_has_alignment(shape_of(kind)) || UNLIKELY(head >= lane->units.limit)) return false;
+    if (shape_has_alignment(shape_of(kind))) return false;
+    uint64_t head = atomic_load_relaxed(&lane->units.head);
+    if (UNLIKELY(head >= atomic_load_operand(&lane->units.limit))) return false;
     if (UNLIKELY(!shadow_covers(object))) return false;
     uint32_t place = shadow_granule_place(shadow_page_in(lane->units.window, object), object);
     if (UNLIKELY(!place)) return false;
