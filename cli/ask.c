@@ -2,7 +2,9 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,14 +90,48 @@ static void say_why_silent(const struct cli_command *command, pid_t process)
     cli_fail(command, "process %d does not listen: %s", (int)process, why);
 }
 
+/* The number that the process has for itself, which is another one in a PID namespace of its own. */
+static int number_for_itself(pid_t process)
+{
+    char path[64], line[256];
+    int number = (int)process;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "NSpid:", 6) == 0) number = atoi(strrchr(line, '\t') + 1);
+    if (file != NULL) fclose(file);
+    return number;
+}
+
+/* A socket in the network namespace of the process: abstract names are for one namespace. Root can
+ * make one there (setns(2)); another user has one here. */
+static int socket_open(pid_t process)
+{
+    char path[64];
+    struct stat here, there;
+    int back = -1, into = -1;
+    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)process);
+    if (stat("/proc/self/ns/net", &here) == 0 && stat(path, &there) == 0 &&
+        (here.st_dev != there.st_dev || here.st_ino != there.st_ino)) {
+        back = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+        into = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    const bool is_there = back >= 0 && into >= 0 && setns(into, CLONE_NEWNET) == 0;
+    const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (is_there) setns(back, CLONE_NEWNET);
+    if (back >= 0) close(back);
+    if (into >= 0) close(into);
+    return made;
+}
+
 /* A descriptor, or -1 and, unless `command` is NULL, a message. */
 static int process_connect(const struct cli_command *command, pid_t process)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int length =
-        snprintf(address.sun_path + 1, sizeof address.sun_path - 1, SOCKET_NAME "%d", (int)process);
+    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, SOCKET_NAME "%d",
+                          number_for_itself(process));
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
-    int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int file = socket_open(process);
     bool connected = file >= 0 && connect(file, (struct sockaddr *)&address, bytes) == 0;
     if (connected && is_process(command, file, process)) return file;
     if (file >= 0) close(file);

@@ -1,9 +1,13 @@
 #include "cli/record_process.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/attachment.h"
@@ -14,6 +18,62 @@
 
 /* How often it is looked whether the recording goes on. */
 #define LOOK_MS 500
+
+/* ---- a process with another root directory, as in a container ---- */
+
+/* It records into its own /tmp, and the recording is brought here when it is over. */
+struct elsewhere {
+    int directory; /* its /tmp, also when it has ended; -1: it has our root */
+    char there[PATH_MAX],
+        here[PATH_MAX]; /* how the process names the file, and how this one does */
+};
+
+/* The name is the process's own: nothing that it puts there is followed. */
+static bool elsewhere_open(struct elsewhere *elsewhere, const struct record_process *record)
+{
+    char path[64];
+    struct stat ours, theirs;
+    elsewhere->directory = -1;
+    snprintf(path, sizeof path, "/proc/%d/root", (int)record->process);
+    if (record->output[0] != '/' || strchr(record->output, '%') != NULL || stat("/", &ours) != 0 ||
+        stat(path, &theirs) != 0 || (ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino))
+        return true;
+    strcat(path, "/tmp");
+    elsewhere->directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (elsewhere->directory < 0) {
+        cli_fail(&cli_record, "process %d has another root directory, without a /tmp: %s",
+                 (int)record->process, strerror(errno));
+        return false;
+    }
+    snprintf(elsewhere->there, sizeof elsewhere->there, "/tmp/malloctape.%d.raw.lz4",
+             (int)record->process);
+    snprintf(elsewhere->here, sizeof elsewhere->here, "/proc/self/fd/%d/malloctape.%d.raw.lz4",
+             elsewhere->directory, (int)record->process);
+    return true;
+}
+
+/* False: that has been said. */
+static bool elsewhere_bring(const struct elsewhere *elsewhere, const struct record_process *record)
+{
+    struct stat status;
+    off_t at = 0;
+    const int from = open(elsewhere->here, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool good = from >= 0 && fstat(from, &status) == 0 && S_ISREG(status.st_mode);
+    const int to = good ? open(record->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    good = good && to >= 0;
+    while (good && at < status.st_size)
+        good = sendfile(to, from, &at, (size_t)(status.st_size - at)) > 0;
+    if (good)
+        unlink(elsewhere->here);
+    else
+        cli_fail(&cli_record, "%s of process %d, in its file system, cannot be brought here: %s",
+                 elsewhere->there, (int)record->process, strerror(errno));
+    if (from >= 0) close(from);
+    if (to >= 0) close(to);
+    return good;
+}
+
+/* ---- from the beginning to the end ---- */
 
 /* Until it is to end. */
 static enum attachment_state wait_for_end(const struct record_process *record,
@@ -31,11 +91,12 @@ static enum attachment_state wait_for_end(const struct record_process *record,
 }
 
 /* The process has ended, been killed, or begun another program. */
-static void end_print(const struct record_process *record, enum attachment_state state)
+static void end_print(const struct record_process *record, const char *path_here,
+                      enum attachment_state state)
 {
     struct finished finished;
     char path[64], program[PATH_MAX] = "another program";
-    const bool is_finished = finish(record->output, &finished);
+    const bool is_finished = finish(path_here, &finished);
     if (record->quiet) return;
     if (state == ATTACHMENT_OTHER_PROGRAM) {
         snprintf(path, sizeof path, "/proc/%d/exe", (int)record->process);
@@ -61,7 +122,11 @@ int record_process(const struct record_process *record)
                                     .library = record->library,
                                     .settings = record->settings,
                                     .quiet = record->quiet};
-    const int status = attachment_begin(&attachment, record->output);
+    struct elsewhere elsewhere;
+    if (!elsewhere_open(&elsewhere, record)) return PROGRAM_FAILED;
+    const bool is_elsewhere = elsewhere.directory >= 0;
+    const char *here = is_elsewhere ? elsewhere.here : record->output;
+    int status = attachment_begin(&attachment, is_elsewhere ? elsewhere.there : record->output);
     if (status != PROGRAM_OK) return status;
     if (!record->quiet)
         recordings_tell("malloctape record: recording process %d to %s; Ctrl-C ends it\n",
@@ -71,9 +136,11 @@ int record_process(const struct record_process *record)
     const char *said = is_left ? attachment_stop(&attachment) : NULL;
     if (is_left && said == NULL) state = attachment_wait(&attachment, 0, -1);
     if (said == NULL)
-        end_print(record, state);
+        end_print(record, here, state);
     else if (!record->quiet)
         recordings_tell("malloctape: %s: %s\n", record->output, said);
     attachment_end(&attachment, state);
-    return PROGRAM_OK;
+    if (is_elsewhere && !elsewhere_bring(&elsewhere, record)) status = PROGRAM_FAILED;
+    if (is_elsewhere) close(elsewhere.directory);
+    return status;
 }

@@ -66,6 +66,7 @@ attaches() {
             return 1
         }
     done
+    # shellcheck disable=SC2016 # Ruby's variables
     sort -n stops | ruby -e 'n = $stdin.map(&:to_f); puts format("# %s: %d stops; one thread stood still for %.1f ms in the median, %.1f at worst", ARGV[0], n.size, n[n.size / 2], n[-1])' "$1"
 }
 
@@ -104,6 +105,7 @@ redis() {
 
 nginx_serves() {
     mkdir -p nginx
+    # shellcheck disable=SC2016 # nginx's variables
     printf '%s\n' 'daemon off; master_process off; error_log stderr; pid nginx/pid;' \
         'events { worker_connections 64; }' 'http {' 'access_log off; client_body_temp_path nginx/a;' \
         'proxy_temp_path nginx/b; fastcgi_temp_path nginx/c; uwsgi_temp_path nginx/d;' \

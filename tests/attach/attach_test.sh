@@ -201,7 +201,7 @@ forks() {
 is_killed() { # is_killed recorder|injector
     local i
     begin 2
-    for ((i = 0; i < $(size 12 200); i++)); do
+    for ((i = 0; i < $(size 8 200); i++)); do
         "$bin/malloctape" record --pid "$pid" -o moment.lz4 >out 2>err 5>&- &
         recorder=$!
         sleep "0.$(printf '%03d' "$((i * 7 % 60))")"
@@ -257,8 +257,9 @@ limited() {
         [ "$(stat -c %s limited.lz4)" -le 30720 ] && "$bin/malloctape" verify limited.lz4 >out 2>err && over
 }
 
-# Another root directory, where the library is not.
-other_root() {
+# As in a container: another root directory, where the library is not, and other namespaces.
+contained() {
+    local outside
     rm -f input answers
     mkfifo input
     mkdir -p root/tmp root/proc
@@ -266,18 +267,21 @@ other_root() {
         mkdir -p "root$(dirname "$file")" && cp -L "$file" "root$file"
     done
     cp "$workloads/obey" root/obey
-    unshare --mount sh -c 'mount -t proc proc root/proc && exec chroot root /obey 1' <input >answers 2>obey.err &
-    pid=$!
-    pids+=("$pid")
+    unshare --mount --net --pid --fork sh -c 'mount -t proc proc root/proc && exec chroot root /obey 1' <input >answers 2>obey.err &
+    outside=$!
+    pids+=("$outside")
     exec 5>input
     make_objects 0
-    "$bin/malloctape" record --pid "$pid" -o /tmp/there.lz4 >out 2>err 5>&- &
-    recorder=$!
-    pids+=("$recorder")
-    wait_until grep -q 'recording process' err
+    pid=$(pgrep -P "$outside")
+    attach contained.lz4
     make_objects 400
-    detach && "$bin/malloctape" verify root/tmp/there.lz4 >out 2>err &&
-        [ "$(objects root/tmp/there.lz4 777)" = 400 ] && over
+    detach && "$bin/malloctape" verify contained.lz4 >out 2>err &&
+        [ "$(objects contained.lz4 777)" = 400 ] && [ -z "$(ls root/tmp)" ] || return 1
+    attach contained2.lz4
+    make_objects 500
+    kill -KILL "$pid"
+    wait "$recorder" && says 'finished here' && "$bin/malloctape" verify contained2.lz4 >out 2>err &&
+        [ "$(objects contained2.lz4 777)" = 500 ] && [ -z "$(ls root/tmp)" ]
 }
 
 # Nothing is put into a process that listens already.
@@ -333,6 +337,55 @@ static_one() {
     refuses 'linked statically' && kill "$pid"
 }
 
+another_users() {
+    chmod 755 "$scratch"
+    begin 0
+    exit_status setpriv --reuid=nobody --regid=nogroup --clear-groups "$bin/malloctape" record --pid "$pid" -o /tmp/refused.lz4 >out 2>err
+    [ "$status" = 1 ] && says "another user's: root can attach to it" && over
+}
+
+confined() {
+    rm -f input answers
+    mkfifo input
+    ruby -rfiddle -e '$stdout.sync = true
+        prctl = Fiddle::Function.new(Fiddle::Handle::DEFAULT["prctl"], [Fiddle::TYPE_LONG] * 5, Fiddle::TYPE_INT)
+        # A filter of one instruction, which allows everything.
+        code = Fiddle::Pointer[[6, 0, 0, 0x7fff0000].pack("SCCL")]
+        filter = [1, code.to_i].pack("Sx6Q")
+        prctl.call(38, 1, 0, 0, 0)
+        raise "no filter" if prctl.call(22, 2, Fiddle::Pointer[filter].to_i, 0, 0) != 0
+        puts "made 0"
+        gets' <input >answers 2>obey.err &
+    pid=$!
+    pids+=("$pid")
+    exec 5>input
+    wait_until grep -q made answers
+    refuses 'seccomp' && exec 5>&- && wait "$pid"
+}
+
+with_sanitizer() {
+    echo 'int main(void) { for (;;) __builtin_ia32_pause(); }' >checked.c
+    "${CC:-cc}" -fsanitize=address -o checked checked.c 2>err || return 1
+    ./checked &
+    pid=$!
+    pids+=("$pid")
+    wait_until grep -q libasan "/proc/$pid/maps"
+    refuses 'sanitizer' && kill "$pid"
+}
+
+traced() {
+    local tracer
+    begin 0
+    strace -f -o strace.out -p "$pid" 2>/dev/null &
+    tracer=$!
+    pids+=("$tracer")
+    wait_until grep -qv '^TracerPid:.0$' <(grep TracerPid "/proc/$pid/status")
+    refuses "process $tracer traces it"
+    kill "$tracer"
+    wait "$tracer" || true
+    over
+}
+
 # It waits in a system call that the kernel restarts in another way.
 sleeps() {
     sleep 600 &
@@ -350,7 +403,7 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 23
+plan 27
 check 'what is called while it is attached is recorded, no call less or more' exact
 check 'again' again
 check 'with call stacks' stacks
@@ -367,10 +420,22 @@ check 'it forks' forks
 check 'what grows comes first' grows
 check 'top --pid' looks
 check '--max-bytes' limited
-check_as_root 'a process with another root directory, where the library is not' other_root
+check_as_root 'a process in a container' contained
 check 'a process that listens already is used as it is' listens
 check 'what is not there or has been stopped is not touched' not_possible
 check 'nor what was preloaded' preloaded
 check 'nor what is linked statically' static_one
+check_as_root "nor another user's" another_users
+check 'nor what has confined itself' confined
+if command -v strace >/dev/null; then
+    check 'nor what is traced already' traced
+else
+    skip_test 'nor what is traced already' 'needs strace'
+fi
+if echo 'int main(void) { return 0; }' | "${CC:-cc}" -x c -fsanitize=address -o /dev/null - 2>/dev/null; then
+    check 'nor what has a sanitizer' with_sanitizer
+else
+    skip_test 'nor what has a sanitizer' 'needs libasan'
+fi
 check 'a process that only sleeps' sleeps
 check 'mistakes on the command line' usage

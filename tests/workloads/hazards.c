@@ -5,7 +5,7 @@
  * may not be woken early; that take signals on an alternative stack, in the middle of malloc(); that
  * load and unload a library; that fork children which allocate; that come and go; that compute with
  * vector registers; that ask the time (vdso); that look at errno and their signal mask. A signal that
- * nobody sent is an error; SIGURG not, if there is a word. */
+ * nobody sent is an error. With a word, SIGURG is not, and sleeps may end early. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -23,6 +23,7 @@
 
 static atomic_bool is_over;
 static atomic_ulong alarms;
+static int is_lenient;
 
 static void fail(const char *what)
 {
@@ -127,10 +128,10 @@ static void *sleeps(void *unused)
     (void)unused;
     while (!is_over) {
         const double start = now();
-        if (nanosleep(&time, NULL) != 0) fail("a sleep was interrupted");
-        if (now() - start < 0.29) fail("a sleep was short");
-        if (poll(NULL, 0, 200) != 0) fail("a poll was interrupted");
-        if (now() - start < 0.48) fail("a poll was short");
+        if (nanosleep(&time, NULL) != 0 && !is_lenient) fail("a sleep was interrupted");
+        if (now() - start < 0.29 && !is_lenient) fail("a sleep was short");
+        if (poll(NULL, 0, 200) != 0 && !is_lenient) fail("a poll was interrupted");
+        if (now() - start < 0.48 && !is_lenient) fail("a poll was short");
     }
     return NULL;
 }
@@ -203,7 +204,8 @@ int main(int count, char **words)
     char byte;
     sigaction(SIGALRM, &action, NULL);
     action.sa_handler = on_other;
-    if (count == 1) sigaction(SIGURG, &action, NULL);
+    is_lenient = count > 1;
+    if (!is_lenient) sigaction(SIGURG, &action, NULL);
     sigaction(SIGTRAP, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
     sigaction(SIGCONT, &action, NULL);

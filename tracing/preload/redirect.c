@@ -32,6 +32,7 @@ static struct function functions[] = {
                             FUNCTION(execv) FUNCTION(execvp) FUNCTION(execl) FUNCTION(execlp)
                                 FUNCTION(execle) FUNCTION(_exit) FUNCTION(_Exit) FUNCTION(dlclose)};
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
+_Static_assert(FUNCTIONS < UINT8_MAX, "a number of a function is a byte");
 
 /* What is done to the slots of all libraries. */
 struct redirection {
@@ -50,20 +51,41 @@ struct library {
     bool is_open;                 /* these can be written now */
 };
 
-static void find_functions(void)
+/* Functions by their first letters, because a process may have 100 000 names, and stands still: one
+ * more than an index, and the next one with the same letters; 0: there is none. */
+static uint8_t begins[256], continues[FUNCTIONS + 1];
+
+static uint8_t letters_of(const char *name)
 {
-    const struct link_map *own = next_own_library();
+    if (!name[0] || !name[1]) return 0;
+    return (uint8_t)(name[0] + 5 * name[1] + 11 * name[2]);
+}
+
+static void sort_functions(void)
+{
+    memset(begins, 0, sizeof begins);
     for (int i = 0; i < FUNCTIONS; i++) {
-        functions[i].ours = (uintptr_t)linked_function_in(own, functions[i].name);
-        functions[i].theirs = (uintptr_t)linked_function_of_others(own, functions[i].name);
+        uint8_t *first = &begins[letters_of(functions[i].name)];
+        continues[i + 1] = *first;
+        *first = (uint8_t)(i + 1);
     }
 }
 
 static const struct function *function_named(const char *name)
 {
-    for (int i = 0; i < FUNCTIONS; i++)
-        if (strcmp(functions[i].name, name) == 0) return &functions[i];
+    for (unsigned at = begins[letters_of(name)]; at != 0; at = continues[at])
+        if (strcmp(functions[at - 1].name, name) == 0) return &functions[at - 1];
     return NULL;
+}
+
+static void find_functions(void)
+{
+    sort_functions();
+    const struct link_map *own = next_own_library();
+    for (int i = 0; i < FUNCTIONS; i++) {
+        functions[i].ours = (uintptr_t)linked_function_in(own, functions[i].name);
+        functions[i].theirs = (uintptr_t)linked_function_of_others(own, functions[i].name);
+    }
 }
 
 static bool open_page(struct library *library, const void *slot)
