@@ -70,7 +70,7 @@ static void run_all(bool raw)
     if (strcmp(what, "verify") == 0) run(&cli_verify, NULL, NULL);
 }
 
-/* The same report is the facts, and what a row has reported. */
+/* The same report is the null engine's, and what a row has reported. */
 static void read_report(const uint8_t *data, size_t bytes)
 {
     static struct compare_row rows[3];
@@ -78,9 +78,9 @@ static void read_report(const uint8_t *data, size_t bytes)
     static char *no_words[] = {NULL};
     struct compare compare = {.rows = rows, .rows_count = 1};
     char text[1024];
-    compare.facts = json_loadb((const char *)data, bytes, JSON_DISABLE_EOF_CHECK, NULL);
-    if (!json_is_object(compare.facts)) {
-        json_decref(compare.facts);
+    compare.null_report = json_loadb((const char *)data, bytes, JSON_DISABLE_EOF_CHECK, NULL);
+    if (!json_is_object(compare.null_report)) {
+        json_decref(compare.null_report);
         return;
     }
     memset(rows, 0, sizeof rows);
@@ -88,10 +88,10 @@ static void read_report(const uint8_t *data, size_t bytes)
     compare.options.trace = "trace";
     compare.options.replay_words = no_words;
     compare_row_open(&rows[0], &entry);
-    json_array_append(rows[0].reports, compare.facts);
+    json_array_append(rows[0].reports, compare.null_report);
     rows[0].found.known = known_allocators; /* tcmalloc */
     compare_recorded_find(&compare);
-    if (compare.recorded_is_added) json_array_append(rows[1].reports, compare.facts);
+    if (compare.recorded_is_added) json_array_append(rows[1].reports, compare.null_report);
     compare_expect(&compare);
     compare_warnings_collect(&compare);
     compare_original_text(&compare, text, sizeof text);
@@ -101,7 +101,7 @@ static void read_report(const uint8_t *data, size_t bytes)
     }
     free(compare.warnings);
     compare_recorded_close(&compare);
-    json_decref(compare.facts);
+    json_decref(compare.null_report);
 }
 #endif
 

@@ -7,7 +7,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-if [ -n "${MALLOCTAPE_LONG:-}" ]; then plan 20; else plan 14; fi
+if [ -n "${MALLOCTAPE_LONG:-}" ]; then plan 20; else plan 15; fi
 
 export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
 export FUZZ_OPTIONS='-seed=1 -runs=500 -timeout=300'
@@ -28,6 +28,12 @@ for name in raw spool instructions; do fuzz "$name"; done
 FUZZ_OPTIONS='-seed=1 -runs=200 -timeout=300'
 if [ -n "${MALLOCTAPE_LONG:-}" ]; then
     for command in info dump report compare verify export; do fuzz "command-$command"; done
+elif ! command -v clang >/dev/null; then
+    skip_test 'those of commands can be compiled' 'needs clang'
+else
+    objects=tests/fuzz/objects/tests/fuzz
+    check 'those of commands can be compiled' make -s -C "$build_dir" \
+        $objects/fuzz_command.o $objects/fuzz_export.o
 fi
 for format in dj_mtrace heaptrack logalloc memory_replay microbench mtrace ops rep wip_processed \
     wip_raw wl; do
