@@ -65,7 +65,7 @@ static bool run_list(const struct sweep *sweep, const char *hosts)
     snprintf(log, sizeof log, "%s", sweep_path(sweep, "parallel.log", ""));
     /* With another standard input than /dev/null it would wait for commands from there. */
     const char *const words[] = {"parallel", "--will-cite", "--jobs=1", "--sshloginfile",
-                                 hosts,      "--retries",   "3",        "--joblog",
+                                 hosts,      "--retries",   "4",        "--joblog",
                                  log,        "--arg-file",  list,       NULL};
     const int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const struct child child = {"parallel", (char *const *)words, none, -1, -1, NULL, NULL};
@@ -86,12 +86,9 @@ bool sweep_run_parallel(struct sweep *sweep, const char *hosts)
     bool good = path != NULL;
     if (!good) cli_fail(&cli_sweep, "%s: %s", hosts, strerror(errno));
     sweep_catch_signals();
-    for (int again = 0; good && again <= PARALLEL_AGAIN_MAX; again++) {
-        for (int orders = 1; orders >= 0 && good && !sweep_interrupted(); orders--) {
-            const int missing = write_missing(sweep, orders);
-            good = missing >= 0 && (missing == 0 || run_list(sweep, path));
-        }
-        if (sweep_interrupted() || sweep_round_missing(sweep) == 0) break;
+    for (int orders = 1; orders >= 0 && good && !sweep_interrupted(); orders--) {
+        const int missing = write_missing(sweep, orders);
+        good = missing >= 0 && (missing == 0 || run_list(sweep, path));
     }
     free(path);
     return good && !sweep_interrupted();

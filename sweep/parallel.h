@@ -7,10 +7,8 @@
 
 struct sweep;
 
-/* How often it is begun anew for what came to no result. */
-enum { PARALLEL_AGAIN_MAX = 3 };
-
-/* `hosts`: a file as of parallel --sshloginfile. One task at a time on each. False: interrupted, or
+/* `hosts`: a file as of parallel --sshloginfile. One task at a time on each; one that fails
+ * is tried again, three times at most, on another where there is one. False: interrupted, or
  * it could not begin; it has been said. */
 bool sweep_run_parallel(struct sweep *sweep, const char *hosts);
 

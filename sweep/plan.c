@@ -471,6 +471,46 @@ static bool read_trace(struct parser *parser, const struct found *trace, struct 
            wrong(parser, &trace->place, "its path is not UTF-8");
 }
 
+/* Of the file, without what says its format; what means something to a shell is '_'. */
+static void base_name(const char *path, size_t length, char *base, size_t bytes)
+{
+    static const char *const suffixes[] = {".lz4", ".raw", ".p"};
+    const char *slash = memrchr(path, '/', length), *begin = slash != NULL ? slash + 1 : path;
+    snprintf(base, bytes, "%.*s", (int)(path + length - begin), begin);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        const size_t all = strlen(base), ending = strlen(suffixes[i]);
+        if (all > ending && strcmp(base + all - ending, suffixes[i]) == 0)
+            base[all - ending] = '\0';
+    }
+    for (; *base != '\0'; base++)
+        if (!isalnum((unsigned char)*base) && strchr("._+", *base) == NULL) *base = '_';
+}
+
+static bool is_same_trace(const struct plan_row *one, const struct plan_row *other)
+{
+    return one->bytes == other->bytes && one->checksum == other->checksum;
+}
+
+/* That of the file; if another trace before it has that, with the directory's in front, and if that is
+ * not enough, with the checksum behind it. */
+static void name_row(const struct plan *plan, struct plan_row *row)
+{
+    char file[PLAN_NAME_BYTES], directory[PLAN_NAME_BYTES];
+    const char *slash = strrchr(row->trace, '/');
+    base_name(row->trace, strlen(row->trace), file, sizeof file);
+    base_name(row->trace, slash != NULL ? (size_t)(slash - row->trace) : 0, directory,
+              sizeof directory);
+    for (int attempt = 0; attempt < 3; attempt++) {
+        const struct plan_row *other = plan->rows;
+        if (attempt == 0) snprintf(row->name, sizeof row->name, "%s", file);
+        if (attempt == 1) snprintf(row->name, sizeof row->name, "%.30s_%.40s", directory, file);
+        if (attempt == 2) snprintf(row->name, sizeof row->name, "%.60s_%08x", file, row->checksum);
+        while (other < row && (strcmp(other->name, row->name) != 0 || is_same_trace(other, row)))
+            other++;
+        if (other == row) return;
+    }
+}
+
 static bool add_row(struct parser *parser, const struct found *plan, const struct found *of,
                     const struct found *trace)
 {
@@ -480,10 +520,12 @@ static bool add_row(struct parser *parser, const struct found *plan, const struc
     if (allocators.value == NULL && search.value == NULL)
         return wrong(parser, of != NULL ? &of->place : &plan->place,
                      "neither \"allocators\" nor \"search\"");
-    return read_options(parser, plan, of, row) &&
-           (allocators.value == NULL || add_entries(parser, &allocators, &row->list)) &&
-           (search.value == NULL || add_search(parser, &search, &row->list)) &&
-           read_trace(parser, trace, row);
+    const bool good = read_options(parser, plan, of, row) &&
+                      (allocators.value == NULL || add_entries(parser, &allocators, &row->list)) &&
+                      (search.value == NULL || add_search(parser, &search, &row->list)) &&
+                      read_trace(parser, trace, row);
+    if (good) name_row(parser->plan, row);
+    return good;
 }
 
 static bool add_rows(struct parser *parser, const struct found *plan)

@@ -20,14 +20,17 @@
 
 #include "compare/list.h"
 
+enum { PLAN_NAME_BYTES = 80 };
+
 /* One trace. */
 struct plan_row {
-    char *trace;              /* absolute path */
-    bool is_raw;              /* a recording, which is to be put in order first */
-    uint64_t bytes;           /* size of the file */
-    uint32_t checksum;        /* of its two ends: tells it from others of the size */
-    struct compare_list list; /* none twice */
-    const char *engine;       /* NULL: compare chooses */
+    char *trace;                /* absolute path */
+    char name[PLAN_NAME_BYTES]; /* in IDs; no other trace has it */
+    bool is_raw;                /* a recording, which is to be put in order first */
+    uint64_t bytes;             /* size of the file */
+    uint32_t checksum;          /* of its two ends: tells it from others of the size */
+    struct compare_list list;   /* none twice */
+    const char *engine;         /* NULL: compare chooses */
     unsigned runs;
     double limit_s; /* of one replay; negative: compare's default */
     bool latency;   /* whether single calls are timed */

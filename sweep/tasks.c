@@ -1,6 +1,5 @@
 #include "sweep/tasks.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,6 @@
 #include "launch/installed.h"
 #include "stream/checksum.h"
 #include "sweep/command.h"
-
-/* Of a trace's name in an ID. */
-enum { BASE_BYTES = 80 };
 
 /* Two that do the same at a time do it into two files; the one renamed last stays. A file of one
  * that was killed is in nobody's way for long. */
@@ -219,27 +215,10 @@ void sweep_close(struct sweep *sweep)
 
 /* ---- names ---- */
 
-/* Of the file, without what says its format; what means something to a shell is '_'. */
-static void base_name(const char *path, char *base, size_t bytes)
-{
-    static const char *const suffixes[] = {".lz4", ".raw", ".p"};
-    const char *slash = strrchr(path, '/');
-    snprintf(base, bytes, "%s", slash != NULL ? slash + 1 : path);
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        const size_t length = strlen(base), ending = strlen(suffixes[i]);
-        if (length > ending && strcmp(base + length - ending, suffixes[i]) == 0)
-            base[length - ending] = '\0';
-    }
-    for (; *base != '\0'; base++)
-        if (!isalnum((unsigned char)*base) && strchr("._+", *base) == NULL) *base = '_';
-}
-
 /* Where the recording lies when it is in order. */
 static void ordered_name(const struct plan_row *row, char *name, size_t bytes)
 {
-    char base[BASE_BYTES];
-    base_name(row->trace, base, sizeof base);
-    snprintf(name, bytes, "%s-%08x.p.lz4", base, row->checksum);
+    snprintf(name, bytes, "%s-%08x.p.lz4", row->name, row->checksum);
 }
 
 /* ---- commands ---- */
@@ -339,11 +318,9 @@ static bool make_id(const struct sweep *sweep, const struct sweep_round *round,
                     struct sweep_job *job, unsigned group)
 {
     const struct plan_row *row = &sweep->plan.rows[job->row];
-    char base[BASE_BYTES];
     uint32_t checksum;
     if (!checksum_of(row, round, job, &checksum)) return false;
-    base_name(row->trace, base, sizeof base);
-    snprintf(job->id, sizeof job->id, "%s-%u-%08x", base, group, checksum);
+    snprintf(job->id, sizeof job->id, "%s-%u-%08x", row->name, group, checksum);
     return true;
 }
 
@@ -406,7 +383,7 @@ static bool add_group(struct adding *adding, struct sweep_job *job)
            add_task(adding->sweep, adding->round, job);
 }
 
-/* The number in BASE-NUMBER-CHECKSUM. */
+/* The number in NAME-NUMBER-CHECKSUM. */
 static unsigned group_of(const char *id)
 {
     const char *last = strrchr(id, '-');

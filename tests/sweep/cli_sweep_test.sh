@@ -10,7 +10,7 @@ if [ -n "$sanitized" ]; then
     exit 0
 fi
 
-plan 22
+plan 23
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR" raw
@@ -107,6 +107,13 @@ keeps_moved_traces() {
         sed 's|"\(lanes\|churn\)"|"moved/\1"|g' matrix.json >moved.json &&
         exits 0 sweep moved.json --dir matrix.sweep && inodes matrix.sweep >all &&
         [ "$(wc -l <all)" = 5 ]
+}
+
+# In two directories.
+tells_names_apart() {
+    cp churn moved/lanes && sweep_plan names '{"traces": ["lanes", "moved/lanes"], "runs": 1,
+        "allocators": ["glibc"]}' && sweep names &&
+        [ "$(sed 's/-.*//' names.sweep/results.list)" = $'lanes\nmoved_lanes' ]
 }
 
 searches() {
@@ -323,6 +330,7 @@ check 'what is there is not measured again, by the plan or by the directory' doe
 check 'a changed plan keeps the results that still hold' keeps_what_holds
 check 'entries that are new are joined to the results that are there' keeps_groups
 check 'results of a trace that was moved still hold' keeps_moved_traces
+check 'traces of one name are told apart' tells_names_apart
 check 'settings, and every combination of those that are searched' searches
 check 'settings that one variable holds are put together' joins_settings
 check 'rows with members of their own' takes_rows

@@ -63,7 +63,8 @@ kills_one() {
     done
     return 1
 }
-is_killed() { wait_until kills_one; }
+# One server is gone, too: its host takes no further task.
+is_killed() { wait_until kills_one && kill "$(cat "sshd.$second.pid")"; }
 completes() {
     exit_status wait "$sweep_pid"
     cp sweep.out out && cp sweep.err err
@@ -73,6 +74,6 @@ completes() {
 
 check 'two ssh servers run' starts
 check 'a plan is carried out here' prepare_plan
-check 'a task on another machine is killed' eval 'submits && is_killed'
+check 'a task on another machine is killed, and a machine' eval 'submits && is_killed'
 check 'the sweep completes' completes
 check 'results are those of a sweep here' same_results plan.sweep
