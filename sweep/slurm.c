@@ -137,6 +137,30 @@ const struct slurm_state *slurm_state_of(const struct slurm_states *states, cons
     return NULL;
 }
 
+/* The line of the list that has the ID, from 1; 0: none has it. */
+static unsigned find_id(const struct sweep *sweep, unsigned list, const char *id)
+{
+    char there[SWEEP_ID_BYTES];
+    for (unsigned line = 1; read_id(sweep, list, line, there, sizeof there); line++)
+        if (strcmp(there, id) == 0) return line;
+    return 0;
+}
+
+void slurm_read_last_line(const struct sweep *sweep, const char *id, char *line, size_t bytes)
+{
+    char path[2 * PATH_MAX], suffix[32];
+    *line = '\0';
+    for (unsigned list = 1;; list++) {
+        list_path(sweep, list, "ids", path, sizeof path);
+        if (access(path, F_OK) != 0) return;
+        const unsigned at = find_id(sweep, list, id);
+        if (at == 0) continue;
+        snprintf(suffix, sizeof suffix, "%u.out", at);
+        list_path(sweep, list, suffix, path, sizeof path);
+        sweep_read_last_line(path, line, bytes);
+    }
+}
+
 /* ---- limits ---- */
 
 struct limits {

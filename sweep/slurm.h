@@ -47,6 +47,10 @@ void slurm_free_states(struct slurm_states *states);
 /* NULL: it knows nothing of it. */
 const struct slurm_state *slurm_state_of(const struct slurm_states *states, const char *id);
 
+/* The last line that Slurm wrote about the latest job of the task, which it knows of for minutes only;
+ * empty: none. */
+void slurm_read_last_line(const struct sweep *sweep, const char *id, char *line, size_t bytes);
+
 /* The name of the jobs: for squeue and scancel. */
 void slurm_job_name(const struct sweep *sweep, char *name, size_t bytes);
 

@@ -94,12 +94,18 @@ static int words_parse(struct options *options, int count, char **words)
 
 /* ---- what is there ---- */
 
-/* Why a task came to no result. */
+/* Of a task that came to no result: what it printed last, or else what Slurm did. */
+static void read_last_words(const struct sweep *sweep, const char *id, char *words, size_t bytes)
+{
+    sweep_read_last_line(sweep_path(sweep, "logs", id), words, bytes);
+    if (*words == '\0') slurm_read_last_line(sweep, id, words, bytes);
+}
+
 static void print_failure(const struct sweep *sweep, const char *id,
                           const struct slurm_state *state)
 {
     char words[1024];
-    sweep_read_last_words(sweep, id, words, sizeof words);
+    read_last_words(sweep, id, words, sizeof words);
     if (state != NULL)
         printf("  %s: %s, %s%s%s\n", id, state->state, state->reason, *words != '\0' ? ": " : "",
                words);
@@ -156,7 +162,7 @@ static int carry_out(struct sweep *sweep, const struct options *options)
     for (size_t i = sweep->round_begin; i < sweep->tasks.count && went_on; i++) {
         const struct sweep_job *task = &sweep->tasks.jobs[i];
         if (sweep_is_done(task)) continue;
-        sweep_read_last_words(sweep, task->id, words, sizeof words);
+        read_last_words(sweep, task->id, words, sizeof words);
         cli_fail(&cli_sweep, "%s failed%s%s", task->id, *words != '\0' ? ": " : "", words);
     }
     return sweep_round_missing(sweep) == 0 ? PROGRAM_OK : PROGRAM_FAILED;

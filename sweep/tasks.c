@@ -555,14 +555,14 @@ bool sweep_has_result(const struct sweep *sweep, const char *id)
     return access(sweep_path(sweep, "results", file), F_OK) == 0;
 }
 
-void sweep_read_last_words(const struct sweep *sweep, const char *id, char *words, size_t bytes)
+void sweep_read_last_line(const char *path, char *line, size_t bytes)
 {
-    FILE *file = fopen(sweep_path(sweep, "logs", id), "re");
-    char line[1024];
-    *words = '\0';
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        if (*line != '\0') snprintf(words, bytes, "%s", line);
+    FILE *file = fopen(path, "re");
+    char next[1024];
+    *line = '\0';
+    while (file != NULL && fgets(next, sizeof next, file) != NULL) {
+        next[strcspn(next, "\n")] = '\0';
+        if (*next != '\0') snprintf(line, bytes, "%s", next);
     }
     if (file != NULL) fclose(file);
 }

@@ -103,7 +103,7 @@ void sweep_free_results(char **ids, size_t count);
 /* Whether the result of the ID is there. */
 bool sweep_has_result(const struct sweep *sweep, const char *id);
 
-/* The last line of the log of a task; empty: there is none. */
-void sweep_read_last_words(const struct sweep *sweep, const char *id, char *words, size_t bytes);
+/* The last line of a file that is not empty; empty: there is none. */
+void sweep_read_last_line(const char *path, char *line, size_t bytes);
 
 #endif

@@ -115,17 +115,19 @@ tells_what_failed() {
         echo '{"traces": ["damaged"], "allocators": ["glibc"], "runs": 1}' >failing.json &&
         exits 1 sweep failing.json --on slurm && says 'failed: .*offset 0x' &&
         exits 1 sweep --status failing.sweep && prints 'FAILED, NonZeroExitCode: .*offset 0x' &&
-        [ "$(cat failing.sweep/slurm/*.ids | wc -l)" = 4 ]
+        [ "$(cat failing.sweep/slurm/*.ids | wc -l)" = 4 ] && truncate -s 0 failing.sweep/logs/* &&
+        echo 'slurmstepd: error: DUE TO TIME LIMIT' >failing.sweep/slurm/4.1.out &&
+        exits 1 sweep --status failing.sweep && prints 'NonZeroExitCode: slurmstepd: error: DUE TO'
 }
 # No node is left.
 leaves_jobs_when_interrupted() {
     rm plan.sweep/results/lanes-* && scontrol update NodeName=node2 State=DRAIN Reason=noisy
-    "$bin/malloctape" sweep plan.json --on slurm >sweep.out 2>sweep.err &
-    wait_until grep -q 'the jobs are submitted' sweep.out && kill -TERM $!
+    "$bin/malloctape" sweep plan.json --on slurm >left.out 2>left.err &
+    wait_until grep -q -s 'the jobs are submitted' left.out && kill -TERM $!
     exit_status wait $!
-    [ "$status" = 1 ] && grep -q '^the jobs go on; ' sweep.out &&
+    [ "$status" = 1 ] && grep -q '^the jobs go on; ' left.out &&
         [ "$(squeue -h -t PENDING -o %j | grep -c malloctape)" = 1 ] &&
-        $(sed -n 's/.* \(scancel --name [^ ]*\) cancels them/\1/p' sweep.out | tail -n 1) &&
+        $(sed -n 's/.* \(scancel --name [^ ]*\) cancels them/\1/p' left.out | tail -n 1) &&
         wait_until eval '[ -z "$(squeue -h)" ]'
 }
 
