@@ -20,7 +20,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 67
+plan 68
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -718,6 +718,21 @@ warns_of_questions() {
     grep -q '^! made asked 7 times how large its objects are' asked.7 &&
         ! grep -q 'how large' asked.0
 }
+# Of a trace from another machine.
+warns_of_other_machine() {
+    local here="$(uname -m) $(getconf PAGESIZE)" machine
+    for machine in "s390x 4096" "$(uname -m) 32768" "$here"; do
+        reports a 300/1
+        reports b 100/2
+        of_null="\"recorded_architecture\": \"${machine% *}\",
+            \"recorded_page_bytes\": ${machine#* }" runs=1 ranked a b || return 1
+        if [ "$machine" = "$here" ]; then
+            ! grep -q 'recorded on' out || return 1
+        else
+            prints "^! recorded on ${machine% *} with pages of ${machine#* } bytes" || return 1
+        fi
+    done
+}
 # Of a trace with threads, by one thread.
 warns_of_arenas() {
     exits 0 compare lanes -r 1 -a glibc:MALLOC_ARENA_MAX=1 -e switch &&
@@ -840,6 +855,7 @@ check 'few runs are not sure' few_runs_are_unsure
 check 'fewer than 10 000 calls are not ranked' ranks_no_short_trace
 check 'warnings stand beside what they spoil' warns
 check 'a program that asks for sizes of objects' warns_of_questions
+check 'a trace from another machine' warns_of_other_machine
 check 'settings of arenas, which one thread does not show' warns_of_arenas
 check 'an allocator that complains is heard' tells_complaint
 check 'exit 2 for mistakes on the command line' refuses_nonsense

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan "$(size 28 29)" # with one that takes long
+plan "$(size 29 30)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -22,6 +22,18 @@ raw_example() {
                 j["recording"] == "000102030405060708090a0b0c0d0e0f" &&
                 j["duration_ns"] == 50_000_000 &&
                 j["bytes_per_event"] == File.size("raw_example") / 4.0'
+}
+
+machine() {
+    printf 'program=a\narchitecture=aarch64\npage.bytes=16384\n' >header
+    "$build_dir/tests/tools/make_instructions" metadata header >there
+    printf 'program=a\narchitecture=aarch64\npage.bytes=5000\n' >header
+    "$build_dir/tests/tools/make_instructions" metadata header >odd
+    exits 0 info --json j there && prints '^machine  *aarch64, pages of 16384 bytes$' &&
+        json j 'j["architecture"] == "aarch64" && j["page_bytes"] == 16384' &&
+        exits 0 info --json j odd && prints '^machine  *aarch64$' && json j 'j["page_bytes"] == 0' &&
+        record here.lz4 true && exits 0 info here.lz4 &&
+        prints "^machine  *$(uname -m), pages of $(getconf PAGESIZE) bytes\$"
 }
 
 # The peak lies after the last look, of which the recorder's memory is known.
@@ -314,6 +326,7 @@ system_memory() {
 }
 
 check 'a raw stream' raw_example
+check 'the machine that it was recorded on' machine
 check 'an instruction stream' instructions_example
 check 'events by kind are those of the dump' everything_is_counted
 check 'memory and processor time, where the recorder says them' memory_and_time
