@@ -724,8 +724,8 @@ warns_of_other_machine() {
     for machine in "s390x 4096" "$(uname -m) 32768" "$here"; do
         reports a 300/1
         reports b 100/2
-        of_null="\"recorded_architecture\": \"${machine% *}\",
-            \"recorded_page_bytes\": ${machine#* }" runs=1 ranked a b || return 1
+        local null='"recorded_architecture": "'${machine% *}'", "recorded_page_bytes": '${machine#* }
+        of_null=$null runs=1 ranked a b || return 1
         if [ "$machine" = "$here" ]; then
             ! grep -q 'recorded on' out || return 1
         else
