@@ -58,8 +58,9 @@ submits() {
 # The process that compares, of a task.
 kills_one() {
     local task
-    for task in $(pgrep -f "results/new[.].*[.]($(paste -sd'|' plan.sweep/results.list)) "); do
-        ! kill -KILL "$task" || return 0
+    for task in $(pgrep -f 'compare .*results/new[.]'); do
+        [ "$(readlink "/proc/$task/cwd")" != "$(pwd -P)/plan.sweep" ] || ! kill -KILL "$task" ||
+            return 0
     done
     return 1
 }
