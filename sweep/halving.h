@@ -5,8 +5,9 @@
  *   last round: one entry of each allocator, the plan's runs
  *
  * Score: the geometric mean over the traces of what the entry takes, divided by what the recorded
- * allocator takes there. Allocators with one entry alone take part in the last round only. What was
- * dropped and why is in DIR/halving.json (docs/sweep.md). */
+ * allocator takes there, or the first entry where that one is not known. Allocators with one entry
+ * alone take part in the last round only. What was dropped and why is in DIR/halving.json
+ * (docs/sweep.md). */
 #ifndef MALLOCTAPE_SWEEP_HALVING_H
 #define MALLOCTAPE_SWEEP_HALVING_H
 
@@ -21,7 +22,7 @@ enum halving_by { HALVING_MEMORY, HALVING_TIME, HALVING_WAYS };
 struct halving_entry {
     char *text;
     const char *allocator;
-    double score; /* of the round; INFINITY: it failed, or none of its results is there */
+    double score; /* of the round; INFINITY: it failed; NAN: it took no part */
     bool dropped;
 };
 
