@@ -166,7 +166,9 @@ static bool make_thread_key(void)
 static const char *reserve(struct writer *writer)
 {
     if (!make_thread_key()) return "no key for thread-specific data";
-    writer->registry = recording.registry ? recording.registry : lane_registry_create();
+    if (!writer->registry)
+        atomic_store_release(&writer->registry,
+                             recording.registry ? recording.registry : lane_registry_create());
     if (!writer->registry || !shadow_prepare(malloctape_front_end.cover_heap))
         return "no memory for the shadow table, or a kernel older than Linux 4.14";
     void *rest = os_memory_reserve(ADDRESS_SPACE_LEFT_BYTES);

@@ -217,6 +217,7 @@ enum writer_stage {
 
 struct writer {
     /* From one recording of the process to the next. */
+    struct lane_registry *registry; /* beginner, once (release): any thread may ask for totals */
     struct spool spool;
     struct os_thread thread;
 
@@ -224,7 +225,6 @@ struct writer {
     const char *output; /* without letters after % (output.h); the writer may choose the next one */
     uint8_t recording_id[RAW_RECORDING_ID_BYTES];
     int process_id;
-    struct lane_registry *registry;
     uint32_t features;          /* of the stream: RAW_FEATURE_... */
     bool may_defer;             /* the beginning of the thread */
     bool (*is_abandoned)(void); /* the program has ended without a word */

@@ -14,10 +14,11 @@
 
 uint64_t writer_events(const struct writer *writer)
 {
-    uint32_t used = atomic_load_acquire(&writer->registry->used);
+    const struct lane_registry *registry = atomic_load_acquire(&writer->registry);
+    uint32_t used = atomic_load_acquire(&registry->used);
     uint64_t events = 0;
     for (uint32_t i = 0; i < used; i++) {
-        const struct malloctape_lane *lane = lane_at(writer->registry, i);
+        const struct malloctape_lane *lane = lane_at(registry, i);
         uint64_t written = atomic_load_relaxed(&lane->writer.written);
         uint64_t extra = atomic_load_relaxed(&lane->units.extra_units);
         events += written > extra ? written - extra : 0;
@@ -50,8 +51,8 @@ static uint64_t events_of_lane(const struct writer *writer, const struct malloct
     const uint16_t *cursor = writer_cursor_of(lane);
     /* Without a slot the lane had no thread when `extra` was read; or that one has gone, and all
      * that it recorded is in the stream. */
-    if (!cursor ||
-        (cursor == lane->writer.read_from && os_thread_is_gone(lane->registry.thread_id)))
+    if (!cursor || (cursor == lane->writer.read_from &&
+                    os_thread_is_gone(atomic_load_relaxed(&lane->registry.thread_id))))
         return lane->writer.written - extra;
     const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
     struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);

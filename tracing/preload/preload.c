@@ -60,7 +60,7 @@ static const struct next_functions recorded, *front = &recorded;
 #define DEFINE_ENTRY(result, function, parameters, arguments)   \
     EXPORT result function parameters                           \
     {                                                           \
-        return atomic_load_relaxed(&front)->function arguments; \
+        return atomic_load_acquire(&front)->function arguments; \
     }
 
 static void pass_by(void);
@@ -395,7 +395,8 @@ static void make_idle(void)
 /* No recording can begin meanwhile. */
 static void pass_by(void)
 {
-    if (!next_library() || front != &recorded || !malloctape_begin_idle()) return;
+    if (!next_library() || atomic_load_relaxed(&front) != &recorded || !malloctape_begin_idle())
+        return;
     /* Another thread may have done it meanwhile; others then use the table. */
     if (atomic_load_relaxed(&front) == &recorded) {
         make_idle();
