@@ -216,6 +216,8 @@ static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t c
         write_stored(sink, data, bytes);
         sink->stored_left -= bytes < sink->stored_left ? bytes : sink->stored_left;
         if (sink->stored_left == 0) forget_history(sink);
+    } else if (bytes < SINK_TELLING_BYTES) {
+        write_stored(sink, data, bytes);
     } else {
         write_stored(sink, data, bytes);
         sink->stored_left = sink->stored_span;

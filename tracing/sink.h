@@ -23,13 +23,15 @@
  *
  * A block that LZ4 does not make smaller by an eighth (of packed units a sixteenth; if plain units
  * come faster than the fast rate, two thirds) is stored, and so are the next 64 KiB, then twice as
- * many each time, up to 4 MiB. */
+ * many each time, up to 4 MiB. Not behind a small block, which says nothing: the first one is often
+ * the metadata. */
 #define SINK_SHRINKS          8u
 #define SINK_SHRINKS_PACKED   16u
 #define SINK_FAST_RATE        64u
 #define SINK_RATED_NS         UINT64_C(5000000)
 #define SINK_STORED_MIN       (64u * 1024)
 #define SINK_STORED_MAX       (4096u * 1024)
+#define SINK_TELLING_BYTES    4096u
 /* In an opaque stream LZ4_compress_HC takes packed units that come slower than the slow rate, if the
  * fast way leaves more than a third of them. */
 #define SINK_SLOW_RATE        16u

@@ -237,6 +237,18 @@ TEST_F(Sink, CompressesSoonAfterALittleNoise)
     expect_all();
 }
 
+/* Metadata that does not shrink come first, by themselves. */
+TEST_F(Sink, CompressesBehindASmallBlock)
+{
+    write(noise(SINK_TELLING_BYTES - 1));
+    ASSERT_EQ(sink_flush(&sink_), 0);
+    const size_t before = file.size();
+    write(shrinking(kBlock, 40));
+    ASSERT_EQ(sink_flush(&sink_), 0);
+    EXPECT_LT(file.size() - before, kBlock / 10);
+    expect_all();
+}
+
 /* What lz4 would halve, from threads that hand objects on: where it comes slowly, at once, slowly
  * again, and as fast as what lz4 leaves little of. */
 TEST_F(Sink, StoresWhatComesFast)
