@@ -51,6 +51,8 @@ struct info {
     bool has_stacks;
     uint64_t stacks; /* calls with a call stack that brought or changed an object */
     uint64_t stack_nodes, stack_codes, stack_modules; /* defined */
+    uint64_t codes_of_none;                           /* of the codes, those in no module */
+    bool modules_ran_out;                             /* there were more than have a number */
     uint64_t stacks_unknown; /* of stacks that calls have, those that are not wholly defined */
     uint64_t waits, waited_ns;
     uint64_t lock_waits, lock_waited_ns;  /* of threads for each other, in the allocator */
@@ -75,6 +77,8 @@ static inline void info_take_stacks(struct info *info, const struct stacks *stac
     info->stack_nodes = stacks->nodes;
     info->stack_codes = stacks->codes;
     info->stack_modules = stacks->modules;
+    info->codes_of_none = stacks->codes_of_none;
+    info->modules_ran_out = stacks_modules_ran_out(stacks);
     info->stacks_unknown = stacks_unknown(stacks);
 }
 

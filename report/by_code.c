@@ -320,6 +320,11 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
     if (!code->is_known) return;
     fputc('\n', to);
     code_names_print_missing(&code->names, "! ", to);
+    if (stacks_modules_ran_out(&code->stacks))
+        fprintf(
+            to,
+            "! More files were loaded than have a number: the file of %s addresses is not known.\n",
+            words_count(code->stacks.codes_of_none));
     if (code->tally.is_sampled)
         fprintf(
             to,

@@ -117,6 +117,7 @@ static const char *define_codes(struct stacks *stacks, const struct stack_defini
         code[i].defined = true;
     }
     stacks->codes += definition->count;
+    if (definition->of == STACK_MODULE_NONE) stacks->codes_of_none += definition->count;
     return NULL;
 }
 

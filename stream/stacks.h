@@ -56,6 +56,7 @@ struct stack_node {
 
 struct stacks {
     uint64_t nodes, codes, modules; /* defined */
+    uint64_t codes_of_none;         /* of the codes, those that are in no module */
 
     /* From here on: stacks.c, and the functions below. */
     struct stack_node *node;
@@ -66,6 +67,12 @@ struct stacks {
     uint64_t nodes_end, codes_end, modules_end; /* the numbers behind the greatest */
     uint64_t *used, used_capacity;              /* bits by node, of stacks_use() */
 };
+
+/* Whether the recorder had no number left for a module: later ones' codes are in none. */
+static inline bool stacks_modules_ran_out(const struct stacks *stacks)
+{
+    return stacks->modules_end == STACK_MODULES_LIMIT;
+}
 
 /* All zero: an empty table. */
 void stacks_free(struct stacks *stacks);

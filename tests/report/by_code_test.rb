@@ -143,7 +143,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 26
+  plan 27
 
   script = random_script(4000)
   script.write('t.p')
@@ -416,6 +416,16 @@ Dir.mktmpdir do |directory|
   told = reported('again.p')['rows'].values_at('name', 'made')
   report text.scan('/nowhere/plugin.so is not here').size == 1 && told == [['plugin.so+0xff'], [3]],
          'a library that was loaded several times is looked for, and missed, once', [told.to_s]
+
+  most = StackScript.new
+  most.text << "m 65535 100000 10000 0 0123456789abcdef /nowhere/plugin.so\n" \
+               "c 1 65535 100\nc 2 0 7000100\nn 8 0 1\nn 9 0 2\na 1 100 8\na 2 100 9\n"
+  most.write('most.p')
+  text = output_of({ 'DEBUGINFOD_URLS' => '' }, MALLOCTAPE, 'report', 'most.p')
+  info = output_of({}, MALLOCTAPE, 'info', 'most.p')
+  report text.match?(/^! More files were loaded than have a number: the file of 1 address/) &&
+         info.match?(/^code addresses +2, 1 of no file$/) && info.match?(/^modules +1, no more have a number/),
+         'modules without a number are said to be', text.lines.grep(/^!/) + info.lines.last(6)
 
   empty = StackScript.new
   empty.text << "n 8 0 1\n"

@@ -1,7 +1,7 @@
 #!/usr/bin/env ruby
 # frozen_string_literal: true
 
-# sampled_code_test.rb - a program with known hot spots, recorded again and again with sampled call
+# sampled_code_test.rb - a program of functions that ask for the same sizes, recorded again and again with sampled call
 # stacks: the intervals that report prints have the true values in them as often as they say, which
 # are those of a recording with all stacks. Of code that has made a handful of objects samples say
 # nothing reliable. MALLOCTAPE_SAMPLES: how often with each front end.
@@ -11,9 +11,47 @@ require 'tmpdir'
 require_relative '../tap'
 
 MALLOCTAPE = "#{BUILD}/bin/malloctape"
-SOURCE = "#{__dir__}/hot_spots.cc"
 RUNS = Integer(ENV['MALLOCTAPE_SAMPLES'] || size(3, 100))
 OBJECTS_LEAST = 100
+# Functions that ask for the same sizes, one more often than the other, in no order; each keeps one in
+# so many objects.
+SOURCE = <<~C
+  #include <stdlib.h>
+  #define TAKES(name, kept) \\
+      __attribute__((noinline)) void name(size_t bytes, unsigned turn) \\
+      { \\
+          void *volatile object = malloc(bytes); \\
+          if (turn % kept != 0) free(object); \\
+      }
+  TAKES(often, 50)
+  TAKES(sometimes, 7)
+  TAKES(seldom, 2)
+  __attribute__((noinline)) void *resizes(void *object, size_t bytes)
+  {
+      void *volatile moved = realloc(object, bytes);
+      return moved;
+  }
+  int main(void)
+  {
+      unsigned random = 1;
+      void *grown = NULL;
+      for (unsigned turn = 0; turn < 40000; turn++) {
+          random = random * 1103515245 + 12345;
+          const unsigned way = random >> 16 & 31;
+          const size_t bytes = 16 + (random >> 21 & 255) * (way % 4 == 3 ? 20 : 1);
+          if (way < 20)
+              often(bytes, turn);
+          else if (way < 28)
+              sometimes(bytes, turn);
+          else if (way < 30)
+              seldom(bytes, turn);
+          else
+              grown = resizes(grown, 16 * bytes);
+      }
+      free(grown);
+      return 0;
+  }
+C
 # What is estimated, and half of its interval.
 KEYS = { 'made' => 'made_margin', 'bytes' => 'bytes_margin', 'end_bytes' => 'end_margin' }.freeze
 FRONT_ENDS = { 'tcmalloc' => [], 'its own allocator' => ['--allocator=program'] }.freeze
@@ -48,7 +86,8 @@ end
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   plan FRONT_ENDS.size
-  output_of({}, 'g++', '-g', '-O1', '-std=gnu++17', '-pthread', '-w', '-o', 'spots', SOURCE)
+  File.write('spots.c', SOURCE)
+  output_of({}, 'gcc', '-g', '-O1', '-w', '-o', 'spots', 'spots.c')
   FRONT_ENDS.each do |on, options|
     counts = held(options)
     often = counts.select { |_, (_, times)| times >= RUNS / 2 }
