@@ -375,13 +375,15 @@ with_sanitizer() {
     refuses 'sanitizer' && kill "$pid"
 }
 
+is_traced() { ! grep -q '^TracerPid:.0$' "/proc/$pid/status"; }
+
 traced() {
     local tracer
     begin 0
     strace -f -o strace.out -p "$pid" 2>/dev/null &
     tracer=$!
     pids+=("$tracer")
-    wait_until grep -qv '^TracerPid:.0$' <(grep TracerPid "/proc/$pid/status")
+    wait_until is_traced || return 1
     refuses "process $tracer traces it"
     kill "$tracer"
     wait "$tracer" || true
