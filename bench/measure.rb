@@ -27,7 +27,7 @@ class BenchError < StandardError; end
 # what call stacks cost: under an allocator, recording without stacks, sampled, with all, and under
 # heaptrack.
 class Modes
-  HEAPTRACK = '/usr/lib/heaptrack/libheaptrack_preload.so'
+  HEAPTRACK = '/usr/bin/heaptrack'
   STACKS = { on: nil, sampled: '1', all: 'all' }.freeze
 
   attr_reader :names
@@ -54,14 +54,16 @@ class Modes
   def environment(mode, trace)
     { 'LD_PRELOAD' => library(mode),
       'TCMALLOC_TRACE_OUTPUT' => STACKS.key?(mode) ? trace : nil,
-      'TCMALLOC_TRACE_STACKS' => STACKS[mode],
-      'DUMP_HEAPTRACK_OUTPUT' => mode == :heaptrack ? trace : nil }
+      'TCMALLOC_TRACE_STACKS' => STACKS[mode] }
   end
+
+  # What stands before the program's command.
+  def command(mode, trace) = mode == :heaptrack ? [HEAPTRACK, '-o', trace] : []
 
   private
 
   def library(mode)
-    { plain: @plain, heaptrack: "#{HEAPTRACK} #{@plain}" }.fetch(mode, @tracing)
+    { plain: @plain, heaptrack: @plain }.fetch(mode, @tracing)
   end
 
   # glibc is preloaded, too: a program may be linked to another allocator.
@@ -103,13 +105,14 @@ module Child
 
   # Starts a program in process group `group` (0: a new one); what it prints goes to the file `log`.
   # Returns its process number, or with a :usage in the environment that of this command, which
-  # starts the program.
+  # starts the program, behind the words of :under.
   def start(environment, command, log, input: File::NULL, group: 0)
     environment = environment.dup
     usage = environment.delete(:usage)
+    under = environment.delete(:under)
     if usage
       pairs = environment.compact.map { |name, value| "#{name}=#{value}" }
-      command = [*usage, '/usr/bin/env', *pairs, *command]
+      command = [*usage, '/usr/bin/env', *pairs, *under, *command]
       environment = {}
     end
     Process.spawn(CLEAN.merge(environment), *command, in: input, %i[out err] => [log, 'w'],
@@ -231,18 +234,6 @@ class Recording
   def bytes_per_event = info.fetch('file_bytes').fdiv(events)
 end
 
-# What heaptrack has written: a line for each event.
-class HeaptrackFile
-  def initialize(path, work_dir)
-    @path = path
-    log = File.join(work_dir, 'heaptrack.log')
-    Child.run(['grep', '-c', '^[+-] ', path], log)
-    @events = File.read(log).to_i
-  end
-
-  def bytes_per_event = File.size(@path).fdiv(@events)
-end
-
 # All runs of one workload.
 class Measurement
   ROUNDS_MIN = 9
@@ -292,9 +283,12 @@ class Measurement
 
   def trace(mode) = mode == :on ? @trace : @trace.sub(/(\.lz4)?\z/, ".#{mode}\\0")
 
-  def remove_traces = FileUtils.rm_f(@modes.names.map { |mode| trace(mode) })
+  def remove_traces = FileUtils.rm_f(@modes.names.map { |mode| trace(mode) } + heaptrack_files)
 
   private
+
+  # It puts .gz or .zst behind the name.
+  def heaptrack_files = Dir.glob("#{trace(:heaptrack)}*")
 
   # So that in as many rounds as there are orders each comes behind each other as often.
   def order(round)
@@ -316,12 +310,13 @@ class Measurement
     end
     return unless modes.include?(:heaptrack)
 
-    bytes[:heaptrack] << HeaptrackFile.new(trace(:heaptrack), @dir).bytes_per_event
+    bytes[:heaptrack] << File.size(heaptrack_files.first).fdiv(recordings.last.events)
   end
 
   # One run of each of these modes; the Child::Times of each.
   def in_turns(modes)
     modes.each { |mode| FileUtils.rm_f(trace(mode)) }
+    FileUtils.rm_f(heaptrack_files) if modes.include?(:heaptrack)
     runs = {}
     modes.each { |mode| runs[mode] = start(mode) }
     running = modes
@@ -338,7 +333,10 @@ class Measurement
     dir = File.join(@dir, mode.to_s)
     FileUtils.mkdir_p(dir)
     environment = @modes.environment(mode, trace(mode))
-    environment[:usage] = [@usage, '-s', usage_file(mode)] if @usage
+    if @usage
+      environment[:usage] = [@usage, '-s', usage_file(mode)]
+      environment[:under] = @modes.command(mode, trace(mode))
+    end
     workload.start(environment, dir)
   end
 

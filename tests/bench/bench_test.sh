@@ -62,7 +62,7 @@ measures_stacks() {
     for how in recorded sampled 'all stacks'; do
         grep -qE "^ +$how( +$number){8}\$" out || return 1
     done
-    [ ! -e /usr/lib/heaptrack ] || grep -qE "^ +heaptrack( +$number){8}\$" out || return 1
+    [ ! -e /usr/bin/heaptrack ] || grep -qE "^ +heaptrack( +$number){8}\$" out || return 1
     json_has 'json["results"].map { |one| one["measure"] } == %w[wall_sampled wall_all] &&
         json["measurements"][0]["peak_rss_bytes"]["all"][0] > 1_000_000'
 }
