@@ -22,7 +22,7 @@
     X(wl, "wl", ".wl, a workload of glibc's dj/malloc")                         \
     X(mtrace_text, "mtrace", "mtrace(3) of the GNU C library")                  \
     X(memory_replay, "memory_replay", "Android memory_replay")                  \
-    X(heaptrack, "heaptrack", "heaptrack --raw")                                \
+    X(heaptrack, "heaptrack", "heaptrack")                                      \
     X(microbench, "microbench", "MallocMicrobench")                             \
     X(rep, "rep", "CS:APP .rep")                                                \
     X(logalloc, "logalloc", "Firefox logalloc")                                 \

@@ -1,4 +1,4 @@
-/* read_heaptrack - what `heaptrack --raw` writes: a line an event, numbers in hexadecimal.
+/* read_heaptrack - what heaptrack writes: a line an event, numbers in hexadecimal. With --raw:
  *
  *   v VERSION FORMAT             first
  *   + SIZE TRACE POINTER         an allocation of any kind
@@ -9,10 +9,10 @@
  *   t, m, x                      stacks, libraries, the program (heaptrack_stacks.h)
  *   X, A, S, #                   remarks
  *
- * Without --raw, heaptrack writes the same events without pointers ("interpreted"): these
- * files have lines i, s and a, and cannot be read. */
+ * Without, lines s, i, t, a, + and - are those of heaptrack_interpreted.h. */
 #include "convert/fields.h"
 #include "convert/formats.h"
+#include "convert/heaptrack_interpreted.h"
 #include "convert/heaptrack_stacks.h"
 
 enum { PAGE_BYTES = 4096 };
@@ -30,6 +30,8 @@ struct reading {
     struct call_writer *writer;
     uint64_t page_bytes, resident_bytes;
     struct heaptrack_stacks stacks;
+    struct heaptrack_interpreted interpreted;
+    bool is_interpreted;
 };
 
 static bool read_call(struct reading *reading, char letter, struct fields fields)
@@ -50,6 +52,11 @@ static bool read_call(struct reading *reading, char letter, struct fields fields
 static bool read_line(struct reading *reading, char letter, struct fields fields)
 {
     uint64_t number;
+    if (heaptrack_is_interpreted(letter)) reading->is_interpreted = true;
+    if (reading->is_interpreted && strchr("sita+-", letter) != NULL)
+        return heaptrack_interpreted_line(&reading->interpreted, letter, fields) ||
+               error_is_set(&reading->writer->error) ||
+               source_bad_line(reading->source, "expected what heaptrack's interpreter writes");
     switch (letter) {
     case '+':
     case '-': return read_call(reading, letter, fields);
@@ -69,11 +76,6 @@ static bool read_line(struct reading *reading, char letter, struct fields fields
         return heaptrack_stacks_trace(&reading->stacks, fields) ||
                source_bad_line(reading->source,
                                "expected `t ADDRESS PARENT`, with a parent before");
-    case 'i':
-    case 's':
-    case 'a':
-        return source_bad_line(reading->source, "this file is interpreted and has no pointers; "
-                                                "record with heaptrack --raw");
     default:
         if (strchr("vXAS#", letter) != NULL) return true;
         return source_bad_line(reading->source, "expected an event of heaptrack, found '%c'",
@@ -83,8 +85,11 @@ static bool read_line(struct reading *reading, char letter, struct fields fields
 
 static bool read_file(struct source *source, struct call_writer *writer)
 {
-    struct reading reading = {
-        .source = source, .writer = writer, .page_bytes = PAGE_BYTES, .stacks = {.writer = writer}};
+    struct reading reading = {.source = source,
+                              .writer = writer,
+                              .page_bytes = PAGE_BYTES,
+                              .stacks = {.writer = writer},
+                              .interpreted = {.writer = writer}};
     struct fields fields;
     bool good = true;
     while (good && source_line(source, &fields)) {
@@ -93,6 +98,7 @@ static bool read_file(struct source *source, struct call_writer *writer)
         good = read_line(&reading, letter, fields) && !error_is_set(&writer->error);
     }
     heaptrack_stacks_free(&reading.stacks);
+    heaptrack_interpreted_free(&reading.interpreted);
     return good && !error_is_set(&source->error);
 }
 
