@@ -6,6 +6,18 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 
+const char *number_grouped(char room[NUMBER_GROUPED], uint64_t number)
+{
+    char digits[24], *to = room;
+    const int length = snprintf(digits, sizeof digits, "%" PRIu64, number);
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) *to++ = ' ';
+        *to++ = digits[i];
+    }
+    *to = '\0';
+    return room;
+}
+
 static const struct {
     double part; /* what is 1 in the text */
     int decimals;

@@ -60,6 +60,10 @@ static inline double numbers_shown(double value, int decimals)
     return value >= -half && value <= half ? 0 : value;
 }
 
+/* A count with a space before each three digits, in the room for it, which is returned. */
+enum { NUMBER_GROUPED = 27 };
+const char *number_grouped(char room[NUMBER_GROUPED], uint64_t number);
+
 /* Of bytes or the like, of which 0 means that nobody knows. */
 static inline long double number_known(long double value)
 {

@@ -9,6 +9,7 @@
 #include "common/arch.h"
 #include "common/array.h"
 #include "common/json_file.h"
+#include "common/numbers.h"
 #include "compare/compare.h"
 
 /* A launcher with more calls than that has work of its own. */
@@ -67,11 +68,12 @@ static void collect_sizes_asked(struct compare *compare)
 {
     const char *program = json_string_value(json_object_get(compare->null_report, "program"));
     const json_t *asked = json_object_get(compare->null_report, "original_sizes_asked");
+    char room[NUMBER_GROUPED];
     if (program != NULL && json_integer_value(asked) > 0)
         add(compare, NULL, NULL,
-            "%s asked %lld times how large its objects are (malloc_usable_size): under "
+            "%s asked %s times how large its objects are (malloc_usable_size): under "
             "another allocator it may act otherwise, which replays do not show",
-            basename(program), json_integer_value(asked));
+            basename(program), number_grouped(room, (uint64_t)json_integer_value(asked)));
 }
 
 /* What the original took is of that machine, what replays take is of this one. */

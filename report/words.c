@@ -16,14 +16,7 @@ static char *next(void)
 
 const char *words_count(uint64_t number)
 {
-    char digits[24], *text = next(), *to = text;
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, number);
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0) *to++ = ' ';
-        *to++ = digits[i];
-    }
-    *to = '\0';
-    return text;
+    return number_grouped(next(), number);
 }
 
 const char *words_bytes(uint64_t bytes)

@@ -7,16 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/array.h"
-
 /* More than any program was seen to write. */
 enum { LINES_MAX = 1 << 22 };
-
-struct perf_map_line {
-    uint64_t begin, end;
-    uint32_t name;
-    uint32_t number; /* in the file */
-};
 
 static FILE *open_map(const char *path, double since_s)
 {
@@ -32,13 +24,6 @@ static FILE *open_map(const char *path, double since_s)
     return file;
 }
 
-static int by_place(const void *one, const void *other)
-{
-    const struct perf_map_line *a = one, *b = other;
-    if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
-    return a->number < b->number ? -1 : a->number > b->number;
-}
-
 /* "START SIZE NAME"; false: no memory. What is none is left out. */
 static bool add_line(struct perf_map *map, char *line, struct strings *strings)
 {
@@ -48,11 +33,9 @@ static bool add_line(struct perf_map *map, char *line, struct strings *strings)
     if (bytes == 0 || *at != ' ' || begin + bytes < begin) return true;
     at += strspn(at, " ");
     at[strcspn(at, "\n")] = '\0';
-    if (!array_reserve(&map->lines, &map->room, map->count + 1, sizeof *map->lines)) return false;
-    map->lines[map->count] = (struct perf_map_line){begin, begin + bytes, strings_put(strings, at),
-                                                    (uint32_t)map->count};
-    map->count++;
-    return !strings->no_memory;
+    /* The number of the line goes first. */
+    const uint64_t of = (uint64_t)map->lines.count << 32 | strings_put(strings, at);
+    return code_ranges_add(&map->lines, begin, begin + bytes, of) && !strings->no_memory;
 }
 
 bool perf_map_read(struct perf_map *map, const char *path, double since_s, struct strings *strings)
@@ -62,29 +45,21 @@ bool perf_map_read(struct perf_map *map, const char *path, double since_s, struc
     size_t room = 0;
     bool good = true;
     if (file == NULL) return false;
-    while (good && map->count < LINES_MAX && getline(&line, &room, file) >= 0)
+    while (good && map->lines.count < LINES_MAX && getline(&line, &room, file) >= 0)
         good = add_line(map, line, strings);
     free(line);
     fclose(file);
-    if (map->count > 1) qsort(map->lines, map->count, sizeof *map->lines, by_place);
+    code_ranges_sort(&map->lines);
     return good;
 }
 
 void perf_map_free(struct perf_map *map)
 {
-    free(map->lines);
-    *map = (struct perf_map){.lines = NULL};
+    code_ranges_free(&map->lines);
 }
 
 uint32_t perf_map_find(const struct perf_map *map, uint64_t address)
 {
-    size_t low = 0, high = map->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (map->lines[middle].begin <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address < map->lines[low - 1].end ? map->lines[low - 1].name : 0;
+    const struct code_range *line = code_ranges_find(&map->lines, address);
+    return line != NULL ? (uint32_t)line->of : 0;
 }

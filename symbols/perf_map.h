@@ -10,11 +10,11 @@
 #ifndef MALLOCTAPE_SYMBOLS_PERF_MAP_H
 #define MALLOCTAPE_SYMBOLS_PERF_MAP_H
 
+#include "symbols/code_ranges.h"
 #include "symbols/strings.h"
 
 struct perf_map {
-    struct perf_map_line *lines;
-    size_t count, room;
+    struct code_ranges lines;
 };
 
 /* Adds the lines of a file; one that is not a regular file, that is of another user than this one

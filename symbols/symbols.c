@@ -12,27 +12,16 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "symbols/code_ranges.h"
 
 /* How deep in a tree of debug information a function is looked for. */
 enum { DEPTH_MAX = 64 };
-
-/* Code and what it belongs to: of `ranges` in ascending order, the index of a unit; of `functions`,
- * a DIE; of `named`, a symbol. */
-struct code_range {
-    uint64_t begin, end;
-    uint64_t of;
-};
-
-struct code_ranges {
-    struct code_range *at;
-    size_t count, room;
-};
 
 /* A compilation unit. */
 struct unit {
     Dwarf_Die die;
     bool is_read;
-    struct code_ranges functions;
+    struct code_ranges functions; /* of DIEs */
 };
 
 struct symbol_module {
@@ -50,8 +39,8 @@ struct symbol_module {
     Dwarf_Addr bias; /* added to addresses of debug information */
     struct unit *units;
     size_t units_count, units_room;
-    struct code_ranges ranges;
-    struct code_ranges named; /* libdw looks through all symbols for each address */
+    struct code_ranges ranges; /* of units, by index */
+    struct code_ranges named;  /* of symbols: libdw looks through all of them for each address */
     bool is_named;
 };
 
@@ -142,10 +131,10 @@ static void module_open(struct symbol_module *module)
 static void module_close(struct symbol_module *module)
 {
     for (size_t i = 0; i < module->units_count; i++)
-        free(module->units[i].functions.at);
+        code_ranges_free(&module->units[i].functions);
     free(module->units);
-    free(module->ranges.at);
-    free(module->named.at);
+    code_ranges_free(&module->ranges);
+    code_ranges_free(&module->named);
     free(module->path);
     if (module->dwfl != NULL) dwfl_end(module->dwfl);
     free(module);
@@ -153,47 +142,13 @@ static void module_close(struct symbol_module *module)
 
 /* ---- ranges of code ---- */
 
-static int by_begin(const void *one, const void *other)
-{
-    const struct code_range *a = one, *b = other;
-    return a->begin < b->begin ? -1 : a->begin > b->begin;
-}
-
-static bool range_add(struct code_ranges *ranges, uint64_t begin, uint64_t end, uint64_t of)
-{
-    if (begin >= end) return true;
-    if (!array_reserve(&ranges->at, &ranges->room, ranges->count + 1, sizeof *ranges->at))
-        return false;
-    ranges->at[ranges->count++] = (struct code_range){begin, end, of};
-    return true;
-}
-
 static bool ranges_add(struct code_ranges *ranges, Dwarf_Die *die, uint64_t of)
 {
     Dwarf_Addr base, begin, end;
     bool good = true;
     for (ptrdiff_t at = 0; good && (at = dwarf_ranges(die, at, &base, &begin, &end)) > 0;)
-        good = range_add(ranges, begin, end, of);
+        good = code_ranges_add(ranges, begin, end, of);
     return good;
-}
-
-static void ranges_sort(struct code_ranges *ranges)
-{
-    if (ranges->count > 1) qsort(ranges->at, ranges->count, sizeof *ranges->at, by_begin);
-}
-
-/* The one with the address, or NULL. */
-static const struct code_range *ranges_find(const struct code_ranges *ranges, uint64_t address)
-{
-    size_t low = 0, high = ranges->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (ranges->at[middle].begin <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address < ranges->at[low - 1].end ? &ranges->at[low - 1] : NULL;
 }
 
 /* ---- debug information ---- */
@@ -210,7 +165,7 @@ static bool units_read(struct symbol_module *module)
         module->units[module->units_count++].die = *die;
         module->bias = bias;
     }
-    ranges_sort(&module->ranges);
+    code_ranges_sort(&module->ranges);
     return true;
 }
 
@@ -358,15 +313,15 @@ static unsigned find_die(struct symbols *symbols, struct symbol_module *module, 
                          struct symbol_frame *frames)
 {
     Dwarf_Die dies[SYMBOL_FRAMES_MAX];
-    const struct code_range *range = ranges_find(&module->ranges, address);
+    const struct code_range *range = code_ranges_find(&module->ranges, address);
     if (range == NULL) return 0;
     struct unit *unit = &module->units[range->of];
     if (!unit->is_read) {
         if (!functions_read(&unit->functions, &unit->die, 0)) symbols->no_memory = true;
-        ranges_sort(&unit->functions);
+        code_ranges_sort(&unit->functions);
         unit->is_read = true;
     }
-    range = ranges_find(&unit->functions, address);
+    range = code_ranges_find(&unit->functions, address);
     Dwarf_Addr bias;
     if (range == NULL ||
         dwarf_offdie(dwfl_module_getdwarf(module->elf, &bias), range->of, &dies[0]) == NULL)
@@ -400,9 +355,9 @@ static bool named_read(struct symbol_module *module)
         const unsigned type = GELF_ST_TYPE(symbol.st_info);
         if (name != NULL && *name != '\0' && section != SHN_UNDEF && section != SHN_ABS &&
             (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE))
-            good = range_add(&module->named, address, address + symbol.st_size, (uint64_t)i);
+            good = code_ranges_add(&module->named, address, address + symbol.st_size, (uint64_t)i);
     }
-    ranges_sort(&module->named);
+    code_ranges_sort(&module->named);
     return good;
 }
 
@@ -414,7 +369,7 @@ static uint32_t name_of_symbol(struct symbols *symbols, struct symbol_module *mo
     GElf_Addr begin;
     if (!module->is_named && !named_read(module)) symbols->no_memory = true;
     module->is_named = true;
-    const struct code_range *range = ranges_find(&module->named, address);
+    const struct code_range *range = code_ranges_find(&module->named, address);
     if (range == NULL) return 0;
     return put_name(symbols, dwfl_module_getsym_info(module->elf, (int)range->of, &symbol, &begin,
                                                      NULL, NULL, NULL));
