@@ -13,6 +13,7 @@
 #include "cli/attachment.h"
 #include "cli/cli.h"
 #include "cli/finish.h"
+#include "cli/made_names.h"
 #include "cli/recordings.h"
 #include "common/progress.h"
 
@@ -131,7 +132,11 @@ int record_process(const struct record_process *record)
     if (!record->quiet)
         recordings_tell("malloctape record: recording process %d to %s; Ctrl-C ends it\n",
                         (int)record->process, record->output);
+    const double since_s = made_names_since(record->process);
     enum attachment_state state = wait_for_end(record, &attachment);
+    if (record->settings != NULL && strstr(record->settings, "TCMALLOC_TRACE_STACKS=") != NULL &&
+        strchr(record->output, '%') == NULL)
+        made_names_keep(record->process, since_s, record->output);
     const bool is_left = state != ATTACHMENT_PROCESS_ENDED && state != ATTACHMENT_OTHER_PROGRAM;
     const char *said = is_left ? attachment_stop(&attachment) : NULL;
     if (is_left && said == NULL) state = attachment_wait(&attachment, 0, -1);
