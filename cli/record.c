@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/executable.h"
 #include "cli/finish.h"
+#include "cli/made_names.h"
 #include "cli/record_process.h"
 #include "cli/recordings.h"
 #include "cli/run_program.h"
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define OUTPUT_VARIABLE "TCMALLOC_TRACE_OUTPUT"
@@ -38,7 +40,7 @@ enum { NUMBER_MAX = 10000 };
 enum { FRONT_END_PROGRAM = 1 };
 static const char *const front_ends[] = {"tcmalloc", "program", NULL};
 static const char *const libraries[] = {"libtcmalloc_minimal_tracing.so", "libmalloctape.so"};
-static const char *const stacks_of[] = {"all", NULL};
+static const char *const stacks_of[] = {"all", "all,frees", NULL};
 static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=program: its own)",
                                           "the program's own allocator"};
 
@@ -66,9 +68,10 @@ static const char help_text[] =
     "  -p, --pid PROCESS\n"
     "            records this process, which runs already. Objects that it allocated before are\n"
     "            unknown, and its calls through pointers that it took before are missed\n"
-    "  --stacks[=all|BYTES]\n"
+    "  --stacks[=all|all,frees|BYTES]\n"
     "            records call stacks: of about one allocation for each BYTES allocated (default\n"
-    "            512k), and of each of 1 MiB and more; all: of every allocation\n"
+    "            512k), and of each of 1 MiB and more; all: of every allocation; of some frees,\n"
+    "            too, or with all,frees of every one\n"
     "  --idle    records nothing until `malloctape ctl PROCESS start FILE` says so\n"
     "  -q, --quiet\n"
     "            prints only errors\n"
@@ -94,6 +97,7 @@ struct record {
     const char *process;             /* NULL: a program is run */
     const char *stacks;              /* as the library understands it, or NULL */
     bool follow, quiet, idle, has_stacks;
+    double start_s; /* since the epoch */
     unsigned front_end;
     char **program;             /* PROGRAM and its arguments */
     char destination[PATH_MAX]; /* empty with --idle */
@@ -134,7 +138,8 @@ static int stacks_take(void *of, const char *argument)
 {
     struct record *record = of;
     record->stacks = argument == NULL ? "1" : argument;
-    if (argument == NULL || strcmp(argument, "all") == 0 || is_amount(argument, "kKMG"))
+    if (argument == NULL || strcmp(argument, "all") == 0 || strcmp(argument, "all,frees") == 0 ||
+        is_amount(argument, "kKMG"))
         return PROGRAM_GO_ON;
     return cli_usage_error(&cli_record, "--stacks=%s: this is neither all nor a number", argument);
 }
@@ -358,6 +363,8 @@ static struct outcome recordings_settle(const struct record *record,
     for (size_t i = 0; i < recordings->count; i++) {
         const struct recording *recording = &recordings->list[i];
         if (recording->is_forgotten) continue;
+        if (record->stacks != NULL && is_file_name(recording->output))
+            made_names_keep(recording->process, record->start_s, recording->output);
         outcome.recordings++;
         outcome.events += recording->events;
         if (recording->summary == NULL)
@@ -444,7 +451,7 @@ static char *output_directory(const struct record *record)
     return strndup(name, end > name ? (size_t)(end - name) : 1);
 }
 
-static int program_run(const struct record *record, const struct executable *executable)
+static int program_run(struct record *record, const struct executable *executable)
 {
     struct watch watch = {.record = record};
     struct recordings *recordings = &watch.recordings;
@@ -454,6 +461,7 @@ static int program_run(const struct record *record, const struct executable *exe
     free(directory);
     if (!listens) unsetenv(REPORT_VARIABLE);
     if (!record->idle) begin_print(&watch);
+    record->start_s = (double)time(NULL);
     int error = run_program(&watch.program, executable->path, record->program, look, &watch);
     recordings_look(recordings);
     int status = PROGRAM_CANNOT_EXECUTE;

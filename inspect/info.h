@@ -49,7 +49,7 @@ struct info {
     uint64_t instructions; /* instruction stream only */
     uint64_t sequences;    /* raw stream only */
     bool has_stacks;
-    uint64_t stacks; /* calls with a call stack that brought or changed an object */
+    uint64_t stacks; /* calls with a call stack that brought, changed or freed an object */
     uint64_t stack_nodes, stack_codes, stack_modules; /* defined */
     uint64_t codes_of_none;                           /* of the codes, those in no module */
     bool modules_ran_out;                             /* there were more than have a number */

@@ -97,7 +97,7 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
         {only_if(raw, "released_bytes"), only_if(raw && info->taken_bytes > 0, ""), UNIT_BYTES,
          (double)info->released_bytes, " given back"},
         {only_if(stacks, "with_stacks"), only_if(stacks, "with call stacks"), UNIT_COUNT,
-         (double)info->stacks, " allocations and reallocs"},
+         (double)info->stacks, " calls"},
         {only_if(stacks, "stacks_unknown"), only_if(info->stacks_unknown > 0, "unknown stacks"),
          UNIT_COUNT, (double)info->stacks_unknown, ""},
         {only_if(stacks, "stack_nodes"), only_if(stacks, "stack nodes"), UNIT_COUNT,

@@ -64,7 +64,7 @@ struct order_totals {
     uint64_t first_freed_twice; /* number of the first `freed_twice` instruction */
     uint64_t displaced;         /* allocations at places whose older objects seem to live on */
     uint64_t lost_events;
-    uint64_t stacks;            /* calls that brought or changed an object, with a call stack */
+    uint64_t stacks; /* calls that brought, changed or freed an object, with a call stack */
     uint64_t sequences_missing; /* numbers that never came where that is no damage */
     uint64_t windows;           /* that were ended */
     uint64_t windows_overtaken; /* those of which the next one began before */

@@ -85,6 +85,14 @@ static inline void order_count_free(const struct order *order, struct order_lane
     if (order->opaque) lane->allocated = raw_allocations(lane->number, lane_allocations(lane) + 1);
 }
 
+/* The call at hand, which brings, changes or frees an object, is about to be put. */
+static inline void order_put_stack(struct order *order, const struct record *record)
+{
+    if (record->stack == STACK_END) return;
+    instruction_put_stack(order->writer, record->stack);
+    order->totals.stacks++;
+}
+
 static bool order_take_free(struct order *order, struct order_lane *lane,
                             const struct record *record)
 {
@@ -94,6 +102,7 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
     instruction_put_lane(order->writer, lane->number);
     if (state == OBJECT_FREED) order_put_freed_twice(order);
     if (state == OBJECT_KNOWN && order->attached) overlaps_end(&order->overlaps, object);
+    order_put_stack(order, record);
     enum call_kind kind = (enum call_kind)record->number;
     if (state != OBJECT_KNOWN)
         instruction_put_free_unknown(order->writer, kind, record->size, record->operand);
@@ -113,14 +122,6 @@ static bool order_take_after(struct order *order, struct order_lane *lane,
     uint64_t after = order_within_stream(order, record->bound);
     return lane->step == STEP_RELAXED || order_bound(order, lane, after) != BOUND_AHEAD ||
            lane_waits_for_allocations(order, lane, after);
-}
-
-/* The call at hand, which brings or changes an object, is about to be put. */
-static inline void order_put_stack(struct order *order, const struct record *record)
-{
-    if (record->stack == STACK_END) return;
-    instruction_put_stack(order->writer, record->stack);
-    order->totals.stacks++;
 }
 
 /* An object of so many bytes is about to begin at the place. Those that live there, or on its bytes,

@@ -34,7 +34,11 @@ static bool open_writer(struct instruction_writer *writer, struct output *output
     struct instruction_header header = {.metadata = metadata, .metadata_bytes = strlen(metadata)};
     if ((raw->features & RAW_FEATURE_ADDRESSES) != 0)
         header.features |= INSTRUCTION_FEATURE_ADDRESSES;
-    if ((raw->features & RAW_FEATURE_STACKS) != 0) header.features |= INSTRUCTION_FEATURE_STACKS;
+    if ((raw->features & RAW_FEATURE_STACKS) != 0) {
+        header.features |= INSTRUCTION_FEATURE_STACKS;
+        if ((raw->features & RAW_FEATURE_FREE_STACKS) != 0)
+            header.features |= INSTRUCTION_FEATURE_FREE_STACKS;
+    }
     bool opened = instruction_writer_open(writer, output, &header);
     free(metadata);
     return opened;

@@ -18,7 +18,8 @@ enum {
     DEPTH_SHOWN = 8,
     NAME_SHOWN = 90,
     ROWS_IN_JSON = 5000,
-    TREE_PART = 2000 /* a branch of less than that part of everything is not in JSON */
+    TREE_PART = 2000, /* a branch of less than that part of everything is not in JSON */
+    FREES_LEAST = 10  /* samples that say who frees a row's objects */
 };
 
 const struct by_code_number by_code_numbers[BY_CODE_NUMBERS] = {
@@ -30,6 +31,8 @@ const struct by_code_number by_code_numbers[BY_CODE_NUMBERS] = {
     {"short_lived", "gone within 100 calls", STACK_SHORT_LIVED, false},
     {"grown", "grown by realloc", STACK_GROWN, true},
     {"remote_frees", "ended by another thread", STACK_REMOTE, false},
+    {"freed", "that free", STACK_FREED, false},
+    {"freed_remote", "that free what another thread made", STACK_FREED_REMOTE, false},
 };
 _Static_assert(STACK_SHORT_CALLS == 100, "the words say so");
 
@@ -52,7 +55,8 @@ static bool find_places(struct by_code *code)
     const bool good = bytes != NULL && most != NULL && frames != NULL && code->places != NULL &&
                       code->oldest != NULL;
     for (size_t i = 0; i < tally->count && good; i++)
-        bytes[tally->cells[i].stack] += 1 + tally->cells[i].amounts[STACK_MADE].bytes;
+        bytes[tally->cells[i].stack] += 1 + tally->cells[i].amounts[STACK_MADE].bytes +
+                                        tally->cells[i].amounts[STACK_FREED].objects;
     for (size_t stack = 0; stack < tally->stacks_count && good; stack++) {
         const struct stack_groups *self = &code->groups.self;
         if (self->first[stack] == self->first[stack + 1]) continue; /* not in focus */
@@ -68,6 +72,92 @@ static bool find_places(struct by_code *code)
     free(bytes);
     free(most);
     free(frames);
+    return good;
+}
+
+/* ---- who frees ---- */
+
+/* Objects that one row made and another one freed. */
+struct row_pair {
+    uint32_t made, freed;
+    uint64_t short_lived, remote;
+};
+
+static int by_rows(const void *one, const void *other)
+{
+    const struct row_pair *a = one, *b = other;
+    if (a->made != b->made) return a->made < b->made ? -1 : 1;
+    return a->freed < b->freed ? -1 : a->freed > b->freed;
+}
+
+/* The row itself, or NONE: not in focus. */
+static uint32_t row_of(const struct by_code *code, uint32_t stack)
+{
+    const struct stack_groups *self = &code->groups.self;
+    return self->first[stack] < self->first[stack + 1] ? self->groups[self->first[stack]]
+                                                       : CODE_GROUP_NONE;
+}
+
+struct freers {
+    uint64_t all, most;
+    uint32_t row;
+};
+
+static void take_freer(struct freers *freers, uint32_t row, uint64_t objects)
+{
+    freers->all += objects;
+    if (objects <= freers->most) return;
+    freers->most = objects;
+    freers->row = row;
+}
+
+static struct by_code_freer freer_of(const struct by_code *code, const struct freers *freers)
+{
+    const uint64_t least = code->tally.sampled_frees ? FREES_LEAST : 1;
+    if (freers->all < least) return (struct by_code_freer){CODE_GROUP_NONE, 0};
+    return (struct by_code_freer){freers->row, (double)freers->most / (double)freers->all};
+}
+
+/* Pairs of rows in order: of each that makes something, who frees most of it. */
+static void take_pairs(struct by_code *code, const struct row_pair *pairs, size_t count)
+{
+    for (size_t i = 0, end; i < count; i = end) {
+        struct freers short_lived = {.all = 0}, remote = {.all = 0};
+        for (end = i; end < count && pairs[end].made == pairs[i].made; end++) {
+            take_freer(&short_lived, pairs[end].freed, pairs[end].short_lived);
+            take_freer(&remote, pairs[end].freed, pairs[end].remote);
+        }
+        if (pairs[i].made != CODE_GROUP_NONE)
+            code->freed[pairs[i].made] =
+                (struct by_code_freed){freer_of(code, &short_lived), freer_of(code, &remote)};
+    }
+}
+
+static bool find_freers(struct by_code *code)
+{
+    const struct stack_tally *tally = &code->tally;
+    struct row_pair *pairs = calloc(tally->pairs_count + 1, sizeof *pairs);
+    const struct by_code_freer none = {CODE_GROUP_NONE, 0};
+    size_t count = 0;
+    code->freed = calloc(code->groups.count + 1, sizeof *code->freed);
+    const bool good = pairs != NULL && code->freed != NULL;
+    for (size_t i = 0; i <= code->groups.count && good; i++)
+        code->freed[i] = (struct by_code_freed){none, none};
+    for (size_t i = 0; i < tally->pairs_count && good; i++)
+        pairs[i] = (struct row_pair){row_of(code, tally->pairs[i].made),
+                                     row_of(code, tally->pairs[i].freed),
+                                     tally->pairs[i].short_lived, tally->pairs[i].remote};
+    if (good && tally->pairs_count > 1) qsort(pairs, tally->pairs_count, sizeof *pairs, by_rows);
+    for (size_t i = 0; i < tally->pairs_count && good; i++) {
+        if (count > 0 && by_rows(&pairs[count - 1], &pairs[i]) == 0) {
+            pairs[count - 1].short_lived += pairs[i].short_lived;
+            pairs[count - 1].remote += pairs[i].remote;
+        } else {
+            pairs[count++] = pairs[i];
+        }
+    }
+    if (good) take_pairs(code, pairs, count);
+    free(pairs);
     return good;
 }
 
@@ -90,7 +180,8 @@ static bool make_rows(struct by_code *code)
     code->total = calloc(count + 1, sizeof *code->total);
     if (code->self == NULL || code->total == NULL ||
         !stack_tally_sum(&code->tally, &code->groups.self, code->self) ||
-        !stack_tally_sum(&code->tally, &code->groups.total, code->total) || !find_places(code))
+        !stack_tally_sum(&code->tally, &code->groups.total, code->total) || !find_places(code) ||
+        !find_freers(code))
         return false;
     for (size_t i = 0; i < count; i++)
         add_sums(&code->all, &code->self[i]);
@@ -106,11 +197,12 @@ static bool make_tree(struct by_code *code)
 }
 
 bool by_code_make(struct by_code *code, const struct by_code_options *options, const char *sampled,
-                  const struct code_places *places)
+                  const char *sampled_frees, const struct code_places *places)
 {
     code->is_known = true;
     code->options = options;
     code->tally.is_sampled = code_is_sampled(sampled);
+    code->tally.sampled_frees = code->tally.with_frees && strcmp(sampled_frees, "all") != 0;
     if (code->tally.is_sampled) code->sample_bytes = strtoull(sampled, NULL, 10);
     return stack_tally_end(&code->tally) && code_names_open(&code->names, &code->stacks, places) &&
            make_rows(code) && make_tree(code);
@@ -127,6 +219,7 @@ void by_code_close(struct by_code *code)
     free(code->total);
     free(code->places);
     free(code->oldest);
+    free(code->freed);
     free(code->in_tree);
     *code = (struct by_code){.is_known = false};
 }
@@ -212,7 +305,7 @@ uint32_t *by_code_rows_of(const struct by_code *code, const struct stack_tally *
 struct order {
     const struct by_code *code;
     const struct by_code_number *number;
-    bool with_callers; /* also rows that only others ask for */
+    bool is_all; /* also rows that only others ask for, or that only free */
     uint32_t *rows;
     size_t count;
 };
@@ -235,9 +328,9 @@ static bool order_rows(struct order *order)
     order->rows = calloc(code->groups.count + 1, sizeof *order->rows);
     if (order->rows == NULL) return false;
     for (uint32_t i = 0; i < code->groups.count; i++)
-        if (sum_of(order->with_callers ? &code->total[i] : &code->self[i], order->number)->value >=
-                0.5 ||
-            sum_of(&code->self[i], order->number)->value >= 0.5)
+        if (sum_of(&code->self[i], order->number)->value >= 0.5 ||
+            (order->is_all && (sum_of(&code->total[i], order->number)->value >= 0.5 ||
+                               code->self[i].objects[STACK_FREED].value >= 0.5)))
             order->rows[order->count++] = i;
     qsort_r(order->rows, order->count, sizeof *order->rows, by_value, order);
     return true;
@@ -283,6 +376,24 @@ static void print_callers(const struct by_code *code, uint32_t row, FILE *to)
     if (count > own + depth) fprintf(to, "%26s %u more\n", "and", count - own - depth);
 }
 
+static bool is_sampled(const struct by_code *code, const struct by_code_number *number)
+{
+    return number->measure < STACK_FREED ? code->tally.is_sampled : code->tally.sampled_frees;
+}
+
+static void print_freer(const struct by_code *code, const struct by_code_number *number,
+                        uint32_t row, FILE *to)
+{
+    const struct by_code_freer *freer = number->measure == STACK_SHORT_LIVED
+                                            ? &code->freed[row].short_lived
+                                            : &code->freed[row].remote;
+    if ((number->measure != STACK_SHORT_LIVED && number->measure != STACK_REMOTE) ||
+        freer->row == CODE_GROUP_NONE)
+        return;
+    fprintf(to, ", %s freed by %.*s", words_number(UNIT_SHARE, freer->share), NAME_SHOWN,
+            freer->row == row ? "itself" : by_code_name(code, freer->row));
+}
+
 static void print_row(const struct by_code *code, const struct by_code_number *number, uint32_t row,
                       FILE *to)
 {
@@ -291,13 +402,15 @@ static void print_row(const struct by_code *code, const struct by_code_number *n
     const enum code_by by = code->groups.by;
     fprintf(to, "  %12s %8s", value_text(number, self->value),
             words_number(UNIT_SHARE, self->value / all));
-    if (code->tally.is_sampled) fprintf(to, " +- %-9s", value_text(number, stack_sum_margin(self)));
+    if (is_sampled(code, number))
+        fprintf(to, " +- %-9s", value_text(number, stack_sum_margin(self)));
     if (by < CODE_BY_STACK)
         fprintf(to, " %12s", value_text(number, sum_of(&code->total[row], number)->value));
     fprintf(to, "  %.*s", NAME_SHOWN, by_code_name(code, row));
     by_code_print_place(code, row, to);
     if (number->measure == STACK_AT_END && code->oldest[row] != 0)
         fprintf(to, ", since call %s", words_count(code->oldest[row]));
+    print_freer(code, number, row, to);
     fputc('\n', to);
     if (by == CODE_BY_STACK) print_callers(code, row, to);
 }
@@ -315,10 +428,9 @@ static void print_rows(const struct by_code *code, const struct by_code_number *
     free(order.rows);
 }
 
-void by_code_print(const struct by_code *code, bool grows, FILE *to)
+static void print_notices(const struct by_code *code, FILE *to)
 {
-    if (!code->is_known) return;
-    fputc('\n', to);
+    const bool some_frees = code->tally.with_frees && code->tally.sampled_frees;
     code_names_print_missing(&code->names, "! ", to);
     if (stacks_modules_ran_out(&code->stacks))
         fprintf(
@@ -331,8 +443,23 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
             "Call stacks of some calls, one in %s asked for: what code has is estimated, within "
             "+- with 95 %%.\n",
             words_bytes(code->sample_bytes));
+    else if (some_frees)
+        fputs("Call stacks of some frees: what code frees is estimated, within +- with 95 %.\n",
+              to);
     if (code->options->focus != NULL)
         fprintf(to, "Only call stacks with %s in them.\n", code->options->focus);
+}
+
+void by_code_print(const struct by_code *code, bool grows, FILE *to)
+{
+    char *notices = NULL;
+    size_t bytes = 0;
+    FILE *room = code->is_known ? open_memstream(&notices, &bytes) : NULL;
+    if (room == NULL) return;
+    print_notices(code, room);
+    fclose(room);
+    if (bytes > 0) fprintf(to, "\n%s", notices);
+    free(notices);
     for (int first = grows; first >= 0; first--)
         for (unsigned i = 0; i < BY_CODE_NUMBERS; i++) {
             const struct by_code_number *number = &by_code_numbers[i];
@@ -354,8 +481,11 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
         {"short_lived", .value = round((sums)->objects[STACK_SHORT_LIVED].value)}, \
         {"grown", .value = round((sums)->objects[STACK_GROWN].value)},             \
         {"grown_bytes", .value = round((sums)->bytes[STACK_GROWN].value)},         \
+        {"remote_frees", .value = round((sums)->objects[STACK_REMOTE].value)},     \
+        {"freed", .value = round((sums)->objects[STACK_FREED].value)},             \
+        {"freed_bytes", .value = round((sums)->bytes[STACK_FREED].value)},         \
     {                                                                              \
-        "remote_frees", .value = round((sums)->objects[STACK_REMOTE].value)        \
+        "freed_remote", .value = round((sums)->objects[STACK_FREED_REMOTE].value)  \
     }
 
 /* Of a sum, half its interval; null if it is exact. */
@@ -363,6 +493,14 @@ static double margin(const struct by_code *code, const struct stack_sum *sum)
 {
     return code->tally.is_sampled ? ceil(stack_sum_margin(sum)) : NAN;
 }
+
+/* The name of a row, or null, and a share. */
+#define FREER(key, share_key, of)                                                       \
+    {(key), .value = NAN,                                                               \
+     .text = (of).row != CODE_GROUP_NONE ? by_code_name(code, (of).row) : NULL},        \
+    {                                                                                   \
+        (share_key), (of).row != CODE_GROUP_NONE ? (of).share : NAN, .unit = UNIT_TIMES \
+    }
 
 static bool code_row(const void *of, size_t at, struct table_row *row)
 {
@@ -373,6 +511,7 @@ static bool code_row(const void *of, size_t at, struct table_row *row)
     const struct stack_sums *self = there ? &code->self[at] : &none;
     const struct stack_sums *total = there ? &code->total[at] : &none;
     const struct code_frame *place = there ? &code->places[at] : &nowhere;
+    const struct by_code_freed *freed = &code->freed[there ? at : code->groups.count];
     const struct cell cells[] = {
         {"name", .text = there ? by_code_name(code, (uint32_t)at) : ""},
         {"file", .text = code_names_text(&code->names, place->file)},
@@ -384,6 +523,11 @@ static bool code_row(const void *of, size_t at, struct table_row *row)
         {"peak_margin", .value = margin(code, &self->bytes[STACK_AT_PEAK])},
         {"end_margin", .value = margin(code, &self->bytes[STACK_AT_END])},
         {"oldest_call", .value = there ? code->oldest[at] : 0},
+        FREER("short_lived_freed_by", "short_lived_freed_share", freed->short_lived),
+        FREER("remote_freed_by", "remote_freed_share", freed->remote),
+        {"freed_margin", .value = code->tally.sampled_frees
+                                      ? ceil(stack_sum_margin(&self->objects[STACK_FREED]))
+                                      : NAN},
         {"total_made", .value = round(total->objects[STACK_MADE].value)},
         {"total_bytes", .value = round(total->bytes[STACK_MADE].value)},
         {"total_peak_bytes", .value = round(total->bytes[STACK_AT_PEAK].value)},
@@ -490,7 +634,7 @@ static bool all_row(const void *of, size_t at, struct table_row *row)
 json_t *by_code_json(const struct by_code *code)
 {
     json_t *object = json_object();
-    struct order order = {.code = code, .number = &by_code_numbers[1], .with_callers = true};
+    struct order order = {.code = code, .number = &by_code_numbers[1], .is_all = true};
     if (code->sample_bytes > 0)
         json_put_number(object, "sample_bytes", code->sample_bytes);
     else

@@ -30,6 +30,16 @@ struct by_code_options {
     size_t directories_count;
 };
 
+/* Who frees most of some objects of a row. */
+struct by_code_freer {
+    uint32_t row; /* CODE_GROUP_NONE: not known */
+    double share; /* of those of which it is known */
+};
+
+struct by_code_freed {
+    struct by_code_freer short_lived, remote;
+};
+
 struct by_code {
     bool is_known; /* the trace has call stacks */
     const struct by_code_options *options;
@@ -41,15 +51,17 @@ struct by_code {
     struct stack_sums *self, *total; /* by group */
     struct code_frame *places;       /* by group: where most of its bytes are asked for */
     uint64_t *oldest;                /* by group: the first call whose object is alive at the end */
+    struct by_code_freed *freed;     /* by group */
     struct code_grouping tree;
     struct stack_sums *in_tree;
     struct stack_sums all;
 };
 
-/* With all batches in by_code->tally and the definitions in by_code->stacks; `sampled` is the value
- * of the key `stacks` of the trace. False: no memory. */
+/* With all batches in by_code->tally and the definitions in by_code->stacks; `sampled` and
+ * `sampled_frees` are the values of the keys `stacks` and `stacks.frees` of the trace. False: no
+ * memory. */
 bool by_code_make(struct by_code *code, const struct by_code_options *options, const char *sampled,
-                  const struct code_places *places);
+                  const char *sampled_frees, const struct code_places *places);
 void by_code_close(struct by_code *code);
 
 /* `grows`: what is alive at the end comes first. */
@@ -64,7 +76,7 @@ struct by_code_number {
     enum stack_measure measure;
     bool is_bytes;
 };
-enum { BY_CODE_NUMBERS = 8 };
+enum { BY_CODE_NUMBERS = 10 };
 extern const struct by_code_number by_code_numbers[BY_CODE_NUMBERS];
 
 /* The row of a name of so many bytes: the whole name, or what stands behind a "::" or "/" in it;

@@ -60,6 +60,31 @@ const bytesUnit = (key = 'bytes') =>
 const changedBytes = (key) => changedChart(key,
   { ...bytesUnit(key), name: `${bytesUnit(key).name} more` });
 
+// ---- code: rows matched by name ----
+
+const codeRows = data.code ?? [];
+const CODE = [['bytes', 'by bytes asked for', bytesText], ['objects', 'by objects made', countText],
+  ['peak_live', 'alive at the peak', bytesText], ['end_live', 'alive at the end', bytesText],
+  ['short_lived', 'gone within 100 calls', countText], ['grown', 'grown by realloc', bytesText],
+  ['remote_frees', 'ended by another thread', countText], ['freed', 'that free', countText],
+  ['freed_remote', 'that free what another thread made', countText]];
+function codeFigure([key, title, text]) {
+  const rows = codeRows.filter((row) => row[key].difference !== 0)
+    .sort((a, b) => Math.abs(b[key].difference) - Math.abs(a[key].difference));
+  const shown = rows.slice(0, 15);
+  const unit = text === bytesText ? unitFor(shown.map((row) => Math.abs(row[key].difference)))
+    : { name: 'objects', bytes: 1 };
+  return { title: `${after.code?.by ?? 'function'}s, ${title}: what changed most`,
+    there: rows.length > 0, height: 8 + 1.4 * shown.length,
+    text: 'Itself, without what it calls.',
+    config: () => lyingBars(shown.map((row) => shortName(row.name)),
+      shown.map((row) => row[key].difference / unit.bytes),
+      shown.map((row) => more(row[key].difference)), `${unit.name} more`, ''),
+    table: () => ({ head: [after.code?.by ?? 'function', 'before', 'after', 'difference', ''],
+      rows: rows.slice(0, 100).map((row) => [row.name, text(row[key].before), text(row[key].after),
+        signed(row[key].difference, text), perCent(row[key])]) }) };
+}
+
 // ---- both side by side ----
 
 // What a column of a table adds up to, by the magnitude of another one.
@@ -92,6 +117,7 @@ showFigures([
       rows: numbers.map((one) => [nameOf(one),
         ...['before', 'after'].map((when) => knownText(one[when], NUMBER_TEXTS[one.unit])),
         signed(one.difference, NUMBER_TEXTS[one.unit]), perCent(one)]) }) },
+  ...CODE.map(codeFigure),
   { title: 'Objects by size, what changed most', there: changed('made').length > 0,
     config: () => changedChart('made', { name: 'objects more', bytes: 1 }),
     text: 'Exact sizes, as asked for.',

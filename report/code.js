@@ -12,6 +12,8 @@ const MEASURES = [
   { key: 'short_lived', title: 'gone within 100 calls', text: countText },
   { key: 'grown_bytes', title: 'grown by realloc', text: bytesText },
   { key: 'remote_frees', title: 'ended by another thread', text: countText },
+  { key: 'freed', title: 'objects freed', text: countText },
+  { key: 'freed_remote', title: 'freed, made by another thread', text: countText },
 ].filter(({ key }) => code.all[key] > 0);
 
 // The tree with what each branch has in all: parents stand before their children.

@@ -314,11 +314,23 @@ function mapChart(snapshot) {
     options: chartOptions({ plugins: { legend: hidden }, scales: { x: hidden, y: hidden } }) };
 }
 
-function blameChart(snapshot) {
-  const { size, kept_bytes: kept } = snapshot.sparse.by_size;
+function blameChart(names, kept, of) {
   const unit = unitFor(kept);
-  return lyingBars(size.map(countText), kept.map((bytes) => bytes / unit.bytes), palette(1),
-    `${unit.name} kept`);
+  return lyingBars(names, kept.map((bytes) => bytes / unit.bytes), palette(1),
+    `${unit.name} kept`, of);
+}
+
+// The code that made the objects which keep pages.
+function blameOfCode(where, { kept_bytes: all, by_code: codes }) {
+  const { name = [], kept_bytes: kept = [] } = codes ?? {};
+  return { title: `${where}: which code keeps it`, there: name.length > 0,
+    height: 8 + 1.4 * name.length,
+    config: () => blameChart(name.map(shortName), kept, ''),
+    text: 'The code that made the objects which keep those pages.',
+    table: () => ({ head: [data.code.by, 'objects', 'keep', 'share', 'made by calls from', 'to'],
+      rows: rowsOf(codes, 'name', 'objects', 'kept_bytes', 'first_call', 'last_call')
+        .map(([one, objects, bytes, ...calls]) =>
+          [one, objects, bytesText(bytes), share(bytes, all), ...calls]) }) };
 }
 
 const resident = (snapshot) => snapshot.pages * snapshot.page_bytes;
@@ -336,7 +348,7 @@ function snapshotFigures(snapshot) {
         rows: snapshot.pages_by_fullness
           .map((count, at) => [fullnessText(at), countText(count)]) }) },
     { title: `${where}: what keeps it`, there: sparse.objects > 0,
-      config: () => blameChart(snapshot),
+      config: () => blameChart(sparse.by_size.size.map(countText), sparse.by_size.kept_bytes),
       text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that `
         + `are at most a quarter full, kept by ${countText(sparse.objects)} objects of these `
         + `sizes. Without the oldest tenth of them, ${bytesText(sparse.without_oldest[1])} less.`,
@@ -344,6 +356,7 @@ function snapshotFigures(snapshot) {
         rows: rowsOf(sparse.by_size, 'size', 'objects', 'kept_bytes', 'first_call', 'last_call')
           .map(([size, objects, kept, ...calls]) =>
             [size, objects, bytesText(kept), ...calls]) }) },
+    blameOfCode(where, sparse),
   ];
 }
 

@@ -59,9 +59,14 @@ static bool make_code(struct report_trace *trace, struct instruction_reader *rea
 {
     const struct code_places places = {options->directories, options->directories_count,
                                        trace->path, strtoull(trace->pid, NULL, 10), trace->start_s};
-    char *sampled = metadata_copy(reader->header.metadata, reader->header.metadata_bytes, "stacks");
-    const bool good = sampled != NULL && by_code_make(&trace->code, options, sampled, &places);
+    const char *metadata = reader->header.metadata;
+    const size_t bytes = reader->header.metadata_bytes;
+    char *sampled = metadata_copy(metadata, bytes, "stacks");
+    char *sampled_frees = metadata_copy(metadata, bytes, "stacks.frees");
+    const bool good = sampled != NULL && sampled_frees != NULL &&
+                      by_code_make(&trace->code, options, sampled, sampled_frees, &places);
     free(sampled);
+    free(sampled_frees);
     return good;
 }
 
@@ -79,6 +84,7 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
         error_set_system(&reader->error, "no memory for call stacks");
         return PROGRAM_FAILED;
     }
+    trace->code.tally.with_frees = (reader->header.features & INSTRUCTION_FEATURE_FREE_STACKS) != 0;
     if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED ||
         process_interrupted())
         return PROGRAM_FAILED;

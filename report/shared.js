@@ -86,6 +86,9 @@ function byMagnitude(table, of, key) {
 
 const sizeText = (size, highest) => (highest > size ? `${countText(size)}..` : countText(size));
 
+// Names of functions are long: those that a chart has no room for end with dots.
+const shortName = (name) => (name.length > 40 ? `${name.slice(0, 39)}…` : name);
+
 // Bars from left to right, a line each.
 function lyingBars(labels, values, colours, unit, of = 'bytes') {
   return { type: 'bar', data: { labels, datasets: [{ data: values, backgroundColor: colours }] },

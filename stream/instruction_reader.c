@@ -780,12 +780,14 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
 /* The same of the column `stacks` (4.6). */
 static bool block_decode_stacks(struct instruction_reader *reader, struct block *block)
 {
+    const bool frees = reader->header.features & INSTRUCTION_FEATURE_FREE_STACKS;
     for (size_t i = 0; i < block->count; i++) {
         uint8_t opcode = block->opcodes[i];
-        bool brings = shape_begins(call_shapes[opcode & INSTRUCTION_NUMBER_MASK]);
+        const unsigned shape = call_shapes[opcode & INSTRUCTION_NUMBER_MASK];
+        const bool has = shape_is_free(shape) ? frees : shape_begins(shape);
         uint64_t node = STACK_END;
         block->at = i;
-        if (brings && !(opcode & INSTRUCTION_FAILED) &&
+        if (has && !(opcode & INSTRUCTION_FAILED) &&
             !block_get(reader, block, &block->stacks, &node))
             return false;
         if (node >= STACK_NUMBERS_LIMIT)

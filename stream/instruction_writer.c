@@ -172,8 +172,7 @@ bool instruction_writer_open(struct instruction_writer *writer, struct output *o
                              const struct instruction_header *header)
 {
     *writer = (struct instruction_writer){.output = output};
-    writer->features =
-        header->features & (INSTRUCTION_FEATURE_ADDRESSES | INSTRUCTION_FEATURE_STACKS);
+    writer->features = header->features & INSTRUCTION_FEATURES_KNOWN;
     writer->block = (uint8_t *)pages_map(MAPPING_BYTES);
     if (writer->block == NULL) return error_set_system(&writer->error, "no memory for a block");
     writer->opcodes = writer->block + PAYLOAD_HEAD_BYTES;
@@ -304,6 +303,7 @@ void instruction_put_free_unknown(struct instruction_writer *writer, enum call_k
 {
     instruction_put_opcode(writer, kind | INSTRUCTION_UNKNOWN, 0);
     put_given(writer, kind, size, alignment);
+    instruction_put_free_stack(writer);
     instruction_put_end(writer);
 }
 

@@ -124,7 +124,20 @@ static inline void instruction_put_opcode(struct instruction_writer *writer, uns
     writer->high[at] = (uint8_t)(value >> 8);
 }
 
-/* For the function below only. */
+/* For the functions below only. */
+static inline void instruction_end_stack(struct instruction_writer *writer)
+{
+    writer->stacks_end = varint_put(writer->stacks_end, writer->stack);
+    writer->stack = STACK_END;
+}
+
+/* What frees have there. */
+static inline void instruction_put_free_stack(struct instruction_writer *writer)
+{
+    if (__builtin_expect(writer->features & INSTRUCTION_FEATURE_FREE_STACKS, 0))
+        instruction_end_stack(writer);
+}
+
 static inline void instruction_put_more(struct instruction_writer *writer, uint64_t address)
 {
     if (writer->features & INSTRUCTION_FEATURE_ADDRESSES) {
@@ -132,10 +145,7 @@ static inline void instruction_put_more(struct instruction_writer *writer, uint6
         writer->addresses_end = varint_put(writer->addresses_end, zigzag(difference));
         writer->last_address = address;
     }
-    if (writer->features & INSTRUCTION_FEATURE_STACKS) {
-        writer->stacks_end = varint_put(writer->stacks_end, writer->stack);
-        writer->stack = STACK_END;
-    }
+    if (writer->features & INSTRUCTION_FEATURE_STACKS) instruction_end_stack(writer);
 }
 
 /* What calls that bring or change an object have in the columns of features. */
@@ -187,7 +197,8 @@ static inline uint64_t instruction_position(const struct instruction_writer *wri
     return writer->registers.live - 1 - writer->objects[object].index;
 }
 
-/* The stack of the next call that brings or changes an object. */
+/* The stack of the next call that brings or changes an object, or, with
+ * INSTRUCTION_FEATURE_FREE_STACKS, frees one. */
 static inline void instruction_put_stack(struct instruction_writer *writer, uint32_t node)
 {
     writer->stack = node;
@@ -250,6 +261,7 @@ static inline void instruction_end_free(struct instruction_writer *writer, uint3
     const struct writer_object ended = writer->objects[object];
     const uint64_t last = registers->live - 1;
     const uint32_t youngest = registers->order[last];
+    instruction_put_free_stack(writer);
     writer->live_bytes -= instruction_size(writer, object, ended);
     /* register_order_release(), and the youngest one's new index. */
     registers->order[ended.index] = youngest;

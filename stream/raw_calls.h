@@ -281,7 +281,7 @@ struct raw_remote_step {
 static inline bool raw_remote_step_look(struct raw_decoder *decoder, struct raw_remote_step *step)
 {
     if (decoder->end - decoder->at < RAW_REMOTE_BYTES_MAX + RAW_SEQUENCE_BYTES + 2 ||
-        !raw_remote_look(decoder, &step->free))
+        decoder->stack != 0 || !raw_remote_look(decoder, &step->free))
         return false;
     const uint8_t *behind = decoder->at + step->free.bytes;
     step->has_sequence =

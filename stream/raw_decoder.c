@@ -355,7 +355,8 @@ static bool add_definition(struct raw_decoder *decoder, const struct units_recor
 /* What has its stack, or takes it back. */
 static void add_stack(struct raw_decoder *decoder, struct record *record)
 {
-    bool has = shape_begins(record->shape) || record->number == RAW_FAILED;
+    const bool has = shape_begins(record->shape) || record->number == RAW_FAILED ||
+                     (shape_is_free(record->shape) && decoder->features & RAW_FEATURE_FREE_STACKS);
     if (record->number == RAW_STACK) decoder->stack = (uint32_t)record->size;
     if (has) record->stack = decoder->stack;
     if (has || record->number == RAW_THREAD_BEGIN || record->number == RAW_LOST) decoder->stack = 0;
@@ -691,7 +692,7 @@ static bool decode_shared(struct raw_decoder *decoder, struct record *record)
 {
     struct raw_remote_free call;
     struct raw_sequence sequence;
-    if (decoder->end - decoder->at < RAW_REMOTE_BYTES_MAX) return false;
+    if (decoder->end - decoder->at < RAW_REMOTE_BYTES_MAX || decoder->stack != 0) return false;
     if (raw_sequence_look(decoder, decoder->at, &sequence)) {
         const uint8_t number = sequence.after ? RAW_SEQUENCE_AFTER : RAW_SEQUENCE_BEFORE;
         *record = (struct record){.number = number,

@@ -105,11 +105,13 @@ enum raw_inside {
 #define RAW_METADATA_BYTES_MAX    65536
 #define RAW_RECORDING_ID_BYTES    16
 
-#define RAW_FEATURE_ADDRESSES 1u
-#define RAW_FEATURE_OPAQUE    2u
-#define RAW_FEATURE_STACKS    4u
-#define RAW_FEATURES_KNOWN \
-    (UINT64_C(0) | RAW_FEATURE_ADDRESSES | RAW_FEATURE_OPAQUE | RAW_FEATURE_STACKS)
+#define RAW_FEATURE_ADDRESSES   1u
+#define RAW_FEATURE_OPAQUE      2u
+#define RAW_FEATURE_STACKS      4u
+#define RAW_FEATURE_FREE_STACKS 8u
+#define RAW_FEATURES_KNOWN                                                           \
+    (UINT64_C(0) | RAW_FEATURE_ADDRESSES | RAW_FEATURE_OPAQUE | RAW_FEATURE_STACKS | \
+     RAW_FEATURE_FREE_STACKS)
 
 /* --- chunks, FORMAT.md 4.2 to 4.4 --- */
 

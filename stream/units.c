@@ -213,7 +213,7 @@ static void remember(struct units_lane *lane, uint64_t bound, const struct units
     lane->remote[entry] = (struct units_remote){
         .bound = bound,
         .waited = bound,
-        .lane = other,
+        .lane = lane->frees_have_stacks ? NULL : other,
         .owner = (uint16_t)(number + 1),
         .unit = (uint16_t)(RAW_UNIT_REMOTE + (entry << RAW_REMOTE_ENTRY_SHIFT))};
 }
@@ -1024,8 +1024,8 @@ void units_fill_calls(struct units_call calls[UNITS_CALLS], const uint8_t *profi
     bool addresses = features & RAW_FEATURE_ADDRESSES;
     memset(calls, 0, UNITS_CALLS * sizeof *calls);
     for (unsigned i = 0; i < RAW_COMPACT_END >> UNITS_CALL_SHIFT; i++)
-        if ((features & ~RAW_FEATURE_STACKS) == RAW_FEATURE_OPAQUE && !packed &&
-            call_shapes[first] == SHAPE_ALLOCATION)
+        if ((features & ~(RAW_FEATURE_STACKS | RAW_FEATURE_FREE_STACKS)) == RAW_FEATURE_OPAQUE &&
+            !packed && call_shapes[first] == SHAPE_ALLOCATION)
             calls[i] =
                 (struct units_call){.form = UNITS_CALL_COMPACT, .kind = (uint8_t)first, .units = 2};
     for (size_t i = 0; i < ROWS; i++) {

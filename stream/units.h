@@ -106,6 +106,7 @@ struct units_lane {
     uint8_t allocating __attribute__((aligned(64))); /* sequence numbers belong to the next event */
     bool long_frees;      /* many places have no short code: all frees are written long */
     bool all_have_stacks; /* allocations and reallocs come off the fast path */
+    bool frees_have_stacks; /* frees, too */
     uint32_t features;    /* of the stream: RAW_FEATURE_... */
     uint8_t rounding; /* of an opaque allocator: sizes with the same (size + this) / 16 are alike */
     uint8_t profile[RAW_PROFILE_BYTES];
@@ -455,8 +456,8 @@ void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations);
 void units_page(struct units_lane *lane, uint32_t first, uintptr_t address);
 
 /* The next call of the lane that is an allocation or a realloc, also if it fails, has the call stack
- * of this node, less than STACK_NUMBERS_LIMIT and not 0. Only in a stream with RAW_FEATURE_STACKS,
- * as what follows. */
+ * of this node, less than STACK_NUMBERS_LIMIT and not 0; with RAW_FEATURE_FREE_STACKS, a free has it,
+ * too. Only in a stream with RAW_FEATURE_STACKS, as what follows. */
 void units_stack(struct units_lane *lane, uint32_t node);
 
 /* What numbers mean, within the limits of stack_definition_is_valid(). It must be in the lane before

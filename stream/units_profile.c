@@ -94,10 +94,10 @@ static void set_codes(struct units_lane *lane)
             code->size_limit = says_more ? 0 : limit;
             continue;
         }
-        code->limit = opaque ? 0 : limit;
+        const bool is_off = range == RAW_REALLOC ? says_more : lane->frees_have_stacks;
+        code->limit = opaque || is_off ? 0 : limit;
         code->long_base = codes[RAW_LONG].first;
-        if (range != RAW_REALLOC || !says_more)
-            code->long_end = (uint16_t)(codes[RAW_LONG].limit >> 16);
+        if (!is_off) code->long_end = (uint16_t)(codes[RAW_LONG].limit >> 16);
     }
     if (lane->long_frees) lane->codes[units_code_at(lane->profile[RAW_FREE_1])].limit = 0;
 }

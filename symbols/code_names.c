@@ -25,11 +25,13 @@ static bool allocates(const char *function, const char *module)
 {
     static const char *const libraries[] = {"libmalloctape.so", "libtcmalloc_minimal_tracing.so",
                                             NULL};
-    static const char *const families[] = {"operator new", "__libc_",          "__rust_alloc",
-                                           "__rdl_",       "__rustc::__rust_", NULL};
-    static const char *const names[] = {"malloc",         "calloc",         "realloc", "memalign",
-                                        "posix_memalign", "aligned_alloc",  "valloc",  "pvalloc",
-                                        "reallocarray",   "__rust_realloc", NULL};
+    static const char *const families[] = {
+        "operator new",     "operator delete", "__libc_",        "__rdl_",
+        "__rustc::__rust_", "__rust_alloc",    "__rust_dealloc", NULL};
+    static const char *const names[] = {
+        "malloc",        "calloc", "realloc",    "memalign",           "posix_memalign",
+        "aligned_alloc", "valloc", "pvalloc",    "reallocarray",       "__rust_realloc",
+        "free",          "cfree",  "free_sized", "free_aligned_sized", NULL};
     if (begins_with_any(basename(module), libraries)) return true;
     for (const char *const *name = names; *name != NULL; name++)
         if (strcmp(function, *name) == 0) return true;

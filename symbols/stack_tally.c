@@ -9,7 +9,14 @@
 #include "common/pages.h"
 
 enum { SLOTS_LEAST = 4096, SAMPLES_LEAST = 32 };
-#define REALLOCS_FIRST ((uint32_t)HISTOGRAM_BUCKETS) /* their classes are behind the others */
+
+/* Of calls that have classes of their own, one behind the other. */
+enum calls_of { ALLOCATIONS, REALLOCS, FREES, REMOTE_FREES };
+
+static enum calls_of calls_of(const struct stack_tally *tally, size_t cell)
+{
+    return (enum calls_of)(tally->cells[cell].size_class / HISTOGRAM_BUCKETS);
+}
 
 struct stack_object {
     uint64_t size;
@@ -46,9 +53,10 @@ static bool slots_grow(struct stack_tally *tally)
 }
 
 /* There is room for one more. */
-static uint32_t cell_find(struct stack_tally *tally, uint32_t stack, uint64_t size, bool is_realloc)
+static uint32_t cell_find(struct stack_tally *tally, uint32_t stack, uint64_t size,
+                          enum calls_of calls)
 {
-    const uint32_t size_class = histogram_bucket(size) + (is_realloc ? REALLOCS_FIRST : 0);
+    const uint32_t size_class = calls * HISTOGRAM_BUCKETS + histogram_bucket(size);
     uint32_t *slot = &tally->slots[slot_of(tally, stack, size_class)];
     if (*slot != 0) return *slot - 1;
     tally->cells[tally->count] = (struct stack_cell){.stack = stack, .size_class = size_class};
@@ -56,10 +64,57 @@ static uint32_t cell_find(struct stack_tally *tally, uint32_t stack, uint64_t si
     return *slot - 1;
 }
 
+/* ---- pairs ---- */
+
+static uint32_t *pair_slot(const struct stack_tally *tally, uint32_t made, uint32_t freed)
+{
+    const uint64_t key = ((uint64_t)made << 32 | freed) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(key >> 32) & (tally->pair_slots_count - 1);
+    while (tally->pair_slots[at] != 0) {
+        const struct stack_pair *pair = &tally->pairs[tally->pair_slots[at] - 1];
+        if (pair->made == made && pair->freed == freed) break;
+        at = (at + 1) & (tally->pair_slots_count - 1);
+    }
+    return &tally->pair_slots[at];
+}
+
+static bool pair_slots_grow(struct stack_tally *tally)
+{
+    const size_t more = tally->pair_slots_count == 0 ? SLOTS_LEAST : 2 * tally->pair_slots_count;
+    uint32_t *slots = calloc(more, sizeof *slots);
+    if (slots == NULL) return false;
+    free(tally->pair_slots);
+    tally->pair_slots = slots;
+    tally->pair_slots_count = more;
+    for (size_t i = 0; i < tally->pairs_count; i++)
+        *pair_slot(tally, tally->pairs[i].made, tally->pairs[i].freed) = (uint32_t)i + 1;
+    return true;
+}
+
+/* There is room for one more. */
+static struct stack_pair *pair_find(struct stack_tally *tally, uint32_t made, uint32_t freed)
+{
+    uint32_t *slot = pair_slot(tally, made, freed);
+    if (*slot == 0) {
+        tally->pairs[tally->pairs_count] = (struct stack_pair){.made = made, .freed = freed};
+        *slot = (uint32_t)++tally->pairs_count;
+    }
+    return &tally->pairs[*slot - 1];
+}
+
+static bool pairs_reserve(struct stack_tally *tally, size_t calls)
+{
+    while ((tally->pairs_count + calls) * 2 > tally->pair_slots_count)
+        if (!pair_slots_grow(tally)) return false;
+    return array_reserve(&tally->pairs, &tally->pairs_room, tally->pairs_count + calls,
+                         sizeof *tally->pairs);
+}
+
 static bool reserve(struct stack_tally *tally, size_t calls)
 {
     while ((tally->count + calls) * 2 > tally->slots_count)
         if (!slots_grow(tally)) return false;
+    if (tally->with_frees && !pairs_reserve(tally, calls)) return false;
     return array_reserve(&tally->cells, &tally->room, tally->count + calls, sizeof *tally->cells) &&
            pages_reserve(&tally->objects, &tally->capacity, tally->live + calls,
                          INSTRUCTION_BLOCK_MAX, sizeof *tally->objects);
@@ -91,6 +146,8 @@ void stack_tally_close(struct stack_tally *tally)
     free(tally->slots);
     free(tally->stacks);
     free(tally->oldest);
+    free(tally->pairs);
+    free(tally->pair_slots);
     *tally = (struct stack_tally){.count = 0};
 }
 
@@ -103,9 +160,9 @@ static void add(struct stack_cell *cell, enum stack_measure measure, uint64_t by
 }
 
 static void begin(struct stack_tally *tally, struct stack_object *object, uint64_t size,
-                  uint32_t stack, bool is_realloc)
+                  uint32_t stack, enum calls_of calls)
 {
-    const uint32_t at = cell_find(tally, stack, size, is_realloc);
+    const uint32_t at = cell_find(tally, stack, size, calls);
     struct stack_cell *cell = &tally->cells[at];
     add(cell, STACK_MADE, size);
     live_begin(&cell->live, tally->epoch, size);
@@ -116,14 +173,32 @@ static void begin(struct stack_tally *tally, struct stack_object *object, uint64
     tally->epoch++;
 }
 
+static bool is_short(const struct stack_tally *tally, const struct stack_object *object)
+{
+    return tally->calls - object->call <= STACK_SHORT_CALLS;
+}
+
 static void end(struct stack_tally *tally, const struct stack_object *object)
 {
     struct stack_cell *cell = &tally->cells[object->cell];
     live_end(&cell->live, tally->epoch, object->size);
-    if (tally->calls - object->call <= STACK_SHORT_CALLS)
-        add(cell, STACK_SHORT_LIVED, object->size);
+    if (is_short(tally, object)) add(cell, STACK_SHORT_LIVED, object->size);
     if (object->lane != tally->lane) add(cell, STACK_REMOTE, object->size);
     tally->live_bytes -= object->size;
+}
+
+/* A free with this stack, or 0, before it ends the object. */
+static void note_free(struct stack_tally *tally, const struct stack_object *object, uint32_t stack)
+{
+    const bool is_remote = object->lane != tally->lane, lived_short = is_short(tally, object);
+    const uint32_t at = cell_find(tally, stack, object->size, is_remote ? REMOTE_FREES : FREES);
+    const uint32_t made = tally->cells[object->cell].stack;
+    add(&tally->cells[at], STACK_FREED, object->size);
+    if (is_remote) add(&tally->cells[at], STACK_FREED_REMOTE, object->size);
+    if (stack == 0 || made == 0 || (!is_remote && !lived_short)) return;
+    struct stack_pair *pair = pair_find(tally, made, stack);
+    pair->short_lived += lived_short;
+    pair->remote += is_remote;
 }
 
 static void resize(struct stack_tally *tally, struct stack_object *object, uint64_t size,
@@ -131,7 +206,7 @@ static void resize(struct stack_tally *tally, struct stack_object *object, uint6
 {
     const uint64_t before = object->size;
     end(tally, object);
-    begin(tally, object, size, stack, true);
+    begin(tally, object, size, stack, REALLOCS);
     if (size > before) add(&tally->cells[object->cell], STACK_GROWN, size - before);
 }
 
@@ -146,9 +221,10 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
         tally->calls += does != INSTRUCTION_OTHER;
         switch (does) {
         case INSTRUCTION_BEGINS:
-            begin(tally, &tally->objects[tally->live++], one.size, stack, false);
+            begin(tally, &tally->objects[tally->live++], one.size, stack, ALLOCATIONS);
             break;
         case INSTRUCTION_ENDS:
+            if (tally->with_frees) note_free(tally, &tally->objects[one.object], stack);
             end(tally, &tally->objects[one.object]);
             tally->objects[one.object] = tally->objects[--tally->live];
             break;
@@ -218,6 +294,10 @@ bool stack_tally_end(struct stack_tally *tally)
         cell->amounts[STACK_AT_PEAK] =
             (struct stack_amount){cell->live.peak_objects, cell->live.peak_bytes};
         cell->amounts[STACK_AT_END] = (struct stack_amount){cell->live.objects, cell->live.bytes};
+    }
+    for (size_t i = 0; i < tally->pairs_count; i++) {
+        tally->pairs[i].made = index_of(tally, tally->pairs[i].made);
+        tally->pairs[i].freed = index_of(tally, tally->pairs[i].freed);
     }
     for (uint64_t i = 0; i < tally->live; i++) {
         uint64_t *oldest = &tally->oldest[tally->cells[tally->objects[i].cell].stack];
@@ -298,6 +378,12 @@ static void add_unknown(struct stack_sums *to, const struct class_sums *class)
     add_exact(to, unknown);
 }
 
+/* Whether only some of the calls of its class have stacks. */
+static bool is_sampled(const struct stack_tally *tally, size_t cell)
+{
+    return calls_of(tally, cell) < FREES ? tally->is_sampled : tally->sampled_frees;
+}
+
 struct summing {
     const struct stack_tally *tally;
     const struct stack_groups *groups;
@@ -312,7 +398,7 @@ static void touch(struct summing *state, uint32_t stack, const struct stack_amou
     const struct stack_groups *groups = state->groups;
     for (uint32_t i = groups->first[stack]; i < groups->first[stack + 1]; i++) {
         const uint32_t group = groups->groups[i];
-        if (state->here[group][STACK_MADE].objects <= 0)
+        if (state->here[group][STACK_MADE].objects + state->here[group][STACK_FREED].objects <= 0)
             state->touched[state->touched_count++] = group;
         add_amounts(state->here[group], amounts);
     }
@@ -323,30 +409,30 @@ static void sum_class(struct summing *state, size_t first, size_t end)
 {
     const struct stack_groups *groups = state->groups;
     struct class_sums class = {.all = {{0, 0, 0}}};
-    const bool is_sampled = state->tally->is_sampled;
+    const bool sampled = is_sampled(state->tally, first);
     state->touched_count = 0;
     for (size_t i = first; i < end; i++) {
         const struct stack_cell *cell = &state->tally->cells[i];
         add_amounts(class.all, cell->amounts);
         if (cell->stack != 0) add_amounts(class.sampled, cell->amounts);
-        if (cell->stack != 0 || !is_sampled) touch(state, cell->stack, cell->amounts);
+        if (cell->stack != 0 || !sampled) touch(state, cell->stack, cell->amounts);
     }
     for (size_t i = 0; i < state->touched_count; i++) {
         const uint32_t group = state->touched[i];
-        if (is_sampled)
+        if (sampled)
             add_estimate(&state->sums[group], state->here[group], &class);
         else
             add_exact(&state->sums[group], state->here[group]);
         memset(state->here[group], 0, sizeof state->here[group]);
     }
-    for (uint32_t i = groups->first[0]; i < groups->first[1] && is_sampled; i++)
+    for (uint32_t i = groups->first[0]; i < groups->first[1] && sampled; i++)
         add_unknown(&state->sums[groups->groups[i]], &class);
 }
 
 /* Some cells that are estimated together. */
 struct cell_range {
     size_t end;
-    uint64_t samples; /* objects that were made */
+    uint64_t samples; /* objects that were made or freed */
 };
 
 /* The class that begins there. */
@@ -356,17 +442,20 @@ static struct cell_range one_class(const struct stack_tally *tally, size_t first
     while (range.end < tally->count &&
            tally->cells[range.end].size_class == tally->cells[first].size_class) {
         const struct stack_cell *cell = &tally->cells[range.end++];
-        if (cell->stack != 0) range.samples += cell->amounts[STACK_MADE].objects;
+        if (cell->stack == 0) continue;
+        range.samples += cell->amounts[STACK_MADE].objects + cell->amounts[STACK_FREED].objects;
     }
     return range;
 }
 
-/* From where on, before `end`, all is sampled. Recorders take the largest all, and smaller ones by
- * chance: a class further down of which all were met by chance says something of its neighbours. */
+/* From where on, before `end`, all is sampled. Recorders take the largest all, but for frees, and
+ * smaller ones by chance: a class further down of which all were met by chance says something of its
+ * neighbours. */
 static size_t certain_from(const struct stack_tally *tally, size_t first, size_t end)
 {
     size_t certain = end;
-    while (tally->is_sampled && certain > first && tally->cells[certain - 1].stack != 0)
+    while (calls_of(tally, first) < FREES && is_sampled(tally, first) && certain > first &&
+           tally->cells[certain - 1].stack != 0)
         certain--;
     /* Not in the middle of a class. */
     while (certain > first && certain < end &&
@@ -380,13 +469,13 @@ static size_t certain_from(const struct stack_tally *tally, size_t first, size_t
 static size_t range_end(const struct stack_tally *tally, size_t first, size_t end)
 {
     struct cell_range range = one_class(tally, first);
-    while (tally->is_sampled && range.end < end && range.samples < SAMPLES_LEAST) {
+    while (is_sampled(tally, first) && range.end < end && range.samples < SAMPLES_LEAST) {
         const struct cell_range next = one_class(tally, range.end);
         range.end = next.end;
         range.samples += next.samples;
     }
     struct cell_range rest = {.end = range.end};
-    while (tally->is_sampled && rest.end < end && rest.samples < SAMPLES_LEAST) {
+    while (is_sampled(tally, first) && rest.end < end && rest.samples < SAMPLES_LEAST) {
         const struct cell_range next = one_class(tally, rest.end);
         rest.end = next.end;
         rest.samples += next.samples;
@@ -394,7 +483,7 @@ static size_t range_end(const struct stack_tally *tally, size_t first, size_t en
     return rest.samples < SAMPLES_LEAST ? rest.end : range.end;
 }
 
-/* Allocations, or reallocs. Where all is sampled, each class is exact, by itself. */
+/* Calls of one sort. Where all is sampled, each class is exact, by itself. */
 static void sum_range(struct summing *state, size_t first, size_t end)
 {
     const struct stack_tally *tally = state->tally;
@@ -412,11 +501,11 @@ bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups 
     state.here = calloc(groups->count + 1, sizeof *state.here);
     state.touched = calloc(groups->count + 1, sizeof *state.touched);
     const bool good = state.here != NULL && state.touched != NULL;
-    size_t reallocs = 0;
-    while (reallocs < tally->count && tally->cells[reallocs].size_class < REALLOCS_FIRST)
-        reallocs++;
-    if (good) sum_range(&state, 0, reallocs);
-    if (good) sum_range(&state, reallocs, tally->count);
+    for (size_t first = 0, end; first < tally->count && good; first = end) {
+        for (end = first + 1; end < tally->count && calls_of(tally, end) == calls_of(tally, first);)
+            end++;
+        sum_range(&state, first, end);
+    }
     free(state.here);
     free(state.touched);
     return good;

@@ -11,14 +11,17 @@
  *                                      sum over samples of (x - share * all samples)^2 / sum^2
  *
  * with one sample more of each side, so that it is not 0 when all agree. Calls of one size have the
- * same chance to be sampled (docs/recording.md, "Call stacks"), and reallocs another one: they have
- * classes of their own. Classes with few samples are estimated together with the next greater ones.
- * What is left without any sample goes to stack 0.
+ * same chance to be sampled (docs/recording.md, "Call stacks"), and reallocs, frees and remote frees
+ * other ones: they have classes of their own. Classes with few samples are estimated together with
+ * the next greater ones. What is left without any sample goes to stack 0.
+ *
+ * Frees that have stacks, too, are counted with theirs, and so is who frees whose objects.
  *
  * Objects stand in the row of live objects (INSTRUCTIONS.md 4.5), as in report/tally.h. The peak is
  * the first instruction behind which the most bytes were alive.
  *
- * Memory: 24 bytes for each live object, 144 for each pair of stack and class. One thread. */
+ * Memory: 24 bytes for each live object, 176 for each pair of stack and class, 40 for each pair of
+ * who makes and who frees. One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_STACK_TALLY_H
 #define MALLOCTAPE_SYMBOLS_STACK_TALLY_H
 
@@ -33,9 +36,11 @@ enum stack_measure {
     STACK_MADE,
     STACK_AT_PEAK,
     STACK_AT_END,
-    STACK_SHORT_LIVED, /* made, and gone after STACK_SHORT_CALLS calls at most */
-    STACK_REMOTE,      /* made, and ended by another thread */
-    STACK_GROWN,       /* reallocs that made an object larger; bytes: by so much */
+    STACK_SHORT_LIVED,  /* made, and gone after STACK_SHORT_CALLS calls at most */
+    STACK_REMOTE,       /* made, and ended by another thread */
+    STACK_GROWN,        /* reallocs that made an object larger; bytes: by so much */
+    STACK_FREED,        /* by a free there */
+    STACK_FREED_REMOTE, /* the same of another thread's object */
     STACK_MEASURES
 };
 
@@ -50,18 +55,31 @@ struct stack_cell {
     struct live live;
 };
 
+/* Objects that one stack made and another one freed. Both are nodes, and after the end indices. */
+struct stack_pair {
+    uint32_t made, freed;
+    uint64_t short_lived, remote; /* objects; the others are not counted here */
+};
+
 struct stack_tally {
     struct stack_cell *cells; /* after the end in the order of their classes */
     size_t count;
     uint32_t *stacks; /* after the end: the nodes, ascending; the first one is 0: no stack */
     uint64_t *oldest; /* after the end, by stack: the first call whose object is alive; 0: none */
     size_t stacks_count;
-    bool is_sampled; /* to be set before sums are asked for */
+    bool is_sampled;    /* to be set before sums are asked for */
+    bool with_frees;    /* after stack_tally_open(): frees have stacks, and are wanted */
+    bool sampled_frees; /* as is_sampled */
+    struct stack_pair *pairs;
+    size_t pairs_count;
 
     /* From here on: stack_tally.c only. */
     size_t room;
     uint32_t *slots; /* 1 + index of a cell */
     size_t slots_count;
+    size_t pairs_room;
+    uint32_t *pair_slots; /* 1 + index of a pair */
+    size_t pair_slots_count;
     struct stack_object *objects;
     uint64_t live, capacity; /* `live` is for everybody */
     uint64_t calls, live_bytes, peak_bytes, epoch;

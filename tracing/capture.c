@@ -194,6 +194,7 @@ static const char *prepare(struct writer *writer, const char *output)
     recording.number++;
     const char *wrong = settings_apply(writer, output, writer_bytes_min());
     recording.stacks_every_bytes = settings.stacks_every_bytes;
+    recording.frees_have_stacks = settings.frees_have_stacks;
     if (!wrong && recording.stacks_every_bytes) wrong = stacks_begin();
     return wrong ? wrong : reserve(writer);
 }

@@ -355,6 +355,14 @@ static struct malloctape_lane *lane_for_object(uint64_t size, bool is_realloc)
     return lane_with_room();
 }
 
+static struct malloctape_lane *lane_for_free(void)
+{
+    struct malloctape_lane *lane = lane_with_room();
+    if (!lane || !stack_sample_takes_free(lane)) return lane;
+    stacks_put(lane);
+    return lane_with_room();
+}
+
 void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                           bool taken)
 {
@@ -399,7 +407,7 @@ static void take_over(struct malloctape_lane *lane, const struct units_object *o
 
 void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint64_t alignment)
 {
-    struct malloctape_lane *lane = lane_with_room();
+    struct malloctape_lane *lane = lane_for_free();
     if (!lane) return;
     if (malloctape_front_end.opaque) {
         freeing_somewhere(lane, kind, address, size, alignment);
@@ -495,8 +503,7 @@ static void reallocated_somewhere(struct malloctape_lane *lane,
 void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,
                                  const void *object)
 {
-    struct malloctape_lane *lane =
-        object || size ? lane_for_object(size, true) : lane_with_room();
+    struct malloctape_lane *lane = object || size ? lane_for_object(size, true) : lane_for_free();
     if (!lane || ending->recording != recording.number) {
         malloctape_unrecorded();
         if (object) malloctape_allocated_unrecorded(object);

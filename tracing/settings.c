@@ -276,15 +276,17 @@ static void read_stacks(const char *text)
 {
     uint64_t bytes = 0;
     if (!text || !*text || strcmp(text, "0") == 0) return;
+    const bool frees = strcmp(text, "all,frees") == 0;
     if (strcmp(text, "1") == 0)
         bytes = STACK_SAMPLE_DEFAULT;
-    else if (strcmp(text, "all") == 0)
+    else if (strcmp(text, "all") == 0 || frees)
         bytes = STACK_SAMPLE_ALL;
     else if (!read_number(text, &byte_units, COUNT_MAX, &bytes) || bytes < STACK_SAMPLE_LEAST)
         return note_wrong(STACKS_VARIABLE, text,
-                          " is neither 1 nor all nor a number of bytes from 1024 on, "
-                          "alone or with k, M or G behind it");
+                          " is neither 1 nor all nor all,frees nor a number of bytes from 1024 "
+                          "on, alone or with k, M or G behind it");
     settings.stacks_every_bytes = bytes;
+    settings.frees_have_stacks = frees;
     os_program_path(settings.program_path, sizeof settings.program_path);
     struct message value;
     message_clear(&value);
@@ -293,6 +295,7 @@ static void read_stacks(const char *text)
     else
         message_put(&value, "%lu", bytes);
     append_line("", "stacks", value.text);
+    append_line("", "stacks.frees", frees ? "all" : "some");
 }
 
 static void read_overload(void)
@@ -308,6 +311,7 @@ static void read_overload(void)
 static void read_each(void)
 {
     settings.stacks_every_bytes = 0;
+    settings.frees_have_stacks = false;
     read_stacks(value_of(STACKS_VARIABLE));
     settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", &byte_units);
     settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", &event_units);
@@ -466,9 +470,10 @@ const char *settings_apply(struct writer *writer, const char *output, uint64_t b
                    " is less than a recording without any event has");
     if (settings.wrong.bytes) return settings.wrong.text;
     writer->output = applied.output;
-    writer->features = (settings.addresses ? RAW_FEATURE_ADDRESSES : 0) |
-                       (settings.stacks_every_bytes ? RAW_FEATURE_STACKS : 0) |
-                       (malloctape_front_end.opaque ? RAW_FEATURE_OPAQUE : 0);
+    writer->features =
+        (settings.addresses ? RAW_FEATURE_ADDRESSES : 0) |
+        (settings.stacks_every_bytes ? RAW_FEATURE_STACKS | RAW_FEATURE_FREE_STACKS : 0) |
+        (malloctape_front_end.opaque ? RAW_FEATURE_OPAQUE : 0);
     writer->process_id = os_process_id();
     os_random(writer->recording_id, sizeof writer->recording_id);
     return NULL;

@@ -36,7 +36,8 @@ struct settings {
     bool keeps_others; /* of the recording that begins: it replaces no file */
     bool quiet;        /* not a word on standard error */
     bool addresses;
-    uint64_t stacks_every_bytes; /* as recording has it */
+    uint64_t stacks_every_bytes; /* these two as recording has them */
+    bool frees_have_stacks;
     char program_path[OUTPUT_PATH_BYTES_MAX]; /* if there are call stacks; or empty */
     bool loses;    /* threads do not wait for a slot: what finds none is lost */
     bool too_long; /* the name of the output */

@@ -28,6 +28,7 @@ static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uin
     bool key = lane->slot.count % RAW_KEY_SEGMENT_EVERY == 0;
     lane->units.features = recording.writer.features;
     lane->units.all_have_stacks = stack_sample_is_all();
+    lane->units.frees_have_stacks = recording.frees_have_stacks;
     if (malloctape_front_end.opaque) lane->units.rounding = malloctape_front_end.rounding();
     units_begin_segment(&lane->units, before, count, lane->slot.count, key);
     struct spool_segment segment = {.lane = lane->registry.number,

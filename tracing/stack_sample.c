@@ -29,7 +29,8 @@ static uint64_t distance(struct stack_lane *stacks, uint64_t mean)
 
 static uint64_t units_apart(void)
 {
-    const uint64_t units = recording.stacks_every_bytes / BYTES_A_UNIT;
+    const uint64_t units =
+        (stack_sample_is_all() ? STACK_SAMPLE_FREES : recording.stacks_every_bytes) / BYTES_A_UNIT;
     return units > CALLS_AT_LIMIT ? units : CALLS_AT_LIMIT;
 }
 

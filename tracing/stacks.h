@@ -16,7 +16,7 @@
 /* Before a recording begins in which stacks are recorded. NULL, or why they cannot be. */
 const char *stacks_begin(void);
 
-/* Writes the stack of the next allocation or realloc. There may be no room in the slot afterwards. */
+/* Writes the stack of the next allocation, realloc or free. There may be no room in the slot afterwards. */
 void stacks_put(struct malloctape_lane *lane);
 
 #endif

@@ -321,6 +321,7 @@ struct recording {
     struct lane_registry *registry; /* once (release): of the first one that has begun */
     bool could_not_begin;           /* the latest try (relaxed) */
     uint64_t stacks_every_bytes; /* beginner: from one call stack to the next; 0: there are none */
+    bool frees_have_stacks;      /* the same: each free has its stack, not only some */
     uint32_t number;       /* of the recording, from 1; lanes of an earlier one are begun anew */
     bool fast_path_is_off; /* any thread (relaxed): malloctape_disable_fast_path() */
     bool out_of_memory;    /* the same: malloctape_out_of_memory(), in this recording */

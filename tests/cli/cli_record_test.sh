@@ -213,7 +213,7 @@ ends_by_its_limits() {
 
 records_stacks() {
     local of
-    for of in --stacks --stacks=64k --stacks=all; do
+    for of in --stacks --stacks=64k --stacks=all --stacks=all,frees; do
         exits 0 record "$of" -o s.raw.lz4 "$workloads/churn" 1 100 20000 &&
             exits 0 info s.raw.lz4 && grep -q 'with call stacks' out || return 1
     done

@@ -110,7 +110,7 @@ everything_is_counted() {
 # What is missing at the end of a stream is not known, and no error.
 call_stacks() {
     sample raw_stacks && exits 0 info --json j raw_stacks &&
-        prints '^with call stacks  *7 allocations and reallocs$' && prints '^unknown stacks  *3$' &&
+        prints '^with call stacks  *7 calls$' && prints '^unknown stacks  *3$' &&
         json j 'j.values_at("stacks", "with_stacks", "stacks_unknown", "stack_nodes",
                             "stack_codes", "stack_modules") == [true, 7, 3, 4, 3, 1]' &&
         { "$bin/postprocess" -q raw_stacks ordered || [ $? = 3 ]; } &&
@@ -210,7 +210,7 @@ damaged() {
 later_version() {
     sample raw_minor && exits 0 info raw_minor && prints 'raw stream 4.7' &&
         sample raw_bad_feature &&
-        exits 1 info raw_bad_feature && says 'feature bit.*bit 3'
+        exits 1 info raw_bad_feature && says 'feature bit.*bit 4'
 }
 
 usage() { exits 2 info && exits 2 info a b && exits 2 info --nonsense a; }

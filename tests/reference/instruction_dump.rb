@@ -99,9 +99,10 @@ class InstructionDump
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
-    refuse(16, format('feature bits 0x%x are unknown', features & ~3)) if features > 3
+    refuse(16, format('feature bits 0x%x are unknown', features & ~7)) if features > 7
     @has_addresses = features[0] == 1
     @has_stacks = features[1] == 1
+    @frees_have_stacks = features[2] == 1
     @definitions = Definitions.new
     info = @stream.u64
     @stream.u32 # checksum
@@ -191,8 +192,8 @@ class InstructionDump
     allocated = allocated(call.shape, position, size) unless failed
     @registers.freeing(position) if frees && position
     call_text(call, died: died_text(allocations, register), size:, alignment:,
-              allocated: allocated && "r#{allocated}",
-                    address: allocated && address, stack: allocated && stack, failed:)
+              allocated: allocated && "r#{allocated}", address: allocated && address,
+              stack: (allocated || (frees && @frees_have_stacks)) && stack, failed:)
   end
 
   def died_text(allocations, register)

@@ -249,10 +249,11 @@ class RawDump
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
-    refuse(16, format('feature bits 0x%x are unknown', features & ~7)) if features > 7
+    refuse(16, format('feature bits 0x%x are unknown', features & ~15)) if features > 15
     @has_addresses = features[0] == 1
     @opaque = features[1] == 1
     @has_stacks = features[2] == 1
+    @frees_have_stacks = features[3] == 1
     @definitions = Definitions.new
     info = @stream.u64
     recording = @stream.take(16).unpack1('H*')
@@ -569,7 +570,7 @@ class RawDump
     check_allocations(1) if @opaque
     give_back(object)
     @lane.allocations += 1 if @opaque
-    call_text(call, died: object, size:, alignment:)
+    call_text(call, died: object, size:, alignment:, stack: @frees_have_stacks && take_stack)
   end
 
   # What follows the size of a call that makes an object.

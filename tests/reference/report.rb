@@ -124,7 +124,7 @@ class Count
     @grown_bytes = 0
     @live = {}
     @kinds, @failed, @unknown = Array.new(3) { Hash.new(0) }
-    @made, @ended, @aligned, @growth, @chains, @pieces = Array.new(6) { [] }
+    @made, @ended, @aligned, @growth, @chains, @pieces, @freed = Array.new(7) { [] }
     @changes = { moved: 0, in_place: 0, grown: 0, shrunk: 0, same: 0 }
     @lanes = Hash.new { |h, k| h[k] = Hash.new(0) }
     @remote_frees = Hash.new { |h, k| h[k] = [0, 0] }
@@ -165,6 +165,7 @@ class Count
       OTHERS.include?(call[2]) ? take_other(call[2], call[3]) : take_call(call[2], call[3])
     elsif (features = /instructions \d+\.\d+ features 0x(\h+)/.match(line))
       @has_stacks = features[1].to_i(16)[1] == 1
+      @frees_have_stacks = features[1].to_i(16)[2] == 1
     elsif (lost = /lost lane \d+ events (\d+)\z/.match(line))
       @lost += lost[1].to_i
     end
@@ -295,6 +296,7 @@ class Count
 
   def ends(name)
     object = @live.delete(name)
+    @freed << [object.size, object.lane != @lane] if @frees_have_stacks
     finish(object, false)
     @chains << object.chain if object.chain.positive?
   end
@@ -356,7 +358,8 @@ class Count
       'end_objects' => live[0], 'end_bytes' => live[1],
       'short_lived' => @ended.count { |_, lived,| lived <= 100 },
       'grown' => @changes[:grown], 'grown_bytes' => @grown_bytes,
-      'remote_frees' => @lanes.values.sum { |lane| lane[:foreign] }
+      'remote_frees' => @lanes.values.sum { |lane| lane[:foreign] },
+      'freed' => @freed.size, 'freed_bytes' => @freed.sum(&:first), 'freed_remote' => @freed.count(&:last)
     } }
   end
 

@@ -24,14 +24,18 @@ LEAVES = [[function('malloc', 0, ''), function('parse', 10)],
 CALLERS = [[function('main')], [function('loop'), function('main')],
            [function('parse', 12), function('loop'), function('main')]].freeze
 
-# Calls at random, of three threads.
-def random_script(count, *words, &)
-  script = StackScript.new(*words, &)
+FREES = [[function('operator delete', 0, ''), function('outer::fill', 21)],
+         [function('free', 0, ''), function('drop', 40)]].freeze
+
+# Calls at random, of three threads. `metadata` may say that frees have stacks, too.
+def random_script(count, *words, metadata: {}, &keep)
+  script = StackScript.new(*words, metadata:, &keep)
   alive = []
   count.times do |i|
     script.lane(RANDOM.rand(3))
     if alive.size > 20 && RANDOM.rand < 0.55
-      script.free(alive.delete_at(RANDOM.rand(alive.size)))
+      script.free(alive.delete_at(RANDOM.rand(alive.size)),
+                  metadata.empty? ? [] : FREES.sample(random: RANDOM) + CALLERS.first)
     elsif alive.any? && RANDOM.rand < 0.1
       script.reallocate(alive.sample(random: RANDOM), RANDOM.rand(1..3000),
                         LEAVES.sample(random: RANDOM) + CALLERS.sample(random: RANDOM))
@@ -143,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 27
+  plan 33
 
   script = random_script(4000)
   script.write('t.p')
@@ -181,7 +185,7 @@ Dir.mktmpdir do |directory|
   report told == counted && told.size > 8, 'by stack', differences(told.to_h, counted.to_h)
 
   sums = StackScript.sums(script.objects, script.peak_call)
-  wrong = differences(code['all'], sums)
+  wrong = differences(code['all'].slice(*KEYS), sums)
   tree = code['tree']
   wrong += differences(KEYS.to_h { |key| [key, tree[key].sum] }, sums)
   report wrong.empty? && tree['parent'].each_with_index.all? { |up, i| up.nil? || up < i },
@@ -205,7 +209,7 @@ Dir.mktmpdir do |directory|
   of = script.objects.select do |o|
     StackScript.shown(o.stack).any? { |f| f.name.start_with?('outer::') || f.file == 'fill.c' }
   end
-  wrong = differences(focus['all'], StackScript.sums(of, script.peak_call))
+  wrong = differences(focus['all'].slice(*KEYS), StackScript.sums(of, script.peak_call))
   report wrong.empty?, '--focus: functions and files', wrong
 
   depths = [1, 2, 50].map do |n|
@@ -225,6 +229,45 @@ Dir.mktmpdir do |directory|
   by = ->(key) { script.sums_by(&name).max_by { |_, row| row[key] }.first }
   report first == [by.('bytes'), by.('made')], 'the first line of a table is what asks for most',
          [first.to_s, text[/^functions.*/m].to_s[0, 600]]
+
+  # --- frees ---
+
+  frees = random_script(3000, metadata: { 'stacks.frees' => 'all' })
+  frees.write('f.p')
+  freed = frees.objects.select(&:freed)
+  keys = StackScript.sums_of_frees([]).keys
+  code = reported('f.p')
+  counted = freed.group_by { |o| StackScript.own(o.freed).name }
+                 .transform_values { |of| StackScript.sums_of_frees(of) }
+  told = by_name(code['rows'], keys).reject { |_, sums| sums.values.sum.zero? }
+  wrong = differences(told, counted) + differences(code['all'].slice(*keys), StackScript.sums_of_frees(freed)) +
+          differences(by_name(code['rows'], KEYS).reject { |_, sums| sums.values.sum.zero? }, frees.sums_by(&name))
+  report wrong.empty? && counted.size == 2, 'frees: which code frees how much', wrong.first(5)
+
+  fits = { 'short_lived' => ->(o) { o.ended - o.call <= 100 }, 'remote' => ->(o) { o.ended_lane != o.lane } }
+  wrong = fits.flat_map do |what, fit|
+    told = by_name(code['rows'], ["#{what}_freed_by", "#{what}_freed_share"]).transform_values(&:values)
+    freed.select(&fit).group_by(&name).filter_map do |one, of|
+      counts = of.group_by { |o| StackScript.own(o.freed).name }.transform_values(&:size)
+      freer, part = told[one]
+      "#{what} of #{one}: #{told[one]}, #{counts}" unless
+        counts[freer] == counts.values.max && (part - counts[freer].fdiv(of.size)).abs < 1e-9
+    end
+  end
+  text = output_of({}, MALLOCTAPE, 'report', 'f.p')
+  lines = text[/^functions, gone within 100 calls.*?\n\n/m].to_s
+  report wrong.empty? && lines.match?(/  outer::fill  \S+, \d+ % freed by itself$/) &&
+         lines.match?(/  parse  \S+, \d+ % freed by drop$/),
+         'and who frees what another function made', wrong + [text[/^functions, gone.*?\n\n/m].to_s]
+
+  some = random_script(8000, metadata: { 'stacks.frees' => 'some' }) { |size| size || RANDOM.rand < 0.2 }
+  some.write('s.p')
+  rows = reported('s.p')['rows']
+  truly = some.objects.select(&:freed).group_by { |o| StackScript.own(o.freed).name }.transform_values(&:size)
+  told = by_name(rows, %w[freed freed_margin])
+  wrong = truly.reject { |one, count| (told[one]['freed'] - count).abs <= 1.5 * told[one]['freed_margin'] }
+  report wrong.empty? && truly.size == 2 && truly.all? { |one, _| told[one]['freed_margin'].between?(5, 400) },
+         'frees that are sampled: estimates, with intervals', [told.slice(*truly.keys).to_s, truly.to_s]
 
   # --- exports ---
 
@@ -273,6 +316,14 @@ Dir.mktmpdir do |directory|
   else
     skip('heaptrack_print', 'no heaptrack')
   end
+
+  output_of({}, MALLOCTAPE, 'import', '--quiet', '-o', 'h.p', 'h')
+  folded = %w[t.p h.p].map do |trace|
+    output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'folded', trace, '-o', 'folded')
+    File.readlines('folded').sort
+  end
+  report folded[0] == folded[1] && folded[0].size > 8, 'heaptrack\'s file, imported: the same stacks',
+         (folded[1] - folded[0]).first(3)
 
   output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'avro', 't.p', '-o', 't.avro', '--stacks',
             'stacks.avro')
@@ -336,30 +387,42 @@ Dir.mktmpdir do |directory|
   8000.times { |i| full.free(i) }
   full.write('full.p')
   if sanitized?
-    skip('--under', 'a sanitizer has an allocator of its own')
+    2.times { skip('--under', 'a sanitizer has an allocator of its own') }
   else
     output_of({}, MALLOCTAPE, 'report', 'full.p', '--under', 'glibc', '--json', 'u.json')
     moment = JSON.parse(File.read('u.json'))['under']['snapshots'].last
     told = moment['sparse']['by_code'].transform_values(&:first)
-    text = output_of({}, MALLOCTAPE, 'report', 'full.p', '--under', 'glibc')
+    text = output_of({}, MALLOCTAPE, 'report', 'full.p', '--under', 'glibc', '--html', 'under.html')
     report told['name'] == 'keep' && told['kept_bytes'] > 1_000_000 && told['objects'] == 500 &&
            text.match?(/500 objects keep .* made by keep  keep.c:7$/),
            '--under: which code keeps nearly empty pages', [told.to_s]
+    if has?('node') && Dir.exist?('/usr/share/javascript/chart.js')
+      drawn = output_of({}, 'node', "#{__dir__}/../tools/run_page.js", 'under.html')
+      report drawn.match?(/^  function \| objects \| keep \|.*\n  keep \| 500 \|/), 'and on the page',
+             drawn.lines.grep(/keep/)
+    else
+      skip('and on the page', 'no node or no libjs-chart.js')
+    end
   end
 
   # --- the page ---
 
   if has?('node') && Dir.exist?('/usr/share/javascript/chart.js')
     output_of({}, MALLOCTAPE, 'report', 't.p', '--html', 'page.html')
-    drawn = output_of({}, 'node', "#{__dir__}/../tools/run_page.js", 'page.html')
+    draw = ->(page) { output_of({}, 'node', "#{__dir__}/../tools/run_page.js", page) }
+    drawn = draw.('page.html')
     most = script.sums_by(&name).max_by { |_, row| row['bytes'] }
     graph = drawn[/^By code, bytes asked for: \d+ bars\n  all: .*, 100 %\n  (main): .*, 100 %\n/, 1]
     row = drawn[/^functions: bytes asked for:\n.*\n  (\S+) \|/, 1]
     kinds = drawn.scan(/^By code, (.*): \d+ bars$/).size
     report graph && row == most.first && kinds == 7, 'the page: a flame graph for each measure',
            drawn.lines.grep(/code/)
+    output_of({}, MALLOCTAPE, 'report', 'before.p', 'after.p', '--html', 'two.html')
+    drawn = draw.('two.html')
+    report drawn.match?(/^functions, by bytes asked for: .*\n.*\n  parse \| 9.77 KiB \| 17.1 KiB \| \+ 7.32 KiB \| \+ 75 %$/),
+           'the page of two traces: which functions grew', drawn.lines.grep(/parse|functions/)
   else
-    skip('the page', 'no node or no libjs-chart.js')
+    2.times { skip('the page', 'no node or no libjs-chart.js') }
   end
 
   # --- samples ---

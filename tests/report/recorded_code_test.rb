@@ -38,7 +38,7 @@ HOT = { 'end_bytes' => ['take', 'taken here'], 'short_lived' => ['copies_text', 
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 5
+  plan 7
   compile('before')
   compile('after', '-DCOPIES=2')
 
@@ -48,6 +48,19 @@ Dir.mktmpdir do |directory|
     found = HOT.to_h { |key, _| [key, first(all, key)] }
     report found == HOT, "on #{on}: each hot spot is the first of its table", [found.to_s]
   end
+
+  record('frees.lz4', 'before', '--stacks=all,frees', '--allocator=program')
+  with_frees = rows('frees.lz4')
+  copies, hands = %w[copies_text hands_over].map { |name| with_frees['name'].index(name) }
+  freer = with_frees['remote_freed_by'][hands]
+  freed = with_frees['freed_remote'][with_frees['name'].index(freer) || 0]
+  report with_frees['short_lived_freed_by'][copies] == 'copies_text' && freer.include?('lambda') &&
+         with_frees['remote_freed_share'][hands] == 1 && freed >= 3000,
+         'who frees: the same function, and that of another thread', [freer.to_s, freed.to_s]
+  some = rows('all.lz4')
+  at = some['name'].index('hands_over')
+  report some['remote_freed_by'][at] == freer && some['freed_margin'].compact.any?,
+         'the same where only some frees have stacks', [some['remote_freed_by'][at].to_s]
 
   total = rows('all.lz4')
   at = total['name'].index('leaks')

@@ -178,7 +178,7 @@ std::string allocations()
 std::string feature()
 {
     RawStreamHeader header = RawSample::header();
-    header.features = 8;
+    header.features = 16;
     return RawSample(header).finish();
 }
 

@@ -10,7 +10,7 @@ using bytes::put_varint;
 
 InstructionBuilder::InstructionBuilder(const InstructionHeader &header)
     : addresses_((header.features & 1) != 0), stacks_((header.features & 2) != 0),
-      stream_("MTAPEINS")
+      free_stacks_((header.features & 4) != 0), stream_("MTAPEINS")
 {
     put(stream_, 4, 2);
     put(stream_, header.minor, 2);
@@ -33,6 +33,7 @@ InstructionBuilder::Register InstructionBuilder::call(int kind, Register object,
     if (traits.aligned) put_varint(operands_, call.alignment);
     if (frees) {
         end_object(object);
+        if (free_stacks_) put_varint(nodes_, call.stack);
         return kUnknown;
     }
     if (addresses_ && call.address != 0) {

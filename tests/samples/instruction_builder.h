@@ -80,7 +80,7 @@ class InstructionBuilder {
     uint64_t position(Register object) const;
     void end_object(Register object);
 
-    bool addresses_, stacks_;
+    bool addresses_, stacks_, free_stacks_;
     std::string stream_, opcodes_, low_, above_, operands_, places_, nodes_;
     std::vector<Register> order_;
     std::map<Register, uint64_t> sizes_;

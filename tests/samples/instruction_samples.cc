@@ -99,10 +99,10 @@ std::string usage()
 }
 
 /* The definitions of FORMAT.md 5.8, and more; calls before and behind them. */
-std::string stacks(bool addresses)
+std::string stacks(bool addresses, bool of_frees = false)
 {
     InstructionHeader header;
-    header.features = 2 + addresses;
+    header.features = 2 + addresses + 4 * of_frees;
     InstructionBuilder out(header);
     uint64_t address = uint64_t{1} << 46;
     Register object = out.call(CALL_MALLOC, kUnknown, {24, 0, address, false, 9});
@@ -117,7 +117,8 @@ std::string stacks(bool addresses)
     out.call(CALL_REALLOC_MOVED, object, {25, 0, address, false, 10});
     out.call(CALL_REALLOC_MOVED, object, {25, 0, 0, true, 0});
     out.call(CALL_REALLOC_MOVED, kUnknown, {26, 0, address + 48, false, 1});
-    out.free(CALL_FREE, object);
+    out.call(CALL_FREE, object, {0, 0, 0, false, of_frees ? 9u : 0});
+    if (of_frees) out.call(CALL_FREE, kUnknown, {0, 0, 0, false, 10});
     out.call(CALL_MALLOC, kUnknown, {25, 0, 0, true, 0});
     out.call(CALL_MALLOC, kUnknown, {27, 0, address + 96, false, 0});
     out.call(CALL_MALLOC, kUnknown, {28, 0, address + 144, false, (1 << 28) - 1});
@@ -174,7 +175,7 @@ std::string minor()
 std::string bad_feature()
 {
     InstructionHeader header;
-    header.features = 4;
+    header.features = 8;
     return InstructionBuilder(header).finish();
 }
 
@@ -268,6 +269,7 @@ void add_instruction_samples(Samples *samples)
         {"values", values},
         {"stacks", [] { return stacks(false); }},
         {"stacks_addresses", [] { return stacks(true); }},
+        {"free_stacks", [] { return stacks(false, true); }},
         {"bad_stack", bad_stack},
         {"bad_definition_block", [] { return bad(false, [](Out &out) {
                                           out.define({2, 1});

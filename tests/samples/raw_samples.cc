@@ -323,7 +323,7 @@ std::string stacks(uint64_t features)
         uint64_t object = raw.allocate(CALL_MALLOC, 25); /* which has none */
         raw.units(0, {0xf300, 0x0002});
         raw.freeing(0, CALL_FREE, raw.allocate(CALL_MALLOC, 26));
-        raw.units(0, {0xf3ff, 0xffff}); /* not of what comes in between */
+        raw.units(0, {0xf3ff, 0xffff}); /* not of what comes in between, unless frees have them */
         raw.freeing(0, CALL_FREE, object);
         object = raw.allocate(CALL_CALLOC, 27);
         raw.units(0, {0xf03e, 0xffff, 0x1fff}); /* the greatest, which nothing defines */
@@ -436,5 +436,6 @@ void add_raw_samples(Samples *samples)
                      {"raw_list_end", list_end},
                      {"raw_stacks", [] { return stacks(0); }},
                      {"raw_stacks_addresses", [] { return stacks(1); }},
+                     {"raw_free_stacks", [] { return stacks(8); }},
                      {"raw_units", units}});
 }

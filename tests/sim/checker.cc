@@ -409,8 +409,9 @@ class Checker {
         if (options_.addresses != 0 && r.begins != 0 &&
             i.address != truth_.objects[r.begins].address)
             fail("another address", &i);
-        if (r.begins != 0 && i.stack != r.stack) fail("another call stack", &i);
-        if (r.begins != 0) stack_is_known(r.stack, i);
+        if (r.number == kFailed) return;
+        if (i.stack != r.stack) fail("another call stack", &i);
+        stack_is_known(r.stack, i);
     }
 
     /* All of the stack, unless a lane that defines some of it did not get that far. */
@@ -604,7 +605,8 @@ class Checker {
         equal("lost events that were recorded", lost_, truth_.lost_events);
         for (unsigned kind = 0; kind < 48; kind++)
             equal(("calls of kind " + std::to_string(kind)).c_str(), in_.kinds[kind], kinds_[kind]);
-        equal("feature bits", in_.features, options_.addresses + 2 * options_.stacks);
+        equal("feature bits", in_.features,
+              options_.addresses + 2 * (options_.stacks != 0) + 4 * (options_.stacks > 1));
         if (!truth_.has_header) return;
         auto program = in_.metadata.find("program"), batch = in_.metadata.find("env.MODEL_BATCH");
         if (program == in_.metadata.end() || program->second != "/usr/bin/simulated" ||

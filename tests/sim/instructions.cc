@@ -90,7 +90,7 @@ class Decoder {
         uint64_t metadata = in_.fixed(4);
         if (metadata > 65536) fail(12, "metadata");
         out_.features = in_.fixed(8);
-        if (out_.features > 3) fail(16, "feature bits");
+        if (out_.features > 7) fail(16, "feature bits");
         out_.info = in_.fixed(8);
         uint64_t sum = in_.fixed(4);
         std::string text = in_.text(metadata);
@@ -231,7 +231,8 @@ class Decoder {
             registers(i, shape, value, offset);
         }
         bool brings = !i.failed && (shape == kAllocation || shape == kRealloc);
-        if (brings && (out_.features & 2) != 0) i.stack = static_cast<uint32_t>(stacks.varint());
+        bool has_stack = shape == kFree ? (out_.features & 4) != 0 : brings;
+        if (has_stack && (out_.features & 2) != 0) i.stack = static_cast<uint32_t>(stacks.varint());
         if (brings && (out_.features & 1) != 0) {
             uint64_t coded = addresses.varint();
             address += (coded >> 1) ^ (0 - (coded & 1));

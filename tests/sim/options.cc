@@ -54,6 +54,7 @@ static void choose_recording(Options &o, Random &r)
     if (o.opaque != 0) o.sequences = 1;
     o.split = r.one_in(2);
     o.stacks = r.one_in(3);
+    if (o.stacks != 0 && r.one_in(2)) o.stacks = 2;
 }
 
 Options Options::of_seed(uint64_t seed, uint64_t events)

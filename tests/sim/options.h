@@ -44,7 +44,7 @@
     X(own, 40, "weight: a thread makes and frees its own")                                        \
     X(unknown, 0, "calls before recording begins")                                                \
     X(pauses, 0, "recording is interrupted so often")                                             \
-    X(stacks, 0, "calls have call stacks, most of them")                                          \
+    X(stacks, 0, "most calls have call stacks: 1 allocations, 2 frees, too")                      \
     X(losses, 0, "so often a lane loses records")                                                 \
     X(long_losses, 0, "and for more than a window")                                               \
     X(end, 0, "0 complete, 1 stopped while threads run, 2 cut, 3 killed, with a spool, 4 status") \

@@ -24,7 +24,8 @@ RawWriter::RawWriter(const Options &options, Random &random)
     header_.metadata = "program=/usr/bin/simulated\nallocator=model 1\nenv.MODEL_BATCH=" +
                        std::to_string(options.batch) + "\nseed=" + std::to_string(options.seed) +
                        "\n";
-    header_.features = options.addresses + 2 * options.opaque + 4 * options.stacks;
+    header_.features = options.addresses + 2 * options.opaque + 4 * (options.stacks != 0) +
+                       8 * (options.stacks > 1);
     header_.id.clear();
     bytes::put(header_.id, random_.next(), 8);
     bytes::put(header_.id, random_.next(), 8);

@@ -271,7 +271,9 @@ void Recorder::call(uint32_t number, Record record)
         return;
     }
     calls++;
-    if (options_.stacks != 0 && (record.begins != 0 || record.number == kFailed) && calls % 7 != 0)
+    const bool frees = record.has_object && record.begins == 0;
+    if (options_.stacks != 0 && calls % 7 != 0 &&
+        (record.begins != 0 || record.number == kFailed || (options_.stacks > 1 && frees)))
         record.stack = writer_.choose_stack();
     bool announced = opaque && record.has_object && record.begins != 0;
     if (record.has_object && !announced) know_object(record);

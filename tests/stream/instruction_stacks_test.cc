@@ -254,6 +254,26 @@ TEST(InstructionStacks, FullBlocks)
     EXPECT_EQ(read.stacks, std::vector<uint32_t>(many, STACK_NUMBERS_LIMIT - 1));
 }
 
+TEST(InstructionStacks, FreesHaveThemIfTheStreamSaysSo)
+{
+    auto put = [](instruction_writer *writer) {
+        instruction_put_stack(writer, 9);
+        const uint32_t one = instruction_put_allocation(writer, CALL_MALLOC, 24, 0);
+        const uint32_t other = instruction_put_allocation(writer, CALL_MALLOC, 25, 0);
+        instruction_put_stack(writer, 10);
+        instruction_put_free(writer, CALL_FREE, one);
+        instruction_put_free_sized(writer, CALL_FREE_SIZED, other, 25);
+        instruction_put_stack(writer, 11);
+        instruction_put_free_unknown(writer, CALL_FREE, 0, 0);
+        instruction_put_stack(writer, 12);
+        instruction_put_allocation(writer, CALL_MALLOC, 26, 0);
+    };
+    Read read =
+        read_stream(written(put, INSTRUCTION_FEATURE_STACKS | INSTRUCTION_FEATURE_FREE_STACKS));
+    EXPECT_EQ(read.failure, "");
+    EXPECT_EQ(read.stacks, (std::vector<uint32_t>{9, 0, 10, 0, 11, 12}));
+}
+
 /* Nothing but the feature bit makes room for stacks. */
 TEST(InstructionStacks, StreamsWithoutAreAsTheyWere)
 {

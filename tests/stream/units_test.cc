@@ -114,8 +114,10 @@ class Lane {
 
     Lane(uint32_t lane_number, bool with_addresses = false, bool packs = false,
          bool with_stacks = false)
-        : number(lane_number), features((with_addresses ? RAW_FEATURE_ADDRESSES : 0) |
-                                        (with_stacks ? RAW_FEATURE_STACKS : 0)),
+        : number(lane_number),
+          features((with_addresses ? RAW_FEATURE_ADDRESSES : 0) |
+                   (with_stacks ? RAW_FEATURE_STACKS : 0) |
+                   (with_stacks && lane_number % 2 ? RAW_FEATURE_FREE_STACKS : 0)),
           slot_(kSlotUnits + 200), packs_(packs)
     {
         const pack_source source = {smallest_class, block_classes(),
@@ -245,6 +247,7 @@ class Lane {
         record one = make_record(kind);
         one.size = size;
         one.operand = alignment;
+        if (features & RAW_FEATURE_FREE_STACKS) one.stack = take_stack();
         want_end(one, object);
         give_back(object);
     }

@@ -6,10 +6,10 @@
 # A call stack is a list of functions, the innermost first.
 Function = Struct.new(:name, :file, :line) do
   def library? = name.start_with?('std::', '__gnu_cxx::', 'core::', 'alloc::')
-  def allocates? = ['malloc', 'operator new'].include?(name)
+  def allocates? = ['malloc', 'free', 'operator new', 'operator delete'].include?(name)
 end
 
-Made = Struct.new(:size, :stack, :call, :lane, :grown, :ended, :ended_lane)
+Made = Struct.new(:size, :stack, :call, :lane, :grown, :ended, :ended_lane, :freed) # by a stack
 
 class StackScript
   attr_reader :objects, :text, :peak_call
@@ -44,10 +44,11 @@ class StackScript
     begin_object(name, size, stack, [size - before, 0].max)
   end
 
-  def free(name)
+  def free(name, stack = [])
     @call += 1
-    @text << "f #{name}\n"
-    end_object(name)
+    number = stack.any? && @keep.(nil) ? node(stack) : 0
+    @text << "f #{name} #{number}\n"
+    end_object(name).freed = stack
   end
 
   def tick = @text << "t 10000000 4096000 4096000\n"
@@ -68,6 +69,12 @@ class StackScript
       %w[grown grown_bytes] => [grown.size, grown.sum(&:grown)],
       %w[remote_frees] => [objects.count { |o| o.ended && o.ended_lane != o.lane }] }
       .flat_map { |keys, values| keys.zip(values) }.to_h
+  end
+
+  # The same of those that were freed.
+  def self.sums_of_frees(objects)
+    remote = objects.count { |o| o.ended_lane != o.lane }
+    { 'freed' => objects.size, 'freed_bytes' => objects.sum(&:size), 'freed_remote' => remote }
   end
 
   def sums_by(&) = @objects.group_by(&).transform_values { |of| StackScript.sums(of, @peak_call) }

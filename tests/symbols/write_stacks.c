@@ -1,7 +1,8 @@
 /* write_stacks - writes an instruction stream with call stacks, for tests. Standard input says what
  * is in it, a line each:
  *
- *   w KEY=VALUE                            metadata, before anything else
+ *   w KEY=VALUE                            metadata, before anything else; with `stacks.frees`,
+ *                                          frees have stacks
  *   m NUMBER START BYTES BIAS BUILD-ID PATH   a module; hexadecimal, "-" for no build id
  *   c NUMBER MODULE OFFSET                 a code; the offset is hexadecimal
  *   x NUMBER TEXT                          what is said of a code: "function\tfile\tline", "|"
@@ -10,7 +11,7 @@
  *   l LANE                                 the calls that follow are of that lane
  *   a OBJECT SIZE NODE                     malloc; objects have numbers below 65 536
  *   r OBJECT SIZE NODE                     realloc, which moves
- *   f OBJECT                               free
+ *   f OBJECT NODE                          free
  *   t NS RSS HEAP                          a tick */
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,7 +97,10 @@ static void put_line(char *line)
         instruction_put_stack(&writer, (uint32_t)c);
         instruction_put_realloc(&writer, CALL_REALLOC_MOVED, objects[a % OBJECTS_MAX], b, 0);
         break;
-    case 'f': instruction_put_free(&writer, CALL_FREE, objects[a % OBJECTS_MAX]); break;
+    case 'f':
+        instruction_put_stack(&writer, (uint32_t)b);
+        instruction_put_free(&writer, CALL_FREE, objects[a % OBJECTS_MAX]);
+        break;
     case 't': instruction_put_tick(&writer, a, b, c); break;
     default: exit(2);
     }
@@ -114,9 +118,12 @@ int main(void)
             used += (size_t)snprintf(metadata + used, sizeof metadata - used, "%s", line + 2);
             continue;
         }
+        const uint64_t of_frees =
+            strstr(metadata, "stacks.frees=") != NULL ? INSTRUCTION_FEATURE_FREE_STACKS : 0;
         const struct instruction_header header = {.metadata = metadata,
                                                   .metadata_bytes = (uint32_t)used,
-                                                  .features = INSTRUCTION_FEATURE_STACKS};
+                                                  .features =
+                                                      INSTRUCTION_FEATURE_STACKS | of_frees};
         if (!is_open &&
             (!output_open(&output, "-") || !instruction_writer_open(&writer, &output, &header)))
             return 1;

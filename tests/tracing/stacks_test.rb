@@ -27,7 +27,7 @@ end
 
 # The stacks of a recording, by what `dump` prints.
 class Recording
-  attr_reader :stacks, :modules, :allocations
+  attr_reader :stacks, :modules, :allocations, :frees
 
   def initialize(name)
     @modules = Hash.new { |all, number| all[number] = { path: +'', bias: 0 } }
@@ -35,6 +35,8 @@ class Recording
     @parents = {}
     @stacks = Hash.new { |all, size| all[size] = [] } # nodes, by size
     @allocations = 0
+    @made = {} # size and node, by place
+    @frees = [] # size, node of the allocation, node of the free
     output_of({}, MALLOCTAPE, 'dump', name).each_line { |line| read(line) }
   end
 
@@ -50,6 +52,8 @@ class Recording
     when /define codes (\d+) module (\d+)(.*)/ then read_codes($1.to_i, $2.to_i, $3.split)
     when /define nodes (\d+) parent (\d+) codes (.*)/ then read_nodes($1.to_i, $2.to_i, $3.split)
     when / (?:malloc|calloc|new|realloc\w*|posix_memalign)\b(.*)/ then read_call($1)
+    when / (?:free|delete)\w* \S*@(\d+)[^a-z]*(?:stack (\d+))?$/
+      @frees << [*@made.delete($1), $2.to_i] if @made.key?($1)
     end
   end
 
@@ -68,6 +72,8 @@ class Recording
     size = rest[/ (\d+)(?: \d+)? (?:->|stack)/, 1]
     stack = rest[/ stack (\d+)$/, 1]
     (stack ? @stacks[size.to_i] : @stacks[:none]) << stack.to_i
+    place = rest[/-> \S+@(\d+)/, 1]
+    @made[place] = [size.to_i, stack.to_i] if place
   end
 
   # Module and offset of each frame, the innermost first, and how the stack ends.
@@ -165,7 +171,7 @@ def load_at_once(plug_ins)
   end
 end
 
-plan 10
+plan 13
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   plug_ins = make_plug_ins
@@ -203,6 +209,23 @@ Dir.mktmpdir do |directory|
   report wrong.empty?, 'modules have the build id of their file', wrong.map(&:to_s)
   none = recording.stacks[:none].size
   report none.zero?, 'every allocation has a stack', ["#{none} of #{recording.allocations} have none"]
+
+  # take() frees where it has allocated.
+  record('frees.lz4', 'all,frees')
+  with_frees = Recording.new('frees.lz4')
+  of_take = with_frees.frees.select { |size, made, _| size.between?(5000, 10_000) && made.positive? }
+  wrong = of_take.filter_map do |size, made, freed|
+    (told, told_end), (wanted, end_wanted) = [freed, made].map { |node| with_frees.addresses(node) }
+    difference_here = difference(told, told_end, wanted, end_wanted)
+    "#{size}: #{difference_here}" if difference_here
+  end
+  report wrong.empty? && of_take.size > 100, 'all,frees: frees have the stacks of their calls',
+         wrong.first(10) + ["#{of_take.size} frees"]
+  none = with_frees.frees.count { |_, _, freed| freed.zero? }
+  report none.zero?, 'every free has a stack', ["#{none} of #{with_frees.frees.size} have none"]
+  some = recording.frees.count { |_, _, freed| freed.positive? }
+  report some.between?(1, recording.frees.size / 20), 'all: some frees have one',
+         ["#{some} of #{recording.frees.size}"]
 
   answers = answers_of(record('some.lz4', '1024', *plug_ins))
   recording = Recording.new('some.lz4')
