@@ -32,7 +32,7 @@ const struct by_code_number by_code_numbers[BY_CODE_NUMBERS] = {
     {"grown", "grown by realloc", STACK_GROWN, true},
     {"remote_frees", "ended by another thread", STACK_REMOTE, false},
     {"freed", "that free", STACK_FREED, false},
-    {"freed_remote", "that free what another thread made", STACK_FREED_REMOTE, false},
+    {"freed_remote", "that free remote objects", STACK_FREED_REMOTE, false},
 };
 _Static_assert(STACK_SHORT_CALLS == 100, "the words say so");
 

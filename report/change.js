@@ -67,7 +67,7 @@ const CODE = [['bytes', 'by bytes asked for', bytesText], ['objects', 'by object
   ['peak_live', 'alive at the peak', bytesText], ['end_live', 'alive at the end', bytesText],
   ['short_lived', 'gone within 100 calls', countText], ['grown', 'grown by realloc', bytesText],
   ['remote_frees', 'ended by another thread', countText], ['freed', 'that free', countText],
-  ['freed_remote', 'that free what another thread made', countText]];
+  ['freed_remote', 'that free remote objects', countText]];
 function codeFigure([key, title, text]) {
   const rows = codeRows.filter((row) => row[key].difference !== 0)
     .sort((a, b) => Math.abs(b[key].difference) - Math.abs(a[key].difference));

@@ -13,7 +13,7 @@ const MEASURES = [
   { key: 'grown_bytes', title: 'grown by realloc', text: bytesText },
   { key: 'remote_frees', title: 'ended by another thread', text: countText },
   { key: 'freed', title: 'objects freed', text: countText },
-  { key: 'freed_remote', title: 'freed, made by another thread', text: countText },
+  { key: 'freed_remote', title: 'remote objects freed', text: countText },
 ].filter(({ key }) => code.all[key] > 0);
 
 // The tree with what each branch has in all: parents stand before their children.
