@@ -56,6 +56,7 @@ select count(*), max(b) from t; delete from t where a % 3 = 0; select count(*) f
 forks() {
     rm -rf forks
     mkdir forks
+    # shellcheck disable=SC2016 # for the inner shell
     (cd forks && TCMALLOC_TRACE_OUTPUT=%p.lz4 LD_PRELOAD=$tracing_library "$bash" -c \
         '(for i in $(seq 20); do list="$list $i"; done; echo ${#list}) >&2; exec cat /dev/null' \
         >../out 2>../err)
@@ -65,6 +66,12 @@ forks() {
         count=$((count + 1))
     done
     [ "$count" -ge 3 ]
+}
+
+survives_kills() {
+    MALLOCTAPE_KILLS=20 MALLOCTAPE_FRONT_END=$front_end \
+        ruby "$source_dir/tests/tracing/kill_test.rb" >out 2>err && grep -q '^ok 1' out &&
+        grep '^# 20 times' out
 }
 
 is_used_here() {
@@ -85,7 +92,7 @@ for front_end in tcmalloc program; do
     check "$front_end: python3" trial python3 "$(realpath "$(found python3)")" -c "$python_program"
     check "$front_end: fork, each process with its own recording" forks
     check "$front_end: SIGKILL, 20 times: no call that had returned is missing" \
-        env MALLOCTAPE_KILLS=20 MALLOCTAPE_FRONT_END=$front_end ruby "$source_dir/tests/tracing/kill_test.rb"
+        survives_kills
 done
 for raw in $recordings; do
     check "$(basename "$raw") of another machine: report, verify, replay, compare" is_used_here "$raw"
