@@ -134,7 +134,7 @@ cat "$directory/system.cpio" "$directory/ours.cpio" >"$directory/initrd"
 
 kernel=$(echo "$root"/boot/vmlinuz-*)
 say "$(basename "$kernel" | sed s/vmlinuz-//), $(nproc) processors, emulated"
-timeout 3600 qemu-system-aarch64 -M virt -cpu "${MALLOCTAPE_ARM64_CPU:-cortex-a72}" -smp 2 -m 3072 \
+timeout 7200 qemu-system-aarch64 -M virt -cpu "${MALLOCTAPE_ARM64_CPU:-cortex-a72}" -smp 2 -m 3072 \
     -nographic -nic none -no-reboot -kernel "$kernel" -initrd "$directory/initrd" \
     -append 'console=ttyAMA0 quiet panic=-1' </dev/null | stdbuf -oL tr -d '\r' | tee "$directory/console" |
     sed -u '/^kept begins/,/^kept ends/d' || true

@@ -2,7 +2,7 @@
 # guest.sh - the first process of the emulated machine: runs the tests that it is given, of a build in
 # /malloctape/build, and prints what they print.
 export PATH=/usr/sbin:/usr/bin HOME=/root LC_ALL=C.UTF-8
-export MALLOCTAPE_BUILD=/malloctape/build MALLOCTAPE_SOURCE=/malloctape/source
+export GTEST_COLOR=no MALLOCTAPE_BUILD=/malloctape/build MALLOCTAPE_SOURCE=/malloctape/source
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
@@ -19,9 +19,9 @@ while read -r name; do
     seconds=$SECONDS
     echo "test $name"
     case $name in
-    *.rb) timeout -k 5 "${MALLOCTAPE_TIMEOUT:-900}" ruby "$MALLOCTAPE_SOURCE/$name" ;;
-    *.sh) timeout -k 5 "${MALLOCTAPE_TIMEOUT:-900}" bash "$MALLOCTAPE_SOURCE/$name" ;;
-    *) timeout -k 5 "${MALLOCTAPE_TIMEOUT:-900}" "./$name" ;;
+    *.rb) timeout -k 5 "3600" ruby "$MALLOCTAPE_SOURCE/$name" ;;
+    *.sh) timeout -k 5 "3600" bash "$MALLOCTAPE_SOURCE/$name" ;;
+    *) timeout -k 5 "3600" "./$name" ;;
     esac 2>&1
     echo "status $? after $((SECONDS - seconds)) s"
 done </malloctape/tests
