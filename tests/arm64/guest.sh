@@ -19,9 +19,9 @@ while read -r name; do
     seconds=$SECONDS
     echo "test $name"
     case $name in
-    *.rb) timeout -k 5 "3600" ruby "$MALLOCTAPE_SOURCE/$name" ;;
-    *.sh) timeout -k 5 "3600" bash "$MALLOCTAPE_SOURCE/$name" ;;
-    *) timeout -k 5 "3600" "./$name" ;;
+    *.rb) timeout -k 5 3600 ruby "$MALLOCTAPE_SOURCE/$name" ;;
+    *.sh) timeout -k 5 3600 bash "$MALLOCTAPE_SOURCE/$name" ;;
+    *) timeout -k 5 3600 "./$name" ;;
     esac 2>&1
     echo "status $? after $((SECONDS - seconds)) s"
 done </malloctape/tests
