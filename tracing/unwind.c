@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #define PAGE_BYTES      4096u /* or a part of a page */
 /* Pages that are farther away are not joined with what is known to be readable. */
@@ -22,6 +23,23 @@ bool unwind_can_find(void)
     return _dl_find_object != NULL;
 }
 
+/* Of a program with holes between its segments, as node, the C library says only where its code is.
+ * Its headers say where all of it is; the table that was found is in it. */
+static void widen(struct unwind_object *object)
+{
+    const uintptr_t table = (uintptr_t)object->table, headers = getauxval(AT_PHDR);
+    const Elf64_Phdr *segment = (const Elf64_Phdr *)headers;
+    if ((table >= object->start && table < object->end) || !table || *object->path || !headers)
+        return;
+    uintptr_t start = headers & ~(uintptr_t)(PAGE_BYTES - 1), end = object->end;
+    for (uint64_t i = getauxval(AT_PHNUM); i > 0; i--, segment++)
+        if (segment->p_type == PT_LOAD && object->bias + segment->p_vaddr + segment->p_memsz > end)
+            end = object->bias + segment->p_vaddr + segment->p_memsz;
+    if (start > object->start || table < start || table >= end) return;
+    object->start = start;
+    object->end = end;
+}
+
 bool unwind_find(uintptr_t address, struct unwind_object *object)
 {
     struct dl_find_object found;
@@ -32,6 +50,7 @@ bool unwind_find(uintptr_t address, struct unwind_object *object)
                                      .path = found.dlfo_link_map->l_name,
                                      .id = found.dlfo_link_map,
                                      .table = found.dlfo_eh_frame};
+    widen(object);
     return true;
 }
 

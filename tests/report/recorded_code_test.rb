@@ -38,7 +38,7 @@ HOT = { 'end_bytes' => ['take', 'taken here'], 'short_lived' => ['copies_text', 
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 7
+  plan 8
   compile('before')
   compile('after', '-DCOPIES=2')
 
@@ -73,6 +73,13 @@ Dir.mktmpdir do |directory|
     Open3.capture3(MALLOCTAPE, 'report', 'all.lz4', 'after.lz4', '--fail-if', limit)[2].exitstatus
   end
   report said == limits.values, '--fail-if of a function, over two builds', [said.to_s]
+
+  # The C library says of such a program only where its code is.
+  compile('holes', '-no-pie', '-Wl,--section-start=.text=0x8000000')
+  record('holes.lz4', 'holes', '--stacks=all')
+  all = rows('holes.lz4')
+  found = HOT.to_h { |key, _| [key, first(all, key)] }
+  report found == HOT, 'of a program with holes between its segments: the same', [found.to_s]
 
   record('sampled.lz4', 'before', '--stacks=16k')
   sampled = rows('sampled.lz4')
