@@ -33,9 +33,13 @@ char *metadata_copy(const char *metadata, size_t bytes, const char *key)
 unsigned long metadata_page_bytes(const char *metadata, size_t bytes)
 {
     static const unsigned long least = 4096, most = 1 << 16;
-    char *text = metadata_copy(metadata, bytes, "page.bytes");
-    const unsigned long page = text != NULL ? strtoul(text, NULL, 10) : 0;
-    free(text);
+    size_t value_bytes = 0;
+    const char *value = metadata_value(metadata, bytes, "page.bytes", &value_bytes);
+    unsigned long page = 0;
+    for (size_t i = 0; value != NULL && i < value_bytes && page <= most; i++) {
+        if (value[i] < '0' || value[i] > '9') return 0;
+        page = page * 10 + (unsigned long)(value[i] - '0');
+    }
     return page >= least && page <= most && (page & (page - 1)) == 0 ? page : 0;
 }
 

@@ -1712,7 +1712,7 @@ TEST(SpoolReader, Damage)
         bytes[damage.at] = damage.byte;
         EXPECT_EQ(read_all(RawBuilder().bytes, &bytes).spool_error, damage.error);
     }
-    SpoolBuilder unknown(4096, "0123456789abcdef", 8);
+    SpoolBuilder unknown(4096, "0123456789abcdef", 128);
     EXPECT_EQ(read_all(RawBuilder().bytes, &unknown.bytes).spool_error, "raw_feature");
     std::string empty;
     EXPECT_EQ(read_all(RawBuilder().bytes, &empty).spool_error, "spool_no_spool");
