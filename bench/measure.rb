@@ -308,12 +308,22 @@ class Measurement
       bytes[mode] << recording.bytes_per_event
       recordings << recording if mode == :on
     end
-    return unless modes.include?(:heaptrack)
+    return unless modes.include?(:heaptrack) && times[:heaptrack].any?
 
     bytes[:heaptrack] << File.size(heaptrack_files.first).fdiv(recordings.last.events)
   end
 
-  # One run of each of these modes; the Child::Times of each.
+  # Whether the mode's run is over. heaptrack is not ours: if it fails, its row says so.
+  def turn(runs, mode)
+    runs[mode].turn(TURN_SECONDS)
+  rescue BenchError
+    raise unless mode == :heaptrack
+
+    runs.delete(mode).kill
+    true
+  end
+
+  # One run of each of these modes; the Child::Times of each that ended well.
   def in_turns(modes)
     modes.each { |mode| FileUtils.rm_f(trace(mode)) }
     FileUtils.rm_f(heaptrack_files) if modes.include?(:heaptrack)
@@ -321,7 +331,7 @@ class Measurement
     modes.each { |mode| runs[mode] = start(mode) }
     running = modes
     until running.empty?
-      running = running.reject { |mode| runs[mode].turn(TURN_SECONDS) }.rotate
+      running = running.reject { |mode| turn(runs, mode) }.rotate
     end
     runs.to_h { |mode, run| [mode, with_memory(mode, run.times)] }
   rescue StandardError, SignalException

@@ -136,6 +136,8 @@ end
 
 def stack_rows(measurement)
   measurement.times.map do |mode, runs|
+    next ['', STACK_MODES.fetch(mode), 'failed', *[''] * 7] if runs.empty?
+
     wall, cpu, rss = %i[wall cpu rss].map { |what| Spread.of(measurement.ratios(mode, what)) }
     bytes = measurement.bytes[mode]
     [mode == :plain ? measurement.workload.name : '', STACK_MODES.fetch(mode),
