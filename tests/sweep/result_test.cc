@@ -49,6 +49,7 @@ class Result : public testing::Test {
         FILE *file = fopen(path.c_str(), "w");
         fputs(text.c_str(), file);
         fclose(file);
+        result_free(&result);
         return result_read(&result, path.c_str(), why, sizeof why);
     }
 
@@ -178,6 +179,7 @@ TEST_F(Result, RefusesOtherFiles)
     EXPECT_FALSE(read_text("{"));
     EXPECT_FALSE(read_text("{}"));
     EXPECT_FALSE(read_text(R"({"trace": {"file": "x"}, "recordings": []})"));
+    result_free(&result);
     EXPECT_FALSE(result_read(&result, "/nothing", why, sizeof why));
 }
 
