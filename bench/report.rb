@@ -179,7 +179,8 @@ NOTES_STACKS = <<~TEXT
   wall, CPU, RSS: as ratios to the untraced run of the same round, medians; min, max: of wall.
   seconds: wall. CPU and RSS are of the whole process, with the writer. MiB: the most RSS, the file
   of events on its way to the writer included. bytes: of the finished file, for each call. heaptrack
-  ran once; CPU and RSS (the most that one of its processes has) are with its interpreter. redis: wall is redis-benchmark's, CPU and RSS the server's.
+  ran once; CPU and RSS (the most that one of its processes has) are with its interpreter. redis:
+  wall is redis-benchmark's, CPU and RSS the server's.
 
   Bars: all stacks beside untraced, and sampled beside recorded, as walls of the same round.
 TEXT

@@ -75,11 +75,10 @@ static bool was_attached(const struct attachment *attachment)
 {
     char path[64], *entry = NULL;
     size_t room = 0;
-    bool is_started = true;
+    bool is_started = false;
     snprintf(path, sizeof path, "/proc/%d/environ", (int)attachment->process);
     FILE *file = fopen(path, "re");
     if (file == NULL) return false;
-    is_started = false;
     while (!is_started && getdelim(&entry, &room, '\0', file) > 0)
         is_started = strncmp(entry, "TCMALLOC_TRACE_CONTROL=", 23) == 0;
     free(entry);

@@ -24,9 +24,9 @@
 
 /* It records into its own /tmp, and the recording is brought here when it is over. */
 struct elsewhere {
-    int directory; /* its /tmp, also when it has ended; -1: it has our root */
-    char there[PATH_MAX],
-        here[PATH_MAX]; /* how the process names the file, and how this one does */
+    int directory;        /* its /tmp, also when it has ended; -1: it has our root */
+    char there[PATH_MAX]; /* how the process names the file */
+    char here[PATH_MAX];  /* and how this one does */
 };
 
 /* The name is the process's own: nothing that it puts there is followed. */

@@ -2,3 +2,10 @@
 #include "common/arch.h"
 
 #include ARCH_FILE(code)
+
+extern "C" {
+void faults_at_once(int *nowhere);
+void without_table(void (*function)());
+extern const char behind_call[]; // where that goes on
+void with_odd_frame(void (*function)());
+}

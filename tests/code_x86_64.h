@@ -38,11 +38,4 @@ __asm__(".type with_odd_frame, @function\n"
         ".cfi_endproc\n"
         ".size with_odd_frame, . - with_odd_frame\n");
 
-extern "C" {
-void faults_at_once(int *nowhere);
-void without_table(void (*function)());
-extern const char behind_call[]; // where that goes on
-void with_odd_frame(void (*function)());
-}
-
 #endif
