@@ -23,7 +23,9 @@ enum {
     STACK_WORDS = 16384,   /* of a thread's, that are looked at */
     CODE_BYTES = 4096,
     RED_ZONE_BYTES = 128,
-    SYSCALL_BYTES = 2
+    SYSCALL_BYTES = 2,
+    /* A stop at a system call (ptrace(2), PTRACE_O_TRACESYSGOOD). */
+    SYSCALL_STOP = SIGTRAP | 0x80
 };
 /* The threads are looked at anew after so long. */
 #define ROUND_NS UINT64_C(1000000)
@@ -109,7 +111,7 @@ static bool thread_stop(struct inject *inject, pid_t thread)
     pid_t *late = late_find(inject, thread);
     if (late == NULL) {
         if ((late = late_find(inject, 0)) == NULL) return false;
-        if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0) return false;
+        if (ptrace(PTRACE_SEIZE, thread, NULL, (void *)PTRACE_O_TRACESYSGOOD) != 0) return false;
         *late = thread;
         if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0) return false;
     }
@@ -273,6 +275,7 @@ static bool run_until(struct inject *inject, int request, int signal, uint64_t a
         if (event_of(status) != 0) continue; /* an interrupt, or a stop of all */
         if (ptrace(PTRACE_GETREGS, inject->thread, NULL, registers) != 0) break;
         if (WSTOPSIG(status) == signal && registers->rip == address) return true;
+        if (WSTOPSIG(status) == SYSCALL_STOP) continue;
         /* One of its own faults: it would come again and again. */
         if (WSTOPSIG(status) == SIGSEGV || WSTOPSIG(status) == SIGBUS ||
             WSTOPSIG(status) == SIGILL || WSTOPSIG(status) == SIGFPE ||
@@ -294,7 +297,10 @@ static bool frame_put(struct inject *inject, uint64_t end)
 }
 
 /* On the thread's own stack, like a signal handler. Behind the call the function of the C library in
- * which that is returns to the frame. */
+ * which that is returns to the frame.
+ *
+ * The thread stops where it enters the kernel and where it leaves it, and not for single steps: if
+ * this process dies, the thread of a single step gets SIGTRAP, which ends the program. */
 static bool system_call(struct inject *inject, long number, const uint64_t arguments[6],
                         uint64_t *result)
 {
@@ -313,8 +319,9 @@ static bool system_call(struct inject *inject, long number, const uint64_t argum
     registers.eflags &= ~UINT64_C(0x500); /* direction, single steps */
     if (ptrace(PTRACE_SETREGS, inject->thread, NULL, &registers) != 0) return false;
     signals_set(inject, signals_of_calls());
-    if (!run_until(inject, PTRACE_SINGLESTEP, SIGTRAP, inject->instruction + SYSCALL_BYTES,
-                   &registers))
+    const uint64_t behind = inject->instruction + SYSCALL_BYTES;
+    if (!run_until(inject, PTRACE_SYSCALL, SYSCALL_STOP, behind, &registers) ||
+        !run_until(inject, PTRACE_SYSCALL, SYSCALL_STOP, behind, &registers))
         return false;
     *result = registers.rax;
     return true;

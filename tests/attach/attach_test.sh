@@ -217,6 +217,22 @@ is_killed() { # is_killed recorder|injector
     wait_until test "$(threads_of "$pid")" = 3 && "$bin/malloctape" verify after.lz4 >out 2>err && over
 }
 
+# Killed where it makes one of its calls of ptrace(2), each in turn, until it makes no more of them.
+is_killed_at_each() {
+    local i step
+    step=$(size 7 1)
+    begin 1
+    for ((i = RANDOM % step + 1; ; i += step)); do
+        strace -f -o calls -e trace=ptrace -e "inject=ptrace:signal=KILL:when=$i" \
+            "$bin/malloctape" record --pid "$pid" --seconds 1 -o moment.lz4 >out 2>err 5>&- || true
+        kill -0 "$pid" || return 1
+        "$bin/malloctape" ctl "$pid" stop >out 2>err || true
+        grep -q 'killed by SIGKILL' calls || break
+        make_objects "$i" || return 1
+    done
+    [ "$i" -gt 20 ] && over
+}
+
 # What grows is first, though more is alive of something else.
 grows() {
     begin 0 leaks
@@ -407,7 +423,7 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 27
+plan 28
 check 'what is called while it is attached is recorded, no call less or more' exact
 check 'again' again
 check 'with call stacks' stacks
@@ -419,6 +435,11 @@ check 'the process is killed: nothing is lost' killed
 check 'record is killed: the process goes on, and ctl ends the recording' recorder_killed
 check 'record is killed at any moment' is_killed recorder
 check 'the process that it attaches with is killed at any moment' is_killed injector
+if command -v strace >/dev/null; then
+    check 'it is killed at each of its calls' is_killed_at_each
+else
+    skip_test 'it is killed at each of its calls' 'needs strace'
+fi
 check 'the process begins another program' execs
 check 'it forks' forks
 check 'what grows comes first' grows
