@@ -75,3 +75,4 @@ simulated
 simulated end=3
 reports
 ruby "$MALLOCTAPE_SOURCE/tests/convert/corpus.rb" "$corpus"
+touch "$corpus/made"

@@ -21,7 +21,14 @@ program=tests/fuzz/fuzz_${name%%-*}
 export FUZZ_FORMAT="${name#*-}" silent=
 case $name in command-*) silent=-close_fd_mask=3 ;; esac # what commands print
 ${MAKE:-make} -s "$program"
-[ -d "$corpus/reports" ] || "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$corpus"
+is_new() {
+    local from
+    for from in "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$MALLOCTAPE_SOURCE/tests/convert/corpus.rb" \
+        tests/samples/write_samples; do
+        [ "$corpus/made" -nt "$from" ] || return 1
+    done
+}
+is_new || "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$corpus"
 case $name in
 command-compare) corpus=$corpus/reports ;;
 command-info | command-dump) corpus="$corpus/both $corpus/raw $corpus/instructions" ;;
