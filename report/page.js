@@ -232,6 +232,23 @@ function arenaRows() {
     share(arenaCalls(arena), calls), countText(arena.ended), countText(arena.remote_frees)]);
 }
 
+// ---- made since a program was attached to, and alive at the end ----
+
+const { growth } = data;
+const grown = growth ? objectsOf(growth.by_age).filter(({ bytes }) => bytes > 0).reverse() : [];
+
+function oldness({ ms }) {
+  if (ms === 0) return 'less than 1 s';
+  return ms < 60000 ? `${ms / 1000} s and more`
+    : ms < 3600000 ? `${ms / 60000} min and more` : '1 h and more';
+}
+
+function grownChart() {
+  const unit = unitFor(grown.map(({ bytes }) => bytes));
+  return lyingBars(grown.map(oldness), grown.map(({ bytes }) => bytes / unit.bytes), palette(1),
+    unit.name, 'age');
+}
+
 // ---- reallocs ----
 
 function growthChart() {
@@ -400,6 +417,13 @@ showFigures([
     text: 'Objects that ended; the colour is logarithmic.',
     table: () => ({ head: ['size from', 'calls from', 'objects'],
       rows: rowsOf(bySize, 'size', 'calls', 'objects') }) },
+  { title: 'What was made since it is recorded and is alive', config: grownChart,
+    there: grown.length > 0,
+    text: growth ? `By age at the end. ${bytesText(growth.grown_bytes)} in `
+      + `${countText(growth.grown_objects)} objects; RSS was ${bytesText(growth.rss_before)} when `
+      + `the program was attached to, and ${bytesText(growth.rss_end)} at the end.` : '',
+    table: () => ({ head: ['age', 'objects', 'bytes'],
+      rows: grown.map((of) => [oldness(of), countText(of.objects), bytesText(of.bytes)]) }) },
   { title: 'What was alive, by age', config: agesChart, there: numbers.objects > 0,
     text: 'When those objects were made that were alive at the peak, and at the end.' },
   { title: 'What rounding up adds', better: 'less is better', config: rounding,

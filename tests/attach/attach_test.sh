@@ -249,6 +249,11 @@ grows() {
             g["grown_objects"] >= 3000 && g["by_age"]["objects"].sum == g["grown_objects"]' && over
 }
 
+grows_on_page() {
+    exits 0 report grows.lz4 --html page.html && node "$source_dir/tests/tools/run_page.js" page.html >figures &&
+        grep -q '^What was made since it is recorded and is alive: 1 drawn, [1-9] rows$' figures
+}
+
 looks() {
     begin 1
     exits 0 top --pid "$pid" --count 2 && says 'is as before' && [ "$(grep -c '^calls ' out)" = 2 ] ||
@@ -423,7 +428,7 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 28
+plan 29
 check 'what is called while it is attached is recorded, no call less or more' exact
 check 'again' again
 check 'with call stacks' stacks
@@ -443,6 +448,11 @@ fi
 check 'the process begins another program' execs
 check 'it forks' forks
 check 'what grows comes first' grows
+if command -v node >/dev/null; then
+    check 'and stands on the page' grows_on_page
+else
+    skip_test 'and stands on the page' 'needs node'
+fi
 check 'top --pid' looks
 check '--max-bytes' limited
 check_as_root 'a process in a container' contained
