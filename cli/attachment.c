@@ -145,7 +145,8 @@ int attachment_begin(struct attachment *attachment, const char *output)
 {
     char request[PATH_MAX + 16];
     bool has_ours;
-    attachment->signals = attachment->ended = -1;
+    attachment->ended = -1;
+    attachment->signals = signals_open(); /* before anything is done to the process */
     if (asks(attachment, NULL, "status\n")) {
         if (attachment->may_be_recording && is_recording(attachment)) goto begun;
         if (attachment->settings != NULL)
@@ -166,7 +167,6 @@ int attachment_begin(struct attachment *attachment, const char *output)
     attachment->has_begun = true;
     attachment->is_attached = attachment->is_attached || attachment->is_abandoned;
 begun:
-    attachment->signals = signals_open();
     attachment->ended = (int)syscall(SYS_pidfd_open, attachment->process, 0);
     attachment->libraries = libraries_count(attachment, &has_ours);
     return PROGRAM_OK;

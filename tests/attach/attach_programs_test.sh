@@ -43,7 +43,7 @@ load_ends() {
 # round NUMBER - attaches to process $pid, records for a moment, detaches.
 round() {
     local recorder raw=open/$1.lz4
-    rm -f "$raw"
+    rm -f "$raw" err
     "$bin/malloctape" record --pid "$pid" -o "$scratch/$raw" >out 2>err 5>&- &
     recorder=$!
     pids+=("$recorder")

@@ -36,6 +36,7 @@ over() {
 # attach RAW [OPTION] - `record --pid` in the background, as process $recorder; returns when it
 # records.
 attach() {
+    rm -f err # of the one before
     "$bin/malloctape" record --pid "$pid" -o "$1" ${2:+"$2"} >out 2>err 5>&- &
     recorder=$!
     pids+=("$recorder")
@@ -215,6 +216,22 @@ is_killed() { # is_killed recorder|injector
     wait_until exits 0 record --pid "$pid" --seconds 1 -o after.lz4 && says 'is as before' || return 1
     make_objects 60
     wait_until test "$(threads_of "$pid")" = 3 && "$bin/malloctape" verify after.lz4 >out 2>err && over
+}
+
+# Asked to end while it still attaches, it leaves the process as it was.
+is_asked_at_any_moment() {
+    local i
+    begin 0
+    for ((i = 0; i < $(size 8 200); i++)); do
+        env --default-signal=INT "$bin/malloctape" record --pid "$pid" -o moment.lz4 >out 2>err 5>&- &
+        recorder=$!
+        sleep "0.$(printf '%03d' "$((i * 7 % 60))")"
+        kill -INT "$recorder"
+        wait "$recorder" || true
+        wait_until is_alone || return 1
+        make_objects "$((i + 1))"
+    done
+    over
 }
 
 # Killed where it makes one of its calls of ptrace(2), each in turn, until it makes no more of them.
@@ -428,7 +445,7 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 29
+plan 30
 check 'what is called while it is attached is recorded, no call less or more' exact
 check 'again' again
 check 'with call stacks' stacks
@@ -440,6 +457,7 @@ check 'the process is killed: nothing is lost' killed
 check 'record is killed: the process goes on, and ctl ends the recording' recorder_killed
 check 'record is killed at any moment' is_killed recorder
 check 'the process that it attaches with is killed at any moment' is_killed injector
+check 'record is asked to end at any moment: the process is as before' is_asked_at_any_moment
 if command -v strace >/dev/null; then
     check 'it is killed at each of its calls' is_killed_at_each
 else
