@@ -328,7 +328,7 @@ limits_are_understood() {
 
 # ends_before VARIABLE=VALUE COMMAND... - the recording of a program that does not end.
 ends_before() {
-    rm -f raw.lz4*
+    rm -f raw.lz4* err
     env "$1" TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "${@:2}" >out 2>err &
     servers+=("$!")
     wait_until grep -q 'a limit was reached$' err && good_piece raw.lz4 && kill "$!"
