@@ -22,7 +22,7 @@ life_recorded() {
     [ "$status" = 7 ]
 }
 
-fresh() { rm -rf raw.lz4* fifo tmp/* .malloctape* ./*.copy; }
+fresh() { rm -rf raw.lz4* fifo out tmp/* .malloctape* ./*.copy; }
 
 # --- names ---
 
