@@ -47,6 +47,7 @@
     X(THREAD_START, "thread_start")     \
     X(RUN_APART, "run_apart")           \
     X(EXEC, "exec")                     \
+    X(READABLE, "readable")             \
     X(ANY, "any call")
 
 enum fake_call {

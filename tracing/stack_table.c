@@ -80,7 +80,9 @@ bool stack_table_begin(void)
     table->unloading = 0;
     table->time++;
     table->is_there = 1;
-    return true;
+    /* Now: a thread that finds another one at it for the first time would have no room meanwhile. */
+    return stack_map_has_room(&table->codes, 1) && stack_map_has_room(&table->nodes, 1) &&
+           stack_map_has_room(&table->of_calls, 1);
 }
 
 uint64_t stack_table_time(void)

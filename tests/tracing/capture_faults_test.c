@@ -9,13 +9,15 @@
  * own. Whatever fails: it does not crash, nobody waits for ever, at most one line is said. What is
  * recorded is compared with what was done, call by call: a stream that claims to be complete has
  * every call; otherwise stream and spool together have every call that had returned, unless
- * recording never began. Each end is of the object that really ended. Where it never began, what
- * was there before is there still. */
+ * recording never began. Each end is of the object that really ended. If call stacks are recorded,
+ * what a record names is defined, and its frames are those that were there; where nothing fails, each
+ * allocation has all of them. Where recording never began, what was there before is there still. */
 #include "tests/fake_os.h"
 
 #include "common/call_kind.h"
 #include "stream/raw_decoder.h"
 #include "stream/spool_reader.h"
+#include "stream/stacks.h"
 #include "tracing/capture.h"
 #include "tracing/os.h"
 
@@ -49,8 +51,14 @@ static const char others_stream[] = "a recording of another process";
 /* What may still be called so, and what is called so then. */
 static const char others_name[] = "/d/raw.4242", next_name[] = "/d/raw.4242.2";
 
+enum stacks_of { OF_NONE, OF_SOME, OF_ALLOCATIONS, OF_ALL, STACKS_OF };
+
+static const char *const stacks_names[STACKS_OF] = {"none", "some", "allocations", "all"};
+static const char *const stacks_settings[STACKS_OF] = {"0", "2k", "all", "all,frees"};
+
 struct run {
     enum scenario scenario;
+    enum stacks_of stacks;
     struct fake_plan plan;
     bool loses;       /* rather than wait for the writer */
     bool count_calls; /* print how often each was made */
@@ -316,6 +324,7 @@ struct event {
     uint32_t ends_place;
     uint64_t bound;  /* raw_allocations() */
     uint64_t serial; /* of the object that begins */
+    uint32_t stack;
 };
 
 struct events {
@@ -478,6 +487,45 @@ static void event_refused(unsigned begins)
     malloctape_unrecorded();
 }
 
+/* What is told of an object that begins. */
+struct told {
+    void (*tell)(const struct told *told);
+    unsigned kind;
+    uint64_t size, alignment;
+    const void *old, *object;
+    bool taken;
+};
+
+static void allocated(const struct told *told)
+{
+    malloctape_allocated(told->kind, told->size, told->alignment, told->object, told->taken);
+}
+
+static void allocated_in_cache(const struct told *told)
+{
+    malloctape_allocated_in_cache(told->kind, told->size, told->object);
+}
+
+static void reallocated(const struct told *told)
+{
+    malloctape_reallocated(told->kind, told->old, told->size, told->object, told->taken);
+}
+
+/* So many calls of one function by itself there are in the stack of what is told. */
+static unsigned depth_of(uint64_t size)
+{
+    return size % 256 == 255 ? 150 : size % 8;
+}
+
+static __attribute__((noinline)) void tell(unsigned depth, const struct told *told)
+{
+    if (depth > 0)
+        tell(depth - 1, told);
+    else
+        told->tell(told);
+    __asm__ volatile(""); /* this is no tail call */
+}
+
 /* Makes sure that a new object has a place. */
 static void open_page(const void *object)
 {
@@ -532,13 +580,18 @@ static bool allocation_fast(struct thread *thread, struct object *object, unsign
     struct list *list = &thread->cache->lists[class_of_size(size)];
     if (list->count == 0) return false;
     *object = (struct object){list_pop(list), new_id()};
+    struct event *event = event_begins(
+        lane->registry.number,
+        (struct event){.number = (uint8_t)kind, .size = size, .begins = object->id});
+    uint64_t switches = fake_switches();
     if (size < units_code_of(&lane->units, kind)->size_limit)
         units_fast_allocation(&lane->units, units_cursor(&lane->units), kind, size);
     else
-        malloctape_allocated_in_cache(kind, size, object->address);
-    event_begins(
-        lane->registry.number,
-        (struct event){.number = (uint8_t)kind, .size = size, .begins = object->id, .must = true});
+        tell(depth_of(size), &(struct told){.tell = allocated_in_cache,
+                                            .kind = kind,
+                                            .size = size,
+                                            .object = object->address});
+    event->must = must_be_there(switches, NULL);
     return true;
 }
 
@@ -572,8 +625,12 @@ static void allocation(struct thread *thread, struct object *object)
         event_begins(lane, (struct event){.number = failed ? RAW_FAILED : (uint8_t)kind,
                                           .size = size,
                                           .begins = failed ? 0 : object->id});
-    malloctape_allocated(kind, size, aligned ? 64 : 0, object->address,
-                         !failed && is_of_class(object->address, size));
+    tell(depth_of(size), &(struct told){.tell = allocated,
+                                        .kind = kind,
+                                        .size = size,
+                                        .alignment = aligned ? 64 : 0,
+                                        .object = object->address,
+                                        .taken = !failed && is_of_class(object->address, size)});
     event->must = must_be_there(switches, object->address);
     look_at_cache(thread);
 }
@@ -654,8 +711,8 @@ static bool realloc_fast(struct thread *thread, struct object *object, unsigned 
     return true;
 }
 
-static void reallocated(const struct object *old, const struct object *new, unsigned kind,
-                        uint64_t size, bool taken, uint64_t switches)
+static void tell_reallocated(const struct object *old, const struct object *new, unsigned kind,
+                             uint64_t size, bool taken, uint64_t switches)
 {
     struct event *event =
         event_begins(malloctape_lane->registry.number,
@@ -663,7 +720,12 @@ static void reallocated(const struct object *old, const struct object *new, unsi
                                     .size = size,
                                     .ends = old->id,
                                     .begins = new->address ? new->id : 0});
-    malloctape_reallocated(kind, old->address, size, new->address, taken);
+    tell(depth_of(size), &(struct told){.tell = reallocated,
+                                        .kind = kind,
+                                        .size = size,
+                                        .old = old->address,
+                                        .object = new->address,
+                                        .taken = taken});
     event->must = must_be_there(switches, new->address);
 }
 
@@ -677,8 +739,8 @@ static void move(struct thread *thread, struct object *object)
         uint64_t switches = fake_switches();
         if (!fails) new.address = allocate(thread, class_of_size(size));
         if (!fails) open_page(new.address);
-        reallocated(&old, &new, CALL_REALLOC_MOVED, size, !fails && is_of_class(new.address, size),
-                    switches);
+        tell_reallocated(&old, &new, CALL_REALLOC_MOVED, size,
+                         !fails && is_of_class(new.address, size), switches);
     } else {
         event_refused(new.id);
         if (!fails) new.address = allocate(thread, class_of_size(size));
@@ -697,7 +759,7 @@ static void resize(struct thread *thread, struct object *object)
     if (malloctape_ready()) {
         uint64_t switches = fake_switches();
         open_page(object->address);
-        reallocated(object, &new, CALL_REALLOC_IN_PLACE, size, false, switches);
+        tell_reallocated(object, &new, CALL_REALLOC_IN_PLACE, size, false, switches);
     } else {
         event_refused(new.id);
         malloctape_allocated_unrecorded(object->address);
@@ -810,6 +872,7 @@ struct recorded {
     bool begun[LANES_MAX];
     struct events lanes[LANES_MAX];
     uint64_t events; /* calls */
+    struct stacks stacks;
     struct {
         uint32_t *places; /* by serial */
         uint64_t count;
@@ -879,18 +942,33 @@ static void add_record(unsigned lane, const struct record *record)
         .ends_place = record->ends,
         .bound = record->bound,
         .serial = record->serial,
+        .stack = record->stack,
     };
 }
 
-static void add_chunk(struct raw_chunk *chunk)
+static const char *define(void *stacks, const struct stack_definition *definition)
+{
+    return stacks_define(stacks, definition);
+}
+
+static void begin_lane(unsigned lane, const struct raw_reader *reader)
+{
+    struct raw_decoder *decoder = &recorded.decoders[lane];
+    if (recorded.begun[lane]) return;
+    recorded.begun[lane] = true;
+    raw_decoder_init(decoder, lane, (uint32_t)reader->header.features);
+    decoder->define = define;
+    decoder->define_context = &recorded.stacks;
+}
+
+static void add_chunk(const struct raw_reader *reader, struct raw_chunk *chunk)
 {
     struct record records[256];
     uint32_t count;
     if (chunk->type == RAW_CHUNK_UNITS) {
         if (chunk->lane >= LANES_MAX) fail("lane %u", chunk->lane);
         struct raw_decoder *decoder = &recorded.decoders[chunk->lane];
-        if (!recorded.begun[chunk->lane]) raw_decoder_init(decoder, chunk->lane, false);
-        recorded.begun[chunk->lane] = true;
+        begin_lane(chunk->lane, reader);
         raw_decoder_open(decoder, chunk);
         while ((count = raw_decoder_next(decoder, records, 256)) > 0)
             for (uint32_t i = 0; i < count; i++)
@@ -910,7 +988,7 @@ static void read_spool(struct raw_reader *reader, int file)
     if (!spool_reader_open(&spool, path, reader))
         fail("the spool cannot be used: %s", text_of(&spool.error));
     while ((chunk = spool_reader_next(&spool, reader)) != NULL)
-        add_chunk(chunk);
+        add_chunk(reader, chunk);
     if (error_is_set(&spool.error)) fail("spool: %s", text_of(&spool.error));
     if (spool.lanes_gapped) fail("spool: a gap");
     spool_reader_close(&spool);
@@ -922,7 +1000,7 @@ static void read_everything(int stream, int spool)
     struct raw_chunk *chunk;
     raw_reader_open_fd(&reader, stream);
     while (reader.state == RAW_STREAM_MORE && (chunk = raw_reader_next(&reader)) != NULL)
-        add_chunk(chunk);
+        add_chunk(&reader, chunk);
     recorded.state = reader.state;
     recorded.status = reader.end.status;
     if (reader.state == RAW_STREAM_FAILED)
@@ -1080,6 +1158,47 @@ static void check_objects(void)
         check_end(&all_ends[i]);
 }
 
+/* How often a function goes on at the same place as the one that it has called. */
+static unsigned calls_by_itself(uint32_t stack)
+{
+    const struct stack_node *node;
+    const struct stack_code *code, *before = NULL;
+    unsigned count = 0;
+    for (; (node = stacks_node(&recorded.stacks, stack)) != NULL; stack = node->parent) {
+        code = stacks_code(&recorded.stacks, node->code);
+        count += before && code->offset == before->offset && code->module == before->module;
+        before = code;
+    }
+    return count;
+}
+
+static void check_stack(unsigned lane, const struct event *event, bool is_sure)
+{
+    const unsigned depth = depth_of(event->size), wanted = depth ? depth - 1 : 0;
+    unsigned frames, is;
+    if (!event->stack && is_sure) fail("lane %u: an allocation has no stack", lane);
+    if (!event->stack) return;
+    const uint32_t end = stacks_end(&recorded.stacks, event->stack, &frames);
+    if (end >= STACK_NODE_FIRST) fail("lane %u: a stack is not defined", lane);
+    is = calls_by_itself(event->stack);
+    if (is_sure && end != (depth < 128 ? STACK_END : STACK_CUT_BY_DEPTH))
+        fail("lane %u: a stack of %u frames ends by %u", lane, frames, end);
+    if (end == STACK_END ? is != wanted : is > wanted || (end == STACK_CUT_BY_DEPTH && frames != 128))
+        fail("lane %u: of %u frames %u are of one function, not %u", lane, frames, is, wanted);
+}
+
+static void check_stacks(const struct run *run)
+{
+    const struct fake_plan *plan = &run->plan;
+    const bool is_sure =
+        run->stacks >= OF_ALLOCATIONS && !run->loses && !plan->chance && plan->call == FAKE_NONE;
+    for (unsigned lane = 0; lane < LANES_MAX; lane++)
+        for (size_t i = 0; i < recorded.lanes[lane].count; i++)
+            if (recorded.lanes[lane].list[i].serial)
+                check_stack(lane, &recorded.lanes[lane].list[i], is_sure);
+    if (run->stacks == OF_NONE && recorded.stacks.nodes) fail("there are stacks");
+}
+
 static bool has_text(int file, const char *text)
 {
     char found[64] = "";
@@ -1152,6 +1271,7 @@ static void check_begun(const struct run *run, enum fake_end end)
     for (unsigned lane = 0; lane < LANES_MAX; lane++)
         compare_lane(lane, run->loses);
     check_objects();
+    check_stacks(run);
     bool complete = recorded.state == RAW_STREAM_COMPLETE && recorded.status == RAW_END_STOPPED;
     if (end == FAKE_KILLED) return;
     /* Nobody knew that it would fail. */
@@ -1179,6 +1299,7 @@ static void prepare(const struct run *run)
     if (run->scenario == FIFO) fake_fifo_put("/d/fifo");
     setenv("TCMALLOC_TRACE_OUTPUT", outputs[run->scenario], 1);
     setenv("TCMALLOC_TRACE_ON_OVERLOAD", run->loses ? "lose" : "wait", 1);
+    setenv("TCMALLOC_TRACE_STACKS", stacks_settings[run->stacks], 1);
     run_loses = run->loses;
     run_execs = run->execs;
     if (run->execs) fake_file_put(other_program, "");
@@ -1220,10 +1341,11 @@ static void plan_print(const struct run *run)
 {
     const struct fake_plan *plan = &run->plan;
     printf("# capture_faults_test one %s,%" PRIu64 ",%s,%u,%d,%d,%u,%" PRIu64 ",%" PRIu64
-           ",%" PRIu64 ",%d,%d,%" PRIu64 "\n",
+           ",%" PRIu64 ",%d,%d,%" PRIu64 ",%s\n",
            scenario_names[run->scenario], plan->seed, fake_call_names[plan->call], plan->number,
            plan->lasting, plan->error, plan->chance, plan->kill_at, plan->reader_comes_ns,
-           plan->reader_stops_at, plan->reader_goes, run->loses, plan->reader_resumes_ns);
+           plan->reader_stops_at, plan->reader_goes, run->loses, plan->reader_resumes_ns,
+           stacks_names[run->stacks]);
 }
 
 /* Returns whether it went well; `counts` (may be NULL) gets how often each call was made. */
@@ -1275,18 +1397,21 @@ static unsigned fail_call(struct run run, enum fake_call call, unsigned calls, u
     return runs;
 }
 
-static void each_call_fails(enum scenario scenario, unsigned test)
+static void each_call_fails(enum scenario scenario, enum stacks_of stacks, unsigned test)
 {
     /* Seeds of programs that make each call, some a hundred times, and are not long. */
-    struct run run = {.scenario = scenario, .plan = {.seed = 16 + scenario}, .count_calls = true};
+    struct run run = {.scenario = scenario,
+                      .stacks = stacks,
+                      .plan = {.seed = 16 + scenario},
+                      .count_calls = true};
     unsigned counts[FAKE_CALLS], failures = 0, runs = 1;
     failures += !run_apart(&run, counts);
     run.count_calls = false;
     for (int call = FAKE_NONE + 1; call < FAKE_ANY && failures < 10; call++)
         runs += fail_call(run, (enum fake_call)call, counts[call], &failures);
     printf("# %u runs, %u calls in each\n", runs, counts[FAKE_ANY]);
-    printf("%s %u - %s: each call fails in each way\n", failures ? "not ok" : "ok", test,
-           scenario_names[scenario]);
+    printf("%s %u - %s, stacks of %s: each call fails in each way\n", failures ? "not ok" : "ok",
+           test, scenario_names[scenario], stacks_names[stacks]);
 }
 
 static uint64_t random_next(uint64_t *state)
@@ -1323,6 +1448,8 @@ static struct run run_by_chance(uint64_t seed)
         if (random_next(&random) % 2) plan->reader_resumes_ns *= 10;
         run.loses = random_next(&random) % 2;
     }
+    if (random_next(&random) % 2 == 0)
+        run.stacks = (enum stacks_of)(random_next(&random) % STACKS_OF);
     return run;
 }
 
@@ -1361,20 +1488,22 @@ static void chances_are_taken(unsigned runs, uint64_t seed, unsigned test)
 
 static bool plan_parse(const char *text, struct run *run)
 {
-    char scenario[32], call[32];
+    char scenario[32], call[32], stacks[32];
     struct fake_plan *plan = &run->plan;
     int lasting, goes, loses;
     if (sscanf(text,
                "%31[^,],%" SCNu64 ",%31[^,],%u,%d,%d,%u,%" SCNu64 ",%" SCNu64 ",%" SCNu64
-               ",%d,%d,%" SCNu64,
+               ",%d,%d,%" SCNu64 ",%31s",
                scenario, &plan->seed, call, &plan->number, &lasting, &plan->error, &plan->chance,
                &plan->kill_at, &plan->reader_comes_ns, &plan->reader_stops_at, &goes, &loses,
-               &plan->reader_resumes_ns) != 13)
+               &plan->reader_resumes_ns, stacks) != 14)
         return false;
     plan->lasting = lasting;
     plan->reader_goes = goes;
     run->loses = loses;
     bool known = false;
+    for (int i = 0; i < STACKS_OF; i++)
+        if (strcmp(stacks_names[i], stacks) == 0) run->stacks = (enum stacks_of)i;
     for (int i = 0; i < FAKE_CALLS; i++) {
         if (strcmp(fake_call_names[i], call) != 0) continue;
         plan->call = (enum fake_call)i;
@@ -1391,7 +1520,9 @@ static bool plan_parse(const char *text, struct run *run)
 /* Runs that are not to be left to chance. */
 static const char *const kept_plans[] = {
     /* A page goes back to the page heap while a recording begins. */
-    "file,58,nothing,0,0,0,0,0,0,0,0,0,0",
+    "file,58,nothing,0,0,0,0,0,0,0,0,0,0,none",
+    /* A thread needs a table of call stacks while another one makes it. */
+    "older,51414,nothing,0,0,0,0,0,0,0,0,0,0,all",
 };
 
 static void kept_plans_are_run(unsigned test)
@@ -1445,14 +1576,15 @@ int main(int count, char **words)
     puts("1..0 # SKIP ThreadSanitizer lets nobody map what the shadow table needs");
     return 0;
 #endif
-    printf("1..%d\n", SCENARIOS + 4);
+    printf("1..%d\n", SCENARIOS + 5);
     for (unsigned scenario = 0; scenario < SCENARIOS; scenario++)
-        each_call_fails((enum scenario)scenario, scenario + 1);
+        each_call_fails((enum scenario)scenario, OF_NONE, scenario + 1);
+    each_call_fails(OVER_NOTHING, OF_ALL, SCENARIOS + 1);
     chances_are_taken((unsigned)number_from("MALLOCTAPE_RUNS", 500),
-                      number_from("MALLOCTAPE_SEED", (uint64_t)getpid()), SCENARIOS + 1);
-    kept_plans_are_run(SCENARIOS + 2);
-    execs_end_recordings(SCENARIOS + 3);
-    costly_answers_are_seldom_asked(SCENARIOS + 4);
+                      number_from("MALLOCTAPE_SEED", (uint64_t)getpid()), SCENARIOS + 2);
+    kept_plans_are_run(SCENARIOS + 3);
+    execs_end_recordings(SCENARIOS + 4);
+    costly_answers_are_seldom_asked(SCENARIOS + 5);
     fflush(stdout);
     fake_exit(0);
 }
