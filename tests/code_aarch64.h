@@ -49,4 +49,18 @@ __asm__(".type with_odd_frame, %function\n"
         ".cfi_endproc\n"
         ".size with_odd_frame, . - with_odd_frame\n");
 
+// As without_table().
+__asm__(".type with_frame_pointer, %function\n"
+        ".globl with_frame_pointer\n.hidden with_frame_pointer\n"
+        "with_frame_pointer:\n"
+        "stp x29, x30, [sp, #-16]!\n"
+        "mov x29, sp\n"
+        "blr x0\n"
+        "behind_framed_call:\n"
+        "ldp x29, x30, [sp], #16\n"
+        "ret\n"
+        ".size with_frame_pointer, . - with_frame_pointer\n");
+
+#define FOLLOWS_FRAME_POINTERS 0
+
 #endif

@@ -38,4 +38,31 @@ __asm__(".type with_odd_frame, @function\n"
         ".cfi_endproc\n"
         ".size with_odd_frame, . - with_odd_frame\n");
 
+// The same, without a table; it keeps a frame pointer, as most code that is made at run time.
+__asm__(".type with_frame_pointer, @function\n"
+        "with_frame_pointer:\n"
+        "pushq %rbp\n"
+        "movq %rsp, %rbp\n"
+        "pushq $0\n"
+        "pushq $0\n"
+        "call *%rdi\n"
+        "behind_framed_call:\n"
+        "leave\n"
+        "ret\n"
+        ".size with_frame_pointer, . - with_frame_pointer\n");
+
+// In other memory, the recorder follows it.
+#define FOLLOWS_FRAME_POINTERS 1
+
+// The table for it, for the C++ runtime, but for where it is: CFA = rsp + 8, return address at CFA - 8;
+// from byte 1 on CFA = rsp + 16, rbp at CFA - 16; from byte 4 on CFA = rbp + 16.
+struct __attribute__((packed)) FrameTable {
+    uint32_t common_bytes = 16, common_id = 0;
+    uint8_t common[12] = {1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1, 0, 0};
+    uint32_t bytes = 28, back = 24;
+    uint64_t first, count;
+    uint8_t own[8] = {0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6};
+    uint32_t end = 0;
+};
+
 #endif

@@ -307,6 +307,7 @@ static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_cod
     *code = (struct stack_code){.number = 0};
     *keeps = unwind_find(pc - 1, &object);
     if (!*keeps) {
+        code->rule = unwind_guess;
         code->number = code_of(lane, STACK_MODULE_NONE, pc);
         return code->number != 0;
     }

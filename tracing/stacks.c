@@ -373,7 +373,8 @@ static bool needs_bp(struct unwind_rule rule, bool caller_needs_bp)
 static enum check check_of(const struct frame *frame, bool caller_needs_bp)
 {
     const struct unwind_rule rule = frame->rule;
-    if (!is_plain(rule) || frame[1].at.sp % 8 != 0) return CHECK_BY_RULE;
+    /* What a guess has looked at besides is a property of the code. */
+    if (!(is_plain(rule) || unwind_is_guess(rule)) || frame[1].at.sp % 8 != 0) return CHECK_BY_RULE;
     return caller_needs_bp && rule.bp ? CHECK_RETURN_AND_BP : CHECK_RETURN;
 }
 

@@ -13,6 +13,16 @@
 /* Pages that are farther away are not joined with what is known to be readable. */
 #define KNOWN_FAR_PAGES 64u
 
+/* A part of an object as large without a table is generated code: that of node has 1.6 MiB, assembly in
+ * libcrypto 150 KiB. */
+#define GENERATED_BYTES ((uintptr_t)512 << 10)
+/* Of the frame of generated code. */
+#define GUESS_BYTES_MAX ((uintptr_t)32 << 10)
+/* Generated code calls other such code that is not farther away. */
+#define GENERATED_FAR   ((uintptr_t)1 << 30)
+/* What is no farther away is of the same stack. */
+#define STACK_FAR       ((uintptr_t)8 << 20)
+
 /* --- objects --- */
 
 /* Looked for when this is loaded: an older C library has it not. */
@@ -204,8 +214,10 @@ static bool read_entry(const uint8_t *at, const struct unwind_object *object, st
     return true;
 }
 
-/* The last entry that begins at or before this address: by the sorted index that linkers make. */
-static bool find_entry(const struct unwind_object *object, uintptr_t address, struct entry *entry)
+/* The last entry that begins at or before this address: by the sorted index that linkers make.
+ * `*next`: where the one behind it begins. */
+static bool find_entry(const struct unwind_object *object, uintptr_t address, struct entry *entry,
+                       uintptr_t *next)
 {
     enum { VERSION = 1, POINTER = 0x1b, COUNT = 0x03, INDEX = 0x3b };
     const uint8_t *table = object->table;
@@ -215,6 +227,7 @@ static bool find_entry(const struct unwind_object *object, uintptr_t address, st
         table[3] != INDEX)
         return false;
     memcpy(&count, table + 8, sizeof count);
+    const uint32_t all = count;
     const uint8_t *index = table + 12;
     const intptr_t wanted = (intptr_t)(address - (uintptr_t)table);
     while (count > 1) {
@@ -223,6 +236,11 @@ static bool find_entry(const struct unwind_object *object, uintptr_t address, st
         count = pair[0] <= wanted ? count - count / 2 : count / 2;
     }
     if (count == 0) return false;
+    *next = object->end;
+    if (low + 1 < all) {
+        memcpy(pair, index + (low + 1) * sizeof pair, sizeof pair);
+        *next = (uintptr_t)table + (uintptr_t)(intptr_t)pair[0];
+    }
     memcpy(pair, index + low * sizeof pair, sizeof pair);
     return read_entry(table + pair[1], object, entry);
 }
@@ -484,8 +502,9 @@ static struct unwind_rule rule_of(const struct row *row, const struct entry *ent
     }
     if (!UNWIND_RETURN_OFFSET) return rule_with_return(row, rule, fits);
     if (row->pc.where != AT_OFFSET || row->pc.offset != UNWIND_RETURN_OFFSET) return none;
-    rule.bp_at_bp =
-        row->bp.where == BY_EXPRESSION && is_expression(row->bp.expression, "\x76\x00", 2);
+    rule.bp_at_bp = rule.how != UNWIND_SP && rule.how != UNWIND_BP &&
+                    row->bp.where == BY_EXPRESSION &&
+                    is_expression(row->bp.expression, "\x76\x00", 2);
     rule.bp = rule.bp_at_bp ? 0 : words(&row->bp, &fits);
     rule.bx =
         rule.how == UNWIND_BP_SAYS ? words_from_bp(&row->bx, &bx_fits) : words(&row->bx, &bx_fits);
@@ -510,11 +529,13 @@ struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t 
     const uintptr_t address = pc - 1;
     struct machine machine;
     struct entry entry;
-    if (!find_entry(object, pc, &entry)) return rule_without_table(pc);
+    uintptr_t next;
+    if (!find_entry(object, pc, &entry, &next)) return rule_without_table(pc);
     /* Nobody calls from there: who made the stack has put the address of a function at its end. */
-    if (entry.first == pc && !(find_entry(object, address, &entry) && address < entry.end))
+    if (entry.first == pc && !(find_entry(object, address, &entry, &next) && address < entry.end))
         return (struct unwind_rule){.how = UNWIND_OUTERMOST};
-    if (address >= entry.end) return rule_without_table(pc);
+    if (address >= entry.end)
+        return next - entry.end < GENERATED_BYTES ? rule_without_table(pc) : unwind_guess;
     memset(&machine, 0, offsetof(struct machine, remembered));
     machine.remembered_count = 0;
     machine.is_wrong = false;
@@ -613,6 +634,45 @@ static bool step_by_register(struct unwind_rule rule, struct unwind_stack *stack
            (!rule.bp || unwind_load(stack, end + (uintptr_t)(int64_t)rule.bp * 8, &caller->bp));
 }
 
+const struct unwind_rule unwind_guess = UNWIND_GUESS;
+
+/* Code can be anywhere, so it is read only where it can be. */
+static bool is_behind_call(uintptr_t pc)
+{
+    const uintptr_t first = pc - UNWIND_CALL_BYTES_MAX, last = pc - 1;
+    return first < last && os_memory_is_readable((const void *)(first & ~(uintptr_t)7)) &&
+           (page_of(first) == page_of(last) ||
+            os_memory_is_readable((const void *)(last & ~(uintptr_t)7))) &&
+           unwind_is_behind_call((const uint8_t *)pc);
+}
+
+/* Whether this word of the frame may be a return address: then the frame may end there, and the frame
+ * pointer be of a function further out. It may also have been left by a call that is over. */
+static bool may_be_return_address(struct unwind_stack *stack, const struct unwind_frame *frame,
+                                  uintptr_t at)
+{
+    struct unwind_object object;
+    uintptr_t word;
+    if (!unwind_load(stack, at, &word)) return true;
+    if (word - frame->sp < STACK_FAR) return false;
+    const bool is_near = word - frame->pc < GENERATED_FAR || frame->pc - word < GENERATED_FAR;
+    return (is_near || unwind_find(word - 1, &object)) && is_behind_call(word);
+}
+
+static bool step_by_guess(struct unwind_stack *stack, const struct unwind_frame *frame,
+                          struct unwind_frame *caller)
+{
+    if (frame->sp % 8 || frame->bp % 8 || frame->bp < frame->sp ||
+        frame->bp - frame->sp > GUESS_BYTES_MAX ||
+        (frame->sp < stack->limit && frame->bp >= stack->limit - 16) || !is_behind_call(frame->pc))
+        return false;
+    for (uintptr_t at = frame->sp; at < frame->bp; at += 8)
+        if (may_be_return_address(stack, frame, at)) return false;
+    caller->sp = frame->bp + 16;
+    return unwind_load(stack, frame->bp, &caller->bp) &&
+           unwind_load(stack, frame->bp + 8, &caller->pc) && is_behind_call(caller->pc);
+}
+
 bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
                         const struct unwind_frame *frame, struct unwind_frame *caller,
                         uintptr_t *bx)
@@ -621,6 +681,7 @@ bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
     switch (rule.how) {
     case UNWIND_SIGNAL: return step_out_of_signal(stack, frame->sp, caller, bx);
     case UNWIND_PLT:
+        if (unwind_is_guess(rule)) return !bx && step_by_guess(stack, frame, caller);
         end = frame->sp + ((frame->pc - 1) % 16 >= (uintptr_t)(int64_t)rule.offset ? 16 : 8);
         break;
     case UNWIND_BX:

@@ -36,6 +36,7 @@ enum unwind_how {
     UNWIND_BP_SAYS,
     UNWIND_SIGNAL, /* of a signal: the kernel has saved the registers of whom it has interrupted */
     UNWIND_PLT     /* 8 bytes above, or 16 from byte `offset` of each 16 bytes of code on */
+    /* With bp_at_bp, UNWIND_PLT is a guess (unwind_guess). */
 };
 
 struct unwind_rule {
@@ -75,6 +76,19 @@ bool unwind_find(uintptr_t address, struct unwind_object *object);
 
 /* The rule of the function that goes on at `pc`, by its object's table. */
 struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t pc);
+
+/* Of code that was generated, as by node, which is in no object, or in a large part of one that its
+ * table leaves out. Such code has no rules, but mostly keeps frame pointers. A step by this is taken
+ * only if all that is read agrees: the function is behind a call, so is its caller, and no other
+ * return address lies between the stack pointer and the frame pointer, which is then its own and not
+ * that of a function further out. On aarch64 none is: a frame pointer does not say where the frame
+ * ends. */
+extern const struct unwind_rule unwind_guess;
+
+static inline bool unwind_is_guess(struct unwind_rule rule)
+{
+    return rule.how == UNWIND_PLT && rule.bp_at_bp;
+}
 
 /* Memory of a thread's stack that is known to be readable; all zero: none. What lies from `limit` on
  * is another's, which may go at any time, and is asked for each time. */

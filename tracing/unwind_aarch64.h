@@ -49,6 +49,19 @@ static inline bool unwind_ends_signal(const uint32_t *code)
     return code[0] == 0xd2801168 && code[1] == 0xd4000001;
 }
 
+/* Frames of generated code do not say where its caller's stack pointer was: none is followed. */
+#define UNWIND_GUESS          \
+    {                         \
+        .how = UNWIND_UNKNOWN \
+    }
+#define UNWIND_CALL_BYTES_MAX 4
+
+static inline bool unwind_is_behind_call(const uint8_t *code)
+{
+    (void)code;
+    return false;
+}
+
 /* Where the calling function is, which calls others: its return address is in no register. */
 static inline __attribute__((always_inline)) void unwind_here(struct unwind_frame *frame,
                                                               uintptr_t *bx)

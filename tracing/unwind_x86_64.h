@@ -39,6 +39,34 @@ static inline bool unwind_ends_signal(const uint32_t *code)
     return false;
 }
 
+/* Of generated code: rbp, and above it the return address. */
+#define UNWIND_GUESS                               \
+    {                                              \
+        .how = UNWIND_PLT, .bp_at_bp = 1, .bp = -2 \
+    }
+
+/* Of the instructions that call: E8 and four bytes, or FF with 2 in the middle of the next byte, which
+ * says how many more there are. */
+#define UNWIND_CALL_BYTES_MAX 7
+
+static inline int unwind_indirect_call_bytes(const uint8_t *code)
+{
+    const int mode = code[1] >> 6, base = code[1] & 7;
+    const bool has_index = mode != 3 && base == 4;
+    const bool is_far = mode == 2 || (mode == 0 && (has_index ? code[2] & 7 : base) == 5);
+    return 2 + has_index + (is_far ? 4 : mode == 1);
+}
+
+static inline bool unwind_is_behind_call(const uint8_t *code)
+{
+    if (code[-5] == 0xe8) return true;
+    for (int bytes = 2; bytes <= UNWIND_CALL_BYTES_MAX; bytes++)
+        if (code[-bytes] == 0xff && (code[1 - bytes] >> 3 & 7) == 2 &&
+            unwind_indirect_call_bytes(code - bytes) == bytes)
+            return true;
+    return false;
+}
+
 /* Where the calling function is. */
 static inline __attribute__((always_inline)) void unwind_here(struct unwind_frame *frame,
                                                               uintptr_t *bx)

@@ -580,9 +580,9 @@ static bool allocation_fast(struct thread *thread, struct object *object, unsign
     struct list *list = &thread->cache->lists[class_of_size(size)];
     if (list->count == 0) return false;
     *object = (struct object){list_pop(list), new_id()};
-    struct event *event = event_begins(
-        lane->registry.number,
-        (struct event){.number = (uint8_t)kind, .size = size, .begins = object->id});
+    struct event *event =
+        event_begins(lane->registry.number,
+                     (struct event){.number = (uint8_t)kind, .size = size, .begins = object->id});
     uint64_t switches = fake_switches();
     if (size < units_code_of(&lane->units, kind)->size_limit)
         units_fast_allocation(&lane->units, units_cursor(&lane->units), kind, size);
@@ -1183,7 +1183,8 @@ static void check_stack(unsigned lane, const struct event *event, bool is_sure)
     is = calls_by_itself(event->stack);
     if (is_sure && end != (depth < 128 ? STACK_END : STACK_CUT_BY_DEPTH))
         fail("lane %u: a stack of %u frames ends by %u", lane, frames, end);
-    if (end == STACK_END ? is != wanted : is > wanted || (end == STACK_CUT_BY_DEPTH && frames != 128))
+    if (end == STACK_END ? is != wanted
+                         : is > wanted || (end == STACK_CUT_BY_DEPTH && frames != 128))
         fail("lane %u: of %u frames %u are of one function, not %u", lane, frames, is, wanted);
 }
 

@@ -49,7 +49,7 @@ Walk walk_from(unwind_frame frame, uintptr_t *bx, bool with_first)
     for (int i = 0; i < 1000; i++) {
         unwind_object object;
         unwind_frame caller{};
-        unwind_rule rule{};
+        unwind_rule rule = unwind_guess;
         if (unwind_find(frame.pc - 1, &object)) rule = unwind_compile(&object, frame.pc);
         walk.end = static_cast<unwind_how>(rule.how);
         if (!unwind_step(rule, &stack, &frame, &caller, bx)) break;
@@ -288,6 +288,90 @@ TEST(Unwind, frames_that_are_unusual)
         many_registers(1, 2, 3, 4, 5, 6, 7, 3);
         AND_RETURN;
     });
+}
+
+// --- guesses ---
+
+class Guess : public testing::Test {
+  protected:
+    static constexpr size_t kWords = 64;
+
+    // Words of a frame, those from its frame pointer on, and what is further out.
+    alignas(16) uintptr_t words[kWords]{};
+    uintptr_t behind; // a place in made code behind a call
+
+    void SetUp() override
+    {
+        if (!FOLLOWS_FRAME_POINTERS) GTEST_SKIP() << "frame pointers are not followed here";
+        behind = reinterpret_cast<uintptr_t>(behind_framed_call);
+        words[8] = at(20);
+        words[9] = behind;
+    }
+
+    uintptr_t at(size_t index) const { return reinterpret_cast<uintptr_t>(&words[index]); }
+
+    bool step(uintptr_t pc, uintptr_t sp, uintptr_t bp, unwind_frame *caller)
+    {
+        unwind_stack stack{0, 0, UINTPTR_MAX};
+        const unwind_frame frame{pc, sp, bp};
+        return unwind_step(unwind_guess, &stack, &frame, caller, nullptr);
+    }
+
+    bool step()
+    {
+        unwind_frame caller;
+        return step(behind, at(0), at(8), &caller);
+    }
+};
+
+TEST_F(Guess, goes_by_the_frame_pointer)
+{
+    unwind_frame caller;
+    ASSERT_TRUE(step(behind, at(0), at(8), &caller));
+    EXPECT_EQ(caller.pc, behind);
+    EXPECT_EQ(caller.sp, at(10));
+    EXPECT_EQ(caller.bp, at(20));
+}
+
+// Then that is of a function further out.
+TEST_F(Guess, not_if_a_return_address_lies_below_the_frame_pointer)
+{
+    for (size_t i = 0; i < 8; i++) {
+        words[i] = behind;
+        EXPECT_FALSE(step()) << i;
+        words[i] = at(i); // anything else
+        EXPECT_TRUE(step()) << i;
+    }
+}
+
+TEST_F(Guess, not_where_no_call_is_before)
+{
+    unwind_frame caller;
+    EXPECT_FALSE(step(behind - 1, at(0), at(8), &caller));
+    for (uintptr_t wrong : {uintptr_t{0}, uintptr_t{1}, behind - 1, behind + 1, at(3),
+                            uintptr_t{0x7000000000000000}, UINTPTR_MAX}) {
+        words[9] = wrong;
+        EXPECT_FALSE(step()) << wrong;
+    }
+}
+
+// As where it is a register like others.
+TEST_F(Guess, not_by_any_frame_pointer)
+{
+    unwind_frame caller;
+    for (uintptr_t wild : {uintptr_t{0}, uintptr_t{8}, at(8) + 4, at(0) - 8, at(0) + (1 << 20),
+                           uintptr_t{0x7fffffffeff0}, uintptr_t{1} << 63, UINTPTR_MAX - 7})
+        EXPECT_FALSE(step(behind, at(0), wild, &caller)) << wild;
+    // Nor where it, or what it leads to, cannot be read.
+    char *pages = static_cast<char *>(
+        mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(pages, MAP_FAILED);
+    ASSERT_EQ(munmap(pages + 4096, 4096), 0);
+    const uintptr_t end = reinterpret_cast<uintptr_t>(pages) + 4096;
+    for (uintptr_t bp = end - 16; bp <= end + 4096 + 16; bp += 8)
+        EXPECT_FALSE(step(behind, end - 64, bp, &caller)) << bp - end;
+    munmap(pages, 4096);
+    munmap(pages + 8192, 4096);
 }
 
 // --- memory that is not there ---

@@ -31,6 +31,8 @@
 
 #include "tests/code.h"
 
+extern "C" void __register_frame(void *frames);
+
 namespace {
 
 #define NOINLINE   __attribute__((noinline, noclone))
@@ -190,16 +192,31 @@ void *in_thread(void *)
     return nullptr;
 }
 
-// without_table() in memory that belongs to no file.
-void (*made_while_running)(void (*)());
+// without_table() and with_frame_pointer() in memory that belongs to no file.
+using Made = void (*)(void (*)());
+Made made_while_running, made_with_frame_pointer;
+
+Made copy_of(char *memory, Made function)
+{
+    constexpr size_t kBytes = 64;
+    memcpy(memory, reinterpret_cast<const void *>(function), kBytes);
+    __builtin___clear_cache(memory, memory + kBytes);
+    return reinterpret_cast<Made>(memory);
+}
 
 void make_code()
 {
     void *memory =
         mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) abort();
-    memcpy(memory, reinterpret_cast<const void *>(without_table), 64);
-    made_while_running = reinterpret_cast<void (*)(void (*)())>(memory);
+    made_while_running = copy_of(static_cast<char *>(memory), without_table);
+    made_with_frame_pointer = copy_of(static_cast<char *>(memory) + 1024, with_frame_pointer);
+#if FOLLOWS_FRAME_POINTERS
+    static FrameTable frames;
+    frames.first = reinterpret_cast<uintptr_t>(made_with_frame_pointer);
+    frames.count = 64;
+    __register_frame(&frames);
+#endif
 }
 
 // --- to and fro ---
@@ -269,6 +286,7 @@ void wander()
            (wander_depth < kLeast || draw(2) == 0)) {
         if (draw(3) == 0) take_one();
         if (draw(20) == 0) draw(2) ? without_table(wander) : made_while_running(wander);
+        if (draw(10) == 0) made_with_frame_pointer(wander);
         switch (draw(6)) {
         case 0: wander_in_alloca(); break;
         case 1: wander_aligned(); break;
@@ -351,8 +369,11 @@ void print()
 {
     const size_t behind =
         static_cast<size_t>(behind_call - reinterpret_cast<const char *>(without_table));
-    printf("cut %lx %lx\n", reinterpret_cast<unsigned long>(behind_call),
-           reinterpret_cast<unsigned long>(made_while_running) + behind);
+    const size_t behind_framed = static_cast<size_t>(
+        behind_framed_call - reinterpret_cast<const char *>(with_frame_pointer));
+    printf("cut %lx %lx %lx\n", reinterpret_cast<unsigned long>(behind_call),
+           reinterpret_cast<unsigned long>(made_while_running) + behind,
+           reinterpret_cast<unsigned long>(made_with_frame_pointer) + behind_framed);
     for (size_t i = 0; i < answers_count; i++) {
         printf("%zu", answers[i].size);
         if (answers[i].plug_in >= 0) printf(":%d", answers[i].plug_in);
@@ -455,6 +476,7 @@ int main(int count, char **words)
     with_coroutines();
     without_table(take);
     made_while_running(take);
+    made_with_frame_pointer(take);
     to_and_fro();
     for (pthread_t &thread : threads)
         pthread_create(&thread, nullptr, in_thread, nullptr);
