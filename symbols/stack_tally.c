@@ -309,24 +309,20 @@ bool stack_tally_end(struct stack_tally *tally)
 
 /* ---- sums of groups ---- */
 
-/* Of samples, or of all objects. */
+/* Of samples, or of all objects. A sample stands for as many as are not sampled. */
 struct weight {
-    double objects, bytes, squares; /* of the bytes of each; those of a cell are taken as equal */
+    double samples, objects, bytes;
+    double object_squares, byte_squares; /* of what each stands for; those of a cell are alike */
 };
 
-/* What one class of sizes has. */
-struct class_sums {
-    struct weight all[STACK_MEASURES], sampled[STACK_MEASURES];
-};
-
-static void add_amounts(struct weight *to, const struct stack_amount *amounts)
+static void add_amount(struct weight *to, const struct stack_amount *amount, double each)
 {
-    for (unsigned i = 0; i < STACK_MEASURES; i++) {
-        const double objects = (double)amounts[i].objects, bytes = (double)amounts[i].bytes;
-        to[i].objects += objects;
-        to[i].bytes += bytes;
-        if (objects > 0) to[i].squares += bytes * bytes / objects;
-    }
+    const double count = (double)amount->objects, bytes = each * (double)amount->bytes;
+    to->samples += count;
+    to->objects += each * count;
+    to->bytes += bytes;
+    to->object_squares += each * each * count;
+    to->byte_squares += bytes * bytes / count;
 }
 
 /* The variance of the part that a group has of samples that add up to `sum` and their squares to
@@ -341,41 +337,28 @@ static double variance_of_part(double own, double own_squares, double sum, doubl
            (whole * whole);
 }
 
-/* What the samples of a group say of its class. */
-static void add_estimate(struct stack_sums *to, const struct weight *group,
-                         const struct class_sums *class)
+/* What the samples of a group say of some classes. */
+static void add_estimate(struct stack_sums *to, enum stack_measure measure,
+                         const struct weight *group, const struct weight *all,
+                         const struct weight *sampled)
 {
-    for (unsigned i = 0; i < STACK_MEASURES; i++) {
-        const struct weight *all = &class->all[i], *sampled = &class->sampled[i], *own = &group[i];
-        if (sampled->objects <= 0) continue;
-        const double unknown = 1 - sampled->objects / all->objects;
-        to->objects[i].value += all->objects * own->objects / sampled->objects;
-        to->objects[i].variance += all->objects * all->objects * unknown *
-                                   variance_of_part(own->objects, own->objects, sampled->objects,
-                                                    sampled->objects, sampled->objects);
-        if (sampled->bytes <= 0) continue;
-        to->bytes[i].value += all->bytes * own->bytes / sampled->bytes;
-        to->bytes[i].variance += all->bytes * all->bytes * unknown *
-                                 variance_of_part(own->bytes, own->squares, sampled->bytes,
-                                                  sampled->squares, sampled->objects);
-    }
+    struct stack_sum *objects = &to->objects[measure], *bytes = &to->bytes[measure];
+    const double unknown = 1 - sampled->samples / all->samples;
+    objects->value += all->objects * group->objects / sampled->objects;
+    objects->variance += all->objects * all->objects * unknown *
+                         variance_of_part(group->objects, group->object_squares, sampled->objects,
+                                          sampled->object_squares, sampled->samples);
+    if (sampled->bytes <= 0) return;
+    bytes->value += all->bytes * group->bytes / sampled->bytes;
+    bytes->variance += all->bytes * all->bytes * unknown *
+                       variance_of_part(group->bytes, group->byte_squares, sampled->bytes,
+                                        sampled->byte_squares, sampled->samples);
 }
 
-static void add_exact(struct stack_sums *to, const struct weight *amounts)
+static void add_exact(struct stack_sums *to, enum stack_measure measure, const struct weight *all)
 {
-    for (unsigned i = 0; i < STACK_MEASURES; i++) {
-        to->objects[i].value += amounts[i].objects;
-        to->bytes[i].value += amounts[i].bytes;
-    }
-}
-
-/* What a class has without any sample. */
-static void add_unknown(struct stack_sums *to, const struct class_sums *class)
-{
-    struct weight unknown[STACK_MEASURES] = {{0, 0, 0}};
-    for (unsigned i = 0; i < STACK_MEASURES; i++)
-        if (class->sampled[i].objects <= 0) unknown[i] = class->all[i];
-    add_exact(to, unknown);
+    to->objects[measure].value += all->objects;
+    to->bytes[measure].value += all->bytes;
 }
 
 /* Whether only some of the calls of its class have stacks. */
@@ -388,62 +371,68 @@ struct summing {
     const struct stack_tally *tally;
     const struct stack_groups *groups;
     struct stack_sums *sums;
-    struct weight (*here)[STACK_MEASURES]; /* by group: in this class */
+    double *stands_for;  /* by cell: how many objects one of its samples stands for */
+    struct weight *here; /* by group: in these cells */
     uint32_t *touched;
     size_t touched_count;
 };
 
-static void touch(struct summing *state, uint32_t stack, const struct stack_amount *amounts)
+static void touch(struct summing *state, size_t cell, const struct stack_amount *amount)
 {
     const struct stack_groups *groups = state->groups;
+    const uint32_t stack = state->tally->cells[cell].stack;
     for (uint32_t i = groups->first[stack]; i < groups->first[stack + 1]; i++) {
         const uint32_t group = groups->groups[i];
-        if (state->here[group][STACK_MADE].objects + state->here[group][STACK_FREED].objects <= 0)
-            state->touched[state->touched_count++] = group;
-        add_amounts(state->here[group], amounts);
+        if (state->here[group].samples <= 0) state->touched[state->touched_count++] = group;
+        add_amount(&state->here[group], amount, state->stands_for[cell]);
     }
 }
 
-/* The cells from `first` on, up to `end`, are those of a class. */
-static void sum_class(struct summing *state, size_t first, size_t end)
+/* The cells from `first` on, up to `end`, are estimated together. */
+static void sum_cells(struct summing *state, enum stack_measure measure, size_t first, size_t end)
 {
     const struct stack_groups *groups = state->groups;
-    struct class_sums class = {.all = {{0, 0, 0}}};
+    struct weight all = {.samples = 0}, with_stacks = {.samples = 0};
     const bool sampled = is_sampled(state->tally, first);
     state->touched_count = 0;
     for (size_t i = first; i < end; i++) {
         const struct stack_cell *cell = &state->tally->cells[i];
-        add_amounts(class.all, cell->amounts);
-        if (cell->stack != 0) add_amounts(class.sampled, cell->amounts);
-        if (cell->stack != 0 || !sampled) touch(state, cell->stack, cell->amounts);
+        const struct stack_amount *amount = &cell->amounts[measure];
+        if (amount->objects == 0) continue;
+        add_amount(&all, amount, 1);
+        if (cell->stack != 0) add_amount(&with_stacks, amount, state->stands_for[i]);
+        if (cell->stack != 0 || !sampled) touch(state, i, amount);
     }
     for (size_t i = 0; i < state->touched_count; i++) {
         const uint32_t group = state->touched[i];
         if (sampled)
-            add_estimate(&state->sums[group], state->here[group], &class);
+            add_estimate(&state->sums[group], measure, &state->here[group], &all, &with_stacks);
         else
-            add_exact(&state->sums[group], state->here[group]);
-        memset(state->here[group], 0, sizeof state->here[group]);
+            add_exact(&state->sums[group], measure, &state->here[group]);
+        state->here[group] = (struct weight){.samples = 0};
     }
+    /* What is there without any sample. */
     for (uint32_t i = groups->first[0]; i < groups->first[1] && sampled; i++)
-        add_unknown(&state->sums[groups->groups[i]], &class);
+        if (with_stacks.samples <= 0) add_exact(&state->sums[groups->groups[i]], measure, &all);
 }
 
 /* Some cells that are estimated together. */
 struct cell_range {
     size_t end;
-    uint64_t samples; /* objects that were made or freed */
+    uint64_t samples; /* of a measure; of STACK_MADE: all calls */
 };
 
 /* The class that begins there. */
-static struct cell_range one_class(const struct stack_tally *tally, size_t first)
+static struct cell_range one_class(const struct stack_tally *tally, enum stack_measure measure,
+                                   size_t first)
 {
     struct cell_range range = {.end = first};
     while (range.end < tally->count &&
            tally->cells[range.end].size_class == tally->cells[first].size_class) {
         const struct stack_cell *cell = &tally->cells[range.end++];
         if (cell->stack == 0) continue;
-        range.samples += cell->amounts[STACK_MADE].objects + cell->amounts[STACK_FREED].objects;
+        range.samples += cell->amounts[measure].objects;
+        if (measure == STACK_MADE) range.samples += cell->amounts[STACK_FREED].objects;
     }
     return range;
 }
@@ -464,33 +453,61 @@ static size_t certain_from(const struct stack_tally *tally, size_t first, size_t
     return certain;
 }
 
-/* Behind the cells of as many classes, up to `end`, as have enough samples. What would be left
- * without enough of them belongs to it, too. */
-static size_t range_end(const struct stack_tally *tally, size_t first, size_t end)
+/* The same of as many classes, before `end`, as have enough samples together, or all there are. */
+static struct cell_range enough_classes(const struct stack_tally *tally, enum stack_measure measure,
+                                        size_t first, size_t end)
 {
-    struct cell_range range = one_class(tally, first);
-    while (is_sampled(tally, first) && range.end < end && range.samples < SAMPLES_LEAST) {
-        const struct cell_range next = one_class(tally, range.end);
+    struct cell_range range = {.end = first};
+    while (range.end < end && range.samples < SAMPLES_LEAST) {
+        const struct cell_range next = one_class(tally, measure, range.end);
         range.end = next.end;
         range.samples += next.samples;
     }
-    struct cell_range rest = {.end = range.end};
-    while (is_sampled(tally, first) && rest.end < end && rest.samples < SAMPLES_LEAST) {
-        const struct cell_range next = one_class(tally, rest.end);
-        rest.end = next.end;
-        rest.samples += next.samples;
-    }
+    return range;
+}
+
+/* Behind these. What would be left without enough samples belongs to them, too. */
+static size_t range_end(const struct stack_tally *tally, enum stack_measure measure, size_t first,
+                        size_t end)
+{
+    const struct cell_range range = enough_classes(tally, measure, first, end);
+    const struct cell_range rest = enough_classes(tally, measure, range.end, end);
     return rest.samples < SAMPLES_LEAST ? rest.end : range.end;
 }
 
-/* Calls of one sort. Where all is sampled, each class is exact, by itself. */
-static void sum_range(struct summing *state, size_t first, size_t end)
+/* How many calls there are for each that is sampled. Few of the samples of a range may be of objects
+ * that are alive at the end: then ranges with greater and with smaller ones, of which more are sampled,
+ * are estimated together. */
+static void weigh(struct summing *state, size_t first, size_t end)
+{
+    double calls = 0, samples = 0;
+    for (size_t i = first; i < end; i++) {
+        const struct stack_cell *cell = &state->tally->cells[i];
+        const uint64_t more =
+            cell->amounts[STACK_MADE].objects + cell->amounts[STACK_FREED].objects;
+        calls += (double)more;
+        if (cell->stack != 0) samples += (double)more;
+    }
+    for (size_t i = first; i < end && samples > 0; i++)
+        state->stands_for[i] = calls / samples;
+}
+
+/* Calls of one sort. */
+static void sum_calls(struct summing *state, size_t first, size_t end)
 {
     const struct stack_tally *tally = state->tally;
-    const size_t certain = certain_from(tally, first, end);
-    for (size_t next; first < end; first = next) {
-        next = first < certain ? range_end(tally, first, certain) : one_class(tally, first).end;
-        sum_class(state, first, next);
+    const size_t certain = is_sampled(tally, first) ? certain_from(tally, first, end) : first;
+    for (size_t at = first, next; at < certain; at = next) {
+        next = range_end(tally, STACK_MADE, at, certain);
+        weigh(state, at, next);
+    }
+    for (unsigned i = 0; i < STACK_MEASURES; i++) {
+        const enum stack_measure measure = (enum stack_measure)i;
+        for (size_t at = first, next; at < certain; at = next) {
+            next = range_end(tally, measure, at, certain);
+            sum_cells(state, measure, at, next);
+        }
+        if (certain < end) sum_cells(state, measure, certain, end);
     }
 }
 
@@ -500,14 +517,18 @@ bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups 
     struct summing state = {.tally = tally, .groups = groups, .sums = sums};
     state.here = calloc(groups->count + 1, sizeof *state.here);
     state.touched = calloc(groups->count + 1, sizeof *state.touched);
-    const bool good = state.here != NULL && state.touched != NULL;
+    state.stands_for = calloc(tally->count + 1, sizeof *state.stands_for);
+    const bool good = state.here != NULL && state.touched != NULL && state.stands_for != NULL;
+    for (size_t i = 0; i < tally->count && good; i++)
+        state.stands_for[i] = 1;
     for (size_t first = 0, end; first < tally->count && good; first = end) {
         for (end = first + 1; end < tally->count && calls_of(tally, end) == calls_of(tally, first);)
             end++;
-        sum_range(&state, first, end);
+        sum_calls(&state, first, end);
     }
     free(state.here);
     free(state.touched);
+    free(state.stands_for);
     return good;
 }
 

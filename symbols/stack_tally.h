@@ -12,8 +12,10 @@
  *
  * with one sample more of each side, so that it is not 0 when all agree. Calls of one size have the
  * same chance to be sampled (docs/recording.md, "Call stacks"), and reallocs, frees and remote frees
- * other ones: they have classes of their own. Classes with few samples are estimated together with
- * the next greater ones. What is left without any sample goes to stack 0.
+ * other ones: they have classes of their own. Classes with few samples of what is estimated (objects
+ * made, alive at the end ...) are estimated together with the next greater ones; there each sample
+ * stands for as many calls as were made for one that was sampled. What is left without any sample goes
+ * to stack 0.
  *
  * Frees that have stacks, too, are counted with theirs, and so is who frees whose objects.
  *
