@@ -22,7 +22,7 @@ CHART_PACKAGES='libjs-chart.js'
 # scripts of pages), heaptrack, and what bench/README.md names.
 PROGRAM_PACKAGES='avro-bin:avrocat redis-server:redis-server redis-tools:redis-benchmark
     sqlite3:sqlite3 perl:perl python3 git:git
-    valgrind:valgrind libeatmydata1 libfaketime bash-completion zsh:zsh'
+    debuginfod:debuginfod valgrind:valgrind libeatmydata1 libfaketime bash-completion zsh:zsh'
 # What `make check-slurm` uses. Installed for the long tests only, as it brings daemons.
 SLURM_PACKAGES='slurm-wlm:slurmctld openssh-server:sshd parallel:parallel'
 # What only the long tests use. The same.
