@@ -58,6 +58,25 @@ struct fresh {
     uint32_t code[FRESH_MAX];
 };
 
+/* A stack that comes again, and the words by which its frames were found: as long as they are what
+ * they were, it is the same. */
+#define KNOWN_WORDS 48u
+struct known {
+    struct unwind_frame first; /* the innermost one; of bp only if `needs_bp` */
+    uintptr_t end;             /* the words lie between its sp and here */
+    uint32_t generation;       /* 0: of none */
+    uint32_t node;
+    uint16_t count;
+    bool needs_bp;
+    uint16_t at[KNOWN_WORDS]; /* in words above sp */
+    uintptr_t value[KNOWN_WORDS];
+};
+/* So many sets of them, of frames with the same hash; and how many stacks are looked at whether they
+ * come again. */
+#define KNOWN_BITS   5u
+#define KNOWN_IN_SET 4u
+#define MET_BITS     10u
+
 /* The latest stack of a lane: the frames from `first` to `end`, from the inside to the outside. Those
  * behind are of stacks before, and need not be there any more. The last one comes before the end of
  * the arrays. */
@@ -80,6 +99,12 @@ struct stack_walk {
     /* Of nodes that are to be defined. */
     uint32_t missing_codes[STACKS_DEPTH_MAX];
     uint64_t missing_hashes[STACKS_DEPTH_MAX];
+    /* Stacks that come again, of this generation; and by a part of their hash, those that were there
+     * once. */
+    uint32_t generation;
+    uint32_t replaced; /* by addition */
+    uint32_t met[1u << MET_BITS];
+    struct known known[1u << KNOWN_BITS][KNOWN_IN_SET];
 };
 
 /* Lanes get theirs by blocks, when the first of a block needs one. */
@@ -119,10 +144,13 @@ static inline bool leads_out(const struct way *way, const struct unwind_frame *h
     const char *sp = (const char *)here->sp;
     for (uint32_t i = 0; i < way->count; i++) {
         const struct way_word *word = &way->words[i];
-        const uintptr_t value = word->is_register ? here->bp : *(const uintptr_t *)(sp + word->at);
-        if (word->is_place ? value != word->value + here->sp
-                           : unwind_code_address(value) != word->value)
+        if (!word->is_place) {
+            if (unwind_code_address(*(const uintptr_t *)(sp + word->at)) != word->value)
+                return false;
+        } else if ((word->is_register ? here->bp : *(const uintptr_t *)(sp + word->at)) !=
+                   word->value + here->sp) {
             return false;
+        }
     }
     first->pc = unwind_code_address(*(const uintptr_t *)(sp + way->return_at));
     first->sp = here->sp + (uintptr_t)way->end;
@@ -341,16 +369,15 @@ static inline enum step next_frame(struct malloctape_lane *lane, struct stack_wa
     return is_same(walk, at->candidate, frame) ? follow(lane, walk, at) : look_up(lane, walk, at);
 }
 
-/* The frames of the program. False: some code has no number. */
-static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at,
-                        const struct unwind_frame *here)
+/* The frames of the program, of which fresh.frame[0] is the innermost one. False: some code has no
+ * number. */
+static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
 {
     enum step result;
     at->kept = at->end = REMEMBERED_MAX;
     at->candidate = walk->first;
     at->fresh = 0;
     at->wants_bx = false;
-    if (!leave_recorder(lane, walk, here, at->bx, &walk->fresh.frame[0].at)) return false;
     do
         result = next_frame(lane, walk, at);
     while (result == STEP_ON);
@@ -447,6 +474,92 @@ static uint32_t find_node(struct malloctape_lane *lane, struct stack_walk *walk)
     return node;
 }
 
+/* --- stacks that come again ---
+ *
+ * Most programs allocate by the same calls at the same place of their stack again and again. Which
+ * frames such a stack has follows from the innermost one and the words by which the others were found,
+ * as of the latest stack: leads_on(). */
+
+static inline uint64_t scatter(uint64_t number)
+{
+    return number * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static inline struct known *known_set(struct stack_walk *walk, const struct unwind_frame *first)
+{
+    return walk->known[scatter(first->pc ^ first->sp << 20) >> (64 - KNOWN_BITS)];
+}
+
+static inline bool is_known(const struct stack_walk *walk, const struct known *known,
+                            const struct unwind_frame *first)
+{
+    const uintptr_t *stack = (const uintptr_t *)first->sp;
+    if (known->first.pc != first->pc || known->first.sp != first->sp ||
+        known->generation != walk->generation || first->sp < walk->memory.from ||
+        known->end > walk->memory.to || (known->needs_bp && known->first.bp != first->bp))
+        return false;
+    for (uint32_t i = 0; i < known->count; i++)
+        if (stack[known->at[i]] != known->value[i]) return false;
+    return true;
+}
+
+/* 0: the stack is not known. */
+static inline uint32_t known_node(struct stack_walk *walk, const struct unwind_frame *first)
+{
+    const struct known *set = known_set(walk, first);
+    for (uint32_t i = 0; i < KNOWN_IN_SET; i++)
+        if (is_known(walk, &set[i], first)) return set[i].node;
+    return 0;
+}
+
+/* Whether the latest stack has been there before: to know one that does not come again takes longer
+ * than it saves. */
+static bool comes_again(struct stack_walk *walk)
+{
+    const uint64_t hash = walk->hash[walk->first] ^ walk->frame[walk->first].at.sp;
+    uint32_t *met = &walk->met[scatter(hash) >> (64 - MET_BITS)];
+    const bool again = *met == (uint32_t)hash;
+    *met = (uint32_t)hash;
+    return again;
+}
+
+/* False: it is too much, too far, or not memory that stays. */
+static bool know_word(const struct stack_walk *walk, struct known *known, uintptr_t address)
+{
+    const uintptr_t above = address - known->first.sp, end = address + sizeof(uintptr_t);
+    if (above % sizeof(uintptr_t) || above / sizeof(uintptr_t) > UINT16_MAX ||
+        end > walk->memory.to || known->count == KNOWN_WORDS)
+        return false;
+    known->at[known->count] = (uint16_t)(above / sizeof(uintptr_t));
+    known->value[known->count++] = *(const uintptr_t *)address;
+    if (known->end < end) known->end = end;
+    return true;
+}
+
+/* The latest stack is known from now on, if words lead on from all of its frames but the last one,
+ * and that ends it whatever words there are. Where there is generated code, other code may come
+ * unnoticed. */
+static void know(struct stack_walk *walk)
+{
+    const struct frame *first = &walk->frame[walk->first], *last = &walk->frame[walk->end - 1];
+    struct known *known = &known_set(walk, &first->at)[walk->replaced++ % KNOWN_IN_SET];
+    if (last->rule.how != UNWIND_OUTERMOST) return;
+    known->first = first->at;
+    known->needs_bp = walk->needs_bp[walk->first];
+    known->end = known->count = known->generation = 0;
+    for (uint32_t i = walk->first; i < walk->end - 1; i++) {
+        const struct unwind_rule rule = walk->frame[i].rule;
+        const uintptr_t end = walk->frame[i + 1].at.sp;
+        const uintptr_t bp_at = end + (uintptr_t)(int64_t)rule.bp * 8;
+        if (walk->check[i] == CHECK_BY_RULE || unwind_is_guess(rule) ||
+            !know_word(walk, known, unwind_return_at(rule, end)) ||
+            (walk->check[i] == CHECK_RETURN_AND_BP && !know_word(walk, known, bp_at)))
+            return;
+    }
+    known->node = walk->node;
+    known->generation = walk->generation;
+}
+
 /* --- the stack --- */
 
 /* The stack's frames come to stand before those that stay. */
@@ -480,32 +593,45 @@ static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *wal
     return walk->node;
 }
 
+/* All stacks that are remembered. */
+static void forget_all(struct stack_walk *walk)
+{
+    forget(walk);
+    walk->generation++;
+}
+
 static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lane,
                                                      struct stack_walk *walk)
 {
     struct at at = {.bx = NULL};
-    struct unwind_frame here;
+    struct unwind_frame here, *first = &walk->fresh.frame[0].at;
+    uint32_t node;
     uintptr_t bx, bx_here;
     const uint64_t time = stack_table_time();
     unwind_here(&here, &bx_here);
-    if (walk->time != time || !time || walk->recording != recording.number) forget(walk);
+    if (walk->time != time || !time || walk->recording != recording.number) forget_all(walk);
     walk->time = time;
     walk->recording = recording.number;
     /* The stack of the thread before may be gone. */
     if (walk->thread_id != (uint32_t)lane->registry.thread_id) {
-        forget(walk);
+        forget_all(walk);
         walk->memory = (struct unwind_stack){0};
         walk->thread_id = (uint32_t)lane->registry.thread_id;
     }
     unwind_stack_at(&walk->memory, here.sp);
     for (;;) {
         bx = bx_here;
-        if (!find_frames(lane, walk, &at, &here)) return STACK_END;
-        if (!at.wants_bx) return keep_frames(lane, walk, &at);
+        if (!leave_recorder(lane, walk, &here, at.bx, first)) return STACK_END;
+        if (!at.bx && (node = known_node(walk, first))) return node;
+        if (!find_frames(lane, walk, &at)) return STACK_END;
+        if (!at.wants_bx) break;
         /* Once more, without what is known, but with rbx. */
         forget(walk);
         at.bx = &bx;
     }
+    node = keep_frames(lane, walk, &at);
+    if (node && comes_again(walk)) know(walk);
+    return node;
 }
 
 void stacks_put(struct malloctape_lane *lane)

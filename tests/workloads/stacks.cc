@@ -1,4 +1,4 @@
-// stacks [PLUGIN_A PLUGIN_B] - allocates on stacks of every kind, and writes down, by the C++
+// stacks [PLUGIN...] - allocates on stacks of every kind, and writes down, by the C++
 // runtime's unwinder, where each call came from: a line for each allocation, the size, and the
 // addresses at which functions go on, from the one on that allocates. The line `cut` has the
 // addresses beyond which nobody can unwind.
@@ -304,6 +304,59 @@ void to_and_fro()
     wander();
 }
 
+// --- again and again ---
+//
+// A few stacks, each many times in the same place, which differ in one function or more, some of them
+// with frames as large.
+
+void again(unsigned path, int depth);
+
+NOINLINE void again_here(unsigned path, int depth)
+{
+    again(path, depth);
+    AND_RETURN;
+}
+
+NOINLINE void again_there(unsigned path, int depth)
+{
+    again(path, depth);
+    AND_RETURN;
+    __asm__ volatile("nop");
+}
+
+__attribute__((optimize("no-omit-frame-pointer"))) NOINLINE void again_by_frame_pointer(
+    unsigned path, int depth)
+{
+    again(path, depth);
+    AND_RETURN;
+}
+
+NOINLINE void again_in_alloca(unsigned path, int depth)
+{
+    volatile char *memory = static_cast<char *>(alloca(path % 2 ? 32 : 64));
+    memory[0] = 1;
+    again(path, depth);
+    AND_RETURN;
+}
+
+void again(unsigned path, int depth)
+{
+    if (depth == 0) return take_one();
+    switch (path % 4) {
+    case 0: return again_here(path / 4, depth - 1);
+    case 1: return again_there(path / 4, depth - 1);
+    case 2: return again_by_frame_pointer(path / 4, depth - 1);
+    default: return again_in_alloca(path / 4, depth - 1);
+    }
+}
+
+void again_and_again()
+{
+    constexpr int kCalls = 700, kDepth = 3, kPaths = 4 * 4 * 4;
+    for (int i = 0; i < kCalls; i++)
+        again(draw(kPaths), kDepth);
+}
+
 // --- time ---
 
 double now()
@@ -386,7 +439,7 @@ void print()
 // --- plug-ins ---
 
 std::atomic<bool> plugged;
-constexpr int kRounds = 40;
+constexpr int kRounds = 40, kCalls = 3;
 
 void *meanwhile(void *)
 {
@@ -403,7 +456,8 @@ void call_plug_in(const char *name, void (*of_ours)())
     void (*function)(void (*)()) = nullptr;
     if (!plug_in) abort();
     *reinterpret_cast<void **>(&function) = dlsym(plug_in, "plug_in");
-    function(of_ours);
+    for (int i = 0; i < kCalls; i++)
+        function(of_ours);
     dlclose(plug_in);
 }
 
@@ -412,7 +466,7 @@ char **plug_in_names;
 void *load_and_unload(void *)
 {
     static std::atomic<unsigned> turn;
-    while (answers_count < kAnswers - 8) {
+    while (answers_count < kAnswers - 8 * kCalls) {
         within = turn++ % 3 % 2;
         call_plug_in(plug_in_names[within], take_one);
         within = -1;
@@ -434,13 +488,13 @@ void load_all_at_once(char **names)
         pthread_join(thread, nullptr);
 }
 
-void with_plug_ins(char **names, int rounds)
+void with_plug_ins(char **names, int names_count, int rounds)
 {
     pthread_t threads[3];
     for (pthread_t &thread : threads)
         pthread_create(&thread, nullptr, meanwhile, nullptr);
     for (int i = 0; i < rounds; i++) {
-        call_plug_in(names[i % 2], take);
+        call_plug_in(names[i % names_count], take);
     }
     plugged = true;
     for (pthread_t thread : threads)
@@ -457,7 +511,7 @@ int main(int count, char **words)
         time_all();
         return 0;
     }
-    if (count == 4) {
+    if (count == 4 && strcmp(words[1], "-p") == 0) {
         load_all_at_once(words + 2);
         print();
         return 0;
@@ -478,10 +532,11 @@ int main(int count, char **words)
     made_while_running(take);
     made_with_frame_pointer(take);
     to_and_fro();
+    again_and_again();
     for (pthread_t &thread : threads)
         pthread_create(&thread, nullptr, in_thread, nullptr);
     for (pthread_t thread : threads)
         pthread_join(thread, nullptr);
-    if (count > 2) with_plug_ins(words + 1, kRounds);
+    if (count > 2) with_plug_ins(words + 1, count - 1, kRounds);
     print();
 }
