@@ -902,6 +902,13 @@ bool os_memory_is_readable(const void *address)
     return !call_begins(FAKE_READABLE) && is_on_stack(address);
 }
 
+bool os_memory_copy(void *to, const void *from, size_t bytes)
+{
+    if (call_begins(FAKE_READABLE) || !is_on_stack(from)) return false;
+    memcpy(to, from, bytes);
+    return true;
+}
+
 void os_memory_release(void *memory, size_t bytes)
 {
     munmap(memory, bytes);

@@ -41,6 +41,10 @@ size_t os_page_bytes(void);
  * thread that must not make system calls does not know: false. */
 bool os_memory_is_readable(const void *address);
 
+/* Copies memory that another thread may take away at any time. False: not all of it could be read, or
+ * the thread must not make system calls. */
+bool os_memory_copy(void *to, const void *from, size_t bytes);
+
 /* How much of what these functions, and os_file_map(), have mapped is resident now; 0: not known.
  * Writer thread. */
 uint64_t os_memory_resident_bytes(void);

@@ -636,14 +636,14 @@ static bool step_by_register(struct unwind_rule rule, struct unwind_stack *stack
 
 const struct unwind_rule unwind_guess = UNWIND_GUESS;
 
-/* Code can be anywhere, so it is read only where it can be. */
+/* Generated code may be gone at any time. */
 static bool is_behind_call(uintptr_t pc)
 {
-    const uintptr_t first = pc - UNWIND_CALL_BYTES_MAX, last = pc - 1;
-    return first < last && os_memory_is_readable((const void *)(first & ~(uintptr_t)7)) &&
-           (page_of(first) == page_of(last) ||
-            os_memory_is_readable((const void *)(last & ~(uintptr_t)7))) &&
-           unwind_is_behind_call((const uint8_t *)pc);
+    uint8_t code[UNWIND_CALL_BYTES_MAX + 1]; /* one behind: it may be looked at, but is not known */
+    code[UNWIND_CALL_BYTES_MAX] = 0;
+    return os_memory_copy(code, (const void *)(pc - UNWIND_CALL_BYTES_MAX),
+                          UNWIND_CALL_BYTES_MAX) &&
+           unwind_is_behind_call(code + UNWIND_CALL_BYTES_MAX);
 }
 
 /* Whether this word of the frame may be a return address: then the frame may end there, and the frame

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -27,6 +28,12 @@
 extern "C" bool os_memory_is_readable(const void *address)
 {
     return syscall(SYS_rt_sigprocmask, -1, address, nullptr, 8) != 0 && errno == EINVAL;
+}
+
+extern "C" bool os_memory_copy(void *to, const void *from, size_t bytes)
+{
+    iovec remote = {const_cast<void *>(from), bytes}, local = {to, bytes};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == ssize_t(bytes);
 }
 
 namespace {
