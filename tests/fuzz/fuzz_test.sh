@@ -11,6 +11,7 @@ if [ -n "${MALLOCTAPE_LONG:-}" ]; then plan 20; else plan 15; fi
 
 export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
 export FUZZ_OPTIONS='-seed=1 -runs=500 -timeout=300'
+if [ -z "${MALLOCTAPE_LONG:-}" ]; then export FUZZ_BRIEF=1; fi
 
 fuzz() {
     local status=0
@@ -31,8 +32,9 @@ if [ -n "${MALLOCTAPE_LONG:-}" ]; then
 elif ! command -v clang >/dev/null; then
     skip_test 'those of commands can be compiled' 'needs clang'
 else
-    objects=tests/fuzz/objects/tests/fuzz
+    objects=tests/fuzz/brief/objects/tests/fuzz
     check 'those of commands can be compiled' make -s -C "$build_dir" \
+        fuzz_build=tests/fuzz/brief fuzz_optimize=-O0 \
         $objects/fuzz_command.o $objects/fuzz_export.o
 fi
 for format in dj_mtrace heaptrack logalloc memory_replay microbench mtrace ops rep wip_processed \

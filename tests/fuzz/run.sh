@@ -1,6 +1,7 @@
 #!/bin/bash
 # run.sh raw|spool|instructions|import-FORMAT|command-NAME SECONDS - runs a fuzzer, with one process, a time
-# limit and a memory limit for each input, and FUZZ_OPTIONS of libFuzzer. What it finds is kept in
+# limit and a memory limit for each input, and FUZZ_OPTIONS of libFuzzer; with FUZZ_BRIEF set, one that
+# is compiled soon and runs slowly. What it finds is kept in
 # tests/fuzz of the build directory. Exit status 77: there is no libFuzzer; others but 0: it found
 # something.
 set -euo pipefail
@@ -16,11 +17,14 @@ if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d != 0 && 
     echo "fuzz-$name: needs clang with libFuzzer (packages clang and libclang-rt-dev)" >&2
     exit 77
 fi
-program=tests/fuzz/fuzz_${name%%-*}
-[ "$name" != command-export ] || program=tests/fuzz/fuzz_export
+program=fuzz_${name%%-*}
+[ "$name" != command-export ] || program=fuzz_export
+place=tests/fuzz optimize=-O1
+if [ -n "${FUZZ_BRIEF:-}" ]; then place=tests/fuzz/brief optimize=-O0; fi
+program=$place/$program
 export FUZZ_FORMAT="${name#*-}" silent=
 case $name in command-*) silent=-close_fd_mask=3 ;; esac # what commands print
-${MAKE:-make} -s "$program"
+${MAKE:-make} -s fuzz_build=$place fuzz_optimize=$optimize "$program"
 is_new() {
     local from
     for from in "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$MALLOCTAPE_SOURCE/tests/convert/corpus.rb" \

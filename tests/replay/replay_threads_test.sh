@@ -54,8 +54,8 @@ make_streams() {
         recorded_in_order short "$workloads/threads" 5000 64 &&
         "$make_instructions" lanes 20000 5000 >lanes &&
         "$make_instructions" kinds >kinds &&
-        "$make_instructions" pairs 600000 4 >few &&
-        "$make_instructions" pairs 600000 40 >pairs
+        "$make_instructions" pairs 200000 4 >few &&
+        "$make_instructions" pairs 300000 40 >pairs
 }
 
 count_with_switch() {

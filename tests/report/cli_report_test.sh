@@ -44,13 +44,13 @@ of_recording() {
             exit a == b && a["numbers"]["calls"] > 1000'
 }
 of_threads_recorded() {
-    TCMALLOC_RELEASE_RATE=3 record threads.raw.lz4 "$workloads/threads" 1000 &&
+    TCMALLOC_RELEASE_RATE=3 record threads.raw.lz4 "$workloads/threads" 400 &&
         of_recording threads.raw.lz4
 }
 of_script_recorded() {
-    record ruby.raw.lz4 ruby -e 'a = (1..900).map { |i| "x" * (i * 37) }; a.map!(&:upcase)
-        a.select! { |s| s.size % 3 == 0 }; s = +""; 3000.times { |i| s << "y" * i }' &&
-        of_recording ruby.raw.lz4
+    record perl.raw.lz4 perl -e 'my @a = map { "x" x ($_ * 37) } 1 .. 900; $_ = uc for @a;
+        @a = grep { length($_) % 3 == 0 } @a; my $s = ""; $s .= "y" x $_ for 1 .. 3000' &&
+        of_recording perl.raw.lz4
 }
 
 # 2^53 is the last number with which a double still counts one by one.
@@ -75,7 +75,7 @@ of_great_sizes() {
 # The comparison itself: it finds each number that is changed.
 finds_wrong_numbers() {
     local key
-    "$make_instructions" lanes 1500 5 >few && numbers_right few && cp report.json few.json
+    "$make_instructions" lanes 500 5 >few && numbers_right few && cp report.json few.json
     for key in '["numbers"]["calls"]' '["numbers"]["peak_objects"]' '["sizes"]["peak_bytes"][3]' \
         '["ages"]["peak_objects"][1]' '["threads"]["longest_turn"][2]' \
         '["lifetimes"]["by_size"]["objects"][0]' '["timeline"]["most_live_bytes"][0]' '["timeline"]["by_kind"]["free"][0]' \

@@ -70,7 +70,7 @@ spoiled_results_are_found() {
 }
 opaque_results_are_found()
 {
-    run_simulate --mutant=all --quiet --seeds=1-8 events=3000 opaque=1 sequences=1 split=1 reallocs=5
+    run_simulate --mutant=all --quiet --seeds="1-$(size 3 8)" events=3000 opaque=1 sequences=1 split=1 reallocs=5
     grep -qx 'mutants: \([0-9]*\), found: \1' out
 }
 

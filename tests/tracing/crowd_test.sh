@@ -19,7 +19,7 @@ takes_little() {
 # For a slot once, or again if another thread was faster; the allocator's own locks make threads
 # sleep, too. When all that waited woke for each slot, it was some hundred times a wait.
 sleeps_while_it_waits() {
-    recorded raw.lz4 "$workloads/crowd" 2000 6666 && info || return 1
+    recorded raw.lz4 "$workloads/crowd" 2000 "$(size 2000 6666)" && info || return 1
     local sleeps waits
     sleeps=$(sed 's/.*KiB, \(.*\) sleeps/\1/' out)
     waits=$(json_value info.json waits)

@@ -2,12 +2,12 @@
 # ground_truth_test.sh - every free and realloc in a recording names the object that the program
 # says it ended, however threads hand objects to and fro.
 #
-# MALLOCTAPE_LONG set: thirty times as many.
+# MALLOCTAPE_LONG set: a hundred times as many.
 set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/../tap.sh"
 
-rounds=$(size 300000 10000000)
+rounds=$(size 100000 10000000)
 
 # hands_over THREADS MODE - MODE is "strict" or nothing.
 hands_over() {
