@@ -1,7 +1,8 @@
 #!/bin/bash
 # check.sh SOURCE DIRECTORY [GPERFTOOLS-OPTION] - builds everything for aarch64 from the tree SOURCE, and
-# runs tests in an emulated machine (guest.sh): for `make check-arm64`. All is below DIRECTORY, and
-# left for the next time; the machine that this runs on is not changed.
+# runs tests in an emulated machine (guest.sh): for `make check-arm64`. The build for this machine is
+# in the working directory; what each machine records, the other one orders, replays and compares.
+# All is below DIRECTORY, and left for the next time; the machine that this runs on is not changed.
 #
 # MALLOCTAPE_ARM64_TESTS  what runs there instead, as tests/...
 set -eu
@@ -12,14 +13,15 @@ directory=$2
 gperftools=${3:-}
 mkdir -p "$directory"
 directory=$(cd "$directory" && pwd)
+host_build=$PWD
 root=$directory/root
 build=$directory/build
 machine=$directory/machine
 
 # What is built with, and what runs there. All that these depend on comes with them.
 build_packages='libc6-dev liblz4-dev libxxhash-dev libjansson-dev libarchive-dev libavro-dev
-    libdw-dev libelf-dev libiberty-dev zlib1g-dev libgtest-dev'
-run_packages='bash coreutils dash diffutils findutils gawk grep gzip libc-bin lz4 mount ncurses-bin
+    libdw-dev libelf-dev libiberty-dev zlib1g-dev systemtap-sdt-dev libgtest-dev'
+run_packages='bash coreutils dash diffutils dpkg findutils gawk grep gzip libc-bin lz4 mount ncurses-bin
     procps python3 ruby sed sqlite3 tar util-linux'
 
 for program in aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu aarch64-linux-gnu-g++:g++-aarch64-linux-gnu \
@@ -46,15 +48,16 @@ apt() {
 fetch() {
     mkdir -p "$directory/apt/lists/partial" "$directory/apt/cache/archives/partial"
     : >"$directory/apt/status"
-    apt get update
     # shellcheck disable=SC2086 # lists
-    apt get install --yes --no-install-recommends --download-only $build_packages $run_packages
-    (cd "$directory/apt" && apt get download "$(apt cache depends linux-image-arm64 |
-        sed -n 's/^ *Depends: \(linux-image-[0-9]\)/\1/p' | head -n 1)")
+    apt get update &&
+        apt get install --yes --no-install-recommends --download-only $build_packages \
+            $run_packages &&
+        (cd "$directory/apt" && apt get download "$(apt cache depends linux-image-arm64 |
+            sed -n 's/^ *Depends: \(linux-image-[0-9]\)/\1/p' | head -n 1)")
 }
 
 unpack() {
-    rm -rf "$root"
+    rm -rf "$root" "$directory/system.cpio"
     mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib"
     ln -s usr/bin usr/sbin usr/lib "$root"
     for package in "$directory"/apt/cache/archives/*.deb "$directory"/apt/linux-image-*.deb; do
@@ -68,14 +71,38 @@ unpack() {
     done
 }
 
-if [ ! -e "$directory/unpacked" ]; then
+if [ "$(cat "$directory/unpacked" 2>/dev/null)" != "$build_packages $run_packages" ]; then
     if ! fetch >"$directory/fetch.log" 2>&1; then
         say "skipped: packages for arm64 cannot be had: $(grep '^[EW]:' "$directory/fetch.log" | tail -n 1)"
         exit 0
     fi
     unpack
-    touch "$directory/unpacked"
+    echo "$build_packages $run_packages" >"$directory/unpacked"
 fi
+
+# What runs there. The recordings of trials_test.sh go to the other machine.
+tests='tests/arm64/trials_test.sh tests/arm64/kills_test.sh tests/tracing/ranges_test tests/tracing/sink_test
+    tests/tracing/unwind_test tests/tracing/capture_faults_test.sh tests/postprocess/order_test
+    tests/tracing/follow_test.sh tests/tracing/program_follow_test.sh
+    tests/scripts/pipeline_test.sh tests/tracing/shadow_test tests/stream/opaque_units_test
+    tests/stream/units_test'
+tests=${MALLOCTAPE_ARM64_TESTS-$tests}
+
+# --- recordings of this machine -------------------------------------------------------------------
+
+# trials WHAT VARIABLE=DIRECTORY - trials_test.sh here.
+trials() {
+    echo "test tests/arm64/trials_test.sh on this machine: $1"
+    env MALLOCTAPE_BUILD="$host_build" MALLOCTAPE_SOURCE="$source_dir" "$2" timeout -k 5 1800 \
+        bash "$source_dir/tests/arm64/trials_test.sh" || echo "status $?"
+}
+
+: >"$directory/log"
+rm -rf "$directory/carried" "$directory/kept"
+mkdir "$directory/carried" "$directory/kept"
+case $tests in
+*trials*) trials 'what it records' MALLOCTAPE_KEPT="$directory/carried" 2>&1 | tee -a "$directory/log" ;;
+esac
 
 # --- the build ------------------------------------------------------------------------------------
 
@@ -95,13 +122,10 @@ programs='tests/stream/units_test tests/stream/opaque_units_test tests/tracing/s
     tests/workloads/stacks tests/workloads/shared tests/workloads/family tests/workloads/leave
     tests/workloads/hooks tests/workloads/addresses tests/workloads/cuts tests/workloads/rights
     tests/workloads/confine tests/tools/make_instructions'
-tests='tests/stream/units_test tests/stream/opaque_units_test tests/tracing/shadow_test
-    tests/tracing/ranges_test tests/tracing/sink_test tests/tracing/unwind_test
-    tests/tracing/capture_faults_test.sh tests/postprocess/order_test
-    tests/arm64/trials_test.sh tests/tracing/follow_test.sh tests/tracing/program_follow_test.sh
-    tests/scripts/pipeline_test.sh'
+# Not at once: `all` is a make of its own.
+make -s -j"$(nproc)" all
 # shellcheck disable=SC2086 # a list
-make -s -j"$(nproc)" all $programs
+make -s -j"$(nproc)" $programs
 
 # --- the machine ----------------------------------------------------------------------------------
 
@@ -118,9 +142,10 @@ done
 mkdir -p "$machine/malloctape/source"
 (cd "$source_dir" && tar -c --exclude=./.git --exclude='./build*' --exclude='./check-*' .) |
     tar -x -C "$machine/malloctape/source"
-[ ! -d "$directory/recordings" ] || cp -r "$directory/recordings" "$machine/malloctape"
+cp -r "$directory/carried" "$machine/malloctape"
+[ ! -d "$host_build/deb-arm64" ] || cp -r "$host_build/deb-arm64" "$machine/malloctape/packages"
 # shellcheck disable=SC2086 # a list
-printf '%s\n' ${MALLOCTAPE_ARM64_TESTS-$tests} >"$machine/malloctape/tests"
+printf '%s\n' $tests >"$machine/malloctape/tests"
 cp "$here/guest.sh" "$machine/init"
 chmod +x "$machine/init"
 mkdir -p "$machine/proc" "$machine/sys" "$machine/dev" "$machine/tmp" "$machine/root" "$machine/etc"
@@ -134,17 +159,34 @@ cat "$directory/system.cpio" "$directory/ours.cpio" >"$directory/initrd"
 
 kernel=$(echo "$root"/boot/vmlinuz-*)
 say "$(basename "$kernel" | sed s/vmlinuz-//), $(nproc) processors, emulated"
-timeout 7200 qemu-system-aarch64 -M virt -cpu "${MALLOCTAPE_ARM64_CPU:-cortex-a72}" -smp 2 -m 3072 \
-    -nographic -nic none -no-reboot -kernel "$kernel" -initrd "$directory/initrd" \
-    -append 'console=ttyAMA0 quiet panic=-1' </dev/null | stdbuf -oL tr -d '\r' | tee "$directory/console" |
-    sed -u '/^kept begins/,/^kept ends/d' || true
+: >"$directory/console"
+# In the background, because signals that end this script are to end the machine, too.
+timeout --foreground 7200 qemu-system-aarch64 -M virt -cpu "${MALLOCTAPE_ARM64_CPU:-cortex-a72}" \
+    -smp 2 -m 3072 -nographic -nic none -no-reboot -kernel "$kernel" -initrd "$directory/initrd" \
+    -append 'console=ttyAMA0 quiet panic=-1' </dev/null >"$directory/console" 2>&1 &
+emulator=$!
+trap 'kill "$emulator" 2>/dev/null; exit 1' HUP INT TERM
+tail -n +1 -f --pid="$emulator" "$directory/console" | stdbuf -oL tr -d '\r' |
+    sed -u '/^kept begins/,/^kept ends/d' | tee -a "$directory/log" &
+wait "$emulator" || say "the machine ended with status $?"
+wait $!
 
-# --- what it said ---------------------------------------------------------------------------------
+# --- what it recorded, here -----------------------------------------------------------------------
 
-sed '1,/^kept begins/d; /^kept ends/,$d' "$directory/console" | base64 -d >"$directory/kept.tar" || true
-passed=$(grep -cE '^(ok |\[       OK \])' "$directory/console" || true)
-failed=$(grep -cE '^(not ok |\[  FAILED  \])' "$directory/console" || true)
-wrong=$(grep -E '^status [0-9]' "$directory/console" | grep -cvE '^status (0|77) ' || true)
-grep -q '^all done' "$directory/console" || wrong=$((wrong + 1))
+tr -d '\r' <"$directory/console" | sed '1,/^kept begins/d; /^kept ends/,$d' | base64 -d |
+    tar -x -C "$directory/kept" || say 'no recordings came out'
+case $tests in
+*trials*)
+    trials 'recordings of the other one' MALLOCTAPE_CARRIED="$directory/kept" 2>&1 |
+        tee -a "$directory/log"
+    ;;
+esac
+
+# --- what was said --------------------------------------------------------------------------------
+
+passed=$(grep -cE '^(ok |\[       OK \])' "$directory/log" || true)
+failed=$(grep -cE '^(not ok |\[  FAILED  \] .*\()' "$directory/log" || true)
+wrong=$(grep -E '^status [0-9]' "$directory/log" | grep -cvE '^status (0|77) ' || true)
+grep -q '^all done' "$directory/log" || wrong=$((wrong + 1))
 say "$passed passed, $failed failed$([ "$wrong" = 0 ] || echo ", $wrong tests did not end well")"
 [ "$failed" = 0 ] && [ "$wrong" = 0 ]
