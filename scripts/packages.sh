@@ -94,3 +94,15 @@ packages_install() {
     echo "$program: missing packages: $missing (not installed: ${reason:-apt-get failed})" >&2
     return 1
 }
+
+# packages_suite - the name of the system's release.
+packages_suite() {
+    # shellcheck source=/dev/null
+    (. /etc/os-release && echo "$VERSION_CODENAME")
+}
+
+# packages_sources - the files that say where packages of this release come from.
+packages_sources() {
+    grep -lsE "\b$(packages_suite)\b" /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
+        /etc/apt/sources.list.d/*.sources
+}

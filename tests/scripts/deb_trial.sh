@@ -12,17 +12,15 @@ if [ "${1:-}" != inside ]; then
         echo 'make check-deb: missing: mmdebstrap (apt-get install mmdebstrap)' >&2
         exit 1
     }
-    # shellcheck source=/dev/null
-    suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    mapfile -t sources < <(grep -lsE "\b$suite\b" /etc/apt/sources.list \
-        /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources)
+    # shellcheck source=scripts/packages.sh
+    . "$(dirname "$0")/../../scripts/packages.sh"
     log=$debs/trial.log
-    # shellcheck disable=SC2016 # for the shell of mmdebstrap
+    # shellcheck disable=SC2016,SC2046 # for the shell of mmdebstrap; a list
     mmdebstrap --quiet --variant=apt --include=bash-completion,man-db,pkg-config,sqlite3 \
         --customize-hook="copy-in '$0' /opt" \
         --customize-hook="for deb in '$debs'/*_*.deb; do cp \"\$deb\" \"\$1/opt\"; done" \
         --customize-hook='chroot "$1" bash /opt/deb_trial.sh inside >&2' \
-        "$suite" /dev/null "${sources[@]}" 2>&1 | tee "$log"
+        "$(packages_suite)" /dev/null $(packages_sources) 2>&1 | tee "$log"
     ! grep -q '^not ok' "$log" && grep -qx 'ok 10 - nothing is left' "$log"
     exit
 fi
