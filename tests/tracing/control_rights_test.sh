@@ -11,6 +11,9 @@ malloctape=$bin/malloctape
 processes=()
 trap 'kill "${processes[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 chmod 711 "$scratch"
+# Where any user may have a spool.
+mkdir -m 1777 tmp
+export TMPDIR=$scratch/tmp
 
 as_nobody=(setpriv --reuid $nobody --regid $nobody --clear-groups)
 
