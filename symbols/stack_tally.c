@@ -332,7 +332,10 @@ static double variance_of_part(double own, double own_squares, double sum, doubl
 {
     const double more = sum / samples, more_squares = squares / samples;
     const double part = (own + more) / (sum + 2 * more), whole = sum + 2 * more;
-    return ((1 - part) * (1 - part) * (own_squares + more_squares) +
+    /* So many alike would say as much; of few, the variance itself is a guess. */
+    const double alike = sum * sum / squares;
+    return (1 + 2 / alike) *
+           ((1 - part) * (1 - part) * (own_squares + more_squares) +
             part * part * (squares - own_squares + more_squares)) /
            (whole * whole);
 }
