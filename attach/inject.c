@@ -1,20 +1,19 @@
 #include "attach/inject.h"
 
 #include <dirent.h>
-#include <elf.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/registers.h"
 #include "attach/safe_place.h"
 #include "common/error.h"
 
@@ -22,8 +21,6 @@ enum {
     STACK_BYTES = 1 << 20, /* constructors of libraries run there */
     STACK_WORDS = 16384,   /* of a thread's, that are looked at */
     CODE_BYTES = 4096,
-    RED_ZONE_BYTES = 128,
-    SYSCALL_BYTES = 2,
     /* A stop at a system call (ptrace(2), PTRACE_O_TRACESYSGOOD). */
     SYSCALL_STOP = SIGTRAP | 0x80
 };
@@ -135,11 +132,11 @@ static bool thread_is_safe(struct inject *inject, const struct safe_places *plac
 {
     static uint64_t stack[STACK_WORDS];
     struct user_regs_struct *registers = &inject->state.registers;
-    if (ptrace(PTRACE_GETREGS, inject->thread, NULL, registers) != 0) return false;
+    if (!registers_get(inject->thread, registers)) return false;
     size_t bytes = 0, more;
     /* The stack may end before so much is read: by pages. */
     do {
-        more = memory_read(inject, registers->rsp + bytes, (char *)stack + bytes,
+        more = memory_read(inject, registers_stack(registers) + bytes, (char *)stack + bytes,
                            sizeof stack - bytes < 4096 ? sizeof stack - bytes : 4096);
         bytes += more;
     } while (more == 4096 && bytes < sizeof stack);
@@ -151,7 +148,7 @@ static bool state_get(struct inject *inject)
     struct iovec all = {inject->state.vectors, sizeof inject->state.vectors};
     if (ptrace(PTRACE_GETSIGMASK, inject->thread, (void *)sizeof inject->state.blocked,
                &inject->state.blocked) != 0 ||
-        ptrace(PTRACE_GETREGSET, inject->thread, (void *)NT_X86_XSTATE, &all) != 0)
+        !registers_vectors_get(inject->thread, &all, &inject->state.vectors_kind))
         return false;
     inject->state.vectors_bytes = all.iov_len;
     return true;
@@ -188,40 +185,6 @@ static bool threads_try(struct inject *inject, const struct safe_places *places,
 
 /* ---- calls ---- */
 
-/* What a thread does that calls a function: rax: the function, rbx: where the result goes, rbp: the
- * frame that brings it back. Then it sends itself a signal, which ends here if somebody traces it.
- * If nobody does, the signal waits until its mask is as before, and does nothing in most programs. */
-static const unsigned char call_code[] = {
-    0xff, 0xd0, /* call *%rax */
-    0x48, 0x89,
-    0x03, /* mov %rax,(%rbx) */
-    0xb8, SYS_getpid,
-    0,    0,
-    0,          /* mov $SYS_getpid,%eax */
-    0x0f, 0x05, /* syscall */
-    0x89, 0xc7, /* mov %eax,%edi */
-    0xb8, SYS_gettid,
-    0,    0,
-    0,          /* mov $SYS_gettid,%eax */
-    0x0f, 0x05, /* syscall */
-    0x89, 0xc6, /* mov %eax,%esi */
-    0xba, SIGURG,
-    0,    0,
-    0, /* mov $SIGURG,%edx */
-    0xb8, SYS_tgkill,
-    0,    0,
-    0,          /* mov $SYS_tgkill,%eax */
-    0x0f, 0x05, /* syscall */
-    0x48, 0x89,
-    0xec, /* mov %rbp,%rsp */
-    0xb8, SYS_rt_sigreturn,
-    0,    0,
-    0,          /* mov $SYS_rt_sigreturn,%eax */
-    0x0f, 0x05, /* syscall */
-};
-/* Where the signal finds it. */
-#define CALL_END (sizeof call_code - 10)
-
 /* Signals that the thread can have meanwhile: a fault while its signal is blocked would undo what
  * the program has set for it. */
 static uint64_t signals_of_calls(void)
@@ -249,8 +212,8 @@ static bool call_await(struct inject *inject, int *status)
         if (got < 0 && errno != EINTR) break;
         if (got == inject->thread && !WIFSTOPPED(*status)) break;
         if (got == inject->thread && was_asked && event_of(*status) == PTRACE_EVENT_STOP &&
-            ptrace(PTRACE_GETREGS, inject->thread, NULL, &registers) == 0 &&
-            registers.orig_rax == SYS_futex) {
+            registers_get(inject->thread, &registers) &&
+            registers_waits_in(inject->thread, &registers) == SYS_futex) {
             inject->is_stuck = true;
             return false;
         }
@@ -263,7 +226,7 @@ static bool call_await(struct inject *inject, int *status)
     return false;
 }
 
-/* Lets the thread run until it stops for `signal` where rip is at `address`. Other signals are held
+/* Lets the thread run until it stops for `signal` at `address`. Other signals are held
  * for later. False: as above. */
 static bool run_until(struct inject *inject, int request, int signal, uint64_t address,
                       struct user_regs_struct *registers)
@@ -273,8 +236,8 @@ static bool run_until(struct inject *inject, int request, int signal, uint64_t a
         if (ptrace((enum __ptrace_request)request, inject->thread, NULL, NULL) != 0) break;
         if (!call_await(inject, &status)) return false;
         if (event_of(status) != 0) continue; /* an interrupt, or a stop of all */
-        if (ptrace(PTRACE_GETREGS, inject->thread, NULL, registers) != 0) break;
-        if (WSTOPSIG(status) == signal && registers->rip == address) return true;
+        if (!registers_get(inject->thread, registers)) break;
+        if (WSTOPSIG(status) == signal && registers_code(registers) == address) return true;
         if (WSTOPSIG(status) == SYSCALL_STOP) continue;
         /* One of its own faults: it would come again and again. */
         if (WSTOPSIG(status) == SIGSEGV || WSTOPSIG(status) == SIGBUS ||
@@ -305,36 +268,28 @@ static bool system_call(struct inject *inject, long number, const uint64_t argum
                         uint64_t *result)
 {
     struct user_regs_struct registers = inject->state.registers;
-    if (!frame_put(inject, registers.rsp - RED_ZONE_BYTES)) return false;
-    registers.rsp = inject->frame.start;
-    registers.rip = inject->instruction;
-    registers.rax = (uint64_t)number;
-    registers.orig_rax = UINT64_MAX;
-    registers.rdi = arguments[0];
-    registers.rsi = arguments[1];
-    registers.rdx = arguments[2];
-    registers.r10 = arguments[3];
-    registers.r8 = arguments[4];
-    registers.r9 = arguments[5];
-    registers.eflags &= ~UINT64_C(0x500); /* direction, single steps */
-    if (ptrace(PTRACE_SETREGS, inject->thread, NULL, &registers) != 0) return false;
+    if (!frame_put(inject, registers_stack(&registers) - REGISTERS_RED_ZONE)) return false;
+    registers_to_system_call(&registers, inject->instruction, inject->frame.start, inject->restorer,
+                             number, arguments);
+    if (!registers_put(inject->thread, &registers)) return false;
     signals_set(inject, signals_of_calls());
-    const uint64_t behind = inject->instruction + SYSCALL_BYTES;
+    const uint64_t behind = inject->instruction + sizeof registers_system_call;
     if (!run_until(inject, PTRACE_SYSCALL, SYSCALL_STOP, behind, &registers) ||
         !run_until(inject, PTRACE_SYSCALL, SYSCALL_STOP, behind, &registers))
         return false;
-    *result = registers.rax;
+    *result = registers_result(&registers);
     return true;
 }
 
-/* In a function of the C library that makes any. */
+/* In a function of the C library. */
 static uint64_t system_call_find(const struct inject *inject, size_t libc)
 {
     unsigned char code[64];
-    const uint64_t function = target_function(inject->target, libc, "syscall");
+    const uint64_t function = target_function(inject->target, libc, REGISTERS_SYSTEM_CALL_IN);
     if (function == 0) return 0;
     const size_t bytes = memory_read(inject, function, code, sizeof code);
-    const unsigned char *at = memmem(code, bytes, "\x0f\x05", SYSCALL_BYTES);
+    const unsigned char *at =
+        memmem(code, bytes, registers_system_call, sizeof registers_system_call);
     return at != NULL ? function + (uint64_t)(at - code) : 0;
 }
 
@@ -357,10 +312,11 @@ static void memory_unmap(struct inject *inject, uint64_t address, uint64_t bytes
 /* Into memory that the process itself cannot write. */
 static bool code_write(const struct inject *inject)
 {
-    for (size_t i = 0; i < sizeof call_code; i += sizeof(long)) {
+    for (size_t i = 0; i < sizeof registers_calling; i += sizeof(long)) {
         long word = 0;
-        const size_t left = sizeof call_code - i;
-        memcpy(&word, call_code + i, left < sizeof word ? left : sizeof word);
+        const size_t left = sizeof registers_calling - i;
+        memcpy(&word, (const unsigned char *)registers_calling + i,
+               left < sizeof word ? left : sizeof word);
         if (ptrace(PTRACE_POKEDATA, inject->thread, (void *)(uintptr_t)(inject->code + i),
                    (void *)word) != 0)
             return false;
@@ -396,18 +352,11 @@ bool inject_call(struct inject *inject, uint64_t function, const char *text, uin
     const uint64_t place = text_place(inject) - sizeof *result;
     if (!text_put(inject, text) || !frame_put(inject, place))
         return call_failed(inject, why, why_bytes);
-    registers.rip = inject->code;
-    registers.rsp = inject->frame.start & -UINT64_C(16);
-    registers.rbp = inject->frame.start + sizeof inject->restorer;
-    registers.rbx = place;
-    registers.rax = function;
-    registers.rdi = text != NULL ? text_place(inject) : 0;
-    registers.rsi = number;
-    registers.orig_rax = UINT64_MAX;
-    registers.eflags &= ~UINT64_C(0x500);
-    if (ptrace(PTRACE_SETREGS, inject->thread, NULL, &registers) != 0) inject->is_gone = true;
+    registers_to_call(&registers, inject->code, inject->frame.start, function,
+                      text != NULL ? text_place(inject) : 0, number, place);
+    if (!registers_put(inject->thread, &registers)) inject->is_gone = true;
     if (inject->is_gone ||
-        !run_until(inject, PTRACE_CONT, SIGURG, inject->code + CALL_END, &registers))
+        !run_until(inject, PTRACE_CONT, SIGURG, inject->code + REGISTERS_CALLED, &registers))
         return call_failed(inject, why, why_bytes);
     return memory_read(inject, place, result, sizeof *result) == sizeof *result ||
            call_failed(inject, why, why_bytes);
@@ -472,9 +421,9 @@ void inject_end(struct inject *inject)
     if (!inject->is_stuck) memory_unmap(inject, inject->stack, STACK_BYTES);
     if (!inject->is_stuck) memory_unmap(inject, inject->code, CODE_BYTES);
     if (inject->is_gone) return;
-    ptrace(PTRACE_SETREGSET, inject->thread, (void *)NT_X86_XSTATE, &vectors);
+    registers_vectors_put(inject->thread, &vectors, inject->state.vectors_kind);
     signals_set(inject, inject->state.blocked);
-    ptrace(PTRACE_SETREGS, inject->thread, NULL, &inject->state.registers);
+    registers_put(inject->thread, &inject->state.registers);
     for (int signal = 1; signal <= 64; signal++)
         if (inject->held >> (signal - 1) & 1)
             syscall(SYS_tgkill, inject->target->process, inject->thread, signal);

@@ -7,6 +7,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "attach/registers.h"
 
 /* Functions of the C library that enter the allocator or the dynamic linker, or hold what these
  * need. */
@@ -57,8 +60,8 @@ static const char *const entries[] = {"malloc",
                                       "pthread_atfork",
                                       "__libc_freeres"};
 
-/* How the kernel comes back from a signal handler: mov $15, %rax; syscall. */
-static const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+/* More than the kernel's code in a process has. */
+enum { KERNEL_CODE_BYTES = 65536 };
 
 static bool range_put(struct safe_places *places, uint64_t start, uint64_t end)
 {
@@ -95,7 +98,14 @@ static bool functions_put(struct safe_places *places, struct target *target, siz
     return good;
 }
 
-/* In the text of the C library, once. */
+/* With the byte before it: where the call would be behind which a handler seems to return. */
+static bool restorer_set(struct safe_places *places, uint64_t start)
+{
+    places->restorer = start;
+    return range_put(places, start - 1, start + sizeof registers_sigreturn);
+}
+
+/* In the text of the C library, */
 static bool restorer_put(struct safe_places *places)
 {
     const struct target *target = places->target;
@@ -112,15 +122,28 @@ static bool restorer_put(struct safe_places *places)
         if (mapping->module != places->libc || !mapping->is_executable ||
             mapping->offset + bytes > (uint64_t)status.st_size)
             continue;
-        const unsigned char *at = memmem(text + mapping->offset, bytes, restorer, sizeof restorer);
-        if (at != NULL) {
-            const uint64_t start = mapping->start + (uint64_t)(at - text) - mapping->offset;
-            places->restorer = start;
-            good = good && range_put(places, start, start + sizeof restorer);
-        }
+        const unsigned char *at =
+            memmem(text + mapping->offset, bytes, registers_sigreturn, sizeof registers_sigreturn);
+        if (at != NULL)
+            good = good &&
+                   restorer_set(places, mapping->start + (uint64_t)(at - text) - mapping->offset);
     }
     munmap((void *)(uintptr_t)text, (size_t)status.st_size);
     return good;
+}
+
+/* or in the code that the kernel maps. */
+static bool kernel_restorer_put(struct safe_places *places)
+{
+    static unsigned char code[KERNEL_CODE_BYTES];
+    const struct target *target = places->target;
+    const uint64_t start = target->kernel_code_start, bytes = target->kernel_code_end - start;
+    struct iovec here = {code, bytes < sizeof code ? bytes : sizeof code};
+    struct iovec there = {(void *)(uintptr_t)start, here.iov_len};
+    const ssize_t got = process_vm_readv(target->process, &here, 1, &there, 1, 0);
+    const unsigned char *at =
+        got > 0 ? memmem(code, (size_t)got, registers_sigreturn, sizeof registers_sigreturn) : NULL;
+    return at == NULL || restorer_set(places, start + (uint64_t)(at - code));
 }
 
 static Dwfl *unwinder_open(pid_t process);
@@ -129,11 +152,11 @@ bool safe_places_find(struct safe_places *places, struct target *target)
 {
     *places = (struct safe_places){.target = target,
                                    .libc = target_module_named(target, "libc.so.6"),
-                                   .linker = target_module_named(target, "ld-linux-x86-64.so.2")};
+                                   .linker = target_module_named(target, ARCH_LINKER)};
     errno = 0;
     if (places->libc == TARGET_NONE || places->linker == TARGET_NONE) return false;
     bool good = module_put(places, places->linker) && functions_put(places, target, places->libc) &&
-                restorer_put(places);
+                restorer_put(places) && (places->restorer != 0 || kernel_restorer_put(places));
     for (size_t i = 0; good && i < target->modules_count; i++) {
         if (i == places->libc || i == places->linker || target_function(target, i, "malloc") == 0)
             continue;
@@ -166,15 +189,14 @@ static bool is_inside(const struct safe_places *places, uint64_t address)
 
 /* Whether no allocator and no linker makes the call that the thread waits in. Both wait for their
  * locks, but not as conditions and ends of threads are waited for. */
-static bool is_waiting(const struct user_regs_struct *registers)
+static bool is_waiting(long call, const struct user_regs_struct *registers)
 {
-    switch (registers->orig_rax) {
-    case SYS_futex: return (registers->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
-    case SYS_poll:
+    switch (call) {
+    case SYS_futex:
+        return (registers_second(registers) & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+        ARCH_OLD_WAITS
     case SYS_ppoll:
-    case SYS_select:
     case SYS_pselect6:
-    case SYS_epoll_wait:
     case SYS_epoll_pwait:
     case SYS_epoll_pwait2:
     case SYS_accept:
@@ -184,7 +206,6 @@ static bool is_waiting(const struct user_regs_struct *registers)
     case SYS_recvmmsg:
     case SYS_wait4:
     case SYS_waitid:
-    case SYS_pause:
     case SYS_nanosleep:
     case SYS_clock_nanosleep:
     case SYS_rt_sigtimedwait:
@@ -249,23 +270,29 @@ static Dwfl *unwinder_open(pid_t process)
     return NULL;
 }
 
-static bool is_clear(const struct safe_places *places, const uint64_t *stack, size_t words)
+/* Return addresses may be signed, above their bits. */
+static bool is_clear(const struct safe_places *places, uint64_t caller, const uint64_t *stack,
+                     size_t words)
 {
-    for (size_t i = 0; i < words; i++)
-        if (is_inside(places, stack[i])) return false;
-    return true;
+    const uint64_t bits = (UINT64_C(1) << ARCH_ADDRESS_BITS) - 1;
+    bool is_clear = !is_inside(places, caller & bits);
+    for (size_t i = 0; is_clear && i < words; i++)
+        is_clear = !is_inside(places, stack[i] & bits);
+    return is_clear;
 }
 
 bool safe_place_is(const struct safe_places *places, pid_t thread,
                    const struct user_regs_struct *registers, const uint64_t *stack, size_t words)
 {
-    const size_t module = target_module_at(places->target, registers->rip);
-    const bool waits = (int64_t)registers->orig_rax >= 0;
-    if (is_inside(places, registers->rip)) return false;
-    if (waits ? !is_waiting(registers)
-              : module == TARGET_NONE || module == places->libc ||
-                    (module == 0 && places->is_own_malloc))
+    const uint64_t code = registers_code(registers);
+    const size_t module = target_module_at(places->target, code);
+    const long call = registers_waits_in(thread, registers);
+    if (is_inside(places, code)) return false;
+    if (call >= 0 ? !is_waiting(call, registers)
+                  : module == TARGET_NONE || module == places->libc ||
+                        (module == 0 && places->is_own_malloc))
         return false;
     const enum frames frames = frames_walk(places, thread);
-    return frames == FRAMES_GOOD || (frames == FRAMES_UNKNOWN && is_clear(places, stack, words));
+    return frames == FRAMES_GOOD || (frames == FRAMES_UNKNOWN &&
+                                     is_clear(places, registers_caller(registers), stack, words));
 }

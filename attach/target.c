@@ -50,8 +50,13 @@ static bool line_take(struct target *target, char *line)
     line[strcspn(line, "\n")] = '\0';
     if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &mapping.start,
                &mapping.end, rights, &mapping.offset, &path) < 4 ||
-        path == 0 || line[path] != '/')
+        path == 0)
         return true;
+    if (strcmp(line + path, "[vdso]") == 0) {
+        target->kernel_code_start = mapping.start;
+        target->kernel_code_end = mapping.end;
+    }
+    if (line[path] != '/') return true;
     mapping.is_executable = rights[2] == 'x';
     return mapping_put(target, &mapping, line + path);
 }
@@ -146,7 +151,7 @@ static void base_find(struct target_module *module, const struct target_mapping 
     for (size_t i = 0; i < count && module->base == UINT64_MAX; i++)
         if (gelf_getphdr(module->elf, (int)i, &segment) != NULL && segment.p_type == PT_LOAD &&
             (segment.p_flags & PF_X) != 0 &&
-            mapping->offset >= (segment.p_offset & ~UINT64_C(4095)) &&
+            mapping->offset + (mapping->end - mapping->start) > segment.p_offset &&
             mapping->offset < segment.p_offset + segment.p_filesz)
             module->base = mapping->start - mapping->offset + segment.p_offset - segment.p_vaddr;
 }

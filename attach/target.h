@@ -35,7 +35,8 @@ struct target {
     size_t mappings_count;
     struct target_module *modules;
     size_t modules_count;
-    const char *original; /* or NULL */
+    uint64_t kernel_code_start, kernel_code_end; /* vdso(7); 0: none */
+    const char *original;                        /* or NULL */
 };
 
 #define TARGET_NONE SIZE_MAX

@@ -83,7 +83,7 @@ fi
 # What runs there. The recordings of trials_test.sh go to the other machine.
 tests='tests/arm64/trials_test.sh tests/arm64/kills_test.sh tests/tracing/ranges_test tests/tracing/sink_test
     tests/tracing/unwind_test tests/tracing/capture_faults_test.sh tests/postprocess/order_test
-    tests/tracing/follow_test.sh tests/tracing/program_follow_test.sh
+    tests/attach/attach_test.sh tests/tracing/follow_test.sh tests/tracing/program_follow_test.sh
     tests/scripts/pipeline_test.sh tests/tracing/shadow_test tests/stream/opaque_units_test
     tests/stream/units_test'
 tests=${MALLOCTAPE_ARM64_TESTS-$tests}
@@ -121,7 +121,7 @@ programs='tests/stream/units_test tests/stream/opaque_units_test tests/tracing/s
     tests/workloads/churn tests/workloads/life tests/workloads/threads tests/workloads/pingpong
     tests/workloads/stacks tests/workloads/shared tests/workloads/family tests/workloads/leave
     tests/workloads/hooks tests/workloads/addresses tests/workloads/cuts tests/workloads/rights
-    tests/workloads/confine tests/tools/make_instructions'
+    tests/workloads/confine tests/workloads/obey tests/tools/make_instructions'
 # Not at once: `all` is a make of its own.
 make -s -j"$(nproc)" all
 # shellcheck disable=SC2086 # a list
@@ -149,7 +149,8 @@ printf '%s\n' $tests >"$machine/malloctape/tests"
 cp "$here/guest.sh" "$machine/init"
 chmod +x "$machine/init"
 mkdir -p "$machine/proc" "$machine/sys" "$machine/dev" "$machine/tmp" "$machine/root" "$machine/etc"
-echo 'root:x:0:0:root:/root:/bin/bash' >"$machine/etc/passwd"
+printf '%s\n' 'root:x:0:0:root:/root:/bin/bash' 'nobody:x:65534:65534::/:/bin/false' >"$machine/etc/passwd"
+printf '%s\n' 'root:x:0:' 'nogroup:x:65534:' >"$machine/etc/group"
 [ -e "$directory/system.cpio" ] || (cd "$root" &&
     find . -path ./boot -prune -o -path ./usr/lib/modules -prune -o -path ./usr/include -prune -o \
         -path ./usr/share/doc -prune -o -path ./usr/share/man -prune -o -path ./usr/share/locale -prune -o \

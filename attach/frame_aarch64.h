@@ -1,0 +1,80 @@
+/* frame_aarch64 - see frame.h. sp at rt_sigreturn(2) is `start`. */
+#ifndef MALLOCTAPE_ATTACH_FRAME_AARCH64_H
+#define MALLOCTAPE_ATTACH_FRAME_AARCH64_H
+
+#include <asm/ptrace.h>
+#include <asm/sigcontext.h>
+#include <elf.h>
+
+/* Makes rt_sigreturn() leave the alternative stack as it is. */
+#define STACK_UNCHANGED 0x100
+/* The size of the kernel's struct siginfo, which is not read. */
+enum { ABOUT_BYTES = 128, SIGNALS_BYTES = 8 };
+
+/* The registers of SVE, as far as there is room: vectors of 64 bytes, which no processor exceeds
+ * today. Of longer ones only what all processors have comes back. */
+static void scalable_put(unsigned char *at, const unsigned char *end, const unsigned char *vectors,
+                         const struct user_sve_header *header)
+{
+    const unsigned quads = sve_vq_from_vl(header->vl);
+    const struct sve_context context = {
+        .head = {SVE_MAGIC, (uint32_t)((SVE_SIG_CONTEXT_SIZE(quads) + 15) & -(size_t)16)},
+        .vl = header->vl};
+    if (context.head.size + sizeof(struct _aarch64_ctx) > (size_t)(end - at)) return;
+    memcpy(at, &context, sizeof context);
+    memcpy(at + SVE_SIG_REGS_OFFSET, vectors + SVE_PT_SVE_OFFSET,
+           SVE_SIG_CONTEXT_SIZE(quads) - SVE_SIG_REGS_OFFSET);
+}
+
+/* Records, up to an empty one. */
+static void vectors_put(unsigned char *at, const unsigned char *end,
+                        const struct frame_state *state)
+{
+    struct fpsimd_context context = {.head = {FPSIMD_MAGIC, sizeof context}};
+    const unsigned char *vectors = state->vectors;
+    struct user_fpsimd_state common;
+    struct user_sve_header header = {0};
+    memset(&common, 0, sizeof common);
+    if (state->vectors_kind == NT_ARM_SVE) memcpy(&header, vectors, sizeof header);
+    if (state->vectors_kind != NT_ARM_SVE) {
+        memcpy(&common, vectors, sizeof common);
+    } else if ((header.flags & SVE_PT_REGS_MASK) == SVE_PT_REGS_FPSIMD) {
+        memcpy(&common, vectors + SVE_PT_FPSIMD_OFFSET, sizeof common);
+    } else {
+        const unsigned quads = sve_vq_from_vl(header.vl);
+        for (unsigned i = 0; i < 32; i++)
+            memcpy(&common.vregs[i], vectors + SVE_PT_SVE_ZREG_OFFSET(quads, i),
+                   sizeof common.vregs[i]);
+        memcpy(&common.fpsr, vectors + SVE_PT_SVE_FPSR_OFFSET(quads), sizeof common.fpsr);
+        memcpy(&common.fpcr, vectors + SVE_PT_SVE_FPCR_OFFSET(quads), sizeof common.fpcr);
+    }
+    context.fpsr = common.fpsr;
+    context.fpcr = common.fpcr;
+    memcpy(context.vregs, common.vregs, sizeof context.vregs);
+    memcpy(at, &context, sizeof context);
+    if ((header.flags & SVE_PT_REGS_MASK) == SVE_PT_REGS_SVE)
+        scalable_put(at + sizeof context, end, vectors, &header);
+}
+
+/* A thread in a system call is at the instruction that makes it (registers_aarch64.h). */
+void frame_make(struct frame *frame, const struct frame_state *state, uint64_t end,
+                uint64_t restorer)
+{
+    ucontext_t all;
+    (void)restorer; /* in a register */
+    memset(&all, 0, sizeof all);
+    all.uc_stack.ss_flags = STACK_UNCHANGED;
+    memcpy(&all.uc_sigmask, &state->blocked, SIGNALS_BYTES);
+    memcpy(all.uc_mcontext.regs, state->registers.regs, sizeof all.uc_mcontext.regs);
+    all.uc_mcontext.sp = state->registers.sp;
+    all.uc_mcontext.pc = state->registers.pc;
+    all.uc_mcontext.pstate = state->registers.pstate;
+    vectors_put(all.uc_mcontext.__reserved,
+                all.uc_mcontext.__reserved + sizeof all.uc_mcontext.__reserved, state);
+    frame->bytes_used = ABOUT_BYTES + sizeof all;
+    frame->start = (end - frame->bytes_used) & -(uint64_t)16;
+    memset(frame->bytes, 0, ABOUT_BYTES);
+    memcpy(frame->bytes + ABOUT_BYTES, &all, sizeof all);
+}
+
+#endif

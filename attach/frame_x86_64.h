@@ -1,0 +1,117 @@
+/* frame_x86_64 - see frame.h. At `start` stands `restorer`; rsp at rt_sigreturn(2) is `start` + 8. */
+#ifndef MALLOCTAPE_ATTACH_FRAME_X86_64_H
+#define MALLOCTAPE_ATTACH_FRAME_X86_64_H
+
+/* Linux's, in uc_flags: there are vector registers behind the others, and ss is restored. */
+#define UC_FP_XSTATE         0x1ul
+#define UC_SIGCONTEXT_SS     0x2ul
+#define UC_STRICT_RESTORE_SS 0x4ul
+/* Makes rt_sigreturn() leave the alternative stack as it is. */
+#define STACK_UNCHANGED      0x100
+/* What the kernel keeps in the vector registers' own area of a signal frame. */
+#define SOFTWARE_OFFSET      464
+#define MAGIC_BEHIND         0x46505845u
+enum { SYSCALL_BYTES = 2, SIGNALS_BYTES = 8, VECTORS_ALIGNMENT = 64 };
+/* Of the kernel, not of <errno.h>: how a system call is gone on with that a signal has broken off. */
+enum { RESTART_SYS = 512, RESTART_NO_INTR = 513, RESTART_NO_HAND = 514, RESTART_BLOCK = 516 };
+
+struct software {
+    uint32_t magic, extended_bytes;
+    uint64_t features;
+    uint32_t bytes, unused[7];
+};
+
+/* As the kernel fills it in for this process: which registers there are is the machine's. */
+static struct software software;
+
+static void software_take(int number, siginfo_t *about, void *context)
+{
+    const ucontext_t *of = context;
+    (void)number, (void)about;
+    memcpy(&software, (const char *)of->uc_mcontext.fpregs + SOFTWARE_OFFSET, sizeof software);
+}
+
+static void software_find(void)
+{
+    const struct sigaction action = {.sa_sigaction = software_take, .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    sigset_t urgent, mask;
+    if (software.bytes != 0) return;
+    sigemptyset(&urgent);
+    sigaddset(&urgent, SIGURG);
+    sigaction(SIGURG, &action, &before);
+    sigprocmask(SIG_UNBLOCK, &urgent, &mask);
+    raise(SIGURG);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    sigaction(SIGURG, &before, NULL);
+}
+
+/* As when the kernel goes back to the program with a signal's handler. */
+static void restart(struct user_regs_struct *registers)
+{
+    if ((int64_t)registers->orig_rax < 0) return;
+    switch (-(int64_t)registers->rax) {
+    case RESTART_BLOCK: registers->rax = SYS_restart_syscall; break;
+    case RESTART_SYS:
+    case RESTART_NO_INTR:
+    case RESTART_NO_HAND: registers->rax = registers->orig_rax; break;
+    default: return;
+    }
+    registers->rip -= SYSCALL_BYTES;
+}
+
+static void context_put(ucontext_t *to, const struct user_regs_struct *from)
+{
+    greg_t *registers = to->uc_mcontext.gregs;
+    registers[REG_R8] = (greg_t)from->r8;
+    registers[REG_R9] = (greg_t)from->r9;
+    registers[REG_R10] = (greg_t)from->r10;
+    registers[REG_R11] = (greg_t)from->r11;
+    registers[REG_R12] = (greg_t)from->r12;
+    registers[REG_R13] = (greg_t)from->r13;
+    registers[REG_R14] = (greg_t)from->r14;
+    registers[REG_R15] = (greg_t)from->r15;
+    registers[REG_RDI] = (greg_t)from->rdi;
+    registers[REG_RSI] = (greg_t)from->rsi;
+    registers[REG_RBP] = (greg_t)from->rbp;
+    registers[REG_RBX] = (greg_t)from->rbx;
+    registers[REG_RDX] = (greg_t)from->rdx;
+    registers[REG_RAX] = (greg_t)from->rax;
+    registers[REG_RCX] = (greg_t)from->rcx;
+    registers[REG_RSP] = (greg_t)from->rsp;
+    registers[REG_RIP] = (greg_t)from->rip;
+    registers[REG_EFL] = (greg_t)from->eflags;
+    registers[REG_CSGSFS] = (greg_t)((from->cs & 0xffff) | (from->gs & 0xffff) << 16 |
+                                     (from->fs & 0xffff) << 32 | (from->ss & 0xffff) << 48);
+}
+
+void frame_make(struct frame *frame, const struct frame_state *state, uint64_t end,
+                uint64_t restorer)
+{
+    static const uint32_t behind = MAGIC_BEHIND;
+    struct user_regs_struct registers = state->registers;
+    const size_t context_bytes = offsetof(ucontext_t, uc_sigmask) + SIGNALS_BYTES;
+    software_find();
+    const size_t vectors_bytes =
+        software.bytes < state->vectors_bytes ? software.bytes : state->vectors_bytes;
+    const uint64_t vectors = (end - vectors_bytes - sizeof behind) & -(uint64_t)VECTORS_ALIGNMENT;
+    const uint64_t context = (vectors - context_bytes) & -(uint64_t)16;
+    restart(&registers);
+    ucontext_t all;
+    memset(&all, 0, sizeof all);
+    all.uc_flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
+    all.uc_stack.ss_flags = STACK_UNCHANGED;
+    all.uc_mcontext.fpregs = (fpregset_t)(uintptr_t)vectors; /* in the process */
+    context_put(&all, &registers);
+    memcpy(&all.uc_sigmask, &state->blocked, sizeof state->blocked);
+    frame->start = context - sizeof restorer;
+    frame->bytes_used = (size_t)(vectors - frame->start) + vectors_bytes + sizeof behind;
+    unsigned char *at = frame->bytes + (vectors - frame->start);
+    memcpy(frame->bytes, &restorer, sizeof restorer);
+    memcpy(frame->bytes + sizeof restorer, &all, context_bytes);
+    memcpy(at, state->vectors, vectors_bytes);
+    memcpy(at + SOFTWARE_OFFSET, &software, sizeof software);
+    memcpy(at + vectors_bytes, &behind, sizeof behind);
+}
+
+#endif
