@@ -131,7 +131,10 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
     os_thread_look(thread_id, &first);
     for (now = first;; os_thread_look(thread_id, &now)) {
         bool is_out = now.sleeps || now.cpu_ns - first.cpu_ns > LATE_THREAD_CPU_NS;
-        if (now.is_gone || (is_out && !atomic_load_acquire(&lane->slot.busy))) return true;
+        /* To find a stack that is new takes longer, and what that reads is about to be released. */
+        const bool is_busy =
+            atomic_load_acquire(&lane->slot.busy) || atomic_load_acquire(&lane->stacks.busy);
+        if (now.is_gone || (is_out && !is_busy)) return true;
         if (os_clock_ns() > deadline_ns) return false;
         os_sleep(LATE_THREAD_ASK_NS);
     }

@@ -638,8 +638,8 @@ void stacks_put(struct malloctape_lane *lane)
 {
     struct stack_walk *walk = walk_of(lane);
     if (!walk || lane->stacks.busy) return;
-    lane->stacks.busy = true;
+    atomic_store_relaxed(&lane->stacks.busy, true);
     const uint32_t node = find_stack(lane, walk);
     if (node && slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX)) units_stack(&lane->units, node);
-    lane->stacks.busy = false;
+    atomic_store_release(&lane->stacks.busy, false);
 }

@@ -101,7 +101,9 @@ struct registry_lane {
 
 /* Thread: stack_sample.c, stacks.c. */
 struct stack_lane {
-    bool busy;   /* it looks for a stack, so a nested call gets none */
+    /* It looks for a stack (release), so a nested call gets none. The next beginner reads it (acquire):
+     * what the thread reads is about to be released. */
+    bool busy;
     bool is_due; /* the call that is being recorded gets one */
     uint32_t
         calls_left; /* off the fast path, until one is due; 0: not before the units are written */
