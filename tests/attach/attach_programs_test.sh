@@ -47,7 +47,7 @@ round() {
     "$bin/malloctape" record --pid "$pid" -o "$scratch/$raw" >out 2>err 5>&- &
     recorder=$!
     pids+=("$recorder")
-    wait_until grep -q 'recording process\|cannot' err && ! grep -q cannot err || return 1
+    wait_until grep -qs 'recording process\|cannot' err && ! grep -q cannot err || return 1
     sleep 0.1
     kill -INT "$recorder"
     wait "$recorder" && says 'is as before' || return 1

@@ -40,7 +40,7 @@ attach() {
     "$bin/malloctape" record --pid "$pid" -o "$1" ${2:+"$2"} >out 2>err 5>&- &
     recorder=$!
     pids+=("$recorder")
-    wait_until grep -q 'recording process' err
+    wait_until grep -qs 'recording process' err
 }
 
 detach() {

@@ -332,7 +332,7 @@ ends_before() {
     rm -f raw.lz4* err
     env "$1" TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "${@:2}" >out 2>err &
     servers+=("$!")
-    wait_until grep -q 'a limit was reached$' err && good_piece raw.lz4 && kill "$!"
+    wait_until grep -qs 'a limit was reached$' err && good_piece raw.lz4 && kill "$!"
 }
 
 events_are_limited() {
