@@ -15,7 +15,7 @@
  *
  *   registers_get(), registers_put()   of a thread. The system call in which it was is not gone on
  *                            with by the kernel, unless that is done by what was put
- *   registers_vectors_get(), registers_vectors_put()   all others. *kind: which ones these are
+ *   registers_vectors_get()  all others, for registers_vectors_put(). *kind: which ones these are
  *   registers_code(), registers_stack(), registers_result()   where it is, its stack pointer, what a
  *                            system call or a function gave it. registers_caller(): to where the
  *                            function in which it is may return, unless that is on the stack
@@ -43,5 +43,10 @@
 #include "common/arch.h"
 
 #include ARCH_FILE(registers)
+
+static inline void registers_vectors_put(pid_t thread, struct iovec *vectors, int kind)
+{
+    ptrace(PTRACE_SETREGSET, thread, (void *)(long)kind, vectors);
+}
 
 #endif

@@ -57,11 +57,6 @@ static inline bool registers_vectors_get(pid_t thread, struct iovec *vectors, in
     return ptrace(PTRACE_GETREGSET, thread, (void *)(long)*kind, vectors) == 0;
 }
 
-static inline void registers_vectors_put(pid_t thread, struct iovec *vectors, int kind)
-{
-    ptrace(PTRACE_SETREGSET, thread, (void *)(long)kind, vectors);
-}
-
 static inline uint64_t registers_code(const struct user_regs_struct *registers)
 {
     return registers->rip;
