@@ -8,7 +8,7 @@
 
 /* ---- tables ---- */
 
-/* The entry of an address, or the free one where it belongs. */
+/* The entry of an address, or the free entry where it would go. */
 static struct address_entry *table_find(const struct address_table *table, uint64_t address)
 {
     uint64_t at = (address >> 3) * UINT64_C(0x9e3779b97f4a7c15) >> 20;
@@ -32,7 +32,8 @@ static bool table_grow(struct address_table *table)
     return true;
 }
 
-/* Notes who is at an address now, and returns who was there before. There is room. */
+/* Stores `user` as the latest at an address and returns the previous one; 0: none. The table has
+ * room. */
 static uint64_t table_exchange(struct address_table *table, uint64_t address, uint64_t user)
 {
     struct address_entry *entry = table_find(table, address);
@@ -65,7 +66,7 @@ static void note_mismatch(struct address_check *check, const struct address_mism
     if (before < ADDRESS_MISMATCHES_MAX) check->mismatches[before] = *mismatch;
 }
 
-/* `one`, at `index`, returned an object. */
+/* Compares `one`, the instruction at `index` of the batch, which returned an object. */
 static void compare_one(struct address_check *check, const struct instruction_batch *batch,
                         size_t index, const struct instruction *one)
 {

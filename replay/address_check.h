@@ -1,7 +1,6 @@
-/* address_check - does every object come to lie where it lay in the original? (REPORT.md,
- * "Addresses")
+/* address_check - is every object placed where it was in the original? (REPORT.md, "Addresses")
  *
- * The addresses of two processes cannot be compared, but what was at them before can. For each
+ * Addresses of two processes cannot be compared, but what was at them before can. For each
  * address at which an object ever began, both sides keep the instruction that put the latest
  * object there:
  *
@@ -39,7 +38,7 @@ struct address_mismatch {
 
 struct address_check {
     struct address_table original, replayed;
-    uint64_t *addresses; /* that the replay got, by index in the batch that is carried out:
+    uint64_t *addresses; /* that the replay's calls returned, by index in the current batch:
                             INSTRUCTION_BLOCK_MAX entries */
     uint64_t checked, matched;
     struct address_mismatch mismatches[ADDRESS_MISMATCHES_MAX]; /* the first ones */

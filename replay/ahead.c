@@ -12,12 +12,12 @@
 #include "common/pages.h"
 #include "replay/measure.h"
 
-/* How often a waiting parent looks whether the child still lives. */
+/* How often a waiting parent checks that the child is still alive. */
 #define LOOK_NS 100000000u
 
 struct ahead_slot {
     struct instruction_batch batch; /* in the room */
-    bool good;                      /* a batch, or at first: the stream has been opened */
+    bool good;                      /* has a batch; in the first one: the stream has been opened */
     struct instruction_reader reader;
     uint64_t file_offset;
     struct instruction_room room;
@@ -73,7 +73,7 @@ static _Noreturn void child_run(struct ahead *ahead, bool indices)
 
 /* ---- the parent ---- */
 
-/* Makes a child that opens and reads the stream. False: none. */
+/* Starts a child that opens and reads the stream. False: there is none. */
 static bool child_start(struct ahead *ahead, bool indices)
 {
     cpu_set_t cpus;

@@ -12,8 +12,8 @@
  * between batches.
  *
  * The child opens the stream, too, so that nothing is decoded in the parent. The parent's reader is
- * a copy of the child's behind the latest batch: what it says holds, but only the child may use it.
- */
+ * a copy of the child's as it was after the latest batch: its fields may be read, but only the
+ * child may call the reader's functions. */
 #ifndef MALLOCTAPE_REPLAY_AHEAD_H
 #define MALLOCTAPE_REPLAY_AHEAD_H
 
@@ -36,11 +36,11 @@ struct ahead {
     pid_t child;    /* 0: it has ended and been waited for */
     uint32_t slots; /* in use */
     uint32_t taken;
-    uint64_t file_offset; /* in the input, behind the latest batch */
+    uint64_t file_offset; /* in the input, after the latest batch */
 };
 
-/* Opens a stream (input_open()), with a child if there can be one. `indices`: in place of
- * registers. False: see reader.state and reader.error. */
+/* Opens a stream (input_open()), with a child if there can be one. `indices`: batches name objects
+ * by index instead of by register. False: see reader.state and reader.error. */
 bool ahead_open(struct ahead *ahead, const char *path, bool indices);
 
 /* As instruction_reader_next(). The batch is valid until the next call. */
@@ -49,7 +49,7 @@ bool ahead_next(struct ahead *ahead, struct instruction_batch *batch);
 /* Ends the child, whatever it does, and waits for it, so that its processor time is counted. */
 void ahead_end(struct ahead *ahead);
 
-/* Behind ahead_end(): what the reader refers to goes. */
+/* Unmaps what the reader refers to. Only after ahead_end(). */
 void ahead_close(struct ahead *ahead);
 
 #endif

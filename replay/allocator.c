@@ -92,7 +92,7 @@ static void substitute_free_sized_aligned(void *object, size_t size, size_t alig
 
 /* ---- looking up ---- */
 
-/* The library that a function is in; NULL: unknown. dladdr() would look through all symbols of the
+/* The library that contains a function; NULL: unknown. dladdr() would search all symbols of the
  * library, which takes a third of a millisecond. */
 static const void *library_of(void *function, const char **path)
 {
@@ -115,7 +115,7 @@ static void *find_any(const char *symbols)
     return NULL;
 }
 
-/* A symbol of the library that malloc comes from. */
+/* Looks up a symbol in the library that malloc comes from. */
 static void *find_own(const char *symbol)
 {
     static const void *library;
@@ -125,7 +125,7 @@ static void *find_own(const char *symbol)
     return library_of(found, NULL) == library ? found : NULL;
 }
 
-/* dlsym() gives data pointers; this is the POSIX way to a function. */
+/* dlsym() returns a data pointer; POSIX allows this conversion to a function pointer. */
 #define ASSIGN_FUNCTION(to, found)               \
     do {                                         \
         void *address = (found);                 \
@@ -153,7 +153,7 @@ static void allocator_find_calls(struct allocator *allocator)
 }
 
 /* Without a C++ library, mimalloc's throwing operators new end the process when there is no memory.
- * This does what they do otherwise. */
+ * Substitutes calls that are the same except for that. */
 static void allocator_avoid_throwing(struct allocator *allocator)
 {
     static const uint8_t kinds[] = {CALL_NEW, CALL_NEW_ARRAY, CALL_NEW_ALIGNED,

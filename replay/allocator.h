@@ -8,9 +8,9 @@
  *        \-> none --> the nearest C call of that allocator      carried out as a substitute, which
  *                                                               is reported
  *
- * An aligned or page-aligned C call exists only if it is in the library that has malloc. Otherwise
- * it is the C library's, and the allocator cannot free its objects. A C++ operator may be that of
- * the C++ library, which calls malloc. Where no library has the operators, the substitutes do.
+ * An aligned or page-aligned C call is used only if malloc's own library has it. Any other is the C
+ * library's, and the allocator cannot free its objects. A C++ operator may be that of the C++
+ * library, which calls malloc. Where no library has the operators, the substitutes are used.
  *
  * Threads: filled in once, then read only. */
 #ifndef MALLOCTAPE_REPLAY_ALLOCATOR_H
@@ -128,7 +128,7 @@ typedef void *allocator_memalign(size_t alignment, size_t size);
     X(MALLOPT, mallopt)                                                   \
     X(MALLOC_TRIM, malloc_trim)
 
-/* NULL where the library that malloc comes from has none of that name. */
+/* Each is NULL if the library that malloc comes from has no function of that name. */
 struct allocator_library {
 #define ALLOCATOR_LIBRARY_MEMBER(result, symbol, arguments) result(*symbol) arguments;
     ALLOCATOR_LIBRARY_LIST(ALLOCATOR_LIBRARY_MEMBER)
@@ -149,8 +149,8 @@ struct allocator {
     ALLOCATOR_C_CALL_LIST(ALLOCATOR_MEMBER)
 #undef ALLOCATOR_MEMBER
     struct allocator_library library;
-    bool substituted[CALL_KINDS]; /* this kind of call is carried out as another one, or (HEAP) not
-                                     at all */
+    bool substituted[CALL_KINDS]; /* this kind of call is made as another one, or, if on the whole
+                                     heap, not at all */
 
     /* Separates thread caches from threads (malloc_thread_cache.h): both or none (NULL). */
     bool (*release_cache)(struct ThreadCacheState **cache);
@@ -161,7 +161,7 @@ struct allocator {
     char path[512];   /* of the library that malloc comes from */
 };
 
-/* Looks everything up in the running process. Uses the allocator. */
+/* Looks everything up in the running process. Allocates memory from the allocator. */
 void allocator_find(struct allocator *allocator);
 
 #endif

@@ -61,9 +61,10 @@ static size_t power_of_two(size_t least)
     return power;
 }
 
-/* The allocator returned nothing. If the alignment is one that the recorded allocator took and this
- * one need not take, the call is made once more: with the next power of two, with what
- * posix_memalign() wants at least, and for aligned_alloc() with a size that is a multiple of it. */
+/* Called when the allocator has returned NULL. If it may have refused an alignment that the
+ * recorded allocator accepted, makes the call once more: with the next power of two, with the
+ * minimum of posix_memalign(), and for aligned_alloc() with a size that is a multiple of the
+ * alignment. */
 void *calls_allocate_realigned(struct calls *calls, unsigned opcode, size_t size, size_t alignment)
 {
     const struct allocator *const to = calls->allocator;
@@ -80,15 +81,15 @@ void *calls_allocate_realigned(struct calls *calls, unsigned opcode, size_t size
     }
 }
 
-/* realloc() to nothing frees, and some allocators then return a new, empty object, which nobody
- * owns. */
+/* realloc() to 0 bytes frees the object. Some allocators then return a new, empty object, which
+ * would leak. */
 void calls_realloc_zero(const struct allocator *allocator, void *object)
 {
     void *left = allocator->realloc(object, 0);
     if (left != NULL) allocator->free(left);
 }
 
-/* What the allocator does not have was counted, and is reported as substituted. */
+/* Does nothing if the allocator lacks the call, which the report then lists as substituted. */
 void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *numbers, unsigned count)
 {
     static const char *const properties[] = {
@@ -115,7 +116,7 @@ void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *number
     }
 }
 
-/* Writes to a new object what the policy says (REPORT.md, `touch`). */
+/* Writes to the parts of a new object that the policy names (REPORT.md, `touch`). */
 void calls_touch(enum touch touch, void *object, size_t size)
 {
     volatile char *const bytes = object;

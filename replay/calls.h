@@ -6,9 +6,9 @@
  * `how` says what is done besides the call. It is a constant in every caller, so what is off costs
  * nothing.
  *
- * Calls are chosen for timing at random, so that no pattern of the program escapes it. Every replay
- * of a stream with the same policy chooses the same calls. The clock is read right before the call
- * and right after it. */
+ * The calls to time are chosen at random, so that sampling cannot fall in step with a pattern of
+ * the program. Every replay of a stream with the same policy chooses the same calls. The clock is
+ * read right before the call and right after it. */
 #ifndef MALLOCTAPE_REPLAY_CALLS_H
 #define MALLOCTAPE_REPLAY_CALLS_H
 
@@ -27,7 +27,7 @@ struct calls {
     const struct allocator *allocator;
     enum touch touch;
     bool heap_calls;
-    uint64_t *addresses; /* where objects came to be, by index in the batch; NULL: not wanted */
+    uint64_t *addresses; /* receives objects' addresses, by index in the batch; NULL: not wanted */
     uint64_t realigned;  /* calls whose alignment the allocator refused */
 
     struct latency *latency;      /* NULL: no call is timed by itself */
@@ -37,15 +37,15 @@ struct calls {
     uint64_t random;       /* state of a xorshift generator */
 };
 
-/* `latency` may be NULL. `seed`: of what is sampled. */
+/* `latency` may be NULL. `seed`: of the random choice of calls to time. */
 void calls_open(struct calls *calls, const struct allocator *allocator, const struct policy *policy,
                 struct latency *latency, uint64_t seed);
 
 /* Chooses the next instruction that will be timed: 1 to 2 * sample_every - 1 further on. */
 void calls_draw_sample(struct calls *calls);
 
-/* What to do for an opcode with its flags. There is nothing to do for a call that failed, and for a
- * free of an unknown object. */
+/* What to do for an opcode with its flags. ACTION_NONE: also for a call that failed and for a free
+ * of an unknown object. */
 enum call_action {
     ACTION_NONE = 0,
     ACTION_ALLOCATE,
@@ -71,7 +71,7 @@ CALLS_INLINE void calls_add_sample(struct calls *calls, unsigned opcode, uint64_
     latency_list_add(calls->samples, opcode & INSTRUCTION_NUMBER_MASK, ticks);
 }
 
-/* Makes a call, and times it if that is wanted. */
+/* Makes a call, and times it if `how` says so. */
 #define CALLS_MAKE(call)                                                                           \
     do {                                                                                           \
         uint64_t begin = how & HOW_TIMED ? latency_begin(calls->latency) : 0;                      \
@@ -82,7 +82,7 @@ CALLS_INLINE void calls_add_sample(struct calls *calls, unsigned opcode, uint64_
 /* A std::nothrow_t has no contents. */
 static const char calls_nothrow;
 
-/* What the argument lists of allocator.h are given here. */
+/* The arguments that are passed for each argument list of allocator.h. */
 #define ARGUMENTS_allocation             (size)
 #define ARGUMENTS_allocation_tag         (size, &calls_nothrow)
 #define ARGUMENTS_allocation_aligned     (size, alignment)
@@ -121,8 +121,8 @@ CALLS_INLINE void *calls_allocate(struct calls *calls, enum how how, unsigned op
     return object;
 }
 
-/* One with an alignment. In C++ it is always a power of two; with another one some allocators end
- * the program. */
+/* An allocation with an alignment. For C++ operators it is always a power of two: with any other,
+ * some allocators end the program. */
 CALLS_INLINE void *calls_allocate_aligned(struct calls *calls, enum how how, unsigned opcode,
                                           size_t size, size_t alignment)
 {
@@ -138,7 +138,8 @@ CALLS_INLINE void *calls_allocate_aligned(struct calls *calls, enum how how, uns
     return object;
 }
 
-/* In the recording a size of 0 gave an object. Here it must not free the old one. */
+/* With size 0, the recorded realloc() returned an object, so this one must not just free the old
+ * one. */
 CALLS_INLINE void *calls_realloc(struct calls *calls, enum how how, unsigned opcode, void *object,
                                  size_t size)
 {
@@ -147,7 +148,7 @@ CALLS_INLINE void *calls_realloc(struct calls *calls, enum how how, unsigned opc
     return moved;
 }
 
-/* A free with nothing but the object. */
+/* A free that is passed the object only. */
 CALLS_INLINE void calls_free(struct calls *calls, enum how how, unsigned opcode, void *object)
 {
     const struct allocator *const to = calls->allocator;
@@ -161,7 +162,7 @@ CALLS_INLINE void calls_free(struct calls *calls, enum how how, unsigned opcode,
     }
 }
 
-/* One with a size, an alignment or both. */
+/* A free that is passed a size, an alignment or both, too. */
 CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned opcode, void *object,
                                    size_t size, size_t alignment)
 {
@@ -174,7 +175,7 @@ CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned o
 
 #undef CALLS_MAKE
 
-/* What there is to do with a new object besides. */
+/* Touches a new object and notes its address, if `how` and the policy say so. */
 CALLS_INLINE void calls_note_object(const struct calls *calls, enum how how, size_t at,
                                     void *object, size_t size)
 {

@@ -9,8 +9,8 @@
  * table and leaves the main program alone.
  *
  * An engine either carries out a slice within run(), or hands it over to threads of its own and has
- * drain(). The latter keeps what it needs of the batch: that one is valid until the next prepare().
- */
+ * drain(). In the latter case it copies what it needs: a batch is valid only until the next
+ * prepare(). */
 #ifndef MALLOCTAPE_REPLAY_ENGINE_H
 #define MALLOCTAPE_REPLAY_ENGINE_H
 
@@ -24,18 +24,18 @@ struct engine_state {
     /* Before open(). */
     const struct allocator *allocator;
     const struct policy *policy;
-    const char *own_sizes; /* what the recorder's library had (INSTRUCTIONS.md); not terminated */
+    const char *own_sizes; /* of the recorder's library's objects (INSTRUCTIONS.md); no zero byte */
     size_t own_sizes_bytes;
-    uint64_t *addresses; /* where objects come to lie goes there, by index in the batch; NULL: it is
-                            not wanted, as with any engine but switch */
-    struct latency *latency;           /* takes the samples, at the latest when drain() returns */
-    struct instruction_totals *totals; /* of what was handed over; a drain() that fails takes out
+    uint64_t *addresses; /* receives objects' addresses, by index in the batch; NULL: not wanted,
+                            as with any engine but switch */
+    struct latency *latency;           /* has all samples once drain() has returned */
+    struct instruction_totals *totals; /* of what was handed over; a drain() that fails subtracts
                                           what was not carried out */
 
     /* Set by open(). */
     bool cache_switching;    /* thread caches follow the lanes */
-    char caches[160];        /* by what means, or why not; empty: nothing to say */
-    uint64_t own_heap_bytes; /* the heap has so many that are the replay's own */
+    char caches[160];        /* by which functions, or why not; empty: nothing to say */
+    uint64_t own_heap_bytes; /* bytes of the heap that are the replay's own */
 
     struct error error; /* when a function below has failed */
     uint64_t realigned; /* set by finish(): calls whose alignment the allocator refused (calls.h) */
@@ -56,20 +56,20 @@ struct engine {
      * index of the first one that could not be carried out; state->error may say why. */
     size_t (*run)(struct engine_state *state, const struct instruction_batch *batch, size_t from,
                   size_t to);
-    /* All of a batch without the allocator, before run() carries it out; changes nothing. NULL when
-     * the engine cannot. */
+    /* Goes through a whole batch without calling the allocator, before run() carries it out; leaves
+     * the state unchanged. NULL when the engine cannot. */
     void (*run_null)(struct engine_state *state, const struct instruction_batch *batch);
-    /* How many of the slices, of all that run() was given, have been carried out with all before
-     * them. NULL when run() does it all. */
+    /* How many slices, counted from the first that run() was given, have been carried out without a
+     * gap. NULL when run() does it all. */
     uint64_t (*carried_out)(const struct engine_state *state);
     /* Waits until everything that was handed over has been carried out; run() may follow. NULL when
      * run() does it all. False: state->error says which instruction could not be carried out. */
     bool (*drain)(struct engine_state *state);
-    /* The address of the live object in a register, or of an index; everything has been carried
-     * out. NULL when there are none. */
+    /* The address of a live object, given its register or index. Only when everything has been
+     * carried out. NULL when the engine keeps no objects. */
     void *(*address_of)(const struct engine_state *state, uint64_t object);
-    /* Frees all objects that are alive; everything has been carried out. Returns how many. NULL
-     * when there are none. */
+    /* Frees all live objects and returns their number. Only when everything has been carried out.
+     * NULL when the engine keeps no objects. */
     uint64_t (*free_all)(struct engine_state *state);
     /* Leaves the allocator as usable as it was before open(). */
     void (*finish)(struct engine_state *state);
@@ -77,10 +77,10 @@ struct engine {
 
 extern const struct engine engine_switch, engine_threads, engine_null;
 
-/* Takes an instruction that was not carried out out of the totals. */
+/* Subtracts an instruction that was not carried out from the totals. */
 void engine_take_back(struct instruction_totals *totals, unsigned opcode);
 
-/* Instruction `number` of the stream, in the block at `offset`, could not be carried out. */
+/* Reports that instruction `number`, in the block at `offset`, could not be carried out. */
 void engine_set_allocation_error(struct error *error, unsigned opcode, uint64_t size,
                                  uint64_t number, uint64_t offset);
 

@@ -9,7 +9,7 @@
 
 enum { SWITCH, THREADS };
 
-/* Of a stream that cannot be read, SWITCH: the replay will say what is wrong with it. */
+/* Returns SWITCH for a stream that cannot be read: the replay will say what is wrong with it. */
 static int count_lanes(const char *file)
 {
     static struct instruction_reader reader;

@@ -5,8 +5,8 @@
 
 #include "replay/engine.h"
 
-/* Reads the whole file, in a process of its own, so that nothing of it is in this one's memory.
- * NULL: it is no regular file, and cannot be read twice. Before SIGCHLD is ignored. */
+/* Reads the whole file, in a process of its own, so that this one's memory holds nothing of it.
+ * NULL: it is not a regular file, so it cannot be read twice. Only before SIGCHLD is ignored. */
 const struct engine *engine_auto(const char *file);
 
 #endif

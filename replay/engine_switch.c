@@ -20,7 +20,7 @@
 
 #define CACHES_BYTES (INSTRUCTION_LANES_MAX * sizeof(void *))
 
-/* No library's own object has so many bytes. */
+/* More bytes than any object of the recorder's library has. */
 #define OWN_BYTES_MAX ((size_t)1 << 24)
 
 struct executor {
@@ -29,13 +29,13 @@ struct executor {
     uint64_t objects_count;       /* entries */
     uint64_t null_entries;        /* of these, written by engine null */
     uint64_t live;                /* objects that are alive */
-    struct instruction_walk walk; /* of the present batch, behind what has been carried out */
+    struct instruction_walk walk; /* in the current batch, after what has been carried out */
 
     bool switching;                   /* thread caches are given to lanes */
     struct ThreadCacheState **caches; /* by lane, INSTRUCTION_LANES_MAX entries */
     uint64_t lane;
     struct ThreadCacheState *own_cache;
-    bool keeps_cache; /* at the next border: the first lane has used it before its thread begins */
+    bool keeps_cache; /* at the first border, as switch_make_own() has used the cache */
 
     size_t at; /* index in the batch of the latest call that may not return */
 };
@@ -124,7 +124,7 @@ CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, siz
     return true;
 }
 
-/* Takes an object out of the row, where the last one takes its index: `live` are left. */
+/* Removes an object from the array and moves the last one to its index. `live`: how many remain. */
 CALLS_INLINE void *executor_take(struct executor *executor, enum how how, uint64_t live,
                                  const struct instruction *one)
 {
@@ -157,7 +157,7 @@ CALLS_INLINE bool executor_realloc(struct executor *executor, enum how how, size
     return true;
 }
 
-/* What only a real replay has besides. */
+/* Instructions that engine null has nothing to do for. */
 static void executor_run_other(struct executor *executor, const struct instruction *one,
                                const uint64_t *operands)
 {
@@ -200,7 +200,7 @@ CALLS_INLINE bool executor_run_any(struct executor *executor, enum how how,
     }
 }
 
-/* An allocation and a free of a kind that the compiler knows. */
+/* An allocation; `opcode` is a constant, so the compiler specializes this. */
 CALLS_INLINE bool executor_run_allocation(struct executor *executor, enum how how,
                                           struct instruction_walk *walk, unsigned opcode)
 {
@@ -216,7 +216,7 @@ CALLS_INLINE void executor_run_free(struct executor *executor, enum how how,
     executor_free(executor, how, walk->live, opcode, &one);
 }
 
-/* The instruction at `at`, behind which `live` objects are alive, was not carried out. */
+/* The instruction at `at`, after which `live` objects would be alive, was not carried out. */
 static __attribute__((noinline)) size_t executor_stop(struct executor *executor, unsigned opcode,
                                                       size_t at, uint64_t live)
 {
@@ -224,8 +224,8 @@ static __attribute__((noinline)) size_t executor_stop(struct executor *executor,
     return at;
 }
 
-/* The loop of both engines. Returns the index behind what has been carried out: `to`, unless an
- * allocation failed. */
+/* The loop of both engines. Returns the index of the first instruction that has not been carried
+ * out: `to`, unless an allocation failed. */
 CALLS_INLINE size_t executor_loop(struct executor *executor, enum how how, size_t to)
 {
     struct instruction_walk walk = executor->walk;
@@ -264,7 +264,7 @@ static size_t executor_run_timed(struct executor *executor, size_t to)
     return executor_loop(executor, HOW_EXTRAS | HOW_TIMED, to);
 }
 
-/* All instructions are timed, or stretches are not, with single ones between them that are. */
+/* Times all instructions, or single ones between stretches that are not timed. */
 static size_t executor_run_sampled(struct executor *executor, size_t from, size_t to)
 {
     struct calls *calls = &executor->calls;
@@ -298,7 +298,7 @@ static void switch_name_caches(struct engine_state *state)
                  "not switched: %s has no set_malloc_thread_cache()", state->allocator->name);
 }
 
-/* The recorder's library made objects before the first recorded call. Here they are made again, so
+/* Allocates objects like those that the recorder's library made before the first recorded call, so
  * that tcmalloc has the same free memory. */
 static void switch_make_own(struct engine_state *state, struct executor *executor)
 {
@@ -348,7 +348,7 @@ static size_t null_run(struct engine_state *state, const struct instruction_batc
     return executor_loop(executor, HOW_NULL, to);
 }
 
-/* On a copy, so that what is sampled stays the same. */
+/* Works on a copy, so that the choice of calls to time stays the same. */
 static void switch_run_null(struct engine_state *state, const struct instruction_batch *batch)
 {
     struct executor copy = *(struct executor *)state->own;
@@ -396,7 +396,7 @@ static bool null_open(struct engine_state *state)
     return executor_open(state, NULL);
 }
 
-/* Entries that nobody ever wrote would all be the same memory, the system's one page of zeroes. */
+/* Writes to each entry once: unwritten ones would all share one page, the system's zero page. */
 static bool null_prepare(struct engine_state *state, const struct instruction_batch *batch)
 {
     struct executor *executor = state->own;

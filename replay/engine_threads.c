@@ -15,9 +15,9 @@
  *   1. X is in a queue. The dispatcher hands over in the order of the stream, whole slices, and
  *      waits for others only between two of them: for the oldest job when the ring is full, or
  *      for all.
- *   2. X is next in its lane: what precedes it there is older. The lane has a thread, or the one
- *      that cleared `absent` is creating it; and a thread that waits for its predecessor
- *      waits for one that only ends.
+ *   2. X is next in its lane: what precedes it there is older. The lane has a thread, or whoever
+ *      cleared `absent` is creating it. A thread that waits for its predecessor waits for one that
+ *      has nothing left to do but end.
  *   3. X does not wait. An allocation never does (slots.h). A free or realloc waits for an
  *      allocation, which is older. Its thread may sleep, but the allocating lane wakes it after the
  *      slice with the allocation, and before it waits itself.
@@ -26,9 +26,9 @@
  * has checked: no position names an object that was not allocated before. No queue can be full: a
  * lane has at most one task in each job.
  *
- * Memory of the system's only: jobs, slots and stacks. A thread's creation makes the C library ask
- * calloc() for the table of its thread-local storage, when it has no used stack in its cache, and
- * free() it when that cache is full; REPORT.md says so. */
+ * Jobs, slots and stacks come from the system, not from the allocator. But when a thread is created
+ * and the C library has no used stack in its cache, it calls calloc() for the table of thread-local
+ * storage, and it calls free() when that cache is full (REPORT.md). */
 #include "common/pages.h"
 #include "replay/engine.h"
 #include "replay/new_handler.h"
@@ -64,7 +64,7 @@ static bool threads_prepare(struct engine_state *state, const struct instruction
     struct replay_threads *pool = &threads->pool;
     bool good = slots_reserve(slots, batch->registers, batch->count);
     if (good && pool->objects_count < slots->capacity) {
-        /* The table moves, so nobody may be using it. This happens each time that it has doubled.
+        /* The table moves, so nobody may be using it. This happens each time that its size doubles.
          */
         if (!threads_wait_for_all(threads)) return true; /* run() says what failed */
         good = pages_reserve(&pool->objects, &pool->objects_count, slots->capacity, slots->capacity,
@@ -81,7 +81,7 @@ static void threads_stop(struct threads *threads)
     threads->stopped = true;
 }
 
-/* Takes what the threads have left undone out of the totals. */
+/* Subtracts what the threads have left undone from the totals. */
 static void threads_take_back(struct threads *threads, struct instruction_totals *totals)
 {
     for (unsigned number = 0; number < THREAD_JOBS; number++) {
@@ -120,7 +120,7 @@ static size_t threads_run(struct engine_state *state, const struct instruction_b
     return to;
 }
 
-/* Each slice is a job, and jobs before those that exist have been carried out. */
+/* Each slice is a job. Jobs that are no longer in the ring have been carried out. */
 static uint64_t threads_carried_out(const struct engine_state *state)
 {
     const struct threads *threads = state->own;
@@ -139,7 +139,7 @@ static void *threads_address_of(const struct engine_state *state, uint64_t objec
     return address;
 }
 
-/* By this thread, from slots whose object has not ended. */
+/* The calling thread frees the objects of all live slots. */
 static uint64_t threads_free_all(struct engine_state *state)
 {
     const struct threads *threads = state->own;

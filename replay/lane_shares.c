@@ -24,7 +24,7 @@ static void add_calls(struct lane_shares *shares, uint64_t calls)
     shares->all += calls;
 }
 
-/* From one turn to the next. The few instructions that are no calls count, too. */
+/* Adds up the instructions between turns. The few that are not calls count, too. */
 void lane_shares_add(struct lane_shares *shares, const struct instruction_batch *batch)
 {
     const struct instruction_turn *turn = batch->turns, *const end = turn + batch->turns_count;

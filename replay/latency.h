@@ -27,7 +27,7 @@ struct latency_list {
     struct latency_sample *samples;
 };
 
-/* Samples of a batch; of a thread, whose list is shorter, since there may be thousands. */
+/* Lengths of the lists: for a batch, and for a thread, which is less as there may be thousands. */
 #define LATENCY_BATCH_MAX  16384u
 #define LATENCY_THREAD_MAX 288u
 
@@ -41,8 +41,8 @@ struct latency {
     double ns_per_tick; /* set by latency_calibrate() */
 };
 
-/* Numbers of one kind, in nanoseconds; negative: not known, because too few calls were timed, or,
- * of the longest one, not all. */
+/* Numbers of one kind, in nanoseconds. Negative: not known, because too few calls were timed; `max`
+ * is known only if all were. */
 struct latency_numbers {
     uint64_t sampled;
     double mean, p50, p90, p99, p999, max;
@@ -80,7 +80,7 @@ static inline uint64_t latency_end(const struct latency *latency)
     return latency->by_processor ? arch_clock_end() : measure_now_ns();
 }
 
-/* Notes a call that took so many ticks. There must be room. */
+/* Adds a call that took `ticks`. There must be room. */
 static inline void latency_list_add(struct latency_list *list, unsigned kind, uint64_t ticks)
 {
     list->samples[list->count].kind = kind;

@@ -31,7 +31,7 @@ static void look_at_resident(struct looks *looks, uint64_t live_bytes, bool whol
     looks->seen.vm_size_bytes = resident->vm_size_bytes;
 }
 
-/* glibc walks its lists of free chunks to tell, so this may take its share of the time, too. */
+/* glibc walks its lists of free chunks for this, so its share of the time is limited, too. */
 static void look_at_heap(struct looks *looks, uint64_t now_ns, bool last)
 {
     if (looks->heap.library == NULL || (now_ns < looks->heap_next_ns && !last)) return;
@@ -41,7 +41,7 @@ static void look_at_heap(struct looks *looks, uint64_t now_ns, bool last)
     looks->heap_next_ns = end + (end - begin) * LOOK_SHARE;
 }
 
-/* What a mark says, with what was seen. */
+/* Adds a row made of a mark and the latest look. */
 static void add_row(struct looks *looks, const struct series_row *mark, bool last)
 {
     struct series_row row = *mark;

@@ -28,7 +28,7 @@ struct looks_mark {
 };
 
 struct looks {
-    struct heap heap; /* without an allocator no library */
+    struct heap heap; /* heap.library is NULL without an allocator */
     struct resident resident;
     struct memory *memory;
     struct series *series;
@@ -40,22 +40,23 @@ struct looks {
     struct series_row seen; /* the latest */
 };
 
-/* Uses the allocator; NULL: none is called. False: see *error. */
+/* Calls the allocator; NULL: the replay calls none. False: see *error. */
 bool looks_open(struct looks *looks, const struct allocator *allocator, struct memory *memory,
                 struct series *series, struct error *error);
 void looks_close(struct looks *looks);
 
-/* Resident bytes, with the replay's own, before the first call; and the first look. */
+/* Takes the first look. Returns the resident bytes before the first call, with the replay's own. */
 uint64_t looks_begin(struct looks *looks);
 
-/* Sets a mark behind slice number `slice`, from 1. */
+/* Sets a mark at the end of slice number `slice`, from 1. */
 void looks_mark(struct looks *looks, uint64_t slice, const struct series_row *row, bool tick);
 
-/* So many slices have been carried out. `now`: elapsed_ns and wall_ns; the time is now_ns. */
+/* The first `slices` have been carried out. Of `now`, elapsed_ns and wall_ns count; now_ns is the
+ * clock. */
 void looks_take(struct looks *looks, uint64_t slices, const struct series_row *now,
                 uint64_t now_ns);
 
-/* The last look: everything that will be carried out is. `last`: as a mark's, with times. */
+/* Takes the last look, when nothing is left to carry out. `last`: as for a mark, with times. */
 void looks_end(struct looks *looks, const struct series_row *last);
 
 #endif

@@ -29,8 +29,8 @@ static bool write_files(const struct options *options, const struct report *repo
     return false;
 }
 
-/* Prints what was asked for, and last what was wrong: what else fails may follow from that. Of a
- * replay that could not begin there is no table. Returns the exit status. */
+/* Prints what was asked for, and the replay's own error last, because other errors may follow from
+ * it. A replay that could not begin has no table. Returns the exit status. */
 static int finish(const struct options *options, const struct report *report, bool began)
 {
     int status = status_of(report->status);

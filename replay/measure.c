@@ -11,7 +11,7 @@ static double seconds_of(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-/* VmHWM: getrusage() would carry over the peak of whoever executed this program. */
+/* VmHWM, because getrusage() would include the peak from before exec(). */
 static uint64_t measure_peak_rss_bytes(void)
 {
     char text[8192];
@@ -25,7 +25,8 @@ static uint64_t measure_peak_rss_bytes(void)
     return line != NULL ? strtoull(line + 6, NULL, 10) * 1024 : 0;
 }
 
-/* Counters since the start of the process; the difference of two of these is what is reported. */
+/* Adds (sign 1) or subtracts (-1) the counters since the start of the process: the difference of
+ * two readings is reported. */
 static void measure_usage(struct measurement *measurement, int sign)
 {
     struct rusage self;

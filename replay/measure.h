@@ -9,8 +9,8 @@
 struct measurement {
     uint64_t
         wall_ns; /* sum of the timed parts, without the warm-up, and at last without timing_ns */
-    uint64_t timing_ns;  /* what it took to time single calls */
-    uint64_t release_ns; /* of the time, what giving memory back took */
+    uint64_t timing_ns;  /* the cost of timing single calls */
+    uint64_t release_ns; /* the part of wall_ns that giving memory back took */
     uint64_t warmup_calls;
     uint64_t own_ns, own_calls; /* of what was carried out without the allocator */
     uint64_t started_ns;        /* clock when the replay began */
@@ -37,8 +37,8 @@ void measure_begin(struct measurement *measurement);
 /* The last block has been carried out. */
 void measure_end(struct measurement *measurement);
 
-/* Behind measure_end(): the process that reads ahead has ended, and the replaying one needs no more
- * memory. */
+/* After measure_end(), when the process that reads ahead has ended and the replaying one needs no
+ * more memory. */
 void measure_end_of_reading(struct measurement *measurement);
 
 #endif

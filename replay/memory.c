@@ -46,7 +46,7 @@ void memory_add(struct memory *memory, const struct memory_look *look, uint64_t 
     if (is_waste(memory, look)) memory->waste = *look;
 }
 
-/* Between two looks memory is taken to change evenly. */
+/* Memory is assumed to change linearly between two looks. */
 void memory_add_time(struct memory *memory, uint64_t original_ns)
 {
     const uint64_t bytes = memory->end.rss_bytes;

@@ -11,7 +11,7 @@ static void new_handler_leave(void)
     jmp_buf *to = new_handler_exit;
     new_handler_exit = NULL;
     if (to != NULL) longjmp(*to, 1);
-    /* A handler that returned would be called again for ever. */
+    /* If a handler returns, operator new calls it again, forever. */
     abort();
 }
 

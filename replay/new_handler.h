@@ -1,8 +1,7 @@
 /* new_handler - the way out of an operator new that finds no memory.
  *
- * operator new would throw, which C cannot catch. The standard lets a handler be called first, and
- * a handler may leave by a jump. This is the one piece of state that belongs to the process: a
- * handler takes no argument. */
+ * operator new would throw, which C cannot catch. But it calls the new handler first, and a handler
+ * may leave by a longjmp(). A handler takes no argument, so where to jump is global state. */
 #ifndef MALLOCTAPE_REPLAY_NEW_HANDLER_H
 #define MALLOCTAPE_REPLAY_NEW_HANDLER_H
 
@@ -12,14 +11,13 @@
 /* Whether this process has a C++ library, so that an operator new can call a handler or throw. */
 bool new_handler_exists(void);
 
-/* Frees the memory that the C++ library keeps for exceptions when there is no other: none will be
- * thrown. */
+/* Frees the C++ library's emergency pool for exceptions: none will be thrown. */
 void new_handler_free_pool(void);
 
 /* Installs the handler, if this process has a C++ library. */
 void new_handler_install(void);
 
-/* Where the calling thread goes when operator new fails; NULL: nowhere, it throws. */
+/* Sets where the calling thread jumps when operator new fails; NULL: operator new throws. */
 void new_handler_arm(jmp_buf *to);
 
 #endif

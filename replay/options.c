@@ -8,16 +8,16 @@
 #include "common/program.h"
 #include "replay/engine.h"
 
-/* What predicts a program: it writes to what it allocates. */
+/* The default predicts a program, which writes to what it allocates. */
 #define TOUCH_DEFAULT TOUCH_PAGES
 
-/* On average one call in so many is timed by itself. */
+/* By default, one call in this many is timed by itself, on average. */
 #define SAMPLE_EVERY_DEFAULT 1024
 #define SAMPLE_EVERY_MAX     (UINT64_C(1) << 40)
 
 #define NOT_GIVEN UINT64_MAX
 
-/* An hour becomes a month, or a few milliseconds. */
+/* At these speeds an hour becomes about a month, or a few milliseconds. */
 #define SPEED_MIN 1e-3
 #define SPEED_MAX 1e6
 
@@ -128,7 +128,7 @@ static int release_take(void *of, const char *text)
 
 /* ---- all of them ---- */
 
-/* What the options leave open, or must not say together. */
+/* Fills in what the options leave open, and rejects combinations that are not allowed. */
 static int options_complete(struct options *options, int count, char **words)
 {
     struct policy *policy = &options->policy;

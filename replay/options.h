@@ -6,16 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In messages: it is installed under another name than it is built, and has one more as a command of
- * malloctape. */
+/* The program's name in messages: it is built, installed, and run as a command of malloctape under
+ * different names. */
 #define REPLAY_PROGRAM program_invocation_short_name
 
-/* What is written into an object as soon as it is there; also after a realloc. */
+/* What is written into an object right after its allocation or realloc. */
 enum touch { TOUCH_NONE, TOUCH_LINE, TOUCH_PAGES, TOUCH_ALL };
 extern const char *const touch_names[]; /* by enum touch; end with NULL */
 
-/* The time that the allocator is shown. By the processor time: the original's, where it goes no
- * faster than its processor time. */
+/* The time that the allocator is shown. CPU: the original's, but it advances no faster than the
+ * original's processor time. */
 enum shown_time { SHOWN_TIME_REAL, SHOWN_TIME_ORIGINAL, SHOWN_TIME_CPU };
 extern const char *const shown_time_names[]; /* end with NULL */
 
@@ -26,11 +26,11 @@ struct policy {
     unsigned touch;               /* enum touch */
     unsigned shown_time;          /* to the allocator: enum shown_time */
     double speed;                 /* times the original's; 0: as fast as possible */
-    uint64_t limit_calls;         /* the replay ends after so many, or POLICY_NO_LIMIT */
-    uint64_t warmup_calls;        /* the first ones, which are carried out but not measured */
-    uint64_t sample_every;        /* one call in so many is timed by itself, on average; 0: none */
-    uint64_t sample_offset;       /* other calls are timed with each */
-    uint64_t release_every_calls; /* the allocator gives memory back after so many; 0: never */
+    uint64_t limit_calls;         /* the replay ends after this many, or POLICY_NO_LIMIT */
+    uint64_t warmup_calls;        /* this many are carried out first, and not measured */
+    uint64_t sample_every;        /* one call in this many is timed, on average; 0: none */
+    uint64_t sample_offset;       /* seed of the choice of calls to time */
+    uint64_t release_every_calls; /* memory is given back after each of this many; 0: never */
     uint64_t release_every_ns;    /* of the original's time; 0: never */
     bool free_at_end;             /* objects that are alive then are freed */
     bool heap_calls;              /* calls on the whole heap are carried out */
@@ -48,7 +48,7 @@ struct options {
     const char *release_every; /* as given; NULL: never */
     const char *snapshot;      /* NULL: none */
     const char *csv;           /* what names of files begin with; NULL: none */
-    unsigned trace_run;        /* 1: the report is as that of glibc's trace_run */
+    unsigned trace_run;        /* 1: the report looks like that of glibc's trace_run */
     bool quiet, series;
 };
 

@@ -8,23 +8,23 @@
 #include "replay/main_thread.h"
 #include "replay/new_handler.h"
 
-/* Instructions after which a lane looks who waits for it. */
+/* A lane checks for sleepers after this many instructions. */
 #define SLICE_INSTRUCTIONS 256u
 
 /* Samples of calls that a thread keeps to itself until its task is over. */
 #define SAMPLES_KEPT (LATENCY_THREAD_MAX - SLICE_INSTRUCTIONS)
 
-/* How often somebody looks again before he sleeps: some microseconds, about what falling asleep
- * costs. */
+/* How often a waiting thread checks again before it sleeps: a few microseconds, about the cost of
+ * falling asleep. */
 #define SPINS 100u
 
-/* Of a thread. Allocators, touching and our own loop need a fraction of it; the C library keeps 40
- * MiB of stacks for reuse, so small ones save mappings. */
+/* Allocators, touching and our own loop need a fraction of this. The C library caches up to 40 MiB
+ * of stacks, so smaller stacks are reused more often. */
 #define THREAD_STACK_BYTES (256u * 1024)
 
 #define REPLAY_THREADS_BYTES (INSTRUCTION_LANES_MAX * sizeof(struct replay_thread))
 
-/* The dispatcher is to look again. */
+/* Makes the dispatcher check again. */
 static void replay_threads_wake_dispatcher(struct replay_threads *pool)
 {
     pthread_mutex_lock(&pool->lock);
@@ -70,9 +70,9 @@ static bool wait_is_over(const struct replay_thread *sleeper)
     return shared_get(sleeper->wanted, sleeper->wanted_generation, &object);
 }
 
-/* Wakes those for whom this lane has made an object. A lane stores the object, then reads
- * `sleepers`; a sleeper adds itself to `sleepers`, then looks for the object. Both change
- * `sleepers`, so whichever comes second sees what the other one has done before. */
+/* Wakes the threads whose object this lane has made. A lane stores the object, then reads
+ * `sleepers`; a sleeper increments `sleepers`, then checks for the object. Both are
+ * read-modify-writes of `sleepers`, so the second one sees what the other did before its own. */
 static void thread_wake(struct replay_thread *thread)
 {
     struct replay_thread *sleeper;
@@ -83,7 +83,7 @@ static void thread_wake(struct replay_thread *thread)
     pthread_mutex_unlock(&thread->lock);
 }
 
-/* Sleeps until `maker` has made what this thread wants. False: it will not come. */
+/* Sleeps until lane `maker` has made the object that this thread wants. False: it never will. */
 static bool thread_sleep(struct replay_thread *thread, struct replay_thread *maker)
 {
     bool over;
@@ -98,8 +98,7 @@ static bool thread_sleep(struct replay_thread *thread, struct replay_thread *mak
     return over;
 }
 
-/* The object of the instruction at `index` of the job is not there. Returns when it is, or false:
- * it will not come. */
+/* Waits for the object of the instruction at `index` of the job. False: it will never be made. */
 static bool thread_await(struct replay_thread *thread, uint32_t index, void **object)
 {
     struct replay_threads *pool = thread->pool;
@@ -115,8 +114,8 @@ static bool thread_await(struct replay_thread *thread, uint32_t index, void **ob
 
 /* ---- instructions ---- */
 
-/* The object that an instruction ends or changes, from where others put it. False: it will not
- * come. */
+/* The object that an instruction ends, from the slot where its maker put it. False: it will never
+ * be made. */
 static inline bool thread_take(struct replay_thread *thread, uint32_t index,
                                const struct work_instruction *one, void **object)
 {
@@ -139,8 +138,8 @@ CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uin
     return true;
 }
 
-/* The instruction at `index` of the job. False: there is no memory for it, or its object will not
- * come. */
+/* Carries out the instruction at `index` of the job. False: no memory, or its object will never be
+ * made. */
 CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
                                  const struct work_job *job, uint32_t index)
 {
@@ -175,8 +174,7 @@ CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
     }
 }
 
-/* Carries out the instructions of the task up to `to`, of which some are timed, and keeps task->at
- * up to date. */
+/* Carries out the task's instructions up to `to`, times some, and keeps task->at up to date. */
 static void thread_run_sampled(struct replay_thread *thread, struct work_task *task, uint32_t to)
 {
     struct calls *const calls = &thread->calls;
@@ -251,7 +249,7 @@ static void thread_start(struct replay_thread *thread)
     replay_threads_fail_system(pool, code, "cannot create a thread");
 }
 
-/* The calling thread ends where the original did. */
+/* The calling thread ends where the original did: creates its successor if the lane has work. */
 static void thread_hand_on(struct replay_thread *thread)
 {
     pthread_mutex_lock(&thread->lock);
@@ -264,7 +262,7 @@ static void thread_hand_on(struct replay_thread *thread)
         thread_start(thread);
 }
 
-/* Leaves the samples of this thread to the report. */
+/* Adds the samples of this thread to the report. */
 static void thread_count_samples(struct replay_thread *thread)
 {
     struct replay_threads *pool = thread->pool;
@@ -306,8 +304,8 @@ static uint32_t task_next_border(const struct work_task *task)
 
 enum task_result { TASK_DONE, TASK_ENDS_THREAD, TASK_FAILED };
 
-/* Carries out what the current task has for this thread, which is `fresh` until it has done
- * something. */
+/* Carries out the part of the current task that belongs to this thread, which is `fresh` until it
+ * has carried out something. */
 static enum task_result thread_play(struct replay_thread *thread, bool *fresh)
 {
     struct work_task *task = thread->task;
@@ -322,7 +320,7 @@ static enum task_result thread_play(struct replay_thread *thread, bool *fresh)
             task->at++;
             return TASK_ENDS_THREAD;
         }
-        if (!*fresh) return TASK_ENDS_THREAD; /* what begins here is another thread */
+        if (!*fresh) return TASK_ENDS_THREAD; /* another thread begins here */
         *fresh = false;
         task->at++;
     }
@@ -403,9 +401,9 @@ static void thread_push(struct replay_thread *thread, struct work_task *task)
 
 void replay_threads_push(struct replay_threads *pool, struct work_job *job)
 {
-    /* The job may be gone as soon as the last one is pushed. */
+    /* The job may be reused as soon as the last task is pushed. */
     const uint32_t count = job->tasks_count;
-    /* All of them first: a thread may wait for what any lane of the job makes. */
+    /* Add all lanes before pushing: a thread may wait for an object of any lane of the job. */
     for (uint32_t i = 0; i < count; i++)
         replay_threads_add(pool, job->tasks[i].lane);
     for (uint32_t i = 0; i < count; i++)
@@ -421,7 +419,7 @@ bool replay_threads_wait(struct replay_threads *pool, const struct work_job *job
     return !replay_threads_failed(pool);
 }
 
-/* After a failure what others wait for may never come. */
+/* Wakes a lane's thread and its sleepers: after a failure their objects may never be made. */
 static void thread_stop(struct replay_thread *thread)
 {
     struct replay_thread *sleeper;

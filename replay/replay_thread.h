@@ -9,11 +9,11 @@
  * more threads at a time than the original had. A thread that ends creates its successor if the
  * lane has work; otherwise the dispatcher creates it when there is work.
  *
- * Waiting. A thread waits for work and, in a free or realloc, for the object. It first waits in a
- * short loop, then it sleeps; for an object in a list of the lane that makes it. After each slice
- * of instructions, and before it waits itself, a lane wakes those in its list whose objects are
- * there, and nobody else: with a thousand threads, waking all would take longer than the calls. So
- * an allocation needs no more than a plain store.
+ * Waiting. A thread waits for work and, in a free or realloc, for the object. It first spins, then
+ * it sleeps; if for an object, in the list of the lane that makes it. After each slice of
+ * instructions, and before it waits itself, a lane wakes those in its list whose objects are there,
+ * and nobody else: with a thousand threads, waking all would take longer than the calls. So an
+ * allocation needs just one store.
  *
  * Failure. The first thread that cannot carry out an instruction leaves the error and sets
  * `failed`; every thread then stops at the end of its slice, or in its wait, from which the
@@ -39,10 +39,10 @@ struct replay_thread {
     struct replay_threads *pool; /* NULL: the lane has never had work */
     pthread_mutex_t lock;
 
-    /* The queue: with the lock, `pushed` read without. */
+    /* The queue: under the lock, but `pushed` is read without it. */
     struct work_task *tasks[THREAD_JOBS]; /* those from `done` to `pushed`, modulo THREAD_JOBS */
     uint32_t pushed;                      /* atomic */
-    uint32_t absent;     /* atomic: the lane has no thread; who clears it creates one */
+    uint32_t absent;     /* atomic: the lane has no thread; whoever clears it creates one */
     bool stops;          /* it ends when there is no more work */
     pthread_cond_t work; /* there is some, or it stops */
 
@@ -53,13 +53,13 @@ struct replay_thread {
     pthread_t handle; /* the latest that began to work */
     struct calls calls;
 
-    /* Of a thread that waits for an object; in the list of the lane that makes it. */
+    /* While this thread waits for an object: its entry in the list of the lane that makes it. */
     void **wanted;
     uint8_t wanted_generation;
-    pthread_cond_t woken; /* it is there, or something failed; with the lock of that lane */
+    pthread_cond_t woken; /* the object is there, or something failed; lock: that lane's */
     LIST_ENTRY(replay_thread) next;
 
-    /* Those that wait for objects of this lane: with the lock. */
+    /* The threads that wait for objects of this lane: under the lock. */
     LIST_HEAD(, replay_thread) list;
     uint32_t sleepers; /* atomic: entries */
 } __attribute__((aligned(64)));
@@ -67,7 +67,7 @@ struct replay_thread {
 /* What all lanes share. */
 struct replay_threads {
     struct replay_thread *at; /* by lane */
-    uint32_t lanes;           /* those that ever had work are below */
+    uint32_t lanes;           /* no lane from this number on has ever had work */
     void **objects;           /* by slot; moved only when nothing is handed over */
     uint64_t objects_count;
     const struct allocator *allocator;
@@ -79,7 +79,7 @@ struct replay_threads {
     uint32_t failed; /* atomic */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a job was carried out, a thread has ended, or something failed */
-    struct error error;     /* with the lock; final when all threads are gone */
+    struct error error;     /* under the lock; final when all threads are gone */
     pthread_attr_t attributes;
 };
 
@@ -87,8 +87,8 @@ struct replay_threads {
 bool replay_threads_open(struct replay_threads *pool, const struct allocator *allocator,
                          const struct policy *policy, struct latency *latency, struct error *error);
 
-/* Hands the tasks of a job over. The dispatcher only; the job is the threads' until job->unfinished
- * is 0. */
+/* Hands over the tasks of a job. Called by the dispatcher only; the job belongs to the threads
+ * until job->unfinished is 0. */
 void replay_threads_push(struct replay_threads *pool, struct work_job *job);
 
 static inline bool replay_threads_failed(const struct replay_threads *pool)
@@ -102,7 +102,7 @@ bool replay_threads_wait(struct replay_threads *pool, const struct work_job *job
 /* Lets threads end, when they have nothing more to do, and waits until they are gone. */
 void replay_threads_stop(struct replay_threads *pool);
 
-/* Calls whose alignment the allocator refused, when all threads are gone. */
+/* The number of calls whose alignment the allocator refused. Only when all threads are gone. */
 uint64_t replay_threads_realigned(const struct replay_threads *pool);
 
 void replay_threads_close(struct replay_threads *pool);

@@ -186,7 +186,7 @@ static double report_sizes_asked(const struct report *report)
     return known ? (double)report->statistics.values[count - 1] : -1;
 }
 
-/* What the recorder did not say is not known. */
+/* What the recorder did not state is left out. */
 static void report_original(const struct report *report, numbers_use *use, void *of)
 {
     const struct original *original = &report->original;
@@ -233,7 +233,7 @@ static void print_kinds(const struct report *report, FILE *to)
                     report_how(report, kind));
 }
 
-/* Below the step of the clock, a sample says no more than that. */
+/* Shows a percentile below the clock's step only as less than that step. */
 static void print_percentile(double ns, double step_ns, FILE *to)
 {
     char text[32];

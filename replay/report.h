@@ -26,7 +26,7 @@ struct report {
     bool cache_switching;
     const char *caches; /* as in engine_state; NULL before a replay */
     const struct instruction_header *header;
-    enum instruction_status recording; /* of the end block; with COMPLETE and not limited */
+    enum instruction_status recording; /* from the end block; only with COMPLETE and not limited */
     bool limited;                      /* by policy.limit_calls, before the end block */
     struct instruction_totals totals;  /* of what was carried out */
     uint64_t peak_live_bytes;
@@ -62,7 +62,7 @@ bool report_write_csv(const struct report *report, const char *prefix, struct er
 /* Hands out the numbers that both have. */
 void report_numbers(const struct report *report, numbers_use *use, void *of);
 
-/* Frees and reallocs of objects whose allocation is not known, but for those freed twice. */
+/* Frees and reallocs of objects whose allocation is not known, except double frees. */
 uint64_t report_unknown_frees(const struct report *report);
 
 /* Whether resident memory is less than what live objects asked for, by more than rounding. */
@@ -71,11 +71,11 @@ static inline bool report_is_below_live(uint64_t rss_bytes, uint64_t live_bytes)
     return (double)rss_bytes < 0.995 * (double)live_bytes;
 }
 
-/* Peak RSS without what the replay takes by itself: the most at a look, or more if the system saw
- * more in between. */
+/* Peak RSS without the replay's own memory: the highest look, or more if the system counted a
+ * higher peak in between. */
 uint64_t report_net_rss_bytes(const struct report *report);
 
-/* The share of objects that came to lie where they lay in the original; negative when that was not
+/* The share of objects that were placed where they were in the original; negative when that was not
  * asked for. */
 double report_address_match(const struct report *report);
 
@@ -94,7 +94,7 @@ struct warning {
 
 #define WARNINGS_MAX 24u
 
-/* Uses the environment, for settings of allocators. Returns how many there are. */
+/* Reads settings of allocators from the environment. Returns the number of warnings. */
 unsigned warnings_find(const struct report *report, struct warning warnings[WARNINGS_MAX]);
 
 /* Writes one JSON object and a newline to `path`; "-" is the standard output. False: see *error. */

@@ -19,7 +19,7 @@ static json_t *report_substituted_list(const struct report *report)
     return list;
 }
 
-/* Numbers that the table has in another way, or not; what is negative is null. */
+/* Puts numbers that the table shows differently or not at all; negative ones become null. */
 #define PUT(object, ...)                                                \
     do {                                                                \
         const struct number numbers[] = {__VA_ARGS__};                  \
@@ -34,7 +34,7 @@ static json_t *report_substituted_list(const struct report *report)
         (key), NULL, UNIT_SECONDS, (value), NULL \
     }
 
-/* From a trace. As a rule without memory from the allocator under test. */
+/* Text from a trace. Usually takes no memory from the allocator under test. */
 static json_t *json_printable(const char *text, size_t bytes)
 {
     if (printable_is(text, bytes)) return json_stringn(text, bytes);
@@ -99,7 +99,7 @@ static void report_set_policy(json_t *object, const struct options *options)
         WHOLE("sample_offset", policy->sample_offset));
 }
 
-/* Pairs of a bucket's number and what is in it. */
+/* Pairs of a bucket's number and its count. */
 static json_t *report_buckets(const struct histogram *histogram)
 {
     json_t *buckets = json_array();

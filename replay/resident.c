@@ -16,7 +16,7 @@
 
 /* ---- which libraries are the replay's own ---- */
 
-/* What the process has loaded, in the order of the dynamic linker: the program comes first. */
+/* The program, which comes first, and its libraries, in the order of the dynamic linker. */
 struct loaded {
     unsigned count;
     struct library {
@@ -46,7 +46,8 @@ static const ElfW(Dyn) * library_dynamic(const struct library *library)
     return NULL;
 }
 
-/* What an own library needs is own. Returns whether there is a new one. */
+/* Marks the libraries that `by`, one of the replay's own, needs as the replay's own, too. Returns
+ * whether there was a new one. */
 static bool mark_needed(struct loaded *loaded, const struct library *by)
 {
     const ElfW(Dyn) *dynamic = library_dynamic(by);
@@ -141,8 +142,8 @@ static uint64_t present_bytes(int pagemap, const void *at, size_t bytes)
     return pages * page;
 }
 
-/* The size of the address space, what of it is resident, and of that what is a file's or shared.
- * All are 0 when the system does not say. */
+/* Reads the size of the address space, the resident part of it, and the part of that which belongs
+ * to files or is shared. All are 0 when the system does not say. */
 static void read_statm(struct resident *resident, uint64_t *shared)
 {
     char text[128], *rest = text;
@@ -163,8 +164,9 @@ static uint64_t library_bytes(const struct resident *resident)
     return present;
 }
 
-/* A look has ended. It counts as at most twice as long as the one before, so that one that was
- * interrupted does not put off the next for long. */
+/* Sets the time of the next look from the cost of the one that has just ended. This cost counts as
+ * at most twice the previous one, so that a look that was preempted does not delay the next too
+ * much. */
 static void set_next(struct resident *resident, uint64_t begin_ns)
 {
     uint64_t end_ns = measure_now_ns(), cost_ns = end_ns - begin_ns;

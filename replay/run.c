@@ -21,7 +21,7 @@ static const struct error_kind engine_addresses = {"replay_engine_addresses",
 static const struct error_kind engine_snapshot = {"replay_engine_snapshot",
                                                   "there is no snapshot with this engine"};
 
-/* Blocks from one measurement of the replay's own cost to the next. */
+/* The replay's own cost is measured once in this many blocks. */
 #define OWN_COST_EVERY 16
 
 _Static_assert(LOOKS_MARKS >= 2 * (THREAD_JOBS + 1),
@@ -33,12 +33,12 @@ struct run {
     struct engine_state state;
     struct report *report;
     struct latency latency;
-    struct lane_shares shares; /* of a replay that calls no allocator */
+    struct lane_shares shares; /* only in a replay that calls no allocator */
     struct progress progress;
     struct ahead *ahead;
 
     uint64_t
-        handed_over_ns; /* the clock at the first slice that has not been waited for; 0: none */
+        handed_over_ns; /* when the first slice since the last drain was handed over; 0: none */
     bool warm;          /* the warm-up is over */
     uint64_t batches;
     uint64_t slices; /* that were handed to the engine */
@@ -93,7 +93,7 @@ static void run_own_cost(struct run *run, const struct instruction_batch *batch,
     measured->own_calls += calls;
 }
 
-/* The warm-up ends here, or with the stream: what was measured is forgotten. */
+/* Discards what was measured, where the warm-up ends or with the stream. */
 static bool run_end_warmup(struct run *run, uint64_t calls)
 {
     struct measurement *measured = &run->report->measurement;
@@ -105,7 +105,7 @@ static bool run_end_warmup(struct run *run, uint64_t calls)
     return true;
 }
 
-/* Memory is given back, in the timed part; by threads, while others run. */
+/* Has the allocator give memory back, in the timed part. Threads of the engine go on meanwhile. */
 static void run_release(struct run *run)
 {
     struct measurement *measured = &run->report->measurement;
@@ -138,7 +138,7 @@ static void run_wait(struct run *run)
 
 /* ---- memory ---- */
 
-/* What is known where the latest slice ends. */
+/* What is known at the end of the latest slice. */
 static struct series_row run_row(const struct run *run, uint64_t calls, uint64_t live_bytes)
 {
     const struct measurement *measured = &run->report->measurement;
@@ -151,7 +151,7 @@ static struct series_row run_row(const struct run *run, uint64_t calls, uint64_t
     return row;
 }
 
-/* The latest slice ends here: a look, as soon as it has been carried out. */
+/* Sets a mark at the end of the latest slice, for a look as soon as that has been carried out. */
 static void run_mark(struct run *run, uint64_t calls, uint64_t live_bytes, bool tick)
 {
     const struct engine *engine = run->engine;
@@ -162,8 +162,8 @@ static void run_mark(struct run *run, uint64_t calls, uint64_t live_bytes, bool 
     if (run->policy->shown_time != SHOWN_TIME_REAL) shown_clock_set(run->looks.shown_ns);
 }
 
-/* By how much the allocator's time goes on at a tick: by the original's, or if that is less by its
- * processor time, which was `cpu_before_ns` at the tick before. */
+/* How far the allocator's time advances at a tick: by the original's time, or by its processor time
+ * (`cpu_before_ns` at the previous tick) if that is less. */
 static uint64_t run_shown_ns(const struct run *run, uint64_t ns, uint64_t cpu_before_ns)
 {
     const struct original *original = &run->report->original;
@@ -209,7 +209,7 @@ static size_t run_warm_at(const struct run *run, const struct instruction_batch 
     return instruction_batch_after_call(batch, warmup - calls_before);
 }
 
-/* The index at which memory is given back next, by calls; SIZE_MAX: not in this batch. */
+/* The index at which memory is given back next, counted in calls; SIZE_MAX: not in this batch. */
 static size_t run_release_at(const struct run *run, const struct instruction_batch *batch,
                              uint64_t calls_before)
 {
@@ -218,8 +218,8 @@ static size_t run_release_at(const struct run *run, const struct instruction_bat
     return at < batch->count ? at : SIZE_MAX;
 }
 
-/* The slices of a batch up to `end`. Returns the index of the first instruction that was not
- * carried out. */
+/* Carries out a batch up to `end`, in slices. Returns the index of the first instruction that was
+ * not carried out. */
 static size_t run_slices(struct run *run, const struct instruction_batch *batch, size_t end,
                          size_t warm_at, uint64_t calls_before)
 {
@@ -252,7 +252,7 @@ static void run_allocation_failed(struct run *run, const struct instruction_batc
                                 batch->offset);
 }
 
-/* Takes the instructions from `from` on out of the totals: the reader counts whole blocks. */
+/* Subtracts the instructions from `from` on from the totals: the reader counts whole blocks. */
 static void run_take_back(struct instruction_totals *totals, const struct instruction_batch *batch,
                           size_t from)
 {
@@ -260,8 +260,8 @@ static void run_take_back(struct instruction_totals *totals, const struct instru
         engine_take_back(totals, batch->opcodes[i]);
 }
 
-/* Carries out a batch, of which `before` is what the stream had before it. False: the replay has
- * ended, by the limit or, if run->state.error is set, by a failure. */
+/* Carries out a batch. `before`: the totals of the stream before it. False: the replay has ended,
+ * by the limit or, if run->state.error is set, by a failure. */
 static bool run_batch(struct run *run, const struct instruction_batch *batch,
                       const struct instruction_totals *before)
 {
@@ -306,7 +306,7 @@ static bool run_batches(struct run *run)
     return drained && !error_is_set(&run->state.error);
 }
 
-/* What --verify-addresses needs. */
+/* Opens what --verify-addresses needs. */
 static bool run_open_address_check(struct run *run)
 {
     struct error *error = &run->state.error;
@@ -319,7 +319,7 @@ static bool run_open_address_check(struct run *run)
     return true;
 }
 
-/* What --snapshot asks for, before the engine gives anything back. */
+/* Writes the file of --snapshot, before the engine frees anything. */
 static bool run_write_snapshot(struct run *run, const char *path)
 {
     struct error *error = &run->state.error;

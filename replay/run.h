@@ -16,9 +16,9 @@
 #include "replay/options.h"
 #include "replay/report.h"
 
-/* Carries out everything that the options ask for and fills in the report, but for what the header
- * and the end of the stream say. `ahead` has been opened. report->status and report->error say how
- * it ended. False: it could not begin. */
+/* Carries out everything that the options ask for and fills in the report, except for what the
+ * header and the end of the stream say. `ahead` has been opened. report->status and report->error
+ * say how it ended. False: it could not begin. */
 bool run_stream(const struct options *options, struct ahead *ahead, struct report *report);
 
 #endif

@@ -1,11 +1,11 @@
 /* series - memory over time, of the replay and of the original beside it.
  *
  * One row per tick of the original, and one at the end. A table that is full drops every other row
- * and from then on takes every other one, so that it always covers the whole replay:
+ * and from then on keeps half as many of those offered, so that it always covers the whole replay:
  *
  *   SERIES_ROWS_MAX / 2 <= count <= SERIES_ROWS_MAX      once there have been that many
  *
- * Peaks are of all rows that were offered, not of those that were kept.
+ * Peaks are over all rows that were offered, not only those that were kept.
  *
  * Memory: from pages_map(). One thread. */
 #ifndef MALLOCTAPE_REPLAY_SERIES_H
@@ -23,7 +23,7 @@ struct series_row {
     uint64_t own_bytes;                               /* of rss_bytes, not the allocator's */
     uint64_t vm_size_bytes, original_vm_size_bytes;   /* of the address space; 0: not known */
     uint64_t live_bytes;                              /* asked for by live objects */
-    uint64_t shown_ns;                                /* to the allocator, since it began */
+    uint64_t shown_ns;                                /* as shown to the allocator, from 0 */
     uint64_t original_ns;                             /* since recording began */
     uint64_t original_rss_bytes, original_heap_bytes; /* 0: not known */
     uint64_t original_net_rss_bytes;                  /* without the recorder's; 0: not known */

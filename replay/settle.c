@@ -9,19 +9,19 @@
 
 /* ---- glibc ----
  *
- * What is taken here stays taken. */
+ * What is allocated here is never freed. */
 
 enum {
     CHUNK_UNIT = 16,
-    CHUNK_HEAD = 8, /* bytes of a chunk that no object has */
+    CHUNK_HEAD = 8, /* bytes of a chunk that do not belong to the object */
     CHUNK_IS_MAPPED = 2,
     CACHED_MAX = 1032, /* larger objects are in no thread cache, nor in bins for small ones */
-    FIRST_OBJECT = 0x290 + 16, /* from the heap's first page on: behind the thread's cache */
+    FIRST_OBJECT = 0x290 + 16, /* offset in the heap's first page: after the thread's cache */
     LARGE_BYTES = 1 << 15,     /* below any usual threshold for objects that are mapped */
 };
 
-/* Takes an object for good. Returns where the one behind it will be, if both come from the top; 0:
- * there is no memory, or the object had a mapping of its own and has been freed. */
+/* Allocates an object for good. Returns where the next one will be, if both come from the top; 0:
+ * no memory, or the object had a mapping of its own and has been freed. */
 static uintptr_t take(size_t bytes)
 {
     void *object = malloc(bytes);
@@ -39,10 +39,10 @@ static size_t bytes_in_bins(void)
     return info.fordblks - info.keepcost;
 }
 
-/* Takes all free chunks but the top. Returns where its first object will be. */
+/* Allocates all free chunks except the top. Returns where the next object in the top will be. */
 static uintptr_t glibc_take_free(void)
 {
-    uintptr_t top = take(CACHED_MAX + 1), end; /* has made fast ones usual ones */
+    uintptr_t top = take(CACHED_MAX + 1), end; /* consolidates fast chunks */
     size_t size = bytes_in_bins();
     for (size_t before = size, after; before > 0 && size > 0; before = after) {
         end = take(size);
@@ -58,12 +58,12 @@ static uintptr_t glibc_take_free(void)
     return top;
 }
 
-/* For a chunk that does not fit into the top, the heap grows: by what is missing and by a fixed
- * reserve (M_TOP_PAD), up to the end of a page. The reserve becomes the new top. So where the chunk
- * ends within its page decides how large the top is. */
+/* When a chunk does not fit into the top, the heap grows by what is missing plus a fixed reserve
+ * (M_TOP_PAD), rounded up to whole pages. The rest after the chunk becomes the new top. So where
+ * the chunk ends within its page decides how large the top is. */
 static uint64_t glibc_settle(void)
 {
-    if (mallinfo2().arena == 0) return 0; /* Valgrind is in front of it */
+    if (mallinfo2().arena == 0) return 0; /* Valgrind has replaced malloc */
     uintptr_t top = glibc_take_free();
     for (unsigned i = 0; i < 4 && mallinfo2().keepcost > 2 * LARGE_BYTES; i++)
         top = take(LARGE_BYTES);
@@ -78,7 +78,7 @@ static uint64_t glibc_settle(void)
 
 /* ---- the others ---- */
 
-/* A new thread cache, whose first search for what is to be recycled begins where the last one of
+/* Gives the thread a new cache. Its first search for memory to recycle begins where the last one of
  * the old cache ended. */
 static void jemalloc_settle(const struct allocator_library *library)
 {
@@ -92,7 +92,7 @@ uint64_t settle(const struct allocator *allocator)
 {
     const struct allocator_library *library = &allocator->library;
     new_handler_free_pool();
-    /* The second call frees the message of a search for a function that found nothing. */
+    /* The second call frees the message of a failed dlsym(). */
     dlerror();
     dlerror();
     if (library->MallocExtension_MarkThreadIdle != NULL) library->MallocExtension_MarkThreadIdle();

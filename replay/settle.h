@@ -1,6 +1,7 @@
-/* settle - the allocator under test as the program found it that was recorded from its beginning:
- * without what the start of this process has taken and given back. Otherwise there would be other
- * free memory than in the original, and objects would lie elsewhere (REPORT.md, "Addresses").
+/* settle - puts the allocator under test into the state in which a program recorded from its
+ * beginning found it: without traces of the start of this process, whose allocations and frees
+ * would otherwise leave other free memory than in the original, so objects would lie elsewhere
+ * (REPORT.md, "Addresses").
  *
  *   C++ library   its pool for exceptions is freed: the recording has one, too
  *   tcmalloc      the thread's cache goes back
@@ -15,7 +16,7 @@
 
 #include "replay/allocator.h"
 
-/* Returns how many bytes of the heap are the start's for good. */
+/* Returns how many bytes of the heap stay taken by what came before the replay. */
 uint64_t settle(const struct allocator *allocator);
 
 #endif

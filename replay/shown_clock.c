@@ -8,8 +8,8 @@
 
 #include "common/atomic.h"
 
-/* Clocks that are not shown as they are, and that follow one another in number: real time,
- * monotonic, raw, coarse ones, since boot, and TAI; those of processor time are between them. */
+/* The clocks that are changed are numbered below this: real time, monotonic, raw, coarse ones,
+ * since boot, and TAI. Those of processor time, which are not changed, are among them. */
 #define CLOCKS (CLOCK_TAI + 1)
 
 static struct {

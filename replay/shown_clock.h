@@ -4,10 +4,10 @@
  *             --> later of   the real clock
  *                            its value when the replay began + the original's time until now
  *
- * Allocators that give memory back as time passes would else see a program that takes a tenth of
- * its time. The dynamic linker binds their calls to the program's own functions, which come before
- * the C library's. The shown time never goes back, since both sides only grow, and is never behind
- * the real one.
+ * Without this, an allocator that gives memory back as time passes would see a program that takes a
+ * tenth of its time. The dynamic linker binds the allocator's calls to the program's own functions,
+ * which come before the C library's. The shown time never goes back, since both values only grow,
+ * and is never behind the real one.
  *
  * The kernel has no part in it: sleeping, and waiting with a time limit, go by the real clock.
  * Clocks of processor time are left alone.
@@ -25,7 +25,7 @@ void shown_clock_open(void);
 /* The replay begins. */
 void shown_clock_start(void);
 
-/* The original's clock, since recording began, has come to this. */
+/* Advances the original's time, since recording began, to `original_ns`. */
 void shown_clock_set(uint64_t original_ns);
 
 #define NS_PER_S UINT64_C(1000000000)

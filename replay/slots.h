@@ -14,8 +14,8 @@
  *   - an allocation never waits: the object before it in the slot was freed earlier by the same
  *     thread, or in a job that is done;
  *   - a free waits until the slot holds its generation. All generations of a slot that are waited
- *     for at a time are of one epoch, or the last one of the epoch before. So 8 bits tell them
- *     apart.
+ *     for at any one time belong to one epoch, or are the last one of the previous epoch. So 8 bits
+ *     tell them apart.
  *
  * Memory   slots <= live objects + SLOTS_KEPT for each lane + frees that are not yet carried out.
  * Threads  the dispatcher's only. Errors: see each function. */
@@ -30,7 +30,7 @@
 
 #define SLOTS_EPOCH    128u /* generations */
 #define SLOTS_KEPT     256u /* free slots that a lane keeps to itself */
-#define SLOTS_PER_LINE 8u   /* of 64 bytes: new slots of different lanes do not share one */
+#define SLOTS_PER_LINE 8u   /* a cache line of 64 bytes: new slots of two lanes do not share one */
 #define SLOTS_MAX      (UINT64_C(1) << 31)
 #define SLOT_NONE      UINT32_MAX
 
@@ -40,7 +40,7 @@ struct slots_lane {
     uint32_t count; /* <= SLOTS_KEPT + SLOTS_PER_LINE */
 };
 
-/* Where the object of a register stands, and the lane that puts it there. */
+/* The slot and generation of a register's object, and the lane that puts it there. */
 struct slots_object {
     uint32_t slot;
     uint16_t maker;
@@ -48,7 +48,7 @@ struct slots_object {
 };
 
 struct slot {
-    uint32_t next;      /* the free one behind this one */
+    uint32_t next;      /* the next free one */
     uint8_t generation; /* of the latest object, modulo 256; the first one is 1 */
     bool live;          /* that has not ended */
 };
@@ -65,8 +65,8 @@ struct slots {
 bool slots_open(struct slots *slots);
 void slots_close(struct slots *slots);
 
-/* Makes room for registers below `registers` and so many more allocations. False: no memory, see
- * errno. */
+/* Makes room for registers below `registers` and `allocations` more allocations. False: no memory,
+ * see errno. */
 bool slots_reserve(struct slots *slots, uint64_t registers, uint64_t allocations);
 
 uint32_t slots_take_line(struct slots *slots, struct slots_lane *lane);
@@ -101,8 +101,8 @@ static inline struct slots_object slots_take(struct slots *slots, struct slots_l
     };
 }
 
-/* The object of a slot ends in a lane, which may keep the slot. False: it is free for all once this
- * is carried out. */
+/* Ends the object of a slot in a lane, which keeps the slot if it may. False: the slot is free for
+ * all lanes, but only once the free has been carried out. */
 static inline bool slots_end(struct slots *slots, struct slots_lane *lane, uint32_t slot)
 {
     slots->slots[slot].live = false;
@@ -112,7 +112,7 @@ static inline bool slots_end(struct slots *slots, struct slots_lane *lane, uint3
     return true;
 }
 
-/* A slot that nobody will use any more. */
+/* Makes a slot that nobody uses any more free for all lanes. */
 static inline void slots_give_to_all(struct slots *slots, uint32_t slot)
 {
     slots->slots[slot].next = slots->free;
@@ -126,12 +126,12 @@ static inline void slots_give_to_all(struct slots *slots, uint32_t slot)
  *
  * Addresses of programs have 47 bits on x86-64 and 48 on aarch64; up to 56 if they ask for more.
  *
- * In an instruction for such a thread, `object` is a slot; `operands` is the generation, of the
- * object that is put there or of the one that is taken from there. A realloc takes from there and
- * puts where its first operand says.
+ * In an instruction for such a thread (work.h), `slot` and `generation` name the object that is put
+ * there or taken from there. A realloc takes the old object from there, and puts the new one where
+ * its operand says.
  *
- * A slot is written by one thread at a time (slots.h), with release, and read with acquire, so
- * whoever has the address has what was written to the object, too. */
+ * A slot is written by one thread at a time (see above), with release, and read with acquire, so
+ * whoever reads the address also sees what was written to the object. */
 
 #define SHARED_GENERATION_SHIFT 56
 #define SHARED_ADDRESS_MASK     ((UINT64_C(1) << SHARED_GENERATION_SHIFT) - 1)

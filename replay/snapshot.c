@@ -85,7 +85,7 @@ static bool mapping_put(struct snapshot *snapshot, const struct mapping *mapping
     return true;
 }
 
-/* What follows a file's mapping at once are the file's variables. */
+/* A mapping that directly follows a file's holds that file's variables, and is not the heap's. */
 static bool pages_put(struct snapshot *snapshot)
 {
     uint64_t file_end = 0;

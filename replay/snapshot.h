@@ -3,7 +3,7 @@
  *
  *   engine's row of objects        --> addresses, by index (engine switch)
  *   row of registers, engine       --> the same (engine threads)
- *   /proc/self/maps, .../pagemap   --> resident pages of anonymous memory, but for our own and what
+ *   /proc/self/maps, .../pagemap   --> resident pages of anonymous memory, except our own and what
  *                                      belongs to a loaded file
  *
  * Takes nothing from the allocator. One thread. */
@@ -23,12 +23,13 @@ struct snapshot_row {
     uint64_t capacity, live;
 };
 
-/* The first `count` instructions of the batch have been carried out. False: see *error. */
+/* Updates the row: the first `count` instructions of the batch have been carried out. False: see
+ * *error. */
 bool snapshot_row_follow(struct snapshot_row *row, const struct instruction_batch *batch,
                          size_t count, struct error *error);
 void snapshot_row_close(struct snapshot_row *row);
 
-/* `addresses` are those of all `live` objects, by index. False: see *error. */
+/* Writes the file. `addresses`: of all `live` objects, by index. False: see *error. */
 bool snapshot_write(const char *path, void *const *addresses, uint64_t live, struct error *error);
 
 #endif

@@ -8,16 +8,16 @@
 #include "common/numbers.h"
 #include "stream/metadata.h"
 
-/* With fewer calls the start of a program is most of what is seen. */
+/* With fewer calls, most of the numbers come from the start of the program. */
 #define EVENTS_FEW 10000u
 
 /* ---- settings that a replay cannot show ---- */
 
 enum lack {
     LACK_THREADS, /* one thread makes the calls of several */
-    LACK_CACHES,  /* and has one thread cache */
+    LACK_CACHES,  /* the same, with one thread cache */
     LACK_PACE,    /* it does not take as long as the original */
-    LACK_TIME,    /* and the allocator does not see the original's time either */
+    LACK_TIME,    /* the same, and the allocator does not see the original's time either */
     LACK_TOUCH    /* untouched memory is not resident */
 };
 
@@ -30,7 +30,7 @@ static const char *const lack_texts[] = {
     [LACK_TOUCH] = "is about memory that is written to, and here little is (--touch pages)",
 };
 
-/* A variable of the environment; if `part` is not NULL, one whose value has that. */
+/* An environment variable; if `part` is not NULL, only if its value contains that. */
 static const struct {
     const char *name, *part;
     enum lack lack;
@@ -100,7 +100,7 @@ static void find_settings(const struct report *report, struct list *list)
     }
 }
 
-/* Of objects from before nothing is replayed but that they are there no more. */
+/* Objects from before the recorder was attached are not replayed. */
 static void find_attached(const struct report *report, struct list *list)
 {
     const struct instruction_header *header = report->header;

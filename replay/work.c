@@ -102,7 +102,7 @@ static void work_count(struct work *work, struct work_job *job,
 
 /* ---- second pass: instructions, with slots ---- */
 
-/* An object ends in a lane, with the instruction at `index`. */
+/* Ends an object in a lane, by `one`, the instruction at `index` of the job. */
 static inline void work_end(struct work *work, struct work_job *job, uint32_t lane, uint32_t index,
                             struct slots_object object, struct work_instruction *one)
 {
@@ -121,7 +121,7 @@ static void work_copy_operands(struct work_job *job, const struct instruction_ba
         job->operands[job->operands_filled++] = from[i];
 }
 
-/* A realloc has no operands of its own. */
+/* A realloc has no operands in the stream; here it gets one: its new slot. */
 static void work_sort_realloc(struct work *work, struct work_job *job, uint32_t lane,
                               uint32_t index, struct slots_object *object,
                               struct work_instruction *one)
@@ -133,8 +133,7 @@ static void work_sort_realloc(struct work *work, struct work_job *job, uint32_t 
     job->operands[job->operands_filled++] = shared_operand(object->slot, object->generation);
 }
 
-/* An instruction of the batch, which becomes the one at `index` of the job: with the slots that it
- * needs. */
+/* Turns an instruction of the batch into the one at `index` of the job, with slots. */
 static inline void work_sort_one(struct work *work, struct work_job *job,
                                  const struct instruction_batch *batch, uint32_t lane,
                                  uint32_t index, const struct instruction *one)
@@ -207,7 +206,7 @@ void work_fill(struct work *work, struct work_job *job, const struct instruction
     work->walk.end = to;
     work_count(work, job, batch, from, to);
     work_sort(work, job, &work->walk);
-    /* It was the index at which to put the next instruction. */
+    /* Until here `at` was the index at which to put the next instruction. */
     for (uint32_t i = 0; i < job->tasks_count; i++)
         job->tasks[i].at = 0;
     job->unfinished = job->tasks_count;
