@@ -1,7 +1,7 @@
-/* ages - what is alive, by when it was made: the time of a trace in at most AGES_MAX pieces of
- * equally many calls.
+/* ages - live objects by when they were made: the calls of a trace, in at most AGES_MAX pieces of
+ * the same number of calls.
  *
- * When the pieces no longer suffice, two and two become one. Memory is fixed. */
+ * When there are too many pieces, neighbours are merged in pairs. Memory is fixed. */
 #ifndef MALLOCTAPE_REPORT_AGES_H
 #define MALLOCTAPE_REPORT_AGES_H
 
@@ -23,7 +23,7 @@ static inline struct live *ages_find(struct ages *ages, uint64_t call)
     return &ages->pieces[call >> ages->shift];
 }
 
-/* The same for the present call. */
+/* The same for the current call, which may need longer pieces. */
 static inline struct live *ages_present(struct ages *ages, uint64_t call, uint64_t epoch)
 {
     if (__builtin_expect(call >> ages->shift >= AGES_MAX, 0)) ages_stretch(ages, call, epoch);

@@ -10,14 +10,15 @@
 #include "report/table.h"
 #include "report/words.h"
 
-/* Of 47 bits and of 48; a program and its break lie at two thirds of that. */
+/* Mappings lie above this, in address spaces of 47 and of 48 bits; a program and its break lie at
+ * two thirds of the address space. */
 #define MAPPINGS_X86_64  (UINT64_C(7) << 44)
 #define MAPPINGS_AARCH64 (UINT64_C(14) << 44)
 #define HEAP_BYTES       (UINT64_C(64) << 20)
-#define ARENA_BYTES      2048u /* less than an arena and what is before it in its heap have */
+#define ARENA_BYTES      2048u /* less than an arena and what precedes it in its heap take */
 #define PAGE_BYTES       UINT64_C(4096) /* unless the stream says otherwise */
 #define CHUNK_BYTES      8u             /* of glibc, in front of each object */
-#define ALIGNED_BYTES    32u /* that an aligned object needs besides, and its alignment */
+#define ALIGNED_BYTES    32u            /* what an aligned object needs besides its alignment */
 #define MMAP_THRESHOLD   (UINT64_C(128) << 10)
 #define HEAPS_TABLE      (1u << 16)
 #define HEAPS_MAX        (HEAPS_TABLE / 2)
@@ -28,7 +29,7 @@
 #define THREADS_WIDTH    14u
 #define SHOWN_HEAPS      4u
 
-/* Those without a number are free. */
+/* An entry without a number is free. */
 struct arena_heap {
     uint64_t number; /* of HEAP_BYTES each */
     uint64_t bytes;  /* of pages, to the end of the highest object */
@@ -40,7 +41,7 @@ _Static_assert(ARENA_THREADS_MAX - 1 <= UINT16_MAX, "a lane has the number of it
 
 /* ---- opening, closing, growing ---- */
 
-/* Of a new arena; 0: no memory, or no more are told apart. */
+/* The index of a new arena; 0: no memory, or ARENAS_MAX is reached. */
 static unsigned arena_add(struct arenas *arenas, uint64_t begin)
 {
     if (arenas->count == ARENAS_MAX) return 0;
@@ -49,7 +50,7 @@ static unsigned arena_add(struct arenas *arenas, uint64_t begin)
     return arena->by_thread != NULL ? arenas->count++ : 0;
 }
 
-/* The lane is continued by another thread, or the thread whose calls came before has a name now. */
+/* Another thread continues the lane, or the thread of its previous calls now has an id. */
 static void thread_begin(struct arenas *arenas, unsigned lane, uint64_t id)
 {
     const unsigned at = arenas->latest[lane];
@@ -101,7 +102,7 @@ void arenas_close(struct arenas *arenas)
 
 /* ---- where an object lies ---- */
 
-/* The arena that most objects of a thread lie in; ARENA_MAPPED: in none. */
+/* The arena that most objects of a thread lie in; ARENA_MAPPED: there is none. */
 static unsigned own_arena(const struct arenas *arenas, unsigned thread)
 {
     unsigned own = ARENA_MAPPED;
@@ -114,7 +115,7 @@ static unsigned own_arena(const struct arenas *arenas, unsigned thread)
     return own;
 }
 
-/* The one with this number, or the free one where it belongs. */
+/* The heap with this number, or the free entry where it would go. */
 static struct arena_heap *heap_find(const struct arenas *arenas, uint64_t number)
 {
     uint64_t at = number * UINT64_C(0x9e3779b97f4a7c15) >> 32;
@@ -124,7 +125,7 @@ static struct arena_heap *heap_find(const struct arenas *arenas, uint64_t number
     return &arenas->heaps[at % HEAPS_TABLE];
 }
 
-/* False: it cannot be told apart. */
+/* Enters a new heap, on seeing its first object. False: its arena cannot be determined. */
 static bool heap_begin(struct arenas *arenas, struct arena_heap *heap, uint64_t address)
 {
     unsigned arena = ARENA_MAPPED;
@@ -156,7 +157,7 @@ static unsigned main_arena(struct arenas *arenas, uint64_t address, uint64_t siz
     return ARENA_MAIN;
 }
 
-/* `besides`: what glibc needs, too, to find room for the object. */
+/* `besides`: bytes that glibc needs in addition to find room for the object. */
 static unsigned arena_of(struct arenas *arenas, uint64_t address, uint64_t size, uint64_t besides)
 {
     if (address < (arenas->is_aarch64 ? MAPPINGS_AARCH64 : MAPPINGS_X86_64))
@@ -226,7 +227,7 @@ static inline void take(struct arenas *arenas, const struct instruction *one,
         break;
     case INSTRUCTION_ENDS: release(arenas, one->object); break;
     case INSTRUCTION_RESIZES:
-        /* What has a mapping of its own keeps it, also where it shrinks. */
+        /* An object with a mapping of its own keeps it, even when it shrinks. */
         if (arenas->objects[one->object] == ARENA_MAPPED) besides = arenas->mmap_threshold;
         object_end(arenas, one->object);
         object_begin(arenas, one->object, address, one->size, besides);
@@ -247,8 +248,8 @@ bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
     if (!pages_reserve(&arenas->objects, &arenas->capacity, arenas->live + batch->count,
                        INSTRUCTION_BLOCK_MAX, sizeof *arenas->objects))
         return false;
-    /* A first tick with less than usual holds before it, too: the user has set it. What is more
-     * may have come of a free since. */
+    /* If the threshold at the first tick is below the default, the user has set it, so it was in
+     * force before, too. A higher one may have been raised by a free since. */
     if (arenas->now.count == 0 && batch->ticks_count > 0) {
         take_threshold(arenas, names, batch, tick);
         if (arenas->mmap_threshold > MMAP_THRESHOLD) arenas->mmap_threshold = MMAP_THRESHOLD;
@@ -267,7 +268,7 @@ static int by_number(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* In the order of addresses; afterwards none is found by its number any more. */
+/* Sorts the heaps by address. Afterwards heap_find() no longer works. */
 static void heaps_sort(struct arenas *arenas)
 {
     unsigned kept = 0;
@@ -307,7 +308,7 @@ static uint64_t calls_of_all(const struct arenas *arenas)
     return calls;
 }
 
-/* The threads whose own arena it is, as far as they fit. */
+/* The threads whose own arena this is, as many as fit. */
 static const char *threads_text(const struct arenas *arenas, size_t index)
 {
     const char *text = " ";

@@ -18,8 +18,8 @@ enum {
     DEPTH_SHOWN = 8,
     NAME_SHOWN = 90,
     ROWS_IN_JSON = 5000,
-    TREE_PART = 2000, /* a branch of less than that part of everything is not in JSON */
-    FREES_LEAST = 10  /* samples that say who frees a row's objects */
+    TREE_PART = 2000, /* a branch with less than 1 / TREE_PART of everything is not in JSON */
+    FREES_LEAST = 10  /* fewer samples do not tell who frees a row's objects */
 };
 
 const struct by_code_number by_code_numbers[BY_CODE_NUMBERS] = {
@@ -43,7 +43,7 @@ const char *const by_code_kinds[] = {[CODE_BY_FUNCTION] = "function",
 
 /* ---- making ---- */
 
-/* Of each group the place of the stack that asks for most, and what is alive for longest. */
+/* For each group, finds the place of the stack that asks for most, and the oldest live object. */
 static bool find_places(struct by_code *code)
 {
     const struct stack_tally *tally = &code->tally;
@@ -90,7 +90,7 @@ static int by_rows(const void *one, const void *other)
     return a->freed < b->freed ? -1 : a->freed > b->freed;
 }
 
-/* The row itself, or NONE: not in focus. */
+/* The row that a stack counts for itself, or CODE_GROUP_NONE: not in focus. */
 static uint32_t row_of(const struct by_code *code, uint32_t stack)
 {
     const struct stack_groups *self = &code->groups.self;
@@ -118,7 +118,7 @@ static struct by_code_freer freer_of(const struct by_code *code, const struct fr
     return (struct by_code_freer){freers->row, (double)freers->most / (double)freers->all};
 }
 
-/* Pairs of rows in order: of each that makes something, who frees most of it. */
+/* Finds for each row that makes something who frees most of it. `pairs` are sorted by maker. */
 static void take_pairs(struct by_code *code, const struct row_pair *pairs, size_t count)
 {
     for (size_t i = 0, end; i < count; i = end) {
@@ -305,7 +305,7 @@ uint32_t *by_code_rows_of(const struct by_code *code, const struct stack_tally *
 struct order {
     const struct by_code *code;
     const struct by_code_number *number;
-    bool is_all; /* also rows that only others ask for, or that only free */
+    bool is_all; /* with rows that only call what asks for memory, or that only free */
     uint32_t *rows;
     size_t count;
 };
@@ -321,7 +321,7 @@ static int by_value(const void *one, const void *other, void *of)
                   by_code_name(order->code, *(const uint32_t *)other));
 }
 
-/* Most first, those without any left out. False: no memory. */
+/* Sorts the rows, the greatest first, and leaves out those with 0. False: no memory. */
 static bool order_rows(struct order *order)
 {
     const struct by_code *code = order->code;
@@ -470,7 +470,7 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
 
 /* ---- JSON ---- */
 
-/* Of `sums`, the measures that are told of everything. */
+/* The cells of the measures that every table has, from `sums`. */
 #define CELLS_OF(sums)                                                             \
     {"made", .value = round((sums)->objects[STACK_MADE].value)},                   \
         {"bytes", .value = round((sums)->bytes[STACK_MADE].value)},                \
@@ -488,13 +488,13 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
         "freed_remote", .value = round((sums)->objects[STACK_FREED_REMOTE].value)  \
     }
 
-/* Of a sum, half its interval; null if it is exact. */
+/* Half the confidence interval of a sum; NAN, which becomes null, if it is exact. */
 static double margin(const struct by_code *code, const struct stack_sum *sum)
 {
     return code->tally.is_sampled ? ceil(stack_sum_margin(sum)) : NAN;
 }
 
-/* The name of a row, or null, and a share. */
+/* Two cells: the name of a row, or null, and a share. */
 #define FREER(key, share_key, of)                                                       \
     {(key), .value = NAN,                                                               \
      .text = (of).row != CODE_GROUP_NONE ? by_code_name(code, (of).row) : NULL},        \
@@ -537,11 +537,11 @@ static bool code_row(const void *of, size_t at, struct table_row *row)
     return there;
 }
 
-/* A branch of the tree that is told. */
+/* A branch of the tree that may be put into JSON ("told"). */
 struct branch {
-    struct stack_sums sums; /* without those below it that are told */
-    double share;           /* the most of any measure, those below it included */
-    uint32_t parent;        /* as it is told */
+    struct stack_sums sums; /* without those of told branches below it */
+    double share;           /* the largest of all measures, branches below it included */
+    uint32_t parent;        /* the nearest one that is told */
     uint32_t number;
     bool is_told;
 };
@@ -564,8 +564,8 @@ static double most_share(const struct stack_sums *sums, const struct stack_sums 
     return most;
 }
 
-/* Small branches go to the one that they are on: parents are less than their children. False: no
- * memory. */
+/* Merges small branches into the one that they grow from. (A parent's index is lower than its
+ * children's.) False: no memory. */
 static bool cut_tree(struct telling *telling)
 {
     const struct code_grouping *tree = &telling->code->tree;

@@ -1,12 +1,12 @@
-/* by_code - what a report says of a trace with call stacks: which code asks for what, by function, by
- * file, by module or by whole stacks.
+/* by_code - the part of a report about call stacks: which code asks for what, by function, by file,
+ * by module or by whole stacks.
  *
  *   batches --stack_tally--> what each stack asked for
  *   definitions --code_names--> functions --code_groups--> rows: itself, with what it calls
  *                                                          tree, for the flame graph
  *
- * symbols/ says what counts as what: code_groups.h which function a call is of, stack_tally.h what
- * is measured and how samples are scaled. */
+ * The rules are in symbols/: code_groups.h says which function a call counts for, stack_tally.h
+ * what is measured and how samples are scaled. */
 #ifndef MALLOCTAPE_REPORT_BY_CODE_H
 #define MALLOCTAPE_REPORT_BY_CODE_H
 
@@ -25,7 +25,7 @@ struct by_code_options {
     bool is_by_given;               /* more rows are printed then */
     const char *focus;              /* as it was given; NULL: none */
     const regex_t *expression;      /* the same */
-    unsigned depth;                 /* frames of a stack; 0: as many as are usual */
+    unsigned depth;                 /* frames of a stack; 0: the default */
     const char *const *directories; /* for symbols */
     size_t directories_count;
 };
@@ -33,7 +33,7 @@ struct by_code_options {
 /* Who frees most of some objects of a row. */
 struct by_code_freer {
     uint32_t row; /* CODE_GROUP_NONE: not known */
-    double share; /* of those of which it is known */
+    double share; /* of the objects whose freer is known */
 };
 
 struct by_code_freed {
@@ -43,28 +43,28 @@ struct by_code_freed {
 struct by_code {
     bool is_known; /* the trace has call stacks */
     const struct by_code_options *options;
-    uint64_t sample_bytes; /* from one sample to the next, in the mean; 0: all calls have stacks */
+    uint64_t sample_bytes; /* mean distance of two samples; 0: all calls have stacks */
     struct stacks stacks;
     struct stack_tally tally;
     struct code_names names;
     struct code_grouping groups;
     struct stack_sums *self, *total; /* by group */
     struct code_frame *places;       /* by group: where most of its bytes are asked for */
-    uint64_t *oldest;                /* by group: the first call whose object is alive at the end */
+    uint64_t *oldest;                /* by group: the call that made its oldest live object */
     struct by_code_freed *freed;     /* by group */
     struct code_grouping tree;
     struct stack_sums *in_tree;
     struct stack_sums all;
 };
 
-/* With all batches in by_code->tally and the definitions in by_code->stacks; `sampled` and
+/* Makes the rows, once code->tally has all batches and code->stacks the definitions. `sampled` and
  * `sampled_frees` are the values of the keys `stacks` and `stacks.frees` of the trace. False: no
  * memory. */
 bool by_code_make(struct by_code *code, const struct by_code_options *options, const char *sampled,
                   const char *sampled_frees, const struct code_places *places);
 void by_code_close(struct by_code *code);
 
-/* `grows`: what is alive at the end comes first. */
+/* `grows`: rows are sorted by what is alive at the end. */
 void by_code_print(const struct by_code *code, bool grows, FILE *to);
 
 /* A new object. */
@@ -79,11 +79,11 @@ struct by_code_number {
 enum { BY_CODE_NUMBERS = 10 };
 extern const struct by_code_number by_code_numbers[BY_CODE_NUMBERS];
 
-/* The row of a name of so many bytes: the whole name, or what stands behind a "::" or "/" in it;
+/* The row whose name is the first `bytes` of `name`, or ends with that after a ":" or "/";
  * CODE_GROUP_NONE: there is none. */
 uint32_t by_code_find(const struct by_code *code, const char *name, size_t bytes);
 
-/* Of a row, or of none (0), with what it calls; and itself. */
+/* The value of a row with what it calls, and of itself alone; 0 for CODE_GROUP_NONE. */
 double by_code_value(const struct by_code *code, uint32_t row, const struct by_code_number *number);
 
 double by_code_itself(const struct by_code *code, uint32_t row,
@@ -91,11 +91,11 @@ double by_code_itself(const struct by_code *code, uint32_t row,
 
 const char *by_code_name(const struct by_code *code, uint32_t row);
 
-/* "  file.c:12", where most of what a row asks for itself is asked for, as far as that is known. */
+/* Prints "  file.c:12", the place where a row itself asks for most, as far as it is known. */
 void by_code_print_place(const struct by_code *code, uint32_t row, FILE *to);
 
-/* The row of each object that is alive in `tally`, which has come as far as some call of the same
- * trace: by index, to be freed. A row that there is not: its object is not in focus. NULL: no
+/* The rows of the live objects of `tally`, which has counted the same trace up to some call; by
+ * index. CODE_GROUP_NONE: the object is not in focus. The caller frees the array. NULL: no
  * memory. */
 uint32_t *by_code_rows_of(const struct by_code *code, const struct stack_tally *tally);
 

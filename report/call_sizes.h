@@ -9,7 +9,7 @@
 /* Compressed if the name ends in .lz4; "-" is the standard output. False: see output->error. */
 bool call_sizes_open(struct output *output, const char *path);
 
-/* A batch with indices. */
+/* Writes the sizes of a batch with indices. */
 void call_sizes_add(struct output *output, const struct instruction_batch *batch);
 
 #endif

@@ -8,11 +8,11 @@
 #include "report/table.h"
 #include "report/words.h"
 
-/* Sizes that the text shows, by what was made and by what was alive. */
+/* How many sizes the text shows, by what was made and by what was alive. */
 enum { SIZES_SHOWN = 20, ALIVE_SHOWN = 10 };
 
-/* The most RSS of two runs of one program differs by so much for no reason: looks at it are 10 to
- * 100 ms apart. */
+/* Peak RSS of two runs of one program differs by this much without a cause, because it is sampled
+ * only every 10 to 100 ms. */
 #define NOISE_PER_CENT 2
 
 /* ---- finding ---- */
@@ -40,7 +40,7 @@ static int by_size(const void *one, const void *other)
     return (a->highest > b->highest) - (a->highest < b->highest);
 }
 
-/* What grew most first; of equal growth, the smaller size first. */
+/* Orders by growth, the greatest first; for equal growth, the smaller size first. */
 static int by_growth(const void *one, const void *other)
 {
     const long double a = by_how_much(&((const struct change_size *)one)->of->objects);
@@ -48,7 +48,7 @@ static int by_growth(const void *one, const void *other)
     return a != b ? (a < b ? 1 : -1) : by_size(one, other);
 }
 
-/* Behind what is gone (-100 %) stands what is known of one trace only, and then what is equal. */
+/* Numbers known in one trace only follow those that dropped to 0 (-100 %); equal ones come last. */
 static double rank(const struct change_pair *pair)
 {
     if (pair->before == pair->after) return -INFINITY;
@@ -163,7 +163,7 @@ static long double known(long double value)
     return value >= 0 ? value : NAN;
 }
 
-/* What was counted before and after, by how much it grew, and in per cent. */
+/* Cells: the count before and after, the difference, and the growth in per cent. */
 #define PAIR(of_unit, pair)                                                                    \
     {"before", known((pair)->before), "before", 15, .unit = (of_unit)},                        \
         {"after", known((pair)->after), "after", 15, .unit = (of_unit)},                       \
@@ -232,8 +232,8 @@ static bool size_row(const void *of, size_t at, struct table_row *row)
 
 /* ---- text ---- */
 
-/* The size that makes the most of the difference; NULL: there is none. (Of a class, the bytes may
- * differ.) Of what was made, by objects, else by bytes. */
+/* The size with the greatest difference: in objects for what was made (in a class, only the bytes
+ * may differ), else in bytes. NULL: there is none. */
 static const struct change_size *most_changed(const struct change *change, enum change_when when)
 {
     const struct change_size *most = NULL;
@@ -281,7 +281,7 @@ void change_print_first(const struct change *change, FILE *to)
         print_first_of(change, when, to);
 }
 
-/* Those of which another count was made; of many, those at both ends. */
+/* Prints the sizes made more or less often; if there are many, those at both ends. */
 static void print_made(const struct change *change, FILE *to)
 {
     const struct sizes_when of = {change, CHANGE_MADE};
@@ -302,7 +302,7 @@ static void print_made(const struct change *change, FILE *to)
     free(shown);
 }
 
-/* Those whose bytes changed most. */
+/* Prints the sizes whose bytes changed most. */
 static void print_alive(const struct change *change, enum change_when when, FILE *to)
 {
     const struct sizes_when of = {change, when};

@@ -6,7 +6,7 @@
 #include "report/numbers.h"
 #include "report/report.h"
 
-/* What was counted before and after; below 0: not known. */
+/* A number of the first and of the second trace; below 0: not known. */
 struct change_pair {
     long double before, after;
 };
@@ -33,9 +33,9 @@ struct change_number {
 
 struct change {
     const struct report_trace *before, *after;
-    struct change_number numbers[REPORT_NUMBERS_MAX]; /* what grew most, in per cent, first */
+    struct change_number numbers[REPORT_NUMBERS_MAX]; /* by growth in per cent, greatest first */
     size_t numbers_count, differing;                  /* those that differ come first */
-    struct change_size *sizes; /* those that differ in anything; most more that were made first */
+    struct change_size *sizes; /* those that differ; by growth in objects made, greatest first */
     size_t sizes_count;
     struct code_change code;
 };
@@ -47,7 +47,7 @@ void change_close(struct change *change);
 
 void change_print(const struct change *change, FILE *to);
 
-/* What it begins with: which size changed most, of each of the three. */
+/* Prints the first lines: which size changed most, for each of CHANGE_MADE, _PEAK and _END. */
 void change_print_first(const struct change *change, FILE *to);
 
 /* A new object. */

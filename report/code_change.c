@@ -34,7 +34,7 @@ static bool differs(const struct code_change_row *row)
     return false;
 }
 
-/* Joins those of one name and keeps those that differ. */
+/* Merges rows of the same name and keeps those that differ. */
 static size_t join_rows(struct code_change_row *rows, size_t count)
 {
     size_t kept = 0;

@@ -1,5 +1,5 @@
-/* code_change - two traces with call stacks side by side: what grew, by function (or what else
- * by_code.h has rows of). Rows are matched by name, so two builds of a program compare. */
+/* code_change - two traces with call stacks side by side: what grew, by function (or whatever the
+ * rows of by_code.h are). Rows are matched by name, so two builds of a program can be compared. */
 #ifndef MALLOCTAPE_REPORT_CODE_CHANGE_H
 #define MALLOCTAPE_REPORT_CODE_CHANGE_H
 
@@ -11,8 +11,8 @@ struct code_change_row {
 };
 
 struct code_change {
-    const struct by_code *code;   /* the latter; NULL: a trace has no call stacks */
-    struct code_change_row *rows; /* those that differ in anything */
+    const struct by_code *code;   /* of the second trace; NULL: a trace has no call stacks */
+    struct code_change_row *rows; /* those that differ */
     size_t count;
 };
 
@@ -23,8 +23,8 @@ void code_change_close(struct code_change *change);
 
 void code_change_print(const struct code_change *change, FILE *to);
 
-/* A new array: of each row that differs its `name`, and of each number `before`, `after`,
- * `difference`, `per_cent`. */
+/* A new array with an object for each row that differs: its `name`, and for each number `before`,
+ * `after`, `difference` and `per_cent`. */
 json_t *code_change_json(const struct code_change *change);
 
 #endif

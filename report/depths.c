@@ -12,10 +12,10 @@ _Static_assert(PATH_CENTRAL == 1 << TIMELINE_CENTRAL && PATH_PAGE_HEAP == 1 << T
 
 /* Of a lane. */
 struct depths_lane {
-    uint64_t *counts;     /* where its latest call is counted, by path; NULL: nowhere */
+    uint64_t *counts;     /* the counters of its latest call, by path; NULL: none */
     unsigned path;        /* of that call, */
     unsigned kind;        /* and its kind; CALL_KINDS: none */
-    unsigned coming_path; /* before the call that is to come, */
+    unsigned coming_path; /* path records seen so far for the next call, */
     uint64_t coming;      /* and bytes from the system */
     uint8_t class_of_list[RAW_SIZE_CLASSES_MAX + 2];
 };
@@ -26,7 +26,7 @@ struct reading {
     struct depths_lane *lanes; /* RAW_LANES_MAX entries */
     struct timeline_row row;   /* since the latest tick */
 
-    /* Of the lane of the present records. */
+    /* The lane of the current records. */
     struct depths_lane *lane;
     struct depths_of_lane *sums;
     const struct raw_cache *cache;
@@ -34,7 +34,7 @@ struct reading {
 
 /* ---- records ---- */
 
-/* Of a call: how far it had to go was `before`, and is `after`. */
+/* Updates the counts of a call whose path was `before` and is now `after`. */
 static void take_reached(struct timeline_row *row, unsigned before, unsigned after)
 {
     const unsigned news = after & ~before;
@@ -174,7 +174,7 @@ static int read_chunks(struct reading *reading, int fd, const char *path)
     reading->depths->known = !raw_source_is_opaque(source);
     if (reading->depths->known) raw_source_visit(source, &visitor, reading);
     if (reading->row.calls + reading->row.waits + reading->row.taken_bytes > 0)
-        take_tick(reading, NULL); /* after the last one, of a process that was killed */
+        take_tick(reading, NULL); /* what follows the last tick, if the process was killed */
     timeline_end(&reading->depths->timeline);
     int status = reading->depths->known ? raw_source_state(source, &error) : PROGRAM_OK;
     if (status == PROGRAM_FAILED) cli_data_error(&cli_report, path, &error);

@@ -4,7 +4,7 @@
  * A recording says in which order threads entered the structures that the allocator shares between
  * them (FORMAT.md, sequence numbers): the central lists of the size classes, and the page heap; and
  * what happened inside calls. A call that entered none was served by the thread's cache alone. An
- * ordered stream has none of that any more, and an opaque recording never had.
+ * ordered stream no longer has this information, and an opaque recording never had it.
  *
  * Memory: that of trace/raw_source.h, and 256 bytes for each lane. */
 #ifndef MALLOCTAPE_REPORT_DEPTHS_H
@@ -29,7 +29,7 @@ struct depths_class {
     uint64_t bytes; /* of an object */
     uint64_t entries;
     struct depths_waits waits;
-    /* Calls by path, of objects of this class; a realloc counts as an allocation, by the object
+    /* Calls for objects of this class, by path. A realloc counts as an allocation of the object
      * that it makes. */
     uint64_t allocations[PATHS], frees[PATHS];
 };
@@ -45,7 +45,7 @@ struct depths {
     struct depths_of_lane lanes[RAW_LANES_MAX];
     struct {
         uint64_t times, bytes;
-    } inside[RAW_INSIDE_KINDS];     /* by RAW_INSIDE_..., from the first on */
+    } inside[RAW_INSIDE_KINDS];     /* index 0: the first RAW_INSIDE_... */
     uint64_t taken_for[CALL_KINDS]; /* bytes from the system, by the kind of call */
     struct timeline timeline;
 };

@@ -1,4 +1,4 @@
-/* What depths.h counts, as text and as JSON (docs/report.md). */
+/* The counts of depths.h as text and as JSON (docs/report.md). */
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "report/depths.h"
@@ -9,7 +9,7 @@
 /* Lines of each part of the text. */
 enum { CLASSES_SHOWN = 8, WAITS_SHOWN = 8, TIMES_SHOWN = 10 };
 
-/* What happened inside calls, by RAW_INSIDE_..., from the first on. */
+/* What happened inside calls. Index 0: the first RAW_INSIDE_... */
 static const struct {
     const char *object, *key, *text;
 } inside_names[RAW_INSIDE_KINDS] = {
@@ -36,7 +36,7 @@ static void add_paths(struct sum *sum, const uint64_t *paths)
     }
 }
 
-/* Rows of a table: those of all classes, and then each class. */
+/* Row numbers of the table: two rows over all classes, then one for each class. */
 enum { ALLOCATIONS, FREES, CLASSES };
 
 static struct sum sum_of(const struct depths *depths, size_t at)
@@ -74,7 +74,7 @@ static bool sum_row(const void *of, size_t at, struct table_row *row)
     return true;
 }
 
-/* The classes are those of which most calls went further than the cache. */
+/* Prints the classes with most calls that went further than the cache. */
 static void print_sums(const struct depths *depths, FILE *to)
 {
     uint64_t beyond[RAW_STRUCTURES];
@@ -120,7 +120,7 @@ static const char *milliseconds(uint64_t ns)
     return words_format("%.3f ms", (double)ns / 1e6);
 }
 
-/* What the cells of waits have in common. */
+/* The cells that both tables of waits have. */
 #define WAITS(of, name)                                                                        \
     {NULL, 0, "waited for the lock of", -28, .text = (name)},                                  \
         {"waits", (of)->waits, "waits", .width = 13}, {"waited_ns", .value = (of)->waited_ns}, \
@@ -159,7 +159,7 @@ static bool lane_row(const void *of, size_t at, struct table_row *row)
     return lane->waits.waits + lane->taken_bytes + lane->released_bytes > 0;
 }
 
-/* Where was waited longest, and who did. */
+/* Prints which locks were waited for longest, and which lanes waited longest. */
 static void print_waits(const struct depths *depths, FILE *to)
 {
     uint32_t classes[WAITS_SHOWN], lanes[WAITS_SHOWN];
@@ -220,7 +220,7 @@ static bool inside_row(const void *of, size_t at, struct table_row *row)
     return depths->inside[at].times > 0;
 }
 
-/* `of`: bytes that were taken for each kind of call. */
+/* `of`: the bytes taken from the system, by kind of call. */
 static bool taken_row(const void *of, size_t at, struct table_row *row)
 {
     const uint64_t bytes = ((const uint64_t *)of)[at];

@@ -8,7 +8,7 @@
 #include "launch/allocators.h"
 #include "report/words.h"
 
-/* Of the words before numbers; parts of a line. */
+/* The width of the words before numbers; how many items a line or list shows. */
 enum { WIDTH = 15, SUSPECTS_MAX = 64, SUSPECTS_SHOWN = 5, KINDS_SHOWN = 4, SIZES_SHOWN = 4 };
 
 /* ---- where RSS is ---- */
@@ -17,12 +17,12 @@ struct parts {
     uint64_t rss; /* the sum; 0: not known */
     uint64_t live, rounding;
     bool has_pages, is_attached;
-    uint64_t partly, empty; /* of the heap's pages; without a replay `partly` has both, */
-    bool has_heap;          /* and without the size of the heap all that follows */
+    uint64_t partly, empty; /* of the heap's pages; without a replay `partly` is the sum of both, */
+    bool has_heap;          /* and if the heap's size is unknown, of `others`, too */
     uint64_t others;        /* not the heap's */
 };
 
-/* What the recorded allocator adds to so many bytes; 0: its rules are not known. */
+/* What the recorded allocator adds to `live` bytes by rounding; 0: its rules are not known. */
 static uint64_t rounding_of(const struct report_trace *trace, uint64_t live)
 {
     const char *name = allocators_name_recorded(trace->allocator);
@@ -43,7 +43,8 @@ static uint64_t least(uint64_t one, uint64_t other)
     return one < other ? one : other;
 }
 
-/* The snapshot of a replay under the recorded allocator where RSS was largest; NULL: there is none. */
+/* The snapshot of a replay under the recorded allocator where RSS was largest; NULL: there is
+ * none. */
 static const struct fragments *pages_at_peak(const struct report_trace *trace)
 {
     const struct under *under = trace->under;
@@ -86,7 +87,7 @@ static struct parts parts_find(const struct report_trace *trace)
     return parts;
 }
 
-/* Hands those that are not 0 to `use`. */
+/* Calls `use` for the parts that are not 0. */
 static void parts_list(const struct parts *parts,
                        void (*use)(const struct parts *parts, uint64_t bytes, const char *what,
                                    FILE *to),
@@ -139,8 +140,8 @@ static bool is_suspect(const struct tally *tally, const struct size_entry *one)
            one->latest_call > tally->calls - tally->calls / 4;
 }
 
-/* Sizes of which nine in ten objects live to the end, and that are still made in the last quarter of
- * the calls; those with most bytes first. */
+/* Finds the sizes of which nine in ten objects are alive at the end, and of which some are made in
+ * the last quarter of the calls; those with most live bytes first. */
 static unsigned suspects_find(const struct report_trace *trace, uint32_t suspects[SUSPECTS_MAX])
 {
     const struct sizes *sizes = &trace->tally.sizes;

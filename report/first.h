@@ -1,11 +1,12 @@
-/* first - what a report says first: where the memory of the process is, which sizes may leak, and what
- * makes the calls.
+/* first - the beginning of a report: where the memory of the process is, which sizes may leak, and
+ * what makes the calls.
  *
  *   RSS == alive + rounded up + rest of the heap (partly full and empty pages) + not the heap's
  *
- * at the first tick with the most RSS. What rounding up adds then is taken from what it adds where
- * most was alive, by the recorded allocator's rules. Which pages of the heap are partly full and
- * which are empty says a replay under the recorded allocator (report --under), at its own most RSS. */
+ * at the first tick with the highest RSS. What rounding up adds there is estimated from what it
+ * adds at the peak of live bytes, by the recorded allocator's rules. A replay under the recorded
+ * allocator (report --under), at its own peak RSS, tells partly full pages of the heap from empty
+ * ones. */
 #ifndef MALLOCTAPE_REPORT_FIRST_H
 #define MALLOCTAPE_REPORT_FIRST_H
 
@@ -16,7 +17,7 @@
 
 void first_print(const struct report_trace *trace, FILE *to);
 
-/* The same in a sentence or two, a line each. */
+/* The same in one or two sentences, each on its line. */
 void first_print_notice(const struct report_trace *trace, FILE *to);
 
 /* docs/report.md. A new object. */

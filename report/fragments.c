@@ -28,7 +28,7 @@ static const struct error_kind fragments_errors[] = {FRAGMENTS_ERROR_LIST(ERROR_
 struct placed {
     uint64_t address, size, call;
     uint64_t lane, code;
-    uint64_t kept; /* bytes, on all sparse pages that it lies on */
+    uint64_t kept; /* its share of the bytes that are not live on sparse pages */
     bool on_sparse;
 };
 
@@ -36,7 +36,7 @@ struct page_use {
     uint64_t live, objects, youngest; /* the latest call that made one of them */
 };
 
-/* What is needed while the result is made. */
+/* Working memory of fragments_find(). */
 struct finding {
     struct fragments *result;
     uint64_t *words; /* the snapshot */
@@ -80,7 +80,7 @@ static bool snapshot_map(struct finding *finding, const char *path, uint64_t obj
     return true;
 }
 
-/* Of the member that stands so far after the beginning of a struct placed. */
+/* The member of a struct placed at an offset in bytes. */
 static uint64_t member(const struct placed *object, const size_t *offset)
 {
     return *(const uint64_t *)((const char *)object + *offset);
@@ -119,7 +119,7 @@ static bool objects_place(struct finding *finding, const struct tally_object *ob
 
 /* ---- walking ---- */
 
-/* The part of an object that is on a page. An object of no bytes is on one all the same. */
+/* The bytes of an object that are on a page. An object of no bytes is on one page, too. */
 static uint64_t overlap(const struct placed *object, uint64_t page, uint64_t page_bytes)
 {
     const uint64_t begin = object->address > page ? object->address : page;
@@ -128,7 +128,7 @@ static uint64_t overlap(const struct placed *object, uint64_t page, uint64_t pag
     return end > begin ? end - begin : 0;
 }
 
-/* Calls `visit` for each object and resident page that it lies on. */
+/* Calls `visit` for each pair of an object and a resident page that it lies on. */
 static void walk(struct finding *finding,
                  void (*visit)(struct finding *finding, uint64_t object, uint64_t page))
 {
@@ -207,7 +207,7 @@ static void cells_make(struct finding *finding)
 
 /* ---- of objects on sparse pages ---- */
 
-/* From here on, the others are gone. */
+/* Drops the objects that are not on sparse pages. */
 static void objects_drop(struct finding *finding)
 {
     uint64_t kept = 0;
@@ -225,7 +225,7 @@ static void blame_add(struct fragments_blame *to, const struct placed *one)
     to->kept_bytes += one->kept;
 }
 
-/* Puts it among the `count` that keep most, where it belongs; returns how many there are then. */
+/* Inserts `one` into the `count` that keep most, in order; returns the new count. */
 static unsigned blame_show(struct fragments_blame *shown, unsigned count,
                            const struct fragments_blame *one)
 {
@@ -239,7 +239,8 @@ static unsigned blame_show(struct fragments_blame *shown, unsigned count,
     return count;
 }
 
-/* Those that are equal in a member together. Returns how many are shown. */
+/* Sums up objects with the same value of the member at `offset`, and puts those that keep most into
+ * `shown`. Returns how many. */
 static unsigned blames_find(struct finding *finding, size_t offset, struct fragments_blame *shown)
 {
     unsigned count = 0;
@@ -325,7 +326,7 @@ static uint64_t pages_between(const struct fragments *fragments, unsigned from, 
     return sum;
 }
 
-/* Lines for sizes, and for lanes. */
+/* Lines for sizes, for lanes, and for code. */
 enum { BLAMES_PRINTED = 5 };
 
 static void print_blames(const struct fragments_blame *blames, unsigned count, bool of_lanes,
@@ -350,7 +351,7 @@ static const char *code_name(const struct by_code *code, uint64_t row)
     return row < code->groups.count ? by_code_name(code, (uint32_t)row) : "(not in focus)";
 }
 
-/* Names are long: they stand at the end. */
+/* Names are long, so they come last in the line. */
 static void print_codes(const struct fragments *fragments, const struct by_code *code, FILE *to)
 {
     for (unsigned i = 0; i < fragments->codes_count && i < BLAMES_PRINTED; i++) {

@@ -3,8 +3,8 @@
  *   objects (tally.h), by index --+--> by address --walk--> pages: how full, and by whom
  *   addresses, pages (snapshot) --'
  *
- * A page is sparse when it has an object but at most a quarter of it is live. What of a sparse
- * page is not live is kept by its objects, in equal parts.
+ * A page is sparse when it has an object but at most a quarter of it is live. The bytes of a sparse
+ * page that are not live are kept by its objects, in equal parts.
  *
  * Memory: 56 bytes for each object and 24 for each page, freed by fragments_find(). */
 #ifndef MALLOCTAPE_REPORT_FRAGMENTS_H
@@ -32,10 +32,10 @@ enum {
 struct fragments_blame {
     uint64_t what; /* a size, a lane, or a row of by_code.h */
     uint64_t objects, bytes, kept_bytes;
-    uint64_t first_call, last_call; /* that made them */
+    uint64_t first_call, last_call; /* of those that made them */
 };
 
-/* When it was taken; it may be several. */
+/* When a snapshot was taken. One may stand for several of these. */
 enum fragments_time { FRAGMENTS_PEAK_RSS, FRAGMENTS_PEAK_LIVE, FRAGMENTS_END, FRAGMENTS_TIMES };
 extern const struct fragments_time_name {
     const char *key, *text;
@@ -52,22 +52,24 @@ struct fragments {
         by_code[FRAGMENTS_SHOWN]; /* most first */
     unsigned sizes_count, lanes_count, codes_count;
     uint64_t by_age[FRAGMENTS_AGES];           /* kept bytes, by equal parts of the calls so far */
-    uint64_t without_oldest[FRAGMENTS_OLDEST]; /* bytes of sparse pages that would be free */
-    uint32_t cells_count; /* the pages in the order of addresses, so many in a cell */
+    uint64_t without_oldest[FRAGMENTS_OLDEST]; /* bytes of sparse pages that only these keep */
+    uint32_t cells_count; /* pages by address, `pages_per_cell` of them in each cell */
     uint64_t pages_per_cell;
     uint16_t cells[FRAGMENTS_CELLS]; /* per mille that are live */
 };
 
-/* Which part of the objects on sparse pages, the oldest first. */
+/* The shares of the oldest among the objects on sparse pages for which without_oldest[] is
+ * given. */
 extern const double fragments_oldest[FRAGMENTS_OLDEST];
 
-/* `objects` is the row of a tally after the call, `codes` the row of by_code.h of each of them, or
- * NULL, and `path` the snapshot of a replay there. False: see *error. */
+/* Makes fragments->... for the state after fragments->call. `objects`: those of a tally up to that
+ * call; `codes`: the row of by_code.h of each, or NULL; `path`: the snapshot of a replay up to that
+ * call. False: see *error. */
 bool fragments_find(struct fragments *fragments, const struct tally_object *objects,
                     const uint32_t *codes, uint64_t objects_count, const char *path,
                     struct error *error);
 
-/* `code` may be one that is not known. */
+/* `code` need not be known (code->is_known). */
 void fragments_print(const struct fragments *fragments, const struct by_code *code, FILE *to);
 
 /* A new object. */

@@ -4,10 +4,10 @@
 #include "common/json_file.h"
 #include "report/words.h"
 
-/* Of the words before numbers. */
+/* Of the words before numbers, in characters. */
 enum { WIDTH = 15 };
 
-/* Ages in milliseconds, each up to the next one. */
+/* Ranges of ages by their beginning in milliseconds; each ends where the next one begins. */
 static const struct {
     uint64_t ms;
     const char *words;

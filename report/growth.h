@@ -1,6 +1,6 @@
-/* growth - what a report says of a process that ran already when it was attached to: what it asks for
- * in a second, what was made since and is alive at the end, by age, and how much was there before and
- * is unknown. */
+/* growth - the part of a report about a process that was already running when the recorder was
+ * attached: what it asks for per second; what was made since and is alive at the end, by age; and
+ * how much existed before and is unknown. */
 #ifndef MALLOCTAPE_REPORT_GROWTH_H
 #define MALLOCTAPE_REPORT_GROWTH_H
 

@@ -7,7 +7,7 @@
 
 enum { EVENTS_SHOWN = 30 };
 
-/* Of which values changes are events, and what they are called; NULL: none. */
+/* The values whose changes are events, and what a rise and a fall are called; NULL: no event. */
 static const struct {
     const char *name, *rises, *falls;
 } kinds[] = {
@@ -76,7 +76,7 @@ void history_print(const struct history *history, FILE *to)
     for (unsigned i = 0; i < history->names.count; i++) {
         if (history->most[i] == 0 || strcmp(history->names.names[i], STATISTIC_VM_SIZE) == 0 ||
             strcmp(history->names.names[i], STATISTIC_NULL_FREES) == 0)
-            continue; /* that is the process's, and the program's */
+            continue; /* not about the allocator, but the process and the program */
         if (!titled)
             fprintf(to, "\n%-26s %17s %17s %17s\n", "the allocator says", "at the first tick",
                     "at most", "at the last tick");

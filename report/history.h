@@ -1,8 +1,8 @@
 /* history - the statistics of the recorded allocator over time (FORMAT.md 4.3): their values at
- * ticks, and events, which are what changed from one tick to the next.
+ * ticks, and events, which are changes from one tick to the next.
  *
- * An event is noted at the tick that shows it: it came up to one tick before. Two changes of one
- * value between two ticks are one event. */
+ * An event has the time of the tick that shows it, so it happened up to one interval earlier. Two
+ * changes of one value between two ticks are one event. */
 #ifndef MALLOCTAPE_REPORT_HISTORY_H
 #define MALLOCTAPE_REPORT_HISTORY_H
 
@@ -32,7 +32,7 @@ struct history {
     uint64_t events_left_out;
 };
 
-/* `history->now` is that of a tick at this time. */
+/* Takes a tick at time `ns`, whose statistics are in history->now. */
 void history_tick(struct history *history, uint64_t ns);
 
 /* Whether there are any. */
@@ -43,7 +43,7 @@ static inline bool history_is_known(const struct history *history)
 
 void history_print(const struct history *history, FILE *to);
 
-/* New. Values over time are those at the ends of the rows of the timeline. */
+/* A new object. Its values over time are those at the ends of the timeline's rows. */
 json_t *history_json(const struct history *history, const struct timeline *timeline);
 
 #endif

@@ -70,7 +70,7 @@ static void put_histogram(json_t *object, const char *key, const uint64_t *count
     }
 }
 
-/* The least number of so many bits. */
+/* The least number that has `magnitude` bits. */
 static uint64_t least_of(unsigned magnitude)
 {
     return magnitude > 0 ? UINT64_C(1) << (magnitude - 1) : 0;

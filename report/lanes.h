@@ -1,4 +1,4 @@
-/* lanes - what each thread does, and who ends what another one made.
+/* lanes - what each thread does, and which thread ends another one's objects.
  *
  * A lane has the calls of one thread, and of threads that continue it. Frees of objects of other
  * lanes are counted for each pair of lanes, up to LANE_PAIRS_MAX pairs; further ones count as
@@ -16,11 +16,11 @@ struct lane_counts {
     uint64_t calls;
     uint64_t made, bytes;  /* objects, reallocs included */
     uint64_t ended;        /* objects, by calls of this lane */
-    uint64_t remote_frees; /* of them, made by another one */
-    uint64_t turns;        /* times that it made calls until another one did */
-    uint64_t longest;      /* the most calls in such a turn */
+    uint64_t remote_frees; /* those of `ended` that another lane made */
+    uint64_t turns;        /* sequences of its calls without one of another lane in between */
+    uint64_t longest;      /* the most calls in a turn */
     uint64_t first_ms, last_ms;
-    uint64_t threads, thread; /* how many there were in the lane; the latest one's id */
+    uint64_t threads, thread; /* how many threads the lane had; the latest one's id */
     struct live live;         /* of the objects that it made */
 };
 
@@ -39,7 +39,7 @@ struct lanes {
 bool lanes_open(struct lanes *lanes);
 void lanes_close(struct lanes *lanes);
 
-/* An object of `owner` was ended by another lane. */
+/* Counts an object of lane `owner` that lane `ender` has ended. */
 void lanes_add_remote_free(struct lanes *lanes, unsigned owner, unsigned ender, uint64_t bytes);
 
 /* A lane's turn has ended. */

@@ -12,7 +12,7 @@
 
 #define USE(numbers) use(of, numbers, sizeof(numbers) / sizeof *(numbers))
 
-/* One divided by the other; not known if that is 0. */
+/* A quotient; not known (-1) if the divisor is 0. */
 static long double ratio(long double one, long double other)
 {
     return other > 0 ? one / other : -1;
@@ -38,7 +38,7 @@ static void list_memory(const struct tally *tally, numbers_use *use, void *of)
     USE(numbers);
 }
 
-/* What few programs have has its words in report_print_unusual(). */
+/* For numbers that few programs have, report_print_unusual() has the words. */
 static void list_calls(const struct tally *tally, numbers_use *use, void *of)
 {
     const struct tally_reallocs *of_reallocs = &tally->realloc;
@@ -81,7 +81,7 @@ void report_numbers(const struct tally *tally, numbers_use *use, void *of)
     list_calls(tally, use, of);
 }
 
-/* Of the objects that were made, the least and the greatest; of a class, its limits. */
+/* The smallest and largest size made; for a class of sizes, its limits. */
 static void list_sizes(const struct tally *tally, numbers_use *use, void *of)
 {
     const struct sizes *sizes = &tally->sizes;
@@ -150,7 +150,7 @@ double report_growth(long double before, long double after)
 
 /* ---- limits ---- */
 
-/* What stands after a number of bytes multiplies it. False: nothing known. */
+/* Parses the unit after a number of bytes into a factor. False: not a known unit. */
 static bool unit_parse(const char *text, double *factor)
 {
     static const char letters[] = "KMG";
@@ -162,7 +162,7 @@ static bool unit_parse(const char *text, double *factor)
     return true;
 }
 
-/* False: there is none of that name, which has so many characters; `why` has all. */
+/* Finds a number by its key of `length` characters. False: there is none; `why` lists all keys. */
 static bool number_find(const char *key, size_t length, size_t *number, char *why, size_t why_bytes)
 {
     static const struct tally none;
@@ -178,7 +178,7 @@ static bool number_find(const char *key, size_t length, size_t *number, char *wh
     return false;
 }
 
-/* The same of one that functions have. */
+/* The same for a number of a function. */
 static bool number_of_code_find(const char *key, size_t length, size_t *number, char *why,
                                 size_t why_bytes)
 {
@@ -192,7 +192,7 @@ static bool number_of_code_find(const char *key, size_t length, size_t *number, 
     return false;
 }
 
-/* Where the name ends: at the last < or >, as functions have them, too. */
+/* The length of the name: up to the last < or >, because names of functions may contain these. */
 static size_t name_length(const char *text)
 {
     const char *below = strrchr(text, '<'), *above = strrchr(text, '>');

@@ -53,7 +53,7 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
                                     (unsigned long long)reader->totals.live);
 }
 
-/* With all read. False: no memory. */
+/* Makes trace->code, once everything has been read. False: no memory. */
 static bool make_code(struct report_trace *trace, struct instruction_reader *reader,
                       const struct by_code_options *options)
 {
@@ -105,21 +105,21 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
     return strcmp(trace->status, "cut") == 0 ? PROGRAM_CUT : PROGRAM_OK;
 }
 
-/* Opens the reader and reads. What is wrong with the trace is in *error. */
+/* Opens a reader and reads everything. If the trace is bad, *error says how. */
 static int read_ordered(struct report_trace *trace, struct ordered *ordered, struct output *sizes,
                         const struct by_code_options *code, struct error *error)
 {
     struct instruction_reader reader;
     instruction_reader_open(&reader, ordered->input);
     int status = read_all(trace, &reader, sizes, code);
-    /* A stream that was cut has ended, too: postprocess may be about to say why. */
+    /* A truncated stream has ended, too: postprocess may be about to print the reason. */
     const bool ended = reader.state == INSTRUCTIONS_END || reader.state == INSTRUCTIONS_CUT;
     *error = reader.error;
     instruction_reader_close(&reader);
     const int ordering = ordered_close(ordered, ended);
     if (ordering == PROGRAM_OK || ordering == PROGRAM_CUT) return status;
-    /* What postprocess could not finish it has complained about itself; what the system refused us,
-     * it knows nothing of. */
+    /* If postprocess failed, it has printed the reason itself, unless the system refused this
+     * process something. */
     if (error->kind != &error_system) *error = (struct error){.kind = NULL};
     return PROGRAM_FAILED;
 }

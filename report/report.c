@@ -52,7 +52,7 @@ struct options {
     const char *json, *html, *call_sizes; /* NULL: none */
     bool is_under;
     const char *under;      /* NULL: the recorded allocator */
-    const char *under_word; /* what stands after --under, an allocator or a trace; or NULL */
+    const char *under_word; /* the word after --under, an allocator or a trace; or NULL */
     struct report_limit limits[LIMITS_MAX];
     unsigned limits_count;
     bool depths;
@@ -144,8 +144,8 @@ static bool is_library(const char *word)
     return false;
 }
 
-/* Takes the allocator out of the words, of which one is left for the trace. Returns how many there
- * are then. A trace that is called as an allocator is: ./NAME. */
+/* If the word after --under is an allocator, removes it from the words. Returns how many are left.
+ * A trace with the name of an allocator must be given as ./NAME. */
 static int take_allocator(struct options *options, int count, char **words)
 {
     const char *word = options->under_word;
@@ -160,7 +160,7 @@ static int take_allocator(struct options *options, int count, char **words)
     return count - 1;
 }
 
-/* The words that are no options. Returns PROGRAM_GO_ON or an exit status. */
+/* Parses the words that are not options. Returns PROGRAM_GO_ON or an exit status. */
 static int traces_parse(struct options *options, int count, char **words)
 {
     count = take_allocator(options, count, words);
@@ -214,7 +214,7 @@ static int words_parse(struct options *options, int count, char **words)
 
 /* ---- output ---- */
 
-/* Of one trace, or of what changed from the first to the second. Returns an exit status. */
+/* Writes the report of one trace, or of the changes between two. Returns an exit status. */
 static int write_results(const struct options *options, const struct report_trace *traces)
 {
     const bool two = options->traces == TRACES_MAX;
@@ -234,7 +234,7 @@ static int write_results(const struct options *options, const struct report_trac
     return good ? PROGRAM_OK : PROGRAM_FAILED;
 }
 
-/* What a limit is about: below 0, the trace does not say it. */
+/* The value that a limit is about; below 0: the trace does not have it. */
 static long double limit_value(const struct report_limit *limit, const struct report_trace *trace,
                                enum number_unit *unit)
 {
@@ -252,7 +252,8 @@ static long double limit_value(const struct report_limit *limit, const struct re
     return numbers.at[limit->number].value;
 }
 
-/* Whether a limit is about a function of any of the traces, or of none. */
+/* Whether a limit's function is in any of the traces; true if it names none, or stacks are
+ * unknown. */
 static bool limit_has_function(const struct report_limit *limit, const struct report_trace *traces,
                                unsigned count)
 {
@@ -263,8 +264,8 @@ static bool limit_has_function(const struct report_limit *limit, const struct re
     return has;
 }
 
-/* Says which limits are broken, and which are about what a trace does not say. Returns an exit
- * status. */
+/* Prints which limits are broken, and which are about something that is not in a trace. Returns an
+ * exit status. */
 static int check_limits(const struct options *options, const struct report_trace *traces)
 {
     const unsigned last = options->traces - 1;
@@ -292,7 +293,7 @@ static int check_limits(const struct options *options, const struct report_trace
     return status;
 }
 
-/* One trace, which is replayed, too. */
+/* Reads one trace and replays it. */
 static int read_under(const struct options *options, struct report_trace *trace)
 {
     static struct under under;

@@ -26,10 +26,10 @@
 struct report_trace {
     const char *path;
     char *program, *allocator, *recording, *pid; /* empty where the stream does not say */
-    char *heap_unknown;                          /* the same: why its bytes are not known */
+    char *heap_unknown;                          /* why the heap's bytes are not known, or empty */
     struct recorded_settings settings;
     double start_s;     /* since the epoch; 0: unknown */
-    bool is_attached;   /* the recorder was, to a process that ran */
+    bool is_attached;   /* the recorder was attached to a running process */
     const char *status; /* "complete", "cut" or "damaged" */
     struct tally tally;
     struct arenas arenas;
@@ -39,15 +39,15 @@ struct report_trace {
     const struct depths *depths; /* how far calls went, or NULL */
 };
 
-/* Reads a whole trace, from `file`, which is called `path`, and writes its sizes to
+/* Reads a whole trace from `file`, which messages call `path`, and writes its sizes to
  * `call_sizes` (call_sizes.h) unless that is NULL. Returns an exit status; with
  * PROGRAM_FAILED the reason has been printed, and `trace` may only be closed. */
 int report_read(struct report_trace *trace, const char *path, const char *file,
                 const char *call_sizes, const struct by_code_options *code);
 void report_close(struct report_trace *trace);
 
-/* Counts what an instruction stream has as far as its call number `calls`; also by call stacks, if it
- * has any. False: see *error. */
+/* Counts an instruction stream up to call number `calls`; by call stacks, too, if it has any.
+ * False: see *error. */
 bool report_tally_until(struct tally *tally, struct stack_tally *stacks, const char *path,
                         uint64_t calls, struct error *error);
 
@@ -56,7 +56,7 @@ const char *report_name(const struct report_trace *trace);
 
 void report_print(const struct report_trace *trace, FILE *to);
 
-/* Of it, a line for each number that few programs have; each begins with "! " and these words. */
+/* Prints a line for each number that few programs have; each begins with "! " and `words`. */
 void report_print_unusual(const struct report_trace *trace, const char *words, FILE *to);
 
 /* A page with charts. False: `why` says what is missing or cannot be written. */
@@ -66,9 +66,9 @@ bool report_page_write(const struct report_trace *trace, const char *path, char 
 /* A new object. NULL without memory. */
 json_t *report_json(const struct report_trace *trace);
 
-/* Puts the indices of the greatest of `count` numbers into `top`, the greatest first, the lower
- * index first among equals; 0 is left out. Returns how many there are. The numbers stand `stride`
- * bytes apart: members of entries. */
+/* Puts the indices of the greatest of `count` numbers, at most `most`, into `top`: greatest first,
+ * lower index first among equals, without zeros. Returns how many there are. The numbers are
+ * `stride` bytes apart: members of entries. */
 unsigned report_top(const uint64_t *first, uint32_t count, size_t stride, uint32_t *top,
                     unsigned most);
 #define REPORT_TOP(entries, count, member, top, most) \

@@ -19,14 +19,14 @@ static unsigned floor_log2(uint64_t number)
 #define TCMALLOC_SMALL_MAX   (256u * 1024)
 #define TCMALLOC_CLASSES_MAX 128u
 
-/* Objects that move between the caches at a time, of which a span should have a quarter. */
+/* How many objects move between caches at a time; a span should have at least a quarter of that. */
 static uint64_t tcmalloc_moved(uint64_t size)
 {
     uint64_t moved = 64 * 1024 / size;
     return moved < 2 ? 2 : moved > 32 ? 32 : moved;
 }
 
-/* Sizes of classes are multiples of it. */
+/* The sizes of classes near `size` are multiples of this. */
 static uint64_t tcmalloc_alignment(uint64_t size)
 {
     if (size < 16) return 8;
@@ -35,7 +35,7 @@ static uint64_t tcmalloc_alignment(uint64_t size)
     return alignment < TCMALLOC_PAGE ? alignment : TCMALLOC_PAGE;
 }
 
-/* The span of a class has at most an eighth of waste at its end. */
+/* The length of a class's spans: at most an eighth is wasted at the end. */
 static uint64_t tcmalloc_span(uint64_t size)
 {
     uint64_t bytes = 0;
@@ -47,8 +47,8 @@ static uint64_t tcmalloc_span(uint64_t size)
     return bytes;
 }
 
-/* A size that would have spans as long and as many objects in them as the one before takes that
- * one's place. Returns how many there are. */
+/* A class replaces the previous, smaller one if its spans would be as long and have as many
+ * objects. Returns the number of classes. */
 static unsigned tcmalloc_make_classes(uint32_t *classes)
 {
     unsigned count = 0;
@@ -83,7 +83,7 @@ static uint64_t tcmalloc_size(uint64_t size)
 
 /* ---- jemalloc ---- */
 
-/* Multiples of 16, from 128 on four classes for each doubling. */
+/* Multiples of 16; above 128, four classes for each doubling. */
 static uint64_t jemalloc_size(uint64_t size)
 {
     if (size <= 8) return 8;
@@ -96,8 +96,8 @@ static uint64_t jemalloc_size(uint64_t size)
 #define MIMALLOC_SMALL_MAX (128u * 1024)
 #define MIMALLOC_PAGE      4096u
 
-/* Words of 8 bytes, two and two up to 64 bytes, then four classes for each doubling. Above, it
- * reserves more than it says here, which is not touched. */
+/* 8 bytes, then multiples of 16 up to 64, then four classes for each doubling. Above
+ * MIMALLOC_SMALL_MAX, it reserves more than this returns, but does not touch it. */
 static uint64_t mimalloc_size(uint64_t size)
 {
     if (size > MIMALLOC_SMALL_MAX) return round_up(size, MIMALLOC_PAGE);
@@ -111,7 +111,8 @@ static uint64_t mimalloc_size(uint64_t size)
 #define GLIBC_HEADER    8u
 #define GLIBC_CHUNK_MIN 32u
 
-/* A chunk of the heap. (One of its own mapping has 8 bytes more and ends with the page.) */
+/* The chunk of an object in the heap. (One with its own mapping has 8 bytes more and ends at a page
+ * boundary.) */
 static uint64_t glibc_size(uint64_t size)
 {
     const uint64_t chunk = round_up(size + GLIBC_HEADER, 16);
@@ -127,7 +128,8 @@ const struct rounding roundings[ROUNDINGS] = {
 
 /* ---- by size class ---- */
 
-/* The mean of several sizes may round up to less than they are together. */
+/* What the allocator takes for objects of the mean size; at least `bytes`, because a class's mean
+ * may be rounded to less than its objects have. */
 static uint64_t taken(uint64_t objects, uint64_t bytes, uint64_t (*rule)(uint64_t size))
 {
     const uint64_t all = objects > 0 ? objects * rule(bytes / objects) : 0;

@@ -1,8 +1,8 @@
 /* rounding - how many bytes an allocator takes for an object of a given size, by its own rules.
  *
- * What stands beside objects (lists, bitmaps, headers of pages) is not in it, with one exception:
- * the 8 bytes of a chunk of glibc lie between the objects. The rules are those of objects without a
- * special alignment, on x86-64; tests compare them with what the allocators say. */
+ * Metadata apart from the objects (lists, bitmaps, page headers) is not included, but the 8 bytes
+ * of a glibc chunk are, because they lie between the objects. The rules are those of objects
+ * without a special alignment, on x86-64; tests compare them with what the allocators report. */
 #ifndef MALLOCTAPE_REPORT_ROUNDING_H
 #define MALLOCTAPE_REPORT_ROUNDING_H
 
@@ -14,7 +14,7 @@
 enum { ROUNDINGS = 4 };
 
 struct rounding {
-    const char *name; /* with the version whose rules they are */
+    const char *name; /* of the allocator, with the version that has these rules */
     uint64_t (*size)(uint64_t size);
 };
 extern const struct rounding roundings[ROUNDINGS];
@@ -32,8 +32,8 @@ struct rounded {
     size_t count;
 };
 
-/* Both kinds of objects of `sizes`, under each rule; of a class of sizes, by their mean. Classes
- * ascend. False: no memory. */
+/* Applies each rule to the objects of `sizes`, all and those at the peak; for a class of sizes, to
+ * their mean. Classes ascend. False: no memory. */
 bool rounding_count(struct rounded rounded[ROUNDINGS], const struct sizes *sizes);
 void rounding_free(struct rounded rounded[ROUNDINGS]);
 

@@ -26,7 +26,7 @@ void sizes_close(struct sizes *sizes)
     *sizes = (struct sizes){.entries = NULL};
 }
 
-/* Where the number of the size stands in the table, or belongs. */
+/* The element of the table that has the entry of the size, or the free one where it would go. */
 static uint32_t *table_find(const struct sizes *sizes, uint64_t size)
 {
     uint64_t at = size * UINT64_C(0x9e3779b97f4a7c15) >> 32;
@@ -36,7 +36,7 @@ static uint32_t *table_find(const struct sizes *sizes, uint64_t size)
     }
 }
 
-/* Doubles what there is room for. */
+/* Doubles the capacity. False: no memory. */
 static bool sizes_grow(struct sizes *sizes)
 {
     const uint32_t capacity = SIZES_LARGE_FIRST + 2 * (sizes->capacity - SIZES_LARGE_FIRST);

@@ -4,8 +4,8 @@
  *          +--> else an entry of its own, found by hashing, up to SIZES_LARGE_MAX of them
  *          `--> else the entry of a class of sizes (common/histogram.h)
  *
- * Entries never move in meaning: an object remembers the number of its entry. Memory is from
- * pages_map() and bounded by SIZES_LARGE_MAX. */
+ * The number of an entry never changes, because objects store it. Memory is from pages_map() and
+ * bounded by SIZES_LARGE_MAX. */
 #ifndef MALLOCTAPE_REPORT_SIZES_H
 #define MALLOCTAPE_REPORT_SIZES_H
 
@@ -27,7 +27,7 @@ struct size_entry {
     uint64_t size;           /* of a class: its lowest */
     uint64_t count;          /* of objects that were made */
     uint64_t bytes;          /* of all of them */
-    uint64_t lifetime_calls; /* sum over those that have ended */
+    uint64_t lifetime_calls; /* sum over the objects that have ended */
     uint64_t latest_call;    /* that made one */
     struct live live;
 };
@@ -43,7 +43,7 @@ struct sizes {
 bool sizes_open(struct sizes *sizes);
 void sizes_close(struct sizes *sizes);
 
-/* The entry of a size of SIZES_SMALL or more. */
+/* The entry of a size of SIZES_SMALL or more: its own, or that of its class if there is no room. */
 uint32_t sizes_find_large(struct sizes *sizes, uint64_t size);
 
 static inline uint32_t sizes_find(struct sizes *sizes, uint64_t size)
@@ -63,7 +63,7 @@ static inline uint64_t sizes_highest(const struct sizes *sizes, uint32_t entry)
                                  : sizes->entries[entry].size;
 }
 
-/* Whether there were too many sizes, so that some are only counted by their class. */
+/* Whether there were too many sizes, so that some are counted only by class. */
 static inline bool sizes_has_classes(const struct sizes *sizes)
 {
     for (uint32_t i = SIZES_SMALL; i < SIZES_LARGE_FIRST; i++)

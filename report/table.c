@@ -8,7 +8,7 @@
 #include "common/terminal.h"
 #include "report/words.h"
 
-/* Between tables that stand side by side. */
+/* Between tables that are printed side by side. */
 #define GAP "  "
 
 enum { BESIDE_MAX = 4, LINE_BYTES = 1024 };
@@ -97,8 +97,8 @@ static const char *cell_text(const struct cell *cell)
     return words_number(UNIT_SHARE, cell->of > 0 ? (double)cell->value / (double)cell->of : 0);
 }
 
-/* Columns have a space between them. What is too long for its column takes the room that others
- * leave, and makes the line longer if there is none. Returns where the last column ends. */
+/* Columns have a space between them. A text too long for its column takes unused room of others, or
+ * makes the line longer if there is none. Returns where the last column ends. */
 static size_t add_row(struct line *line, const struct table_row *row, bool labels, bool wide)
 {
     size_t end = line->used, space = 0;

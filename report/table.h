@@ -1,6 +1,6 @@
-/* table - a table of a report, stated once (of single numbers, report/numbers.h does that): a function
+/* table - a table of a report, stated once, as report/numbers.h does for single numbers: a function
  * gives row number `at` as cells, each with its column's key in JSON, its value, and the label and
- * width of its column in the text. Text and JSON are made of that; the page draws the JSON.
+ * width of its column in the text. Text and JSON are made from that; the page draws the JSON.
  *
  *   static bool lane_row(const void *of, size_t at, struct table_row *row)
  *   {
@@ -39,12 +39,12 @@ extern "C" {
 
 struct cell {
     const char *key;   /* in JSON; NULL: not there */
-    long double value; /* all of 64 bits; NAN: not known, null and "-" */
-    const char *label; /* above it in the text; NULL: not there */
-    int width;         /* of the column, in the text; below 0: to the left */
+    long double value; /* holds any 64-bit integer; NAN: not known, null in JSON, "-" in the text */
+    const char *label; /* above the column in the text; NULL: not in the text */
+    int width;         /* of the column, in the text; below 0: aligned to the left */
     enum number_unit unit;
-    long double of;   /* of UNIT_SHARE: the text has the share that the value is of this */
-    const char *text; /* instead of a value, unless NULL; may be of words.h, or last as long */
+    long double of;   /* with UNIT_SHARE, the text shows value / of */
+    const char *text; /* if not NULL, shown instead of the value; must live as long as the row */
     bool wide;        /* only where lines are wide */
 };
 
@@ -64,8 +64,8 @@ struct table_row {
             (row)->cells[table_at] = (of_cells)[table_at];                         \
     } while (0)
 
-/* False: this is no row of the table. Keys, labels and widths are the same in all rows; those of row
- * 0 are asked for even if there are no rows. */
+/* Gives row number `at`. False: the table has no such row. Keys, labels and widths must be the same
+ * in all rows; those of row 0 are asked for even if there are no rows. */
 typedef bool table_row_of(const void *of, size_t at, struct table_row *row);
 
 struct table {
@@ -74,19 +74,19 @@ struct table {
     size_t rows;
     const uint32_t *order; /* NULL: rows 0, 1, 2, ...; else these */
     const char *title;     /* in the text: above the labels; NULL: an empty line */
-    bool goes_on;          /* in the text: with the lines above it, without labels */
+    bool goes_on;          /* in the text: continues the lines above it, without labels */
 };
 
-/* A new object as `key` of the object: an array for each column. Returns it. */
+/* Adds a new object with an array for each column to `object`, as `key`, and returns it. */
 json_t *table_put(json_t *object, const char *key, const struct table *table);
 
 /* Row number `at` as a new object. */
 json_t *table_row_json(table_row_of *row, const void *of, size_t at);
 
-/* Nothing if there are no rows. */
+/* Prints a table; nothing if it has no rows. */
 void table_print(const struct table *table, FILE *to);
 
-/* Several, each with a title, side by side; below each other where lines are not wide. */
+/* Prints several tables, each with a title, side by side if lines are wide, else one by one. */
 void table_print_beside(const struct table *tables, size_t count, FILE *to);
 
 #ifdef __cplusplus

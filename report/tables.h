@@ -1,5 +1,6 @@
-/* tables - those of a trace that text and JSON share (table.h): of each, the function that gives its
- * rows, and what that takes as `of`. JSON has all rows; which ones the text has, text.c says. */
+/* tables - the tables of a trace that text and JSON share (table.h): for each, the function that
+ * gives its rows, and what that takes as `of`. JSON has all rows; text.c selects those of the
+ * text. */
 #ifndef MALLOCTAPE_REPORT_TABLES_H
 #define MALLOCTAPE_REPORT_TABLES_H
 
@@ -14,7 +15,7 @@ struct tables_sizes {
 };
 table_row_of tables_size;
 
-/* Row n is what of rounding.h number n adds. `of`: struct rounded[ROUNDINGS]. */
+/* Row n is what rule n of rounding.h adds. `of`: struct rounded[ROUNDINGS]. */
 table_row_of tables_rounding;
 
 /* Row n is a piece of the time, or a quarter. */
@@ -30,7 +31,7 @@ table_row_of tables_lane;
 /* Row n is a row of the timeline. */
 struct tables_times {
     const struct timeline_row *rows;
-    unsigned vm_size; /* which statistic that is; ORIGINAL_STATISTICS_MAX: none */
+    unsigned vm_size; /* the index of that statistic; ORIGINAL_STATISTICS_MAX: none */
 };
 table_row_of tables_time;
 

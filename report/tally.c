@@ -6,7 +6,7 @@
 #include "common/call_table.h"
 #include "common/pages.h"
 
-/* How many instructions ahead the row of objects is asked for. */
+/* How many instructions ahead objects are prefetched. */
 #define PREFETCH_AHEAD 12u
 
 _Static_assert(SIZES_MAX <= 1 << 20, "an object has the number of its size");
@@ -31,8 +31,8 @@ void tally_close(struct tally *tally)
     tally->objects = NULL;
 }
 
-/* Makes room for as many objects as a batch can make. Objects end at random: with small pages, each
- * costs a look into page tables, too. Where the system has no large ones, nothing is lost. */
+/* Makes room for `more` objects. Objects end in random order, so with small pages each would also
+ * cost a page table walk; huge pages are asked for, and if there are none, nothing is lost. */
 static bool objects_reserve(struct tally *tally, uint64_t more)
 {
     const uint64_t before = tally->capacity;
@@ -54,7 +54,7 @@ static void peak_move(struct tally *tally)
     tally->epoch++;
 }
 
-/* `object` is a free entry of the row, and counted in `live`. */
+/* `object` is a free entry of the array, and already counted in `live`. */
 static inline void object_begin(struct tally *tally, struct tally_object *object, uint64_t size,
                                 unsigned chain)
 {
@@ -94,7 +94,7 @@ static inline void object_end(struct tally *tally, const struct tally_object *ob
     tally->lifetimes.calls[histogram_bucket(calls)]++;
     tally->lifetimes.bytes[histogram_bucket(tally->bytes - object->bytes_before)]++;
     tally->lifetimes.ms[histogram_bucket((uint32_t)tally->ms - object->ms)]++;
-    /* tally_magnitude() of a number that is far from the largest one. */
+    /* tally_magnitude(calls), without a case for 0; 2 * calls + 1 does not overflow. */
     const unsigned lived = 63u - (unsigned)__builtin_clzll(2 * calls + 1);
     tally->lifetimes.by_size[tally_magnitude(size)][lived]++;
     if (object->lane != tally->lane) {
@@ -164,8 +164,8 @@ static void turn_end(struct tally *tally)
     tally->at_turn = now;
 }
 
-/* Opcodes of a batch, flags included. Of two by two: the same one again and again would have to
- * wait for itself. */
+/* Counts the opcodes of a batch, flags included. In two tables in turn, because incrementing the
+ * same counter again and again would wait for the previous store. */
 static void kinds_count(struct tally *tally, const uint8_t *opcodes, size_t count)
 {
     for (; count >= 2; count -= 2, opcodes += 2) {
@@ -184,7 +184,7 @@ static void kinds_take(struct tally *tally, uint64_t by_kind[CALL_KINDS])
     memset(tally->opcodes, 0, sizeof tally->opcodes);
 }
 
-/* Closes the piece of time since the latest tick. */
+/* Ends the piece of time since the latest tick. */
 static void piece_end(struct tally *tally, uint64_t rss, uint64_t heap)
 {
     const struct tally_counts now = counts_now(tally), *since = &tally->at_tick;
@@ -300,7 +300,7 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_
     while (instruction_walk_next(&walk, &one)) {
         const unsigned does = instruction_does[one.opcode];
         const uint64_t *const operands = batch->operands + one.operand_at;
-        /* Of a free that comes before its allocation, the index is none. */
+        /* Not a valid index if the object is allocated in between; it is only prefetched. */
         const uint64_t ahead = instruction_walk_ahead(&walk, PREFETCH_AHEAD);
         __builtin_prefetch(
             (const void *)((uintptr_t)tally->objects + ahead * sizeof *tally->objects), 1);

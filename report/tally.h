@@ -1,10 +1,10 @@
-/* tally - everything that a report says of a trace, counted in one pass.
+/* tally - everything that a report says about a trace, counted in one pass.
  *
  *   batch of instructions --> tally_add() --+--> sizes, lifetimes, ages, lanes, timeline
- *                                           `--> objects: the row of those that are alive
+ *                                           `--> objects: an array of the live ones
  *
- * The objects stand in the order of INSTRUCTIONS.md 4.5: the reader gives indices, so that nobody
- * else keeps a table of them.
+ * The objects are in the order of INSTRUCTIONS.md 4.5: the reader gives indices, so that no other
+ * table of them is needed.
  *
  * A realloc ends an object and makes another one, of the new size and the lane that calls. Calls
  * are counted from 1. The time of a call is that of the latest tick before it, in whole
@@ -26,7 +26,7 @@
 #include "stream/instruction_reader.h"
 
 enum {
-    TALLY_MAGNITUDES = 65, /* of n: the length of n in bits */
+    TALLY_MAGNITUDES = 65, /* a magnitude is a number's length in bits */
     TALLY_CHAIN_MAX = 4095,
     TALLY_CHAINS = 13,
     TALLY_GROWTHS = 8
@@ -34,10 +34,10 @@ enum {
 
 struct tally_object {
     uint64_t size;
-    uint64_t bytes_before; /* made until then, itself included */
+    uint64_t bytes_before; /* bytes made until then, its own included */
     uint64_t call : 48, lane : 16;
     uint32_t entry : 20; /* of struct sizes */
-    uint32_t chain : 12; /* reallocs since the first allocation; TALLY_CHAIN_MAX: so many or more */
+    uint32_t chain : 12; /* reallocs since the first allocation; at most TALLY_CHAIN_MAX */
     uint32_t ms;
 };
 
@@ -48,14 +48,14 @@ struct tally_lifetimes {
     uint64_t by_size[TALLY_MAGNITUDES][TALLY_MAGNITUDES]; /* magnitudes of size and of calls */
 };
 
-/* Limits of the classes of `growth`, new size by old size; the last one has none. */
+/* Upper limits of the classes of `growth` (new size / old size); the last class has none. */
 extern const double tally_growth_limits[TALLY_GROWTHS - 1];
 
 struct tally_reallocs {
     uint64_t moved, in_place, grown, shrunk, same;
-    uint64_t copied_bytes; /* the smaller size of each that moved */
+    uint64_t copied_bytes; /* sum of the smaller sizes of those that moved */
     uint64_t growth[TALLY_GROWTHS];
-    uint64_t chains[TALLY_CHAINS]; /* by the magnitude of all reallocs of an object */
+    uint64_t chains[TALLY_CHAINS]; /* objects, by the magnitude of their number of reallocs */
 };
 
 struct tally_peak {
@@ -72,19 +72,19 @@ struct tally_counts {
 };
 
 struct tally {
-    uint64_t calls, made, ended, reallocs; /* a realloc is in all of them; `ended` is of the end */
+    uint64_t calls, made, ended, reallocs; /* a realloc is in all; `ended`: set by tally_end() */
     uint64_t bytes;                        /* of all objects that were made */
     uint64_t live, live_bytes;
-    uint64_t remote_frees; /* ended by another lane than made them */
+    uint64_t remote_frees; /* objects ended by another lane than the one that made them */
     uint64_t ns, ms;       /* of the latest tick */
     uint64_t epoch;        /* live.h */
     struct tally_peak peak;
     /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick
-     * says how much that was. */
-    struct tally_rss at_rss; /* at the first tick with the most */
-    struct tally_rss first_rss, last_rss; /* at the first and the last tick that say any */
+     * has that. */
+    struct tally_rss at_rss; /* at the first tick with the highest RSS */
+    struct tally_rss first_rss, last_rss; /* at the first and the last tick that have it */
     uint64_t peak_heap_bytes, user_ns, system_ns;
-    struct history history; /* whose names are the caller's to set */
+    struct history history; /* the caller sets its names */
 
     struct sizes sizes;
     struct lanes lanes;
@@ -93,10 +93,10 @@ struct tally {
     struct tally_lifetimes lifetimes;
     struct tally_reallocs realloc;
     uint64_t aligned[64],
-        aligned_bytes[64]; /* made with an alignment of 1 << index, or a bit more */
+        aligned_bytes[64]; /* made with an alignment from 1 << index to below twice that */
     uint64_t failed[CALL_KINDS], unknown[CALL_KINDS];
     uint64_t zero_sizes;  /* objects of no bytes that were made */
-    uint64_t wrong_sizes; /* frees that were given another size than the object has */
+    uint64_t wrong_sizes; /* frees that were passed another size than the object's */
     struct instruction_totals totals;
 
     struct tally_object *objects; /* `live` of them, by index */
@@ -104,8 +104,8 @@ struct tally {
     /* From here on: tally.c only. */
     uint64_t capacity;
     struct tally_counts at_tick, at_turn; /* at the latest tick, at the beginning of the turn */
-    uint64_t most_live_bytes;             /* since the tick, */
-    uint64_t opcodes[2][UINT8_MAX + 1];   /* and what else was seen since then */
+    uint64_t most_live_bytes;             /* since the latest tick */
+    uint64_t opcodes[2][UINT8_MAX + 1];   /* since the latest tick; their sum counts */
     unsigned lane;
 };
 
@@ -113,8 +113,8 @@ struct tally {
 bool tally_open(struct tally *tally);
 void tally_close(struct tally *tally);
 
-/* Batches with indices, one after another; of the last one, the first `count` instructions may be
- * all. False: no memory. */
+/* Counts the first `count` instructions of a batch. Batches have indices and come one after
+ * another; only of the last one may `count` be less than all. False: no memory. */
 bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count);
 
 /* After the last batch: all numbers of the tally can be read. */

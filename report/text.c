@@ -10,7 +10,7 @@
 #include "report/tables.h"
 #include "report/words.h"
 
-/* Of the words before numbers; lines of tables; parts of a line. */
+/* The width of the words before numbers; how many lines tables and items lines have. */
 enum {
     WIDTH = 15,
     SIZES_SHOWN = 20,
@@ -59,7 +59,7 @@ static void print_left(const struct sizes *sizes, FILE *to)
     if (count > 0) fputc('\n', to);
 }
 
-/* The highest number of the class in which so much of all lies. */
+/* The upper limit of the class at which `share` of all numbers is reached. */
 static const char *percentile(const uint64_t *counts, uint64_t total, double share)
 {
     const uint64_t before = (uint64_t)ceil(share * (double)total) - 1;
@@ -184,7 +184,7 @@ static void print_times(const struct tally *tally, FILE *to)
         table_print(&(struct table){tables_time, &times, .rows = count}, to);
 }
 
-/* Who of those alive at a time was made when. */
+/* Prints when the objects alive at the peak and at the end were made. */
 static void print_ages(const struct tally *tally, FILE *to)
 {
     const unsigned used = (unsigned)(tally->calls >> tally->ages.shift) + 1;

@@ -89,7 +89,8 @@ uint64_t timeline_second_peak(const struct timeline *timeline, uint64_t *end_ns)
     return rows[second].most_live_bytes;
 }
 
-/* A window may be closed early, with a handful of calls at the end: that is no burst. */
+/* Rows that are too short do not count: the last window may have been closed early, after a handful
+ * of calls, which is not a burst. */
 const struct timeline_row *timeline_busiest(const struct timeline *timeline, uint64_t *begin_ns)
 {
     const struct timeline_row *busiest = NULL;

@@ -1,6 +1,6 @@
 /* timeline - what happened over time, in at most TIMELINE_MAX rows between ticks.
  *
- * When the rows no longer suffice, two and two become one. Memory is fixed. */
+ * When there are too many rows, neighbours are merged in pairs. Memory is fixed. */
 #ifndef MALLOCTAPE_REPORT_TIMELINE_H
 #define MALLOCTAPE_REPORT_TIMELINE_H
 
@@ -11,7 +11,7 @@
 
 enum { TIMELINE_MAX = 1024 };
 
-/* What a call had to enter; it may be several. Of depths.h only. */
+/* What a call had to enter; may be several. Only depths.h counts these. */
 enum timeline_reached {
     TIMELINE_CENTRAL,
     TIMELINE_PAGE_HEAP,
@@ -21,18 +21,18 @@ enum timeline_reached {
     TIMELINE_REACHED
 };
 
-/* Numbers of 64 bits only: when rows are joined, those as far as `statistics` are as in the latest,
- * the next three the most, and all others, from `calls` on, add up. */
+/* Only uint64_t members: when rows are merged, those up to `statistics` are taken from the later
+ * row, the next three are the maximum, and all others, from `calls` on, are added. */
 struct timeline_row {
-    uint64_t end_ns; /* since recording began; it begins where the one before ends */
-    uint64_t live_objects, live_bytes;            /* at its end, as */
-    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* of history.h */
+    uint64_t end_ns; /* since recording began; a row begins where the previous one ends */
+    uint64_t live_objects, live_bytes;            /* at its end */
+    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* at its end (history.h) */
     uint64_t most_live_bytes;
-    uint64_t rss_bytes, heap_bytes;        /* the most that its ticks say; 0: unknown */
-    uint64_t calls, made, ended, reallocs; /* a realloc counts as all of them */
+    uint64_t rss_bytes, heap_bytes;        /* the highest of its ticks; 0: unknown */
+    uint64_t calls, made, ended, reallocs; /* a realloc counts in all four */
     uint64_t bytes;                        /* of objects that were made */
     uint64_t by_kind[CALL_KINDS];
-    uint64_t reached[TIMELINE_REACHED]; /* calls; from here on of depths.h only */
+    uint64_t reached[TIMELINE_REACHED]; /* calls; from here on only depths.h counts */
     uint64_t waits, waited_ns, taken_bytes, released_bytes;
 };
 
@@ -44,23 +44,24 @@ struct timeline {
     struct timeline_row present;
 };
 
-/* A tick ends a piece of time: adds it to the present row, which is kept when it is long enough. */
+/* Adds a piece of time, which ends at a tick, to the current row, which ends when long enough. */
 void timeline_add(struct timeline *timeline, const struct timeline_row *piece);
 
-/* The end: the present row is kept if there is something in it. */
+/* Ends the current row, if it has anything. */
 void timeline_end(struct timeline *timeline);
 
 /* ---- to be asked at the end ---- */
 
-/* The rows in at most so many equal parts, each as one row. Returns how many there are. */
+/* Merges the rows into at most `most` equal parts, each one row. Returns how many there are. */
 unsigned timeline_parts(const struct timeline *timeline, struct timeline_row *parts, unsigned most);
 
-/* How much was alive at a second peak: at least four fifths of the first, from which it is apart by
- * a tick with less than three quarters of the second. 0: there is none. `end_ns` may be NULL: the
- * end of its row. */
+/* The live bytes at a second peak: at least four fifths of the first one's, with the end of a row
+ * between the two that has less than three quarters of the second one's. 0: there is none. *end_ns:
+ * the end of its row; `end_ns` may be NULL. */
 uint64_t timeline_second_peak(const struct timeline *timeline, uint64_t *end_ns);
 
-/* The row with most calls for its time, which began at *begin_ns. NULL: there are no two. */
+/* The row with the most calls per time; it began at *begin_ns. NULL: there are fewer than two
+ * rows. */
 const struct timeline_row *timeline_busiest(const struct timeline *timeline, uint64_t *begin_ns);
 
 #endif

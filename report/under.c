@@ -24,8 +24,8 @@ static void enter(void *of)
         setenv(under->settings->set[i].name, under->settings->set[i].value, 1);
 }
 
-/* Replays with one more option, or two, under the allocator that was asked for. Returns the
- * report, or NULL. */
+/* Replays under the chosen allocator, with one or two additional options. Returns the report, or
+ * NULL. */
 static json_t *replay(struct under *under, const char *first, const char *second, char *why,
                       size_t why_bytes)
 {
@@ -66,8 +66,8 @@ static json_t *replay(struct under *under, const char *first, const char *second
     return NULL;
 }
 
-/* The first row with as good as the most RSS. Once an allocator keeps all that it has, RSS still
- * differs from row to row by a few pages. */
+/* Finds the call of the first row within 1/128 of the highest RSS: once an allocator keeps all that
+ * it has, RSS still differs from row to row by a few pages. */
 static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why_bytes)
 {
     json_t *report = replay(under, "--series", NULL, why, why_bytes);
@@ -128,7 +128,7 @@ static bool snapshot_find(struct under *under, struct fragments *one, char *why,
     return good;
 }
 
-/* In the order of calls; at the same call they are one. */
+/* Inserts a snapshot in the order of calls; two at the same call become one. */
 static void snapshots_add(struct under *under, enum fragments_time time, uint64_t call)
 {
     unsigned at = under->snapshots_count;

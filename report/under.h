@@ -7,7 +7,7 @@
  *                                                    replay --limit --snapshot  \
  *                                                    tally as far as that call  / fragments.h
  *
- * Each snapshot is a replay of its own, so that nothing has to be kept meanwhile. */
+ * Each snapshot is a replay of its own, so that nothing has to be kept in between. */
 #ifndef MALLOCTAPE_REPORT_UNDER_H
 #define MALLOCTAPE_REPORT_UNDER_H
 
@@ -20,7 +20,7 @@ struct report_trace;
 
 struct under {
     const char *allocator; /* as the user named it, or the recorded one; NULL: not known yet */
-    char engine[16];       /* of replay: auto, and then what that was */
+    char engine[16];       /* of replay: auto, after the first replay the one that auto chose */
     struct allocator_found found;
     const struct recorded_settings *settings; /* those of the trace; NULL: none are set */
     const struct by_code *code;               /* of the trace */
@@ -30,7 +30,7 @@ struct under {
     unsigned snapshots_count;
 };
 
-/* Whether it is the name of an allocator, which "none" is not. */
+/* Whether this is the name of a known allocator; "none" is not. */
 bool under_knows(const char *allocator);
 
 /* Finds the allocator (NULL: under_find() takes the recorded one with its settings), and makes the
@@ -38,10 +38,10 @@ bool under_knows(const char *allocator);
 bool under_open(struct under *under, const char *allocator, const char *trace, char *why,
                 size_t why_bytes);
 
-/* `trace` is what was counted of the whole file. False: `why` says why. */
+/* Makes the snapshots. `trace`: the counts of the whole file. False: `why` says why. */
 bool under_find(struct under *under, const struct report_trace *trace, char *why, size_t why_bytes);
 
-/* Removes the files; a signal that came meanwhile has its way. */
+/* Removes the files; a signal that was held back meanwhile then takes effect. */
 void under_close(struct under *under);
 
 void under_print(const struct under *under, FILE *to);

@@ -71,7 +71,7 @@ const char *words_share(uint64_t part, uint64_t all)
     return words_number(UNIT_SHARE, all > 0 ? (double)part / (double)all : 0);
 }
 
-/* As much of it as 64 bits hold. */
+/* The value as an integer, at most UINT64_MAX. */
 static uint64_t whole(long double value)
 {
     return value < 0x1p64L ? (uint64_t)value : UINT64_MAX;
