@@ -16,7 +16,7 @@ struct entry {
     bool recorded;                         /* in all of them */
     double peaks[COMPARE_RECORDINGS_MAX];  /* bytes */
     double least, most;                    /* of these */
-    double change[COMPARE_RECORDINGS_MAX]; /* of the peak, as a share; NAN: from what? */
+    double change[COMPARE_RECORDINGS_MAX]; /* of the peak, as a share; NAN: nothing to compare */
     struct mean peak, memory, time;        /* peaks, and changes */
 };
 
@@ -26,7 +26,7 @@ struct across {
     struct entry *entries; /* least memory first */
     size_t entries_count;
     bool of_process;         /* peaks are of the process */
-    const struct entry *now; /* the recorded allocator's, or NULL */
+    const struct entry *now; /* that of the recorded allocator, or NULL */
 };
 
 static const struct compare_row *find_row(const struct compare *compare, const char *label)
@@ -112,7 +112,7 @@ static void put_change(FILE *to, const struct mean *of)
             numbers_shown(100 * of->least, 0), numbers_shown(100 * of->most, 0));
 }
 
-/* The best for memory, how sure, and whether the next is surely worse. */
+/* Prints the best entry for memory, how sure that is, and whether the next is surely worse. */
 static void put_verdict(FILE *to, const struct across *across)
 {
     const struct entry *best = across->entries, *now = across->now;

@@ -1,13 +1,13 @@
-/* compare/across - several recordings of one program, each compared by itself, and what they say
- * together.
+/* compare/across - several recordings of one program, each compared by itself, and the result over
+ * all of them.
  *
  *   recording --> compare --> change of each entry from the recorded allocator --+--> mean of all,
  *   recording --> compare --> ...                                               --'    and 95 %
  *
- * One recording is not the program: from one to the next, an allocator may be the best or the worst.
- * What counts is the change that each has, in per cent of what the program had; the interval that
- * has its mean with 95 % is Student's. Entries are known by their names; one that failed in any
- * recording takes no part. */
+ * One recording is not the program: an allocator may be the best in one and the worst in the next.
+ * What counts is each entry's change, in per cent of what the program had; its mean has a 95 %
+ * confidence interval by Student's t. Entries are matched by name; one that failed in any recording
+ * takes no part. */
 #ifndef MALLOCTAPE_COMPARE_ACROSS_H
 #define MALLOCTAPE_COMPARE_ACROSS_H
 

@@ -1,5 +1,4 @@
-/* malloctape compare - replays a trace under several allocators and puts what they did side by
- * side. */
+/* malloctape compare - replays a trace under several allocators; shows the results side by side. */
 #include "compare/compare.h"
 
 #include <errno.h>
@@ -116,7 +115,8 @@ static int engine_take(void *of, const char *name)
     return cli_usage_error(&cli_compare, "--engine: '%s' is no engine", name);
 }
 
-/* Adds what has no list yet, and settings. Returns PROGRAM_GO_ON or an exit status. */
+/* Fills in the default list if there is none, and adds settings. Returns PROGRAM_GO_ON or an exit
+ * status. */
 static int list_complete(struct compare_options *options)
 {
     char why[256];
@@ -127,8 +127,8 @@ static int list_complete(struct compare_options *options)
     return status;
 }
 
-/* Words that are no options: traces, and after "--" options of replay. Returns PROGRAM_GO_ON or an
- * exit status. */
+/* Parses words that are not options: traces and, after "--", options of replay. Returns
+ * PROGRAM_GO_ON or an exit status. */
 static int traces_parse(struct compare_options *options, char **words)
 {
     if (words[0] == NULL) return cli_usage_error(&cli_compare, "which trace?");
@@ -190,7 +190,7 @@ const json_t *compare_any_report(const struct compare *compare)
     return NULL;
 }
 
-/* Of the character that the text begins with; 0: it is no UTF-8. */
+/* The bytes of the first character of the text; 0: it is not UTF-8. */
 static size_t utf8_bytes(const char *text)
 {
     for (size_t bytes = 1; bytes <= strnlen(text, 4); bytes++) {
@@ -201,7 +201,7 @@ static size_t utf8_bytes(const char *text)
     return 0;
 }
 
-/* A name that is not UTF-8, or was cut off within a character, is one in JSON and in a page. */
+/* Makes a name valid UTF-8, for JSON and pages: it may not be, or may end within a character. */
 static void make_utf8(char *text)
 {
     while (*text != '\0') {
@@ -229,7 +229,7 @@ void compare_row_open(struct compare_row *row, const struct compare_entry *entry
         memcpy(row->why, row->found.why, sizeof row->found.why);
 }
 
-/* With room for one more (compare/recorded.h). */
+/* Makes a row for each entry, with room for one more (compare/recorded.h). */
 static bool rows_open(struct compare *compare)
 {
     const struct compare_list *list = &compare->options.list;
@@ -246,7 +246,8 @@ static bool is_switching(const struct compare *compare)
     return strcmp(compare_engine(compare), "threads") != 0 && json_integer_value(switches) > 0;
 }
 
-/* Where there are no thread caches to switch, these rows are the same as others. */
+/* Drops the rows without cache switching if there are no thread caches to switch: they would be the
+ * same as others. */
 static void rows_drop_no_switching(struct compare *compare)
 {
     size_t kept = 0;
@@ -331,7 +332,7 @@ static bool is_complete(const struct compare *compare)
     return true;
 }
 
-/* Of one trace, or of what several have in common. Returns an exit status. */
+/* Writes the results of one trace, or of several together. Returns an exit status. */
 static int write_results(const struct compare *all)
 {
     const struct compare_options *options = &all->options;
@@ -353,7 +354,7 @@ static int write_results(const struct compare *all)
     return whole ? PROGRAM_OK : PROGRAM_CUT;
 }
 
-/* One trace: all numbers. Returns an exit status; what is wrong has been printed. */
+/* Gets all numbers of one trace. Returns an exit status; errors have been printed. */
 static int compare_one(struct compare *compare)
 {
     if (!replay_find(compare)) return PROGRAM_FAILED;

@@ -1,4 +1,4 @@
-/* compare - one trace, replayed under many allocators in fresh processes, and what can be said of
+/* compare - one trace, replayed under many allocators in fresh processes, and what follows about
  * them.
  *
  *   TRACE --trace/ordered_file.c--> ordered file --+--> replay, engine null: what is in the trace
@@ -6,12 +6,10 @@
  *           --launch/allocators.c--> libraries ------+--> replay, once a round for each entry
  *                                         `--> reports --numbers.c, verdict.c--> table, JSON, page
  *
- * An allocator that fails is a row that says why; it takes no part in later rounds, and the others
- * go on. The rounds are walked in alternating directions, so that no entry always follows the same
- * one.
+ * An allocator that fails has a row that says why; it takes no part in later rounds, and the others
+ * go on. Rounds alternate in direction, so that no entry always follows the same one.
  *
- * One thread. Reports stay JSON (REPORT.md): what this program does not know of them is passed
- * on. */
+ * One thread. Reports stay JSON (REPORT.md): keys that this program does not know are passed on. */
 #ifndef MALLOCTAPE_COMPARE_H
 #define MALLOCTAPE_COMPARE_H
 
@@ -40,24 +38,24 @@ struct compare_options {
     const char *engine;      /* NULL: compare_engine() chooses */
     const char *json, *html; /* NULL: none */
     unsigned rounds;
-    double limit_s;      /* of one replay; 0: none; negative: by the first replay */
+    double limit_s;      /* of one replay; 0: none; negative: derived from the first replay */
     char **replay_words; /* further options of replay; ends with NULL */
     struct compare_list list;
     bool list_is_default, tune, no_latency, no_series;
     enum compare_measure
-        sort; /* by which all tables are sorted; COMPARE_MEASURES: each by its own */
+        sort; /* all tables are sorted by this; COMPARE_MEASURES: each by its own measure */
 };
 
-/* One entry of the list, and what came of it. */
+/* One entry of the list, and its results. */
 struct compare_row {
     const struct compare_entry *entry;
     struct allocator_found found;
     char label[256];          /* allocator and settings, for people */
     char why[PATH_MAX + 256]; /* empty, or why there are no numbers */
-    json_t *reports;     /* one of each round; `latency` in them is of all rounds that time calls */
-    json_t *timed;       /* of the rounds that only time calls */
-    json_t *series;      /* curves of one round, or NULL */
-    double series_looks; /* that they are made of */
+    json_t *reports; /* one for each round; each has the `latency` of all rounds that time calls */
+    json_t *timed;   /* reports of the rounds that only time calls */
+    json_t *series;  /* curves of one round, or NULL */
+    double series_looks; /* the number of looks in them */
     struct compare_expected expected;
     char printed[256]; /* first line that the allocator printed in any round; empty: none */
     unsigned rank[COMPARE_MEASURES]; /* from 1; 0: none */
@@ -72,7 +70,7 @@ struct compare {
     json_t *machine;          /* machine.h, before the first replay */
     json_t *null_report;      /* report of engine null */
     double null_s;            /* how long that took */
-    struct compare_row *rows; /* the last one may be of `recorded_entry`, and hidden */
+    struct compare_row *rows; /* the last one may be that of `recorded_entry`, and hidden */
     size_t rows_count, rows_hidden;
     struct recorded_settings recorded_settings; /* of the recorded allocator */
     struct compare_entry recorded_entry;
@@ -91,7 +89,7 @@ struct compare {
 /* A row for the entry, without reports as yet. */
 void compare_row_open(struct compare_row *row, const struct compare_entry *entry);
 
-/* The name of a row alone: of a library, without its directory. */
+/* The name of a row without its settings; for a library, without its directory. */
 const char *compare_row_name(const struct compare_row *row);
 
 /* Whether it is `none`. */
@@ -103,8 +101,8 @@ static inline bool compare_row_is_nothing(const struct compare_row *row)
 /* Whether the trace has everything that the program did. */
 bool compare_is_whole(const struct compare *compare);
 
-/* A report of a row that did not fail and is not `none`, for what they have in common; NULL: there
- * is no such row. */
+/* A report of any row that did not fail and is not `none`, for what is the same in all of them;
+ * NULL: there is no such row. */
 const json_t *compare_any_report(const struct compare *compare);
 
 /* ---- running: run.c ---- */
@@ -113,36 +111,37 @@ const json_t *compare_any_report(const struct compare *compare);
  * trace. */
 bool compare_run_null(struct compare *compare, char *why, size_t why_bytes);
 
-/* The engine of every row that calls an allocator: the one that was asked for, or threads if more
- * than one thread has a part in the calls. */
+/* The engine for every row that calls an allocator: the one that was asked for, else threads if
+ * several threads make a noticeable share of the calls (replay/lane_shares.h), else switch. */
 const char *compare_engine(const struct compare *compare);
 
-/* All rounds of all rows. */
+/* Runs all rounds of all rows. */
 void compare_run_rows(struct compare *compare);
 
 /* ---- output ---- */
 
-/* What stands above a number: its group, or the kind of call that the group stands for. */
+/* The heading above a number: its group, or the kind of call that the group stands for. */
 const char *compare_group(const struct compare *compare, const struct compare_number *number);
 
-/* Of single calls, in ns. */
+/* The step of the clock that times single calls, in ns. */
 double compare_clock_step(const struct compare *compare);
 
-/* For a text that may be cut off; NULL: no memory, and the text is empty. */
+/* Opens a stream into `text`, which truncates at `bytes`. NULL: no memory, and the text is
+ * empty. */
 FILE *compare_text_open(char *text, size_t bytes);
 
 /* "0.0907 s", "1.62 s", "1234 s"; "0.3 %", "8 %". */
 void compare_put_seconds(FILE *to, double seconds);
 void compare_put_share(FILE *to, double share);
 
-/* What the recorded process had and used, and whether the replay of its own allocator follows it;
- * empty: not known. */
+/* What the recorded process had and used, and whether the replay under its own allocator follows
+ * it; empty: not known. */
 const char *compare_original_text(const struct compare *compare, char *text, size_t bytes);
 
 /* For a terminal. */
 void compare_table_print(const struct compare *compare, FILE *to);
 
-/* Everything, as one JSON object, with or without the reports it was taken from. The caller owns
+/* Everything as one JSON object, with or without the reports that it was made from. The caller owns
  * it. */
 json_t *compare_json(const struct compare *compare, bool with_reports);
 

@@ -8,17 +8,17 @@
 #include "compare/compare.h"
 #include "compare/rank.h"
 
-/* The recorder looks at memory so often; what ticks say in between is what it saw before. */
+/* The recorder looks at memory at this interval; ticks in between repeat the latest look. */
 #define LOOK_S 0.1
 
-/* A replay that is further away from the recorded curve tells little of the rest of the process. */
+/* A replay further away from the recorded curve tells little about the rest of the process. */
 #define FOLLOWS_MOST  0.12
-/* So many times the memory of the whole process cannot have been the allocator's. */
+/* The allocator cannot have had more than this many times the memory of the whole process. */
 #define REPLAYED_MOST 1.05
 
-/* Where replays differ, programs differ by so many times that: page faults cost them less, and
- * their own cache misses are not in a replay. And by that share of their time for no reason that a
- * replay could have (docs/prediction.md). */
+/* The difference between programs is that between replays times one of these factors: page faults
+ * cost programs less, and a replay lacks their own cache misses. In addition, programs differ by
+ * CPU_NOISE of their time for reasons that no replay shows (docs/prediction.md). */
 #define CPU_TIMES_LEAST  0.35
 #define CPU_TIMES_LIKELY 0.8
 #define CPU_TIMES_MOST   2.5
@@ -26,7 +26,7 @@
 
 /* ---- curves ---- */
 
-/* A difference, and for how long it held. */
+/* A difference, and how long it lasted. */
 struct difference {
     double value, seconds;
 };
@@ -38,7 +38,7 @@ static int ascending(const void *one, const void *other)
     return (left > right) - (left < right);
 }
 
-/* The value below which half of the time lies; sorts them. */
+/* The median of the values, weighted by their time; sorts them. */
 static double weighted_median(struct difference *of, size_t count, double seconds)
 {
     double below = 0;
@@ -60,7 +60,7 @@ static double mean_distance(struct difference *of, size_t count)
     return seconds > 0 ? sum / seconds : NAN;
 }
 
-/* Only what is new in `one` counts: it says the same until it is looked at again. */
+/* Skips points at which `one` only repeats the recorder's latest look. */
 double compare_curves_distance(const double *seconds, const double *one, const double *other,
                                size_t count)
 {
@@ -128,7 +128,7 @@ static double distance_of_replay(const json_t *series)
 
 /* ---- the original ---- */
 
-/* What there is without the replay of the recorded allocator. */
+/* Reads what is known without a replay under the recorded allocator. */
 static void original_read(struct compare_original *original, const json_t *report)
 {
     *original = (struct compare_original){
@@ -142,7 +142,7 @@ static void original_read(struct compare_original *original, const json_t *repor
     };
 }
 
-/* Whether there is a replay of the recorded allocator to compare with. */
+/* Whether there is a replay under the recorded allocator to compare with. */
 static bool original_is_replayed(struct compare *compare)
 {
     struct compare_original *original = &compare->original;
@@ -159,7 +159,8 @@ static bool original_is_replayed(struct compare *compare)
     return *original->why_not == '\0';
 }
 
-/* Why the replay cannot stand for the allocator's part of the process; empty if it can. */
+/* Sets original->why_not: why the replay cannot stand for the allocator's part of the process;
+ * empty if it can. */
 static void original_follow(struct compare_original *original, const struct compare_row *recorded)
 {
     const double peak = original->peak_bytes;
@@ -214,8 +215,8 @@ double compare_cpu_least(double cpu_seconds)
     return CPU_NOISE * cpu_seconds / CPU_TIMES_LEAST;
 }
 
-/* By the interval that holds the difference of the replays with 95 %. A program cannot save more
- * than what its allocator takes, but for the noise. */
+/* Uses the 95 % confidence interval of the difference between the replays. Apart from noise, a
+ * program cannot save more time than its allocator takes. */
 static void expect_cpu(struct compare_expected *expected, const struct compare_row *row,
                        const struct compare_row *recorded, const struct compare_original *original)
 {
@@ -240,8 +241,8 @@ static void expect_cpu(struct compare_expected *expected, const struct compare_r
     expected->cpu_change_most = row != recorded ? fmax(most, lowest + noise) : 0;
 }
 
-/* The replay of the recorded allocator less that without one, which has no objects to touch: not
- * less than nothing, nor more than the program had. */
+/* The time of the replay under the recorded allocator minus that of one without an allocator, which
+ * has no objects to touch; at least 0, at most the program's time. */
 static double allocator_seconds(const struct compare *compare)
 {
     double all = compare->original.cpu_seconds;

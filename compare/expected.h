@@ -1,15 +1,15 @@
 /* compare/expected - what the recorded program would have had under each allocator, as a process.
  *
- *   what the ticks say of the original  --------------------------------+
- *   replays of the recorded allocator --> how well they follow it       +--> per row: RSS, CPU
- *                                     --> difference to the row's own --+
+ *   the original's memory and time, from its ticks  ------------------------+
+ *   replays under the recorded allocator --> how well they follow it        +--> per row: RSS, CPU
+ *                                        --> difference to the row's own  --+
  *
- * expected = original + (replay of the row's allocator - replay of the recorded one)
+ * expected = original + (replay under the row's allocator - replay under the recorded one)
  *
- * The memory is that without the recorder's. A replay has the memory of the allocator alone, so
- * absolute figures hold only as far as the rest of the process stays the same over its life: where
- * the replay of the recorded allocator does not follow the recorded curve, none are given.
- * REPORT.md and docs/prediction.md have the terms and how far all this is right. */
+ * Memory is without the recorder's. A replay has the memory of the allocator alone, so absolute
+ * figures are valid only if the rest of the process stays the same over its life: if the replay
+ * under the recorded allocator does not follow the recorded curve, none are given. REPORT.md and
+ * docs/prediction.md define the terms and say how accurate all this is. */
 #ifndef MALLOCTAPE_COMPARE_EXPECTED_H
 #define MALLOCTAPE_COMPARE_EXPECTED_H
 
@@ -29,9 +29,9 @@ struct compare_original {
     /* Without the recorder's memory: of the whole process. */
     double peak_bytes, mean_bytes, end_bytes;
     double cpu_seconds;       /* user and system, without the writer's */
-    double allocator_seconds; /* of these, about so much goes to the allocator and to touching new
-                                 pages; NAN: no row has any */
-    bool untouched;           /* a replay writes to much that the program left alone */
+    double allocator_seconds; /* of these, about what the allocator and touching new pages take;
+                                 NAN: no row has a change of time */
+    bool untouched;           /* a replay writes to much memory that the program never touched */
     double follows;           /* the distance of the curves, as a share of the peak: 0 is best */
     char why_not[192];        /* empty, or why there are no absolute figures of memory */
 };
@@ -39,33 +39,33 @@ struct compare_original {
 /* Of a row. */
 struct compare_expected {
     double peak_bytes, mean_bytes, end_bytes; /* RSS of the process */
-    double cpu_change;                        /* s, to be added to the original's: most likely, */
-    double cpu_change_least, cpu_change_most; /* and its range; unknown of few runs */
+    double cpu_change;                        /* s, most likely difference from the original, */
+    double cpu_change_least, cpu_change_most; /* and its range; unknown with few runs */
 };
 
-/* Makes of a series (REPORT.md) one of at most so many points: neighbours are merged, their last
- * time, the most of everything else. NULL is ignored. */
+/* Shortens a series (REPORT.md) to at most `points_max` points: merged neighbours get their last
+ * time and the maximum of everything else. NULL is ignored. */
 void compare_curves_shorten(json_t *series, size_t points_max);
 
-/* How far two curves are apart once one is moved up or down: the mean over time of |one - other -
- * c| for the c that is best. Looks at equal times, NAN where one is not known; NAN: fewer than
- * COMPARE_CURVE_POINTS_MIN are. */
+/* The distance of two curves after a vertical shift: the minimum over c of the mean over time of
+ * |one - other - c|. The curves have values at the same times, NAN if not known. Returns NAN if
+ * there are fewer than COMPARE_CURVE_POINTS_MIN. */
 enum { COMPARE_CURVE_POINTS_MIN = 5 };
 double compare_curves_distance(const double *seconds, const double *one, const double *other,
                                size_t count);
 
-/* The range of what the processor time of a program differs in (s) that takes `cpu_seconds` of it,
- * where that of replays differs by `least` to `most`. */
+/* Turns the range by which the processor time of replays differs into that by which a program's
+ * does, which takes `cpu_seconds` of it. All in seconds. */
 void compare_cpu_range(double cpu_seconds, double *least, double *most);
 
-/* The same as shares of the program's time: what one row takes more than another one. False: the
- * program's time is not known, or there are too few runs. */
+/* The same, but the result is shares of the program's time: how much more one row takes than
+ * another. False: the program's time is not known, or there are too few runs. */
 bool compare_cpu_shares(const struct compare *compare, double *least, double *most);
 
-/* Replays that differ by less give a range with 0 in it. */
+/* If replays differ by less than this, the range contains 0. */
 double compare_cpu_least(double cpu_seconds);
 
-/* Whether a range says neither that a program takes longer nor that it takes less. */
+/* Whether a range contains 0, so that it is open whether the program takes more or less time. */
 static inline bool compare_is_tie(double least, double most)
 {
     return least <= 0 && most >= 0;

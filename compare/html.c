@@ -12,7 +12,7 @@
 
 HTML_EMBED(compare_page_js, COMPARE_DIRECTORY "/page.js");
 
-/* The verdict, what the program had, and what is wrong with all that. */
+/* Prints the verdict, what the program had, and the warnings. */
 static void print_notices(const void *of, FILE *to)
 {
     const struct compare *compare = of;

@@ -39,7 +39,7 @@ static json_t *json_trace(const struct compare *compare)
     return trace;
 }
 
-/* A word is whatever bytes there are. */
+/* Words may contain any bytes. */
 static json_t *json_replay_options(const struct compare *compare)
 {
     json_t *words = json_array();
@@ -87,7 +87,8 @@ static json_t *json_settings(const struct compare_entry *entry)
     return settings;
 }
 
-/* The file behind its links, and its build id: not every library tells its version. */
+/* Puts the library's path without symbolic links, and its build id: not every library has a
+ * version. */
 static void put_library(json_t *object, const char *library)
 {
     char file[PATH_MAX], id[2 * 64 + 1];
@@ -142,7 +143,7 @@ static json_t *json_row(const struct compare *compare, const struct compare_row 
     return object;
 }
 
-/* How was replayed: what all rows have in common. */
+/* Puts how the trace was replayed: what is the same in all rows. */
 static void put_how(json_t *object, const struct compare *compare)
 {
     static const char *const keys[] = {"engine", "touch", "clock"};

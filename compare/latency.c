@@ -8,11 +8,11 @@
 #include "common/json_file.h"
 #include "compare/numbers.h"
 
-/* A kind of call, in all reports. */
+/* The times of one kind of call, over all reports. */
 struct merged {
     struct histogram histogram; /* ticks */
     double sum_ns, ns_per_tick;
-    double max_ns; /* NAN: some report did not time all calls */
+    double max_ns; /* NAN: not all calls were timed in each report */
     const json_t *count;
 };
 
@@ -32,7 +32,7 @@ static void merge_buckets(struct histogram *histogram, const json_t *buckets)
     }
 }
 
-/* The clock is the same in all reports; how long its ticks are has been found out anew in each. */
+/* The clock is the same in all reports, but each has measured the length of a tick anew. */
 static void merge(struct merged *merged, const json_t *reports, const char *kind)
 {
     size_t at;

@@ -8,9 +8,9 @@
 
 #include <jansson.h>
 
-/* `latency` of some reports of one allocator (REPORT.md) as that of one report, without buckets:
- * `count` as in each of them, `sampled` of all. What is null there for want of samples is so only
- * if all of them together have too few. The caller owns it. */
+/* Merges `latency` (REPORT.md) of several reports of one allocator into one, without buckets:
+ * `count` is the same in each, `sampled` is added up. A number is null only if all of them together
+ * have too few samples. The caller owns it. */
 json_t *compare_latency_merge(const json_t *reports);
 
 #endif

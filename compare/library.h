@@ -1,4 +1,4 @@
-/* compare/library - which file a library is: names of versions do not tell two builds apart. */
+/* compare/library - identifies the file of a library: versions do not tell two builds apart. */
 #ifndef MALLOCTAPE_COMPARE_LIBRARY_H
 #define MALLOCTAPE_COMPARE_LIBRARY_H
 

@@ -13,8 +13,8 @@ struct parser {
     size_t why_bytes;
 };
 
-/* Takes the characters up to one of `ends`, which stays, or to the end of the text. NULL: see
- * parser->why. */
+/* Takes the characters before one of `ends`, or up to the end of the text, as a new string. NULL:
+ * see parser->why. */
 static char *take_word(struct parser *parser, const char *ends)
 {
     char *word = malloc(strlen(parser->next) + 1);

@@ -1,5 +1,5 @@
-/* compare/list - what is to be compared, as a user writes it: allocators, each with settings of its
- * own.
+/* compare/list - the list of what to compare, as a user writes it: allocators, each with its own
+ * settings.
  *
  *   LIST     ENTRY,ENTRY,...
  *   ENTRY    ALLOCATOR  or  ALLOCATOR:NAME=VALUE;NAME=VALUE;...
@@ -7,9 +7,9 @@
  *
  *   jemalloc,glibc,'jemalloc:MALLOC_CONF=background_thread:true\,narenas:1'
  *
- * A backslash takes its meaning from the character that follows: a value may hold commas and
- * semicolons. Only the first colon of an entry, or the one after the path, and the first equals sign
- * of a setting separate. The same allocator may come as often as one likes. */
+ * A backslash makes the next character an ordinary one, so a value may contain commas and
+ * semicolons. Only the first colon of an entry, or the one after the path, and the first equals
+ * sign of a setting are separators. The same allocator may occur any number of times. */
 #ifndef MALLOCTAPE_COMPARE_LIST_H
 #define MALLOCTAPE_COMPARE_LIST_H
 
@@ -36,11 +36,11 @@ struct compare_list {
     size_t count;
 };
 
-/* Appends the entries of `text`. False: `why` says what is wrong with which entry, or that memory
- * ran out. */
+/* Appends the entries of `text`. False: `why` says which entry is wrong and how, or that there is
+ * no memory. */
 bool compare_list_add(struct compare_list *list, const char *text, char *why, size_t why_bytes);
 
-/* Takes the entry at the index out of the list. */
+/* Removes the entry at `index`. */
 void compare_list_drop(struct compare_list *list, size_t index);
 
 void compare_list_free(struct compare_list *list);

@@ -19,7 +19,7 @@ static const char *line_read(const char *path, char *line, size_t bytes)
     return line;
 }
 
-/* As /proc/cpuinfo calls the processor; empty where it does not. */
+/* The processor's name in /proc/cpuinfo; empty: it has none. */
 static const char *processor_read(char *name, size_t bytes)
 {
     char line[256];
@@ -40,7 +40,7 @@ static const char *known(const char *text)
     return *text != '\0' ? text : NULL;
 }
 
-/* Those of all processors, each once: mostly one. */
+/* Puts the frequency governors of all processors, each once; usually there is one. */
 static void put_governors(json_t *machine)
 {
     char governors[256] = "", line[64];
@@ -58,7 +58,7 @@ static void put_governors(json_t *machine)
     json_put_text(machine, "governor", known(governors));
 }
 
-/* The choice in "always [madvise] never". */
+/* Puts the choice in brackets, as in "always [madvise] never". */
 static void put_choice(json_t *machine, const char *key, const char *path)
 {
     char line[128];

@@ -42,7 +42,7 @@ struct compare_spread compare_spread_of(const struct compare_number *number, con
     if (values == NULL) return spread;
     spread = compare_spread_values(values, compare_values_of(number, reports, values, count));
     free(values);
-    /* Less than nothing: the machine was busier when the own cost was measured. */
+    /* Below 0 if the machine was busier while the own cost was measured. */
     return number->from == COMPARE_FROM_NET && spread.median < 0 ? unknown : spread;
 }
 
@@ -78,8 +78,9 @@ double compare_report_number(const json_t *report, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* The own cost comes from a few blocks only and is the same in every run: the median of all runs is
- * taken off each. An event: REPORT.md, `measured_events`. */
+/* The replay's own cost is measured in a few blocks only, but should be the same in every run, so
+ * the median of all runs is subtracted from each. REPORT.md, `measured_events`, says what an event
+ * is. */
 static double net_ns_per_event(const json_t *report, const json_t *reports)
 {
     double events = compare_report_number(report, "measured_events");

@@ -1,9 +1,9 @@
-/* compare/numbers - the numbers that allocators are compared by, each taken from the reports of all
- * rounds.
+/* compare/numbers - the numbers by which allocators are compared, each taken from the reports of
+ * all rounds.
  *
- * A table says of each number where it stands in a report, its unit, and where and how it is shown;
- * text, page and JSON walk along it. What a report does not have (a heap size, where the allocator
- * tells none) is NAN. */
+ * A table gives for each number its place in a report, its unit, and where and how it is shown;
+ * text, page and JSON are made from this table. What a report does not have (a heap size, if the
+ * allocator reports none) is NAN. */
 #ifndef MALLOCTAPE_COMPARE_NUMBERS_H
 #define MALLOCTAPE_COMPARE_NUMBERS_H
 
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* Of several rounds; of an even number of them, the median is the mean of the two in the middle. */
+/* Over several rounds. With an even number of them, the median is the mean of the middle two. */
 struct compare_spread {
     double median, least, most; /* NAN: not known */
 };
@@ -23,15 +23,15 @@ struct compare_spread {
 enum compare_measure { COMPARE_MEMORY, COMPARE_TIME, COMPARE_MEASURES };
 
 struct compare_number {
-    enum compare_measure of;   /* in whose table of the terminal it is, */
-    int width;                 /* and how wide there; 0: it is not */
+    enum compare_measure of;   /* the table on the terminal that has it as a column, */
+    int width;                 /* and the width of that; 0: not on the terminal */
     const char *key;           /* in the JSON of compare; ends with its unit */
     const char *group, *title; /* group: shared by neighbours; may be empty */
     const char *unit;          /* as shown */
     double scale;              /* from the key's unit to the one shown */
     int decimals;              /* as shown */
-    /* Allocation and free: of the latency of the kind that compare_kind() gives, whose name is
-     * shown as the group. */
+    /* ALLOCATION and FREE: from the latency of the kind of call that compare_kind() returns, whose
+     * name is shown as the group. */
     enum compare_from {
         COMPARE_FROM_REPORT,
         COMPARE_FROM_CPU,
@@ -51,11 +51,11 @@ const struct compare_number *compare_number_find(const char *key);
 /* The kind of allocation, or of free, that occurs most in a report; NULL if none does. */
 const char *compare_kind(const json_t *report, bool allocation);
 
-/* Of each report, at most `values_max`; NAN: not known. Returns how many. */
+/* Gets the value in each report, at most `values_max`; NAN: not known. Returns how many. */
 size_t compare_values_of(const struct compare_number *number, const json_t *reports, double *values,
                          size_t values_max);
 
-/* Not known if one of the reports does not have it. */
+/* NAN if any of the reports does not have the number. */
 struct compare_spread compare_spread_of(const struct compare_number *number, const json_t *reports);
 
 double compare_median(const char *key, const json_t *reports);

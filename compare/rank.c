@@ -5,7 +5,7 @@
 
 #include "common/numbers.h"
 
-/* Of the normal distribution, for 95 %. */
+/* Standard deviations of the normal distribution on each side that contain 95 %. */
 #define DEVIATIONS_95 1.96
 
 const struct rank_threshold rank_thresholds[COMPARE_MEASURES] = {
@@ -13,7 +13,7 @@ const struct rank_threshold rank_thresholds[COMPARE_MEASURES] = {
     [COMPARE_TIME] = {0, 0.05, 0},
 };
 
-/* How many differences lie outside of the interval on each side. */
+/* How many differences are outside the confidence interval, on each side. */
 static size_t outside(size_t one_count, size_t other_count)
 {
     double pairs = (double)one_count * (double)other_count;
@@ -61,7 +61,7 @@ static bool is_waiting(const struct rank_candidate *one)
     return one->rank == 0 && one->count > 0;
 }
 
-/* Whether it is worse than one of those that wait for a rank. */
+/* Whether `one` is worse than any candidate that has no rank yet. */
 static bool is_beaten(const struct rank_candidate *candidates, size_t count,
                       const struct rank_candidate *one, const struct rank_threshold *threshold)
 {
@@ -85,7 +85,7 @@ void rank_all(struct rank_candidate *candidates, size_t count,
             one->is_next = is_waiting(one) && !is_beaten(candidates, count, one, threshold);
             given += one->is_next;
         }
-        const bool noise = given == 0; /* each is worse than another one */
+        const bool noise = given == 0; /* a cycle: each is worse than another one */
         if (noise) given = left;
         for (size_t i = 0; i < count; i++) {
             struct rank_candidate *one = &candidates[i];

@@ -1,16 +1,16 @@
-/* compare/rank - which of several candidates are better by one measure, less being better, and how
+/* compare/rank - which of several candidates are better by one measure (less is better), and how
  * sure that is.
  *
- * Each candidate was measured once a round. Of two, all differences between a value of the one and
- * a value of the other are taken; their median is the difference of the two (Hodges and Lehmann),
- * and the interval that holds the true one with 95 % goes from the k-th least to the k-th greatest
- * of them (Mann and Whitney). Of five rounds k is 3. So a disturbed round hardly moves the
- * difference, and at worst makes the two equal.
+ * Each candidate was measured once a round. For two candidates, all differences between a value of
+ * one and a value of the other are taken; their median is the difference of the two (Hodges and
+ * Lehmann), and its 95 % confidence interval goes from the k-th least to the k-th greatest of them
+ * (Mann and Whitney). With five rounds k is 3. So a disturbed round hardly moves the difference,
+ * and at worst makes the two equal.
  *
  *   worse     the difference is above the threshold, and the whole interval above `surely`
  *   equal     neither is worse
- *   rank 1    those that are worse than none; of the others again those that are worse than none
- *             of the others; ... */
+ * ranks rank 1: candidates that are worse than no other; the next rank: those of the rest that
+ *             are worse than no other of the rest; and so on */
 #ifndef MALLOCTAPE_COMPARE_RANK_H
 #define MALLOCTAPE_COMPARE_RANK_H
 
@@ -23,29 +23,29 @@
 extern "C" {
 #endif
 
-/* With fewer values of each, the interval says less than 95 %. */
+/* With fewer values of each candidate, the interval's confidence is below 95 %. */
 enum { RANK_VALUES_MIN = 4 };
 
 struct rank_candidate {
     double *values; /* in any order; none: takes no part */
-    size_t count;   /* the same of all that take part */
+    size_t count;   /* the same for all that take part */
     unsigned rank;  /* from 1; 0: takes no part */
     bool shared;    /* others have this rank */
     bool is_next;   /* rank.c only */
 };
 
-/* What is below either does not count. */
+/* A difference below either of the first two does not count. */
 struct rank_threshold {
     double absolute;
     double relative; /* of the lesser median */
-    double surely;   /* what the whole interval must be above */
+    double surely;   /* the whole interval must be above this */
 };
 
-/* Of the peak of memory (bytes), and of the processor time of replays, which differs by some per
- * cent from one comparison to the next. */
+/* For peak memory (bytes), and for the processor time of replays, which differs by a few per cent
+ * from one comparison to the next. */
 extern const struct rank_threshold rank_thresholds[COMPARE_MEASURES];
 
-/* One less the other. */
+/* The first candidate minus the other. */
 struct rank_difference {
     double median, least, most; /* NAN: no values */
     bool counts;                /* not equal */
@@ -55,7 +55,7 @@ struct rank_difference rank_difference_of(const struct rank_candidate *one,
                                           const struct rank_candidate *other,
                                           const struct rank_threshold *threshold);
 
-/* Sets rank and shared of all. */
+/* Sets `rank` and `shared` of all candidates. */
 void rank_all(struct rank_candidate *candidates, size_t count,
               const struct rank_threshold *threshold);
 

@@ -5,8 +5,8 @@
 
 #include "compare/compare.h"
 
-/* Whether the row has the allocator with this name, as the recording had it: the user has set what
- * the row has, so that all of the recording's settings count. */
+/* Whether the row has the recorded allocator with exactly the recorded settings. A row's settings
+ * come from the user, so all of the recording's count, even those that replays ignore. */
 static bool is_recorded(const struct compare_row *row, const char *name, json_t *settings)
 {
     const struct compare_entry *entry = row->entry;
@@ -32,7 +32,7 @@ static bool settings_take(struct recorded_settings *settings, json_t *recorded)
     return true;
 }
 
-/* Its texts are those of the settings. */
+/* The entry refers to the texts of `settings`. */
 static bool entry_make(struct compare_entry *entry, const char *name,
                        const struct recorded_settings *settings)
 {

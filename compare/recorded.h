@@ -1,8 +1,8 @@
 /* compare/recorded - which entry is the allocator that the recorded program had.
  *
- *   "gperftools 2.16", settings --> tcmalloc, the same settings --> a row of the list, or one more
+ *   "gperftools 2.16", settings --> tcmalloc, the same settings --> a row of the list, or a new one
  *
- * A row more is replayed and shown like the others, unless that fails: nobody has asked for it. */
+ * A new row is replayed and shown like the others, but hidden if it fails: nobody asked for it. */
 #ifndef MALLOCTAPE_COMPARE_RECORDED_H
 #define MALLOCTAPE_COMPARE_RECORDED_H
 
@@ -10,11 +10,11 @@
 
 struct compare;
 
-/* Sets compare->recorded; it stays NULL if compare does not know the allocator. Once the report of the null engine is
- * known. The array of rows has room for one more. */
+/* Sets compare->recorded; it stays NULL if compare does not know the allocator. Call once the null
+ * engine's report is known; the array of rows must have room for one more. False: no memory. */
 bool compare_recorded_find(struct compare *compare);
 
-/* After all replays: a row more that failed is hidden. */
+/* Hides the new row if it failed. Call after all replays. */
 void compare_recorded_hide(struct compare *compare);
 
 void compare_recorded_close(struct compare *compare);

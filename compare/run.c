@@ -7,24 +7,23 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Options of replay, and what the user adds to them. */
+/* At most this many words of a command line are compare's own; the user's come in addition. */
 enum { OWN_WORDS_MAX = 16 };
 
-/* So many calls of a kind are timed, if there are as many: with fewer in the trace, more than one
- * round does it. */
+/* At least this many calls of a kind should be timed: if a trace has fewer, in several rounds. */
 #define TIMED_LEAST 100000
 
 /* See time_limit(). */
 #define LIMIT_LEAST_S 60.0
 #define LIMIT_TIMES   200.0
 
-/* Of a curve: as many as a chart has pixels across. */
+/* The points of a curve: as many as a chart is wide in pixels. */
 enum { SERIES_POINTS_MAX = 1000 };
 
 /* ---- one run ---- */
 
-/* In the child. What this process was started with reaches every allocator alike, but for the
- * variables that say which one it is. */
+/* Called in the child. All allocators get the same environment, that of this process, except for
+ * the variables that select the allocator. */
 static void enter(void *of)
 {
     const struct compare_row *row = of;
@@ -33,15 +32,15 @@ static void enter(void *of)
         setenv(row->entry->settings[i].name, row->entry->settings[i].value, 1);
 }
 
-/* How one replay is to be made. */
+/* How to run one replay. */
 struct run_how {
     const char *engine; /* NULL: replay's default */
     const char *sample; /* words that say which calls are timed */
     char sample_offset[48];
 };
 
-/* The command line, to be freed. What a user gave comes after what he may change, and before what
- * he must not redirect. */
+/* The command line; the caller frees it. The user's words come after options that they may
+ * override, and before those that they must not. */
 static char **words_make(const struct compare *compare, const struct run_how *how, char *file)
 {
     char **further = compare->options.replay_words;
@@ -69,8 +68,8 @@ static char **words_make(const struct compare *compare, const struct run_how *ho
     return words;
 }
 
-/* The first replay, which calls no allocator, tells how long one can take: with an allocator some
- * ten times as long. */
+/* Derived from the duration of the first replay, which calls no allocator: one with an allocator
+ * takes about ten times as long. */
 static double time_limit(const struct compare *compare, const struct compare_row *row)
 {
     double wanted = compare->options.limit_s;
@@ -108,7 +107,7 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
     return ran ? json_report_read(file, why, why_bytes) : NULL;
 }
 
-/* Of the round with the most looks at memory: on a busy machine there are few in some. */
+/* Keeps the series of the round with the most looks at memory: on a busy machine, some have few. */
 static void series_take(struct compare_row *row, json_t *report)
 {
     const double looks = json_number_value(json_object_get(report, "looks"));
@@ -123,7 +122,7 @@ static void series_take(struct compare_row *row, json_t *report)
 
 /* ---- what a report must say ---- */
 
-/* What an allocator must not change. */
+/* Checks the numbers that must be the same under every allocator. */
 static bool check_counts(const json_t *null_report, const json_t *report, char *why,
                          size_t why_bytes)
 {
@@ -151,8 +150,8 @@ static json_int_t rarer_calls(const struct compare *compare)
     return least > 0 ? least : 1;
 }
 
-/* Rounds that do nothing but time calls, which makes a replay slower: at least one, at most half as
- * many as the others; none if nobody wants them. */
+/* How many additional rounds only time calls, which makes a replay slower: at least one, at most
+ * half as many as the others (--no-latency: none). */
 static unsigned timed_rounds(const struct compare *compare)
 {
     if (compare->options.no_latency) return 0;
@@ -162,7 +161,7 @@ static unsigned timed_rounds(const struct compare *compare)
     return (unsigned)(wanted < most ? wanted : most);
 }
 
-/* Of round number `round`, from 0; those that time calls come after the others, and time all. */
+/* How to run round number `round`, from 0. Rounds that time calls come last, and time all calls. */
 static struct run_how how_of(const struct compare *compare, const char *engine, unsigned round)
 {
     struct run_how how = {.engine = engine};
@@ -171,7 +170,7 @@ static struct run_how how_of(const struct compare *compare, const char *engine, 
     return how;
 }
 
-/* What was timed goes into the reports of all rounds. */
+/* Puts the merged times of calls into the reports of all rounds. */
 static void latency_take(struct compare_row *row)
 {
     size_t at;

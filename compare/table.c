@@ -1,5 +1,5 @@
 /* The tables of compare for a terminal, one for memory and one for time: a row for each entry, best
- * first, its settings and what spoils it below; then the verdict. */
+ * first, with its settings and warnings below it; then the verdict. */
 #include "compare/compare.h"
 
 #include <math.h>
@@ -10,13 +10,13 @@
 #include "common/terminal.h"
 #include "compare/machine.h"
 
-/* A longer name has a line of its own. */
+/* The width of the column of names. A longer name has a line of its own. */
 enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17 };
 
-/* Where a warning says that a number is spoiled, after it. */
+/* Marks a number that a warning is about. */
 #define SPOILED "!"
 
-/* Behind the name of the allocator that the program had. */
+/* Marks the name of the allocator that the program had. */
 #define RECORDED " *"
 
 static int name_width(const struct compare *compare)
@@ -101,7 +101,7 @@ const char *compare_original_text(const struct compare *compare, char *text, siz
     return text;
 }
 
-/* How it was replayed: what the numbers depend on most. */
+/* Prints how the trace was replayed, as far as the numbers depend on it most. */
 static void put_how(const struct compare *compare, FILE *to)
 {
     const json_t *report = compare_any_report(compare);
@@ -121,7 +121,7 @@ static void put_machine(const struct compare *compare, FILE *to)
     machine_print(compare->machine, true, to);
 }
 
-/* A line, or several, of what `put` writes. */
+/* Prints what `put` writes, on one line or several. */
 static void print_line(const struct compare *compare,
                        void (*put)(const struct compare *compare, FILE *to), FILE *to)
 {
@@ -133,7 +133,7 @@ static void print_line(const struct compare *compare,
     if (*text != '\0') terminal_print_wrapped(text, 0, 2, to);
 }
 
-/* Whether it is a time of single calls, which the clock's steps blur. */
+/* Whether the number is a time of single calls, which the clock resolves only coarsely. */
 static bool is_of_calls(const struct compare_number *number)
 {
     return number->from == COMPARE_FROM_ALLOCATION || number->from == COMPARE_FROM_FREE;
@@ -158,7 +158,7 @@ double compare_clock_step(const struct compare *compare)
 struct column {
     enum {
         COLUMN_RANK,
-        COLUMN_EXPECTED, /* of the program: its memory, the change of its time */
+        COLUMN_EXPECTED, /* the program's expected memory, or change of time */
         COLUMN_NUMBER,
         COLUMN_SPREAD /* of a number's replays, in % */
     } what;
@@ -187,7 +187,7 @@ static bool is_known(const struct compare *compare, const struct compare_number 
     return false;
 }
 
-/* Whether something is known of the memory or the time of the process under any row. */
+/* Whether the expected memory or time of the process is known for any row. */
 static bool is_expected(const struct compare *compare, enum compare_measure measure)
 {
     for (size_t i = 0; i < compare->rows_count; i++) {
@@ -199,7 +199,7 @@ static bool is_expected(const struct compare *compare, enum compare_measure meas
     return false;
 }
 
-/* Seconds of the program are shown in ms below that. */
+/* If the program took less than this, its seconds are shown in ms. */
 #define MILLISECONDS_BELOW_S 10
 
 static void columns_add(struct columns *columns, const struct column *column)
@@ -207,7 +207,8 @@ static void columns_add(struct columns *columns, const struct column *column)
     columns->column[columns->count++] = *column;
 }
 
-/* Of the process: what it would have, or how its processor time would change. */
+/* Adds the columns about the process: the memory it would have, or the change of its processor
+ * time. */
 static void columns_add_expected(struct columns *columns, const struct compare *compare)
 {
     const double seconds = compare->original.cpu_seconds;
@@ -223,7 +224,7 @@ static void columns_add_expected(struct columns *columns, const struct compare *
     columns_add(columns, &column);
 }
 
-/* The rank, what is expected, and the numbers that any row has. */
+/* Makes the columns: the rank, what is expected, and the numbers that at least one row has. */
 static void columns_make(struct columns *columns, const struct compare *compare,
                          enum compare_measure measure)
 {
@@ -241,7 +242,7 @@ static void columns_make(struct columns *columns, const struct compare *compare,
     }
 }
 
-/* The last ones go, as far as the line is too short. Returns how many. */
+/* Drops the last columns until the rest fits into the line. Returns how many were dropped. */
 static size_t columns_fit(struct columns *columns, int width, int line)
 {
     const size_t count = columns->count;
@@ -252,7 +253,7 @@ static size_t columns_fit(struct columns *columns, int width, int line)
     return count - columns->count;
 }
 
-/* In the middle over the columns of each group. */
+/* Prints each group's name centered over its columns. */
 static void print_groups(const struct columns *columns, FILE *to)
 {
     int spaces = 0;
@@ -305,7 +306,7 @@ static void print_settings(const struct compare_row *row, FILE *to)
         fprintf(to, "  %s=%s\n", entry->settings[i].name, entry->settings[i].value);
 }
 
-/* Those of NULL are the comparison's. */
+/* Prints the warnings of a row; NULL: those of the comparison. */
 static void print_warnings(const struct compare *compare, const struct compare_row *row, FILE *to)
 {
     for (size_t i = 0; i < compare->warnings_count; i++) {
@@ -316,8 +317,8 @@ static void print_warnings(const struct compare *compare, const struct compare_r
     }
 }
 
-/* "+0.2 (+0.1 to +0.5)", of seconds in the unit of the column; a range with 0 in it says none, few
- * replays give none. */
+/* "+0.2 (+0.1 to +0.5)", the change in the unit of the column; "none (...)" if the range contains
+ * 0; "+0.2 ?" if there were too few replays for a range. */
 static void change_text(const struct compare *compare, const struct compare_row *row, char *text,
                         size_t bytes)
 {
@@ -342,7 +343,7 @@ static void change_text(const struct compare *compare, const struct compare_row 
     }
 }
 
-/* Without its unit; of a time of single calls below the step of the clock, only that. */
+/* The number without its unit; "< STEP" for a time of single calls below the clock's step. */
 static void number_text(const struct compare *compare, const struct compare_number *number,
                         double value, char *text, size_t bytes)
 {
@@ -446,7 +447,7 @@ static double greatest(const struct compare *compare, const char *key)
     return most;
 }
 
-/* The figures of the document. */
+/* The figures are those of docs/prediction.md. */
 #define PREDICTION                                                                                 \
     "Where real programs differ between two allocators, replays told which one has less peak RSS " \
     "in 99 % of the pairs, and of 8 pairs that compare ranked by time it ranked 8 rightly; the "   \

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Settings that are known to change much for some programs, as --allocators takes them; each by
- * itself. What they do: the manuals of the allocators. */
+/* Settings that are known to change much for some programs, each tried by itself, in the form of
+ * --allocators. The allocators' manuals say what they do. */
 static const char *const settings[] = {
     "glibc:MALLOC_ARENA_MAX=1",
     "glibc:MALLOC_ARENA_MAX=2",
@@ -17,7 +17,7 @@ static const char *const settings[] = {
     "jemalloc:MALLOC_CONF=dirty_decay_ms:1000\\,muzzy_decay_ms:0",
     "jemalloc:MALLOC_CONF=background_thread:true",
     "jemalloc:MALLOC_CONF=tcache:false",
-    /* Up to version 2.0, and from 2.1 on. */
+    /* The first name is for mimalloc up to 2.0, the second for 2.1 and later. */
     "mimalloc:MIMALLOC_RESET_DELAY=0;MIMALLOC_PURGE_DELAY=0",
     "mimalloc:MIMALLOC_EAGER_COMMIT=0;MIMALLOC_ARENA_EAGER_COMMIT=0",
 };

@@ -6,8 +6,8 @@
 
 #include "compare/list.h"
 
-/* Adds them after the entries of the list, for each allocator that is in it without settings.
- * False: `why` says what is missing. */
+/* Appends these settings to the list, for each allocator that is in it without settings. False:
+ * `why` says what is missing. */
 bool compare_tune(struct compare_list *list, char *why, size_t why_bytes);
 
 #endif

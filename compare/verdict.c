@@ -16,7 +16,8 @@ static const struct {
     [COMPARE_TIME] = {"time", "cpu_seconds"},
 };
 
-/* Of time, where the program's is known, only what would show in it. */
+/* The threshold of a measure. For time, if the program's is known, only a difference that would
+ * show in the program counts. */
 static struct rank_threshold threshold_of(const struct compare *compare,
                                           enum compare_measure measure)
 {
@@ -33,7 +34,7 @@ static bool is_ranked(const struct compare *compare, const struct compare_row *r
     return !compare->few_calls && *row->why == '\0' && !compare_row_is_nothing(row);
 }
 
-/* The values of all rows, one row after another, and candidates that have them. */
+/* The values of all rows, one row after another, and the candidates that refer to them. */
 struct candidates {
     double *values;
     struct rank_candidate *of_row;
@@ -66,7 +67,7 @@ static bool candidates_take(struct candidates *candidates, const struct compare 
 
 /* ---- order ---- */
 
-/* By rank; of those that share one, the lesser median goes first. */
+/* Orders rows by rank, then by median. */
 static bool goes_before(const struct compare_row *one, const struct compare_row *other,
                         enum compare_measure measure)
 {
@@ -76,7 +77,7 @@ static bool goes_before(const struct compare_row *one, const struct compare_row 
     return left != 0 && compare_median(key, one->reports) < compare_median(key, other->reports);
 }
 
-/* Insertion: equal ones stay as they were given. */
+/* Insertion sort, which is stable. */
 static void sort(struct compare *compare, enum compare_measure measure)
 {
     const struct compare_row **order = compare->verdicts[measure].order;
@@ -98,7 +99,7 @@ const struct compare_row *compare_sorted(const struct compare *compare,
 
 /* ---- lead ---- */
 
-/* The greatest lead that a row with rank 1 has over row `of`. `next` is NULL if none leads. */
+/* The greatest lead of any row with rank 1 over row `of`. `next` is NULL if there is no lead. */
 static struct compare_verdict lead_over(const struct compare *compare, size_t of,
                                         enum compare_measure measure,
                                         const struct rank_candidate *candidates)
@@ -117,7 +118,7 @@ static struct compare_verdict lead_over(const struct compare *compare, size_t of
     return over;
 }
 
-/* The least lead over those that come next. */
+/* Finds the smallest lead over the rows of the second rank. */
 static void lead_find(struct compare *compare, enum compare_measure measure,
                       const struct rank_candidate *candidates)
 {
@@ -185,8 +186,8 @@ const char *compare_rank_text(const struct compare *compare, const struct compar
     return text;
 }
 
-/* Those with that rank, "a", "a and b", "a, b and c": as they were given, which is the same each
- * time. Returns how many. */
+/* Adds the names of the rows with that rank, "a", "a and b", "a, b and c", in the order of the
+ * list, which is the same each time. Returns how many. */
 static size_t add_rows(FILE *to, const struct compare *compare, enum compare_measure measure,
                        unsigned rank)
 {
@@ -204,15 +205,15 @@ static size_t add_rows(FILE *to, const struct compare *compare, enum compare_mea
     return count;
 }
 
-/* Of a row, as a process where that is known; what the differences are shares of. NAN: nothing is
- * known but of replays. */
+/* The memory that differences are given as shares of: that expected of the process under this row,
+ * else what the program had. NAN: only that of replays is known. */
 static double process_bytes(const struct compare *compare, const struct compare_row *row)
 {
     const double expected = row->expected.peak_bytes;
     return !isnan(expected) ? expected : compare->original.peak_bytes;
 }
 
-/* Behind it: how sure that is. */
+/* Adds the confidence interval of a difference. */
 static void add_surely(FILE *to, const struct compare *compare, double least, double most,
                        const char *unit, int decimals)
 {
@@ -276,7 +277,7 @@ static void add_lead(FILE *to, const struct compare *compare, enum compare_measu
         add_time_lead(to, compare);
 }
 
-/* All are equal. Replays may differ all the same, by what would not show in the program. */
+/* Adds that all are equal. Replays may still differ, by less than would show in the program. */
 static void add_equal(FILE *to, const struct compare *compare, enum compare_measure measure)
 {
     const struct compare_verdict *verdict = &compare->verdicts[measure];
@@ -324,7 +325,7 @@ static void add_name(FILE *to, const struct compare_row *row)
         fprintf(to, "%.*s with %s", (int)name, row->label, row->label + name + 1);
 }
 
-/* The first of a table that is ranked best. */
+/* The first row of a table, if it has rank 1. */
 static const struct compare_row *best_of(const struct compare *compare,
                                          enum compare_measure measure)
 {

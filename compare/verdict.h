@@ -18,17 +18,17 @@ struct compare_row;
 /* Fewer calls say more about the start of a program than about an allocator. */
 enum { COMPARE_CALLS_MIN = 10000 };
 
-/* By one measure. */
+/* The result by one measure. */
 struct compare_verdict {
     const struct compare_row **order; /* all rows, best first */
     size_t ranked, best;              /* how many have a rank; how many rank 1 */
-    const struct compare_row *next; /* that of the second rank with the least lead over it; NULL */
-    const struct compare_row *before; /* the best one that lead is of */
+    const struct compare_row *next;   /* the row of the second rank that is closest, or NULL */
+    const struct compare_row *before; /* the row of rank 1 that leads it by `lead` */
     double before_median;
-    struct rank_difference lead; /* next less before */
+    struct rank_difference lead; /* next minus before */
 };
 
-/* Ranks all rows, and collects the warnings. Once, after all runs; false: no memory. */
+/* Ranks all rows and collects the warnings. Call once, after all runs. False: no memory. */
 bool compare_rank_rows(struct compare *compare);
 
 void compare_rank_end(struct compare *compare);
@@ -37,17 +37,18 @@ void compare_rank_end(struct compare *compare);
 const struct compare_row *compare_sorted(const struct compare *compare,
                                          enum compare_measure measure, size_t at);
 
-/* What there is now, what is best, and what that gains, in one line; empty: nothing can be said. */
+/* One line: the present allocator, the best one, and what that gains; empty: nothing is known. */
 const char *compare_headline(const struct compare *compare, char *text, size_t bytes);
 
-/* A command line that starts a program with what is best for memory; empty: nothing is, or that is
- * the recorded allocator, or needs no word. */
+/* A command line that starts a program with the best allocator for memory. Empty: there is none, or
+ * it is the recorded one, or nothing needs to be set. */
 const char *compare_paste_text(const struct compare *compare, char *text, size_t bytes);
 
 /* A sentence for each measure, for people; empty if there is nothing to compare. */
 const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes);
 
-/* "1", "2=" if others have the same, "-" without a rank; "?" after it: of too few runs. */
+/* "1", "2=" if others have the same rank, "-" without a rank; followed by "?" if there were too few
+ * runs. */
 const char *compare_rank_text(const struct compare *compare, const struct compare_row *row,
                               enum compare_measure measure, char *text, size_t bytes);
 

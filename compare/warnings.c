@@ -12,7 +12,7 @@
 #include "common/numbers.h"
 #include "compare/compare.h"
 
-/* A launcher with more calls than that has work of its own. */
+/* A program with more calls than this is more than a launcher. */
 enum { LAUNCHER_CALLS_MAX = 100000 };
 
 #define PEAK_RSS "peak_net_rss_bytes"
@@ -38,7 +38,7 @@ static void add(struct compare *compare, const struct compare_row *row, const ch
 
 /* ---- the trace ---- */
 
-/* Whether a program of that path mostly starts another one and waits for it. */
+/* Whether the program with that path usually just starts another one and waits for it. */
 static bool is_launcher(const char *program)
 {
     static const char *const patterns[] = {
@@ -62,8 +62,8 @@ static void collect_launcher(struct compare *compare)
             basename(program));
 }
 
-/* What a program that asks goes by differs from one allocator to the next. Older recordings do not
- * say how often it did. */
+/* Warns about a program that asks for objects' sizes: the answers, and what it does with them,
+ * differ between allocators. Older recordings do not say how often it asked. */
 static void collect_sizes_asked(struct compare *compare)
 {
     const char *program = json_string_value(json_object_get(compare->null_report, "program"));
@@ -76,7 +76,8 @@ static void collect_sizes_asked(struct compare *compare)
             basename(program), number_grouped(room, (uint64_t)json_integer_value(asked)));
 }
 
-/* What the original took is of that machine, what replays take is of this one. */
+/* Warns if the recording is from another kind of machine: the original's numbers were taken there,
+ * those of replays here. */
 static void collect_machine(struct compare *compare)
 {
     const json_t *report = compare->null_report;
@@ -96,8 +97,8 @@ static double at_of(const json_t *list, size_t at)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* Of the memory of the process, by its ticks: how much of its most came in the last fifth of the
- * time, if it has the most at the end. 0: it does not. */
+/* The share of the peak of the process's memory that came in the last fifth of the time, if the
+ * peak is at the end; else 0. */
 static double rise_at_end(const json_t *series)
 {
     const double nearly = 0.98, last_part = 0.8;
@@ -140,7 +141,7 @@ static void collect_of_trace(struct compare *compare)
 
 /* ---- what reports say ---- */
 
-/* Of a report's warnings: those that compare says by itself are left out. */
+/* Whether compare itself warns about this, so that the report's warning is left out. */
 static bool is_said_otherwise(const char *key)
 {
     return strcmp(key, "few_events") == 0 || strcmp(key, "rss_below_live") == 0 ||
@@ -166,7 +167,7 @@ static bool has_warning(const struct compare_row *row, const json_t *warning)
     return false;
 }
 
-/* Whether every row that calls an allocator has it: then it is the trace's. */
+/* Whether every row that calls an allocator has the warning: then it is about the trace. */
 static bool is_of_all(const struct compare *compare, const json_t *warning)
 {
     for (size_t i = 0; i < compare->rows_count; i++) {
@@ -202,8 +203,8 @@ static void collect_of_reports(struct compare *compare, const struct compare_row
 
 /* ---- what numbers and output say ---- */
 
-/* Resident memory that is less than what live objects asked for, by more than the kernel's account
- * of it is off: some dozen pages of each counter. */
+/* Warns if resident memory is less than what live objects asked for, by more than the inaccuracy of
+ * the kernel's counters: some dozen pages each. */
 static void collect_too_small(struct compare *compare, const struct compare_row *row)
 {
     const double account_bytes = 256 * 1024, account_share = 0.005;

@@ -1,5 +1,5 @@
-/* compare/warnings - what spoils numbers of a comparison: what reports of replay say, what an
- * allocator printed, and what the trace is of. */
+/* compare/warnings - what makes numbers of a comparison doubtful: warnings in replay's reports,
+ * what an allocator printed, and properties of the trace. */
 #ifndef MALLOCTAPE_COMPARE_WARNINGS_H
 #define MALLOCTAPE_COMPARE_WARNINGS_H
 
@@ -9,21 +9,21 @@
 struct compare;
 struct compare_row;
 
-/* What makes a number, or all of a row, less than it seems. */
+/* Why a number, or a whole row, is not to be trusted. */
 struct compare_warning {
     const struct compare_row *row; /* NULL: the whole comparison */
-    const char *number;            /* key of the number that it spoils, or NULL */
+    const char *number;            /* key of the number that it is about, or NULL */
     char text[400];
 };
 
 /* Fills compare->warnings; the caller frees them. False: no memory. */
 bool compare_warnings_collect(struct compare *compare);
 
-/* Whether a warning of the row is about that number. */
+/* Whether any warning of the row is about that number. */
 bool compare_is_spoiled(const struct compare *compare, const struct compare_row *row,
                         const char *number);
 
-/* The texts of a row's, or of those of the whole comparison. The caller owns them. */
+/* The texts of a row's warnings; NULL: of those of the whole comparison. The caller owns them. */
 json_t *compare_warnings_json(const struct compare *compare, const struct compare_row *row);
 
 #endif
