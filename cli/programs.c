@@ -60,6 +60,6 @@ const struct cli_command cli_export = {"export", "writes a trace in another tool
 const struct cli_command cli_order = {
     "order", "puts a recording in order: an instruction stream comes out", run_order, NULL};
 const struct cli_command cli_replay = {
-    "replay", "carries a stream out under the allocator that is preloaded", run_replay, NULL};
+    "replay", "replays a stream on the allocator that is preloaded", run_replay, NULL};
 const struct cli_command cli_sweep = {
     "sweep", "compares many traces and settings, here or on many machines", run_sweep, NULL};

@@ -28,15 +28,15 @@ static const char help_text[] =
     "usage: malloctape top [--count NUMBER] PID\n"
     "       malloctape top [--count NUMBER] --pid PID\n"
     "\n"
-    "Shows each second what a process asks of its allocator, while it is recorded. It was started\n"
-    "with the tracing library preloaded and TCMALLOC_TRACE_CONTROL=1 in its environment, by the\n"
-    "same user and group, or by anybody if you are root. With --pid it may be any process, which\n"
-    "then is attached to, as `malloctape record --pid` does, until q or Ctrl-C, and goes on.\n"
+    "Shows each second what a process asks of its allocator, while it is recorded. It must have been\n"
+    "started with the tracing library preloaded and TCMALLOC_TRACE_CONTROL=1 in its environment, by\n"
+    "the same user and group, or by anybody if you are root. With --pid it may be any process: top\n"
+    "attaches to it as `malloctape record --pid` does, until q or Ctrl-C, and the process goes on.\n"
     "\n"
     "  -p, --pid PID    a process that was not started for this\n"
     "  --count NUMBER   ends after so many seconds (default: when the recording ends)\n"
     "\n"
-    "All calls a second are counted, once they are in the recording, and all waits. The shares are\n"
+    "All calls of a second are counted, once they are in the recording, and all waits. The shares are\n"
     "those of a part of the calls, where there are many. The exit status is 0 when the recording has\n"
     "ended.\n";
 
@@ -301,5 +301,5 @@ static int run(int count, char **words)
     return status;
 }
 
-const struct cli_command cli_top = {"top", "shows what a process asks of its allocator just now",
+const struct cli_command cli_top = {"top", "shows what a process asks of its allocator right now",
                                     run, help_text};

@@ -41,7 +41,7 @@ static const char help_text[] =
     "  -s, --sort BY          memory or time: sorts both tables by it (default: the first by\n"
     "                         memory, the second by time)\n"
     "      --no-latency       does not time single calls, which takes further replays\n"
-    "      --no-series        leaves the curves over time, most of it, out of the JSON\n"
+    "      --no-series        leaves the curves over time, the bulk of the JSON, out of it\n"
     "      --time-limit SEC   stop a replay that takes longer (default: a minute and 200 times\n"
     "                         what a replay without an allocator takes); 0: never\n"
     "      --json FILE        write every number as JSON; - is the standard output, without the\n"

@@ -30,10 +30,10 @@ static const char help_text[] =
     "TRACE and OUT may be -, the standard input and output. The summary on standard error tells\n"
     "what the format cannot hold, and how many calls that concerns.\n"
     "\n"
-    "      --to FORMAT   avro (a row for each object), folded, heaptrack, pprof (these three of call\n"
-    "                    stacks), memory_replay, mtrace, ops, rep, wl\n"
-    "  -o, --output OUT  where it goes; compressed if the name ends in .lz4, which\n"
-    "                    those of avro and pprof may not: they are compressed already\n"
+    "      --to FORMAT   avro (a row for each object), memory_replay, mtrace, ops, rep, wl; of call\n"
+    "                    stacks: folded, heaptrack, pprof\n"
+    "  -o, --output OUT  where it goes; compressed if the name ends in .lz4, which is\n"
+    "                    refused for avro and pprof: they are compressed already\n"
     "      --measure WHAT\n"
     "                    the numbers of folded: calls, bytes (the default), peak or end (bytes\n"
     "                    alive then)\n"
@@ -43,7 +43,7 @@ static const char help_text[] =
     "  -j, --json FILE   writes the summary as JSON\n"
     "  -q, --quiet       no summary\n"
     "\n"
-    "formats.md says what of a trace each format keeps. The exit status is 0, 3 when the\n"
+    "formats.md says what each format keeps of a trace. The exit status is 0, 3 when the\n"
     "trace was cut short, 1 when it is damaged or OUT cannot be written.\n";
 
 static const struct export_writer *const writers[] = {

@@ -18,13 +18,13 @@
 static const char help_text[] =
     "usage: malloctape import [--from FORMAT] [--quiet] [--json FILE] FILE... -o OUT\n"
     "\n"
-    "Makes an instruction stream, for `malloctape replay` and all else here, of a file in which\n"
-    "another tool has noted calls of an allocator. A file may be compressed (lz4, gzip, zstd, xz,\n"
-    "bzip2, zip); - is the standard input. Several files are parts of one recording, one after\n"
-    "another.\n"
+    "Converts a file in which another tool has recorded calls of an allocator into an instruction\n"
+    "stream, for `malloctape replay` and the other commands. A file may be compressed (lz4, gzip,\n"
+    "zstd, xz, bzip2, zip); - is the standard input. Several files are parts of one recording, one\n"
+    "after another.\n"
     "\n"
     "  -o, --output OUT   where the stream goes; compressed if the name ends in .lz4\n"
-    "      --from FORMAT  the format of FILE; without, what the first bytes tell\n"
+    "      --from FORMAT  the format of FILE (default: recognized by the first bytes)\n"
     "  -j, --json FILE    writes the summary as JSON\n"
     "  -q, --quiet        no summary\n"
     "\n"
@@ -34,9 +34,8 @@ static const char help_text[] =
 #undef FORMAT_HELP
         "ops is not recognized and needs --from.\n"
         "\n"
-        "formats.md says what of each is kept. The exit status is 0, or 1 when a file is not\n"
-        "as its format wants it; what came before the mistake has been written, as a stream that\n"
-        "was cut short.\n";
+        "formats.md says what is kept of each. The exit status is 0, or 1 when a file violates its\n"
+        "format; what precedes the mistake has been written, as a stream that was cut short.\n";
 
 enum { WIDTH = 22 }; /* of the words in the summary */
 

@@ -24,7 +24,7 @@ static const char help_text[] =
     "                 went: T the thread's cache, C a central list, P the page heap, S the system;\n"
     "                 W waited for a lock, D divided a span, M merged spans\n"
     "  --lane NUMBER  only what belongs to this lane\n"
-    "  --objects      one line an object instead, as it ends; a recording is ordered on the way\n"
+    "  --objects      one line for each object instead, as it ends; a recording is ordered for it\n"
     "\n"
     "malloctape(1) describes the lines.\n";
 

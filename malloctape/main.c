@@ -26,8 +26,8 @@ static const char help_tail[] =
     "  -V, --version  the version\n"
     "\n"
     "order and replay are also programs of their own: malloctape-postprocess and malloctape-replay,\n"
-    "postprocess and replay in a build directory. The documents that messages name, as FORMAT.md 4.1,\n"
-    "are installed in " MALLOCTAPE_DOCUMENT_DIRECTORY ".\n";
+    "postprocess and replay in a build directory. The documents that messages name, such as\n"
+    "FORMAT.md 4.1, are installed in " MALLOCTAPE_DOCUMENT_DIRECTORY ".\n";
 
 static const struct cli_command *command_find(const char *name)
 {

@@ -31,7 +31,7 @@ static const char help_text[] = /* %1$s: the program's name */
     "      --compress, --no-compress\n"
     "                         write an LZ4 frame, or none; without: if OUT ends in .lz4\n"
     "      --salvage          leave out what is damaged, and go on\n"
-    "      --max-memory=SIZE  rather fail than use more (64M, 2G)\n"
+    "      --max-memory=SIZE  fail rather than use more memory (64M, 2G)\n"
     "  -j, --json=FILE        write the figures of the summary as JSON\n"
     "  -q, --quiet            no summary and no progress; problems are reported,\n"
     "                         but not a reader of the output that goes away\n"
@@ -39,9 +39,9 @@ static const char help_text[] = /* %1$s: the program's name */
     "  -V, --version          the version\n"
     "\n"
     "Exit status: 0 complete; 1 the recording is damaged or cannot be read, and OUT is removed\n"
-    "if it is a file; 2 wrong options, or IN or OUT cannot be opened; 3 all there was was\n"
-    "written, but the recording was cut short or had lost events; 4 the output could not be\n"
-    "written; 5 damage was left out (--salvage).\n";
+    "if it is a file; 2 wrong options, or IN or OUT cannot be opened; 3 all that there\n"
+    "was has been written, but the recording was cut short or had lost events; 4 the output\n"
+    "could not be written; 5 damage was left out (--salvage).\n";
 
 /* A number with K, M or G behind it. */
 static bool parse_size(const char *text, uint64_t *bytes)
