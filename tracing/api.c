@@ -19,7 +19,7 @@ DEFINE(pause, (void), recording_pause())
 DEFINE(resume, (void), recording_resume())
 DEFINE(sync, (void), recording_sync())
 
-/* A program that was compiled with another version of the header has another idea of the size. */
+/* `bytes` differs in a program that was compiled with another version of the header. */
 EXPORT int malloctape_library_status(struct malloctape_summary *status, unsigned long bytes)
 {
     struct recording_status own;

@@ -16,19 +16,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What must be left of the address space, for the writer (10 MiB at first) and for the program. */
+/* How much address space must be left, for the writer (10 MiB at first) and for the program. */
 #define ADDRESS_SPACE_LEFT_BYTES ((size_t)32 << 20)
-/* A thread that has used so much processor time since has left the event it was in: some hundred
- * instructions, and page faults. */
+/* A thread that has run for this long since the first look at it has left the event it was in: some
+ * hundred instructions, and page faults. */
 #define LATE_THREAD_CPU_NS       UINT64_C(1000000)
 #define LATE_THREAD_ASK_NS       UINT64_C(1000000)
 /* A thread between malloctape_begin_idle() and malloctape_end_idle() may have been interrupted for
- * good: a recording that is to begin looks so often whether it has gone on. */
+ * good: a recording that is to begin checks this many times whether it has gone on. */
 #define IDLE_TRIES               100
-/* How often it is asked whether threads of ours that have ended are gone. */
+/* How many times, and how far apart, to check whether our threads have left the process. */
 #define ALONE_TRIES              1000
 #define ALONE_ASK_NS             UINT64_C(100000)
-/* All threads together get so long to leave their events. */
+/* How long all threads together get to leave their events. */
 #define LATE_THREADS_NS          UINT64_C(5000000000)
 
 static struct {
@@ -103,7 +103,7 @@ bool recording_is_abandoned(void)
     return os_process_is_abandoned(control_is_running() + recording_has_writer());
 }
 
-/* A slip of the keyboard would else be noticed when the program has run for nothing. */
+/* Otherwise a typing error would be noticed only after the program has run for nothing. */
 static void report_unknown_variables(void)
 {
     struct message message;
@@ -121,7 +121,7 @@ static void report_unknown_variables(void)
     }
 }
 
-/* Whether the lane's thread has left the event of the recording before in which it may have been.
+/* Whether the lane's thread has left the event of the previous recording in which it may have been.
  * Waits for that until `deadline_ns`. */
 static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
 {
@@ -131,7 +131,7 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
     os_thread_look(thread_id, &first);
     for (now = first;; os_thread_look(thread_id, &now)) {
         bool is_out = now.sleeps || now.cpu_ns - first.cpu_ns > LATE_THREAD_CPU_NS;
-        /* To find a stack that is new takes longer, and what that reads is about to be released. */
+        /* Finding a new stack takes longer, and what that reads is about to be released. */
         const bool is_busy =
             atomic_load_acquire(&lane->slot.busy) || atomic_load_acquire(&lane->stacks.busy);
         if (now.is_gone || (is_out && !is_busy)) return true;
@@ -140,10 +140,10 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
     }
 }
 
-/* Whether all threads of the recording before have left their events: others are about to write
- * where they wrote. After the first barrier no thread begins one: it finds that nothing is recorded.
- * Then each that is in one has time to leave it. After the second all that they have stored is there:
- * it does not come to what follows. */
+/* Whether all threads have left their events of the previous recording: others are about to write
+ * where they wrote. After the first barrier no thread begins an event, as it sees that nothing is
+ * recorded. Then each thread inside one gets time to leave it. After the second barrier all their
+ * stores are visible: none can appear later, among those of the next recording. */
 static bool threads_have_left(void)
 {
     uint32_t used = recording.registry ? atomic_load_acquire(&recording.registry->used) : 0;
@@ -180,7 +180,7 @@ static const char *reserve(struct writer *writer)
     return NULL;
 }
 
-/* Nothing is kept that another recording of this process did not need already. */
+/* Keeps only what an earlier recording of this process needs already. */
 static void cancel(struct writer *writer)
 {
     shadow_cancel();
@@ -213,7 +213,7 @@ static int begin(const char *output, bool may_defer)
     } else {
         writer->is_abandoned = recording_is_abandoned;
         writer->ends = recording_writer_ends;
-        /* Limits are the writer's to notice. */
+        /* Only the writer notices that a limit has been reached. */
         writer->may_defer =
             may_defer && !settings.limits.bytes && !settings.limits.events && !settings.limits.ns;
         memset(recording.sequences, 0, sizeof recording.sequences);
@@ -229,14 +229,14 @@ static int begin(const char *output, bool may_defer)
     return 0;
 }
 
-/* The same. `may_defer`: the program has not asked for it just now, and may have to be alone in its
- * process. */
+/* The same. `may_defer`: the program has not asked for it just now, and may need to be the only
+ * thread of its process. */
 static int begin_or_stay_off(const char *output, bool may_defer)
 {
     int kept_errno = errno;
     int result = begin(output, may_defer);
     atomic_store_relaxed(&recording.could_not_begin, result < 0);
-    /* Before anything is recorded: calls that pass by would change the thread caches unseen. */
+    /* Before anything is recorded: calls past the core would change the thread caches unseen. */
     if (result == 0) malloctape_front_end.divert();
     recording_change(MALLOCTAPE_STARTING, result == 0 ? MALLOCTAPE_RECORDING : MALLOCTAPE_OFF);
     errno = kept_errno;
@@ -338,7 +338,7 @@ void recording_decide(void)
     report_unknown_variables();
     bool wanted = settings.output[0] || settings.too_long;
     recording_change(MALLOCTAPE_UNDECIDED, wanted ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
-    /* A process that listens to requests is not alone. */
+    /* A process with a control thread has more than one thread anyway. */
     if (wanted)
         begin_or_stay_off(settings.output, !settings.controlled);
     else

@@ -112,10 +112,10 @@ static inline bool malloctape_is_off(void)
     return atomic_load_relaxed(&malloctape_state) == MALLOCTAPE_OFF;
 }
 
-/* Whether, besides, nobody has ever asked for a recording, or can from outside. A call that has
- * begun then need not look at its end whether a recording has begun meanwhile: only the very first
- * malloctape_start() of a program can come in between, and then an object that two threads had
- * within that instant may be called freed twice. */
+/* Whether, in addition, nobody has ever asked for a recording, or can ask for one from outside. A
+ * call that begins in this state need not check at its end whether a recording has begun meanwhile:
+ * only the very first malloctape_start() of a program can come in between, and then an object that
+ * two threads had within that instant may be reported as freed twice. */
 static inline bool malloctape_is_idle(void)
 {
     return malloctape_is_off() && !atomic_load_relaxed(&malloctape_may_begin);
@@ -126,7 +126,7 @@ static inline bool malloctape_is_idle(void)
 bool malloctape_begin_idle(void);
 void malloctape_end_idle(void);
 
-/* Makes sure that the calling thread can record one event. False: record nothing for this call.
+/* Ensures that the calling thread can record one event. False: record nothing for this call.
  * Starts recording if the environment asks for it and this is the first call. Keeps errno. */
 bool malloctape_ready(void);
 
@@ -158,10 +158,10 @@ bool malloctape_remote_freeing(unsigned kind, const void *object, bool sized, ui
 void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object,
                             bool taken);
 
-/* The same of an opaque allocator, whose realloc ends the old object itself: another thread may get
- * its place before the call returns. So a realloc of `old` is announced before the call, and
- * recorded after it. What the first returns is for the second; false: nothing is recorded. Kinds
- * are found by the result; a new size of 0 and no object is a free. */
+/* The same for an opaque allocator, whose realloc ends the old object itself: another thread may
+ * get its place before the call returns. So a realloc of `old` is announced before the call, and
+ * recorded after it. The first fills `*ending` for the second; false: nothing is recorded. The
+ * result decides the kind of event; a new size of 0 and no object is a free. */
 struct malloctape_ending {
     const void *address;
     struct units_object object;
@@ -176,7 +176,7 @@ void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);
 
 /* The calling thread has this thread cache; NULL: none. If the stream does not follow it yet, the
- * front end is asked for what it holds (malloctape_front_end.announce_cache), and it does. */
+ * front end is asked for its contents (malloctape_front_end.announce_cache), and it is followed. */
 void malloctape_thread_cache_is(void *cache);
 
 /* The calling thread makes, or has made, a call that is not recorded: malloctape_ready() returned
@@ -191,8 +191,8 @@ void malloctape_disable_fast_path(void);
 /* There is no memory for the places of some objects: recording ends. */
 void malloctape_out_of_memory(void);
 
-/* What a front end tells about its allocator. All called by the writer thread or at the start; must
- * take no lock and no memory. */
+/* What a front end tells about its allocator. The functions are called by the writer thread or at
+ * the start, and must take no lock and no memory. */
 struct malloctape_front_end {
     const char *allocator; /* name and version */
     /* Names of environment variables that change it, NULL at the end; `*`: all that begin so. */
@@ -213,11 +213,11 @@ struct malloctape_front_end {
     uint8_t (*rounding)(void);
     /* Of an allocator that has to be asked, else NULL. look() is called before a recording begins,
      * and about ten times a second during a recording, by a thread of the program that is about to
-     * call the allocator: it finds out what the others here, and heap_bytes, tell then. False: not
-     * in this call, but the next time. */
+     * call the allocator: it fetches the figures that heap_bytes and the functions below return
+     * until the next look. False: it cannot be done in this call, but will be in the next. */
     bool (*look)(void);
     const char *path; /* the file that has the allocator */
-    /* Why heap_bytes() is always 0; NULL: it is not. Or NULL. */
+    /* Returns why heap_bytes() is always 0, or NULL if it is not. May itself be NULL. */
     const char *(*heap_unknown)(void);
     /* What it says of itself (FORMAT.md 4.3): the names, and the values; or NULL. */
     const char *(*statistics)(void);

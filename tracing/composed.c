@@ -1,8 +1,9 @@
-/* composed - functions of the malloc family that are made of others of it, in both front ends.
+/* composed - functions of the malloc family that only call others of it, in both front ends.
  *
- * The C library has them, or another allocator does that the program is linked with: mimalloc,
- * snmalloc and rpmalloc do. If it were asked, it would be given objects of our allocator, or give
- * objects of its own that come to free() here. Each is the events of which it is made. */
+ * The C library has them, or another allocator with which the program is linked (mimalloc, snmalloc
+ * and rpmalloc have some). If calls reached those, they would get objects of our allocator, or
+ * return objects of their own, which then come to free() here. A call is recorded as the calls it
+ * makes. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -36,7 +37,7 @@ EXPORT void *reallocf(void *object, size_t size)
     return moved;
 }
 
-/* As in NetBSD: `object` is where the pointer to it stands. Returns an error number. */
+/* As in NetBSD: `object` is the address of a pointer to the object. Returns an errno value. */
 EXPORT int reallocarr(void *object, size_t count, size_t size)
 {
     int kept_errno = errno;

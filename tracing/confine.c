@@ -1,6 +1,6 @@
-/* confine - before the program takes from itself what the recorder needs.
+/* confine - what happens before the program gives up something that the recorder needs.
  *
- * The functions of libc stand behind these. They do what they would do anyway, but first:
+ * These functions replace those of libc. They do the same, but first:
  *
  *   a filter of system calls for the      the writer begins, and from then on threads of the
  *   calling thread                        program make no calls of ours (os_confine)
@@ -56,8 +56,7 @@ static long confine(long number, long a, long b, long c, long d, long e, long f)
     return result_of(result);
 }
 
-/* Whether the call confines the thread. One that is given no filter only asks what the system can
- * do. */
+/* Whether the call confines the thread. Without a filter it only asks what the system supports. */
 static bool confines(long number, long a, long b, long c)
 {
     if (number == SYS_prctl) return a == PR_SET_SECCOMP && (b == SECCOMP_MODE_STRICT || c != 0);
@@ -86,7 +85,8 @@ EXPORT int confine_prlimit64(pid_t process, int resource, const struct rlimit *l
                              struct rlimit *before) __asm__("prlimit64")
     __attribute__((alias("prlimit")));
 
-/* Whether the writer could not begin, or not write, with so much less. */
+/* Whether the process gets a lower limit, with which the writer might not be able to begin or
+ * write. */
 static bool lowers(long process, long resource, const struct rlimit *limit)
 {
     struct rlimit now;
@@ -129,8 +129,9 @@ NEXT_FUNCTIONS_THAT_CONFINE(DEFINE)
 
 /* --- namespaces --- */
 
-/* Ours give way if it is for them that the call fails. Without one, a namespace of processes lets
- * no thread begin any more. */
+/* With CLONE_NEWUSER, which needs a process of one thread, our threads end if the call fails
+ * because of them. Without it, CLONE_NEWPID lets no thread begin any more, so the writer begins
+ * first. */
 static long unshare_alone(long flags)
 {
     if ((flags & (CLONE_NEWUSER | CLONE_NEWPID)) == CLONE_NEWPID) recording_needs_writer();
@@ -170,7 +171,7 @@ static bool takes_away(long number, long a, long b, long c)
     }
 }
 
-/* Like the one of libc it takes six words, however many there are. */
+/* Like libc's, it reads six arguments, however many the caller passes. */
 EXPORT long confine_syscall(long number, long a, long b, long c, long d, long e,
                             long f) __asm__("syscall");
 

@@ -3,13 +3,13 @@
  *   malloctape ctl PID REQUEST --abstract socket "malloctape-PID"--> the control thread
  *
  * A request is one line: "start", "start OUTPUT", "reset", "reset OUTPUT", "stop", "pause",
- * "resume", "sync", "status" or "watch".
- * The answer is lines of text for people; to "watch", numbers (watch.h). What stands before both
- * says request.h. One request a connection.
+ * "resume", "sync", "status" or "watch". The answer is lines of text for people; to "watch",
+ * numbers (watch.h). request.h says what precedes request and answer. There is one request for each
+ * connection.
  *
- * The thread has the rights that the process had when it began, and uses them for who asks. So it
- * answers only those who have these rights, while the process has no others and had none, and root.
- * A command it starts only for the former. */
+ * The thread keeps the rights that the process had when it began, and uses them for whoever asks.
+ * So it answers only root, and those who have the same rights, as long as the process has, and has
+ * had, no others. It starts commands only for the latter. */
 #include "control.h"
 
 #include "message.h"
@@ -21,12 +21,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* How often the thread looks whether the program still has one. */
+/* How often the thread checks whether the program still has a thread. */
 #define LOOK_NS UINT64_C(200000000)
 
 /* --- answers --- */
 
-/* What the process is doing is not what the request is for. */
+/* The request does not fit what the process is doing. */
 static void put_state(struct message *answer, const char *request)
 {
     struct recording_status status;
@@ -52,7 +52,7 @@ static void put_result(struct message *answer, int result, const char *request, 
     message_error(answer, result);
 }
 
-/* With what the recording has now. */
+/* Adds what has been recorded so far. */
 static void put_counts(struct message *answer, int result, const char *request, const char *good)
 {
     struct recording_status status;

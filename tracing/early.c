@@ -15,7 +15,7 @@ enum { STATUS_REFUSED = 126 }; /* as a shell's: cannot be executed */
 
 static void nothing(void) {}
 
-/* Whether a library is called that, but for what follows the name. */
+/* Whether there is a library whose file name begins with `name`. */
 static bool is_linked(const char *name)
 {
     for (const struct link_map *library = _r_debug.r_map; library; library = library->l_next) {
@@ -30,8 +30,8 @@ static bool is_linked(const char *name)
     return false;
 }
 
-/* ThreadSanitizer's library begins with calls of malloc() for which it is not ready. The allocator
- * of a program that keeps its own comes later. */
+/* ThreadSanitizer's library begins with calls of malloc() for which it is not ready. Over an opaque
+ * allocator, where the program keeps its own, this does not happen. */
 static void refuse_sanitizer(void)
 {
     static const char text[] =
@@ -44,8 +44,8 @@ static void refuse_sanitizer(void)
     os_process_exit(STATUS_REFUSED);
 }
 
-/* The linker puts this relocation behind those that are needed here; if another linker does not,
- * the lane seems to be where the thread's own structure is. */
+/* The linker puts this relocation after those that are needed here. If another linker does not, the
+ * offset of malloctape_lane is still 0, and its address that of the thread's own structure. */
 static void (*resolve(void))(void)
 {
     if ((void *)&malloctape_lane == __builtin_thread_pointer()) return nothing;
@@ -56,5 +56,5 @@ static void (*resolve(void))(void)
 
 static void early(void) __attribute__((ifunc("resolve")));
 
-/* So that there is a relocation. */
+/* Makes the linker emit the relocation. */
 static void (*const relocated)(void) __attribute__((used)) = early;

@@ -1,7 +1,7 @@
 /* exec - a recording ends before another program takes the process over.
  *
- * The functions of libc stand behind these. They do what they would do anyway; what is added is
- * the end of the recording, if the exec will succeed: another process tries it first.
+ * These functions replace those of libc and call them. They first end the recording, if the exec
+ * will succeed, which another process tries.
  *
  * In a vfork child nothing is added: the recording is its parent's. system(), popen() and
  * posix_spawn() do not come here, and need not: their children are of that kind. */
@@ -20,7 +20,8 @@
 
 /* --- whether it will succeed --- */
 
-/* Also if that cannot be tried. `is_script_run`: by /bin/sh, if the system cannot execute it. */
+/* True also if that cannot be tried. `is_script_run`: /bin/sh runs what the system cannot
+ * execute. */
 static bool runs(int directory, const char *path, char *const words[], char *const environment[],
                  int flags, bool is_script_run)
 {
@@ -28,8 +29,8 @@ static bool runs(int directory, const char *path, char *const words[], char *con
     return result == 0 || (result == -ENOEXEC && is_script_run);
 }
 
-/* Whether one of the directories has it; as execvp(3), an empty one is the current one. `path` has
- * room for each. */
+/* Whether one of the directories has it; as in execvp(3), an empty name is the current directory.
+ * `path` has room for the longest, and is where it was found. */
 static bool is_in_one(const char *directories, const char *file, char *path)
 {
     for (;;) {
@@ -44,7 +45,7 @@ static bool is_in_one(const char *directories, const char *file, char *path)
     }
 }
 
-/* The stack may be a small one. */
+/* Puts the path into memory of its own, because the stack may be small. */
 static bool runs_from_path(const char *file, char *const words[], char *const environment[])
 {
     const char *directories = getenv("PATH");
@@ -123,7 +124,7 @@ EXPORT int execvp(const char *file, char *const words[])
 
 typedef int exec_function(const char *file, char *const words[], char *const environment[]);
 
-/* `list` goes on behind `first`, and behind NULL with an environment, if it brings one. */
+/* `list` continues after `first` up to a NULL, which an environment follows if it brings one. */
 static int run_list(exec_function *run, const char *file, const char *first, va_list list,
                     bool brings_environment)
 {

@@ -2,17 +2,17 @@
  *
  * Threads store into the spool's file. If somebody cuts that file, or the file system has no space
  * for a page after all, the kernel sends SIGBUS. From the first recording on the signal's action is
- * ours, and no thread of the program blocks it: the kernel ends a process that has a fault while the
- * signal is blocked. What the program has asked for is kept, and happens to every other SIGBUS.
+ * ours, and no thread of the program blocks it: the kernel ends a process that has a fault while
+ * the signal is blocked. What the program has asked for is kept, and applies to every other SIGBUS.
  *
- * The functions of libc stand behind these. For any other signal they are what they would be.
+ * These functions replace those of libc. For any other signal they behave as those do.
  *
  *   sigaction, signal, ...         what the program wants is noted; the kernel is told its flags and
  *                                  its mask, with our function
  *   sigprocmask, pthread_sigmask   whether the thread wants SIGBUS blocked is noted
  *
- * A program that makes these system calls without libc takes the signal from us. A child that shares
- * the memory has an action of its own, which is not noted. */
+ * A program that makes these system calls without libc takes the signal from us. A child that
+ * shares the memory has an action of its own, which is not noted. */
 #include "fault.h"
 
 #include "next_function.h"
@@ -50,7 +50,7 @@ static void tell_kernel(void)
     next_functions()->sigaction(SIGBUS, &action, NULL);
 }
 
-/* When the handler returns, a fault happens again, and ends the process where it did. */
+/* When the handler returns, a fault recurs, and ends the process where it occurred. */
 static void end_by_default(siginfo_t *info, bool is_fault)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
@@ -71,7 +71,7 @@ static void pass_on(int number, siginfo_t *info, void *context, bool is_fault)
     action.sa_sigaction(number, info, context);
 }
 
-/* The thread is not to get it now, or it is one of ours: then it is blocked for the kernel, too. */
+/* The thread has asked not to get SIGBUS now, or is one of ours: the kernel is to block it, too. */
 static void put_off(siginfo_t *info, ucontext_t *context)
 {
     sigaddset(&context->uc_sigmask, SIGBUS);
@@ -80,7 +80,7 @@ static void put_off(siginfo_t *info, ucontext_t *context)
 
 static void on_sigbus(int number, siginfo_t *info, void *context)
 {
-    /* Of memory that has failed elsewhere the process is told as by another process. */
+    /* BUS_MCEERR_AO reports memory that failed elsewhere: no fault of this thread. */
     bool is_fault = info->si_code > 0 && info->si_code != BUS_MCEERR_AO;
     if (is_fault && takes_fault((uintptr_t)info->si_addr)) return;
     if (!is_fault && (is_blocked || !os_is_of_program()))
@@ -99,7 +99,7 @@ void fault_take(bool (*takes)(uintptr_t address))
     tell_kernel();
 }
 
-/* Noted before: a signal that waits comes at once. */
+/* Noted before the signal is unblocked: a pending one is delivered at once. */
 void fault_reach_thread(void)
 {
     const uint64_t sigbus = UINT64_C(1) << (SIGBUS - 1);
@@ -163,7 +163,7 @@ sighandler_t fault_sysv_signal(int number, sighandler_t handler)
 
 typedef int mask_function(int how, const sigset_t *set, sigset_t *before);
 
-/* What the thread wants is noted first: as above. */
+/* What the thread wants is noted before the call, as in fault_reach_thread(). */
 static int change_mask(mask_function *function, int how, const sigset_t *set, sigset_t *before)
 {
     const bool was = is_blocked;

@@ -1,16 +1,17 @@
-/* fault - where a file that is mapped has been cut, or has no space for a page, an access is a fault,
- * which ends the process (SIGBUS). Not for files of ours. */
+/* fault - an access to a mapped file is a fault, which ends the process (SIGBUS), where the file
+ * has been truncated or there is no space for a page. For files of ours, the process goes on. */
 #ifndef MALLOCTAPE_FAULT_H
 #define MALLOCTAPE_FAULT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From now on `takes` is asked first, in whichever thread has the fault, wherever it is: true, and
- * the access is tried again. All other faults are as they would be. */
+/* From now on `takes` is called for every fault, in the thread that has it. If it returns true, the
+ * access is tried again. All other faults have the effect that they would have anyway. */
 void fault_take(bool (*takes)(uintptr_t address));
 
-/* For a thread of the program that may have such a fault. Threads of ours need not call it. */
+/* Unblocks the signal for the calling thread of the program, which may have such a fault. Threads
+ * of ours need not call it. */
 void fault_reach_thread(void);
 
 #endif

@@ -17,9 +17,8 @@ extern "C" {
  *          allocator. */
 void malloctape_sequence(unsigned structure);
 
-/* malloctape_waited() - the calling thread has waited for the lock of a structure, for so many
- * cycles of the processor's clock. malloctape_inside() - something else happened inside a call
- * (FORMAT.md 3).
+/* malloctape_waited() - the calling thread has waited for the lock of a structure, for `cycles` of
+ * the processor's clock. malloctape_inside() - something else happened inside a call (FORMAT.md 3).
  *
  * Thread   any; a lock of the allocator may be held.
  * Cost     as malloctape_sequence(). */
@@ -38,8 +37,8 @@ void malloctape_thread_cache_deleted(void);
  * Thread   any; no lock is held. */
 void malloctape_thread_cache_changed(void);
 
-/* malloctape_cached() - `count` objects of a size class, linked by their first words, have come
- * into a thread cache, behind those that are there; the first may be about to leave again.
+/* malloctape_cached() - `count` objects of a size class, linked by their first words, have been
+ * appended to those in a thread cache; the first may be about to leave again.
  * malloctape_uncached() - the first `count` objects of the list are about to leave, or have left.
  * Neither does anything unless it is the cache that the calling thread's lane follows.
  *

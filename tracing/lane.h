@@ -1,9 +1,9 @@
 /* lane - the registry of lanes: which exist, and who may continue one (state.h).
  *
  * The last frees of a thread come after its destructors, so it goes on using its lane. Another
- * thread gets the lane only when the kernel says that the first one is gone. Threads that never run
- * destructors (raw clone) are noticed by the writer, which asks of silent lanes. A lane stays with
- * its thread from one recording to the next.
+ * thread gets the lane only when the kernel says that the first one is gone. The writer notices the
+ * end of threads that run no destructors (raw clone): it asks the kernel about silent lanes. A lane
+ * stays with its thread from one recording to the next.
  *
  * Threads   No locks, because a thread may be stopped for good anywhere in here, for example by
  *           _exit() in a signal handler. Nobody waits for it. Whoever takes a lane's state out of
@@ -17,11 +17,11 @@
 struct lane_registry *lane_registry_create(void);
 void lane_registry_release(struct lane_registry *registry);
 
-/* Nothing of the recording before is in the lane for the next one. Its thread, which records nothing
- * now, may be looking at it. */
+/* Clears what the previous recording left in the lane. Its thread, which records nothing now, may
+ * be reading it. */
 void lane_forget(struct malloctape_lane *lane);
 
-/* Ready for the recording with this number, with nothing in it. Who has the lane. */
+/* Makes the lane empty, and ready for the recording with this number. Called by whoever has it. */
 void lane_reset(struct malloctape_lane *lane, uint32_t recording_number);
 
 /* A lane for the calling thread: one whose thread has gone, or a new one; NULL if all are taken.
@@ -33,7 +33,7 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
 /* The destructors of the lane's thread have run. */
 void lane_end(struct lane_registry *registry, struct malloctape_lane *lane);
 
-/* Marks live lanes as ending whose thread has gone without destructors. */
+/* Marks the lane as ending if it is live and its thread has gone without running destructors. */
 void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *lane);
 
 /* For the writer: whether the lane's thread has gone; the lane is then the caller's until it puts

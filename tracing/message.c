@@ -42,7 +42,7 @@ void message_put_list(struct message *message, const char *format, va_list argum
     message->bytes = text_end(&text) ? text.used : text.bytes - 1;
 }
 
-/* What libc would say of another file, or cannot say of this one. */
+/* Errors for which libc's text would be wrong or tell too little. */
 static const char *own_text(int error)
 {
     switch (-error) {
@@ -57,7 +57,7 @@ static const char *own_text(int error)
 
 void message_error(struct message *message, int error)
 {
-    /* A table of libc's: no lock, no memory, no locale. */
+    /* Reads a table in libc: takes no lock and no memory, and ignores the locale. */
     const char *text = own_text(error), *of_libc = strerrordesc_np(-error);
     size_t at = message->bytes;
     if (text || of_libc)

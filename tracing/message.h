@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* On stacks that may be small. */
+/* Messages are built on stacks, which may be small. */
 #define MESSAGE_BYTES_MAX 1024
 
 struct message {
@@ -17,7 +17,7 @@ struct message {
     size_t bytes;                 /* before that */
 };
 
-/* Empty. */
+/* Makes it empty. */
 void message_clear(struct message *message);
 
 /* Begins with "malloctape: ". */
@@ -29,7 +29,7 @@ void message_put(struct message *message, const char *format, ...)
 
 void message_put_list(struct message *message, const char *format, va_list arguments);
 
-/* The name of a negative errno value in plain words, or its number. */
+/* Adds the meaning of a negative errno value in plain words, or its number. */
 void message_error(struct message *message, int error);
 
 /* Ends the line and writes it. */

@@ -1,4 +1,4 @@
-/* next_function - the functions of libc that stand behind ours of the same names. */
+/* next_function - the functions of libc that ours of the same names replace, and call. */
 #ifndef MALLOCTAPE_NEXT_FUNCTION_H
 #define MALLOCTAPE_NEXT_FUNCTION_H
 
@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Each as DO(name, parameters, arguments); all return an int. What takes from the program what the
- * recorder needs: libc does more than the system call, it changes all threads that it knows. */
+/* Functions that take from the program what the recorder needs, each as DO(name, parameters,
+ * arguments); all return an int. libc's do more than the system call: they change all threads that
+ * libc knows. */
 #define NEXT_FUNCTIONS_THAT_CONFINE(DO)                                                 \
     DO(setuid, (uid_t user), (user))                                                    \
     DO(seteuid, (uid_t effective), (effective))                                         \

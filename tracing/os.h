@@ -34,7 +34,7 @@ void os_memory_clear(void *memory, size_t bytes);
 /* A hint: most of this memory will be used soon, in no order. So the system may take larger pages. */
 void os_memory_is_dense(void *memory, size_t bytes);
 
-/* Of a page of memory: 4, 16 or 64 KiB. */
+/* The size of a page of memory: 4, 16 or 64 KiB. */
 size_t os_page_bytes(void);
 
 /* Whether the word at this address can be read; the address is a multiple of 8. Changes nothing. A
@@ -52,20 +52,20 @@ uint64_t os_memory_resident_bytes(void);
 /* In a forked child, before anything is mapped: forgets what the child has not inherited. */
 void os_memory_forked(void);
 
-/* Writes the path of the current directory, with a slash and a null byte behind it; empty if it
- * has none or it is longer than `bytes`. */
+/* Writes the path of the current directory, followed by a slash and a null byte; empty if it has
+ * none or it is longer than `bytes`. */
 void os_current_directory(char *path, size_t bytes);
 
-/* Writes the path of the program's file and a null byte behind it; empty if it is unknown or longer
+/* Writes the path of the program's file, followed by a null byte; empty if it is unknown or longer
  * than `bytes`. */
 void os_program_path(char *path, size_t bytes);
 
 /* --- files: descriptors belong to the writer thread; `directory` is one of them --- */
 
-/* Instead of a directory: names are looked up where the process is. */
+/* Instead of a directory: names are relative to the current one. */
 #define OS_NO_DIRECTORY (-100)
 
-/* For looking up names in it, wherever the process goes later. */
+/* A descriptor for looking up names in a directory, whatever the current directory is later. */
 int os_directory_open(const char *path);
 
 enum os_file_kind {
@@ -77,7 +77,7 @@ enum os_file_kind {
 };
 
 struct os_file_status {
-    enum os_file_kind kind; /* of what is there, or a link leads to; OS_FILE_PIPE: also a socket */
+    enum os_file_kind kind; /* of the file, or where a symbolic link leads; a socket is a PIPE */
     bool is_own_name;       /* a file that has no other name, and the name is no symbolic link */
     uint64_t device, inode;
     uint64_t bytes; /* of a plain file */
@@ -92,13 +92,13 @@ int os_file_look_at(int file, struct os_file_status *status);
 /* Whether there is a file, and no directory, that this process may execute. */
 bool os_file_is_executable(const char *path);
 
-/* Creates a file, mode 0600, that was not there, and opens it for reading and writing. Returns a
- * descriptor, which is never that of standard error. */
+/* Creates a new file, mode 0600, and opens it for reading and writing. Returns a descriptor, which
+ * is never that of standard error. */
 int os_file_create(int directory, const char *name);
 
 /* The same without a name, so nothing is left of the file if the process ends. os_file_name() gives
- * it a name that no file has, else -EEXIST. Where the system cannot do that, the result is an error
- * such as -EOPNOTSUPP, and the caller takes os_file_create(). */
+ * it one; -EEXIST: a file has that name. Where the system cannot do that, the result is an error
+ * such as -EOPNOTSUPP, and the caller falls back on os_file_create(). */
 int os_file_create_nameless(int directory);
 int os_file_name(int file, int directory, const char *name);
 
@@ -106,7 +106,7 @@ int os_file_name(int file, int directory, const char *name);
 int os_file_open_write(int directory, const char *name);
 int os_file_open_read(const char *path);
 
-/* Opens a file that is there; what is written comes behind what it has then. */
+/* Opens an existing file; what is written is appended. */
 int os_file_open_append(const char *path);
 int os_file_empty(int file);
 
@@ -119,7 +119,7 @@ bool os_file_is_locked(int directory, const char *name);
  * closed. The caller must close it soon. A negative errno: the directory is not locked. */
 int os_directory_lock(int directory);
 
-/* Puts a file in place of what has the name `to`. os_file_rename_new() puts it in nobody's place:
+/* Renames a file; one that has the name `to` is replaced. os_file_rename_new() replaces none:
  * -EEXIST. */
 int os_file_rename(int directory, const char *from, const char *to);
 int os_file_rename_new(int directory, const char *from, const char *to);
@@ -142,7 +142,7 @@ int os_file_open_again(int directory, const char *name, const struct os_file_sta
 long os_file_read_start(int file, void *data, size_t bytes);
 
 /* Makes the file at least `from + bytes` long and allocates the space of these bytes, so that no
- * store into their mapping can fail; what is before has been allocated. */
+ * store into their mapping can fail. The caller has allocated those before `from`. */
 int os_file_allocate(int file, uint64_t from, size_t bytes);
 
 /* Maps `bytes` of the file from `offset`, shared, at `at` in place of what is there; anywhere if
@@ -171,15 +171,17 @@ int os_command_wait(int process, uint64_t timeout_ns);
 
 #define OS_REQUEST_BYTES_MAX 8192
 
-/* Waits for requests to this process. From now on the thread has no capabilities, unless it is
- * root's. A descriptor or a negative errno; -EADDRINUSE: another process has its name. */
+/* Begins to listen for requests to this process. From now on the thread has no capabilities, unless
+ * it is root's. A descriptor or a negative errno; -EADDRINUSE: another process has taken the
+ * name. */
 int os_control_listen(void);
 
 enum os_asker {
     OS_ASKER_OTHER = 0,
     OS_ASKER_ROOT,
-    /* Also root: what the thread does, the asker could do itself. It has the user and the group of
-     * the thread and of the process, which has never had others, nor hidden from being traced. */
+    /* May be root. The asker could do itself whatever the thread does: it has the user and the
+     * group of the thread and of the process, which has never had others nor prevented being
+     * traced. */
     OS_ASKER_EQUAL
 };
 
@@ -197,9 +199,10 @@ void os_control_answer(int file, const char *text, size_t bytes);
  * it. */
 void os_message_begin(void);
 
-/* Message to the standard error as it was when the thread started (or of the caller). It is lost
- * if that is not what it was at os_message_begin(): it may be any file of the program's; and if it
- * would have to wait for a reader, or there is none. It raises no SIGPIPE. */
+/* Writes to the calling thread's standard error (a thread of ours has a copy from when it started).
+ * The message is dropped if that is no longer the file of os_message_begin(), because it may be any
+ * file of the program's, or if it would have to wait for a reader, or there is none. Raises no
+ * SIGPIPE. */
 void os_message_write(const char *text, size_t bytes);
 
 /* Monotonic clock in nanoseconds; wall clock in nanoseconds since the epoch. */
@@ -212,8 +215,8 @@ void os_host_name(char *name, size_t bytes);
 int os_process_id(void);
 int os_thread_id(void);
 
-/* Whether the thread with this id in this process has ended. If so, all that it has stored is there
- * for the caller: the kernel has passed through locks on both sides. */
+/* Whether the thread with this id in this process has ended. If so, the caller sees all that it has
+ * stored: the kernel has taken locks on both sides. */
 bool os_thread_is_gone(int thread_id);
 
 /* What the thread is doing, as far as the system tells. `cpu_ns` is the time it has run. */
@@ -225,11 +228,11 @@ struct os_thread_look {
 void os_thread_look(int thread_id, struct os_thread_look *look);
 
 /* Each thread of the process passes a full barrier between the beginning and the end of this call:
- * what it has stored before is there for the caller, and what the caller has stored before the call
- * is there for all that it loads then. False: the system cannot do that. */
+ * the caller then sees what the thread stored before its barrier, and after it the thread sees what
+ * the caller stored before the call. False: the system cannot do that. */
 bool os_threads_barrier(void);
 
-/* Processor time that the process has used; or its other threads than the caller. */
+/* Processor time that the process has used; or all its threads but the caller. */
 struct os_usage {
     uint64_t user_ns, system_ns;
 };
@@ -244,19 +247,19 @@ uint64_t os_process_peak_bytes(void);
 /* How many threads the process has; 0: not known. */
 unsigned os_process_threads(void);
 
-/* Whether all threads of the process have ended but `own` of ours. If so, our threads will leave
- * the process the exit status of its first thread; nobody can know that of its last one. Without
- * /proc that is not known either: then it is 0. */
+/* Whether all threads of the process have ended but `own` of ours. If so, our threads will give the
+ * process the exit status of its first thread; that of its last one cannot be known. Without /proc
+ * that of the first is not known either: the process's is then 0. */
 bool os_process_is_abandoned(unsigned own);
 
-/* Whether the process runs under Valgrind, which cannot carry out our thread. */
+/* Whether the process runs under Valgrind, which cannot run our thread. */
 bool os_process_is_emulated(void);
 
 /* Sleeps until *word differs from `expected`, at most `timeout_ns` (0: no limit). May return
  * early. 0, or a negative errno if the system does not let it sleep. */
 int os_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 
-/* Wakes at most `count` threads that sleep so, first those that have slept longest; or all. */
+/* Wakes at most `count` threads that wait for the word, the longest sleepers first; OS_ALL: all. */
 #define OS_ALL 0x7fffffffu
 void os_wake(const uint32_t *word, uint32_t count);
 static inline void os_wake_all(const uint32_t *word)
@@ -264,7 +267,7 @@ static inline void os_wake_all(const uint32_t *word)
     os_wake(word, OS_ALL);
 }
 
-/* Sleeps for that long. May return early. The same result. */
+/* Sleeps for `ns`. May return early. Result as that of os_wait(). */
 int os_sleep(uint64_t ns);
 
 /* To be called when a seccomp filter may punish the program's threads for a system call, but not
@@ -274,7 +277,7 @@ int os_sleep(uint64_t ns);
  * the filter. */
 void os_confine(void);
 
-/* Whether the calling thread is none of ours. */
+/* Whether the calling thread belongs to the program. */
 bool os_is_of_program(void);
 
 /* Whether the calling thread must not make system calls. */
@@ -282,12 +285,12 @@ bool os_is_confined(void);
 
 void os_random(void *bytes, size_t count);
 
-/* Blocks all signals but that of a fault for the calling thread, and undoes that. */
+/* Blocks all signals but SIGBUS for the calling thread, and returns the mask before; the second
+ * function restores it. */
 uint64_t os_signals_block(void);
 void os_signals_restore(uint64_t before);
 
-/* Lets these signals come to the calling thread, a bit for each from that of signal 1 on. Returns
- * which of all were blocked before. */
+/* Unblocks signals for the calling thread; bit 0 stands for signal 1. Returns the mask before. */
 uint64_t os_signals_unblock(uint64_t signals);
 
 /* Sends the signal that a handler has got once more, to the calling thread or to the process. */

@@ -55,7 +55,7 @@ bool os_is_confined(void)
     return is_of_program && atomic_load_relaxed(&program_is_confined);
 }
 
-/* What a thread does that may not sleep. */
+/* Replaces a wait where the thread must not make system calls. */
 static int spin(void)
 {
     for (unsigned i = 0; i < SPINS; i++)
@@ -106,7 +106,7 @@ void *os_memory_reserve_per_process(size_t bytes)
     return hide_from_children(reserve(NULL, bytes, 0), bytes);
 }
 
-/* Linux before 4.17 does not know the flag and takes the address for a wish. */
+/* Linux before 4.17 does not know the flag and takes the address as a hint. */
 void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
 {
     void *memory = reserve((void *)address, bytes, MAP_FIXED_NOREPLACE);
@@ -143,7 +143,7 @@ bool os_memory_is_readable(const void *address)
 bool os_memory_copy(void *to, const void *from, size_t bytes)
 {
     struct iovec remote = {(void *)(uintptr_t)from, bytes}, local = {to, bytes};
-    /* The process's number would not do: its first thread may have ended. */
+    /* The process's id would not do: its first thread may have ended. */
     return !os_is_confined() && system_call(SYS_process_vm_readv, os_thread_id(), (long)&local, 1,
                                             (long)&remote, 1, 0) == (long)bytes;
 }
@@ -242,7 +242,7 @@ int os_file_create(int directory, const char *name)
     return open_file(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
 }
 
-/* Of this thread, whose descriptors are not the program's. */
+/* The path of a descriptor of this thread, which has a table of its own. */
 static void put_path_of_file(int file, char *path)
 {
     struct text text = {path, 0, FILE_PATH_BYTES};
@@ -257,7 +257,7 @@ int os_file_create_nameless(int directory)
     struct stat status;
     int file = open_file(directory, ".", O_RDWR | O_TMPFILE);
     if (file < 0) return file;
-    /* What leads to it, so that it can be named later, is not there without /proc. */
+    /* Without /proc there is no path by which to name it later. */
     put_path_of_file(file, path);
     if (system_call(SYS_newfstatat, AT_FDCWD, (long)path, (long)&status, 0, 0, 0) == 0) return file;
     os_file_close(file);
@@ -324,8 +324,8 @@ int os_file_rename(int directory, const char *from, const char *to)
     return (int)system_call(SYS_renameat, directory, (long)from, directory, (long)to, 0, 0);
 }
 
-/* Where the file system cannot do it at once, a second name comes first; where it cannot do that
- * either, whoever comes between is replaced. */
+/* Where the file system cannot do this atomically, a hard link is made first; where it has none
+ * either, a file that appears meanwhile is replaced. */
 int os_file_rename_new(int directory, const char *from, const char *to)
 {
     struct os_file_status there;
@@ -374,7 +374,7 @@ int os_file_wait_writable(int file, uint64_t timeout_ns)
     struct timespec timeout = os_linux_timespec(timeout_ns);
     long result =
         system_call(SYS_ppoll, (long)&wanted, 1, timeout_ns ? (long)&timeout : 0, 0, 0, 0);
-    /* An error of the file is the next write's. */
+    /* An error of the file is left to the next write. */
     if (result == 0) return -ETIMEDOUT;
     return result < 0 ? (int)result : 0;
 }
@@ -408,7 +408,7 @@ int os_file_allocate(int file, uint64_t from, size_t bytes)
     return result;
 }
 
-/* Whole pages are mapped: such a one may begin before this offset or address. */
+/* How many bytes of its page precede this offset or address: only whole pages can be mapped. */
 static size_t begun_page(uint64_t at)
 {
     return (size_t)(at & (os_page_bytes() - 1));
@@ -422,7 +422,7 @@ void *os_file_map(int file, uint64_t offset, size_t bytes, void *at, bool touche
     bytes += before;
     start = map(start, bytes, PROT_READ | PROT_WRITE, flags, file, offset - before);
     if (!start) return NULL;
-    /* Else what lies around a page that is touched is read, too. */
+    /* Otherwise the kernel reads ahead around each page that is touched. */
     if (!touched) advise(start, bytes, MADV_RANDOM);
     advise(start, bytes, MADV_DONTFORK);
     advise(start, bytes, MADV_DONTDUMP);
@@ -470,7 +470,7 @@ static bool takes_a_message(void)
            one.revents == POLLOUT;
 }
 
-/* The reader may go between the question and the write: SIGPIPE is for the program's own. */
+/* The reader may disappear before the write; the program must not get the SIGPIPE of that. */
 static void write_without_signal(const char *text, size_t bytes)
 {
     const uint64_t broken = UINT64_C(1) << (SIGPIPE - 1);
@@ -528,7 +528,7 @@ int os_process_id(void)
     return (int)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
-/* libc knows, and writes it into a lock. */
+/* libc knows the id, and stores it in a mutex that is locked. */
 static int thread_id_of_libc(void)
 {
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -550,7 +550,7 @@ bool os_thread_is_gone(int thread_id)
     return system_call(SYS_tgkill, os_process_id(), thread_id, 0, 0, 0, 0) == -ESRCH;
 }
 
-/* Interrupted sleeps and those that are over before they begin are sleeps. */
+/* Sleeps that are interrupted, or over before they begin, count as sleeps. */
 static int slept(long result)
 {
     bool did = result >= 0 || result == -EAGAIN || result == -EINTR || result == -ETIMEDOUT;
@@ -639,7 +639,7 @@ void os_signal_send_again(siginfo_t *info, bool to_thread)
 /* What compiled C code may touch of the thread's descriptor, on one side of the thread pointer: the
  * stack protector's guard, for example. */
 #define THREAD_DESCRIPTOR_BYTES (8u * 1024)
-/* Our thread-local variables lie within so much of one of them, and so do libc's. */
+/* Our thread-local variables lie within this distance of each other, and so do libc's. */
 #define STORAGE_MARGIN_BYTES    4096u
 /* From the end of a thread's work until it has left its stack. */
 #define THREAD_LEAVES_NS        UINT64_C(50000)
@@ -667,9 +667,9 @@ static int thread_main(void *argument)
     system_call(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&faults, 0, sizeof faults, 0, 0);
     close_files_except(start.kept);
     system_call(SYS_prctl, PR_SET_NAME, (long)"malloctape", 0, 0, 0, 0);
-    /* When it wakes, it waits until a processor is free or somebody's turn is over. (Among threads
-     * with real-time priorities it would wait for ever.) Filters of system calls that a program
-     * begins under may kill it for that. */
+    /* With SCHED_BATCH it does not preempt others when it wakes. (From a real-time policy it does
+     * not change: it might starve.) A seccomp filter that the program was started under might kill
+     * it for the call. */
     struct sched_param none = {0};
     if (system_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) == 0 &&
         system_call(SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0) == SCHED_OTHER)
@@ -688,7 +688,7 @@ static size_t distance_from_thread_pointer(const volatile void *variable)
 }
 
 /* What the same code may touch on the other side: our variables, and libc's (errno, were anything
- * to set it). Those of the program come before them, and may be megabytes. */
+ * to set it). Those of the program lie in between, and may take megabytes. */
 static size_t storage_bytes(void)
 {
     const size_t ours = distance_from_thread_pointer(&is_of_program);

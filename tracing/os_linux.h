@@ -1,5 +1,5 @@
-/* os_linux - what the files of the Linux layer share; of the others, os_linux.c needs
- * os_linux_own.c alone.
+/* os_linux - what the files of the Linux layer share. os_linux.c itself needs only os_linux_own.c
+ * of the others.
  *
  * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here;
  * results are negative errno values. */
@@ -25,8 +25,8 @@ static inline struct timespec os_linux_timespec(uint64_t ns)
     return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 }
 
-/* Nothing of ours may come to be descriptor 2, to which messages go: the program may have closed
- * it. Moves `file` if it is; returns its number or a negative errno. */
+/* No file of ours may get descriptor 2, to which messages go and which the program may have closed.
+ * Moves `file` if it has; returns its descriptor or a negative errno. */
 int os_linux_keep_from_messages(int file);
 
 /* A mapping of ours has been made, will be given back (os_memory_resident_bytes()). */
@@ -38,7 +38,7 @@ void os_linux_own_remove(const void *memory);
  * so that no wait() of the program finds it. 0 or a negative errno. */
 int os_linux_run_apart(int (*run)(void *), void *argument);
 
-/* With which threads of ours end: the last thread of a process leaves it its status. */
+/* The exit status of our threads: a process has that of its last thread. */
 extern int os_linux_exit_status;
 
 /* Closes the descriptors first .. last; INT_MAX: all from `first` on. */

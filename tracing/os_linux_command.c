@@ -3,8 +3,8 @@
  *   writer thread --clone, no signal at its end--> keeper --vfork, exec--> /bin/sh -c command
  *
  * A child that execs gets SIGCHLD as the signal of its end and is found by wait(), whatever it was
- * cloned with. So the program's child is the keeper, which never execs, and is found only by who
- * asks for clones (__WALL, __WCLONE). It waits for the command and ends with its status. It
+ * cloned with. So the program's child is the keeper, which never execs, and is found only by calls
+ * that ask for clones (__WALL, __WCLONE). It waits for the command and ends with its status. It
  * gives back all memory but its own stack and this library, and so holds no copy of the rest. */
 #include "os.h"
 
@@ -23,9 +23,9 @@
 
 #define STACK_BYTES (32u * 1024)
 #define SIGNALS     64
-/* What a shell says of a command that it cannot run. */
+/* The exit status of a shell that cannot run a command. */
 #define CANNOT_RUN  127
-/* How often it is asked whether the command has ended: seldom after a while. */
+/* How far apart the checks are whether the command has ended: at first, and after a while. */
 #define ASK_NS_MIN  UINT64_C(200000)
 #define ASK_NS_MAX  UINT64_C(20000000)
 
@@ -38,7 +38,7 @@ static const char preload[] = "LD_PRELOAD=";
 struct command {
     const char *text;
     int input;
-    uint8_t *stacks; /* of the keeper, and behind it of the process that becomes the command */
+    uint8_t *stacks; /* of the keeper, then of the process that becomes the command */
 };
 
 /* --- its environment --- */
@@ -48,7 +48,7 @@ static bool begins_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Takes what records out of a list of libraries. */
+/* Removes the libraries that record from a list. */
 static void remove_own_library(char *list)
 {
     char *to = list;
@@ -93,7 +93,7 @@ static bool make_environment(void)
 /* The program may ignore SIGCHLD, and then nobody could wait for the command. */
 static void handle_signals_by_default(void)
 {
-    /* As the kernel has it: handler, flags, restorer, mask. */
+    /* The kernel's structure: handler, flags, restorer, mask. */
     const uint64_t by_default[4] = {0};
     for (int number = 1; number <= SIGNALS; number++)
         system_call(SYS_rt_sigaction, number, (long)by_default, 0, 8, 0, 0);
@@ -102,7 +102,7 @@ static void handle_signals_by_default(void)
 /* All other files of the writer are closed by the exec. */
 static void be_at_the_pipe(int input)
 {
-    /* To the same number it cannot be copied. */
+    /* First to another number, as dup3() refuses to copy a descriptor to itself. */
     int other = (int)system_call(SYS_fcntl, input, F_DUPFD_CLOEXEC, STDERR_FILENO + 1, 0, 0, 0);
     system_call(SYS_dup3, other, STDIN_FILENO, 0, 0, 0, 0);
     if (system_call(SYS_dup3, STDERR_FILENO, STDOUT_FILENO, 0, 0, 0, 0) >= 0) return;
@@ -123,8 +123,8 @@ static int become_command(void *argument)
     os_process_exit(CANNOT_RUN);
 }
 
-/* Gives back memory from `from` up to `to`, as far as whole pages go. False: the addresses do not
- * reach so far. */
+/* Gives back the whole pages from `from` up to `to`. False: the address space does not reach that
+ * far. */
 static bool forget(uint64_t from, uint64_t to, uint64_t page_bytes)
 {
     from = (from + page_bytes - 1) & -page_bytes;
@@ -132,7 +132,7 @@ static bool forget(uint64_t from, uint64_t to, uint64_t page_bytes)
     return from >= to || system_call(SYS_munmap, (long)from, (long)(to - from), 0, 0, 0, 0) == 0;
 }
 
-/* Behind forget() nothing outside of this library may be called. */
+/* After forget(), nothing outside this library may be called. */
 static int keep(void *argument)
 {
     struct command *command = argument;

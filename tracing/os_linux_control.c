@@ -22,7 +22,7 @@
 #define LOCK_WAIT_NS   UINT64_C(1000000)
 /* A client has sent its request when it connects, or soon. */
 #define REQUEST_WAIT_S 2
-/* In a namespace of users, what all those have that it does not know. */
+/* In a user namespace, the id of all users and groups that it does not map. */
 #define UNKNOWN_ID     65534
 
 /* Abstract names begin with a null byte and end where the length says. Returns the name. */
@@ -46,7 +46,7 @@ static long bind_socket(int file, const struct sockaddr_un *address, const struc
     return system_call(SYS_bind, file, (long)address, (long)bytes, 0, 0, 0);
 }
 
-/* A lock on the directory itself would wait for whoever else has locked it, and for as long. */
+/* A lock on the directory itself might be held by anybody, for any time. */
 int os_directory_lock(int directory)
 {
     struct sockaddr_un address;
@@ -90,7 +90,7 @@ static int drop_capabilities(void)
     return (int)system_call(SYS_capset, (long)&header, (long)none, 0, 0, 0, 0);
 }
 
-/* Whether every number of a user or group stands for one alone: the namespace has them all. */
+/* Whether the namespace maps all ids, so that UNKNOWN_ID, too, is one user or group. */
 static bool knows_all(const char *map)
 {
     char text[64] = "";
@@ -100,10 +100,10 @@ static bool knows_all(const char *map)
     return strstr(text, " 4294967295\n") != NULL;
 }
 
-/* Who may trace the process (ptrace(2)) gains nothing by asking it, so this is the kernel's rule
- * for that. When a thread changes its user or its group, the process can be traced by root alone.
- * The program may undo that. So this thread, which stays what it was, and the program's first one,
- * to which the directory in /proc belongs, must both be what the asker is. */
+/* Whoever may trace the process (ptrace(2)) gains nothing by asking it, so this follows the
+ * kernel's rule for that. When a thread changes its user or its group, only root can trace the
+ * process, but the program may undo that. So the asker's ids must be those of this thread, which
+ * never change, and those of the program's first thread, which own the directory in /proc. */
 static bool is_equal(const struct ucred *peer)
 {
     struct stat process;
@@ -145,7 +145,7 @@ int os_control_listen(void)
     return (int)result;
 }
 
-/* Up to the end of a line, which is cut off. False: none came. */
+/* Reads one line, without its end. False: none came. */
 static bool read_line(int file, char *text, size_t bytes)
 {
     size_t used = 0;

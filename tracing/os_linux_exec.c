@@ -23,8 +23,8 @@ struct trial {
     int result; /* 0, also if it cannot be tried; or the negative errno with which it failed */
 };
 
-/* In a session of its own, so that no signal to the program's group stops it; all others but that
- * of a successful exec are blocked. */
+/* Has a session of its own, so that no signal to the program's process group stops it. SIGTRAP, the
+ * signal of a successful exec, is the only one that is not blocked. */
 static int trial_main(void *argument)
 {
     const uint64_t sigtrap = UINT64_C(1) << (SIGTRAP - 1);

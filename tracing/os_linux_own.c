@@ -15,7 +15,7 @@
 /* The shadow table has one for each GiB of the heap and two for each 2 million places, of which
  * there are at most 2^32. Over another allocator than ours that is two for 32 MiB of heap. */
 #define ENTRIES_MAX  8192
-/* Asked of the kernel at a time. */
+/* How many one system call is asked about. */
 #define PAGES_A_LOOK 4096
 
 struct entry {

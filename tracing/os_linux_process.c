@@ -12,18 +12,18 @@
 #include <time.h>
 
 #define STAT_BYTES_MAX   1024
-/* The lines before the one that is read are short, but for that of the groups. */
+/* Among the lines up to the one that is read, only that of the groups may be long. */
 #define STATUS_BYTES_MAX 4096
 #define NS_PER_S         UINT64_C(1000000000)
 #define NS_PER_US        UINT64_C(1000)
 
-/* The most that the kernel lets there be (PID_MAX_LIMIT). */
+/* The kernel's largest limit of thread ids (PID_MAX_LIMIT). */
 #define THREAD_NUMBERS (1 << 22)
 
-/* proc(5): the fields behind the name, which may hold anything, of /proc/.../stat. */
+/* proc(5): fields of /proc/.../stat after the name, which may hold anything. */
 enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_EXIT_CODE = 52 };
 
-/* Empty: there is no such file. */
+/* Leaves `text` empty if there is no such file. */
 static void read_text(const char *path, char *text, size_t bytes)
 {
     int file = os_file_open_read(path);
@@ -32,7 +32,7 @@ static void read_text(const char *path, char *text, size_t bytes)
     text[used > 0 ? used : 0] = 0;
 }
 
-/* NULL: there is no such file. */
+/* The fields from STAT_STATE on; NULL: there is no such file. */
 static const char *read_stat(const char *path, char *text)
 {
     read_text(path, text, STAT_BYTES_MAX);
@@ -70,8 +70,8 @@ static void tell_number(void *number)
     *(int *)number = (int)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
-/* Without /proc: asks for each number that has been given since the process began. They are given
- * in a ring; one that is given now is the latest. */
+/* Without /proc: asks about each thread id that has been assigned since the process began. They are
+ * assigned cyclically; that of a process that begins now is the latest. */
 static bool has_other_threads(unsigned own)
 {
     const int first = (int)os_process_id();
@@ -94,8 +94,8 @@ bool os_process_is_abandoned(unsigned own)
     return true;
 }
 
-/* Valgrind, which runs a program instruction by instruction, answers this request. A processor does
- * nothing, and the result stays 0. */
+/* Valgrind recognizes this sequence of instructions and answers the request. On a processor it has
+ * no effect, and the result is 0. */
 bool os_process_is_emulated(void)
 {
     enum { RUNNING_ON_VALGRIND = 0x1001 };
@@ -112,7 +112,7 @@ static struct os_usage usage_of(int whom)
         (uint64_t)usage.ru_stime.tv_sec * NS_PER_S + (uint64_t)usage.ru_stime.tv_usec * NS_PER_US};
 }
 
-/* The kernel divides a time into user and system by samples, so a part may seem more than all. */
+/* The kernel divides times into user and system by samples, so a part may exceed the whole. */
 static uint64_t less(uint64_t all, uint64_t part)
 {
     return all > part ? all - part : 0;
@@ -126,7 +126,7 @@ struct os_usage os_process_usage(bool without_caller)
     return (struct os_usage){less(all.user_ns, own.user_ns), less(all.system_ns, own.system_ns)};
 }
 
-/* getrusage(2) has also what the process had before it was replaced by this program. */
+/* getrusage(2) would include the peak from before the process executed this program. */
 uint64_t os_process_peak_bytes(void)
 {
     char text[STATUS_BYTES_MAX];
@@ -149,7 +149,8 @@ uint64_t os_thread_run_ns(void)
 
 static uint64_t cpu_time_ns(int thread_id)
 {
-    /* As clock_getcpuclockid(3) makes it, for a thread and what the scheduler measures. */
+    /* The clock's id, as pthread_getcpuclockid(3) makes it: per thread, measured by the
+     * scheduler. */
     return clock_time_ns((int)((~(unsigned long)thread_id << 3) | 6));
 }
 

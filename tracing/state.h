@@ -8,24 +8,27 @@
  *                   v
  *                 sink --> output
  *
- * What is behind each field says who writes it, when, and who else reads it:
+ * The comment on each field says who writes it, when, and who else reads it:
  *
- *   thread     the lane's: the only one that records there. The lane is its own from lane_claim()
- *              to lane_end(), and after that, too, as long as the thread runs.
- *   writer     the writer thread, or who makes a pass in its place (os_call_apart())
- *   beginner   who took the recording's state from OFF to STARTING; nobody records then
+ *   thread     the thread that has the lane, the only one that records there: from lane_claim() to
+ *              lane_end(), and after that for as long as it runs
+ *   writer     the writer thread, or whoever makes a pass in its place (os_call_apart())
+ *   beginner   whoever took the recording's state from OFF to STARTING; nobody records then
  *
- * and where more than one thread looks at a field, with which order:
+ * and where more than one thread accesses a field, with which memory order:
  *
- *   relaxed    a number or a flag for itself: whoever reads it may be late
- *   release    what was stored before is there for whoever loads the field with acquire
- *   seq_cst    two fields, each stored by one side and read by the other: one of both sees the other
+ *   relaxed    a number or a flag that stands alone: a reader may see an old value
+ *   release    what was stored before it is visible to whoever loads the field with acquire
+ *   seq_cst    two fields, each stored by one side and read by the other: at least one side sees
+ *              the other's store
  *
- * A field without an order is its writer's alone, or does not change while others read it.
+ * A field without an order is accessed by its writer alone, or does not change while others read
+ * it.
  *
- * Two orders carry the stream. A thread stores the units of a record, then the cursor (release):
- * what lies below the cursor are whole records. It stores the count of a slot that it leaves, then
- * the number of the next one (release): from then on the slot is the writer's. */
+ * Two release stores carry the stream. A thread stores the units of a record, then the cursor
+ * (release): everything below the cursor is whole records. When it leaves a slot, it stores the
+ * slot's count, then the number of the next slot (release): from then on the slot is the
+ * writer's. */
 #ifndef MALLOCTAPE_STATE_H
 #define MALLOCTAPE_STATE_H
 
@@ -51,7 +54,7 @@ extern "C" {
 
 /* --- a lane: the events of one thread, and of threads that continue it ---
  *
- *   units      units.[ch]      what the units of the slot say, and how; the fast path
+ *   units      units.[ch]      how events are encoded in the slot's units; the fast path
  *   slot       slot.c          the slot, and events that found none
  *   registry   lane.c          whose lane it is
  *   stacks     stack_sample.c  which calls have stacks
@@ -66,12 +69,13 @@ struct slot_lane {
     uint8_t busy;
     /* Thread: in a call that is not recorded; nothing in the stream may be for it. */
     uint8_t unrecorded;
-    /* Thread, when it takes a slot; the writer, when the thread has gone: which one of the spool. */
+    /* Which slot of the spool. Thread, when it takes one; the writer, once the thread is gone. */
     uint32_t number;
     /* Thread, with each slot: its first unit, the last position at which an event still fits (NULL:
      * there is no slot), and the end of its units. */
     uint16_t *start, *room, *end;
-    /* Thread: since the last record of a loss; and in all (relaxed), for the writer (relaxed). */
+    /* Thread: events lost since the last record of a loss; and in total (relaxed), which the writer
+     * reads (relaxed). */
     uint64_t lost_events, lost_events_total;
     /* Thread: how many slots it has had; and how many it must have had until its cache is followed
      * again, after a loss. */
@@ -96,13 +100,14 @@ struct registry_lane {
     uint32_t state;       /* enum lane_state, by compare-and-swap */
     uint32_t exit_rounds; /* thread: how often its destructor has run */
     uint32_t ended;       /* who has taken the lane: the record of the thread's end is written */
-    uint32_t recording;   /* thread, with its first event: of which the rest is; 0: of none yet */
+    uint32_t recording;   /* thread, with its first event: the recording to which the rest belongs;
+                             0: none yet */
 };
 
 /* Thread: stack_sample.c, stacks.c. */
 struct stack_lane {
-    /* It looks for a stack (release), so a nested call gets none. The next beginner reads it (acquire):
-     * what the thread reads is about to be released. */
+    /* The thread is finding a stack (release), so a nested call gets none. The next beginner reads
+     * it (acquire): what the thread reads meanwhile is about to be released. */
     bool busy;
     bool is_due; /* the call that is being recorded gets one */
     uint32_t
@@ -154,8 +159,8 @@ static inline struct malloctape_lane *lane_at(const struct lane_registry *regist
 
 #define MALLOCTAPE_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 
-/* This thread's lane; never NULL. Threads that do not record have a lane without room: each its own
- * of an earlier recording, or all together the second one. */
+/* This thread's lane; never NULL. A thread that does not record has a lane without room: its own
+ * from an earlier recording, or recording_no_lane, which all other such threads share. */
 extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
 extern struct malloctape_lane recording_no_lane;
 
@@ -174,16 +179,16 @@ extern struct malloctape_lane recording_no_lane;
 /* The file grows by 1 MiB at a time, one system call's worth, when threads find no free slot. */
 #define SPOOL_EXTENT_SLOTS 64u
 #define SPOOL_EXTENT_BYTES ((size_t)SPOOL_EXTENT_SLOTS * SPOOL_SLOT_BYTES)
-/* What threads may be ahead of the writer beyond one slot each: 64 MiB. With RAW_LANES_MAX lanes
- * of one slot the spool cannot be larger than this many. */
+/* How far threads may be ahead of the writer, beyond one slot each: 64 MiB. Together with one slot
+ * for each of RAW_LANES_MAX lanes, that is the largest spool. */
 #define SPOOL_SLOTS_AHEAD  4096u
 #define SPOOL_SLOTS_MAX    (RAW_LANES_MAX + SPOOL_SLOTS_AHEAD)
 #define SPOOL_EXTENTS_MAX  (SPOOL_SLOTS_MAX / SPOOL_EXTENT_SLOTS)
 #define SPOOL_NO_SLOT      UINT32_MAX
 
-/* What the file need not know about a slot. */
+/* What is known of a slot but not stored in the file. */
 struct spool_note {
-    uint32_t units;       /* who leaves the slot, before `next`: how many have been used */
+    uint32_t units;       /* whoever leaves the slot, before `next`: how many have been used */
     uint32_t next;        /* thread (release): 1 + its next slot; 0 while this is its latest */
     uint32_t next_free;   /* who gives the slot back (relaxed): 1 + the next free slot */
     uint64_t extra_units; /* thread, when it begins the slot: those of the lane before it */
@@ -205,10 +210,10 @@ struct spool {
 /* Slots in the sink but not yet given back, at most. */
 #define WRITER_PENDING_SLOTS 128
 
-/* Of its output: DEFERRED, if the files have been opened for a thread that begins later. */
+/* State of its output. DEFERRED: the files are open, for a thread that begins later. */
 enum writer_status { WRITER_STARTING = 0, WRITER_DEFERRED, WRITER_RUNNING, WRITER_FAILED };
 
-/* Of the thread. Who swaps DEFERRED for BEGINNING begins it. */
+/* State of its thread. Whoever swaps DEFERRED for BEGINNING starts it. */
 enum writer_stage {
     WRITER_THREAD_NONE = 0,
     WRITER_THREAD_DEFERRED,
@@ -218,7 +223,7 @@ enum writer_stage {
 };
 
 struct writer {
-    /* From one recording of the process to the next. */
+    /* Kept from one recording of the process to the next. */
     struct lane_registry *registry; /* beginner, once (release): any thread may ask for totals */
     struct spool spool;
     struct os_thread thread;
@@ -245,8 +250,8 @@ struct writer {
     uint32_t look_wanted; /* writer (relaxed): a thread is to ask the allocator how large its heap
                                is; that thread takes it back */
     uint32_t discard;     /* any thread (release): remove the stream at its end, if it is small */
-    uint32_t sync_wanted; /* any thread (seq_cst): counts wishes that all be in the output */
-    uint32_t sync_done;   /* writer (release): wishes fulfilled */
+    uint32_t sync_wanted; /* any thread (seq_cst): how many requests to bring all into the output */
+    uint32_t sync_done;   /* writer (release): requests fulfilled */
     uint32_t done;        /* the thread has ended (release) */
     uint64_t waits;       /* threads (relaxed): how often one waited, and for how long in all */
     uint64_t waited_ns;
@@ -256,8 +261,8 @@ struct writer {
     uint64_t lost_events;       /* threads (relaxed) that found no lane, as there were too many */
 
     /* An error that ends the recording: a negative errno, and what it concerns, a path. Any thread;
-     * `failed` before `error` (release). Whoever reads a slot looks at it afterwards, behind a fence
-     * (acquire): there may be zeros. */
+     * `failed` before `error` (release). Whoever reads a slot checks `error` afterwards, behind a
+     * fence (acquire): after a fault, the slot may hold zeros. */
     int error;
     const char *failed;
 
@@ -333,7 +338,7 @@ struct recording {
 
 extern struct recording recording;
 
-/* The thread that carries out requests from outside (control.c), which a forked child has not. */
+/* The thread that carries out requests from outside (control.c); a forked child has none. */
 struct control {
     struct os_thread thread;
     bool running;    /* has begun */
