@@ -138,7 +138,7 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
                           bool taken);
 
 /* The same on the fast path, without an alignment: the object was the first of its class in the
- * cache. Any size and any kind may have no code. The lane must have room. */
+ * cache. Any kind and size, even those without a code of their own. The lane must have room. */
 void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object);
 
 /* An object was allocated without a record: forgets what the shadow table says about an earlier

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* How long a command may take that has got nothing. */
+/* How long a command that is given nothing may take to end. */
 #define DISCARDED_COMMAND_NS UINT64_C(1000000000)
 
 static int fail(struct output_files *files, int error, const char *what)
@@ -31,8 +31,8 @@ static bool is_for_files(const char *path)
     return strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0;
 }
 
-/* From the root, if the current directory is known and there is room: the process may go elsewhere.
- * */
+/* Makes the path absolute, if the current directory is known and there is room, because that
+ * directory may change. */
 static void put_directory_path(struct output_files *files, size_t length)
 {
     size_t bytes = sizeof files->directory_path - 1 - length;
@@ -93,7 +93,7 @@ static int find(struct output_files *files)
     return 0;
 }
 
-/* Without a name where that can be: of a process that is killed soon nothing is left. */
+/* Without a name, where possible: then nothing is left if the process is killed early. */
 static int create(struct output_files *files, const char *name, bool *is_nameless)
 {
     int file = os_file_create_nameless(files->directory);
@@ -101,7 +101,7 @@ static int create(struct output_files *files, const char *name, bool *is_nameles
     return file >= 0 ? file : os_file_create(files->directory, name);
 }
 
-/* Under its name, in place of what is there. */
+/* Gives the file its name, in place of what has it. */
 static int put_in_place(const struct output_files *files, int file, bool is_nameless,
                         const char *new_name, const char *name)
 {
@@ -168,7 +168,7 @@ int output_make(struct output_files *files)
     return files->file < 0 ? fail(files, files->file, files->name) : 0;
 }
 
-/* Also the older spool beside it is of no use any more. */
+/* The older spool beside the file is of no use any more, either. */
 static int open_as_is(struct output_files *files)
 {
     files->file = os_file_open_write(files->directory, files->last);
@@ -213,7 +213,7 @@ int output_connect(struct output_files *files)
     return 0;
 }
 
-/* An older spool has another name until nothing can fail any more. */
+/* An older spool gets another name until nothing can fail any more. */
 static int settle_spool(struct output_files *files)
 {
     struct os_file_status older;
@@ -231,7 +231,7 @@ static int settle_spool(struct output_files *files)
     return result;
 }
 
-/* Under its name, if that is nobody's. */
+/* Gives the file its name, if no other has it. */
 static int put_beside_others(const struct output_files *files, int file, bool is_nameless,
                              const char *new_name, const char *name)
 {

@@ -8,8 +8,8 @@
  *   fd:N          | a descriptor of the program      | there
  *   |COMMAND      | the standard input of a command  | there
  *
- *     output_make()    nothing is lost yet: new files have no names, or others
- *     output_start()   a file that is written as it is is empty, a command runs
+ *     output_make()    nothing is lost yet: new files have no names, or temporary ones
+ *     output_start()   a file that is written as it is has been emptied, a command runs
  *     output_settle()  new files are in their places; whatever fails before leaves an older
  *                      recording as it was
  *     output_end()     the command has ended; the spool is removed if the stream is complete
@@ -68,13 +68,14 @@ struct output_files {
 
 int output_make(struct output_files *files);
 int output_start(struct output_files *files);
-/* -EEXIST, if no file is to be replaced and this name is somebody's: then `name` may get another one
- * in the same directory, output_rename() takes it over, and this is tried again. */
+/* -EEXIST: no file is to be replaced, and one has this name. The caller may then put another name
+ * in the same directory into `name`, call output_rename(), and try again. */
 int output_settle(struct output_files *files);
 void output_rename(struct output_files *files);
 
-/* For a thread that begins later: remembers which files these are, so that they may be closed
- * without a word; and opens them again, wherever the process may be then. Of new files. */
+/* For a thread that begins later, and new files: the first remembers which files these are, so
+ * their descriptors may be closed; the second opens them again, whatever the current directory is
+ * then. */
 void output_defer(struct output_files *files);
 int output_reopen(struct output_files *files);
 

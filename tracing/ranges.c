@@ -87,8 +87,8 @@ static struct row row_between(uintptr_t number, bool odd, uintptr_t from, uintpt
     return row;
 }
 
-/* The owners of four granules at once, of which others may be storing each; at an address that is a
- * multiple of a word's. */
+/* The owners of four granules, loaded as one aligned word, while others may be storing any of
+ * them. */
 typedef uint64_t __attribute__((may_alias)) four_owners;
 
 static inline uint64_t four_at(const uint16_t *owners)
@@ -123,7 +123,7 @@ static uint32_t next_owned(uint32_t base, uint32_t index, uint32_t end)
     return index;
 }
 
-/* Behind the granule before `index` that has an owner, and not below `lowest`; `lowest`: there is
+/* One past the last granule from `lowest` to below `index` that has an owner; `lowest`: there is
  * none. */
 static uint32_t behind_owned(uint32_t base, uint32_t index, uint32_t lowest)
 {

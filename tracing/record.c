@@ -64,7 +64,7 @@ static inline uint32_t class_of(const struct shadow_page *page)
     return malloctape_front_end.opaque ? 0 : page->size_class;
 }
 
-/* The same of an object that there is: an opaque allocator does not tell before. */
+/* The same for an object that exists. Opens its granule: an opaque allocator announces no pages. */
 static struct shadow_page *page_for(struct malloctape_lane *lane, const void *object)
 {
     struct shadow_page *page = open_page_of(object);
@@ -120,7 +120,8 @@ void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
     units_uncached(&lane->units, size_class, count);
 }
 
-/* Allocations name their places while hooks of the program may call the allocator inside a call. */
+/* No cache is followed while hooks of the program may call the allocator inside a call
+ * (recording_is_slow()): allocations then name their places. */
 void malloctape_thread_cache_is(void *cache)
 {
     struct malloctape_lane *lane = malloctape_lane;
@@ -221,7 +222,7 @@ static void lose_event(struct malloctape_lane *lane)
     malloctape_out_of_memory();
 }
 
-/* Perhaps after a pause. A front end that knows caches does it itself. */
+/* The lane may have left it for a pause. A front end that knows caches does this itself. */
 static void return_to_fast_path(struct malloctape_lane *lane)
 {
     if (malloctape_front_end.opaque && !atomic_load_operand(&lane->units.limit))
@@ -230,7 +231,7 @@ static void return_to_fast_path(struct malloctape_lane *lane)
 
 /* --- objects of an opaque allocator --- */
 
-/* What comes before the record of an object that begins. */
+/* An object that begins, and the bounds that are recorded before it. */
 struct beginning {
     struct range range;
     struct malloctape_lane *lane;
@@ -239,9 +240,10 @@ struct beginning {
     unsigned named_count;
 };
 
-/* How far the lane had got that had the granule last; 0: it is the lane of the range, or nobody. If
- * that one is about to end an object there by a realloc, it has done so where the object reaches
- * into the range, and means the call before where it does not. */
+/* The bound: the lane that had the granule last, and how far it had got; 0: that is the lane of the
+ * range, or nobody. If that lane has announced a realloc of an object there, the realloc counts as
+ * done where the object reaches into the range; where it does not, the owner before the realloc
+ * counts. */
 static uint64_t calls_of_owner(const struct range *range, uint32_t place, uintptr_t address)
 {
     for (;;) {
@@ -270,7 +272,7 @@ static uint64_t calls_of_owner(const struct range *range, uint32_t place, uintpt
     }
 }
 
-/* Says once whom an object comes after. */
+/* Records the bound of an object that begins, unless that follows from one recorded before. */
 static void say_after(struct range *range, uint32_t place, uintptr_t address)
 {
     struct beginning *beginning = (struct beginning *)range;
@@ -286,7 +288,7 @@ static void say_after(struct range *range, uint32_t place, uintptr_t address)
         units_after(&beginning->lane->units, bound, beginning->is_realloc);
 }
 
-/* The lane has got an object, whose place is open. `stays`: it was there before, with other bytes.
+/* The lane has got an object, whose place is open. `stays`: it was there before, with another size.
  * False: its record cannot be written any more. */
 static bool begin_somewhere(struct malloctape_lane *lane, const void *object, uint64_t bytes,
                             bool is_realloc, bool stays, struct range *range)
@@ -347,7 +349,7 @@ static void freeing_somewhere(struct malloctape_lane *lane, unsigned kind, const
 
 /* --- calls --- */
 
-/* lane_with_room(), for an allocation or a realloc: behind its call stack, if it is to have one. */
+/* lane_with_room() for an allocation or a realloc, after its call stack, if it is to have one. */
 static struct malloctape_lane *lane_for_object(uint64_t size, bool is_realloc)
 {
     struct malloctape_lane *lane = lane_with_room();
@@ -383,7 +385,7 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
     if (lane) return_to_fast_path(lane);
 }
 
-/* Nothing is to be said of the place: the lane has had it since the object came into the cache. */
+/* The place's owner is right already: the lane has had it since the object came into the cache. */
 void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object)
 {
     const struct units_allocation_of allocation = {.address = object, .taken = true};
@@ -474,7 +476,7 @@ bool malloctape_reallocating(const void *old, struct malloctape_ending *ending)
     return true;
 }
 
-/* The object is still there, and belongs to whom it did. */
+/* The object still exists: its place goes back to the owner before. */
 static void put_failed_realloc(struct malloctape_lane *lane, const struct malloctape_ending *ending,
                                uint64_t size)
 {

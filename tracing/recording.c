@@ -5,7 +5,7 @@
 #include <errno.h>
 
 /* A recording that ends is often followed by another one: calls are led past the capture core only
- * after so long. */
+ * this long after its end. */
 #define IDLE_AFTER_NS UINT64_C(1000000000)
 
 /* Threads leave the fast path at their next call. */
@@ -90,7 +90,7 @@ bool recording_finish(void)
 
 void recording_writer_ends(void)
 {
-    /* A recording that is about to begin is waited for: else it would begin without a writer. */
+    /* Waits if the recording is still beginning: otherwise it would begin without a writer. */
     while (recording_state() == MALLOCTAPE_STARTING)
         os_wait(&malloctape_state, MALLOCTAPE_STARTING, WRITER_TICK_NS);
     if (!recording_change(MALLOCTAPE_RECORDING, MALLOCTAPE_ENDING))

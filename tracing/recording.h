@@ -1,6 +1,5 @@
 /* recording - the recording of this process: its state (recording.c), how it begins, and what the
- * process does to it (capture.c).
- * docs/architecture.md says what stands above it and below. */
+ * process does to it (capture.c). docs/architecture.md has the layers above and below. */
 #ifndef MALLOCTAPE_RECORDING_H
 #define MALLOCTAPE_RECORDING_H
 
@@ -26,12 +25,12 @@ static inline bool recording_change(uint32_t from, uint32_t to)
     return atomic_swap_once_seq_cst(&malloctape_state, &from, to);
 }
 
-/* Whether the calling thread, whose lane this is, can record an event without doing anything
- * before. It nearly always can. A thread without a followed cache asks before each event. */
+/* Whether the calling thread, whose lane this is, can record an event without preparing anything.
+ * It nearly always can. A thread without a followed cache calls this before each event. */
 static inline bool recording_has_room(struct malloctape_lane *lane)
 {
     if (malloctape_lane_is_fast(lane)) return true;
-    /* The state first: what the lane and the recording have is true for it. */
+    /* The state is read first: what the lane and the recording hold is valid in this state. */
     if (recording_state() != MALLOCTAPE_RECORDING || lane->units.cache || lane->slot.busy ||
         lane->registry.recording != recording.number || !malloctape_lane_has_room(lane))
         return false;
@@ -72,14 +71,14 @@ void recording_look(struct recording_status *status);
 bool recording_has_writer(void);
 
 /* Ends the recording, if there is one, and waits for the writer; returns whether there was one. Any
- * thread, any number at a time, also one that interrupts another here and never goes back. */
+ * thread, any number at a time, also in a signal handler that interrupts this and never returns. */
 bool recording_finish(void);
 
-/* The writer has come to the end by itself: struct writer, `ends`. */
+/* The writer ends the recording by itself: struct writer, `ends`. */
 void recording_writer_ends(void);
 
-/* The state is OFF from now on if a writer that was asked to end, or that came to the end by
- * itself, is gone. */
+/* Sets the state to OFF if the writer was asked to end, or came to the end by itself, and is
+ * gone. */
 void recording_settle(void);
 
 /* An access to the spool has failed (fault_take()): the recording ends. */
@@ -96,12 +95,12 @@ bool recording_is_abandoned(void);
 /* Reads the environment once, as soon as there is one. Begins the recording that it asks for. */
 void recording_decide(void);
 
-/* The library has been loaded into a process that runs: from now on recordings may begin, and say
- * that. `given`: settings_attach(). 1 if the control thread runs, and nothing has changed; 0 if it is
- * to be begun; or a negative errno value. */
+/* The library has been loaded into a process that runs: from now on recordings may begin, whose
+ * metadata say so. `given`: settings_attach(). 1 if the control thread runs, and nothing has
+ * changed; 0 if the caller is to begin it; or a negative errno value. */
 int recording_attach(const char *given);
 
-/* Begins a recording. 0 or a negative errno: -EBUSY when the state is not OFF, or as of
+/* Begins a recording. 0 or a negative errno: -EBUSY when the state is not OFF, or that of
  * writer_start(). `output` NULL: as the environment said at the start. Any thread, but not inside a
  * call of the allocator. */
 int recording_begin(const char *output);
@@ -128,12 +127,11 @@ bool recording_makes_room(void);
  * is to be recorded begins now. */
 void recording_needs_writer(void);
 
-/* A filter of system calls is about to come over all threads of the process: no thread of ours is
- * left. */
+/* A filter of system calls is about to apply to all threads of the process: ends those of ours. */
 void recording_end_for_filter(void);
 
-/* The program must be alone in its process. Returns whether it is now, and threads of ours were in
- * the way before. */
+/* The program needs to be the only thread of its process: ends our threads, if there are no others.
+ * Returns whether that was so. */
 bool recording_end_to_be_alone(void);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <stdarg.h>
 
-/* False: nobody gets it. */
+/* False: it was not written. */
 static bool send(struct message *line)
 {
     if (!settings.report[0]) return false;

@@ -12,18 +12,18 @@
  *                                      or nothing after a fork
  *     malloctape: TEXT                 to be shown at once
  *
- * When the file is gone, so is who reads it: then errors go to standard error, and nothing else is
- * said. */
+ * When the file is gone, so is its reader: then errors go to standard error, and nothing else is
+ * reported. */
 #ifndef MALLOCTAPE_REPORT_H
 #define MALLOCTAPE_REPORT_H
 
 #include "message.h"
 
-/* One of the lines above, as message_put() has them, if there is a file. */
+/* Writes one of the lines above to the file, if there is one; arguments as of message_put(). */
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A line for people, which is not ended yet; or as message_put() has it. Nothing is said if they want
- * no word (TCMALLOC_TRACE_QUIET). */
+/* Write a line for people: a message that has not been ended, or arguments as of message_put(). Not
+ * if TCMALLOC_TRACE_QUIET is set. */
 void report_line(struct message *message);
 void report_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

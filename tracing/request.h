@@ -4,8 +4,8 @@
  *   answer    CONTROL_OK TEXT                  malloctape 1 ok
  *             CONTROL_ERROR TEXT               malloctape 1 error it is not recording
  *
- * The version stands in front of all else, so that what another version says is not taken for what
- * it means here. It is another one when words of a request or struct watch_counts change. */
+ * The version comes first, so that text of another version is not misread. It changes with the
+ * words of a request and with struct watch_counts. */
 #ifndef MALLOCTAPE_REQUEST_H
 #define MALLOCTAPE_REQUEST_H
 

@@ -16,7 +16,7 @@ static bool is_runtime(const char *file)
     return strncmp(output_name_last(file), runtime_name, sizeof runtime_name - 1) == 0;
 }
 
-/* Some systems leave addresses there as they are in the file. */
+/* An address in the dynamic section, which some systems leave relative, as it is in the file. */
 static const char *address_in(const struct link_map *map, ElfW(Addr) address)
 {
     return (const char *)(address < map->l_addr ? map->l_addr + address : address);

@@ -1,7 +1,7 @@
 /* runtime - what the C++ runtime does in a program only because the tracing library needs it.
  *
- * libstdc++ asks for memory when it is loaded. In a program that has no use for it, that call is of
- * the recorder's own making. */
+ * libstdc++ asks for memory when it is loaded. In a program that does not use it, that call is the
+ * recorder's doing. */
 #ifndef MALLOCTAPE_RUNTIME_H
 #define MALLOCTAPE_RUNTIME_H
 

@@ -23,7 +23,7 @@
 #define SECOND_NS              UINT64_C(1000000000)
 #define COUNT_MAX              (UINT64_MAX / 16)
 #define GIVEN_BYTES_MAX        256
-/* So many names are tried: in a container each process may have the number 1. */
+/* How many names are tried: in a container each process may have the id 1. */
 #define PROGRAMS_MAX           100000
 
 struct settings settings;
@@ -63,7 +63,7 @@ void malloctape_runtime_took(uint64_t bytes)
     settings.runtime_bytes = bytes;
 }
 
-/* `entry` is one of the environment. Ours have the prefix of tcmalloc's. */
+/* `entry` is "NAME=VALUE" of the environment. Ours, which begin like tcmalloc's, are left out. */
 static void append_setting(const char *entry)
 {
     char name[SETTING_NAME_BYTES_MAX];
@@ -76,7 +76,7 @@ static void append_setting(const char *entry)
     append_line("env.", name, value + 1);
 }
 
-/* With a `*` at its end, all that begin so. */
+/* A name with a `*` at its end: all that begin so. */
 static void append_settings(const char *name)
 {
     size_t bytes = strlen(name);
@@ -127,7 +127,8 @@ static void append_allocator(void)
 
 /* --- reading --- */
 
-/* Letters behind a number: the first one is so large a factor, each next one so many times more. */
+/* Letters that may follow a number: `first` is the factor of the first one, and each of the others
+ * is `step` times the one before. */
 struct unit {
     const char *letters;
     uint64_t first, step;
@@ -145,8 +146,7 @@ static uint64_t factor_of(const struct unit *units, char letter)
     return factor;
 }
 
-/* A number with at most one of the letters behind it. False: it is something else, or above `max`.
- */
+/* A number, perhaps followed by one of the letters. False: it is something else, or above `max`. */
 static bool read_number(const char *text, const struct unit *units, uint64_t max, uint64_t *number)
 {
     uint64_t value = 0;
@@ -214,7 +214,7 @@ static bool copy_path(char *to, const char *path)
 
 static void read_output(void)
 {
-    /* secure_getenv() gives what may be written to: the environment itself. */
+    /* The value may be changed: it is the environment itself. */
     char *value = (char *)(uintptr_t)secure_getenv("TCMALLOC_TRACE_OUTPUT");
     if (!value) return;
     settings.too_long = !copy_path(settings.output, value);
@@ -236,9 +236,9 @@ static void read_report(void)
 /* Made by the linker: where this library begins. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-/* Another library, or the program itself, may stand before us. But a program at fixed addresses
- * that takes the address of malloc has a stub for it, an undefined symbol with a value, which calls
- * us. */
+/* Calls may find malloc in another library before ours, or in the program itself. But a program at
+ * fixed addresses that takes the address of malloc has a stub for it, an undefined symbol with a
+ * value, which calls ours. */
 static void look_at_malloc(void)
 {
     Dl_info info;
@@ -271,7 +271,7 @@ static void read_scratch(void)
 
 #define STACKS_VARIABLE "TCMALLOC_TRACE_STACKS"
 
-/* `text`: a value of that. 1 is not one byte, but yes. */
+/* `text`: the variable's value. 1 means yes, not one byte. */
 static void read_stacks(const char *text)
 {
     uint64_t bytes = 0;
@@ -347,7 +347,7 @@ void settings_attach(const char *lines)
         *at++ = 0;
     given = room;
     message_clear(&settings.wrong);
-    /* Where calls lead by themselves does not matter: they are led here. */
+    /* Which malloc calls would find does not matter: they are redirected here. */
     settings.other_malloc[0] = 0;
     settings.metadata_bytes = 0;
     applied.has_allocator = false;
@@ -365,7 +365,7 @@ static bool is_relative_path(const char *output)
     return output[0] != '/' && output[0] != '|' && strncmp(output, "fd:", 3) != 0;
 }
 
-/* The program may have gone to another directory since the start. */
+/* The current directory may be another one than at the start. */
 static int expand(void)
 {
     char *to = applied.output;
@@ -392,8 +392,7 @@ static bool has_spool(void)
     return text_end(&path) && kind_of(room) != OS_FILE_MISSING;
 }
 
-/* Whether another name has to be found. One that is for all recordings of the process may be a
- * FIFO's. */
+/* Whether another name has to be found. Without a %p, the same FIFO may serve all recordings. */
 static bool is_taken(bool has_process)
 {
     if (!settings.keeps_others) return false;
@@ -430,8 +429,8 @@ static int find_output(void)
 }
 
 /* A name with the process in it is for this program alone. If a file has it already, of an earlier
- * program of this process, an earlier process with this number, or one of another PID namespace,
- * another name is taken. So it is while nothing is to be replaced. */
+ * program of this process, an earlier process with this id, or one of another PID namespace,
+ * another name is found. So it is, too, in a reset, which replaces no file. */
 static const char *name_output(const char *output)
 {
     os_host_name(applied.host, sizeof applied.host);

@@ -15,7 +15,7 @@ struct writer;
 
 struct settings_limits {
     /* 0: none. */
-    uint64_t bytes; /* of the file, its end included: it never has more */
+    uint64_t bytes; /* of the file, including its end: never exceeded */
     /* The stream ends soon after it has reached one of these. */
     uint64_t events;
     uint64_t ns;
@@ -23,7 +23,7 @@ struct settings_limits {
 
 struct settings {
     char output[OUTPUT_PATH_BYTES_MAX]; /* with letters after %; empty: none */
-    /* The current one at the start, with a slash behind; empty: unknown. */
+    /* The current directory at the start, with a slash at the end; empty: unknown. */
     char directory[OUTPUT_PATH_BYTES_MAX];
     char program[PROGRAM_NAME_BYTES_MAX];     /* name of the executable file */
     char report[OUTPUT_PATH_BYTES_MAX];       /* the file of report.h; empty: none */
@@ -36,10 +36,10 @@ struct settings {
     bool keeps_others; /* of the recording that begins: it replaces no file */
     bool quiet;        /* not a word on standard error */
     bool addresses;
-    uint64_t stacks_every_bytes; /* these two as recording has them */
+    uint64_t stacks_every_bytes; /* these two as in struct recording */
     bool frees_have_stacks;
     char program_path[OUTPUT_PATH_BYTES_MAX]; /* if there are call stacks; or empty */
-    bool loses;    /* threads do not wait for a slot: what finds none is lost */
+    bool loses;    /* threads do not wait for a slot: an event that finds none is lost */
     bool too_long; /* the name of the output */
     char scratch[OUTPUT_PATH_BYTES_MAX]; /* directory for temporary files */
     uint64_t patience_ns; /* with a reader that does not come or does not read; 0: no limit */
@@ -64,8 +64,8 @@ void settings_attach(const char *given);
  * after %. `bytes_min`: what a file has without metadata and events. NULL, or what is wrong. */
 const char *settings_apply(struct writer *writer, const char *output, uint64_t bytes_min);
 
-/* The name has come to be another file's: puts the next one in its place. False: there is none in
- * this directory. */
+/* Another file has got the name: replaces it by the next free one. False: there is none in this
+ * directory. */
 bool settings_next_output(void);
 
 #endif

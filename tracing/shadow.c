@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define REGION_BYTES   (SHADOW_REGION_PAGES * sizeof(struct shadow_page))
-/* Memory for owners is mapped for so many places at a time; the classes of their blocks then fill
+/* For how many places memory for owners is mapped at a time; the classes of their blocks then fill
  * whole pages. */
 #define PIECE_PLACES   ((uint32_t)1 << 21)
 #define PIECES_MAX     ((uint32_t)(RAW_PLACE_LIMIT / PIECE_PLACES))
@@ -27,9 +27,9 @@ bool shadow_covered[SHADOW_REGIONS];
 
 enum shadow_state { SHADOW_OFF = 0, SHADOW_COVERING, SHADOW_ON };
 
-/* Places of a size class: those of one page always are as many. */
+/* Places of a size class: all its pages have the same number of them. */
 struct places {
-    /* First place of a closed page; 0: none. Where its owners were, stands that of the next one. */
+    /* First place of a closed page; 0: none. Its owners' memory holds that of the next one. */
     uint32_t free;
     uint32_t next; /* `left` more that nobody has had */
     uint32_t left;
@@ -47,11 +47,12 @@ struct shadow_memory {
 
 /* Once (release). */
 static struct shadow_memory *memory;
-/* Of PIECE_PLACES places, that are mapped: they stay, also in a child. */
+/* How many pieces of PIECE_PLACES places are mapped: they stay mapped, also in a child. */
 static uint32_t pieces;
 
-/* It is held for a few instructions, often by who holds the page heap's lock: another thread that
- * slept at once would hold up all of them. Who has it may have lost the processor, though. */
+/* The lock is held for a few instructions, often by threads that hold the page heap's lock, so a
+ * thread that slept at once would hold up all others. It sleeps after a while, as the holder may
+ * have lost the processor. */
 static void lock(void)
 {
     for (unsigned tries = 0; atomic_exchange_acquire(&memory->lock, 1); tries++) {
@@ -117,7 +118,7 @@ static bool choose_window(void)
     return shadow_covered[0];
 }
 
-/* What is mapped or pushed later comes below. */
+/* Also covers the region below, where later mappings and the growing stack come. */
 static bool cover_neighbourhood(uintptr_t address)
 {
     uintptr_t region = address >> SHADOW_REGION_BITS;
@@ -253,8 +254,8 @@ static bool map_places(uint64_t end)
     return true;
 }
 
-/* Most places that a page can have, for objects of `size` bytes; 0: of one object. Two at least:
- * there stands where the next free ones are. */
+/* The most places that a page of objects of `size` bytes (0: one object) can have. At least two, as
+ * the memory of their owners links free places. */
 static uint32_t places_of_page(size_t size)
 {
     return size ? (uint32_t)(SHADOW_PAGE_BYTES / size) + 2 : 2;
@@ -329,7 +330,7 @@ bool shadow_open(const void *object, size_t size, uint32_t size_class)
     return opened;
 }
 
-/* Under the lock. The base of a row goes there last. */
+/* Under the lock. The base of a row is stored last. */
 static bool open_granules(struct shadow_page *page, bool odd, uint32_t *first)
 {
     uint32_t *base = odd ? &page->odd_base : &page->base;
@@ -361,8 +362,8 @@ static uint16_t owner_of_page(uintptr_t number)
     return atomic_load_relaxed(&shadow_page_of(page_start(number))->owner);
 }
 
-/* Under the lock. A lane that has a page alone begins objects there that reach into the next one
- * without looking at that. So it must have that alone, too. */
+/* Under the lock. A lane that has a page alone begins objects there without looking at the next
+ * page, into which they may reach. So it must have that alone, too. */
 static void touch_page(uintptr_t number, struct shadow_page *page, uint16_t owner)
 {
     uint16_t before = page->owner, next = owner_of_page(number + 1);

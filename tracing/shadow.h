@@ -14,8 +14,8 @@
  *
  * All entries have their addresses in a window of 256 GiB (512 where addresses have 48 bits), where
  * Linux maps nothing by itself. The owners of places and the size classes of blocks of places lie
- * before it: where addresses have fewer bits, the window is as much shorter. Parts are mapped as they
- * are needed. The entries of NULL, the stack, this library and the addresses before the heap
+ * below it: where addresses have fewer bits, the window is as much shorter. Parts are mapped as
+ * they are needed. The entries of NULL, the stack, this library and the addresses below the heap
  * are always mapped: most addresses that programs free by mistake are there.
  *
  * Of an opaque allocator only addresses are known. Each granule of 16 bytes of a page has a place,
@@ -83,8 +83,8 @@ struct shadow_page {
 };
 
 #define SHADOW_OPEN    1u
-#define SHADOW_COVERED 2u /* an object from a page before has had its first bytes */
-#define SHADOW_BLANK   4u /* an object from a page before has all of it, or had it last */
+#define SHADOW_COVERED 2u /* an object that began on an earlier page has had its first bytes */
+#define SHADOW_BLANK   4u /* one that began on an earlier page has all of it, or had it last */
 
 /* In the owner of a granule on a mixed page: since the latest object began there, no other one has
  * had its bytes. */
@@ -126,12 +126,12 @@ bool shadow_open(const void *object, size_t size, uint32_t size_class);
  * there was no row before, else 0. False: as above. */
 bool shadow_open_granule(const void *object, uint32_t *first);
 
-/* The lane of `owner` begins or ends an object on the page of an opaque allocator that has this
- * number, whose entry is there. */
+/* The lane of `owner` begins or ends an object on this page of an opaque allocator, whose entry is
+ * mapped. */
 void shadow_touch(uintptr_t number, uint16_t owner);
 
-/* The same for `pages` pages from page number `first`. Once shadow_begin() has been called, there
- * are no objects on them yet. False: not all could be. */
+/* Opens, as shadow_open(), `pages` pages from page number `first`. Once shadow_begin() has been
+ * called, there are no objects on them yet. False: not all could be opened. */
 bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t size_class);
 
 /* `pages` pages from page number `first` go back to the page heap; with `size_class` 0 only the
@@ -181,7 +181,7 @@ static inline uint32_t shadow_granule_place(const struct shadow_page *page, cons
     return base + (uint32_t)(address % SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES);
 }
 
-/* Where the owner of a place stands. */
+/* The address of a place's owner. */
 static inline uint16_t *shadow_owner_in(uintptr_t window, uint32_t place)
 {
     return (uint16_t *)(window - SHADOW_OWNERS_BYTES) + place;
@@ -192,16 +192,16 @@ static inline uint16_t *shadow_owner(uint32_t place)
     return shadow_owner_in(shadow_window, place);
 }
 
-/* `owner` has the granule from now on; what is sure stays so. */
+/* `owner` has the granule from now on, which stays sure if it was. */
 static inline void shadow_take_granule(uint32_t place, uint16_t owner)
 {
     uint16_t *at = shadow_owner(place);
     atomic_store_release(at, (uint16_t)(owner | (atomic_load_relaxed(at) & SHADOW_SURE)));
 }
 
-/* Whether all bytes of an object on a page of granules were had last by this owner, which has them
- * now: the latest object of its granule was the owner's, with none inside, or the owner has the page
- * alone. False: perhaps; ranges.h knows more. `at`: where the granule's owner stands. */
+/* Whether the last owner of all bytes of an object on a page of granules is this one, which has
+ * them now: the latest object of its granule was the owner's, with none inside, or the owner has
+ * the page alone. False: perhaps; ranges.h knows more. `at`: the address of the granule's owner. */
 static inline bool shadow_had_bytes(const struct shadow_page *page, uint16_t *at,
                                     const void *object, uint64_t bytes, uint16_t owner)
 {
@@ -222,7 +222,7 @@ static inline bool shadow_had_bytes(const struct shadow_page *page, uint16_t *at
     return true;
 }
 
-/* Where the size class of a block of places stands. */
+/* The address of a block's size class. */
 static inline uint8_t *shadow_block_class(uint32_t block)
 {
     return (uint8_t *)(shadow_window - SHADOW_OWNERS_BYTES - SHADOW_CLASSES_BYTES) + block;
@@ -233,7 +233,7 @@ static inline void shadow_take(struct shadow_page *page, uint32_t place, uint16_
 {
     uint16_t all = atomic_load_relaxed(&page->owner);
     atomic_store_relaxed(shadow_owner(place), owner);
-    /* Nothing is stored where it stands already: other threads look at the entry. */
+    /* Stores nothing that is there already: other threads read the entry's cache line. */
     if (all == SHADOW_MIXED || page->size_class == 0) return;
     if (owner) { /* else the page is nobody's either */
         if (all == owner) return;

@@ -23,10 +23,10 @@
 
 /* Between two writes that were refused although there was room. */
 #define REFUSED_NS   UINT64_C(1000000)
-/* How often whoever waits does something else. */
+/* How long a wait lasts until meanwhile() is called. */
 #define MEANWHILE_NS UINT64_C(2000000)
 
-/* Until there is room, or patience has come to its end. */
+/* Waits until there is room, or patience_ns is over. */
 static int wait_for_room(struct sink *sink)
 {
     uint64_t since = 0;
@@ -120,9 +120,9 @@ uint8_t *sink_room(struct sink *sink, size_t bytes)
     return sink->ring + sink->end;
 }
 
-/* The length stands before the block, so that both are written at once: in place of the end of the
- * block before, which LZ4 needs again, as it remembers only what lies without a gap before a
- * block. */
+/* The length is put directly before the block, so that both are written at once. It overwrites the
+ * end of the block before, which is restored: LZ4 refers to it, and only to what lies before a
+ * block without a gap. */
 static void write_stored(struct sink *sink, uint8_t *data, size_t bytes)
 {
     uint8_t *block = data - BLOCK_LENGTH_BYTES;

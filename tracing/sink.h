@@ -3,8 +3,8 @@
  *   sink_room() --caller writes a chunk--> sink_commit() ... sink_flush() --lz4 block--> file
  *
  * Chunks gather in a ring without gaps; a flush compresses what is new as one block, linked to the
- * blocks before. LZ4 looks for repetitions in the 64 KiB before, so small blocks compress as well as
- * large ones; of what lies before a block that was stored it knows nothing. */
+ * blocks before. LZ4 looks for repetitions in the 64 KiB before, so small blocks compress as well
+ * as large ones; it does not see what lies before a block that was stored. */
 #ifndef MALLOCTAPE_SINK_H
 #define MALLOCTAPE_SINK_H
 
@@ -23,8 +23,8 @@
  *
  * A block that LZ4 does not make smaller by an eighth (of packed units a sixteenth; if plain units
  * come faster than the fast rate, two thirds) is stored, and so are the next 64 KiB, then twice as
- * many each time, up to 4 MiB. Not behind a small block, which says nothing: the first one is often
- * the metadata. */
+ * many each time, up to 4 MiB. A small block, which proves nothing, does not cause that: the first
+ * one is often the metadata. */
 #define SINK_SHRINKS          8u
 #define SINK_SHRINKS_PACKED   16u
 #define SINK_FAST_RATE        64u
@@ -38,21 +38,21 @@
 #define SINK_POOR_RATIO       3u
 #define SINK_LZ4_HC_LEVEL     1
 /* Packing is evaluated every 64 KiB. If it does not pay it ends, and is tried again after 64 KiB,
- * then after twice as many each time, up to 1 MiB. It ends, too, where LZ4 makes blocks so many
+ * then after twice as many each time, up to 1 MiB. It ends, too, where LZ4 makes blocks SINK_SMALL
  * times smaller, but not within 1 MiB of being tried again. */
 #define SINK_EVALUATED_BYTES  (64u * 1024)
 #define SINK_RETRY_BYTES_MAX  (1024u * 1024)
 #define SINK_SMALL            6u
 #define SINK_SMALL_OPAQUE     4u
-/* When to flush without being asked: what lz4 takes at once in the second-level cache; and large
- * pieces, which cost the system half of what small ones do, of what is stored in a file. */
+/* How much to gather before a flush: as much as lz4 can keep in the second-level cache; where a
+ * file gets stored blocks, large pieces, which cost the system half of what small ones do. */
 #define SINK_FLUSH_BYTES      (64u * 1024)
 #define SINK_STORE_BYTES      (960u * 1024)
 
 struct sink {
     int file;
-    /* Who reads may be slow, or stop. A write never waits longer than patience_ns (0: no limit),
-     * and now and then while it waits it calls meanwhile(). */
+    /* A reader may be slow, or stop. A write never waits longer than patience_ns (0: no limit), and
+     * calls meanwhile() now and then while it waits. */
     bool has_reader;
     uint64_t patience_ns;
     void (*meanwhile)(void *);
@@ -70,12 +70,12 @@ struct sink {
     uint64_t rated_bytes;
     bool fast_input; /* at that time */
     bool slow_input;
-    bool poor_ratio;    /* at the last evaluation LZ4 left much */
-    size_t stored_span; /* after the next block that hardly shrinks */
+    bool poor_ratio;    /* LZ4 had compressed little at the last evaluation */
+    size_t stored_span; /* stored_left after the next block that hardly shrinks */
     size_t stored_left; /* bytes that are written as they are, because the latest hardly shrank */
     bool packs;         /* what is committed from now on is to be packed, if it is not stored */
     size_t retry_left;  /* bytes before packing is tried again, or ends as blocks are small */
-    size_t retry_span;  /* what that is when packing has not paid */
+    size_t retry_span;  /* retry_left once packing has not paid */
     struct {
         size_t plain; /* bytes, if they were not packed */
         size_t in;    /* before lz4 */
@@ -89,7 +89,7 @@ struct sink {
 /* Takes memory. 0 or a negative errno. */
 int sink_prepare(struct sink *sink);
 
-/* Writes the frame's header; what has to do with the reader has been set. 0 or a negative errno. */
+/* Writes the frame's header; the caller has set what concerns the reader. 0 or a negative errno. */
 int sink_open(struct sink *sink, int file);
 
 /* Gives the memory back, if there is any. */
@@ -106,7 +106,7 @@ static inline void sink_commit(struct sink *sink, size_t bytes)
     sink->bytes_in += bytes;
 }
 
-/* The same for a packed chunk, which would have had so many bytes. */
+/* The same for a packed chunk, which would have had `plain` bytes. */
 static inline void sink_commit_packed(struct sink *sink, size_t bytes, size_t plain)
 {
     sink->saved += plain;
@@ -127,8 +127,9 @@ static inline bool sink_wants_packed(const struct sink *sink)
     return sink->packs && sink->stored_left == 0;
 }
 
-/* All that was there at this time has been committed. So a writer that was held off, and then finds
- * much, does not take it for fast; the time before the first look does not count. */
+/* Rates the input up to this time, when all that has been committed was there. So a writer that was
+ * delayed, and then finds much, does not take it for fast; the time before the first call does not
+ * count. */
 void sink_rate(struct sink *sink, uint64_t now_ns);
 
 /* What a block takes besides what is in it, and what ends the frame. */
@@ -138,7 +139,7 @@ void sink_rate(struct sink *sink, uint64_t now_ns);
  * checksum. */
 #define SINK_FRAME_HEADER_BYTES 7u
 
-/* Bytes of the file if it ended here: nothing takes more than it has before lz4. */
+/* The most bytes the file has if it ends here: no block takes more than its contents before lz4. */
 static inline uint64_t sink_bytes_at_most(const struct sink *sink)
 {
     return sink->bytes_out + (sink->end - sink->start) + SINK_BLOCK_LENGTH_BYTES + SINK_END_BYTES;

@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-/* Room behind the last position at which an event may begin: for the event, and for sequence
- * numbers before they take a new slot. */
+/* Room after the last position at which an event may begin: for the event, and for sequence numbers
+ * before they take a new slot. */
 #define ROOM_MARGIN_UNITS 256
-/* After a loss a lane must fill so many slots without another one before its cache is followed
- * again, because a list of what the cache holds may fill most of a slot. */
+/* How many slots a lane must fill without another loss before its cache is followed again, because
+ * a list of what the cache holds may fill most of a slot. */
 #define SLOTS_TO_FOLLOW   2
 
 _Static_assert(ROOM_MARGIN_UNITS > 5 * RAW_UNITS_PER_RECORD_MAX,
@@ -53,7 +53,7 @@ void slot_enable_fast_path(struct malloctape_lane *lane)
         atomic_store_relaxed(&lane->units.limit, 0);
 }
 
-/* Says of no allocation that it was lost: the object is unknown when it ends. */
+/* Does not say how many allocations are among them: their objects are unknown when they end. */
 static void put_lost(struct malloctape_lane *lane)
 {
     if (lane->slot.lost_events) units_lost(&lane->units, lane->slot.lost_events, 0);

@@ -70,7 +70,7 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     struct os_file_status status;
     int result = os_file_look_at(spool->file, &status);
     if (result < 0) return result;
-    /* Made longer again it would be zeros where slots were. */
+    /* Somebody has cut the file: made longer again, it would have zeros where slots were. */
     if (status.bytes < (first ? offset : SPOOL_SLOTS_OFFSET)) return -EFAULT;
     result = os_file_allocate(spool->file, offset, bytes);
     if (result < 0) return result;
@@ -113,8 +113,8 @@ void spool_forget(struct spool *spool)
 void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment *segment)
 {
     uint8_t *header = spool_slot(spool, slot);
-    /* Not where the slot is given back: cache lines that are cleared whole are not fetched from the
-     * writer's processor. Otherwise the first unit in each line would fetch it. */
+    /* Cleared here, not where the slot is given back: cache lines that are cleared whole are not
+     * fetched from the writer's processor. Otherwise the first unit in each line would fetch it. */
     memset(spool_units(spool, slot), 0, (size_t)spool->notes[slot].units * sizeof(uint16_t));
     spool->notes[slot].units = 0;
     spool->notes[slot].extra_units = segment->extra_units;

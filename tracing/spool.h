@@ -1,7 +1,7 @@
 /* spool - the slots between traced threads and the writer thread, in a shared file (FORMAT.md 8).
  *
  * At most SPOOL_SLOTS_MAX slots. The file grows when threads find no free slot, and its space is
- * allocated before it is mapped. Who has which slot stands in state.h. */
+ * allocated before it is mapped. state.h says who has which slot. */
 #ifndef MALLOCTAPE_SPOOL_H
 #define MALLOCTAPE_SPOOL_H
 
@@ -49,7 +49,7 @@ struct spool_segment spool_segment_of(const struct spool *spool, uint32_t slot);
 /* The owner leaves the slot: it has used `units` of it, and its lane goes on in `next`. */
 void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next);
 
-/* Makes a slot free, of which its note says how many units were used. Writer thread. */
+/* Frees a slot. Its note says how many units were used. Writer thread. */
 void spool_give(struct spool *spool, uint32_t slot);
 
 /* Marks the slot: its thread goes on, but the stream has ended (FORMAT.md 8, *incomplete*). Any

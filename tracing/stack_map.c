@@ -10,7 +10,7 @@
 /* A table is full enough for a search to be long only if growing has failed. */
 #define SEARCHED_MAX 4096u
 
-/* Nearly all pages of a table as large are used. */
+/* Of a table this large, nearly all pages are used. */
 #define DENSE_BYTES ((size_t)4 << 20)
 
 /* Taken places have a key, then (release) a number. */

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct stack_map {
-    struct stack_map_table *table; /* of now (release); all zero: an empty map */
+    struct stack_map_table *table; /* the latest (release); NULL: the map is empty */
     uint32_t used;                 /* places, approximately (relaxed) */
     uint32_t growing;              /* a thread moves what there is, by swap */
 };
@@ -22,10 +22,10 @@ struct stack_map {
 /* The number of this key; 0: there is none. */
 uint32_t stack_map_find(const struct stack_map *map, uint64_t key);
 
-/* It is about to be looked for. */
+/* The key is about to be looked for. */
 void stack_map_prefetch(const struct stack_map *map, uint64_t key);
 
-/* Makes sure that so many keys can be put. False: there is no memory. */
+/* Makes sure that `count` keys can be put. False: there is no memory. */
 bool stack_map_has_room(struct stack_map *map, uint32_t count);
 
 void stack_map_put(struct stack_map *map, uint64_t key, uint32_t number);

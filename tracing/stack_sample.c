@@ -3,16 +3,17 @@
 #include "capture.h"
 #include "os.h"
 
-/* A sample each so many bytes is one in this many of the units in which small calls are recorded. */
+/* Small calls are sampled by the units that record them, each of which stands for so many bytes. */
 #define BYTES_A_UNIT   256u
-/* From a limit on, one of so many calls. */
+/* From the limit on, one of so many calls is sampled. */
 #define CALLS_AT_LIMIT 8u
-/* On the fast path there are none of this size and more: allocations, and reallocs. */
+/* Calls of these sizes and more never take the fast path: allocations, those of an opaque
+ * allocator, and reallocs. */
 #define SMALL_LIMIT    UNITS_FAST_SIZE_LIMIT
 #define SMALL_OPAQUE   RAW_ALLOCATION_1_SHORT_LIMIT
 #define SMALL_REALLOC  RAW_NUMBER_MORE
 
-/* 0 to `count` - 1, each alike. */
+/* 0 to `count` - 1, all equally likely. */
 static uint64_t chance(struct stack_lane *stacks, uint64_t count)
 {
     stacks->random ^= stacks->random << 13;
@@ -21,7 +22,7 @@ static uint64_t chance(struct stack_lane *stacks, uint64_t count)
     return (stacks->random >> 11) % count;
 }
 
-/* From 1 on. */
+/* At least 1, on average `mean`. */
 static uint64_t distance(struct stack_lane *stacks, uint64_t mean)
 {
     return 1 + chance(stacks, 2 * mean - 1);
@@ -80,7 +81,7 @@ bool stack_sample_count(struct malloctape_lane *lane)
     return true;
 }
 
-/* Of what comes off the fast path anyhow. */
+/* Only for calls that are off the fast path by their size. */
 static bool is_sampled_by_bytes(struct stack_lane *stacks, uint64_t size, bool is_realloc)
 {
     const uint64_t small = is_realloc                    ? SMALL_REALLOC

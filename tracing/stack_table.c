@@ -14,11 +14,11 @@
 #define RULE_SETS      (1u << RULE_SETS_BITS)
 #define RULES_IN_SET   4u
 #define MODULES_MAX    4096u
-/* Nodes have a short code in a lane up to here; and their map has some hundred MiB. */
+/* Up to here nodes have a short code in a lane, and their map takes some hundred MiB. */
 #define NODES_MAX      (RAW_STACK_LIMIT - (1u << 16))
 
-/* A code, and the rule that has been compiled for it, in one word. Of frames that are larger than
- * 64 KiB, or save registers far from their end, there is none. */
+/* A code, and the rule that has been compiled for it, in one word. There is none for frames that
+ * are larger than 64 KiB, or save registers far from their end. */
 struct code_word {
     uint64_t is_there : 1, number : 28, how : 3, bp_at_bp : 1;
     int64_t offset_words : 14, bp : 8, bx : 9;
@@ -28,8 +28,8 @@ struct code_word {
 _Static_assert(sizeof(struct code_word) == sizeof(uint64_t), "one word");
 _Static_assert(STACK_NUMBERS_LIMIT == 1u << 28, "a code fits");
 
-/* `check` is made of the word, the address, and the time of which it is: so two threads may store at
- * once, and what is of another time is not found. */
+/* `check` is a hash of the word, the address, and the time at which the rule holds: so two threads
+ * may store at once, and what is stale is not found. */
 struct kept_rule {
     uint64_t check;
     uint64_t word; /* struct code_word; 0: none */
@@ -40,9 +40,9 @@ struct rule_set {
     struct kept_rule rules[RULES_IN_SET];
 } __attribute__((aligned(64)));
 
-/* Who takes it out of NONE or UNLOADED has it until LOADED is stored (release). Meanwhile others may
- * read it: what they have read is of one module if it is LOADED afterwards, too, with the same
- * number, which no other one gets. */
+/* Whoever takes a module out of NONE or UNLOADED has it until it stores LOADED (release). Others
+ * may read it meanwhile: what they have read is consistent if it is LOADED afterwards, too, with
+ * the same number, which no other one gets. */
 enum module_state { MODULE_NONE = 0, MODULE_BEGINS, MODULE_LOADED, MODULE_UNLOADED };
 
 struct module {
@@ -58,8 +58,8 @@ struct stack_table {
     uint32_t unloading; /* how many threads are about to unload something */
     uint32_t modules_count, codes_count, nodes_count; /* numbers given, by addition */
     struct stack_map codes, nodes;
-    /* Nodes that are stacks of calls, one in seven: apart, as only these are looked for all the
-     * time. */
+    /* Nodes that are whole stacks of calls, one in seven: kept apart, as only these are looked up
+     * all the time. */
     struct stack_map of_calls;
     struct module modules[MODULES_MAX];
     uint32_t rules_replaced; /* by addition */
@@ -80,7 +80,7 @@ bool stack_table_begin(void)
     table->unloading = 0;
     table->time++;
     table->is_there = 1;
-    /* Now: a thread that finds another one at it for the first time would have no room meanwhile. */
+    /* Makes room now: a thread that found another one making it would have none meanwhile. */
     return stack_map_has_room(&table->codes, 1) && stack_map_has_room(&table->nodes, 1) &&
            stack_map_has_room(&table->of_calls, 1);
 }
@@ -102,7 +102,7 @@ static bool define(struct malloctape_lane *lane, const struct stack_definition *
     return true;
 }
 
-/* The bytes of two pieces of memory, one behind the other. */
+/* Defines a text: the bytes of two pieces of memory, one after the other. */
 static bool define_text(struct malloctape_lane *lane, uint32_t number, enum stack_text_of of,
                         const void *first, size_t first_bytes, const void *rest, size_t rest_bytes)
 {
@@ -135,7 +135,7 @@ static bool define_path(struct malloctape_lane *lane, uint32_t number, const cha
     return define_text(lane, number, STACK_PATH, directory, strlen(directory), path, strlen(path));
 }
 
-/* In the notes of the object, if its headers are mapped. */
+/* The build id in an object's notes; NULL: there is none. */
 static const uint8_t *build_id_in(const uint8_t *notes, size_t bytes, size_t *count)
 {
     Elf64_Nhdr note;
@@ -196,7 +196,7 @@ static bool read_module(const struct module *module, struct module *copy)
            atomic_load_relaxed(&module->state) == MODULE_LOADED;
 }
 
-/* Something else is there now. */
+/* The module's addresses are no longer its own. */
 static void note_unloaded(struct malloctape_lane *lane, struct module *module, uint32_t number)
 {
     uint32_t loaded = MODULE_LOADED;
@@ -204,7 +204,7 @@ static void note_unloaded(struct malloctape_lane *lane, struct module *module, u
     if (atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED) && lane) define(lane, &unloaded);
 }
 
-/* A place for one that has none. NULL: there are too many. */
+/* A free entry. NULL: there are too many modules. */
 static struct module *take_module(void)
 {
     const uint32_t number = atomic_load_relaxed(&table->modules_count) + 1;
@@ -231,7 +231,7 @@ static bool begin_module(struct malloctape_lane *lane, struct module *module, ui
     if (id && count > 0 && count <= STACK_BUILD_ID_MAX &&
         !define_text(lane, number, STACK_BUILD_ID, id, count, NULL, 0))
         return false;
-    atomic_fence_release(); /* behind BEGINS, for those that read */
+    atomic_fence_release(); /* after BEGINS, for those that read */
     atomic_store_relaxed(&module->number, number);
     atomic_store_relaxed(&module->start, object->start);
     atomic_store_relaxed(&module->end, object->end);
@@ -299,7 +299,7 @@ static uint32_t code_of(struct malloctape_lane *lane, uint32_t module, uint64_t 
     return code;
 }
 
-/* Looks for the object. `*keeps`: what is found is true until something is unloaded. */
+/* Finds the rule and the number of a code. `*keeps`: they hold until something is unloaded. */
 static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code,
                     bool *keeps)
 {
@@ -318,7 +318,7 @@ static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_cod
     return code->number != 0;
 }
 
-/* 0: there is none. */
+/* 0: the rule does not fit. */
 static uint64_t word_of(const struct stack_code *code)
 {
     const struct unwind_rule rule = code->rule;
@@ -361,7 +361,7 @@ static inline struct rule_set *rule_set_of(uintptr_t pc)
     return &table->rules[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RULE_SETS_BITS)];
 }
 
-/* In a place that is free, or in place of any other, which may be of another time. */
+/* Stores a rule in a free entry, or in place of any other, which may be stale. */
 static void keep(uintptr_t pc, uint64_t time, const struct stack_code *code)
 {
     struct rule_set *set = rule_set_of(pc);

@@ -5,12 +5,11 @@
  *   the codes of a stack ----------------stack_table_node()---> its node
  *
  * One for the process. What has no number yet gets one, and is defined in the lane of the calling
- * thread before another thread can find it. Two threads may do so at the same time: then there are
- * two numbers for the same.
+ * thread before another thread can find it. Two threads may do so at the same time: then the same
+ * thing has two numbers.
  *
- * Rules and codes are kept as long as the objects are loaded that they are of. An object that the
- * program unloads is noticed by dlclose(); one that the C library unloads, by what comes in its
- * place.
+ * Rules and codes are kept as long as their objects are loaded. dlclose() notices an object that
+ * the program unloads; one that the C library unloads is noticed by what comes in its place.
  *
  * Threads   any that has a lane, also in signal handlers. There are no locks.
  * Memory    512 KiB of rules, of which what is used becomes resident, and the maps. A forked child
@@ -24,8 +23,8 @@
 /* Begins an empty one, for a recording in which nobody records yet. False: there is no memory. */
 bool stack_table_begin(void);
 
-/* Changes whenever something may have been unloaded: rules of another time are not to be used. 0:
- * something is being unloaded now, or there is no table, in a forked child. */
+/* Changes whenever something may have been unloaded: rules found at another time must not be used.
+ * 0: something is being unloaded now, or this is a forked child, which has no table. */
 uint64_t stack_table_time(void);
 
 /* Made by the linker: where this library is. */
@@ -40,15 +39,16 @@ static inline bool stack_table_is_own(uintptr_t pc)
 
 struct stack_code {
     struct unwind_rule rule;
-    uint32_t number; /* 0: it is own */
+    uint32_t number; /* 0: stack_table_is_own() */
 };
 
-/* What is known of the code that goes on at `pc`. False: it has no number, as there is no memory or
- * no room in the lane. */
+/* The rule and the number of the code that goes on at `pc`. False: it has no number, as there is no
+ * memory or no room in the lane. */
 bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code);
 
-/* A stack is looked for by a hash of its codes: of the codes from the outermost one on, beginning with
- * how the stack ends. Two of a million stacks have the same one in one of 30 million recordings. */
+/* A stack is looked up by a hash of its codes, from the outermost one on, which begins with how the
+ * stack ends. In one of 30 million recordings of a million stacks, two of these have the same
+ * hash. */
 static inline uint64_t stack_table_hash_of_end(enum stack_end end)
 {
     return (uint64_t)end << 32; /* codes are less */
@@ -60,7 +60,8 @@ static inline uint64_t stack_table_hash(uint64_t of_caller, uint32_t code)
     return hash ^ hash >> 32;
 }
 
-/* The node of this stack; 0: it is not known. Of a stack that a call had, and of any. */
+/* The node of this stack; 0: it is not known. The first finds only stacks of calls, the last
+ * any. */
 uint32_t stack_table_of_call(uint64_t hash);
 void stack_table_will_ask(uint64_t hash); /* the first of these, soon */
 uint32_t stack_table_node(uint64_t hash);
@@ -73,7 +74,8 @@ uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint3
 /* A call has this stack. */
 void stack_table_call(uint64_t hash, uint32_t node);
 
-/* Around an unloading. The second notes in the lane, which may be NULL, what is there no more. */
+/* Called before and after an unloading. The second records in the lane, which may be NULL, what is
+ * no longer there. */
 void stack_table_unloading(void);
 void stack_table_unloaded(struct malloctape_lane *lane);
 

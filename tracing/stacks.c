@@ -15,29 +15,30 @@ struct frame {
 
 _Static_assert(sizeof(struct frame) == 32, "two in a cache line");
 
-/* Of a stack that is too deep, so many frames more are looked for, as those of the next one may
- * reach further out. */
+/* How many more frames are found of a stack that is too deep, as those of the next one may reach
+ * further out. */
 #define AHEAD          64u
 #define FRESH_MAX      (STACKS_DEPTH_MAX + AHEAD)
-/* Frames that are remembered: half of them make room when stacks have come nearer and nearer. */
+/* Frames that are remembered: when stacks have grown up to the beginning of the arrays, at most
+ * half of them are kept. */
 #define REMEMBERED_MAX (3 * STACKS_DEPTH_MAX)
 #define LAST           (REMEMBERED_MAX - 1)
 
-/* How it is seen that a frame of the latest stack still has the same caller. */
+/* How to check that a frame of the latest stack still has the same caller. */
 enum check {
     CHECK_RETURN = 0,    /* by its return address */
     CHECK_RETURN_AND_BP, /* and by the caller's rbp, which a rule further out needs */
     CHECK_BY_RULE
 };
 
-/* The innermost functions are the recorder's: not more than so many. */
+/* At most this many of the innermost functions are the recorder's. */
 #define OWN_MAX 16u
-/* Entry points that a program uses at the same time have a way of their own. */
+/* Each of the entry points that a program uses at the same time has a way of its own. */
 #define WAYS    8u
 
-/* From here out of the recorder. The frames of its functions have fixed sizes, so as long as these
- * return addresses are where they were, and frame pointers point to where they did, nothing of it
- * needs a rule. Places are in bytes above rsp. */
+/* A way out of the recorder. The frames of its functions have fixed sizes, so as long as these
+ * return addresses are where they were, and frame pointers point to where they did, no rule is
+ * needed. Positions are in bytes above rsp. */
 struct way {
     uint32_t count;
     struct way_word {
@@ -58,28 +59,28 @@ struct fresh {
     uint32_t code[FRESH_MAX];
 };
 
-/* A stack that comes again, and the words by which its frames were found: as long as they are what
- * they were, it is the same. */
+/* A stack that recurs, and the words by which its frames were found: as long as they are unchanged,
+ * it is the same. */
 #define KNOWN_WORDS 48u
 struct known {
-    struct unwind_frame first; /* the innermost one; of bp only if `needs_bp` */
+    struct unwind_frame first; /* the innermost one; bp counts only if `needs_bp` */
     uintptr_t end;             /* the words lie between its sp and here */
-    uint32_t generation;       /* 0: of none */
+    uint32_t generation;       /* 0: this is none */
     uint32_t node;
     uint16_t count;
     bool needs_bp;
     uint16_t at[KNOWN_WORDS]; /* in words above sp */
     uintptr_t value[KNOWN_WORDS];
 };
-/* So many sets of them, of frames with the same hash; and how many stacks are looked at whether they
- * come again. */
+/* How many sets there are (as a logarithm), each for frames with the same hash; how many stacks are
+ * in a set; and how many are watched for whether they recur (as a logarithm). */
 #define KNOWN_BITS   5u
 #define KNOWN_IN_SET 4u
 #define MET_BITS     10u
 
-/* The latest stack of a lane: the frames from `first` to `end`, from the inside to the outside. Those
- * behind are of stacks before, and need not be there any more. The last one comes before the end of
- * the arrays. */
+/* The latest stack of a lane: the frames from `first` to `end`, from the inside to the outside.
+ * Those from `end` on are of earlier stacks, and may no longer exist. The last entry of `frame` is
+ * a sentinel. */
 struct stack_walk {
     uint64_t time;      /* of the rules */
     uint32_t recording; /* of the nodes */
@@ -87,7 +88,7 @@ struct stack_walk {
     uint32_t first, end; /* both REMEMBERED_MAX: there is none */
     enum stack_end how;
     uint32_t node;
-    struct unwind_stack memory; /* of the thread's stack, that can be read */
+    struct unwind_stack memory; /* what can be read of the thread's stack */
     struct frame frame[REMEMBERED_MAX + 1];
     uint8_t check[REMEMBERED_MAX];     /* enum check */
     bool needs_bp[REMEMBERED_MAX + 1]; /* what is further out depends on the frame's rbp */
@@ -96,18 +97,17 @@ struct stack_walk {
     struct fresh fresh;
     uint32_t latest_way;
     struct way ways[WAYS];
-    /* Of nodes that are to be defined. */
+    /* The nodes that are to be defined. */
     uint32_t missing_codes[STACKS_DEPTH_MAX];
     uint64_t missing_hashes[STACKS_DEPTH_MAX];
-    /* Stacks that come again, of this generation; and by a part of their hash, those that were there
-     * once. */
+    /* Recurring stacks of this generation; and by a part of their hash, those seen once. */
     uint32_t generation;
     uint32_t replaced; /* by addition */
     uint32_t met[1u << MET_BITS];
     struct known known[1u << KNOWN_BITS][KNOWN_IN_SET];
 };
 
-/* Lanes get theirs by blocks, when the first of a block needs one. */
+/* Allocated in blocks, when the first lane of a block needs one. */
 struct walks {
     struct stack_walk *blocks[RAW_LANES_MAX / LANE_BLOCK];
 };
@@ -137,7 +137,7 @@ static struct stack_walk *walk_of(const struct malloctape_lane *lane)
 
 /* --- out of the recorder --- */
 
-/* Each word is on the stack if those before it are what they were. False: this is another way. */
+/* Each word is on the stack if those before it are unchanged. False: this is another way. */
 static inline bool leads_out(const struct way *way, const struct unwind_frame *here,
                              struct unwind_frame *first)
 {
@@ -158,7 +158,8 @@ static inline bool leads_out(const struct way *way, const struct unwind_frame *h
     return way->count > 0 && !stack_table_is_own(first->pc);
 }
 
-/* From a frame of the recorder to its caller's: what is to be the same. False: that cannot be said. */
+/* Adds the words that must be the same for a step from a frame of the recorder to its caller's.
+ * False: words do not suffice. */
 static bool add_to_way(struct way *way, const struct unwind_frame *here,
                        const struct unwind_frame *frame, struct unwind_rule rule,
                        const struct unwind_frame *caller)
@@ -178,7 +179,7 @@ static bool add_to_way(struct way *way, const struct unwind_frame *here,
     return true;
 }
 
-/* By rules, which make a way if there can be one. False: there are no such rules. */
+/* Goes by rules, and makes a way of the steps if there can be one. False: a rule is missing. */
 static bool walk_out(struct malloctape_lane *lane, struct stack_walk *walk,
                      const struct unwind_frame *here, uintptr_t *bx, struct unwind_frame *first)
 {
@@ -221,11 +222,11 @@ static bool leave_recorder(struct malloctape_lane *lane, struct stack_walk *walk
 
 /* --- the frames --- */
 
-/* How far a stack has been followed. The next frame is fresh.frame[fresh]: it is put where it stays,
- * because a copy of what has just been stored in parts makes the processor wait. */
+/* How far a stack has been followed. The next frame is fresh.frame[fresh]: it is built where it
+ * stays, because to copy at once what has just been stored in parts makes the processor wait. */
 struct at {
     uintptr_t *bx;      /* NULL: it is not followed */
-    uint32_t fresh;     /* frames so far; some may be behind the stack's end */
+    uint32_t fresh;     /* frames so far; some may lie beyond the stack's end */
     uint32_t candidate; /* the frame of the latest stack that may come next */
     uint32_t kept, end; /* frames of the latest stack that stay; none: both REMEMBERED_MAX */
     enum stack_end how;
@@ -251,8 +252,8 @@ static inline enum step step(struct stack_walk *walk, struct at *at, const struc
     return end_at(at, STACK_CUT_BY_CODE);
 }
 
-/* Whether a frame is this one that is remembered: then so are its rule and its code, and all
- * further out depends on nothing but the words by which it was found. */
+/* Whether a frame is this remembered one: then it has the same rule and code, and everything
+ * further out depends only on the words by which it was found. */
 static inline bool is_same(const struct stack_walk *walk, uint32_t remembered,
                            const struct unwind_frame *frame)
 {
@@ -261,8 +262,8 @@ static inline bool is_same(const struct stack_walk *walk, uint32_t remembered,
            (!walk->needs_bp[remembered] || frame->bp == latest->bp);
 }
 
-/* Whether the words are the same by which the caller of a remembered frame was found, which is. False:
- * that is to be asked by the rule. */
+/* The frame is a remembered one: whether the words by which its caller was found are unchanged.
+ * False: only the rule can tell. */
 static inline bool leads_on(const struct stack_walk *walk, uint32_t i)
 {
     const struct frame *frame = &walk->frame[i];
@@ -284,8 +285,7 @@ static bool leads_on_by_rule(struct stack_walk *walk, uint32_t i)
            is_same(walk, i + 1, &caller);
 }
 
-/* What comes behind a remembered frame, which is the outermost one that counts. STEP_ON: it is not
- * the last one. */
+/* What follows a remembered frame, the outermost one that counts. STEP_ON: the stack goes on. */
 static enum step behind(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at,
                         uint32_t i)
 {
@@ -307,8 +307,8 @@ static enum step behind(struct malloctape_lane *lane, struct stack_walk *walk, s
     return end_at(at, STACK_CUT_BY_CODE);
 }
 
-/* The frame is a remembered one, the candidate. If those from there on are the same, as far as they
- * count, they stay; else those that are the same become fresh ones, of which rule and code are
+/* The frame is a remembered one, the candidate. If all further out are unchanged, as far as they
+ * count, they stay; else those that are unchanged become fresh ones, whose rule and code are
  * known. */
 static enum step follow(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
 {
@@ -336,7 +336,7 @@ static enum step follow(struct malloctape_lane *lane, struct stack_walk *walk, s
     return result;
 }
 
-/* By the table. */
+/* Looks up the frame's code and goes on by its rule. */
 static inline enum step look_up(struct malloctape_lane *lane, struct stack_walk *walk,
                                 struct at *at)
 {
@@ -400,20 +400,20 @@ static bool needs_bp(struct unwind_rule rule, bool caller_needs_bp)
 static enum check check_of(const struct frame *frame, bool caller_needs_bp)
 {
     const struct unwind_rule rule = frame->rule;
-    /* What a guess has looked at besides is a property of the code. */
+    /* The other things that a guess checks are properties of the code. */
     if (!(is_plain(rule) || unwind_is_guess(rule)) || frame[1].at.sp % 8 != 0) return CHECK_BY_RULE;
     return caller_needs_bp && rule.bp ? CHECK_RETURN_AND_BP : CHECK_RETURN;
 }
 
-/* Forgets the latest stack. Behind the last frame comes one that none is the same as. */
+/* Forgets the latest stack. No frame equals the sentinel. */
 static void forget(struct stack_walk *walk)
 {
     walk->first = walk->end = REMEMBERED_MAX;
     walk->frame[REMEMBERED_MAX].at.sp = UINTPTR_MAX;
 }
 
-/* Makes room before the frame `at`: it and those further out come to stand at the end. Where it is
- * then. */
+/* Makes room before the frame `at`: moves it and those further out, but at most half of all, to the
+ * end. Returns where it is then. */
 static uint32_t make_room(struct stack_walk *walk, uint32_t at)
 {
     const uint32_t all = REMEMBERED_MAX - at, half = REMEMBERED_MAX / 2;
@@ -426,7 +426,7 @@ static uint32_t make_room(struct stack_walk *walk, uint32_t at)
     return to;
 }
 
-/* Of the frames from `first` to `end`. */
+/* Notes how to check the frames from `first` to `end`. */
 static void note_checks(struct stack_walk *walk, uint32_t first, uint32_t end)
 {
     for (uint32_t i = end; i > first; i--) {
@@ -436,7 +436,7 @@ static void note_checks(struct stack_walk *walk, uint32_t first, uint32_t end)
     }
 }
 
-/* The same; a function with this hash calls the outermost one. */
+/* Hashes the same frames. `of_caller`: the hash of the stack that calls the outermost one. */
 static void hash_frames(struct stack_walk *walk, uint32_t first, uint32_t end, uint64_t of_caller)
 {
     for (uint32_t i = end; i > first; i--) {
@@ -447,7 +447,7 @@ static void hash_frames(struct stack_walk *walk, uint32_t first, uint32_t end, u
 
 /* --- the nodes --- */
 
-/* Of a stack that is not known: defines the inner nodes that are not. */
+/* For a stack that is not known: defines the inner nodes that are not. Returns the innermost. */
 static uint32_t define_nodes(struct malloctape_lane *lane, struct stack_walk *walk)
 {
     uint32_t known = walk->first, parent = walk->how, count = 0;
@@ -474,11 +474,11 @@ static uint32_t find_node(struct malloctape_lane *lane, struct stack_walk *walk)
     return node;
 }
 
-/* --- stacks that come again ---
+/* --- stacks that recur ---
  *
- * Most programs allocate by the same calls at the same place of their stack again and again. Which
- * frames such a stack has follows from the innermost one and the words by which the others were found,
- * as of the latest stack: leads_on(). */
+ * Most programs allocate by the same calls at the same place of their stack again and again. The
+ * innermost frame of such a stack, and the words by which the others were found, determine all its
+ * frames, as in the latest stack: leads_on(). */
 
 static inline uint64_t scatter(uint64_t number)
 {
@@ -512,7 +512,7 @@ static inline uint32_t known_node(struct stack_walk *walk, const struct unwind_f
     return 0;
 }
 
-/* Whether the latest stack has been there before: to know one that does not come again takes longer
+/* Whether the latest stack has been seen before: to remember one that does not recur takes longer
  * than it saves. */
 static bool comes_again(struct stack_walk *walk)
 {
@@ -523,7 +523,7 @@ static bool comes_again(struct stack_walk *walk)
     return again;
 }
 
-/* False: it is too much, too far, or not memory that stays. */
+/* False: there are too many words, or it lies too far away, or not in memory that stays. */
 static bool know_word(const struct stack_walk *walk, struct known *known, uintptr_t address)
 {
     const uintptr_t above = address - known->first.sp, end = address + sizeof(uintptr_t);
@@ -536,8 +536,8 @@ static bool know_word(const struct stack_walk *walk, struct known *known, uintpt
     return true;
 }
 
-/* The latest stack is known from now on, if words lead on from all of its frames but the last one,
- * and that ends it whatever words there are. Where there is generated code, other code may come
+/* Remembers the latest stack, if words lead on from all of its frames but the last one, and that
+ * ends it whatever words there are. Generated code does not qualify: it may be replaced
  * unnoticed. */
 static void know(struct stack_walk *walk)
 {
@@ -562,7 +562,7 @@ static void know(struct stack_walk *walk)
 
 /* --- the stack --- */
 
-/* The stack's frames come to stand before those that stay. */
+/* Puts the fresh frames before those that stay. Returns the stack's node; 0: it has none. */
 static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *walk,
                             const struct at *at)
 {
@@ -593,7 +593,7 @@ static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *wal
     return walk->node;
 }
 
-/* All stacks that are remembered. */
+/* Forgets all stacks. */
 static void forget_all(struct stack_walk *walk)
 {
     forget(walk);

@@ -1,8 +1,7 @@
 /* stacks - the call stack of the calling thread, in its lane (FORMAT.md 2.8).
  *
- * A lane remembers the frames of its latest stack: which are still there is seen by the words in the
- * stack that they were found by, so rules and nodes are only looked up for the others
- * (docs/capture.md).
+ * A lane remembers the frames of its latest stack. The words by which they were found tell which
+ * are still there, so rules and nodes are only looked up for the others (docs/capture.md).
  *
  * Threads   the lane's own. A call that interrupts another one here, in a signal handler, has no
  *           stack. */
@@ -13,7 +12,7 @@
 
 #define STACKS_DEPTH_MAX 128u
 
-/* Before a recording begins in which stacks are recorded. NULL, or why they cannot be. */
+/* To be called before a recording with stacks. NULL, or why they cannot be recorded. */
 const char *stacks_begin(void);
 
 /* Writes the stack of the next allocation, realloc or free. There may be no room in the slot afterwards. */

@@ -111,7 +111,7 @@ struct stack_lane {
     bool busy;
     bool is_due; /* the call that is being recorded gets one */
     uint32_t
-        calls_left; /* off the fast path, until one is due; 0: not before the units are written */
+        calls_left; /* off the fast path, until one is due; 0: only after units_left units */
     uint64_t units_left; /* from the beginning of the slot */
     uint64_t bytes_left; /* of calls that are too large for the fast path */
     uint64_t random;
@@ -125,7 +125,7 @@ struct writer_lane {
                                     slot */
     uint64_t written;      /* writer: units that are in the stream; others read it (relaxed) */
     struct pack_lane *followed; /* writer */
-    bool left;                  /* writer: it was followed, and nothing has been written since */
+    bool left;                  /* writer: no longer followed, and nothing was written since */
 };
 
 struct malloctape_lane {
@@ -282,7 +282,7 @@ struct writer {
     uint32_t pending_count;
     uint64_t start_ns, start_cycles;
     uint64_t next_tick_ns;
-    uint64_t next_look_ns; /* for ticks: what is asked of the system is not asked before */
+    uint64_t next_look_ns; /* before this, ticks repeat the system's last answers */
     uint64_t sleep_ns;
     uint64_t ticks;    /* written */
     uint64_t windows;  /* closed, those without a tick included; read by who watches (relaxed) */

@@ -1,5 +1,5 @@
-/* unload - the program unloads a library: what is known of code there is true no more
- * (stack_table.h). The function of libc stands behind this one. */
+/* unload - the program unloads a library: what is known of its code is no longer true
+ * (stack_table.h). The function replaces that of libc, and calls it. */
 #include "capture.h"
 #include "next_function.h"
 #include "stack_table.h"

@@ -13,19 +13,19 @@
 /* Pages that are farther away are not joined with what is known to be readable. */
 #define KNOWN_FAR_PAGES 64u
 
-/* A part of an object as large without a table is generated code: that of node has 1.6 MiB, assembly in
- * libcrypto 150 KiB. */
+/* A part of an object this large without a table is generated code: that of node has 1.6 MiB,
+ * assembly in libcrypto 150 KiB. */
 #define GENERATED_BYTES ((uintptr_t)512 << 10)
-/* Of the frame of generated code. */
+/* The largest frame of generated code. */
 #define GUESS_BYTES_MAX ((uintptr_t)32 << 10)
 /* Generated code calls other such code that is not farther away. */
 #define GENERATED_FAR   ((uintptr_t)1 << 30)
-/* What is no farther away is of the same stack. */
+/* An address no farther away is on the same stack. */
 #define STACK_FAR       ((uintptr_t)8 << 20)
 
 /* --- objects --- */
 
-/* Looked for when this is loaded: an older C library has it not. */
+/* Weak, because an older C library does not have it. */
 extern int _dl_find_object(void *address, struct dl_find_object *result) __attribute__((weak));
 
 bool unwind_can_find(void)
@@ -33,8 +33,8 @@ bool unwind_can_find(void)
     return _dl_find_object != NULL;
 }
 
-/* Of a program with holes between its segments, as node, the C library says only where its code is.
- * Its headers say where all of it is; the table that was found is in it. */
+/* For a program with holes between its segments, such as node, the C library reports only where the
+ * code is. The program headers tell where all of it is; that must include the table. */
 static void widen(struct unwind_object *object)
 {
     const uintptr_t table = (uintptr_t)object->table, headers = getauxval(AT_PHDR);
@@ -83,7 +83,7 @@ static uint64_t take(struct reader *reader, unsigned bytes)
     return value;
 }
 
-/* LEB128; `bits`: how many it has said. */
+/* LEB128; `bits`: how many bits it had. */
 static uint64_t take_leb128(struct reader *reader, unsigned *bits)
 {
     uint64_t value = 0;
@@ -121,7 +121,7 @@ static struct reader take_block(struct reader *reader)
     return block;
 }
 
-/* A pointer in the encoding of DW_EH_PE_...; `relative`: it counts where it stands. */
+/* A pointer in the encoding of DW_EH_PE_...; `relative`: it may be relative to its own address. */
 static uint64_t take_encoded(struct reader *reader, unsigned encoding, bool relative)
 {
     const uintptr_t here = (uintptr_t)reader->at;
@@ -150,7 +150,7 @@ struct entry {                 /* FDE, and what its CIE says */
 
 struct augmentation {
     unsigned encoding; /* of addresses in the FDE */
-    bool has_length;   /* of what follows in the FDE */
+    bool has_length;   /* the FDE's augmentation begins with its length */
 };
 
 /* An entry begins with its length; false: it has none. */
@@ -214,8 +214,8 @@ static bool read_entry(const uint8_t *at, const struct unwind_object *object, st
     return true;
 }
 
-/* The last entry that begins at or before this address: by the sorted index that linkers make.
- * `*next`: where the one behind it begins. */
+/* The last entry that begins at or before this address, by the sorted index that linkers make.
+ * `*next`: where the one after it begins. */
 static bool find_entry(const struct unwind_object *object, uintptr_t address, struct entry *entry,
                        uintptr_t *next)
 {
@@ -416,7 +416,7 @@ static bool fits_offset(int64_t offset)
     return offset >= -(INT64_C(1) << 27) && offset < INT64_C(1) << 27;
 }
 
-/* In words; `*fits` is false if it cannot be said. */
+/* The offset in words; `*fits` becomes false if a rule cannot have it. */
 static int64_t words(const struct saved *saved, bool *fits)
 {
     if (saved->where == SAME) return 0;
@@ -455,7 +455,7 @@ static bool is_signal_frame(const struct row *row, const struct entry *entry)
            row->pc.where == BY_EXPRESSION && is_expression(row->pc.expression, "\x77\xa8\x01", 3);
 }
 
-/* The frame's end by an expression, which is one of few. */
+/* The frame's end by an expression, of which few forms are understood. */
 static struct unwind_rule rule_by_expression(const struct row *row, const struct entry *entry)
 {
     struct unwind_rule rule = {.how = UNWIND_UNKNOWN};
@@ -531,7 +531,7 @@ struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t 
     struct entry entry;
     uintptr_t next;
     if (!find_entry(object, pc, &entry, &next)) return rule_without_table(pc);
-    /* Nobody calls from there: who made the stack has put the address of a function at its end. */
+    /* No call returns to a function's first byte: whoever made the stack put that at its end. */
     if (entry.first == pc && !(find_entry(object, address, &entry, &next) && address < entry.end))
         return (struct unwind_rule){.how = UNWIND_OUTERMOST};
     if (address >= entry.end)
@@ -561,7 +561,8 @@ static bool are_readable(uintptr_t page, uintptr_t end)
     return page == end;
 }
 
-/* Makes the page part of what is known, with all that is between, or else all that is known. */
+/* Adds the page, and those in between, to the memory that is known to be readable. If it is too far
+ * away, nothing else is known afterwards. */
 static void know(struct unwind_stack *stack, uintptr_t page)
 {
     const uintptr_t end = page + PAGE_BYTES, far = KNOWN_FAR_PAGES * PAGE_BYTES;
@@ -636,18 +637,18 @@ static bool step_by_register(struct unwind_rule rule, struct unwind_stack *stack
 
 const struct unwind_rule unwind_guess = UNWIND_GUESS;
 
-/* Generated code may be gone at any time. */
+/* Whether the instruction before `pc` is a call. Copies it: generated code may go at any time. */
 static bool is_behind_call(uintptr_t pc)
 {
-    uint8_t code[UNWIND_CALL_BYTES_MAX + 1]; /* one behind: it may be looked at, but is not known */
+    uint8_t code[UNWIND_CALL_BYTES_MAX + 1]; /* one more, which may be read, but is not known */
     code[UNWIND_CALL_BYTES_MAX] = 0;
     return os_memory_copy(code, (const void *)(pc - UNWIND_CALL_BYTES_MAX),
                           UNWIND_CALL_BYTES_MAX) &&
            unwind_is_behind_call(code + UNWIND_CALL_BYTES_MAX);
 }
 
-/* Whether this word of the frame may be a return address: then the frame may end there, and the frame
- * pointer be of a function further out. It may also have been left by a call that is over. */
+/* Whether this word of the frame may be a return address: then the frame may end there, and the
+ * frame pointer belong to a function further out. (An earlier call may also have left it.) */
 static bool may_be_return_address(struct unwind_stack *stack, const struct unwind_frame *frame,
                                   uintptr_t at)
 {
@@ -690,7 +691,7 @@ bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
         end = *bx + (uintptr_t)(int64_t)rule.offset;
         break;
     case UNWIND_BP_SAYS:
-        /* What is below the frame may be another stack. */
+        /* A word below the frame may be on another stack. */
         if (frame->bp + (uintptr_t)(int64_t)rule.offset < frame->sp ||
             !unwind_load(stack, frame->bp + (uintptr_t)(int64_t)rule.offset, &end))
             return false;

@@ -3,9 +3,9 @@
  *
  *   an address of code --unwind_compile()--> struct unwind_rule --unwind_step()--> the caller's frame
  *
- * A rule says for one address where the frame ends and which registers are saved there. Of the
- * registers only those are followed that rules are made of: the stack pointer, rbp, and, where a
- * rule asks for it, rbx. Names are those of x86-64; unwind_aarch64.h says what they are there.
+ * A rule says for one address where the frame ends and which registers are saved there. Only the
+ * registers that rules refer to are followed: the stack pointer, rbp, and, where a rule asks for
+ * it, rbx. Names are those of x86-64; unwind_aarch64.h has the registers there.
  *
  * The table of an object is read while the calling thread has a return address in it, so nobody may
  * unload it meanwhile. The stack is read by unwind_load(), which never faults.
@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 enum unwind_how {
-    UNWIND_UNKNOWN = 0, /* no table has this address, or nothing that is understood here */
+    UNWIND_UNKNOWN = 0, /* no table has this address, or its rule is not understood here */
     UNWIND_OUTERMOST,   /* nobody has called this function */
     /* The frame ends `offset` bytes above: */
     UNWIND_SP,
@@ -34,7 +34,7 @@ enum unwind_how {
     UNWIND_BX,
     /* or where the word that is `offset` bytes above rbp says: */
     UNWIND_BP_SAYS,
-    UNWIND_SIGNAL, /* of a signal: the kernel has saved the registers of whom it has interrupted */
+    UNWIND_SIGNAL, /* a signal: the kernel has saved the registers of the interrupted function */
     UNWIND_PLT     /* 8 bytes above, or 16 from byte `offset` of each 16 bytes of code on */
     /* With bp_at_bp, UNWIND_PLT is a guess (unwind_guess). */
 };
@@ -77,12 +77,12 @@ bool unwind_find(uintptr_t address, struct unwind_object *object);
 /* The rule of the function that goes on at `pc`, by its object's table. */
 struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t pc);
 
-/* Of code that was generated, as by node, which is in no object, or in a large part of one that its
- * table leaves out. Such code has no rules, but mostly keeps frame pointers. A step by this is taken
- * only if all that is read agrees: the function is behind a call, so is its caller, and no other
- * return address lies between the stack pointer and the frame pointer, which is then its own and not
- * that of a function further out. On aarch64 none is: a frame pointer does not say where the frame
- * ends. */
+/* The rule of generated code, such as node's, which is in no object, or in a large part of one that
+ * its table leaves out. Such code has no rules, but mostly keeps frame pointers. A step by this is
+ * taken only if all that is read agrees: a call precedes the address at which the function goes on,
+ * and that of its caller, and no other return address lies between the stack pointer and the frame
+ * pointer, which is then the function's own and not that of one further out. On aarch64 no step is
+ * taken: a frame pointer does not say where the frame ends. */
 extern const struct unwind_rule unwind_guess;
 
 static inline bool unwind_is_guess(struct unwind_rule rule)
@@ -90,13 +90,13 @@ static inline bool unwind_is_guess(struct unwind_rule rule)
     return rule.how == UNWIND_PLT && rule.bp_at_bp;
 }
 
-/* Memory of a thread's stack that is known to be readable; all zero: none. What lies from `limit` on
- * is another's, which may go at any time, and is asked for each time. */
+/* Memory of a thread's stack that is known to be readable; all zero: none. What lies from `limit`
+ * on is not the stack's, may go at any time, and is checked each time. */
 struct unwind_stack {
     uintptr_t from, to, limit;
 };
 
-/* The calling thread's stack pointer is there now. What is known of another stack is forgotten. */
+/* The calling thread's stack pointer is now `sp`. What is known of another stack is forgotten. */
 void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp);
 
 bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *word);

@@ -33,7 +33,8 @@ static inline uintptr_t unwind_return_at(struct unwind_rule rule, uintptr_t end)
     return end + (uintptr_t)(int64_t)rule.bx * 8;
 }
 
-/* Without what a processor has signed it with (xpaclri; nothing on those that do not). */
+/* The address without its signature (xpaclri, which does nothing on processors that do not
+ * sign). */
 static inline uintptr_t unwind_code_address(uintptr_t word)
 {
     register uintptr_t x30 __asm__("x30") = word;
@@ -49,7 +50,7 @@ static inline bool unwind_ends_signal(const uint32_t *code)
     return code[0] == 0xd2801168 && code[1] == 0xd4000001;
 }
 
-/* Frames of generated code do not say where its caller's stack pointer was: none is followed. */
+/* Frames of generated code do not say where the caller's stack pointer was: none is followed. */
 #define UNWIND_GUESS          \
     {                         \
         .how = UNWIND_UNKNOWN \

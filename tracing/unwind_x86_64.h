@@ -45,8 +45,8 @@ static inline bool unwind_ends_signal(const uint32_t *code)
         .how = UNWIND_PLT, .bp_at_bp = 1, .bp = -2 \
     }
 
-/* Of the instructions that call: E8 and four bytes, or FF with 2 in the middle of the next byte, which
- * says how many more there are. */
+/* The most bytes of a call instruction: E8 and four bytes, or FF with 2 in the middle of the next
+ * byte, which says how many follow. */
 #define UNWIND_CALL_BYTES_MAX 7
 
 static inline int unwind_indirect_call_bytes(const uint8_t *code)

@@ -4,8 +4,8 @@
  * first WATCH_UNITS: so kinds, paths and sizes are shares, and `events` says of how much. The
  * answer to "watch" (request.h) is one struct watch_counts as it lies in memory.
  *
- * Threads  counts are the writer's, but for waits, which any thread adds; others read them: each is
- *          one that there was (relaxed), but not all of the same time. */
+ * Threads  counts are the writer's, but for waits, which any thread adds. Others read them: each
+ *          value is right for some moment (relaxed), but not all for the same one. */
 #ifndef MALLOCTAPE_WATCH_H
 #define MALLOCTAPE_WATCH_H
 
@@ -25,7 +25,7 @@ enum watch_path { WATCH_CACHE, WATCH_CENTRAL, WATCH_PAGE_HEAP, WATCH_PATHS };
 #define WATCH_NAMES_BYTES 256
 
 struct watch_counts {
-    uint64_t bytes;                                  /* of all this */
+    uint64_t bytes;                                  /* of this structure */
     uint64_t opaque;                                 /* 1: paths and waits are not known */
     uint64_t heap_bytes, used_bytes, recorder_bytes; /* now; 0: unknown */
     char names[WATCH_NAMES_BYTES];         /* of the values, with blanks between them; or empty */
@@ -38,7 +38,7 @@ struct watch_counts {
 };
 
 struct watch {
-    uint64_t until_window; /* set by who asks */
+    uint64_t until_window; /* set by whoever asks */
     struct watch_counts counts;
 };
 

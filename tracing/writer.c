@@ -9,16 +9,16 @@
 #include <errno.h>
 #include <string.h>
 
-/* How often the writer looks whether somebody reads a FIFO. */
+/* How often the writer checks whether somebody reads a FIFO. */
 #define READER_LOOK_NS UINT64_C(10000000)
 #define SLEEP_NS_MIN   UINT64_C(100000)
 /* Nobody wakes the writer from a sleep no longer than this: waking costs the thread more than the
  * wait. */
 #define NAP_NS_MAX     UINT64_C(400000)
-/* How often a thread that waits for a slot looks by itself: who was woken for one may never take it
- * (a signal handler that does not return). Thousands may wait. */
+/* How often a thread that waits for a slot looks by itself: one that was woken for it may never
+ * take it (a signal handler that does not return). Thousands may wait. */
 #define WAITER_LOOK_NS UINT64_C(1000000000)
-/* A pass is to find so many slots. More would take much of the caches from the program, as slots
+/* How many slots a pass is to find. More would take much of the caches from the program, as slots
  * are filled and written in turn; fewer would not be worth the microseconds that a pass costs. */
 #define PASS_SLOTS_MIN 2
 #define PASS_SLOTS_MAX 4
@@ -28,7 +28,7 @@ static void wake(struct writer *writer)
     if (atomic_exchange_seq_cst(&writer->asleep, 0)) os_wake_all(&writer->asleep);
 }
 
-/* What the thread, or who opened its files for it, has taken. */
+/* Releases what was taken by the thread, or by whoever opened its files for it. */
 static void release(struct writer *writer)
 {
     spool_close(&writer->spool);
@@ -91,7 +91,7 @@ static int open_files(struct writer *writer)
     return writer_check(writer, result, files->failed);
 }
 
-/* If it fails, an older recording of the same name is what it was. */
+/* If it fails, an older recording of the same name is left as it was. */
 static int open_all(struct writer *writer)
 {
     writer->start_ns = os_clock_ns();
@@ -109,9 +109,9 @@ static int open_all(struct writer *writer)
     return result;
 }
 
-/* Makes the output and the spool, and says so, as a program that goes on may end at once; a FIFO
- * may have no reader yet. An error has been reported; an older recording of the same name is then
- * what it was. */
+/* Makes the output and the spool, and reports that before the program can go on, and end. A FIFO
+ * may have no reader yet. On an error, which has been reported, an older recording of the same name
+ * is left as it was. */
 static int open_output(struct writer *writer)
 {
     int result = open_all(writer);
@@ -237,7 +237,7 @@ static void adapt_sleep(struct writer *writer, uint32_t slots)
     if (writer->sleep_ns > WRITER_TICK_NS) writer->sleep_ns = WRITER_TICK_NS;
 }
 
-/* A writer that is not let sleep would take a processor. */
+/* A writer that cannot sleep would take a whole processor. */
 static void note_sleep(struct writer *writer, int result)
 {
     if (result < 0) writer->reason = "; the system did not let the writer sleep";
@@ -261,7 +261,7 @@ static void sleep_until_next_pass(struct writer *writer)
 
 /* --- the thread --- */
 
-/* The error, the limit or the end of the program that ends the stream without anybody asking. */
+/* Whether an error, a limit or the end of the program ends the stream without anybody asking. */
 static bool is_at_end(struct writer *writer)
 {
     const struct settings_limits *limits = &settings.limits;
@@ -376,7 +376,7 @@ static void open_apart(void *argument)
     set_status(writer, opened ? WRITER_DEFERRED : WRITER_FAILED);
 }
 
-/* What would need the descriptors all the time needs the thread at once. */
+/* Only new files can be closed and opened again; any other output needs the thread at once. */
 static bool can_defer(const struct writer *writer)
 {
     struct os_file_status there;
@@ -432,7 +432,7 @@ static void pass_apart(void *argument)
 }
 
 /* In a child that shares the memory: the thread would end with it. The child needs none as long as
- * it finds slots; then a pass is made, as its parent may be waiting for it. */
+ * it finds slots; if it does not, a pass is made, as its parent may be waiting for it. */
 static int serve_child(struct writer *writer)
 {
     if (atomic_exchange_acq_rel(&writer->starved, 0))
@@ -456,7 +456,7 @@ static void begin_deferred(struct writer *writer)
     give_up(writer);
 }
 
-/* Whoever is interrupted here would leave the others waiting. */
+/* Blocks signals: a thread that is interrupted here would leave the others waiting. */
 void writer_need(struct writer *writer)
 {
     uint32_t deferred = WRITER_THREAD_DEFERRED;

@@ -19,23 +19,23 @@
 #define WRITER_TICK_NS                  UINT64_C(10000000)
 #define WRITER_TICKS_THAT_LOOK          100
 #define WRITER_TICKS_PER_MEMORY_LOOK    10
-/* What ticks ask the system for may take one in so many parts of a processor. Other ticks repeat
- * the answers of the one before. */
+/* What ticks ask of the system may take one part in so many of a processor's time. Other ticks
+ * repeat the answers of the one before. */
 #define WRITER_LOOKS_ONE_IN             64
-/* So long without an event is told apart from what comes behind it. */
+/* After a pause this long without an event, a tick says when it ended. */
 #define WRITER_QUIET_NS                 UINT64_C(100000000)
-/* What has been recorded goes to the sink at the latest after so many ticks, for readers of a
+/* What has been recorded is written out after so many ticks at the latest, for readers of a
  * pipe. */
 #define WRITER_TICKS_PER_FLUSH          10
-/* Lanes in which nothing happens are asked whether their thread still lives. */
+/* How often it is checked whether the threads of silent lanes still live. */
 #define WRITER_WINDOWS_PER_THREAD_LOOK  16
-/* The writer asks as often whether all threads of the program have gone; that costs a system call
- * or two. */
+/* How often it is checked whether all threads of the program have gone; that costs a system call or
+ * two. */
 #define WRITER_WINDOWS_PER_PROCESS_LOOK 16
-/* A stream with fewer is small. */
+/* A stream with fewer events is small. */
 #define WRITER_DISCARDED_EVENTS         4096
 
-/* A thread that is to lose rather than wait gives the spool so long to grow. */
+/* How long a thread that is to lose events rather than wait lets the spool grow. */
 #define WRITER_LOSES_AFTER_NS UINT64_C(5000000)
 
 /* What a recording without metadata and events has. */
@@ -52,12 +52,12 @@ void writer_forget(struct writer *writer);
 int writer_start(struct writer *writer);
 
 /* Begins the writer's thread, if that was deferred and this is the process that is recorded, not a
- * child that shares its memory. writer_need_now() also waits until it has
- * opened its files. Any thread; keeps errno. */
+ * child that shares its memory. writer_need_now() also waits until it has opened its files. Any
+ * thread; keeps errno. */
 void writer_need(struct writer *writer);
 void writer_need_now(struct writer *writer);
 
-/* Whether the thread has ended, or somebody has ended it: then it is not heard of again. */
+/* Whether the thread has ended, or somebody has ended it, without a word of its own. */
 static inline bool writer_is_gone(const struct writer *writer)
 {
     if (atomic_load_acquire(&writer->done)) return true;
@@ -72,7 +72,7 @@ void writer_report_killed(struct writer *writer);
 /* Cycles of the processor's clock (arch_clock()), as nanoseconds. Any thread of a recording. */
 uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles);
 
-/* What is recorded just now; from now on for a while the thread counts it. Any thread. */
+/* What is being recorded. From now on the thread counts it for WATCH_WINDOWS. Any thread. */
 void writer_watch(struct writer *writer, struct watch_counts *counts);
 
 /* Asks the thread to end the stream; `done` tells when it has. May be called more than once. */

@@ -90,7 +90,7 @@ void writer_report_failure(const struct writer *writer, const char *what)
     if (writer->files.status > 0)
         message_put(&message, "; the command ended with status %lu",
                     (uint64_t)writer->files.status);
-    /* One that lies beside the stream is found without a word. */
+    /* One that lies beside the stream is found anyway. */
     if (writer->files.settled && !writer->files.spool_is_beside)
         message_put(&message, "; what was not written is in %s", writer->files.spool_path);
     report_line(&message);
@@ -164,7 +164,7 @@ static void report_end(const struct writer *writer)
 
 /* --- the end --- */
 
-/* Lanes that have nothing in the stream may have come since its length was looked at. */
+/* Lanes at the end that have nothing in the stream may have come since there was room for them. */
 static uint32_t lanes_written(const struct writer *writer)
 {
     uint32_t lanes = atomic_load_acquire(&writer->registry->used);

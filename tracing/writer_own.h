@@ -19,8 +19,8 @@
 /* Slots of one lane that are written before the writer looks at the rest again. */
 #define WRITER_SLOTS_PER_PASS 64
 
-/* A negative result ends the recording: the loop sees it. `what` it concerns. Returns it. Any
- * thread. */
+/* A negative `result`, which concerns `what`, ends the recording, as the loop sees it. Returns
+ * `result`. Any thread. */
 static inline int writer_check(struct writer *writer, int result, const char *what)
 {
     if (result < 0) {
@@ -30,22 +30,22 @@ static inline int writer_check(struct writer *writer, int result, const char *wh
     return result;
 }
 
-/* What has ended the recording, or 0. `failed` is there then. Any thread. */
+/* The error that has ended the recording, or 0. `failed` is valid then. Any thread. */
 static inline int writer_error(const struct writer *writer)
 {
     return atomic_load_acquire(&writer->error);
 }
 
 /* Whether an access to the spool has failed before this: what has been read there may be zeros. An
- * acquire load would only order what comes behind it. */
+ * acquire load would only order what comes after it. */
 static inline bool writer_has_read_zeros(const struct writer *writer)
 {
     atomic_fence_acquire();
     return atomic_load_relaxed(&writer->error) != 0;
 }
 
-/* So many slots have become free: as many of the threads that wait are woken, those first that have
- * waited longest. */
+/* `slots` have become free: wakes as many of the threads that wait, those that have waited longest
+ * first. */
 static inline void writer_wake_waiters(struct writer *writer, uint32_t slots)
 {
     if (slots == 0) return;
@@ -53,7 +53,7 @@ static inline void writer_wake_waiters(struct writer *writer, uint32_t slots)
     if (atomic_load_seq_cst(&writer->waiters)) os_wake(&writer->space_epoch, slots);
 }
 
-/* Of times that may seem to go back. */
+/* The time between the two, 0 if it seems to go back. */
 static inline uint64_t writer_since(uint64_t now_ns, uint64_t before_ns)
 {
     return now_ns > before_ns ? now_ns - before_ns : 0;
@@ -65,10 +65,11 @@ static inline uint16_t *writer_cursor_of(const struct malloctape_lane *lane)
     return units_head_cursor(atomic_load_acquire(&lane->units.head));
 }
 
-/* The most bytes that end a stream of so many lanes: one chunk, in two blocks at most. */
+/* The most bytes that the end of a stream takes, with this many lanes: one chunk, in two blocks at
+ * most. */
 uint64_t writer_end_bytes_max(uint32_t lanes);
 
-/* Whether so many bytes of chunks fit into the file, even if they do not shrink. */
+/* Whether this many bytes of chunks fit into the file, even if they do not shrink. */
 bool writer_fits(const struct writer *writer, size_t bytes);
 
 /* Writes out what is in the sink, and gives back the slots that it came from. 0 or a negative
@@ -82,9 +83,9 @@ void writer_give_back(struct writer *writer, uint32_t slot);
  * slot. */
 const uint16_t *writer_position_of(const struct writer *writer, const struct malloctape_lane *lane);
 
-/* Writes what lies before `upto`, such a position. NULL: only slots that the
- * thread has left, and at most WRITER_SLOTS_PER_PASS, because it may fill them as fast as they are
- * written. Returns the number of slots finished. */
+/* Writes what lies before `upto`, of writer_position_of(). NULL: only slots that the thread has
+ * left, and at most WRITER_SLOTS_PER_PASS, because it may fill them as fast as they are written.
+ * Returns the number of slots finished. */
 uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,
                            const uint16_t *upto);
 uint32_t writer_drain_full_slots(struct writer *writer);
@@ -92,8 +93,8 @@ uint32_t writer_drain_full_slots(struct writer *writer);
 /* The packer forgets what it knows of the lane, and gives its memory to other lanes. */
 void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane);
 
-/* More slots, if a thread has found none or most of them are the lanes' own. While a write waits for
- * the reader, nothing may be flushed for that. */
+/* Add slots if a thread has found none or most of them are the lanes' own. The second flushes
+ * nothing: it is called while a write waits for the reader. */
 void writer_grow_if_needed(struct writer *writer);
 void writer_grow_meanwhile(void *writer);
 
@@ -101,7 +102,7 @@ void writer_grow_meanwhile(void *writer);
 bool writer_close_window(struct writer *writer);
 void writer_tick(struct writer *writer, uint64_t now);
 
-/* Behind all else, whether anything has happened or not. */
+/* The tick after everything else, whether anything has happened or not. */
 void writer_put_last_tick(struct writer *writer);
 
 /* How many events the stream has got. Any thread: approximately. */
@@ -110,7 +111,7 @@ uint64_t writer_events(const struct writer *writer);
 /* Says why there is no recording, or no more. Any thread. */
 void writer_report_failure(const struct writer *writer, const char *what);
 
-/* The program goes on, and what it does is in neither file. Any thread. */
+/* Marks the slots in use: the program goes on, but what it does is in neither file. Any thread. */
 void writer_note_incomplete(struct writer *writer);
 
 /* Ends the stream, and the output; or the output alone. */

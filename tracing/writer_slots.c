@@ -77,10 +77,10 @@ void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane)
     lane->writer.left = true;
 }
 
-/* What the packer knows of the lane (pack.h): from the beginning of a segment on, as long as the
- * lane's chunks are packed. In an opaque stream it begins anywhere, and anew with a key segment.
- * There a reader forgets the lane at a chunk that is not packed: one such chunk has to come where
- * the writer has forgotten it. */
+/* What the packer knows of the lane (pack.h): it is kept from the beginning of a segment on, as
+ * long as the lane's chunks are packed. In an opaque stream it may begin anywhere, and begins anew
+ * with a key segment. There a reader forgets the lane at a chunk that is not packed: one such chunk
+ * must follow where the writer has forgotten it. */
 static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
                                      unsigned flags, uint64_t serial)
 {
@@ -175,8 +175,9 @@ static void write_units_that_fit(struct writer *writer, struct malloctape_lane *
     writer->end_status = RAW_END_LIMIT;
 }
 
-/* After a pause, in whose windows there were no ticks, one says until when it lasted. Otherwise what comes now would seem to have come slowly, over all that time. Its other numbers are
- * those of the tick before. */
+/* After a pause, in whose windows there were no ticks, writes one with the time at which it ended.
+ * Otherwise what comes now would seem to have come slowly, over all that time. The tick's other
+ * numbers are those of the one before. */
 static void end_pause(struct writer *writer)
 {
     const uint64_t quiet_ns = writer_since(writer->quiet_ns, writer->start_ns);
@@ -219,9 +220,9 @@ static bool is_in_slot(const uint16_t *units, const uint16_t *cursor)
     return cursor >= units && cursor <= units + SPOOL_SLOT_UNITS;
 }
 
-/* A thread that has left its slot has its cursor there until it has entered the next one. That slot
- * may have been written and given back: if the thread gets it once more, the cursor would be taken
- * for one in there. */
+/* The cursor of a thread that has left its slot stays there until it has entered the next one. The
+ * old slot may have been written and given back meanwhile: if the thread gets it again, the cursor
+ * would be taken for one in the new segment. */
 const uint16_t *writer_position_of(const struct writer *writer, const struct malloctape_lane *lane)
 {
     const uint16_t *cursor = writer_cursor_of(lane);

@@ -72,7 +72,7 @@ uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles)
     return (uint64_t)((double)cycles * (double)ns / 0x1p32);
 }
 
-/* What this takes grows with the threads, and with the spool that they need. */
+/* What this costs grows with the number of threads, and with the spool that they need. */
 static void look(struct writer *writer, uint64_t now)
 {
     uint64_t run_ns = os_thread_run_ns();
