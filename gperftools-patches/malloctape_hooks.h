@@ -1,7 +1,7 @@
 /* malloctape_hooks - what the patched gperftools sources call.
  *
  * MALLOCTAPE(CALL) calls malloctape_CALL. In libtcmalloc_minimal.so, without MALLOCTAPE_TRACING, it
- * is nothing, and the object code is upstream's. In libtcmalloc_minimal_tracing.so it reaches the
+ * does nothing, and the object code is upstream's. In libtcmalloc_minimal_tracing.so it reaches the
  * capture core (tracing/hooks.h) or the front end.
  *
  * The functions are called while gperftools holds a spinlock: they take nothing from the heap, and
@@ -44,9 +44,9 @@ void malloctape_own_delete(void *memory);
  * Thread   any; the lock of the hook lists is held. */
 void malloctape_hook_added(const void *list);
 
-/* malloctape_span_deleted() - a span goes back to the page heap; no object on it lives. Said of
- * spans of small objects before pageheap_lock is taken, so that others wait less, and of all of
- * them again when it is held: a recording may have begun in between.
+/* malloctape_span_deleted() - a span goes back to the page heap; no object on it lives. Called for
+ * spans of small objects before pageheap_lock is taken, so that others wait less, and again for all
+ * spans while it is held: a recording may have begun in between.
  *
  * Thread   any; nobody else knows the span. */
 void malloctape_span_deleted(unsigned long first_page, unsigned long pages, unsigned size_class);

@@ -125,8 +125,8 @@ void divert_again()
 
 } // namespace
 
-// Upstream calls it when its first hook leaves. The result: no hook has been added that the first
-// call must be told to.
+// Upstream calls it when its first hook leaves. The result: no hook has been added that must be told
+// of the first call.
 extern "C" int MallocHook_InitAtFirstAllocation_HeapLeakChecker()
 {
     divert();
@@ -194,8 +194,8 @@ template <void *(*plain)(size_t)> ATTRIBUTE_NOINLINE void *allocate_unrecorded(s
     return unrecorded([size] { return plain(size); });
 }
 
-// Whether a thread takes an object on such a page from its cache for this size: all small objects
-// come from there.
+// Whether the object's page has the class of this size: then a thread has taken the object from its
+// cache, as it does all small ones.
 bool is_of_class(const void *object, size_t size)
 {
     uint32_t cl;
@@ -281,7 +281,7 @@ ATTRIBUTE_NOINLINE void *allocate_without_code(size_t size)
     return zeroed ? zero(object, cl) : object;
 }
 
-// With `zeroed`, the object is.
+// With `zeroed`, the object is cleared.
 template <unsigned kind, void *(*plain)(size_t), bool zeroed = false>
 ALWAYS_INLINE void *allocate_recorded(size_t size)
 {
@@ -362,8 +362,8 @@ bool delete_hook_is_ours()
            base::internal::delete_hooks_.priv_data[0] == &no_delete_hook;
 }
 
-// A free off the fast path. Programs often free NULL, a compiler in 3 of 100 calls. So NULL does
-// not go the way around upstream's hooks if there are none.
+// A free off the fast path. Programs often free NULL, a compiler in 3 of 100 calls. So NULL does not
+// go through upstream's hooks if there are none but ours.
 void release_slowly(unsigned kind, void *object, size_t size)
 {
     if (!delete_hook_is_ours()) {
@@ -375,7 +375,7 @@ void release_slowly(unsigned kind, void *object, size_t size)
     }
 }
 
-// `size`: as the kind is given one, if it is `sized`.
+// `size`: as the program gives it, if the kind is `sized`.
 template <unsigned kind, bool sized> ATTRIBUTE_NOINLINE void release_slow(void *object, size_t size)
 {
     if (PREDICT_TRUE(delete_hook_is_ours() && malloctape_remote_freeing(kind, object, sized, size)))
@@ -464,7 +464,7 @@ void release_aligned(unsigned kind, void *object, size_t size, size_t alignment)
 
 // --- realloc ---
 
-// Whether upstream leaves an object of so many bytes where it is.
+// Whether upstream's realloc leaves an object where it is.
 inline bool stays_in_place(size_t old_size, size_t new_size)
 {
     return new_size <= old_size && new_size >= old_size / 2;
@@ -787,7 +787,7 @@ extern "C" void malloctape_hook_added(const void *list)
     {                                                    \
         return allocate<CALL_##KIND, plain>(size);       \
     }
-// `plain`: a call, behind malloctape_plain_.
+// `plain`: a call, without the prefix malloctape_plain_.
 #define DEFINE_RARE_ALLOCATION(name, KIND, parameters, alignment, plain)           \
     ENTRY(, void *, name, parameters)                                              \
     {                                                                              \

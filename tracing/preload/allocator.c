@@ -139,7 +139,7 @@ static const char mimalloc_names[] = "segments abandoned_segments";
 
 _Static_assert(sizeof GLIBC_HEAP_STATISTICS <= WATCH_NAMES_BYTES, "top shows them");
 
-/* For the writer, too: it must not ask. */
+/* Also read by the writer, which must not ask. */
 static const char *names = "";
 static unsigned names_count;
 

@@ -7,19 +7,19 @@
 
 struct original_statistics;
 
-/* Asks it. Outside of its functions, in a thread of the program that is about to call it: what it
- * is asked waits for locks of its own, as the call may (docs/inside.md). */
+/* Asks the allocator. To be called outside its functions, by a thread of the program that is about
+ * to call it: asking waits for locks of the allocator, as the call may (docs/inside.md). */
 void allocator_look(void);
 
-/* It begins and ends threads of its own while it has locks that asking takes, too. */
+/* jemalloc begins and ends threads of its own while it holds locks that asking takes, too. */
 bool allocator_is_jemalloc(void);
 
 /* What it said then: its name and version, and the file that has it. Empty: there is none. */
 extern char allocator_name[];
 extern char allocator_path[];
 
-/* The names of what it says of itself (FORMAT.md 4.3), and the values: of glibc those of now, of
- * others those of the latest look. Any thread. */
+/* The names of its statistics (FORMAT.md 4.3), and the values: glibc's as of now, those of others
+ * as of the latest look. Any thread. */
 const char *allocator_statistics(void);
 void allocator_read_statistics(struct original_statistics *statistics);
 

@@ -17,8 +17,9 @@ EXPORT int malloctape_library_detach(void);
 
 static bool has_attached;
 
-/* `given`: settings_attach(). Also when libraries have come since. The result: how many slots lead
- * here, or a negative errno value; -EEXIST: the process was started with this library. */
+/* `given`: settings_attach(). May be called again when libraries have been loaded since. The
+ * result: how many slots lead here, or a negative errno value; -EEXIST: the process was started
+ * with this library. */
 int malloctape_library_attach(const char *given)
 {
     if (!has_attached && next_is_first()) return -EEXIST;
@@ -28,8 +29,8 @@ int malloctape_library_attach(const char *given)
     return result < 0 ? result : redirect_here();
 }
 
-/* The recording has ended. Calls that are in this library yet lead on to the allocator. The result as
- * above. */
+/* The recording has ended. Calls that are still in this library go on to the allocator. The result
+ * as of redirect_back(), or -EEXIST. */
 int malloctape_library_detach(void)
 {
     if (!has_attached) return -EEXIST;

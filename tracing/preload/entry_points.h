@@ -1,7 +1,7 @@
 /* entry_points - the functions of an allocator by which programs make and end objects.
  *
  * ENTRY_ALLOCATIONS(X)  X(function, KIND, (parameters), (arguments), size, alignment)
- * ENTRY_FREES(X)        the same; the object is called that
+ * ENTRY_FREES(X)        the same; the object's parameter is named `object`
  *
  * Those of C and those of C++ apart. realloc() and posix_memalign() are not among them: each is like
  * no other. What is made of these functions is in tracing/composed.c. */
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of an array; what no object can have if it is too much. */
+/* The size of an array; if it overflows, a size that no object can have. */
 static inline size_t entry_product(size_t count, size_t size)
 {
     size_t bytes;

@@ -10,8 +10,8 @@
 #define PAGE_BYTES 4096 /* or a multiple of it */
 #define ARENAS_MAX 65536
 
-/* Versions 2.NUMBER that have what follows: before the first, arenas have a word less before
- * `top`; behind the last, what is before it and the thread caches' parameters change. */
+/* Versions 2.NUMBER that have what follows: before the first, arenas have a word less before `top`;
+ * after the last, the words before it and the thread caches' parameters change. */
 enum { FIRST_VERSION = 27, FIRST_WITH_THRESHOLDS = 35, LAST_VERSION = 41 };
 
 static const char *unknown = "it has not been looked for";
@@ -21,7 +21,7 @@ enum {
     ARENA_TOP = 12, /* words before it */
     BINS = 2,       /* `last_remainder` is between them */
     BIN_WORDS = 254,
-    NEXT = BINS + BIN_WORDS + 2, /* behind the map of bins */
+    NEXT = BINS + BIN_WORDS + 2, /* after the map of bins */
     SYSTEM_BYTES = NEXT + 3,
     MOST_SYSTEM_BYTES,
     ARENA_WORDS
@@ -41,8 +41,8 @@ enum { MAPPED_BYTES, MOST_MAPPED_BYTES, HEAP_START, CACHE_BINS, CACHE_BYTES, PAR
 /* NULL: unknown. */
 static const uintptr_t *main_arena, *parameters;
 
-/* The last bin is always empty: both its words are where it would begin if it were a chunk. Before
- * the first call there are only a ring of one arena, and its thread. */
+/* The last bin is always empty: both its words are the address at which it would begin if it were a
+ * chunk. Before the first call there are only a ring of one arena, and its thread. */
 static bool is_arena(const uintptr_t *words)
 {
     const uintptr_t *bin = words + BINS + BIN_WORDS - 2;
@@ -54,8 +54,8 @@ static bool is_arena(const uintptr_t *words)
            words[THREADS] == 1;
 }
 
-/* 64 bins, for up to 1032 bytes; or, since 2.35, what the program was started with, where the
- * limits of arenas and of mapped chunks are those by default. */
+/* 64 bins, for up to 1032 bytes; or, since 2.35, what tunables have set, if the limits of arenas
+ * and of mapped chunks are the defaults. */
 static bool are_thread_caches(const uintptr_t *words)
 {
     const uintptr_t bins = words[CACHE_BINS], bytes = words[CACHE_BYTES];

@@ -1,10 +1,10 @@
 /* glibc_heap - what mallinfo2() would say of glibc's heap, without its locks: the program may hold
  * them, and other threads would wait while it walks through all free chunks.
  *
- * The numbers stand in two variables of the C library that have no public names. They are found by
- * what only they have (tried with glibc 2.36; none before 2.27 or after 2.41 is asked); else
- * nothing is known. Before the first call of malloc() they are found whatever the program has
- * tuned. */
+ * The numbers stand in two variables of the C library that have no public names. They are
+ * recognized by what they contain (tried with glibc 2.36; none before 2.27 or after 2.41 is asked);
+ * otherwise nothing is known. Before the first call of malloc() they are found whatever the program
+ * has tuned. */
 #ifndef MALLOCTAPE_GLIBC_HEAP_H
 #define MALLOCTAPE_GLIBC_HEAP_H
 
@@ -19,15 +19,15 @@ struct link_map;
     "arena_7_bytes arena_8_bytes"
 enum { GLIBC_HEAP_STATISTICS_COUNT = 14, GLIBC_HEAP_ARENAS = 7 };
 
-/* Looks for them: call once, before all else. Returns how many of the values that these names stand
- * for will be known: all or, in a C library older than 2.35 too, none. */
+/* Looks for the variables: to be called once, before all else. Returns how many of the values with
+ * these names will be known: all, or none, which is also so in a C library older than 2.35. */
 unsigned glibc_heap_find(const struct link_map *libc, const char *version);
 
 /* Why they are not known then; NULL: they are. */
 const char *glibc_heap_unknown(void);
 
-/* The values, as of now, and arena + hblkhd: the bytes of arenas and mapped ones together. Returns
- * 0, and sets nothing, if they were not found. Any thread. */
+/* Stores the values as of now, and returns arena + hblkhd: the bytes of arenas and mapped chunks
+ * together. Returns 0, and stores nothing, if the variables were not found. Any thread. */
 uint64_t glibc_heap_read(uint64_t values[GLIBC_HEAP_STATISTICS_COUNT]);
 
 #endif

@@ -15,7 +15,7 @@ struct symbols {
     const uint16_t *versions;
 };
 
-/* Some systems leave addresses there as they are in the file. */
+/* An address in the dynamic section, which some systems leave relative, as it is in the file. */
 static const void *address_in(const struct link_map *library, ElfW(Addr) address)
 {
     return (const void *)(address < library->l_addr ? library->l_addr + address : address);

@@ -58,7 +58,7 @@ static void free_aligned_sized_by_free(void *object, size_t alignment, size_t si
 static const struct link_map *allocator;
 static struct next_libc_functions libc;
 
-/* Other libraries stand in front of this one. */
+/* Loaded while the process ran: other libraries come before this one. */
 static bool is_attached;
 
 const struct link_map *next_own_library(void)
@@ -80,9 +80,9 @@ static void set(void *function, void *found)
     if (found) memcpy(function, &found, sizeof found);
 }
 
-/* Whether a malloc() stands before this library, or some of the operators, as many programs have
- * them. Then a runtime's other operators must lead there, as they do without us. A program that has
- * all of the operators calls ours only behind its own. */
+/* Whether a malloc() or some of the operators come before this library, as in many programs. Then a
+ * runtime's other operators must lead there, as they do without us. If all operators come before
+ * ours, ours are only called by them. */
 #define FIND_FIRST(function, ...)              \
     first = own;                               \
     linked_function(NULL, #function, &first);  \
@@ -98,7 +98,7 @@ static bool is_partly_preceded(const struct link_map *own)
     return is_preceded && has_operator;
 }
 
-/* `name`: `function` as the C library's own is called. */
+/* `name`: the name of the C library's own `function`. */
 static void find_libc(void *found, const char *function, const char *name)
 {
     const struct link_map *own = next_own_library(), *library = NULL;

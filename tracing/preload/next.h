@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-/* Operators only if they are done behind. */
+/* Operators are set only if they are NEXT_BEHIND. */
 struct next_functions {
 #define NEXT_ALLOCATION(function, kind, parameters, ...) void *(*function)parameters;
     ENTRY_ALLOCATIONS(NEXT_ALLOCATION)
@@ -37,7 +37,7 @@ struct next_functions {
 /* Until they have been looked up, the functions here do that first. */
 extern struct next_functions next;
 
-/* Names by which old programs call the same, and some interposers the C library's own:
+/* Names by which old programs call the same functions, and some interposers those of the C library:
  * X(function, result, (parameters), (arguments)) */
 #define NEXT_LIBC(X)                                                        \
     X(malloc, void *, (size_t size), (size))                                \
@@ -49,8 +49,8 @@ extern struct next_functions next;
     X(free, void, (void *object), (object))                                 \
     X(cfree, void, (void *object), (object))
 
-/* __libc_malloc() and so on, where the library that has the next malloc() has none. They are to be
- * called unrecorded, as that malloc() may do by calling them. NULL: the name means the same as
+/* __libc_malloc() and so on, where the library that has the next malloc() has none. Calls of them
+ * are not recorded, because that malloc() may make them. NULL: the name means the same as
  * malloc(). */
 struct next_libc_functions {
 #define NEXT_LIBC_FUNCTION(function, result, parameters, ...) result(*function) parameters;
@@ -66,7 +66,8 @@ const struct link_map *next_own_library(void);
 /* Whether the program's calls come here by themselves: it was started with this library. */
 bool next_is_first(void);
 
-/* This library has been loaded into a process that runs: the functions are those of all others. */
+/* This library has been loaded into a process that runs: the functions may be any other
+ * library's. */
 void next_attach(void);
 
 /* The library or program that has the next malloc(); NULL: none has. */
@@ -77,7 +78,7 @@ typedef void next_new_handler(void);
 /* What std::get_new_handler() returns; NULL also where there is no C++ runtime. */
 next_new_handler *next_handler(void);
 
-/* Sets *function to the operator of this name behind ours. False: there is none. */
+/* Sets *function to the next operator of this name after ours. False: there is none. */
 bool next_operator(void *function, const char *name);
 
 /* Throws std::bad_alloc. */

@@ -1,7 +1,7 @@
 /* preload - the front end of the capture core (tracing/capture.h) for whatever allocator a program
  * has: libmalloctape.so.
  *
- * Stands in front of the functions of an allocator (tracing/preload/entry_points.h) and calls those behind
+ * Replaces the functions of an allocator (entry_points.h) and calls those of the next library
  * (next.h). An allocation is recorded after its call, a free before; a realloc is announced before
  * and recorded after it.
  *
@@ -41,7 +41,7 @@ size_t malloc_usable_size(void *object);
 
 /* --- allocations --- */
 
-/* Of calls of a kind: known when this is compiled. */
+/* The shape of calls of a kind: known when this is compiled. */
 INLINE unsigned shape_of(unsigned kind)
 {
     switch (kind) {
@@ -65,11 +65,11 @@ static const struct next_functions recorded, *front = &recorded;
 
 static void pass_by(void);
 
-/* This call is one of those that the C library makes when a thread begins or ends. jemalloc must
- * not be asked then: the thread may be its own. */
+/* This call may be one of those that the C library makes when a thread begins or ends. jemalloc
+ * must not be asked then: the thread may be its own. */
 static MALLOCTAPE_THREAD_LOCAL bool may_be_for_thread;
 
-/* A recording begins with asking. */
+/* The first call may begin a recording, which asks the allocator. */
 static bool may_record(void)
 {
     return !(malloctape_is_undecided() && may_be_for_thread && allocator_is_jemalloc()) &&
@@ -120,8 +120,8 @@ static NOINLINE void *allocated_slowly(unsigned kind, uint64_t size, uint64_t al
     return object;
 }
 
-/* A call is recorded when it is over. This one is over behind the allocation of the exception,
- * which therefore must not be on the fast path. */
+/* A call is recorded when it is over. This one is over after the allocation of the exception, which
+ * therefore must not be on the fast path. */
 static COLD void fail_and_throw(unsigned kind, uint64_t size, uint64_t alignment)
 {
     failing.kind = kind;
@@ -194,7 +194,7 @@ INLINE bool freed_fast(unsigned kind, const void *object, size_t size)
                                   shape_has_size(shape_of(kind)), size);
 }
 
-/* As above. Nothing is recorded if not `is_ours`. */
+/* The same for a free. Nothing is recorded if not `is_ours`. */
 #define DEFINE_FREE_OF(function, parameters, arguments, bytes, align, kind, is_ours, call) \
     static NOINLINE void slow_##function parameters                                        \
     {                                                                                      \
@@ -329,8 +329,8 @@ static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment)
     return allocated_slowly(kind, size, alignment, object);
 }
 
-/* A handler may throw, which only an operator behind ours can catch. The runtime's operator calls
- * the throwing one, which is recorded; an allocator's does not. */
+/* A handler may throw, which only the next operator, written in C++, can catch. The runtime's
+ * operator calls the throwing one, which is recorded; an allocator's does not. */
 #define DEFINE_NEW(function, kind, parameters, arguments, bytes, align)                        \
     static NOINLINE void *slow_##function parameters                                           \
     {                                                                                          \

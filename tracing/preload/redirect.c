@@ -21,8 +21,8 @@ struct function {
 static struct function functions[] = {
     ENTRY_ALLOCATIONS(FUNCTION) ENTRY_FREES(FUNCTION) FUNCTION(realloc) FUNCTION(posix_memalign)
         FUNCTION(mallopt) FUNCTION(malloc_trim) FUNCTION(malloc_usable_size)
-    /* What else the recorder has to know of, as where it is preloaded: what takes system calls and
-     * rights away, the end of the process or of the program in it, code that goes. */
+    /* The other functions that the recorder replaces where it is preloaded: they take away system
+     * calls and rights, end the process or the program in it, or unload code. */
     FUNCTION(setuid) FUNCTION(seteuid) FUNCTION(setreuid) FUNCTION(setresuid) FUNCTION(setfsuid)
         FUNCTION(setgid) FUNCTION(setegid) FUNCTION(setregid) FUNCTION(setresgid) FUNCTION(setfsgid)
             FUNCTION(setgroups) FUNCTION(initgroups) FUNCTION(capset) FUNCTION(pivot_root)
@@ -37,7 +37,7 @@ _Static_assert(FUNCTIONS < UINT8_MAX, "a number of a function is a byte");
 /* What is done to the slots of all libraries. */
 struct redirection {
     bool back;
-    int slots; /* that lead to where they shall */
+    int slots; /* that lead where they should */
     int error; /* an errno value, if some could not be written */
 };
 
@@ -51,8 +51,8 @@ struct library {
     bool is_open;                 /* these can be written now */
 };
 
-/* Functions by their first letters, because a process may have 100 000 names, and stands still: one
- * more than an index, and the next one with the same letters; 0: there is none. */
+/* Functions by their first letters, because a process may have 100 000 names, and stands still
+ * meanwhile: 1 + the index of the first one with these letters, and of the next one; 0: none. */
 static uint8_t begins[256], continues[FUNCTIONS + 1];
 
 static uint8_t letters_of(const char *name)
