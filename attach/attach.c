@@ -22,7 +22,8 @@
 #include "common/error.h"
 
 #define PATIENCE_NS UINT64_C(5000000000)
-/* A program that has just been started gets its C library soon. */
+/* How often, and at what interval, to wait for a program that has just been started to load its C
+ * library. */
 enum { START_TRIES = 100, START_WAIT_US = 10000 };
 #define LIBRARY "libmalloctape.so"
 
@@ -52,7 +53,7 @@ static bool has_module(const struct target *target, const char *name)
     return target_module_named(target, name) != TARGET_NONE;
 }
 
-/* The library as the process sees it is ours. */
+/* Whether the process sees the library, the same file as this process, at its path. */
 static bool sees_library(pid_t process, const char *library)
 {
     char path[PATH_MAX + 32];
@@ -62,14 +63,14 @@ static bool sees_library(pid_t process, const char *library)
            here.st_ino == there.st_ino;
 }
 
-/* An ELF file for this kind of machine. */
+/* Whether the program is an ELF file for this architecture. */
 static bool is_our_machine(pid_t process)
 {
     char path[64];
     unsigned char head[20] = {0};
     snprintf(path, sizeof path, "/proc/%d/exe", (int)process);
     FILE *file = fopen(path, "re");
-    if (file == NULL) return true; /* it cannot be known: attaching will tell */
+    if (file == NULL) return true; /* unknown: attaching will tell */
     const bool read = fread(head, 1, sizeof head, file) == sizeof head;
     fclose(file);
     return !read || (head[EI_CLASS] == ELFCLASS64 && head[18] == ARCH_ELF_MACHINE);
@@ -130,7 +131,8 @@ static bool is_possible(struct target *target, char *why, size_t why_bytes)
 
 /* ---- calls ---- */
 
-/* Opens the maps anew: what was loaded meanwhile is in them. */
+/* Calls a function of the library. Reads the maps anew, because the library may just have been
+ * loaded. */
 static bool call_library(struct inject *inject, pid_t process, const char *function,
                          const char *text, uint64_t *result, char *why, size_t why_bytes)
 {
@@ -146,8 +148,8 @@ static bool call_library(struct inject *inject, pid_t process, const char *funct
 
 /* ---- the library where the process does not see it ---- */
 
-/* Memory of the process, as a file, with what the library's file has: *descriptor. Its name ends as
- * the library's. */
+/* Creates a memory file in the process with a copy of the library and sets *descriptor. The file's
+ * name ends with that of the library. */
 static bool copy_library(struct inject *inject, const char *library, uint64_t *descriptor,
                          char *why, size_t why_bytes)
 {
@@ -196,7 +198,7 @@ static bool load(struct inject *inject, const char *library, char *why, size_t w
         return load_path(inject, library, why, why_bytes);
     bool good = copy_library(inject, library, &descriptor, why, why_bytes);
     if (good) {
-        /* A name that nobody else has for another file. */
+        /* An unusual path, so that no library loaded before has the same name. */
         snprintf(path, sizeof path, "/proc/self/./fd/%d", (int)descriptor);
         good = load_path(inject, path, why, why_bytes);
     }
@@ -209,7 +211,7 @@ static bool load(struct inject *inject, const char *library, char *why, size_t w
 
 /* ---- in a process of its own ---- */
 
-/* What the process that injects says. */
+/* The result of the child process that injects. */
 struct answer {
     struct attached attached;
     bool is_good, is_denied;
@@ -240,8 +242,9 @@ static void call_carry_out(const struct call *call, struct answer *answer)
         .slots = (int)result, .stopped_ns = inject.stopped_ns, .has_ended = inject.is_gone};
 }
 
-/* What ends this process does not end another one, which has to do with the program's threads; and
- * when that one ends, threads that it still waited for go on. */
+/* Injects in a child process with a session of its own, so that a signal that ends this process
+ * does not end the one that controls the program's threads. When the child ends, threads that it
+ * has asked to stop go on. */
 static bool call_in(const struct call *call, struct attached *attached, char *why, size_t why_bytes)
 {
     sigset_t all, before;

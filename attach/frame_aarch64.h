@@ -1,4 +1,4 @@
-/* frame_aarch64 - see frame.h. sp at rt_sigreturn(2) is `start`. */
+/* frame_aarch64 - see frame.h. At rt_sigreturn(2), sp must be `start`. */
 #ifndef MALLOCTAPE_ATTACH_FRAME_AARCH64_H
 #define MALLOCTAPE_ATTACH_FRAME_AARCH64_H
 
@@ -11,8 +11,8 @@
 /* The size of the kernel's struct siginfo, which is not read. */
 enum { ABOUT_BYTES = 128, SIGNALS_BYTES = 8 };
 
-/* The registers of SVE, as far as there is room: vectors of 64 bytes, which no processor exceeds
- * today. Of longer ones only what all processors have comes back. */
+/* Puts the SVE registers if there is room for them: vectors of up to 64 bytes, which no processor
+ * exceeds today. With longer ones, only the registers common to all processors are restored. */
 static void scalable_put(unsigned char *at, const unsigned char *end, const unsigned char *vectors,
                          const struct user_sve_header *header)
 {
@@ -26,7 +26,7 @@ static void scalable_put(unsigned char *at, const unsigned char *end, const unsi
            SVE_SIG_CONTEXT_SIZE(quads) - SVE_SIG_REGS_OFFSET);
 }
 
-/* Records, up to an empty one. */
+/* Puts records with the vector registers; an empty one ends them. */
 static void vectors_put(unsigned char *at, const unsigned char *end,
                         const struct frame_state *state)
 {
@@ -56,7 +56,8 @@ static void vectors_put(unsigned char *at, const unsigned char *end,
         scalable_put(at + sizeof context, end, vectors, &header);
 }
 
-/* A thread in a system call is at the instruction that makes it (registers_aarch64.h). */
+/* A thread that was in a system call is already at the instruction that makes it
+ * (registers_aarch64.h), so it is made again. */
 void frame_make(struct frame *frame, const struct frame_state *state, uint64_t end,
                 uint64_t restorer)
 {

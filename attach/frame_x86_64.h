@@ -1,18 +1,19 @@
-/* frame_x86_64 - see frame.h. At `start` stands `restorer`; rsp at rt_sigreturn(2) is `start` + 8. */
+/* frame_x86_64 - see frame.h. `restorer` is at `start`; at rt_sigreturn(2), rsp must be `start` +
+ * 8. */
 #ifndef MALLOCTAPE_ATTACH_FRAME_X86_64_H
 #define MALLOCTAPE_ATTACH_FRAME_X86_64_H
 
-/* Linux's, in uc_flags: there are vector registers behind the others, and ss is restored. */
+/* Linux's flags in uc_flags: there is an area of vector registers, and ss is restored. */
 #define UC_FP_XSTATE         0x1ul
 #define UC_SIGCONTEXT_SS     0x2ul
 #define UC_STRICT_RESTORE_SS 0x4ul
 /* Makes rt_sigreturn() leave the alternative stack as it is. */
 #define STACK_UNCHANGED      0x100
-/* What the kernel keeps in the vector registers' own area of a signal frame. */
+/* The kernel's own data in the area of vector registers of a signal frame (struct software). */
 #define SOFTWARE_OFFSET      464
 #define MAGIC_BEHIND         0x46505845u
 enum { SYSCALL_BYTES = 2, SIGNALS_BYTES = 8, VECTORS_ALIGNMENT = 64 };
-/* Of the kernel, not of <errno.h>: how a system call is gone on with that a signal has broken off. */
+/* Errors internal to the kernel: how to restart a system call that a signal has interrupted. */
 enum { RESTART_SYS = 512, RESTART_NO_INTR = 513, RESTART_NO_HAND = 514, RESTART_BLOCK = 516 };
 
 struct software {
@@ -21,7 +22,7 @@ struct software {
     uint32_t bytes, unused[7];
 };
 
-/* As the kernel fills it in for this process: which registers there are is the machine's. */
+/* Copied from a signal frame of this process: the set of registers depends only on the machine. */
 static struct software software;
 
 static void software_take(int number, siginfo_t *about, void *context)
@@ -46,7 +47,7 @@ static void software_find(void)
     sigaction(SIGURG, &before, NULL);
 }
 
-/* As when the kernel goes back to the program with a signal's handler. */
+/* Restarts a system call as the kernel does when it returns to the program without a handler. */
 static void restart(struct user_regs_struct *registers)
 {
     if ((int64_t)registers->orig_rax < 0) return;

@@ -18,19 +18,20 @@
 #include "common/error.h"
 
 enum {
-    STACK_BYTES = 1 << 20, /* constructors of libraries run there */
-    STACK_WORDS = 16384,   /* of a thread's, that are looked at */
+    STACK_BYTES = 1 << 20, /* of the mapped stack: constructors of libraries run on it */
+    STACK_WORDS = 16384,   /* how much of a thread's own stack is looked at */
     CODE_BYTES = 4096,
     /* A stop at a system call (ptrace(2), PTRACE_O_TRACESYSGOOD). */
     SYSCALL_STOP = SIGTRAP | 0x80
 };
-/* The threads are looked at anew after so long. */
+/* The pause between two rounds over all threads. */
 #define ROUND_NS UINT64_C(1000000)
-/* A thread that sleeps in the kernel stops when it wakes (vfork(2): when its child has begun another
- * program): then another one has to do. */
+/* How long to wait for a thread to stop. One that sleeps uninterruptibly in the kernel stops only
+ * when it wakes (in vfork(2), when its child has executed another program): then another is
+ * tried. */
 #define STOP_NS  UINT64_C(20000000)
-/* A lock of the dynamic linker that another thread has for so long may be waited for by that thread
- * in vain: a library's constructor that waits for this very thread. */
+/* A call that has waited this long for a lock of the dynamic linker may never get it: the owner may
+ * be in a library's constructor that waits for this very thread. */
 #define STUCK_NS UINT64_C(10000000000)
 
 static uint64_t now_ns(void)
@@ -74,7 +75,7 @@ void inject_read_text(const struct inject *inject, uint64_t address, char *text,
 
 /* ---- one thread ---- */
 
-/* Its next stop, within so long. False: none, or it has ended. */
+/* Waits for the thread's next stop, up to `patience_ns`. False: none, or it has ended. */
 static bool stop_await(pid_t thread, uint64_t patience_ns, int *status)
 {
     const uint64_t end = now_ns() + patience_ns;
@@ -92,7 +93,8 @@ static int event_of(int status)
     return status >> 16;
 }
 
-/* Where a thread is noted that has been asked to stop, and has not; NULL: nowhere. */
+/* The entry of a thread that has been asked to stop and has not yet (0: a free entry); NULL:
+ * none. */
 static pid_t *late_find(struct inject *inject, pid_t thread)
 {
     for (unsigned i = 0; i < INJECT_LATE_MAX; i++)
@@ -113,7 +115,7 @@ static bool thread_stop(struct inject *inject, pid_t thread)
         if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0) return false;
     }
     bool stops = stop_await(thread, STOP_NS, &status);
-    /* A signal came first: it has it, and stops with its next step. */
+    /* A signal came first: deliver it. The thread stops right afterwards. */
     while (stops && event_of(status) != PTRACE_EVENT_STOP) {
         ptrace(PTRACE_CONT, thread, NULL, (void *)(long)WSTOPSIG(status));
         stops = stop_await(thread, STOP_NS, &status);
@@ -134,7 +136,7 @@ static bool thread_is_safe(struct inject *inject, const struct safe_places *plac
     struct user_regs_struct *registers = &inject->state.registers;
     if (!registers_get(inject->thread, registers)) return false;
     size_t bytes = 0, more;
-    /* The stack may end before so much is read: by pages. */
+    /* The stack may end before: read it in pieces. */
     do {
         more = memory_read(inject, registers_stack(registers) + bytes, (char *)stack + bytes,
                            sizeof stack - bytes < 4096 ? sizeof stack - bytes : 4096);
@@ -185,8 +187,8 @@ static bool threads_try(struct inject *inject, const struct safe_places *places,
 
 /* ---- calls ---- */
 
-/* Signals that the thread can have meanwhile: a fault while its signal is blocked would undo what
- * the program has set for it. */
+/* The mask of blocked signals during calls: all but SIGURG (registers.h) and faults. If a fault's
+ * signal were blocked, the kernel would reset the program's handler for it. */
 static uint64_t signals_of_calls(void)
 {
     static const int open[] = {SIGSEGV, SIGTRAP, SIGBUS, SIGILL, SIGFPE, SIGURG};
@@ -201,7 +203,7 @@ static bool signals_set(const struct inject *inject, uint64_t blocked)
     return ptrace(PTRACE_SETSIGMASK, inject->thread, (void *)sizeof blocked, &blocked) == 0;
 }
 
-/* The next stop. False: it has ended, or waits for a lock for too long. */
+/* Waits for the thread's next stop. False: it has ended, or waits too long for a lock. */
 static bool call_await(struct inject *inject, int *status)
 {
     const uint64_t end = now_ns() + STUCK_NS;
@@ -235,11 +237,11 @@ static bool run_until(struct inject *inject, int request, int signal, uint64_t a
     for (;;) {
         if (ptrace((enum __ptrace_request)request, inject->thread, NULL, NULL) != 0) break;
         if (!call_await(inject, &status)) return false;
-        if (event_of(status) != 0) continue; /* an interrupt, or a stop of all */
+        if (event_of(status) != 0) continue; /* an interrupt, or a group stop */
         if (!registers_get(inject->thread, registers)) break;
         if (WSTOPSIG(status) == signal && registers_code(registers) == address) return true;
         if (WSTOPSIG(status) == SYSCALL_STOP) continue;
-        /* One of its own faults: it would come again and again. */
+        /* A fault of the thread itself, which would recur forever. */
         if (WSTOPSIG(status) == SIGSEGV || WSTOPSIG(status) == SIGBUS ||
             WSTOPSIG(status) == SIGILL || WSTOPSIG(status) == SIGFPE ||
             WSTOPSIG(status) == SIGTRAP) {
@@ -252,18 +254,18 @@ static bool run_until(struct inject *inject, int request, int signal, uint64_t a
     return false;
 }
 
-/* Puts a frame into the process that ends at or below this address. */
+/* Writes a frame into the process that ends at or below this address. */
 static bool frame_put(struct inject *inject, uint64_t end)
 {
     frame_make(&inject->frame, &inject->state, end, inject->restorer);
     return memory_write(inject, inject->frame.start, inject->frame.bytes, inject->frame.bytes_used);
 }
 
-/* On the thread's own stack, like a signal handler. Behind the call the function of the C library in
- * which that is returns to the frame.
+/* Has the thread make a system call on its own stack, as a signal handler would. If this process
+ * dies meanwhile, the C library's function that contains the instruction returns into the frame.
  *
- * The thread stops where it enters the kernel and where it leaves it, and not for single steps: if
- * this process dies, the thread of a single step gets SIGTRAP, which ends the program. */
+ * The thread is stopped on entry to the kernel and on exit, not by single steps: if this process
+ * died during one, the thread would get SIGTRAP, which ends the program. */
 static bool system_call(struct inject *inject, long number, const uint64_t arguments[6],
                         uint64_t *result)
 {
@@ -281,7 +283,7 @@ static bool system_call(struct inject *inject, long number, const uint64_t argum
     return true;
 }
 
-/* In a function of the C library. */
+/* The address of a system call instruction in a function of the C library; 0: not found. */
 static uint64_t system_call_find(const struct inject *inject, size_t libc)
 {
     unsigned char code[64];
@@ -309,7 +311,7 @@ static void memory_unmap(struct inject *inject, uint64_t address, uint64_t bytes
     if (address != 0) system_call(inject, SYS_munmap, arguments, &unused);
 }
 
-/* Into memory that the process itself cannot write. */
+/* Uses ptrace(), because the process itself cannot write this memory. */
 static bool code_write(const struct inject *inject)
 {
     for (size_t i = 0; i < sizeof registers_calling; i += sizeof(long)) {
@@ -324,7 +326,7 @@ static bool code_write(const struct inject *inject)
     return true;
 }
 
-/* From the top of the stack down: a text, where the result goes, the frame, the calls. */
+/* The stack holds, from the top down: a text, the result, the frame, and the frames of calls. */
 static uint64_t text_place(const struct inject *inject)
 {
     return inject->stack + STACK_BYTES - PATH_MAX;
@@ -414,7 +416,7 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
                          inject->is_gone ? "it ended meanwhile" : "it has no memory for a stack");
 }
 
-/* A thread that is stuck has things on the stack that others may look at. */
+/* If the thread is stuck, the stack stays mapped, because other threads may use data on it. */
 void inject_end(struct inject *inject)
 {
     struct iovec vectors = {inject->state.vectors, inject->state.vectors_bytes};

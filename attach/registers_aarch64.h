@@ -1,22 +1,22 @@
 /* registers_aarch64 - see registers.h.
  *
- * Before a thread stops in a system call, the kernel has taken it back to the instruction that makes
- * the call, with its arguments, and has forgotten the call. One that is not made again has given
- * -EINTR: then the thread is behind the instruction. */
+ * Before a thread stops in a system call, the kernel sets it back to the instruction that makes the
+ * call, with its arguments, and forgets the call. A call that is not to be restarted has returned
+ * -EINTR instead: then the thread is after the instruction. */
 #ifndef MALLOCTAPE_ATTACH_REGISTERS_AARCH64_H
 #define MALLOCTAPE_ATTACH_REGISTERS_AARCH64_H
 
 #include <errno.h>
 
 #define REGISTERS_RED_ZONE       0
-/* Not syscall(): the kernel takes a thread at the instruction from which it stopped to be one that
- * goes on with that system call. */
+/* Not syscall(): if a thread has stopped there, and then continues at the same instruction with
+ * other registers, the kernel takes that for the restart of the interrupted system call. */
 #define REGISTERS_SYSTEM_CALL_IN "getpid"
 
 #define REGISTERS_SVC                    0xd4000001u
 /* mov xREGISTER, #NUMBER */
 #define REGISTERS_MOVE(register, number) (0xd2800000u | (uint32_t)(number) << 5 | (register))
-/* Of an indirect branch, and single steps. */
+/* Bits of pstate: the type of the last indirect branch, and single-stepping. */
 #define REGISTERS_BRANCH_AND_STEP        0x200c00u
 
 static const uint32_t registers_system_call[] = {REGISTERS_SVC};
@@ -49,8 +49,8 @@ static inline bool registers_get(pid_t thread, struct user_regs_struct *register
     return ptrace(PTRACE_GETREGSET, thread, (void *)NT_PRSTATUS, &all) == 0;
 }
 
-/* Where it stops behind a system call, the kernel would take some results for one that is to be made
- * again. */
+/* Tells the kernel that the thread is not in a system call. Otherwise, at a stop after one, it
+ * would take some results for a request to restart it. */
 static inline bool registers_put(pid_t thread, const struct user_regs_struct *registers)
 {
     int none = -1;
@@ -60,7 +60,7 @@ static inline bool registers_put(pid_t thread, const struct user_regs_struct *re
            ptrace(PTRACE_SETREGSET, thread, (void *)NT_ARM_SYSTEM_CALL, &call) == 0;
 }
 
-/* With SVE, the others are part of its registers. */
+/* The SVE registers include the others. */
 static inline bool registers_vectors_get(pid_t thread, struct iovec *vectors, int *kind)
 {
     const size_t room = vectors->iov_len;

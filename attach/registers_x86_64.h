@@ -89,7 +89,7 @@ static inline uint64_t registers_second(const struct user_regs_struct *registers
     return registers->rsi;
 }
 
-/* The kernel is not to go on with a system call; direction, single steps. */
+/* Keeps the kernel from restarting a system call; clears the direction and single-step flags. */
 static inline void registers_leave(struct user_regs_struct *registers)
 {
     registers->orig_rax = UINT64_MAX;
@@ -121,7 +121,7 @@ static inline void registers_to_call(struct user_regs_struct *registers, uint64_
     registers_leave(registers);
     registers->rip = code;
     registers->rsp = frame & -UINT64_C(16);
-    registers->rbp = frame + sizeof(uint64_t); /* behind what a handler returns to */
+    registers->rbp = frame + sizeof(uint64_t); /* after the return address */
     registers->rbx = place;
     registers->rax = function;
     registers->rdi = first;

@@ -11,8 +11,8 @@
 
 #include "attach/registers.h"
 
-/* Functions of the C library that enter the allocator or the dynamic linker, or hold what these
- * need. */
+/* Functions of the C library that enter the allocator or the dynamic linker, or hold locks that
+ * these need. */
 static const char *const entries[] = {"malloc",
                                       "free",
                                       "calloc",
@@ -60,7 +60,7 @@ static const char *const entries[] = {"malloc",
                                       "pthread_atfork",
                                       "__libc_freeres"};
 
-/* More than the kernel's code in a process has. */
+/* More than the size of the kernel's code in a process (vDSO). */
 enum { KERNEL_CODE_BYTES = 65536 };
 
 static bool range_put(struct safe_places *places, uint64_t start, uint64_t end)
@@ -86,7 +86,7 @@ static bool module_put(struct safe_places *places, size_t module)
     return good;
 }
 
-/* The extents of functions of one module. */
+/* Adds the extents of these functions in one module. */
 static bool functions_put(struct safe_places *places, struct target *target, size_t module)
 {
     bool good = true;
@@ -98,14 +98,15 @@ static bool functions_put(struct safe_places *places, struct target *target, siz
     return good;
 }
 
-/* With the byte before it: where the call would be behind which a handler seems to return. */
+/* Includes the byte before it: frames are looked up by return address minus 1, as if a call
+ * preceded this code. */
 static bool restorer_set(struct safe_places *places, uint64_t start)
 {
     places->restorer = start;
     return range_put(places, start - 1, start + sizeof registers_sigreturn);
 }
 
-/* In the text of the C library, */
+/* Looks for it in the text of the C library. */
 static bool restorer_put(struct safe_places *places)
 {
     const struct target *target = places->target;
@@ -132,7 +133,7 @@ static bool restorer_put(struct safe_places *places)
     return good;
 }
 
-/* or in the code that the kernel maps. */
+/* Looks for it in the code that the kernel maps. */
 static bool kernel_restorer_put(struct safe_places *places)
 {
     static unsigned char code[KERNEL_CODE_BYTES];
@@ -160,7 +161,7 @@ bool safe_places_find(struct safe_places *places, struct target *target)
     for (size_t i = 0; good && i < target->modules_count; i++) {
         if (i == places->libc || i == places->linker || target_function(target, i, "malloc") == 0)
             continue;
-        /* The first file that is mapped is the program's. */
+        /* The first mapped file is the program. */
         if (i == 0) places->is_own_malloc = true;
         good = i == 0 ? functions_put(places, target, i) : module_put(places, i);
     }
@@ -187,8 +188,9 @@ static bool is_inside(const struct safe_places *places, uint64_t address)
     return false;
 }
 
-/* Whether no allocator and no linker makes the call that the thread waits in. Both wait for their
- * locks, but not as conditions and ends of threads are waited for. */
+/* Whether the thread waits in a system call that neither an allocator nor the dynamic linker makes.
+ * They do wait for locks by futex(2), but waiting for a condition or the end of a thread uses
+ * another operation, FUTEX_WAIT_BITSET. */
 static bool is_waiting(long call, const struct user_regs_struct *registers)
 {
     switch (call) {
@@ -235,7 +237,7 @@ static int frame_look(Dwfl_Frame *frame, void *of)
     Dwarf_Addr at;
     bool is_exact;
     if (!dwfl_frame_pc(frame, &at, &is_exact)) return DWARF_CB_ABORT;
-    /* Behind a call that is the last of its function stands another one. */
+    /* If a call is the last instruction of a function, its return address is in the next one. */
     walk->is_inside = is_inside(walk->places, is_exact ? at : at - 1);
     return walk->is_inside ? DWARF_CB_ABORT : DWARF_CB_OK;
 }
@@ -270,7 +272,7 @@ static Dwfl *unwinder_open(pid_t process)
     return NULL;
 }
 
-/* Return addresses may be signed, above their bits. */
+/* Return addresses may be signed, in the bits above those of an address. */
 static bool is_clear(const struct safe_places *places, uint64_t caller, const uint64_t *stack,
                      size_t words)
 {

@@ -41,7 +41,7 @@ static bool mapping_put(struct target *target, const struct target_mapping *mapp
     return more[target->mappings_count++].module != TARGET_NONE;
 }
 
-/* One line: START-END RIGHTS OFFSET DEVICE INODE PATH. */
+/* Takes one line: START-END RIGHTS OFFSET DEVICE INODE PATH. */
 static bool line_take(struct target *target, char *line)
 {
     struct target_mapping mapping;
@@ -112,7 +112,8 @@ size_t target_module_named(const struct target *target, const char *name)
 
 /* ---- symbols ---- */
 
-/* As the process sees it: it may have another root, and the file may have been replaced. */
+/* Opens the file that the process has mapped: its root may differ, and the file may have been
+ * replaced. */
 static int module_open(const struct target *target, const struct target_mapping *mapping)
 {
     char path[PATH_MAX + 64];
@@ -142,7 +143,7 @@ static void symbols_find(struct target_module *module)
     }
 }
 
-/* The segment that a mapping shows says where the file's addresses are. */
+/* Finds the base from the segment that is mapped by `mapping`. */
 static void base_find(struct target_module *module, const struct target_mapping *mapping)
 {
     size_t count = 0;

@@ -1,5 +1,5 @@
-/* target - what can be known of a process that runs, from /proc and from the files that it has
- * mapped, without stopping it.
+/* target - what is known about a running process from /proc and the files that it has mapped,
+ * without stopping it.
  *
  * Memory: from malloc(), until target_close(). One thread. */
 #ifndef MALLOCTAPE_ATTACH_TARGET_H
@@ -19,10 +19,10 @@ struct target_mapping {
     size_t module; /* index of the mapped file */
 };
 
-/* A file that is mapped with a right to execute. */
+/* A file that is mapped as executable. */
 struct target_module {
     char path[PATH_MAX];
-    uint64_t base;     /* what is added to the addresses of its symbols */
+    uint64_t base;     /* to be added to the addresses of its symbols */
     Elf *elf;          /* NULL until it was asked for */
     Elf_Data *symbols; /* .dynsym; NULL: it has none */
     size_t symbols_count, strings_section;
@@ -41,24 +41,24 @@ struct target {
 
 #define TARGET_NONE SIZE_MAX
 
-/* How the name begins of a copy of a file that the process has in memory (memfd_create(2)). */
+/* The prefix of the name of a memory file (memfd_create(2)) that is a copy of a file. */
 #define TARGET_COPY "malloctape/"
 
-/* `original`: the file of which the process may have a copy, in memory. False: the process is not
- * there, or is somebody else's; errno. */
+/* `original`: the file of which the process may have a copy in memory. False: there is no such
+ * process, or it is another user's; see errno. */
 bool target_open(struct target *target, pid_t process, const char *original);
 void target_close(struct target *target);
 
 /* The module with the code at this address, or TARGET_NONE. */
 size_t target_module_at(const struct target *target, uint64_t address);
 
-/* The first one whose file name begins so, or TARGET_NONE. */
+/* The first module whose file name begins with `name`, or TARGET_NONE. */
 size_t target_module_named(const struct target *target, const char *name);
 
 /* The address of a function that a module exports; 0: it has none of that name. */
 uint64_t target_function(struct target *target, size_t module, const char *name);
 
-/* How long the exported function at this address is; 0: unknown. */
+/* The length of the exported function at this address; 0: unknown. */
 uint64_t target_function_bytes(struct target *target, size_t module, uint64_t address);
 
 #endif

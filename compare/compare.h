@@ -52,9 +52,9 @@ struct compare_row {
     struct allocator_found found;
     char label[256];          /* allocator and settings, for people */
     char why[PATH_MAX + 256]; /* empty, or why there are no numbers */
-    json_t *reports; /* one for each round; each has the `latency` of all rounds that time calls */
-    json_t *timed;   /* reports of the rounds that only time calls */
-    json_t *series;  /* curves of one round, or NULL */
+    json_t *reports;     /* one a round, each with the `latency` of all rounds that time calls */
+    json_t *timed;       /* reports of the rounds that only time calls */
+    json_t *series;      /* curves of one round, or NULL */
     double series_looks; /* the number of looks in them */
     struct compare_expected expected;
     char printed[256]; /* first line that the allocator printed in any round; empty: none */

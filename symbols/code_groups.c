@@ -46,8 +46,8 @@ static bool slots_grow(struct code_grouping *grouping)
     return true;
 }
 
-/* Its number; NONE: no memory. Keys are hashes of 64 bits: that two of a million are the same
- * happens once in 37 million reports. */
+/* The number of the group with this key; NONE: no memory. Keys are 64-bit hashes: with a million of
+ * them, two collide in one of 37 million reports. */
 static uint32_t group_of(struct making *making, uint64_t key, const struct code_frame *frame,
                          uint32_t parent)
 {
@@ -126,13 +126,13 @@ static bool add_totals(struct making *making)
 {
     bool good = true;
     for (unsigned i = 0; i < making->count && good; i++)
-        if (making->frames[i].code != 0) /* not: the outer functions are unknown */
+        if (making->frames[i].code != 0) /* 0: CODE_NAMES_CUT */
             good = add_total(making, group_of(making, key_of_frame(making, &making->frames[i]),
                                               &making->frames[i], CODE_GROUP_NONE));
     return good;
 }
 
-/* From the outside in; returns the innermost. */
+/* Makes the groups of a stack in the tree, from the outside in; returns the innermost. */
 static uint32_t tree_of(struct making *making)
 {
     uint32_t parent = CODE_GROUP_NONE;
@@ -157,7 +157,8 @@ static uint32_t group_itself(struct making *making)
     }
 }
 
-/* A stack of which nothing is known has a frame without a function. */
+/* Gets the frames of the current stack. If nothing is known of it, it gets one frame without a
+ * function. */
 static void take_frames(struct making *making)
 {
     making->count =

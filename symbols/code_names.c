@@ -20,7 +20,7 @@ static bool begins_with_any(const char *name, const char *const *beginnings)
     return false;
 }
 
-/* Of the recorder, or what the recorded call itself went through. */
+/* Whether a function is the recorder's, or a part of the recorded call itself. */
 static bool allocates(const char *function, const char *module)
 {
     static const char *const libraries[] = {"libmalloctape.so", "libtcmalloc_minimal_tracing.so",
@@ -38,7 +38,7 @@ static bool allocates(const char *function, const char *module)
     return begins_with_any(function, families) && strcmp(function, "__libc_start_main") != 0;
 }
 
-/* A standard library, or what programs wrap malloc in. */
+/* Whether a function is from a standard library, or a usual wrapper of malloc. */
 static bool is_library(const char *function)
 {
     static const char *const wrappers[] = {"xmalloc",  "xcalloc",  "xrealloc",  "xzalloc",
@@ -70,14 +70,14 @@ static bool add_frame(struct code_names *names, const struct code_frame *frame)
     return true;
 }
 
-/* Up to the next tab or the end. */
+/* Takes the text up to the next tab or the end. */
 static uint32_t take_field(struct code_names *names, char **at)
 {
     char *field = strsep(at, "\t");
     return strings_put(&names->symbols.strings, field);
 }
 
-/* What the stream says: "function\tfile\tline", a line each, innermost first. */
+/* Adds the frames that the stream itself gives: lines "function\tfile\tline", innermost first. */
 static bool add_said(struct code_names *names, const char *said, struct code_frame frame)
 {
     char *copy = strdup(said), *rest = copy;
@@ -112,7 +112,7 @@ static bool add_found(struct code_names *names, uint32_t module, uint64_t offset
     return good;
 }
 
-/* Code without a module, which the program made itself. */
+/* Adds the frame of code without a module, which the program generated. */
 static bool add_made(struct code_names *names, uint64_t address, struct code_frame frame)
 {
     char text[40];
@@ -129,7 +129,7 @@ static const char *module_path(const struct code_names *names, uint32_t number)
     return path != NULL ? path : "";
 }
 
-/* Its number in `symbols`; UINT32_MAX: no memory. */
+/* The number of module `number` in `symbols`; UINT32_MAX: no memory. */
 static uint32_t module_of(struct code_names *names, uint32_t number)
 {
     static const uint8_t none[1];
@@ -205,7 +205,7 @@ void code_names_close(struct code_names *names)
     *names = (struct code_names){.count = 0};
 }
 
-/* Without what allocates, unless there is nothing else. */
+/* Drops inner frames that belong to allocation, but keeps at least one frame. */
 static unsigned without_allocator(struct code_frame *frames, unsigned count)
 {
     unsigned first = 0;

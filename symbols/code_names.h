@@ -5,11 +5,11 @@
  *     code_names_open(&names, &stacks, &places);      after the last definition
  *     count = code_names_of(&names, node, frames);    innermost first
  *
- * What the stream itself says of a code goes first. A code is where the function goes on after its
- * call: it is the byte before that is looked up.
+ * If the stream itself names a code, that is used. A code is a return address, so the byte before
+ * it is looked up.
  *
- * On the inner side of a stack, what allocates is left out: functions of malloc's family, operator
- * new, and the recorder. On its outer side stands CODE_NAMES_CUT if outer frames are missing.
+ * The innermost frames of a stack are left out as far as they allocate: malloc's family, operator
+ * new, and the recorder. The outermost frame is CODE_NAMES_CUT if outer frames are missing.
  *
  * Memory: symbols.h, and 32 bytes a frame of a code. One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_CODE_NAMES_H
@@ -23,13 +23,13 @@
 
 #define CODE_NAMES_CUT "(outer functions unknown)"
 
-enum { CODE_FRAMES_MAX = 2048 }; /* of a stack; further out they are left out */
+enum { CODE_FRAMES_MAX = 2048 }; /* of a stack; further outer ones are left out */
 
 struct code_frame {
     uint32_t function, file, module; /* texts; module: the path */
     uint32_t line;
     uint32_t code;   /* in the stream; 0: CODE_NAMES_CUT */
-    bool is_library; /* of a standard library, or around malloc: it works for who calls it */
+    bool is_library; /* of a standard library, or a wrapper of malloc: works for its caller */
     bool allocates;
     bool is_inlined; /* into the next frame */
 };
@@ -38,9 +38,9 @@ struct code_frame {
 struct code_places {
     const char *const *directories; /* symbol_file.h */
     size_t count;
-    const char *trace; /* its path: "TRACE.perf.map" is looked for; NULL: none */
-    uint64_t pid;      /* /tmp/perf-PID.map is, too; 0: unknown */
-    double start_s;    /* of the recording, since the epoch: the map is not older */
+    const char *trace; /* its path, for "TRACE.perf.map"; NULL: none */
+    uint64_t pid;      /* for /tmp/perf-PID.map; 0: unknown */
+    double start_s;    /* of the recording, since the epoch: older maps are ignored */
 };
 
 struct code_names {
@@ -61,11 +61,11 @@ bool code_names_open(struct code_names *names, const struct stacks *stacks,
                      const struct code_places *places);
 void code_names_close(struct code_names *names);
 
-/* Fills `frames`, of which there are CODE_FRAMES_MAX; returns how many there are. 0: nothing is
- * known of the stack. */
+/* Fills `frames` (CODE_FRAMES_MAX of them) and returns how many are used. 0: nothing is known of
+ * the stack. */
 unsigned code_names_of(const struct code_names *names, uint32_t node, struct code_frame *frames);
 
-/* The node without what allocates on its inner side, for who goes through nodes by himself. */
+/* The node without inner frames that allocate, for users that walk nodes themselves. */
 uint32_t code_names_caller(const struct code_names *names, uint32_t node);
 
 /* Whether the value of the key `stacks` of a trace (FORMAT.md 4) says that only some calls have

@@ -1,11 +1,11 @@
-/* code_ranges - what addresses of code belong to.
+/* code_ranges - maps addresses of code to what they belong to.
  *
  *     code_ranges_add(&ranges, begin, end, of);      any number, then
  *     code_ranges_sort(&ranges);
  *     range = code_ranges_find(&ranges, address);
  *
- * Of ranges that overlap, the one that begins last has the address; of those that begin together, the
- * one with the greater `of`.
+ * If ranges overlap, an address belongs to the one with the highest beginning; if these are equal,
+ * to the one with the greatest `of`.
  *
  * Memory: 24 bytes a range. One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_CODE_RANGES_H
@@ -26,7 +26,7 @@ struct code_ranges {
     size_t count, room;
 };
 
-/* One that ends before it begins is left out. False: no memory. */
+/* Adds a range; one that ends before it begins is ignored. False: no memory. */
 bool code_ranges_add(struct code_ranges *ranges, uint64_t begin, uint64_t end, uint64_t of);
 void code_ranges_sort(struct code_ranges *ranges);
 void code_ranges_free(struct code_ranges *ranges);

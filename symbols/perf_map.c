@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More than any program was seen to write. */
+/* More lines than any program has been seen to write. */
 enum { LINES_MAX = 1 << 22 };
 
 static FILE *open_map(const char *path, double since_s)
 {
     struct stat status;
-    /* Not to wait for whoever writes into a FIFO; what it is, is looked at before it is read. */
+    /* O_NONBLOCK: must not wait for the writer of a FIFO. The type is checked before reading. */
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
     FILE *file = NULL;
     if (fd < 0) return NULL;
@@ -24,7 +24,7 @@ static FILE *open_map(const char *path, double since_s)
     return file;
 }
 
-/* "START SIZE NAME"; false: no memory. What is none is left out. */
+/* Adds a line "START SIZE NAME"; ignores others. False: no memory. */
 static bool add_line(struct perf_map *map, char *line, struct strings *strings)
 {
     char *at;
@@ -33,7 +33,7 @@ static bool add_line(struct perf_map *map, char *line, struct strings *strings)
     if (bytes == 0 || *at != ' ' || begin + bytes < begin) return true;
     at += strspn(at, " ");
     at[strcspn(at, "\n")] = '\0';
-    /* The number of the line goes first. */
+    /* The line's number is in the high bits, so that a later line wins. */
     const uint64_t of = (uint64_t)map->lines.count << 32 | strings_put(strings, at);
     return code_ranges_add(&map->lines, begin, begin + bytes, of) && !strings->no_memory;
 }

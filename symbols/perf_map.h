@@ -1,10 +1,10 @@
-/* perf_map - names of code that a program made itself, from the file that it wrote for perf:
+/* perf_map - names of code that a program generated, from the file that it wrote for perf:
  *
  *   START SIZE NAME      hexadecimal addresses of the process; node --perf-basic-prof,
  *   ...                  python3 -X perf, agents of Java virtual machines
  *
- * The file is read as it is now. A later line stands for the same code anew: the latest that has
- * the address is right.
+ * The file is read as it is now. Addresses may be reused: the latest line that contains an address
+ * is the valid one.
  *
  * Memory: 24 bytes a line, and the names. */
 #ifndef MALLOCTAPE_SYMBOLS_PERF_MAP_H
@@ -17,9 +17,9 @@ struct perf_map {
     struct code_ranges lines;
 };
 
-/* Adds the lines of a file; one that is not a regular file, that is of another user than this one
- * and root, or that was last written before `since_s` (seconds since the epoch), is left alone.
- * False: there is none, or no memory. */
+/* Adds the lines of a file. Ignores a file that is not regular, whose owner is neither this user
+ * nor root, or that was last written before `since_s` (seconds since the epoch). False: there is no
+ * file, or no memory. */
 bool perf_map_read(struct perf_map *map, const char *path, double since_s, struct strings *strings);
 void perf_map_free(struct perf_map *map);
 

@@ -10,7 +10,7 @@
 
 enum { SLOTS_LEAST = 4096, SAMPLES_LEAST = 32 };
 
-/* Of calls that have classes of their own, one behind the other. */
+/* Kinds of calls with classes of their own: each has HISTOGRAM_BUCKETS numbers, in this order. */
 enum calls_of { ALLOCATIONS, REALLOCS, FREES, REMOTE_FREES };
 
 static enum calls_of calls_of(const struct stack_tally *tally, size_t cell)
@@ -187,7 +187,7 @@ static void end(struct stack_tally *tally, const struct stack_object *object)
     tally->live_bytes -= object->size;
 }
 
-/* A free with this stack, or 0, before it ends the object. */
+/* Counts a free with this stack (0: none), before end() is called for the object. */
 static void note_free(struct stack_tally *tally, const struct stack_object *object, uint32_t stack)
 {
     const bool is_remote = object->lane != tally->lane, lived_short = is_short(tally, object);
@@ -309,10 +309,10 @@ bool stack_tally_end(struct stack_tally *tally)
 
 /* ---- sums of groups ---- */
 
-/* Of samples, or of all objects. A sample stands for as many as are not sampled. */
+/* Sums over samples, or over all objects. A sample stands for several objects. */
 struct weight {
     double samples, objects, bytes;
-    double object_squares, byte_squares; /* of what each stands for; those of a cell are alike */
+    double object_squares, byte_squares; /* of what a sample stands for, the same within a cell */
 };
 
 static void add_amount(struct weight *to, const struct stack_amount *amount, double each)
@@ -325,14 +325,14 @@ static void add_amount(struct weight *to, const struct stack_amount *amount, dou
     to->byte_squares += bytes * bytes / count;
 }
 
-/* The variance of the part that a group has of samples that add up to `sum` and their squares to
- * `squares`, as one of each side more would have it. */
+/* The variance of the share that a group (`own`) has of all samples, whose sum is `sum` and whose
+ * sum of squares is `squares`, after adding one average sample to the group and one to the rest. */
 static double variance_of_part(double own, double own_squares, double sum, double squares,
                                double samples)
 {
     const double more = sum / samples, more_squares = squares / samples;
     const double part = (own + more) / (sum + 2 * more), whole = sum + 2 * more;
-    /* So many alike would say as much; of few, the variance itself is a guess. */
+    /* The effective number of samples; with few, the variance itself is uncertain. */
     const double alike = sum * sum / squares;
     return (1 + 2 / alike) *
            ((1 - part) * (1 - part) * (own_squares + more_squares) +
@@ -340,7 +340,7 @@ static double variance_of_part(double own, double own_squares, double sum, doubl
            (whole * whole);
 }
 
-/* What the samples of a group say of some classes. */
+/* Adds the estimate for a group over some classes, from its samples. */
 static void add_estimate(struct stack_sums *to, enum stack_measure measure,
                          const struct weight *group, const struct weight *all,
                          const struct weight *sampled)
@@ -364,7 +364,7 @@ static void add_exact(struct stack_sums *to, enum stack_measure measure, const s
     to->bytes[measure].value += all->bytes;
 }
 
-/* Whether only some of the calls of its class have stacks. */
+/* Whether only some of the calls of the cell's class have stacks. */
 static bool is_sampled(const struct stack_tally *tally, size_t cell)
 {
     return calls_of(tally, cell) < FREES ? tally->is_sampled : tally->sampled_frees;
@@ -374,7 +374,7 @@ struct summing {
     const struct stack_tally *tally;
     const struct stack_groups *groups;
     struct stack_sums *sums;
-    double *stands_for;  /* by cell: how many objects one of its samples stands for */
+    double *stands_for;  /* by cell: how many objects a sample stands for */
     struct weight *here; /* by group: in these cells */
     uint32_t *touched;
     size_t touched_count;
@@ -391,7 +391,7 @@ static void touch(struct summing *state, size_t cell, const struct stack_amount 
     }
 }
 
-/* The cells from `first` on, up to `end`, are estimated together. */
+/* Estimates the cells from `first` up to `end` together. */
 static void sum_cells(struct summing *state, enum stack_measure measure, size_t first, size_t end)
 {
     const struct stack_groups *groups = state->groups;
@@ -414,7 +414,7 @@ static void sum_cells(struct summing *state, enum stack_measure measure, size_t 
             add_exact(&state->sums[group], measure, &state->here[group]);
         state->here[group] = (struct weight){.samples = 0};
     }
-    /* What is there without any sample. */
+    /* Without any sample, all goes to stack 0. */
     for (uint32_t i = groups->first[0]; i < groups->first[1] && sampled; i++)
         if (with_stacks.samples <= 0) add_exact(&state->sums[groups->groups[i]], measure, &all);
 }
@@ -425,7 +425,7 @@ struct cell_range {
     uint64_t samples; /* of a measure; of STACK_MADE: all calls */
 };
 
-/* The class that begins there. */
+/* The range of the class that begins at `first`. */
 static struct cell_range one_class(const struct stack_tally *tally, enum stack_measure measure,
                                    size_t first)
 {
@@ -440,23 +440,23 @@ static struct cell_range one_class(const struct stack_tally *tally, enum stack_m
     return range;
 }
 
-/* From where on, before `end`, all is sampled. Recorders take the largest all, but for frees, and
- * smaller ones by chance: a class further down of which all were met by chance says something of its
- * neighbours. */
+/* The index from which on, up to `end`, all calls are sampled. Recorders sample all of the largest
+ * (except frees) and smaller ones at random. Only the contiguous range at the end counts: a lower
+ * class that was sampled completely by chance still tells about its neighbours. */
 static size_t certain_from(const struct stack_tally *tally, size_t first, size_t end)
 {
     size_t certain = end;
     while (calls_of(tally, first) < FREES && is_sampled(tally, first) && certain > first &&
            tally->cells[certain - 1].stack != 0)
         certain--;
-    /* Not in the middle of a class. */
+    /* Must not be in the middle of a class. */
     while (certain > first && certain < end &&
            tally->cells[certain - 1].size_class == tally->cells[certain].size_class)
         certain++;
     return certain;
 }
 
-/* The same of as many classes, before `end`, as have enough samples together, or all there are. */
+/* The range of as many classes before `end` as it takes for enough samples, or of all. */
 static struct cell_range enough_classes(const struct stack_tally *tally, enum stack_measure measure,
                                         size_t first, size_t end)
 {
@@ -469,7 +469,7 @@ static struct cell_range enough_classes(const struct stack_tally *tally, enum st
     return range;
 }
 
-/* Behind these. What would be left without enough samples belongs to them, too. */
+/* The end of that range. If the rest does not have enough samples, it is included. */
 static size_t range_end(const struct stack_tally *tally, enum stack_measure measure, size_t first,
                         size_t end)
 {
@@ -478,9 +478,9 @@ static size_t range_end(const struct stack_tally *tally, enum stack_measure meas
     return rest.samples < SAMPLES_LEAST ? rest.end : range.end;
 }
 
-/* How many calls there are for each that is sampled. Few of the samples of a range may be of objects
- * that are alive at the end: then ranges with greater and with smaller ones, of which more are sampled,
- * are estimated together. */
+/* How many calls there are for each that is sampled. Few of the samples of a range may be of
+ * objects that are alive at the end: then ranges with greater and with smaller ones, of which more
+ * are sampled, are estimated together. */
 static void weigh(struct summing *state, size_t first, size_t end)
 {
     double calls = 0, samples = 0;

@@ -57,7 +57,7 @@ void strings_free(struct strings *strings)
     *strings = (struct strings){.at = NULL};
 }
 
-/* Takes `text`, which is printable and not empty. */
+/* The number of `text`, which is printable and not empty. Takes ownership of `text`. */
 static uint32_t put(struct strings *strings, char *text)
 {
     uint32_t *slot = slot_of(strings, text);

@@ -1,5 +1,5 @@
-/* strings - texts, each once, with a number. Number 0 is the empty text. What is not printable
- * (common/printable.h) is made so: names come out of files that anybody may have made.
+/* strings - texts, each stored once, with a number. Number 0 is the empty text. Texts are made
+ * printable (common/printable.h), because names come from untrusted files.
  *
  * Memory: from malloc(), all of it until strings_free(). One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_STRINGS_H
@@ -12,7 +12,7 @@
 struct strings {
     char **at; /* by number */
     uint32_t count;
-    bool no_memory; /* once; the texts that did not fit have the number 0 */
+    bool no_memory; /* there was none at some time; texts that did not fit have number 0 */
 
     /* From here on: strings.c only. */
     size_t room;

@@ -18,12 +18,12 @@ struct search {
     const struct symbol_module_name *module;
     char *found;
     bool other; /* a file of another build was seen */
-    bool debug; /* PATH itself and its like are not meant */
+    bool debug; /* looks for debug information only, not for PATH itself */
 };
 
 /* ---- one file ---- */
 
-/* A descriptor of a regular file. What it is, is known before it is opened. */
+/* Opens a file if it is a regular one, which O_PATH tells before it is opened; else -1. */
 static int regular_open(const char *path)
 {
     char by_descriptor[40];
@@ -38,7 +38,7 @@ static int regular_open(const char *path)
     return fd;
 }
 
-/* Whether it is the file of the module: an ELF file of the same build id. */
+/* Whether a file is the module's: an ELF file with the same build id. */
 static bool fits(const struct search *search, int fd)
 {
     const struct symbol_module_name *module = search->module;
@@ -55,7 +55,7 @@ static bool fits(const struct search *search, int fd)
     return same;
 }
 
-/* `is_by_name`: a file of another build is worth a word. */
+/* Opens `path` if it is the module's file; else -1. `is_by_name`: notes a file of another build. */
 static int try(struct search *search, const char *path, bool is_by_name)
 {
     const int fd = regular_open(path);
@@ -107,7 +107,7 @@ static int try_directory(struct search *search, const char *directory)
     return fd;
 }
 
-/* A path that is not absolute, such as "[vdso]", is no file's. */
+/* A path that is not absolute, such as "[vdso]", does not name a file. */
 static int try_own_path(struct search *search)
 {
     const char *path = search->module->path, *name = basename(path);
@@ -125,7 +125,7 @@ typedef int find_function(struct debuginfod_client *client, const unsigned char 
                           int build_id_bytes, char **path);
 typedef void end_function(struct debuginfod_client *client);
 
-/* Loaded only if it is asked for: it brings libcurl and all of its kin. */
+/* libdebuginfod is loaded only if a server is set, because it loads libcurl and many others. */
 static int ask_server(struct search *search)
 {
     const char *urls = getenv("DEBUGINFOD_URLS");

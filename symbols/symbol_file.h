@@ -7,10 +7,9 @@
  *   3. /usr/lib/debug/.build-id/12/3456.debug
  *   4. a debuginfod server, if DEBUGINFOD_URLS names one
  *
- * PATH comes out of a trace, which anybody may have made. So a file is read only if it is a regular
- * one, which is known before it is opened (no device, no FIFO), and only if its build id is that of
- * the module. Without a build id there is nothing to compare: then files are looked for in the
- * user's directories alone. */
+ * PATH comes from a trace, which is untrusted. So a file is read only if it is a regular one, which
+ * is checked before it is opened (no device, no FIFO), and only if its build id is that of the
+ * module. A module without a build id is looked for in the user's directories only. */
 #ifndef MALLOCTAPE_SYMBOLS_SYMBOL_FILE_H
 #define MALLOCTAPE_SYMBOLS_SYMBOL_FILE_H
 
@@ -29,8 +28,8 @@ struct symbol_places {
 enum symbol_file_state {
     SYMBOL_FILE_FOUND,
     SYMBOL_FILE_MISSING,
-    SYMBOL_FILE_OTHER, /* one of that name is there, of another build */
-    SYMBOL_FILE_NO_ID  /* the module has no build id, and none of its name was found */
+    SYMBOL_FILE_OTHER, /* there is a file of that name, but of another build */
+    SYMBOL_FILE_NO_ID  /* the module has no build id, and no file of its name was found */
 };
 
 struct symbol_module_name {
@@ -43,7 +42,7 @@ struct symbol_module_name {
 int symbol_file_open(const struct symbol_places *places, const struct symbol_module_name *module,
                      char *found, enum symbol_file_state *state);
 
-/* The same of the file with debug information, for a module whose own has none: 1 to 3, without
+/* The same for the separate file with debug information of a module: places 1 to 3, without
  * PATH. */
 int symbol_file_open_debug(const struct symbol_places *places,
                            const struct symbol_module_name *module, char *found);

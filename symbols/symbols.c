@@ -14,7 +14,7 @@
 #include "common/array.h"
 #include "symbols/code_ranges.h"
 
-/* How deep in a tree of debug information a function is looked for. */
+/* How deep in a tree of debug information functions are looked for. */
 enum { DEPTH_MAX = 64 };
 
 /* A compilation unit. */
@@ -26,7 +26,7 @@ struct unit {
 
 struct symbol_module {
     char *path;
-    uint32_t text; /* the same, printable: its number */
+    uint32_t text; /* the number of the same, printable */
     uint8_t build_id[BUILD_ID_MAX];
     size_t build_id_bytes;
     enum symbol_file_state state;
@@ -36,17 +36,17 @@ struct symbol_module {
     /* NULL, 0: there is no file, or nothing in it. */
     Dwfl *dwfl;
     Dwfl_Module *elf;
-    Dwarf_Addr bias; /* added to addresses of debug information */
+    Dwarf_Addr bias; /* to be added to addresses of debug information */
     struct unit *units;
     size_t units_count, units_room;
     struct code_ranges ranges; /* of units, by index */
-    struct code_ranges named;  /* of symbols: libdw looks through all of them for each address */
+    struct code_ranges named;  /* of symbols, because libdw searches linearly for each address */
     bool is_named;
 };
 
 /* ---- names ---- */
 
-/* Where what a compiler adds to the name of a copy or a part begins. */
+/* The length of a name without the suffix that a compiler adds for a copy or a part. */
 static size_t length_without_suffix(const char *name)
 {
     static const char *const suffixes[] = {".cold",      ".part.", ".constprop.", ".isra.",
@@ -59,7 +59,7 @@ static size_t length_without_suffix(const char *name)
     return length;
 }
 
-/* Takes out what tells builds of the C++ library apart: "build[abi:cxx11]". */
+/* Removes ABI tags, which tell builds of the C++ library apart: "build[abi:cxx11]". */
 static void take_out_tags(char *name)
 {
     for (char *at; (at = strstr(name, "[abi:")) != NULL;) {
@@ -204,7 +204,8 @@ static bool is_c(Dwarf_Die *unit)
     }
 }
 
-/* Where a function is declared: what has no name of a linker stands in classes there. */
+/* The DIE where a function is declared: for one without a linkage name, that is inside its
+ * class. */
 static Dwarf_Die declared_at(Dwarf_Die die)
 {
     static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
@@ -263,7 +264,7 @@ static uint32_t name_of_die(struct symbols *symbols, struct unit *unit, Dwarf_Di
     return is_c(&unit->die) ? put_name(symbols, name) : put_qualified(symbols, die, name);
 }
 
-/* Where an inlined function was called. */
+/* Sets file and line of a frame to the place where an inlined function was called. */
 static void take_call_place(struct symbols *symbols, struct unit *unit, Dwarf_Die *die,
                             struct symbol_frame *frame)
 {
@@ -287,8 +288,8 @@ static void take_line(struct symbols *symbols, struct unit *unit, uint64_t addre
     frame->file = strings_put(&symbols->strings, dwarf_linesrc(line, NULL, NULL));
 }
 
-/* Goes down to the function that was inlined innermost: die[0] is the one with the code. Returns
- * how many there are. */
+/* Finds the functions inlined at an address, inwards from die[0], the one that has the code.
+ * Returns how many there are, die[0] included. */
 static unsigned inlined_at(Dwarf_Die die[SYMBOL_FRAMES_MAX], uint64_t address)
 {
     unsigned count = 1;
@@ -308,7 +309,7 @@ static unsigned inlined_at(Dwarf_Die die[SYMBOL_FRAMES_MAX], uint64_t address)
     return count;
 }
 
-/* The frames that debug information has; 0: none. `address` is one of that. */
+/* Gets the frames from debug information; 0: none. `address` is without the bias. */
 static unsigned find_die(struct symbols *symbols, struct symbol_module *module, uint64_t address,
                          struct symbol_frame *frames)
 {
@@ -341,7 +342,7 @@ static unsigned find_die(struct symbols *symbols, struct symbol_module *module, 
 
 /* ---- without it ---- */
 
-/* Functions that have a length. */
+/* Reads the functions of the symbol table that have a length. */
 static bool named_read(struct symbol_module *module)
 {
     const int count = dwfl_module_getsymtab(module->elf);
@@ -361,7 +362,7 @@ static bool named_read(struct symbol_module *module)
     return good;
 }
 
-/* The name in a symbol table. 0: none. */
+/* The name from the symbol table; 0: none. */
 static uint32_t name_of_symbol(struct symbols *symbols, struct symbol_module *module,
                                uint64_t address)
 {
@@ -375,7 +376,7 @@ static uint32_t name_of_symbol(struct symbols *symbols, struct symbol_module *mo
                                                      NULL, NULL, NULL));
 }
 
-/* Where the function begins, as unwinding knows; else the address. */
+/* The beginning of the function by the unwind information; if there is none, the address. */
 static uint64_t begin_of(const struct symbol_module *module, uint64_t address)
 {
     Dwarf_Addr bias, begin = address, end;
@@ -460,7 +461,7 @@ unsigned symbols_find(struct symbols *symbols, uint32_t number, uint64_t address
         frames[0] = (struct symbol_frame){.function = 0};
         count = 1;
     }
-    /* Of inlined functions it is only known that they have no name. */
+    /* Only the outermost function can be in the symbol table, not inlined ones. */
     struct symbol_frame *outermost = &frames[count - 1];
     if (outermost->function == 0 && module->elf != NULL)
         outermost->function = name_of_symbol(symbols, module, address);

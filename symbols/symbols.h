@@ -1,4 +1,4 @@
-/* symbols - which functions and lines an address in a program or library belongs to.
+/* symbols - the functions and lines that an address in a program or library belongs to.
  *
  *   module (path, build id) --symbol_file--> its file --libdw, .symtab, .eh_frame--> frames
  *
@@ -7,22 +7,22 @@
  *     count = symbols_find(&symbols, module, address, frames);
  *
  * Addresses are those in the ELF file (as `nm` prints them). A return address is that of the
- * instruction behind the call: its user asks for the byte before it.
+ * instruction after the call, so callers must ask for the byte before it.
  *
- * An address has one frame and, innermost first, one more for each function that was inlined there.
+ * An address has one frame, plus one for each function that was inlined there, innermost first.
  * Names are demangled (C++, Rust, D), without the types of parameters: overloaded functions share a
- * name, and two builds of a program have the same names. What the compiler adds to the name of a
- * copy (".cold", ".part.0") is left out.
+ * name, and two builds of a program have the same names. Suffixes that the compiler adds to the
+ * name of a copy (".cold", ".part.0") are left out.
  *
  *   debug information     name, file and line of all frames
  *   a symbol table        the name of one frame
  *   neither               "FILE+0x1234", where the function begins if .eh_frame says so
  *
- * Which files are looked at: symbol_file.h. Each at most once; what was wrong with it,
- * symbols_state() says.
+ * symbol_file.h says which files are tried. Each is opened at most once; symbols_state() says what
+ * was wrong with it.
  *
- * Memory: what libdw takes for each file, 24 bytes a function of the files that were needed. One
- * thread. */
+ * Memory: what libdw takes for each file, and 24 bytes for each function of the files that were
+ * needed. One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_SYMBOLS_H
 #define MALLOCTAPE_SYMBOLS_SYMBOLS_H
 
@@ -32,7 +32,7 @@
 enum { SYMBOL_FRAMES_MAX = 64 };
 
 struct symbol_frame {
-    uint32_t function, file; /* numbers of texts; file 0: unknown */
+    uint32_t function, file; /* numbers of strings; file 0: unknown */
     uint32_t line;           /* 0: unknown */
 };
 
@@ -47,30 +47,30 @@ struct symbols {
     bool no_memory;
 };
 
-/* `directories` (symbol_file.h) stay the caller's, and `symbols` where it is. False: no memory. */
+/* `directories` (symbol_file.h) must live as long as `symbols`, which must not move. False: no
+ * memory. */
 bool symbols_open(struct symbols *symbols, const char *const *directories, size_t count);
 void symbols_close(struct symbols *symbols);
 
-/* The number of a module, the same one for the same path and build id. `path` may be anything, an
- * empty build id means that there is none; both are copied. UINT32_MAX: no memory. */
+/* The number of a module, the same for the same path and build id. `path` may be any text; an empty
+ * build id means none; both are copied. UINT32_MAX: no memory. */
 uint32_t symbols_module(struct symbols *symbols, const char *path, const uint8_t *build_id,
                         size_t build_id_bytes);
 
-/* Fills `frames`, of which there are SYMBOL_FRAMES_MAX, and returns how many there are: at least
- * one. */
+/* Fills `frames` (SYMBOL_FRAMES_MAX of them) and returns how many are used: at least one. */
 unsigned symbols_find(struct symbols *symbols, uint32_t module, uint64_t address,
                       struct symbol_frame *frames);
 
 /* As it may be shown. */
 const char *symbols_path(const struct symbols *symbols, uint32_t module);
 
-/* After symbols_find() of the module: whether its file was found, and if not why. */
+/* Whether the module's file was found, and if not, why. Only after symbols_find() for it. */
 enum symbol_file_state symbols_state(const struct symbols *symbols, uint32_t module);
 
-/* Whether there was memory for everything so far. */
+/* Whether there has been enough memory so far. */
 bool symbols_are_whole(const struct symbols *symbols);
 
-/* A mangled or plain name as the frames have it; to be freed. NULL: no memory. */
+/* A mangled or plain name in the form that frames have. The caller frees it. NULL: no memory. */
 char *symbols_demangle(const char *name);
 
 #endif
