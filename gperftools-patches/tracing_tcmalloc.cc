@@ -125,8 +125,8 @@ void divert_again()
 
 } // namespace
 
-// Upstream calls it when its first hook leaves. The result: no hook has been added that must be told
-// of the first call.
+// Upstream calls it when its first hook leaves. The result: no hook has been added that must be
+// told of the first call.
 extern "C" int MallocHook_InitAtFirstAllocation_HeapLeakChecker()
 {
     divert();
@@ -362,8 +362,8 @@ bool delete_hook_is_ours()
            base::internal::delete_hooks_.priv_data[0] == &no_delete_hook;
 }
 
-// A free off the fast path. Programs often free NULL, a compiler in 3 of 100 calls. So NULL does not
-// go through upstream's hooks if there are none but ours.
+// A free off the fast path. Programs often free NULL, a compiler in 3 of 100 calls. So NULL does
+// not go through upstream's hooks if there are none but ours.
 void release_slowly(unsigned kind, void *object, size_t size)
 {
     if (!delete_hook_is_ours()) {

@@ -42,7 +42,7 @@ static int exit_status(const struct order_trace_result *result, bool output_fail
     }
 }
 
-/* Of several recordings the worst. */
+/* The worse of two exit statuses. */
 static int worse(int one, int other)
 {
     static const int ranks[] = {

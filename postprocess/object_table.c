@@ -32,7 +32,7 @@ void object_table_free(struct object_table *table)
 
 /* ---- objects that share a place ---- */
 
-/* The index + 1 of a new one in front of `next`; 0: no memory, or too many. */
+/* The index + 1 of a new entry that precedes `next` in its list; 0: no memory, or too many. */
 static uint32_t sharing_add(struct object_table *table, uint64_t allocated,
                             uint32_t register_number, uint32_t next)
 {
@@ -69,7 +69,8 @@ static bool table_make_page(struct object_table *table, uint32_t place)
     return true;
 }
 
-/* The lane allocates another object there. Its latest older one comes first in the list. */
+/* Notes in the lane's latest older object there, the first one in the list, when it allocates
+ * another. */
 static void sharing_succeed(struct object_table *table, uint32_t list, uint64_t allocated)
 {
     for (uint32_t at = list; at != 0; at = table->sharing[at - 1].next) {
@@ -80,7 +81,7 @@ static void sharing_succeed(struct object_table *table, uint32_t list, uint64_t 
     }
 }
 
-/* Somebody lives there. */
+/* An object begins where another seems to live. */
 static void table_share(struct object_table *table, struct object_entry *entry, uint64_t allocated,
                         uint32_t register_number)
 {
@@ -136,8 +137,8 @@ static struct found table_search(const struct object_table *table, uint32_t plac
     return found;
 }
 
-/* An object that shares its place goes. One that is left alone stays in the list: a free at the
- * place need not mean it. */
+/* Removes an object that shares its place. A single one that is left stays in the list: a free at
+ * the place need not mean it. */
 static void table_unshare(struct object_table *table, struct object_entry *entry,
                           const struct found *found)
 {

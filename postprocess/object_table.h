@@ -2,7 +2,7 @@
  *
  *   place --> page (65 536 entries, made at the first allocation there) --> entry
  *
- *   entry.lives       0: nobody; register + 1: this object; OBJECT_SPECIAL and more: see further
+ *   entry.lives       0: nobody; register + 1: this object; OBJECT_SPECIAL and more: see below
  *   entry.allocated   the lane of the allocation, and which of its allocations it is
  *
  * A lookup is page, then entry. A page that is not made is one shared page of special entries, and
@@ -10,7 +10,7 @@
  * case.
  *
  * The bound of a free says which object it means: of the objects that the bound's lane has
- * allocated at the place, the latest among so many allocations. A free in the object's own lane
+ * allocated at the place, the latest within the bound's number. A free in the object's own lane
  * means whoever lives there (docs/ordering.md). Two things break that: what happens while nothing
  * is recorded, and places of class 0, which change hands outside of the structures with sequence
  * numbers. There an object may be allocated at a place whose older object seems to be alive. Then
@@ -18,7 +18,7 @@
  * very object.
  *
  * Memory   12 bytes for each place in pages that were made, 24 for each object in a list. If there
- *          is none for an allocation, `failed` is set and the table means nothing any more.
+ *          is none for an allocation, `failed` is set and the table is no longer valid.
  * Threads  one. */
 #ifndef MALLOCTAPE_OBJECT_TABLE_H
 #define MALLOCTAPE_OBJECT_TABLE_H
@@ -67,7 +67,7 @@ struct object_table {
 bool object_table_init(struct object_table *table);
 void object_table_free(struct object_table *table);
 
-/* Not for others: what is not simple. */
+/* For the functions below only: the cases that are not simple. */
 void object_table_put(struct object_table *table, uint64_t allocated, uint32_t place,
                       uint32_t register_number);
 bool object_table_end_special(struct object_table *table, uint32_t place, uint64_t bound,
@@ -98,7 +98,7 @@ static inline void object_table_allocation(struct object_table *table, uint64_t 
 bool object_table_find(const struct object_table *table, uint32_t place, uint64_t bound,
                        uint32_t *register_number);
 
-/* Whether an object allocated so may be the one that the bound means. */
+/* Whether an object with this allocation may be the one that the bound means. */
 static inline bool object_is_meant(uint64_t allocated, uint64_t bound)
 {
     return (allocated ^ bound) >> RAW_SERIAL_BITS == 0 && allocated <= bound;
@@ -117,8 +117,7 @@ static inline bool object_table_end(struct object_table *table, uint32_t place, 
     return true;
 }
 
-/* The same when the bound is of the lane that records the end, if nothing is special about the
- * place. */
+/* The same for an end in the object's own lane, unless the place is special. */
 static inline bool object_table_end_plain(struct object_table *table, uint32_t place,
                                           uint32_t *register_number)
 {
@@ -130,7 +129,7 @@ static inline bool object_table_end_plain(struct object_table *table, uint32_t p
     return true;
 }
 
-/* And in any case. */
+/* The same, also if it is special. */
 static inline bool object_table_end_own(struct object_table *table, uint32_t place, uint64_t bound,
                                         uint32_t *register_number)
 {

@@ -43,7 +43,7 @@ static const char help_text[] = /* %1$s: the program's name */
     "was has been written, but the recording was cut short or had lost events; 4 the output\n"
     "could not be written; 5 damage was left out (--salvage).\n";
 
-/* A number with K, M or G behind it. */
+/* A number, perhaps followed by K, M or G. */
 static bool parse_size(const char *text, uint64_t *bytes)
 {
     static const char units[] = "KMG";
@@ -141,7 +141,7 @@ const char *plain_name(const char *path)
     return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stdin") == 0 ? "-" : path;
 }
 
-/* The last part of the path, without what says that it is a recording. */
+/* The last part of the path, without the endings of a recording. */
 static char *short_name(const char *path)
 {
     static const char *const endings[] = {".lz4", ".raw"};

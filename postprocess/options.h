@@ -23,17 +23,18 @@ struct options {
 /* Returns PROGRAM_GO_ON or an exit status. */
 int options_parse(struct options *options, int count, char **words);
 
-/* Makes the directory that -o names with a slash behind it, unless it is there. False: see
+/* Makes the directory that -o names with a slash at its end, unless it is there. False: see
  * errno. */
 bool make_output_directory(const struct options *options);
 
-/* The file that what was read from `input` goes to. To be freed; NULL: no memory. */
+/* The name of the output file for `input`. To be freed; NULL: no memory. */
 char *output_name(const struct options *options, const char *input);
 
 /* Whether the result goes to that file as an LZ4 frame. */
 bool is_compressed(const struct options *options, const char *output);
 
-/* The descriptors' other names: opening those again would truncate or fail. */
+/* "-" for /dev/stdin and /dev/stdout, as opening those again would truncate or fail; else
+ * `path`. */
 const char *plain_name(const char *path);
 
 #endif

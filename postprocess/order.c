@@ -174,9 +174,9 @@ static void order_go_on(struct order *order)
 }
 
 /* Nothing goes on. A tick is not simultaneous in all lanes: what the oldest window lacks may be in
- * the next one, which is let in as soon as it has come. What is not there either is later than it
- * should be, and so are those who wait for it: the window ends without them. False: everything is
- * done that can be; more input is needed, or ordering has failed. */
+ * the next one, which is let in as soon as it has come. What is not there either is late, and so
+ * are the lanes that wait for it: the window ends without them. False: everything is done that can
+ * be; more input is needed, or ordering has failed. */
 static bool order_go_round(struct order *order)
 {
     bool closed = order->oldest < order->open, next_has_come = order->oldest + 1 < order->open;
@@ -211,7 +211,7 @@ static bool order_run(struct order *order)
     }
 }
 
-/* So much has been queued that the window is begun before its end is known. */
+/* Begins a window before its end is known, because so much has been queued. */
 static bool order_run_early(struct order *order)
 {
     order_admit(order, order->open);
@@ -258,7 +258,7 @@ bool order_tick(struct order *order, const struct raw_tick *tick)
     return order_close_window(order, tick);
 }
 
-/* Lists that had less than was taken from them, though nothing was freed twice. */
+/* Reports lists from which more was taken than they had, unless an object was freed twice. */
 static bool order_check_underruns(struct order *order)
 {
     for (uint32_t i = 0; i < order->present_count && !order->freed_twice; i++) {

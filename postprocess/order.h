@@ -67,7 +67,7 @@ struct order_totals {
     uint64_t stacks; /* calls that brought, changed or freed an object, with a call stack */
     uint64_t sequences_missing; /* numbers that never came where that is no damage */
     uint64_t windows;           /* that were ended */
-    uint64_t windows_overtaken; /* those of which the next one began before */
+    uint64_t windows_overtaken; /* those that had not ended when the next one began */
     uint64_t steps_split;       /* steps that could not be taken as a whole */
     uint64_t steps_relaxed;     /* records that had to go without the rest of their step */
     uint64_t damages;           /* pieces of damage that were left out */
@@ -80,18 +80,18 @@ struct order_options {
     /* Damage does not end it: what cannot be ordered is left out, or goes on without what it waits
      * for. */
     bool salvage;
-    /* With so many bytes of chunks that cannot be ordered, what is missing is no longer waited for.
+    /* Once this many bytes of chunks cannot be ordered, what is missing is no longer waited for.
      * 0: 1 GiB. */
     uint64_t patience_bytes;
 };
 
-/* Of what the reader reads, which has been opened. NULL: no memory. */
+/* For what the reader, which has been opened, reads. NULL: no memory. */
 struct order *order_new(struct raw_reader *reader, struct instruction_writer *writer,
                         const struct order_options *options);
 void order_free(struct order *order);
 
-/* Takes the next chunk of records, and frees it some time. The functions that return bool return
- * false after damage: see order_error(). */
+/* Takes the next chunk of records, which it will free. The functions that return bool return false
+ * after damage: see order_error(). */
 bool order_chunk(struct order *order, struct raw_chunk *chunk);
 
 /* The window ends here. Orders what can be ordered. */

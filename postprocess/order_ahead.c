@@ -15,7 +15,7 @@ void decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
     decoder->records++;
 }
 
-/* Opens the next chunk, or behind damage the one that lane_resume() will find. False: there is
+/* Opens the next chunk, or after damage the one that lane_resume() will find. False: there is
  * none. */
 static bool open_next(const struct order *order, struct raw_decoder *decoder,
                       const struct raw_chunk **next)

@@ -44,7 +44,7 @@ static bool lane_has_chunk(const struct order *order, const struct order_lane *l
     return lane->queue != NULL && lane->queue->window <= order->admitted;
 }
 
-/* Goes on behind damage, with a chunk that needs nothing of those before it. What lies between is
+/* Goes on after damage, with a chunk that needs nothing of those before it. What lies between is
  * lost, as a record says. False: there is no such chunk yet. */
 static bool lane_resume(struct order *order, struct order_lane *lane)
 {
@@ -92,7 +92,7 @@ static void lane_note_window(struct order_lane *lane, uint64_t record)
     lane->window_record = record;
 }
 
-/* Decodes more records behind those at hand. False: there are none now. */
+/* Decodes more records after those at hand. False: there are none now. */
 static bool lane_decode(struct order *order, struct order_lane *lane)
 {
     uint32_t left = lane->filled - lane->at;
@@ -112,9 +112,9 @@ static bool lane_decode(struct order *order, struct order_lane *lane)
     return lane->filled > left;
 }
 
-/* Whether the records at hand are a step that may go on in the next window: its lane was looked at
- * while its thread was in the middle of a call. It waits until that window has been let in, not
- * longer, even if it has but a part of the rest: a thread need not do anything more. */
+/* Whether the records at hand are a step that may go on in the next window: the tick came while the
+ * lane's thread was in the middle of a call. The step waits only until that window has been let in,
+ * even if that has just a part of the rest: the thread need not do anything more. */
 static bool lane_may_be_cut(const struct order *order, const struct order_lane *lane)
 {
     const struct record *last = &lane->records[lane->filled - 1];
@@ -251,8 +251,8 @@ bool lane_leave_window(struct order *order, struct order_lane *lane)
     return window_add_lane(order, next, lane->number);
 }
 
-/* The step that may be cut goes over into the window after its records, once that is open: the lane
- * will be run when it is let in. */
+/* Moves the step that may be cut to the window after that of its records, once that is open: the
+ * lane will be run when it is let in. */
 static bool lane_leave_cut(struct order *order, struct order_lane *lane)
 {
     while (lane->decoded_window < order->open && lane->marks_count > 0 &&

@@ -3,7 +3,7 @@
  *
  *   order.c          what the caller sees, and the order in which windows are gone through
  *   order_windows.c  windows, and what is done when nothing goes on
- *   order_ahead.c    what lanes have that they have not come to, looked through once at the end
+ *   order_ahead.c    looks through what lanes have but have not come to
  *   order_lane.c     a lane's turn: its chunks, its records at hand, its part of each window
  *   order_step.c     one step after another is taken, as a whole where that can be
  *   order_take.c     calls become instructions
@@ -30,10 +30,10 @@
 
 /* ---- limits ---- */
 
-/* A step has at most so many records. What a call entered beyond that is taken one number at a
- * time. */
+/* The most records in a step. If a call entered more structures, the other numbers are taken one at
+ * a time. */
 #define STEP_RECORDS_MAX 12u
-/* Records are decoded so many at a time, or fewer: what needs none is taken where it is decoded. */
+/* How many records are decoded at a time, or fewer: most calls are taken without a record. */
 #define RECORDS_AT_ONCE  32u
 /* With a record that stands for a gap, and a sentinel. */
 #define RECORDS_AT_HAND  (STEP_RECORDS_MAX + RECORDS_AT_ONCE + 2)
@@ -44,19 +44,19 @@
 #define TURN_RECORDS_MAX   (1u << 20)
 #define TURN_RECORDS_AHEAD 64u /* for lanes that overtake the oldest window */
 
-/* A record takes about so many bytes of a chunk. */
+/* About how many bytes of a chunk a record takes. */
 #define RECORD_BYTES 2u
 
 /* Windows that are open at once: the oldest, the one that was let in before it ended, the one that
  * chunks come into. */
 #define WINDOWS 4u /* a power of two */
 
-/* A lane that is late for so many windows, at 10 ms each ten minutes in which a thread did not get
- * from the number it took to the record of it, is damage. */
+/* A lane that is late for so many windows is damage: at 10 ms each, its thread would not have got
+ * from taking a number to recording it in ten minutes. */
 #define WINDOWS_LATE_MAX 65536u
 
-/* At the end numbers may be missing that would have been recorded in the last of them; a thread may
- * have been off its processor for some. */
+/* At the end, numbers may be missing that would have been recorded in these last windows; a thread
+ * may have been off its processor for some. */
 #define WINDOWS_EXCUSED 8u
 
 /* A window with more than this is begun before it has ended: a recording need not have ticks, and a
@@ -106,7 +106,7 @@ struct order_segment {
  * decoded. */
 struct order_mark {
     uint64_t window;
-    uint64_t end_record;  /* behind the chunks that were decoded */
+    uint64_t end_record;  /* after the chunks that were decoded */
     uint64_t bytes_left;  /* of chunks that were not decoded to their end, */
     uint32_t chunks_left; /* and how many these are */
 };
@@ -129,7 +129,7 @@ struct order_lane {
     uint64_t opened_record;  /* where it begins */
     uint64_t decoded_window; /* of the latest record that was decoded */
     uint64_t window_record;  /* none before this one is in that window */
-    uint64_t late_since;     /* a window, and one: it waited when that ended; 0: it is not late */
+    uint64_t late_since;     /* 1 + the window at whose end it waited; 0: it is not late */
     bool damaged;            /* nothing more can be decoded, and that has been noted */
     struct raw_chunk *queue, *queue_last;
     struct order_lane *waiters; /* for its allocations */
@@ -144,17 +144,17 @@ struct order_lane {
     struct record records[RECORDS_AT_HAND];
 };
 
-/* So that an unknown object, whose bound is 0, is not one that this lane has. */
+/* Distinguishes a lane without allocations from the bound of an unknown object, which is 0. */
 #define LANE_NO_ALLOCATIONS (UINT64_C(1) << 63)
 
 struct order_structure {
     uint64_t next; /* the number whose turn it is */
     struct order_lane *waiters;
-    /* Numbers that have come and were not taken when that was last looked at, sorted; those before
-     * `coming_at` are below `next`. */
+    /* Numbers that had come, and were not taken, at the latest order_look_ahead(), sorted; those
+     * before `coming_at` are below `next`. */
     uint64_t *coming;
     uint32_t coming_count, coming_room, coming_at;
-    bool skipped; /* numbers were done without; they may come late */
+    bool skipped; /* numbers were skipped; they may come late */
 };
 
 struct order_window {
@@ -244,7 +244,7 @@ static inline bool lane_is_behind(const struct order *order, const struct order_
     return lane->marks_count > 0 && lane_first_mark(lane)->window == order->oldest;
 }
 
-/* Whether the bound's lane has had so many allocations. An unknown object has no bound. */
+/* Whether the bound's lane has had as many allocations. An unknown object has no bound. */
 static inline bool order_is_allocated(const struct order *order, const struct order_lane *lane,
                                       uint64_t bound)
 {
@@ -257,7 +257,7 @@ static inline bool order_is_allocated(const struct order *order, const struct or
 
 /* ---- order.c ---- */
 
-/* Records that there is no memory. Returns false. */
+/* Sets the error: there is no memory. Returns false. */
 bool order_no_memory(struct order *order);
 
 /* Whether ordering has failed, here or in the writer. */
@@ -322,8 +322,8 @@ bool order_unstick(struct order *order);
  * structure->coming. False: no memory. */
 bool order_look_ahead(struct order *order);
 
-/* Whether a lane that has had so many allocations can go on with the chunk whatever is missing
- * before it; and its decoder does so. A record stands for what is missing. */
+/* Whether a lane that has had `allocations` can go on with the chunk, whatever is missing before
+ * it; the second makes its decoder go on there. A record stands for what is missing. */
 bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t allocations);
 void decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
@@ -343,8 +343,8 @@ bool lane_leave_window(struct order *order, struct order_lane *lane);
 
 /* ---- order_step.c ---- */
 
-/* Finds where the step of the records at hand ends, of which there must be some. False: that is not
- * to be seen yet. `last`: no more of it will be seen. */
+/* Finds the end of the step at hand; there must be records at hand. False: the end cannot be seen
+ * yet. `last`: no more records of it will come. */
 bool lane_find_step(struct order_lane *lane, bool last);
 
 /* Takes the step at hand. False: its lane waits, or there is damage. */
@@ -371,13 +371,13 @@ void order_make_ready(struct order *order, struct order_lane *lane);
 /* NULL: nobody is ready. */
 struct order_lane *order_next_ready(struct order *order);
 
-/* Who waits for the same thing is in a list, the lowest number first. Always false, to be
- * returned. */
+/* Put the lane into the list of those that wait for the same thing, the lowest number first. Always
+ * false, to be returned. */
 bool lane_waits_for_sequence(struct order *order, struct order_lane *lane,
                              const struct record *record);
 bool lane_waits_for_allocations(struct order *order, struct order_lane *lane, uint64_t bound);
 
-/* Wakes those of the list who wait for no more than this (raw_allocations(), or a sequence
+/* Wakes the lanes in the list that wait for no more than this (raw_allocations(), or a sequence
  * number). */
 void order_wake_waiters(struct order *order, struct order_lane **waiters, uint64_t reached);
 

@@ -25,7 +25,7 @@ bool lane_find_step(struct order_lane *lane, bool last)
     if (end > most) end = most;
     if (end == filled && end < most && !last && !lost && !lane_is_behind_call(lane)) return false;
     lane->step_end = (uint32_t)(end - lane->records);
-    /* Behind its call, a number is taken when its turn comes. */
+    /* After its call, a number is taken when its turn comes. */
     lane->step = first->number == RAW_SEQUENCE_AFTER ? STEP_SPLIT : STEP_WHOLE;
     return true;
 }

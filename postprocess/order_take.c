@@ -85,7 +85,7 @@ static inline void order_count_free(const struct order *order, struct order_lane
     if (order->opaque) lane->allocated = raw_allocations(lane->number, lane_allocations(lane) + 1);
 }
 
-/* The call at hand, which brings, changes or frees an object, is about to be put. */
+/* Puts the stack of the call at hand, which brings, changes or frees an object, before the call. */
 static inline void order_put_stack(struct order *order, const struct record *record)
 {
     if (record->stack == STACK_END) return;
@@ -114,8 +114,8 @@ static bool order_take_free(struct order *order, struct order_lane *lane,
     return true;
 }
 
-/* What comes next in the lane is after so many calls of another one. A step that is relaxed does not
- * wait for that. */
+/* What comes next in the lane is after as many calls of another one as the bound says. A step that
+ * is relaxed does not wait for that. */
 static bool order_take_after(struct order *order, struct order_lane *lane,
                              const struct record *record)
 {
@@ -124,8 +124,8 @@ static bool order_take_after(struct order *order, struct order_lane *lane,
            lane_waits_for_allocations(order, lane, after);
 }
 
-/* An object of so many bytes is about to begin at the place. Those that live there, or on its bytes,
- * in an attached recording have ended, by frees that were missed. */
+/* An object of `bytes` is about to begin at the place. In an attached recording, those that still
+ * live there, or on its bytes, have ended by frees that were missed: puts these. */
 static void order_end_missed(struct order *order, uint32_t place, uint64_t bytes)
 {
     uint32_t object, its_place = place;
@@ -218,7 +218,7 @@ static void order_take_lost(struct order *order, struct order_lane *lane,
     order->totals.lost_events += record->size;
 }
 
-/* Records that are not calls that did what they should. */
+/* Records other than calls that succeeded. */
 static bool order_take_other(struct order *order, struct order_lane *lane,
                              const struct record *record)
 {

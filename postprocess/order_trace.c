@@ -12,7 +12,7 @@
 
 /* ---- the header of the output ---- */
 
-/* Of the recording, and all that the recording says of itself (INSTRUCTIONS.md 4.1). NULL: no
+/* Lines about the recording, then the recording's own metadata (INSTRUCTIONS.md 4.1). NULL: no
  * memory. */
 static char *metadata_make(const struct raw_header *header)
 {
@@ -180,7 +180,7 @@ static void finish(struct work *work, struct output *output)
     result->bytes_out = output->offset;
 }
 
-/* With a writer and an order engine to work with. */
+/* Makes an order engine, and orders everything with it. */
 static void order_with_writer(struct work *work, struct output *output)
 {
     work->order = order_new(work->reader, &work->writer, &work->options->order);

@@ -51,7 +51,7 @@ struct order_trace_result {
     enum order_trace_status status;
     struct error error;   /* the first of the stream or the output, from ORDER_TRACE_SALVAGED on */
     bool truncated;       /* the stream has no end chunk, or an error had ended the recording */
-    uint64_t lost_at_end; /* events lost, as the end of the stream says: also behind the last record
+    uint64_t lost_at_end; /* events lost, as the end of the stream says: also after the last record
                              of a loss */
     struct error cut;     /* where it ends, if it has no end chunk */
     enum order_trace_spool spool;

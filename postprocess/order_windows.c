@@ -63,9 +63,9 @@ bool order_is_patient(const struct order *order)
     return !order->ended && !order->overdue && order->queued_bytes < bytes;
 }
 
-/* Lets one lane that has at least so many records left in its window enter the first structure of
- * its step, though it waits for another: its thread has dropped one lock to take another, and
- * others came between. False: there is none. */
+/* Lets one lane that has at least `records_left` in its window enter the first structure of its
+ * step, though it waits for another: its thread has dropped one lock to take another, and others
+ * came between. False: there is none. */
 bool order_split(struct order *order, uint64_t records_left)
 {
     for (uint32_t i = 0; i < order->present_count; i++) {
@@ -123,8 +123,8 @@ bool order_relax(struct order *order)
     return lane_relax(order, found);
 }
 
-/* Whether what the lane of an opaque stream waits for waits for the lane. Lanes wait only for
- * allocations of others there: it has no sequence numbers. */
+/* Whether the lane of an opaque stream waits, through others, for itself. Lanes there wait only for
+ * allocations of others: there are no sequence numbers. */
 static bool lane_waits_for_itself(const struct order *order, const struct order_lane *lane)
 {
     const struct order_lane *other = lane;
@@ -146,9 +146,9 @@ static bool lane_finds_place_free(const struct order *order, const struct order_
            object_table_entry(&order->objects, record->place)->lives % OBJECT_SPECIAL == 0;
 }
 
-/* A moved realloc of an opaque stream may be after more than has to be there, which nothing else
- * may (docs/ordering.md). So where lanes wait for each other in a circle, one does not wait for
- * that, rather one whose place is free. False: there is none. */
+/* In an opaque stream a moved realloc, and nothing else, may wait for more than has to precede it
+ * (docs/ordering.md). So where lanes wait for each other in a circle, one such realloc no longer
+ * waits, preferably one whose place is free. False: there is none. */
 bool order_break_circle(struct order *order)
 {
     struct order_lane *found = NULL;
@@ -219,7 +219,8 @@ bool order_skip_missing(struct order *order)
     return skipped || order->ready != NULL;
 }
 
-/* The numbers that the lane waits for are there, but those who have them wait for this lane. */
+/* The numbers that the lane waits for have come, but in lanes that wait for this one: skips
+ * them. */
 static bool order_skip_to(struct order *order, const struct order_lane *lane)
 {
     struct order_structure *structure = &order->structures[lane->wait_structure];

@@ -10,7 +10,7 @@
 #define PAGE_BYTES (UINT64_C(1) << PAGE_BITS)
 #define STARTS     (PAGE_BYTES / 8)
 #define WORDS      (STARTS / 64)
-/* What is farther from the beginning of an object is not looked at. */
+/* Pages farther from the beginning of an object are not looked at. */
 #define PAGES_MAX  (UINT64_C(1) << (30 - PAGE_BITS))
 
 struct overlaps_starts {
@@ -128,8 +128,9 @@ static uint64_t start_before(const struct overlaps_starts *starts, uint64_t limi
     return STARTS;
 }
 
-/* The last object that begins in the page before the end of these bytes, or covers the page's
- * beginning: if one has any of them, then this. */
+/* An object that overlaps the bytes from `address` to `end` in this page: if there is one, so does
+ * the last object that begins there before `end`, or else the one that covers the page's
+ * beginning. */
 static uint32_t look_in_page(const struct overlaps *overlaps, uint64_t number, uint64_t address,
                              uint64_t end)
 {

@@ -1,4 +1,4 @@
-/* overlaps - the objects of an attached recording by their addresses: those that live on bytes of one
+/* overlaps - the objects of an attached recording by their addresses: those that overlap an object
  * that begins were freed, by calls that were missed (FORMAT.md 2.9).
  *
  *   address / 8192 --> page --> starts   which object begins at each 8 bytes of the page
@@ -39,7 +39,7 @@ void overlaps_free(struct overlaps *overlaps);
 /* 512 places from this one on are the granules from that address on. */
 void overlaps_note_page(struct overlaps *overlaps, uint32_t place, uint64_t address);
 
-/* An object that has bytes of one of so many bytes that begins at the place, and its own place; or
+/* The register of an object that overlaps `bytes` bytes from the place on, and its own place; or
  * OVERLAPS_NONE. */
 uint32_t overlaps_find(const struct overlaps *overlaps, uint32_t place, uint64_t bytes,
                        uint32_t *its_place);

@@ -69,7 +69,7 @@ void summary_print_problems(const struct summary *summary, FILE *to)
 
 /* ---- what text and JSON have in common ---- */
 
-/* Behind the kinds of calls. */
+/* The figures after the kinds of calls. */
 static void figures(const struct summary *summary, numbers_use *use, void *of)
 {
     const struct order_trace_result *result = &summary->result;

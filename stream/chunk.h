@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes that a chunk of so many units can need. */
+/* The most bytes that a chunk with this many units can need. */
 #define CHUNK_BYTES_MAX(units)   (RAW_CHUNK_HEADER_BYTES + RAW_PROFILE_BYTES + PACK_BYTES_MAX(units))
 /* Those of a chunk that is not packed and begins no segment. */
 #define CHUNK_BYTES_PLAIN(units) (RAW_CHUNK_HEADER_BYTES + 2 * (size_t)(units))

@@ -20,7 +20,8 @@ const char *instruction_name(unsigned number)
 
 void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes, size_t count)
 {
-    /* Four counts for each opcode: the same one again and again would have to wait for itself. */
+    /* Four counts for each opcode: an increment has to wait for the latest one of the same
+     * count. */
     uint32_t seen[4][256] = {{0}};
     uint64_t by_number[INSTRUCTION_NUMBER_MASK + 1] = {0};
     size_t i = 0;

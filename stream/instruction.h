@@ -132,7 +132,7 @@ struct instruction_totals {
     uint64_t ticks;
     uint64_t freed_twice;  /* freed_twice */
     uint64_t missed_frees; /* free_missed */
-    uint64_t unknown;      /* calls with the flag *unknown*, also those behind freed_twice */
+    uint64_t unknown;      /* calls with the flag *unknown*, also those after freed_twice */
 };
 
 /* Adds the instructions of a block: to instructions, calls, by_kind, threads, lane_changes, ticks,

@@ -24,7 +24,7 @@ const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIS
 #define DOES_OTHER(number, identifier, name, count) [(number)] = INSTRUCTION_OTHER,
 const uint8_t instruction_does[256] = {
     CALL_KIND_LIST(DOES_CALL) INSTRUCTION_LIST(DOES_OTHER)
-        /* A failed one and a free of an unknown object have the rest: INSTRUCTION_CALLS. */
+        /* The rest, failed calls and frees of unknown objects, are INSTRUCTION_CALLS. */
         [CALL_REALLOC_MOVED | INSTRUCTION_UNKNOWN] = INSTRUCTION_BEGINS,
     [CALL_REALLOC_IN_PLACE | INSTRUCTION_UNKNOWN] = INSTRUCTION_BEGINS,
 };
@@ -38,7 +38,7 @@ _Static_assert(INSTRUCTION_BLOCK_MAX *INSTRUCTION_OPERANDS_MAX <= UINT16_MAX + 1
 /* Instructions that are looked at together. */
 #define GROUP 16u
 
-/* Values that groups may have are less: those of which the upper byte is not all ones. */
+/* Values in groups are below this: their upper byte is not all ones. */
 #define VALUES_OF_GROUPS (INSTRUCTION_ESCAPE & 0xff00u)
 
 _Static_assert(INSTRUCTION_BLOCK_MAX % GROUP == 0, "a full block has no more than whole groups");
@@ -62,9 +62,9 @@ struct block {
     size_t operand_at; /* next free entry of room->operands */
     size_t others;     /* instructions of 5.3 so far */
     size_t ticks, turns;
-    size_t usage_at, usage_behind; /* the latest usage: its operands; the index behind it */
+    size_t usage_at, usage_behind; /* the latest usage: its operands; the index after it */
     size_t changed_at, changed;    /* the latest statistics: operands of the first; how many */
-    size_t changed_behind;         /* the index behind them */
+    size_t changed_behind;         /* the index after them */
     uint64_t lost_events;
     uint64_t live, high_live;        /* objects now, and the most there ever were */
     uint64_t live_bytes, peak_bytes; /* what the block states (4.3) */
@@ -295,7 +295,7 @@ static bool reader_read_any(struct instruction_reader *reader, struct block *blo
 
 /* ---- definitions (4.6) ---- */
 
-/* The next number. Where there is none, `next` passes the end, which is looked at in the end. */
+/* The next number. Where there is none, `next` passes the end, which is checked afterwards. */
 static uint64_t take_number(struct column *column)
 {
     if (column->next < column->end) return varint_get(&column->next);
@@ -303,7 +303,7 @@ static uint64_t take_number(struct column *column)
     return 0;
 }
 
-/* The same; too large for 32 bits: UINT32_MAX, which nothing may be. */
+/* The same; UINT32_MAX, which is never valid, if it does not fit into 32 bits. */
 static uint32_t take_short(struct column *column)
 {
     uint64_t value = take_number(column);
@@ -563,7 +563,7 @@ static bool block_decode_call(struct instruction_reader *reader, struct block *b
     return true;
 }
 
-/* What is not plain, and what is wrong. */
+/* Decodes an instruction that is not plain, or refuses one that is wrong. */
 static __attribute__((noinline)) bool block_decode_rare(struct instruction_reader *reader,
                                                         struct block *block, struct instruction *to)
 {
@@ -601,7 +601,7 @@ enum { NOT_PLAIN = 0, PLAIN_ALLOCATION = 1, PLAIN_FREE = -1 };
 #define EFFECT_ENTRY(number, identifier, name, shape) [(number)] = EFFECT_SHAPE_##shape,
 static const int8_t effects[256] = {CALL_KIND_LIST(EFFECT_ENTRY)};
 
-/* Brings opcodes and values to the room, in whole groups: for the compiler to make vectors of. */
+/* Copies opcodes and values to the room, in whole groups, which the compiler can vectorize. */
 static void block_copy_columns(const struct block *block, uint8_t *restrict opcodes,
                                uint16_t *restrict values)
 {
@@ -611,16 +611,16 @@ static void block_copy_columns(const struct block *block, uint8_t *restrict opco
             values[i + k] = (uint16_t)(block->low[i + k] | block->high[i + k] << 8);
 }
 
-/* Whether the instructions of a group, from index `from` on, are plain and right in whatever order
- * objects come and go there: then *allocations of them are allocations, and the others frees.
- * Written for the compiler to make vectors of bytes of it: calls are compared as ranges of numbers,
+/* Whether the instructions of a group, from index `from` on, are plain, and valid in whatever order
+ * objects begin and end there: then *allocations of them are allocations, and the others frees.
+ * Written for the compiler to vectorize by bytes: calls are recognized by two ranges of numbers,
  * which have nearly all that are plain. */
 static bool group_is_plain(const struct block *block, size_t from, unsigned *allocations)
 {
     const uint8_t *const opcodes = block->opcodes + from;
     const uint8_t *const low = block->low + from, *const high = block->high + from;
-    /* At least as many objects are alive at each instruction of the group. What is larger is looked
-     * at one by one. */
+    /* At least this many objects are alive at each instruction of the group. A group with a larger
+     * position is decoded one by one. */
     uint64_t fewest = block->live > GROUP ? block->live - GROUP : 0;
     if (fewest > VALUES_OF_GROUPS) fewest = VALUES_OF_GROUPS;
     const uint8_t most_low = (uint8_t)fewest, most_high = (uint8_t)(fewest >> 8);
@@ -704,7 +704,7 @@ static bool block_compare_bytes(struct instruction_reader *reader, const struct 
     return reader_fail(reader);
 }
 
-/* What an instruction does to the objects. Its index becomes a register. */
+/* Does to the objects what an instruction does. Its index becomes a register. */
 static void objects_follow(struct live_objects *objects, struct instruction *one)
 {
     uint8_t shape = call_shapes[instruction_number(one)];
@@ -777,7 +777,7 @@ static bool block_decode_addresses(struct instruction_reader *reader, struct blo
     return true;
 }
 
-/* The same of the column `stacks` (4.6). */
+/* The same for the column `stacks` (4.6). */
 static bool block_decode_stacks(struct instruction_reader *reader, struct block *block)
 {
     const bool frees = reader->header.features & INSTRUCTION_FEATURE_FREE_STACKS;

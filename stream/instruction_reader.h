@@ -21,8 +21,8 @@
  *
  *   a register  lasts as long as the object; an allocation comes with the one that it takes
  *   an index    in the row of live objects (4.5), for users that need no lasting names. An
- *               allocation appends its object, so its index is the number of objects before it; of
- *               one that ends, the last object of the row takes the index:
+ *               allocation appends its object, so its index is the number of objects before it;
+ *               when an object ends, the last one of the row takes its index:
  *
  *                   BEGINS   row[one.object] = ...
  *                   ENDS     ... row[one.object]; row[one.object] = row[walk.live]
@@ -86,8 +86,7 @@ extern "C" {
 enum instruction_error { INSTRUCTION_ERROR_LIST(ERROR_LIST_ENUM) };
 extern const struct error_kind instruction_errors[];
 
-/* What an instruction has no register for: other instructions, failed allocations, unknown
- * frees. */
+/* `object` of instructions without one: other instructions, failed allocations, unknown frees. */
 #define INSTRUCTION_NO_REGISTER UINT32_MAX
 
 /* One instruction, decoded. Its operands, but for a size, are batch->operands[operand_at ...]: the
@@ -133,8 +132,8 @@ struct instruction_turn {
     uint32_t at, lane;
 };
 
-/* Entries behind a batch, of no particular value: the walk may look ahead, and the reader copies
- * whole groups. */
+/* Entries after the end of a batch, of no particular value: the walk may look ahead, and the reader
+ * copies whole groups. */
 #define INSTRUCTION_BATCH_SLACK 32
 
 /* Where the reader puts a batch: most of it is touched only when it is needed. */
@@ -191,8 +190,8 @@ static inline struct instruction_walk instruction_walk_over(const struct instruc
     return walk;
 }
 
-/* The next instruction, of which the caller knows the opcode, and what that does: if it does so
- * while compiling, little is left of this. */
+/* The next instruction. The caller knows its opcode, and what that does: where these are constants
+ * at compile time, little code is left of this. */
 static inline __attribute__((always_inline)) struct instruction instruction_walk_take(
     struct instruction_walk *walk, unsigned opcode, unsigned does)
 {
@@ -208,7 +207,7 @@ static inline __attribute__((always_inline)) struct instruction instruction_walk
         one.size = value;
     }
     if (does == INSTRUCTION_BEGINS) walk->live++;
-    one.opcode = (uint8_t)opcode; /* of a record, too: the compiler is to know */
+    one.opcode = (uint8_t)opcode; /* also of a record, so that the compiler knows it */
     return one;
 }
 
@@ -227,8 +226,8 @@ static inline uint32_t instruction_walk_stack(const struct instruction_walk *wal
     return walk->batch->stacks != NULL ? walk->batch->stacks[walk->at - 1] : 0;
 }
 
-/* The index that is asked for so many instructions from now, up to INSTRUCTION_BATCH_SLACK, if the
- * row has as many objects then: for prefetching. */
+/* The index that the instruction this many further on, up to INSTRUCTION_BATCH_SLACK, will use if
+ * the row has as many objects then as now: for prefetching. */
 static inline uint64_t instruction_walk_ahead(const struct instruction_walk *walk,
                                               unsigned instructions)
 {
@@ -243,7 +242,7 @@ size_t instruction_batch_after_call(const struct instruction_batch *batch, uint6
 
 enum instruction_state {
     INSTRUCTIONS_MORE,
-    INSTRUCTIONS_END,   /* behind a good end block */
+    INSTRUCTIONS_END,   /* after a good end block */
     INSTRUCTIONS_CUT,   /* no end block; see error for where */
     INSTRUCTIONS_FAILED /* see error */
 };
@@ -268,8 +267,8 @@ struct instruction_reader {
     struct instruction_room *room; /* where the next batch goes: the reader's own, or another one */
 
     /* Set before the first block is read, or NULL: takes what the stream defines (4.6), which is
-     * within its limits. NULL, or what is wrong with it: stacks_define() does. Batches have stacks
-     * only if it is set. */
+     * within its limits. Returns NULL, or what is wrong with it, as stacks_define() does. Batches
+     * have stacks only if it is set. */
     const char *(*define)(void *context, const struct stack_definition *definition);
     void *define_context;
     uint64_t definitions_offset; /* for it: of the block in the stream */
@@ -298,8 +297,8 @@ void instruction_reader_close(struct instruction_reader *reader);
 bool instruction_batch_usage(const struct instruction_batch *batch,
                              const struct instruction_tick *tick, struct original_usage *usage);
 
-/* Changes those of the statistics that are said anew before a tick; `count` grows as far as they
- * go. */
+/* Updates the statistics that have new values before a tick; `count` grows if there are more of
+ * them. */
 void instruction_batch_statistics(const struct instruction_batch *batch,
                                   const struct instruction_tick *tick,
                                   struct original_statistics *statistics);

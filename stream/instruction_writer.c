@@ -29,7 +29,7 @@
     (PAYLOAD_HEAD_BYTES + INSTRUCTION_BLOCK_MAX * 3 + OPERANDS_ROOM + ADDRESSES_ROOM + \
      STACKS_ROOM + DEFINITIONS_ROOM)
 
-/* So that no block the writer can fill is one that a reader must refuse. An allocation or a realloc
+/* Ensure that a reader need not refuse a block that the writer can fill. An allocation or a realloc
  * with an address and a stack has two operands besides. */
 _Static_assert(OPERANDS_BYTES_MAX >= 2 * VARINT_BYTES_MAX + ADDRESS_BYTES_MAX + STACK_BYTES_MAX,
                "a tick is longest");
@@ -94,9 +94,9 @@ static uint8_t *writer_join(uint8_t *to, const uint8_t *column, size_t bytes)
     return to + bytes;
 }
 
-/* Puts the columns together, behind what stands before them (4.3). The first one starts with room
- * in front for that, and no column moves over one that has not moved yet. Returns the payload,
- * whose end is *end. */
+/* Joins the columns, after the numbers that precede them (4.3). The first column has room before it
+ * for these, and no column moves over one that has not moved yet. Returns the payload, whose end is
+ * *end. */
 static uint8_t *writer_join_columns(struct instruction_writer *writer, uint8_t **end)
 {
     const size_t count = writer->count;
@@ -282,7 +282,7 @@ void instruction_put_realloc_unknown_failed(struct instruction_writer *writer, u
     instruction_put_end(writer);
 }
 
-/* What a free is given. */
+/* The size and the alignment, as far as a free of this kind has them. */
 static void put_given(struct instruction_writer *writer, enum call_kind kind, uint64_t size,
                       uint64_t alignment)
 {

@@ -19,8 +19,8 @@
  *
  * The writer counts the bytes of live objects, which the stream states (4.3).
  *
- * A stream with call stacks (INSTRUCTION_FEATURE_STACKS) has them from
- * instruction_put_stack(), and what they are from instruction_put_definition().
+ * A stream with call stacks (INSTRUCTION_FEATURE_STACKS) gets them from instruction_put_stack(),
+ * and their definitions from instruction_put_definition().
  *
  * Memory: 1 MiB for the columns, 256 KiB for definitions and 12 bytes per register, from
  * pages_map(). One thread. */
@@ -54,7 +54,7 @@ struct instruction_writer {
     struct writer_object *objects; /* by register of a live object */
     uint64_t *large_sizes;         /* by register */
     uint64_t live_bytes;           /* asked for by live objects */
-    uint64_t peak_bytes;           /* the most they were behind an instruction of this block */
+    uint64_t peak_bytes;           /* the most they were after an instruction of this block */
     uint64_t lane;                 /* the current one */
     struct original_statistics statistics; /* as the latest tick said them */
     uint64_t last_address;                 /* of the `addresses` column of this block */
@@ -131,7 +131,7 @@ static inline void instruction_end_stack(struct instruction_writer *writer)
     writer->stack = STACK_END;
 }
 
-/* What frees have there. */
+/* The entry of a free in the column `stacks`. */
 static inline void instruction_put_free_stack(struct instruction_writer *writer)
 {
     if (__builtin_expect(writer->features & INSTRUCTION_FEATURE_FREE_STACKS, 0))
@@ -228,7 +228,7 @@ static inline uint32_t instruction_put_allocation(struct instruction_writer *wri
 uint32_t instruction_put_allocation_with(struct instruction_writer *writer, enum call_kind kind,
                                          uint64_t size, uint64_t alignment, uint64_t address);
 
-/* The same of which no object came. */
+/* The same for a call that failed. */
 void instruction_put_allocation_failed(struct instruction_writer *writer, enum call_kind kind,
                                        uint64_t size, uint64_t alignment);
 
@@ -292,7 +292,7 @@ static inline void instruction_put_free_sized(struct instruction_writer *writer,
 void instruction_put_free_with(struct instruction_writer *writer, enum call_kind kind,
                                uint32_t object, uint64_t size, uint64_t alignment);
 
-/* The same of an object whose allocation is not known. */
+/* The same for an object whose allocation is not known. */
 void instruction_put_free_unknown(struct instruction_writer *writer, enum call_kind kind,
                                   uint64_t size, uint64_t alignment);
 
@@ -309,7 +309,7 @@ void instruction_put_definition(struct instruction_writer *writer,
 
 void instruction_put_lane_change(struct instruction_writer *writer, uint64_t lane);
 
-/* What follows is of this lane. Cheap when it is the current one. */
+/* The instructions that follow are of this lane. Cheap when it is the current one. */
 static inline void instruction_put_lane(struct instruction_writer *writer, uint64_t lane)
 {
     if (writer->lane != lane) instruction_put_lane_change(writer, lane);

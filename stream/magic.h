@@ -1,4 +1,4 @@
-/* magic - what a file is that is not the expected one, by its first bytes.
+/* magic - tells by its first bytes what a file is, if it is not the expected one.
  *
  *   "\x1f\x8b..." --> "this is gzip: `gzip -dc` unpacks it" */
 #ifndef MALLOCTAPE_MAGIC_H
@@ -15,7 +15,7 @@ extern "C" {
 #define MAGIC_OF_RAW          "MTAPERAW" /* FORMAT.md 4.1 */
 #define MAGIC_OF_INSTRUCTIONS "MTAPEINS" /* INSTRUCTIONS.md 4.1 */
 
-/* So many bytes are enough for magic_text(). */
+/* This many bytes are enough for magic_text(). */
 #define MAGIC_TEXT_BYTES 64
 
 /* What the file is, and with which command it can be read. */

@@ -22,13 +22,13 @@ char *metadata_copy(const char *metadata, size_t bytes, const char *key);
 /* When the recording began, since the epoch; 0: unknown. */
 double metadata_start_s(const char *metadata, size_t bytes);
 
-/* Of a page of memory where it was recorded; 0: unknown. */
+/* The size of a page of memory where it was recorded; 0: unknown. */
 unsigned long metadata_page_bytes(const char *metadata, size_t bytes);
 
 /* Whether the recorder was loaded into a process that ran already (FORMAT.md 2.9). */
 bool metadata_is_attached(const char *metadata, size_t bytes);
 
-/* ---- the names of what an allocator says of itself ----
+/* ---- the names of an allocator's statistics ----
  *
  *   metadata "statistics=arenas mapped_bytes" --statistics_take()--> names[0] "arenas", ...
  *
@@ -44,13 +44,13 @@ struct statistics_names {
 /* Takes the names out of a text, in which it puts null bytes, and which must stay. */
 void statistics_split(struct statistics_names *statistics, char *text);
 
-/* Those of a stream; none without memory. */
+/* Takes those of a stream; none if there is no memory. */
 void statistics_take(struct statistics_names *statistics, const char *metadata, size_t bytes);
 void statistics_free(struct statistics_names *statistics);
 
 bool statistics_is_bytes(const char *name);
 
-/* Which one it is; ORIGINAL_STATISTICS_MAX: none. */
+/* The index of the name; ORIGINAL_STATISTICS_MAX: there is none. */
 unsigned statistics_find(const struct statistics_names *statistics, const char *name);
 
 /* The same of a stream's metadata, without memory. */

@@ -3,7 +3,7 @@
  *   tick, tick, ... --original_add()--> the latest times; the most memory, and how much of that was
  *                                       the recorder's
  *
- * Of memory at its peak only the tick with the most RSS says how much was the recorder's; the peak
+ * How much of the peak was the recorder's is known only from the tick with the most RSS; the peak
  * itself may lie between ticks (VmHWM). */
 #ifndef MALLOCTAPE_COMMON_ORIGINAL_H
 #define MALLOCTAPE_COMMON_ORIGINAL_H
@@ -16,8 +16,7 @@ struct original_usage {
     uint64_t recorder_bytes, user_ns, system_ns, peak_rss_bytes;
 };
 
-/* What the allocator said of itself at a tick. What the values are, the metadata says
- * (metadata.h). */
+/* The allocator's statistics at a tick. The metadata have their names (metadata.h). */
 #define ORIGINAL_STATISTICS_MAX 24
 struct original_statistics {
     unsigned count;
@@ -49,7 +48,7 @@ static inline uint64_t original_net_bytes(uint64_t rss_bytes, uint64_t recorder_
     return rss_bytes > recorder_bytes ? rss_bytes - recorder_bytes : 0;
 }
 
-/* A tick, so long after the one before. `usage` NULL: the recorder did not say. */
+/* A tick, `elapsed_ns` after the one before. `usage` NULL: it has none. */
 static inline void original_add(struct original *original, uint64_t elapsed_ns, uint64_t rss_bytes,
                                 const struct original_usage *usage)
 {
@@ -77,7 +76,7 @@ static inline void original_add(struct original *original, uint64_t elapsed_ns, 
         original->peak_rss_bytes = usage->peak_rss_bytes;
 }
 
-/* Of the RSS without the recorder's memory, over the time from the first tick to the latest;
+/* The mean RSS without the recorder's memory, over the time from the first tick to the latest;
  * negative: there were not two. */
 static inline double original_mean_bytes(const struct original *original)
 {

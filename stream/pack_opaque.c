@@ -14,7 +14,7 @@ static uint8_t *put_all(const struct packer *packer, uint8_t *out, const uint16_
     return out;
 }
 
-/* A unit whose upper byte says nothing special: of two bytes. */
+/* A unit that takes two bytes, the upper one first. */
 static inline uint8_t *put_two(uint8_t *out, uint32_t unit)
 {
     bytes_put16(out, (uint16_t)(unit << 8 | unit >> 8));
@@ -49,7 +49,7 @@ static __attribute__((noinline)) uint8_t *put_distant(const struct packer *packe
     return pack_put_unit(packer, out, (uint32_t)difference);
 }
 
-/* What stands before an allocation to say its place. */
+/* The units before an allocation that name its place. */
 static inline uint8_t *put_place(const struct packer *packer, uint8_t *out,
                                  struct raw_places *places, uint64_t size, uint32_t place)
 {
@@ -75,8 +75,7 @@ static inline uint32_t unit_by_age(struct raw_places *places, unsigned range, ui
 
 /* --- records --- */
 
-/* An allocation of a range: its place is said before it and not behind it. `own`: its first unit.
- */
+/* An allocation of a range: its place is put before it, not after it. `own`: its first unit. */
 static uint8_t *put_allocation(const struct packer *packer, uint8_t *out, struct raw_places *places,
                                const struct units_record *coded, const uint16_t *own,
                                const uint16_t *end)
@@ -93,7 +92,7 @@ static uint8_t *put_allocation(const struct packer *packer, uint8_t *out, struct
     return put_all(packer, out, place + 2, end);
 }
 
-/* Bytes of an object's place and of its allocation's unit, at most, and what may be stored behind
+/* The most bytes of an object's place and its allocation's unit, with what may be stored after
  * them. */
 #define PLACED_BYTES_MAX 24
 

@@ -8,8 +8,8 @@
 #include "raw_places.h"
 #include "units.h"
 
-/* Packs calls that their first unit tells (units.h). Stops before another record, where there may
- * be no room before `out_end`, and before the last units. */
+/* Packs calls that their first unit identifies (units.h). Stops before any other record, where
+ * there may be no room before `out_end`, and before the last units. */
 const uint16_t *pack_opaque_calls(const struct packer *packer, struct raw_places *places,
                                   const struct units_call *calls, const uint16_t *at,
                                   const uint16_t *end, uint8_t **to, const uint8_t *out_end);
