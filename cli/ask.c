@@ -18,7 +18,7 @@
 
 #include "tracing/request.h"
 
-#define SOCKET_NAME "malloctape-" /* and the number of the process */
+#define SOCKET_NAME "malloctape-" /* followed by the process id */
 
 bool ask_parse_process(pid_t *process, const char *word)
 {
@@ -30,8 +30,8 @@ bool ask_parse_process(pid_t *process, const char *word)
     return true;
 }
 
-/* A socket of that name may be anybody's, also of one that had the number before. False: that has
- * been said, unless `command` is NULL. */
+/* Whether the peer is the process: a socket of that name may belong to anybody, or to an earlier
+ * process with the same id. False: a message has been printed, unless `command` is NULL. */
 static bool is_process(const struct cli_command *command, int file, pid_t process)
 {
     struct ucred peer = {0};
@@ -90,7 +90,7 @@ static void say_why_silent(const struct cli_command *command, pid_t process)
     cli_fail(command, "process %d does not listen: %s", (int)process, why);
 }
 
-/* The number that the process has for itself, which is another one in a PID namespace of its own. */
+/* The id that the process has for itself, which differs if it is in another PID namespace. */
 static int number_for_itself(pid_t process)
 {
     char path[64], line[256];
@@ -103,8 +103,8 @@ static int number_for_itself(pid_t process)
     return number;
 }
 
-/* A socket in the network namespace of the process: abstract names are for one namespace. Root can
- * make one there (setns(2)); another user has one here. */
+/* A socket in the network namespace of the process, because each has its own abstract names. Only
+ * root can create it there (setns(2)); for other users it is in this namespace. */
 static int socket_open(pid_t process)
 {
     char path[64];
@@ -139,7 +139,7 @@ static int process_connect(const struct cli_command *command, pid_t process)
     return -1;
 }
 
-/* All that comes until the other side closes, which it may do without having read all. */
+/* Reads until the other side closes, which it may do without having read everything. */
 static size_t answer_read(int file, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -150,7 +150,7 @@ static size_t answer_read(int file, char *text, size_t bytes)
     return used;
 }
 
-/* Behind `head`, if it begins with that; or NULL. */
+/* The rest of the answer after `head`, if it begins with that; or NULL. */
 static char *behind(char *answer, const char *head)
 {
     return strncmp(answer, head, strlen(head)) == 0 ? answer + strlen(head) : NULL;
@@ -200,7 +200,7 @@ size_t ask_process(const struct cli_command *command, pid_t process, const char 
     return bytes;
 }
 
-/* Lines end with a name, whose null byte is shown as @. */
+/* Lines of /proc/net/unix end with the socket's name; the leading null byte is shown as @. */
 void ask_offer(program_add *add)
 {
     char line[512], process[16], path[32], program[64];

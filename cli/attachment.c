@@ -30,7 +30,7 @@ static bool asks(struct attachment *attachment, const struct cli_command *comman
                        sizeof attachment->answer) > 0;
 }
 
-/* Those by which a user ends this, as a descriptor; -1: none. */
+/* The signals by which users end this program, as a descriptor; -1: none. */
 static int signals_open(void)
 {
     static const int known[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -42,7 +42,7 @@ static int signals_open(void)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* How many mappings of files with code it has; *has_ours: one is the library. */
+/* The number of executable mappings of files in the process; *has_ours: one is the library. */
 static size_t libraries_count(const struct attachment *attachment, bool *has_ours)
 {
     char path[64], line[PATH_MAX + 128];
@@ -61,7 +61,8 @@ static size_t libraries_count(const struct attachment *attachment, bool *has_our
     return count;
 }
 
-/* Its thread has just been made, or is about to end. */
+/* Waits until the process listens, or no longer does: the thread that listens has just been
+ * created, or is about to end. */
 static void wait_for_thread(struct attachment *attachment, bool listens)
 {
     for (unsigned i = 0; i < LISTEN_TRIES && is_there(attachment); i++) {
@@ -70,7 +71,8 @@ static void wait_for_thread(struct attachment *attachment, bool listens)
     }
 }
 
-/* A process that listens though it was not started for that: whoever attached to it was killed. */
+/* Whether a process listens though it was not started for that: whoever attached to it was
+ * killed. */
 static bool was_attached(const struct attachment *attachment)
 {
     char path[64], *entry = NULL;
@@ -91,7 +93,7 @@ static void undo(struct attachment *attachment)
     struct attached attached;
     char why[WHY_BYTES];
     if (!attach_undo(attachment->process, attachment->library, &attached, why, sizeof why)) {
-        /* It was started for this after all. */
+        /* If is_abandoned, the guess was wrong: it was started for this after all. */
         if (is_there(attachment) && !attachment->is_abandoned)
             cli_fail(attachment->command, "process %d: its calls still pass the library: %s",
                      (int)attachment->process, why);
@@ -105,7 +107,7 @@ static void undo(struct attachment *attachment)
                         (double)attached.stopped_ns / 1e6);
 }
 
-/* A recording could not begin. */
+/* Explains a recording that could not begin: the process may lack the right to open the file. */
 static void rights_print(const struct attachment *attachment, const char *output)
 {
     char path[64];

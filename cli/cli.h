@@ -1,8 +1,8 @@
 /* cli - what the subcommands of malloctape have in common.
  *
- * A subcommand is one entry of the table in malloctape/main.c and one `struct cli_command` in a file of its
- * own. Its function gets "malloctape NAME" as words[0] and returns the exit status of the program
- * (common/program.h).
+ * A subcommand is one entry of the table in malloctape/main.c and one `struct cli_command` in a
+ * file of its own. Its function gets "malloctape NAME" as words[0] and returns the exit status of
+ * the program (common/program.h).
  *
  *   malloctape/main.c --table--> cli/ record.c, ctl.c, top.c
  *                                inspect/ info.c, dump.c, verify.c
@@ -12,7 +12,7 @@
  *                                                          import.c, export.c; postprocess, replay;
  *                                                          malloctape-sweep: sweep/ sweep.c
  *
- * Of this directory, the others know this header alone. */
+ * Other directories may include only this header of cli/. */
 #ifndef MALLOCTAPE_CLI_H
 #define MALLOCTAPE_CLI_H
 
@@ -57,22 +57,21 @@ int cli_fail(const struct cli_command *command, const char *message, ...)
 int cli_usage_error(const struct cli_command *command, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Files that a command writes: paths, of which any may be NULL; the first is a page. */
+/* Files that a command writes. Any path may be NULL; the first is that of a page. */
 struct cli_outputs {
     const char *const *paths;
     size_t count;
 };
 
-/* Before time is spent on what could then not be written: whether these files can be. If not, it
- * has been said why. */
+/* Whether these files can be written: to be checked before time is spent. False: a message has been
+ * printed. */
 bool cli_can_write(const struct cli_command *command, const struct cli_outputs *outputs);
 
-/* Whether one of them is the file that is read. PROGRAM_GO_ON, or the exit status after a
- * message. */
+/* Checks that no output is the input. Returns PROGRAM_GO_ON, or the exit status after a message. */
 int cli_spare_input(const struct cli_command *command, const struct cli_outputs *outputs,
                     const char *input);
 
-/* Writes the object, which is freed, as JSON. False: it has been said why. */
+/* Writes the object as JSON, and frees it. False: a message has been printed. */
 bool cli_write_json(const struct cli_command *command, json_t *object, const char *path);
 
 /* Prints an error about the data of `file`. Returns PROGRAM_FAILED. */

@@ -38,7 +38,7 @@ struct ctl {
     char request[PATH_MAX + 16];
 };
 
-/* The process has another current directory. */
+/* Makes the output absolute: the process has another current directory. */
 static bool start_request_set(struct ctl *ctl, const char *word, const char *output)
 {
     char here[PATH_MAX] = "";

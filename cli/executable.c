@@ -14,13 +14,13 @@
 #include "common/arch.h"
 #include "common/program.h"
 
-/* More than that of an interpreter line the kernel does not read either. */
+/* The kernel does not read more of an interpreter line, either. */
 enum { SCRIPT_LINE_BYTES = 256 };
 
-/* A file has few segments; those of a real program are far below this. */
+/* Files with more are not examined; real programs are far below this. */
 enum { SEGMENTS_MAX = 256, DYNAMIC_ENTRIES_MAX = 256 };
 
-/* As much of a library's name as tells what it is. */
+/* Enough of a library's name to identify it. */
 enum { LIBRARY_NAME_BYTES = 32 };
 
 static int path_check(const char *path)
@@ -31,14 +31,14 @@ static int path_check(const char *path)
     return 0;
 }
 
-/* The better of two failures to report: that something is there but cannot be run. */
+/* Which of two failures to report: that there is something that cannot be executed goes first. */
 static int worse(int one, int other)
 {
     return one == PROGRAM_CANNOT_EXECUTE || other == PROGRAM_CANNOT_EXECUTE ? PROGRAM_CANNOT_EXECUTE
                                                                             : PROGRAM_NOT_FOUND;
 }
 
-/* In a directory of $PATH that may not be searched there is nothing, as for a shell. */
+/* A directory of $PATH that may not be searched counts as empty, as for a shell. */
 static int path_search(struct executable *executable, const char *name)
 {
     const char *directory = getenv("PATH");
@@ -81,7 +81,7 @@ static bool script_interpreter(const char *path, char *interpreter, size_t bytes
     return *interpreter != '\0';
 }
 
-/* Whether the kernel would make the program a trusted one, whose linker ignores LD_PRELOAD. */
+/* Whether the kernel would start the program in secure mode, in which LD_PRELOAD is ignored. */
 static bool is_privileged(const char *path)
 {
     struct stat status;
@@ -91,7 +91,7 @@ static bool is_privileged(const char *path)
     return geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-/* The segments of the program; 0: they cannot be read. */
+/* Reads the segments of the program and returns how many; 0: they cannot be read. */
 static unsigned segments_read(const char *path, const Elf64_Ehdr *header, Elf64_Phdr *segments)
 {
     if (header->e_phentsize != sizeof *segments || header->e_phnum > SEGMENTS_MAX) return 0;
@@ -109,8 +109,8 @@ static const Elf64_Phdr *segment_find(const Elf64_Phdr *segments, unsigned count
     return NULL;
 }
 
-/* Whether a library with its name at this place of the file is a sanitizer's that has to be in
- * front of all others. */
+/* Whether the library whose name is at this offset is that of a sanitizer that must come before all
+ * others. */
 static bool is_sanitizer(const char *path, off_t name_at)
 {
     static const char *const known[] = {"libasan.so", "libtsan.so", "libclang_rt.asan",
@@ -144,7 +144,7 @@ static bool has_sanitizer(const char *path, const Elf64_Phdr *segments, unsigned
     return false;
 }
 
-/* What cannot be read or understood is not an obstacle: the kernel will tell. */
+/* A file that cannot be read or parsed counts as no obstacle: the kernel will report it. */
 static enum executable_obstacle obstacle_find(const char *path)
 {
     if (is_privileged(path)) return EXECUTABLE_PRIVILEGED;

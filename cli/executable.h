@@ -1,8 +1,8 @@
-/* executable - what can be said about a program before it is run.
+/* executable - examines a program before it is run.
  *
- * A preloaded library works through the dynamic linker of the program. Where there is none, or
- * where the linker refuses libraries from the environment, the program runs as ever and nothing is
- * recorded; better to say so first than to leave a user with no file. */
+ * A preloaded library needs the dynamic linker of the program. If there is none, or if it ignores
+ * LD_PRELOAD, the program runs as usual and nothing is recorded; it is better to say so first than
+ * to leave a user without a file. */
 #ifndef MALLOCTAPE_EXECUTABLE_H
 #define MALLOCTAPE_EXECUTABLE_H
 
@@ -18,7 +18,7 @@ enum executable_obstacle {
 
 struct executable {
     char path[PATH_MAX]; /* where the name led */
-    char runs[PATH_MAX]; /* what the kernel will run: of a script the interpreter, else path */
+    char runs[PATH_MAX]; /* what the kernel will run: for a script its interpreter, else path */
     enum executable_obstacle obstacle;
 };
 

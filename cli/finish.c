@@ -16,7 +16,7 @@
 #include "stream/metadata.h"
 #include "trace/raw_source.h"
 
-/* Of an LZ4 frame, as the recorder makes it: no checksums, no sizes. */
+/* Lengths in an LZ4 frame as the recorder writes it, without checksums and sizes. */
 enum { FRAME_HEADER_BYTES = 7, BLOCK_LENGTH_BYTES = 4 };
 #define FRAME_MAGIC  0x184d2204u
 #define BLOCK_STORED 0x80000000u
@@ -29,7 +29,7 @@ struct tail {
 struct unfinished {
     const char *path;
     int file;
-    uint64_t whole_blocks; /* bytes of the file up to the end of its last whole block */
+    uint64_t whole_blocks; /* offset of the end of the file's last complete block */
     struct raw_source source;
     uint64_t events, lost;
     uint64_t *units; /* by lane, at the end */
@@ -40,7 +40,7 @@ struct unfinished {
 
 /* ---- the file ---- */
 
-/* Where the last whole block of the first frame ends; 0: that is not known. */
+/* The offset of the end of the first frame's last complete block; 0: not known. */
 static uint64_t blocks_end(int file)
 {
     uint8_t at[FRAME_HEADER_BYTES];
@@ -52,7 +52,7 @@ static uint64_t blocks_end(int file)
     while (pread(file, at, BLOCK_LENGTH_BYTES, (off_t)end) == BLOCK_LENGTH_BYTES) {
         uint32_t bytes = bytes_get32(at) & ~BLOCK_STORED;
         uint64_t next = end + BLOCK_LENGTH_BYTES + bytes;
-        /* A frame that has its end was not left in the middle. */
+        /* The frame is complete: it was not interrupted. */
         if (bytes == 0) return 0;
         if (next > (uint64_t)status.st_size) break;
         end = next;
@@ -88,7 +88,7 @@ static uint64_t units_of_lane(const void *units, uint32_t lane)
     return ((const uint64_t *)units)[lane];
 }
 
-/* How long threads waited is not known. */
+/* Adds the end chunk. How long threads waited is not known. */
 static bool tail_add_end(struct unfinished *stream)
 {
     const struct raw_reader *reader = &stream->source.reader;
@@ -121,7 +121,7 @@ static void take_records(void *of, const struct raw_batch *batch)
     if (chunk->spool && !tail_add_units(&stream->tail, chunk, units)) stream->failed = true;
 }
 
-/* Whether that was all, and nothing is missing. */
+/* Reads everything. True: nothing is missing. */
 static bool read_all(struct unfinished *stream)
 {
     static const struct raw_visitor visitor = {.records = take_records};
@@ -171,7 +171,7 @@ static bool finish_with(const char *path, struct finished *finished)
     off_t end = (off_t)blocks_end(stream.file);
     stream.whole_blocks = (uint64_t)end;
     stream.units = calloc(RAW_LANES_MAX, sizeof *stream.units);
-    /* What an unfinished block holds is in the spool, too. */
+    /* An incomplete block is cut off: the spool has its contents, too. */
     bool done = end > 0 && stream.units != NULL && ftruncate(stream.file, end) == 0 &&
                 finish_file(&stream, finished);
     if (!done && end > 0 && ftruncate(stream.file, end) != 0)
@@ -188,7 +188,7 @@ bool finish(const char *path, struct finished *finished)
     bool done = false;
     *finished = (struct finished){0};
     if (asprintf(&spool_path, "%s.spool", path) < 0) return false;
-    /* The recorder has it locked while it records. */
+    /* The recorder keeps the spool locked while it records. */
     int spool = open(spool_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (spool >= 0 && flock(spool, LOCK_EX | LOCK_NB) == 0) done = finish_with(path, finished);
     if (done) unlink(spool_path);

@@ -14,7 +14,7 @@
 
 enum { KEPT_MAX = 64 << 20, PIECE_BYTES = 1 << 16 };
 
-/* As symbols/perf_map.c opens it: anybody may have put something there. */
+/* Opens the file as symbols/perf_map.c does: anybody may have put something there. */
 static int open_made(pid_t process, double since_s)
 {
     char path[64];
@@ -54,7 +54,7 @@ void made_names_keep(pid_t process, double since_s, const char *output)
     char path[PATH_MAX];
     struct stat status;
     if ((size_t)snprintf(path, sizeof path, "%s.perf.map", output) >= sizeof path) return;
-    /* That of an older recording of this name. */
+    /* Remove that of an older recording with this name. */
     if (lstat(path, &status) == 0 && S_ISREG(status.st_mode)) unlink(path);
     const int from = open_made(process, since_s);
     if (from < 0) return;
@@ -79,7 +79,7 @@ double made_names_since(pid_t process)
     if (file == NULL) return 0;
     if (fgets(line, sizeof line, file) == NULL) line[0] = '\0';
     fclose(file);
-    /* Field 22, behind a name in parentheses, which may have anything in it. */
+    /* Field 22. The name in parentheses before it may contain anything. */
     char *at = strrchr(line, ')');
     for (int field = 2; at != NULL && field < 22; field++)
         at = strchr(at + 1, ' ');

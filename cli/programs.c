@@ -1,6 +1,6 @@
-/* Commands that are programs of their own, beside this one. import, export and sweep are so because
- * of what the libraries of other formats cost when a program begins (10 ms), which the other commands
- * need not pay. */
+/* Commands that are separate programs in the directory of this one. import, export and sweep are
+ * separate because loading the libraries for other formats takes 10 ms, which the other commands
+ * should not pay. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 
 #define CONVERT "malloctape-convert"
 
-/* With `first`, unless it is NULL, in front of the words; in messages it is this command. */
+/* Becomes the program, with `first`, unless NULL, before the words. Messages are in the name of
+ * `command`. */
 static int become(const struct cli_command *command, const char *name, const char *first, int count,
                   char **words)
 {

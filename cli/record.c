@@ -1,7 +1,7 @@
 /* malloctape record - runs a program with the tracing library in front of its allocator.
  *
  * Everything is checked before the program starts. When it has ended, recordings that it left
- * unfinished are completed (finish.h), and what became of all of them is said (recordings.h). */
+ * unfinished are completed (finish.h), and the results of all are printed (recordings.h). */
 #include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/executable.h"
@@ -36,7 +36,7 @@
 #define DEFAULT_SUFFIX ".raw.lz4"
 enum { NUMBER_MAX = 10000 };
 
-/* Under which allocator a program is recorded, and the library that does it. */
+/* The allocators under which a program can be recorded, and the library for each. */
 enum { FRONT_END_PROGRAM = 1 };
 static const char *const front_ends[] = {"tcmalloc", "program", NULL};
 static const char *const libraries[] = {"libtcmalloc_minimal_tracing.so", "libmalloctape.so"};
@@ -101,10 +101,10 @@ struct record {
     unsigned front_end;
     char **program;             /* PROGRAM and its arguments */
     char destination[PATH_MAX]; /* empty with --idle */
-    char reserved[PATH_MAX];    /* an empty file that we made so that nobody else takes the name */
+    char reserved[PATH_MAX];    /* an empty file, created so that nobody else takes the name */
 };
 
-/* Whether the name is one that the library will understand: PROGRAM_GO_ON or an exit status. */
+/* Checks that the library will understand the name. Returns PROGRAM_GO_ON or an exit status. */
 static int output_check(const struct record *record)
 {
     static const struct output_names names = {.host = "", .program = ""};
@@ -126,7 +126,7 @@ static int output_check(const struct record *record)
     return PROGRAM_GO_ON;
 }
 
-/* A number, with one of the letters behind it or without. */
+/* Whether a text is a number, optionally followed by one of the letters. */
 static bool is_amount(const char *text, const char *letters)
 {
     const size_t digits = strspn(text, "0123456789");
@@ -158,7 +158,7 @@ static int words_parse(struct record *record, int count, char **words)
         {"pid", 'p', .word = &record->process},
         {"quiet", 'q', .flag = &record->quiet},
         {NULL}};
-    /* The first word that is no option ends ours; what follows is the program's. */
+    /* Our options end at the first word that is not one; the rest is the program's. */
     const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, record);
     if (status != PROGRAM_GO_ON) return status;
     if (record->process != NULL && optind < count)
@@ -177,14 +177,13 @@ static int words_parse(struct record *record, int count, char **words)
     return output_check(record);
 }
 
-/* Outputs that are no file names: an open descriptor, a command. */
+/* Whether an output is a file name, not an open descriptor or a command. */
 static bool is_file_name(const char *output)
 {
     return strncmp(output, "fd:", 3) != 0 && output[0] != '|';
 }
 
-/* Adds to the destination; `literal`: no % in it is followed by a letter that stands for
- * something. */
+/* Adds text to the destination; `literal`: any % in it stands for itself. */
 static bool destination_add(struct record *record, const char *text, bool literal)
 {
     size_t used = strlen(record->destination);
@@ -214,8 +213,8 @@ static bool file_exists(const char *path)
     return lstat(path, &status) == 0;
 }
 
-/* The name of the program with a number, from the second on, and the suffix. Reserves it. False: it
- * is taken, or too long. */
+/* Sets the destination to the program's name, a number if it is not the first, and the suffix, and
+ * reserves that name. False: it is taken, or too long. */
 static bool destination_default(struct record *record, unsigned number)
 {
     char name[PATH_MAX], spool[PATH_MAX + 8], digits[16] = "";
@@ -228,7 +227,7 @@ static bool destination_default(struct record *record, unsigned number)
     snprintf(spool, sizeof spool, "%s.spool", name);
     if (file_exists(name) || file_exists(spool)) return false;
     const int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0) return errno != EEXIST; /* destination_check() says what is wrong */
+    if (file < 0) return errno != EEXIST; /* destination_check() will report it */
     close(file);
     if (realpath(name, record->reserved) == NULL) record->reserved[0] = '\0';
     return true;
@@ -247,7 +246,7 @@ static bool destination_set(struct record *record)
     return false;
 }
 
-/* Its file is there without a recording: none has begun. */
+/* Removes the reserved file if no recording has begun in it. */
 static void reserved_remove(const struct record *record)
 {
     struct stat status;
@@ -255,7 +254,7 @@ static void reserved_remove(const struct record *record)
         unlink(record->reserved);
 }
 
-/* What -o would replace: an empty file, or an older recording. */
+/* Whether -o may replace a file: if it is empty, or an older recording. */
 static bool may_be_replaced(const char *path)
 {
     struct input input;
@@ -269,8 +268,8 @@ static bool may_be_replaced(const char *path)
     return is_recording;
 }
 
-/* Whether the library will be able to create the file; a directory with % in it is known to the
- * library only. Returns an exit status. */
+/* Checks that the library will be able to create the file; a directory with % in it is known only
+ * to the library. Returns an exit status. */
 static int destination_check(const struct record *record)
 {
     const char *destination = record->destination;
@@ -315,7 +314,7 @@ static int obstacle_print(const struct executable *executable)
     return PROGRAM_OK;
 }
 
-/* In front of what is preloaded already, so that our allocator is the one that is used. */
+/* Puts the library before those that are already preloaded, so that our allocator is used. */
 static bool preload_set(const char *library)
 {
     const char *before = getenv("LD_PRELOAD");
@@ -334,7 +333,7 @@ struct outcome {
     uint64_t recordings, events, other_malloc, unfinished;
 };
 
-/* Its process has left it; it may be another one's, which goes on. */
+/* Completes a recording that has no end, unless its process is still running. */
 static void recording_finish(const struct recording *recording, bool speaks,
                              struct outcome *outcome)
 {
@@ -389,7 +388,7 @@ static void outcome_print(const struct record *record, const struct outcome *out
                     record->idle ? "as `malloctape ctl` said" : record->destination);
 }
 
-/* A program that was forked to be started counts as that program. */
+/* Prints what was not recorded. A fork followed by exec counts as a program only. */
 static void unfollowed_print(const struct unfollowed *unfollowed)
 {
     const char *name = unfollowed->program != NULL ? unfollowed->program : "a program";
@@ -408,7 +407,7 @@ static void unfollowed_print(const struct unfollowed *unfollowed)
             unfollowed->forks);
 }
 
-/* Nothing, though the program has done what it should. */
+/* Whether nothing was recorded, although the program ran. */
 static bool nothing_is_recorded(const struct outcome *outcome)
 {
     return outcome->recordings == 0 || outcome->other_malloc == outcome->recordings;
@@ -443,7 +442,7 @@ static void look(void *of)
     recordings_look(&watch->recordings);
 }
 
-/* Where there is space if there is any for the recording. */
+/* The recording's directory, which has space if there is any for the recording; or NULL. */
 static char *output_directory(const struct record *record)
 {
     const char *name = record->destination, *end = strrchr(name, '/');
@@ -500,7 +499,7 @@ static bool variables_set(const struct record *record, const char *library)
     return preload_set(library);
 }
 
-/* Under us the library would say so in each process. */
+/* Prints unknown variables once; the library would do so in each process. */
 static void unknown_variables_print(void)
 {
     for (char **entry = environ; *entry != NULL; entry++)
@@ -509,7 +508,7 @@ static void unknown_variables_print(void)
                             (int)strcspn(*entry, "="), *entry);
 }
 
-/* Seconds, minutes or hours; NULL: none. */
+/* A duration in seconds, minutes or hours as seconds; 0 if `text` is NULL. */
 static double seconds_of(const char *text)
 {
     if (text == NULL) return 0;
@@ -519,7 +518,7 @@ static double seconds_of(const char *text)
                                        : number;
 }
 
-/* For a process that runs; NULL: there are none. */
+/* The settings for a running process, as lines; NULL: there are none. */
 static const char *settings_lines(const struct record *record, char *lines, size_t bytes)
 {
     const char *stacks = record->stacks, *max = record->max_bytes;
@@ -530,7 +529,7 @@ static const char *settings_lines(const struct record *record, char *lines, size
     return *lines != '\0' ? lines : NULL;
 }
 
-/* A process that runs: its program's name is that of the recording. */
+/* Records a running process: the recording gets the name of its program. */
 static int process_run(struct record *record)
 {
     struct record_process process = {.quiet = record->quiet,

@@ -17,19 +17,19 @@
 #include "cli/recordings.h"
 #include "common/progress.h"
 
-/* How often it is looked whether the recording goes on. */
+/* How often to check whether the recording goes on. */
 #define LOOK_MS 500
 
 /* ---- a process with another root directory, as in a container ---- */
 
-/* It records into its own /tmp, and the recording is brought here when it is over. */
+/* The process records into its own /tmp, and the recording is copied here when it has ended. */
 struct elsewhere {
-    int directory;        /* its /tmp, also when it has ended; -1: it has our root */
-    char there[PATH_MAX]; /* how the process names the file */
-    char here[PATH_MAX];  /* and how this one does */
+    int directory;        /* the process's /tmp, valid after its end, too; -1: it has our root */
+    char there[PATH_MAX]; /* the file's name in the process */
+    char here[PATH_MAX];  /* and in this one */
 };
 
-/* The name is the process's own: nothing that it puts there is followed. */
+/* The process controls that directory, so symbolic links in it are not followed. */
 static bool elsewhere_open(struct elsewhere *elsewhere, const struct record_process *record)
 {
     char path[64];
@@ -76,7 +76,7 @@ static bool elsewhere_bring(const struct elsewhere *elsewhere, const struct reco
 
 /* ---- from the beginning to the end ---- */
 
-/* Until it is to end. */
+/* Waits until the recording must end. */
 static enum attachment_state wait_for_end(const struct record_process *record,
                                           struct attachment *attachment)
 {
@@ -91,7 +91,7 @@ static enum attachment_state wait_for_end(const struct record_process *record,
     return state;
 }
 
-/* The process has ended, been killed, or begun another program. */
+/* Prints the result after the process has ended, been killed, or executed another program. */
 static void end_print(const struct record_process *record, const char *path_here,
                       enum attachment_state state)
 {

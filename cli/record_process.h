@@ -1,4 +1,4 @@
-/* record_process - `malloctape record --pid`: records a process that runs already. */
+/* record_process - `malloctape record --pid`: records a running process. */
 #ifndef MALLOCTAPE_RECORD_PROCESS_H
 #define MALLOCTAPE_RECORD_PROCESS_H
 
@@ -7,7 +7,7 @@
 
 struct record_process {
     pid_t process;
-    const char *output;  /* as the process is to open it */
+    const char *output;  /* the name by which the process opens it */
     const char *library; /* libmalloctape.so */
     const char *settings; /* attachment.h */
     double seconds;      /* 0: until a signal comes or the process ends */

@@ -10,7 +10,7 @@
 
 #include "common/array.h"
 
-/* Some hundred recordings take so much; it is had before anything is recorded. */
+/* Enough for some hundred recordings; allocated before anything is recorded. */
 enum { FILE_BYTES = 128 * 1024 };
 
 static bool file_make(struct recordings *recordings, const char *directory)
@@ -51,7 +51,7 @@ void recordings_tell(const char *format, ...)
 
 /* ---- lines ---- */
 
-/* The latest recording of the process that has not ended. */
+/* The process's latest recording that has not ended. */
 static struct recording *recording_find(struct recordings *recordings, pid_t process)
 {
     for (size_t i = recordings->count; i-- > 0;)
@@ -81,7 +81,7 @@ static void take_end(struct recordings *recordings, pid_t process, const char *r
     recording->summary = strdup(*end == ' ' ? end + 1 : end);
 }
 
-/* NAME, or nothing for a fork. */
+/* `name` is a program's, or empty for a fork. */
 static void take_unfollowed(struct unfollowed *unfollowed, const char *name)
 {
     if (*name == '\0') {
@@ -99,7 +99,7 @@ static void take_forget(struct recordings *recordings, pid_t process)
     recording->summary = strdup("");
 }
 
-/* tracing/report.h has the lines. */
+/* Takes a line (tracing/report.h). */
 static void take_line(struct recordings *recordings, const char *line)
 {
     int process, used = 0;

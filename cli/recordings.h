@@ -1,7 +1,7 @@
-/* recordings - what recordings tell the `malloctape record` that has started their program
+/* recordings - messages from recordings to the `malloctape record` that has started their program
  * (tracing/report.h).
  *
- * Lines for people are printed as they come; beginnings and ends are kept until the program has
+ * Lines for people are printed as they arrive; beginnings and ends are kept until the program has
  * ended. */
 #ifndef MALLOCTAPE_RECORDINGS_H
 #define MALLOCTAPE_RECORDINGS_H
@@ -21,7 +21,7 @@ struct recording {
     bool is_forgotten; /* its output is gone */
 };
 
-/* Processes that a recorded one started and that are not recorded. */
+/* What recorded processes started that is not recorded. */
 struct unfollowed {
     char *program; /* the first that was started, or NULL */
     size_t programs, forks;
@@ -37,16 +37,16 @@ struct recordings {
     size_t line_room;
 };
 
-/* Makes the file, in the directory for temporary files or, where that has no space, in another
- * one: `output_directory`, unless it is NULL. False: it cannot be made; recordings then speak for
- * themselves. */
+/* Creates the file in the directory for temporary files or, if that has no space, in
+ * `output_directory`, unless it is NULL. False: it cannot be created; then recordings print their
+ * messages themselves. */
 bool recordings_begin(struct recordings *recordings, const char *output_directory);
 
-/* A line on standard error, for people. It is left out if it would have to wait for a reader, who
- * may wait for our end, or if there is none. */
+/* Prints a line on standard error. It is dropped if there is no reader, or if printing would block:
+ * the reader may be waiting for our end. */
 void recordings_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Takes what has come. */
+/* Takes the messages that have arrived. */
 void recordings_look(struct recordings *recordings);
 
 /* Removes the file, and frees what is kept. */

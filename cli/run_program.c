@@ -8,28 +8,28 @@
 #include "cli/witness.h"
 #include "launch/process.h"
 
-/* How often something else is done while the program runs. */
+/* How often meanwhile() is called while the program runs. */
 enum { MEANWHILE_NS = 200000000 };
 
-/* What comes within this time is one signal: `timeout` sends it to us and then to the group, service
- * managers to each process. */
+/* The same signal again within this time counts once: `timeout` sends it to us and then to the
+ * group, service managers to each process. */
 enum { SAME_SIGNAL_NS = 50000000 };
 
 static const int passed_on[] = {SIGHUP,    SIGINT,   SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
                                 SIGVTALRM, SIGWINCH, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
 enum { PASSED_ON = sizeof passed_on / sizeof *passed_on };
 
-/* What the program is to have as we were given it. */
+/* What the program inherits as we were given it. */
 struct signals {
     sigset_t mask;
     struct sigaction child_ended;
 };
 
-/* Whoever started us looks at us to see whether the program is stopped. */
+/* Whoever started us sees whether the program is stopped by whether we are. */
 struct job {
     struct running_program *program;
     struct witness witness;
-    int stop; /* the signal that should stop it, as long as nothing has come since; or 0 */
+    int stop; /* the signal that should stop the program, until SIGCONT comes; or 0 */
     bool is_stopped, has_ended;
 };
 
@@ -51,7 +51,7 @@ static void set_of_one(sigset_t *set, int number)
     sigaddset(set, number);
 }
 
-/* Takes the same signal once more if it comes soon. */
+/* Waits a little for the same signal again, and takes it if it has come. */
 static void signal_gather(siginfo_t *signal)
 {
     const struct timespec soon = {.tv_nsec = SAME_SIGNAL_NS}, no_time = {0};
@@ -81,8 +81,8 @@ static void program_look(struct job *job)
     if (job->has_ended) job->program->status = status;
 }
 
-/* The signal that was sent, not SIGSTOP: a shell says which it was, and nothing stops a process
- * that nobody could continue. */
+/* Uses the signal that was sent, not SIGSTOP: a shell shows which one it was, and the kernel
+ * ignores it in an orphaned process group, which nobody could continue. */
 static void stop_ourselves(struct job *job)
 {
     sigset_t one, before;
@@ -116,7 +116,7 @@ int run_program(struct running_program *program, const char *path, char **words,
     struct signals before;
     struct job job = {.program = program};
     sigset_t waited;
-    /* Whoever started us may have ignored it; then nobody could wait for the program. */
+    /* SIGCHLD may be ignored from our parent; then the program could not be waited for. */
     const struct sigaction by_default = {.sa_handler = SIG_DFL};
     set_of_one(&waited, SIGCHLD);
     for (int i = 0; i < PASSED_ON; i++)

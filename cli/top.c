@@ -1,6 +1,6 @@
-/* malloctape top - what a process asks of its allocator just now, each second.
+/* malloctape top - what a process asks of its allocator at present, updated each second.
  *
- * With --pid the process need not be recorded: it is, to nowhere, as long as it is looked at.
+ * With --pid the process need not be recorded before: it is while top runs, without an output.
  *
  * The process counts while it is asked (tracing/watch.h); what is shown is the difference of two
  * answers. */
@@ -89,7 +89,7 @@ static double share(uint64_t part, uint64_t whole)
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* Index of the largest difference, which is then 0; or -1. */
+/* The index of the largest difference, which is then set to 0; or -1. */
 static int take_most(uint64_t *differences, unsigned count, uint64_t *most)
 {
     unsigned at = 0;
@@ -100,7 +100,7 @@ static int take_most(uint64_t *differences, unsigned count, uint64_t *most)
     return *most > 0 ? (int)at : -1;
 }
 
-/* 0 where a number is of another recording, which began meanwhile. */
+/* 0 if the number is from a new recording, which began in between. */
 static uint64_t difference(uint64_t now, uint64_t before)
 {
     return now > before ? now - before : 0;
@@ -154,7 +154,8 @@ static void print_memory(const struct top *top)
     putchar('\n');
 }
 
-/* But 0. Bytes are shown whole: thresholds are compared with sizes. */
+/* Prints statistics that are not 0. Bytes are exact, so that thresholds can be compared with
+ * sizes. */
 static void print_statistics(const struct watch_counts *now)
 {
     char text[sizeof now->names];
@@ -193,8 +194,8 @@ static void print_sizes(const struct top *top)
 
 /* ---- all of them ---- */
 
-/* False: there is no more, which has been said unless top->has_ended. After a good look, a process
- * that does not answer, or is not recorded, is the end. */
+/* Asks the process once. False: this is the end, after a message unless top->has_ended. If it has
+ * answered before, a process that no longer answers, or is no longer recorded, is a normal end. */
 static bool look(struct top *top)
 {
     static char answer[sizeof CONTROL_OK + sizeof top->now + 1]; /* a byte more than is wanted */
@@ -232,7 +233,8 @@ static void print(struct top *top, bool is_terminal, bool is_first)
 
 /* ---- a process that was not started for this ---- */
 
-/* Keys come one by one, and are not shown. False: standard input is no terminal. */
+/* Makes the terminal pass on keys at once, without echo. False: standard input is not a
+ * terminal. */
 static bool keys_begin(struct termios *before)
 {
     if (tcgetattr(STDIN_FILENO, before) != 0) return false;
@@ -243,7 +245,7 @@ static bool keys_begin(struct termios *before)
     return tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
 }
 
-/* Waits a second; at a key that is q, less. */
+/* Waits a second, or until the key q. */
 static enum attachment_state second_wait(struct top *top, bool has_keys)
 {
     const double end = seconds_now() + 1;

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* It answers at once, unless somebody has stopped it alone. */
+/* How long to wait for its answer. It answers at once, unless somebody has stopped it alone. */
 enum { ANSWER_SECONDS = 10 };
 
 struct question {
@@ -21,9 +21,11 @@ static bool stops(int signal)
     return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
 }
 
-/* ---- in the witness, where all signals are blocked and stay pending until they are asked for ---- */
+/* ---- in the witness, where all signals are blocked and stay pending until they are asked for
+ * ---- */
 
-/* The kernel drops a pending SIGCONT when a signal comes that stops, and the other way round. */
+/* Whether the signal may have been dropped: a stop signal discards a pending SIGCONT, and SIGCONT
+ * pending stop signals. */
 static bool is_overtaken(int signal, const sigset_t *pending)
 {
     if (stops(signal)) return sigismember(pending, SIGCONT) == 1;
@@ -45,7 +47,7 @@ static bool has(const struct question *question)
     return sigtimedwait(&one, &signal, &no_time) > 0 && signal.si_pid == question->sender;
 }
 
-/* Nobody who looks for malloctape by its name is to find two. */
+/* Renames this process, so that searching for malloctape by name finds only one. */
 static void hide(void)
 {
     prctl(PR_SET_NAME, "signal-witness");
@@ -93,7 +95,7 @@ bool witness_saw(struct witness *witness, const siginfo_t *signal)
         return saw;
     if (witness->channel >= 0) close(witness->channel);
     witness->channel = -1;
-    /* What the terminal sends goes to the group. */
+    /* A guess: the kernel's signals come from the terminal, which sends to the group. */
     return signal->si_code > 0;
 }
 

@@ -1,8 +1,9 @@
-/* witness - tells signals that were sent to our process group from those that were sent to us.
+/* witness - tells signals that were sent to our process group from those that were sent to us
+ * alone.
  *
- * The program is in our group, so the former have reached it already, and only the latter are to be
- * passed on. The system tells nobody which they were. So there is a third process in the group,
- * which does nothing: what it has been sent, too, was sent to all. */
+ * The program is in our group, so the former have reached it already, and only the latter must be
+ * passed on. The system does not tell which is which. So there is a third process in the group,
+ * which does nothing: a signal that it has received, too, was sent to the group. */
 #ifndef MALLOCTAPE_WITNESS_H
 #define MALLOCTAPE_WITNESS_H
 
@@ -15,11 +16,10 @@ struct witness {
     int channel; /* to it; -1: there is none */
 };
 
-/* Starts it. If it cannot be started, what witness_saw() says is a guess. */
+/* Starts the witness. If it cannot be started, witness_saw() guesses. */
 void witness_begin(struct witness *witness);
 
-/* Whether the signal, which we were sent, was sent to the group. It takes the signal from the
- * witness. */
+/* Whether a signal that we received was sent to the group. Consumes the signal in the witness. */
 bool witness_saw(struct witness *witness, const siginfo_t *signal);
 
 void witness_end(struct witness *witness);

@@ -21,7 +21,7 @@ const struct known_allocator known_allocators[] = {
         {NULL, ALLOCATOR_NOTHING, NULL, NULL, false, NULL},
 };
 
-/* For glob(): the second level is named after the kind of machine on some systems. */
+/* For glob(): on some systems the second level is named after the architecture. */
 #define DIRECTORIES \
     "/usr/local/lib,/usr/local/lib/*,/usr/lib/*,/lib/*,/usr/lib64,/lib64,/usr/lib,/lib"
 
@@ -45,9 +45,9 @@ static bool is_own_kind_of_library(const char *path)
            library.e_ident[EI_CLASS] == own.e_ident[EI_CLASS];
 }
 
-/* Puts the directories of a path, as the dynamic linker reads it, one behind the other for glob(),
- * a comma behind each. Returns the end; at most 2 bytes are put for each one of `path`, its end
- * included. */
+/* Appends the directories of a search path, split as the dynamic linker does, for glob(): each
+ * followed by a comma. Returns the end; writes at most 2 bytes for each byte of `path`, its zero
+ * byte included. */
 static char *put_directories(char *pattern, const char *path)
 {
     for (bool empty = true;; path++) {
@@ -60,7 +60,7 @@ static char *put_directories(char *pattern, const char *path)
     }
 }
 
-/* The first fitting file of that name, in the user's directories before the system's. */
+/* Finds the first suitable file of that name; the user's directories come before the system's. */
 static bool search_file(struct allocator_found *found, const char *file, int file_length)
 {
     const char *own = getenv("LD_LIBRARY_PATH");
@@ -116,12 +116,12 @@ static bool find_path(struct allocator_found *found, const char *path)
     return true;
 }
 
-/* ---- a C library of one's own ---- */
+/* ---- a C library other than the system's ---- */
 
 #define LIBC_FILE   "libc.so.6"
 #define LINKER_FILE ARCH_LINKER
 
-/* Of what a replay needs besides. */
+/* Where the other libraries are that a replay needs. */
 #define SYSTEM_DIRECTORIES                                            \
     "/usr/local/lib:/lib/" ARCH_DIRECTORY ":/usr/lib/" ARCH_DIRECTORY \
     ":/lib64:/usr/lib64:/lib:/usr/lib"
@@ -133,7 +133,7 @@ static const char *own_libc(const char *name)
     return strncmp(name, before, sizeof before - 1) == 0 ? name + sizeof before - 1 : NULL;
 }
 
-/* In the directory itself, or as in one in which glibc has been built. */
+/* Finds the dynamic linker: in the directory itself, or where it is in glibc's build directory. */
 static bool find_linker(struct allocator_found *found, const char *directory)
 {
     static const char *const between[] = {"/", "/elf/"};
@@ -152,7 +152,7 @@ static bool find_libc(struct allocator_found *found, const char *path)
     char directory[PATH_MAX];
     if (access(path, R_OK) != 0 || realpath(path, directory) == NULL)
         return error_explain(found->why, sizeof found->why, "%s: %s", path, strerror(errno));
-    /* Its own name is that of the link, as the linker sees it. */
+    /* Symbolic links are not followed: the dynamic linker goes by the name in the path. */
     const char *slash = strrchr(path, '/');
     if (slash == NULL || strcmp(slash + 1, LIBC_FILE) != 0)
         return error_explain(found->why, sizeof found->why, "%s: no path to a " LIBC_FILE, path);

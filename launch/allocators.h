@@ -1,13 +1,13 @@
-/* allocators - from the name of an allocator to what a replay has to be started with.
+/* allocators - turns the name of an allocator into how to start a replay with it.
  *
  *   a name of the table below  --> its library, where this system has it
  *   glibc:/DIR/libc.so.6       --> that C library, through the dynamic linker beside it
  *   a word with a slash        --> that shared library
  *   any other with ".so"       --> the library of that name
  *
- * Libraries are looked for in $LD_LIBRARY_PATH and in the usual directories, one named after the
- * kind of machine included; a file that is no shared library of this kind of machine is passed
- * over. Nothing is loaded here. */
+ * Libraries are looked for in $LD_LIBRARY_PATH and in the usual directories, including one named
+ * after the architecture; files that are not shared libraries for this architecture are skipped.
+ * Nothing is loaded here. */
 #ifndef MALLOCTAPE_ALLOCATORS_H
 #define MALLOCTAPE_ALLOCATORS_H
 
@@ -22,14 +22,14 @@ extern "C" {
 enum allocator_where {
     ALLOCATOR_OURS,    /* built with malloctape */
     ALLOCATOR_SYSTEM,  /* installed on the system */
-    ALLOCATOR_LIBC,    /* what a program has that nothing is preloaded into */
+    ALLOCATOR_LIBC,    /* that of a program with nothing preloaded */
     ALLOCATOR_NOTHING, /* no allocator is called */
 };
 
 #define ALLOCATOR_OWN_TCMALLOC "libtcmalloc_minimal.so"
 
-/* X(name, where, names of its file, package of Debian, thread caches are not switched, for people).
- * Of the names, which may be patterns, the first is preferred. */
+/* X(name, where, names of its file, Debian package, thread caches are not switched, description).
+ * Names of files may be patterns; the first one is preferred. */
 #define KNOWN_ALLOCATOR_LIST(X)                                                                  \
     X("tcmalloc", ALLOCATOR_OURS, ALLOCATOR_OWN_TCMALLOC, NULL, false,                           \
       "that of malloctape, thread caches switched")                                              \
@@ -59,38 +59,37 @@ struct known_allocator {
 extern const struct known_allocator known_allocators[];
 
 struct allocator_found {
-    const struct known_allocator *known; /* NULL: a library */
+    const struct known_allocator *known; /* NULL: a library given by its path or file name */
     char library[PATH_MAX];              /* to be preloaded; empty: none */
-    char linker[PATH_MAX];               /* the program that is to start a replay; empty: none */
-    char directories[PATH_MAX + 256];    /* where it looks for libraries */
-    char why[PATH_MAX + 128];            /* empty, or why it cannot be used */
+    char linker[PATH_MAX];            /* the dynamic linker that starts the replay; empty: none */
+    char directories[PATH_MAX + 256]; /* where that looks for libraries */
+    char why[PATH_MAX + 128];         /* empty, or why it cannot be used */
 };
 
-/* Whether `name` means something: a mistake in writing is not the same as an allocator that is not
- * installed. */
+/* Whether `name` has a meaning, to tell a misspelling from an allocator that is not installed. */
 bool allocators_know(const char *name);
 
-/* Hands over the names of those that are installed, for COMPLETE_OPTION. */
+/* Calls `add` for each installed allocator, for COMPLETE_OPTION. */
 void allocators_offer(void (*add)(const char *name, const char *about));
 
-/* The name of the allocator that a recording calls so, with its version; or NULL. */
+/* The name of an allocator, given the name with version that a recording has; or NULL. */
 const char *allocators_name_recorded(const char *allocator);
 
 /* Fills in *found. False: found->why says why. */
 bool allocators_find(struct allocator_found *found, const char *name);
 
-/* The command that is to start a replay, in front of the replay's own: its words are in *found. NULL:
- * it starts by itself. */
+/* The words of the command that starts a replay, to be put before the replay's own command line.
+ * They refer to *found. NULL: none is needed. */
 enum { ALLOCATOR_WORDS = 4 };
 char *const *allocators_through(const struct allocator_found *found, char *words[ALLOCATOR_WORDS]);
 
-/* In the child that becomes a replay: sets the variables that say which allocator it has; NULL:
- * none. */
+/* Called in the child that becomes a replay: sets the environment variables that select the
+ * allocator; NULL: none. */
 void allocators_enter(const struct allocator_found *found);
 
-/* Whether a replay that was started with it had it; `reported` is what its report says of its
- * allocator, or NULL. The dynamic linker goes on without a library that it cannot load, and a
- * library may have no malloc. False: `why` says so. */
+/* Whether a replay really had the allocator: the dynamic linker goes on without a library that it
+ * cannot load, and a library may have no malloc. `reported`: the allocator in its report, or NULL.
+ * False: `why` says so. */
 bool allocators_was_used(const struct allocator_found *found, const char *reported, char *why,
                          size_t why_bytes);
 

@@ -11,8 +11,7 @@
 #error "the build gives MALLOCTAPE_LIBRARY_DIRECTORY, the library directory of make install"
 #endif
 
-/* Directory of the running program, without a slash at the end; empty if the system does not
- * tell. */
+/* The directory of the running program, without a final slash; empty if it is not known. */
 static void own_directory(struct installed *installed)
 {
     ssize_t length = readlink("/proc/self/exe", installed->path, sizeof installed->path - 1);
@@ -68,7 +67,8 @@ bool installed_find_library(struct installed *installed, const char *name, char 
     return installed_can_preload(installed->path, why, why_bytes);
 }
 
-/* The installed name first: beside an installed program, the other one may be anybody's. */
+/* Tries the installed name first: beside an installed program, the other name may belong to another
+ * package. */
 bool installed_find_program(struct installed *installed, const char *name)
 {
     struct installed own;

@@ -1,7 +1,6 @@
 /* installed - where the other parts of malloctape are, seen from the running program.
  *
- * The programs lie together, and the preloaded libraries beside them; how, depends on whether this
- * is the build directory or an installation:
+ * The layout depends on whether this is the build directory or an installation:
  *
  *   built                                   installed, below PREFIX
  *   bin/malloctape                          bin/malloctape
@@ -9,7 +8,7 @@
  *   lib/libtcmalloc_minimal_tracing.so      lib/libtcmalloc_minimal_tracing.so
  *   lib/libtcmalloc_minimal.so              lib/malloctape/libtcmalloc_minimal.so
  *
- * Names that other packages may have, too, are not used where they would meet. */
+ * In an installation, names that another package may have, too, are changed or moved. */
 #ifndef MALLOCTAPE_INSTALLED_H
 #define MALLOCTAPE_INSTALLED_H
 
@@ -17,24 +16,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Overrides the search for libraries: nowhere else is looked then. */
+/* Overrides the search for libraries: only this directory is searched. */
 #define INSTALLED_LIBRARIES_VARIABLE "MALLOCTAPE_LIBDIR"
 
 struct installed {
     char path[PATH_MAX];
 };
 
-/* The library `name`, to be preloaded, in $MALLOCTAPE_LIBDIR, or the first of: ../lib/malloctape and
- * ../lib as seen from this program, and the same where `make install` puts them. False: `why` says
- * where it was looked for. */
+/* The library `name`, to be preloaded, in $MALLOCTAPE_LIBDIR, or the first of: ../lib/malloctape
+ * and ../lib as seen from this program, and the same where `make install` puts them. False: `why`
+ * says where it was looked for. */
 bool installed_find_library(struct installed *installed, const char *name, char *why,
                             size_t why_bytes);
 
 /* Whether LD_PRELOAD can hold a path; if not, `why` says so. */
 bool installed_can_preload(const char *path, char *why, size_t why_bytes);
 
-/* The program `name` beside this one, under the name that it has when it is installed or under the
- * one of the build directory. False: installed->path is where it should be. */
+/* Finds the program `name` in the directory of this one, by its installed name or by that of the
+ * build directory. False: installed->path is where it should be. */
 bool installed_find_program(struct installed *installed, const char *name);
 
 #endif

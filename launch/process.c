@@ -17,24 +17,24 @@
 #include "common/program.h"
 #include "common/progress.h"
 
-/* What a signal handler can see. */
+/* State that the signal handler uses. */
 static volatile sig_atomic_t interrupted; /* the signal, or 0 */
 static volatile pid_t running;            /* the child, or 0 */
 
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
 
-/* What is quoted of a program lies in so many bytes at the end of what it printed. */
+/* A program's message is looked for in the last bytes that it printed. */
 enum { QUOTED_BYTES_MAX = 4096 };
 
-/* How often a child is looked after that has closed its standard error; one that has not ends with
- * doing so. */
+/* How often to check for the end of a child that has closed its standard error. The end of any
+ * other child is noticed because its standard error is closed. */
 enum { LOOK_EVERY_MS = 50 };
 
 /* ---- starting ---- */
 
-/* Where standard streams are closed, files may have their numbers. Moves one away, so that another
- * may be put there, and it stays open in the program when it is put there itself. */
+/* If standard streams are closed, other files may have their descriptors. Moves such a file to a
+ * higher one, so that dup2() neither overwrites it nor leaves it close-on-exec. */
 static bool move_away(int *file)
 {
     if (*file < 0 || *file > STDERR_FILENO) return true;
@@ -47,7 +47,7 @@ static bool use_as(int file, int standard)
     return file < 0 || dup2(file, standard) >= 0;
 }
 
-/* Becomes the program, or tells why not. */
+/* Becomes the program, or writes errno to `errors`. */
 static void become(const struct child *child, int errors)
 {
     int input = child->input, output = child->output, error_output = child->error;
@@ -63,7 +63,7 @@ static void become(const struct child *child, int errors)
     _exit(127);
 }
 
-/* The errno that the child tells before it ends; 0: it has become the program. */
+/* The errno that the child has written; 0: it has become the program. */
 static int error_read(int from)
 {
     int error = 0;
@@ -98,7 +98,7 @@ static void on_signal(int number)
     if (running > 0) kill(running, SIGKILL);
 }
 
-/* One that is ignored stays ignored: nohup. */
+/* Installs the handler. Ignored signals stay ignored, as under nohup. */
 static void signals_catch(void)
 {
     struct sigaction action = {.sa_handler = on_signal}, before;
@@ -187,7 +187,7 @@ static void enter(void *of)
     if (start->process->enter != NULL) start->process->enter(start->process->of);
 }
 
-/* The command line by which another program starts it; to be freed. NULL: no memory. */
+/* The command line with which process->through starts the program; to be freed. NULL: no memory. */
 static char **words_through(const struct process *process)
 {
     size_t count = 0, of_program = 0;
@@ -203,8 +203,8 @@ static char **words_through(const struct process *process)
     return words;
 }
 
-/* Signals wait meanwhile, so that none falls between the start of a child and its becoming known.
- * False: see errno. */
+/* Starts a child. Signals are blocked meanwhile, so that none arrives between the child's start and
+ * the setting of `running`. False: see errno. */
 static bool child_run(struct running_child *child, const struct process *process)
 {
     struct start start = {.process = process};
@@ -226,7 +226,7 @@ static bool child_run(struct running_child *child, const struct process *process
                                   ends[1],
                                   enter,
                                   &start};
-    signal(SIGCHLD, SIG_DFL); /* if it is ignored, a child leaves no status */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, a child would leave no status */
     int error = child_start(&program, &child->pid);
     running = error == 0 ? child->pid : 0;
     sigprocmask(SIG_SETMASK, &start.signals, NULL);
@@ -238,7 +238,7 @@ static bool child_run(struct running_child *child, const struct process *process
     return error == 0;
 }
 
-/* Of what was printed before all else. */
+/* Keeps the beginning of what was printed. */
 static void keep_first(struct running_child *child, const char *bytes, size_t count)
 {
     size_t room = sizeof child->first - 1 - child->first_bytes;
@@ -248,7 +248,7 @@ static void keep_first(struct running_child *child, const char *bytes, size_t co
     child->first[child->first_bytes] = '\0';
 }
 
-/* Keeps the end of what there is. False: nothing more can come. */
+/* Reads what the child has printed and keeps the end of it. False: nothing more can come. */
 static bool child_listen(struct running_child *child)
 {
     for (;;) {
@@ -265,7 +265,7 @@ static bool child_listen(struct running_child *child)
     }
 }
 
-/* Leaves it to be waited for, so nobody else gets its number yet. */
+/* Whether the child has ended. Does not reap it, so its process id is not reused yet. */
 static bool child_has_ended(const struct running_child *child)
 {
     siginfo_t ended = {.si_pid = 0};
@@ -273,7 +273,7 @@ static bool child_has_ended(const struct running_child *child)
     return failed != 0 || ended.si_pid != 0;
 }
 
-/* Waits until it has ended, which a limit (seconds, 0: none) makes it do. */
+/* Waits until the child has ended, and kills it after `limit_s` seconds (0: no limit). */
 static void child_await(struct running_child *child, double limit_s)
 {
     double end = seconds_now() + limit_s;
@@ -289,7 +289,7 @@ static void child_await(struct running_child *child, double limit_s)
         poll(&wait, 1, listening && left > 1 ? 1000 : LOOK_EVERY_MS);
         if (listening) listening = child_listen(child);
     }
-    running = 0; /* before its number may be another's */
+    running = 0; /* before its process id may be reused */
     while (waitpid(child->pid, &child->status, 0) < 0 && errno == EINTR)
         continue;
     if (listening) child_listen(child);
@@ -297,7 +297,7 @@ static void child_await(struct running_child *child, double limit_s)
     child->last[child->last_bytes] = '\0';
 }
 
-/* Behind "NAME: ", if that is how the line begins. */
+/* The line after "NAME: ", if it begins with that; else the whole line. */
 static const char *skip_name(const char *line, const char *name)
 {
     size_t length = strlen(name);
@@ -318,15 +318,15 @@ static const char *take_last_line(char *text)
     return last != NULL ? last : text;
 }
 
-/* What the program calls itself: through another one it gets its path, which may end otherwise than
- * the name that it is given. */
+/* The name that the program uses for itself: if another program starts it, its file's name, which
+ * may differ from words[0]. */
 static const char *name_of(const struct process *process)
 {
     return process->through != NULL ? basename(process->path) : process->words[0];
 }
 
-/* What a program printed last, but for the advice to read its help. Takes the text of the child
- * apart. */
+/* The last line that a program printed, except for advice to read its help. Modifies the child's
+ * text. */
 static const char *quote(const struct process *process, struct running_child *child)
 {
     const char *program = name_of(process);
@@ -336,7 +336,7 @@ static const char *quote(const struct process *process, struct running_child *ch
     return skip_name(last, process->file);
 }
 
-/* Hands out what someone else than the program printed first. */
+/* Copies the first line that is not from the program itself to process->printed. */
 static void hand_out_printed(const struct process *process, const struct running_child *child)
 {
     const char *line = child->first, *program = name_of(process);

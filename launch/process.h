@@ -1,11 +1,10 @@
-/* process - starts a program; runs one at a time, to its end, and a directory for what it leaves
- * behind.
+/* process - starts a program, or runs one at a time to its end; and a temporary directory for the
+ * files that such programs write.
  *
  * While a directory is open, signals that ask this process to end (SIGINT, SIGTERM, SIGHUP,
- * SIGQUIT) end the program that runs instead; process_run() then returns false and starts
- * nothing any more. Whoever does other work for long asks process_interrupted() meanwhile.
- * Whoever opened the directory closes it, which removes it and lets the signal have its way. One
- * thread. */
+ * SIGQUIT) end the running program instead; process_run() then returns false and starts no more.
+ * Long work in between should check process_interrupted(). Whoever opened the directory must close
+ * it, which removes it and lets the signal take effect. One thread. */
 #ifndef MALLOCTAPE_PROCESS_H
 #define MALLOCTAPE_PROCESS_H
 
@@ -16,9 +15,9 @@
 struct child {
     const char *path;         /* of the program */
     char *const *words;       /* its name, arguments, NULL */
-    int input, output, error; /* what it gets as its standard streams; -1: ours */
-    /* Called in the child before the program starts, unless it is NULL: its signals, its
-     * environment. */
+    int input, output, error; /* its standard streams; -1: those of this process */
+    /* Called in the child before the program starts, to set signals or the environment; may be
+     * NULL. */
     void (*enter)(void *of);
     void *of;
 };
@@ -28,7 +27,7 @@ int child_start(const struct child *child, pid_t *process);
 
 /* ---- to its end ---- */
 
-/* Longer names of directories are refused, so that paths of files in it fit anywhere. */
+/* A longer name of the directory is refused, so that paths of files in it fit into any buffer. */
 enum { PROCESS_DIRECTORY_BYTES = 3072, PROCESS_PATH_BYTES = PROCESS_DIRECTORY_BYTES + 64 };
 
 struct process_directory {
@@ -50,18 +49,18 @@ struct process {
     char *const *words;      /* its name, arguments, NULL */
     char *const *through;    /* NULL, or the program that is to start it and its arguments, NULL */
     int input;               /* its standard input; -1: none */
-    double limit_s;          /* it is stopped after so many seconds; 0: never */
-    const char *file;        /* what it reads; left out in front of what it prints */
-    void (*enter)(void *of); /* in the child, before the program starts: its environment */
+    double limit_s;          /* it is killed after this many seconds; 0: never */
+    const char *file;        /* the file that it reads; removed from the beginning of messages */
+    void (*enter)(void *of); /* called in the child before the program starts, or NULL */
     void *of;
-    /* NULL, or where the first line goes that is not the program's own ("NAME: ..."). */
+    /* NULL, or receives the first line printed that is not the program's own ("NAME: ..."). */
     char *printed;
     size_t printed_bytes;
 };
 
-/* Returns whether it ended by itself with a status of zero, or of 3 (PROGRAM_CUT) when
- * `may_be_cut`. If not, `why` is one line about it: of a program that said why, the last that it
- * printed. */
+/* Returns whether the program ended by itself with status 0, or with 3 (PROGRAM_CUT) if
+ * `may_be_cut`. If not, `why` is one line about it: the last one that the program printed, if it
+ * printed any. */
 bool process_run(const struct process *process, bool may_be_cut, char *why, size_t why_bytes);
 
 /* Whether a signal came. */

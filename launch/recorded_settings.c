@@ -69,7 +69,7 @@ static const struct several {
     {"JE_MALLOC_CONF", ':', ',', jemalloc_keys},
 };
 
-/* Whether the word stands in a list of words, each between spaces. */
+/* Whether the word is in a list of words, each between spaces. */
 static bool is_listed(const char *list, const char *word, size_t bytes)
 {
     if (bytes == 0 || memchr(word, ' ', bytes) != NULL) return false;
@@ -78,7 +78,7 @@ static bool is_listed(const char *list, const char *word, size_t bytes)
     return false;
 }
 
-/* A number or a word; behind a key also ranges of them, as of jemalloc's bin_shards. */
+/* Whether a value is a number or a word, or, as for jemalloc's bin_shards, ranges of them. */
 static bool is_plain(const char *value, size_t bytes)
 {
     static const char characters[] =
@@ -105,8 +105,8 @@ static void append(char *to, const char *part, size_t bytes, char separates)
     to[used + (used > 0) + bytes] = '\0';
 }
 
-/* Divides the value into what may be set and what not; either may become empty. Both have room for
- * all of it. */
+/* Splits the value into settings that are allowed and those that are not; either may become empty.
+ * Both buffers have room for all of it. */
 static void divide(const char *name, const char *value, char *allowed, char *refused)
 {
     const struct several *several = severals, *end = severals + sizeof severals / sizeof *severals;

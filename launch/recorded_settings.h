@@ -3,9 +3,9 @@
  *   lines env.NAME=VALUE of a trace --recorded_settings_add()--> set[0], set[1] ...   these alone
  *                                                                ignored              for people
  *
- * A trace may come from anybody. Only variables that a known allocator reads for numbers and
- * switches of its own are taken over; of a variable with several settings in it, those. What loads
- * a library, names a file, prints, or writes a profile is none of them. */
+ * A trace is untrusted. Only numbers and switches that a known allocator reads from the environment
+ * are taken over; from a variable with several settings, only such ones. Settings that load a
+ * library, name a file, print, or write a profile are ignored. */
 #ifndef MALLOCTAPE_RECORDED_SETTINGS_H
 #define MALLOCTAPE_RECORDED_SETTINGS_H
 
@@ -24,18 +24,18 @@ struct recorded_setting {
 struct recorded_settings {
     struct recorded_setting *set;
     size_t count;
-    char *ignored; /* "NAME=VALUE, NAME=VALUE", printable, cut where it is long; NULL: nothing */
+    char *ignored; /* "NAME=VALUE, NAME=VALUE", printable, truncated if long; NULL: none */
 };
 
 /* False: no memory. */
 bool recorded_settings_add(struct recorded_settings *settings, const char *name, const char *value);
 
-/* All of a stream's metadata, which ends with a zero byte. False: no memory. */
+/* Adds all settings in a stream's metadata, which ends with a zero byte. False: no memory. */
 bool recorded_settings_take(struct recorded_settings *settings, const char *metadata);
 
 void recorded_settings_free(struct recorded_settings *settings);
 
-/* What is said of those that are ignored; one argument, `ignored`. */
+/* The message about ignored settings; one argument, `ignored`. */
 #define RECORDED_SETTINGS_IGNORED                                                               \
     "of the recorded settings, those that no known allocator has, or that name files, load or " \
     "print, are ignored: %s"

@@ -5,7 +5,7 @@
 
 #define THREADS_BYTES (INSTRUCTION_LANES_MAX * sizeof(uint64_t))
 
-/* What is known of an object that is alive. */
+/* What is kept about a live object. */
 struct object_made {
     uint64_t size, alignment, thread, ns;
     uint64_t call : 48, lane : 16;
@@ -43,7 +43,7 @@ static void begin(const struct objects *objects, struct object_made *made,
                                  .stack = stack};
 }
 
-/* `kind` 0: it is alive at the end. */
+/* `kind` 0: the object is alive at the end. */
 static bool end(const struct objects *objects, const struct object_made *made, unsigned kind)
 {
     struct object object = {.size = made->size,

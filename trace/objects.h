@@ -17,7 +17,7 @@
 struct object_call {
     unsigned kind; /* common/call_kind.h; 0: none */
     uint32_t lane;
-    uint64_t thread; /* the id of the one that the lane has then */
+    uint64_t thread; /* the id of the lane's thread at that time */
     uint64_t call, ns;
 };
 
@@ -44,11 +44,11 @@ struct objects {
 bool objects_open(struct objects *objects, object_put put, void *of);
 void objects_close(struct objects *objects);
 
-/* Batches with indices (instruction_reader.h), one after another. False: put() said so, or errno is
- * ENOMEM. */
+/* Adds a batch. Batches have indices (instruction_reader.h) and come one after another. False:
+ * put() returned false, or errno is ENOMEM. */
 bool objects_add(struct objects *objects, const struct instruction_batch *batch);
 
-/* Those that are alive, in the order of their indices. */
+/* Calls put() for the objects that are alive, in the order of their indices. */
 bool objects_end(struct objects *objects);
 
 #endif

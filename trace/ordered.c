@@ -12,7 +12,7 @@
 #include "launch/installed.h"
 #include "launch/process.h"
 
-/* A file goes by its name: the spool of a killed program lies beside it. */
+/* A file is passed by name, so that postprocess finds the spool of a killed program beside it. */
 static bool ordering_start(struct ordered *ordered, const char *path, struct error *error)
 {
     struct installed program;
@@ -49,8 +49,9 @@ bool ordered_open(struct ordered *ordered, const char *path, struct error *error
     return false;
 }
 
-/* A child that has been killed could not say so. Before its end it is no news: we end it, with
- * SIGTERM or by closing the pipe, or the terminal interrupts both. */
+/* Reports a child that was killed, which cannot report it itself. Unless the child was to run to
+ * its end, some signals are expected: SIGTERM or SIGPIPE because this process stops it, SIGINT
+ * because the terminal interrupts both. */
 static void say_signal(int number, bool to_its_end)
 {
     if (!to_its_end && (number == SIGTERM || number == SIGPIPE || number == SIGINT)) return;

@@ -4,7 +4,7 @@
  *   instruction stream --------------------------> input
  *   raw stream --> postprocess --quiet --pipe----> input
  *
- * So nothing is stored. What postprocess finds wrong, it says itself, on the standard error. */
+ * So nothing is stored. postprocess prints its own errors, on the standard error. */
 #ifndef MALLOCTAPE_INSPECT_ORDERED_H
 #define MALLOCTAPE_INSPECT_ORDERED_H
 
@@ -26,10 +26,9 @@ struct ordered {
 /* `path` "-" is the standard input. False: see `error`. */
 bool ordered_open(struct ordered *ordered, const char *path, struct error *error);
 
-/* Closes everything; a child that has not ended is not waited for any longer than it takes to stop
- * it, unless `to_its_end`. Returns PROGRAM_OK, or of a recording that was ordered on the way the
- * exit status of postprocess: PROGRAM_CUT, PROGRAM_FAILED; the latter also, and a message on the
- * standard error, if a signal ended it. */
+/* Closes everything. A running child is stopped, or if `to_its_end` waited for. Returns PROGRAM_OK,
+ * or, if a recording was ordered, the exit status of postprocess (PROGRAM_CUT, PROGRAM_FAILED). If
+ * a signal ended it: PROGRAM_FAILED, after a message on the standard error. */
 int ordered_close(struct ordered *ordered, bool to_its_end);
 
 #endif

@@ -13,7 +13,7 @@ static bool order(struct stream *stream, const char *path, const char *ordered, 
     struct installed program;
     if (!installed_find_program(&program, ORDERING_PROGRAM))
         return error_explain(why, why_bytes, "%s not found", program.path);
-    /* By its name where it has one: the spool of a killed program is found beside it. */
+    /* By name if it has one, so that the spool of a killed program is found beside it. */
     const bool by_name = stream->is_file;
     const char *const words[] = {ORDERING_PROGRAM,     "--quiet", "--",
                                  by_name ? path : "-", ordered,   NULL};

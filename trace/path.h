@@ -1,8 +1,8 @@
 /* path - how far into the allocator a call of a recording had to go.
  *
- * The records around a call say it: numbers of entries into structures, and what happened inside
- * (FORMAT.md 3). Those before a call are of the next one of the lane, those after it of the latest.
- * A call without any was served by the thread's cache. */
+ * Records before and after a call tell: sequence numbers of entries into structures, and what
+ * happened inside (FORMAT.md 3). A record is about either the lane's next call or its latest one
+ * (path_is_of_latest()). A call without any was served by the thread's cache. */
 #ifndef MALLOCTAPE_PATH_H
 #define MALLOCTAPE_PATH_H
 
@@ -10,7 +10,7 @@
 
 #include "stream/raw_decoder.h"
 
-/* Bits: the first three from the nearest to the deepest. */
+/* Bits; the first three are in order of depth. */
 enum {
     PATH_CENTRAL = 1,
     PATH_PAGE_HEAP = 2,
@@ -32,7 +32,7 @@ static inline enum path_depth path_depth(unsigned path)
     return beyond ? (enum path_depth)(32 - __builtin_clz(beyond)) : DEPTH_CACHE;
 }
 
-/* What the record says of its call; 0: nothing. */
+/* The bits that a record adds to the path of its call; 0: none. */
 static inline unsigned path_of_record(const struct record *record)
 {
     if (record->number == RAW_INSIDE) {
@@ -50,14 +50,15 @@ static inline unsigned path_of_record(const struct record *record)
     return record->structure == RAW_STRUCTURE_PAGE_HEAP ? PATH_PAGE_HEAP : PATH_CENTRAL;
 }
 
-/* Whether that is the latest call, or what else the thread did after it; else it is the next. */
+/* Whether a record is about the latest call, or something the thread did after it; else it is about
+ * the next call. */
 static inline bool path_is_of_latest(const struct record *record)
 {
     return record->number == RAW_SEQUENCE_AFTER ||
            (record->number == RAW_INSIDE && record->operand != 0);
 }
 
-/* "T------": the thread's cache alone; else a letter for each bit: "-CPSWDM". */
+/* Formats a path: "T------" for the thread's cache alone, else a letter for each bit: "-CPSWDM". */
 static inline void path_letters(char letters[PATH_LETTERS], unsigned path)
 {
     static const char bits[] = "CPSWDM";

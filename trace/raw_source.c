@@ -8,10 +8,10 @@
 #include "common/array.h"
 #include "common/program.h"
 
-/* Records are decoded so many at a time. */
+/* How many records are decoded at a time. */
 enum { BATCH = 256 };
 
-/* "PATH.spool" for a stream that has a name. */
+/* "PATH.spool"; NULL for a stream without a name. */
 static char *spool_path(const char *path)
 {
     char *text;
@@ -27,8 +27,8 @@ bool raw_source_open(struct raw_source *source, int fd, const char *path)
     return opened;
 }
 
-/* Once the stream has ended. A spool is an offer: if it cannot be used, the stream stays what it
- * is. */
+/* Opens the spool once the stream has ended. A spool is optional: if it cannot be used, the stream
+ * is read without it. */
 static void spool_try(struct raw_source *source)
 {
     source->spool_tried = true;

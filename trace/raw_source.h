@@ -12,11 +12,10 @@
  *         }
  *     raw_source_state(&source)
  *
- * A decoder follows one lane, so the caller decodes the chunks of a lane in the order in which they
- * came. It may keep them for as long as it likes before that.
+ * A decoder follows one lane, so the caller must decode the chunks of a lane in the order in which
+ * they came. It may keep them for any time before that.
  *
- * Memory  the chunks that were not released, about 4 KiB for each lane and its cache. One
- * thread. */
+ * Memory  the chunks that were not freed, about 4 KiB for each lane, and its cache. One thread. */
 #ifndef MALLOCTAPE_RAW_SOURCE_H
 #define MALLOCTAPE_RAW_SOURCE_H
 
@@ -34,12 +33,12 @@ enum raw_spool { RAW_SPOOL_NONE, RAW_SPOOL_NOT_NEEDED, RAW_SPOOL_USED, RAW_SPOOL
 
 struct raw_source {
     struct raw_reader reader;
-    struct raw_decoder **decoders; /* by lane; NULL where the lane has not been seen */
+    struct raw_decoder **decoders; /* by lane; NULL: the lane has not been seen */
     size_t decoders_count;         /* room for them */
     uint64_t places_bytes;         /* of decoders */
     struct stacks stacks;          /* what has been defined so far */
-    uint64_t stream_end;           /* offset behind the latest chunk that came from the stream */
-    struct error error;            /* of decoders and of memory; the reader has its own */
+    uint64_t stream_end;           /* offset of the end of the latest chunk from the stream */
+    struct error error;            /* of decoders, or no memory; the reader has its own */
     enum raw_spool spool_use;      /* final after the last chunk */
 
     /* From here on: raw_source.c only. */
@@ -53,43 +52,43 @@ struct raw_source {
  * why. */
 bool raw_source_open(struct raw_source *source, int fd, const char *path);
 
-/* The next chunk, units or a tick, to be freed. NULL at the end. */
+/* The next chunk, units or a tick; the caller frees it. NULL at the end. */
 struct raw_chunk *raw_source_next(struct raw_source *source);
 
-/* Records of one lane that follow each other. */
+/* Consecutive records of one lane. */
 struct raw_batch {
-    const struct raw_chunk *chunk; /* that they are from */
+    const struct raw_chunk *chunk; /* the chunk that they are from */
     const struct raw_decoder *decoder;
-    uint64_t number; /* of the first in its lane, those that only concern its cache excepted */
+    uint64_t number; /* of the first one in its lane, not counting records about the cache only */
     const struct record *records;
     uint32_t count;
 };
 
-/* What is to be done with what is in a stream; `segment` and `tick` may be NULL. Behind the last
- * records of a chunk comes a batch without any. */
+/* Functions to call for the parts of a stream; `segment` and `tick` may be NULL. After the last
+ * records of a chunk comes an empty batch. */
 struct raw_visitor {
     void (*segment)(void *of, const struct raw_chunk *chunk); /* before its first records */
     void (*records)(void *of, const struct raw_batch *batch);
-    void (*tick)(void *of, const struct raw_chunk *chunk); /* it is in source->reader.tick */
+    void (*tick)(void *of, const struct raw_chunk *chunk); /* decoded in source->reader.tick */
     bool cache_records;                                    /* raw_decoder.h */
 };
 
-/* Goes through all chunks. What goes wrong, raw_source_state() says. */
+/* Goes through all chunks. raw_source_state() reports errors. */
 void raw_source_visit(struct raw_source *source, const struct raw_visitor *visitor, void *of);
 
-/* The decoder of a lane; NULL without memory (source->error). */
+/* The decoder of a lane; NULL: no memory (source->error). */
 struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane);
 
-/* After the last chunk of a stream that was cut: what is known of its end. */
+/* What is known about the end of a truncated stream, after its last chunk. */
 enum raw_cut {
-    RAW_CUT_WHOLE,  /* with what the spool had, no event is missing */
+    RAW_CUT_WHOLE,  /* together with the spool, no event is missing */
     RAW_CUT_FAILED, /* an error ended the recording */
     RAW_CUT_UNKNOWN /* there is no spool, or it does not fit */
 };
 enum raw_cut raw_source_cut(const struct raw_source *source);
 
-/* After the last chunk: PROGRAM_OK, PROGRAM_CUT (also when the spool had the rest) or
- * PROGRAM_FAILED (common/program.h), and in *error what is to be said about it. */
+/* After the last chunk: returns PROGRAM_OK, PROGRAM_CUT (also when the spool had the rest) or
+ * PROGRAM_FAILED (common/program.h), and sets *error to the message about it. */
 int raw_source_state(const struct raw_source *source, struct error *error);
 
 void raw_source_close(struct raw_source *source);

@@ -33,8 +33,8 @@ static bool format_find(struct stream *stream, struct error *error)
     return true;
 }
 
-/* The child's whole life. An input that fails ends the pipe early; the status says that it was not
- * the end. */
+/* What the child does. If the input fails, the pipe ends early, and the exit status tells the
+ * parent that this was not the end. */
 static void relay_run(struct input *input, int to)
 {
     struct output output;
@@ -63,7 +63,7 @@ static bool relay_start(struct stream *stream, struct error *error)
     return stream->relay > 0 || error_set_system(error, "cannot start a process");
 }
 
-/* Leaves stream->fd at the first byte for a raw_reader, which brings its own input. */
+/* Leaves stream->fd at the first byte for a raw_reader, which has an input of its own. */
 static bool raw_begin(struct stream *stream, struct error *error)
 {
     bool done = lseek(stream->fd, 0, SEEK_SET) == 0 || relay_start(stream, error);

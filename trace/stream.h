@@ -25,19 +25,19 @@ enum stream_format { STREAM_RAW, STREAM_INSTRUCTIONS };
 struct stream {
     enum stream_format format;
     bool lz4;
-    bool is_file;        /* a regular one: it has a name, and a spool may lie beside it */
+    bool is_file;        /* a regular file: it has a name, and may have a spool beside it */
     uint64_t file_bytes; /* 0: not a regular file */
     struct input input;  /* STREAM_INSTRUCTIONS: at the first byte */
     int fd;              /* STREAM_RAW: at the first byte */
     pid_t relay;         /* the child, or 0 */
 };
 
-/* Opens `path`; "-" is the standard input. An input that ends before it says what it is counts as a
- * raw stream: a recording that was cut at once looks so, and its spool may have everything. False:
- * see `error`. */
+/* Opens `path`; "-" is the standard input. An input too short to tell its format counts as a raw
+ * stream: it may be a recording truncated at its beginning, whose spool has everything. False: see
+ * `error`. */
 bool stream_open(struct stream *stream, const char *path, struct error *error);
 
-/* After the readers that use it. */
+/* Close the readers that use the stream first. */
 void stream_close(struct stream *stream);
 
 #endif
