@@ -13,8 +13,7 @@
  *   define nodes FIRST parent NODE codes NUMBER ...
  *
  * The words are an interface (malloctape(1), LINES OF A DUMP): tests and scripts compare them.
- * Which operands a call has follows from its kind; how an object is called, each format decides for
- * itself. */
+ * Which operands a call has follows from its kind; each format has its own names for objects. */
 #ifndef MALLOCTAPE_CALL_TEXT_H
 #define MALLOCTAPE_CALL_TEXT_H
 
@@ -31,7 +30,7 @@ enum { CALL_OBJECT_TEXT_MAX = 40 };
 struct call_text {
     unsigned kind;
     bool failed, has_address;
-    uint64_t size, alignment; /* used where the shape has them */
+    uint64_t size, alignment; /* used if the shape has them */
     uint64_t address;
     uint32_t stack;                   /* STACK_END: none */
     char ended[CALL_OBJECT_TEXT_MAX]; /* empty: none */

@@ -1,7 +1,7 @@
 /* malloctape dump - prints either stream, one record a line.
  *
- * The lines are described in malloctape(1), LINES OF A DUMP, and made a second time, from the
- * format documents alone, by tests/reference/; the two have to agree on every stream. */
+ * The lines are described in malloctape(1), LINES OF A DUMP. tests/reference/ prints the same from
+ * an independent implementation of the format documents; both must agree on every stream. */
 #include "inspect/dump.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static const char help_text[] =
     "\n"
     "malloctape(1) describes the lines.\n";
 
-/* A dump writes short lines by the million. */
+/* A dump writes millions of short lines. */
 enum { OUTPUT_BUFFER_SIZE = 1 << 16 };
 
 struct options {

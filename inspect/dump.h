@@ -23,7 +23,7 @@ struct dump {
     uint64_t lane; /* or DUMP_ALL_LANES */
 };
 
-/* Whether lines that belong to no lane are wanted: headers, ticks, totals. */
+/* Whether to print lines that belong to no lane: headers, ticks, totals. */
 static inline bool dump_wants_general(const struct dump *dump)
 {
     return !dump->only_calls && dump->lane == DUMP_ALL_LANES && !dump->paths;
@@ -46,7 +46,7 @@ void dump_metadata(const struct dump *dump, uint64_t offset, const char *metadat
 /* One line for each kind that occurred; `counts` has CALL_KINDS numbers. */
 void dump_counts(const struct dump *dump, uint64_t offset, const uint64_t *counts);
 
-/* Print a whole stream. Return an exit status; what is wrong with the stream is in *error. */
+/* Print a whole stream. Return an exit status; if the stream is bad, *error says how. */
 int dump_raw(const struct dump *dump, struct stream *stream, const char *path, struct error *error);
 int dump_instructions(const struct dump *dump, struct stream *stream, struct error *error);
 

@@ -25,7 +25,7 @@ static void header_print(const struct dump *dump, const struct instruction_heade
     dump_metadata(dump, INSTRUCTION_HEADER_BYTES, header->metadata, header->metadata_bytes);
 }
 
-/* An instruction does not know its own offset; errors and lines name that of its block. */
+/* An instruction has no offset of its own; errors and lines give that of its block. */
 static void place_print(const struct instruction_dump *state)
 {
     if (state->dump->only_calls) return;
@@ -62,7 +62,7 @@ static void call_print(struct instruction_dump *state, const struct instruction 
     call_text_print(stdout, &text);
 }
 
-/* Seven letters as of a recording's paths (trace/path.h), then the names of all ways. */
+/* Seven letters as for a recording's paths (trace/path.h), then the names of all ways. */
 static void ways_print(uint64_t ways)
 {
     static const struct {
@@ -90,7 +90,7 @@ static void ways_print(uint64_t ways)
         if (ways >> known[i].bit & 1) printf(" %s", known[i].name);
 }
 
-/* Instructions of lanes that are no calls. */
+/* Prints an instruction of a lane that is not a call. */
 static void lane_instruction_print(struct instruction_dump *state, const struct instruction *one)
 {
     unsigned number = instruction_number(one);

@@ -6,12 +6,12 @@
 #include "trace/path.h"
 #include "trace/raw_source.h"
 
-/* With --paths: the latest call of a lane, which is printed when nothing more can come of it. */
+/* With --paths: the latest call of a lane, which is printed once its path is complete. */
 struct latest_call {
     struct record record;
     uint64_t number, offset;
     bool is_waiting, spool;
-    uint8_t path, coming_path; /* the second: of the next call */
+    uint8_t path, coming_path; /* of this call; of the next one */
 };
 
 struct raw_dump {
@@ -21,14 +21,14 @@ struct raw_dump {
     struct latest_call *latest; /* of each lane, with --paths */
 };
 
-/* An object: of so many allocations of a lane the latest one at a place. */
+/* Names an object: the latest at a place among the first `allocations` of a lane. */
 static void object_text(char *to, uint32_t lane, uint64_t allocations, uint32_t place)
 {
     snprintf(to, CALL_OBJECT_TEXT_MAX, "%" PRIu32 ":%" PRIu64 "@%" PRIu32, lane, allocations,
              place);
 }
 
-/* One that ends, and that this lane has, or another one, or nobody. */
+/* Names the object that a record ends: of this lane, of another one, or unknown. */
 static void ended_text(char *to, uint32_t lane, const struct record *record)
 {
     if (record->bound == 0 && record->ends == RAW_PLACE_NONE)
@@ -96,7 +96,7 @@ static void inside_print(const struct record *record, const char *structure)
                record->size);
 }
 
-/* `definition`: of a record that is one. */
+/* `definition`: if the record is one. */
 static void other_print(const struct record *record, const struct stack_definition *definition)
 {
     char structure[24];
@@ -131,7 +131,7 @@ static void other_print(const struct record *record, const struct stack_definiti
     }
 }
 
-/* What each line about a chunk begins with. */
+/* Prints the beginning of each line about a chunk. */
 static void offset_print(const struct raw_dump *state, bool spool, uint64_t offset)
 {
     if (spool && !state->dump->only_calls) fputs("spool ", stdout);
@@ -143,7 +143,7 @@ static void chunk_offset_print(const struct raw_dump *state, const struct raw_ch
     offset_print(state, chunk->spool, chunk->offset);
 }
 
-/* The kinds of a segment's ranges, in the order of FORMAT.md 5.1. */
+/* Prints the kinds of a segment's ranges, in the order of FORMAT.md 5.1. */
 static void segment_print(void *of, const struct raw_chunk *chunk)
 {
     const struct raw_dump *state = of;
@@ -158,7 +158,7 @@ static void segment_print(void *of, const struct raw_chunk *chunk)
     putchar('\n');
 }
 
-/* `number` counts the records of the lane, those that only concern its cache excepted. */
+/* `number` counts the records of the lane, except those about its cache only. */
 static void record_print(const struct raw_dump *state, const struct raw_batch *batch,
                          const struct record *record, uint64_t number)
 {

@@ -1,10 +1,9 @@
-/* info - what `malloctape info` finds out about a stream, of either format; info*.c only.
+/* info - what `malloctape info` finds in a stream of either format; info*.c only.
  *
  *   info.c --stream--+--> info_raw.c           --+
  *                    +--> info_instructions.c  --+--> struct info --> info_print.c --> text, JSON
  *
- * All numbers come from the records themselves; where the stream ends with totals, they are
- * compared.
+ * All numbers come from the records themselves; if the stream ends with totals, these are compared.
  *
  *   events == sum of by_kind               failed calls included
  *   bytes per event == file_bytes / events */
@@ -27,13 +26,12 @@ struct info {
     unsigned version_major, version_minor;
     bool has_addresses;
     char *foreign_malloc; /* file that has the program's malloc, if it is not ours; or empty */
-    char *program, *allocator, *recording, *pid; /* empty where the stream does not say */
+    char *program, *allocator, *recording, *pid; /* empty: not in the stream */
     char *architecture;                          /* of the machine; the same */
     unsigned long page_bytes;                    /* of its memory; 0: unknown */
-    char *heap_unknown;                          /* the same: why its bytes are not known */
-    char *source,
-        *lacks;     /* of `malloctape import`: the format it read, and what that does not say */
-    double start_s; /* since the epoch; 0: unknown */
+    char *heap_unknown;                          /* why the heap's bytes are not known, or empty */
+    char *source, *lacks; /* from `malloctape import`: the format it read, and what that lacks */
+    double start_s;       /* since the epoch; 0: unknown */
     uint64_t duration_ns; /* until the end chunk, or the last tick */
     struct original original;
     struct statistics_names names;
@@ -42,36 +40,36 @@ struct info {
     uint64_t events, failed;
     uint64_t by_kind[CALL_KINDS];
     uint64_t threads, lanes, live_at_end, lost_events, ticks;
-    bool live_is_known;    /* a raw stream that lacks events does not say how many objects live */
-    bool frees_too_many;   /* raw stream: objects were freed twice; only their order says which */
+    bool live_is_known;    /* false for a raw stream that lacks events */
+    bool frees_too_many;   /* raw stream: there were double frees; only ordering tells which */
     uint64_t freed_twice;  /* instruction stream only */
     uint64_t missed_frees; /* instruction stream only */
     uint64_t instructions; /* instruction stream only */
     uint64_t sequences;    /* raw stream only */
     bool has_stacks;
-    uint64_t stacks; /* calls with a call stack that brought, changed or freed an object */
+    uint64_t stacks; /* calls with a call stack that made, changed or freed an object */
     uint64_t stack_nodes, stack_codes, stack_modules; /* defined */
-    uint64_t codes_of_none;                           /* of the codes, those in no module */
-    bool modules_ran_out;                             /* there were more than have a number */
-    uint64_t stacks_unknown; /* of stacks that calls have, those that are not wholly defined */
+    uint64_t codes_of_none;                           /* codes that are in no module */
+    bool modules_ran_out;                             /* there were more than there are numbers */
+    uint64_t stacks_unknown; /* stacks of calls that are not completely defined */
     uint64_t waits, waited_ns;
-    uint64_t lock_waits, lock_waited_ns;  /* of threads for each other, in the allocator */
-    uint64_t taken_bytes, released_bytes; /* what it got from the system, and gave back */
+    uint64_t lock_waits, lock_waited_ns;  /* of threads for the allocator's locks */
+    uint64_t taken_bytes, released_bytes; /* got from the system, and given back */
     enum raw_spool spool;
-    uint64_t spool_events; /* of events, those that only the spool has */
+    uint64_t spool_events; /* events that only the spool has */
 
     bool truncated;      /* the stream has no end, or ends a recording that was incomplete */
     const char *ended;   /* how it ended, for people; a constant */
     uint64_t file_bytes; /* 0: not a file */
 };
 
-/* Read a whole stream. Return an exit status; what is wrong with the stream is in *error. */
+/* Read a whole stream. Return an exit status; if the stream is bad, *error says how. */
 int info_raw(struct info *info, struct stream *stream, const char *path, struct error *error);
 int info_instructions(struct info *info, struct stream *stream, struct error *error);
 
 void info_print(const struct info *info, const char *path);
 
-/* What is known of call stacks when all has been read. */
+/* Takes the numbers about call stacks, when all has been read. */
 static inline void info_take_stacks(struct info *info, const struct stacks *stacks)
 {
     info->stack_nodes = stacks->nodes;

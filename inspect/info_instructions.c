@@ -42,7 +42,7 @@ static void take_ticks(struct info *info, const struct instruction_batch *batch)
     }
 }
 
-/* What the totals of the reader do not have. A lane is seen when something happens in it. */
+/* Counts what the reader's totals do not have. A lane counts when something happens in it. */
 static void take_batch(struct info *info, bool *seen, uint64_t *lane,
                        const struct instruction_batch *batch)
 {

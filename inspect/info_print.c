@@ -30,7 +30,7 @@ static const char *only_if(bool there, const char *text)
     return there ? text : NULL;
 }
 
-/* Up to the number of events, behind which the kinds of calls are listed. */
+/* The numbers up to that of events, after which the kinds of calls are listed. */
 static void info_times(const struct info *info, numbers_use *use, void *of)
 {
     const struct original *original = &info->original;
@@ -159,7 +159,7 @@ static void print_statistics(const struct info *info)
     }
 }
 
-/* Without a version, the header was not there, and the spool had all there is. */
+/* Without a version, the stream has no header, and everything came from the spool. */
 static void print_format(const struct info *info)
 {
     char version[16] = "";
@@ -208,7 +208,7 @@ void info_print(const struct info *info, const char *path)
 
 /* ---- JSON ---- */
 
-/* Without a text, an empty one. */
+/* Puts a text; an empty one for NULL. */
 static void put_text(json_t *object, const char *key, const char *text)
 {
     json_put_text(object, key, text != NULL ? text : "");

@@ -20,7 +20,7 @@ struct raw_info {
     struct info *info;
     struct raw_source source;
     uint64_t allocated, freed; /* objects of known allocations */
-    uint64_t lost;             /* events that `lost` records name */
+    uint64_t lost;             /* events that `lost` records count */
 };
 
 /* ---- records ---- */
@@ -115,7 +115,7 @@ static void take_header(struct info *info, const struct raw_header *header)
     info->start_s = (double)header->start_ns / 1e9;
 }
 
-/* The reader has compared the units of each lane already. */
+/* Compares the number of events; the reader has already compared the units of each lane. */
 static bool check_totals(struct raw_info *state)
 {
     const struct raw_end *end = &state->source.reader.end;
@@ -125,8 +125,8 @@ static bool check_totals(struct raw_info *state)
         "%" PRIu64 " events in the end chunk, %" PRIu64 " read", end->events, state->info->events);
 }
 
-/* Events can be lost without a record of it, by threads that found no way to record; the end chunk
- * has all. */
+/* Takes the totals of the end chunk. It counts all lost events, also those without a `lost` record,
+ * from threads that could not record at all. */
 static void take_end(struct raw_info *state)
 {
     static const char *const texts[] = {"complete", "complete: recording ended at a limit",

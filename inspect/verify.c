@@ -4,7 +4,7 @@
  *   RAW ---------------------------------------------------> checker (verify.h)
  *    `--> postprocess RAW - --pipe--> instruction_reader --> '
  *
- * The ordering is another program, so that nothing of it can help the checker. */
+ * The ordering runs in another program, so that the checker is independent of it. */
 #include "inspect/verify.h"
 
 #include <errno.h>
@@ -88,7 +88,7 @@ static void print_violation(const struct verify_violation *violation, const char
 
 /* ---- the walk ---- */
 
-/* False: something is wrong, and has been said. */
+/* False: something is wrong, and a message has been printed. */
 static bool walk(struct verify *verify, struct instruction_reader *reader, const char *raw,
                  const char *ordered)
 {
@@ -119,7 +119,7 @@ static bool walk(struct verify *verify, struct instruction_reader *reader, const
     return false;
 }
 
-/* With the recording open, and the input of the ordered stream. */
+/* The recording and the input of the ordered stream are open. */
 static int check_ordered(struct verify *verify, const struct options *options, struct input *input,
                          const char *ordered)
 {
@@ -135,8 +135,8 @@ static int check_ordered(struct verify *verify, const struct options *options, s
     return status;
 }
 
-/* With the recording open. A recording that postprocess calls cut or damaged has not been verified
- * as a whole. */
+/* The recording is open. One that postprocess calls cut or damaged counts as not completely
+ * verified. */
 static int check_recording(struct verify *verify, const struct options *options)
 {
     const char *path = options->ordered != NULL ? options->ordered : options->raw;
@@ -160,7 +160,7 @@ static int check_recording(struct verify *verify, const struct options *options)
     return status;
 }
 
-/* Whether the only file is an instruction stream; then *status has what came of it. */
+/* Whether the only file is an instruction stream; if so, checks it and sets *status. */
 static bool run_ordered(const struct options *options, int *status)
 {
     struct stream stream;

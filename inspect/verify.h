@@ -11,26 +11,26 @@
  * 1. Lanes    The instructions of a lane are the records of that lane, each once, in order, with
  *             the same kind, size, alignment, numbers and outcome.
  * 2. Objects  A call that ends or moves an object comes after the allocations that its bound
- *             counts, and the register stands for the very object that the recording names: of
- *             those that the bound's lane has allocated at the place and that are alive, the latest
- *             that the bound counts. "Unknown" is said only where the recording has none, and says
- *             or explains it; "freed twice" only where none is alive there.
- *             In an opaque stream, an allocation comes after what it is said to be after. (A
- *             realloc that waits for itself comes before the bound: FORMAT.md 6.) And no object
- *             begins at the place of one that is alive, nor on its bytes where addresses are
- *             known. In an attached recording, one that lives at the place ends just before, by a
- *             free that the stream calls missed; that others begin on its bytes does not matter. A
- *             pause may hide the order of two, and so may a loss: where objects are unknown, those
- *             that overlap are only counted.
+ *             counts, and its register is that of the very object that the recording names: of the
+ *             live ones that the bound's lane has allocated at the place, the latest that the bound
+ *             counts. The stream may call an object "unknown" only if the recording has none, and
+ *             says or explains so; and "freed twice" only if none is alive there.
+ *             In an opaque stream, an allocation comes after what its record names. (A realloc
+ *             that waits for itself comes before the bound: FORMAT.md 6.) No object begins at the
+ *             place of a live one, nor, where addresses are known, on its bytes. In an attached
+ *             recording, an object that lives at the place ends just before, by a free that the
+ *             stream calls missed; others may begin on its bytes. The order of two calls may be
+ *             unknown because of a pause or a loss: where objects are unknown, overlaps are only
+ *             counted.
  * 3. Numbers  The sequence numbers, which the ordered stream no longer has, can be put back:
  *             between the records of their lanes, with the numbers of every structure ascending.
  * 4. Windows  Ticks are those of the recording. A record comes at most one window later than its
- *             own, or than the latest window among all that rules 1 to 3 put before it; and at most
- *             one window earlier than its own, or than the earliest window among all that they put
- *             behind it.
+ *             own, or than the latest window of all records that rules 1 to 3 put before it; and at
+ * most one window earlier than its own, or than the earliest window of all that they put
+ *             after it.
  *
- * Memory: records of the windows between which the two streams stand, 40 bytes for each register, 4
- * for each place, and 16 for each window in which a lane allocates. */
+ * Memory: records of the windows between the positions in the two streams, 40 bytes for each
+ * register, 4 for each place, and 16 for each window in which a lane allocates. */
 #ifndef MALLOCTAPE_VERIFY_H
 #define MALLOCTAPE_VERIFY_H
 
@@ -49,22 +49,22 @@ struct verify_violation {
     char text[512];
 };
 
-/* Places in a page of verify->places, which is made when an object lives in it. */
+/* The bits of a place within a page of verify->places. A page is allocated for its first object. */
 #define VERIFY_PLACE_BITS 16
 
-/* What an object's register stands for. */
+/* The object of a register. */
 struct verify_object {
-    uint64_t allocated; /* raw_allocations(): by whom, and which allocation of it */
+    uint64_t allocated; /* raw_allocations(): the lane, and the number of the allocation in it */
     uint32_t place;
-    uint32_t next;       /* another object that is alive at the place: register plus one, 0: none */
-    uint64_t next_there; /* the next one that its lane allocated at the place; 0: none yet */
+    uint32_t next;       /* another live object at the place: register plus one, 0: none */
+    uint64_t next_there; /* the next allocation of its lane at the place; 0: none yet */
     uint64_t address, size; /* 0: the address is not known */
-    bool overlapped;        /* another one began on its bytes */
+    bool overlapped;        /* another object began on its bytes */
 };
 
 struct verify_page;
 
-/* Who is alive, by address: pages by a hash of their number. */
+/* The live objects by address: pages, hashed by their number. */
 struct verify_ranges {
     struct verify_page *pages;
     size_t room, count;
@@ -79,31 +79,31 @@ struct verify_structure {
 struct verify_counts {
     uint64_t calls, lanes, allocations, frees, unknown, freed_twice, missed_frees, numbers,
         numbers_missing, ticks;
-    uint64_t late;     /* records that came more than a window late, as others force */
+    uint64_t late;     /* records more than a window late, because of others */
     uint64_t overlaps; /* objects that ended after another one had begun on their bytes */
 };
 
 struct verify {
     struct verify_raw raw;
-    uint64_t position; /* of the present instruction in the ordered stream, from 1 */
+    uint64_t position; /* of the current instruction in the ordered stream, from 1 */
     uint32_t lane;     /* of the ordered stream */
     uint64_t last_tick_ns;
-    const uint64_t *usage; /* the operands of a usage that was just before; or NULL */
+    const uint64_t *usage; /* the operands of the usage just before, or NULL */
     uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* as they were said last */
     bool compare_addresses;
-    bool is_attached;              /* the recorder was (FORMAT.md 2.9) */
-    bool freed_twice;              /* the stream says so of the object of the next call */
-    bool free_missed;              /* the next instruction is the free of such an object */
+    bool is_attached;              /* the recorder was attached (FORMAT.md 2.9) */
+    bool freed_twice;              /* by the stream, the next call frees an object again */
+    bool free_missed;              /* the next instruction is a free that the recording missed */
     struct verify_object *objects; /* by register */
     size_t objects_room;
-    uint32_t **places; /* who is alive: register plus one of the first object, 0: nobody */
+    uint32_t **places; /* live objects: register plus one of the first at a place, 0: none */
     struct verify_structure structures[RAW_STRUCTURES];
     uint32_t ready; /* list of lanes whose number has become due; lane plus one */
     struct verify_counts counts;
     struct verify_violation violation;
     struct verify_ranges ranges;
     struct verify_violation overlap; /* the first one, which a pause may excuse */
-    struct error error; /* of the recording, or of memory */
+    struct error error; /* in reading the recording, or no memory */
 };
 
 /* ---- verify_rules.c ---- */
@@ -119,8 +119,8 @@ bool verify_finish(struct verify *verify);
 
 void verify_close(struct verify *verify);
 
-/* Notes the first violation. Returns false. Unless `lane` is NULL, the text begins with the present
- * instruction and the lane's present record. */
+/* Stores the first violation. Returns false. Unless `lane` is NULL, the text begins with the
+ * current instruction and the lane's current record. */
 bool verify_violated(struct verify *verify, enum verify_rule rule, const struct verify_lane *lane,
                      const char *text, ...) __attribute__((format(printf, 4, 5)));
 
@@ -135,7 +135,7 @@ bool verify_no_memory(struct verify *verify);
 bool verify_objects_init(struct verify *verify);
 void verify_objects_free(struct verify *verify);
 
-/* Makes room for so many registers. */
+/* Makes room for `registers` registers. */
 bool verify_objects_reach(struct verify *verify, uint64_t registers);
 
 /* Checks the object that the record, the next one of its lane, ends or names, against that of the
@@ -143,26 +143,26 @@ bool verify_objects_reach(struct verify *verify, uint64_t registers);
 bool verify_object(struct verify *verify, struct verify_lane *lane, const struct record *record,
                    const struct instruction *one);
 
-/* Checks a free that the recording does not have: `record`, the next one of the lane, begins an
- * object where the one in this register lives. Ends that. */
+/* Checks a free that the recording does not have, and ends its object, that of this register:
+ * `record`, the next one of the lane, must begin another object at its place. */
 bool verify_missed_free(struct verify *verify, struct verify_lane *lane,
                         const struct record *record, uint32_t register_number);
 
-/* Checks what the lane of an opaque stream comes after, as the record says. */
+/* Checks that the lane of an opaque stream comes after what the record names. */
 bool verify_after(struct verify *verify, struct verify_lane *lane, const struct record *record);
 
-/* The instruction, which has been checked, ends its object; or the record begins one in this
- * register. */
+/* After the check: the instruction ends the object of the register, or the record begins one
+ * there. */
 void verify_object_ends(struct verify *verify, uint32_t register_number);
 bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
                           const struct record *record, uint32_t register_number);
 
-/* The record, which has been checked, is one that bounds count. */
+/* After the check: the lane's record is an allocation that bounds count. */
 bool verify_object_counts(struct verify *verify, struct verify_lane *lane);
 
 /* ---- verify_ranges.c: rule 2 ---- */
 
-/* Two objects are alive on the same bytes, and the one in `register_number` has begun just now. */
+/* Two live objects share bytes; the one in `register_number` has just begun. */
 void verify_overlaps(struct verify *verify, const struct verify_lane *lane, uint32_t older_register,
                      uint32_t register_number);
 
@@ -182,24 +182,25 @@ const char *verify_structure_text(uint32_t structure, char *to, size_t bytes);
  * violation, then error. At the end, raw.ended is set. */
 bool verify_numbers_read(struct verify *verify);
 
-/* The record at the head of the lane has been taken. Takes the numbers that follow it, as far as
- * they are due, and those of other lanes that this makes due. `lane` NULL: only the latter. */
+/* After the record at the head of the lane has been taken: takes the numbers that follow it, as far
+ * as they are due, and those of other lanes that become due. `lane` NULL: only those of others. */
 bool verify_numbers_follow(struct verify *verify, struct verify_lane *lane);
 
-/* With the whole recording read, or events lost: passes over numbers that lanes wait for and nobody
- * has, of any structure. False: there are none, or a violation. */
+/* If the whole recording has been read, or events were lost: skips numbers of any structure that
+ * lanes wait for and no lane has. False: there are none, or a violation. */
 bool verify_numbers_pass_over(struct verify *verify);
 
 /* ---- verify_windows.c: rule 4 ---- */
 
-/* The lane had to wait for something of this window. */
+/* Notes that the lane had to wait for something from this window. */
 void verify_raise_floor(struct verify_lane *lane, uint32_t floor);
 
-/* The latest allocation of the lane has come; what whoever waits for an allocation waits for. */
+/* Notes the floor of the lane's latest allocation; and the floor for a record that waits for an
+ * allocation of the lane. */
 bool verify_floor_note(struct verify *verify, struct verify_lane *lane);
 uint32_t verify_floor_of(const struct verify_lane *lane, uint64_t allocation);
 
-/* The record at the head of the lane comes, at verify->position. */
+/* Checks the window of the record at the head of the lane, which comes at verify->position. */
 bool verify_window(struct verify *verify, const struct verify_lane *lane);
 
 /* Compares a tick with that of the recording. `operands` as in INSTRUCTIONS.md 5.3. */
@@ -207,7 +208,7 @@ bool verify_tick(struct verify *verify, const uint64_t *operands);
 
 /* ---- verify_ordered.c ---- */
 
-/* Checks an instruction stream by itself and says what was checked. Returns an exit status. */
+/* Checks an instruction stream by itself and prints what was checked. Returns an exit status. */
 int verify_ordered(struct stream *stream, const char *path);
 
 #endif

@@ -22,8 +22,8 @@ static void block(struct verify *verify, struct verify_lane *lane, uint32_t stru
     verify->structures[structure].blocked = lane->number + 1;
 }
 
-/* Moves the lanes that wait for the number that is due now from the list of the structure to the
- * ready ones. */
+/* Moves lanes that wait for the number that is now due from the list of the structure to that of
+ * ready lanes. */
 static void wake(struct verify *verify, struct verify_structure *structure)
 {
     uint32_t *link = &structure->blocked;
@@ -102,7 +102,7 @@ bool verify_numbers_read(struct verify *verify)
     return verify_numbers_follow(verify, lane);
 }
 
-/* If lanes wait for a number of the structure that nobody has: on to the next one that somebody
+/* If lanes wait for a number of the structure that no lane has, skips to the next one that a lane
  * has. */
 static bool pass_over(struct verify *verify, uint32_t structure_number)
 {

@@ -5,7 +5,7 @@
 #include "common/array.h"
 #include "inspect/verify.h"
 
-/* One, or some where an object was freed twice. They are gone through one by one. */
+/* Usually there is one; more after a double free. They are searched linearly. */
 #define OBJECTS_AT_PLACE_MAX 1000u
 
 #define VERIFY_ERROR_LIST(X)                                                                   \
@@ -42,14 +42,14 @@ bool verify_objects_reach(struct verify *verify, uint64_t registers)
 
 /* ---- who lives where ---- */
 
-/* The first object there. NULL: nobody ever was. */
+/* Where the first object at a place is stored. NULL: there has never been one. */
 static uint32_t *place_first(const struct verify *verify, uint32_t place)
 {
     uint32_t *page = verify->places[place >> VERIFY_PLACE_BITS];
     return page != NULL ? &page[place & (PLACE_PAGE - 1)] : NULL;
 }
 
-/* The object that a place and a bound mean (FORMAT.md 2.5): its register plus one, or 0. */
+/* The object that a place and a bound denote (FORMAT.md 2.5): its register plus one, or 0. */
 static uint32_t object_find(const struct verify *verify, uint32_t place, uint64_t bound)
 {
     const uint32_t *first = place_first(verify, place);
@@ -106,7 +106,7 @@ bool verify_missed_free(struct verify *verify, struct verify_lane *lane,
 
 /* ---- objects that begin ---- */
 
-/* Another object begins at the place of those that are alive. */
+/* Another object begins at a place where there are live ones. */
 static void cover_all(struct verify *verify, const struct verify_lane *lane,
                       const struct record *record, uint32_t register_number)
 {
@@ -121,14 +121,14 @@ static void cover_all(struct verify *verify, const struct verify_lane *lane,
     }
 }
 
-/* Whether its lane had another object at its place when the realloc failed. */
+/* Whether its lane had already allocated another object at its place when the realloc failed. */
 static bool has_successor(const struct verify_object *object, const struct record *record)
 {
     return record->number == RAW_FAILED && object->next_there != 0 &&
            object->next_there <= record->bound;
 }
 
-/* Whether so many live at the place already that another one would be too many. */
+/* Whether the place has OBJECTS_AT_PLACE_MAX live objects already. */
 static bool is_crowded(const struct verify *verify, uint32_t place)
 {
     unsigned count = 0;
@@ -176,8 +176,7 @@ bool verify_object_counts(struct verify *verify, struct verify_lane *lane)
 
 /* ---- objects that end or move, or stay because a realloc failed ---- */
 
-/* Reads on until it is known what became of the allocations that the bound counts, or the recording
- * ends. */
+/* Reads on until the allocations that the bound counts have been read, or the recording ends. */
 static bool read_to_bound(struct verify *verify, uint64_t bound, bool *known)
 {
     const uint32_t lane = raw_allocations_lane(bound);
@@ -187,7 +186,7 @@ static bool read_to_bound(struct verify *verify, uint64_t bound, bool *known)
     return true;
 }
 
-/* What the bound counts has come: then `*missing` is 0. */
+/* Sets *missing to 0 if everything that the bound counts has come. */
 static bool find_missing(struct verify *verify, struct verify_lane *lane, uint64_t bound,
                          uint64_t *missing)
 {
@@ -215,15 +214,15 @@ static bool check_bound(struct verify *verify, struct verify_lane *lane,
                            raw_allocations_count(missing), raw_allocations_lane(missing));
 }
 
-/* What waits to be looked through for a circle: the records of a lane up to so many calls. */
+/* The search for a cycle: up to which of its calls the records of each lane are searched. */
 struct circle {
-    const struct verify_lane *lane; /* that the circle leads to */
-    uint64_t *wanted;               /* calls of each lane */
+    const struct verify_lane *lane; /* where the cycle would close */
+    uint64_t *wanted;               /* by lane: calls to search */
     bool has_changed, is_closed;
 };
 
-/* The records of the lane, up to so many calls of it, that have not come yet: what they wait for.
- */
+/* Notes what the records of the lane that have not come yet, up to call number `calls`, wait
+ * for. */
 static void circle_look_through(const struct verify *verify, const struct verify_lane *lane,
                                 uint64_t calls, struct circle *circle)
 {
@@ -244,7 +243,7 @@ static void circle_look_through(const struct verify *verify, const struct verify
         }
 }
 
-/* Whether `missing`, which the lane waits for, waits for the lane. */
+/* Whether `missing`, which the lane waits for, itself waits for the lane. */
 static bool find_circle(struct verify *verify, const struct verify_lane *lane, uint64_t missing,
                         bool *found)
 {
@@ -277,7 +276,7 @@ bool verify_after(struct verify *verify, struct verify_lane *lane, const struct 
                            raw_allocations_count(missing), raw_allocations_lane(missing));
 }
 
-/* The object has ended, by a call that came before. */
+/* Checks that an earlier call has already ended the object. */
 static bool check_freed_twice(struct verify *verify, struct verify_lane *lane,
                               const struct record *record)
 {

@@ -1,5 +1,5 @@
-/* verify_ordered - checks an instruction stream that has no recording, by itself: what
- * `malloctape import` makes. */
+/* verify_ordered - checks an instruction stream that has no recording, as `malloctape import`
+ * makes. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,11 +1,12 @@
-/* Whether live objects overlap, where the recording says their addresses.
+/* Whether live objects overlap, if the recording has their addresses.
  *
  *   address / 8192 --> page --> starts   which object begins at each 8 bytes of the page
  *                           --> over     the object that covers its beginning
  *
- * An object that begins looks for those that begin inside of it, and for the one before it. A
- * recorder knows when an object ends, but not what happens in a pause. So two that overlap are
- * counted when the older one ends: it was alive, then, when the other one began. */
+ * When an object begins, those that begin inside it and the one before it are looked up. A recorder
+ * does not know what happens in a pause, so an older object may already have ended unseen. Two that
+ * overlap are therefore counted only when the older one ends: then it was alive when the other one
+ * began. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -15,12 +16,12 @@
 #define PAGE_BYTES (UINT64_C(1) << PAGE_BITS)
 #define STARTS     (PAGE_BYTES / 8)
 #define WORDS      (STARTS / 64)
-/* What is farther from the beginning of an object is not looked at. */
+/* An object is examined only up to this distance from its beginning. */
 #define PAGES_MAX  (UINT64_C(1) << (30 - PAGE_BITS))
 
 struct verify_page {
     uint64_t number; /* plus one; 0: the entry is not used */
-    uint32_t over;   /* register plus one; 0: nobody */
+    uint32_t over;   /* register plus one; 0: none */
     struct {
         uint64_t bits[WORDS];
         uint32_t registers[STARTS];
@@ -51,7 +52,7 @@ static bool grow(struct verify_ranges *ranges)
     return true;
 }
 
-/* NULL: there is none, or no memory for one that is to be `made`. */
+/* The page; `made`: it is created if need be. NULL: there is none, or no memory. */
 static struct verify_page *page_of(struct verify_ranges *ranges, uint64_t number, bool made)
 {
     if (made && 2 * (ranges->count + 1) > ranges->room && !grow(ranges)) return NULL;
@@ -104,7 +105,7 @@ static void look_at(struct verify *verify, const struct verify_lane *lane, uint3
         verify_overlaps(verify, lane, other_register, register_number);
 }
 
-/* The start in the page that is next below `limit`; STARTS: there is none. */
+/* The last start in the page below `limit`; STARTS: there is none. */
 static uint64_t start_below(const struct verify_page *page, uint64_t limit)
 {
     for (uint64_t word = (limit + 63) / 64; word-- > 0;) {

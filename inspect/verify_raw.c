@@ -90,7 +90,8 @@ uint64_t verify_raw_address(const struct verify_raw *raw, uint32_t place)
     return 0;
 }
 
-/* Takes those out of the block that say where places are, or what call stacks are. */
+/* Removes records that are no part of the lane's order (addresses of places, definitions of call
+ * stacks ...), and takes the addresses. */
 static bool take_pages(struct verify_raw *raw, struct verify_block *block)
 {
     uint32_t kept = 0;

@@ -4,12 +4,12 @@
  *                                           lane 7: [records]
  *              --tick---> ticks: [tick][tick]
  *
- * The checker reads as much of the stream as it needs. Records wait in their lane until the checker
- * takes them. It reads only some windows ahead, so they are not many.
+ * The checker reads as much of the stream as it needs. Records are queued in their lane until the
+ * checker takes them. It reads only some windows ahead, so there are not many.
  *
- *   records read == records taken + records that wait in lanes
+ *   records read == records taken + records queued in lanes
  *
- * Memory  64 bytes for each unit of the chunks whose records wait. One thread. */
+ * Memory  64 bytes for each unit of the chunks whose records are queued. One thread. */
 #ifndef MALLOCTAPE_VERIFY_RAW_H
 #define MALLOCTAPE_VERIFY_RAW_H
 
@@ -28,13 +28,13 @@ struct verify_block {
     struct record records[];
 };
 
-/* Allocations that a record says are lost: from .. from + count - 1. */
+/* Allocations that are lost, according to a record: from .. from + count - 1. */
 struct verify_loss {
     uint64_t from, count;
 };
 
-/* A record that waits for this allocation of a lane, or for a later one, waits for something of
- * window `floor`, too. */
+/* A record that waits for this allocation of a lane, or a later one, also waits for something from
+ * window `floor`. */
 struct verify_floor {
     uint64_t allocation; /* number in the lane */
     uint32_t floor;
@@ -42,9 +42,9 @@ struct verify_floor {
 
 struct verify_lane {
     uint32_t number;
-    struct verify_block *first, *last; /* read and not taken; the first one has records left */
+    struct verify_block *first, *last; /* queued blocks; the first one has records left */
 
-    uint64_t known;             /* allocations that were read so far, lost ones included */
+    uint64_t known;             /* allocations read so far, lost ones included */
     struct verify_loss *losses; /* of them; ascending */
     size_t losses_count, losses_room;
 
@@ -55,8 +55,8 @@ struct verify_lane {
      * and the next lane in the list of that structure, plus one. */
     uint32_t blocked_on, next_blocked;
 
-    /* Rule 4: the latest window that a record of the lane up to here had to wait for, and where
-     * that changed, in ascending order. */
+    /* Rule 4: the latest window that any record of the lane so far had to wait for, and the
+     * allocations at which that changed, in ascending order. */
     uint32_t floor;
     struct verify_floor *floors;
     size_t floors_count, floors_room;
@@ -64,7 +64,7 @@ struct verify_lane {
 
 #define VERIFY_NOT_BLOCKED UINT32_MAX
 
-/* The addresses of RAW_PAGE_PLACES places from `first` on; 0: the entry is not used. */
+/* RAW_PAGE_PLACES places from `first` on are at `address`. `first` 0: the entry is not used. */
 struct verify_places {
     uint32_t first;
     uint64_t address;
@@ -72,13 +72,13 @@ struct verify_places {
 
 struct verify_raw {
     struct raw_source source;
-    struct verify_lane **lanes; /* RAW_LANES_MAX pointers; NULL where nothing was read */
+    struct verify_lane **lanes; /* RAW_LANES_MAX pointers; NULL: nothing was read */
     uint32_t lanes_count;       /* highest lane plus one */
     struct raw_tick *ticks;     /* all that were read; few */
     size_t ticks_count, ticks_room;
     struct verify_places *pages; /* of an opaque stream, by the first place / RAW_PAGE_PLACES */
     size_t pages_room;
-    bool lost;  /* a loss of events has been read */
+    bool lost;  /* a record of lost events has been read */
     bool ended; /* nothing more can be read */
     struct error error;
 };
@@ -86,21 +86,21 @@ struct verify_raw {
 /* Opens the stream at `fd`, whose name is `path`. False: see error. */
 bool verify_raw_open(struct verify_raw *raw, int fd, const char *path);
 
-/* Reads one chunk. Returns the lane whose last block now has its records. NULL: it was a tick, the
- * end (`ended` is set), or there is an error (`error` is set). */
+/* Reads one chunk. Returns the lane whose last block has its records. NULL: it was a tick, the end
+ * (`ended` is set), or there was an error (`error` is set). */
 struct verify_lane *verify_raw_read(struct verify_raw *raw);
 
-/* The lane, made if need be; NULL: no memory (error is set). */
+/* The lane, which is created if need be; NULL: no memory (error is set). */
 struct verify_lane *verify_raw_lane(struct verify_raw *raw, uint32_t number);
 
-/* The next record of the lane that was read and not taken; NULL: none. */
+/* The next queued record of the lane; NULL: none. */
 static inline const struct record *verify_lane_head(const struct verify_lane *lane)
 {
     return lane->first != NULL ? &lane->first->records[lane->first->taken] : NULL;
 }
 
-/* Of the lane's allocations up to number `count`: whether they have been read, whether some of them
- * were lost, and the latest that was recorded. */
+/* About the lane's allocations up to number `count`: whether they have been read, whether some were
+ * lost, and which is the latest that was recorded. */
 static inline bool verify_lane_knows(const struct verify_lane *lane, uint64_t count)
 {
     return lane != NULL && count <= lane->known;
@@ -111,20 +111,20 @@ static inline bool verify_lane_has_lost(const struct verify_lane *lane, uint64_t
 }
 uint64_t verify_lane_last_recorded(const struct verify_lane *lane, uint64_t count);
 
-/* The address of a place; 0: the recording has not said it. */
+/* The address of a place; 0: the recording has not given it. */
 uint64_t verify_raw_address(const struct verify_raw *raw, uint32_t place);
 
-/* Takes the record that verify_lane_head() shows, which is gone then. */
+/* Removes the record that verify_lane_head() returns, which is invalid afterwards. */
 void verify_lane_take(struct verify_lane *lane);
 
-/* The lowest number of the structure, from `from` on, among the records that wait in lanes;
- * UINT64_MAX: none. Looks through all of them: for rare cases. */
+/* The lowest number of the structure, from `from` on, among queued records; UINT64_MAX: none.
+ * Searches all of them, so it is for rare cases. */
 uint64_t verify_raw_next_number(const struct verify_raw *raw, uint32_t structure, uint64_t from);
 
 void verify_raw_close(struct verify_raw *raw);
 
-/* Whether the bound counts an allocation whose place is not known (raw_decoder's `unplaced`), as
- * far as has been read. */
+/* Whether the bound counts an allocation whose place is not known (raw_decoder's `unplaced`), among
+ * those read so far. */
 bool verify_raw_has_unplaced(const struct verify_raw *raw, uint64_t bound);
 
 /* The first underrun of a decoder, or NULL. */

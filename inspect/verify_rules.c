@@ -9,12 +9,11 @@
 #include "inspect/verify.h"
 #include "stream/metadata.h"
 
-/* How far the recording is read ahead of the ordered stream before the record that is looked for
- * counts as too far away. Rule 4 allows one window; what the others force is seldom more than
- * another. */
+/* How far ahead of the ordered stream the recording is read before a missing record counts as too
+ * far away. Rule 4 allows one window; the other rules rarely force more than one in addition. */
 enum { READ_AHEAD_WINDOWS = 16 };
 
-/* Number of the record at the head of the lane, which there is. */
+/* The number of the record at the head of the lane, which must have one. */
 static uint64_t lane_position(const struct verify_lane *lane)
 {
     return lane->first->first_record + lane->first->taken;
@@ -73,8 +72,8 @@ bool verify_no_memory(struct verify *verify)
 
 /* ---- the next record of a lane ---- */
 
-/* The record that has to be the present instruction: what its lane has next, once its sequence
- * numbers have been taken. NULL: there is none, or it is not its turn. */
+/* The record that the current instruction must be: the next one of its lane, after sequence
+ * numbers. NULL: there is none, or it is not due yet. */
 static const struct record *due_record(struct verify *verify, struct verify_lane *lane)
 {
     const struct record *record;
@@ -88,7 +87,7 @@ static const struct record *due_record(struct verify *verify, struct verify_lane
                             verify->raw.ended ? "" : " near here");
             return NULL;
         } else if (!(verify->raw.ended || verify->raw.lost) || !verify_numbers_pass_over(verify)) {
-            /* Not blocked any more: passing over has found something else that is wrong. */
+            /* No longer blocked: skipping numbers has found another violation. */
             if (lane->blocked_on == VERIFY_NOT_BLOCKED) return NULL;
             verify_violated(verify, VERIFY_NUMBERS, lane,
                             "the record comes before number %" PRIu64 " of %s has been taken",
@@ -100,8 +99,8 @@ static const struct record *due_record(struct verify *verify, struct verify_lane
     return record;
 }
 
-/* The same of a record that becomes an instruction: what stands before it and says what the lane
- * comes after is checked on the way. */
+/* The same for a record that becomes an instruction. Records before it that say what the lane comes
+ * after are checked on the way. */
 static const struct record *due_call(struct verify *verify, struct verify_lane *lane)
 {
     const struct record *record;
@@ -115,7 +114,7 @@ static const struct record *due_call(struct verify *verify, struct verify_lane *
 
 /* ---- rule 1 ---- */
 
-/* The operands behind the size: an alignment, or the numbers of a HEAP call. */
+/* Compares the operands after the size: an alignment, or the numbers of a HEAP call. */
 static bool operands_agree(const struct record *record, const uint64_t *operands, unsigned count)
 {
     unsigned shape = call_shapes[record->kind];
@@ -153,8 +152,8 @@ static bool check_call(struct verify *verify, struct verify_lane *lane, const st
     return true;
 }
 
-/* Instructions that are records of a lane but no calls; the numbers are those of
- * INSTRUCTIONS.md 5.3. */
+/* Checks an instruction that is a record of a lane but not a call; numbers as in INSTRUCTIONS.md
+ * 5.3. */
 static bool check_other(struct verify *verify, struct verify_lane *lane,
                         const struct record *record, const struct instruction *one,
                         const uint64_t *operands)
@@ -182,7 +181,7 @@ static bool check_address(struct verify *verify, const struct verify_lane *lane,
                           const struct record *record, const struct instruction_batch *batch,
                           size_t index)
 {
-    /* Words of a spool have no addresses. */
+    /* Records from a spool have no addresses. */
     if (!verify->compare_addresses || batch->addresses == NULL || record->address == 0 ||
         batch->addresses[index] == record->address)
         return true;
@@ -191,7 +190,7 @@ static bool check_address(struct verify *verify, const struct verify_lane *lane,
                            batch->addresses[index], record->address);
 }
 
-/* What the record does to objects, and whether it is in its window. */
+/* Checks what the record does to objects, and its window. */
 static bool check_objects(struct verify *verify, struct verify_lane *lane,
                           const struct record *record, const struct instruction_batch *batch,
                           size_t index, const struct instruction *one)
@@ -212,7 +211,7 @@ static bool check_objects(struct verify *verify, struct verify_lane *lane,
            verify_object_begins(verify, lane, record, one->object);
 }
 
-/* A record of the lane, call or not. */
+/* Checks an instruction against the next record of its lane, call or not. */
 static bool check_record(struct verify *verify, struct verify_lane *lane,
                          const struct instruction_batch *batch, size_t index,
                          const struct instruction *one)
@@ -233,7 +232,8 @@ static bool check_record(struct verify *verify, struct verify_lane *lane,
     return verify_numbers_follow(verify, lane);
 }
 
-/* A free that stands before the record that takes the place of its object. */
+/* Checks a free that the recording missed, before the record that reuses the place of its
+ * object. */
 static bool check_missed_free(struct verify *verify, const struct instruction *one)
 {
     struct verify_lane *lane = verify_raw_lane(&verify->raw, verify->lane);
@@ -254,7 +254,7 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
     verify->position = batch->number + index + 1;
     if (index == 0) verify->usage = NULL;
     if (verify->free_missed) return check_missed_free(verify, one);
-    if (number == INSTRUCTION_USAGE) { /* of the tick, which is the next one */
+    if (number == INSTRUCTION_USAGE) { /* of the tick, which comes next */
         verify->usage = operands;
         return true;
     }
@@ -268,7 +268,7 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
         verify->lane = (uint32_t)operands[0];
         return true;
     }
-    if (number == INSTRUCTION_PATH) return true; /* of imports, which have no recording */
+    if (number == INSTRUCTION_PATH) return true; /* only in imports, which have no recording */
     if (number == INSTRUCTION_FREED_TWICE) {     /* a note about the next call, no record */
         verify->freed_twice = true;
         verify->counts.freed_twice++;
@@ -315,7 +315,7 @@ bool verify_open(struct verify *verify, int fd, const char *path)
     return true;
 }
 
-/* A record that waits in the lane and is more than bookkeeping. */
+/* Whether the lane has queued records that should have become instructions. */
 static bool has_records(const struct verify_lane *lane)
 {
     for (const struct verify_block *block = lane->first; block != NULL; block = block->next)
@@ -328,7 +328,7 @@ static bool has_records(const struct verify_lane *lane)
     return false;
 }
 
-/* Everything has come; what is left are sequence numbers. */
+/* Checks that every record has come; only sequence numbers may be left. */
 static bool check_left(struct verify *verify)
 {
     for (uint32_t i = 0; i < verify->raw.lanes_count; i++) {

@@ -38,8 +38,8 @@ uint32_t verify_floor_of(const struct verify_lane *lane, uint64_t allocation)
 
 /* ---- any record, and ticks ---- */
 
-/* The latest window that the record at the head of the lane had to wait for, or a number that
- * follows it: a call waits to be taken with its numbers. */
+/* The latest window that the record at the head of the lane had to wait for, or the numbers that
+ * follow it: a call is not taken before its numbers can be. */
 static uint32_t floor_of_call(const struct verify *verify, const struct verify_lane *lane)
 {
     uint32_t floor = lane->floor, at = lane->first->taken + 1;
@@ -71,7 +71,7 @@ bool verify_window(struct verify *verify, const struct verify_lane *lane)
                            own, here, lane->floor);
 }
 
-/* Whether the usage before a tick, or that there is none, is the recording's. */
+/* Whether the usage before a tick, or its absence, agrees with the recording. */
 static bool is_usage_of(const uint64_t *usage, const struct raw_tick *tick)
 {
     if (usage == NULL || !tick->has_usage) return (usage != NULL) == tick->has_usage;
@@ -79,7 +79,7 @@ static bool is_usage_of(const uint64_t *usage, const struct raw_tick *tick)
            usage[2] == tick->usage.system_ns && usage[3] == tick->usage.peak_rss_bytes;
 }
 
-/* Whether the statistics that were said last are the tick's. */
+/* Whether the latest statistics are those of the tick. */
 static bool are_statistics_of(const uint64_t *values, const struct raw_tick *tick)
 {
     return memcmp(values, tick->statistics.values, tick->statistics.count * sizeof *values) == 0;

@@ -61,9 +61,9 @@ extern const struct known_allocator known_allocators[];
 struct allocator_found {
     const struct known_allocator *known; /* NULL: a library given by its path or file name */
     char library[PATH_MAX];              /* to be preloaded; empty: none */
-    char linker[PATH_MAX];            /* the dynamic linker that starts the replay; empty: none */
-    char directories[PATH_MAX + 256]; /* where that looks for libraries */
-    char why[PATH_MAX + 128];         /* empty, or why it cannot be used */
+    char linker[PATH_MAX];               /* the dynamic linker to start with; empty: none */
+    char directories[PATH_MAX + 256];    /* where that looks for libraries */
+    char why[PATH_MAX + 128];            /* empty, or why it cannot be used */
 };
 
 /* Whether `name` has a meaning, to tell a misspelling from an allocator that is not installed. */

@@ -23,7 +23,7 @@ static const char *const chartjs_files[] = {
     "/usr/share/nodejs/chart.js/dist/chart.min.js",
 };
 
-/* What the parts of the whole need. */
+/* What the functions that write the parts of a page need. */
 struct writing {
     const struct html_page *page;
     const char *data; /* JSON */
@@ -94,8 +94,8 @@ static void put_printed(FILE *to, const struct writing *writing)
     free(text);
 }
 
-/* In a script, nothing is special but what begins with "<"; in JSON, that is always within a
- * string. */
+/* In a script element only "<" can begin something special; in JSON, "<" is always inside a string,
+ * where it can be escaped. */
 static void put_data(FILE *to, const struct writing *writing)
 {
     for (const char *at = writing->data; *at != '\0'; at++) {
@@ -106,7 +106,7 @@ static void put_data(FILE *to, const struct writing *writing)
     }
 }
 
-/* As it is: a library for the web never has the end of a script in it. */
+/* Copied unchanged: a library made for web pages never contains the end tag of a script. */
 static void put_charts(FILE *to, const struct writing *writing)
 {
     char buffer[65536];

@@ -1,13 +1,13 @@
 /* html_page - writes a report as one HTML page that needs no other file and no network.
  *
- *   page.html, in which these markers stand:
+ *   page.html, in which these markers are replaced:
  *     @TITLE@    title of the page            @DATA@    JSON
  *     @STYLE@    page.css                     @CHARTS@  Chart.js of this system, page.js
- *     @NOTICES@  what has to be said first    @SCRIPT@  JavaScript of the command
+ *     @NOTICES@  paragraphs to come first     @SCRIPT@  JavaScript of the command
  *     @TEXT@     what a terminal would show
  *
- * Without scripts the page is a text; facts, charts and tables are made of the JSON. page.js has
- * what the pages of all commands share: colours of allocators, axes, light and dark, tables. */
+ * Without scripts the page shows the text; facts, charts and tables are made from the JSON. page.js
+ * has what the pages of all commands share: colours of allocators, axes, light and dark, tables. */
 #ifndef MALLOCTAPE_HTML_PAGE_H
 #define MALLOCTAPE_HTML_PAGE_H
 
@@ -16,11 +16,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A file of the source as the string `name`. The assembler puts it in, which no dependency tracking
- * sees: a Makefile.inc says that the object depends on the file. */
+/* Embeds a source file as the string `name`. The assembler reads it, which dependency tracking does
+ * not see, so a Makefile.inc must state that the object depends on the file. */
 #define HTML_EMBED(name, file) HTML_EMBED_INCLUDING(name, ".incbin \"" file "\"\n")
 
-/* The same of several files, one after the other. */
+/* The same for several files, concatenated. */
 #define HTML_EMBED_BOTH(name, first, second) \
     HTML_EMBED_INCLUDING(name, ".incbin \"" first "\"\n.incbin \"" second "\"\n")
 
@@ -43,8 +43,8 @@ struct html_page {
     const char *script; /* JavaScript, after page.js */
 };
 
-/* Whether what every page needs is there: to ask before long work. False: `why` says what is
- * missing. */
+/* Whether everything that a page needs is installed: to be checked before long work. False: `why`
+ * says what is missing. */
 bool html_page_is_possible(char *why, size_t why_bytes);
 
 /* False: `why` says what is missing or cannot be written. */

@@ -1,13 +1,13 @@
-/* circle - threads of which each frees what another one has allocated.
+/* circle - threads, each of which frees what another one has allocated.
  *
  *   circle THREADS OBJECTS
  *
  * Each of THREADS threads allocates OBJECTS objects of 16 to 527 bytes, writes the first 8 bytes of
  * each, and hands them to the next thread, the last one to the first, through a ring of 1024. In
- * between it frees what it has been given. No thread frees an object of its own. Who can do neither
- * gives up the processor and looks again.
+ * between it frees what it has been given. No thread frees an object of its own. A thread that can
+ * do neither yields the processor and tries again.
  *
- * Apart from the threads, exactly so many allocations and frees. */
+ * Apart from creating threads, it makes exactly THREADS * OBJECTS allocations and frees. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>

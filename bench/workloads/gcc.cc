@@ -1,7 +1,6 @@
-// gcc - what the compiler is given to do, behind its standard headers (bench/workloads.rb lists
-// them). It is compiled and never run. No two functions are alike: a compiler that does the same
-// again makes the same calls again, and a recording of that would be smaller than one of a real
-// program.
+// gcc - input for the compiler, to follow standard headers (bench/workloads.rb lists them). It is
+// compiled and never run. No two functions are alike: a compiler that repeats its work repeats its
+// calls, and a recording of that would be smaller than that of a real program.
 
 #include <condition_variable>
 #include <iterator>

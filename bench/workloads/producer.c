@@ -4,12 +4,12 @@
  *
  * The main thread allocates OBJECTS objects of 16 to 527 bytes, writes the first 8 of each, and
  * hands them over in batches of 64, through a ring of 16 batches; a second thread frees them in the
- * order of their allocation. Both sleep while they have nothing to do, so that CPU time is work and
- * no waiting. The heap is small; what is measured is the allocator's way from one thread's cache to
- * another's.
+ * order of their allocation. Both sleep while they have nothing to do, so that CPU time is work,
+ * not waiting. The heap is small; what is measured is how the allocator moves memory from one
+ * thread's cache to another's.
  *
- * OBJECTS is rounded up to whole batches. Apart from the thread, exactly so many allocations and
- * frees. */
+ * OBJECTS is rounded up to whole batches. Apart from creating the thread, it makes exactly that
+ * many allocations and frees. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>

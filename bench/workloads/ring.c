@@ -4,9 +4,9 @@
  *
  * The main thread allocates OBJECTS objects of 1 to 1000 bytes, writes the first byte of each, and
  * puts them one by one into a ring of SLOTS (4096, a power of two); a second thread takes them out
- * and frees them. Who finds the ring full or empty gives up the processor and looks again.
+ * and frees them. A thread that finds the ring full or empty yields the processor and tries again.
  *
- * Apart from the thread, exactly OBJECTS allocations and frees. */
+ * Apart from creating the thread, it makes exactly OBJECTS allocations and frees. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>

@@ -8,8 +8,8 @@
  * state larger by realloc, up to 8 KiB. Halfway through, every second session ends and items become
  * larger. One request in 16 leaves an item in the post box of the next thread, which frees it.
  *
- * All objects are written to. What is allocated depends on the arguments alone; the order in which
- * threads come to it does not. */
+ * All objects are written to. What is allocated depends only on the arguments; how the threads
+ * interleave does not. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -3,14 +3,13 @@
  *   usage [-s] FILE COMMAND [ARGUMENT...]
  *
  * Memory is the kernel's account of the process just before it ends (PTRACE_EVENT_EXIT), while it
- * still has all of it: VmHWM, the most it ever had, and VmRSS, what it has then. getrusage(2)
- * knows only the first, and carries it over from whoever executed the program. A process that
- * replaces itself by another program tells of the last one. Its children are not followed; their
- * processor time is in that of the command if it has waited for them.
- *
+ * still has all of it: VmHWM, the most it ever had, and VmRSS, what it has then. getrusage(2) has
+ * only the first, and includes the peak from before exec(). For a process that executes other
+ * programs, the last one counts. Children are not followed; their processor time is included in
+ * that of the command if it has waited for them.
  *
  *   -s   the process group may be stopped meanwhile, which a traced process would not survive:
- *        memory is what getrusage(2) says
+ *        memory is taken from getrusage(2)
  *
  * The exit status is that of the command. */
 #include <errno.h>
@@ -64,7 +63,7 @@ static void execute_traced(char **words)
     _exit(fail(words[0]));
 }
 
-/* Lets the process go on until it has ended. Signals on their way to it reach it. */
+/* Lets the process run until it has ended, and delivers signals sent to it. */
 static int follow(pid_t pid, struct memory *memory, struct rusage *usage)
 {
     int status;
