@@ -7,9 +7,7 @@
 #include "replay/shown_clock.h"
 
 struct measurement {
-    uint64_t
-        wall_ns; /* sum of the timed parts, without the warm-up, and at last without timing_ns */
-    uint64_t timing_ns;  /* the cost of timing single calls */
+    uint64_t wall_ns;    /* sum of the timed parts, without the warm-up */
     uint64_t release_ns; /* the part of wall_ns that giving memory back took */
     uint64_t warmup_calls;
     uint64_t own_ns, own_calls; /* of what was carried out without the allocator */

@@ -99,7 +99,6 @@ static void report_time(const struct report *report, numbers_use *use, void *of)
         {NULL, "", UNIT_NS_EACH, events > 0 ? wall_ns / events : 0, ""},
         {NULL, warmup > 0 ? "  warm-up" : NULL, UNIT_COUNT, warmup, " events, not in it"},
         {"own_cost_ns_per_event", own, UNIT_NS_EACH, report_own_cost_ns(report), ""},
-        {"timing_seconds", NULL, UNIT_SECONDS, (double)measured->timing_ns / 1e9, ""},
         {"releases", releases > 0 ? "  memory given back" : NULL, UNIT_COUNT, releases, by},
         {"release_seconds", releases > 0 ? "" : NULL, UNIT_SECONDS,
          (double)measured->release_ns / 1e9, " of it"},
