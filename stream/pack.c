@@ -13,7 +13,7 @@
 void pack_fill_entries(uint32_t entries[PACK_ENTRIES])
 {
     static const struct {
-        uint16_t first, step; /* the unit of the first code, and how much more each next one has */
+        uint16_t first, step; /* the unit of the first code, and the step to that of the next */
         uint8_t code;
     } codes[] = {{RAW_UNIT_FREE_1_BY_AGE + 1, 1, RAW_PACKED_FREE_1},
                  {RAW_UNIT_ALLOCATION_1_SHORT, 8, RAW_PACKED_ALLOCATION_1},
@@ -49,7 +49,7 @@ static uint8_t *put_units(const struct packer *packer, uint8_t *at, const uint16
 /* The first places of a class in the cache: a ring, the first at top - 1. */
 struct list {
     uint32_t top, bottom;
-    uint32_t below; /* so many more are behind them, or ... */
+    uint32_t below; /* how many more follow them, or BELOW_UNKNOWN */
 };
 #define BELOW_UNKNOWN UINT32_MAX
 
@@ -58,7 +58,8 @@ struct pack_lane {
     union {
         struct {
             struct list lists[RAW_SIZE_CLASSES_MAX];
-            /* Of each list. Apart from the lists, so that only those in use are touched. */
+            /* The ring of each list. Apart from the lists, so that only those in use are
+             * touched. */
             uint32_t cached[RAW_SIZE_CLASSES_MAX][PACK_LIST];
         };
         struct raw_places places; /* of an opaque stream */
@@ -100,7 +101,7 @@ static inline void put_first(const struct packer *packer, struct pack_lane *lane
     leave_below(list, list->below + 1);
 }
 
-/* Behind places that are not known, those that follow are not either. */
+/* If places before it are not known, this one is not, either. */
 static void put_last(const struct packer *packer, struct pack_lane *lane, uint32_t place)
 {
     uint32_t size_class = class_of_place(packer, place);
@@ -128,7 +129,7 @@ static inline uint32_t class_of_size(const struct packer *packer, uint64_t size)
                                                : packer->source.class_of_size(size);
 }
 
-/* False: the allocator does not know its classes yet. It makes that of the largest size last. */
+/* False: the allocator does not know its classes yet. It sets that of the largest size last. */
 static bool know_classes(struct packer *packer)
 {
     const unsigned last = PACK_SIZES - 1;
@@ -193,8 +194,8 @@ void pack_lane_end(struct packer *packer, struct pack_lane *lane)
 
 /* --- ages --- */
 
-/* So many allocations come that nobody knows. Everything is forgotten before their numbers, which
- * are modulo 2^32, repeat. */
+/* Counts allocations whose places are not known. Forgets everything before the numbers, which are
+ * modulo 2^32, repeat. */
 static void skip_allocations(struct packer *packer, uint64_t count)
 {
     packer->allocations += count;
@@ -204,7 +205,7 @@ static void skip_allocations(struct packer *packer, uint64_t count)
     packer->recent_since = packer->allocations;
 }
 
-/* Before records of the lane. Allocations of other lanes have no age that has a unit. */
+/* To be called before records of the lane. Makes allocations of other lanes too old for a unit. */
 static void begin_ages(struct packer *packer, const struct pack_lane *lane)
 {
     skip_allocations(packer, packer->recent_lane == lane ? 0 : RAW_AGES);
@@ -216,8 +217,8 @@ static inline struct pack_recent *recent_of(struct packer *packer, uint32_t plac
     return &packer->recent[place * UINT32_C(0x9e3779b1) >> (32 - PACK_RECENT_BITS)];
 }
 
-/* Of the object at a place, if that is the one that is remembered: how many allocations ago it
- * began, from 1. Otherwise large. */
+/* How many allocations ago the object at a place began, from 1, if it is the one that is
+ * remembered. Otherwise large. */
 static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place,
                               uint32_t allocations)
 {
@@ -241,7 +242,7 @@ static inline void note_allocation(struct packer *packer, uint32_t place)
 
 /* --- records --- */
 
-/* An object is allocated, at a place that is said, or at the first one of its class. */
+/* An object is allocated, at the given place, or at RAW_PLACE_NONE: the first one of its class. */
 static inline void allocation(struct packer *packer, struct pack_lane *lane, uint64_t size,
                               uint32_t place)
 {
@@ -300,8 +301,8 @@ static uint8_t *pack_record(struct packer *packer, struct pack_lane *lane,
     return at;
 }
 
-/* The same for calls that their first unit tells (units.h), which are nearly all, and for their
- * stacks. Stops before another record, and before the last units. */
+/* The same for calls that their first unit identifies (units.h), which are nearly all, and for
+ * their stacks. Stops before any other record, and before the last units. */
 static __attribute__((noinline)) const uint16_t *pack_calls(struct packer *packer,
                                                             struct pack_lane *lane,
                                                             const struct units_call *calls,

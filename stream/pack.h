@@ -5,7 +5,7 @@
  *
  * For the ages, the cache of each lane whose chunks are packed is followed as a reader will
  * (FORMAT.md 2.6), from the beginning of some segment on. Only the first places of each list are
- * known: where the place of an allocation is not, its object is named by its place in the end.
+ * known: if the place of an allocation is not, the end of its object names the place, not the age.
  *
  * Invariant   the list of a class has the first places of the list in the cache, in this order,
  *             and says how many more there are. `recent` has allocations at these places, perhaps not
@@ -28,14 +28,14 @@
 extern "C" {
 #endif
 
-/* Places that are known of each list: a power of two. */
+/* How many places are known of each list: a power of two. */
 #define PACK_LIST        256u
 /* Lanes that are followed at the same time. */
 #define PACK_LANES_MAX   256u
-/* Sizes that the short codes of allocations have have their classes in a table, by eights, as
- * sizes of classes are. */
+/* A table has the class of each size that has a short code, in steps of eight bytes, of which all
+ * sizes of classes are multiples. */
 #define PACK_SIZES       (RAW_ALLOCATION_1_SHORT_LIMIT / 8 + 1)
-/* Allocations that are remembered, by a hash of their places. */
+/* How many allocations are remembered, by a hash of their places. */
 #define PACK_RECENT_BITS 13
 /* Units from the first one that may have a code of one byte. */
 #define PACK_CODES_FIRST ((unsigned)RAW_UNIT_ALLOCATION_1_SHORT)
@@ -66,7 +66,7 @@ struct packer {
     uint8_t codes[PACK_CODES];
     uint8_t classes[PACK_SIZES];
     struct pack_recent recent[1u << PACK_RECENT_BITS];
-    const struct pack_lane *recent_lane; /* whose the latest are */
+    const struct pack_lane *recent_lane; /* the lane of the latest ones */
     uint64_t allocations;  /* the number of the latest: those of all lanes in turn, with gaps */
     uint64_t recent_since; /* all of `recent` came after this one */
     struct pack_lane *lanes, *unused;
@@ -83,8 +83,8 @@ struct packer {
 #define PACK_MASK_UNIT 0xffff0000u
 void pack_fill_entries(uint32_t entries[PACK_ENTRIES]);
 
-/* May store up to three bytes behind the code. Without branches it takes longer: programs repeat
- * themselves, and processors notice. */
+/* May store up to three bytes after the code. Without branches it takes longer: programs repeat
+ * themselves, so branches are predicted well. */
 static inline uint8_t *pack_put_unit(const struct packer *packer, uint8_t *at, uint32_t unit)
 {
     if (unit >= PACK_CODES_FIRST) {
@@ -110,7 +110,7 @@ static inline uint8_t *pack_put_unit(const struct packer *packer, uint8_t *at, u
 void packer_init(struct packer *packer, const struct pack_source *source);
 void packer_release(struct packer *packer);
 
-/* A lane that is followed from here on; NULL if it cannot be, or too many are. */
+/* Follows a lane from here on; NULL if it cannot be followed, or too many are. */
 struct pack_lane *pack_lane_begin(struct packer *packer);
 void pack_lane_end(struct packer *packer, struct pack_lane *lane);
 
@@ -122,7 +122,7 @@ struct pack_records {
     size_t count;
 };
 
-/* What so many units take at most when they are packed. */
+/* The most bytes that this many units take when they are packed. */
 #define PACK_BYTES_MAX(units) (3 * (size_t)(units) + 80)
 
 /* Packs records at `out`, which has room for PACK_BYTES_MAX(records->count) bytes. `lane`

@@ -81,7 +81,7 @@ void raw_cache_free(struct raw_cache *cache)
     *cache = (struct raw_cache){.known = false};
 }
 
-/* Leaves that nothing is known of are all the one behind the first blocks. */
+/* All leaves of which nothing is known share the leaf after the first blocks. */
 static uint32_t no_leaf(uint32_t leaf)
 {
     return RAW_NUMBERS_LEAVES - (RAW_NUMBERS_BLOCKS + leaf * RAW_LEAF_BLOCKS);
@@ -168,7 +168,7 @@ bool raw_cache_has_bytes(const struct raw_cache *cache, uint32_t bytes)
     return false;
 }
 
-/* Without a gap, classes that were not announced have not been used. Behind a gap the list is
+/* Without a gap, classes that were not announced have not been used. After a gap the list is
  * certain only if the class below is known, too: greater classes have more bytes. */
 bool raw_cache_is_certain(const struct raw_cache *cache, uint32_t list)
 {

@@ -12,8 +12,8 @@
  *
  *   numbers   0 | sizes, by 8 | blocks of the first places | leaf of nothing | leaf | leaf ...
  *
- * 0 in it: look the number up with the functions below. So it is where one of the first two lists
- * refuses.
+ * 0 in it means: look the number up with the functions below. So does a number of one of the first
+ * two lists, which take no places and give none.
  *
  * Packed chunks name objects by their age (FORMAT.md 5.5), so the places of the latest allocations
  * are kept as well.
@@ -53,7 +53,7 @@ struct raw_list {
 #define RAW_NUMBERS_BLOCKS 576u
 #define RAW_LEAF_BITS      14 /* of a place: 256 blocks */
 #define RAW_LEAF_BLOCKS    (1u << (RAW_LEAF_BITS - RAW_PLACE_BLOCK_BITS))
-/* So many leaves have a fixed position: of all places that free records of one unit can say. */
+/* How many leaves have a fixed position: those of all places that frees of one unit can name. */
 #define RAW_FIRST_LEAVES   3u
 #define RAW_NUMBERS_LEAVES (RAW_NUMBERS_BLOCKS + RAW_FIRST_LEAVES * RAW_LEAF_BLOCKS)
 
@@ -70,7 +70,7 @@ struct raw_cache {
     uint32_t numbers_bytes;
     uint32_t *leaves;
     uint32_t leaves_count;
-    /* Places of the latest allocations, by serial; but the first entry is of nothing. */
+    /* Places of the latest allocations, by serial; the first entry stays 0, for no place. */
     uint32_t *recent;
 };
 
@@ -90,13 +90,13 @@ void raw_cache_gap(struct raw_cache *cache);
 /* Announces a class, 1 to 127, that has not been announced; `bytes` is 0 if they are unknown. */
 bool raw_cache_announce(struct raw_cache *cache, uint32_t size_class, uint32_t bytes);
 
-/* Whether a class with so many bytes has been announced. */
+/* Whether a class of this many bytes has been announced. */
 bool raw_cache_has_bytes(const struct raw_cache *cache, uint32_t bytes);
 
 /* The number of the list of a size. RAW_LIST_UNKNOWN: there is no such class. */
 uint32_t raw_cache_list_of_size(const struct raw_cache *cache, uint64_t size);
 
-/* Whether it is that list: behind a gap a class may be missing that fits better. */
+/* Whether it is surely that list: after a gap a class may be missing that fits better. */
 bool raw_cache_is_certain(const struct raw_cache *cache, uint32_t list);
 
 /* Where the number of the list of a place is, in `numbers`. */
@@ -132,7 +132,7 @@ static inline void raw_cache_set_recent(struct raw_cache *cache, uint64_t serial
     cache->recent[raw_recent_entry((uint32_t)serial)] = place;
 }
 
-/* Of so many allocations up to this one nobody knows the place. */
+/* The places of the last `count` allocations, up to `serial`, are not known. */
 void raw_cache_forget_recent(struct raw_cache *cache, uint64_t serial, uint64_t count);
 
 static inline uint32_t raw_list_count(const struct raw_list *list)
@@ -140,7 +140,7 @@ static inline uint32_t raw_list_count(const struct raw_list *list)
     return list->top - list->bottom;
 }
 
-/* For one more place. The lists that take none have none. */
+/* Whether there is room for one more place. The lists that take no places have none. */
 static inline bool raw_list_has_room(const struct raw_list *list)
 {
     return raw_list_count(list) <= list->mask;

@@ -1,5 +1,5 @@
-/* raw_calls - the calls that nearly all of a stream is, one at a time and without a record: a part
- * of the decoder for those who can do without records.
+/* raw_calls - the calls that make up nearly all of a stream, one at a time and without a record: a
+ * part of the decoder for callers that can do without records.
  *
  * They are allocations from the cache and frees of objects that the lane has, without sequence
  * numbers:
@@ -13,9 +13,9 @@
  *     }
  *
  * The decoder is then where it would be, had it returned records for the calls that were taken. A
- * call is shown only if another one of the same kind, or at least no sequence number, is behind it
- * in the same chunk: so its last sequence number has been read. Everything else, and all that may
- * be wrong, is left to raw_decoder_next().
+ * call is shown only if a record that is no sequence number follows it in the same chunk: so its
+ * last sequence number has been read. Everything else, and all that may be wrong, is left to
+ * raw_decoder_next().
  *
  * Cost     about 50 instructions for a call, and a branch on whether it is an allocation.
  * Threads  as the decoder. */
@@ -30,7 +30,7 @@ struct raw_call {
     bool is_allocation;
     bool is_sized;
     uint8_t bytes;  /* of its units */
-    uint32_t size;  /* of an allocation; or that a free is given */
+    uint32_t size;  /* of an allocation; or given to a free */
     uint32_t place; /* of the object that begins or ends; not 0 */
     struct raw_list *list;
 };
@@ -38,7 +38,7 @@ struct raw_call {
 /* Where the decoder is, in the caller's registers. */
 struct raw_calls {
     const uint8_t *at,
-        *last; /* a call and a unit behind it are in the chunk if the call begins before `last` */
+        *last; /* a call and a unit after it are in the chunk if the call begins before `last` */
     uint64_t allocations;
     const struct units_call *codes;
     const uint8_t *numbers;
@@ -80,7 +80,8 @@ static inline bool raw_unit_begins_call(uint32_t unit)
     return unit - 1 < RAW_UNIT_GENERAL - 1u || unit >= RAW_UNIT_STACK;
 }
 
-/* Whether nothing follows that belongs to the last record of the decoder, if that is a call. */
+/* Whether nothing more follows that belongs to the last record of the decoder, if that is a
+ * call. */
 static inline bool raw_decoder_is_behind_call(const struct raw_decoder *decoder)
 {
     return decoder->end - decoder->at >= 2 && raw_unit_begins_call(bytes_get16(decoder->at));
@@ -96,15 +97,15 @@ static inline uint32_t raw_calls_ends(const struct raw_calls *calls, unsigned fo
     return operand;
 }
 
-/* The place that a short code a little further on would name, if there is one: for whoever wants to
- * fetch what is known of it. Within the slack behind a payload. */
+/* The place that a short code a little further on would name, if there is one: for prefetching what
+ * is known of it. Reads within the slack after a payload. */
 static inline uint32_t raw_calls_place_ahead(const struct raw_calls *calls)
 {
     enum { AHEAD_BYTES = 16 };
     return bytes_get16(calls->at + AHEAD_BYTES) & (RAW_FREE_1_SHORT_LIMIT - 1u);
 }
 
-/* The call at hand. False: none that can be taken so. */
+/* The call at hand. False: none that can be taken in this way. */
 static inline bool raw_calls_look(const struct raw_calls *calls, struct raw_call *call)
 {
     if (__builtin_expect(calls->at >= calls->last, 0)) return false;
@@ -170,8 +171,8 @@ static inline void raw_calls_end(const struct raw_calls *calls, struct raw_decod
 
 /* ---- frees of other lanes' objects, and sequence numbers ----
  *
- * Programs whose threads free what others have allocated have little else. Any number of the one
- * and the other may follow a call; here each is looked at and taken by itself. */
+ * Programs whose threads free what others have allocated have little else. Any number of both may
+ * follow a call; here each is looked at and taken by itself. */
 
 struct raw_remote_free {
     uint8_t kind;
@@ -194,7 +195,7 @@ static inline bool raw_unit_is_remote(unsigned unit)
     return unit - RAW_UNIT_REMOTE < RAW_UNIT_GENERAL - RAW_UNIT_REMOTE;
 }
 
-/* Finds the list that a place of the class comes into. False: that needs a closer look. */
+/* Finds the list into which a place of the class goes. False: that needs a closer look. */
 static inline bool raw_remote_find_list(struct raw_cache *cache, unsigned size_class,
                                         struct raw_remote_free *call)
 {
@@ -270,14 +271,14 @@ static inline void raw_sequence_take(struct raw_decoder *decoder,
     decoder->records++;
 }
 
-/* A free of another lane's object with the sequence number behind it, if there is one. */
+/* A free of another lane's object with the sequence number after it, if there is one. */
 struct raw_remote_step {
     struct raw_remote_free free;
     struct raw_sequence sequence;
     bool has_sequence;
 };
 
-/* False: what the decoder has next is none, or not to be seen whole. */
+/* False: what the decoder has next is none, or cannot be seen whole. */
 static inline bool raw_remote_step_look(struct raw_decoder *decoder, struct raw_remote_step *step)
 {
     if (decoder->end - decoder->at < RAW_REMOTE_BYTES_MAX + RAW_SEQUENCE_BYTES + 2 ||
@@ -308,7 +309,7 @@ static inline bool raw_decoder_is_at_call(const struct raw_decoder *decoder)
 
 /* ---- calls of an opaque stream ----
  *
- * Where the decoder is; frees are counted, and there are no sequence numbers. */
+ * These use the decoder itself; frees are counted, and there are no sequence numbers. */
 
 /* False: there can be none now. */
 static inline bool raw_opaque_calls_begin(const struct raw_decoder *decoder)

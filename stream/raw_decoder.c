@@ -107,8 +107,8 @@ static bool decoder_begin_segment(struct raw_decoder *decoder, const struct raw_
     return true;
 }
 
-/* Of a lane's places, an object touches a page of sizes and one of lists; a few pages are touched
- * anyway. With so many objects, all may be. */
+/* Each object touches, in the lane's places, a page of sizes and one of lists; a few pages are
+ * touched anyway. With PLACES_OBJECTS objects, all may be. */
 enum { PAGE_BYTES = 4096, PLACES_PAGES = 3 };
 #define PLACES_OBJECTS (sizeof(struct raw_places) / (2 * PAGE_BYTES))
 
@@ -139,8 +139,8 @@ static bool count_places(struct raw_decoder *decoder)
                      "lane %" PRIu32, decoder->lane);
 }
 
-/* What a packed chunk of an opaque stream leaves out is known from those before it, up to one that
- * is key, or not packed. */
+/* What a packed chunk of an opaque stream leaves out is known from the chunks before it, back to
+ * one that is key, or not packed. */
 static bool prepare_places(struct raw_decoder *decoder, const struct raw_chunk *chunk,
                            bool was_packed)
 {
@@ -207,8 +207,8 @@ static bool name_own(struct raw_decoder *decoder, uint32_t place, struct record 
     return true;
 }
 
-/* An object that this lane has, by its age. Its place is unknown if it was allocated at an unknown
- * one; a lookahead knows no places. */
+/* An object that this lane has, by its age. Its place is unknown if that of its allocation was; a
+ * lookahead knows no places. */
 static bool name_by_age(struct raw_decoder *decoder, uint32_t age, struct record *record)
 {
     uint32_t place = RAW_PLACE_NONE;
@@ -322,7 +322,7 @@ static bool add_page(struct raw_decoder *decoder, const struct units_record *cod
     return true;
 }
 
-/* The first of some codes or nodes. */
+/* The number of the first of some codes or nodes; 0: it is out of range. */
 static uint32_t add_first(uint32_t *next, const struct units_record *coded)
 {
     uint64_t first = *next + (uint64_t)unzigzag(coded->operand);
@@ -352,7 +352,7 @@ static bool add_definition(struct raw_decoder *decoder, const struct units_recor
                                          definition->number);
 }
 
-/* What has its stack, or takes it back. */
+/* Keeps the node of a `stack` record for the next call that can have one. */
 static void add_stack(struct raw_decoder *decoder, struct record *record)
 {
     const bool has = shape_begins(record->shape) || record->number == RAW_FAILED ||
@@ -407,7 +407,7 @@ static bool find_list(struct raw_decoder *decoder, uint64_t size_class, uint32_t
     return true;
 }
 
-/* A place of a class whose list that is. */
+/* Notes a place of a class, whose list is given. */
 static bool note_in_list(struct raw_decoder *decoder, uint32_t place, uint64_t size_class,
                          uint32_t list)
 {
@@ -419,7 +419,7 @@ static bool note_in_list(struct raw_decoder *decoder, uint32_t place, uint64_t s
     return raw_cache_note_place(&decoder->cache, place, list) || no_memory(decoder);
 }
 
-/* A place of which the class was coded. */
+/* The same for a class that a record names, whose list is looked up. */
 static bool note_place(struct raw_decoder *decoder, uint32_t place, uint64_t size_class,
                        uint32_t *list)
 {
@@ -434,12 +434,12 @@ static bool find_own_list(struct raw_decoder *decoder, uint32_t place, uint32_t 
     if (!decoder->cache.gap)
         return DECODER_FAIL(decoder, RAW_OBJECT, ": place %" PRIu32 " is not one that the lane has",
                             place);
-    /* It comes first in one of the lists. */
+    /* It goes to the front of one of the lists, but nobody knows which. */
     raw_cache_empty(&decoder->cache);
     return true;
 }
 
-/* A list has less than is taken from it. */
+/* Notes that more is taken from a list than it has. */
 static void note_underrun(struct raw_decoder *decoder, enum raw_error which, uint64_t number)
 {
     if (error_is_set(&decoder->underrun)) return;
@@ -449,7 +449,7 @@ static void note_underrun(struct raw_decoder *decoder, enum raw_error which, uin
     decoder->error = before;
 }
 
-/* Without a place said, the object that begins has the first one of its list. */
+/* An object that begins without a place in its record has the first one of its list. */
 static bool begin_from_cache(struct raw_decoder *decoder, struct record *record)
 {
     struct raw_cache *cache = &decoder->cache;
@@ -482,8 +482,8 @@ static bool begin_at_place(struct raw_decoder *decoder, const struct record *rec
     return true;
 }
 
-/* The place of the object that ends comes into the cache, unless another object begins there or
- * the call failed. */
+/* Puts the place of the object that ends into the cache, unless another object begins there or the
+ * call failed. */
 static bool end_object(struct raw_decoder *decoder, const struct record *record,
                        const struct units_record *coded)
 {

@@ -21,12 +21,12 @@
  * to the cache or says by ages, and finds no errors that concern the cache. It owns nothing: it is
  * copied by assignment and not freed. A decoder that is no lookahead must not be copied.
  *
- * Where chunks are missing, raw_decoder_resume() goes on at a later one. Behind such a gap the
- * cache holds only what is certain: an allocation that takes anything else has no place.
+ * Where chunks are missing, raw_decoder_resume() goes on at a later one. After such a gap the cache
+ * holds only what is certain: an allocation that takes anything else has no place.
  *
- * What a record says is absolute: allocations have their place, also where the stream leaves it to
- * the cache (FORMAT.md 2.6), sequence numbers have their number. Which fields mean something
- * depends on the number:
+ * Records are absolute: allocations have their place, also where the stream leaves it to the cache
+ * (FORMAT.md 2.6), sequence numbers have their number. Which fields have a meaning depends on the
+ * record's number:
  *
  *   number                   ends, bound   size           operand       other
  *   ALLOCATION                             size                         serial, place, address
@@ -54,10 +54,11 @@
  *
  * The node of a `stack` is in the record of its call, too. Definitions go to `define`.
  *
- * Of an opaque stream, serials and bounds count calls (FORMAT.md 2.7), and there is no cache: places that packed chunks leave out come from raw_places.h.
+ * In an opaque stream, serials and bounds count calls (FORMAT.md 2.7), and there is no cache:
+ * places that packed chunks leave out come from raw_places.h.
  *
- * Everything else is zero. What one lane shows to be wrong is found here; that an object lives at a
- * place, and the order of sequence numbers across lanes, is for ordering.
+ * Everything else is zero. Errors that show in one lane are found here; whether an object lives at
+ * a place, and the order of sequence numbers across lanes, is for ordering.
  *
  * There are two ways through a chunk: raw_calls.h for what nearly all records are, and
  * units.h for all.
@@ -89,8 +90,9 @@ struct record {
     uint8_t kind;   /* of the call that failed; of other records the number */
     uint8_t count;
     uint32_t structure;
-    /* raw_allocations(): the object that ends is the latest at its place of so many allocations of
-     * that lane; 0: its allocation was not recorded. Of `after`: so many calls of that lane. */
+    /* raw_allocations(): the object that ends is the latest at its place among this many
+     * allocations of that lane; 0: its allocation was not recorded. Of `after`: this many calls of
+     * that lane. */
     uint64_t bound;
     uint64_t size;
     uint64_t serial; /* of the object that begins */
@@ -98,8 +100,8 @@ struct record {
     uint64_t address;
     /* Place of the object that ends, also of an unknown one; 0: it has none that matters. */
     uint32_t ends;
-    /* Of the object that begins; 0: unknown, behind damage or with `underrun`, or because it was
-     * resized in place without. */
+    /* Of the object that begins; 0: unknown, after damage or with `underrun`, or because an object
+     * of unknown place was resized in place. */
     uint32_t place;
     uint32_t stack; /* the call's node (FORMAT.md 2.8); 0: none is known */
 };
@@ -125,8 +127,8 @@ struct raw_remote_entry {
     uint64_t bound;
 };
 
-/* Places of lanes that exist at once; more is not of a program. A lane that has had some hundred
- * objects takes 204 KiB. */
+/* The most memory for the places of all lanes together; no real program needs more. A lane that has
+ * had some hundred objects takes 204 KiB. */
 #define RAW_PLACES_BYTES_MAX (UINT64_C(4) << 30)
 
 struct raw_decoder {
@@ -138,18 +140,19 @@ struct raw_decoder {
      * is right where the program freed an object twice (FORMAT.md 2.6), and damage where it did
      * not. */
     struct error underrun;
-    uint64_t unplaced; /* the first allocation whose place is unknown for that; 0: none */
+    uint64_t unplaced; /* the first allocation whose place is unknown for this reason; 0: none */
     /* Set after raw_decoder_init(): records that ordering does not need are returned too; they are
      * not counted, and there must be room for RAW_CACHED_MAX. */
     bool cache_records;
     /* Set after raw_decoder_init(), or NULL: the memory of all lanes' places, up to
      * RAW_PLACES_BYTES_MAX. */
     uint64_t *all_places_bytes;
-    /* Set after raw_decoder_init(), or NULL: takes what the stream defines (FORMAT.md 5.8), which is
-     * within its limits. NULL, or what is wrong with it. Not of a lookahead. */
+    /* Set after raw_decoder_init(), or NULL: takes what the stream defines (FORMAT.md 5.8), which
+     * is within its limits. Returns NULL, or what is wrong with it. A lookahead does not call
+     * it. */
     const char *(*define)(void *context, const struct stack_definition *definition);
     void *define_context;
-    /* The same for what `page` records say of places. */
+    /* The same for the places and addresses in `page` records. */
     void (*page)(void *context, uint32_t place, uint64_t address);
     void *page_context;
     struct stack_definition definition; /* the latest */
@@ -167,12 +170,12 @@ struct raw_decoder {
     uint64_t last_address;
     uint64_t page_place, page_address; /* of the latest `page` */
     uint32_t stack;                    /* of the next call that can have one; 0: none */
-    uint32_t next_code, next_node;     /* behind the latest that the segment has defined */
+    uint32_t next_code, next_node;     /* after the latest that the segment has defined */
     struct raw_remote_entry remote[RAW_REMOTE_ENTRIES];
     struct units_call codes[UNITS_CALLS]; /* of the chunk */
     struct raw_cache cache;
     struct raw_places *places; /* of an opaque stream, once a chunk of the lane was packed */
-    uint64_t places_bytes;     /* of it that may have been touched, in `*all_places_bytes` */
+    uint64_t places_bytes;     /* how much of it may have been touched: in `*all_places_bytes` */
     uint64_t latest_sequence[RAW_SEQUENCE_ENTRIES];
 };
 
@@ -183,8 +186,8 @@ void raw_decoder_free(struct raw_decoder *decoder);
 /* A lookahead where the decoder is, which may be a lookahead itself. */
 void raw_decoder_lookahead(struct raw_decoder *lookahead, const struct raw_decoder *decoder);
 
-/* Makes ready for a key chunk behind a gap: what the chunk takes from those before it is what it
- * says of them. An error is forgotten. raw_decoder_open() is next. */
+/* Prepares for a key chunk after a gap, with the counts of units and allocations that the chunk
+ * says come before it. An error is forgotten. raw_decoder_open() is next. */
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);
 
 /* Begins with the next chunk of the lane, the one before being used up. False: see error; also
@@ -195,8 +198,8 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
  * once the records before it have been returned. */
 uint32_t raw_decoder_next(struct raw_decoder *decoder, struct record *records, uint32_t room);
 
-/* The same, but ends, after a record at least, before a call that raw_calls.h may show: for those
- * who use both. */
+/* The same, but stops, after at least one record, before a call that raw_calls.h may show: for
+ * callers that use both. */
 uint32_t raw_decoder_next_special(struct raw_decoder *decoder, struct record *records,
                                   uint32_t room);
 

@@ -1,4 +1,5 @@
-/* raw_error - what can be wrong with a raw stream or a spool, once, for everything that reads one.
+/* raw_error - what can be wrong with a raw stream or a spool: one list for everything that reads
+ * one.
  *
  * The name is for tests and reports, the text for people; what only the place knows (lane,
  * record, numbers) is added by whoever finds it. Cut is not damage: see raw_reader.h and

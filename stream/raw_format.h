@@ -1,8 +1,8 @@
 /* raw_format - the numbers of the raw event stream and of the spool, as FORMAT.md gives them.
  *
  * Shared by what writes a stream (the capture core, inside other people's programs) and what reads
- * one: constants and pure arithmetic only, no header but stdint.h, C and C++. The section of
- * FORMAT.md stands beside each constant; what the constants mean is said there and not here.
+ * one: constants and pure arithmetic only, no header but stdint.h, C and C++. Each group of
+ * constants cites its section of FORMAT.md, which says what they mean.
  *
  * Fixed-size structures are given as offsets of their fields. They are never laid over memory as a
  * C struct: nothing in a stream is aligned.
@@ -31,7 +31,7 @@
 #define RAW_LANE_BITS   16
 #define RAW_LANES_MAX   (1u << RAW_LANE_BITS)
 
-/* So many allocations of a lane, in one number. */
+/* A lane and a count of its allocations, in one number. */
 static inline uint64_t raw_allocations(uint32_t lane, uint64_t count)
 {
     return ((uint64_t)lane << RAW_SERIAL_BITS) | count;
@@ -137,14 +137,14 @@ enum raw_chunk_type { RAW_CHUNK_UNITS = 1, RAW_CHUNK_TICK = 2, RAW_CHUNK_END = 3
 #define RAW_CHUNK_FLAG_PACKED 4u
 #define RAW_CHUNK_FLAGS_KNOWN (RAW_CHUNK_FLAG_BEGIN | RAW_CHUNK_FLAG_KEY | RAW_CHUNK_FLAG_PACKED)
 
-/* At least every so many segments of a lane one is key, FORMAT.md 5.3. */
+/* At least one in this many segments of a lane is key, FORMAT.md 5.3. */
 #define RAW_KEY_SEGMENT_EVERY 16
 
 /* --- a tick, FORMAT.md 4.3 --- */
 
 struct raw_tick {
     uint64_t since_start_ns, rss_bytes, heap_bytes;
-    bool has_usage; /* the recorder knows what follows; a writer always says it */
+    bool has_usage; /* the fields below are there; a writer always writes them */
     struct original_usage usage;
     struct original_statistics statistics;
 };
@@ -156,7 +156,7 @@ enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 
 struct raw_end {
     uint32_t status; /* enum raw_end_status */
     uint64_t since_start_ns, events, lost_events, waits, waited_ns;
-    uint32_t lanes; /* of each follow its units */
+    uint32_t lanes; /* in the stream, the units of each follow */
 };
 
 /* --- the profile of a segment, FORMAT.md 5.1 --- */
@@ -212,20 +212,20 @@ enum raw_code_form { RAW_SHORT, RAW_LONG, RAW_BY_AGE, RAW_CODE_FORMS };
     RAW_UNIT_##range##_##form = first, RAW_##range##_##form##_LIMIT = limit,
 enum raw_code { RAW_CODE_LIST(RAW_CODE_NUMBERS) };
 
-/* All others. */
+/* All other first units. */
 #define RAW_UNIT_REMOTE          0xec00u
 #define RAW_UNIT_GENERAL         0xf000u
 #define RAW_UNIT_SEQUENCE_BEFORE 0xf100u
 #define RAW_UNIT_SEQUENCE_AFTER  0xf200u
 #define RAW_UNIT_STACK           0xf300u
 #define RAW_UNIT_UNDEFINED       0xf400u /* from here on; but see 5.5 */
-/* Of an opaque stream, in place of sequence numbers. */
+/* In an opaque stream, in place of sequence numbers. */
 #define RAW_UNIT_AFTER           0xf100u /* by entry */
 #define RAW_UNIT_AFTER_LANE      0xf108u
 #define RAW_UNIT_AFTER_END       0xf109u
 #define RAW_UNIT_AFTER_REALLOC   0x0010u /* more, if a realloc follows */
-/* In place of short frees: size and place in two units, below these limits; and the upper unit of
- * size 0 and place 0. */
+/* There, in place of short frees: size and place in two units, below these limits; FIRST is the
+ * upper unit of size 0 and place 0. */
 #define RAW_COMPACT_SIZE_LIMIT   1279u
 #define RAW_COMPACT_PLACE_BITS   21
 #define RAW_COMPACT_FIRST        1u
@@ -248,28 +248,28 @@ enum raw_code { RAW_CODE_LIST(RAW_CODE_NUMBERS) };
 #define RAW_REMOTE_HIGH        0x7fu
 #define RAW_REMOTE_CLASSES     128u
 
-#define RAW_STACK_LIMIT 0x1000000u /* of nodes that have two units */
+#define RAW_STACK_LIMIT 0x1000000u /* of nodes that two units can say */
 
 /* Numbers that follow in units. */
 #define RAW_NUMBER_BITS      15
 #define RAW_NUMBER_MORE      0x8000u
 #define RAW_NUMBER_UNITS_MAX 5
 
-/* Places that one `cached` record has at most. */
+/* The most places of one `cached` record. */
 #define RAW_CACHED_MAX 16
 
 /* Granules that a `page` record is about, and their bytes. */
 #define RAW_PAGE_PLACES   512u
 #define RAW_GRANULE_BYTES 16u
 
-/* Places that a list of a cache has at most, FORMAT.md 2.6. */
+/* The most places in a list of a cache, FORMAT.md 2.6. */
 #define RAW_LIST_LIMIT 65536u
 
-/* Most units that one record takes: a general code, lane, bound, place, class, size, place,
+/* The most units that one record takes: a general code, lane, bound, place, class, size, place,
  * class, address. */
 #define RAW_UNITS_PER_RECORD_MAX (1 + 8 * RAW_NUMBER_UNITS_MAX)
 
-/* Numbers that a HEAP call carries at most. */
+/* The most numbers of a HEAP call. */
 #define RAW_HEAP_NUMBERS_MAX 2
 
 /* --- packed units, FORMAT.md 5.5 --- */

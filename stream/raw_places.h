@@ -5,8 +5,8 @@
  *   sizes     the size of the latest object at a place, as far as it is remembered
  *   lists     for each step of sizes the places that were freed, the latest first
  *
- * The writer looks up how a place can be said; the reader, which place was said. Both then enter
- * what became of it, so both have the same at every record.
+ * The writer looks up how a place can be named; the reader, which place was named. Both then enter
+ * what became of it, so both have the same state at every record.
  *
  * Empty is all zero. No memory, no system calls. */
 #ifndef MALLOCTAPE_RAW_PLACES_H
@@ -33,7 +33,7 @@ struct raw_places_list {
 struct raw_places_size {
     uint32_t place;
     uint16_t step;
-    uint16_t latest; /* where in `latest` its place was noted; RAW_PLACES_ENDED: it has ended */
+    uint16_t latest; /* where in `latest` its place was noted; | RAW_PLACES_ENDED: it has ended */
 };
 #define RAW_PLACES_ENDED 0x8000u
 
@@ -51,7 +51,7 @@ static inline struct raw_places_size *raw_places_size_of(struct raw_places *plac
     return &places->sizes[place * UINT32_C(0x9e3779b1) >> (32 - RAW_PLACES_SIZES_BITS)];
 }
 
-/* RAW_PLACES_STEPS: the size has no list. */
+/* The step of a size; RAW_PLACES_STEPS: the size has no list. */
 static inline uint32_t raw_places_step(const struct raw_places *places, uint64_t size)
 {
     if (size >= RAW_ALLOCATION_1_SHORT_LIMIT) return RAW_PLACES_STEPS;
@@ -71,14 +71,14 @@ static inline uint32_t *raw_places_at(struct raw_places_list *list, uint32_t ind
     return &list->places[(list->top - 1 - index) % RAW_PLACES_LIST];
 }
 
-/* Where the place is in the list of the size; RAW_PLACES_NAMED: it cannot be named so. */
+/* Where the place is in the list of the size; RAW_PLACES_NAMED: it cannot be named in this way. */
 static inline uint32_t raw_places_find(struct raw_places *places, uint64_t size, uint32_t place)
 {
     struct raw_places_list *list = raw_places_list_of(places, size);
     const struct raw_places_size *latest = raw_places_size_of(places, place);
     if (!list || list->count == 0) return RAW_PLACES_NAMED;
     if (*raw_places_at(list, 0) == place) return 0;
-    /* If another place has its entry now, it may be in the list all the same: that is rare. */
+    /* If another place has taken its entry, it may be in the list nevertheless: that is rare. */
     if (latest->place != place || !(latest->latest & RAW_PLACES_ENDED)) return RAW_PLACES_NAMED;
     uint32_t count = list->count < RAW_PLACES_NAMED ? list->count : RAW_PLACES_NAMED;
     for (uint32_t index = 1; index < count; index++)

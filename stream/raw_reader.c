@@ -327,8 +327,8 @@ static bool take_tick(struct raw_reader *reader, const struct raw_chunk *chunk)
     return true;
 }
 
-/* Fills `end` as far as the payload goes; returns where reading stopped, NULL where its numbers
- * cannot be. */
+/* Fills `end` as far as the payload goes; returns where reading stopped, NULL if a number is out of
+ * range. */
 static const uint8_t *parse_end(struct raw_reader *reader, const uint8_t *at, const uint8_t *limit)
 {
     struct raw_end *end = &reader->end;
@@ -384,7 +384,7 @@ static bool take_end(struct raw_reader *reader, const struct raw_chunk *chunk)
     return true;
 }
 
-/* Makes a whole chunk lie at input.next. Limits first: a length is not believed before. */
+/* Makes a whole chunk available at input.next. Checks limits first, before it trusts a length. */
 static bool peek_chunk(struct raw_reader *reader)
 {
     struct input *input = &reader->input;
@@ -446,8 +446,8 @@ static bool is_opaque(const struct raw_reader *reader)
     return (reader->header.features & RAW_FEATURE_OPAQUE) != 0;
 }
 
-/* A unit for an object by its age stands for one or two that say its place. In an opaque stream an
- * allocation of one unit stands for three; or it is more than that. */
+/* A unit that names an object by its age stands for one or two that name its place. In an opaque
+ * stream an allocation of one unit may stand for three, or be longer than what it stands for. */
 static bool unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
                    uint32_t bytes)
 {
@@ -532,7 +532,7 @@ static bool forgive(struct raw_reader *reader)
         if (reader->damages++ == 0) reader->damage = reader->error;
         reader->searching = true;
     }
-    /* Behind an end chunk there is nothing to look for. */
+    /* After an end chunk there is nothing to look for. */
     bool ended = reader->error.kind == &raw_errors[RAW_TRAILING] ||
                  reader->error.kind == &raw_errors[RAW_END_DIFFERS];
     reader->error = (struct error){0};

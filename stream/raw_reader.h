@@ -47,28 +47,27 @@ struct raw_header {
     uint64_t start_ns;
     uint32_t pid;
     uint32_t metadata_bytes;
-    char *metadata; /* metadata_bytes, and a zero byte behind them */
+    char *metadata; /* metadata_bytes, and a zero byte after them */
 };
 
 /* How far the chunks of a lane have got. */
 struct raw_lane_position {
     uint64_t units;              /* so far */
-    uint64_t segment_unit;       /* and before the latest segment, */
-    uint64_t segment_allocation; /* as are these allocations */
+    uint64_t segment_unit;       /* those before the latest segment */
+    uint64_t segment_allocation; /* allocations before it */
     bool begun;                  /* it has had a chunk */
 };
 
-/* FORMAT.md 4.4. */
 /* A chunk, or a slot of a spool that takes the place of one (FORMAT.md 4.2, 8). The payload of a
- * chunk of units are units of two bytes each: so many as `units`, or of a packed one fewer, for
- * some of them stand for two (FORMAT.md 5.5). It has RAW_CHUNK_SLACK readable bytes behind it. */
+ * chunk of units is units of two bytes each: as many as `units`, or fewer if it is packed, as some
+ * then stand for two (FORMAT.md 5.5). RAW_CHUNK_SLACK readable bytes follow it. */
 struct raw_chunk {
     struct raw_chunk *next; /* for lists of whoever holds the chunk, */
     uint64_t window;        /* as is this */
     uint8_t type;           /* enum raw_chunk_type */
     bool begin, key;
-    bool gap;        /* of its lane, chunks before it were left out; it is key */
-    bool packed;     /* in the stream: its units have no places of their own there */
+    bool gap;        /* chunks of its lane before it were left out; it is key */
+    bool packed;     /* in the stream: its units have no offsets of their own there */
     bool spool;      /* from a spool, as are its offsets */
     bool open_ended; /* ends before the first record that would begin with 0 */
     uint8_t profile[RAW_PROFILE_BYTES]; /* of a begin chunk, FORMAT.md 5.1 */
@@ -79,18 +78,18 @@ struct raw_chunk {
     uint64_t first_allocation; /* allocations of the lane before the segment */
     uint64_t offset;           /* of the chunk, in the decoded stream or in the spool, */
     uint64_t payload_offset;   /* of its payload there, without the profile, */
-    uint64_t end_offset;       /* and behind it */
+    uint64_t end_offset;       /* and after it */
     uint8_t *payload;
 };
 
-/* So much may be read behind a payload, initialized but of no particular value: a record that
- * runs over the end is found out after it was read. */
+/* How much may be read after a payload, initialized but of no particular value: a record that runs
+ * over the end is noticed only after it was read. */
 #define RAW_CHUNK_SLACK 256
 
 enum raw_stream_state {
     RAW_STREAM_MORE,
     RAW_STREAM_COMPLETE, /* the end chunk has been read, and nothing follows it */
-    RAW_STREAM_CUT,      /* without one; what was delivered is good, `error` says where it ends */
+    RAW_STREAM_CUT,      /* no end chunk; what was delivered is good, `error` says where it ends */
     RAW_STREAM_FAILED    /* damage or a system error: `error` */
 };
 
@@ -106,15 +105,15 @@ struct raw_reader {
     uint32_t lanes_count; /* lanes seen: highest number plus one */
     uint64_t chunks, ticks;
 
-    /* With `salvage`, to be set after the opening, damage ends nothing that can be found again:
-     * chunks that are damaged, or cannot be used because of those that are missing, are left
+    /* With `salvage`, to be set after the opening, reading goes on after damage at the next good
+     * chunk: chunks that are damaged, or cannot be used because of those that are missing, are left
      * out. An LZ4 block that cannot be decoded is the end. */
     bool salvage;
     uint64_t damages;    /* that were left out */
     struct error damage; /* the first of them */
 
     /* From here on: raw_reader.c only. */
-    bool searching; /* behind damage, for the next chunk */
+    bool searching; /* after damage, for the next chunk */
     struct input input;
     int fd;
     bool owned;
@@ -138,9 +137,9 @@ struct raw_chunk *raw_reader_next(struct raw_reader *reader);
  * NULL: no memory. To be freed like any other. */
 struct raw_chunk *raw_chunk_new(uint32_t payload_bytes);
 
-/* The units of a packed chunk (FORMAT.md 5.5), by pack_fill_entries(). Writes little-endian units
- * to `to`, at most `*units`, and says in `*units` how many they are. False: the `bytes` at `from`
- * are no codes, or of more units. */
+/* Unpacks the units of a packed chunk (FORMAT.md 5.5), by the entries of pack_fill_entries().
+ * Writes little-endian units to `to`, at most `*units`, and stores in `*units` how many they are.
+ * False: the `bytes` at `from` are no whole codes, or have more units. */
 bool raw_unpack(const uint32_t *entries, const uint8_t *from, uint32_t bytes, uint8_t *to,
                 uint32_t *units);
 

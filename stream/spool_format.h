@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What stands in the header of a slot. */
+/* The contents of a slot's header. */
 struct spool_segment {
     uint32_t lane;
     uint64_t serial; /* of the slot in the lane */
@@ -32,7 +32,7 @@ static inline struct spool_segment spool_segment_in(const uint8_t *header)
     return segment;
 }
 
-/* All but the state, which says that the rest is there. */
+/* Stores all but the state, which says that the rest is there. */
 static inline void spool_segment_put(uint8_t *header, const struct spool_segment *segment)
 {
     bytes_put32(header + SPOOL_SLOT_LANE, segment->lane);

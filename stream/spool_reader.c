@@ -123,8 +123,8 @@ static bool spool_list_slots(struct spool_reader *spool)
     return true;
 }
 
-/* Whether it is of the recording that wrote the stream. A stream without a header does not
- * contradict, and gets what the spool knows of it. */
+/* Whether it belongs to the recording that wrote the stream. A stream without a header is taken to
+ * be the same, and gets what the spool knows of it. */
 static bool spool_join(struct spool_reader *spool, struct raw_header *header, bool has_header)
 {
     if (has_header) {
@@ -162,7 +162,7 @@ void spool_reader_close(struct spool_reader *spool)
 
 /* ---- slots as chunks ---- */
 
-/* Passes by the remaining slots of a lane. */
+/* Skips the remaining slots of a lane. */
 static void spool_end_lane(struct spool_reader *spool, uint32_t lane)
 {
     while (spool->next_slot < spool->slots_used &&
@@ -189,7 +189,7 @@ static const struct spool_slot *spool_following(const struct spool_reader *spool
     return follows ? next : NULL;
 }
 
-/* Whether the slot follows on the one before it, if that is in the spool, and on the stream. */
+/* Whether the slot continues the one before it, if that is in the spool, and the stream. */
 static bool spool_continues(const struct spool_reader *spool, const struct spool_slot *slot,
                             const struct raw_lane_position *lane)
 {

@@ -15,8 +15,8 @@
  * chunk of a lane's last slot is open-ended: it has all units of the slot, and the decoder finds
  * the end of the records.
  *
- * Where a slot of a lane is missing, the lane ends, as the records behind a gap mean nothing
- * without those before. That is counted, and no error.
+ * Where a slot of a lane is missing, the lane ends, as the records after a gap mean nothing without
+ * those before. That is counted, and no error.
  *
  * Memory   48 bytes for each slot in use. Threads: one. The file is read with pread() and must not
  *          change meanwhile: its process is dead. */
@@ -54,8 +54,8 @@ struct spool_reader {
     uint32_t next_slot;
 };
 
-/* Whether a stream has a spool of this name beside it: a file. Whoever made the stream may have put
- * there a link to elsewhere, or what blocks when it is opened. */
+/* Whether a stream has a spool of this name beside it: a plain file. Whoever made the stream may
+ * have put a link to elsewhere there, or something that blocks when it is opened. */
 bool spool_is_there(const char *path);
 
 /* False: see error, which is SPOOL_OTHER_RECORDING if another recording's spool is there. A stream

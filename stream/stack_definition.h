@@ -1,5 +1,6 @@
-/* stack_definition - what the numbers of call stacks mean, one record at a time (FORMAT.md 2.8, 5.8;
- * INSTRUCTIONS.md 4.6). For who writes a stream, inside other people's programs, and who reads one.
+/* stack_definition - what the numbers of call stacks mean, one record at a time (FORMAT.md 2.8,
+ * 5.8; INSTRUCTIONS.md 4.6). For what writes a stream, inside other people's programs, and what
+ * reads one.
  *
  * A stack is the number of its innermost node. A node has a code and a parent, which is less than
  * itself; a code is an offset in a module; a module is a file, from when it is mapped until it is
@@ -32,10 +33,10 @@ enum stack_what {
     STACK_NODES = 5
 };
 
-/* Whose text. */
+/* What a text belongs to. */
 enum stack_text_of { STACK_PATH, STACK_BUILD_ID, STACK_CODE_TEXT, STACK_TEXTS };
 
-/* What one record defines at most. */
+/* The most that one record defines. */
 #define STACK_CODES_MAX      8u
 #define STACK_NODES_MAX      16u
 #define STACK_PIECE_BYTES    64u
@@ -44,10 +45,10 @@ enum stack_text_of { STACK_PATH, STACK_BUILD_ID, STACK_CODE_TEXT, STACK_TEXTS };
 
 struct stack_definition {
     uint32_t what;   /* enum stack_what */
-    uint32_t number; /* of the module, the first code, the first node; of text: whose */
+    uint32_t number; /* of the module, the first code, the first node; of a text: of its owner */
     uint32_t count;  /* of codes, of nodes; else 0 */
     uint32_t of;     /* codes: their module; nodes: parent of the first; text: enum stack_text_of */
-    /* Of a module: where it is mapped, and what its addresses differ by from those in the file. */
+    /* Of a module: where it is mapped, and the difference of its addresses to those in the file. */
     uint64_t start, end, bias;
     /* Of a text: its bytes, and where in them the piece begins: at a multiple of STACK_PIECE_BYTES. */
     uint32_t length, offset;

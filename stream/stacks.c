@@ -34,7 +34,7 @@ static const char *add_piece(struct stack_text *text, const struct stack_definit
 {
     const uint32_t bytes = stack_piece_bytes(piece);
     if (piece->offset == 0 && text->bytes != NULL) return "a text that is given twice";
-    /* One before it is lost. */
+    /* An earlier piece is lost. */
     if (piece->offset != text->come || (piece->offset > 0 && piece->length != text->length))
         return NULL;
     uint8_t *grown = realloc(text->bytes, (size_t)text->come + bytes + 1);

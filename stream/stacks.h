@@ -1,5 +1,5 @@
-/* stacks - what the call stacks of a stream are: a table of modules, codes and nodes, filled by a
- * reader of either stream and asked by whoever shows stacks.
+/* stacks - the call stacks of a stream: a table of modules, codes and nodes, filled by a reader of
+ * either stream and read by whoever shows stacks.
  *
  *   a call's stack = node --parent--> node --parent--> ... --> STACK_END, or a cut (enum stack_end)
  *                     | code            | code
@@ -9,8 +9,8 @@
  *     for (at = node; (entry = stacks_node(stacks, at)) != NULL; at = entry->parent) ...
  *     at is then how the stack ends: less than STACK_NODE_FIRST, or a node that is not known
  *
- * A parent is less than its node, so that comes to an end. Ask when the stream has been read: a
- * definition may come behind the calls that use it, or be lost (FORMAT.md 2.8).
+ * A parent is less than its node, so the loop ends. Ask when the stream has been read: a definition
+ * may come after the calls that use it, or be lost (FORMAT.md 2.8).
  *
  * Memory   8 bytes for the greatest node, 16 for the greatest code, both at most some multiple of
  *          what the stream defines; the modules; the texts, by malloc().
@@ -64,11 +64,11 @@ struct stacks {
     struct stack_module *module;
     struct stack_text *text; /* of codes */
     uint64_t nodes_capacity, codes_capacity, modules_capacity, texts_capacity, texts;
-    uint64_t nodes_end, codes_end, modules_end; /* the numbers behind the greatest */
+    uint64_t nodes_end, codes_end, modules_end; /* the numbers after the greatest */
     uint64_t *used, used_capacity;              /* bits by node, of stacks_use() */
 };
 
-/* Whether the recorder had no number left for a module: later ones' codes are in none. */
+/* Whether the recorder ran out of numbers for modules: codes of later modules are in none. */
 static inline bool stacks_modules_ran_out(const struct stacks *stacks)
 {
     return stacks->modules_end == STACK_MODULES_LIMIT;

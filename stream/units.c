@@ -8,9 +8,9 @@
 #include <string.h>
 
 /* Each section has what writes some part of a record (units_..., put_...) and then what reads it
- * (take_...). put_...() stores at `at` and returns where what follows goes; what it returns instead
- * is the first unit of the record, or its flags. take_...() reads at reader->at; false: it is
- * wrong, and coded->wrong says how. */
+ * (take_...). put_...() stores at `at` and returns the position after that, or advances `*at` and
+ * returns the first unit of the record, or its flags. take_...() reads at reader->at; false: what
+ * is there is wrong, and coded->wrong says how. */
 
 /* ---- codes of the ranges, FORMAT.md 5.2 and 5.5 ---- */
 
@@ -18,7 +18,7 @@
 const struct units_range_code units_range_codes[RAW_RANGES][RAW_CODE_FORMS] = {
     RAW_CODE_LIST(CODE_OF_RANGE)};
 
-/* The same by their first units: first + least .. first + limit - 1. */
+/* The same as a table by first units, which are first + least .. first + limit - 1. */
 #define IS_ALLOCATION(range) (RAW_##range >= RAW_ALLOCATION_1 && RAW_##range <= RAW_ALLOCATION_3)
 #define ROW(range, form, first, limit)                                    \
     {first, (uint16_t)(RAW_##form == RAW_LONG ? (limit) >> 16 : (limit)), \
@@ -31,20 +31,21 @@ static const struct row {
 
 #define ROWS (sizeof rows / sizeof *rows)
 
-/* Whether the allocator is opaque: each allocation says its place, and frees are counted. */
+/* Whether the allocator is opaque: each allocation names its place, and frees are counted. */
 static inline bool is_opaque(uint32_t features)
 {
     return features & RAW_FEATURE_OPAQUE;
 }
 
-/* In an opaque stream nearby units are something else. */
+/* Whether the stream uses the row. In an opaque stream the units of short frees mean something
+ * else. */
 static bool row_is_used(const struct row *row, uint32_t features, bool packed)
 {
     if (row->form == UNITS_CALL_BY_AGE) return packed;
     return row->form != UNITS_CALL_SHORT || !(features & RAW_FEATURE_OPAQUE);
 }
 
-/* RAW_RANGES if there is none. */
+/* The range of a kind; RAW_RANGES: it has none. */
 static unsigned range_of(const struct units_lane *lane, unsigned kind)
 {
     unsigned range = 0;
@@ -66,14 +67,14 @@ void units_forget_segment(struct units_lane *lane, bool key)
 
 /* ---- units of a record ---- */
 
-/* Where the units of the next record go that are not its first. */
+/* Where all units of the next record but its first go. */
 static uint16_t *rest_of_record(const struct units_lane *lane)
 {
     return units_cursor(lane) + 1;
 }
 
-/* Completes the record whose first unit is `first` and whose other units stand behind the cursor up
- * to `end`. `begins`: objects that begin; of an opaque allocator calls. */
+/* Completes the record whose first unit is `first` and whose other units lie between the cursor and
+ * `end`. `begins`: how many objects begin; of an opaque allocator calls. */
 static void finish_record(struct units_lane *lane, unsigned first, const uint16_t *end,
                           bool is_event, uint64_t begins)
 {
@@ -155,7 +156,8 @@ static uint16_t *put_place(const struct units_lane *lane, uint16_t *at, uint32_t
     return is_opaque(lane->features) ? at : put_number(at, size_class);
 }
 
-/* The place of a new object: none for one that was the first of its class in the cache. */
+/* The place of a new object: RAW_PLACE_NONE for one that was the first of its class in the
+ * cache. */
 static uint16_t *put_new_place(const struct units_lane *lane, uint16_t *at,
                                const struct units_object *object, bool taken)
 {
@@ -218,7 +220,7 @@ static void remember(struct units_lane *lane, uint64_t bound, const struct units
         .unit = (uint16_t)(RAW_UNIT_REMOTE + (entry << RAW_REMOTE_ENTRY_SHIFT))};
 }
 
-/* What lane and bound the segment remembers for this one; 0: none that is of use. */
+/* The bound that the segment remembers of the same lane; 0: none that is of use. */
 static uint64_t remembered(const struct units_lane *lane, uint64_t bound)
 {
     uint64_t latest = lane->remote[raw_allocations_lane(bound) % RAW_REMOTE_ENTRIES].bound;
@@ -228,7 +230,7 @@ static uint64_t remembered(const struct units_lane *lane, uint64_t bound)
 
 /* ---- the object of a record f000..f0ff ---- */
 
-/* The flags of the code. */
+/* Returns the flags of the code. */
 static unsigned put_object(struct units_lane *lane, uint16_t **at,
                            const struct units_object *object)
 {
@@ -316,7 +318,7 @@ void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uin
     if (!is_short) at = put_number(at, size);
     if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) at = put_number(at, alignment);
     if (compact) {
-        /* The place has been said. */
+        /* The place has been put. */
     } else if (!is_short) {
         at = put_new_place(lane, at, &allocation->object, allocation->taken);
     } else if (opaque) {
@@ -326,8 +328,8 @@ void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uin
     finish_event(lane, unit, put_address(lane, at, allocation->address), 1);
 }
 
-/* What follows the object, or the size of an allocation. `says_place`: where it begins follows
- * as well. */
+/* What follows the object, or the size of an allocation. `says_place`: the place of an object that
+ * begins follows as well. */
 static bool take_rest(struct units_reader *reader, bool says_place, struct units_record *coded)
 {
     unsigned shape = coded->shape;
@@ -346,8 +348,8 @@ static bool take_rest(struct units_reader *reader, bool says_place, struct units
     return true;
 }
 
-/* The place of an allocation by its row, in an opaque stream. In a packed chunk it is said before,
- * or it is the first of its list. */
+/* The place of an allocation by its row, in an opaque stream. In a packed chunk units before it
+ * have named the place, or it is the first of its list. */
 static bool take_place_of_row(struct units_reader *reader, struct units_record *coded)
 {
     if (reader->packed) {
@@ -359,7 +361,7 @@ static bool take_place_of_row(struct units_reader *reader, struct units_record *
     return coded->place != RAW_PLACE_NONE || fail(coded, RAW_PLACE, RAW_PLACE_NONE);
 }
 
-/* 0001..9fff, but in a packed chunk: allocation 1. */
+/* 0001..9fff, except in a packed chunk: allocation 1. */
 static bool take_compact(struct units_reader *reader, unsigned unit, struct units_record *coded)
 {
     struct units_size_place both = units_uncompact(unit, take_unit(reader));
@@ -389,8 +391,7 @@ void units_realloc(struct units_lane *lane, unsigned kind, const struct units_ob
     finish_event(lane, unit, put_address(lane, at, allocation->address), 1);
 }
 
-/* The first unit of a free with the latest bound of the lane that has the object; 0 if it
- * has none. */
+/* The first unit of a free that names the lane of its object by an entry; 0: it cannot. */
 static inline unsigned put_remote(struct units_lane *lane, uint16_t **at,
                                   const struct units_object *object)
 {
@@ -605,7 +606,7 @@ static bool take_cached(struct units_reader *reader, struct units_record *coded)
     return true;
 }
 
-/* class, cached, uncached: of a class that is not 0, whose objects no cache has. */
+/* class, cached, uncached: of any class but 0, whose objects are in no cache. */
 static bool take_of_class(struct units_reader *reader, struct units_record *coded)
 {
     if (!take_class(reader, coded, &coded->structure)) return false;
@@ -679,7 +680,7 @@ static uint32_t take_short_number(struct units_reader *reader)
     return (uint32_t)number;
 }
 
-/* The first of some numbers, as a difference to the one behind the latest. */
+/* The first of some numbers, as a difference to the one after the latest. */
 static uint16_t *put_first(uint16_t *at, uint32_t *next, const struct stack_definition *definition)
 {
     at = put_number(at, zigzag((int64_t)definition->number - *next));
@@ -789,7 +790,7 @@ void units_define(struct units_lane *lane, const struct stack_definition *defini
     finish(lane, RAW_UNIT_GENERAL + RAW_DEFINE, at);
 }
 
-/* Whether the rest of the definition is within its limits, the decoder finds. */
+/* The decoder checks whether the rest of the definition is within its limits. */
 static bool take_define(struct units_reader *reader, struct units_record *coded)
 {
     struct stack_definition *definition = &coded->definition;
@@ -842,7 +843,7 @@ bool units_after(struct units_lane *lane, uint64_t bound, bool is_realloc)
     uint16_t *at = rest_of_record(lane);
     if (latest && lane->remote[entry].waited == bound) return false;
     remember(lane, bound, NULL);
-    /* It may not have to wait for all of it (FORMAT.md 6). */
+    /* The lane may not have to wait for all of that (FORMAT.md 6). */
     if (is_realloc) lane->remote[entry].waited = 0;
     if (latest)
         at = put_number(at, bound - latest);
@@ -867,8 +868,8 @@ static bool take_after(struct units_reader *reader, unsigned unit, struct units_
     return true;
 }
 
-/* What says the place of an allocation before it, in a packed chunk, if it is there; the unit that
- * follows. */
+/* In a packed chunk: takes the units before an allocation that name its place, if there are any.
+ * Returns the unit that follows. */
 static unsigned take_place_before(struct units_reader *reader, unsigned unit,
                                   struct units_record *coded)
 {
@@ -887,7 +888,7 @@ static unsigned take_place_before(struct units_reader *reader, unsigned unit,
 
 /* ---- any record ---- */
 
-/* Of records that are not calls: whether such a stream may have it. */
+/* Whether such a stream may have this record, which is no call. */
 static bool is_of_stream(uint32_t features, unsigned number)
 {
     bool opaque = is_opaque(features);
@@ -979,7 +980,7 @@ bool units_read(struct units_reader *reader, struct units_record *coded)
     unsigned unit = take_unit(reader);
     bool good = is_opaque(reader->features) ? take_opaque(reader, unit, coded)
                                             : take_record(reader, unit, coded);
-    /* What is wrong about units that are not there does not matter. */
+    /* If units are missing, whatever else seems wrong does not matter. */
     if (reader->is_cut) return fail(coded, RAW_UNITS_SHORT, 0);
     if (good && reader->too_large) return fail(coded, RAW_OPERAND, UINT64_MAX);
     return good;

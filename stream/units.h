@@ -1,5 +1,5 @@
 /* units - the codec of raw units (FORMAT.md 5.2 and 5.6): the records of a lane, as the units that
- * its thread writes into a slot. Which unit means what stands in raw_format.h (RAW_CODE_LIST).
+ * its thread writes into a slot. raw_format.h (RAW_CODE_LIST) says which unit means what.
  *
  *   a call --units_fast_...(), units_...()--> units --units_read()--> struct units_record
  *
@@ -9,14 +9,14 @@
  *           path (units_fast_...), all others by functions in units.c. The slot must have room for
  *           RAW_UNITS_PER_RECORD_MAX units. The first unit of a record is stored after the others,
  *           and the cursor after that.
- * Reading   A record is read by itself: differences stay differences, an age stays an age. What can
- *           be wrong about the record alone is found here; what it means in its lane is for
- *           raw_decoder, what it does to a cache for pack as well.
+ * Reading   A record is read by itself: differences stay differences, an age stays an age. Errors
+ *           of the record alone are found here; what it means in its lane is for raw_decoder, what
+ *           it does to a cache for pack as well.
  *
  * No memory, no system calls.
  *
- * Threads   The lane's own. Another thread may read `head`, `first_allocation` and what
- *           a realloc announces. Units that stand there: any. */
+ * Threads   The lane's own. Another thread may read `head`, `first_allocation` and what a realloc
+ *           announces. Any thread may read units that have been written. */
 #ifndef MALLOCTAPE_UNITS_H
 #define MALLOCTAPE_UNITS_H
 
@@ -44,14 +44,14 @@ struct units_code {
         uint64_t size_limit;    /* of an allocation: sizes below it have a unit; 0: none has */
         struct {                /* of a free or realloc */
             uint32_t limit;     /* places below it have a unit */
-            uint16_t long_end;  /* and those whose upper half is below this two */
-            uint16_t long_base; /* the first of these, of an upper half of 0 */
+            uint16_t long_end;  /* others whose upper half is below this have two units */
+            uint16_t long_base; /* the first of the two, less the upper half */
         };
     };
-    uint16_t base; /* the unit less the size or place */
+    uint16_t base; /* the unit, less the size or place */
 } __attribute__((packed, aligned(2)));
 
-/* First units of the codes of a range (RAW_CODE_LIST), and the operands below which there is one. */
+/* A code of a range (RAW_CODE_LIST): its first unit, and the limit of its operands. */
 struct units_range_code {
     uint16_t first;
     uint32_t limit;
@@ -69,7 +69,7 @@ static inline unsigned units_code_at(unsigned kind)
     return (2 * (kind - CALL_REALLOC_ZERO) + UNITS_CODES - 1) % UNITS_CODES;
 }
 
-/* Another lane, and how far it had got when an object of it was ended last in this segment. */
+/* Another lane, and how far it had got when one of its objects was last ended in this segment. */
 struct units_remote {
     uint64_t bound;                /* raw_allocations(); 0: of nobody */
     const struct units_lane *lane; /* where to see how far it has got by now; NULL: not known */
@@ -84,8 +84,8 @@ struct units_remote {
 struct units_lane {
     /* One cache line, with the codes of malloc, free and calloc. */
     uint64_t head; /* units_head() of the next free unit; read by others (acquire) */
-    /* Of the capture core, which needs them whenever it needs the rest of the line. Nothing else
-     * in units.[ch] looks at them. */
+    /* These belong to the capture core, which needs them whenever it needs the rest of the line.
+     * Nothing in units.[ch] uses them. */
     uint64_t limit;   /* the head at which the fast path must be left; 0: now */
     void *cache;      /* the front end's, which the stream follows; if NULL, `limit` is 0 */
     uintptr_t window; /* shadow_window, which has a page of its own */
@@ -94,9 +94,9 @@ struct units_lane {
     /* Allocations before the slot. Others read it, so it shares no line with what the thread stores
      * all the time. */
     uint64_t first_allocation;
-    /* Of an opaque allocator: the place at which a call that is not recorded yet ends an object (0:
-     * there is none), the number that the call will have, where the object's bytes end, and who has
-     * had it. Read by others. */
+    /* Of an opaque allocator: a call that ends an object but is not recorded yet. The number that
+     * the call will have, where the object's bytes end, its place (0: there is no such call), and
+     * the owner before. Read by others. */
     uint64_t ending;
     uintptr_t ending_limit;
     uint32_t ending_place;
@@ -110,10 +110,10 @@ struct units_lane {
     uint32_t features;    /* of the stream: RAW_FEATURE_... */
     uint8_t rounding; /* of an opaque allocator: sizes with the same (size + this) / 16 are alike */
     uint8_t profile[RAW_PROFILE_BYTES];
-    uint64_t extra_units; /* written so far, that are not the first unit of an event */
+    uint64_t extra_units; /* units written so far that are not the first one of an event */
     uint64_t last_address;
     uint64_t page_place, page_address; /* of the latest page of the segment */
-    uint32_t next_code, next_node;     /* behind the latest that the segment has defined */
+    uint32_t next_code, next_node;     /* after the latest that the segment has defined */
     struct units_remote remote[RAW_REMOTE_ENTRIES];
     struct units_remote *latest_remote;            /* one of these; NULL: there is no slot */
     uint64_t announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each class that the stream knows */
@@ -150,11 +150,12 @@ static inline uint64_t units_head_allocations(uint64_t head, uint64_t first)
 }
 
 /* The lane's next call ends the object at the place before it is recorded, as the realloc of an
- * opaque allocator does: who takes bytes of it meanwhile, up to `limit`, comes after that call. */
+ * opaque allocator does: a lane that gets bytes of it meanwhile, up to `limit`, comes after that
+ * call. */
 static inline void units_announce(struct units_lane *lane, uint32_t place, uintptr_t limit,
                                   uint16_t owner)
 {
-    /* Whoever finds one of these finds that the announcement before is over. */
+    /* Whoever sees one of these stores also sees that the announcement before is over. */
     atomic_fence_release();
     atomic_store_relaxed(&lane->ending_limit, limit);
     atomic_store_relaxed(&lane->ending_owner, owner);
@@ -169,7 +170,7 @@ static inline void units_announce_end(struct units_lane *lane)
     atomic_store_release(&lane->ending_place, RAW_PLACE_NONE);
 }
 
-/* Of a lane that the caller has. */
+/* The cursor of a lane that the caller has. */
 static inline uint16_t *units_cursor(const struct units_lane *lane)
 {
     return units_head_cursor(lane->head);
@@ -192,7 +193,7 @@ static inline void units_enter_slot(struct units_lane *lane, const uint16_t *uni
     uint64_t allocations = units_allocations_so_far(lane);
     atomic_store_release(&lane->first_allocation, allocations);
     atomic_store_release(&lane->head, units_head(units, allocations));
-    /* Whoever finds extra units finds that the lane has a slot. */
+    /* Whoever sees extra units also sees that the lane has a slot. */
     atomic_fence_release();
 }
 
@@ -214,9 +215,9 @@ static inline void units_fast_allocation(struct units_lane *lane, uint16_t *curs
     atomic_add_own_release(&lane->head, UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
 
-/* Two or four units: whoever finds the first finds the others. Nobody does but a signal handler, or
- * who reads the spool of a thread that has been killed: so it is only about the order of
- * instructions, or that it is one. */
+/* Store two or four units: whoever sees the first sees the others. Only a signal handler may look,
+ * or whoever reads the spool of a thread that was killed: so the order of instructions is enough,
+ * or a single store. */
 static inline void units_put_two(uint16_t *cursor, uint32_t units)
 {
 #if ARCH_STORES_AT_ONCE
@@ -279,11 +280,11 @@ static inline bool units_is_announced(const struct units_lane *lane, uint32_t si
 }
 
 /* A free of an object that the lane of `owner` has. `kind` must have the first range, and that lane
- * be remembered and not have got far since. Otherwise returns false, and nothing is written.
+ * must be remembered and not have got far since. Otherwise returns false, and nothing is written.
  * `sized`: the kind has a size.
  *
- * `owner` has often to come from another processor's cache. What is read meanwhile, as how far the
- * other lane has got, is found without it: it is expected to be that of the free before. */
+ * `owner` often has to come from another processor's cache. It is expected to be that of the free
+ * before, so what else is read, such as how far the other lane has got, does not wait for it. */
 static inline bool units_fast_free_remote(struct units_lane *lane, unsigned kind, uint32_t place,
                                           uint32_t size_class, uint32_t owner, bool sized,
                                           uint64_t size)
@@ -313,9 +314,10 @@ static inline bool units_fast_free_remote(struct units_lane *lane, unsigned kind
 
 /* --- usual records of an opaque allocator ---
  *
- * An allocation says its place, and a free is a call that counts. */
+ * An allocation names its place, and a free is a call that bounds count. */
 
-/* Whether an allocation with this code has both its size and its place in two units; these two. */
+/* Whether an allocation with this code has both its size and its place in two units; the next
+ * function returns the two. */
 static inline bool units_can_compact(unsigned base, uint64_t size, uint32_t place)
 {
     return base == RAW_UNIT_ALLOCATION_1_SHORT && size < RAW_COMPACT_SIZE_LIMIT &&
@@ -329,7 +331,7 @@ static inline uint32_t units_compact(uint64_t size, uint32_t place)
     return number << 16 | number >> 16;
 }
 
-/* What they say. */
+/* What the two units hold. */
 struct units_size_place {
     uint32_t size, place;
 };
@@ -379,7 +381,8 @@ static inline bool units_fast_can_realloc(const struct units_lane *lane, unsigne
     return units_code_has_long(units_code_of(lane, kind), place) && size < RAW_NUMBER_MORE;
 }
 
-/* If it moves the object, the new one was the first of the class of its size in the cache. */
+/* A realloc. If it moves the object, the new one was the first of the class of its size in the
+ * cache. */
 static inline void units_fast_realloc(struct units_lane *lane, uint16_t *cursor, unsigned kind,
                                       uint32_t place, uint64_t size)
 {
@@ -394,7 +397,7 @@ static inline void units_fast_realloc(struct units_lane *lane, uint16_t *cursor,
 
 /* --- all records --- */
 
-/* What units_begin_segment() does first: forgets what the segment before remembered. `key`: sequence
+/* A part of units_begin_segment(): forgets what the segment before remembered. `key`: sequence
  * numbers start from 0 again. */
 void units_forget_segment(struct units_lane *lane, bool key);
 
@@ -412,11 +415,12 @@ struct units_object {
 struct units_allocation_of {
     struct units_object object; /* its place, and that one's class, announced unless 0 */
     const void *address;        /* written only if the lane records addresses */
-    bool taken; /* it was the first of the class of its size in the cache that the stream follows */
+    bool taken; /* it was the first of its size's class in the cache that the stream follows */
 };
 
-/* Of an opaque allocator, before an allocation or a realloc: it comes after so many calls of another
- * lane (raw_allocations(), not 0). False: the lane has said so, and nothing is written. */
+/* Of an opaque allocator, before an allocation or a realloc: it comes after this many calls of
+ * another lane (raw_allocations(), not 0). False: that has been written already, and nothing is
+ * written. */
 bool units_after(struct units_lane *lane, uint64_t bound, bool is_realloc);
 
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
@@ -436,8 +440,8 @@ void units_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_
  * that it has been. */
 void units_class(struct units_lane *lane, unsigned size_class, uint64_t bytes);
 
-/* The thread's cache (FORMAT.md 2.6): up to RAW_CACHED_MAX places that came into it; so many
- * that left. */
+/* The thread's cache (FORMAT.md 2.6): up to RAW_CACHED_MAX places that came into it; how many left
+ * it. */
 void units_cached(struct units_lane *lane, unsigned size_class, unsigned count,
                   const uint32_t *places);
 void units_uncached(struct units_lane *lane, unsigned size_class, unsigned count);
@@ -449,15 +453,16 @@ void units_thread(struct units_lane *lane, unsigned record, uint64_t thread_id);
 void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number);
 /* What happened inside a call (FORMAT.md 3). */
 void units_inside(struct units_lane *lane, unsigned what, uint64_t amount);
-/* With those, the allocations of a slot are still fewer than UNITS_HEAD_ALLOCATIONS_LIMIT. */
+/* Events were lost, and among them allocations. With these, the allocations of a slot must still be
+ * fewer than UNITS_HEAD_ALLOCATIONS_LIMIT. */
 void units_lost(struct units_lane *lane, uint64_t events, uint64_t allocations);
 
 /* Of an opaque allocator: where the granules of places from `first` on are (FORMAT.md 3). */
 void units_page(struct units_lane *lane, uint32_t first, uintptr_t address);
 
-/* The next call of the lane that is an allocation or a realloc, also if it fails, has the call stack
- * of this node, less than STACK_NUMBERS_LIMIT and not 0; with RAW_FEATURE_FREE_STACKS, a free has it,
- * too. Only in a stream with RAW_FEATURE_STACKS, as what follows. */
+/* The next allocation or realloc of the lane, also one that fails, has the call stack of this node,
+ * which is less than STACK_NUMBERS_LIMIT and not 0; with RAW_FEATURE_FREE_STACKS, so has a free
+ * that comes next. This function and the next are only for streams with RAW_FEATURE_STACKS. */
 void units_stack(struct units_lane *lane, uint32_t node);
 
 /* What numbers mean, within the limits of stack_definition_is_valid(). It must be in the lane before
@@ -477,31 +482,31 @@ enum units_object_form {
     UNITS_OBJECT_UNKNOWN   /* by its place, if it has one that matters */
 };
 
-/* How the place of an object that begins is said. */
+/* How the place of an object that begins is given. */
 enum units_place_form {
     UNITS_PLACE_ITSELF, /* or not at all */
     UNITS_PLACE_LISTED, /* by where it is in a list (FORMAT.md 5.6), from 0 */
     UNITS_PLACE_NEARBY  /* by a zigzag difference */
 };
 
-/* What the units of a record say. What it does not have is zero; of `cached` and `definition`,
- * undefined. */
+/* A record as its units have it. Fields that it does not have are zero; of `cached` and
+ * `definition`, undefined. */
 struct units_record {
     uint8_t number;       /* FORMAT.md 3 */
     uint8_t kind;         /* of the call that failed; else the number */
     uint8_t shape;        /* enum call_shape of the number */
     uint8_t range;        /* of the code; RAW_RANGES: the code has none */
     uint8_t object_form;  /* enum units_object_form */
-    uint8_t object_units; /* first units that say an own object, if the code has a range */
+    uint8_t object_units; /* how many first units name an own object, if the code has a range */
     bool begins;          /* an object begins */
-    uint8_t place_form;   /* enum units_place_form: how its place is said, ... */
+    uint8_t place_form;   /* enum units_place_form: how its place is given */
     uint32_t structure;   /* sequence numbers; of class, cached, uncached the class; inside: what */
     uint32_t count;       /* numbers of a HEAP call, places of cached */
     uint32_t ends;        /* place of the object that ends, or its age */
-    uint32_t ends_class;  /* if the record says it */
-    uint32_t place;       /* of the object that begins; 0: none is said */
+    uint32_t ends_class;  /* if the record has it */
+    uint32_t place;       /* of the object that begins; 0: none is given */
     uint32_t place_class;
-    uint64_t place_code;    /* ... and what, if `place` does not say it */
+    uint64_t place_code;    /* the index or difference that gives the place, if `place` does not */
     uint64_t lane, bound;   /* remote; by entry: which one, and the difference */
     uint64_t size, operand; /* as in struct record; of a sequence number, the difference; of a
                                definition the difference of the first code or node, and of that
@@ -520,7 +525,7 @@ static inline bool units_is_event(const struct units_record *coded)
     return coded->number < CALL_KINDS || coded->number == RAW_FAILED;
 }
 
-/* Nothing behind `end` is read. */
+/* Nothing from `end` on is read. */
 struct units_reader {
     const uint8_t *at, *end;
     const uint8_t *profile;
@@ -528,7 +533,7 @@ struct units_reader {
     bool packed;       /* units may be those of a packed chunk (FORMAT.md 5.5, 5.6) */
 
     /* Of the record at hand: units.c. */
-    bool is_cut;    /* it needs units behind the end */
+    bool is_cut;    /* it needs units after the end */
     bool too_large; /* it has a number of more than 64 bits */
 };
 
@@ -542,7 +547,7 @@ const uint16_t *units_next(const uint8_t *profile, uint32_t features, const uint
 
 /* --- reading many ---
  *
- * Most records are allocations and frees that need nothing but their first unit, one more for a
+ * Most records are allocations and frees that need only their first unit, one more for a
  * long code and one for the size that a free is given. A table says which first units begin such a
  * call, for loops that do nothing else (raw_calls.h, pack.c). */
 
@@ -561,14 +566,14 @@ struct units_call {
     uint8_t kind;
     uint8_t range;
     bool is_sized; /* the size given to a free follows, a number */
-    uint8_t units; /* without that; 0: of another record */
+    uint8_t units; /* without the size given; 0: another record */
     uint16_t base; /* the operand is the unit less this */
 };
 
-/* First units with the same upper bits begin the same. */
+/* First units with the same upper bits begin the same kind of record. */
 #define UNITS_CALL_SHIFT     9
 #define UNITS_CALLS          (0x10000u >> UNITS_CALL_SHIFT)
-/* Of the longest of these calls. */
+/* The units of the longest of these calls. */
 #define UNITS_CALL_UNITS_MAX 3
 
 void units_fill_calls(struct units_call calls[UNITS_CALLS], const uint8_t *profile,
@@ -584,7 +589,7 @@ static inline unsigned units_of_call(const struct units_call calls[UNITS_CALLS],
     return at[call->units] < RAW_NUMBER_MORE ? call->units + 1u : 0;
 }
 
-/* Whether a record of two units begins there that says the stack of a call. */
+/* Whether this first unit begins a record of two units that gives the stack of a call. */
 static inline bool units_begins_stack(uint32_t unit)
 {
     return unit - RAW_UNIT_STACK < RAW_STACK_LIMIT >> 16;

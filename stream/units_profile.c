@@ -4,15 +4,15 @@
 
 #include <string.h>
 
-/* The profile is chosen when a lane has had 1, 2, 4, ... slots, and then with every so many of
- * them: from the kinds of calls at the beginning of the slot before. */
+/* The profile is chosen when a lane has had 1, 2, 4, ... slots, and then at every CHOSEN_EVERYth,
+ * from the kinds of calls at the beginning of the slot before. */
 #define CHOSEN_EVERY  64
 #define SAMPLED_UNITS 1024
-/* If more than 1/12 of them are frees without a short code, all frees get the long one: a
- * mispredicted branch costs more than two bytes. */
+/* If more than 1/12 of the sampled units are frees without a short code, all frees get the long
+ * one: a mispredicted branch costs more than two bytes. */
 #define LONG_ONE_IN   12
 
-/* Of a lane that nothing is known about. */
+/* The profile of a lane about which nothing is known. */
 static const uint8_t first_profile[RAW_PROFILE_BYTES] = {
     CALL_FREE, CALL_DELETE, CALL_DELETE_SIZED, CALL_MALLOC,
     CALL_NEW,  CALL_CALLOC, CALL_REALLOC_MOVED};
@@ -76,8 +76,8 @@ static void choose(struct units_lane *lane, const uint16_t *units, size_t count)
     }
 }
 
-/* The fast path knows only small sizes, and writes no addresses and no call stacks. Of an opaque allocator it knows no
- * classes. */
+/* The fast path knows only small sizes, and writes no addresses and no call stacks. Over an opaque
+ * allocator it knows no classes. */
 static void set_codes(struct units_lane *lane)
 {
     bool opaque = lane->features & RAW_FEATURE_OPAQUE;

@@ -15,7 +15,7 @@
  * shortest form; readers accept any (FORMAT.md 2.2, INSTRUCTIONS.md 2.2).
  *
  * varint_put() and varint_get() touch VARINT_SLACK bytes from the given position whatever the
- * length: the caller keeps that much room behind the data. */
+ * length: the caller keeps that much room after the data. */
 #ifndef MALLOCTAPE_VARINT_H
 #define MALLOCTAPE_VARINT_H
 
@@ -26,7 +26,7 @@
 #define VARINT_SLACK     16
 #define VARINT_BYTES_MAX 9
 
-/* Writes `value` at `at`; returns the position behind it. */
+/* Writes `value` at `at`; returns the position after it. */
 static inline uint8_t *varint_put(uint8_t *at, uint64_t value)
 {
     unsigned bits = 64u - (unsigned)__builtin_clzll(value | 1);
@@ -47,7 +47,7 @@ static inline unsigned varint_bytes(uint8_t first)
     return (unsigned)__builtin_ctz((unsigned)first | 0x100) + 1;
 }
 
-/* Reads the integer at `*at` and moves `*at` behind it. The caller has made sure of VARINT_SLACK
+/* Reads the integer at `*at` and advances `*at` past it. The caller has made sure of VARINT_SLACK
  * readable bytes, and checks afterwards that `*at` has not passed the end of its data. */
 static inline uint64_t varint_get(const uint8_t **at)
 {
