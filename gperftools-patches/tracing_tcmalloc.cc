@@ -60,9 +60,11 @@ static inline void ReplaceSystemAlloc() {}
 #include "tcmalloc.cc"
 
 #include "tracing/capture.h"
+#include "tracing/next_function.h"
 #include "tracing/probes.h"
 #include "tracing/runtime.h"
 
+#include <dlfcn.h>
 #include <malloc.h>
 
 #define EXPORT             extern "C" __attribute__((visibility("default")))
@@ -988,3 +990,14 @@ ALSO(_ZdlPvSt11align_val_tRKSt9nothrow_t, delete_aligned_nothrow)
 ALSO(_ZdaPvSt11align_val_tRKSt9nothrow_t, deletearray_aligned_nothrow)
 ALSO(_ZdlPvmSt11align_val_t, delete_sized_aligned)
 ALSO(_ZdaPvmSt11align_val_t, deletearray_sized_aligned)
+
+// --- libraries that do not ask us ---
+
+// With RTLD_DEEPBIND, as PHP loads its extensions, a library would have malloc and free from the C
+// library, and crash over an object of ours. dlopen() looks at its return address, to search where
+// its caller does: so this must be a tail call.
+EXPORT void *load_library(const char *file, int mode) __asm__("dlopen");
+void *load_library(const char *file, int mode)
+{
+    return next_functions()->dlopen(file, mode & ~RTLD_DEEPBIND);
+}

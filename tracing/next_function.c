@@ -36,6 +36,7 @@ const struct next_functions *next_functions(void)
     FIND_ONE(sysv_signal)
     FIND_ONE(sigprocmask)
     FIND_ONE(pthread_sigmask)
+    FIND_ONE(dlopen)
     FIND_ONE(dlclose)
     atomic_store_release(&found, true);
     return &all;

@@ -39,10 +39,19 @@ struct next_functions {
     sighandler_t (*sysv_signal)(int number, sighandler_t handler);
     int (*sigprocmask)(int how, const sigset_t *set, sigset_t *before);
     int (*pthread_sigmask)(int how, const sigset_t *set, sigset_t *before);
+    void *(*dlopen)(const char *file, int mode);
     int (*dlclose)(void *library);
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Any thread. */
 const struct next_functions *next_functions(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -34,6 +34,7 @@ NOT_ENTRY_POINTS = {
     'before them the writer begins; tests/tracing/give_up_test.sh',
   /\A(sigaction|signal|(__)?sysv_signal|sigprocmask|pthread_sigmask)\z/ =>
     'SIGBUS is the recorder\'s; tests/tracing/recording_life_test.sh',
+  /\Adlopen\z/ => 'without RTLD_DEEPBIND; tests/tracing/front_end_test.sh',
   /\Adlclose\z/ => 'code is there no more, for call stacks; tests/tracing/stacks_test.rb',
   /\A(_exit|_Exit)\z/ => 'ends a recording; tests/tracing/process_life_test.sh',
   /\A_Z(?!n[wa]|d[la])/ => 'C++ names other than operators'

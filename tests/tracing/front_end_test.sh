@@ -56,11 +56,43 @@ runs_thread_sanitizer() {
     [ "$status" = 7 ] && [ ! -s err ]
 }
 
-plan 6
+# A library that is loaded with RTLD_DEEPBIND has malloc and free from the C library, so it would give
+# that one objects of tcmalloc. It is found by the search path of the program, which calls dlopen().
+binds_deep() {
+    rm -f raw.lz4*
+    exit_status env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" ./deep >out 2>err
+    [ "$status" = 7 ] && verified raw.lz4 0 && [ "$(objects raw.lz4 777)" = 1 ] &&
+        [ "$(objects raw.lz4 888)" = "$1" ]
+}
+mkdir -p plug-ins
+cat >plug_in.c <<'CODE'
+#include <stdlib.h>
+void *plug_in(void *object) { free(object); return malloc(888); }
+CODE
+cat >deep.c <<'CODE'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(void)
+{
+    void *file = dlopen("plug_in.so", RTLD_NOW | RTLD_DEEPBIND);
+    void *(*plug_in)(void *);
+    if (!file) return 1;
+    *(void **)&plug_in = dlsym(file, "plug_in");
+    free(plug_in(malloc(777)));
+    return 7;
+}
+CODE
+${CC:-cc} -O0 -shared -fPIC -o plug-ins/plug_in.so plug_in.c
+# shellcheck disable=SC2016
+${CC:-cc} -O0 -o deep deep.c -ldl -Wl,--enable-new-dtags,-rpath,'$ORIGIN/plug-ins'
+
+plan 7
 check 'malloc in an IFUNC resolver of the program' resolves TESTED=1
 check 'the same, bound at once' resolves LD_BIND_NOW=1
 check 'frees of NULL are counted, and are no events' counts_frees_of_null
 check 'operator new fails while a library is unloaded' unloads
+check 'a library that is loaded with RTLD_DEEPBIND' binds_deep "$([ "$front_end" = tcmalloc ] && echo 1 || echo 0)"
 if unshare -m sh -c 'umount -l /proc' 2>/dev/null; then
     check 'without /proc, all threads end by the system call alone' ends_without_proc
 else
