@@ -64,7 +64,7 @@ def calls(objects)
 end
 
 def layers
-  lines = MAP[/^files are layers:.*?\n\n(.*?)\n\n/m, 1].lines
+  lines = MAP[/^files form layers:.*?\n\n(.*?)\n\n/m, 1].lines
   lines.each_with_index.flat_map { |line, at|
     line[/\S.*?(?=  |$)/].split(', ').map { |name| ["tracing/#{name}", at] }
   }.to_h
