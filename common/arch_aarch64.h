@@ -14,7 +14,7 @@
 #define ARCH_LINKER            "ld-linux-aarch64.so.1"
 #define ARCH_DIRECTORY         "aarch64-linux-gnu"
 
-/* Kernels are built for 36 to 52: a program is given 48 at most, on phones 39. */
+/* Kernels are built for 36 to 52 bits: a program gets 48 at most by default, on phones 39. */
 #define ARCH_ADDRESS_BITS     48
 #define ARCH_STORAGE_IS_BELOW false
 /* The last two are for 42 and 39 bits. */
@@ -89,7 +89,7 @@ static inline void arch_prefetch_for_store(const void *address)
     __builtin_prefetch(address, 1);
 }
 
-/* What is called yield is nothing on most processors. */
+/* On most processors, `yield` does nothing. */
 static inline void arch_pause(void)
 {
     __asm__ volatile("isb" ::: "memory");

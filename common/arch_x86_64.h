@@ -18,7 +18,7 @@
 /* Four levels of page tables. */
 #define ARCH_ADDRESS_BITS     47
 #define ARCH_STORAGE_IS_BELOW true
-/* The last two are for tools that leave a program less. */
+/* The last two are for tools that leave less address space to a program. */
 #define ARCH_SHADOW_WINDOWS   0x240000000000, 0x3c0000000000, 0x0a0000000000, 0x001000000000
 
 #define ARCH_OLD_WAITS   \
@@ -80,7 +80,7 @@ static inline bool arch_clock_is_steady(void)
 
 /* --- memory --- */
 
-/* ThreadSanitizer, by which C11's orders are checked, knows these only. */
+/* ThreadSanitizer, which checks memory orders, knows only C11's operations. */
 #ifdef __SANITIZE_THREAD__
 #define ARCH_PLAIN_IS_ATOMIC 0
 #else
@@ -88,8 +88,8 @@ static inline bool arch_clock_is_steady(void)
 #endif
 #define ARCH_STORES_AT_ONCE 1
 
-/* One instruction. GCC makes three of the builtins, and would merge a plain addition with that of
- * another path. */
+/* A single instruction. With the builtins, GCC makes three, and it would merge a plain addition
+ * with that of another path. */
 static inline void arch_add_own(uint64_t *object, uint64_t value)
 {
 #ifdef __SANITIZE_THREAD__
@@ -99,8 +99,8 @@ static inline void arch_add_own(uint64_t *object, uint64_t value)
 #endif
 }
 
-/* (GCC's builtin fetches it for loads, unless it may rely on the instruction. A processor without
- * it does nothing.) */
+/* (GCC's builtin would prefetch for a load, unless GCC may assume this instruction. Processors
+ * without it ignore it.) */
 static inline void arch_prefetch_for_store(const void *address)
 {
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));

@@ -9,8 +9,9 @@
 
 enum { ARRAY_ROOM_LEAST = 16 };
 
-/* Makes room for `count` entries in the array that `at` points to, of which *room has `entry_bytes`
- * each; new entries are zero. False: no memory, and nothing has changed. */
+/* Makes room for `count` entries of `entry_bytes` each in an array. `at` points to the pointer to
+ * it; *room is its size in entries. New entries are zero. False: no memory, and nothing has
+ * changed. */
 static inline bool array_reserve(void *at, size_t *room, size_t count, size_t entry_bytes)
 {
     size_t larger = *room < ARRAY_ROOM_LEAST ? ARRAY_ROOM_LEAST : *room;

@@ -1,4 +1,4 @@
-/* atomic - loads, stores and exchanges whose memory order stands in their names.
+/* atomic - loads, stores and exchanges with their memory order in the name.
  *
  * GNU builtins on plain variables, because C11 _Atomic in a header cannot be included from C++.
  * Additions and exchanges return what was there before. */
@@ -30,15 +30,15 @@
 #define atomic_and_relaxed(object, value) \
     ((void)__atomic_fetch_and(object, value, __ATOMIC_RELAXED))
 
-/* Adds to an object that only the calling thread stores to, after all that it stored before. */
+/* Adds, with release order, to an object that only the calling thread stores to. */
 static inline void atomic_add_own_release(uint64_t *object, uint64_t value)
 {
     arch_add_own(object, value);
 }
 
-/* For fast paths. The first adds to an object that only the calling thread stores to, relaxed. The
- * second loads, relaxed, what is compared only; the third, with acquire, a number from which the
- * addresses of what is loaded behind it are computed. */
+/* For fast paths. The first adds, relaxed, to an object that only the calling thread stores to. The
+ * second loads, relaxed, a value that is only compared. The third loads, with acquire order, a
+ * number from which addresses of later loads are computed. */
 static inline void atomic_add_own_relaxed(uint64_t *object, uint64_t value)
 {
 #if ARCH_PLAIN_IS_ATOMIC
@@ -56,8 +56,8 @@ static inline void atomic_add_own_relaxed(uint64_t *object, uint64_t value)
 #define atomic_load_consume(object) atomic_load_acquire(object)
 #endif
 
-/* Each returns whether *object was *expected and is now desired; if not, *expected is what was
- * there. These two may also fail for no reason, so they belong in a loop. */
+/* Compare and swap: each returns whether *object was *expected and is now `desired`; if not,
+ * *expected is set to what was there. These two may fail spuriously, so they belong in a loop. */
 #define atomic_swap_acquire(object, expected, desired) \
     __atomic_compare_exchange_n(object, expected, desired, 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 #define atomic_swap_release(object, expected, desired) \
@@ -80,13 +80,13 @@ static inline void atomic_add_own_relaxed(uint64_t *object, uint64_t value)
 /* Orders an earlier store before a later load of another object, which nothing weaker does. */
 #define atomic_fence_full() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
-/* Fetches the cache line of an address, which may be any, for a store to come. */
+/* Prefetches the cache line of an address, which may be any, for a store. */
 static inline void atomic_prefetch(const void *address)
 {
     arch_prefetch_for_store(address);
 }
 
-/* Between two looks at what another thread is about to store. */
+/* For loops that wait for a store of another thread. */
 static inline void atomic_pause(void)
 {
     arch_pause();

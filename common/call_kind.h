@@ -69,8 +69,7 @@ enum call_kind {
 #undef CALL_KIND_ENUM
 };
 
-/* One more than the highest number a format could give a call; the size of tables indexed by
- * kind. */
+/* The size of tables indexed by kind: no format can give a call this number or a higher one. */
 #define CALL_KINDS 48
 
 enum call_shape {

@@ -31,7 +31,7 @@ static inline bool shape_is_free(unsigned shape)
     return shape >= SHAPE_FREE && shape <= SHAPE_FREE_SIZED_ALIGNED;
 }
 
-/* An object begins, unless the call fails; an object ends. A realloc does both. */
+/* Whether an object begins, unless the call fails; and whether one ends. A realloc does both. */
 static inline bool shape_begins(unsigned shape)
 {
     return shape_is_allocation(shape) || shape == SHAPE_REALLOC;

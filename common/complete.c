@@ -23,8 +23,8 @@ static size_t name_bytes(const char *text)
     return strspn(text, "-abcdefghijklmnopqrstuvwxyz");
 }
 
-/* Behind the option at the beginning of its line of the help, with other ones before it; NULL: it has
- * none. Where the help has only the letter, behind that. */
+/* The text after the option in its line of the help, where it may follow other options; NULL: the
+ * help has no such line. If the help has only its letter, the text after that. */
 static const char *help_find(const char *help, const struct program_option *option)
 {
     char text[32];
@@ -45,7 +45,7 @@ static const char *help_find(const char *help, const struct program_option *opti
     return NULL;
 }
 
-/* The name of the option's argument, of which *bytes come back; NULL: it has none. */
+/* The name of the option's argument, of length *bytes; NULL: it has none. */
 static const char *argument_find(const char *help, const struct program_option *option,
                                  size_t *bytes)
 {
@@ -55,7 +55,7 @@ static const char *argument_find(const char *help, const struct program_option *
     return *bytes > 0 ? at : NULL;
 }
 
-/* The first line of what the help says about it. */
+/* The first line of the help about an option. */
 static void about_option(const char *help, const struct program_option *option, char *about,
                          size_t room)
 {
@@ -80,8 +80,8 @@ static const struct program_option *option_find(const struct completing *complet
     return NULL;
 }
 
-/* For `add`, which functions of other directories call: what has been written of a word, and how much
- * of that is other words of a list. */
+/* For `add`, which functions of other directories call back: the beginning of the word to complete,
+ * and the length of the complete words of a list in it. */
 static const char *adding_begun;
 static int adding_list_bytes;
 
@@ -117,8 +117,8 @@ static void complete_argument(const struct completing *completing,
 
 /* ---- other words ---- */
 
-/* The next word of a line of usage that stands for no option, with its dots; *of goes behind it.
- * False: the line has no more. */
+/* The next word of a line of usage that is not an option, with its dots; moves *of past it. False:
+ * the line has no more. */
 static bool usage_word(const char **of, char *word, size_t room)
 {
     const char *at = *of;
@@ -152,8 +152,8 @@ static bool choice_has(const char *choice, const char *one)
     return at != NULL && (at == choice || at[-1] == '|') && (*end == '|' || *end == '\0');
 }
 
-/* What stands in a line of usage behind `given`, words that are no options; the last one if that may
- * be many. False: nothing, or they are of another line. */
+/* The word of a line of usage that follows the words `given`, which are not options; the last one
+ * again if it may be repeated. False: there is none, or the words do not match this line. */
 static bool usage_find(const char *line, char **given, int count, char *word, size_t room)
 {
     for (int i = 0;; i++) {
@@ -175,8 +175,8 @@ static void complete_usage(const struct completing *completing, char *word)
             add(one, NULL);
 }
 
-/* By the lines of usage, which begin with the name. `line_words`: from the first word on that is no
- * option. */
+/* Completes by the lines of usage, which begin with the name. `line_words`: the number of words
+ * from the first one on that is not an option. */
 static void complete_other(const struct completing *completing, char **given, int count,
                            int line_words)
 {
@@ -221,7 +221,7 @@ static void complete_option(const struct completing *completing, const char *beg
     complete_word(begun, "--version", "the version");
 }
 
-/* The option whose argument the next word is; or NULL. */
+/* The option whose argument is the next word; or NULL. */
 static const struct program_option *waiting_after(const struct completing *completing,
                                                   const char *word)
 {

@@ -59,7 +59,7 @@ char *error_text(const struct error *error, char *to, size_t bytes)
     }
     if (error->offset != ERROR_NO_OFFSET)
         snprintf(offset, sizeof offset, "offset 0x%" PRIx64 ": ", error->offset);
-    /* "the system refused: cannot open x: No such file" says nothing that the rest does not say. */
+    /* In "the system refused: cannot open x: No such file", the first part adds nothing. */
     const char *text = error->kind == &error_system ? "" : error->kind->text;
     const char *colon = *text != '\0' && error->detail[0] != '\0' ? ": " : "";
     snprintf(to, bytes, "%s%s%s%s", offset, text, colon, error->detail);
@@ -71,6 +71,6 @@ void error_print(FILE *to, const char *program, const char *file, const struct e
     char text[512];
     fprintf(to, "%s: %s%s", program, file != NULL ? file : "", file != NULL ? ": " : "");
     error_text(error, text, sizeof text);
-    printable_print(to, text, strlen(text)); /* it may have something of the input in it */
+    printable_print(to, text, strlen(text)); /* it may contain parts of the input */
     putc('\n', to);
 }

@@ -1,7 +1,7 @@
-/* error - what went wrong with data or with the system, as a value.
+/* error - an error in data or from the system, as a value.
  *
- * Errors are for bad input and for what the system refuses; a mistake of ours is a check, not an
- * error. A module lists its errors once, as an X-macro of lines X(IDENTIFIER, "name", "text"):
+ * Errors are for bad input and failed system calls; programming errors are assertions, not errors.
+ * A module lists its errors once, as an X-macro of lines X(IDENTIFIER, "name", "text"):
  *
  *     #define PEAR_ERROR_LIST(X)                                              \
  *         X(PEAR_CUT, "pear_cut", "the stream ends inside a block (PEAR.md 4)")
@@ -10,8 +10,8 @@
  *     const struct error_kind pear_errors[] = { PEAR_ERROR_LIST(ERROR_LIST_KIND) };   in pear.c
  *
  * and reports with error_set(error, &pear_errors[PEAR_CUT], offset, "block %u", number). The first
- * error set stays: what follows from it would only hide it. Whoever owns the terminal prints it
- * once:
+ * error stays set: later ones that follow from it would only hide it. Whoever owns the terminal
+ * prints it once:
  *
  *     postprocess: raw.lz4: offset 0x1a2f0: the stream ends inside a block (PEAR.md 4): block 17 */
 #ifndef MALLOCTAPE_ERROR_H
@@ -41,7 +41,7 @@ struct error_kind {
 struct error {
     const struct error_kind *kind; /* NULL: no error */
     uint64_t offset;               /* in the decoded stream, or ERROR_NO_OFFSET */
-    char detail[240];              /* what the text cannot know; may be empty */
+    char detail[240];              /* particulars that are not in the text; may be empty */
 };
 
 static inline bool error_is_set(const struct error *error)
@@ -58,7 +58,7 @@ bool error_set(struct error *error, const struct error_kind *kind, uint64_t offs
 bool error_set_system(struct error *error, const char *detail, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Writes a message into `why`, for who has to tell it otherwise. Returns false. */
+/* Writes a message into `why`, for functions without a struct error. Returns false. */
 bool error_explain(char *why, size_t why_bytes, const char *message, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -18,8 +18,8 @@ extern "C" {
 #define HISTOGRAM_SUB_BITS 5
 #define HISTOGRAM_BUCKETS  ((64 - HISTOGRAM_SUB_BITS + 1) << HISTOGRAM_SUB_BITS)
 
-/* A percentile is known when so many values are above it: then, if they are drawn by chance, their
- * number is right within 18 % (one deviation). */
+/* A percentile is known if at least this many values are above it: in a random sample, their number
+ * then has a standard deviation of at most 18 %. */
 #define HISTOGRAM_ABOVE_LEAST 30
 
 struct histogram {
@@ -35,11 +35,12 @@ static inline unsigned histogram_bucket(uint64_t value)
     return (shift << HISTOGRAM_SUB_BITS) + (unsigned)(value >> shift);
 }
 
-/* The least value of a bucket, and the greatest. */
+/* The smallest and the greatest value of a bucket. */
 uint64_t histogram_bucket_low(unsigned bucket);
 uint64_t histogram_bucket_high(unsigned bucket);
 
-/* The bucket of the value that has so many before it in ascending order; there are more. */
+/* The bucket of the value that has `before` values before it in ascending order; there must be more
+ * values than that. */
 unsigned histogram_bucket_at(const uint64_t buckets[HISTOGRAM_BUCKETS], uint64_t before);
 
 static inline void histogram_add(struct histogram *histogram, uint64_t value)
@@ -50,8 +51,8 @@ static inline void histogram_add(struct histogram *histogram, uint64_t value)
     histogram->buckets[histogram_bucket(value)]++;
 }
 
-/* The value below which `share` of all lie: the middle of its bucket, but never above the largest
- * value. False: too few values are above it to know. */
+/* The value below which `share` of all values lie: the middle of its bucket, but never above the
+ * largest value. False: not known, too few values are above it. */
 bool histogram_quantile(const struct histogram *histogram, double share, double *value);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LZ4F_STATIC_LINKING_ONLY /* the constructor that takes an allocator */
+#define LZ4F_STATIC_LINKING_ONLY /* for the constructor that takes an allocator */
 #include <lz4frame.h>
 
 #include "common/pages.h"
@@ -16,8 +16,8 @@
  * cache. */
 #define INPUT_READ_BYTES (256u * 1024)
 
-/* A pipe as large as an ordinary user may have: `lz4 -d` writes 4 MiB at once, and then decodes the
- * next ones while what is in the pipe is read. */
+/* The largest pipe that an ordinary user may have: `lz4 -d` writes 4 MiB at once, and can decode
+ * the next ones while the pipe is being read. */
 #define INPUT_PIPE_BYTES (1024 * 1024)
 
 /* Compressed bytes read at once, unless a block has more. */
@@ -26,10 +26,10 @@
 /* No LZ4 block has more bytes, compressed or not. */
 #define LZ4_BLOCK_BYTES_MAX (4u * 1024 * 1024)
 
-/* Room for a whole block behind less than what a reader wants. */
+/* Room for a whole block after bytes that are fewer than a reader wants. */
 #define INPUT_BUFFER_BYTES (INPUT_PEEK_MAX + LZ4_BLOCK_BYTES_MAX)
 
-/* What the decoder gets at once is a block with its checksum, or a header. */
+/* The most that the decoder gets at once: a block with its checksum, or a header. */
 #define INPUT_PACKED_MAX (LZ4_BLOCK_BYTES_MAX + 64u)
 
 #define LZ4_MAGIC           0x184d2204u
@@ -40,7 +40,7 @@ const struct error_kind input_errors[] = {INPUT_ERROR_LIST(ERROR_LIST_KIND)};
 
 /* ---- memory ---- */
 
-/* LZ4F asks for memory as from malloc(); the size in front is what munmap() wants back. */
+/* Allocates for LZ4F. The size is stored before the block, because munmap() needs it. */
 static void *input_lz4_allocate(void *state, size_t bytes)
 {
     (void)state;
@@ -64,7 +64,7 @@ static void input_lz4_free(void *state, void *at)
 void input_open_fd(struct input *input, int fd)
 {
     *input = (struct input){.fd = fd};
-    /* Refused by a limit: then it stays as it is. */
+    /* If a limit refuses this, the pipe stays as it is. */
     fcntl(fd, F_SETPIPE_SZ, INPUT_PIPE_BYTES);
 }
 
@@ -144,7 +144,7 @@ static size_t input_packed_left(const struct input *input)
     return (size_t)(input->packed_end - input->packed_next);
 }
 
-/* Brings more compressed bytes behind those that are left. False when there are none. */
+/* Reads more compressed bytes, after those that are left. False: there are none. */
 static bool input_refill_packed(struct input *input)
 {
     const size_t left = input_packed_left(input);
@@ -189,9 +189,9 @@ static bool input_begin_frame(struct input *input)
 
 #define LZ4_BLOCK_HEADER_BYTES 4u
 
-/* Decodes one block, or a header. When a block is damaged, what the same call has decoded is lost:
- * so the decoder gets one block after another. It gets all of it, and room for all that comes out:
- * else it would keep a copy. */
+/* Decodes one block, or a header. The decoder gets one block at a time, because if one is damaged,
+ * what the same call has decoded before is lost. It gets the whole block and room for all its
+ * output, because otherwise it would copy the data. */
 static void input_fill_lz4(struct input *input, size_t room)
 {
     if (!input->in_frame && !input_begin_frame(input)) return;
@@ -213,7 +213,7 @@ static void input_fill_lz4(struct input *input, size_t room)
     input->packed_next += consumed;
     input->end += decoded;
     input->end_offset += decoded;
-    /* The hint is the rest of a block and the header of the next one, or what is left of a header
+    /* The hint counts the rest of a block and the header of the next one, or the rest of a header
      * or of a skippable frame. */
     input->packed_wanted = hint > LZ4_BLOCK_HEADER_BYTES ? hint - LZ4_BLOCK_HEADER_BYTES : hint;
     if (input->packed_wanted > INPUT_PACKED_MAX) input->packed_wanted = INPUT_PACKED_MAX;
@@ -226,7 +226,7 @@ static void input_fill_lz4(struct input *input, size_t room)
     }
 }
 
-/* Turns the bytes that were read for detection into the first compressed bytes. */
+/* Makes the bytes that were read for detection the first compressed bytes. */
 static bool input_start_lz4(struct input *input)
 {
     LZ4F_CustomMem memory = {input_lz4_allocate, NULL, input_lz4_free, NULL};
@@ -260,7 +260,7 @@ static void input_fill_plain(struct input *input, size_t room)
     }
 }
 
-/* Reads enough to know what the input is made of. */
+/* Reads enough to detect the kind of input. */
 static void input_start(struct input *input)
 {
     size_t there;
@@ -271,8 +271,7 @@ static void input_start(struct input *input)
         return;
     }
     input->next = input->end = input->buffer;
-    /* Not more than fits into `packed`, where these bytes go when they turn out to be
-     * compressed. */
+    /* No more than fits into `packed`, where these bytes go if they are compressed. */
     while ((there = (size_t)(input->end - input->next)) < 4 && input->state == INPUT_MORE)
         input_fill_plain(input, INPUT_PACKED_BYTES - there);
     if (there < 4) return;

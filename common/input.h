@@ -3,17 +3,17 @@
  *   fd --read--> [packed] --LZ4F--> [buffer: next .. end] --> the reader of a format
  *   fd --read---------------------> [buffer: next .. end]        (plain data)
  *
- * The first four bytes decide: an LZ4 frame or a skippable frame makes the whole input LZ4 (any
- * number of frames after one another), everything else is passed through. The reader looks at bytes
- * with input_peek(), which makes them contiguous, and moves on with input_skip():
+ * The first four bytes decide: if they begin an LZ4 frame or a skippable frame, the whole input is
+ * LZ4 (any number of frames after one another); anything else is passed through. The reader looks
+ * at bytes with input_peek(), which makes them contiguous, and moves on with input_skip():
  *
  *     size_t there = input_peek(&input, 16);
  *     if (there < 16) ... input.state says why: INPUT_END, INPUT_CUT or INPUT_FAILED
  *     ... parse input.next[0 .. 15] ...
  *     input_skip(&input, 16);
  *
- * Invariants   buffer <= next <= end;  INPUT_SLACK readable bytes behind `end`
- *              state != INPUT_MORE: what lies between next and end is all there will ever be
+ * Invariants   buffer <= next <= end;  INPUT_SLACK readable bytes after `end`
+ *              state != INPUT_MORE: the bytes between next and end are all there will ever be
  * Blocking     input_peek() reads only while fewer than the wanted bytes are there, so a reader on
  *              a live pipe gets what has arrived.
  * Memory       from pages_map() only, LZ4's own included; bounded by INPUT_PEEK_MAX and two LZ4
@@ -35,9 +35,9 @@ extern "C" {
 /* The most a reader may ask for at once: the formats bound a block to 1 MiB and a header. */
 #define INPUT_PEEK_MAX (4u * 1024 * 1024)
 
-/* Readable bytes behind `end`, of no particular value: a reader may decode a block's worth of
- * integers of up to 9 bytes without looking for the end of each (16 384 instructions), and check
- * afterwards that it was not passed. */
+/* Readable bytes after `end`, with any values: a reader may decode a block's integers of up to 9
+ * bytes (16 384 instructions) without checking for the end at each, and check afterwards that it
+ * was not passed. */
 #define INPUT_SLACK (160u * 1024)
 
 #define INPUT_ERROR_LIST(X)                                                      \
@@ -50,16 +50,16 @@ extern const struct error_kind input_errors[];
 
 enum input_state {
     INPUT_MORE,  /* there may be more */
-    INPUT_END,   /* a clean end: of plain data, or behind an LZ4 frame */
-    INPUT_CUT,   /* the end of the file inside an LZ4 frame; what was decoded is good */
+    INPUT_END,   /* a clean end: of plain data, or after an LZ4 frame */
+    INPUT_CUT,   /* the file ends inside an LZ4 frame; what was decoded is valid */
     INPUT_FAILED /* damage or a system error: see `error` */
 };
 
 struct input {
-    const uint8_t *next, *end; /* what is there to be looked at */
+    const uint8_t *next, *end; /* the bytes that can be looked at */
     enum input_state state;
     bool lz4;           /* decided once the first bytes have been read */
-    bool has_checksums; /* the reader's: what is decoded has its own, and LZ4's are left out */
+    bool has_checksums; /* set by the reader, whose format has its own: LZ4's are not checked */
     struct error error; /* set with INPUT_CUT and INPUT_FAILED */
 
     /* From here on: input.c only. */
@@ -70,7 +70,7 @@ struct input {
     uint8_t *packed;                         /* compressed bytes; plain data never comes here */
     const uint8_t *packed_next, *packed_end; /* those not yet decoded */
     uint64_t packed_end_offset;              /* offset of packed_end in the file */
-    size_t packed_wanted;                    /* the decoder gets no more at once: see input.c */
+    size_t packed_wanted;                    /* the most that the decoder gets at once: input.c */
     bool in_frame;                           /* between the first and the last byte of a frame */
     void *decoder;                           /* LZ4F_dctx */
 };
@@ -81,9 +81,9 @@ bool input_open(struct input *input, const char *path);
 /* Takes a descriptor that stays the caller's. */
 void input_open_fd(struct input *input, int fd);
 
-/* Tries to have `bytes` (at most INPUT_PEEK_MAX) bytes at input->next and returns how many there
- * are: at least `bytes`, or fewer when the state is no longer INPUT_MORE. Earlier values of next
- * and end become invalid. */
+/* Makes `bytes` (at most INPUT_PEEK_MAX) bytes available at input->next and returns how many there
+ * are: at least `bytes`, or fewer if the state is no longer INPUT_MORE. Earlier values of next and
+ * end become invalid. */
 size_t input_peek_slow(struct input *input, size_t bytes);
 static inline size_t input_peek(struct input *input, size_t bytes)
 {

@@ -65,7 +65,7 @@ void json_put_real(json_t *object, const char *key, double value)
     json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
 }
 
-/* The next of the words, as a key that ends with a zero byte; false: there is none. */
+/* Copies the next word to `key`, with a zero byte; false: there is none. */
 static bool key_next(const char **words, char *key, size_t key_bytes)
 {
     const size_t length = strcspn(*words, " ");

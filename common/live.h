@@ -1,7 +1,7 @@
-/* live - what is alive of one class of objects (a size, an age, a thread), now and at the peak.
+/* live - the live objects of one class (a size, an age, a thread), now and at the peak.
  *
- * The peak is the instruction after which the most bytes were alive, known only when nothing
- * higher comes any more. Copying all classes at each new peak would cost too much: there are
+ * The peak is the instruction after which the most bytes were alive, which is known only at the
+ * end. Copying all classes at each new peak would cost too much: there are
  * millions of new peaks while a program grows. So each new peak gets a number, its epoch, and a
  * class is copied only when it first changes in an epoch:
  *
@@ -20,7 +20,7 @@ struct live {
     uint64_t epoch;
 };
 
-/* To be called before each change, and at the end before `peak_...` is read. */
+/* Call before each change, and at the end before `peak_...` is read. */
 static inline void live_settle(struct live *live, uint64_t epoch)
 {
     if (live->epoch == epoch) return;

@@ -7,8 +7,8 @@ static const double student[] = {NAN,   12.706, 4.303, 3.182, 2.776, 2.571, 2.44
                                  2.306, 2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
 enum { STUDENT_LISTED = sizeof student / sizeof *student };
 
-/* Beyond those listed, two terms of its expansion about the normal distribution: off by less than
- * 0.001. */
+/* Beyond the table, two terms of the expansion around the normal distribution; the error is less
+ * than 0.001. */
 static double student_95(size_t freedom)
 {
     const double z = 1.959964, f = (double)freedom;

@@ -1,4 +1,4 @@
-/* mean - the mean of values that stand for many more, and how sure it is. */
+/* mean - the mean of a sample, and how sure it is. */
 #ifndef MALLOCTAPE_MEAN_H
 #define MALLOCTAPE_MEAN_H
 
@@ -8,12 +8,12 @@
 extern "C" {
 #endif
 
-/* The interval from `least` to `most` has the true mean with 95 % (Student's t). */
+/* `least` to `most` is the 95 % confidence interval of the mean (Student's t). */
 struct mean {
     double mean, least, most; /* NAN: not known */
 };
 
-/* Of one value, only the mean is known; of none, nothing. NAN among the values makes all NAN. */
+/* With one value, only the mean is known; with none, nothing. If any value is NAN, all is. */
 struct mean mean_of(const double *values, size_t count);
 
 #ifdef __cplusplus

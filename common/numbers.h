@@ -19,29 +19,29 @@
 enum number_unit {
     UNIT_COUNT,   /* whole */
     UNIT_BYTES,   /* in the text MiB */
-    UNIT_MS,      /* whole milliseconds; in the text seconds */
+    UNIT_MS,      /* whole milliseconds; shown as seconds in the text */
     UNIT_NS,      /* the same of nanoseconds */
-    UNIT_SECONDS, /* from here on with a fraction */
+    UNIT_SECONDS, /* this and the following have a fraction */
     UNIT_CPU,     /* seconds of a processor */
     UNIT_NS_EACH, /* nanoseconds per event */
     UNIT_PER_EVENT,
-    UNIT_RATE,  /* in the text without its fraction */
+    UNIT_RATE,  /* shown without its fraction in the text */
     UNIT_SHARE, /* of 1; in the text per cent */
     UNIT_TIMES
 };
 
 struct number {
     const char *key;   /* in JSON; NULL: not there */
-    const char *words; /* in the text; NULL: not there. Goes on with the line if it is empty, which
-                        * stands for ", ", or begins with a comma. */
+    const char *words; /* in the text; NULL: not in the text. If empty, which stands for ", ", or
+                        * beginning with a comma, continues the line. */
     enum number_unit unit;
-    long double value; /* all of 64 bits. Below 0: not known, null in JSON and not in the text */
+    long double value; /* any 64-bit integer. Below 0: not known, null in JSON, not in the text */
     const char *after; /* what follows it in the text */
 };
 
 typedef void numbers_use(void *of, const struct number *numbers, size_t count);
 
-/* A count; and one that is not in the text if it is 0. */
+/* A count; and a count that is left out of the text if it is 0. */
 #define NUMBER_COUNT(key, words, count)     \
     {                                       \
         key, words, UNIT_COUNT, (count), "" \
@@ -51,7 +51,7 @@ typedef void numbers_use(void *of, const struct number *numbers, size_t count);
         key, (count) > 0 ? (words) : NULL, UNIT_COUNT, (count), "" \
     }
 
-/* For printf() with so many decimals: what rounds to 0 there has no sign of its own. */
+/* For printf() with `decimals` decimals: turns what would be shown as -0 into 0. */
 static inline double numbers_shown(double value, int decimals)
 {
     double half = 0.5;
@@ -60,11 +60,11 @@ static inline double numbers_shown(double value, int decimals)
     return value >= -half && value <= half ? 0 : value;
 }
 
-/* A count with a space before each three digits, in the room for it, which is returned. */
+/* Writes a count, with a space between groups of three digits, to `room` and returns that. */
 enum { NUMBER_GROUPED = 27 };
 const char *number_grouped(char room[NUMBER_GROUPED], uint64_t number);
 
-/* Of bytes or the like, of which 0 means that nobody knows. */
+/* Makes 0 "not known", for numbers that cannot really be 0, such as bytes of memory. */
 static inline long double number_known(long double value)
 {
     return value > 0 ? value : -1;
@@ -76,10 +76,10 @@ struct numbers_text {
     const char *(*value)(enum number_unit unit, long double value); /* NULL: as above */
 };
 
-/* `of`: a struct numbers_text. The first number that is known begins a line. */
+/* Prints numbers. `of`: a struct numbers_text. The first known number begins a line. */
 void numbers_print(void *of, const struct number *numbers, size_t count);
 
-/* How often each kind of call occurs; those that do not are left out. */
+/* Prints how often each kind of call occurs, without kinds that do not. */
 void numbers_print_kinds(const struct numbers_text *text, const uint64_t *by_kind);
 
 /* `of`: a JSON object (json_t). */

@@ -52,7 +52,7 @@ void output_remove(const char *path)
     if (lstat(path, &there) == 0 && S_ISREG(there.st_mode)) unlink(path);
 }
 
-/* What is there is not opened: the reader of a named pipe would see its end. */
+/* An existing file is not opened: if it is a named pipe, its reader would see the end. */
 bool output_can_open(const char *path, struct error *error)
 {
     struct stat there;
@@ -69,7 +69,8 @@ bool output_can_open(const char *path, struct error *error)
     return true;
 }
 
-/* A descriptor inherited from a shell may be non-blocking because somebody else made it so. */
+/* Waits until the descriptor is writable: it may be non-blocking because it is shared with another
+ * process. */
 static bool output_wait(int fd)
 {
     struct pollfd one = {.fd = fd, .events = POLLOUT};
@@ -95,15 +96,14 @@ static bool output_send(struct output *output, const uint8_t *data, size_t bytes
 
 /* ---- an LZ4 frame ---- */
 
-/* What `lz4` does without options: blocks of 4 MiB that stand alone, and a checksum of the
- * content. */
+/* The defaults of `lz4`: independent blocks of 4 MiB, and a checksum of the content. */
 static const LZ4F_preferences_t frame_preferences = {
     .frameInfo = {.blockSizeID = LZ4F_max4MB,
                   .blockMode = LZ4F_blockIndependent,
                   .contentChecksumFlag = LZ4F_contentChecksumEnabled},
 };
 
-/* Sends what a step of the compressor has made. */
+/* Writes what a step of the compressor has made, or takes its error. */
 static bool frame_send(struct output *output, size_t made)
 {
     if (LZ4F_isError(made))

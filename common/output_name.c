@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Beyond what the kernel can be made to give. */
+/* Enough digits for any descriptor that the kernel can be configured to allow. */
 #define DESCRIPTOR_DIGITS_MAX 9
 
 static bool is_harmless(char character)

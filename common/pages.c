@@ -13,7 +13,7 @@ static void *pages_result(long address)
 
 /* ---- what is mapped ---- */
 
-/* Pages that one mincore() tells of. */
+/* How many pages one mincore() call covers. */
 #define RESIDENT_STEP 4096u
 
 struct range {
@@ -26,7 +26,8 @@ static struct {
     struct range ranges[PAGES_RANGES]; /* `at` NULL: free */
 } pages_mapped = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Of a mapping that was at `old`, or a new one (NULL); no more there: `at` is NULL. */
+/* Remembers a mapping that has moved from `old`, or a new one (`old` is NULL), or forgets one (`at`
+ * is NULL). */
 static void pages_note(void *old, void *at, size_t bytes)
 {
     unsigned i = 0;
@@ -117,7 +118,7 @@ void pages_unmap(void *at, size_t bytes)
     if (at == NULL) return;
     pages_note(at, NULL, 0);
 #ifdef __SANITIZE_THREAD__
-    munmap(at, bytes); /* whoever maps the addresses next has nothing to do with who had them */
+    munmap(at, bytes); /* by its own function, so that it forgets who has used these addresses */
 #else
     syscall(SYS_munmap, at, bytes);
 #endif

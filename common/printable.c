@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one byte becomes, and what that takes. */
+/* The form of an escaped byte, and its length. */
 #define ESCAPE "\\x%02x"
 enum { ESCAPE_BYTES = 4 };
 
-/* Bytes of the UTF-8 character at `text`, and which it is; 0: it is none. */
+/* The length of the UTF-8 character at `text`, and its code point; 0: it is not valid. */
 static size_t character(const char *text, size_t bytes, uint32_t *code)
 {
     const uint8_t *at = (const uint8_t *)text;
@@ -30,15 +30,15 @@ static size_t character(const char *text, size_t bytes, uint32_t *code)
     return fits ? length : 0;
 }
 
-/* Whether it does something instead of being seen. */
+/* Whether the character controls the display instead of being visible. */
 static bool is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
-/* The next character, or byte that is of none: how many bytes it has, and whether they stay as they
- * are. */
+/* The length of the next character, or of a byte that is part of none, and whether it stays as it
+ * is. */
 static size_t piece(const char *text, size_t bytes, bool *stays)
 {
     uint32_t code = 0;
@@ -64,7 +64,8 @@ char *printable_copy(const char *text, size_t bytes)
         needed += stays ? length : ESCAPE_BYTES;
         at += length;
     }
-    /* A sanitizer's strndup() and the like take memory that a preloaded allocator cannot free. */
+    /* Not strndup() or the like: a sanitizer's takes memory that a preloaded allocator cannot
+     * free. */
     char *copy = calloc(1, needed);
     if (copy == NULL) return NULL;
     for (size_t at = 0; at < bytes;) {

@@ -21,7 +21,7 @@ int program_end(const char *name, int status)
 {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-    /* It failed long ago: once more, for the reason. */
+    /* The failure was earlier: write again, to get the reason. */
     if (errno == 0 && write(STDOUT_FILENO, "\n", 1) == 1) errno = 0;
     fprintf(stderr, "%s: cannot write to the standard output%s%s\n", name, errno != 0 ? ": " : "",
             errno != 0 ? strerror(errno) : "");

@@ -1,4 +1,4 @@
-/* program - what every program and command of ours does the same way: exit statuses, options. */
+/* program - what all our programs and commands do alike: exit statuses, options. */
 #ifndef MALLOCTAPE_PROGRAM_H
 #define MALLOCTAPE_PROGRAM_H
 
@@ -8,16 +8,16 @@
 
 enum program_status {
     PROGRAM_OK = 0,     /* all of it */
-    PROGRAM_FAILED = 1, /* damage in the input, or something could not be carried out */
+    PROGRAM_FAILED = 1, /* the input is damaged, or something could not be done */
     PROGRAM_USAGE = 2,  /* wrong options */
-    PROGRAM_CUT = 3,    /* all that was there, but the recording or the stream had been cut short;
-                           behind its header: without that there is nothing, which is a failure */
+    PROGRAM_CUT = 3,    /* everything was processed, but the recording or stream is truncated; if it
+                           has no header, it is PROGRAM_FAILED instead */
 
-    PROGRAM_LIMIT = 6, /* all of it, or all that there was; `report --fail-if` holds */
+    PROGRAM_LIMIT = 6, /* as PROGRAM_OK or PROGRAM_CUT, but a `report --fail-if` holds */
 
-    /* Of `record`, as of other programs that run a program: it failed itself. */
+    /* From `record`, as from other programs that run a program: it has failed itself. */
     PROGRAM_NOTHING_RECORDED = 125,
-    /* Of a shell, which a caller of `record` expects too. */
+    /* As from a shell, which a caller of `record` expects, too. */
     PROGRAM_CANNOT_EXECUTE = 126,
     PROGRAM_NOT_FOUND = 127
 };
@@ -25,9 +25,9 @@ enum program_status {
 /* Prints "NAME (malloctape) VERSION" on the standard output. Returns PROGRAM_OK. */
 int program_version(const char *name);
 
-/* To be called last: whether all that was printed on the standard output has been written. Returns
- * `status`, or PROGRAM_FAILED after a message if that was PROGRAM_OK or PROGRAM_CUT and something
- * was not. */
+/* Call last: checks that everything printed on the standard output has been written. Returns
+ * `status`, but if something was not written, PROGRAM_FAILED, after a message, in place of
+ * PROGRAM_OK and PROGRAM_CUT. */
 int program_end(const char *name, int status);
 
 /* Prints `text` on the standard output. Returns PROGRAM_OK. */
@@ -38,25 +38,25 @@ void program_say(const char *name, const char *message, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
 /* Prints "NAME: message" and a pointer to --help on stderr. Without a message (NULL), only the
- * latter: getopt_long() has spoken already. Returns PROGRAM_USAGE. */
+ * latter, because getopt_long() has printed one. Returns PROGRAM_USAGE. */
 int program_usage_error(const char *name, const char *message, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* ---- options ---- */
 
-/* What a function returns that looks at the command line, if the program may begin; any other
- * number is the exit status. */
+/* Returned by functions that parse the command line if the program may go on; any other value is
+ * the exit status. */
 enum { PROGRAM_GO_ON = -1 };
 
-/* Where options may stand: before all other words, or between them, too. */
+/* Where options may be: only before all other words, or also between them. */
 enum program_where { PROGRAM_IN_FRONT, PROGRAM_ANYWHERE };
 
-/* Hands over each word that may stand somewhere, with what it is about or NULL: complete.h. */
+/* Called with each possible word and its description, or NULL: complete.h. */
 typedef void program_add(const char *word, const char *about);
 typedef void program_values(program_add *add);
 
-/* An option: --NAME, or a dash and the letter. With `flag` alone it has no argument, with `flag`
- * and `take` it may have one (--NAME=ARGUMENT), else it must have one. */
+/* An option: --NAME, or a dash and the letter. With only `flag` it has no argument; with `flag` and
+ * `take` it may have one (--NAME=ARGUMENT); else it must have one. */
 struct program_option {
     const char *name;
     char letter;                                 /* 0: none */
@@ -64,14 +64,14 @@ struct program_option {
     const char **word;                           /* is set to the argument */
     uint64_t *count;                             /* is set to the argument, digits */
     unsigned *choice;                            /* is set to the argument's index in `choices` */
-    const char *const *choices;                  /* end with NULL; without `choice` what to offer */
+    const char *const *choices;                  /* end with NULL; without `choice`: only offered */
     int (*take)(void *of, const char *argument); /* returns PROGRAM_GO_ON or an exit status */
-    program_values *values; /* what to offer; without a name, at the end: for the word PID */
+    program_values *values; /* gives words to offer; in the last entry, for the word PID */
 };
 
-/* Carries out the options, --help, --version and COMPLETE_OPTION (complete.h) included, and leaves `optind` at the first word
- * that is none. words[0] is the name in messages; `known` ends with a name of NULL; `of` is handed
- * to the functions. Returns PROGRAM_GO_ON or an exit status. */
+/* Carries out the options, --help, --version and COMPLETE_OPTION (complete.h) included, and leaves
+ * `optind` at the first word that is not one. words[0] is the name in messages; `known` ends with a
+ * name of NULL; `of` is passed to the functions. Returns PROGRAM_GO_ON or an exit status. */
 int program_options(int count, char **words, const struct program_option *known, const char *help,
                     enum program_where where, void *of);
 

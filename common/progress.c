@@ -9,7 +9,7 @@
 #define SECONDS_BEFORE_FIRST 1.0
 #define SECONDS_BETWEEN      0.25
 
-/* Of a smaller file most may have been read when little has been done. */
+/* No percentage is shown for smaller files: most may have been read when little has been done. */
 #define FILE_BYTES_MIN (1 << 20)
 
 double seconds_now(void)
@@ -19,7 +19,7 @@ double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Not through stdio, which would ask for a buffer. */
+/* Does not use stdio, which would allocate a buffer. */
 static void line_write(const char *text)
 {
     char line[512];

@@ -1,10 +1,9 @@
-/* progress - tells somebody at a terminal how far a run has got: one line on stderr, written over
- * again.
+/* progress - shows at a terminal how far a run has got: one line on stderr that is overwritten.
  *
  *     postprocess: 98.1 M instructions/s, 45 %, 12 s left
  *
- * Nothing is written where stderr is no terminal, nor in the first second. Takes no memory from the
- * allocator, which may be what a replay measures. */
+ * Nothing is written if stderr is not a terminal, nor in the first second. Allocates no memory,
+ * because a replay may be measuring the allocator. */
 #ifndef MALLOCTAPE_PROGRESS_H
 #define MALLOCTAPE_PROGRESS_H
 
@@ -22,18 +21,17 @@ struct progress {
 void progress_open(struct progress *progress, const char *program, const char *unit, int input,
                    bool wanted);
 
-/* Shows the line, if it is time to: so many are done, and so many bytes of the input have been
+/* Shows the line, if it is time to: `done` are done, and `bytes_read` bytes of the input have been
  * read. */
 void progress_show(struct progress *progress, uint64_t done, uint64_t bytes_read);
 
-/* Takes the line away. */
+/* Erases the line. */
 void progress_close(struct progress *progress);
 
-/* Shows a line of any text in place of the one before, if stderr is a terminal; an empty one takes
- * it away. */
+/* Shows any text in place of the previous line, if stderr is a terminal; an empty one erases it. */
 void progress_text(const char *text);
 
-/* Of a clock that never goes back. */
+/* The time of a monotonic clock. */
 double seconds_now(void);
 
 #endif

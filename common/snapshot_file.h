@@ -1,4 +1,5 @@
-/* snapshot_file - what replay --snapshot writes and report --under reads (REPORT.md, "Snapshot"). */
+/* snapshot_file - the file that replay --snapshot writes and report --under reads (REPORT.md,
+ * "Snapshot"). */
 #ifndef MALLOCTAPE_SNAPSHOT_FILE_H
 #define MALLOCTAPE_SNAPSHOT_FILE_H
 

@@ -1,4 +1,4 @@
-/* terminal - how many columns a line of text may have, and texts in such lines. */
+/* terminal - the width of lines of text, and printing text in such lines. */
 #ifndef MALLOCTAPE_TERMINAL_H
 #define MALLOCTAPE_TERMINAL_H
 
@@ -6,11 +6,11 @@
 
 enum { LINE_WIDTH_LEAST = 80, LINE_WIDTH_MOST = 120 };
 
-/* As many as the terminal has, else as $COLUMNS says, but LINE_WIDTH_LEAST at least; LINE_WIDTH_MOST
- * is the most, and what it is without either. */
+/* The columns of the terminal, else $COLUMNS, but at least LINE_WIDTH_LEAST and at most
+ * LINE_WIDTH_MOST, which is also the default. */
 int terminal_line_width(FILE *to);
 
-/* Words until the line is full, from column `at` on; further lines begin at `indent`. */
+/* Prints words, wrapped; the first line begins at column `at`, further ones at `indent`. */
 void terminal_print_wrapped(const char *text, int at, int indent, FILE *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* text - puts words and numbers one after another into a given room, and reads a number, without the
+/* text - writes words and numbers one after another into a buffer, and reads a number, without the
  * C library.
  *
  *     struct text path = {room, 0, sizeof room};
@@ -6,7 +6,7 @@
  *     text_decimal(&path, id);
  *     if (!text_end(&path)) ... it did not fit
  *
- * What does not fit is counted, but left out: used > bytes then. */
+ * What does not fit is counted but not written: then used > bytes. */
 #ifndef MALLOCTAPE_TEXT_H
 #define MALLOCTAPE_TEXT_H
 
@@ -59,8 +59,8 @@ static inline uint64_t text_read_decimal(const char *from)
     return number;
 }
 
-/* Puts the null byte, which the next character overwrites. Whether all of it fitted; if not, the
- * last character gave way to the null byte. */
+/* Writes the null byte, which the next character overwrites. Returns whether everything fitted; if
+ * not, the null byte has replaced the last character. */
 static inline bool text_end(struct text *text)
 {
     bool fits = text->used < text->bytes;

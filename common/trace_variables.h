@@ -8,7 +8,8 @@
 
 #define TRACE_VARIABLE_PREFIX "TCMALLOC_TRACE_"
 
-/* Whether an entry of the environment, NAME=VALUE, has a name like those of ours, and is none. */
+/* Whether an entry of the environment, NAME=VALUE, has a name that begins like ours but is
+ * unknown. */
 static inline bool trace_variable_is_unknown(const char *entry)
 {
     static const char names[] = "ADDRESSES=CONTROL=MAX_BYTES=MAX_EVENTS=MAX_SECONDS=ON_OVERLOAD="
