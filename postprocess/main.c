@@ -159,7 +159,7 @@ static int run_input(const struct options *options, const char *input, json_t *r
 
 /* ---- all of them ---- */
 
-/* Before anything is ordered: whether the file for JSON can be had. */
+/* Before anything is ordered: checks whether the file for JSON can be written. */
 static int check_json(const struct options *options)
 {
     struct error error = {0};
@@ -199,7 +199,7 @@ static int run_all(const struct options *options)
     return status;
 }
 
-/* What the system then refuses is reported as no memory. */
+/* If the system refuses more memory, that is reported as no memory. */
 static void limit_memory(uint64_t bytes)
 {
     struct rlimit limit;

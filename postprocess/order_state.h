@@ -233,7 +233,7 @@ static inline struct order_mark *lane_mark_at(struct order_lane *lane, uint32_t 
     return &lane->marks[(lane->marks_first + index) & (WINDOWS - 1)];
 }
 
-/* Of the window that the lane is in, if there is one. */
+/* The mark of the window that the lane is in, if there is one. */
 static inline const struct order_mark *lane_first_mark(const struct order_lane *lane)
 {
     return &lane->marks[lane->marks_first];
@@ -338,7 +338,7 @@ uint64_t lane_records_left(const struct order_lane *lane);
 /* One turn of one lane, and what follows from it. */
 void order_run_lane(struct order *order, struct order_lane *lane);
 
-/* What the lane has left in its window belongs to the next one from now on. */
+/* Moves what the lane has left in its window to the next one. False: no memory. */
 bool lane_leave_window(struct order *order, struct order_lane *lane);
 
 /* ---- order_step.c ---- */

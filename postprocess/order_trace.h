@@ -57,7 +57,7 @@ struct order_trace_result {
     enum order_trace_spool spool;
     struct error spool_error;    /* with ORDER_TRACE_SPOOL_DAMAGED */
     uint64_t spool_records;      /* taken from it */
-    uint32_t spool_lanes_gapped; /* lanes of which the spool has not everything */
+    uint32_t spool_lanes_gapped; /* lanes that the spool does not have completely */
     struct instruction_totals totals;
     struct order_totals order;
     uint64_t ticks;

@@ -89,7 +89,7 @@ void order_stop_waiting(struct order *order, struct order_lane *lane)
     order_make_ready(order, lane);
 }
 
-/* Whether the recording ended before the lane had so many allocations (FORMAT.md 4.4). */
+/* Whether the recording ended before the bound's lane had as many allocations (FORMAT.md 4.4). */
 static bool order_never_reaches(const struct order *order, uint64_t bound)
 {
     uint32_t other = raw_allocations_lane(bound);

@@ -13,10 +13,10 @@
 #define ADDRESS_BYTES_MAX  VARINT_BYTES_MAX
 #define STACK_BYTES_MAX    5
 
-/* What stands before the columns: three numbers, and in a stream with stacks another one. */
+/* What precedes the columns: three numbers, and in a stream with stacks another one. */
 #define PAYLOAD_HEAD_BYTES (4 * VARINT_BYTES_MAX + VARINT_SLACK)
 
-/* The mapping: what stands before the columns, and the columns, with the most that each can take.
+/* The mapping: what precedes the columns, and the columns, with the most that each can take.
  */
 #define OPERANDS_ROOM  (INSTRUCTION_BLOCK_MAX * OPERANDS_BYTES_MAX + VARINT_SLACK)
 #define ADDRESSES_ROOM (INSTRUCTION_BLOCK_MAX * ADDRESS_BYTES_MAX + VARINT_SLACK)

@@ -148,7 +148,7 @@ static inline void instruction_put_more(struct instruction_writer *writer, uint6
     if (writer->features & INSTRUCTION_FEATURE_STACKS) instruction_end_stack(writer);
 }
 
-/* What calls that bring or change an object have in the columns of features. */
+/* The entries of a call that brings or changes an object in the columns that features add. */
 static inline void instruction_put_address(struct instruction_writer *writer, uint64_t address)
 {
     if (__builtin_expect(writer->features != 0, 0)) instruction_put_more(writer, address);

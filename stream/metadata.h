@@ -53,7 +53,7 @@ bool statistics_is_bytes(const char *name);
 /* The index of the name; ORIGINAL_STATISTICS_MAX: there is none. */
 unsigned statistics_find(const struct statistics_names *statistics, const char *name);
 
-/* The same of a stream's metadata, without memory. */
+/* The same from a stream's metadata; takes no memory. */
 unsigned statistics_index(const char *metadata, size_t bytes, const char *name);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of one tick. */
+/* The usage in one tick. */
 struct original_usage {
     uint64_t recorder_bytes, user_ns, system_ns, peak_rss_bytes;
 };

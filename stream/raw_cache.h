@@ -126,7 +126,7 @@ static inline uint32_t raw_recent_entry(uint32_t serial)
 /* The place of one of the latest RAW_AGES allocations; 0: nobody knows. */
 uint32_t raw_cache_recent(const struct raw_cache *cache, uint64_t serial);
 
-/* After raw_cache_prepare(). */
+/* To be called only after raw_cache_prepare(). */
 static inline void raw_cache_set_recent(struct raw_cache *cache, uint64_t serial, uint32_t place)
 {
     cache->recent[raw_recent_entry((uint32_t)serial)] = place;

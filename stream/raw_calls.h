@@ -35,7 +35,7 @@ struct raw_call {
     struct raw_list *list;
 };
 
-/* Where the decoder is, in the caller's registers. */
+/* The position of the decoder, and what it needs, in the caller's registers. */
 struct raw_calls {
     const uint8_t *at,
         *last; /* a call and a unit after it are in the chunk if the call begins before `last` */

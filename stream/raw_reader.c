@@ -514,8 +514,8 @@ static bool take_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
 
 /* ---- salvage ---- */
 
-/* After a failure at a chunk: whether to go on, looking for another one. What is found while
- * looking is the same damage. */
+/* After a failure at a chunk: whether to go on, looking for another one. Failures while looking are
+ * the same damage. */
 static bool forgive(struct raw_reader *reader)
 {
     const struct input *input = &reader->input;

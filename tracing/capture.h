@@ -219,13 +219,13 @@ struct malloctape_front_end {
     const char *path; /* the file that has the allocator */
     /* Returns why heap_bytes() is always 0, or NULL if it is not. May itself be NULL. */
     const char *(*heap_unknown)(void);
-    /* What it says of itself (FORMAT.md 4.3): the names, and the values; or NULL. */
+    /* The allocator's statistics (FORMAT.md 4.3): the names, and the values; or NULL. */
     const char *(*statistics)(void);
     void (*read_statistics)(struct original_statistics *statistics);
 };
 
-/* Before the first recorded call: the C++ runtime has taken memory only because the library needs
- * it. */
+/* Before the first recorded call: the C++ runtime has taken `bytes` of memory only because this
+ * library needs it. */
 void malloctape_runtime_took(uint64_t bytes);
 
 /* Defined by the front end. */

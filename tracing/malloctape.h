@@ -33,7 +33,7 @@ enum malloctape_activity {
     MALLOCTAPE_IS_PAUSED
 };
 
-/* Of the recording, or of the latest one when there is none. */
+/* Describes the recording, or the latest one when there is none. */
 struct malloctape_summary {
     enum malloctape_activity activity;
     uint64_t events; /* in the output so far, approximately */

@@ -83,10 +83,10 @@ struct os_file_status {
     uint64_t bytes; /* of a plain file */
 };
 
-/* What has this name. 0, also if there is nothing, or a negative errno. */
+/* Finds out what has this name. 0, also if there is nothing, or a negative errno. */
 int os_file_look(int directory, const char *name, struct os_file_status *status);
 
-/* The same of an open file, which must be open for writing. */
+/* The same for an open file, which must be open for writing: else -EBADF. */
 int os_file_look_at(int file, struct os_file_status *status);
 
 /* Whether there is a file, and no directory, that this process may execute. */
@@ -209,7 +209,7 @@ void os_message_write(const char *text, size_t bytes);
 uint64_t os_clock_ns(void);
 uint64_t os_wall_clock_ns(void);
 
-/* Writes the host's name with a null byte behind it, cut to `bytes`; empty if it is unknown. */
+/* Writes the host's name, followed by a null byte, cut to `bytes`; empty if it is unknown. */
 void os_host_name(char *name, size_t bytes);
 
 int os_process_id(void);
@@ -323,7 +323,8 @@ struct os_thread {
 int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
                     uint32_t *done, int kept);
 
-/* After its end, or in a forked child, where it does not exist: gives its memory back. */
+/* Waits until the thread has left its memory, and gives that back. To be called after its end, or
+ * in a forked child, where it does not exist (`alive` is 0). */
 void os_thread_release(struct os_thread *thread);
 
 /* Makes a system call that the program has asked for. Its result, or a negative errno. */

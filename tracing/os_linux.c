@@ -641,7 +641,7 @@ void os_signal_send_again(siginfo_t *info, bool to_thread)
 #define THREAD_DESCRIPTOR_BYTES (8u * 1024)
 /* Our thread-local variables lie within this distance of each other, and so do libc's. */
 #define STORAGE_MARGIN_BYTES    4096u
-/* From the end of a thread's work until it has left its stack. */
+/* About how long a thread takes from the end of its work until it has left its stack. */
 #define THREAD_LEAVES_NS        UINT64_C(50000)
 
 struct start {

@@ -200,7 +200,7 @@ static bool look_down(struct range *range, uintptr_t number, uint32_t index, uin
     return false;
 }
 
-/* Who began before the object and may have reached over its first granule. */
+/* Looks for objects that began before this one and may have reached over its first granule. */
 static void find_before(struct range *range)
 {
     const uint32_t small = (uint32_t)(RANGES_SMALL / SHADOW_GRANULE_BYTES);

@@ -96,8 +96,8 @@ struct shadow_page {
 /* Where the entry of address 0 is; 0 until shadow_prepare(). */
 extern uintptr_t shadow_window;
 
-/* Before a start. `cover` calls shadow_cover() and shadow_open_pages() for the whole heap. False:
- * there is no memory, as `cover` says or here; nothing is kept. */
+/* To be called before a start. `cover` calls shadow_cover() and shadow_open_pages() for the whole
+ * heap. False: there is no memory, here or as `cover` says; nothing is kept. */
 bool shadow_prepare(bool (*cover)(void));
 
 /* After shadow_prepare(), when nothing will be recorded after all: nothing is kept. */

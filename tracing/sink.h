@@ -132,7 +132,8 @@ static inline bool sink_wants_packed(const struct sink *sink)
  * count. */
 void sink_rate(struct sink *sink, uint64_t now_ns);
 
-/* What a block takes besides what is in it, and what ends the frame. */
+/* The bytes of a block's length, which precedes its contents, and of the mark that ends the
+ * frame. */
 #define SINK_BLOCK_LENGTH_BYTES 4u
 #define SINK_END_BYTES          4u
 /* LZ4 frame format: magic, FLG (version 01, linked blocks, no checksums), BD (blocks up to 1 MiB),

@@ -3,9 +3,9 @@
 #include "capture.h"
 #include "os.h"
 
-/* Small calls are sampled by the units that record them, each of which stands for so many bytes. */
+/* Small calls are sampled by the units that record them: each unit counts as this many bytes. */
 #define BYTES_A_UNIT   256u
-/* From the limit on, one of so many calls is sampled. */
+/* One of this many calls from the limit on is sampled. */
 #define CALLS_AT_LIMIT 8u
 /* Calls of these sizes and more never take the fast path: allocations, those of an opaque
  * allocator, and reallocs. */

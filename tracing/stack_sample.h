@@ -38,7 +38,7 @@ static inline bool stack_sample_is_some(void)
 /* The lane begins a recording. */
 void stack_sample_begin(struct malloctape_lane *lane);
 
-/* The lane has left a slot with so many units in it. */
+/* The lane has left a slot that has this many units. */
 void stack_sample_leave_slot(struct malloctape_lane *lane, size_t units);
 
 /* The position in the slot at which the lane is to leave the fast path at the latest; NULL: now. */

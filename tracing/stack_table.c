@@ -35,7 +35,7 @@ struct kept_rule {
     uint64_t word; /* struct code_word; 0: none */
 };
 
-/* Of addresses with the same hash. */
+/* The rules of addresses with the same hash. */
 struct rule_set {
     struct kept_rule rules[RULES_IN_SET];
 } __attribute__((aligned(64)));

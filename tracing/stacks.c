@@ -241,7 +241,7 @@ static enum step end_at(struct at *at, enum stack_end how)
     return STEP_ENDS;
 }
 
-/* From a frame to the next one. */
+/* Steps from a frame to the next one. */
 static inline enum step step(struct stack_walk *walk, struct at *at, const struct frame *frame)
 {
     if (unwind_step(frame->rule, &walk->memory, &frame->at, &walk->fresh.frame[at->fresh].at,

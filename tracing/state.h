@@ -237,7 +237,7 @@ struct writer {
     bool (*is_abandoned)(void); /* the program has ended without a word */
     void (*ends)(void);         /* the writer ends the recording by itself: threads are to stop */
 
-    /* Between the threads and the writer. */
+    /* Shared by the threads and the writer. */
     uint32_t stage;       /* enum writer_stage (release) */
     uint32_t status;      /* writer (release): enum writer_status; the beginner waits for it */
     uint32_t asleep;      /* writer (seq_cst): 1 while it sleeps; whoever exchanges it (seq_cst) for
@@ -290,7 +290,7 @@ struct writer {
     uint64_t next_process_look;
     struct os_usage usage_before; /* when recording began */
     struct raw_tick tick;         /* the latest; its memory is that of the latest look */
-    /* By the latest look. */
+    /* As of the latest look. */
     uint64_t vm_size_bytes, null_frees, sizes_asked;
     int statm;
     uint64_t events;    /* in the stream, exactly: when it has ended */

@@ -63,7 +63,7 @@ static inline bool unwind_is_behind_call(const uint8_t *code)
     return false;
 }
 
-/* Where the calling function is, which calls others: its return address is in no register. */
+/* The frame of the calling function, which calls others: its return address is in no register. */
 static inline __attribute__((always_inline)) void unwind_here(struct unwind_frame *frame,
                                                               uintptr_t *bx)
 {

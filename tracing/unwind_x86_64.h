@@ -39,7 +39,7 @@ static inline bool unwind_ends_signal(const uint32_t *code)
     return false;
 }
 
-/* Of generated code: rbp, and above it the return address. */
+/* The frame of generated code: rbp points to the caller's, and above that is the return address. */
 #define UNWIND_GUESS                               \
     {                                              \
         .how = UNWIND_PLT, .bp_at_bp = 1, .bp = -2 \
@@ -67,7 +67,7 @@ static inline bool unwind_is_behind_call(const uint8_t *code)
     return false;
 }
 
-/* Where the calling function is. */
+/* The frame of the calling function. */
 static inline __attribute__((always_inline)) void unwind_here(struct unwind_frame *frame,
                                                               uintptr_t *bx)
 {

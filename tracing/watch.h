@@ -1,4 +1,4 @@
-/* watch - what is recorded just now, for whoever looks on from outside (`malloctape top`).
+/* watch - what is being recorded, for whoever looks on from outside (`malloctape top`).
  *
  * The writer counts the units that it writes, but only while somebody asks, and of each chunk the
  * first WATCH_UNITS: so kinds, paths and sizes are shares, and `events` says of how much. The
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define WATCH_UNITS   512
-/* Counting goes on for so many windows of 10 ms after a request. */
+/* For how many windows of 10 ms counting goes on after a request. */
 #define WATCH_WINDOWS 500
 
 enum watch_path { WATCH_CACHE, WATCH_CENTRAL, WATCH_PAGE_HEAP, WATCH_PATHS };

@@ -415,7 +415,7 @@ static void give_up(struct writer *writer)
     writer->ends();
 }
 
-/* What the thread would do in one pass. */
+/* Does what the thread would do in one pass. */
 static void pass_apart(void *argument)
 {
     struct writer *writer = argument;

@@ -38,7 +38,7 @@
 /* How long a thread that is to lose events rather than wait lets the spool grow. */
 #define WRITER_LOSES_AFTER_NS UINT64_C(5000000)
 
-/* What a recording without metadata and events has. */
+/* The bytes of a recording without metadata and events. */
 uint64_t writer_bytes_min(void);
 
 /* Before a start: forgets the recording before, whose writer has ended. */
@@ -81,7 +81,7 @@ void writer_ask_end(struct writer *writer);
 /* Waits until all that was recorded before the call is in the output, or the writer has ended. */
 void writer_sync(struct writer *writer);
 
-/* What it did so far, as one line tells it. */
+/* What it has done so far, as the summary tells it. */
 struct writer_totals {
     uint64_t events;
     uint64_t bytes;

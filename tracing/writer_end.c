@@ -164,7 +164,8 @@ static void report_end(const struct writer *writer)
 
 /* --- the end --- */
 
-/* Lanes at the end that have nothing in the stream may have come since there was room for them. */
+/* Leaves out lanes at the end that have nothing in the stream: they may have come since room for
+ * the end chunk was reserved. */
 static uint32_t lanes_written(const struct writer *writer)
 {
     uint32_t lanes = atomic_load_acquire(&writer->registry->used);

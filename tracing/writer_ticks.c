@@ -46,7 +46,7 @@ static void look_at_calls(struct writer *writer)
     }
 }
 
-/* What the allocator says, and what the recorder does. */
+/* The allocator's statistics, and the recorder's own. */
 static void put_statistics(struct writer *writer)
 {
     struct original_statistics *statistics = &writer->tick.statistics;
@@ -153,7 +153,7 @@ bool writer_close_window(struct writer *writer)
     sink_rate(&writer->sink, now);
     atomic_add_own_relaxed(&writer->windows, 1);
     writer->quiet_ns = now;
-    /* After an error not all that comes before the tick is there. */
+    /* After an error, the stream lacks some of what comes before the tick. */
     if (progress && !writer_has_read_zeros(writer)) put_tick(writer, now);
     return progress;
 }

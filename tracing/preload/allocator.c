@@ -130,7 +130,7 @@ static uint64_t ask_heap_bytes(void)
     return jemalloc_number("stats.mapped");
 }
 
-/* --- what it says of itself --- */
+/* --- its statistics --- */
 
 static const char jemalloc_names[] =
     "allocated_bytes active_bytes metadata_bytes resident_bytes retained_bytes dirty_bytes "
@@ -235,7 +235,7 @@ static void set_names(const char *known, unsigned count)
     names_count = count;
 }
 
-/* In the order of name_it(). */
+/* Asks in the same order as name_it(). */
 static void name_statistics(void)
 {
     if (asked.tcmalloc_version) return;

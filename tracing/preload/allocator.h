@@ -1,4 +1,4 @@
-/* allocator - which allocator stands behind this library, and how large its heap is. */
+/* allocator - the allocator behind this library: which one it is, and how large its heap is. */
 #ifndef MALLOCTAPE_ALLOCATOR_H
 #define MALLOCTAPE_ALLOCATOR_H
 

@@ -16,7 +16,7 @@ enum { FIRST_VERSION = 27, FIRST_WITH_THRESHOLDS = 35, LAST_VERSION = 41 };
 
 static const char *unknown = "it has not been looked for";
 
-/* Of struct malloc_state, from its member `top` on. */
+/* Words of struct malloc_state, from its member `top` on. */
 enum {
     ARENA_TOP = 12, /* words before it */
     BINS = 2,       /* `last_remainder` is between them */
@@ -28,7 +28,7 @@ enum {
 };
 enum { THREADS = NEXT + 2 }; /* that use it */
 
-/* Of struct malloc_par, from `mmapped_mem` on; and before that, since 2.35. */
+/* Words of struct malloc_par, from `mmapped_mem` on; and before that, since 2.35. */
 enum {
     TRIM_THRESHOLD = -10,
     MMAP_THRESHOLD = -8,

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What of a library's dynamic section is needed to look up a name. */
+/* The parts of a library's dynamic section that are needed to look up a name. */
 struct symbols {
     const ElfW(Sym) * table;
     const char *names;
