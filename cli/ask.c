@@ -78,16 +78,21 @@ static bool process_file_has(pid_t process, const char *name, const char *text)
 static void say_why_silent(const struct cli_command *command, pid_t process)
 {
     const char *why = "it was started without TCMALLOC_TRACE_CONTROL=1";
+    char attaches[64];
+    snprintf(attaches, sizeof attaches, "; `malloctape %s --pid %d` attaches to it",
+             command == &cli_top ? "top" : "record", (int)process);
     if (kill(process, 0) != 0 && errno == ESRCH) {
         cli_fail(command, "there is no process %d", (int)process);
         return;
     }
-    if (process_file_has(process, "environ", "TCMALLOC_TRACE_CONTROL="))
+    if (process_file_has(process, "environ", "TCMALLOC_TRACE_CONTROL=")) {
+        *attaches = '\0';
         why = process_file_has(process, "maps", "libtcmalloc_minimal_tracing.so") ||
                       process_file_has(process, "maps", "libmalloctape.so")
                   ? "its socket is not there yet, or it is in another network namespace"
                   : "it was started without the tracing library";
-    cli_fail(command, "process %d does not listen: %s", (int)process, why);
+    }
+    cli_fail(command, "process %d does not listen: %s%s", (int)process, why, attaches);
 }
 
 /* The id that the process has for itself, which differs if it is in another PID namespace. */

@@ -128,8 +128,8 @@ static int attach(struct attachment *attachment)
         return cli_fail(attachment->command, "cannot attach to process %d: %s",
                         (int)attachment->process, why);
     if (!attachment->quiet)
-        recordings_tell("malloctape %s: attached to process %d by %d calls of its libraries; one "
-                        "thread of it stood still for %.1f ms\n",
+        recordings_tell("malloctape %s: attached to process %d, by %d pointers in its libraries; "
+                        "one thread of it stood still for %.1f ms\n",
                         attachment->command->name, (int)attachment->process, attached.slots,
                         (double)attached.stopped_ns / 1e6);
     wait_for_thread(attachment, true);

@@ -34,7 +34,7 @@
 #define QUIET_VARIABLE  "TCMALLOC_TRACE_QUIET"
 
 #define DEFAULT_SUFFIX ".raw.lz4"
-enum { NUMBER_MAX = 10000 };
+enum { NUMBER_MAX = 10000, STACKS_BYTES_MIN = 1024 };
 
 /* The allocators under which a program can be recorded, and the library for each. */
 enum { FRONT_END_PROGRAM = 1 };
@@ -138,10 +138,15 @@ static int stacks_take(void *of, const char *argument)
 {
     struct record *record = of;
     record->stacks = argument == NULL ? "1" : argument;
-    if (argument == NULL || strcmp(argument, "all") == 0 || strcmp(argument, "all,frees") == 0 ||
-        is_amount(argument, "kKMG"))
+    if (argument == NULL || strcmp(argument, "all") == 0 || strcmp(argument, "all,frees") == 0)
         return PROGRAM_GO_ON;
-    return cli_usage_error(&cli_record, "--stacks=%s: this is neither all nor a number", argument);
+    if (!is_amount(argument, "kKMG"))
+        return cli_usage_error(&cli_record, "--stacks=%s: this is neither all nor a number", argument);
+    const unsigned long number = strtoul(argument, NULL, 10);
+    if (number > 1 && number < STACKS_BYTES_MIN && strpbrk(argument, "kKMG") == NULL)
+        return cli_usage_error(&cli_record, "--stacks=%s: at least %d bytes", argument,
+                               STACKS_BYTES_MIN);
+    return PROGRAM_GO_ON;
 }
 
 /* Returns PROGRAM_GO_ON or an exit status. */
@@ -170,9 +175,9 @@ static int words_parse(struct record *record, int count, char **words)
     if (record->process == NULL && optind == count)
         return cli_usage_error(&cli_record, "which program?");
     if (record->seconds != NULL && !is_amount(record->seconds, "smh"))
-        return cli_usage_error(&cli_record, "--seconds %s: this is no number", record->seconds);
+        return cli_usage_error(&cli_record, "--seconds %s: this is no whole number", record->seconds);
     if (record->max_bytes != NULL && !is_amount(record->max_bytes, "kKMG"))
-        return cli_usage_error(&cli_record, "--max-bytes %s: this is no number", record->max_bytes);
+        return cli_usage_error(&cli_record, "--max-bytes %s: this is no whole number", record->max_bytes);
     record->program = words + optind;
     return output_check(record);
 }
@@ -381,10 +386,11 @@ static void outcome_print(const struct record *record, const struct outcome *out
     char unfinished[64] = "";
     if (!record->follow || record->quiet) return;
     if (outcome->unfinished > 0)
-        snprintf(unfinished, sizeof unfinished, "; %" PRIu64 " go on or are cut short",
-                 outcome->unfinished);
-    recordings_tell("malloctape record: %" PRIu64 " recordings, %" PRIu64 " events%s: %s\n",
-                    outcome->recordings, outcome->events, unfinished,
+        snprintf(unfinished, sizeof unfinished, "; %" PRIu64 " %s cut short", outcome->unfinished,
+                 outcome->unfinished == 1 ? "goes on or is" : "go on or are");
+    recordings_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s: %s\n",
+                    outcome->recordings, outcome->recordings == 1 ? "" : "s", outcome->events,
+                    outcome->events == 1 ? "" : "s", unfinished,
                     record->idle ? "as `malloctape ctl` said" : record->destination);
 }
 

@@ -224,6 +224,28 @@ static void columns_add_expected(struct columns *columns, const struct compare *
     columns_add(columns, &column);
 }
 
+/* The room of the group that begins with the column `first`; `next`: the column behind it. */
+static int group_room(const struct columns *columns, size_t first, size_t *next)
+{
+    int room = -1;
+    for (*next = first; *next < columns->count; ++*next) {
+        const struct column *column = &columns->column[*next];
+        if (strcmp(column->group, columns->column[first].group) != 0) break;
+        room += column->width + 1;
+    }
+    return room;
+}
+
+/* The name of a group has room over its columns, also where few of these are known. */
+static void columns_widen(struct columns *columns)
+{
+    for (size_t i = 0, next; i < columns->count; i = next) {
+        const int missing =
+            (int)strlen(columns->column[i].group) - group_room(columns, i, &next);
+        if (missing > 0) columns->column[i].width += missing;
+    }
+}
+
 /* Makes the columns: the rank, what is expected, and the numbers that at least one row has. */
 static void columns_make(struct columns *columns, const struct compare *compare,
                          enum compare_measure measure)
@@ -240,6 +262,7 @@ static void columns_make(struct columns *columns, const struct compare *compare,
         if (strcmp(number->key, "cpu_seconds") == 0)
             columns_add(columns, &(struct column){COLUMN_SPREAD, number, "", "spread", "%", 6});
     }
+    columns_widen(columns);
 }
 
 /* Drops the last columns until the rest fits into the line. Returns how many were dropped. */
@@ -259,12 +282,7 @@ static void print_groups(const struct columns *columns, FILE *to)
     int spaces = 0;
     for (size_t i = 0, next; i < columns->count; i = next) {
         const char *group = columns->column[i].group;
-        int room = -1;
-        for (next = i; next < columns->count; next++) {
-            const struct column *column = &columns->column[next];
-            if (strcmp(column->group, group) != 0) break;
-            room += column->width + 1;
-        }
+        const int room = group_room(columns, i, &next);
         int length = (int)strlen(group) < room ? (int)strlen(group) : room;
         int left = (room - length + 1) / 2;
         if (length > 0) fprintf(to, "%*s%.*s", spaces + 1 + left, "", length, group);

@@ -144,8 +144,8 @@ static void take_end(struct raw_info *state)
 static void take_cut(struct raw_info *state)
 {
     static const char *const texts[] = {
-        [RAW_CUT_WHOLE] = "cut short, but every event is here: the program was killed by a signal "
-                          "or left without finishing",
+        [RAW_CUT_WHOLE] = "cut short, but every event is here: the program still runs, was killed "
+                          "by a signal or left without finishing",
         [RAW_CUT_FAILED] = "cut short: an error ended the recording, not the program",
         [RAW_CUT_UNKNOWN] = "cut short, without a spool that has the rest"};
     state->info->truncated = true;

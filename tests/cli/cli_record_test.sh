@@ -87,6 +87,8 @@ finishes_followed() {
     exits 7 record --follow -o followed/%p.lz4 sh -c \
         "$workloads/leave group 1; $workloads/leave kill 1; exit 7" &&
         says '^malloctape record: 3 recordings, [0-9]* events: ' &&
+        exits 5 record --follow -o followed/one.%p.lz4 "$workloads/leave" group 1 &&
+        says '^malloctape record: 1 recording, [0-9]* events: ' &&
         [ -z "$(find followed -name '*.spool')" ] || return 1
     for file in followed/*; do exits 0 verify "$file" || return 1; done
 }
@@ -96,7 +98,7 @@ says_what_is_known() {
     rm -f left.raw.lz4*
     exit_status recorded left.raw.lz4 "$workloads/leave" group 1
     [ "$status" = 5 ] && exits 3 info left.raw.lz4 &&
-        prints '^end *cut short, but every event is here: the program' &&
+        prints "^end *cut short, but every event is here: the program still runs, was killed" &&
         rm left.raw.lz4.spool && exits 3 info left.raw.lz4 &&
         prints '^end *cut short, without a spool'
 }
@@ -208,7 +210,7 @@ ends_by_its_limits() {
         exits 0 record --seconds 1 -o f.raw.lz4 ruby -e 'a = Time.now
             sleep 0.01 while File.stat("f.raw.lz4").size.zero? || Time.now - a < 1.5' &&
         says 'a limit was reached' && exits 0 verify f.raw.lz4 &&
-        exits 2 record --seconds soon true && says 'no number' && exits 2 record --max-bytes -1 true
+        exits 2 record --seconds soon true && says 'no whole number' && exits 2 record --max-bytes -1 true
 }
 
 records_stacks() {
@@ -219,8 +221,12 @@ records_stacks() {
     done
     exits 0 record -o s.raw.lz4 "$workloads/churn" 1 100 1000 && exits 0 info s.raw.lz4 &&
         ! grep -q 'call stacks' out && exits 2 record --stacks=many true &&
-        says 'neither all nor a number' && exits 125 record --stacks=3 true &&
-        says 'TCMALLOC_TRACE_STACKS=3 is neither'
+        says 'neither all nor a number' && exits 2 record --stacks=3 true &&
+        says 'at least 1024 bytes' || return 1
+    export TCMALLOC_TRACE_STACKS=3
+    exits 125 record true && says 'TCMALLOC_TRACE_STACKS=3 is neither' || status=1
+    unset TCMALLOC_TRACE_STACKS
+    [ "$status" = 125 ]
 }
 
 begins_idle() {

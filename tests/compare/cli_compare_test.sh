@@ -20,7 +20,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 68
+plan 69
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -691,6 +691,12 @@ ranks_no_short_trace() {
         json f.json 'j["verdict"]["few_calls"] && j["verdict"]["memory"]["best"].empty? &&
             j["allocators"].all? { |a| a["rank_memory"].nil? }'
 }
+# Of few calls only the median is known, which is narrower than some names of calls.
+names_calls_whole() {
+    record few.raw.lz4 perl -e '@a = map { [$_] } 1 .. 500' &&
+        exits 0 compare few.raw.lz4 -r 1 -a glibc && prints '^TIME .* malloc  *free$' &&
+        prints '^allocator .* p50  *p50$'
+}
 # What an allocator prints, what a report warns of, and what all reports warn of.
 warns() {
     local of_all='{"key": "unknown_frees", "text": "7 frees of unknown objects"}'
@@ -853,6 +859,7 @@ check 'tables fit a terminal of 80 columns' fits_the_terminal
 check 'several that come next are named' names_all_that_come_next
 check 'few runs are not sure' few_runs_are_unsure
 check 'fewer than 10 000 calls are not ranked' ranks_no_short_trace
+check 'a name is whole over a single column' names_calls_whole
 check 'warnings stand beside what they spoil' warns
 check 'a program that asks for sizes of objects' warns_of_questions
 check 'a trace from another machine' warns_of_other_machine

@@ -231,15 +231,17 @@ states_from_outside() {
         ctl "$server" start again.lz4 && served && good_piece again.lz4 && [ ! -e other.lz4 ]
 }
 
-# does_not_listen PROCESS WITHOUT_WHAT
+# does_not_listen PROCESS WITHOUT_WHAT [OTHER_WAY]
 does_not_listen() {
-    ! ctl "$1" status && grep -q "does not listen: it was started without $2\$" err
+    ! ctl "$1" status && grep -q "does not listen: it was started without $2${3:+; \`$3\` attaches to it}\$" err
 }
 
 nobody_listens() {
     sleep 60 &
     servers+=("$!")
-    does_not_listen "$!" TCMALLOC_TRACE_CONTROL=1 &&
+    does_not_listen "$!" TCMALLOC_TRACE_CONTROL=1 "malloctape record --pid $!" &&
+        ! "$malloctape" top --count 1 "$!" 2>err &&
+        grep -q "=1; \`malloctape top --pid $!\` attaches to it\$" err &&
         exit_status "$malloctape" top --count 0 "$!" && [ "$status" = 2 ] || return 1
     kill "$!"
     wait "$!" || true
