@@ -19,18 +19,18 @@ struct thread {
     uint32_t first, last; /* of its held calls, or 0 */
 };
 
-/* A call that waits, and where it is in three lists: of all, by age; of its thread; of those that
- * wait for the same name. */
+/* A held call, and its links in three lists: of all held calls, by age; of those of its thread; of
+ * those that wait for the same name. */
 struct held_call {
     struct call call;
-    uint64_t waits_for; /* 0: behind another one of its thread */
+    uint64_t waits_for; /* a name; 0: the call only follows a held one of its thread */
     uint32_t thread;
     uint32_t older, younger, next_of_thread, next_waiter;
-    bool expects; /* when it came, an allocation of what it ends was held */
+    bool expects; /* when the call came, an allocation of what it ends was held */
 };
 
-/* A held call changes the state of three names at most: what it ends and brings, and that it is
- * held no longer. */
+/* Writing a held call changes the state of at most three names: what it ends, what it begins, and
+ * the name that is no longer pending. */
 #define CHANGED_MAX (3 * (size_t)CALLS_HELD_MAX + 16)
 
 static bool fail_memory(struct call_writer *writer)
@@ -115,7 +115,7 @@ bool call_writer_is_live(const struct call_writer *writer, uint64_t name)
     return is_live(writer, name);
 }
 
-/* What waits for this name is looked at again. */
+/* Has the calls that wait for this name checked again. */
 static void note_change(struct call_writer *writer, const struct name *entry)
 {
     if (entry->first_waiter != 0) writer->changed[writer->changed_count++] = entry->name;
@@ -141,7 +141,7 @@ static void name_begins(struct call_writer *writer, uint64_t name, uint32_t obje
         fail_memory(writer);
         return;
     }
-    /* Whoever had the name stays alive without one. */
+    /* The object that had the name stays alive without one. */
     if (entry->live) writer->counts.never_freed++;
     entry->object = object;
     entry->live = true;
@@ -319,8 +319,8 @@ static void held_give_back(struct call_writer *writer, uint32_t one)
     writer->held_count--;
 }
 
-/* Puts a call behind those of its thread that are held, or, where the file has no threads, alone.
- * `name`: what it waits for, or 0 behind others. */
+/* Holds a call, after other held calls of its thread; alone if the file has no threads. `name`:
+ * what it waits for, or 0 if it only follows others. */
 static void hold(struct call_writer *writer, const struct call *call, uint64_t name, bool expects)
 {
     uint32_t one = held_take(writer);
@@ -368,7 +368,7 @@ static void write_held(struct call_writer *writer, uint32_t one)
     write_call(writer, held.thread, &held.call);
 }
 
-/* Writes a held call, and the later ones of its thread up to the next that must wait. */
+/* Writes a held call, and the following ones of its thread up to the next that must wait. */
 static void let_go(struct call_writer *writer, uint32_t one)
 {
     const uint32_t thread = writer->held[one].thread;
@@ -384,8 +384,8 @@ static void let_go(struct call_writer *writer, uint32_t one)
     }
 }
 
-/* Those that wait for the same name all wait for its beginning, or all for its end: so while the
- * first one must wait, the others must. */
+/* Checks the calls that wait for a name. They all wait for its beginning, or all for its end: so
+ * while the first one must wait, the others must, too. */
 static void look_at_waiters(struct call_writer *writer, uint64_t name)
 {
     const struct name *entry;
@@ -409,8 +409,8 @@ static void look_at_changed(struct call_writer *writer)
     writer->changed_first = writer->changed_count = 0;
 }
 
-/* Lets the call go on that has been held longest, which is the first of its thread and so waits for
- * a name. False: there is none. */
+/* Releases the call that has been held longest, which is the first of its thread and so waits for a
+ * name. False: no call is held. */
 static bool release_oldest(struct call_writer *writer)
 {
     uint32_t one = writer->oldest;
@@ -491,7 +491,7 @@ void call_writer_time(struct call_writer *writer, uint64_t ns, uint64_t rss)
     if (ns >= writer->ticked_ns + CALL_TICK_NS && ns > writer->ticked_ns) put_tick(writer, ns);
 }
 
-/* No call of the file is left. */
+/* Releases all held calls, at the end of the file. */
 static void let_all_go(struct call_writer *writer)
 {
     while (release_oldest(writer)) {}

@@ -160,7 +160,8 @@ struct exporting {
     uint64_t peak_rss_bytes;
 };
 
-/* A call is as old as the latest tick, and a nanosecond younger than the one before it. */
+/* A call gets the time of the latest tick, but at least a nanosecond more than the previous
+ * call. */
 static struct export_call call_here(struct exporting *state)
 {
     state->ns = state->ns >= state->tick_ns ? state->ns + 1 : state->tick_ns;
@@ -411,7 +412,7 @@ static bool open_output(struct exporting *state, const char *path)
     return true;
 }
 
-/* With the header of the trace read. */
+/* Writes the export, when the header of the trace has been read. */
 static int export_to(struct exporting *state, struct instruction_reader *reader, const char *path)
 {
     if (!open_output(state, path)) return PROGRAM_FAILED;
@@ -424,7 +425,7 @@ static int export_to(struct exporting *state, struct instruction_reader *reader,
     return cli_data_error(&cli_export, path, error);
 }
 
-/* What is wrong with the trace is in *error. */
+/* If the trace is bad, *error says how. */
 static int export_trace(struct exporting *state, struct ordered *ordered, const char *path,
                         struct error *error)
 {

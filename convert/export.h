@@ -1,9 +1,9 @@
-/* export - what `malloctape export` gives to those who write another tool's format; a file each.
+/* export - what `malloctape export` passes to the writers of other tools' formats; a file each.
  *
  *   trace --instruction_reader--> export.c --struct export_call--> write_NAME.c --> OUT
  *
  * A writer says once what its format cannot hold at all (`loses`), and counts what it leaves out or
- * changes, call by call (struct export_losses). Objects are known by their registers: small
+ * changes in single calls (struct export_losses). Objects are known by their registers: small
  * numbers, each of one live object. */
 #ifndef MALLOCTAPE_EXPORT_H
 #define MALLOCTAPE_EXPORT_H
@@ -31,21 +31,21 @@ struct export_call {
 /* What stands for a stack where there is none. */
 #define EXPORT_NO_STACK "(no stack)"
 
-/* The call stacks of a trace, when all of it was read. */
+/* The call stacks of a trace, when all of it has been read. */
 struct export_code {
     const struct stacks *stacks;
     const struct code_names *names;
-    const struct stack_tally *tally; /* of a writer without call() */
+    const struct stack_tally *tally; /* for writers without call() */
     const char *program;
     const char *stacks_path;    /* --stacks */
     enum stack_measure measure; /* --measure */
     bool is_bytes;
-    uint64_t sample_bytes; /* from one sample to the next, in the mean; 1: all calls have stacks */
+    uint64_t sample_bytes; /* mean distance of two samples; 1: all calls have stacks */
     uint64_t start_ns;     /* since the epoch; 0: unknown */
     uint64_t duration_ns, peak_rss_bytes;
 };
 
-/* Calls, but for `threads`: those that go on as one that ended. */
+/* Numbers of calls; `threads`: threads that had to continue one that had ended. */
 struct export_losses {
     uint64_t failed, unknown, unknown_reallocs, heap, kinds, alignments, threads, switches;
 };
@@ -61,20 +61,21 @@ struct export
 
 struct export_writer {
     const char *name, *title;
-    const char *unit;  /* what is counted: NULL: calls */
+    const char *unit;  /* what `calls` counts; NULL: calls */
     const char *loses; /* what the format cannot hold; empty if nothing */
-    bool packed;       /* it compresses by itself, and writes to the descriptor of the output */
-    /* Each may be NULL, but `call`, `object` or `code`. False: export->error, or that of the output.
-     * Heap calls and failed ones do not come. A writer that has object() gets the objects, and no
-     * calls; one that has code() gets the call stacks in the end, and calls if it has call(). One
-     * that has object() and code() needs no stacks, and gets them only with --stacks. */
+    bool packed;       /* it compresses by itself, and writes to the output's descriptor */
+    /* Each may be NULL, except one of `call`, `object` and `code`. False: see export->error, or the
+     * output's. Heap calls and failed calls are not passed. A writer with object() gets the
+     * objects, but no calls; one with code() gets the call stacks at the end, and calls if it has
+     * call(). For one with object() and code(), stacks are optional: it gets them only with
+     * --stacks. */
     bool (*open)(struct export *export);
     bool (*object)(struct export *export, const struct object *object);
     bool (*call)(struct export *export, const struct export_call *call);
     bool (*thread_end)(struct export *export, const struct export_call *where);
     bool (*code)(struct export *export, const struct export_code *code);
     bool (*finish)(struct export *export);
-    void (*close)(struct export *export); /* frees what open() took, after a failure too */
+    void (*close)(struct export *export); /* frees what open() allocated; also after a failure */
 };
 
 extern const struct export_writer export_avro, export_folded, export_heaptrack,

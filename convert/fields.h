@@ -29,7 +29,7 @@ static inline bool fields_end(struct fields *fields)
     return fields->at == fields->end;
 }
 
-/* These characters come next, whatever follows them. */
+/* Takes these characters, whatever follows them. */
 static inline bool fields_text(struct fields *fields, const char *text)
 {
     fields_space(fields);
@@ -40,7 +40,7 @@ static inline bool fields_text(struct fields *fields, const char *text)
     return true;
 }
 
-/* The same, and a space or the end of the line behind them. */
+/* The same, but a space or the end of the line must follow. */
 static inline bool fields_word(struct fields *fields, const char *word)
 {
     struct fields before = *fields;
@@ -79,7 +79,7 @@ static inline bool fields_decimal(struct fields *fields, uint64_t *number)
     return fields_number(fields, 10, number);
 }
 
-/* With or without 0x in front; "(nil)" is 0. */
+/* Takes a number with or without 0x; "(nil)" is 0. */
 static inline bool fields_hexadecimal(struct fields *fields, uint64_t *number)
 {
     struct fields before = *fields;

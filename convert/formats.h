@@ -2,16 +2,16 @@
  *
  *   source --read_NAME.c--> call_writer
  *
- * A reader gets the source at its first byte and hands every call to the writer. It says what is
- * wrong with source_bad_line() or source_bad_bytes(), and returns false; what came before stays.
- * It checks every count before memory is taken for it. */
+ * A reader gets the source at its first byte and passes every call to the writer. It reports errors
+ * with source_bad_line() or source_bad_bytes() and returns false; earlier calls stay. It must check
+ * every count in the file before it allocates memory for it. */
 #ifndef MALLOCTAPE_FORMATS_H
 #define MALLOCTAPE_FORMATS_H
 
 #include "convert/call_writer.h"
 #include "convert/source.h"
 
-/* What is read to recognize a format: so many bytes, or all there are. */
+/* How many bytes are read to recognize a format, or all if there are fewer. */
 #define FORMAT_HEAD_BYTES 4096u
 
 /* In the order in which they are tried: X(identifier, "name of --from", "title for people"). */
@@ -29,11 +29,11 @@
     X(ops, "ops", "WebKit MallocBench .ops")
 
 struct format {
-    const char *lacks; /* what it does not say; empty if nothing */
-    bool threads;      /* it says which thread made a call */
+    const char *lacks; /* what the format does not have; empty if nothing */
+    bool threads;      /* the format says which thread made a call */
     bool stacks;       /* it has call stacks */
-    bool parts;        /* names are addresses: a file can go on where another one ended */
-    /* Whether the file that begins with `head` is of this format. NULL: content does not tell. */
+    bool parts;        /* names are addresses, so a file can continue another one */
+    /* Whether the file that begins with `head` is in this format. NULL: it cannot be recognized. */
     bool (*recognize)(struct source *head);
     bool (*read)(struct source *source, struct call_writer *writer);
 };
@@ -49,7 +49,7 @@ struct format_entry {
 
 extern const struct format_entry formats[]; /* ends with an entry without a name */
 
-/* NULL: there is none of that name. */
+/* NULL: there is no format of that name. */
 const struct format_entry *format_find(const char *name);
 
 /* By the first bytes. NULL: not recognized. */

@@ -8,7 +8,7 @@
 
 struct heaptrack_text {
     char *text;
-    uint32_t module; /* what it is the path of; 0: not yet */
+    uint32_t module; /* the module with this path; 0: none yet */
 };
 
 struct heaptrack_kind {
@@ -64,7 +64,7 @@ static void define_text(struct heaptrack_interpreted *file, enum stack_text_of o
 
 /* ---- codes and nodes ---- */
 
-/* The module that a text is the path of; 0: none. Where it was mapped, the file does not say. */
+/* The module whose path is the text; 0: none. The file does not tell where it was mapped. */
 static uint32_t module_of(struct heaptrack_interpreted *file, uint64_t number)
 {
     if (*text_of(file, number) == '\0') return STACK_MODULE_NONE;
@@ -76,8 +76,8 @@ static uint32_t module_of(struct heaptrack_interpreted *file, uint64_t number)
     return text->module;
 }
 
-/* Adds "function\tfile\tline", a line of the text of a code. Of a function without debug
- * information, there is only the name. */
+/* Adds "function\tfile\tline", a line of the text of a code. Without debug information, a function
+ * has only its name. */
 static bool add_frame(struct heaptrack_interpreted *file, struct fields *fields, FILE *to)
 {
     uint64_t function, source = 0, line = 0;

@@ -32,7 +32,7 @@ void heaptrack_stacks_program(struct heaptrack_stacks *stacks, struct fields fie
     stacks->program = strndup(fields.at, (size_t)(fields.end - fields.at));
 }
 
-/* What was mapped is told anew. Addresses may be of other files now. */
+/* Forgets what is mapped: the file lists it anew, and addresses may belong to other files now. */
 static void forget_modules(struct heaptrack_stacks *stacks)
 {
     for (size_t i = 0; i < stacks->modules_count; i++)
@@ -48,7 +48,7 @@ static bool is_same(const struct heaptrack_module *module, const char *name, siz
            memcmp(module->name, name, bytes) == 0;
 }
 
-/* The module of that name at that address; it may be mapped again. NULL: none, or no memory. */
+/* The module of that name at that address, a known or a new one. NULL: none, or no memory. */
 static struct heaptrack_module *module_of(struct heaptrack_stacks *stacks, const char *name,
                                           size_t bytes, uint64_t base)
 {
@@ -70,7 +70,7 @@ static struct heaptrack_module *module_of(struct heaptrack_stacks *stacks, const
     return module;
 }
 
-/* LENGTH NAME BASE, and for each segment its offset from there and its size. */
+/* Parses LENGTH NAME BASE, and for each segment its offset from BASE and its size. */
 void heaptrack_stacks_module(struct heaptrack_stacks *stacks, struct fields fields)
 {
     uint64_t length, base, offset, size;
@@ -106,7 +106,7 @@ static void define_path(struct heaptrack_stacks *stacks, uint32_t number, const 
     }
 }
 
-/* Says which modules have come, and which have gone. */
+/* Writes definitions of the modules that have been mapped and unmapped. */
 static void define_modules(struct heaptrack_stacks *stacks)
 {
     stacks->changed = false;
@@ -120,7 +120,7 @@ static void define_modules(struct heaptrack_stacks *stacks)
         definition.bias = module->base;
         module->defined = true;
         if (!module->present) {
-            /* If it comes back, it is another one. */
+            /* If it is mapped again, it is a new module. */
             module->base = UINT64_MAX;
             module->defined = false;
         }

@@ -1,7 +1,7 @@
 /* heaptrack_stacks - the call stacks of a heaptrack file, as definitions (FORMAT.md 2.8).
  *
  *   x LENGTH PATH                      the program
- *   m LENGTH NAME BASE [OFFSET SIZE]   a file that is mapped (`x`: the program); `m 1 -`: all anew
+ * m LENGTH NAME BASE [OFFSET SIZE] a mapped file (NAME x: the program); `m 1 -`: a new list begins
  *   t ADDRESS PARENT                   a stack, numbered from 1: its innermost code, and the rest
  *
  * Memory   as names.h for each address, and the modules. One thread. */
@@ -27,11 +27,11 @@ struct heaptrack_stacks {
     bool changed; /* modules have */
 };
 
-/* What stands behind the letter of a line. What is not as expected is left out. */
+/* Take what follows the letter of a line. Unexpected lines are ignored. */
 void heaptrack_stacks_program(struct heaptrack_stacks *stacks, struct fields fields);
 void heaptrack_stacks_module(struct heaptrack_stacks *stacks, struct fields fields);
 
-/* False: it is no trace, or its parent comes later. */
+/* False: the line is not a trace, or its parent comes later. */
 bool heaptrack_stacks_trace(struct heaptrack_stacks *stacks, struct fields fields);
 
 /* The node of a trace; STACK_END if there is none yet. */

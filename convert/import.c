@@ -1,4 +1,4 @@
-/* malloctape import - makes an instruction stream of another tool's file.
+/* malloctape import - makes an instruction stream from another tool's file.
  *
  *   FILE... --source--> reader of the format --> call_writer --> OUT */
 #include <inttypes.h>
@@ -88,7 +88,7 @@ static int words_parse(struct options *options, int count, char **words)
 
 /* ---- the stream ---- */
 
-/* When the first file has turned out to be good. */
+/* Opens the stream, once the first file has turned out to be good. */
 static bool stream_open_for(struct import *import)
 {
     char metadata[512];
@@ -187,7 +187,7 @@ static bool import_file(struct import *import, const char *path)
 
 /* ---- the summary ---- */
 
-/* Behind the kinds of calls. The counts are what the file made necessary. */
+/* The numbers after the kinds of calls: what was done because of the file's defects. */
 static void figures(const struct import *import, numbers_use *use, void *of)
 {
     const struct call_writer_counts *counts = &import->writer.counts;

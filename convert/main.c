@@ -1,4 +1,4 @@
-/* malloctape-convert - `malloctape import` and `export` (cli/convert.c). */
+/* malloctape-convert - `malloctape import` and `export` (cli/programs.c). */
 #include <stdio.h>
 #include <string.h>
 

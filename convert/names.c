@@ -4,7 +4,8 @@
 
 enum { ROOM_MIN = 1024 };
 
-/* Addresses are multiples of 16 and lie close together; the upper half of a product is not. */
+/* Addresses are multiples of 16 and close together; the upper half of the product is spread
+ * evenly. */
 static size_t slot_of(const struct names *names, uint64_t name)
 {
     return (size_t)((name * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (names->room - 1);
@@ -52,7 +53,7 @@ struct name *names_put(struct names *names, uint64_t name)
     return entry;
 }
 
-/* What stands behind the entry moves up, so that no search ends at the gap. */
+/* Moves following entries up, so that no search ends at the gap. */
 void names_remove(struct names *names, struct name *entry)
 {
     size_t mask = names->room - 1, gap = (size_t)(entry - names->slots);

@@ -1,14 +1,14 @@
-/* names - a table from the names of objects to what is known of them.
+/* names - a hash table of objects by name.
  *
  * A name is what a file calls an object by: an address, or an index. 0 is no name.
  *
  *     struct name *entry = names_put(&names, address);     found, or new with all fields zero
  *     names_remove(&names, entry);
  *
- * A pointer to an entry is good until the next names_put() or names_remove().
+ * A pointer to an entry is valid until the next names_put() or names_remove().
  *
- * Memory: 24 bytes an entry, at most 8/3 times as many slots as there were entries at once.
- * Errors: NULL without memory; the table is then as before. One thread. */
+ * Memory: 24 bytes a slot, at most 8/3 times as many slots as there were entries at once.
+ * Errors: NULL: no memory; then the table is as before. One thread. */
 #ifndef MALLOCTAPE_NAMES_H
 #define MALLOCTAPE_NAMES_H
 
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 struct name {
-    uint64_t name; /* 0: an empty slot; what follows is the caller's */
+    uint64_t name; /* 0: an empty slot; the other fields are the caller's */
     uint32_t object;
     uint32_t first_waiter, last_waiter;
     uint32_t pending : 31, live : 1;

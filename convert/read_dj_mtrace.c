@@ -11,9 +11,9 @@
  *   alignment           32      20
  *   bytes               64      36
  *
- * The first record is of type 255: a pointer of 0x1234, and as size that of a pointer. A file is
- * written in windows of 64 MiB, into which records of 36 bytes do not go evenly. Where recording
- * was not stopped, zeros follow. */
+ * The first record has type 255, a pointer of 0x1234, and the size of a pointer as its size. A file
+ * is written in windows of 64 MiB, which is not a multiple of 36 bytes. If recording was not
+ * stopped, zeros follow. */
 #include <inttypes.h>
 
 #include "common/bytes.h"
@@ -43,7 +43,7 @@ static bool is_magic(const struct layout *layout, const uint8_t *record)
            field(layout, record, layout->size) == layout->pointer_bytes;
 }
 
-/* Of the file that begins here. NULL: neither. */
+/* The layout of the file that begins here. NULL: neither. */
 static const struct layout *layout_of(struct source *head)
 {
     size_t bytes = source_peek(head, wide.bytes);

@@ -3,14 +3,14 @@
  *   PID TID FUNCTION(ARGUMENT,...)[=RESULT]
  *
  * An object is an address in hexadecimal, or in a munged log # and a slot, which means nothing in
- * another file. Several processes may be
- * in one log; as logalloc's own replay does, the reader takes the process of the first line. */
+ * another file. Several processes may be in one log; as logalloc's own replay does, the reader
+ * takes the process of the first line. */
 #include <inttypes.h>
 
 #include "convert/fields.h"
 #include "convert/formats.h"
 
-/* What an argument is: P the object that ends, A an alignment, S a size, C a count of such. */
+/* Arguments: P the object that ends, A an alignment, S a size, C a count of such sizes. */
 static const struct function {
     const char *name, *arguments;
     uint8_t kind;
@@ -32,7 +32,7 @@ static bool read_object(struct fields *fields, uint64_t *name)
     return fields_hexadecimal(fields, name);
 }
 
-/* `PID TID`, or, in older logs, `PID`, and what has to follow. */
+/* Parses `PID TID`, or `PID` in older logs, and what must follow. */
 static bool read_head(struct fields *fields, uint64_t *process, uint64_t *thread)
 {
     if (!fields_decimal(fields, process)) return false;
@@ -70,7 +70,7 @@ static bool read_arguments(struct fields *fields, const struct function *functio
     return fields_text(fields, "=") && read_object(fields, &call->began) && fields_end(fields);
 }
 
-/* NULL: one that is no call, as jemalloc_stats. */
+/* NULL: not an allocator call, such as jemalloc_stats. */
 static const struct function *function_find(struct fields *fields)
 {
     for (size_t i = 0; i < FUNCTIONS; i++) {

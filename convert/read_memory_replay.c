@@ -66,7 +66,7 @@ static bool read_operands(struct fields *fields, enum operation operation, struc
     }
 }
 
-/* Up to three numbers, of which the first is a time. The bytes in memory may be -1. */
+/* Parses up to three numbers, of which the first is a time. PRESENT may be -1. */
 static bool read_times(struct fields *fields, struct call_writer *writer)
 {
     uint64_t ns = 0, number;

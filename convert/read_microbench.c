@@ -6,7 +6,7 @@
 #include "convert/fields.h"
 #include "convert/formats.h"
 
-/* Also the time. */
+/* Parses the thread and the time. */
 static bool read_call(struct fields *fields, struct call *call, uint64_t *thread, uint64_t *ns)
 {
     *call = (struct call){.kind = CALL_MALLOC};

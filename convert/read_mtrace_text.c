@@ -4,11 +4,11 @@
  *   = Start                       tracing began, or = End
  *   @ WHERE + ADDRESS SIZE        an allocation of any kind; `@ WHERE` may be missing
  *   @ WHERE - ADDRESS             a free
- *   @ WHERE < ADDRESS             a realloc that moved: what it ended,
- *   @ WHERE > ADDRESS SIZE        and, on the next line, what it brought
+ *   @ WHERE < ADDRESS             a realloc that moved: the old object,
+ *   @ WHERE > ADDRESS SIZE        and, on the next line, the new one
  *   @ WHERE ! ADDRESS SIZE        a realloc that failed
  *
- * WHERE may have spaces in it: names of files do. */
+ * WHERE may contain spaces, because names of files may. */
 #include "convert/fields.h"
 #include "convert/formats.h"
 
@@ -18,7 +18,7 @@ static bool recognize(struct source *head)
     return source_line(head, &fields) && fields_word(&fields, "=") && fields_word(&fields, "Start");
 }
 
-/* Behind `@ WHERE` comes the last mark of the line that has a space on either side. */
+/* `@ WHERE` ends before the last mark of the line that has a space on either side. */
 static void skip_where(struct fields *fields)
 {
     if (!fields_word(fields, "@")) return;

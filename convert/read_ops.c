@@ -6,7 +6,7 @@
  *   8  8  slot of the object
  *   16 8  size
  *
- * Nothing in the bytes says what it is. */
+ * The format cannot be recognized by its bytes. */
 #include <inttypes.h>
 
 #include "common/bytes.h"

@@ -5,7 +5,8 @@
  *   r ID BYTES     a realloc
  *   f ID           a free; id -1: of NULL
  *
- * Others have the weight first and something else last; ids and operations stand where they do. */
+ * Some have the weight first and something else last; ids and operations are always in the
+ * middle. */
 #include <inttypes.h>
 
 #include "convert/fields.h"

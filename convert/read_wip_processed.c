@@ -7,8 +7,8 @@
  *   2 sized free    size                  6 kill the current thread
  *   3 memalign      size, alignment       7 time and processor
  *
- * That program writes frees as sized ones, whatever they were, and at the end frees what is left,
- * with frees of type 1. */
+ * That program writes all frees as sized ones, whatever they were, and at the end adds frees of
+ * type 1 for what is left. */
 #include <inttypes.h>
 
 #include "common/bytes.h"

@@ -29,11 +29,12 @@ enum { BUFFER = 3, DEATH = 0x07, END = 0x0f, BARRIER = 0x27, MISC = 0x2f };
 enum { MALLOC = 0, FREE = 1, TOKEN = 2, FREE_SIZED = 4, REALLOC = 0x17, MEMALIGN = 0x1f };
 #define TIME_MASK UINT64_C(0xfffffffffffffc00)
 
-/* Of one buffer; and of all that wait for a token, which is then taken for one that never comes. */
+/* The most bytes of one buffer; and of all buffers that wait for a token: beyond that, the token
+ * counts as one that never comes. */
 #define BUFFER_BYTES_MAX  (UINT64_C(64) << 20)
 #define WAITING_BYTES_MAX (UINT64_C(256) << 20)
 
-/* Sizes in units of 8 bytes are less. */
+/* Sizes in units of 8 bytes must be below this. */
 #define SIZE_MAX_8 (UINT64_C(1) << 60)
 
 struct buffer {
@@ -56,11 +57,11 @@ struct reading {
     struct call_writer *writer;
     struct wip_thread *threads;
     size_t threads_count, threads_room;
-    uint32_t *queue; /* a heap of those that have an event and do not wait: the oldest is first */
+    uint32_t *queue; /* a heap of threads that have an event and do not wait; the oldest is first */
     size_t queue_count, queue_room;
-    uint32_t *dead; /* whose death has been read, and that have not ended */
+    uint32_t *dead; /* threads whose death has been read, but that have not ended */
     size_t dead_count, dead_room;
-    struct names ids, waiting; /* thread by id + 1, and by the name that it waits for */
+    struct names ids, waiting; /* threads by id + 1, and by the name that they wait for */
     uint64_t buffered;
 };
 
@@ -71,14 +72,14 @@ static bool fail_memory(struct reading *reading)
 
 /* ---- whose turn it is ---- */
 
-/* The thread with the older time; of the same time, the one that came first. */
+/* Whether `one` has the older time; if equal, whether it came first. */
 static bool is_before(const struct reading *reading, uint32_t one, uint32_t other)
 {
     const uint64_t a = reading->threads[one].time, b = reading->threads[other].time;
     return a != b ? a < b : one < other;
 }
 
-/* If it has an event and does not wait. */
+/* Queues the thread, if it has an event and does not wait. */
 static void queue_put(struct reading *reading, struct wip_thread *thread)
 {
     if (thread->queued || thread->first == NULL || thread->awaited != 0) return;
@@ -217,7 +218,7 @@ static bool bad_event(struct reading *reading, const struct wip_thread *thread, 
                             "%s", what);
 }
 
-/* Takes buffers away that have been read. A buffer's time is that of its end. */
+/* Frees buffers that have been read. A buffer's time is that of its end. */
 static void drop_read_buffers(struct reading *reading, struct wip_thread *thread)
 {
     while (thread->first != NULL && thread->at == thread->first->data + thread->first->bytes) {
@@ -238,7 +239,7 @@ static bool add_size(struct wip_thread *thread, uint64_t coded, uint64_t *bytes)
     return thread->size < SIZE_MAX_8;
 }
 
-/* The call in *call, or none (its kind is 0). */
+/* Decodes an event into *call; its kind is 0 if the event is no call. */
 static bool decode_event(struct wip_thread *thread, const uint8_t **at, struct call *call)
 {
     uint64_t word = varint_get(at);
@@ -282,7 +283,7 @@ static bool wait_for_token(struct reading *reading, struct wip_thread *thread, u
     return true;
 }
 
-/* Somebody may wait for the object that has come. */
+/* Wakes the thread that waits for the object that has just been made, if any. */
 static void wake(struct reading *reading, uint64_t name)
 {
     struct name *entry = names_find(&reading->waiting, name);
@@ -293,7 +294,7 @@ static void wake(struct reading *reading, uint64_t name)
     names_remove(&reading->waiting, entry);
 }
 
-/* The next event of a thread; `patient`: it may wait for its object. */
+/* Takes the next event of a thread; `patient`: the thread may wait for its object. */
 static bool take_event(struct reading *reading, struct wip_thread *thread, bool patient)
 {
     struct wip_thread before = *thread;
@@ -305,7 +306,7 @@ static bool take_event(struct reading *reading, struct wip_thread *thread, bool 
     const uint8_t *at = thread->at, *end = thread->first->data + thread->first->bytes;
     bool good = decode_event(thread, &at, &call);
     if (at > end || !good) {
-        *thread = before; /* and so it stays: nothing comes after a mistake */
+        *thread = before; /* finally: reading ends with an error */
         return bad_event(reading, thread,
                          at > end ? "the buffer ends inside an event"
                                   : "an unknown event, or a size out of range");
@@ -327,7 +328,7 @@ static bool take_event(struct reading *reading, struct wip_thread *thread, bool 
 
 /* ---- windows ---- */
 
-/* Those that wait, wait no longer. */
+/* Wakes all threads that wait. */
 static bool wake_all(struct reading *reading)
 {
     const bool some = reading->waiting.count > 0;
@@ -341,7 +342,7 @@ static bool wake_all(struct reading *reading)
     return some;
 }
 
-/* Every event that has been read, but for those that wait. */
+/* Takes every event that has been read, except those of threads that wait. */
 static bool run_window(struct reading *reading, bool patient)
 {
     struct wip_thread *thread;
@@ -375,7 +376,7 @@ static void end_dead_threads(struct reading *reading)
 static bool end_window(struct reading *reading, bool last)
 {
     if (!run_window(reading, true)) return false;
-    /* What was awaited does not come, or not within reason. */
+    /* Awaited objects never come, or too late. */
     while ((last || reading->buffered > WAITING_BYTES_MAX) && wake_all(reading))
         if (!run_window(reading, false)) return false;
     end_dead_threads(reading);
@@ -396,7 +397,7 @@ static bool read_event(struct reading *reading, bool *end)
     uint64_t offset = source_offset(source), word, time;
     if (!read_word(source, &word)) return false;
     unsigned type = (word & 7) != 7 ? word & 7 : word & 255;
-    /* The encoder of misc shifts the thread too little, so it stands in the type. */
+    /* The encoder of misc shifts the thread too little, so part of it is in the type. */
     if ((word & 7) == 7 && (type & MISC) == MISC && type != DEATH && type != END && type != BARRIER)
         return read_misc(source);
     switch (type) {
@@ -438,7 +439,7 @@ static bool read_file(struct source *source, struct call_writer *writer)
     source_skip(source, MAGIC_BYTES);
     while (good && !end && source_peek(source, 1) > 0)
         good = read_event(&reading, &end);
-    /* Of a file that was cut, too, whole buffers are there. */
+    /* A truncated file has complete buffers, too. */
     good = end_window(&reading, true) && good && !error_is_set(&source->error);
     release(&reading);
     return good;

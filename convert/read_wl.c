@@ -1,8 +1,8 @@
 /* read_wl - workload files of the dj/malloc branch (wl.h): the calls of each thread in a region of
  * its own.
  *
- * Their order across threads is only what SYNC_W and SYNC_R say. Beyond that, threads take turns of
- * TURN operations. */
+ * SYNC_W and SYNC_R define all order across threads. Beyond that, threads take turns of TURN
+ * operations. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -82,7 +82,8 @@ static bool read_operation(const struct workload *workload, const uint8_t **at,
 
 /* ---- the main region ---- */
 
-/* Each sync is two operations of two bytes, a thread two bytes and a region. */
+/* Limits counts: each sync takes at least two operations of two bytes, each thread two bytes and a
+ * region. */
 static bool read_count(struct workload *workload, const uint8_t *at,
                        const struct operation *operation)
 {
@@ -152,7 +153,7 @@ static bool has_bit(const uint8_t *bits, uint64_t at)
     return (bits[at / 8] >> at % 8 & 1) != 0;
 }
 
-/* Whoever waits for this sync waits no longer. */
+/* Sets a sync and wakes the thread that waits for it. */
 static void write_sync(struct workload *workload, uint64_t sync)
 {
     workload->written[sync / 8] |= (uint8_t)(1u << sync % 8);
@@ -222,7 +223,7 @@ static bool take_operation(struct workload *workload, struct region *region)
     }
 }
 
-/* Operations of all threads may not be more than bytes: else regions overlap. */
+/* All threads together may not have more operations than there are bytes: else regions overlap. */
 static bool run_threads(struct workload *workload)
 {
     uint64_t operations = 0, operations_max = (uint64_t)(workload->end - workload->start);

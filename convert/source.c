@@ -81,7 +81,7 @@ void source_close(struct source *source)
 
 /* ---- reading ---- */
 
-/* Behind the data: a zip may hold one file only. */
+/* After the data: a zip must hold one file only. */
 static void archive_end(struct source *source)
 {
     struct archive_entry *entry;
@@ -150,7 +150,7 @@ static bool is_plain_file(const struct source *source, size_t *bytes)
     return true;
 }
 
-/* Puts what is left into a file without a name. */
+/* Writes the rest into a file without a name. */
 static bool unpack(struct source *source, int fd, size_t *bytes)
 {
     struct output output;

@@ -5,11 +5,11 @@
  *     while (source_line(&source, &line)) ...          text
  *     if (source_peek(&source, 24) < 24) ...           binary: then source_skip(&source, 24)
  *
- * A mistake in the file is said with its line or offset: source_bad_line() and source_bad_bytes().
+ * Errors in the file are reported with line or offset: source_bad_line() and source_bad_bytes().
  *
- * Invariant   source->ended: what lies between next and end is all there will ever be
- * Memory      the buffer; with source_map(), for input that is packed or no file, a file without a
- *             name in TMPDIR. One thread. */
+ * Invariant   source->ended: the bytes between next and end are all there will ever be
+ * Memory      the buffer; with source_map(), for input that is compressed or not a file, a file
+ *             without a name in TMPDIR. One thread. */
 #ifndef MALLOCTAPE_SOURCE_H
 #define MALLOCTAPE_SOURCE_H
 
@@ -37,7 +37,7 @@ struct source {
     uint64_t end_offset; /* of `end`, in the unpacked data */
     uint64_t line;       /* the number of the latest one, from 1 */
     bool ended;
-    bool part; /* one of several files that are parts of one recording */
+    bool part; /* the file is one of several parts of a recording */
     struct error error;
 
     /* From here on: source.c only. */
@@ -52,11 +52,11 @@ struct source {
 /* Opens `path`; "-" is the standard input. False: see source->error. */
 bool source_open(struct source *source, const char *path);
 
-/* These bytes, which stay the caller's. */
+/* Reads from these bytes, which stay the caller's. */
 void source_open_memory(struct source *source, const uint8_t *data, size_t bytes);
 
-/* Tries to have `bytes` (at most SOURCE_PEEK_MAX) bytes at source->next, and returns how many there
- * are: fewer only at the end, or after a failure (source->error). */
+/* Makes `bytes` (at most SOURCE_PEEK_MAX) bytes available at source->next, and returns how many
+ * there are: fewer only at the end, or after a failure (source->error). */
 size_t source_peek(struct source *source, size_t bytes);
 
 static inline void source_skip(struct source *source, size_t bytes)
@@ -70,14 +70,14 @@ static inline uint64_t source_offset(const struct source *source)
     return source->end_offset - (uint64_t)(source->end - source->next);
 }
 
-/* A line without its end; \r\n counts as one. Good until the next call. False at the end and after
- * a failure. A line of more than SOURCE_LINE_MAX bytes is one. */
+/* Gets a line without its end (\n or \r\n), valid until the next call. False at the end and after a
+ * failure, such as a line of more than SOURCE_LINE_MAX bytes. */
 bool source_line(struct source *source, struct fields *line);
 
-/* All that is left, as one piece of memory, from source->next on. False: see source->error. */
+/* Makes all the rest available from source->next on, in one piece. False: see source->error. */
 bool source_map(struct source *source);
 
-/* What source_map() brought into memory may leave it; it comes back when it is looked at. */
+/* Lets the system drop pages of source_map() from memory; they are read again when accessed. */
 void source_forget(struct source *source);
 
 /* "line 17: MESSAGE". Return false. */

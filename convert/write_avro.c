@@ -12,7 +12,7 @@
 /* Bytes of a block, before compression. */
 enum { BLOCK_BYTES = 256 * 1024 };
 
-/* An object that is alive at the end has nulls, and so has one whose call has no stack. */
+/* Fields about the end of an object that is still alive are null, and so is a missing stack. */
 static const char schema_text[] =
     "{\"type\":\"record\",\"name\":\"object\",\"namespace\":\"malloctape\",\"fields\":["
     "{\"name\":\"kind\",\"type\":\"string\"},"
@@ -27,7 +27,7 @@ static const char schema_text[] =
     "{\"name\":\"ended_ns\",\"type\":[\"null\",\"long\"]},"
     "{\"name\":\"stack\",\"type\":[\"null\",\"long\"]}]}";
 
-/* Of --stacks: the frames from the innermost out. */
+/* For --stacks: frames, innermost first. */
 static const char stacks_schema_text[] =
     "{\"type\":\"record\",\"name\":\"stack\",\"namespace\":\"malloctape\",\"fields\":["
     "{\"name\":\"stack\",\"type\":\"long\"},"
@@ -143,7 +143,7 @@ static void set_string(avro_value_t *row, enum field field, const char *text)
     avro_value_set_string(&value, text);
 }
 
-/* The branch of a union that is there, or null. */
+/* Chooses the branch of a union for a value that is there, or null. */
 static avro_value_t branch(avro_value_t *row, enum field field, bool there)
 {
     avro_value_t value, chosen;

@@ -12,7 +12,7 @@
 
 enum { DEPTH_MAX = CODE_FRAMES_MAX };
 
-/* What a line is made of has a meaning of its own. */
+/* Replaces characters in a name that have a meaning in a line. */
 static bool put_name(struct export *export, const char *name)
 {
     bool good = true;

@@ -1,5 +1,5 @@
-/* write_heaptrack - what `heaptrack` writes and heaptrack_print and heaptrack_gui read: text, numbers
- * in hexadecimal (src/analyze/accumulatedtracedata.cpp there).
+/* write_heaptrack - what `heaptrack` writes and heaptrack_print and heaptrack_gui read: text,
+ * numbers in hexadecimal (src/analyze/accumulatedtracedata.cpp there).
  *
  *   v VERSION FORMAT                          first
  *   X COMMAND
@@ -11,8 +11,8 @@
  *   + A, - A                                  one of that kind is made, ended
  *   c MILLISECONDS, R PAGES                   the time, resident memory
  *
- * What stands for a code or a kind comes before it is used. A stream may say what its numbers mean
- * only later: so the calls wait in a file without a name. */
+ * Codes and kinds must be defined before they are used. A stream may define its numbers only later,
+ * so the calls are first written to a file without a name. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@
 
 enum { PAGE_BYTES = 4096 };
 
-/* A size and a stack, in the order in which they came. */
+/* A size and a stack; kinds are in the order in which they came. */
 struct made_kind {
     uint64_t size;
     uint32_t stack;
@@ -165,7 +165,7 @@ static bool put_codes(struct export *export, const struct export_code *code, uin
     return good && put(export, "%s", count > 0 ? "\n" : "");
 }
 
-/* Fills `numbers`, by node: a parent is less than its node. */
+/* Writes the nodes and fills `numbers`, by node. A parent's number is lower than its node's. */
 static bool put_nodes(struct export *export, const struct export_code *code, const uint32_t *codes,
                       uint32_t *numbers)
 {

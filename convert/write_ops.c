@@ -10,7 +10,7 @@
 
 enum { OPERATION_BYTES = 24, MALLOC = 0, FREE, REALLOC, ALIGNED };
 
-/* Rounded up, for what is no power of two. */
+/* The logarithm, rounded up. */
 static unsigned logarithm(uint64_t alignment)
 {
     return alignment <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(alignment - 1);

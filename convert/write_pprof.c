@@ -1,7 +1,7 @@
 /* write_pprof - a heap profile of pprof: a gzipped message of the protocol buffers that
- * github.com/google/pprof defines in proto/profile.proto. So little of their encoding is needed
- * that it stands here: a field is a key (number * 8 + type) and a varint (type 0), or a length and
- * so many bytes (type 2). */
+ * github.com/google/pprof defines in proto/profile.proto. Little of their encoding is needed, so it
+ * is done here: a field is a key (number * 8 + type) and a varint (type 0), or a key, a length and
+ * that many bytes (type 2). */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ enum { LOCATION_ID = 1, LOCATION_MAPPING = 2, LOCATION_ADDRESS = 3, LOCATION_LIN
 enum { LINE_FUNCTION = 1, LINE_LINE = 2 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILENAME = 4 };
 
-/* What a sample says of its stack. */
+/* The values of a sample. */
 static const struct {
     const char *name;
     enum stack_measure measure;
@@ -63,10 +63,10 @@ struct bytes {
 
 struct profile {
     struct bytes all;
-    struct bytes message, part; /* a field of `all`, and one of that */
+    struct bytes message, part; /* a field of `all`, and a field of that */
     struct strings strings;
     const struct export_code *code;
-    uint32_t *functions; /* by text of the function: its id; 0: not there yet */
+    uint32_t *functions; /* by number of the function's text: its id; 0: not written yet */
     uint32_t functions_count;
 };
 
@@ -106,7 +106,7 @@ static void put_bytes(struct bytes *bytes, unsigned field, const void *data, siz
     put_raw(bytes, data, count);
 }
 
-/* Moves a message into a field of another one. */
+/* Appends a message to another one as a field, and empties it. */
 static void put_message(struct bytes *to, unsigned field, struct bytes *message)
 {
     put_bytes(to, field, message->at, message->used);
@@ -180,7 +180,7 @@ static void put_line(struct profile *profile, const struct code_frame *frame)
     put_message(&profile->message, LOCATION_LINE, &profile->part);
 }
 
-/* The location of a code, whose frames follow each other; code 0 is that of one frame. */
+/* Writes the location of a code, whose frames are consecutive; code 0 has one frame. */
 static void put_location(struct profile *profile, uint64_t id, const struct code_frame *frames,
                          unsigned count)
 {
@@ -208,7 +208,7 @@ static void put_locations(struct profile *profile)
     }
 }
 
-/* The location of a frame that is of no code: they are behind those of codes. */
+/* The location of a frame without a code. Their ids follow those of codes. */
 static uint64_t location_without_code(struct profile *profile, const struct code_frame *frame,
                                       uint64_t *made)
 {
@@ -290,7 +290,7 @@ static bool write_packed(struct export *export, const struct bytes *all)
 
 /* ---- all of it ---- */
 
-/* Each stack by itself. NULL: no memory. */
+/* The sums for each stack by itself. NULL: no memory. */
 static struct stack_sums *sums_of_stacks(const struct stack_tally *tally)
 {
     const size_t count = tally->stacks_count;

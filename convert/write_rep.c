@@ -1,5 +1,5 @@
-/* write_rep - CS:APP .rep. Its head counts what comes, so the operations wait in a file without a
- * name. */
+/* write_rep - CS:APP .rep. Its head has the number of operations, so these are first written to a
+ * file without a name. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* write_text - the text formats that take one line for a call: memory_replay and mtrace(3), and the
- * numbers in them. */
+/* write_text - the text formats with one line for a call: memory_replay and mtrace(3). */
 #include <stdlib.h>
 
 #include "common/array.h"
@@ -65,7 +64,7 @@ static uint64_t address_of(const struct export *export, uint32_t object)
     return UINT64_C(0x100000) + (uint64_t)object * 32 + (addresses->second[object] != 0 ? 16 : 0);
 }
 
-/* Where the object of a realloc was; from now on it is where it goes. */
+/* The old address of the object of a realloc. From then on it has its new address. */
 static uint64_t take_old_address(struct export *export, const struct export_call *call)
 {
     struct addresses *addresses = export->state;
@@ -77,7 +76,7 @@ static uint64_t take_old_address(struct export *export, const struct export_call
 
 /* ---- memory_replay ---- */
 
-/* Of an object that is not aligned. */
+/* Puts an allocation without an alignment. */
 static void put_allocation(struct text *line, struct export *export, const struct export_call *call)
 {
     const uint64_t address = address_of(export, call->object);

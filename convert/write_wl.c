@@ -1,21 +1,22 @@
-/* write_wl - workload files of the dj/malloc branch (wl.h): a region for each thread, and sync
- * pairs that keep the order which objects force on threads.
+/* write_wl - workload files of the dj/malloc branch (wl.h): a region for each thread, and pairs of
+ * sync operations that keep the order of threads where they share objects.
  *
  *   call --> region of its thread --chunks of 4 KiB--> a file without a name --> OUT
  *
  * A pointer's index belongs to the thread that used it last. When another one uses it, a SYNC_W
  * goes to the end of the former's region and a SYNC_R into the latter's, unless an earlier pair of
- * these two came after that use. So does one before the first call of each thread but the first.
- * Indices are taken again by the thread that freed them; when many are unused, one thread takes
- * over all that another has freed.
+ * these two came after that use. Such a pair also comes before the first call of each thread except
+ * the first. Indices are reused by the thread that freed them; when many are unused, a thread takes
+ * over all those that another has freed.
  *
- * Threads that share no object may then run at any speed, and other objects would be alive together
- * than were. So the calls are divided into windows: within one, whatever the order of calls of
- * different threads, live bytes differ from the trace's by at most a hundredth of their peak.
- * At its end one thread waits for all the others, and they wait for it before their next calls.
+ * Threads that share no object may then run at any relative speed, so other objects would be alive
+ * at the same time than were. So the calls are divided into windows: within one, whatever the order
+ * of calls of different threads, live bytes differ from the trace's by at most a hundredth of their
+ * peak. At its end one thread waits for all the others, and they wait for it before their next
+ * calls.
  *
- * No more regions than a stream has lanes: beyond 65 536, a thread goes on in the region of one
- * that has ended.
+ * There are at most as many regions as a stream has lanes: beyond 65 536, a thread continues in the
+ * region of one that has ended.
  *
  * Memory: 24 bytes for each object alive at once and some thousands, 8 for each chunk, 24 for each
  * pair of threads that hand objects to each other, and a chunk for each thread. */
@@ -31,15 +32,16 @@
 
 enum { CHUNK_BYTES = 4096, OPERATION_BYTES_MAX = 1 + 3 * WL_INTEGER_BYTES, PAGE_BYTES = 4096 };
 
-/* So many unused indices more than live objects are left to the threads that freed them. */
+/* Unused indices are left to the threads that freed them, unless there are this many more of them
+ * than live objects. */
 enum { INDICES_UNUSED_MIN = 4096 };
 
 struct chunk {
-    uint32_t number, bytes; /* which one of the file */
+    uint32_t number, bytes; /* its number in the file, and its length */
 };
 
 struct region {
-    uint8_t *buffer; /* NULL: nothing that is not in a chunk */
+    uint8_t *buffer; /* what is not in a chunk yet; NULL: nothing */
     uint32_t used;
     uint32_t chunks_count;
     size_t chunks_room;
@@ -49,14 +51,15 @@ struct region {
     uint32_t unused; /* the index that it freed last; 0: none */
     uint32_t next_ended;
 
-    /* Of a window: what its calls add to live bytes, now, and the least and the most. */
+    /* In the window `window`: how many bytes its calls add to live bytes; the minimum and
+     * maximum. */
     uint64_t window;
     int64_t added, least, most;
 };
 
 /* What is known of an index. */
 struct pointer {
-    uint32_t region, writes; /* which used it last, and how many SYNC_W that had then */
+    uint32_t region, writes; /* the one that used it last, and how many SYNC_W that had then */
     uint32_t next_unused;
     uint64_t size; /* of the object */
 };
@@ -66,7 +69,7 @@ struct window {
     uint32_t first;  /* the region that has waited for those of the window before */
     uint32_t *active, active_count;
     size_t active_room;
-    uint64_t ranges, widest; /* from the least to the most of each region: the sum, and one */
+    uint64_t ranges, widest; /* most - least of the regions: the sum, and the greatest */
 };
 
 struct state {
@@ -75,8 +78,8 @@ struct state {
     struct region *regions;
     uint32_t regions_count;
     size_t regions_room;
-    uint32_t *region_of; /* by lane: 0 none, else one more */
-    uint32_t ended;      /* the region whose thread ended last, likewise */
+    uint32_t *region_of; /* by lane: the region plus one; 0: none */
+    uint32_t ended;      /* the region whose thread ended last, plus one; 0: none */
     uint32_t last;       /* the region of the latest call */
     uint32_t last_freer;
     struct pointer *pointers; /* by index */
@@ -87,7 +90,7 @@ struct state {
     struct window window;
     uint64_t live_bytes, peak_bytes;
     uint64_t syncs;
-    struct names pairs; /* of regions; `object`: the SYNC_W that was waited for */
+    struct names pairs; /* of regions; `object`: the latest SYNC_W that was waited for */
 };
 
 static bool fail(struct export *export, const char *what)
@@ -95,7 +98,7 @@ static bool fail(struct export *export, const char *what)
     return error_set_system(&export->error, "%s", what);
 }
 
-/* array_reserve(), with the error. */
+/* array_reserve() that sets the error. */
 static bool reserve(struct export *export, void *at, size_t *room, size_t count, size_t bytes)
 {
     return array_reserve(at, room, count, bytes) || fail(export, "no memory");
@@ -103,7 +106,7 @@ static bool reserve(struct export *export, void *at, size_t *room, size_t count,
 
 /* ---- regions ---- */
 
-/* Puts the buffer into the file as a chunk. */
+/* Writes the buffer to the file as a chunk. */
 static bool region_flush(struct export *export, struct region *region)
 {
     struct state *state = export->state;
@@ -149,7 +152,7 @@ static bool region_put(struct export *export, uint32_t number, unsigned operatio
 
 /* ---- order ---- */
 
-/* `after` waits for all that `before` has done when it had made so many SYNC_W. */
+/* Makes `after` wait for what `before` had done by the time that it had `writes` SYNC_W. */
 static bool sync_regions(struct export *export, uint32_t before, uint32_t writes, uint32_t after)
 {
     struct state *state = export->state;
@@ -186,8 +189,8 @@ static uint32_t new_region(struct export *export)
     return ++state->regions_count;
 }
 
-/* There are no more than lanes: beyond that, a thread goes on where one ended. A lane without a
- * region then means that there is one without a lane. */
+/* Takes the region of a thread that has ended, when there are as many regions as lanes. If a lane
+ * has no region then, there must be a region without a lane. */
 static uint32_t region_of_ended(struct export *export)
 {
     struct state *state = export->state;
@@ -208,7 +211,7 @@ static bool add_region(struct export *export, uint32_t lane)
            sync_regions(export, state->last, state->regions[state->last].writes, region - 1);
 }
 
-/* What it has is put into the file; more may still follow. */
+/* Writes what the region has to the file; more may still follow. */
 static bool close_region(struct export *export, struct region *region)
 {
     if (!region_flush(export, region)) return false;
@@ -230,7 +233,8 @@ static bool wl_thread_end(struct export *export, const struct export_call *where
 
 /* ---- windows ---- */
 
-/* The region makes a call: its first of this window comes after all of the window before. */
+/* Before a call of the region: its first one in this window must come after all calls of the
+ * previous window. */
 static bool enter_window(struct export *export, uint32_t number)
 {
     struct state *state = export->state;
@@ -262,8 +266,8 @@ static bool end_window(struct export *export, uint32_t first)
     return good;
 }
 
-/* A call of the region that adds so many bytes goes into this window, or begins the next one:
- * whatever the others do meanwhile, live bytes are off by their ranges at most. */
+/* Puts a call of the region that adds `added` bytes into this window, or begins the next one.
+ * Whatever the order of calls, live bytes are off by at most the sum of the regions' ranges. */
 static bool enter_window_with(struct export *export, uint32_t number, int64_t added)
 {
     struct state *state = export->state;
@@ -295,7 +299,7 @@ static bool enter_window_with(struct export *export, uint32_t number, int64_t ad
 
 /* ---- indices ---- */
 
-/* All that another region has freed and not used again. */
+/* Takes over all indices that another region has freed and not reused. */
 static void take_over_unused(struct state *state, uint32_t region)
 {
     uint32_t from = state->last_freer;
@@ -361,7 +365,7 @@ static bool put_allocation(struct export *export, uint32_t region, const struct 
                       (uint64_t[]){index, call->size});
 }
 
-/* A free, or a realloc of an object that the trace knows. */
+/* Puts a free, or a realloc of an object that the trace knows. */
 static bool put_end_of_object(struct export *export, uint32_t region,
                               const struct export_call *call)
 {
@@ -404,7 +408,7 @@ static bool wl_open(struct export *export)
     return state->region_of != NULL || fail(export, "no memory");
 }
 
-/* The main region; `bytes` is how long it is taken to be. Returns its end in `to`. */
+/* Puts the main region, assuming that it has `bytes` bytes. Returns its end in `to`. */
 static uint8_t *put_main(const struct state *state, uint8_t *to, uint64_t bytes)
 {
     *to++ = WL_ALLOC_PTRS;
@@ -422,7 +426,8 @@ static uint8_t *put_main(const struct state *state, uint8_t *to, uint64_t bytes)
     return to;
 }
 
-/* Offsets are as long as they are, so it grows until it fits. */
+/* The main region contains offsets that depend on its length, and whose lengths vary: tries longer
+ * ones until it fits. */
 static bool write_main(struct export *export)
 {
     const struct state *state = export->state;

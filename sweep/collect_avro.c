@@ -1,6 +1,6 @@
 /* Collected results as rows of an Avro file, through libavro: a row for each run of each entry of
- * each result, for DuckDB, Spark and others that group and plot. docs/sweep.md says what the columns
- * are. Every value may be null. */
+ * each result, for DuckDB, Spark and others that group and plot. docs/sweep.md says what the
+ * columns are. Every value may be null. */
 #include "sweep/collection.h"
 
 #include <avro.h>
@@ -22,7 +22,7 @@ static const char *const type_names[] = {
 
 /* ---- columns ---- */
 
-/* Those that stand in the file of the result. */
+/* Columns that are copied from the file of the result. */
 static const struct copied {
     const char *name; /* of the column */
     enum of { OF_RESULT, OF_TRACE, OF_MACHINE, OF_ORIGINAL, OF_ENTRY, OF_EXPECTED } of;
@@ -61,7 +61,7 @@ static const struct copied {
 };
 enum { COPIED = sizeof copied / sizeof *copied };
 
-/* Those that are made here, which come first. Last come the numbers of compare, by their keys. */
+/* Columns that are made here, which come first. Last come the numbers of compare, by their keys. */
 static const struct made {
     const char *name;
     enum type type;
@@ -83,7 +83,7 @@ static void put_field(FILE *to, const char *name, enum type type, bool first)
             type_names[type]);
 }
 
-/* To be freed; NULL: no memory. */
+/* The schema; the caller frees it. NULL: no memory. */
 static char *schema_make(size_t *bytes)
 {
     char *text = NULL;
@@ -143,7 +143,7 @@ static bool writer_open(struct writer *writer)
 
 /* ---- one row ---- */
 
-/* The next value of the row, or null. */
+/* Chooses the branch of the row's next value, which is there, or null. */
 static avro_value_t next(struct writer *writer, bool there)
 {
     avro_value_t value, chosen;
@@ -171,7 +171,7 @@ static void put_real(struct writer *writer, double number)
     if (isfinite(number)) avro_value_set_double(&value, number);
 }
 
-/* Settings are an object, whose text it becomes. */
+/* Puts an object (settings) as its text. */
 static void put_object(struct writer *writer, const json_t *json)
 {
     char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
@@ -214,7 +214,7 @@ static const json_t *copied_of(const struct copied *column, const struct result 
     return json_object_get(object, column->key);
 }
 
-/* An entry of a result; `numbers`: those of compare, each of all runs. */
+/* Puts a row for one run of an entry; `numbers`: those of compare, each for all runs. */
 static bool put_run(struct writer *writer, const struct collection_result *result,
                     const struct result_entry *entry, size_t run, const double *numbers)
 {

@@ -1,5 +1,5 @@
-/* The tables of collected results for a terminal: the traces; for memory and for time a row an
- * entry, over all traces and by trace; below them, what the marks mean. */
+/* The tables of collected results for a terminal: the traces; for memory and for time, a row for
+ * each entry, over all traces and by trace; below them, an explanation of the marks. */
 #include "sweep/collection.h"
 
 #include <math.h>
@@ -12,10 +12,10 @@
 #include "report/table.h"
 #include "report/words.h"
 
-/* A longer name is given a number, which is explained below the table of traces. */
+/* A longer name is cut and gets a number, which is explained below the table of traces. */
 enum { NAME_WIDTH = 17 };
 
-/* Of a change in a column of its own. */
+/* The width of a change that has its own column. */
 enum { CHANGE_WIDTH = 8 };
 
 static const char *const measure_titles[COMPARE_MEASURES] = {
@@ -28,7 +28,7 @@ static bool is_long(const char *label)
     return strlen(label) > NAME_WIDTH;
 }
 
-/* "jemalloc (2)": of the second long name. */
+/* The name of an entry; the second long one becomes "jemalloc (2)". */
 static const char *name_shown(const struct collection *collection, size_t entry)
 {
     const char *label = collection->entries[entry].label;
@@ -54,7 +54,7 @@ static void print_long_names(const struct collection *collection, FILE *to)
 
 /* ---- sentences ---- */
 
-/* The best of those that all traces have; `entries_count`: none is known. */
+/* The best entry of those that have a change in all traces; `entries_count`: there is none. */
 static size_t best_of(const struct collection *collection, enum compare_measure measure)
 {
     size_t best = collection->entries_count;
@@ -73,7 +73,7 @@ static double per_cent(double share)
     return numbers_shown(100 * share, 1);
 }
 
-/* Of one trace, there is no interval. */
+/* Whether an entry surely takes less. With one trace, there is no interval. */
 static bool is_surely_less(const struct collection_summary *summary)
 {
     return isnan(summary->change.most) ? summary->less == summary->traces
@@ -129,7 +129,7 @@ static void warn_missing(const struct collection *collection, FILE *to)
     fputc('\n', to);
 }
 
-/* In how many traces an entry failed for that reason, from the trace on. */
+/* In how many traces, from `trace` on, an entry failed for the same reason as there. */
 static size_t failed_alike(const struct collection *collection, size_t entry, size_t trace)
 {
     const char *why = collection_row(collection, trace, entry)->of->why;
@@ -176,7 +176,7 @@ static void warn_yardstick(const struct collection *collection, FILE *to)
     }
 }
 
-/* Whether an entry is another library in one row than in the other. */
+/* Whether two rows of an entry were made with different libraries. */
 static bool is_other_library(const struct result_entry *one, const struct result_entry *other)
 {
     static const char *const keys[] = {"allocator", "library_build_id"};
@@ -188,7 +188,7 @@ static bool is_other_library(const struct result_entry *one, const struct result
     return false;
 }
 
-/* Versions that are not the same everywhere. */
+/* Warns about entries whose version is not the same everywhere. */
 static void warn_versions(const struct collection *collection, FILE *to)
 {
     for (size_t at = 0; at < collection->entries_count; at++) {
@@ -225,7 +225,7 @@ void collection_print_warnings(const struct collection *collection, FILE *to)
 
 /* ---- traces ---- */
 
-/* The entry of a trace that its program was recorded on; `entries_count`: none. */
+/* The entry that is the recorded allocator of a trace; `entries_count`: none. */
 static size_t recorded_of(const struct collection *collection, size_t trace)
 {
     for (size_t at = 0; at < collection->entries_count; at++) {
@@ -235,7 +235,8 @@ static size_t recorded_of(const struct collection *collection, size_t trace)
     return collection->entries_count;
 }
 
-/* "mimalloc", "mimalloc +2" with two that are equal to it; of those, the least. */
+/* The best entry of a trace; if two others are equal to it, "mimalloc +2", with the one that takes
+ * least. */
 static const char *best_shown(const struct collection *collection, size_t trace,
                               enum compare_measure measure)
 {
@@ -285,7 +286,7 @@ static bool trace_row(const void *of, size_t at, struct table_row *row)
 
 /* ---- over all traces ---- */
 
-/* Of which collection, and what of it a table shows. */
+/* What a table shows of a collection. */
 struct view {
     const struct collection *collection;
     enum compare_measure measure;
@@ -332,7 +333,7 @@ static bool summary_row(const void *of, size_t at, struct table_row *row)
 
 /* ---- by trace ---- */
 
-/* "-12.3", with a mark behind it. */
+/* "-12.3", followed by a mark. */
 static const char *change_shown(const struct collection_row *row, enum compare_measure measure)
 {
     const struct result_change change = collection_change(row, measure);
@@ -363,7 +364,7 @@ static bool by_trace_row(const void *of, size_t at, struct table_row *row)
     return true;
 }
 
-/* As many traces as a line has room for, then the next ones. */
+/* Prints tables with as many traces as a line has room for. */
 static void print_by_trace(struct view view, FILE *to)
 {
     const struct collection *collection = view.collection;
@@ -402,7 +403,7 @@ static void put_machines(const struct collection *collection, FILE *to)
     }
 }
 
-/* What sweep --halving left out on the way. */
+/* Prints what sweep --halving dropped in each round. */
 static void put_halving(const struct collection *collection, FILE *to)
 {
     const json_t *rounds = json_object_get(collection->halving, "rounds");
@@ -435,7 +436,7 @@ static bool is_elsewhere(const struct collection_row *row)
     return row->is_elsewhere;
 }
 
-/* Traces whose changes are of something else than what is expected of the process. */
+/* Prints a note about the traces whose changes are not those expected of the process. */
 static void put_of(const struct collection *collection, enum compare_measure measure,
                    enum result_of of, const char *note, FILE *to)
 {
@@ -472,7 +473,7 @@ static void put_notes(const struct collection *collection, FILE *to)
            "what the program would take is not known; time is that of replays.", to);
 }
 
-/* Each line of what `put` writes, wrapped, behind the mark. */
+/* Prints each line that `put` writes, wrapped, after `mark`. */
 static void print_lines(const struct collection *collection,
                         void (*put)(const struct collection *collection, FILE *to),
                         const char *mark, FILE *to)

@@ -22,7 +22,7 @@ static bool result_open(const char *directory, struct collection_result *result)
     return !result->is_missing && result_read(&result->of, path, result->why, sizeof result->why);
 }
 
-/* A line each; false: no memory, or the list cannot be read to its end. */
+/* Reads the IDs, one a line. False: no memory, or an error while reading. */
 static bool list_read(struct collection *collection, FILE *list)
 {
     char line[sizeof collection->results->id + 2];
@@ -60,7 +60,7 @@ static bool results_read(struct collection *collection, char *why, size_t why_by
 
 /* ---- machines ---- */
 
-/* What is noted, without what two equal machines differ in. */
+/* The machine of a result, without what differs between two equal machines. */
 static json_t *machine_of(const struct result *result)
 {
     json_t *machine = json_copy(json_object_get(result->json, "machine"));
@@ -85,7 +85,7 @@ static bool machine_take(struct collection *collection, struct collection_result
 
 /* ---- traces, entries ---- */
 
-/* Of an ID, "NAME-GROUP-HASH". */
+/* The NAME of an ID, "NAME-GROUP-CHECKSUM". */
 static void name_of(const char *id, char *name, size_t bytes)
 {
     snprintf(name, bytes, "%s", id);
@@ -95,7 +95,8 @@ static void name_of(const char *id, char *name, size_t bytes)
     }
 }
 
-/* Whether both are of one trace, replayed alike. One whose entries all failed does not say how. */
+/* Whether both results are of the same trace, replayed alike. One whose entries all failed does not
+ * tell how it was replayed. */
 static bool is_of_trace(const struct result *one, const struct result *other)
 {
     static const char *const keys[] = {"engine", "touch", "clock", "replay_options"};
@@ -165,7 +166,7 @@ static bool parts_take(struct collection *collection)
 
 /* ---- rows ---- */
 
-/* Numbers go before none, and more runs before fewer. */
+/* Which of two rows of an entry counts: one with numbers, then the one with more runs. */
 static bool is_better(const struct result_entry *one, const struct result_entry *other)
 {
     if (other == NULL || (one->why == NULL) != (other->why == NULL))
@@ -193,7 +194,7 @@ struct result_change collection_change(const struct collection_row *row,
     return row->of->change[measure];
 }
 
-/* By the thresholds of the trace's first result, in shares. */
+/* Ranks the entries of a trace, by the thresholds (as shares) of its first result. */
 static bool trace_rank(struct collection *collection, size_t trace, enum compare_measure measure)
 {
     struct collection_trace *of = &collection->traces[trace];
@@ -237,8 +238,8 @@ static bool rows_make(struct collection *collection)
 
 /* ---- over all traces ---- */
 
-/* Ratios are averaged as logarithms: half as much in one trace and twice as much in another one is
- * as much. */
+/* Ratios are averaged as logarithms, so that half as much in one trace and twice as much in another
+ * cancel out. */
 static void summary_make(const struct collection *collection, size_t entry,
                          enum compare_measure measure, double *logs)
 {
@@ -258,7 +259,7 @@ static void summary_make(const struct collection *collection, size_t entry,
     summary->change = (struct mean){expm1(of.mean), expm1(of.least), expm1(of.most)};
 }
 
-/* Those of all traces first, then by memory; what is not known, last. */
+/* Orders entries: those with results in all traces first, then by memory; unknown ones last. */
 static bool goes_before(const struct collection *collection, size_t one, size_t other)
 {
     const struct collection_summary *left = &collection->entries[one].summary[COMPARE_MEMORY];

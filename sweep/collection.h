@@ -5,12 +5,13 @@
  *                                                `--> entries: over all traces
  *                                                       `--> table, JSON, page; Avro, by run
  *
- * A result is a group of the entries of one trace. Groups are joined through the recorded allocator,
- * which each of them has: changes are from its replays in the same result, never from those of
- * another one. Where an entry is in several results of a trace, that with the most runs counts.
+ * A result has a group of the entries of one trace. Groups are joined through the recorded
+ * allocator, which each of them has: changes are relative to its replays in the same result, never
+ * to those in another. If an entry is in several results of a trace, the one with the most runs
+ * counts.
  *
- * Results say on what machine they were made. Two machines are equal if all that is noted of them
- * is, but for their names and their load. */
+ * Results describe the machine on which they were made. Two machines are equal if the descriptions
+ * are, except for names and load. */
 #ifndef MALLOCTAPE_SWEEP_COLLECTION_H
 #define MALLOCTAPE_SWEEP_COLLECTION_H
 
@@ -35,7 +36,7 @@ struct collection_row {
     const struct collection_result *from; /* NULL: no result has it */
     const struct result_entry *of;
     unsigned rank[COMPARE_MEASURES]; /* in its trace, from 1; 0: none */
-    bool is_elsewhere;               /* on a machine unlike that of the trace's first result */
+    bool is_elsewhere;               /* made on another machine than the trace's first result */
 };
 
 struct collection_trace {
@@ -46,10 +47,10 @@ struct collection_trace {
     size_t best[COMPARE_MEASURES]; /* how many have rank 1 */
 };
 
-/* Of an entry, over the traces that have a change of it. */
+/* The summary of an entry over the traces that have a change for it. */
 struct collection_summary {
-    struct mean change;        /* from the recorded allocator, as a share: by the geometric mean */
-    size_t traces, less, more; /* how many; in how many it takes less, or more, than the noise */
+    struct mean change;        /* from the recorded allocator, as a share: the geometric mean */
+    size_t traces, less, more; /* how many; in how many it takes noticeably less, or more */
     size_t worst;              /* the trace with the greatest change */
 };
 
@@ -67,7 +68,7 @@ struct collection {
     size_t traces_count;
     struct collection_entry *entries;
     size_t entries_count;
-    size_t *order;               /* of entries: those of most traces, with least memory, first */
+    size_t *order;               /* entries: those with most traces first, then by memory */
     struct collection_row *rows; /* see collection_row() */
     size_t failed;               /* rows */
     json_t **machines;           /* what is noted of each kind */
@@ -98,10 +99,10 @@ void collection_close(struct collection *collection);
 
 /* ---- output ---- */
 
-/* The best over all traces, by memory and by time, in a sentence each. */
+/* Prints the best entry over all traces, by memory and by time, in a sentence each. */
 void collection_print_answer(const struct collection *collection, FILE *to);
 
-/* What is missing, failed or cannot be compared: a sentence a line. */
+/* Prints what is missing, failed or cannot be compared, a sentence a line. */
 void collection_print_warnings(const struct collection *collection, FILE *to);
 
 /* For a terminal. */

@@ -11,7 +11,7 @@
 #include "common/program.h"
 #include "launch/process.h"
 
-/* Whatever it holds; NULL: no memory, or it cannot be read. */
+/* The contents of the file, which the caller frees; NULL: no memory, or it cannot be read. */
 static char *read_file(FILE *file)
 {
     char *text = NULL, part[4096];
@@ -33,7 +33,7 @@ static int wait_for(pid_t process)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* The last line of its messages. */
+/* Sets `why` to the last line of a program's messages. */
 static void quote(FILE *messages, char *why, size_t why_bytes, const char *name, int status)
 {
     rewind(messages);

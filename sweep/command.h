@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What it printed on the standard output, to be freed, or NULL: `why` says why it failed, from its
- * messages if it had any. words[0] is looked for in PATH; its standard input is /dev/null. Statuses
- * of 0 and of 3 (PROGRAM_CUT) are no failures. */
+/* Runs a program and returns what it printed on the standard output, which the caller frees. NULL:
+ * it failed; `why` says why, from its messages if it printed any. words[0] is looked for in PATH;
+ * its standard input is /dev/null. Exit statuses 0 and 3 (PROGRAM_CUT) are not failures. */
 char *command_read(const char *const *words, char *why, size_t why_bytes);
 
-/* A word for a shell, in quotation marks. */
+/* Prints a word quoted for a shell. */
 void command_put_quoted(FILE *to, const char *word);
 
 #endif

@@ -12,13 +12,13 @@
 
 static const char *const names[] = {[HALVING_MEMORY] = "memory", [HALVING_TIME] = "time"};
 
-/* What compare calls it (docs/compare.md). */
+/* The keys of compare's numbers (docs/compare.md). */
 static const char *const numbers[] = {
     [HALVING_MEMORY] = "peak_net_rss_bytes", [HALVING_TIME] = "cpu_seconds"};
 
 /* ---- entries of all rows ---- */
 
-/* Takes the text. False: no memory. */
+/* Finds or adds the entry with this text, and takes ownership of it. False: no memory. */
 static bool entry_find(struct halving *halving, char *text, const char *allocator, size_t *at)
 {
     for (*at = 0; text != NULL && *at < halving->count; (*at)++)
@@ -54,7 +54,7 @@ static bool is_of(const struct halving_entry *entry, const char *allocator)
     return !entry->dropped && strcmp(entry->allocator, allocator) == 0;
 }
 
-/* Entries of the allocator that are still there. */
+/* The number of the allocator's entries that have not been dropped. */
 static size_t count_of(const struct halving *halving, const char *allocator)
 {
     size_t count = 0;
@@ -95,7 +95,8 @@ void halving_close(struct halving *halving)
 
 /* ---- rounds ---- */
 
-/* Twice as many in each round, and those of the plan in the last one; at least one. */
+/* The plan's runs in the last round, a quarter of them in the one before, and half as many in each
+ * earlier one; at least one. */
 static unsigned runs_of(const struct halving *halving, unsigned round, unsigned runs)
 {
     const unsigned left = halving->rounds - round;
@@ -125,7 +126,7 @@ bool halving_begin_round(struct halving *halving, unsigned round, char *why, siz
 
 /* ---- scores ---- */
 
-/* Of an entry of a result; NAN: it failed. */
+/* The number of an entry of a result; NAN: it failed. */
 static double number_of(const struct halving *halving, const json_t *entry)
 {
     const json_t *number = json_object_get(json_object_get(entry, "numbers"), numbers[halving->by]);
@@ -133,7 +134,7 @@ static double number_of(const struct halving *halving, const json_t *entry)
     return median > 0 ? median : NAN;
 }
 
-/* That of the recorded allocator, or else of the first entry that has one. */
+/* The number of the recorded allocator, or else of the first entry that has one. */
 static double reference_of(const struct halving *halving, const json_t *entries)
 {
     double first = NAN;
@@ -148,7 +149,7 @@ static double reference_of(const struct halving *halving, const json_t *entries)
     return first;
 }
 
-/* Adds the logarithms of one result to those of its entries. */
+/* Adds the logarithms of one result to the sums of its entries. */
 static bool take_result(const struct halving *halving, const struct sweep_job *task, double *sums,
                         unsigned *counts, char *why, size_t why_bytes)
 {
@@ -183,7 +184,7 @@ static bool take_results(struct halving *halving, char *why, size_t why_bytes)
     return good;
 }
 
-/* The worst half of those of one allocator; of equal ones the later ones go. */
+/* Drops the worse half of the entries of one allocator; of equal ones, the later. */
 static void drop(struct halving *halving, const char *allocator)
 {
     for (size_t number = count_of(halving, allocator) / 2; number > 0; number--) {
@@ -206,7 +207,8 @@ static bool is_first_of(const struct halving *halving, size_t at)
     return true;
 }
 
-/* Of the entries that took part; *before: those that were dropped before the round. */
+/* The JSON of a round, with the entries that took part. `before`: which had been dropped
+ * earlier. */
 static json_t *round_json(const struct halving *halving, unsigned round, const bool *before)
 {
     json_t *object = json_object(), *entries = json_array();

@@ -7,7 +7,7 @@
 
 #include "common/array.h"
 
-/* Takes the text: a line without its newline. False: no memory. */
+/* Adds a line without its newline, and takes ownership of it. False: no memory. */
 static bool take_line(struct kept *kept, char *text)
 {
     struct kept_group group = {.text = text};
@@ -97,7 +97,7 @@ bool kept_write(struct kept *kept, const char *path)
     return file != NULL && fclose(file) == 0;
 }
 
-/* Of the text; the row's count: it has none. */
+/* The index of the entry with this text; the row's count: there is none. */
 static size_t index_of(const struct plan_row *row, const char *text)
 {
     size_t at = 0;

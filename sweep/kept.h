@@ -1,10 +1,10 @@
-/* sweep/kept - which results of earlier plans still hold, when a plan has other entries than before.
+/* sweep/kept - which results of earlier plans are still valid when the entries of a plan change.
  *
- *   DIR/groups     a line a task, words with a tab between them: KEY ID ENTRY ENTRY ...
+ *   DIR/groups     a line a task, words separated by tabs: KEY ID ENTRY ENTRY ...
  *
- * A key is a checksum of all that a result depends on but the entries. A result of the same key whose
- * entries are all wanted is kept, and the other entries are compared in tasks of their own: they are
- * joined through the recorded allocator, which each result has. */
+ * A key is a checksum of everything that a result depends on except the entries. A result with the
+ * same key whose entries are all wanted is kept, and the other entries are compared in separate
+ * tasks: they are joined through the recorded allocator, which each result has. */
 #ifndef MALLOCTAPE_SWEEP_KEPT_H
 #define MALLOCTAPE_SWEEP_KEPT_H
 
@@ -25,25 +25,25 @@ struct kept_group {
 struct kept {
     struct kept_group *groups;
     size_t count, room;
-    size_t read; /* those from here on are not in the file yet */
+    size_t read; /* groups from this index on are not in the file yet */
 };
 
-/* Of the file at `path`, which need not be there. False: no memory. */
+/* Reads the file at `path`, which need not exist. False: no memory. */
 bool kept_read(struct kept *kept, const char *path);
 void kept_free(struct kept *kept);
 
-/* One more, unless it is there: entries of the row, by their indexes. False: no memory. */
+/* Adds a group of entries of the row, by their indexes, unless it is there. False: no memory. */
 bool kept_add(struct kept *kept, uint32_t key, const char *id, const struct plan_row *row,
               const size_t *entries, size_t count);
 
-/* Adds those that are new to the file. False: see errno. */
+/* Appends new groups to the file. False: see errno. */
 bool kept_write(struct kept *kept, const char *path);
 
-/* The indexes of its entries in the row, to be freed. NULL: some are not in the row, or among those
- * that are taken. */
+/* The indexes of the group's entries in the row; the caller frees them. NULL: some are not in the
+ * row, or are already taken. */
 size_t *kept_indexes(const struct kept_group *group, const struct plan_row *row, const bool *taken);
 
-/* Whether a result has an entry that is the recorded allocator. */
+/* Whether the result in this file has an entry that is the recorded allocator. */
 bool kept_has_recorded(const char *result);
 
 #endif

@@ -16,8 +16,8 @@
 #include "sweep/run.h"
 #include "sweep/tasks.h"
 
-/* Lines of what is missing: recordings that are to be put in order, or tasks. Returns how many; -1:
- * it has been said why. */
+/* Writes the list of what is missing: recordings to be put in order, or tasks. Returns how many;
+ * -1: a message has been printed. */
 static int write_missing(const struct sweep *sweep, bool orders)
 {
     const struct sweep_list *list = orders ? &sweep->orders : &sweep->tasks;
@@ -42,7 +42,8 @@ static void show(const struct sweep *sweep)
     progress_text(message);
 }
 
-/* Asked to end, parallel begins no further task and waits for those that run. */
+/* Waits for parallel. If interrupted, asks it to end: it then starts no more tasks and waits for
+ * those that run. */
 static void wait_for(const struct sweep *sweep, pid_t process)
 {
     const struct timespec while_it_runs = {.tv_nsec = 200000000};
@@ -57,13 +58,13 @@ static void wait_for(const struct sweep *sweep, pid_t process)
     progress_text("");
 }
 
-/* The list to its end. False: it has been said why. */
+/* Runs the list to its end. False: a message has been printed. */
 static bool run_list(const struct sweep *sweep, const char *hosts)
 {
     char list[2 * PATH_MAX], log[2 * PATH_MAX];
     snprintf(list, sizeof list, "%s", sweep_path(sweep, "parallel.list", ""));
     snprintf(log, sizeof log, "%s", sweep_path(sweep, "parallel.log", ""));
-    /* With another standard input than /dev/null it would wait for commands from there. */
+    /* If its standard input were not /dev/null, it would wait for commands from there. */
     const char *const words[] = {"parallel", "--will-cite", "--jobs=1", "--sshloginfile",
                                  hosts,      "--retries",   "4",        "--joblog",
                                  log,        "--arg-file",  list,       NULL};

@@ -1,5 +1,5 @@
-/* sweep/parallel - carries a round of a sweep out on other machines, by GNU parallel over ssh. They
- * see the sweep's directory, the traces and malloctape under the same paths. */
+/* sweep/parallel - carries out a round of a sweep on other machines, by GNU parallel over ssh. They
+ * must have the sweep's directory, the traces and malloctape at the same paths. */
 #ifndef MALLOCTAPE_SWEEP_PARALLEL_H
 #define MALLOCTAPE_SWEEP_PARALLEL_H
 
@@ -7,9 +7,9 @@
 
 struct sweep;
 
-/* `hosts`: a file as of parallel --sshloginfile. One task at a time on each; one that fails
- * is tried again, three times at most, on another where there is one. False: interrupted, or
- * it could not begin; it has been said. */
+/* `hosts`: a file for parallel --sshloginfile. Each host runs one task at a time; one that fails is
+ * tried again, at most three times, on another host if there is one. False: interrupted, or it
+ * could not begin; a message has been printed. */
 bool sweep_run_parallel(struct sweep *sweep, const char *hosts);
 
 #endif

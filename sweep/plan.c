@@ -21,7 +21,7 @@
 
 enum { RUNS_DEFAULT = 5, RUNS_MAX = 1000, ENTRIES_PER_TASK = 8, ENTRIES_PER_TASK_MAX = 1000 };
 
-/* Of a plan, and of each end of a trace that its checksum is of. */
+/* The most bytes of a plan; and how much of each end of a trace is in its checksum. */
 enum { PLAN_BYTES_MAX = 16 << 20, END_BYTES = 1 << 20 };
 
 #define COMMON_MEMBERS \
@@ -35,7 +35,7 @@ struct parser {
     size_t why_bytes;
 };
 
-/* A value and where it stands. */
+/* A value and its place in the plan. */
 struct found {
     json_t *value; /* NULL: not there */
     struct plan_place place;
@@ -83,7 +83,7 @@ static struct found member_of(const struct found *object, const char *name)
     return (struct found){json_object_get(object->value, name), {&object->place, name, 0}};
 }
 
-/* That of the row, or else of the plan. `row` NULL: of the plan. */
+/* The member of the row if it has it, else (also if `row` is NULL) that of the plan. */
 static struct found member(const struct found *plan, const struct found *row, const char *name)
 {
     if (row != NULL && json_object_get(row->value, name) != NULL) return member_of(row, name);
@@ -140,7 +140,7 @@ static bool is_equal(const struct compare_entry *one, const struct compare_entry
     return true;
 }
 
-/* Entries behind the first `count` that are among those before them go. */
+/* Drops entries after the first `count` that equal one before them. */
 static void drop_doubles(struct compare_list *list, size_t count)
 {
     for (size_t i = count; i < list->count;) {
@@ -154,14 +154,14 @@ static void drop_doubles(struct compare_list *list, size_t count)
     }
 }
 
-/* What becomes a line of the list of commands. */
+/* Checks a text that becomes part of a line of commands. */
 static bool is_line(const struct parser *parser, const struct plan_place *place, const char *text)
 {
     if (strpbrk(text, "\t\n") == NULL) return true;
     return wrong(parser, place, "a tab or the end of a line in a text");
 }
 
-/* As --allocators takes it; one or several. */
+/* Adds a text in the form of --allocators, with one or several entries. */
 static bool add_text(struct parser *parser, const struct plan_place *place, const char *text,
                      struct compare_list *list)
 {
@@ -178,7 +178,7 @@ static bool add_text(struct parser *parser, const struct plan_place *place, cons
     return true;
 }
 
-/* The settings of an entry that are put together in one variable. */
+/* Settings of an allocator that are joined into one environment variable. */
 struct joined {
     const char *allocator, *variable, *between, *first;
     bool (*is_part)(const char *name);
@@ -198,7 +198,7 @@ static const struct joined joined[] = {{"jemalloc", "MALLOC_CONF", ":", ",", is_
                                        {"glibc", "GLIBC_TUNABLES", "=", ":", is_tunable}};
 enum { JOINED = sizeof joined / sizeof *joined };
 
-/* NULL: the name is that of a variable. */
+/* How a setting is joined; NULL: its name is that of a variable. */
 static const struct joined *joined_of(const char *allocator, const char *name)
 {
     const char *slash = strrchr(allocator, '/');
@@ -208,7 +208,7 @@ static const struct joined *joined_of(const char *allocator, const char *name)
     return NULL;
 }
 
-/* A number, a text, true or false. */
+/* Writes a number, a text, true or false. */
 static bool put_value(FILE *to, const json_t *value)
 {
     if (json_is_string(value)) fputs(json_string_value(value), to);
@@ -218,7 +218,7 @@ static bool put_value(FILE *to, const json_t *value)
     return json_is_string(value) || json_is_boolean(value) || json_is_number(value);
 }
 
-/* A value of a setting; where it stands. */
+/* A setting and one of its values. */
 struct setting {
     const char *name;
     const json_t *value;
@@ -239,7 +239,7 @@ static bool put_settings(FILE *to, const char *allocator, const struct setting *
     return good;
 }
 
-/* The entry with these settings. */
+/* Adds the entry with these settings. */
 static bool add_settings(struct parser *parser, const struct plan_place *place,
                          const char *allocator, const struct setting *settings, size_t count,
                          struct compare_list *list)
@@ -278,7 +278,7 @@ static bool add_settings(struct parser *parser, const struct plan_place *place,
     return good;
 }
 
-/* {"allocator": ..., "settings": {...}} */
+/* Adds {"allocator": ..., "settings": {...}} */
 static bool add_object(struct parser *parser, const struct found *object, struct compare_list *list)
 {
     static const char *const names[] = {"allocator", "settings", NULL};
@@ -315,7 +315,8 @@ static bool add_entries(struct parser *parser, const struct found *entries,
     return true;
 }
 
-/* Every combination of the values of one allocator's settings, the last setting changing fastest. */
+/* Adds every combination of the values of one allocator's settings; the last setting varies
+ * fastest. */
 static bool add_product(struct parser *parser, const char *allocator, const struct found *settings,
                         struct compare_list *list)
 {
@@ -418,7 +419,7 @@ static bool read_options(struct parser *parser, const struct found *plan, const 
     return true;
 }
 
-/* What tells the file from another one. */
+/* Reads the size and the checksum, which tell the file from others. */
 static bool read_ends(const char *path, struct plan_row *row)
 {
     FILE *file = fopen(path, "re");
@@ -439,7 +440,7 @@ static bool read_ends(const char *path, struct plan_row *row)
     return good;
 }
 
-/* Relative to the directory of the plan. */
+/* Makes a path absolute; it is relative to the directory of the plan. */
 static char *absolute(const char *plan_path, const char *path)
 {
     char joined_path[PATH_MAX];
@@ -471,7 +472,7 @@ static bool read_trace(struct parser *parser, const struct found *trace, struct 
            wrong(parser, &trace->place, "its path is not UTF-8");
 }
 
-/* Of the file, without what says its format; what means something to a shell is '_'. */
+/* The file's name without the suffixes of its format; characters special to a shell become '_'. */
 static void base_name(const char *path, size_t length, char *base, size_t bytes)
 {
     static const char *const suffixes[] = {".lz4", ".raw", ".p"};
@@ -491,8 +492,8 @@ static bool is_same_trace(const struct plan_row *one, const struct plan_row *oth
     return one->bytes == other->bytes && one->checksum == other->checksum;
 }
 
-/* That of the file; if another trace before it has that, with the directory's in front, and if that is
- * not enough, with the checksum behind it. */
+/* Sets the row's name to that of the file; if an earlier trace has that, with the directory's name
+ * before it, and if that is taken, too, with the checksum after it. */
 static void name_row(const struct plan *plan, struct plan_row *row)
 {
     char file[PLAN_NAME_BYTES], directory[PLAN_NAME_BYTES];
@@ -568,7 +569,7 @@ static bool read_plan(struct parser *parser)
            add_rows(parser, &plan);
 }
 
-/* With a null byte behind it, to be freed. NULL: see `why`. */
+/* The text of a file with a null byte; the caller frees it. NULL: see `why`. */
 static char *read_text(const char *path, char *why, size_t why_bytes)
 {
     FILE *file = fopen(path, "re");

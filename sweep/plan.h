@@ -8,8 +8,8 @@
  *   --> a row for each trace, with a list of entries: those of "allocators", then every combination
  *       of "search"
  *
- * or a list of rows ("rows"), each with its trace, and with its own members in place of the plan's.
- * What is wrong is told with the line, and nothing has been run by then. */
+ * or a list of rows ("rows"), each with its trace and, optionally, members that replace the plan's.
+ * Errors are reported with their line, before anything is run. */
 #ifndef MALLOCTAPE_SWEEP_PLAN_H
 #define MALLOCTAPE_SWEEP_PLAN_H
 
@@ -25,10 +25,10 @@ enum { PLAN_NAME_BYTES = 80 };
 /* One trace. */
 struct plan_row {
     char *trace;                /* absolute path */
-    char name[PLAN_NAME_BYTES]; /* in IDs; no other trace has it */
-    bool is_raw;                /* a recording, which is to be put in order first */
+    char name[PLAN_NAME_BYTES]; /* used in IDs; no other trace has it */
+    bool is_raw;                /* a recording, which must be put in order first */
     uint64_t bytes;             /* size of the file */
-    uint32_t checksum;          /* of its two ends: tells it from others of the size */
+    uint32_t checksum;          /* of its two ends: tells it from others of the same size */
     struct compare_list list;   /* none twice */
     const char *engine;         /* NULL: compare chooses */
     unsigned runs;
@@ -49,10 +49,10 @@ bool plan_read(struct plan *plan, const char *path, char *why, size_t why_bytes)
 
 void plan_free(struct plan *plan);
 
-/* An entry as --allocators takes it. The caller frees it; NULL: no memory. */
+/* An entry in the form of --allocators. The caller frees it; NULL: no memory. */
 char *plan_entry_text(const struct compare_entry *entry);
 
-/* Prints a first plan for these traces, with all allocators that are installed. False: no memory. */
+/* Prints a plan to begin with for these traces, with all installed allocators. False: no memory. */
 bool plan_print(char *const *traces, size_t count);
 
 #endif

@@ -7,7 +7,7 @@ static const char *skip_space(const char *at)
     return at + strspn(at, " \t\r\n");
 }
 
-/* From the quotation mark to behind the other one. */
+/* Skips a string: from its quotation mark to after the closing one. */
 static const char *skip_string(const char *at)
 {
     for (at++; *at != '\0' && *at != '"'; at++)
@@ -32,7 +32,7 @@ static const char *skip_value(const char *at)
     return at;
 }
 
-/* Behind the name of the member and its colon. */
+/* Skips the name of a member and its colon. */
 static const char *skip_name(const char *at)
 {
     at = skip_space(skip_string(at));

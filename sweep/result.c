@@ -7,7 +7,7 @@
 #include "common/error.h"
 #include "compare/expected.h"
 
-/* What each measure goes by, of a replay. */
+/* The number of a replay for each measure. */
 static const char *const keys[COMPARE_MEASURES] = {
     [COMPARE_MEMORY] = "peak_net_rss_bytes", [COMPARE_TIME] = "cpu_seconds"};
 
@@ -86,7 +86,8 @@ static double median_of(const struct result_entry *entry, enum compare_measure m
     return compare_median(keys[measure], json_object_get(entry->json, "reports"));
 }
 
-/* What changes are shares of: of memory, what the process had. */
+/* What changes are shares of: for memory, what the process had, if known; else what the replays of
+ * the recorded allocator had. */
 static double whole_of(const struct result *result, enum compare_measure measure)
 {
     return measure == COMPARE_MEMORY && result->of[measure] != RESULT_REPLAYS
@@ -94,7 +95,7 @@ static double whole_of(const struct result *result, enum compare_measure measure
                : median_of(result->recorded, measure);
 }
 
-/* What an entry's replays have more or less, as a share. */
+/* The change of an entry's replays, as a share. */
 static struct result_change change_of_replays(const struct result *result,
                                               const struct result_entry *entry,
                                               enum compare_measure measure)
@@ -109,7 +110,7 @@ static struct result_change change_of_replays(const struct result *result,
                                   of.counts};
 }
 
-/* As compare expects it of the program. */
+/* The change that compare expects of the program. */
 static struct result_change change_of_program(const struct result *result,
                                               const struct result_entry *entry, bool counts)
 {
@@ -122,8 +123,8 @@ static struct result_change change_of_program(const struct result *result,
     return change;
 }
 
-/* So that it is what the two peaks say: the median of all differences is not quite the difference of
- * the medians. */
+/* Makes the change the difference of the two medians, as peaks are shown: the median of all
+ * differences is slightly different. */
 static void change_to_medians(const struct result *result, struct result_entry *entry)
 {
     struct result_change *change = &entry->change[COMPARE_MEMORY];
@@ -145,7 +146,8 @@ static void change_make(const struct result *result, struct result_entry *entry,
     if (entry == result->recorded) *change = (struct result_change){0, 0, 0, false};
 }
 
-/* The memory of replays becomes that of the process, and everything a share. */
+/* Turns the values of replays into what the process would have, as a share of what the recorded
+ * allocator has. */
 static void values_scale(const struct result *result, struct result_entry *entry,
                          enum compare_measure measure)
 {
@@ -184,7 +186,7 @@ static void changes_make(struct result *result, enum compare_measure measure)
         if (result->entries[i].why == NULL) change_make(result, &result->entries[i], measure);
 }
 
-/* Without a yardstick, nothing can be said of changes. */
+/* Drops the values: without a yardstick, changes are unknown. */
 static void values_drop(struct result *result, enum compare_measure measure)
 {
     for (size_t i = 0; i < result->entries_count; i++) {

@@ -14,7 +14,7 @@
 #include "launch/process.h"
 #include "sweep/tasks.h"
 
-/* What a signal handler can see. */
+/* State that the signal handler uses. */
 static volatile sig_atomic_t interrupted; /* the signal, or 0 */
 static volatile pid_t running;            /* the group of the task, or 0 */
 
@@ -29,7 +29,7 @@ static void on_signal(int number)
     if (running > 0) kill(-running, SIGTERM);
 }
 
-/* One that is ignored stays ignored: nohup. Calls that wait are to return. */
+/* Ignored signals stay ignored, as under nohup. No SA_RESTART, so that waiting calls return. */
 void sweep_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal}, before;
@@ -46,7 +46,7 @@ bool sweep_interrupted(void)
 
 /* ---- one at a time ---- */
 
-/* The task inherits it. -1: it could not be had. */
+/* Opens and takes the lock, which the task inherits. -1: failed. */
 static int lock_open(const struct sweep *sweep)
 {
     const int lock = open(sweep_path(sweep, "lock", ""), O_RDWR | O_CREAT, 0666);
@@ -74,8 +74,8 @@ bool sweep_is_running_here(const struct sweep *sweep)
     return held;
 }
 
-/* In the child. A group of its own: who interrupts this program at a terminal does not kill the
- * processes of the task one by one, but has them end. */
+/* Called in the child. Its own process group keeps an interrupt at the terminal from killing the
+ * processes of the task one by one; this process ends them instead. */
 static void enter(void *unused)
 {
     (void)unused;
@@ -84,7 +84,7 @@ static void enter(void *unused)
         signal(ending_signals[i], SIG_DFL);
 }
 
-/* A line of the list, to its end. */
+/* Runs a line of the list to its end. */
 static void run_line(const struct sweep_job *job)
 {
     const char *const words[] = {"sh", "-c", job->line, NULL};

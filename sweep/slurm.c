@@ -17,17 +17,17 @@
 #include "sweep/command.h"
 #include "sweep/run.h"
 
-/* Of a job array: one below the default of MaxArraySize. */
+/* The most tasks of a job array: one less than the default of MaxArraySize. */
 enum { ARRAY_MAX = 1000 };
 
-/* Results are looked for each second. Slurm serves others, too: after something was submitted it is
- * asked soon, then more and more rarely. */
+/* Results are looked for each second. Slurm serves others, too, so it is asked soon after something
+ * was submitted, and then less and less often. */
 enum { ASK_EVERY_S_MAX = 10 };
 
-/* Memory: the allocators that are compared may take more than the recorded one. */
+/* The limit of memory: compared allocators may take more than the recorded one. */
 #define MEMORY_TIMES    2.0
 #define MEMORY_MORE_MIB 256.0
-/* Time: an event takes 20 to 200 ns; compare makes half as many replays again that time calls. */
+/* The limit of time: an event takes 20 to 200 ns; half as many more replays time single calls. */
 #define EVENT_S         1e-6
 #define REPLAY_S        5.0
 #define RUNS_TIMES      1.5
@@ -166,7 +166,7 @@ void slurm_read_last_line(const struct sweep *sweep, const char *id, char *line,
 struct limits {
     unsigned mib; /* 0: not known */
     unsigned minutes;
-    bool waits; /* for the trace to be in order */
+    bool waits; /* the job must wait until the trace is in order */
 };
 
 struct submitting {
@@ -175,12 +175,12 @@ struct submitting {
     struct sweep_facts *facts; /* of rows; events < 0: not read yet */
     unsigned *tries;           /* of the tasks of this round, and then of the orders */
     char orders[4096];         /* ":JOB:JOB": job arrays that put traces in order */
-    bool any;                  /* something was submitted the latest time */
+    bool any;                  /* the latest call has submitted something */
     char *why;
     size_t why_bytes;
 };
 
-/* So that few arrays have all tasks. */
+/* Limits are rounded up to powers of two, so that tasks fit into few arrays. */
 static unsigned power_of_two_above(double number)
 {
     unsigned power = 1;
@@ -248,7 +248,7 @@ static bool write_script(const struct sweep *sweep, char *why, size_t why_bytes)
 
 enum { SUBMIT_WORDS = 32 };
 
-/* One job array. Returns its number; 0: see `why`. */
+/* Submits one job array. Returns its number; 0: see `why`. */
 static unsigned long submit(struct submitting *submitting, const struct limits *limits,
                             const struct sweep_job *const *jobs, size_t count)
 {
@@ -299,7 +299,7 @@ static unsigned long submit(struct submitting *submitting, const struct limits *
     return job;
 }
 
-/* What is to be submitted: one of the orders, or of the tasks of the round. */
+/* A job to submit: an order, or a task of the round. */
 struct wanted {
     const struct sweep_job *job;
     unsigned *tries;
@@ -323,7 +323,7 @@ static bool is_equal(const struct limits *one, const struct limits *other)
     return one->mib == other->mib && one->minutes == other->minutes && one->waits == other->waits;
 }
 
-/* Those with the same limits in one array. */
+/* Submits jobs, those with the same limits in one array. */
 static bool submit_all(struct submitting *submitting, struct wanted *wanted, size_t count)
 {
     const struct sweep_job *jobs[ARRAY_MAX];
@@ -344,7 +344,7 @@ static bool submit_all(struct submitting *submitting, struct wanted *wanted, siz
     return true;
 }
 
-/* Whether the trace of the task is still to be put in order. */
+/* Whether the trace of the task has not been put in order yet. */
 static bool waits_for_order(const struct sweep *sweep, const struct sweep_job *task)
 {
     for (size_t i = 0; i < sweep->orders.count; i++) {
@@ -354,8 +354,8 @@ static bool waits_for_order(const struct sweep *sweep, const struct sweep_job *t
     return false;
 }
 
-/* Everything that is missing and that Slurm does not have, unless it was tried often enough.
- * *left: how much of it Slurm has now. False: see `why`. */
+/* Submits everything that is missing and that Slurm does not have, unless it was tried too often.
+ * *left: how many of the missing tasks Slurm has now. False: see `why`. */
 static bool submit_missing(struct submitting *submitting, const struct slurm_states *states,
                            size_t *left)
 {
@@ -405,7 +405,7 @@ static bool submit_missing(struct submitting *submitting, const struct slurm_sta
 
 /* ---- waiting ---- */
 
-/* A controller that is being restarted. */
+/* Whether Slurm's controller cannot be reached, perhaps because it is being restarted. */
 static bool is_away(const char *why)
 {
     return strstr(why, "contact slurm controller") != NULL ||
@@ -433,7 +433,7 @@ static void show(const struct sweep *sweep, const struct slurm_states *states)
     progress_text(message);
 }
 
-/* A second, or until a signal comes. */
+/* Waits a second, or until a signal comes. */
 static void wait_a_second(void)
 {
     const struct timespec second = {.tv_sec = 1};

@@ -94,7 +94,7 @@ static int words_parse(struct options *options, int count, char **words)
 
 /* ---- what is there ---- */
 
-/* Of a task that came to no result: what it printed last, or else what Slurm did. */
+/* For a task without a result: the last line that it printed, or else that of Slurm. */
 static void read_last_words(const struct sweep *sweep, const char *id, char *words, size_t bytes)
 {
     sweep_read_last_line(sweep_path(sweep, "logs", id), words, bytes);
@@ -151,8 +151,8 @@ static int print_status(const struct sweep *sweep)
 
 /* ---- carrying it out ---- */
 
-/* A round. Returns PROGRAM_OK if all its results are there, else an exit status; what is missing has
- * been told. */
+/* Carries out a round. Returns PROGRAM_OK if all its results are there, else an exit status; what
+ * is missing has been printed. */
 static int carry_out(struct sweep *sweep, const struct options *options)
 {
     char words[1024];

@@ -15,8 +15,8 @@
 #include "stream/checksum.h"
 #include "sweep/command.h"
 
-/* Two that do the same at a time do it into two files; the one renamed last stays. A file of one
- * that was killed is in nobody's way for long. */
+/* Two processes that do the same at the same time write two files; the one renamed last stays. A
+ * file left by a killed one does no harm. */
 static const char order_script[] =
     "#!/bin/sh\n"
     "# order.sh NAME RECORDING - puts the recording in order, as traces/NAME, unless that is there\n"
@@ -63,8 +63,7 @@ const char *sweep_path(const struct sweep *sweep, const char *name, const char *
 
 /* ---- files of the directory ---- */
 
-/* What the caller writes goes into a new file, which takes the place of the old one when it is
- * whole. */
+/* A new file for the caller to write, which replaces the old one when it is complete. */
 struct new_file {
     FILE *to;
     char path[2 * PATH_MAX], new_path[2 * PATH_MAX + 8];
@@ -100,7 +99,7 @@ static bool write_script(const struct sweep *sweep, const char *name, const char
     command_put_quoted(to, program.path);
     const bool made = fclose(to) == 0;
     if (new_file_open(&file, sweep_path(sweep, name, ""))) {
-        /* %s once, from the constants above. */
+        /* The constants above have %s exactly once. */
         const char *place = strstr(text, "%s");
         fprintf(file.to, "%.*s%s%s", (int)(place - text), text, made ? quoted : "",
                 place + strlen("%s"));
@@ -151,7 +150,7 @@ static bool is_directory(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* NAME.sweep beside NAME.json. */
+/* The default: NAME.sweep beside NAME.json. */
 static int default_directory(const char *plan, char *path, size_t bytes)
 {
     const size_t length = strlen(plan);
@@ -215,7 +214,7 @@ void sweep_close(struct sweep *sweep)
 
 /* ---- names ---- */
 
-/* Where the recording lies when it is in order. */
+/* The name of the file with the ordered recording. */
 static void ordered_name(const struct plan_row *row, char *name, size_t bytes)
 {
     snprintf(name, bytes, "%s-%08x.p.lz4", row->name, row->checksum);
@@ -223,7 +222,7 @@ static void ordered_name(const struct plan_row *row, char *name, size_t bytes)
 
 /* ---- commands ---- */
 
-/* Takes one that is filled in but for its result and its line, and ends the line. Ownership of
+/* Adds a job that is complete except for its result and its line, and closes the line. Ownership of
  * everything passes to the list. */
 static bool list_add(struct sweep_list *list, struct sweep_job *job, const char *result, FILE *line)
 {
@@ -263,7 +262,7 @@ static bool add_order(struct sweep *sweep, size_t at)
     return list_add(&sweep->orders, &job, sweep_path(sweep, "traces", job.id), line);
 }
 
-/* What stands in front of the trace. */
+/* Puts the options that come before the trace. */
 static bool put_options(const struct plan_row *row, const struct sweep_round *round,
                         const struct sweep_job *job, FILE *to)
 {
@@ -295,8 +294,8 @@ static void put_replay_options(const struct plan_row *row, FILE *to)
     }
 }
 
-/* Of all that the result depends on; the same trace at another place has the same results. Of a job
- * without entries: a key (sweep/kept.h). */
+/* The checksum of everything that the result depends on, which does not include the trace's path.
+ * For a job without entries: a key (sweep/kept.h). */
 static bool checksum_of(const struct plan_row *row, const struct sweep_round *round,
                         const struct sweep_job *job, uint32_t *checksum)
 {
@@ -313,7 +312,7 @@ static bool checksum_of(const struct plan_row *row, const struct sweep_round *ro
     return good;
 }
 
-/* With the row, the entries and the runs filled in. */
+/* Makes the ID of a job whose row and entries are set. */
 static bool make_id(const struct sweep *sweep, const struct sweep_round *round,
                     struct sweep_job *job, unsigned group)
 {
@@ -324,7 +323,7 @@ static bool make_id(const struct sweep *sweep, const struct sweep_round *round,
     return true;
 }
 
-/* Takes one with an ID, and what it has. */
+/* Adds a task that has an ID, and takes ownership of what it has. */
 static bool add_task(struct sweep *sweep, const struct sweep_round *round, struct sweep_job *job)
 {
     const struct plan_row *row = &sweep->plan.rows[job->row];
@@ -355,15 +354,15 @@ static bool add_task(struct sweep *sweep, const struct sweep_round *round, struc
 
 /* ---- rounds ---- */
 
-/* A row that tasks are made for. */
+/* State while tasks are made for a row. */
 struct adding {
     struct sweep *sweep;
     const struct sweep_round *round;
     const struct plan_row *row;
     size_t at;       /* of it */
-    bool *taken;     /* of its entries: not wanted, or in a task already */
+    bool *taken;     /* by entry: not wanted, or in a task already */
     size_t left;     /* that are not */
-    unsigned groups; /* so many, or numbers of kept ones */
+    unsigned groups; /* the highest group number so far, including kept ones */
     uint32_t key;
 };
 
@@ -392,7 +391,8 @@ static unsigned group_of(const char *id)
     return last != NULL ? (unsigned)strtoul(last + 1, NULL, 10) : 0;
 }
 
-/* An earlier result with entries of the row; what is left besides must be joined to it. */
+/* Keeps an earlier result with entries of the row. `whole`: only if it has all that are left; else
+ * it must have the recorded allocator, through which the others are joined. */
 static bool keep_group(struct adding *adding, const struct kept_group *group, bool whole)
 {
     struct sweep_job job = new_job(adding);
@@ -414,7 +414,7 @@ static bool keep_group(struct adding *adding, const struct kept_group *group, bo
     return add_group(adding, &job);
 }
 
-/* First one that has all, then others. */
+/* Keeps earlier results: first looks for one that has all entries, then for others. */
 static bool keep_groups(struct adding *adding)
 {
     const size_t count = adding->sweep->kept.count;
@@ -424,7 +424,8 @@ static bool keep_groups(struct adding *adding)
     return true;
 }
 
-/* In groups of nearly equal size, all with the recorded allocator. */
+/* Adds tasks for the entries that are left, in groups of nearly equal size; compare adds the
+ * recorded allocator to each. */
 static bool add_others(struct adding *adding)
 {
     const size_t most = adding->sweep->plan.entries_per_task, left = adding->left;

@@ -8,14 +8,15 @@
  *   DIR/logs/ID        what the command printed
  *   DIR/order.sh, compare.sh   what the lines call
  *
- * A task is one whole comparison of one trace. Its result is renamed into place; a task whose result
- * is there does nothing, so each line may be run as often as one likes, by anything that can run a
- * line of shell. An ID is the trace's name, the number of the group of entries, and a checksum of
- * all that the result depends on: a plan that has changed keeps the results that still hold.
+ * A task is one whole comparison of one trace. Its result is renamed into place; a task whose
+ * result exists does nothing, so each line may be run any number of times, by anything that can run
+ * a line of shell. An ID is the trace's name, the number of the group of entries, and a checksum of
+ * everything that the result depends on: when a plan changes, results that are still valid are
+ * kept.
  *
- * A trace with more entries than plan.entries_per_task is split. `compare` adds the recorded
- * allocator to each part; where it does not know that one, parts could not be joined, and the trace
- * stays whole. */
+ * A trace with more entries than plan.entries_per_task is split into several tasks. `compare` adds
+ * the recorded allocator to each part; if it does not know that one, parts could not be joined, and
+ * the trace is not split. */
 #ifndef MALLOCTAPE_SWEEP_TASKS_H
 #define MALLOCTAPE_SWEEP_TASKS_H
 
@@ -30,7 +31,7 @@ enum { SWEEP_ID_BYTES = 128 };
 
 /* Of a trace. */
 struct sweep_facts {
-    bool recorded_is_known; /* `compare` has the allocator of the recording */
+    bool recorded_is_known; /* `compare` knows the recorded allocator */
     double events;
     double peak_bytes; /* RSS of the program; 0: not known */
 };
@@ -41,7 +42,7 @@ struct sweep_job {
     char *result;                   /* the file that it makes */
     char *line;                     /* the command */
     size_t row;                     /* of the plan */
-    size_t *entries, entries_count; /* of the row's list; none: puts the trace in order */
+    size_t *entries, entries_count; /* indexes in the row's list; none: puts the trace in order */
     unsigned runs;
 };
 
@@ -54,56 +55,57 @@ struct sweep {
     char directory[PATH_MAX];
     struct plan plan;
     struct sweep_list orders; /* at most one a row */
-    struct sweep_list tasks;  /* all, of a search by halves those of all rounds so far */
+    struct sweep_list tasks;  /* all; with --halving, those of all rounds so far */
     struct kept kept;         /* results of earlier plans */
-    size_t round_begin;       /* the tasks from here on are to be carried out now */
+    size_t round_begin;       /* the tasks from this index on belong to the current round */
 };
 
-/* Reads the plan and makes the directory. `path` is a plan, or the directory of a sweep; `directory`
- * NULL: NAME.sweep beside the plan. False: `why` says what is wrong. */
+/* Reads the plan and makes the directory. `path` is a plan, or the directory of a sweep;
+ * `directory` NULL: NAME.sweep beside the plan. False: `why` says what is wrong. */
 bool sweep_open(struct sweep *sweep, const char *path, const char *directory, char *why,
                 size_t why_bytes);
 
 void sweep_close(struct sweep *sweep);
 
-/* The directory alone, of which there may be no plan any more. False: as above. */
+/* Opens the directory only, which need not have a plan any more. False: as above. */
 bool sweep_find(struct sweep *sweep, const char *path, const char *directory, char *why,
                 size_t why_bytes);
 
-/* What the tasks are to do other than the plan says. */
+/* How the tasks of a round differ from the plan. */
 struct sweep_round {
     const bool *const *wanted; /* for each row, which entries; NULL: all */
     unsigned runs;             /* 0: those of the plan */
     bool no_latency;
 };
 
-/* Begins a round: adds the tasks that the plan asks for, and writes the lists. False: as above. */
+/* Begins a round: adds its tasks, and writes the lists. False: as above. */
 bool sweep_begin_round(struct sweep *sweep, const struct sweep_round *round, char *why,
                        size_t why_bytes);
 
-/* Whether the result is there. */
+/* Whether the job's result exists. */
 bool sweep_is_done(const struct sweep_job *job);
 
 /* Whether a task of this round lacks its result and reads what the job puts in order. */
 bool sweep_is_needed(const struct sweep *sweep, const struct sweep_job *order);
 
-/* Of this round. */
+/* The number of results that are missing in this round. */
 size_t sweep_round_missing(const struct sweep *sweep);
 
-/* DIR/NAME, in a buffer of its own that the next call overwrites. */
+/* DIR/NAME, or DIR/NAME/FILE if `file` is not empty, in a static buffer that the next call
+ * overwrites. */
 const char *sweep_path(const struct sweep *sweep, const char *name, const char *file);
 
-/* Reads the whole trace. Of one that cannot be read nothing is known: its tasks will say why. */
+/* Reads the whole trace. If it cannot be read, nothing is known; its tasks will report why. */
 struct sweep_facts sweep_read_facts(const struct plan_row *row);
 
-/* The IDs of results.list, to be freed. */
+/* The IDs of results.list; to be freed with sweep_free_results(). */
 char **sweep_read_results(const struct sweep *sweep, size_t *count);
 void sweep_free_results(char **ids, size_t count);
 
-/* Whether the result of the ID is there. */
+/* Whether the result of the ID exists. */
 bool sweep_has_result(const struct sweep *sweep, const char *id);
 
-/* The last line of a file that is not empty; empty: there is none. */
+/* The last non-empty line of a file; empty: there is none. */
 void sweep_read_last_line(const char *path, char *line, size_t bytes);
 
 #endif
