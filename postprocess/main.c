@@ -21,7 +21,7 @@
 #include "stream/raw_reader.h"
 #include "stream/spool_reader.h"
 
-/* Beside those of enum program_status. */
+/* In addition to those of enum program_status. */
 #define STATUS_OUTPUT_FAILED 4
 #define STATUS_SALVAGED      5
 

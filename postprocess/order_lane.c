@@ -6,7 +6,7 @@
 
 /* ---- the records at hand ---- */
 
-/* Its records cannot be decoded any further. */
+/* Notes that the lane's records cannot be decoded any further. */
 static void lane_note_error(struct order *order, struct order_lane *lane)
 {
     if (lane->damaged) return;

@@ -52,7 +52,7 @@ void overlaps_note_page(struct overlaps *overlaps, uint32_t place, uint64_t addr
     overlaps->places[index] = (struct overlaps_places){place, address};
 }
 
-/* 0: it is not known. */
+/* The address of a place; 0: it is not known. */
 static uint64_t address_of(const struct overlaps *overlaps, uint32_t place)
 {
     for (size_t i = 0; i < 2; i++) {

@@ -180,7 +180,7 @@ static bool reader_check_fixed(struct instruction_reader *reader, const uint8_t 
     return true;
 }
 
-/* The input is something else. */
+/* Fails, as the input is something else. */
 static bool reader_other(struct instruction_reader *reader)
 {
     const size_t there = input_peek(reader->input, MAGIC_TEXT_BYTES);

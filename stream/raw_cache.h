@@ -78,7 +78,7 @@ struct raw_cache {
 
 void raw_cache_free(struct raw_cache *cache);
 
-/* Everything that is needed to look anything up. */
+/* Allocates everything that is needed to look anything up. */
 bool raw_cache_prepare(struct raw_cache *cache);
 
 /* Empties the lists. */

@@ -189,7 +189,7 @@ struct raw_remote_free {
 #define RAW_REMOTE_BYTES_MAX 8
 #define RAW_SEQUENCE_BYTES   4
 
-/* Whether a unit begins one. */
+/* Whether a unit begins such a free. */
 static inline bool raw_unit_is_remote(unsigned unit)
 {
     return unit - RAW_UNIT_REMOTE < RAW_UNIT_GENERAL - RAW_UNIT_REMOTE;

@@ -14,7 +14,7 @@
 
 /* ---- errors ---- */
 
-/* Packed units have no places of their own in the stream. */
+/* Packed units have no offsets of their own in the stream. */
 static uint64_t decoder_offset(const struct raw_decoder *decoder, const uint8_t *at)
 {
     return decoder->payload_offset + (decoder->packed ? 0 : (uint64_t)(at - decoder->payload));

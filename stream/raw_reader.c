@@ -461,7 +461,7 @@ static bool unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uin
     return true;
 }
 
-/* Units have two bytes each from here on. */
+/* Copies the payload, or unpacks it: in the chunk, units have two bytes each. */
 static bool take_payload(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     const uint8_t *at = reader->input.next + RAW_CHUNK_HEADER_BYTES;

@@ -164,7 +164,7 @@ static inline void units_announce(struct units_lane *lane, uint32_t place, uintp
     atomic_store_release(&lane->ending_place, place);
 }
 
-/* It has been recorded. */
+/* The announced call has been recorded. */
 static inline void units_announce_end(struct units_lane *lane)
 {
     atomic_store_release(&lane->ending_place, RAW_PLACE_NONE);

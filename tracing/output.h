@@ -35,7 +35,7 @@ enum output_kind {
 #define OUTPUT_PATH_BYTES_MAX 4096
 
 struct output_files {
-    /* Given. */
+    /* Set by the caller. */
     const char *name;    /* without letters after % */
     const char *scratch; /* directory for temporary files */
     uint64_t id;         /* random: part of the names of temporary files */

@@ -545,7 +545,7 @@ void malloctape_waited(unsigned structure, unsigned long cycles)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (!lane || !slot_has_room(lane, INSIDE_UNITS_MAX)) return;
-    /* May take a system call: not where nothing is recorded. */
+    /* May take a system call, so not if nothing is recorded. */
     const uint64_t waited_ns = writer_cycles_ns(&recording.writer, cycles);
     units_inside(&lane->units, structure, waited_ns);
     watch_wait(&recording.writer.watch, waited_ns);

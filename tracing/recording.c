@@ -8,7 +8,7 @@
  * this long after its end. */
 #define IDLE_AFTER_NS UINT64_C(1000000000)
 
-/* Threads leave the fast path at their next call. */
+/* Makes threads leave the fast path at their next call. */
 static void stop_threads(void)
 {
     atomic_fence_full();

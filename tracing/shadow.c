@@ -45,7 +45,7 @@ struct shadow_memory {
     struct places classes[RAW_SIZE_CLASSES_MAX];
 };
 
-/* Once (release). */
+/* Set once (release). */
 static struct shadow_memory *memory;
 /* How many pieces of PIECE_PLACES places are mapped: they stay mapped, also in a child. */
 static uint32_t pieces;
@@ -108,7 +108,7 @@ static bool cover_region(uintptr_t region)
     return shadow_covered[region];
 }
 
-/* The window, with an entry for NULL in it. */
+/* Chooses a window that is free, and maps the entry of NULL in it. */
 static bool choose_window(void)
 {
     for (size_t i = 0; i < sizeof windows / sizeof *windows && !shadow_covered[0]; i++) {
@@ -232,7 +232,7 @@ bool shadow_cover(uintptr_t address, size_t bytes)
     return complete;
 }
 
-/* The next piece of places. */
+/* Maps memory for the next piece of places. */
 static bool map_piece(void)
 {
     void *owners = owners_of(pieces);
@@ -261,7 +261,7 @@ static uint32_t places_of_page(size_t size)
     return size ? (uint32_t)(SHADOW_PAGE_BYTES / size) + 2 : 2;
 }
 
-/* New blocks for the class. */
+/* Gives the class new blocks. */
 static bool add_blocks(struct places *places, uint32_t size_class, uint32_t count)
 {
     uint32_t blocks =

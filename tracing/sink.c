@@ -80,7 +80,7 @@ int sink_prepare(struct sink *sink)
     sink->ring = os_memory_reserve(MEMORY_BYTES);
     if (!sink->ring) return -ENOMEM;
     sink->lz4 = sink->ring + SINK_RING_BYTES;
-    /* Begun where it is first used: most streams are small. */
+    /* Initialized where it is first used: most streams are small. */
     sink->lz4_hc = sink->ring + SINK_RING_BYTES + sizeof(LZ4_stream_t);
     sink->block = sink->ring + SINK_RING_BYTES + sizeof(LZ4_stream_t) + sizeof(LZ4_streamHC_t);
     LZ4_initStream(sink->lz4, sizeof(LZ4_stream_t));
@@ -132,7 +132,7 @@ static void write_stored(struct sink *sink, uint8_t *data, size_t bytes)
     bytes_put32(block, kept);
 }
 
-/* Whether to pack from now on, after a block. */
+/* Decides after a block whether to pack from now on. */
 static void evaluate_packing(struct sink *sink, size_t bytes, size_t compressed)
 {
     sink->retry_left -= bytes < sink->retry_left ? bytes : sink->retry_left;

@@ -241,7 +241,7 @@ static bool begin_module(struct malloctape_lane *lane, struct module *module, ui
     return true;
 }
 
-/* STACK_MODULE_NONE: it has no number. */
+/* The number of an object's module; STACK_MODULE_NONE: it has none. */
 static uint32_t module_of(struct malloctape_lane *lane, const struct unwind_object *object)
 {
     uint32_t count = atomic_load_relaxed(&table->modules_count);

@@ -71,7 +71,7 @@ uint32_t stack_table_node(uint64_t hash);
 uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
                             const uint32_t *codes, const uint64_t *hashes);
 
-/* A call has this stack. */
+/* Notes that a call has this stack. */
 void stack_table_call(uint64_t hash, uint32_t node);
 
 /* Called before and after an unloading. The second records in the lane, which may be NULL, what is

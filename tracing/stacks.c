@@ -503,7 +503,7 @@ static inline bool is_known(const struct stack_walk *walk, const struct known *k
     return true;
 }
 
-/* 0: the stack is not known. */
+/* The node of a recurring stack; 0: the stack is not known. */
 static inline uint32_t known_node(struct stack_walk *walk, const struct unwind_frame *first)
 {
     const struct known *set = known_set(walk, first);

@@ -228,7 +228,7 @@ struct writer {
     struct spool spool;
     struct os_thread thread;
 
-    /* Beginner. The settings are given, too. */
+    /* Beginner. The writer also reads `settings`. */
     const char *output; /* without letters after % (output.h); the writer may choose the next one */
     uint8_t recording_id[RAW_RECORDING_ID_BYTES];
     int process_id;

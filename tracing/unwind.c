@@ -378,7 +378,7 @@ static void carry_out_other(struct machine *machine, struct reader *reader,
     }
 }
 
-/* Up to the row of `address`. */
+/* Carries out instructions up to the row of `address`. */
 static void carry_out(struct machine *machine, struct reader reader, const struct entry *entry,
                       uintptr_t address)
 {
@@ -403,7 +403,7 @@ static bool is_expression(struct reader expression, const char *bytes, size_t co
            memcmp(expression.at, bytes, count) == 0;
 }
 
-/* A register (breg0 is 0x70) and an offset. */
+/* Takes a register (breg0 is 0x70) and an offset. */
 static bool takes_register(struct reader *expression, unsigned number, int64_t *offset)
 {
     if (take(expression, 1) != 0x70 + number) return false;

@@ -292,7 +292,7 @@ static void set_status(struct writer *writer, enum writer_status status)
     os_wake_all(&writer->status);
 }
 
-/* Nobody is to wait for a slot any more. */
+/* Ends the recording without a request. Nobody is to wait for a slot any more. */
 static void end_by_itself(struct writer *writer)
 {
     writer->ends();

@@ -64,7 +64,7 @@ static uint64_t measure_cycles(const struct writer *writer, uint64_t now_ns)
     return (uint64_t)((double)writer_since(now_ns, writer->start_ns) / (double)cycles * 0x1p32);
 }
 
-/* Reading the time takes a system call. */
+/* Uses the rate that ticks have measured, because reading the time takes a system call. */
 uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles)
 {
     uint64_t ns = atomic_load_relaxed(&writer->ns_of_2_32_cycles);

@@ -392,7 +392,7 @@ static void make_idle(void)
     }
 }
 
-/* No recording can begin meanwhile. */
+/* Leads the entry points past the capture core. No recording can begin meanwhile. */
 static void pass_by(void)
 {
     if (!next_library() || atomic_load_relaxed(&front) != &recorded || !malloctape_begin_idle())
