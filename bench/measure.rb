@@ -7,15 +7,15 @@
 #     round 2: plain, on, off, on, off, plain, ... and so on: six orders,
 #              so that each comes behind each other as often
 #
-# The three runs of a round take turns: one goes on, with all its threads, while the other two stand
-# still (SIGSTOP). So a machine that becomes slower or faster for some seconds, as one shared with
-# others does, is slower or faster for all three, and for the same part of their work; of whole long
-# runs, one after the other, that is not true.
+# The three runs of a round take turns: one runs, with all its threads, while the other two are
+# stopped (SIGSTOP). So when the machine becomes slower or faster for some seconds, as one shared
+# with others does, it does so for all three, and in the same part of their work; that would not be
+# true of whole long runs, one after the other.
 #
 # Wall time is what a user waits: from the start of the process to its end, the closing of the
-# recording included, less the time in which it stood still. CPU time is the kernel's account of the
-# ended process with all its threads, the recorder's writer among them (getrusage(2) of children; no
-# other child ends while it runs).
+# recording included, minus the time in which it was stopped. CPU time is the kernel's figure for
+# the ended process with all its threads, the recorder's writer included (getrusage(2) of children;
+# no other child ends while it runs).
 
 require 'fileutils'
 require 'json'
@@ -23,17 +23,17 @@ require 'json'
 # Something that cannot be measured; the text is for the user.
 class BenchError < StandardError; end
 
-# The ways to run a program: under an allocator, with the recorder that is off, and recording. For
-# what call stacks cost: under an allocator, recording without stacks, sampled, with all, and under
-# heaptrack.
+# The ways to run a program: under an allocator, with the recorder switched off, and recording. For
+# the cost of call stacks: under an allocator, recording without stacks, with sampled stacks, with
+# all, and under heaptrack.
 class Modes
   HEAPTRACK = '/usr/bin/heaptrack'
   STACKS = { on: nil, sampled: '1', all: 'all' }.freeze
 
   attr_reader :names
 
-  # `over` is the allocator that libmalloctape.so stands in front of: 'glibc' or a library's path;
-  # nil for our tcmalloc and its tracing library.
+  # `over` is the allocator behind libmalloctape.so: 'glibc' or a library's path; nil for our
+  # tcmalloc and its tracing library.
   def initialize(build_dir, over, stacks)
     libraries = File.join(build_dir, 'lib')
     @plain = existing(over ? allocator(over) : File.join(libraries, 'libtcmalloc_minimal.so'))
@@ -57,7 +57,7 @@ class Modes
       'TCMALLOC_TRACE_STACKS' => STACKS[mode] }
   end
 
-  # What stands before the program's command.
+  # The words before the program's command.
   def command(mode, trace) = mode == :heaptrack ? [HEAPTRACK, '-o', trace] : []
 
   private
@@ -90,7 +90,7 @@ module Child
             'TCMALLOC_TRACE_STACKS' => nil }.freeze
   OUTPUT_SHOWN_BYTES = 2000
 
-  # Seconds, and the most memory, if that was asked for.
+  # Seconds, and the peak of memory if that was asked for.
   Times = Struct.new(:wall, :cpu, :rss)
 
   module_function
@@ -104,8 +104,8 @@ module Child
   end
 
   # Starts a program in process group `group` (0: a new one); what it prints goes to the file `log`.
-  # Returns its process number, or with a :usage in the environment that of this command, which
-  # starts the program, behind the words of :under.
+  # Returns its process id, or, with a :usage in the environment, that of this command, which starts
+  # the program, after the words of :under.
   def start(environment, command, log, input: File::NULL, group: 0)
     environment = environment.dup
     usage = environment.delete(:usage)
@@ -129,7 +129,7 @@ module Child
     raise BenchError, "#{command.join(' ')}: #{how}\n#{tail(log)}" if how
   end
 
-  # From start to end, without a clock.
+  # Runs a program from start to end, without measuring time.
   def run(command, log, environment = {})
     pid = start(environment, command, log)
     check(Process.wait2(pid).last, command, log)
@@ -153,8 +153,8 @@ module Child
   def tail(log) = File.binread(log).byteslice(-OUTPUT_SHOWN_BYTES..) || File.binread(log)
 end
 
-# One run of a program, which goes on when it is its turn and stands still otherwise. What else
-# belongs to its process group does so too.
+# One run of a program, which runs when it is its turn and is stopped otherwise, with everything
+# else in its process group.
 class Run
   STOPS_WITHIN_S = 1
   GOES_ON_S = 0.01
@@ -170,7 +170,7 @@ class Run
     @times = Child::Times.new(0.0, 0.0)
   end
 
-  # Lets it run for that long (nil: any time), or to its end; returns whether it has ended. Raises
+  # Lets it run for that long (nil: no limit), or to its end; returns whether it has ended. Raises
   # if it failed.
   def turn(seconds)
     began = Child.now
@@ -198,8 +198,8 @@ class Run
     @group = @pid if @group.zero?
   end
 
-  # How it ended, or that it has been stopped. A process whose vfork child is stopped before it
-  # cannot stop: both go on, and are stopped again.
+  # Waits until it has ended or been stopped. A process whose vfork child has been stopped first
+  # cannot stop: then both are continued, and stopped again.
   def wait(seconds)
     bell = Thread.new do
       sleep(*seconds)
@@ -239,14 +239,14 @@ class Measurement
   ROUNDS_MIN = 9
   ROUNDS_MAX = 25
   ROUNDS_STACKS = 5
-  PLAIN_SECONDS = 6.0 # what all plain runs of a short program should come to
+  PLAIN_SECONDS = 6.0 # how long all plain runs of a short program should take together
   TURN_SECONDS = 0.1
 
   attr_reader :workload, :times, :recordings, :bytes
 
-  # Of each mode's runs, `dir` has a directory of their own. Recordings are `trace`, and with stacks
-  # that with the mode's name behind it. `usage`: the program that says how much memory another one
-  # had; nil: nobody asks.
+  # The runs of each mode have their own directory in `dir`. Recordings are `trace`, with stacks
+  # that with the mode's name appended. `usage`: the program that tells how much memory another one
+  # had; nil: not wanted.
   def initialize(workload, modes, malloctape, dir, trace, usage)
     @workload = workload
     @modes = modes
@@ -259,9 +259,9 @@ class Measurement
     @recordings = []
   end
 
-  # One run is not counted: it brings the program and its input into memory, and says how long one
-  # takes. Without `rounds`, there are at least nine, and more of a short program; with stacks five.
-  # Under heaptrack a program takes so much longer that the first round says it all.
+  # One run is not counted: it brings the program and its input into memory, and tells how long a
+  # run takes. Without `rounds`, there are at least nine, and more for a short program; with stacks
+  # five. Under heaptrack a program takes so much longer that one round is enough.
   def take(rounds)
     first = in_turns([:plain]).fetch(:plain)
     rounds ||= @usage ? ROUNDS_STACKS : rounds_by_default(first.wall)
@@ -287,10 +287,10 @@ class Measurement
 
   private
 
-  # It puts .gz or .zst behind the name.
+  # heaptrack appends .gz or .zst to the name.
   def heaptrack_files = Dir.glob("#{trace(:heaptrack)}*")
 
-  # So that in as many rounds as there are orders each comes behind each other as often.
+  # In as many rounds as there are orders, each mode follows each other one equally often.
   def order(round)
     @orders ||= @modes.names.size > 3 ? turned(@modes.names) : @modes.names.permutation.to_a
     @orders[round % @orders.size]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# predict_expected - how far what compare expects of a process is from the process: its memory, the
-# range of its processor time, and what settings of an allocator do to its memory.
+# predict_expected - how far compare's expectations are from the real process: its memory, the range
+# of its processor time, and the effect of an allocator's settings on its memory.
 
 require_relative 'predict_report'
 
@@ -9,8 +9,9 @@ require_relative 'predict_report'
 class PredictExpected
   # The recorded one: changes of processor time are to its own.
   RECORDED = 'tcmalloc'
-  # What a setting really does to the peak, and by replays. That is right if it is off by no more
-  # than 15 % or 2 MiB, and wrong if it is so from all that the real effect may be.
+  # What a setting really does to the peak, and what it does in replays. The latter is right if it
+  # is within 15 % or 2 MiB of the real effect, and wrong if it is not within that of any value in
+  # the real effect's interval.
   Effect = Struct.new(:entry, :program, :real, :replayed) do
     def judged
       bar = [0.15 * real.median.abs, 2 * PREDICT_MIB].max
@@ -44,7 +45,7 @@ class PredictExpected
 
   private
 
-  # What the block makes of each entry of each program, without nils.
+  # The block's results for each entry of each program, without nils.
   def entries(results = @results)
     results.flat_map do |result|
       predicted = result.predicted.fetch(@way)
@@ -88,7 +89,7 @@ class PredictExpected
     print_times(decided.select(&:sign_right?))
   end
 
-  # How many times the difference of replays the real one is.
+  # The ratio of the real difference to that of replays.
   def print_times(changes)
     return if changes.empty?
 

@@ -12,13 +12,13 @@ PredictRun = Struct.new(:peak, :end, :user, :system, :faults) do
   def cpu = user + system
 end
 
-# What runs took, or replays. Of replays also `expected`, the RSS of the process that compare
-# expects at the peak, where it does, and the range of the change of its processor time.
+# What runs or replays took. For replays also `expected`, the peak RSS that compare expects of the
+# process, if it does, and the range of the change of its processor time.
 PredictUsage = Struct.new(:runs, :expected, :cpu_least, :cpu_most) do
   def peak = predict_median(runs.map(&:peak))
   def end = predict_median(runs.map(&:end))
 
-  # The lower quartile: what disturbs a run only adds to it.
+  # The lower quartile, because disturbances only make a run longer.
   def cpu = runs.map(&:cpu).sort[(runs.size - 1) / 4]
 end
 
@@ -79,7 +79,7 @@ class PredictMeasurement
   # In front of what a program is linked with: redis-server has jemalloc.
   GLIBC = 'libc.so.6'
 
-  # With fewer runs than these, none can be told from noise.
+  # With fewer runs, a difference cannot be told from noise.
   RUNS_LEAST = 5
   RUNS_MOST = 15
 

@@ -34,14 +34,14 @@ end
 def predict_difference(number, one, other, deviations) =
   PredictDifference.of(one.runs.map(&number), other.runs.map(&number), deviations)
 
-# Memory that differs by more than noise, as compare has it, and than 1 MiB and 1 %.
+# Memory that differs by more than noise, by compare's rule, and by more than 1 MiB and 1 %.
 def predict_bytes_decided?(number, one, other)
   difference = predict_difference(number, one, other, PREDICT_95)
   least = [one, other].map { |usage| usage.public_send(number) }.min
   difference.sure? && difference.median.abs > [PREDICT_MIB, 0.01 * least].max
 end
 
-# Processor times that differ by more than noise, and than 1 %.
+# Processor times that differ by more than noise, and by more than 1 %.
 def predict_cpu_decided?(one, other)
   difference = predict_difference(:cpu, one, other, PREDICT_99)
   difference.sure? && (one.cpu - other.cpu).abs > 0.01 * [one.cpu, other.cpu].min
@@ -65,7 +65,7 @@ PREDICT_MEASURES = {
   'CPU' => { unit: 1, value: :cpu.to_proc, decided: method(:predict_cpu_decided?) }
 }.freeze
 
-# Programs whose threads wait busily: their processor time is mostly that.
+# Programs whose threads spin while they wait, which is most of their processor time.
 PREDICT_BUSY_WAITING = %w[redis].freeze
 
 def predict_with_cpu(results) =
@@ -96,7 +96,7 @@ class PredictScore
      *least]
   end
 
-  # Of processor time: in how many of the pairs that differ compare says which takes less.
+  # For processor time: in how many of the pairs that differ compare says which one takes less.
   def said
     decided = pairs.select(&:decided)
     said = decided.select(&:said)
@@ -135,8 +135,8 @@ class PredictScore
     product.zero? ? '-' : format('%.2f', x.zip(y).sum { |a, b| a * b } / product)
   end
 
-  # In how many programs the entry that replays best is the one that really is, or as good as that;
-  # and how much more, at worst, the one takes that replays say is best.
+  # In how many programs the best entry by replays is really the best, or as good; and how much
+  # more, at worst, the best one by replays takes.
   def least
     regrets = @results.map do |result|
       plain = predict_without_settings(result.real)

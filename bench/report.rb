@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# report - the table, the JSON, and what has to be said about the numbers.
+# report - the table, the JSON, and remarks about the numbers.
 
 require 'etc'
 require 'json'
@@ -8,8 +8,8 @@ require_relative 'workloads'
 
 # The lowest, the middle and the highest of some numbers, and how many these are. The median of all
 # the numbers of which these are a sample lies between `low` and `high`, with a probability of 95 %
-# or more, however they are distributed: an interval between two of the sorted numbers (order
-# statistics; no fewer than six have one).
+# or more, for any distribution: an interval between two of the sorted numbers (order statistics; it
+# takes at least six numbers).
 Spread = Struct.new(:min, :low, :median, :high, :max, :runs) do
   def self.of(numbers)
     sorted = numbers.sort
@@ -47,8 +47,8 @@ MEASURES = {
 }.freeze
 MEASURES_STACKS = { wall_sampled: 'wall, sampled / recorded', wall_all: 'wall, all / plain' }.freeze
 
-# What one measurement says, measure by measure, beside its bars. A run of a hundredth of the work
-# is not judged.
+# The results of one measurement, measure by measure, with their bars. A run with a hundredth of the
+# work is not judged.
 def results_of(measurement, bars, judged)
   workload = measurement.workload
   measures = measurement.times.key?(:all) ? MEASURES_STACKS : MEASURES

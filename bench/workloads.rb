@@ -10,9 +10,9 @@
 
 require_relative 'measure'
 
-# What a run is allowed to be: largest ratios to plain tcmalloc, and bytes per event. What has no
-# bar is measured and printed all the same. Bytes of churn are judged where the bar was set, with
-# 10 000 slots: to name one of more objects takes more bits.
+# The bars: the largest ratios to plain tcmalloc, and bytes per event, that are allowed. What has no
+# bar is measured and printed all the same. Bytes of churn are judged with 10 000 slots, for which
+# the bar was set: with more objects, it takes more bits to name one.
 CHURN_1_BARS = { wall_off: 1.04, wall_on: 1.5, cpu_on: 2.0 }.freeze
 BARS = {
   'churn-1-1000' => CHURN_1_BARS,
@@ -26,7 +26,7 @@ BARS = {
   'redis' => { wall_on: 1.02 }
 }.freeze
 
-# The same in front of another allocator; the wall of real programs where that is glibc.
+# The same for libmalloctape.so over another allocator; wall time of real programs if that is glibc.
 BARS_OVER = {
   'churn-1-1000' => { wall_off: 1.1, wall_on: 1.7 },
   'churn-1-10000' => { wall_off: 1.1, wall_on: 1.7, bytes: 4.0 },
@@ -76,7 +76,7 @@ class SmallProgram < ProgramWorkload
   def command(_dir) = @command
 end
 
-# A program in PATH that is no script: an allocator would be preloaded into the interpreter of that.
+# A program in PATH that is not a script: an allocator would be preloaded into its interpreter.
 module Installed
   module_function
 
@@ -96,7 +96,7 @@ module Installed
 end
 
 # The compiler proper on one preprocessed file, made from the standard headers of this machine and a
-# little code that uses them, so that templates are instantiated and optimized and not only read.
+# little code that uses them, so that templates are instantiated and optimized, not just parsed.
 class Gcc < ProgramWorkload
   HEADERS = %w[map string regex vector iostream unordered_map algorithm functional thread future
                random sstream].freeze
@@ -190,8 +190,8 @@ class Python < ProgramWorkload
   def python = @python ||= Installed.find('python3')
 end
 
-# A redis-server, which is measured, and redis-benchmark, which drives it and is not preloaded with
-# anything. Wall time is redis-benchmark's, CPU time is the server's.
+# A redis-server, which is measured, and redis-benchmark, which drives it, without any preloaded
+# library. Wall time is redis-benchmark's, CPU time is the server's.
 class Redis
   NAME = 'redis'
   PROGRAMS = %w[redis-server redis-benchmark redis-cli].freeze
@@ -220,9 +220,9 @@ class Redis
   def start(environment, dir) = RedisRun.new(@paths, @turns, @requests, environment, dir)
 end
 
-# One server and its loads, of one process group. In each turn it gets a load of its own, which ends
-# by itself: several busy processes that go on again are spread over the processors only after some
-# milliseconds, and later if one of them has a thread more.
+# One server and its loads, in one process group. In each turn it gets a new load, which ends by
+# itself: after several busy processes are continued, they are spread over the processors only after
+# some milliseconds, and later if one of them has one more thread.
 class RedisRun < Run
   READY_SECONDS = 10
 
@@ -296,7 +296,7 @@ class RedisRun < Run
   end
 end
 
-# All of them. `small`: a hundredth of the work, to see whether everything runs.
+# All workloads. `small`: a hundredth of the work, to see whether everything runs.
 def workloads(build_dir, small)
   tests = File.join(build_dir, 'tests/workloads')
   bench = File.join(build_dir, 'bench/workloads')

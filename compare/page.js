@@ -3,7 +3,7 @@ const allocators = rows.filter((row) => row.name !== 'none');
 
 const narrow = matchMedia('(max-width: 40rem)');
 
-// Settings that are too long for a chart have a letter there, which the facts explain.
+// Settings that are too long for a chart are replaced by a letter, which the facts explain.
 const LONG = 24;
 const settingsOf = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/).slice(1);
 const lettered = allocators.filter((row) => settingsOf(row).join('; ').length > LONG);
@@ -17,10 +17,10 @@ const wrapped = (row) => {
   return [row.recorded ? `${first} *` : first, ...more];
 };
 
-// The name of a library may be no UTF-8, and is null then.
+// The name of a library may not be UTF-8; then it is null.
 const colour = (row) => allocatorColour(row.name ?? row.entry);
 
-// How many rows of the same colour stand before it in the list.
+// How many earlier rows of the list have the same colour.
 const form = (row) => allocators.filter((one) => colour(one) === colour(row)).indexOf(row);
 
 function line(row, points, more = {}) {
@@ -46,8 +46,8 @@ const rankText = (row, measure) => {
 
 // ---- bars ----
 
-// A bar for each row, and a thin one over it from the least to the greatest; `own`, of each bar,
-// is the replay's own; `more` is added to each.
+// A bar for each row, with a thin one over it from the least to the greatest value; `own` is the
+// replay's own share of each bar; `more` is added to each.
 function bars(measure, key, scale, unit, own = 0, more = () => 0) {
   const shown = sorted(measure);
   const number = (row) => Object.fromEntries(['median', 'min', 'max']
@@ -68,7 +68,8 @@ function bars(measure, key, scale, unit, own = 0, more = () => 0) {
         y: { grid: { display: false }, ticks: { autoSkip: false } } } }) };
 }
 
-// What the process has beside the replay: memory that is expected of it, where all rows have that.
+// Whether all rows have an expected memory of the process, so that this is shown instead of the
+// replay's.
 const ofProcess = allocators.length > 0
   && allocators.every((row) => row.expected.peak_rss_bytes !== null);
 const beside = (row) => (ofProcess
@@ -76,8 +77,8 @@ const beside = (row) => (ofProcess
 
 // ---- latency ----
 
-// The longest call of all takes a thousand times as long, and would hide how these differ: the
-// table has it.
+// Without the longest call, which takes a thousand times as long and would hide the differences; it
+// is in the table.
 const PERCENTILES = [['p50', 'p50'], ['p90', 'p90'], ['p99', 'p99'], ['p99.9', 'p999']];
 
 const STEP = data.latency_resolution_ns || 1;
@@ -86,7 +87,7 @@ const percentile = (row, kind, key) => (row.numbers[`${kind}_${key}_ns`] || {}).
 const percentiles = (kind) => PERCENTILES.filter(([, key]) =>
   allocators.some((row) => percentile(row, kind, key) !== null));
 
-// A logarithmic axis has no 0: what took less than a step of the clock is drawn at half a step.
+// A logarithmic axis has no 0, so times below the clock's step are drawn at half a step.
 function latency(kind) {
   const shown = (row) => percentiles(kind).map(([, key]) => {
     const value = percentile(row, kind, key);
@@ -110,7 +111,8 @@ const known = (values) => (values || []).filter((value) => value !== null).lengt
 const withCurve = (key) => sorted('memory')
   .filter((row) => row.series && known(row.series[key]) > 0);
 
-// What the recorded process had; of RSS, without the recorder's where that is known.
+// The key of what the recorded process had; for RSS, without the recorder's memory if that is
+// known.
 function originalKey(series, key) {
   if (key === 'heap_bytes') return 'original_heap_bytes';
   return known(series.original_net_rss_bytes) > 0 ? 'original_net_rss_bytes' : 'original_rss_bytes';
@@ -139,8 +141,8 @@ function curves(key) {
 
 const numberTitle = ({ group, title, unit }) => [group, title, unit].join(' ').trim();
 
-// As on a terminal: a time below the step of the clock only says so, and `!` marks what a warning
-// spoils.
+// As on a terminal: a time below the clock's step is shown as such, and `!` marks a number that a
+// warning is about.
 function cellText(row, { key, unit, scale, decimals, spoiled }) {
   const { median, min, max } = row.numbers[key];
   const ofCalls = unit === 'ns' && /^(allocation|free)_/.test(key);

@@ -4,9 +4,9 @@ const MIB = 1024 * 1024;
 
 // ---- colours ----
 
-// Any two of a set are at least 34 apart in CIE Lab for normal eyes and for each kind of colour
-// blindness (as Machado and others simulate it), and stand out from the background at 3:1 or more.
-// Lines and points have a form of their own beside.
+// Any two colours of a set are at least 34 apart in CIE Lab for normal vision and for each kind of
+// colour blindness (simulated by the model of Machado and others), and have a contrast of at least
+// 3:1 to the background. In addition, lines and points differ in form.
 const COLOURS = {
   light: ['#154dff', '#f55717', '#522346', '#978a7e', '#d85fcd', '#6f0b04', '#27007f'],
   dark: ['#0089c8', '#f4e01a', '#d13200', '#48ff9c', '#931eff', '#c9e9ff', '#9e5a61'],
@@ -18,8 +18,8 @@ const theme = matchMedia('(prefers-color-scheme: dark)');
 const palette = (at) => COLOURS[theme.matches ? 'dark' : 'light'][at % 7];
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// An allocator has one colour on every page, whatever stands beside it. Others have one of the two
-// that are left, by their name.
+// These allocators have the same colour on every page. Any other gets one of the two that are left,
+// by its name.
 const ALLOCATORS = ['tcmalloc', 'glibc', 'jemalloc', 'mimalloc', 'tbbmalloc'];
 
 function allocatorColour(name) {
@@ -31,7 +31,7 @@ function allocatorColour(name) {
 // ---- charts ----
 
 const round = (value, digits = 3) => Number(value.toPrecision(digits));
-// Chart.js's numbers, on axes and beside the pointer, as in texts.
+// Formats Chart.js's numbers, on axes and in tooltips, as in texts.
 const spaced = (method) => function (...of) { return method.apply(this, of).replaceAll(',', ' '); };
 
 function spaceNumbers(scale, name) {
@@ -43,7 +43,7 @@ function spaceNumbers(scale, name) {
 
 const countText = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ' ');
 
-// Of a line with the form number `form`: the same colour may come again with another.
+// The style of a line with form number `form`: lines of the same colour differ in form.
 function lineStyle(lineColour, form) {
   return { borderWidth: 2, borderColor: lineColour, backgroundColor: lineColour,
     borderDash: DASHES[form % 7], pointStyle: POINTS[form % 7] };
@@ -53,7 +53,7 @@ function axis(text, more = {}) {
   return { title: { display: true, text }, grid: { color: variable('--line') }, ...more };
 }
 
-// Beside the pointer, a value has the unit of its axis.
+// In a tooltip, a value has the unit of its axis.
 function tooltipText({ chart, dataset, formattedValue }) {
   const { indexAxis, scales } = chart.options;
   const unit = (indexAxis === 'y' ? scales.x : scales.y)?.title?.text ?? '';
@@ -98,8 +98,8 @@ function addTable(element, table, title = 'as a table') {
   return details;
 }
 
-// What a chart draws: a row for each label, or for a hundred times at most, with the value that
-// each line had then; its unit is the head of the first column.
+// What a chart draws, as a table: a row for each label, or for up to a hundred points in time, with
+// the value of each line; the head of the first column is the unit.
 function tableOfChart({ data: { labels, datasets }, options: { indexAxis, scales } }) {
   const valueAt = ({ data }, x) =>
     data.reduce((y, point) => (point.x <= x ? point.y : y), null);
@@ -113,11 +113,11 @@ function tableOfChart({ data: { labels, datasets }, options: { indexAxis, scales
   return { head: [title.text, ...datasets.map(({ label }) => label ?? '')], rows };
 }
 
-// One figure: { title, better, text, config, table, wide, height }. `better` is a short hint ("less
-// is better"), `text` stands below the title, `config()` is Chart.js's. `table()` gives
-// { head, rows } of texts and numbers, for those who do not see the chart, too; without, it has what
-// the chart draws. `wide`: across the page; `height` in rem. config() is called again when light and
-// dark change.
+// Adds a figure: { title, better, text, config, table, wide, height }. `better` is a short hint
+// ("less is better"), `text` goes below the title, `config()` returns Chart.js's configuration.
+// `table()` returns { head, rows } of texts and numbers, also for readers who cannot see the chart;
+// if it is missing, the table is made from the chart. `wide`: across the page; `height` in rem.
+// config() is called again when the page changes between light and dark.
 function addFigure(figure, into) {
   const element = document.createElement('figure');
   if (figure.wide) element.className = 'wide';

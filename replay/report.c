@@ -185,7 +185,7 @@ static double report_sizes_asked(const struct report *report)
     return known ? (double)report->statistics.values[count - 1] : -1;
 }
 
-/* What the recorder did not state is left out. */
+/* Hands out the numbers of the original. What the recorder did not state counts as not known. */
 static void report_original(const struct report *report, numbers_use *use, void *of)
 {
     const struct original *original = &report->original;

@@ -18,7 +18,7 @@ function memory() {
 // ---- numbers ----
 
 const numbers = Object.entries(data.numbers).map(([key, number]) => ({ key, ...number }));
-// What was 0 before grew most.
+// A number that was 0 before counts as having grown most.
 const growth = (one) => one.per_cent ?? Infinity;
 const grown = numbers.filter((one) => one.difference)
   .sort((a, b) => (growth(a) === growth(b) ? 0 : growth(b) - growth(a)));
@@ -32,7 +32,7 @@ const more = (number) => palette(number > 0 ? 1 : 0);
 
 const nameOf = ({ key }) => key.replaceAll('_', ' ');
 
-// Beyond a doubling, bars would hide the others.
+// Bars end at 200 %, because longer ones would make the others invisible.
 const numbersChart = () => lyingBars(grown.map((one) => nameOf(one)),
   grown.map((one) => Math.min(growth(one), 200)), grown.map((one) => more(one.difference)),
   'per cent more, at most 200', '');
@@ -87,7 +87,7 @@ function codeFigure([key, title, text]) {
 
 // ---- both side by side ----
 
-// What a column of a table adds up to, by the magnitude of another one.
+// The sums of a column of a table, by the magnitude of another one.
 function sums(tableOfOne, of, key) {
   const rows = both.map(([, one]) => byMagnitude(tableOfOne(one), of, key));
   const most = Math.max(...rows.map((row) => row.length));

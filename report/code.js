@@ -16,7 +16,7 @@ const MEASURES = [
   { key: 'freed_remote', title: 'remote objects freed', text: countText },
 ].filter(({ key }) => code.all[key] > 0);
 
-// The tree with what each branch has in all: parents stand before their children.
+// The tree with the total of each branch. Parents come before their children.
 function flameTree(key) {
   const { name, parent } = code.tree;
   const nodes = name.map((text, i) => ({ text, value: code.tree[key][i], children: [] }));
@@ -31,8 +31,8 @@ function flameTree(key) {
   return root;
 }
 
-// Bars { node, left, width, depth } of what is not too narrow, in parts of the whole; `zoomed` and
-// what is above it is as wide as the whole.
+// Bars { node, left, width, depth } as fractions of the width, without those narrower than `least`;
+// `zoomed` and the bars above it have the whole width.
 function flameBars(zoomed, least) {
   const above = [];
   for (let node = zoomed.parent; node; node = node.parent) above.unshift(node);
@@ -76,7 +76,7 @@ function showFlame(into) {
     + `${share(node.value, root.value)}`;
   const fits = (node) => search.value !== ''
     && node.text.toLowerCase().includes(search.value.toLowerCase());
-  // What is in functions that fit, each object once.
+  // The total in functions that match, each object once.
   const found = (node) => (fits(node) ? node.value : sum(node.children.map(found)));
   function draw() {
     const bars = flameBars(zoomed, 0.0015);
@@ -114,7 +114,7 @@ function showFlame(into) {
   into.append(section);
 }
 
-// The most of one measure.
+// The rows with the most of one measure.
 function rowsOfCode({ key, title, text }) {
   const { rows, all } = code;
   const total = rows[`total_${key}`];

@@ -45,7 +45,7 @@ function rate() {
     line('objects ended', 'ended', 1), line('of both, by reallocs', 'reallocs', 2)], true);
 }
 
-// The six kinds that are called most, the others together: areas that stand on each other.
+// The six most frequent kinds of calls, and all others together, as stacked areas.
 function kinds() {
   const total = (kind) => data.by_kind[kind] ?? 0;
   const names = Object.keys(time.by_kind).sort((a, b) => total(b) - total(a));
@@ -168,7 +168,7 @@ function rounding() {
       y: axis('per cent of what was asked for', { beginAtZero: true }) } }) };
 }
 
-// What is added at the peak, by the magnitude of the size class.
+// The bytes that rounding adds at the peak, by the magnitude of the size class.
 const addedBySize = allocators.map((name) => {
   const { size, peak_taken: taken, peak_bytes: bytes } = data.rounding[name].classes;
   return byMagnitude({ size, added: taken.map((of, i) => of - bytes[i]) }, 'size', 'added');
@@ -212,7 +212,7 @@ const arenaText = (arena, i) => (i === 0 ? 'main' : arena.begin.toString(16));
 const arenaCalls = (arena) => arena.made + arena.ended;
 const arenaEnds = (key) => sum(arenas.map((arena) => arena[key]));
 
-// The threads that make most.
+// The threads that make most objects.
 function arenasChart() {
   const uses = objectsOf(data.arenas.by_thread).filter(({ made }) => made > 0);
   const of = ({ lane, thread }) => `${lane} ${thread}`;
@@ -266,7 +266,7 @@ const depths = data.depths ?? NO_DEPTHS;
 const depthOf = (path) => 'CPS'.split('').reduce((far, letter, i) =>
   (path.includes(letter) ? i + 1 : far), 0);
 
-// By class of sizes, those first with most calls that a cache alone did not serve.
+// Calls by size class; those with most calls that the cache alone did not serve come first.
 const byClass = Object.values(rowsOf(depths.paths, 'class', 'bytes', 'path', 'calls')
   .reduce((all, [of, bytes, path, calls]) => {
     all[of] ??= { of, bytes, calls: [0, 0, 0, 0] };
@@ -287,7 +287,7 @@ function depthsChart() {
 
 const depthsTime = depths.timeline;
 
-// Nearly all calls need the cache only: the others are shown.
+// Shows only calls that went beyond the cache, because nearly all others do not.
 function depthsOverTime() {
   const part = (label, key, at) => ({ label, seconds: secondsOf(depthsTime), at,
     values: depthsTime[key].map((count, i) => 100 * count / Math.max(depthsTime.calls[i], 1)) });
@@ -310,7 +310,7 @@ const TIMES = { peak_rss: 'where RSS was largest', peak_live: 'where most was al
 const snapshotText = (snapshot) => snapshot.at.map((name) => TIMES[name]).join(', ');
 const fullnessText = (at) => (at === 0 ? 'no object' : `up to ${round(100 * at / 16)} %`);
 
-// Cells in the order of addresses, as lines of a text; empty ones are red, full ones blue.
+// Cells in the order of addresses, line by line; empty ones are red, full ones blue.
 function mapChart(snapshot) {
   const cells = snapshot.map.live_per_mille;
   const columns = 96;
@@ -337,7 +337,7 @@ function blameChart(names, kept, of) {
     `${unit.name} kept`, of);
 }
 
-// The code that made the objects which keep pages.
+// The code that made the objects that keep pages resident.
 function blameOfCode(where, { kept_bytes: all, by_code: codes }) {
   const { name = [], kept_bytes: kept = [] } = codes ?? {};
   return { title: `${where}: which code keeps it`, there: name.length > 0,

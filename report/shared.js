@@ -12,14 +12,14 @@ function bytesText(bytes) {
 const share = (part, whole) => (whole > 0 ? `${round(100 * part / whole)} %` : '');
 const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
 
-// The unit in which a column of bytes is drawn, and what it is in bytes.
+// The unit in which bytes are drawn, and its size in bytes.
 function unitFor(numbers) {
   const most = Math.max(...numbers, 1);
   const at = Math.min(Math.floor(Math.log2(most) / 10), UNITS.length - 1);
   return { name: UNITS[at], bytes: 1024 ** at };
 }
 
-// A table { column: [...] } as rows of the columns wanted.
+// A table { column: [...] } as rows of the columns `keys`.
 const rowsOf = (columns, ...keys) => columns[keys[0]]
   .map((_, i) => keys.map((key) => columns[key][i]));
 
@@ -27,7 +27,7 @@ const rowsOf = (columns, ...keys) => columns[keys[0]]
 const objectsOf = (columns) => columns[Object.keys(columns)[0]].map((_, i) =>
   Object.fromEntries(Object.keys(columns).map((key) => [key, columns[key][i]])));
 
-// What a trace is of.
+// Where a trace comes from.
 const factsOf = ({ program, path, allocator, numbers }, name = 'Trace') => [
   ['Program', program], [name, path], ['Allocator', allocator],
   ...[['Calls', 'calls', countText], ['Objects made', 'objects', countText],
@@ -40,8 +40,8 @@ const factsOf = ({ program, path, allocator, numbers }, name = 'Trace') => [
 
 const secondsOf = (time) => time.end_ns.map((ns) => ns / 1e9);
 
-// Lines { label, seconds, values, at, fill, hidden }; those of which nothing is known are left out.
-// `stepped`: values are not of points in time but of the time from the one before.
+// Lines { label, seconds, values, at, fill, hidden }; those without any value are left out.
+// `stepped`: a value belongs not to a point in time but to the interval since the previous one.
 function timeChart(unit, lines, stepped = false) {
   const known = lines.filter((line) => line.values.some((value) => value !== null));
   const datasets = known.map(({ label, seconds, values, at, fill, hidden }) => ({ label, pointRadius: 0,
@@ -55,8 +55,8 @@ function timeChart(unit, lines, stepped = false) {
         y: axis(unit, { beginAtZero: true }) } }) };
 }
 
-// Areas { label, values } that stand on each other, of the times between points. Chart.js fills
-// slopes between steps: each time has two points, of which no two are at one time.
+// Stacked areas { label, values } for the intervals between points. Chart.js would fill slopes
+// between steps, so each time gets two points, slightly apart.
 function stackedChart(unit, seconds, areas) {
   const aside = 1e-9;
   const corners = seconds.flatMap((end, i) => [(i > 0 ? seconds[i - 1] : 0) + aside, end]);
@@ -73,7 +73,7 @@ const powers = (from, to) => Array.from({ length: Math.max(to - from + 1, 1) }, 
 const magnitude = (size) => (size > 0 ? Math.floor(Math.log2(size)) + 1 : 0);
 const magnitudeText = (at) => (at === 0 ? '0' : bytesText(2 ** (at - 1)));
 
-// What a column adds up to by the magnitude of another one.
+// The sums of a column, by the magnitude of another one.
 function byMagnitude(table, of, key) {
   const totals = [0];
   table[of].forEach((number, i) => {
@@ -86,10 +86,10 @@ function byMagnitude(table, of, key) {
 
 const sizeText = (size, highest) => (highest > size ? `${countText(size)}..` : countText(size));
 
-// Names of functions are long: those that a chart has no room for end with dots.
+// Names of functions are long: they are cut, with dots, to fit into charts.
 const shortName = (name) => (name.length > 40 ? `${name.slice(0, 39)}…` : name);
 
-// Bars from left to right, a line each.
+// Horizontal bars, one a line.
 function lyingBars(labels, values, colours, unit, of = 'bytes') {
   return { type: 'bar', data: { labels, datasets: [{ data: values, backgroundColor: colours }] },
     options: chartOptions({ indexAxis: 'y', plugins: { legend: { display: false } },
@@ -97,7 +97,7 @@ function lyingBars(labels, values, colours, unit, of = 'bytes') {
         y: { ...axis(of), ticks: { autoSkip: false } } } }) };
 }
 
-// Bars side by side: { label, data, at } for each colour.
+// Vertical bars side by side: { label, data, at } for each colour.
 function standingBars(labels, bars, x, y) {
   const datasets = bars.map(({ label, data: values, at }) =>
     ({ label, data: values, backgroundColor: palette(at) }));

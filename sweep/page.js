@@ -9,13 +9,13 @@ const MEASURES = {
 const rowOf = new Map(data.rows.map((row) => [`${row.trace}\n${row.entry}`, row]));
 const rowAt = (trace, entry) => rowOf.get(`${trace.trace}\n${entry.entry}`);
 
-// Each setting has a line of its own, and in a chart each part of one.
+// Each setting gets its own line; in a chart, each part of a setting.
 const lines = (entry) => entry.entry.split(/[:;](?=[A-Za-z_]\w*=)/);
 const parts = (entry) => lines(entry).flatMap((line) => line.split(/(?<=[,=])/));
 
 // ---- changes ----
 
-// From how much on a change has all of its colour.
+// A change of this much or more has the full colour.
 const FULL = 0.25;
 
 const perCent = (share) => (share === null || share === undefined ? '–'
@@ -23,7 +23,7 @@ const perCent = (share) => (share === null || share === undefined ? '–'
     .replace(/^[+−](?=0\.0 )/, ''));
 const range = ({ least, most }) => (least === null ? '' : `${perCent(least)} to ${perCent(most)}`);
 
-// Less is blue, more is orange: both have contrast enough with the text, light and dark.
+// Less is blue, more is orange; both have enough contrast with the text, light and dark.
 function shade(share) {
   const strength = (0.6 * Math.min(Math.abs(share), FULL) / FULL).toFixed(3);
   return share < 0 ? `rgba(0, 110, 200, ${strength})` : `rgba(230, 110, 0, ${strength})`;
@@ -105,7 +105,7 @@ function addHeatMap(measure, into) {
 
 const known = (measure) => entries.filter((entry) => entry[measure].mean !== null);
 
-// A bar for each entry, and a thin one over it for the interval.
+// A bar for each entry, with a thin one over it for the interval.
 function bars(measure) {
   const shown = known(measure).sort((a, b) => a[measure].mean - b[measure].mean);
   const colours = shown.map((entry) => allocatorColour(lines(entry)[0]));
