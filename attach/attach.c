@@ -220,7 +220,7 @@ struct answer {
 
 struct call {
     struct target *target;
-    const char *library; /* NULL: it is there */
+    const char *library; /* NULL: already loaded */
     const char *function, *text;
 };
 

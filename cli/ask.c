@@ -74,7 +74,7 @@ static bool process_file_has(pid_t process, const char *name, const char *text)
     return found;
 }
 
-/* Nobody listens for it. */
+/* Explains why no process listens. */
 static void say_why_silent(const struct cli_command *command, pid_t process)
 {
     const char *why = "it was started without TCMALLOC_TRACE_CONTROL=1";
@@ -167,7 +167,7 @@ void ask_make_printable(char *text)
         if (iscntrl((unsigned char)*text) && *text != '\n') *text = '?';
 }
 
-/* It is no good answer. */
+/* Explains an answer that is not CONTROL_OK. */
 static void say_why_not(const struct cli_command *command, pid_t process, char *answer)
 {
     ask_make_printable(answer);

@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 
-/* In words[0], for messages. */
+/* The name for words[0], which messages use. */
 static char *full_name(const struct cli_command *command)
 {
     static char name[64];

@@ -29,7 +29,7 @@ static int open_made(pid_t process, double since_s)
     return -1;
 }
 
-/* False: not all. */
+/* False: not everything was copied. */
 static bool copy(int from, FILE *to)
 {
     static char piece[PIECE_BYTES];

@@ -419,7 +419,7 @@ static bool nothing_is_recorded(const struct outcome *outcome)
     return outcome->recordings == 0 || outcome->other_malloc == outcome->recordings;
 }
 
-/* What is done while it runs. */
+/* What is done while the program runs. */
 struct watch {
     const struct record *record;
     struct recordings recordings;
@@ -488,7 +488,7 @@ static int program_run(struct record *record, const struct executable *executabl
     return status;
 }
 
-/* What the library goes by. */
+/* Sets the environment variables that the library reads. */
 static bool variables_set(const struct record *record, const char *library)
 {
     const struct {

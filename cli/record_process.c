@@ -53,7 +53,7 @@ static bool elsewhere_open(struct elsewhere *elsewhere, const struct record_proc
     return true;
 }
 
-/* False: that has been said. */
+/* Copies the recording here. False: a message has been printed. */
 static bool elsewhere_bring(const struct elsewhere *elsewhere, const struct record_process *record)
 {
     struct stat status;

@@ -122,7 +122,7 @@ void recordings_look(struct recordings *recordings)
     clearerr(recordings->file);
     while ((bytes = getline(&recordings->line, &recordings->line_room, recordings->file)) > 0) {
         if (recordings->line[bytes - 1] != '\n') {
-            /* Not whole yet. */
+            /* The line is not complete yet. */
             fseeko(recordings->file, -bytes, SEEK_CUR);
             return;
         }

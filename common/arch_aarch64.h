@@ -38,7 +38,7 @@ static inline long arch_system_call(long number, long a, long b, long c, long d,
     return x0;
 }
 
-/* Zeros do. */
+/* Zeros are enough. */
 static inline void arch_thread_storage(void *pointer)
 {
     (void)pointer;

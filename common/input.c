@@ -96,7 +96,7 @@ static bool input_fail(struct input *input)
     return false;
 }
 
-/* Where more goes. */
+/* Where more bytes are to be put. */
 static uint8_t *input_end(const struct input *input)
 {
     return input->buffer + (input->end - input->buffer);

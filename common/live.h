@@ -36,7 +36,7 @@ static inline void live_begin(struct live *live, uint64_t epoch, uint64_t bytes)
     live->bytes += bytes;
 }
 
-/* Both of them settled. */
+/* Both must be settled. */
 static inline void live_add(struct live *to, const struct live *one)
 {
     to->objects += one->objects;

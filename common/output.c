@@ -32,7 +32,7 @@ bool output_open(struct output *output, const char *path)
     return opened;
 }
 
-/* "-" is the descriptor. */
+/* Gets the status of a file; "-" is the descriptor. */
 static bool look(const char *path, int fd, struct stat *file)
 {
     return (strcmp(path, "-") == 0 ? fstat(fd, file) : stat(path, file)) == 0 &&

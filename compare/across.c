@@ -17,7 +17,7 @@ struct entry {
     double peaks[COMPARE_RECORDINGS_MAX];  /* bytes */
     double least, most;                    /* of these */
     double change[COMPARE_RECORDINGS_MAX]; /* of the peak, as a share; NAN: nothing to compare */
-    struct mean peak, memory, time;        /* peaks, and changes */
+    struct mean peak, memory, time;        /* of the peaks, and of the changes */
 };
 
 struct across {

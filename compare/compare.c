@@ -71,7 +71,7 @@ static int list_add(void *of, const char *text)
     return PROGRAM_GO_ON;
 }
 
-/* Everything but `none`. */
+/* Adds all installed allocators except `none`. */
 static int list_add_installed(struct compare_options *options)
 {
     struct allocator_found found;

@@ -8,7 +8,7 @@
 #include "compare/compare.h"
 #include "compare/rank.h"
 
-/* The recorder looks at memory at this interval; ticks in between repeat the latest look. */
+/* The recorder looks at memory at this interval; ticks in between repeat its latest result. */
 #define LOOK_S 0.1
 
 /* A replay further away from the recorded curve tells little about the rest of the process. */

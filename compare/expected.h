@@ -36,7 +36,7 @@ struct compare_original {
     char why_not[192];        /* empty, or why there are no absolute figures of memory */
 };
 
-/* Of a row. */
+/* What is expected under a row's allocator. */
 struct compare_expected {
     double peak_bytes, mean_bytes, end_bytes; /* RSS of the process */
     double cpu_change;                        /* s, most likely difference from the original, */

@@ -65,7 +65,7 @@ double compare_report_number(const json_t *report, const char *key);
 
 double compare_cpu_seconds(const json_t *report);
 
-/* Of any values; sorts them. */
+/* The spread of any values; sorts them. */
 struct compare_spread compare_spread_values(double *values, size_t count);
 
 /* (most - least) / median. */

@@ -83,7 +83,7 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
 {
     char file[PROCESS_PATH_BYTES];
     process_directory_path(&compare->directory, "report.json", file, sizeof file);
-    unlink(file); /* that of the run before */
+    unlink(file); /* the previous run's */
     char **words = words_make(compare, how, file);
     if (words == NULL) {
         snprintf(why, why_bytes, "no memory");
@@ -188,7 +188,7 @@ static unsigned rounds_to_do(const struct compare *compare)
     return compare->options.rounds + timed_rounds(compare);
 }
 
-/* Of the row at this index. */
+/* The rounds to do for the row at this index. */
 static unsigned rounds_of(const struct compare *compare, size_t at)
 {
     return *compare->rows[at].why != '\0' ? 0 : rounds_to_do(compare);

@@ -224,7 +224,7 @@ static void columns_add_expected(struct columns *columns, const struct compare *
     columns_add(columns, &column);
 }
 
-/* The room of the group that begins with the column `first`; `next`: the column behind it. */
+/* The width of the group that begins with column `first`; *next: the column after the group. */
 static int group_room(const struct columns *columns, size_t first, size_t *next)
 {
     int room = -1;
@@ -236,7 +236,7 @@ static int group_room(const struct columns *columns, size_t first, size_t *next)
     return room;
 }
 
-/* The name of a group has room over its columns, also where few of these are known. */
+/* Widens columns so that the name of a group fits over them, even if only few are shown. */
 static void columns_widen(struct columns *columns)
 {
     for (size_t i = 0, next; i < columns->count; i = next) {
@@ -435,7 +435,7 @@ static void print_table(const struct compare *compare, enum compare_measure meas
                 left_out == 1 ? "" : "s");
 }
 
-/* Rows without numbers. */
+/* Prints the rows without numbers. */
 static void print_failures(const struct compare *compare, FILE *to)
 {
     int width = name_width(compare);
@@ -454,7 +454,7 @@ static void print_failures(const struct compare *compare, FILE *to)
 
 /* ---- below ---- */
 
-/* The most that any row has. */
+/* The greatest value of any row. */
 static double greatest(const struct compare *compare, const char *key)
 {
     double most = 0;

@@ -8,7 +8,7 @@
 #include "common/numbers.h"
 #include "compare/compare.h"
 
-/* What each measure is of. */
+/* The number that each measure goes by, and its name. */
 static const struct {
     const char *key, *number;
 } measures[COMPARE_MEASURES] = {

@@ -55,7 +55,7 @@ enum { WRITERS = sizeof writers / sizeof *writers };
 enum { WIDTH = 36 }; /* of the words in the summary */
 enum { DIRECTORIES_MAX = 16 };
 
-/* What --measure may be. */
+/* The values of --measure. */
 static const struct measure {
     const char *name;
     enum stack_measure measure;
@@ -282,7 +282,7 @@ static bool count_stacks(struct exporting *state, struct instruction_reader *rea
     return good || error_set_system(&state->export.error, "no memory for call stacks");
 }
 
-/* With all of the trace read. */
+/* Call when all of the trace has been read. */
 static bool write_code(struct exporting *state, const struct instruction_reader *reader,
                        const struct stacks *stacks, struct stack_tally *tally)
 {

@@ -28,7 +28,7 @@ struct export_call {
     uint32_t stack; /* FORMAT.md 2.8; 0: none */
 };
 
-/* What stands for a stack where there is none. */
+/* Stands for a missing stack. */
 #define EXPORT_NO_STACK "(no stack)"
 
 /* The call stacks of a trace, when all of it has been read. */

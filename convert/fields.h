@@ -22,7 +22,7 @@ static inline void fields_space(struct fields *fields)
         fields->at++;
 }
 
-/* Nothing but spaces is left. */
+/* Whether nothing but spaces is left. */
 static inline bool fields_end(struct fields *fields)
 {
     fields_space(fields);

@@ -79,7 +79,7 @@ static bool read_file(struct source *source, struct call_writer *writer)
         struct call call;
         if (fields_end(&fields)) continue;
         if (!read_operation(source, fields, header[1], &call, writer)) return false;
-        /* A realloc to nothing frees. */
+        /* A realloc to 0 bytes frees. */
         if (call.kind == CALL_REALLOC_MOVED && call.ended != 0 && call.size == 0) call.began = 0;
         if (!call_writer_put(writer, &call)) return false;
         operations++;

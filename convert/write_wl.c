@@ -166,7 +166,7 @@ static bool sync_regions(struct export *export, uint32_t before, uint32_t writes
            region_put(export, after, WL_SYNC_R, 1, &state->syncs);
 }
 
-/* The region uses this index. */
+/* Before the region uses this index: makes it wait for the previous user. */
 static bool use_pointer(struct export *export, uint32_t region, uint32_t index)
 {
     struct state *state = export->state;

@@ -81,7 +81,7 @@ void dump_counts(const struct dump *dump, uint64_t offset, const uint64_t *count
     }
 }
 
-/* One record a line. */
+/* Prints one record a line. */
 static int dump_records(const struct options *options, struct error *error)
 {
     struct stream stream;

@@ -34,7 +34,7 @@ static inline bool dump_wants_lane(const struct dump *dump, uint32_t lane)
     return dump->lane == DUMP_ALL_LANES || dump->lane == lane;
 }
 
-/* How a line begins. */
+/* Prints the beginning of a line. */
 static inline void dump_offset(const struct dump *dump, uint64_t offset)
 {
     if (!dump->only_calls) printf("%012" PRIx64 " ", offset);

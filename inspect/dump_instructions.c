@@ -11,7 +11,7 @@ struct instruction_dump {
     const struct instruction_batch *batch; /* the present one */
     size_t at;                             /* the index of the instruction */
     struct stacks stacks;
-    uint64_t offset; /* behind the latest block */
+    uint64_t offset; /* after the latest block */
     uint32_t lane;
     uint64_t ticks;
 };

@@ -200,7 +200,7 @@ static void path_take(const struct raw_dump *state, const struct raw_batch *batc
         *latest = (struct latest_call){
             *record, number, chunk->offset, true, chunk->spool, latest->coming_path, 0};
     } else if (record->number == RAW_THREAD_CACHE_DELETED) {
-        latest_print(state, chunk->lane); /* what comes after is of this */
+        latest_print(state, chunk->lane); /* what follows belongs to this, not to a call */
     } else if (path_is_of_latest(record)) {
         latest->path |= path;
     } else {

@@ -35,7 +35,7 @@ struct info {
     uint64_t duration_ns; /* until the end chunk, or the last tick */
     struct original original;
     struct statistics_names names;
-    struct original_statistics statistics; /* what the last tick says */
+    struct original_statistics statistics; /* from the last tick */
 
     uint64_t events, failed;
     uint64_t by_kind[CALL_KINDS];

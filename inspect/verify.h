@@ -89,7 +89,7 @@ struct verify {
     uint32_t lane;     /* of the ordered stream */
     uint64_t last_tick_ns;
     const uint64_t *usage; /* the operands of the usage just before, or NULL */
-    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* as they were said last */
+    uint64_t statistics[ORIGINAL_STATISTICS_MAX]; /* the latest */
     bool compare_addresses;
     bool is_attached;              /* the recorder was attached (FORMAT.md 2.9) */
     bool freed_twice;              /* by the stream, the next call frees an object again */

@@ -63,7 +63,7 @@ struct process {
  * printed any. */
 bool process_run(const struct process *process, bool may_be_cut, char *why, size_t why_bytes);
 
-/* Whether a signal came. */
+/* Whether a signal has come. */
 bool process_interrupted(void);
 
 #endif

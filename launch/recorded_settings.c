@@ -51,7 +51,7 @@ static const char jemalloc_keys[] =
     " tcache_gc_incr_bytes tcache_max tcache_ncached_max tcache_nslots_large"
     " tcache_nslots_small_max tcache_nslots_small_min thp trust_madvise zero zero_realloc ";
 
-/* Not glibc.malloc.check (prints), nor what is no tunable of malloc. */
+/* Without glibc.malloc.check, which prints, and tunables of other parts than malloc. */
 static const char glibc_keys[] =
     " glibc.malloc.arena_max glibc.malloc.arena_test glibc.malloc.hugetlb glibc.malloc.mmap_max"
     " glibc.malloc.mmap_threshold glibc.malloc.mxfast glibc.malloc.perturb"

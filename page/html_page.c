@@ -32,7 +32,7 @@ struct writing {
 
 /* ---- markers ---- */
 
-/* What stands for @NAME@. */
+/* What replaces a marker @NAME@. */
 struct part {
     const char *marker; /* with both @ */
     void (*put)(FILE *to, const struct writing *writing);

@@ -82,7 +82,7 @@ static bool child_start(struct ahead *ahead, bool indices)
     if (ahead->shared == NULL) return false;
     sem_init(&ahead->shared->filled, 1, 0);
     sem_init(&ahead->shared->free, 1, ahead->slots - 1);
-    signal(SIGCHLD, SIG_DFL); /* if it is ignored, nobody can wait for a child */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, a child could not be waited for */
     pid_t parent = getpid();
     int parents_cpu = sched_getcpu();
     ahead->child = _Fork();

@@ -131,7 +131,7 @@ CALLS_INLINE void *executor_take(struct executor *executor, enum how how, uint64
     void **entry = &executor->objects[one->object], *object = *entry;
     void *last = executor->objects[live];
     if (how & HOW_NULL)
-        __asm__ volatile("" : : "r"(object), "r"(last)); /* they are read all the same */
+        __asm__ volatile("" : : "r"(object), "r"(last)); /* forces both loads */
     else
         *entry = last;
     return object;
@@ -164,7 +164,7 @@ static void executor_run_other(struct executor *executor, const struct instructi
     switch (call_actions[one->opcode]) {
     case ACTION_HEAP: calls_heap(&executor->calls, one->opcode, operands, one->operands); break;
     case ACTION_LANE: executor_switch(executor, operands[0]); break;
-    case ACTION_BORDER: /* the cache of the current lane goes, if it has one */
+    case ACTION_BORDER: /* drops the cache of the current lane, if it has one */
         if (executor->switching && !executor->keeps_cache)
             executor->calls.allocator->set_cache(NULL);
         executor->keeps_cache = false;

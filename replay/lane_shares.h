@@ -20,7 +20,7 @@ struct lane_shares {
 bool lane_shares_open(struct lane_shares *shares, struct error *error);
 void lane_shares_close(struct lane_shares *shares);
 
-/* A batch with indices. */
+/* Counts a batch with indices. */
 void lane_shares_add(struct lane_shares *shares, const struct instruction_batch *batch);
 
 /* The number of lanes with at least one call in LANE_SHARE; 0 if there are no calls. */

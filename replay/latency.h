@@ -51,7 +51,7 @@ struct latency_numbers {
 /* Measures the clock. False: see *error. */
 bool latency_open(struct latency *latency, struct error *error);
 
-/* Counts what is in a list, which is then empty. */
+/* Counts the samples of a list and empties it. */
 void latency_count(struct latency *latency, struct latency_list *list);
 
 /* The name of the clock. */

@@ -18,7 +18,7 @@ void looks_close(struct looks *looks)
 
 /* ---- one look ---- */
 
-/* With so many bytes live. */
+/* `live_bytes`: how many are live now. */
 static void look_at_resident(struct looks *looks, uint64_t live_bytes, bool whole)
 {
     struct resident *resident = &looks->resident;

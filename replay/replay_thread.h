@@ -46,7 +46,7 @@ struct replay_thread {
     bool stops;          /* it ends when there is no more work */
     pthread_cond_t work; /* there is some, or it stops */
 
-    /* The lane's thread's. */
+    /* Used only by the lane's thread. */
     uint32_t done; /* tasks */
     struct work_task *task;
     bool has_predecessor;

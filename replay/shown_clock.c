@@ -14,7 +14,7 @@
 
 static struct {
     int (*real)(clockid_t clock, struct timespec *time);
-    uint64_t started_ns[CLOCKS]; /* 0: is shown as it is */
+    uint64_t started_ns[CLOCKS]; /* 0: not changed */
     uint64_t original_ns;        /* atomic; 0: all are */
 } shown;
 
@@ -65,7 +65,7 @@ static int shown_time(clockid_t clock, struct timespec *time)
     return 0;
 }
 
-/* A sanitizer has functions of its own in their places. */
+/* A sanitizer replaces these functions by its own. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 int clock_gettime(clockid_t clock, struct timespec *to)
 {

@@ -22,7 +22,7 @@
 /* Looks up the C library's function; until then the system is called. */
 void shown_clock_open(void);
 
-/* The replay begins. */
+/* Call when the replay begins. */
 void shown_clock_start(void);
 
 /* Advances the original's time, since recording began, to `original_ns`. */

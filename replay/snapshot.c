@@ -37,7 +37,7 @@ static bool maps_read(struct snapshot *snapshot)
     return used > 0 && got == 0;
 }
 
-/* One line of the text. */
+/* One line of the maps. */
 struct mapping {
     uint64_t begin, end;
     bool file;  /* part of a program or library: a file, not shared */

@@ -50,7 +50,7 @@ struct work_job {
     uint64_t number;       /* of the batch in the stream */
     uint64_t offset;
 
-    /* The dispatcher's. */
+    /* Used only by the dispatcher. */
     uint32_t *released; /* slots that are free for all once the job has been carried out */
     uint32_t released_count;
     uint32_t operands_filled;

@@ -357,7 +357,7 @@ static bool heap_row(const void *of, size_t at, struct table_row *row)
     return true;
 }
 
-/* Of an arena with several. */
+/* Prints the heaps of arenas that have several. */
 static void print_heaps(const struct arenas *arenas, unsigned index, FILE *to)
 {
     uint32_t shown[SHOWN_HEAPS];

@@ -10,7 +10,7 @@ _Static_assert(PATH_CENTRAL == 1 << TIMELINE_CENTRAL && PATH_PAGE_HEAP == 1 << T
                    PATH_SYSTEM == 1 << TIMELINE_SYSTEM && PATH_WAITED == 1 << TIMELINE_WAITED,
                "bits of a path");
 
-/* Of a lane. */
+/* What is kept for a lane while reading. */
 struct depths_lane {
     uint64_t *counts;     /* the counters of its latest call, by path; NULL: none */
     unsigned path;        /* of that call, */
@@ -134,7 +134,7 @@ static void take_record(struct reading *reading, const struct record *record)
     case RAW_INSIDE: take_inside(reading, record); break;
     case RAW_CLASS: take_class(reading, record); break;
     case RAW_FAILED:
-    case RAW_THREAD_CACHE_DELETED: /* what comes after is of this */
+    case RAW_THREAD_CACHE_DELETED: /* what follows belongs to this, not to a call */
         reading->lane->counts = NULL;
         reading->lane->kind = CALL_KINDS;
         reading->lane->coming_path = 0;

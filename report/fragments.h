@@ -62,7 +62,7 @@ struct fragments {
  * given. */
 extern const double fragments_oldest[FRAGMENTS_OLDEST];
 
-/* Makes fragments->... for the state after fragments->call. `objects`: those of a tally up to that
+/* Fills in *fragments for the state after fragments->call. `objects`: those of a tally up to that
  * call; `codes`: the row of by_code.h of each, or NULL; `path`: the snapshot of a replay up to that
  * call. False: see *error. */
 bool fragments_find(struct fragments *fragments, const struct tally_object *objects,

@@ -9,7 +9,7 @@
 
 #include "report/report.h"
 
-/* Of other traces: nothing. */
+/* Prints nothing for other traces. */
 void growth_print(const struct report_trace *trace, FILE *to);
 
 /* docs/report.md. A new object; null for other traces. */

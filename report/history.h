@@ -35,7 +35,7 @@ struct history {
 /* Takes a tick at time `ns`, whose statistics are in history->now. */
 void history_tick(struct history *history, uint64_t ns);
 
-/* Whether there are any. */
+/* Whether the trace has statistics. */
 static inline bool history_is_known(const struct history *history)
 {
     return history->names.count > 0 && history->now.count >= history->names.count;

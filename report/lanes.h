@@ -42,7 +42,7 @@ void lanes_close(struct lanes *lanes);
 /* Counts an object of lane `owner` that lane `ender` has ended. */
 void lanes_add_remote_free(struct lanes *lanes, unsigned owner, unsigned ender, uint64_t bytes);
 
-/* A lane's turn has ended. */
+/* Counts a turn of a lane that has ended. */
 void lanes_add_turn(struct lane_counts *lane, uint64_t calls, uint64_t first_ms, uint64_t last_ms);
 
 static inline unsigned lane_pair_owner(const struct lane_pair *pair)

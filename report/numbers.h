@@ -6,7 +6,7 @@
 #include "common/numbers.h"
 #include "report/tally.h"
 
-/* Hands all of them to `use`. */
+/* Passes all numbers to `use`. */
 void report_numbers(const struct tally *tally, numbers_use *use, void *of);
 
 /* Hands out the numbers that say little about a change, such as when something happened. */

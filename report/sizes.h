@@ -28,7 +28,7 @@ struct size_entry {
     uint64_t count;          /* of objects that were made */
     uint64_t bytes;          /* of all of them */
     uint64_t lifetime_calls; /* sum over the objects that have ended */
-    uint64_t latest_call;    /* that made one */
+    uint64_t latest_call;    /* the latest that made one */
     struct live live;
 };
 

@@ -76,7 +76,7 @@ static void line_add(struct line *line, const char *text)
         line->text[line->used++] = *text++;
 }
 
-/* Without spaces at its end. */
+/* Prints the line without spaces at its end. */
 static void line_end(struct line *line, FILE *to)
 {
     while (line->used > 0 && line->text[line->used - 1] == ' ')

@@ -63,7 +63,7 @@ struct tally_peak {
 };
 
 struct tally_rss {
-    uint64_t bytes; /* 0: no tick says any */
+    uint64_t bytes; /* 0: no tick has any */
     uint64_t heap_bytes, live_bytes, call, ms;
 };
 

@@ -6,7 +6,7 @@
 #include "common/json_file.h"
 #include "malloctape_config.h"
 
-/* Of the keys below. */
+/* Parts of the keys below. */
 static const char *const measures[COMPARE_MEASURES] = {
     [COMPARE_MEMORY] = "memory", [COMPARE_TIME] = "time"};
 

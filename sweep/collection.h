@@ -27,11 +27,11 @@ struct collection_result {
     char id[256];
     char why[512];    /* empty, or why it cannot be read */
     bool is_missing;  /* there is no file */
-    struct result of; /* unless one of these */
+    struct result of; /* valid unless `is_missing` or `why` */
     size_t trace, machine;
 };
 
-/* Of an entry and a trace. */
+/* The result for an entry and a trace. */
 struct collection_row {
     const struct collection_result *from; /* NULL: no result has it */
     const struct result_entry *of;
@@ -71,7 +71,7 @@ struct collection {
     size_t *order;               /* entries: those with most traces first, then by memory */
     struct collection_row *rows; /* see collection_row() */
     size_t failed;               /* rows */
-    json_t **machines;           /* what is noted of each kind */
+    json_t **machines;           /* the description of each kind */
     size_t machines_count;
     json_t *halving; /* DIR/halving.json, or NULL */
 };

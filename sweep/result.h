@@ -32,7 +32,7 @@ struct result_change {
     bool counts;        /* above the noise, by compare's thresholds */
 };
 
-/* What changes are of. */
+/* What changes describe. */
 enum result_of {
     RESULT_PROCESS,    /* what the process, or the program, is expected to have */
     RESULT_DIFFERENCE, /* memory: its peak is known, but not how much of it is the allocator's */

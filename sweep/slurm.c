@@ -211,7 +211,7 @@ static const struct sweep_facts *facts_of(struct submitting *submitting, size_t 
 
 /* ---- submitting ---- */
 
-/* A number that no list has. */
+/* A number that no list has yet. */
 static unsigned new_list(const struct sweep *sweep)
 {
     unsigned list = 0;

@@ -168,7 +168,7 @@ static int carry_out(struct sweep *sweep, const struct options *options)
     return sweep_round_missing(sweep) == 0 ? PROGRAM_OK : PROGRAM_FAILED;
 }
 
-/* How far it has come. */
+/* Prints how far the sweep has come. */
 static int tell(const struct sweep *sweep, int status)
 {
     const size_t all = sweep->tasks.count - sweep->round_begin;

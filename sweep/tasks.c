@@ -281,7 +281,7 @@ static bool put_options(const struct plan_row *row, const struct sweep_round *ro
     return good;
 }
 
-/* And behind it. */
+/* Puts the options of replay, which come after it. */
 static void put_replay_options(const struct plan_row *row, FILE *to)
 {
     size_t at;
@@ -361,7 +361,7 @@ struct adding {
     const struct plan_row *row;
     size_t at;       /* of it */
     bool *taken;     /* by entry: not wanted, or in a task already */
-    size_t left;     /* that are not */
+    size_t left;     /* entries not taken */
     unsigned groups; /* the highest group number so far, including kept ones */
     uint32_t key;
 };

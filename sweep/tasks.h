@@ -29,7 +29,7 @@
 
 enum { SWEEP_ID_BYTES = 128 };
 
-/* Of a trace. */
+/* What is known of a trace. */
 struct sweep_facts {
     bool recorded_is_known; /* `compare` knows the recorded allocator */
     double events;

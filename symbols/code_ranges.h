@@ -17,7 +17,7 @@
 
 struct code_range {
     uint64_t begin, end;
-    uint64_t of; /* its user's */
+    uint64_t of; /* the caller's */
 };
 
 /* All zero: none. */

@@ -261,7 +261,7 @@ static int by_class(const void *one, const void *other)
     return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
-/* Each stack once; 0 always. */
+/* Lists each stack once, always including 0. False: no memory. */
 static bool list_stacks(struct stack_tally *tally)
 {
     size_t count = 1;
@@ -478,9 +478,9 @@ static size_t range_end(const struct stack_tally *tally, enum stack_measure meas
     return rest.samples < SAMPLES_LEAST ? rest.end : range.end;
 }
 
-/* How many calls there are for each that is sampled. Few of the samples of a range may be of
- * objects that are alive at the end: then ranges with greater and with smaller ones, of which more
- * are sampled, are estimated together. */
+/* Sets for a range how many calls each of its samples stands for. This is done before ranges are
+ * merged: if few samples are of objects alive at the end, ranges of smaller and of larger objects,
+ * which are sampled at different rates, are estimated together. */
 static void weigh(struct summing *state, size_t first, size_t end)
 {
     double calls = 0, samples = 0;
@@ -495,7 +495,7 @@ static void weigh(struct summing *state, size_t first, size_t end)
         state->stands_for[i] = calls / samples;
 }
 
-/* Calls of one sort. */
+/* Sums up the calls of one kind (enum calls_of). */
 static void sum_calls(struct summing *state, size_t first, size_t end)
 {
     const struct stack_tally *tally = state->tally;

@@ -119,7 +119,7 @@ static void module_open(struct symbol_module *module)
     if (module->dwfl != NULL) {
         dwfl_report_begin(module->dwfl);
         module->elf = dwfl_report_elf(module->dwfl, path, path, fd, 0, true);
-        if (module->elf != NULL) fd = -1; /* it has taken it */
+        if (module->elf != NULL) fd = -1; /* libdwfl owns it now */
         dwfl_report_end(module->dwfl, NULL, NULL);
     }
     if (fd >= 0) close(fd);

@@ -61,7 +61,7 @@ uint32_t symbols_module(struct symbols *symbols, const char *path, const uint8_t
 unsigned symbols_find(struct symbols *symbols, uint32_t module, uint64_t address,
                       struct symbol_frame *frames);
 
-/* As it may be shown. */
+/* The path of a module, printable. */
 const char *symbols_path(const struct symbols *symbols, uint32_t module);
 
 /* Whether the module's file was found, and if not, why. Only after symbols_find() for it. */
