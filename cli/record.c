@@ -141,7 +141,8 @@ static int stacks_take(void *of, const char *argument)
     if (argument == NULL || strcmp(argument, "all") == 0 || strcmp(argument, "all,frees") == 0)
         return PROGRAM_GO_ON;
     if (!is_amount(argument, "kKMG"))
-        return cli_usage_error(&cli_record, "--stacks=%s: this is neither all nor a number", argument);
+        return cli_usage_error(&cli_record, "--stacks=%s: this is neither all nor a number",
+                               argument);
     const unsigned long number = strtoul(argument, NULL, 10);
     if (number > 1 && number < STACKS_BYTES_MIN && strpbrk(argument, "kKMG") == NULL)
         return cli_usage_error(&cli_record, "--stacks=%s: at least %d bytes", argument,
@@ -175,9 +176,11 @@ static int words_parse(struct record *record, int count, char **words)
     if (record->process == NULL && optind == count)
         return cli_usage_error(&cli_record, "which program?");
     if (record->seconds != NULL && !is_amount(record->seconds, "smh"))
-        return cli_usage_error(&cli_record, "--seconds %s: this is no whole number", record->seconds);
+        return cli_usage_error(&cli_record, "--seconds %s: this is no whole number",
+                               record->seconds);
     if (record->max_bytes != NULL && !is_amount(record->max_bytes, "kKMG"))
-        return cli_usage_error(&cli_record, "--max-bytes %s: this is no whole number", record->max_bytes);
+        return cli_usage_error(&cli_record, "--max-bytes %s: this is no whole number",
+                               record->max_bytes);
     record->program = words + optind;
     return output_check(record);
 }

@@ -240,8 +240,7 @@ static int group_room(const struct columns *columns, size_t first, size_t *next)
 static void columns_widen(struct columns *columns)
 {
     for (size_t i = 0, next; i < columns->count; i = next) {
-        const int missing =
-            (int)strlen(columns->column[i].group) - group_room(columns, i, &next);
+        const int missing = (int)strlen(columns->column[i].group) - group_room(columns, i, &next);
         if (missing > 0) columns->column[i].width += missing;
     }
 }
