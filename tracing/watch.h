@@ -1,8 +1,9 @@
 /* watch - what is being recorded, for whoever looks on from outside (`malloctape top`).
  *
- * The writer counts the units that it writes, but only while somebody asks, and of each chunk the
- * first WATCH_UNITS: so kinds, paths and sizes are shares, and `events` says of how much. The
- * answer to "watch" (request.h) is one struct watch_counts as it lies in memory.
+ * The writer counts the units that it writes, but only while somebody asks, and on average WATCH_UNITS
+ * of each chunk: so kinds, paths and sizes are shares, and `events` says of how much. A chunk is
+ * counted as a whole or not, by chance, and stands for those that are not: a program that wakes up,
+ * allocates, frees and sleeps would begin each of them with allocations. The answer to "watch" (request.h) is one struct watch_counts as it lies in memory.
  *
  * Threads  counts are the writer's, but for waits, which any thread adds. Others read them: each
  *          value is right for some moment (relaxed), but not all for the same one. */
@@ -31,7 +32,7 @@ struct watch_counts {
     char names[WATCH_NAMES_BYTES];         /* of the values, with blanks between them; or empty */
     struct original_statistics statistics; /* now, or as of the latest look */
     uint64_t events;                       /* all that were recorded */
-    uint64_t calls[CALL_KINDS];            /* of those that were counted */
+    uint64_t calls[CALL_KINDS];            /* about as many, by kind */
     uint64_t paths[WATCH_PATHS];
     uint64_t waits, waited_ns;         /* all of them */
     uint64_t sizes[HISTOGRAM_BUCKETS]; /* of objects that were made */
@@ -39,10 +40,11 @@ struct watch_counts {
 
 struct watch {
     uint64_t until_window; /* set by whoever asks */
+    uint64_t chance;       /* the latest number by chance */
     struct watch_counts counts;
 };
 
-/* Counts units of one lane that begin with a whole record. */
+/* Counts units of one lane that begin with a whole record, or not: by chance. */
 void watch_units(struct watch *watch, const uint8_t *profile, uint32_t features,
                  const uint16_t *units, size_t count);
 

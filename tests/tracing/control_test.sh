@@ -231,6 +231,17 @@ states_from_outside() {
         ctl "$server" start again.lz4 && served && good_piece again.lz4 && [ ! -e other.lz4 ]
 }
 
+# A program that wakes up, makes objects, frees as many and sleeps makes half of its calls each.
+shows_shares() {
+    TCMALLOC_TRACE_OUTPUT=bursts.lz4 TCMALLOC_TRACE_CONTROL=1 LD_PRELOAD=$tracing_library perl -e '
+        while (1) { @kept = map { [$_] } 1 .. 1000; select undef, undef, undef, 0.02 }' 2>err &
+    servers+=("$!")
+    wait_until "$malloctape" ctl "$!" status &&
+        timeout 300 "$malloctape" top --count 3 "$!" >out 2>err && kill "$!" &&
+        sed -n 's/^calls.* malloc \([0-9]*\)\..*/\1/p' out | sort -n >shares &&
+        [ "$(sed -n 2p shares)" -ge 35 ] && [ "$(sed -n 2p shares)" -le 65 ]
+}
+
 # does_not_listen PROCESS WITHOUT_WHAT [OTHER_WAY]
 does_not_listen() {
     ! ctl "$1" status && grep -q "does not listen: it was started without $2${3:+; \`$3\` attaches to it}\$" err
@@ -345,7 +356,7 @@ events_are_limited() {
 
 seconds_are_limited() { ends_before TCMALLOC_TRACE_MAX_SECONDS=1s sleep 3600; }
 
-plan 16
+plan 17
 check 'the C API, from C' api pieces
 check 'the C API, from C++' api pieces_cxx
 check "$recordings recordings of a program with threads" pieces
@@ -360,6 +371,7 @@ else
     skip_test 'what can be asked depends on the state' 'there is no redis-server'
 fi
 check 'a process that does not listen' nobody_listens
+check 'shares of a program that works in bursts' shows_shares
 check 'exit 2 for what cannot be asked' refuses_nonsense
 check 'a thread that listens only if it is wanted' one_thread_if_asked
 check 'a limit of bytes' bytes_are_limited
