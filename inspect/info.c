@@ -9,18 +9,22 @@
 
 static const char help_text[] =
     "usage: malloctape info [--json FILE] FILE\n"
+    "       malloctape info FILE FILE...\n"
     "\n"
     "Reads all of a raw stream or an instruction stream and tells what is in it; '-' is the\n"
-    "standard input.\n"
+    "standard input. Of several, such as those of `malloctape record --follow`, each has one line:\n"
+    "how many events, the program, the file, and how it ends.\n"
     "\n"
     "  --json FILE   writes the same as a JSON object; to '-', the standard output, instead of\n"
     "                the text\n"
     "\n"
     "The exit status is 0 when the stream is complete, 3 when it was cut short, 1 when it is\n"
-    "damaged.\n";
+    "damaged; of several, 1 when one is, 3 when one was cut short.\n";
 
 struct options {
-    const char *path, *json;
+    char **paths;
+    size_t count;
+    const char *json;
 };
 
 /* Returns PROGRAM_GO_ON or an exit status. */
@@ -29,9 +33,12 @@ static int words_parse(struct options *options, int count, char **words)
     const struct program_option known[] = {{"json", .word = &options->json}, {NULL}};
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
-    if (optind + 1 != count) return cli_usage_error(&cli_info, "one file, please");
-    options->path = words[optind];
-    return cli_spare_input(&cli_info, &(struct cli_outputs){&options->json, 1}, options->path);
+    if (optind == count) return cli_usage_error(&cli_info, "which file?");
+    options->paths = words + optind;
+    options->count = (size_t)(count - optind);
+    if (options->json != NULL && options->count > 1)
+        return cli_usage_error(&cli_info, "--json: of one file, please");
+    return cli_spare_input(&cli_info, &(struct cli_outputs){&options->json, 1}, options->paths[0]);
 }
 
 static void info_free(struct info *info)
@@ -48,33 +55,46 @@ static void info_free(struct info *info)
     statistics_free(&info->names);
 }
 
-static bool info_show(const struct info *info, const struct options *options)
+static bool info_show(const struct info *info, const struct options *options, const char *path)
 {
     const char *json = options->json;
-    if (json == NULL || strcmp(json, "-") != 0) info_print(info, options->path);
+    if (options->count > 1)
+        info_print_line(info, path);
+    else if (json == NULL || strcmp(json, "-") != 0)
+        info_print(info, path);
     return json == NULL || cli_write_json(&cli_info, info_json(info), json);
+}
+
+static int tell(const struct options *options, const char *path)
+{
+    struct info info = {0};
+    struct stream stream;
+    struct error error = {0};
+    if (!stream_open(&stream, path, &error)) return cli_data_error(&cli_info, path, &error);
+    info.format = stream.format;
+    info.file_bytes = stream.file_bytes;
+    int status = stream.format == STREAM_RAW ? info_raw(&info, &stream, path, &error)
+                                             : info_instructions(&info, &stream, &error);
+    info.lz4 = stream.lz4;
+    stream_close(&stream);
+    if (error_is_set(&error)) cli_data_error(&cli_info, path, &error);
+    bool begun = info.version_major > 0 || info.events > 0;
+    if (begun && status != PROGRAM_FAILED && !info_show(&info, options, path))
+        status = PROGRAM_FAILED;
+    info_free(&info);
+    return status;
 }
 
 static int run(int count, char **words)
 {
     struct options options = {0};
-    struct info info = {0};
-    struct stream stream;
-    struct error error = {0};
     int status = words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
-    if (!stream_open(&stream, options.path, &error))
-        return cli_data_error(&cli_info, options.path, &error);
-    info.format = stream.format;
-    info.file_bytes = stream.file_bytes;
-    status = stream.format == STREAM_RAW ? info_raw(&info, &stream, options.path, &error)
-                                         : info_instructions(&info, &stream, &error);
-    info.lz4 = stream.lz4;
-    stream_close(&stream);
-    if (error_is_set(&error)) cli_data_error(&cli_info, options.path, &error);
-    bool begun = info.version_major > 0 || info.events > 0;
-    if (begun && status != PROGRAM_FAILED && !info_show(&info, &options)) status = PROGRAM_FAILED;
-    info_free(&info);
+    status = PROGRAM_OK;
+    for (size_t i = 0; i < options.count; i++) {
+        const int of_one = tell(&options, options.paths[i]);
+        if (status == PROGRAM_OK || of_one == PROGRAM_FAILED) status = of_one;
+    }
     return status;
 }
 

@@ -68,6 +68,7 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
 int info_instructions(struct info *info, struct stream *stream, struct error *error);
 
 void info_print(const struct info *info, const char *path);
+void info_print_line(const struct info *info, const char *path);
 
 /* Takes the numbers about call stacks, when all has been read. */
 static inline void info_take_stacks(struct info *info, const struct stacks *stacks)

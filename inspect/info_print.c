@@ -206,6 +206,12 @@ void info_print(const struct info *info, const char *path)
     line("end", info->ended);
 }
 
+void info_print_line(const struct info *info, const char *path)
+{
+    printf("%12" PRIu64 " events  %-16s %s: %s\n", info->events,
+           info->program != NULL ? info->program : "", path, info->ended);
+}
+
 /* ---- JSON ---- */
 
 /* Puts a text; an empty one for NULL. */

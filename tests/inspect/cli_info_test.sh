@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan "$(size 29 30)" # with one that takes long
+plan "$(size 30 31)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -213,7 +213,17 @@ later_version() {
         exits 1 info raw_bad_feature && says 'feature bit.*bit 4'
 }
 
-usage() { exits 2 info && exits 2 info a b && exits 2 info --nonsense a; }
+usage() { exits 2 info && exits 2 info --json j a b && exits 2 info --nonsense a; }
+
+several() {
+    sample raw_example
+    sample raw_cut
+    exits 0 info raw_example raw_example && [ "$(wc -l <out)" = 2 ] &&
+        prints '^  *4 events  /usr/bin/sample  *raw_example: complete$' &&
+        exits 3 info raw_cut raw_example && prints 'events .* raw_cut: cut short' &&
+        prints 'raw_example: complete$' && exits 1 info none raw_cut raw_example &&
+        says '^malloctape info: none: ' && prints 'raw_example: complete$'
+}
 
 # What was recorded is what is ordered.
 same_in_both_formats() {
@@ -360,6 +370,7 @@ check 'totals that are not those of the records' bad_totals
 check 'damage is told with its offset' damaged
 check 'later versions: minor ones are read, features refused' later_version
 check 'exit 2 for wrong options' usage
+check 'several files: a line each' several
 check 'recording, order and postprocess tell the same numbers' same_in_both_formats
 check 'where a recording comes from' origin
 check 'a killed process: the spool is used, missing or unusable' killed
