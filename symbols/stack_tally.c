@@ -9,6 +9,7 @@
 #include "common/pages.h"
 
 enum { SLOTS_LEAST = 4096, SAMPLES_LEAST = 32 };
+#define DEGREES_LEAST 2.0
 
 /* Kinds of calls with classes of their own: each has HISTOGRAM_BUCKETS numbers, in this order. */
 enum calls_of { ALLOCATIONS, REALLOCS, FREES, REMOTE_FREES };
@@ -309,35 +310,53 @@ bool stack_tally_end(struct stack_tally *tally)
 
 /* ---- sums of groups ---- */
 
-/* Sums over samples, or over all objects. A sample stands for several objects. */
-struct weight {
-    double samples, objects, bytes;
-    double object_squares, byte_squares; /* of what a sample stands for, the same within a cell */
+/* Sums over samples, or over all objects. */
+struct moments {
+    double sum;
+    /* A sample that stands for w objects of a size: w (w - 1) size^2, and the square of that. */
+    double squares, fourths;
 };
 
-static void add_amount(struct weight *to, const struct stack_amount *amount, double each)
+struct weight {
+    double samples;
+    struct moments objects, bytes;
+};
+
+/* Samples of the same size; each stands for `each` objects. */
+static void add_moments(struct moments *to, double samples, double each, double size)
 {
-    const double count = (double)amount->objects, bytes = each * (double)amount->bytes;
-    to->samples += count;
-    to->objects += each * count;
-    to->bytes += bytes;
-    to->object_squares += each * each * count;
-    to->byte_squares += bytes * bytes / count;
+    const double square = each * (each - 1) * size * size;
+    to->sum += samples * each * size;
+    to->squares += samples * square;
+    to->fourths += samples * square * square;
 }
 
-/* The variance of the share that a group (`own`) has of all samples, whose sum is `sum` and whose
- * sum of squares is `squares`, after adding one average sample to the group and one to the rest. */
-static double variance_of_part(double own, double own_squares, double sum, double squares,
-                               double samples)
+/* The objects of a cell count as equally large. */
+static void add_amount(struct weight *to, const struct stack_amount *amount, double each)
 {
-    const double more = sum / samples, more_squares = squares / samples;
-    const double part = (own + more) / (sum + 2 * more), whole = sum + 2 * more;
-    /* The effective number of samples; with few, the variance itself is uncertain. */
-    const double alike = sum * sum / squares;
-    return (1 + 2 / alike) *
-           ((1 - part) * (1 - part) * (own_squares + more_squares) +
-            part * part * (squares - own_squares + more_squares)) /
-           (whole * whole);
+    const double count = (double)amount->objects;
+    to->samples += count;
+    add_moments(&to->objects, count, each, 1);
+    add_moments(&to->bytes, count, each, (double)amount->bytes / count);
+}
+
+/* Adds the share of `all` that a group has of the samples, and the variance of that. */
+static void add_part(struct stack_sum *to, const struct moments *group, double all,
+                     const struct moments *sampled)
+{
+    if (sampled->sum <= 0) return;
+    to->value += all * group->sum / sampled->sum;
+    if (sampled->squares <= 0) return; /* every object was sampled */
+    /* The effective number of samples, and the weight of each of so many equal ones: the two samples
+     * that are added have it. */
+    const double more = sampled->squares / sampled->sum, alike = sampled->sum / more;
+    const double whole = sampled->sum + 2 * more, part = (group->sum + more) / whole;
+    const double squares = (1 - part) * (1 - part) * (group->squares + more * more) +
+                           part * part * (sampled->squares - group->squares + more * more);
+    /* The share depends on each sample, so its distance from the share is too small: by this. */
+    const double variance = (1 + 2 / alike) * all * all * squares / (whole * whole);
+    to->variance += variance;
+    to->doubt += variance * variance * sampled->fourths / (sampled->squares * sampled->squares);
 }
 
 /* Adds the estimate for a group over some classes, from its samples. */
@@ -345,23 +364,14 @@ static void add_estimate(struct stack_sums *to, enum stack_measure measure,
                          const struct weight *group, const struct weight *all,
                          const struct weight *sampled)
 {
-    struct stack_sum *objects = &to->objects[measure], *bytes = &to->bytes[measure];
-    const double unknown = 1 - sampled->samples / all->samples;
-    objects->value += all->objects * group->objects / sampled->objects;
-    objects->variance += all->objects * all->objects * unknown *
-                         variance_of_part(group->objects, group->object_squares, sampled->objects,
-                                          sampled->object_squares, sampled->samples);
-    if (sampled->bytes <= 0) return;
-    bytes->value += all->bytes * group->bytes / sampled->bytes;
-    bytes->variance += all->bytes * all->bytes * unknown *
-                       variance_of_part(group->bytes, group->byte_squares, sampled->bytes,
-                                        sampled->byte_squares, sampled->samples);
+    add_part(&to->objects[measure], &group->objects, all->objects.sum, &sampled->objects);
+    add_part(&to->bytes[measure], &group->bytes, all->bytes.sum, &sampled->bytes);
 }
 
 static void add_exact(struct stack_sums *to, enum stack_measure measure, const struct weight *all)
 {
-    to->objects[measure].value += all->objects;
-    to->bytes[measure].value += all->bytes;
+    to->objects[measure].value += all->objects.sum;
+    to->bytes[measure].value += all->bytes.sum;
 }
 
 /* Whether only some of the calls of the cell's class have stacks. */
@@ -370,12 +380,17 @@ static bool is_sampled(const struct stack_tally *tally, size_t cell)
     return calls_of(tally, cell) < FREES ? tally->is_sampled : tally->sampled_frees;
 }
 
+struct group_here {
+    bool is_touched;
+    struct weight weight;
+};
+
 struct summing {
     const struct stack_tally *tally;
     const struct stack_groups *groups;
     struct stack_sums *sums;
-    double *stands_for;  /* by cell: how many objects a sample stands for */
-    struct weight *here; /* by group: in these cells */
+    double *stands_for;      /* by cell: how many objects a sample stands for */
+    struct group_here *here; /* by group: in these cells */
     uint32_t *touched;
     size_t touched_count;
 };
@@ -385,13 +400,15 @@ static void touch(struct summing *state, size_t cell, const struct stack_amount 
     const struct stack_groups *groups = state->groups;
     const uint32_t stack = state->tally->cells[cell].stack;
     for (uint32_t i = groups->first[stack]; i < groups->first[stack + 1]; i++) {
-        const uint32_t group = groups->groups[i];
-        if (state->here[group].samples <= 0) state->touched[state->touched_count++] = group;
-        add_amount(&state->here[group], amount, state->stands_for[cell]);
+        struct group_here *here = &state->here[groups->groups[i]];
+        if (!here->is_touched) state->touched[state->touched_count++] = groups->groups[i];
+        here->is_touched = true;
+        if (amount->objects > 0) add_amount(&here->weight, amount, state->stands_for[cell]);
     }
 }
 
-/* Estimates the cells from `first` up to `end` together. */
+/* Estimates the cells from `first` up to `end` together. A group with samples, none of which counts
+ * here, may have objects that do: it gets a variance. */
 static void sum_cells(struct summing *state, enum stack_measure measure, size_t first, size_t end)
 {
     const struct stack_groups *groups = state->groups;
@@ -401,18 +418,20 @@ static void sum_cells(struct summing *state, enum stack_measure measure, size_t 
     for (size_t i = first; i < end; i++) {
         const struct stack_cell *cell = &state->tally->cells[i];
         const struct stack_amount *amount = &cell->amounts[measure];
+        if (amount->objects == 0 && !sampled) continue;
+        if (cell->stack != 0 || !sampled) touch(state, i, amount);
         if (amount->objects == 0) continue;
         add_amount(&all, amount, 1);
         if (cell->stack != 0) add_amount(&with_stacks, amount, state->stands_for[i]);
-        if (cell->stack != 0 || !sampled) touch(state, i, amount);
     }
     for (size_t i = 0; i < state->touched_count; i++) {
-        const uint32_t group = state->touched[i];
+        struct group_here *here = &state->here[state->touched[i]];
+        struct stack_sums *to = &state->sums[state->touched[i]];
         if (sampled)
-            add_estimate(&state->sums[group], measure, &state->here[group], &all, &with_stacks);
+            add_estimate(to, measure, &here->weight, &all, &with_stacks);
         else
-            add_exact(&state->sums[group], measure, &state->here[group]);
-        state->here[group] = (struct weight){.samples = 0};
+            add_exact(to, measure, &here->weight);
+        *here = (struct group_here){.is_touched = false};
     }
     /* Without any sample, all goes to stack 0. */
     for (uint32_t i = groups->first[0]; i < groups->first[1] && sampled; i++)
@@ -535,7 +554,11 @@ bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups 
     return good;
 }
 
+/* The 97.5th percentile of Student's distribution, to the second order of 1 / degrees of freedom. */
 double stack_sum_margin(const struct stack_sum *sum)
 {
-    return 1.96 * sqrt(sum->variance);
+    if (sum->variance <= 0) return 0;
+    const double degrees = sum->variance * sum->variance / sum->doubt;
+    const double by = 1 / (degrees > DEGREES_LEAST ? degrees : DEGREES_LEAST);
+    return (1.96 + 2.37 * by + 2.82 * by * by) * sqrt(sum->variance);
 }

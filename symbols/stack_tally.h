@@ -7,11 +7,14 @@
  * class of sizes is counted completely, and its samples only say how to divide it.
  *
  *   estimate for a group, of a class = all * samples of the group / samples of the class
- *   its variance                     = all^2 * (1 - share that was sampled) * that of a ratio:
+ *   its variance                     = all^2 * that of a ratio:
  *                                      sum over samples of (x - share * all samples)^2 / sum^2
  *
  * with one additional sample inside and one outside of the group, so that it is not 0 when all
- * samples agree. Calls of one size are equally likely to be sampled (docs/recording.md, "Call
+ * samples agree. A sample that stands for w objects counts w (w - 1) instead of w^2, because one of the
+ * w is known. With few samples of unequal weight the variance itself is uncertain: the interval is that
+ * of Student's distribution, with Satterthwaite's degrees of freedom. Calls of one size are equally
+ * likely to be sampled (docs/recording.md, "Call
  * stacks"), but reallocs, frees and remote frees are not sampled at the same rate: they have
  * classes of their own. Classes with few samples of what is estimated (objects made, alive at the
  * end ...) are estimated together with the next greater ones; there each sample counts for as many
@@ -30,6 +33,10 @@
 #include "common/live.h"
 #include "stream/instruction_reader.h"
 #include "stream/stacks.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* An object is short-lived if it ends at most this many calls after the one that made it. */
 enum { STACK_SHORT_CALLS = 100 };
@@ -107,6 +114,7 @@ bool stack_tally_end(struct stack_tally *tally);
 /* An estimate, or an exact number (variance 0). */
 struct stack_sum {
     double value, variance;
+    double doubt; /* sum of variance^2 / degrees of freedom: how uncertain the variance is */
 };
 
 struct stack_sums {
@@ -126,5 +134,9 @@ bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups 
 
 /* Half the width of the 95 % confidence interval. */
 double stack_sum_margin(const struct stack_sum *sum);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
