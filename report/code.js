@@ -62,6 +62,9 @@ function make(tag, properties, ...children) {
 
 function showFlame(into) {
   const graph = make('div', { className: 'flame' });
+  // Deep stacks scroll here, so that the tables stay near; the keyboard gets there, too.
+  const frame = make('div', { className: 'deep', tabIndex: 0, role: 'region' }, graph);
+  frame.setAttribute('aria-label', 'flame graph');
   const says = make('p', { className: 'says' });
   const search = make('input', { type: 'search', placeholder: 'find a function', value: '' });
   search.setAttribute('aria-label', 'find a function');
@@ -97,18 +100,22 @@ function showFlame(into) {
     says.textContent = search.value === '' ? partText(zoomed)
       : `${share(found(root), root.value) || '0 %'} in functions with "${search.value}"`;
   }
+  function showRoot() {
+    frame.scrollTop = 0;
+    draw();
+  }
   select.onchange = () => {
     measure = MEASURES[Number(select.value)];
     zoomed = root = flameTree(measure.key);
-    draw();
+    showRoot();
   };
   search.oninput = draw;
-  back.onclick = () => { zoomed = root; draw(); };
+  back.onclick = () => { zoomed = root; showRoot(); };
   const section = make('section', { className: 'code wide' },
     make('h3', { textContent: 'By code' }),
     make('p', { textContent: 'Call stacks, the outermost function above: as wide as what it and '
       + 'those that it calls ask for. A click on one shows it alone.' }),
-    make('div', { className: 'controls' }, select, search, back), graph, says);
+    make('div', { className: 'controls' }, select, search, back), frame, says);
   draw();
   MEASURES.forEach((one) => addTable(section, rowsOfCode(one), `${code.by}s: ${one.title}`));
   into.append(section);

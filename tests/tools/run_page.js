@@ -88,11 +88,15 @@ for (const figure of [...elements.values()].flatMap((one) => (one.all ? one.all(
 // The flame graph of each measure: how many bars, and the widest of each of the upper lines.
 for (const section of byId('charts').all('section')) {
   const [select] = section.all('select');
-  const bars = section.all('div').find((one) => one.className === 'flame');
+  // Of limited height: it scrolls, also by the keyboard, and begins with the outermost function.
+  const frame = section.all('div').find((one) => one.className === 'deep' && one.tabIndex === 0);
+  const [bars] = frame.all('div');
   for (const option of select.all('option')) {
     select.value = option.value;
+    frame.scrollTop = 1;
     select.onchange();
-    console.log(`By code, ${option.textContent}: ${bars.children.length} bars`);
+    console.log(`By code, ${option.textContent}: ${bars.children.length} bars`
+      + `${frame.scrollTop === 0 ? '' : ', scrolled'}`);
     bars.children.slice(0, 8).forEach((bar) => console.log(`  ${bar.title}`));
   }
   const [search] = section.all('input');
