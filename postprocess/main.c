@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/input.h"
 #include "common/json_file.h"
 #include "common/output.h"
 #include "common/program.h"
@@ -66,7 +67,10 @@ static void report(const struct summary *summary, const struct options *options)
     summary_print_problems(summary, stderr);
     const struct order_trace_result *result = &summary->result;
     const bool empty = result->bytes_in == 0 && result->spool != ORDER_TRACE_SPOOL_USED;
-    if (result->status == ORDER_TRACE_DAMAGED && !empty && !options->quiet)
+    /* It does not help against a block of LZ4 that cannot be decoded. */
+    const bool salvage_helps = result->status == ORDER_TRACE_DAMAGED && !options->salvage &&
+                               result->error.kind != &input_errors[INPUT_LZ4_DAMAGED];
+    if (salvage_helps && !empty && !options->quiet)
         fprintf(stderr, "%s: %s: --salvage leaves out what is damaged and orders the rest\n",
                 PROGRAM, summary->input);
     if (options->quiet || empty) return;

@@ -41,7 +41,7 @@ one_processor() {
 	taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$@"
 }
 
-plan 94
+plan 98
 
 "$make_raw" lanes=3 steps=40000 > raw || exit 99
 "$make_raw" lanes=3 steps=40000 end=0 > cut || exit 99
@@ -142,6 +142,7 @@ tail -c +150005 raw >> damaged
 ends "a damaged recording" 1 "$postprocess" --json=json damaged ordered
 says "the message names file, offset and section" \
     "^postprocess: damaged: offset 0x[0-9a-f]*: .*FORMAT.md 4.2"
+says "a way out is named" "--salvage leaves out what is damaged"
 is "JSON: status" "$(json status)" '"damaged"'
 [ "$(json events)" -gt 1000 ]
 report $? "what comes before is ordered"
@@ -153,6 +154,12 @@ says "the message tells how much was left out" \
 is "JSON: status" "$(json status)" '"salvaged"'
 [ "$(json events)" -gt $((whole_events / 2)) ]
 report $? "what comes behind is ordered, too"
+
+lz4 -q -f raw raw.lz4
+printf 'XXXXXXXX' | dd of=raw.lz4 bs=1 seek=100 conv=notrunc status=none
+ends "a block of LZ4 that cannot be decoded, salvaged" 1 "$postprocess" --salvage raw.lz4 ordered
+says "it says what is damaged" "raw.lz4: offset 0x[0-9a-f]*: the LZ4 data is damaged: "
+is "no way out is named" "$(grep -c -e '--salvage leaves out' err)" 0
 
 echo "no recording" > text
 ends "something else" 1 "$postprocess" text out2
