@@ -5,8 +5,8 @@
  *
  * Threads   the lane's own. A call that interrupts another one here, in a signal handler, has no
  *           stack. */
-#ifndef MALLOCTAPE_STACKS_H
-#define MALLOCTAPE_STACKS_H
+#ifndef MALLOCTAPE_TRACING_STACKS_H
+#define MALLOCTAPE_TRACING_STACKS_H
 
 #include "capture.h"
 

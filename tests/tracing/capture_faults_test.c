@@ -20,6 +20,8 @@
 #include "stream/stacks.h"
 #include "tracing/capture.h"
 #include "tracing/os.h"
+#include "tracing/slot.h"
+#include "tracing/stacks.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -63,6 +65,7 @@ struct run {
     bool loses;       /* rather than wait for the writer */
     bool count_calls; /* print how often each was made */
     bool tell;        /* print what was said */
+    bool refuses;     /* there is often no room for a stack */
     bool execs;       /* the program tries to become another one before it ends, and cannot */
 };
 
@@ -333,7 +336,7 @@ struct events {
 };
 
 static struct events done[LANES_MAX];
-static bool run_loses, run_execs;
+static bool run_loses, run_execs, run_refuses;
 
 /* Adds to a lane; the event is not one that must be there until it has returned. */
 static struct event *event_begins(unsigned lane, struct event event)
@@ -517,12 +520,34 @@ static unsigned depth_of(uint64_t size)
     return size % 256 == 255 ? 150 : size % 8;
 }
 
+/* Puts a stack for which there is no room, and the same one again when there is: it must not count as
+ * defined, nor as one that cannot be found. */
+static void put_stack_twice(void)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    const uint16_t *before;
+    if (!slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX)) return;
+    before = units_cursor(&lane->units);
+    for (volatile unsigned round = 0; round < 2; round++) {
+        lane->slot.lost_events = round == 0;
+        stacks_put(lane);
+    }
+    if (units_cursor(&lane->units) == before)
+        fail("a stack that had no room is not looked for again");
+}
+
+static void tell_here(const struct told *told)
+{
+    if (run_refuses) put_stack_twice();
+    told->tell(told);
+}
+
 static __attribute__((noinline)) void tell(unsigned depth, const struct told *told)
 {
     if (depth > 0)
         tell(depth - 1, told);
     else
-        told->tell(told);
+        tell_here(told);
     __asm__ volatile(""); /* this is no tail call */
 }
 
@@ -1303,6 +1328,7 @@ static void prepare(const struct run *run)
     setenv("TCMALLOC_TRACE_STACKS", stacks_settings[run->stacks], 1);
     run_loses = run->loses;
     run_execs = run->execs;
+    run_refuses = run->refuses;
     if (run->execs) fake_file_put(other_program, "");
     unsetenv("TMPDIR");
 }
@@ -1536,6 +1562,14 @@ static void kept_plans_are_run(unsigned test)
     printf("%s %u - plans that are kept\n", failures ? "not ok" : "ok", test);
 }
 
+static void stacks_find_no_room(unsigned test)
+{
+    struct run run = {.stacks = OF_ALLOCATIONS, .refuses = true, .plan = {.seed = 1}};
+    const unsigned failures = !run_apart(&run, NULL);
+    printf("%s %u - a stack for which there was no room is defined later\n",
+           failures ? "not ok" : "ok", test);
+}
+
 static void execs_end_recordings(unsigned test)
 {
     struct run run = {.execs = true, .plan = {.seed = 1}};
@@ -1577,7 +1611,7 @@ int main(int count, char **words)
     puts("1..0 # SKIP ThreadSanitizer lets nobody map what the shadow table needs");
     return 0;
 #endif
-    printf("1..%d\n", SCENARIOS + 5);
+    printf("1..%d\n", SCENARIOS + 6);
     for (unsigned scenario = 0; scenario < SCENARIOS; scenario++)
         each_call_fails((enum scenario)scenario, OF_NONE, scenario + 1);
     each_call_fails(OVER_NOTHING, OF_ALL, SCENARIOS + 1);
@@ -1586,6 +1620,7 @@ int main(int count, char **words)
     kept_plans_are_run(SCENARIOS + 3);
     execs_end_recordings(SCENARIOS + 4);
     costly_answers_are_seldom_asked(SCENARIOS + 5);
+    stacks_find_no_room(SCENARIOS + 6);
     fflush(stdout);
     fake_exit(0);
 }
