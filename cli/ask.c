@@ -85,13 +85,13 @@ static void say_why_silent(const struct cli_command *command, pid_t process)
         cli_fail(command, "there is no process %d", (int)process);
         return;
     }
-    if (process_file_has(process, "environ", "TCMALLOC_TRACE_CONTROL=")) {
-        *attaches = '\0';
-        why = process_file_has(process, "maps", "libtcmalloc_minimal_tracing.so") ||
-                      process_file_has(process, "maps", "libmalloctape.so")
-                  ? "its socket is not there yet, or it is in another network namespace"
-                  : "it was started without the tracing library";
-    }
+    const bool has_library = process_file_has(process, "maps", "libtcmalloc_minimal_tracing.so") ||
+                             process_file_has(process, "maps", "libmalloctape.so");
+    const bool should_listen = process_file_has(process, "environ", "TCMALLOC_TRACE_CONTROL=");
+    if (should_listen)
+        why = has_library ? "its socket is not there yet, or it is in another network namespace"
+                          : "it was started without the tracing library";
+    if (should_listen || has_library) *attaches = '\0';
     cli_fail(command, "process %d does not listen: %s%s", (int)process, why, attaches);
 }
 

@@ -257,6 +257,9 @@ nobody_listens() {
     kill "$!"
     wait "$!" || true
     ! ctl "$!" status && grep -q "there is no process $!\$" err || return 1
+    LD_PRELOAD=$tracing_library sleep 60 &
+    servers+=("$!")
+    wait_until does_not_listen "$!" TCMALLOC_TRACE_CONTROL=1 && kill "$!" || return 1
     TCMALLOC_TRACE_CONTROL=1 sleep 60 &
     servers+=("$!")
     wait_until does_not_listen "$!" 'the tracing library' && kill "$!"
