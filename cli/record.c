@@ -254,6 +254,14 @@ static bool destination_set(struct record *record)
     return false;
 }
 
+static int destination_fail(void)
+{
+    char here[PATH_MAX];
+    if (getcwd(here, sizeof here) == NULL)
+        return cli_fail(&cli_record, "the current directory: %s", strerror(errno));
+    return cli_fail(&cli_record, "the name of the output is too long");
+}
+
 /* Removes the reserved file if no recording has begun in it. */
 static void reserved_remove(const struct record *record)
 {
@@ -291,6 +299,9 @@ static int destination_check(const struct record *record)
             return cli_fail(&cli_record,
                             "%s is there and is no recording: remove it, or give another name",
                             destination);
+    } else if (file_exists(destination)) {
+        return cli_fail(&cli_record, "%s is a symbolic link to a file that is not there",
+                        destination);
     }
     char directory[PATH_MAX];
     snprintf(directory, sizeof directory, "%s", destination);
@@ -557,8 +568,7 @@ static int process_run(struct record *record)
     program[bytes > 0 ? bytes : 0] = '\0';
     if (bytes <= 0) memcpy(program, path, strlen(path) + 1);
     record->program = words;
-    if (!destination_set(record))
-        return cli_fail(&cli_record, "the name of the output is too long");
+    if (!destination_set(record)) return destination_fail();
     int status = destination_check(record);
     if (status == PROGRAM_OK) {
         process.output = record->destination;
@@ -588,8 +598,7 @@ static int run(int count, char **words)
         return cli_fail(&cli_record, "%s", why);
     status = obstacle_print(&executable);
     if (status != PROGRAM_OK) return status;
-    if (!destination_set(&record))
-        return cli_fail(&cli_record, "the name of the output is too long");
+    if (!destination_set(&record)) return destination_fail();
     status = destination_check(&record);
     if (status != PROGRAM_OK) return status;
     if (getenv(QUIET_VARIABLE) != NULL) record.quiet = true;

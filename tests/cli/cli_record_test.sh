@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 54
+plan 56
 
 # --- the program ---
 
@@ -323,6 +323,15 @@ directory_missing() {
 output_is_directory() {
     mkdir -p elsewhere && exits 1 record -o elsewhere true && says 'elsewhere is a directory'
 }
+output_leads_nowhere() {
+    ln -s no-such-file nowhere.lz4 && exits 1 record -o nowhere.lz4 true &&
+        says 'nowhere.lz4 is a symbolic link to a file that is not there$'
+}
+directory_is_gone() {
+    mkdir gone &&
+        (cd gone && rmdir ../gone && exit_status "$bin/malloctape" record true 2>../err && [ "$status" = 1 ]) &&
+        says 'the current directory: No such file'
+}
 
 # An ELF file of this machine that has no dynamic linker; whether it runs is of no interest.
 warns_static() {
@@ -479,6 +488,8 @@ check 'a missing library is named, with the places' library_missing
 check 'a library that LD_PRELOAD cannot name' library_in_strange_place
 check 'an output whose directory is missing' directory_missing
 check 'an output that is a directory' output_is_directory
+check 'an output that is a symbolic link to nothing' output_leads_nowhere
+check 'a current directory that is gone' directory_is_gone
 check 'a statically linked program: a warning' warns_static
 if sanitized address && sanitized thread && sanitized undefined; then
     check 'a program with AddressSanitizer or ThreadSanitizer: refused' refuses_sanitized
