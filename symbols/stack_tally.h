@@ -11,14 +11,14 @@
  *                                      sum over samples of (x - share * all samples)^2 / sum^2
  *
  * with one additional sample inside and one outside of the group, so that it is not 0 when all
- * samples agree. A sample that stands for w objects counts w (w - 1) instead of w^2, because one of the
- * w is known. With few samples of unequal weight the variance itself is uncertain: the interval is that
- * of Student's distribution, with Satterthwaite's degrees of freedom. Calls of one size are equally
- * likely to be sampled (docs/recording.md, "Call
- * stacks"), but reallocs, frees and remote frees are not sampled at the same rate: they have
- * classes of their own. Classes with few samples of what is estimated (objects made, alive at the
- * end ...) are estimated together with the next greater ones; there each sample counts for as many
- * calls as were made for each that was sampled. If there are no samples, all goes to stack 0.
+ * samples agree. A sample that stands for w objects counts w (w - 1) instead of w^2, because one
+ * of the w is known. With few samples of unequal weight the variance itself is uncertain: the
+ * interval is that of Student's distribution, with Satterthwaite's degrees of freedom. Calls of
+ * one size are equally likely to be sampled (docs/recording.md, "Call stacks"), but reallocs,
+ * frees and remote frees are not sampled at the same rate: they have classes of their own.
+ * Classes with few samples of what is estimated (objects made, alive at the end ...) are
+ * estimated together with the next greater ones; there each sample counts for as many calls as
+ * were made for each that was sampled. If there are no samples, all goes to stack 0.
  *
  * Frees that have stacks, too, are counted by these, and so are pairs of who made and who freed.
  *
