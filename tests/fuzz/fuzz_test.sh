@@ -11,7 +11,16 @@ if [ -n "${MALLOCTAPE_LONG:-}" ]; then plan 20; else plan 15; fi
 
 export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
 export FUZZ_OPTIONS='-seed=1 -runs=500 -timeout=300'
-if [ -z "${MALLOCTAPE_LONG:-}" ]; then export FUZZ_BRIEF=1; fi
+if [ -z "${MALLOCTAPE_LONG:-}" ]; then
+    export FUZZ_BRIEF=1
+    brief=tests/fuzz/brief
+    build() { make -s -C "$build_dir" fuzz_build=$brief fuzz_optimize=-O0 "$@" >out 2>err; }
+    # All by one make, which reads the whole of Makefile each time.
+    if "$source_dir/tests/fuzz/run.sh" raw 0 >out 2>err &&
+        build $brief/fuzz_{spool,instructions,import}; then
+        export FUZZ_BUILT=1
+    fi
+fi
 
 fuzz() {
     local status=0
@@ -32,10 +41,8 @@ if [ -n "${MALLOCTAPE_LONG:-}" ]; then
 elif ! command -v clang >/dev/null; then
     skip_test 'those of commands can be compiled' 'needs clang'
 else
-    objects=tests/fuzz/brief/objects/tests/fuzz
-    check 'those of commands can be compiled' make -s -C "$build_dir" \
-        fuzz_build=tests/fuzz/brief fuzz_optimize=-O0 \
-        $objects/fuzz_command.o $objects/fuzz_export.o
+    check 'those of commands can be compiled' \
+        build $brief/objects/tests/fuzz/fuzz_{command,export}.o
 fi
 for format in dj_mtrace heaptrack logalloc memory_replay microbench mtrace ops rep wip_processed \
     wip_raw wl; do

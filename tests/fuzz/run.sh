@@ -1,9 +1,9 @@
 #!/bin/bash
 # run.sh raw|spool|instructions|import-FORMAT|command-NAME SECONDS - runs a fuzzer, with one process, a time
 # limit and a memory limit for each input, and FUZZ_OPTIONS of libFuzzer; with FUZZ_BRIEF set, one that
-# is compiled soon and runs slowly. What it finds is kept in
-# tests/fuzz of the build directory. Exit status 77: there is no libFuzzer; others but 0: it found
-# something.
+# is compiled soon and runs slowly; with FUZZ_BUILT set, one that is there already. What it finds is
+# kept in tests/fuzz of the build directory. Exit status 77: there is no libFuzzer; others but 0: it
+# found something.
 set -euo pipefail
 
 name=$1
@@ -12,7 +12,7 @@ cd "$MALLOCTAPE_BUILD"
 corpus=tests/fuzz/corpus
 
 clang=${CLANG:-clang}
-if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d != 0 && n < 0; }' |
+if [ -z "${FUZZ_BUILT:-}" ] && ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d != 0 && n < 0; }' |
     "$clang" -x c -fsanitize=fuzzer,address -o /dev/null - 2>/dev/null; then
     echo "fuzz-$name: needs clang with libFuzzer (packages clang and libclang-rt-dev)" >&2
     exit 77
@@ -24,7 +24,7 @@ if [ -n "${FUZZ_BRIEF:-}" ]; then place=tests/fuzz/brief optimize=-O0; fi
 program=$place/$program
 export FUZZ_FORMAT="${name#*-}" silent=
 case $name in command-*) silent=-close_fd_mask=3 ;; esac # what commands print
-${MAKE:-make} -s fuzz_build=$place fuzz_optimize=$optimize "$program"
+[ -n "${FUZZ_BUILT:-}" ] || ${MAKE:-make} -s fuzz_build=$place fuzz_optimize=$optimize "$program"
 is_new() {
     local from
     for from in "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$MALLOCTAPE_SOURCE/tests/convert/corpus.rb" \

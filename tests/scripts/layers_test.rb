@@ -47,12 +47,15 @@ end
 def calls(objects)
   defined = Hash.new { |all, symbol| all[symbol] = [] }
   used = []
-  objects.each do |name, file|
-    `nm #{file}`.each_line do |line|
-      symbol = line.split.last
-      next if LIBC[symbol] || symbol == GIVEN
+  names = objects.invert
+  IO.popen(['nm', '-A', *names.keys], &:readlines).each do |line|
+    name = names.fetch(line[/^(.*?):(?=[ \h]{16} )/, 1])
+    symbol = line.split.last
+    next if LIBC[symbol] || symbol == GIVEN
 
-      line =~ /^\h+ [TDBRWViC] / ? defined[symbol] << name : line =~ /^ +U / && used << [name, symbol]
+    case line
+    when /:\h+ [TDBRWViC] / then defined[symbol] << name
+    when /: +U / then used << [name, symbol]
     end
   end
   # Several programs may each have a function of that name: one of them is meant.
