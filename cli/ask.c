@@ -174,6 +174,9 @@ static void say_why_not(const struct cli_command *command, pid_t process, char *
     const char *error = behind(answer, CONTROL_ERROR), *other = behind(answer, CONTROL_NAME);
     if (*answer == '\0')
         cli_fail(command, "process %d does not answer: it has ended, or is about to", (int)process);
+    else if (error != NULL && command == &cli_record && strstr(error, "recording already") != NULL)
+        cli_fail(command, "process %d: %s; `malloctape ctl %d stop` ends that", (int)process, error,
+                 (int)process);
     else if (error != NULL)
         cli_fail(command, "process %d: %s", (int)process, error);
     else if (other != NULL)

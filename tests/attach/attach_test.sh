@@ -345,6 +345,8 @@ listens() {
     wait_until exits 0 ctl "$pid" status
     attach there.lz4
     make_objects 700
+    exit_status "$bin/malloctape" record --pid "$pid" -o second.lz4 2>second.err
+    [ "$status" = 1 ] && grep -q "already, to .*; .malloctape ctl $pid stop. ends that\$" second.err || return 1
     kill -INT "$recorder"
     wait "$recorder" && ! says 'attached' && counts there.lz4 700 && over
 }
