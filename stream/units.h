@@ -110,6 +110,10 @@ struct units_lane {
     uint32_t features;    /* of the stream: RAW_FEATURE_... */
     uint8_t rounding; /* of an opaque allocator: sizes with the same (size + this) / 16 are alike */
     uint8_t profile[RAW_PROFILE_BYTES];
+    /* Of the capture core, on the fast path of an opaque allocator: the owner of place 0, which is
+     * far from the window, and the region of the latest object. */
+    uint16_t *owners;
+    uintptr_t region;
     uint64_t extra_units; /* units written so far that are not the first one of an event */
     uint64_t last_address;
     uint64_t page_place, page_address; /* of the latest page of the segment */

@@ -53,6 +53,8 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording_number)
     lane->slot.start = lane->slot.end = NULL;
     atomic_store_relaxed(&lane->units.first_allocation, 0);
     lane->units.window = shadow_window;
+    lane->units.owners = shadow_owner(0);
+    lane->units.region = 0;
     units_announce_end(&lane->units);
     atomic_store_relaxed(&lane->slot.number, SPOOL_NO_SLOT);
     lane->slot.count = lane->slot.earlier_units = lane->slot.lost_events = 0;

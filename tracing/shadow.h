@@ -147,6 +147,17 @@ static inline bool shadow_covers(const void *object)
     return region < SHADOW_REGIONS && atomic_load_acquire(&shadow_covered[region]);
 }
 
+/* The same, of many addresses in turn, most of them in one region: `*region` is that of the latest
+ * that had an entry, at first 0, where NULL has one. While a recording lasts, none is taken away. */
+static inline bool shadow_covers_next(uintptr_t *region, const void *object)
+{
+    uintptr_t its = (uintptr_t)object >> SHADOW_REGION_BITS;
+    if (__builtin_expect(its == *region, 1)) return true;
+    if (!shadow_covers(object)) return false;
+    *region = its;
+    return true;
+}
+
 /* The entry of an address that has one; the caller knows the window. */
 static inline struct shadow_page *shadow_page_in(uintptr_t window, const void *object)
 {
@@ -178,7 +189,9 @@ static inline uint32_t shadow_granule_place(const struct shadow_page *page, cons
     if (__builtin_expect((address & (SHADOW_GRANULE_BYTES / 2)) != 0, 0))
         base = atomic_load_consume(&page->odd_base);
     if (__builtin_expect(base == 0, 0)) return 0;
-    return base + (uint32_t)(address % SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES);
+    base += (uint32_t)(address % SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES);
+    if (base == 0) __builtin_unreachable(); /* so that callers look once */
+    return base;
 }
 
 /* The address of a place's owner. */

@@ -153,12 +153,13 @@ static bool allocated_fast(unsigned kind, size_t size, const void *object)
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = atomic_load_relaxed(&lane->units.head);
     if (head >= atomic_load_operand(&lane->units.limit) ||
-        size >= units_code_of(&lane->units, kind)->size_limit || !shadow_covers(object))
+        size >= units_code_of(&lane->units, kind)->size_limit ||
+        !shadow_covers_next(&lane->units.region, object))
         return false;
     struct shadow_page *page = shadow_page_in(lane->units.window, object);
     uint32_t place = shadow_granule_place(page, object);
     if (!place) return false;
-    uint16_t *at = shadow_owner_in(lane->units.window, place), owner = lane->units.owner;
+    uint16_t *at = lane->units.owners + place, owner = lane->units.owner;
     if (atomic_load_relaxed(&page->alone) == owner)
         atomic_store_relaxed(at, owner);
     else if (!shadow_had_bytes(page, at, object, size, owner))
@@ -185,10 +186,12 @@ static bool freed_fast(unsigned kind, const void *object)
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = atomic_load_relaxed(&lane->units.head);
-    if (head >= atomic_load_operand(&lane->units.limit) || !shadow_covers(object)) return false;
+    if (head >= atomic_load_operand(&lane->units.limit) ||
+        !shadow_covers_next(&lane->units.region, object))
+        return false;
     uint32_t place = shadow_granule_place(shadow_page_in(lane->units.window, object), object);
     if (!place) return false;
-    uint16_t owner = atomic_load_relaxed(shadow_owner_in(lane->units.window, place));
+    uint16_t owner = atomic_load_relaxed(lane->units.owners + place);
     if ((owner & (SHADOW_SURE - 1)) != lane->units.owner) return false;
     return units_fast_opaque_free(&lane->units, units_head_cursor(head), kind, place, false, 0);
 }

@@ -354,6 +354,13 @@ TEST_F(Shadow, WhatIsCovered)
     EXPECT_TRUE(covers(kHeap - 1)) << "or what is before the heap";
     EXPECT_FALSE(covers(kHeap + 5 * region));
     EXPECT_FALSE(covers(~uintptr_t{0}));
+    uintptr_t latest = 0;
+    auto covers_next = [&latest](uintptr_t address) {
+        return shadow_covers_next(&latest, reinterpret_cast<const void *>(address));
+    };
+    for (uintptr_t address : {uintptr_t{8}, kHeap, kHeap + 5 * region, kHeap + 8, ~uintptr_t{0}})
+        EXPECT_EQ(covers_next(address), covers(address)) << address;
+    EXPECT_EQ(latest, kHeap >> SHADOW_REGION_BITS) << "one without an entry is not remembered";
     EXPECT_FALSE(shadow_open(reinterpret_cast<const void *>(kHeap + 5 * region), 16, 2));
     EXPECT_TRUE(shadow_cover(kHeap + 5 * region, 1));
     EXPECT_TRUE(covers(kHeap + 6 * region - 1));

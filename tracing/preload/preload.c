@@ -141,11 +141,11 @@ INLINE void *allocated(unsigned kind, uint64_t size, uint64_t alignment, void *o
     head = atomic_load_relaxed(&lane->units.head);
     if (UNLIKELY(head >= atomic_load_operand(&lane->units.limit))) goto slow;
     if (UNLIKELY(size >= units_code_of(&lane->units, kind)->size_limit)) goto slow;
-    if (UNLIKELY(!shadow_covers(object))) goto slow;
+    if (UNLIKELY(!shadow_covers_next(&lane->units.region, object))) goto slow;
     struct shadow_page *page = shadow_page_in(lane->units.window, object);
     uint32_t place = shadow_granule_place(page, object);
     if (UNLIKELY(!place)) goto slow;
-    uint16_t *at = shadow_owner_in(lane->units.window, place), owner = lane->units.owner;
+    uint16_t *at = lane->units.owners + place, owner = lane->units.owner;
     if (LIKELY(atomic_load_relaxed(&page->alone) == owner))
         atomic_store_relaxed(at, owner);
     else if (!shadow_had_bytes(page, at, object, size, owner))
@@ -185,10 +185,10 @@ INLINE bool freed_fast(unsigned kind, const void *object, size_t size)
     if (shape_has_alignment(shape_of(kind))) return false;
     uint64_t head = atomic_load_relaxed(&lane->units.head);
     if (UNLIKELY(head >= atomic_load_operand(&lane->units.limit))) return false;
-    if (UNLIKELY(!shadow_covers(object))) return false;
+    if (UNLIKELY(!shadow_covers_next(&lane->units.region, object))) return false;
     uint32_t place = shadow_granule_place(shadow_page_in(lane->units.window, object), object);
     if (UNLIKELY(!place)) return false;
-    uint16_t owner = atomic_load_relaxed(shadow_owner_in(lane->units.window, place));
+    uint16_t owner = atomic_load_relaxed(lane->units.owners + place);
     if (UNLIKELY((owner & (SHADOW_SURE - 1)) != lane->units.owner)) return false;
     return units_fast_opaque_free(&lane->units, units_head_cursor(head), kind, place,
                                   shape_has_size(shape_of(kind)), size);
