@@ -169,6 +169,7 @@ struct pack_lane *pack_lane_begin(struct packer *packer)
     if (!packer->source.opaque && !know_classes(packer)) return NULL;
     if (lane) {
         packer->unused = lane->next_unused;
+        if (packer->source.opaque) memset(&lane->places, 0, sizeof lane->places);
     } else {
         lane = packer->source.reserve(sizeof *lane);
         if (!lane) return NULL;
@@ -176,10 +177,7 @@ struct pack_lane *pack_lane_begin(struct packer *packer)
         packer->lanes = lane;
     }
     packer->followed++;
-    if (packer->source.opaque) {
-        memset(&lane->places, 0, sizeof lane->places);
-        return lane;
-    }
+    if (packer->source.opaque) return lane;
     forget_cache(lane, false);
     packer->recent_lane = NULL;
     return lane;

@@ -13,7 +13,8 @@
  *             for what was lost, and those of other lanes are RAW_AGES numbers before them.
  * Memory      88 KiB here; for each lane that is followed, of which there are at most
  *             PACK_LANES_MAX at a time, 130 KiB of address space, of which 2 KiB are touched at
- *             once and 1 KiB for each class that is used. Of an opaque stream 200 KiB.
+ *             once and 1 KiB for each class that is used. Of an opaque stream 200 KiB, which
+ *             are cleared when another lane gets them.
  * Threads     the writer's. */
 #ifndef MALLOCTAPE_PACK_H
 #define MALLOCTAPE_PACK_H

@@ -358,6 +358,7 @@ void __tsan_atomic_thread_fence(int order)
     void __tsan_atomic##bits##_store(volatile type *object, type value, int order);          \
     type __tsan_atomic##bits##_exchange(volatile type *object, type value, int order);       \
     type __tsan_atomic##bits##_fetch_add(volatile type *object, type value, int order);      \
+    type __tsan_atomic##bits##_fetch_or(volatile type *object, type value, int order);       \
     int __tsan_atomic##bits##_compare_exchange_strong(volatile type *object, type *expected, \
                                                       type value, int order, int failed);    \
     int __tsan_atomic##bits##_compare_exchange_weak(volatile type *object, type *expected,   \
@@ -378,25 +379,31 @@ void __tsan_atomic_thread_fence(int order)
         }                                                                                    \
         *object = value;                                                                     \
     }                                                                                        \
-    static type change##bits(volatile type *object, type value, bool adds, int order)        \
+    static type change##bits(volatile type *object, type value, char how, int order)         \
     {                                                                                        \
         type before = *object;                                                               \
         if (weak.is_running) {                                                               \
             may_switch();                                                                    \
             look((uintptr_t)object, sizeof *object, true, true);                             \
             before = (type)load(object_at(object, *object), true, order);                    \
-            put(object_at(object, *object), adds ? before + value : value, true, order);     \
         }                                                                                    \
-        *object = (type)(adds ? before + value : value);                                     \
+        if (how == '+') value = (type)(before + value);                                      \
+        if (how == '|') value = (type)(before | value);                                      \
+        if (weak.is_running) put(object_at(object, *object), value, true, order);            \
+        *object = value;                                                                     \
         return before;                                                                       \
     }                                                                                        \
     type __tsan_atomic##bits##_exchange(volatile type *object, type value, int order)        \
     {                                                                                        \
-        return change##bits(object, value, false, order);                                    \
+        return change##bits(object, value, '=', order);                                      \
     }                                                                                        \
     type __tsan_atomic##bits##_fetch_add(volatile type *object, type value, int order)       \
     {                                                                                        \
-        return change##bits(object, value, true, order);                                     \
+        return change##bits(object, value, '+', order);                                      \
+    }                                                                                        \
+    type __tsan_atomic##bits##_fetch_or(volatile type *object, type value, int order)        \
+    {                                                                                        \
+        return change##bits(object, value, '|', order);                                      \
     }                                                                                        \
     int __tsan_atomic##bits##_compare_exchange_strong(volatile type *object, type *expected, \
                                                       type value, int order, int failed)     \

@@ -30,6 +30,14 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording_number);
 struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id,
                                    uint32_t recording_number, bool *continued);
 
+/* The lane's thread has left a slot: the writer need not look at the lanes that have not. */
+static inline void lane_left_slot(struct lane_registry *registry,
+                                  const struct malloctape_lane *lane)
+{
+    const uint32_t number = lane->registry.number;
+    atomic_or_relaxed(&registry->left_slots[number / 64], UINT64_C(1) << number % 64);
+}
+
 /* The destructors of the lane's thread have run. */
 void lane_end(struct lane_registry *registry, struct malloctape_lane *lane);
 

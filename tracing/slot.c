@@ -1,6 +1,7 @@
 #include "slot.h"
 
 #include "../stream/units_profile.h"
+#include "lane.h"
 #include "probes.h"
 #include "recording.h"
 #include "settings.h"
@@ -101,6 +102,7 @@ bool slot_take(struct malloctape_lane *lane)
         lane->writer.read_from = units;
     } else {
         spool_end(spool, lane->slot.number, (uint32_t)count, slot);
+        lane_left_slot(writer->registry, lane);
     }
     PROBE(slot_taken, lane->registry.number, slot);
     atomic_store_relaxed(&lane->slot.number, slot);

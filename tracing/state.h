@@ -148,6 +148,9 @@ struct lane_registry {
     uint32_t used;        /* threads, by compare-and-swap (release): lanes 0 .. used-1 have begun */
     uint32_t ending;      /* lanes in state ENDING, approximately (relaxed) */
     uint32_t ending_from; /* where to look for one next (relaxed) */
+    /* A bit for each lane whose thread has left a slot; the writer takes them (relaxed: `next` of the
+     * slot tells it, and what is found late comes with the window). */
+    uint64_t left_slots[RAW_LANES_MAX / 64];
     struct malloctape_lane *blocks[RAW_LANES_MAX / LANE_BLOCK]; /* each once, by swap */
 };
 

@@ -3,6 +3,7 @@
 #include "../stream/chunk.h"
 #include "../stream/chunk_seal.h"
 #include "../stream/units.h"
+#include "lane.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -12,6 +13,10 @@
  * of a single slot, or not for many. */
 #define OPAQUE_PLAIN_SEGMENTS  1
 #define FIRST_SEGMENTS_TO_PACK 64
+/* To follow a lane of an opaque stream clears 200 KiB, which takes as long as to pack 1 000 units or
+ * more: where there are many, not for fewer, but for lanes that go on for long. */
+#define OPAQUE_UNITS_TO_PACK    1024
+#define OPAQUE_SEGMENTS_TO_PACK 8
 
 /* --- the limit of bytes --- */
 
@@ -77,12 +82,18 @@ void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane)
     lane->writer.left = true;
 }
 
+static bool is_worth_following(const struct writer *writer, uint64_t serial, size_t count)
+{
+    if (!(writer->features & RAW_FEATURE_OPAQUE)) return serial > 0;
+    return count >= OPAQUE_UNITS_TO_PACK || serial >= OPAQUE_SEGMENTS_TO_PACK;
+}
+
 /* What the packer knows of the lane (pack.h): it is kept from the beginning of a segment on, as
  * long as the lane's chunks are packed. In an opaque stream it may begin anywhere, and begins anew
  * with a key segment. There a reader forgets the lane at a chunk that is not packed: one such chunk
  * must follow where the writer has forgotten it. */
 static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
-                                     unsigned flags, uint64_t serial)
+                                     unsigned flags, uint64_t serial, size_t count)
 {
     bool packed = flags & RAW_CHUNK_FLAG_PACKED, opaque = writer->features & RAW_FEATURE_OPAQUE;
     bool left = lane->writer.left;
@@ -91,7 +102,8 @@ static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_la
         stop_following(writer, lane);
     if (lane->writer.followed || !packed || (opaque ? left : !(flags & RAW_CHUNK_FLAG_BEGIN)))
         return lane->writer.followed;
-    if (serial > 0 || writer->packer.followed < FIRST_SEGMENTS_TO_PACK)
+    if (writer->packer.followed < FIRST_SEGMENTS_TO_PACK ||
+        is_worth_following(writer, serial, count))
         lane->writer.followed = pack_lane_begin(&writer->packer);
     return lane->writer.followed;
 }
@@ -128,7 +140,7 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
         watch_units(&writer->watch, segment->profile, writer->features, from, count);
     if (before == 0) chunk.flags = RAW_CHUNK_FLAG_BEGIN | (segment->key ? RAW_CHUNK_FLAG_KEY : 0);
     if (packed && may_pack(writer, segment)) chunk.flags |= RAW_CHUNK_FLAG_PACKED;
-    chunk.followed = follow_lane(writer, lane, chunk.flags, segment->serial);
+    chunk.followed = follow_lane(writer, lane, chunk.flags, segment->serial, count);
     size_t bytes = chunk_write(&writer->packer, &chunk, room);
     bool is_packed = chunk.flags & RAW_CHUNK_FLAG_PACKED;
     if (chunk.followed && !is_packed) stop_following(writer, lane);
@@ -250,15 +262,24 @@ uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,
     }
 }
 
+/* Of lanes that have said so, because there may be thousands. One that has more says it again. */
 uint32_t writer_drain_full_slots(struct writer *writer)
 {
-    uint32_t used = atomic_load_acquire(&writer->registry->used);
-    uint32_t slots = 0;
-    for (uint32_t i = 0; i < used; i++) {
-        struct malloctape_lane *lane = lane_at(writer->registry, i);
-        if (writer_cursor_of(lane)) slots += writer_drain_lane(writer, lane, NULL);
+    struct lane_registry *registry = writer->registry;
+    uint32_t used = atomic_load_acquire(&registry->used), total = 0;
+    for (uint32_t first = 0; first < used; first += 64) {
+        uint64_t *word = &registry->left_slots[first / 64], lanes;
+        if (!atomic_load_relaxed(word)) continue;
+        for (lanes = atomic_exchange_relaxed(word, 0); lanes; lanes &= lanes - 1) {
+            struct malloctape_lane *lane =
+                lane_at(registry, first + (uint32_t)__builtin_ctzll(lanes));
+            if (!writer_cursor_of(lane)) continue;
+            uint32_t slots = writer_drain_lane(writer, lane, NULL);
+            if (slots == WRITER_SLOTS_PER_PASS) lane_left_slot(registry, lane);
+            total += slots;
+        }
     }
-    return slots;
+    return total;
 }
 
 /* --- more slots --- */

@@ -120,6 +120,7 @@ UNSEEN static void begin(void)
     memset(notes, 0, sizeof notes);
     memset(&recording.writer.spool, 0, sizeof recording.writer.spool);
     registry.present = registry.used = 1;
+    registry.left_slots[0] = 0;
     registry.blocks[0] = lanes;
     recording.registry = recording.writer.registry = &registry;
     recording.writer.pending_count = 0;
