@@ -42,15 +42,17 @@ void ranges_touch(uint16_t owner, uintptr_t address, size_t bytes)
 }
 
 /* A page that no object has been seen to reach into may have bytes of a small one from the page
- * before. */
+ * before. Nobody has a mixed page alone: it need not be touched, and neither do those behind it,
+ * unless the object has all of it. Then it is blank, or all have been touched with it. */
 bool ranges_may_reach(uint16_t owner, uintptr_t address)
 {
     uintptr_t next = first_page(address) + 1;
     if (!has_entry(next)) return true;
     const struct shadow_page *page = page_at(next);
     uint16_t its = atomic_load_relaxed(&page->owner);
-    return (atomic_load_relaxed(&page->marks) & SHADOW_COVERED) ||
-           (its != SHADOW_MIXED && its != owner);
+    const uint32_t marks = atomic_load_relaxed(&page->marks);
+    if (its == SHADOW_MIXED) return marks & SHADOW_BLANK;
+    return (marks & SHADOW_COVERED) || its != owner;
 }
 
 /* --- granules ---

@@ -338,6 +338,18 @@ void begin_alone(uint16_t owner, uintptr_t address)
     *shadow_owner(shadow_granule_place(shadow_page_of(object), object)) = owner;
 }
 
+void begin(uint16_t owner, uintptr_t address, size_t bytes)
+{
+    range range = {};
+    range.owner = owner;
+    range.address = address;
+    range.bytes = bytes;
+    range.found = [](struct range *, uint32_t, uintptr_t) {};
+    ranges_touch(owner, address, bytes);
+    ranges_find(&range);
+    ranges_begun(&range);
+}
+
 void end(uint16_t owner, uintptr_t address, size_t bytes)
 {
     const void *object = reinterpret_cast<const void *>(address);
@@ -363,6 +375,23 @@ TEST_F(Ranges, FromThePageBefore)
     begin_alone(3, page + 1024);
     end(4, page - 64, 256);
     EXPECT_EQ(before(5, page + 128, 16), (std::vector<unsigned>{4}));
+}
+
+/* How large an object is matters to who ends it only if it may reach a page that another lane has
+ * alone. */
+TEST_F(Ranges, MayReachBeyondAMixedPageIfItHasAllOfIt)
+{
+    const uintptr_t page = kHeap + 64 * SHADOW_PAGE_BYTES, last = page + 2 * SHADOW_PAGE_BYTES;
+    uint32_t first;
+    ASSERT_TRUE(shadow_open_granule(reinterpret_cast<const void *>(page), &first));
+    ranges_touch(3, last, 16);
+    ranges_touch(5, page + SHADOW_PAGE_BYTES, 16);
+    begin(3, page, SHADOW_PAGE_BYTES + 64);
+    EXPECT_FALSE(ranges_may_reach(4, page));
+    begin(3, page, 2 * SHADOW_PAGE_BYTES + 64);
+    EXPECT_TRUE(ranges_may_reach(4, page));
+    end(4, page, 2 * SHADOW_PAGE_BYTES + 64);
+    EXPECT_EQ(shadow_page_of(reinterpret_cast<const void *>(last))->owner, SHADOW_MIXED);
 }
 
 } // namespace
