@@ -352,7 +352,7 @@ check 'a descriptor of a file' descriptor_of_file
 check 'a descriptor of a pipe' descriptor_of_pipe
 check 'a descriptor of a pipe that refuses to wait' descriptor_without_waiting
 check 'a descriptor of a socket' descriptor_of_socket
-check 'a descriptor that is not open' not_recorded fd:9 'fd:9: no descriptor'
+check 'a descriptor that is not open' not_recorded fd:9 'fd:9: no descriptor' 9>&-
 check 'a descriptor that is no number' not_recorded fd:x 'fd:x: no descriptor'
 check 'a descriptor to read from' not_recorded fd:0 'fd:0: no descriptor' </dev/null
 check 'a command' command_gets_it

@@ -182,7 +182,7 @@ same 'sort --parallel=2' 10 sort --parallel=2 -S 64M -o result lines.txt
 
 if ruby=$(found ruby || found ruby3.1); then
     ruby_program program.rb
-    same 'ruby' 100000 "$ruby" program.rb "$(size 20000 1000000)"
+    RUBYOPT='' same 'ruby' 100000 "$ruby" program.rb "$(size 20000 1000000)"
 else
     skip_same 'ruby' 'no ruby in /usr/bin'
 fi
