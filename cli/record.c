@@ -328,7 +328,7 @@ static int obstacle_print(const struct executable *executable)
                  texts[EXECUTABLE_SANITIZER]);
         return PROGRAM_CANNOT_EXECUTE;
     }
-    fprintf(stderr, "malloctape record: warning: %s %s; nothing will be recorded\n",
+    fprintf(stderr, "malloctape record: warning: %s %s; it will not be recorded\n",
             executable->runs, texts[executable->obstacle]);
     return PROGRAM_OK;
 }
@@ -479,7 +479,8 @@ static int program_run(struct record *record, const struct executable *executabl
                    setenv(REPORT_VARIABLE, recordings->path, 1) == 0;
     free(directory);
     if (!listens) unsetenv(REPORT_VARIABLE);
-    if (!record->idle) begin_print(&watch);
+    if (!record->idle && (record->follow || executable->obstacle == EXECUTABLE_FINE))
+        begin_print(&watch);
     record->start_s = (double)time(NULL);
     int error = run_program(&watch.program, executable->path, record->program, look, &watch);
     recordings_look(recordings);

@@ -343,7 +343,7 @@ warns_static() {
         File.binwrite("static", header + segment)'
     chmod +x static
     "$bin/malloctape" record -o f.raw.lz4 ./static >out 2>err || true
-    says 'warning: ./static is linked statically.*nothing will be recorded$'
+    says 'warning: ./static is linked statically.*it will not be recorded$' && ! says 'recording on'
 }
 
 # The C compiler may be a command with arguments, and lack a sanitizer's library.
@@ -362,7 +362,7 @@ refuses_sanitized() {
 
 warns_setuid() {
     "$bin/malloctape" record -o f.raw.lz4 ./setuid >out 2>err || true
-    says 'warning: ./setuid runs with privileges of its own.*nothing will be recorded$'
+    says 'warning: ./setuid runs with privileges of its own.*it will not be recorded$'
 }
 
 # --- the front end ---
