@@ -150,14 +150,17 @@ static bool write_tail(const struct unfinished *stream)
     return output_close(&output);
 }
 
-static bool finish_file(struct unfinished *stream, struct finished *finished)
+static bool has_other_malloc(const struct raw_header *header)
 {
     size_t bytes;
+    return metadata_value(header->metadata, header->metadata_bytes, "malloc", &bytes) != NULL;
+}
+
+static bool finish_file(struct unfinished *stream, struct finished *finished)
+{
     bool done = read_all(stream) && tail_add_end(stream);
-    const struct raw_header *header = &stream->source.reader.header;
     finished->events = stream->events;
-    finished->has_other_malloc =
-        metadata_value(header->metadata, header->metadata_bytes, "malloc", &bytes) != NULL;
+    finished->has_other_malloc = has_other_malloc(&stream->source.reader.header);
     done = done && write_tail(stream);
     if (done) finished->bytes = (uint64_t)lseek(stream->file, 0, SEEK_CUR);
     raw_source_close(&stream->source);
@@ -179,6 +182,23 @@ static bool finish_with(const char *path, struct finished *finished)
     free(stream.units);
     free(stream.tail.bytes);
     close(stream.file);
+    return done;
+}
+
+bool finish_read(const char *path, struct finished *finished)
+{
+    struct raw_reader reader;
+    struct raw_chunk *chunk;
+    *finished = (struct finished){0};
+    const bool opened = raw_reader_open(&reader, path);
+    while (opened && (chunk = raw_reader_next(&reader)) != NULL)
+        free(chunk);
+    const bool done = opened && reader.state == RAW_STREAM_COMPLETE;
+    if (done)
+        *finished = (struct finished){.events = reader.end.events,
+                                      .bytes = raw_reader_bytes(&reader),
+                                      .has_other_malloc = has_other_malloc(&reader.header)};
+    raw_reader_close(&reader);
     return done;
 }
 

@@ -22,4 +22,7 @@ struct finished {
  * been removed. */
 bool finish(const char *path, struct finished *finished);
 
+/* Reads the whole stream. True: the process has finished it itself. */
+bool finish_read(const char *path, struct finished *finished);
+
 #endif

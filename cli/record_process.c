@@ -111,6 +111,10 @@ static void end_print(const struct record_process *record, const char *path_here
                         " bytes; finished here, as process %d has ended%s\n",
                         record->output, finished.events, finished.bytes, (int)record->process,
                         state == ATTACHMENT_OTHER_PROGRAM ? " what it did" : "");
+    else if (state == ATTACHMENT_PROCESS_ENDED && finish_read(path_here, &finished))
+        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64
+                        " bytes; process %d has ended\n",
+                        record->output, finished.events, finished.bytes, (int)record->process);
     else if (state == ATTACHMENT_PROCESS_ENDED)
         recordings_tell("malloctape: %s: process %d has ended\n", record->output,
                         (int)record->process);

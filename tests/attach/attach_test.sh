@@ -124,7 +124,9 @@ ends() {
     begin 2
     attach ends.lz4
     make_objects 400
-    over && wait "$recorder" && says 'has ended' && "$bin/malloctape" verify ends.lz4 >out 2>err &&
+    over && wait "$recorder" &&
+        says 'ends.lz4: [0-9]* events, [0-9]* bytes; process [0-9]* has ended$' &&
+        "$bin/malloctape" verify ends.lz4 >out 2>err &&
         [ "$(objects ends.lz4 777)" = 400 ] && [ ! -e ends.lz4.spool ]
 }
 
