@@ -123,12 +123,12 @@ static void put_verdict(FILE *to, const struct across *across)
         return;
     }
     if (now != NULL)
-        fprintf(to, "now %s, %.1f MiB at most%s on average. ", now->label, now->peak.mean / MIB,
+        fprintf(to, "now %s, %.1f MiB at peak%s on average. ", now->label, now->peak.mean / MIB,
                 across->of_process ? "" : " in replays");
     if (now == best) {
         fputs("None takes less.", to);
     } else if (now != NULL && best->memory.most >= 0) {
-        fprintf(to, "None takes surely less: the least has %s, ", best->label);
+        fprintf(to, "None clearly takes less: the least has %s, ", best->label);
         put_change(to, &best->memory);
         fputc('.', to);
     } else {
@@ -206,9 +206,9 @@ void across_print(const struct compare *recordings, size_t count, FILE *to)
     for (size_t i = 0; i < across.entries_count; i++)
         print_entry(&across, &across.entries[i], NAME_WIDTH, to);
     terminal_print_wrapped(
-        "Change: against the recorded allocator, the mean of all recordings and its 95 % confidence "
-        "interval (Student's t). Processor time has some 3 % of noise besides, which replays do not "
-        "show.",
+        "Change: from the recorded allocator, the mean of all recordings and its 95 % confidence "
+        "interval (Student's t). Processor time has another 3 % or so of noise, which replays do "
+        "not show.",
         0, 2, to);
     free(across.entries);
 }

@@ -90,7 +90,7 @@ static int rounds_parse(void *of, const char *text)
     const long rounds = strtol(text, &end, 10);
     options->rounds = (unsigned)rounds;
     if (*text != '\0' && *end == '\0' && rounds >= 1 && rounds <= ROUNDS_MAX) return PROGRAM_GO_ON;
-    return cli_usage_error(&cli_compare, "--runs: '%s' is no number from 1 to %d", text,
+    return cli_usage_error(&cli_compare, "--runs: '%s' is not a number from 1 to %d", text,
                            ROUNDS_MAX);
 }
 
@@ -101,7 +101,7 @@ static int limit_parse(void *of, const char *text)
     options->limit_s = strtod(text, &end);
     if (end != text && *end == '\0' && options->limit_s >= 0 && isfinite(options->limit_s))
         return PROGRAM_GO_ON;
-    return cli_usage_error(&cli_compare, "--time-limit: '%s' is no number of seconds", text);
+    return cli_usage_error(&cli_compare, "--time-limit: '%s' is not a number of seconds", text);
 }
 
 /* Those of replay. */
@@ -112,7 +112,7 @@ static int engine_take(void *of, const char *name)
     ((struct compare_options *)of)->engine = name;
     for (size_t i = 0; engines[i] != NULL; i++)
         if (strcmp(name, engines[i]) == 0) return PROGRAM_GO_ON;
-    return cli_usage_error(&cli_compare, "--engine: '%s' is no engine", name);
+    return cli_usage_error(&cli_compare, "--engine: there is no engine '%s'", name);
 }
 
 /* Fills in the default list if there is none, and adds settings. Returns PROGRAM_GO_ON or an exit
@@ -134,13 +134,14 @@ static int traces_parse(struct compare_options *options, char **words)
     if (words[0] == NULL) return cli_usage_error(&cli_compare, "which trace?");
     do {
         if (options->traces_count == COMPARE_RECORDINGS_MAX)
-            return cli_usage_error(&cli_compare, "more than %d traces", COMPARE_RECORDINGS_MAX);
+            return cli_usage_error(&cli_compare, "at most %d traces can be compared",
+                                   COMPARE_RECORDINGS_MAX);
         options->traces[options->traces_count++] = *words++;
     } while (*words != NULL && **words != '-');
     options->trace = options->traces[0];
     options->replay_words = words; /* after "--" */
     if (options->traces_count > 1 && options->html != NULL)
-        return cli_usage_error(&cli_compare, "--html: of one trace");
+        return cli_usage_error(&cli_compare, "--html takes one trace");
     return list_complete(options);
 }
 
@@ -168,7 +169,8 @@ static int words_parse(struct compare_options *options, int count, char **words)
     if (status != PROGRAM_GO_ON) return status;
     words += optind;
     if (options->html != NULL && strcmp(options->html, "-") == 0)
-        return cli_usage_error(&cli_compare, "--html: the page goes to a file");
+        return cli_usage_error(&cli_compare, "--html needs a file; it cannot write to the "
+                                             "standard output");
     return traces_parse(options, words);
 }
 

@@ -151,7 +151,7 @@ static bool original_is_replayed(struct compare *compare)
         json_string_value(json_object_get(compare->null_report, "recorded_allocator"));
     const size_t bytes = sizeof original->why_not;
     if (recorded == NULL)
-        snprintf(original->why_not, bytes, "the recorded allocator, %s, is none that is known here",
+        snprintf(original->why_not, bytes, "the recorded allocator, %s, is not known here",
                  allocator != NULL ? allocator : "which is not named");
     else if (*recorded->why != '\0')
         snprintf(original->why_not, bytes, "the recorded allocator cannot be replayed: %.120s",
@@ -172,20 +172,20 @@ static void original_follow(struct compare_original *original, const struct comp
         snprintf(why, bytes, "the recording does not say how much memory the recorder had");
     else if ((original->untouched = replayed > peak * REPLAYED_MOST))
         snprintf(why, bytes,
-                 "the program left much of what it allocated untouched: it had %.1f MiB, "
-                 "a replay of its own allocator has %.1f",
+                 "the program left much of what it allocated untouched: it had %.1f MiB, a "
+                 "replay on its own allocator has %.1f",
                  peak / MIB, replayed / MIB);
     else if (isnan(apart))
         snprintf(why, bytes, "the program was too short for a curve of its memory");
     else if (apart > FOLLOWS_MOST && replayed < peak / 2)
         snprintf(why, bytes,
-                 "most of the program's memory is not its allocator's: it had %.1f MiB, "
-                 "a replay of its own allocator has %.1f",
+                 "most of the program's memory is not its allocator's: it had %.1f MiB, a replay "
+                 "on its own allocator has %.1f",
                  peak / MIB, replayed / MIB);
     else if (apart > FOLLOWS_MOST)
         snprintf(why, bytes,
-                 "its memory does not go as that of a replay of its own allocator does: "
-                 "they are %.0f %% of the peak apart",
+                 "a replay on its own allocator does not reproduce its memory over time: they "
+                 "are %.0f %% of the peak apart",
                  apart * 100);
 }
 

@@ -53,11 +53,13 @@ static bool parse_setting(struct parser *parser, struct compare_entry *entry)
     *setting = (struct compare_setting){.name = take_word(parser, "=;,")};
     if (setting->name == NULL) return false;
     if (!is_variable_name(setting->name))
-        return error_explain(parser->why, parser->why_bytes, "%s: '%s' is no name of a variable",
-                             entry->allocator, setting->name);
+        return error_explain(parser->why, parser->why_bytes,
+                             "%s: '%s' is not the name of a variable", entry->allocator,
+                             setting->name);
     if (strcmp(setting->name, "LD_PRELOAD") == 0)
         return error_explain(parser->why, parser->why_bytes,
-                             "%s: LD_PRELOAD is what the allocator stands for", entry->allocator);
+                             "%s: LD_PRELOAD cannot be set; name the library as the allocator",
+                             entry->allocator);
     if (*parser->next != '=')
         return error_explain(parser->why, parser->why_bytes, "%s: %s has no value",
                              entry->allocator, setting->name);

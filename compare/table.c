@@ -80,7 +80,7 @@ const char *compare_original_text(const struct compare *compare, char *text, siz
     const bool peak = !isnan(original->peak_bytes), cpu = !isnan(original->cpu_seconds);
     FILE *to = compare_text_open(text, bytes);
     if (to == NULL) return text;
-    if (peak) fprintf(to, "The program had %.1f MiB at most", original->peak_bytes / MIB);
+    if (peak) fprintf(to, "The program had %.1f MiB at its peak", original->peak_bytes / MIB);
     if (cpu) {
         fprintf(to, "%s used ", peak ? " and" : "The program");
         compare_put_seconds(to, original->cpu_seconds);
@@ -94,7 +94,7 @@ const char *compare_original_text(const struct compare *compare, char *text, siz
     if ((peak || cpu) && *original->why_not != '\0')
         fprintf(to, "; %s", original->why_not);
     else if (!isnan(original->follows))
-        fprintf(to, "; its own allocator, replayed, follows its memory within %.1f %% of that",
+        fprintf(to, "; a replay on its own allocator follows its memory within %.1f %% of that",
                 100 * original->follows);
     if (peak || cpu) fputc('.', to);
     fclose(to);
@@ -111,8 +111,7 @@ static void put_how(const struct compare *compare, FILE *to)
     bool threads = engine != NULL && strcmp(engine, "threads") == 0;
     if (report == NULL) return;
     fprintf(to, "engine %s (%s), touch %s", engine,
-            threads ? "a thread for each of the program's" : "one thread makes the calls of all",
-            touch);
+            threads ? "a thread for each of the program's" : "one thread makes all calls", touch);
     if (clock != NULL) fprintf(to, ", clock %s", clock);
 }
 
@@ -467,7 +466,7 @@ static double greatest(const struct compare *compare, const char *key)
 /* The figures are those of docs/prediction.md. */
 #define PREDICTION                                                                                 \
     "Where real programs differ between two allocators, replays told which one has less peak RSS " \
-    "in 99 % of the pairs, and of 8 pairs that compare ranked by time it ranked 8 rightly; the "   \
+    "in 99 % of the pairs, and of 8 pairs that compare ranked by time it ranked 8 correctly; the " \
     "expected RSS of a process was off by 2.5 % on average: prediction.md."
 
 static void print_note(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -487,36 +486,35 @@ static void print_notes(const struct compare *compare, FILE *to)
     double step = compare_clock_step(compare);
     fputc('\n', to);
     if (compare->options.rounds > 1)
-        print_note(to, "Medians of %u replays each, in turns.%s", compare->options.rounds,
+        print_note(to, "Medians of %u replays each, interleaved.%s", compare->options.rounds,
                    compare->few_calls ? ""
-                                      : " =: equal: closer than 1 MiB, 1 % (CPU: 5 %, or what "
-                                        "would show in the program), or the "
-                                        "replays differ among themselves.");
+                                      : " =: equal: closer than 1 MiB or 1 % (CPU: 5 %, or what "
+                                        "would show in the program), or within the spread of the "
+                                        "replays.");
     else
-        print_note(to, "One replay each: they do not say how far replays differ.");
+        print_note(to, "One replay each: how much replays vary is not known.");
     if (compare->options.rounds < RANK_VALUES_MIN)
-        print_note(to, "?: with fewer than %d replays each, ranks go by the median alone.",
+        print_note(to, "?: with fewer than %d replays each, ranks are by the median alone.",
                    RANK_VALUES_MIN);
     if (compare->recorded != NULL && compare->rows_hidden == 0)
         print_note(to, "*: the allocator that the program was recorded on.");
     if (is_expected(compare, COMPARE_MEMORY))
-        print_note(to,
-                   "Process: the RSS that the program is expected to have under this allocator.");
+        print_note(to, "Process: the RSS expected of the program under this allocator.");
     if (is_expected(compare, COMPARE_TIME))
         print_note(to,
                    "Program: the expected change of its processor time, and its range; none: the "
-                   "range includes no change.%s",
+                   "range includes 0.%s",
                    compare->options.rounds < RANK_VALUES_MIN ? " ?: too few replays for a range."
                                                              : "");
     print_note(to,
-               "RSS: resident memory without the replay's own, which is at most %.1f MiB; mean: "
-               "over the program's time; kept: at the end, beyond what live objects asked for; "
+               "RSS: resident memory less the replay's own, which is at most %.1f MiB; mean: "
+               "over the program's time; kept: RSS at the end less the bytes of live objects; "
                "not live: share of RSS that is in no live object.",
                greatest(compare, "own_rss_bytes") / MIB);
-    print_note(to,
-               "CPU: user and system time of a replay; spread: from its least to its most. "
-               "Per event: wall time of the calls and the touching, less what replaying costs.");
-    if (step > 0) print_note(to, "Single calls: the clock has steps of %.1f ns.", step);
+    print_note(to, "CPU: user and system time of a replay; spread: from the least to the most. Per "
+                   "event: wall time of the calls and of touching objects, less the cost of "
+                   "replaying itself.");
+    if (step > 0) print_note(to, "Single calls: the clock's resolution is %.1f ns.", step);
     print_note(to, "%s", PREDICTION);
 }
 
@@ -539,7 +537,7 @@ void compare_table_print(const struct compare *compare, FILE *to)
     if (*verdict != '\0') terminal_print_wrapped(verdict, 0, 2, to);
     compare_paste_text(compare, verdict, sizeof verdict);
     if (*verdict != '\0')
-        fprintf(to, "With the best for memory, a program is started so:\n  %s\n", verdict);
+        fprintf(to, "To start a program with the best for memory:\n  %s\n", verdict);
     print_warnings(compare, NULL, to);
     print_notes(compare, to);
 }

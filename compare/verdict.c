@@ -219,7 +219,7 @@ static void add_surely(FILE *to, const struct compare *compare, double least, do
 {
     const unsigned rounds = compare->options.rounds;
     if (rounds < RANK_VALUES_MIN)
-        fprintf(to, "; %u %s too few to say how sure that is", rounds,
+        fprintf(to, "; %u %s too few for a confidence interval", rounds,
                 rounds == 1 ? "run is" : "runs are");
     else
         fprintf(to, " (95 %% sure: %.*f to %.*f %s)", decimals, numbers_shown(least, decimals),
@@ -288,7 +288,7 @@ static void add_equal(FILE *to, const struct compare *compare, enum compare_meas
     const double most = compare_median(measures[measure].number, last->reports);
     if (measure == COMPARE_TIME && original->allocator_seconds >= 0 && original->cpu_seconds > 0 &&
         most - least > least * rank_thresholds[measure].relative) {
-        fputs("For time no difference is sure: replays take ", to);
+        fputs("For time, no difference is clear: replays take ", to);
         compare_put_seconds(to, least);
         fprintf(to, " (%s) to ", first->label);
         compare_put_seconds(to, most);
@@ -298,7 +298,7 @@ static void add_equal(FILE *to, const struct compare *compare, enum compare_meas
         compare_put_seconds(to, original->cpu_seconds);
         return;
     }
-    fprintf(to, "For %s all are equal", measures[measure].key);
+    fprintf(to, "For %s, all are equal", measures[measure].key);
 }
 
 static void add_measure(FILE *to, const struct compare *compare, enum compare_measure measure)
@@ -352,10 +352,10 @@ static void add_best_memory(FILE *to, const struct compare *compare)
     if (now != NULL) {
         fputs("now ", to);
         add_name(to, now);
-        fprintf(to, ", %.1f MiB at most%s. ", now_bytes / MIB, where);
+        fprintf(to, ", %.1f MiB at peak%s. ", now_bytes / MIB, where);
     }
     if (now != NULL && now->rank[COMPARE_MEMORY] == 1) {
-        fputs("None takes surely less.", to);
+        fputs("None clearly takes less.", to);
         return;
     }
     fputs(now != NULL ? "Best: " : "best: ", to);
@@ -377,10 +377,10 @@ static void add_best_time(FILE *to, const struct compare *compare)
     const double all = compare->original.cpu_seconds;
     if (now == NULL || best == NULL || !(all > 0) || isnan(best->expected.cpu_change_least)) return;
     if (now->rank[COMPARE_TIME] == 1 || best->expected.cpu_change_most >= 0) {
-        fputs(" For time none is surely better.", to);
+        fputs(" For time, none is clearly better.", to);
         return;
     }
-    fputs(" For time: ", to);
+    fputs(" Best for time: ", to);
     add_name(to, best);
     fprintf(to, ", %+.1f %% (%+.1f to %+.1f).",
             numbers_shown(100 * best->expected.cpu_change / all, 1),
@@ -398,7 +398,7 @@ const char *compare_headline(const struct compare *compare, char *text, size_t b
         add_best_memory(to, compare);
         add_best_time(to, compare);
         if (rounds < RANK_VALUES_MIN)
-            fprintf(to, " (%u %s: not sure.)", rounds,
+            fprintf(to, " (%u %s: not certain.)", rounds,
                     rounds == 1 ? "replay each" : "replays each");
     }
     fclose(to);
@@ -412,7 +412,7 @@ const char *compare_verdict_text(const struct compare *compare, char *text, size
     if (to == NULL) return text;
     if (compare->few_calls)
         fprintf(to,
-                "No ranking: fewer than %d calls say more about the start of a program than about "
+                "No ranking: fewer than %d calls say more about a program's startup than about "
                 "an allocator.",
                 COMPARE_CALLS_MIN);
     for (enum compare_measure measure = 0; measure < COMPARE_MEASURES; measure++) {

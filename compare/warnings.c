@@ -57,8 +57,8 @@ static void collect_launcher(struct compare *compare)
     long long calls = json_integer_value(json_object_get(report, "events"));
     if (program != NULL && calls <= LAUNCHER_CALLS_MAX && is_launcher(program))
         add(compare, NULL, NULL,
-            "%s mostly starts other programs, which are not in this trace: record --follow "
-            "records them, too",
+            "%s mostly starts other programs, which are not in this trace; record --follow "
+            "records those, too",
             basename(program));
 }
 
@@ -71,8 +71,8 @@ static void collect_sizes_asked(struct compare *compare)
     char room[NUMBER_GROUPED];
     if (program != NULL && json_integer_value(asked) > 0)
         add(compare, NULL, NULL,
-            "%s asked %s times how large its objects are (malloc_usable_size): under "
-            "another allocator it may act otherwise, which replays do not show",
+            "%s asked %s times how large its objects are (malloc_usable_size): under another "
+            "allocator it may behave differently, which replays do not show",
             basename(program), number_grouped(room, (uint64_t)json_integer_value(asked)));
 }
 
@@ -86,8 +86,8 @@ static void collect_machine(struct compare *compare)
     const long page_here = sysconf(_SC_PAGESIZE);
     if (recorded != NULL && (strcmp(recorded, ARCH_NAME) != 0 || page != page_here))
         add(compare, NULL, NULL,
-            "recorded on %s with pages of %lld bytes; this is %s with pages of %ld: the program's "
-            "memory and time are of that machine, the replays' of this one",
+            "recorded on %s with pages of %lld bytes; this is %s with pages of %ld: the "
+            "program's memory and time are those of that machine, the replays' those of this one",
             recorded, (long long)page, ARCH_NAME, page_here);
 }
 
@@ -119,9 +119,9 @@ static void collect_rise(struct compare *compare)
     const double shows = 0.05, rise = rise_at_end(json_object_get(compare->null_report, "series"));
     if (rise >= shows)
         add(compare, NULL, NULL,
-            "the program's memory was still rising at the end of the recording: %.0f %% of it came "
-            "in the last fifth of the time. If the program goes on, a longer recording may say "
-            "otherwise",
+            "the program's memory was still rising at the end of the recording: %.0f %% of it "
+            "was added in the last fifth of the time. If the program runs longer, a longer "
+            "recording may give a different answer",
             100 * rise);
 }
 
@@ -130,7 +130,7 @@ static void collect_of_trace(struct compare *compare)
     collect_rise(compare);
     long long lost = json_integer_value(json_object_get(compare->null_report, "lost_events"));
     if (!compare_is_whole(compare))
-        add(compare, NULL, NULL, "the recording was cut short or is damaged: not all is in it");
+        add(compare, NULL, NULL, "the recording was cut short or is damaged: it is not complete");
     if (lost > 0) add(compare, NULL, NULL, "%lld calls were lost while recording", lost);
     if (compare->recorded_settings.ignored != NULL)
         add(compare, NULL, NULL, RECORDED_SETTINGS_IGNORED, compare->recorded_settings.ignored);
@@ -216,7 +216,7 @@ static void collect_too_small(struct compare *compare, const struct compare_row 
     if (rss < live * (1 - account_share) - account_bytes)
         add(compare, row, PEAK_RSS, "less RSS than live bytes: %s",
             untouched ? "pages that nobody wrote to are not resident"
-                      : "memory was swapped out, or not all was alive at one time");
+                      : "memory was swapped out, or not all objects were live at one time");
 }
 
 static void collect_of_row(struct compare *compare, const struct compare_row *row)

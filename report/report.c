@@ -183,7 +183,8 @@ static int traces_parse(struct options *options, int count, char **words)
     if (options->under != NULL && !under_knows(options->under))
         return cli_usage_error(&cli_report, "--under: there is no allocator '%s'", options->under);
     if (options->html != NULL && strcmp(options->html, "-") == 0)
-        return cli_usage_error(&cli_report, "--html: the page goes to a file");
+        return cli_usage_error(&cli_report, "--html needs a file; it cannot write to the "
+                                            "standard output");
     for (int i = 0; i < count; i++)
         options->paths[options->traces++] = words[i];
     for (unsigned i = 0; i < options->limits_count; i++)

@@ -97,8 +97,8 @@ static void put_best(const struct collection *collection, enum compare_measure m
         return;
     }
     if (!is_surely_less(&entry->summary[measure]))
-        fputs("none takes surely less; the least has ", to);
-    fprintf(to, "%s, %+.1f %% against what the programs were recorded on", entry->label,
+        fputs("none clearly takes less; the least has ", to);
+    fprintf(to, "%s, %+.1f %% from what the programs were recorded on", entry->label,
             per_cent(change->mean));
     if (isnan(change->least))
         fputc('.', to);
@@ -171,7 +171,7 @@ static void warn_yardstick(const struct collection *collection, FILE *to)
         const struct collection_result *result = &collection->results[i];
         if (collection_is_read(result) && result->of.recorded == NULL)
             fprintf(to,
-                    "%s: without a replay of the recorded allocator, nothing is said of changes\n",
+                    "%s: there is no replay on the recorded allocator, so changes are not known\n",
                     result->id);
     }
 }
@@ -201,7 +201,9 @@ static void warn_versions(const struct collection *collection, FILE *to)
             others += is_other_library(first, of);
         }
         if (others > 0)
-            fprintf(to, "%s: another version or build in %zu of the traces than in the first\n",
+            fprintf(to,
+                    "%s: in %zu of the traces it is another version or build than in the "
+                    "first\n",
                     collection->entries[at].label, others);
     }
 }
@@ -218,7 +220,7 @@ void collection_print_warnings(const struct collection *collection, FILE *to)
     warn_versions(collection, to);
     if (collection->machines_count > 1)
         fprintf(to,
-                "the results are of %zu unequal machines: every change is against the recorded "
+                "the results are from %zu different machines: every change is from the recorded "
                 "allocator on the same machine\n",
                 collection->machines_count);
 }
@@ -374,8 +376,8 @@ static void print_by_trace(struct view view, FILE *to)
         view.traces = left < room ? left : room;
         table_print(&(struct table){by_trace_row, &view, collection->entries_count,
                                     .title = view.measure == COMPARE_MEMORY
-                                                 ? "By trace, RSS of the process, % more:"
-                                                 : "By trace, time of the program, % more:"},
+                                                 ? "By trace, change of the process's RSS, %:"
+                                                 : "By trace, change of the program's time, %:"},
                     to);
     }
 }
@@ -451,26 +453,25 @@ static void put_of(const struct collection *collection, enum compare_measure mea
 
 static void put_notes(const struct collection *collection, FILE *to)
 {
-    fputs("Changes are from the allocator that the program was recorded on (now), replayed in the "
-          "same comparison: RSS that the process is expected to have at most, and its processor "
-          "time. Mean: geometric, over all traces, and the interval that has it with 95 % "
-          "(Student's t of the logarithms). Worst: the greatest change, in which trace.\n"
-          "=, noise: closer than 1 MiB or 1 %, or the replays differ among themselves; of time, "
-          "the expected range includes no change. Of the least in a trace, +2: two more are "
-          "equal.\n",
+    fputs("Changes are from the allocator that the program was recorded on (now), replayed in "
+          "the same comparison: the expected peak RSS of the process, and its processor time. "
+          "Mean: geometric, over all traces, with its 95 % confidence interval (Student's t of "
+          "the logarithms). Worst: the greatest change, and its trace.\n=, noise: closer than 1 "
+          "MiB or 1 %, or within the spread of the replays; for time, the expected range "
+          "includes 0. After the least of a trace, +2: two more are equal to it.\n",
           to);
     if (is_any(collection, is_elsewhere))
-        fputs("~: on a machine unlike that of the trace's first result.\n", to);
+        fputs("~: on another machine than the trace's first result.\n", to);
     put_of(collection, COMPARE_MEMORY, RESULT_DIFFERENCE,
-           "what the process would have is not known; memory is the difference of the replays, as "
-           "a share of what it had.",
+           "the expected memory of the process is not known; shown is the difference between "
+           "replays, as a share of what it had.",
            to);
     put_of(collection, COMPARE_MEMORY, RESULT_REPLAYS,
-           "what the process had is not known, or less than a replay has; memory is that of "
-           "replays.",
+           "the memory of the process is not known, or less than that of a replay; shown is that "
+           "of replays.",
            to);
     put_of(collection, COMPARE_TIME, RESULT_REPLAYS,
-           "what the program would take is not known; time is that of replays.", to);
+           "the expected time of the program is not known; shown is that of replays.", to);
 }
 
 /* Prints each line that `put` writes, wrapped, after `mark`. */

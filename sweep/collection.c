@@ -49,7 +49,7 @@ static bool results_read(struct collection *collection, char *why, size_t why_by
     snprintf(path, sizeof path, "%s/results.list", collection->directory);
     FILE *list = fopen(path, "re");
     if (list == NULL)
-        return error_explain(why, why_bytes, "it is no sweep: results.list: %s", strerror(errno));
+        return error_explain(why, why_bytes, "not a sweep: results.list: %s", strerror(errno));
     const bool read = list_read(collection, list);
     fclose(list);
     if (!read) return error_explain(why, why_bytes, "results.list cannot be read");

@@ -99,7 +99,7 @@ static struct found element(const struct found *array, size_t index)
 static bool is_list(const struct parser *parser, const struct found *found, const char *what)
 {
     if (json_array_size(found->value) > 0) return true;
-    return wrong(parser, &found->place, "%s is no list, or an empty one", what);
+    return wrong(parser, &found->place, "%s is not a list, or it is empty", what);
 }
 
 /* ---- entries ---- */
@@ -158,7 +158,7 @@ static void drop_doubles(struct compare_list *list, size_t count)
 static bool is_line(const struct parser *parser, const struct plan_place *place, const char *text)
 {
     if (strpbrk(text, "\t\n") == NULL) return true;
-    return wrong(parser, place, "a tab or the end of a line in a text");
+    return wrong(parser, place, "a string has a tab or a newline in it");
 }
 
 /* Adds a text in the form of --allocators, with one or several entries. */
@@ -255,9 +255,10 @@ static bool add_settings(struct parser *parser, const struct plan_place *place,
             at++;
         if (at < entry.settings_count) continue;
         if (of == NULL && islower((unsigned char)*name))
-            good =
-                wrong(parser, place, "%s is no environment variable, and %s has no such settings",
-                      name, allocator);
+            good = wrong(parser, place,
+                         "%s is not an environment variable, and %s has no such "
+                         "settings",
+                         name, allocator);
         if (good && at == sizeof made / sizeof *made)
             good = wrong(parser, place, "too many settings");
         if (good) made[entry.settings_count++] = (struct compare_setting){(char *)name, NULL};
@@ -267,7 +268,8 @@ static bool add_settings(struct parser *parser, const struct plan_place *place,
                                       : put_value(to, settings[i].value));
         if (to != NULL) fclose(to);
         if (good && !put)
-            good = wrong(parser, place, "a value of %s is no number, text, true or false", name);
+            good = wrong(parser, place, "a value of %s is not a number, a string, true or false",
+                         name);
     }
     char *text = good ? plan_entry_text(&entry) : NULL;
     if (text != NULL) good = add_text(parser, place, text, list);
@@ -290,9 +292,9 @@ static bool add_object(struct parser *parser, const struct found *object, struct
     if (all == NULL) return no_memory(parser);
     bool good = check_members(parser, object, names);
     if (good && allocator == NULL)
-        good = wrong(parser, &object->place, "an entry without \"allocator\", a text");
+        good = wrong(parser, &object->place, "an entry needs an \"allocator\", a string");
     if (good && settings.value != NULL && !json_is_object(settings.value))
-        good = wrong(parser, &settings.place, "\"settings\" is no object");
+        good = wrong(parser, &settings.place, "\"settings\" is not an object");
     json_object_foreach(settings.value, key, value) all[count++] = (struct setting){key, value};
     good = good && add_settings(parser, &object->place, allocator, all, count, list);
     free(all);
@@ -307,7 +309,7 @@ static bool add_entries(struct parser *parser, const struct found *entries,
         const struct found one = element(entries, i);
         const char *text = json_string_value(one.value);
         if (text == NULL && !json_is_object(one.value))
-            return wrong(parser, &one.place, "an entry is a text or an object");
+            return wrong(parser, &one.place, "an entry must be a string or an object");
         if (text != NULL ? !add_text(parser, &one.place, text, list)
                          : !add_object(parser, &one, list))
             return false;
@@ -356,7 +358,7 @@ static bool add_search(struct parser *parser, const struct found *search, struct
     const char *allocator;
     json_t *settings;
     if (!json_is_object(search->value))
-        return wrong(parser, &search->place, "\"search\" is no object");
+        return wrong(parser, &search->place, "\"search\" is not an object");
     json_object_foreach(search->value, allocator, settings)
     {
         const struct found found = {settings, {&search->place, allocator, 0}};
@@ -378,7 +380,7 @@ static bool read_whole(struct parser *parser, const struct found *found, unsigne
         *number = (unsigned)value;
         return true;
     }
-    return wrong(parser, &found->place, "\"%s\" is no number from 1 to %u", found->place.member,
+    return wrong(parser, &found->place, "\"%s\" is not a number from 1 to %u", found->place.member,
                  most);
 }
 
@@ -399,18 +401,18 @@ static bool read_options(struct parser *parser, const struct found *plan, const 
     while (engines[at] != NULL && (row->engine == NULL || strcmp(engines[at], row->engine) != 0))
         at++;
     if (engine.value != NULL && engines[at] == NULL)
-        return wrong(parser, &engine.place, "\"engine\" is none of auto, switch, threads, null");
+        return wrong(parser, &engine.place, "\"engine\" is not one of auto, switch, threads, null");
     if (!read_whole(parser, &runs, RUNS_MAX, &row->runs)) return false;
     if (limit.value != NULL) {
         row->limit_s = json_is_number(limit.value) ? json_number_value(limit.value) : -1;
         if (!(row->limit_s >= 0) || !isfinite(row->limit_s))
-            return wrong(parser, &limit.place, "\"time_limit\" is no number of seconds");
+            return wrong(parser, &limit.place, "\"time_limit\" is not a number of seconds");
     }
     if (latency.value != NULL && !json_is_boolean(latency.value))
         return wrong(parser, &latency.place, "\"latency\" is neither true nor false");
     if (words.value == NULL) return true;
     if (!json_is_array(words.value))
-        return wrong(parser, &words.place, "\"replay_options\" is no list");
+        return wrong(parser, &words.place, "\"replay_options\" is not a list");
     for (at = 0; at < json_array_size(words.value); at++) {
         const struct found word = element(&words, at);
         if (!json_is_string(word.value)) return wrong(parser, &word.place, "no text");
@@ -457,7 +459,7 @@ static bool read_trace(struct parser *parser, const struct found *trace, struct 
     struct stream stream;
     struct error error = {0};
     char text[400];
-    if (name == NULL) return wrong(parser, &trace->place, "a trace is the name of a file");
+    if (name == NULL) return wrong(parser, &trace->place, "a trace must be the name of a file");
     if (!is_line(parser, &trace->place, name)) return false;
     row->trace = absolute(parser->path, name);
     if (row->trace == NULL || !read_ends(row->trace, row))
@@ -467,7 +469,7 @@ static bool read_trace(struct parser *parser, const struct found *trace, struct 
     row->is_raw = stream.format == STREAM_RAW;
     const bool is_file = stream.is_file;
     stream_close(&stream);
-    if (!is_file) return wrong(parser, &trace->place, "%s is no regular file", name);
+    if (!is_file) return wrong(parser, &trace->place, "%s is not a regular file", name);
     return json_string_set(trace->value, row->trace) == 0 ||
            wrong(parser, &trace->place, "its path is not UTF-8");
 }
@@ -520,7 +522,7 @@ static bool add_row(struct parser *parser, const struct found *plan, const struc
                        search = member(plan, of, "search");
     if (allocators.value == NULL && search.value == NULL)
         return wrong(parser, of != NULL ? &of->place : &plan->place,
-                     "neither \"allocators\" nor \"search\"");
+                     "there is neither \"allocators\" nor \"search\"");
     const bool good = read_options(parser, plan, of, row) &&
                       (allocators.value == NULL || add_entries(parser, &allocators, &row->list)) &&
                       (search.value == NULL || add_search(parser, &search, &row->list)) &&
@@ -536,7 +538,9 @@ static bool add_rows(struct parser *parser, const struct found *plan)
     const bool is_matrix = rows.value == NULL;
     const struct found *all = is_matrix ? &traces : &rows;
     if (!is_matrix && traces.value != NULL)
-        return wrong(parser, &traces.place, "\"traces\" beside \"rows\", which have their own");
+        return wrong(parser, &traces.place,
+                     "\"traces\" cannot stand with \"rows\", which have "
+                     "their own");
     if (!is_list(parser, all, is_matrix ? "\"traces\"" : "\"rows\"")) return false;
     parser->plan->rows = calloc(json_array_size(all->value), sizeof *parser->plan->rows);
     if (parser->plan->rows == NULL) return no_memory(parser);
@@ -544,7 +548,7 @@ static bool add_rows(struct parser *parser, const struct found *plan)
         const struct found one = element(all, i);
         const struct found trace = is_matrix ? one : member_of(&one, "trace");
         if (!is_matrix && !json_is_object(one.value))
-            return wrong(parser, &one.place, "a row is an object");
+            return wrong(parser, &one.place, "a row must be an object");
         if (!is_matrix && !check_members(parser, &one, names)) return false;
         if (!add_row(parser, plan, is_matrix ? NULL : &one, &trace)) return false;
     }
@@ -563,7 +567,7 @@ static bool read_plan(struct parser *parser)
                              error.text);
     const struct found plan = {parser->plan->json, {0}};
     const struct found most = member_of(&plan, "entries_per_task");
-    if (!json_is_object(plan.value)) return wrong(parser, NULL, "a plan is an object");
+    if (!json_is_object(plan.value)) return wrong(parser, NULL, "a plan must be an object");
     return check_members(parser, &plan, names) &&
            read_whole(parser, &most, ENTRIES_PER_TASK_MAX, &parser->plan->entries_per_task) &&
            add_rows(parser, &plan);

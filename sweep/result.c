@@ -228,7 +228,7 @@ bool result_read(struct result *result, const char *path, char *why, size_t why_
     if (result->json == NULL) return error_explain(why, why_bytes, "%s", error.text);
     result->trace = text_of(json_object_get(result->json, "trace"), "file");
     if (result->trace == NULL || !json_is_array(json_object_get(result->json, "allocators")))
-        return error_explain(why, why_bytes, "it is no result of compare --json");
+        return error_explain(why, why_bytes, "it is not a result of compare --json");
     if (!entries_read(result)) return error_explain(why, why_bytes, "no memory");
     entries_compare(result);
     return true;

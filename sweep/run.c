@@ -55,7 +55,7 @@ static int lock_open(const struct sweep *sweep)
         return -1;
     }
     if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
-    cli_fail(&cli_sweep, "waiting for another sweep of %s, or for a task that one has left",
+    cli_fail(&cli_sweep, "waiting for another sweep of %s, or for a task that it left running",
              sweep->directory);
     while (flock(lock, LOCK_EX) != 0)
         if (errno != EINTR || interrupted != 0) {

@@ -417,7 +417,7 @@ static void tell_how_to_cancel(const struct sweep *sweep, const char *what)
     char name[64];
     slurm_job_name(sweep, name, sizeof name);
     progress_text("");
-    printf("%s; the same command watches them, scancel --name %s cancels them\n", what, name);
+    printf("%s; the same command watches them again, scancel --name %s cancels them\n", what, name);
     fflush(stdout);
 }
 
@@ -492,7 +492,7 @@ bool sweep_run_slurm(struct sweep *sweep, const char *partition)
         good = false;
     }
     good = good && watch(&submitting);
-    if (good && sweep_interrupted()) tell_how_to_cancel(sweep, "the jobs go on");
+    if (good && sweep_interrupted()) tell_how_to_cancel(sweep, "the jobs keep running");
     free(submitting.facts);
     free(submitting.tries);
     return good && !sweep_interrupted();

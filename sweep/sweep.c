@@ -20,7 +20,7 @@ static const char help_text[] =
     "\n"
     "Compares allocators and settings over many traces, as a plan says (sweep.md). Each trace is\n"
     "compared as malloctape compare does it; results are files in a directory, and what is there is\n"
-    "not measured again: the same command goes on where it was interrupted.\n"
+    "not measured again: the same command continues where it was interrupted.\n"
     "\n"
     "      --plan       prints a first plan for the traces\n"
     "      --dir DIR    the sweep's directory (default: NAME.sweep beside NAME.json)\n"
@@ -31,7 +31,7 @@ static const char help_text[] =
     "      --hosts FILE for parallel: the other machines, as its --sshloginfile\n"
     "      --halving BY after each round, drop the worse half of each allocator's settings, by memory\n"
     "                   or time, until one is left\n"
-    "      --status     tells what is done, what runs, what failed and why\n"
+    "      --status     says what is done, what runs, what failed and why\n"
     "      --collect    puts all results into one table\n"
     "      --json FILE  writes the table as JSON; - is the standard output\n"
     "      --avro FILE  writes all replays as Avro, a row for each\n"
@@ -80,11 +80,11 @@ static int words_parse(struct options *options, int count, char **words)
         return cli_usage_error(&cli_sweep, "one of --plan, --status, --collect");
     if (!options->collect &&
         (outputs->json != NULL || outputs->avro != NULL || outputs->html != NULL))
-        return cli_usage_error(&cli_sweep, "--json, --avro and --html are of --collect");
+        return cli_usage_error(&cli_sweep, "--json, --avro and --html need --collect");
     if ((options->where == ON_PARALLEL) != (options->hosts != NULL))
-        return cli_usage_error(&cli_sweep, "--on parallel and --hosts belong together");
+        return cli_usage_error(&cli_sweep, "--on parallel and --hosts need each other");
     if (options->where != ON_SLURM && options->partition != NULL)
-        return cli_usage_error(&cli_sweep, "--partition is of --on slurm");
+        return cli_usage_error(&cli_sweep, "--partition needs --on slurm");
     if (optind == count)
         return cli_usage_error(&cli_sweep, options->plan ? "which traces?" : "which plan?");
     if (!options->plan && optind + 1 < count)
@@ -110,7 +110,7 @@ static void print_failure(const struct sweep *sweep, const char *id,
         printf("  %s: %s, %s%s%s\n", id, state->state, state->reason, *words != '\0' ? ": " : "",
                words);
     else
-        printf("  %s: %s\n", id, *words != '\0' ? words : "not begun, or not ended");
+        printf("  %s: %s\n", id, *words != '\0' ? words : "not started, or not finished");
 }
 
 /* Returns an exit status. */
@@ -133,7 +133,7 @@ static int print_status(const struct sweep *sweep)
     printf("%zu of %zu done", done, count);
     if (run > 0) printf(", %zu run", run);
     if (wait > 0) printf(", %zu wait", wait);
-    puts(sweep_is_running_here(sweep) ? ", a sweep runs here" : "");
+    puts(sweep_is_running_here(sweep) ? ", a sweep is running here" : "");
     for (size_t i = 0; i < count; i++) {
         const struct slurm_state *state = slurm_state_of(&states, ids[i]);
         if (sweep_has_result(sweep, ids[i])) continue;
@@ -177,7 +177,7 @@ static int tell(const struct sweep *sweep, int status)
     if (status == PROGRAM_OK)
         printf("; the table: malloctape sweep --collect %s\n", sweep->directory);
     else
-        printf("; the same command goes on\n");
+        printf("; to continue, run the same command again\n");
     return status;
 }
 

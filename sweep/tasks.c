@@ -168,9 +168,9 @@ static bool find(struct sweep *sweep, const char *path, const char *directory, b
     if (length >= (int)sizeof given) return error_explain(why, why_bytes, "%s: too long", path);
     if (create && !make_directory(given, why, why_bytes)) return false;
     if (realpath(given, sweep->directory) == NULL || !is_directory(sweep->directory))
-        return error_explain(why, why_bytes, "%s: no directory of a sweep", given);
+        return error_explain(why, why_bytes, "%s: not the directory of a sweep", given);
     if (strchr(sweep->directory, '\n') != NULL)
-        return error_explain(why, why_bytes, "%s: a name of several lines", given);
+        return error_explain(why, why_bytes, "%s: the name has several lines", given);
     return true;
 }
 

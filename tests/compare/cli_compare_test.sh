@@ -549,7 +549,7 @@ expects_known_memory() {
         reports b 100/21 100/21 100/21 100/21 '"mean_net_rss_bytes": 90000000, "end_net_rss_bytes": 80000000'
         # shellcheck disable=SC2086 # a list
         runs=4 ranked $list || return 1
-        head -n 2 out | tr '\n' ' ' | tr -s ' ' | grep -q '^In this recording: now glibc with [A-Z_]*=a, 381.5 MiB at most. Best: glibc with ROW=b, 190.7 MiB, -50 %\. For time none is surely better\. ' &&
+        head -n 2 out | tr '\n' ' ' | tr -s ' ' | grep -q '^In this recording: now glibc with [A-Z_]*=a, 381.5 MiB at peak. Best: glibc with ROW=b, 190.7 MiB, -50 %\. For time, none is clearly better\. ' &&
             tr '\n' ' ' <out | tr -s ' ' | grep -q 'takes 190.7 MiB (100 % of the process) more' || return 1
         json f.json 'j["original"] == { "peak_rss_bytes" => 400e6, "mean_rss_bytes" => 350e6,
             "end_rss_bytes" => 330e6, "cpu_seconds" => 100.0, "allocator_seconds" => 11.0,
@@ -575,7 +575,7 @@ knows_what_would_not_show() {
     reports a 300/1 300/1 300/1 300/1 300/1
     reports b 100/21 100/21 100/21 100/21 100/21
     ranked a b && has_order 2 '1=:a 1=:b' && prints '^glibc  *1=  *none (-23\.0 to +80\.0)  *21\.000' &&
-        tr '\n' ' ' <out | tr -s ' ' >line && grep -q "For time no difference is sure: replays take \
+        tr '\n' ' ' <out | tr -s ' ' >line && grep -q "For time, no difference is clear: replays take \
 1 s (glibc:ROW=a) to 21 s (glibc:ROW=b), but allocator and new pages are about 0.1 % of the \
 program's 1000 s\." line
 }
@@ -588,7 +588,7 @@ limits_what_is_saved() {
     ranked a b && json f.json 'e = j["allocators"][1]["expected"]
         e["cpu_change_least_seconds"].round(6) == -3.6 && e["cpu_change_seconds"].round(6) == -2.4 &&
             e["cpu_change_most_seconds"].round(6) == -0.75' &&
-        grep -q ' For time: glibc with ROW=b, -24.0 % (-36.0 to -7.5)\.' <(head -n 2 out | tr '\n' ' ' | tr -s ' ')
+        grep -q ' Best for time: glibc with ROW=b, -24.0 % (-36.0 to -7.5)\.' <(head -n 2 out | tr '\n' ' ' | tr -s ' ')
 }
 # Several that come next are named together, with the least lead over one of them.
 names_all_that_come_next() {
@@ -602,8 +602,8 @@ few_runs_are_unsure() {
     reports a 300/1 300/1
     reports b 100/2 100/2
     runs=2 ranked a b && tr '\n' ' ' <out | tr -s ' ' |
-        grep -q '200 % in replays) more; 2 runs are too few to say how sure that is' &&
-        prints '^?: with fewer than 4 replays each, ranks go by the median alone' &&
+        grep -q '200 % in replays) more; 2 runs are too few for a confidence interval' &&
+        prints '^?: with fewer than 4 replays each, ranks are by the median alone' &&
         head -n 1 out | grep -q '(2 replays each: not sure\.)$' && has_order 1 '1?:b 2?:a' || return 1
     # Two replays say less than ten: of the change of the program, no range.
     local of_null
@@ -631,7 +631,7 @@ says_across() {
     cp lanes lanes2 && cp lanes lanes3 && exit_status made/bin/malloctape compare lanes lanes2 lanes3 \
         -a glibc:ROW=a,glibc:ROW=b,glibc:ROW=c --json f.json >out 2>err && [ "$status" = 0 ] &&
         tr '\n' ' ' <out | tr -s ' ' >line &&
-        grep -q '^In these 3 recordings: now glibc:ROW=a, 104.9 MiB at most in replays on average. Best: glibc:ROW=c, 63.3 MiB, -40 % (95 % sure: -4[0-9] to -3[0-9])' line &&
+        grep -q '^In these 3 recordings: now glibc:ROW=a, 104.9 MiB at peak in replays on average. Best: glibc:ROW=c, 63.3 MiB, -40 % (95 % sure: -4[0-9] to -3[0-9])' line &&
         grep -q ' The next, glibc:ROW=b, takes +61 % (95 % sure: +29 to +92) more\.' line &&
         prints '^lanes2:$' && prints '^glibc:ROW=a  *104.9  *95.4  *114.4  *now  *now$' &&
         prints '^glibc:ROW=b  *101.1  *95.4  *107.8  *-3 (-22 to +15) ' &&
@@ -651,7 +651,7 @@ knows_unsure_across() {
         for _ in 1 2 3 4 5; do echo "${two}000000 1"; done >>"made/$name"
     done
     exit_status made/bin/malloctape compare lanes lanes2 -a glibc:ROW=a,glibc:ROW=b >out 2>err
-    tr '\n' ' ' <out | tr -s ' ' | grep -q 'None takes surely less: the least has glibc:ROW=b, -5 % (95 % sure: '
+    tr '\n' ' ' <out | tr -s ' ' | grep -q 'None clearly takes less: the least has glibc:ROW=b, -5 % (95 % sure: '
 }
 # A line for a shell, of the row that is best for memory.
 says_paste() {
@@ -756,12 +756,12 @@ tells_complaint() {
 
 refuses_nonsense() {
     exits 2 compare && says 'which trace?' && exits 2 compare a b --html f.html &&
-        says '--html: of one trace' &&
+        says '--html takes one trace' &&
         exits 2 compare lanes -a jmalloc && says "there is no allocator 'jmalloc'" &&
         exits 2 compare lanes -a glibc: && says "is no name of a variable" &&
-        exits 2 compare lanes -r 0 && says "'0' is no number from 1" &&
+        exits 2 compare lanes -r 0 && says "'0' is not a number from 1" &&
         exits 2 compare lanes --colour && exits 2 compare lanes --html - &&
-        says 'the page goes to a file' && [ ! -e ./- ]
+        says 'html needs a file' && [ ! -e ./- ]
 }
 # While it copies a trace from a pipe that does not end.
 stops_copying() {

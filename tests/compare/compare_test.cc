@@ -83,7 +83,8 @@ TEST_F(List, RefusesWhatMeansNothing)
     EXPECT_EQ(refusal("a:B C=2"), "a: 'B C' is no name of a variable");
     EXPECT_EQ(refusal("a:B"), "a: B has no value");
     EXPECT_EQ(refusal("a:B=1;"), "a: '' is no name of a variable");
-    EXPECT_EQ(refusal("a:LD_PRELOAD=x.so"), "a: LD_PRELOAD is what the allocator stands for");
+    EXPECT_EQ(refusal("a:LD_PRELOAD=x.so"),
+              "a: LD_PRELOAD cannot be set; name the library as the allocator");
     EXPECT_EQ(refusal("a:B=1\\"), "nothing follows the last backslash");
 }
 

@@ -127,7 +127,7 @@ refuses_outputs() {
             return 1
     done
     exits 1 report lanes --json . && says ' \.: cannot open for writing: Is a directory' &&
-        exits 2 report lanes --html - && says 'the page goes to a file' && [ ! -e ./- ]
+        exits 2 report lanes --html - && says 'html needs a file' && [ ! -e ./- ]
 }
 tells_text() {
     exits 0 report lanes && prints "^make_instructions: 31 000 calls by 5 threads" &&

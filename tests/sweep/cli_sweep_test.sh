@@ -163,14 +163,14 @@ refuses_bad_plans() {
         refuses 2 'nothing: No such file' $'{"traces": ["lanes",\n"nothing"], "allocators": ["glibc"]}' &&
         refuses 1 'neither a raw stream' '{"traces": ["refused.json"], "allocators": ["glibc"]}' &&
         refuses 2 '"runs" is no number' $'{"traces": ["lanes"], "allocators": ["glibc"],\n"runs": 0}' &&
-        refuses 1 '"traces" is no list' '{"allocators": ["glibc"]}' &&
-        refuses 1 'neither "allocators" nor "search"' '{"traces": ["lanes"]}' &&
-        refuses 3 'narenas is no list' $'{"traces": ["lanes"], "search": {\n"jemalloc": {\n"narenas": 4}}}' &&
-        refuses 2 'decay is no environment variable' \
+        refuses 1 '"traces" is not a list' '{"allocators": ["glibc"]}' &&
+        refuses 1 'there is neither "allocators" nor "search"' '{"traces": ["lanes"]}' &&
+        refuses 3 'narenas is not a list' $'{"traces": ["lanes"], "search": {\n"jemalloc": {\n"narenas": 4}}}' &&
+        refuses 2 'decay is not an environment variable' \
             $'{"traces": ["lanes"], "search": {\n"mimalloc": {"decay": [4]}}}' &&
-        refuses 3 'no number, text, true or false' \
+        refuses 3 'not a number, a string, true or false' \
             $'{"traces": ["lanes"], "allocators": [\n\n{"allocator": "glibc", "settings": {"A": []}}]}' &&
-        refuses 2 'end of a line in a text' $'{"traces": ["lanes"],\n"allocators": ["glibc:A=a\\nb"]}' &&
+        refuses 2 'tab or a newline in it' $'{"traces": ["lanes"],\n"allocators": ["glibc:A=a\\nb"]}' &&
         refuses 2 'LD_PRELOAD' $'{"traces": ["lanes"],\n"allocators": ["glibc:LD_PRELOAD=x"]}' &&
         refuses 3 '"engine" is none of' \
             $'{"allocators": ["glibc"], "rows": [\n{"trace": "lanes",\n"engine": "best"}]}'
@@ -219,7 +219,7 @@ goes_on_after_failures() {
         sweep_plan failing '{"traces": ["damaged", "churn"], "runs": 1,
             "allocators": ["glibc", "/nothing/lib.so"]}' && exits 1 sweep failing.json &&
         says '^malloctape sweep: damaged-1-[0-9a-f]* failed: .*offset 0x' &&
-        prints '^1 of 2 done; the same command goes on' &&
+        prints '^1 of 2 done; to continue, run the same command again' &&
         entries failing.sweep/results/churn*.json |
         diff - <(printf 'glibc complete\nlib.so failed\n') &&
         exits 1 sweep --status failing.sweep && prints '^1 of 2 done$' &&
@@ -312,14 +312,14 @@ ends_when_asked_to() {
     wait_until eval '[ -n "$(ls asked.sweep/logs 2>/dev/null)" ]'
     kill -TERM $sweep_pid
     exit_status wait $sweep_pid
-    [ "$status" = 1 ] && prints 'of 3 done; the same command goes on' && leaves_nothing &&
+    [ "$status" = 1 ] && prints 'of 3 done; to continue, run the same command again' && leaves_nothing &&
         flock -n asked.sweep/lock true && sweep asked && rows asked.sweep | diff undisturbed -
 }
 waits_for_another() {
     sweep_plan two "$long"
     "$bin/malloctape" sweep two.json >one 2>err.one &
     wait_until eval '[ -n "$(ls two.sweep/logs 2>/dev/null)" ]'
-    exits 1 sweep --status two.sweep && prints ', a sweep runs here$' && sweep two &&
+    exits 1 sweep --status two.sweep && prints ', a sweep is running here$' && sweep two &&
         says 'waiting for another sweep' && wait $! && grep -q '^3 of 3 done' one &&
         rows two.sweep | diff undisturbed -
 }

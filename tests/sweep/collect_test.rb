@@ -203,7 +203,7 @@ def checks_machines(real, equal)
   check wrong.empty?, 'groups of unequal machines are joined through the recorded allocator',
          wrong.map(&:inspect)
   check marked.sort == wanted.sort && said.json['machines'].size == 2 &&
-         said.text.include?('of 2 unequal machines') && said.text.match?(/[\d=]~/) &&
+         said.text.include?('from 2 different machines') && said.text.match?(/[\d=]~/) &&
          equal.json['machines'].size == 1 && !equal.text.match?(/[\d=]~/),
          'rows of another machine are marked', [marked.inspect]
 end
@@ -223,12 +223,12 @@ def checks_missing(real)
          row_of(said, 2, 'tcmalloc')['status'] == 'failed' &&
          said.text.include?("! 1 of 6 results are missing: #{id(0, 1)}") &&
          said.text.include?('! tcmalloc, trace02: an allocation failed') &&
-         said.text.include?('! tbbmalloc: another version or build in 1 of the traces') &&
+         said.text.include?('! tbbmalloc: in 1 of the traces it is another version or build') &&
          !said.text.include?('! varied: '),
          'what is missing, unreadable or failed is listed', [said.text, said.errors]
   Dir.mkdir('nothing')
   said = collect('nothing')
-  check said.status == 1 && said.errors.include?('it is no sweep: results.list: No such file'), 'no sweep', [said.errors]
+  check said.status == 1 && said.errors.include?('not a sweep: results.list: No such file'), 'no sweep', [said.errors]
 end
 
 # After halving, what was dropped on the way is said.

@@ -98,7 +98,7 @@ restarts() {
 completes() {
     exit_status wait "$sweep_pid"
     cp sweep.out out && cp sweep.err err
-    [ "$status" = 0 ] && prints '^the jobs are submitted; the same command watches them, scancel ' &&
+    [ "$status" = 0 ] && prints '^the jobs are submitted; the same command watches them again, scancel ' &&
         prints '^3 of 3 done; the table: ' && exits 0 sweep --status plan.sweep &&
         prints '^3 of 3 done$'
 }
@@ -125,7 +125,7 @@ leaves_jobs_when_interrupted() {
     "$bin/malloctape" sweep plan.json --on slurm >left.out 2>left.err &
     wait_until grep -q -s 'the jobs are submitted' left.out && kill -TERM $!
     exit_status wait $!
-    [ "$status" = 1 ] && grep -q '^the jobs go on; ' left.out &&
+    [ "$status" = 1 ] && grep -q '^the jobs keep running; ' left.out &&
         [ "$(squeue -h -t PENDING -o %j | grep -c malloctape)" = 1 ] &&
         $(sed -n 's/.* \(scancel --name [^ ]*\) cancels them/\1/p' left.out | tail -n 1) &&
         wait_until eval '[ -z "$(squeue -h)" ]'
