@@ -190,7 +190,7 @@ showFacts([['Program', trace.program], ['Trace', trace.file],
     ['Objects alive at the end', 'live_at_end']].map(([name, key]) => [name, countText(trace[key] ?? 0)]),
   ['Engine', data.engine], ['Touched of objects', data.touch],
   ['Clock that allocators see', data.clock],
-  ['Replays', `${data.runs} of each allocator, in turns`],
+  ['Replays', `${data.runs} of each allocator, interleaved`],
   ['Options of replay', data.replay_options.join(' ')],
   ['Machine', machineText(machine)],
   ['Measured', data.ended],
@@ -202,7 +202,7 @@ const hasCurve = (key) => allocators.some((row) => row.series && known(row.serie
 
 const barHeight = 5 + (narrow.matches ? 3.25 : 2.5) * allocators.length;
 const own = rows.length > 0 ? Math.max(...rows.map((row) => row.numbers.own_rss_bytes.median)) : 0;
-const clock = `Single calls, less the cost of the clock, whose steps are ${round(STEP)} ns; `
+const clock = `Single calls, less the cost of the clock, whose resolution is ${round(STEP)} ns; `
   + `what took less is drawn at ${round(STEP / 2)} ns. `
   + 'A percentile with too few calls above it is left out.';
 
@@ -221,8 +221,8 @@ const figures = [
     there: () => has('peak_net_rss_bytes'),
     config: () => bars('memory', 'peak_net_rss_bytes', 1 / MIB, 'MiB', 0, beside) },
   { title: 'Processor time of replays', better: 'less is better', height: barHeight,
-    text: 'Calls and touching, and not the program\u2019s own work. Median, best first; the thin bar '
-      + 'goes from the least to the greatest. Grey: what a replay without an allocator takes.'
+    text: 'Calls and touching, without the program\u2019s own work. Median, best first; the thin '
+      + 'bar goes from the least to the greatest. Grey: what a replay without an allocator takes.'
       + programShare,
     there: () => has('cpu_seconds'),
     config: () => bars('time', 'cpu_seconds', 1000, 'milliseconds', data.own_cpu_seconds || 0) },
@@ -231,8 +231,8 @@ const figures = [
       + 'shows the recorded program, with all that it has beside the heap.',
     there: () => hasCurve('net_rss_bytes'), config: () => curves('net_rss_bytes') },
   { title: 'Heap over time',
-    text: 'What the allocator says that it has from the system. Each counts in its own way: '
-      + 'compare over time, and RSS between allocators.',
+    text: 'What the allocator says it has from the system. Each counts in its own way: '
+      + 'compare it over time, and compare allocators by RSS.',
     there: () => hasCurve('heap_bytes'), config: () => curves('heap_bytes') },
   { title: `Latency of ${data.allocation_kind}`, better: 'less is better', text: clock,
     there: () => has('allocation_p50_ns'), config: () => latency('allocation'),

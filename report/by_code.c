@@ -433,21 +433,22 @@ static void print_notices(const struct by_code *code, FILE *to)
     const bool some_frees = code->tally.with_frees && code->tally.sampled_frees;
     code_names_print_missing(&code->names, "! ", to);
     if (stacks_modules_ran_out(&code->stacks))
-        fprintf(
-            to,
-            "! More files were loaded than have a number: the file of %s addresses is not known.\n",
-            words_count(code->stacks.codes_of_none));
+        fprintf(to,
+                "! More files were loaded than can be numbered: for %s addresses the file is not "
+                "known.\n",
+                words_count(code->stacks.codes_of_none));
     if (code->tally.is_sampled)
         fprintf(
             to,
-            "Call stacks of some calls, one in %s asked for: what code has is estimated, within "
-            "+- with 95 %%.\n",
+            "Call stacks are sampled, one per %s allocated: numbers by code are estimates (+-: 95 %% "
+            "interval).\n",
             words_bytes(code->sample_bytes));
     else if (some_frees)
-        fputs("Call stacks of some frees: what code frees is estimated, within +- with 95 %.\n",
-              to);
+        fputs(
+            "Call stacks of frees are sampled: what code frees is an estimate (+-: 95 % interval).\n",
+            to);
     if (code->options->focus != NULL)
-        fprintf(to, "Only call stacks with %s in them.\n", code->options->focus);
+        fprintf(to, "Only call stacks that match %s.\n", code->options->focus);
 }
 
 void by_code_print(const struct by_code *code, bool grows, FILE *to)

@@ -275,7 +275,7 @@ static void print_first_of(const struct change *change, enum change_when when, F
 void change_print_first(const struct change *change, FILE *to)
 {
     if (most_changed(change, CHANGE_MADE) == NULL)
-        fprintf(to, "As many objects of each size were made%s.\n",
+        fprintf(to, "The number of objects of each size is the same%s.\n",
                 change->differing > 0 ? "; other numbers differ" : ", and no number differs");
     for (enum change_when when = 0; when < CHANGE_WHENS; when++)
         print_first_of(change, when, to);

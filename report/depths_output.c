@@ -17,7 +17,7 @@ static const struct {
     {"system", "mmap", "from the system, by mmap"},
     {"system", "madvise", "given back, by madvise"},
     {"system", "reuse", "given back and used again"},
-    {"spans", "split", "left of spans that were split"},
+    {"spans", "split", "remainders of spans that were split"},
     {"spans", "merge", "merged with a span beside it"},
 };
 
@@ -248,9 +248,8 @@ static void put_inside(json_t *object, const struct depths *depths)
 void depths_print(const struct depths *depths, FILE *to)
 {
     if (!depths->known) {
-        fputs(
-            "\nhow far calls went: only a recording that was made on malloctape's tcmalloc has that\n",
-            to);
+        fputs("\nhow far calls went: only recordings made on malloctape's tcmalloc have that\n",
+              to);
         return;
     }
     print_sums(depths, to);

@@ -100,11 +100,11 @@ static void parts_list(const struct parts *parts,
                 {parts->rounding, "rounded up"},
                 {parts->partly, parts->has_pages    ? "free in pages that are partly full"
                         : parts->is_attached && parts->has_heap
-                            ? "the rest of the heap: objects from before, or free"
+                            ? "the rest of the heap: older objects, or free"
                                 : parts->has_heap ? "free in the heap (--under: in which pages)"
                                                   : "the rest of the process"},
                 {parts->empty, "empty pages of the heap"},
-                {parts->others, "not the heap's: code, stacks, mappings"}};
+                {parts->others, "outside the heap: code, stacks, mappings"}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i].bytes > 0) use(parts, list[i].bytes, list[i].what, to);
 }
@@ -120,7 +120,7 @@ static void print_parts(const struct report_trace *trace, FILE *to)
     const struct parts parts = parts_find(trace);
     const struct tally_rss *at = &trace->tally.at_rss;
     if (parts.rss == 0) return;
-    fprintf(to, "%-*s %s at most, at %s, after call %s:\n", WIDTH, "RSS", words_bytes(parts.rss),
+    fprintf(to, "%-*s peak %s, at %s, after call %s:\n", WIDTH, "RSS", words_bytes(parts.rss),
             words_ms(at->ms), words_count(at->call));
     parts_list(&parts, print_part, to);
 }
@@ -196,13 +196,13 @@ void first_print_notice(const struct report_trace *trace, FILE *to)
     const struct sizes *sizes = &trace->tally.sizes;
     const unsigned count = suspects_find(trace, suspects);
     if (parts.rss > 0) {
-        fprintf(to, "RSS was %s at most", words_bytes(parts.rss));
+        fprintf(to, "Peak RSS was %s", words_bytes(parts.rss));
         parts_list(&parts, say_part, to);
         fputs(".\n", to);
     }
     for (unsigned i = 0; i < count && i < SUSPECTS_SHOWN; i++)
         fprintf(to, "%s%s (%s objects)",
-                i == 0 ? "May leak, sizes of which hardly any is freed: " : ", ",
+                i == 0 ? "May leak, as hardly any object of these sizes is freed: " : ", ",
                 words_sizes(sizes->entries[suspects[i]].size, sizes_highest(sizes, suspects[i])),
                 words_count(sizes->entries[suspects[i]].live.objects));
     if (count > 0) fputs(".\n", to);

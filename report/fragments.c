@@ -373,16 +373,16 @@ void fragments_print(const struct fragments *fragments, const struct by_code *co
             words_bytes(resident), words_bytes(resident - fragments->live_bytes),
             words_share(resident - fragments->live_bytes, resident));
     fprintf(to,
-            "  of its pages %s have no object, %s are at most a quarter full, %s at most "
-            "half, %s more\n",
+            "  of its pages, %s have no object, %s are at most a quarter full, %s at most half, "
+            "%s more\n",
             words_share(fragments->by_fullness[0], fragments->pages),
             words_share(pages_between(fragments, 1, FRAGMENTS_SPARSE), fragments->pages),
             words_share(pages_between(fragments, FRAGMENTS_SPARSE + 1, most / 2), fragments->pages),
             words_share(pages_between(fragments, most / 2 + 1, most), fragments->pages));
     if (fragments->sparse.objects == 0) return;
     fprintf(to,
-            "  %s lie unused in %s pages at most a quarter full, kept by %s objects of %s in "
-            "all:\n",
+            "  %s are unused in %s pages that are at most a quarter full, kept by %s objects, %s "
+            "in all:\n",
             words_bytes(fragments->sparse.kept_bytes), words_count(fragments->sparse.what),
             words_count(fragments->sparse.objects), words_bytes(fragments->sparse.bytes));
     const uint64_t kept = fragments->sparse.kept_bytes;
@@ -390,7 +390,7 @@ void fragments_print(const struct fragments *fragments, const struct by_code *co
     if (fragments->lanes_count > 1)
         print_blames(fragments->by_lane, fragments->lanes_count, true, kept, to);
     print_codes(fragments, code, to);
-    fprintf(to, "  without the oldest 1 %% of these objects, %s less; 10 %%: %s; half: %s\n",
+    fprintf(to, "  without the oldest 1 %% of these objects: %s less; 10 %%: %s; half: %s\n",
             words_bytes(fragments->without_oldest[0]), words_bytes(fragments->without_oldest[1]),
             words_bytes(fragments->without_oldest[2]));
 }

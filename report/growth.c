@@ -53,13 +53,13 @@ static void print_before(const struct tally *tally, FILE *to)
 {
     const uint64_t all = tally_sum_of(tally->unknown), reallocs = unknown_reallocs(tally);
     line("attached", to);
-    fprintf(to, "to a process that ran: %s frees and %s reallocs are of objects from before\n",
+    fprintf(to, "to a running process: %s frees and %s reallocs are of objects from before\n",
             words_count(all - reallocs), words_count(reallocs));
     if (tally->first_rss.bytes == 0) return;
     line("", to);
     fprintf(to, "RSS was %s then", words_bytes(tally->first_rss.bytes));
     if (tally->first_rss.heap_bytes > 0)
-        fprintf(to, ", %s of it at most the heap", words_bytes(tally->first_rss.heap_bytes));
+        fprintf(to, ", at most %s of it the heap", words_bytes(tally->first_rss.heap_bytes));
     fprintf(to, ", and %s at the end: what was made since has %s of it, %s\n",
             words_bytes(tally->last_rss.bytes), words_bytes(tally->live_bytes),
             words_share(tally->live_bytes < tally->last_rss.bytes ? tally->live_bytes
@@ -71,10 +71,10 @@ static void print_grown(const struct tally *tally, FILE *to)
 {
     struct grown by_age[AGES] = {{0}};
     line("grown", to);
-    fprintf(to, "%s in %s objects made since and alive at the end", words_bytes(tally->live_bytes),
-            words_count(tally->live));
+    fprintf(to, "%s in %s objects made since then and alive at the end",
+            words_bytes(tally->live_bytes), words_count(tally->live));
     if (tally->ns > 0)
-        fprintf(to, ": %s a second", words_bytes(a_second(tally->live_bytes, tally->ns)));
+        fprintf(to, ": %s per second", words_bytes(a_second(tally->live_bytes, tally->ns)));
     fputc('\n', to);
     grown_by_age(tally, by_age);
     for (unsigned i = AGES; i-- > 0;)
@@ -90,7 +90,7 @@ void growth_print(const struct report_trace *trace, FILE *to)
     print_before(tally, to);
     if (tally->ns > 0) {
         line("rate", to);
-        fprintf(to, "%s objects and %s made a second\n",
+        fprintf(to, "%s objects and %s allocated per second\n",
                 words_count(a_second(tally->made, tally->ns)),
                 words_bytes(a_second(tally->bytes, tally->ns)));
     }

@@ -167,8 +167,8 @@ static bool number_find(const char *key, size_t length, size_t *number, char *wh
 {
     static const struct tally none;
     struct report_numbers all;
-    size_t used =
-        (size_t)snprintf(why, why_bytes, "'%.*s' is no number of a report:", (int)length, key);
+    size_t used = (size_t)snprintf(
+        why, why_bytes, "'%.*s' is not the name of a number; these are:", (int)length, key);
     report_numbers_list(&all, &none);
     for (*number = 0; *number < all.count; ++*number) {
         const char *name = all.at[*number].key;
@@ -182,8 +182,9 @@ static bool number_find(const char *key, size_t length, size_t *number, char *wh
 static bool number_of_code_find(const char *key, size_t length, size_t *number, char *why,
                                 size_t why_bytes)
 {
-    size_t used =
-        (size_t)snprintf(why, why_bytes, "'%.*s' is no number of a function:", (int)length, key);
+    size_t used = (size_t)snprintf(
+        why, why_bytes, "'%.*s' is not the name of a number of a function; these are:", (int)length,
+        key);
     for (*number = 0; *number < BY_CODE_NUMBERS; ++*number) {
         const char *name = by_code_numbers[*number].key;
         if (strlen(name) == length && memcmp(name, key, length) == 0) return true;
@@ -214,8 +215,8 @@ bool report_limit_parse(struct report_limit *limit, const char *text, char *why,
     const char *at = text + length;
     snprintf(
         why, why_bytes,
-        "'%s' is not of the form NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%%; after a NUMBER may "
-        "stand KiB, MiB or GiB",
+        "'%s' is not of the form NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%%; NUMBER may end in "
+        "KiB, MiB or GiB",
         text);
     if (*at == '\0') return false;
     limit->below = *at++ == '<';

@@ -366,7 +366,7 @@ function snapshotFigures(snapshot) {
           .map((count, at) => [fullnessText(at), countText(count)]) }) },
     { title: `${where}: what keeps it`, there: sparse.objects > 0,
       config: () => blameChart(sparse.by_size.size.map(countText), sparse.by_size.kept_bytes),
-      text: `${bytesText(sparse.kept_bytes)} lie unused in ${countText(sparse.pages)} pages that `
+      text: `${bytesText(sparse.kept_bytes)} are unused in ${countText(sparse.pages)} pages that `
         + `are at most a quarter full, kept by ${countText(sparse.objects)} objects of these `
         + `sizes. Without the oldest tenth of them, ${bytesText(sparse.without_oldest[1])} less.`,
       table: () => ({ head: ['bytes', 'objects', 'keep', 'made by calls from', 'to'],
@@ -384,25 +384,25 @@ showFacts(factsOf(data));
 showFigures([
   { title: 'Memory over time', wide: true, config: memory, there: seconds.length > 1,
     text: 'What was alive, as the program asked for it, and what it cost.' },
-  { title: 'What the allocator says of itself', wide: true, config: allocatorStatistics,
+  { title: 'What the allocator reports about itself', wide: true, config: allocatorStatistics,
     there: drawn.length + data.statistics.events.length > 0 && seconds.length > 1,
-    text: `Beside RSS and heap. At the last tick: ${names
+    text: `Besides RSS and heap. At the last tick: ${names
       .map((name) => `${nameText(name)} ${valueText(name, data.statistics.last[name])}`)
       .join(', ')}. ${countText(data.statistics.events.length)} events, in the table.`,
     table: () => ({ head: ['seconds', 'event', 'of', 'before', 'after'], rows: eventRows() }) },
   { title: 'Objects made and ended', config: rate, there: seconds.length > 1,
     text: 'Between ticks of the recording.' },
   { title: 'Calls by kind', config: kinds, there: seconds.length > 1,
-    text: 'The kinds that are called most, on each other.',
+    text: 'The most frequent kinds, stacked.',
     table: () => ({ head: ['kind', 'calls', ''], rows: rowsOfKinds() }) },
   { title: 'Sizes', config: sizesChart, there: numbers.objects > 0,
-    text: 'Which sizes make how much of the objects, of the bytes, and of the peak.',
+    text: 'How much of the objects, of the bytes, and of the peak each size makes up.',
     table: () => ({ head: ['size from', 'objects', 'bytes', 'at the peak'],
       rows: magnitudes.map((text, at) => [text, bySizes.made[at], bytesText(bySizes.bytes[at]),
         bytesText(bySizes.peak_bytes[at])]) }) },
   { title: 'The most frequent sizes',
     config: () => topChart('made', 0, numbers.objects, 'per cent of all objects'),
-    there: numbers.objects > 0, text: 'Exact sizes, as asked for.',
+    there: numbers.objects > 0, text: 'Exact sizes, as requested.',
     table: () => topTable('made', 'objects', countText) },
   { title: 'The sizes that held most at the peak', there: numbers.peak_live > 0,
     config: () => topChart('peak_bytes', 2, numbers.peak_live, 'per cent of the bytes alive then'),
@@ -417,7 +417,7 @@ showFigures([
     text: 'Objects that ended; the colour is logarithmic.',
     table: () => ({ head: ['size from', 'calls from', 'objects'],
       rows: rowsOf(bySize, 'size', 'calls', 'objects') }) },
-  { title: 'What was made since it is recorded and is alive', config: grownChart,
+  { title: 'What was made since recording began and is alive', config: grownChart,
     there: grown.length > 0,
     text: growth ? `By age at the end. ${bytesText(growth.grown_bytes)} in `
       + `${countText(growth.grown_objects)} objects; RSS was ${bytesText(growth.rss_before)} when `
@@ -433,7 +433,8 @@ showFigures([
     there: addedBySize.some((of) => sum(of) > 0),
     text: 'What each size class takes at the peak beyond what its objects asked for.' },
   { title: 'Who ends whose objects', config: threadsChart, there: data.threads.lane.length > 1,
-    text: `${share(numbers.remote_frees, numbers.ended)} of the objects are ended by another thread than made them.`
+    text: `${share(numbers.remote_frees, numbers.ended)} of the objects are ended by another thread `
+      + 'than the one that made them.'
       + (data.threads.lane.length > lanes.length
         ? ` The ${lanes.length} threads with the most calls.` : ''),
     table: () => ({ head: ['thread', 'calls', 'made', 'bytes', 'ended', 'of others', 'longest turn',

@@ -72,7 +72,8 @@ static int by_take(void *of, const char *what)
         options->code.by = (enum code_by)by;
         if (strcmp(by_code_kinds[by], what) == 0) return PROGRAM_GO_ON;
     }
-    return cli_usage_error(&cli_report, "--by: function, file, module or stack, not '%s'", what);
+    return cli_usage_error(&cli_report, "--by takes function, file, module or stack, not '%s'",
+                           what);
 }
 
 static void by_offer(program_add *add)
@@ -101,8 +102,8 @@ static int depth_take(void *of, const char *text)
     char *end;
     const unsigned long depth = strtoul(text, &end, 10);
     if (*end != '\0' || depth < 1 || depth > DEPTH_MAX)
-        return cli_usage_error(&cli_report, "--depth: a number from 1 to %d, not '%s'", DEPTH_MAX,
-                               text);
+        return cli_usage_error(&cli_report, "--depth takes a number from 1 to %d, not '%s'",
+                               DEPTH_MAX, text);
     options->code.depth = (unsigned)depth;
     return PROGRAM_GO_ON;
 }
@@ -167,19 +168,18 @@ static int traces_parse(struct options *options, int count, char **words)
     count = take_allocator(options, count, words);
     if (count == 0 || count > TRACES_MAX)
         return cli_usage_error(&cli_report,
-                               count == 0 ? "which trace?" : "one or two traces, please");
+                               count == 0 ? "which trace?" : "report takes one or two traces");
     const bool of_one = options->is_under || options->call_sizes != NULL || options->depths;
     if (count == TRACES_MAX && options->under_word != NULL && options->under == NULL &&
         (words[0] == options->under_word || words[1] == options->under_word))
         return cli_usage_error(&cli_report,
-                               "--under: there is no allocator '%s', and one trace, please",
+                               "--under takes one trace, and there is no allocator '%s'",
                                options->under_word);
     if (of_one && count == TRACES_MAX)
-        return cli_usage_error(&cli_report,
-                               "--under, --depths and --call-sizes: one trace, please");
+        return cli_usage_error(&cli_report, "--under, --depths and --call-sizes take one trace");
     if (options->depths && strcmp(words[0], "-") == 0)
         return cli_usage_error(&cli_report,
-                               "--depths: a recording is read twice and has to be a file");
+                               "--depths reads the recording twice, so it must be a file");
     if (options->under != NULL && !under_knows(options->under))
         return cli_usage_error(&cli_report, "--under: there is no allocator '%s'", options->under);
     if (options->html != NULL && strcmp(options->html, "-") == 0)
@@ -189,7 +189,7 @@ static int traces_parse(struct options *options, int count, char **words)
         options->paths[options->traces++] = words[i];
     for (unsigned i = 0; i < options->limits_count; i++)
         if (options->limits[i].grown && count < TRACES_MAX)
-            return cli_usage_error(&cli_report, "--fail-if %s: needs two traces",
+            return cli_usage_error(&cli_report, "--fail-if %s needs two traces",
                                    options->limits[i].text);
     return PROGRAM_GO_ON;
 }
@@ -283,10 +283,11 @@ static int check_limits(const struct options *options, const struct report_trace
         while (known <= last && values[known] >= 0)
             known++;
         if (known <= last)
-            status = cli_fail(&cli_report, "--fail-if %s: this number is not in %s", limit->text,
-                              options->paths[known]);
+            status = cli_fail(&cli_report, "--fail-if %s: %s does not have this number",
+                              limit->text, options->paths[known]);
         else if (!limit_has_function(limit, traces, last + 1))
-            status = cli_fail(&cli_report, "--fail-if %s: no call stack has that", limit->text);
+            status =
+                cli_fail(&cli_report, "--fail-if %s: no call stack has this function", limit->text);
         else if (report_limit_is_broken(limit, unit, values[0], values[last], why, sizeof why)) {
             cli_fail(&cli_report, "%s", why);
             if (status == PROGRAM_OK) status = PROGRAM_LIMIT;

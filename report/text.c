@@ -78,7 +78,7 @@ static void print_lifetimes(const struct tally *tally, FILE *to)
             percentile(calls, tally->ended, 0.5), percentile(calls, tally->ended, 0.9),
             percentile(calls, tally->ended, 0.99));
     line(to, "");
-    fprintf(to, "%s of all are gone before 64 KiB more were asked for, %s live to the end\n",
+    fprintf(to, "%s of all end before another 64 KiB are allocated, %s live to the end\n",
             words_share(young, tally->made), words_share(tally->live, tally->made));
 }
 
@@ -115,37 +115,42 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
         fprintf(to, "! %sThe recording is %s: what follows covers the part that is there.\n", words,
                 strcmp(trace->status, "cut") == 0 ? "cut short" : "damaged in parts");
     if (tally->totals.lost_events > 0)
-        fprintf(to, "! %s%s calls are missing in the recording.\n", words,
+        fprintf(to, "! %s%s calls are missing from the recording.\n", words,
                 words_count(tally->totals.lost_events));
     if (tally->totals.freed_twice > 0)
-        fprintf(to, "! %s%s frees were of objects that had been freed already.\n", words,
+        fprintf(to, "! %s%s frees were of objects that had been freed before.\n", words,
                 words_count(tally->totals.freed_twice));
     if (tally->totals.missed_frees > 0)
-        fprintf(to, "! %s%s frees were not recorded; they are put where their places were taken.\n",
+        fprintf(to,
+                "! %s%s frees were not recorded; each is assumed to come just before its "
+                "place was taken again.\n",
                 words, words_count(tally->totals.missed_frees));
     if (failed > 0) fprintf(to, "! %s%s calls failed.\n", words, words_count(failed));
     if (unknown > tally->ended / 1000 && !trace->is_attached)
         fprintf(to, "! %s%s calls ended objects whose allocation was not recorded.\n", words,
                 words_count(unknown));
     if (tally->wrong_sizes > 0)
-        fprintf(to, "! %s%s frees were given another size than the object has.\n", words,
+        fprintf(to, "! %s%s frees gave a size that is not the object's.\n", words,
                 words_count(tally->wrong_sizes));
     if (tally->zero_sizes > tally->made / 100)
-        fprintf(to, "! %s%s of the objects have no bytes (malloc(0)).\n", words,
+        fprintf(to, "! %s%s of the objects have 0 bytes (malloc(0)).\n", words,
                 words_share(tally->zero_sizes, tally->made));
     if (remote > tally->ended / 4)
         fprintf(to,
-                "! %s%s of the objects are ended by another thread: this costs in most "
+                "! %s%s of the objects are ended by another thread: this is slow in most "
                 "allocators.\n",
                 words, words_share(remote, tally->ended));
     if (small > tally->reallocs / 2 && tally->realloc.copied_bytes > tally->bytes / 10)
-        fprintf(to, "! %s%s of the reallocs grow by an eighth or less, and %s were copied.\n",
+        fprintf(to,
+                "! %s%s of the reallocs grow their object by an eighth or less, and %s were "
+                "copied.\n",
                 words, words_share(small, tally->reallocs),
                 words_bytes(tally->realloc.copied_bytes));
     if (tally->peak_heap_bytes > tally->peak.bytes + tally->peak.bytes / 2 &&
         tally->peak_heap_bytes > tally->peak.bytes + (16 << 20))
-        fprintf(to, "! %sThe heap became %.1f times as large as what was alive at most.\n", words,
-                ratio(tally->peak_heap_bytes, tally->peak.bytes));
+        fprintf(to,
+                "! %sAt its peak, the heap was %.1f times as large as the peak of live bytes.\n",
+                words, ratio(tally->peak_heap_bytes, tally->peak.bytes));
 }
 
 /* ---- tables ---- */
@@ -169,7 +174,7 @@ static void print_sizes(const struct tally *tally, FILE *to)
     }
     table_print_beside(tables, TABLES_ORDERS, to);
     if (wide && sizes_has_classes(sizes))
-        fprintf(to, "(More than %d sizes: n.. stands for those from n to at most n + n/32.)\n",
+        fprintf(to, "(More than %d sizes: n.. stands for sizes from n to at most n + n/32.)\n",
                 SIZES_LARGE_MAX);
 }
 

@@ -150,7 +150,7 @@ static bool allocator_find(struct under *under, const char *allocator, const cha
     under->allocator = allocator != NULL ? allocator : allocators_name_recorded(recorded);
     if (under->allocator == NULL)
         return error_explain(why, why_bytes,
-                             "which allocator? The trace says '%s', which is not known here",
+                             "name an allocator: the recorded one, '%s', is not known here",
                              recorded);
     return allocators_find(&under->found, under->allocator) ||
            error_explain(why, why_bytes, "%s: %s", under->allocator, under->found.why);

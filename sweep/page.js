@@ -47,7 +47,7 @@ function cellTitle(row, trace, measure) {
   if (row.status === 'failed') return `${trace.trace}, ${row.entry}: ${row.error}`;
   const of = row[measure];
   return [`${trace.trace}, ${row.entry}`, `${perCent(of.change)} ${range(of)}`.trim(),
-    { process: '', difference: 'difference of replays by what the process had',
+    { process: '', difference: 'difference of replays as a share of what the process had',
       replays: 'of replays' }[of.of], of.rank === 1 ? 'least of the trace' : '',
     `${row.runs} replays`].filter((text) => text).join(', ');
 }
@@ -88,10 +88,10 @@ function addHeatMap(measure, into) {
   better.textContent = 'less is better';
   strong.append(better, `${title}, by trace`);
   caption.append(strong, `Change of the ${of}, from the allocator that the program was recorded `
-    + `on (now). Blue: less, orange: more, all of the colour from ${100 * FULL} % on; without a `
-    + `colour and with =: below the noise. Bold: the least of the trace, and what is equal to it.${
+    + `on (now). Blue: less, orange: more, full colour from ${100 * FULL} % on; without a `
+    + `colour and with =: within the noise. Bold: the least of the trace, and what is equal to it.${
       data.rows.some((row) => row.elsewhere)
-        ? ' ~: on another machine than the rest of the trace, against the same allocator there.' : ''}`);
+        ? ' ~: on another machine than the rest of the trace, against the allocator there.' : ''}`);
   scroll.className = 'scroll';
   scroll.tabIndex = 0;
   scroll.append(heatTable(measure));
@@ -119,7 +119,7 @@ function bars(measure) {
   return { type: 'bar',
     data: { labels: shown.map(parts), datasets: datasets.map((one) => ({ ...one, grouped: false })) },
     options: chartOptions({ indexAxis: 'y', plugins: { legend: { display: false } },
-      scales: { x: axis('% more than recorded'),
+      scales: { x: axis('change from the recorded allocator, %'),
         y: { grid: { display: false }, ticks: { autoSkip: false } } } }) };
 }
 
@@ -128,8 +128,8 @@ function overAll(measure) {
   const most = Math.max(1, ...known(measure).map((entry) => parts(entry).length));
   return { title: `${title}, over all traces`, better: 'less is better',
     height: 5 + Math.max(2.5, 1.1 * most) * known(measure).length,
-    text: `Geometric mean of the ${of} under an allocator by that under the recorded one; the thin `
-      + 'bar is the interval that has it with 95 %.',
+    text: `Geometric mean of the ${of} under an allocator, relative to the recorded one; the thin `
+      + 'bar is its 95 % confidence interval.',
     there: known(measure).length > 0, config: () => bars(measure),
     table: () => ({ head: ['', 'mean', '95 %', 'worst', 'in', 'less', 'noise', 'more', 'traces'],
       rows: known(measure).map(({ entry, [measure]: sum }) => [entry, perCent(sum.mean),

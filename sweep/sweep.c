@@ -88,7 +88,7 @@ static int words_parse(struct options *options, int count, char **words)
     if (optind == count)
         return cli_usage_error(&cli_sweep, options->plan ? "which traces?" : "which plan?");
     if (!options->plan && optind + 1 < count)
-        return cli_usage_error(&cli_sweep, "one plan, please");
+        return cli_usage_error(&cli_sweep, "sweep takes one plan");
     return PROGRAM_GO_ON;
 }
 

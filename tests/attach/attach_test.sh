@@ -268,7 +268,7 @@ grows() {
     make_objects 5000
     attach grows.lz4 --stacks=all
     make_objects 20000
-    detach && exits 0 report grows.lz4 && prints '^attached  *to a process that ran: 1.000 frees' &&
+    detach && exits 0 report grows.lz4 && prints '^attached  *to a running process: 1.000 frees' &&
         prints '^grown ' &&
         [ "$(grep -A 1 '^functions, ' out | sed -n 's/.* \(leaks\|holds\)  .*/\1/p' | head -n 1)" = leaks ] &&
         exits 0 report --json report.json grows.lz4 &&
@@ -280,7 +280,7 @@ grows() {
 
 grows_on_page() {
     exits 0 report grows.lz4 --html page.html && node "$source_dir/tests/tools/run_page.js" page.html >figures &&
-        grep -q '^What was made since it is recorded and is alive: 1 drawn, [1-9] rows$' figures
+        grep -q '^What was made since recording began and is alive: 1 drawn, [1-9] rows$' figures
 }
 
 looks() {

@@ -486,7 +486,7 @@ Dir.mktmpdir do |directory|
   most.write('most.p')
   text = output_of({ 'DEBUGINFOD_URLS' => '' }, MALLOCTAPE, 'report', 'most.p')
   info = output_of({}, MALLOCTAPE, 'info', 'most.p')
-  report text.match?(/^! More files were loaded than have a number: the file of 1 address/) &&
+  report text.match?(/^! More files were loaded than can be numbered: for 1 address/) &&
          info.match?(/^code addresses +2, 1 of no file$/) && info.match?(/^modules +1, no more have a number/),
          'modules without a number are said to be', text.lines.grep(/^!/) + info.lines.last(6)
 

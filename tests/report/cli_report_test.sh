@@ -202,7 +202,7 @@ tells_first() {
         r.values_at("live", "rounding", "partly", "empty", "others").sum == r["rss"]'
     exits 0 report pause.raw.lz4 --json f.json && json f.json "$sum" &&
         json f.json 'j["first"]["rss"]["rss"] == j["numbers"]["peak_rss"]' &&
-        sed -n 3p out | grep -q '^RSS  *[0-9.]* MiB at most, at ' &&
+        sed -n 3p out | grep -q '^RSS  *peak [0-9.]* MiB, at ' &&
         sed -n 4p out | grep -q '^ *[0-9.]* MiB  *[0-9.]* %  alive, as asked for$' &&
         prints ' free in the heap (--under: ' && prints "^ .* not the heap's" &&
         prints '^calls  *malloc [0-9]* %, ' && prints '^ *made [0-9.]* % of [0-9]* bytes' || return 1
@@ -342,7 +342,7 @@ counts_depths() {
             "$bin/malloctape" dump $trace.raw.lz4 | counted_from_dump || return 1
     done
     prints '^waited for the lock of ' && prints '^  from the system, by sbrk  *[0-9]* ' &&
-        prints '^  left of spans that were split  *[0-9]* '
+        prints '^  remainders of spans that were split  *[0-9]* '
 }
 counted_from_dump() {
     ruby -rjson -e '
@@ -421,7 +421,7 @@ counted_from_dump() {
 }
 knows_no_depths() {
     exits 0 report lanes --depths --json f.json && json f.json 'j["depths"].nil?' &&
-        prints '^how far calls went: only a recording' && exits 2 report - --depths <lanes
+        prints '^how far calls went: only recordings' && exits 2 report - --depths <lanes
 }
 
 # --- what keeps pages resident ---
@@ -554,7 +554,7 @@ tells_classes() {
         head -n 1 out | grep -q \
             '^30 more objects of 983 040 to 999 423 bytes were made (131 instead of 101)' &&
         exits 0 report many-100-0xf0000 many-100-0xf0001 &&
-        prints '^As many objects of each size were made; other numbers differ\.$'
+        prints '^The number of objects of each size is the same; other numbers differ\.$'
 }
 
 # --- two traces ---
@@ -582,7 +582,7 @@ finds_mended_leak() {
             "$bin/malloctape" import --quiet --from mtrace -o "leaks-$freed" mtrace.txt || return 1
     done
     exits 0 report leaks-0 leaks-3000 --json f.json --html two.html &&
-        sed -n 1p out | grep -q '^As many objects of each size were made; other numbers differ\.$' &&
+        sed -n 1p out | grep -q '^The number of objects of each size is the same; other numbers differ\.$' &&
         sed -n 2p out | grep -q '^3 000 fewer objects of 48 bytes are alive at the end (1 000 instead of 4 000): 100 % of the decrease, 141 KiB\.$' &&
         sed -n '/^alive at the end /,$p' out | grep -q '^ *48  *4 000  *1 000  *- 3 000 ' &&
         ! prints '^alive at the peak' && json f.json 's = j["sizes"][0]
@@ -599,7 +599,7 @@ tells_noise() {
 }
 finds_nothing() {
     exits 0 report before.raw.lz4 before.raw.lz4 &&
-        prints '^As many objects of each size were made, and no number differs\.$' &&
+        prints '^The number of objects of each size is the same, and no number differs\.$' &&
         exits 0 report after.raw.lz4 before.raw.lz4 &&
         head -n 1 out | grep -q '^20 000 fewer objects of 61 bytes were made (1 instead of 20 001)'
 }
@@ -620,15 +620,15 @@ keeps_limits() {
         exits 2 report after.raw.lz4 --fail-if 'calls>+5%' &&
         exits 2 report after.raw.lz4 --fail-if 'calls>5%' &&
         exits 2 report after.raw.lz4 --fail-if 'cells>5' &&
-        says "'cells' is no number of a report: peak_live .* remote_frees .* lost_events$" &&
+        says "'cells' is not the name of a number; these are: peak_live .* remote_frees .* lost_events$" &&
         exits 2 report after.raw.lz4 --fail-if calls &&
-        exits 2 report after.raw.lz4 --fail-if 'bytes>1KB' && says 'may stand KiB, MiB or GiB$'
+        exits 2 report after.raw.lz4 --fail-if 'bytes>1KB' && says 'may end in KiB, MiB or GiB$'
 }
 # Limits of what a trace does not say are not kept; beside another trace it is not 0.
 knows_no_rss() {
     exits 0 report few --fail-if 'peak_rss>1G' --fail-if 'time>1000' &&
         exits 1 report great-1 --fail-if 'peak_rss>1G' &&
-        says '^malloctape report: --fail-if peak_rss>1G: this number is not in great-1$' &&
+        says '^malloctape report: --fail-if peak_rss>1G: great-1 does not have this number$' &&
         exits 1 report great-1 --fail-if 'time<1' --fail-if 'calls>0' &&
         says '^malloctape report: --fail-if calls>0 holds: 1$' &&
         exits 1 report great-1 few --fail-if 'peak_rss>+5%' && says ' is not in great-1$' &&

@@ -162,7 +162,7 @@ refuses_bad_plans() {
         refuses 4 "no allocator 'glibd'" $'{"traces": ["lanes"],\n "allocators": [\n"glibc",\n"glibd"]}' &&
         refuses 2 'nothing: No such file' $'{"traces": ["lanes",\n"nothing"], "allocators": ["glibc"]}' &&
         refuses 1 'neither a raw stream' '{"traces": ["refused.json"], "allocators": ["glibc"]}' &&
-        refuses 2 '"runs" is no number' $'{"traces": ["lanes"], "allocators": ["glibc"],\n"runs": 0}' &&
+        refuses 2 '"runs" is not a number' $'{"traces": ["lanes"], "allocators": ["glibc"],\n"runs": 0}' &&
         refuses 1 '"traces" is not a list' '{"allocators": ["glibc"]}' &&
         refuses 1 'there is neither "allocators" nor "search"' '{"traces": ["lanes"]}' &&
         refuses 3 'narenas is not a list' $'{"traces": ["lanes"], "search": {\n"jemalloc": {\n"narenas": 4}}}' &&
