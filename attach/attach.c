@@ -81,17 +81,19 @@ static bool explain_permission(pid_t process, char *why, size_t why_bytes)
     char path[64], tracer[64] = "0", scope[16] = "0";
     struct stat status;
     if (status_get(process, "TracerPid", tracer, sizeof tracer) && strcmp(tracer, "0") != 0)
-        return error_explain(why, why_bytes, "process %s traces it: a debugger, or strace", tracer);
+        return error_explain(why, why_bytes, "process %s, a debugger or strace, traces it already",
+                             tracer);
     snprintf(path, sizeof path, "/proc/%d", (int)process);
     if (geteuid() != 0 && stat(path, &status) == 0 && status.st_uid != geteuid())
-        return error_explain(why, why_bytes, "it is another user's: root can attach to it");
+        return error_explain(why, why_bytes,
+                             "it belongs to another user: only root can attach to it");
     FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
     if (file != NULL && fgets(scope, sizeof scope, file) == NULL) scope[0] = '0';
     if (file != NULL) fclose(file);
     if (scope[0] != '0')
         return error_explain(why, why_bytes,
-                             "kernel.yama.ptrace_scope is %c: only root can attach to a process "
-                             "that runs (sysctl kernel.yama.ptrace_scope=0)",
+                             "kernel.yama.ptrace_scope is %c: only root can attach to a running "
+                             "process (sysctl kernel.yama.ptrace_scope=0 lets you do so)",
                              scope[0]);
     return error_explain(why, why_bytes, "the system does not allow it to be traced");
 }
@@ -104,22 +106,22 @@ static bool is_possible(struct target *target, char *why, size_t why_bytes)
         return explain_permission(process, why, why_bytes);
     if (!is_our_machine(process))
         return error_explain(why, why_bytes,
-                             "it is a program for another kind of machine than malloctape");
+                             "it is built for another architecture than malloctape");
     if (status_get(process, "Seccomp", value, sizeof value) && strcmp(value, "0") != 0)
         return error_explain(why, why_bytes,
-                             "it has confined its system calls (seccomp): those of the recorder "
-                             "could end it");
+                             "it filters its system calls (seccomp): those of the recorder could "
+                             "kill it");
     if (status_get(process, "State", value, sizeof value) && strchr("TtZX", value[0]) != NULL)
-        return error_explain(why, why_bytes, "it does not run: its state is %s", value);
+        return error_explain(why, why_bytes, "it is not running: its state is %s", value);
     if (has_module(target, "libasan.so") || has_module(target, "libtsan.so") ||
         has_module(target, "libclang_rt."))
         return error_explain(why, why_bytes,
                              "it is built with a sanitizer, which has an allocator "
                              "of its own");
     if (!has_module(target, "ld-"))
-        return error_explain(why, why_bytes,
-                             "it is linked statically: no library can be put in front of its "
-                             "allocator");
+        return error_explain(
+            why, why_bytes,
+            "it is statically linked: no library can be put in front of its allocator");
     if (!has_module(target, "libc.so.6"))
         return error_explain(why, why_bytes, "its C library is not glibc");
     if (has_module(target, "libtcmalloc_minimal_tracing.so"))
@@ -160,7 +162,7 @@ static bool copy_library(struct inject *inject, const char *library, uint64_t *d
                             why, why_bytes))
         return false;
     if ((int64_t)*descriptor < 0)
-        return error_explain(why, why_bytes, "it cannot have a copy of the library: %s",
+        return error_explain(why, why_bytes, "the library cannot be copied into it: %s",
                              strerror((int)-(int64_t)*descriptor));
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)inject->target->process, (int)*descriptor);
     const int from = open(library, O_RDONLY | O_CLOEXEC), to = open(path, O_WRONLY | O_CLOEXEC);
@@ -299,9 +301,9 @@ static bool open_process(struct target *target, pid_t process, const char *libra
     if (opened) return true;
     if (errno == EACCES || errno == EPERM) return explain_permission(process, why, why_bytes);
     return error_explain(why, why_bytes, "%s",
-                         errno == ENOENT || errno == ESRCH ? "there is no such process, or it is "
-                                                             "one of the kernel's"
-                                                           : strerror(errno));
+                         errno == ENOENT || errno == ESRCH
+                             ? "there is no such process, or it is a kernel thread"
+                             : strerror(errno));
 }
 
 bool attach_to(pid_t process, const char *library, const char *settings, struct attached *attached,

@@ -341,9 +341,10 @@ static bool text_put(const struct inject *inject, const char *text)
 static bool call_failed(const struct inject *inject, char *why, size_t why_bytes)
 {
     return error_explain(why, why_bytes, "%s",
-                         inject->is_stuck  ? "its allocator or its dynamic linker is busy (another "
-                                             "thread loads a library?): try again"
-                         : inject->is_gone ? "it ended meanwhile"
+                         inject->is_stuck  ? "its allocator or its dynamic linker is busy "
+                                             "(perhaps another thread is loading a library): try "
+                                             "again"
+                         : inject->is_gone ? "it has ended"
                                            : "its memory cannot be written");
 }
 
@@ -405,15 +406,16 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
     }
     if (!found)
         return error_explain(why, why_bytes,
-                             "no thread of it was outside of the allocator and the dynamic linker "
-                             "for %u s: try again",
+                             "all its threads stayed in the allocator or the dynamic linker for "
+                             "%u s: try again",
                              (unsigned)(patience_ns / 1000000000));
     if (memory_map(inject, STACK_BYTES, PROT_READ | PROT_WRITE, &inject->stack) &&
         memory_map(inject, CODE_BYTES, PROT_READ | PROT_EXEC, &inject->code) && code_write(inject))
         return true;
     inject_end(inject);
     return error_explain(why, why_bytes,
-                         inject->is_gone ? "it ended meanwhile" : "it has no memory for a stack");
+                         inject->is_gone ? "it has ended"
+                                         : "no memory for a stack can be mapped in it");
 }
 
 /* If the thread is stuck, the stack stays mapped, because other threads may use data on it. */

@@ -44,13 +44,12 @@ static bool is_process(const struct cli_command *command, int file, pid_t proces
         return true;
     if (command != NULL && peer.pid != 0)
         cli_fail(command,
-                 "process %d cannot be asked: process %d of user %u has taken the name of its "
-                 "socket",
+                 "cannot reach process %d: process %d of user %u has taken its socket's name",
                  (int)process, (int)peer.pid, (unsigned)peer.uid);
     else if (command != NULL)
         cli_fail(command,
-                 "process %d cannot be asked: a process of user %u that is not visible here has "
-                 "taken the name of its socket",
+                 "cannot reach process %d: a process of user %u, not visible from here, has "
+                 "taken its socket's name",
                  (int)process, (unsigned)peer.uid);
     return false;
 }
@@ -173,7 +172,8 @@ static void say_why_not(const struct cli_command *command, pid_t process, char *
     ask_make_printable(answer);
     const char *error = behind(answer, CONTROL_ERROR), *other = behind(answer, CONTROL_NAME);
     if (*answer == '\0')
-        cli_fail(command, "process %d does not answer: it has ended, or is about to", (int)process);
+        cli_fail(command, "process %d does not answer: it has ended or is about to end",
+                 (int)process);
     else if (error != NULL && command == &cli_record && strstr(error, "recording already") != NULL)
         cli_fail(command, "process %d: %s; `malloctape ctl %d stop` ends that", (int)process, error,
                  (int)process);
@@ -181,13 +181,13 @@ static void say_why_not(const struct cli_command *command, pid_t process, char *
         cli_fail(command, "process %d: %s", (int)process, error);
     else if (other != NULL)
         cli_fail(command,
-                 "process %d was started with another version of malloctape: its control has "
-                 "version %.*s, this one has " CONTROL_VERSION,
+                 "process %d was started with another version of malloctape: its control "
+                 "protocol has version %.*s, this one has " CONTROL_VERSION,
                  (int)process, (int)strcspn(other, " \n"), other);
     else
         cli_fail(command,
-                 "process %d was started with another version of malloctape: its control has no "
-                 "version, this one has " CONTROL_VERSION,
+                 "process %d was started with another version of malloctape: its control "
+                 "protocol has no version, this one has " CONTROL_VERSION,
                  (int)process);
 }
 

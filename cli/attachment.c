@@ -95,14 +95,14 @@ static void undo(struct attachment *attachment)
     if (!attach_undo(attachment->process, attachment->library, &attached, why, sizeof why)) {
         /* If is_abandoned, the guess was wrong: it was started for this after all. */
         if (is_there(attachment) && !attachment->is_abandoned)
-            cli_fail(attachment->command, "process %d: its calls still pass the library: %s",
+            cli_fail(attachment->command, "process %d: its calls still go through the library: %s",
                      (int)attachment->process, why);
         return;
     }
     wait_for_thread(attachment, false);
     if (!attachment->quiet)
-        recordings_tell("malloctape %s: process %d is as before; one thread of it stood still for "
-                        "%.1f ms\n",
+        recordings_tell("malloctape %s: detached from process %d; one of its threads was stopped "
+                        "for %.1f ms\n",
                         attachment->command->name, (int)attachment->process,
                         (double)attached.stopped_ns / 1e6);
 }
@@ -114,7 +114,7 @@ static void rights_print(const struct attachment *attachment, const char *output
     struct stat status;
     snprintf(path, sizeof path, "/proc/%d", (int)attachment->process);
     if (stat(path, &status) == 0 && status.st_uid != geteuid())
-        recordings_tell("malloctape %s: process %d opens %s itself, as user %u\n",
+        recordings_tell("malloctape %s: process %d itself opens %s, as user %u\n",
                         attachment->command->name, (int)attachment->process, output,
                         (unsigned)status.st_uid);
 }
@@ -128,8 +128,8 @@ static int attach(struct attachment *attachment)
         return cli_fail(attachment->command, "cannot attach to process %d: %s",
                         (int)attachment->process, why);
     if (!attachment->quiet)
-        recordings_tell("malloctape %s: attached to process %d, by %d pointers in its libraries; "
-                        "one thread of it stood still for %.1f ms\n",
+        recordings_tell("malloctape %s: attached to process %d: changed %d pointers in its "
+                        "libraries; one of its threads was stopped for %.1f ms\n",
                         attachment->command->name, (int)attachment->process, attached.slots,
                         (double)attached.stopped_ns / 1e6);
     wait_for_thread(attachment, true);
@@ -153,8 +153,8 @@ int attachment_begin(struct attachment *attachment, const char *output)
         if (attachment->may_be_recording && is_recording(attachment)) goto begun;
         if (attachment->settings != NULL)
             return cli_fail(attachment->command,
-                            "process %d listens already: its call stacks and limits are those that "
-                            "it was started with",
+                            "process %d was started for control: its call stacks and limits cannot "
+                            "be changed now",
                             (int)attachment->process);
         attachment->is_abandoned = was_attached(attachment);
     } else if (attach(attachment) != PROGRAM_OK) {

@@ -68,9 +68,9 @@ static int words_parse(struct ctl *ctl, int count, char **words)
     const char *request = words[optind + 1];
     const char *output = words[optind + 2];
     if (!ask_parse_process(&ctl->process, words[optind]))
-        return cli_usage_error(&cli_ctl, "%s is not the number of a process", words[optind]);
+        return cli_usage_error(&cli_ctl, "%s is not a process id", words[optind]);
     if (!is_request(request))
-        return cli_usage_error(&cli_ctl, "a process cannot be asked to '%s'", request);
+        return cli_usage_error(&cli_ctl, "there is no command '%s' for a process", request);
     if (output == NULL) {
         snprintf(ctl->request, sizeof ctl->request, "%s\n", request);
         return PROGRAM_GO_ON;
@@ -80,7 +80,7 @@ static int words_parse(struct ctl *ctl, int count, char **words)
     if (*output == '\0' || words[optind + 3] != NULL)
         return cli_usage_error(&cli_ctl, "%s takes one OUTPUT", request);
     if (!start_request_set(ctl, request, output))
-        return cli_fail(&cli_ctl, "%s: this name cannot be passed on", output);
+        return cli_fail(&cli_ctl, "%s: this name cannot be sent to the process", output);
     return PROGRAM_GO_ON;
 }
 

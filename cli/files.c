@@ -25,7 +25,7 @@ int cli_spare_input(const struct cli_command *command, const struct cli_outputs 
 {
     for (size_t i = 0; i < outputs->count; i++)
         if (outputs->paths[i] != NULL && output_would_replace(outputs->paths[i], input))
-            return cli_usage_error(command, "%s would be read and written", outputs->paths[i]);
+            return cli_usage_error(command, "%s would be both read and written", outputs->paths[i]);
     return PROGRAM_GO_ON;
 }
 

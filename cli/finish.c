@@ -178,7 +178,8 @@ static bool finish_with(const char *path, struct finished *finished)
     bool done = end > 0 && stream.units != NULL && ftruncate(stream.file, end) == 0 &&
                 finish_file(&stream, finished);
     if (!done && end > 0 && ftruncate(stream.file, end) != 0)
-        fprintf(stderr, "malloctape: %s: what was begun at its end cannot be taken away\n", path);
+        fprintf(stderr, "malloctape: %s: the incomplete block at its end cannot be removed\n",
+                path);
     free(stream.units);
     free(stream.tail.bytes);
     close(stream.file);

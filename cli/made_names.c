@@ -64,8 +64,8 @@ void made_names_keep(pid_t process, double since_s, const char *output)
     if (to != NULL && fclose(to) != 0) good = false;
     if (to == NULL && file >= 0) close(file);
     if (!good)
-        recordings_tell("malloctape record: %s: not all names of code were kept, of which 64 MiB "
-                        "are at most\n",
+        recordings_tell("malloctape record: %s: not all names of generated code were kept (at "
+                        "most 64 MiB are)\n",
                         path);
     close(from);
 }

@@ -114,15 +114,17 @@ static int output_check(const struct record *record)
     if (*output == '\0') return cli_usage_error(&cli_record, "-o: the name is empty");
     if (strcmp(output, "-") == 0)
         return cli_usage_error(&cli_record,
-                               "-o -: the standard output is PROGRAM's; it would be fd:1");
+                               "-o -: the standard output belongs to PROGRAM; to write to it "
+                               "anyway, use fd:1");
     if (output_name_expand(output, &names, expanded, sizeof expanded) == -EINVAL)
-        return cli_usage_error(&cli_record, "-o %s: a %% that is none of %%p %%h %%t %%e %%%%",
+        return cli_usage_error(&cli_record, "-o %s: %% must be one of %%p %%h %%t %%e %%%%",
                                output);
     if (record->follow && !output_name_has_process(output))
         return cli_usage_error(
-            &cli_record, "--follow: %s is one name for all processes; it needs a %%p", output);
+            &cli_record, "--follow: %s names one file for all processes; add %%p to it", output);
     if (record->idle)
-        return cli_usage_error(&cli_record, "--idle: `malloctape ctl` says where to record to");
+        return cli_usage_error(&cli_record,
+                               "--idle takes no -o: `malloctape ctl` says where to record to");
     return PROGRAM_GO_ON;
 }
 
@@ -141,8 +143,7 @@ static int stacks_take(void *of, const char *argument)
     if (argument == NULL || strcmp(argument, "all") == 0 || strcmp(argument, "all,frees") == 0)
         return PROGRAM_GO_ON;
     if (!is_amount(argument, "kKMG"))
-        return cli_usage_error(&cli_record, "--stacks=%s: this is neither all nor a number",
-                               argument);
+        return cli_usage_error(&cli_record, "--stacks=%s: neither all nor a number", argument);
     const unsigned long number = strtoul(argument, NULL, 10);
     if (number > 1 && number < STACKS_BYTES_MIN && strpbrk(argument, "kKMG") == NULL)
         return cli_usage_error(&cli_record, "--stacks=%s: at least %d bytes", argument,
@@ -168,18 +169,18 @@ static int words_parse(struct record *record, int count, char **words)
     const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, record);
     if (status != PROGRAM_GO_ON) return status;
     if (record->process != NULL && optind < count)
-        return cli_usage_error(&cli_record, "--pid: a process that runs, or %s?", words[optind]);
-    if (record->process != NULL && (record->follow || record->idle))
         return cli_usage_error(&cli_record,
-                               "--pid with %s: only what the process itself does is recorded, at once",
+                               "--pid records a running process; it cannot also run %s",
+                               words[optind]);
+    if (record->process != NULL && (record->follow || record->idle))
+        return cli_usage_error(&cli_record, "--pid cannot be used with %s",
                                record->follow ? "--follow" : "--idle");
     if (record->process == NULL && optind == count)
         return cli_usage_error(&cli_record, "which program?");
     if (record->seconds != NULL && !is_amount(record->seconds, "smh"))
-        return cli_usage_error(&cli_record, "--seconds %s: this is no whole number",
-                               record->seconds);
+        return cli_usage_error(&cli_record, "--seconds %s: not a whole number", record->seconds);
     if (record->max_bytes != NULL && !is_amount(record->max_bytes, "kKMG"))
-        return cli_usage_error(&cli_record, "--max-bytes %s: this is no whole number",
+        return cli_usage_error(&cli_record, "--max-bytes %s: not a whole number",
                                record->max_bytes);
     record->program = words + optind;
     return output_check(record);
@@ -297,7 +298,7 @@ static int destination_check(const struct record *record)
             return cli_fail(&cli_record, "cannot write %s: %s", destination, strerror(errno));
         if (!may_be_replaced(destination))
             return cli_fail(&cli_record,
-                            "%s is there and is no recording: remove it, or give another name",
+                            "%s exists and is not a recording: remove it, or give another name",
                             destination);
     } else if (file_exists(destination)) {
         return cli_fail(&cli_record, "%s is a symbolic link to a file that is not there",
@@ -316,12 +317,12 @@ static int obstacle_print(const struct executable *executable)
 {
     static const char *const texts[] = {
         [EXECUTABLE_STATIC] =
-            "is linked statically: no library can be put in front of its allocator",
+            "is statically linked: no library can be put in front of its allocator",
         [EXECUTABLE_SANITIZER] =
-            "is built with a sanitizer, whose allocator must be the first: build it without",
+            "is built with a sanitizer, whose allocator must come first: build it without",
         [EXECUTABLE_PRIVILEGED] =
-            "runs with privileges of its own: the system ignores preloaded libraries for it",
-        [EXECUTABLE_OTHER_SYSTEM] = "is built for another kind of machine than malloctape"};
+            "is setuid, setgid or has capabilities: the system ignores preloaded libraries for it",
+        [EXECUTABLE_OTHER_SYSTEM] = "is built for another architecture than malloctape"};
     if (executable->obstacle == EXECUTABLE_FINE) return PROGRAM_OK;
     if (executable->obstacle == EXECUTABLE_SANITIZER) {
         cli_fail(&cli_record, "%s %s; it was not run", executable->runs,
@@ -362,14 +363,14 @@ static void recording_finish(const struct recording *recording, bool speaks,
         outcome->unfinished++;
         if (speaks && !goes_on)
             recordings_tell(
-                "malloctape: %s: cut short; `malloctape info` says what is known of it\n",
+                "malloctape: %s: cut short; see `malloctape info`\n",
                 recording->output);
         return;
     }
     outcome->events += finished.events;
     if (finished.events == 0) outcome->other_malloc += finished.has_other_malloc;
     if (speaks)
-        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished here\n",
+        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished by record\n",
                         recording->output, finished.events, finished.bytes);
 }
 
@@ -401,11 +402,11 @@ static void outcome_print(const struct record *record, const struct outcome *out
     if (!record->follow || record->quiet) return;
     if (outcome->unfinished > 0)
         snprintf(unfinished, sizeof unfinished, "; %" PRIu64 " %s cut short", outcome->unfinished,
-                 outcome->unfinished == 1 ? "goes on or is" : "go on or are");
+                 outcome->unfinished == 1 ? "still runs or is" : "still run or are");
     recordings_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s: %s\n",
                     outcome->recordings, outcome->recordings == 1 ? "" : "s", outcome->events,
                     outcome->events == 1 ? "" : "s", unfinished,
-                    record->idle ? "as `malloctape ctl` said" : record->destination);
+                    record->idle ? "where `malloctape ctl` said" : record->destination);
 }
 
 /* Prints what was not recorded. A fork followed by exec counts as a program only. */
@@ -422,8 +423,7 @@ static void unfollowed_print(const struct unfollowed *unfollowed)
                         name);
     else if (unfollowed->forks > 0)
         recordings_tell(
-            "malloctape record: it forked; of the children (%zu) nothing was recorded: use "
-            "--follow\n",
+            "malloctape record: it forked; its children (%zu) were not recorded: use --follow\n",
             unfollowed->forks);
 }
 
@@ -447,7 +447,7 @@ static void begin_print(const struct watch *watch)
     if (record->quiet) return;
     if (record->idle)
         recordings_tell("malloctape record: not recording yet, on %s; `malloctape ctl %d start "
-                        "FILE` begins\n",
+                        "FILE` starts it\n",
                         recorded_on[record->front_end], watch->program.process);
     else
         recordings_tell("malloctape record: recording on %s to %s\n",
@@ -560,7 +560,7 @@ static int process_run(struct record *record)
     char path[64], program[PATH_MAX], why[PATH_MAX], *words[] = {program, NULL};
     process.settings = settings_lines(record, settings, sizeof settings);
     if (!ask_parse_process(&process.process, record->process))
-        return cli_usage_error(&cli_record, "--pid %s: this is no process id", record->process);
+        return cli_usage_error(&cli_record, "--pid %s: not a process id", record->process);
     if (!installed_find_library(&library, libraries[FRONT_END_PROGRAM], why, sizeof why))
         return cli_fail(&cli_record, "%s", why);
     snprintf(path, sizeof path, "/proc/%d/exe", (int)process.process);

@@ -42,7 +42,8 @@ static bool elsewhere_open(struct elsewhere *elsewhere, const struct record_proc
     strcat(path, "/tmp");
     elsewhere->directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (elsewhere->directory < 0) {
-        cli_fail(&cli_record, "process %d has another root directory, without a /tmp: %s",
+        cli_fail(&cli_record,
+                 "process %d has another root directory, whose /tmp cannot be opened: %s",
                  (int)record->process, strerror(errno));
         return false;
     }
@@ -67,7 +68,7 @@ static bool elsewhere_bring(const struct elsewhere *elsewhere, const struct reco
     if (good)
         unlink(elsewhere->here);
     else
-        cli_fail(&cli_record, "%s of process %d, in its file system, cannot be brought here: %s",
+        cli_fail(&cli_record, "%s in the file system of process %d cannot be copied here: %s",
                  elsewhere->there, (int)record->process, strerror(errno));
     if (from >= 0) close(from);
     if (to >= 0) close(to);
@@ -103,12 +104,12 @@ static void end_print(const struct record_process *record, const char *path_here
         snprintf(path, sizeof path, "/proc/%d/exe", (int)record->process);
         const ssize_t bytes = readlink(path, program, sizeof program - 1);
         if (bytes > 0) program[bytes] = '\0';
-        recordings_tell("malloctape record: process %d has begun %s, which is not recorded\n",
+        recordings_tell("malloctape record: process %d now runs %s, which is not recorded\n",
                         (int)record->process, program);
     }
     if (is_finished)
         recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64
-                        " bytes; finished here, as process %d has ended%s\n",
+                        " bytes; finished by record, as process %d has ended%s\n",
                         record->output, finished.events, finished.bytes, (int)record->process,
                         state == ATTACHMENT_OTHER_PROGRAM ? " what it did" : "");
     else if (state == ATTACHMENT_PROCESS_ENDED && finish_read(path_here, &finished))

@@ -66,7 +66,7 @@ static int words_parse(struct top *top, int count, char **words)
         return cli_usage_error(&cli_top, "which process?");
     const char *word = top->attach_to != NULL ? top->attach_to : words[optind];
     if (!ask_parse_process(&top->process, word))
-        return cli_usage_error(&cli_top, "%s is not the number of a process", word);
+        return cli_usage_error(&cli_top, "%s is not a process id", word);
     return PROGRAM_GO_ON;
 }
 
@@ -122,7 +122,7 @@ static void print_calls(struct top *top)
     for (unsigned i = 0; i < CALL_KINDS; i++)
         top->counted += calls[i];
     double events = (double)difference(top->now.events, top->before.events) / top->seconds;
-    printf("calls    %.0f a second", events);
+    printf("calls    %.0f per second", events);
     for (unsigned i = 0; i < KINDS_SHOWN && (kind = take_most(calls, CALL_KINDS, &most)) >= 0; i++)
         printf("%s %s %.1f %%", i > 0 ? "," : ":", call_names[kind], share(most, top->counted));
     putchar('\n');
@@ -137,7 +137,7 @@ static void print_paths(const struct top *top)
     fputs("paths    ", stdout);
     for (unsigned i = 0; i < WATCH_PATHS; i++)
         printf("%s%s %.2f %%", i > 0 ? ", " : "", names[i], share(paths[i], top->counted));
-    printf("\nwaits    %.0f a second for locks of the allocator, %.3f ms\n",
+    printf("\nwaits    %.0f per second for locks of the allocator, %.3f ms\n",
            (double)difference(top->now.waits, top->before.waits) / top->seconds,
            (double)difference(top->now.waited_ns, top->before.waited_ns) / top->seconds / 1e6);
 }

@@ -139,7 +139,7 @@ static int words_parse(struct options *options, int count, char **words)
     const char *const outputs[] = {options->output, options->json, options->stacks};
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i] != NULL && output_would_replace(outputs[i], options->trace))
-            return cli_usage_error(&cli_export, "%s would be read and written", outputs[i]);
+            return cli_usage_error(&cli_export, "%s would be both read and written", outputs[i]);
     if (options->stacks != NULL && options->writer != &export_avro)
         return cli_usage_error(&cli_export, "--stacks: with --to avro");
     if (options->writer->packed && output_is_lz4(options->output))

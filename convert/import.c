@@ -82,7 +82,8 @@ static int words_parse(struct options *options, int count, char **words)
     for (int i = 0; i < options->files_count; i++)
         for (size_t j = 0; j < sizeof outputs / sizeof *outputs; j++)
             if (outputs[j] != NULL && output_would_replace(outputs[j], options->files[i]))
-                return cli_usage_error(&cli_import, "%s would be read and written", outputs[j]);
+                return cli_usage_error(&cli_import, "%s would be both read and written",
+                                       outputs[j]);
     return PROGRAM_GO_ON;
 }
 

@@ -110,7 +110,7 @@ static bool find_path(struct allocator_found *found, const char *path)
         return error_explain(found->why, sizeof found->why, "%s: %s", path, strerror(errno));
     if (!is_own_kind_of_library(path))
         return error_explain(found->why, sizeof found->why,
-                             "%s: no shared library for this kind of machine", path);
+                             "%s: not a shared library for this architecture", path);
     if (realpath(path, found->library) == NULL)
         return error_explain(found->why, sizeof found->why, "%s: %s", path, strerror(errno));
     return true;
@@ -155,7 +155,8 @@ static bool find_libc(struct allocator_found *found, const char *path)
     /* Symbolic links are not followed: the dynamic linker goes by the name in the path. */
     const char *slash = strrchr(path, '/');
     if (slash == NULL || strcmp(slash + 1, LIBC_FILE) != 0)
-        return error_explain(found->why, sizeof found->why, "%s: no path to a " LIBC_FILE, path);
+        return error_explain(found->why, sizeof found->why, "%s: not the path of a " LIBC_FILE,
+                             path);
     const int length = (int)(slash - path);
     snprintf(directory, sizeof directory, "%.*s", length, path);
     if (!find_linker(found, directory))
@@ -243,7 +244,7 @@ bool allocators_was_used(const struct allocator_found *found, const char *report
 {
     if (*found->library == '\0' || reported == NULL || strncmp(reported, "glibc", 5) != 0)
         return true;
-    snprintf(why, why_bytes, "%s has no malloc or was not loaded: the C library's was used",
+    snprintf(why, why_bytes, "%s has no malloc or was not loaded: the C library's malloc was used",
              found->library);
     return false;
 }

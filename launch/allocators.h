@@ -30,21 +30,22 @@ enum allocator_where {
 
 /* X(name, where, names of its file, Debian package, thread caches are not switched, description).
  * Names of files may be patterns; the first one is preferred. */
-#define KNOWN_ALLOCATOR_LIST(X)                                                                  \
-    X("tcmalloc", ALLOCATOR_OURS, ALLOCATOR_OWN_TCMALLOC, NULL, false,                           \
-      "that of malloctape, thread caches switched")                                              \
-    X("tcmalloc-noswitch", ALLOCATOR_OURS, ALLOCATOR_OWN_TCMALLOC, NULL, true,                   \
-      "the same with one thread cache for all threads")                                          \
-    X("tcmalloc-system", ALLOCATOR_SYSTEM, "libtcmalloc_minimal.so.4* libtcmalloc.so.4*",        \
-      "libtcmalloc-minimal4", false, "tcmalloc as this system has it")                           \
-    X("glibc", ALLOCATOR_LIBC, NULL, NULL, false, "malloc of the C library; also called system") \
-    X("jemalloc", ALLOCATOR_SYSTEM, "libjemalloc.so.2 libjemalloc.so*", "libjemalloc2", false,   \
-      "jemalloc as this system has it")                                                          \
-    X("mimalloc", ALLOCATOR_SYSTEM, "libmimalloc.so.[0-9]* libmimalloc.so", "libmimalloc2.0",    \
-      false, "mimalloc as this system has it")                                                   \
-    X("tbbmalloc", ALLOCATOR_SYSTEM, "libtbbmalloc_proxy.so.2", "libtbbmalloc2", false,          \
-      "the scalable allocator of oneTBB as this system has it")                                  \
-    X("none", ALLOCATOR_NOTHING, NULL, NULL, false, "no allocator: what replaying itself costs")
+#define KNOWN_ALLOCATOR_LIST(X)                                                                 \
+    X("tcmalloc", ALLOCATOR_OURS, ALLOCATOR_OWN_TCMALLOC, NULL, false,                          \
+      "malloctape's, with thread caches switched")                                              \
+    X("tcmalloc-noswitch", ALLOCATOR_OURS, ALLOCATOR_OWN_TCMALLOC, NULL, true,                  \
+      "the same, with one thread cache for all threads")                                        \
+    X("tcmalloc-system", ALLOCATOR_SYSTEM, "libtcmalloc_minimal.so.4* libtcmalloc.so.4*",       \
+      "libtcmalloc-minimal4", false, "this system's tcmalloc")                                  \
+    X("glibc", ALLOCATOR_LIBC, NULL, NULL, false, "the C library's malloc; also called system") \
+    X("jemalloc", ALLOCATOR_SYSTEM, "libjemalloc.so.2 libjemalloc.so*", "libjemalloc2", false,  \
+      "this system's jemalloc")                                                                 \
+    X("mimalloc", ALLOCATOR_SYSTEM, "libmimalloc.so.[0-9]* libmimalloc.so", "libmimalloc2.0",   \
+      false, "this system's mimalloc")                                                          \
+    X("tbbmalloc", ALLOCATOR_SYSTEM, "libtbbmalloc_proxy.so.2", "libtbbmalloc2", false,         \
+      "this system's oneTBB scalable allocator")                                                \
+    X("none", ALLOCATOR_NOTHING, NULL, NULL, false,                                             \
+      "no allocator: shows what replaying itself costs")
 
 struct known_allocator {
     const char *name;

@@ -42,7 +42,8 @@ bool installed_can_preload(const char *path, char *why, size_t why_bytes)
 {
     return strpbrk(path, ": ") == NULL ||
            error_explain(why, why_bytes,
-                         "%s: the path has a space or a colon, which LD_PRELOAD cannot hold", path);
+                         "%s: the path has a space or a colon, which LD_PRELOAD cannot contain",
+                         path);
 }
 
 bool installed_find_library(struct installed *installed, const char *name, char *why,

@@ -36,9 +36,9 @@ bool recorded_settings_take(struct recorded_settings *settings, const char *meta
 void recorded_settings_free(struct recorded_settings *settings);
 
 /* The message about ignored settings; one argument, `ignored`. */
-#define RECORDED_SETTINGS_IGNORED                                                               \
-    "of the recorded settings, those that no known allocator has, or that name files, load or " \
-    "print, are ignored: %s"
+#define RECORDED_SETTINGS_IGNORED                                                          \
+    "recorded settings are ignored that no known allocator has, or that name files, load " \
+    "libraries or print: %s"
 
 #ifdef __cplusplus
 }

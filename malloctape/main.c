@@ -50,10 +50,15 @@ static int unknown_command(const char *name)
     return program_usage_error("malloctape", "there is no command '%s'", name);
 }
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 static int help(int count, char **words)
 {
     if (count > 2) return program_usage_error("malloctape", "help takes one command");
-    if (count < 2) return help_general();
+    if (count < 2 || is_help(words[1])) return help_general();
     const struct cli_command *command = command_find(words[1]);
     if (command == NULL) return unknown_command(words[1]);
     if (command->help != NULL) return program_help(command->help);
@@ -85,10 +90,9 @@ static int command_run(int count, char **words)
 {
     if (count < 2) return program_usage_error("malloctape", "which command?");
     const char *name = words[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return help_general();
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return program_version("malloctape");
-    if (strcmp(name, "help") == 0) return help(count - 1, words + 1);
+    if (is_help(name)) return help(count - 1, words + 1);
     if (strcmp(name, COMPLETE_OPTION) == 0) return complete(count - 2, words + 2);
     const struct cli_command *command = command_find(name);
     if (command == NULL) return unknown_command(name);

@@ -172,7 +172,7 @@ static int check_json(const struct options *options)
         return program_usage_error(PROGRAM, "OUT and --json cannot both be the standard output");
     for (int i = 0; i < options->inputs_count; i++)
         if (output_would_replace(options->json, options->inputs[i]))
-            return program_usage_error(PROGRAM, "--json: %s would be read and written",
+            return program_usage_error(PROGRAM, "--json: %s would be both read and written",
                                        options->json);
     if (strcmp(options->json, "-") != 0 && strcmp(options->json, options->output) == 0)
         return program_usage_error(PROGRAM, "OUT and --json cannot both be %s", options->json);

@@ -142,7 +142,8 @@ static int options_complete(struct options *options, int count, char **words)
     const char *const outputs[] = {options->json, options->snapshot};
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs && options->file != NULL; i++)
         if (outputs[i] != NULL && output_would_replace(outputs[i], options->file))
-            return program_usage_error(REPLAY_PROGRAM, "%s would be read and written", outputs[i]);
+            return program_usage_error(REPLAY_PROGRAM, "%s would be both read and written",
+                                       outputs[i]);
     return PROGRAM_GO_ON;
 }
 

@@ -175,7 +175,7 @@ static const char *reserve(struct writer *writer)
     if (!writer->registry || !shadow_prepare(malloctape_front_end.cover_heap))
         return "no memory for the shadow table, or a kernel older than Linux 4.14";
     void *rest = os_memory_reserve(ADDRESS_SPACE_LEFT_BYTES);
-    if (!rest) return "the limit on address space leaves too little to the program";
+    if (!rest) return "the limit on address space would leave too little for the program";
     os_memory_release(rest, ADDRESS_SPACE_LEFT_BYTES);
     return NULL;
 }
@@ -190,8 +190,9 @@ static void cancel(struct writer *writer)
 
 static const char *prepare(struct writer *writer, const char *output)
 {
-    if (os_process_is_emulated()) return "Valgrind runs this program, and cannot run the writer";
-    if (!threads_have_left()) return "a thread of the program has not left the recording before";
+    if (os_process_is_emulated())
+        return "Valgrind runs this program and cannot run the writer thread";
+    if (!threads_have_left()) return "a thread of the program is still in the previous recording";
     writer_reset(writer);
     atomic_store_relaxed(&recording.out_of_memory, false);
     recording.number++;
@@ -288,7 +289,7 @@ static void end_all_threads(const char *reason)
 void recording_end_for_filter(void)
 {
     notice_fork();
-    end_all_threads("; ended before the program confined all threads (seccomp)");
+    end_all_threads("; ended before the program put all threads under a seccomp filter");
 }
 
 bool recording_end_to_be_alone(void)
@@ -296,7 +297,7 @@ bool recording_end_to_be_alone(void)
     notice_fork();
     unsigned own = control_is_running() + recording_has_writer();
     if (os_is_confined() || own == 0 || os_process_threads() != own + 1) return false;
-    end_all_threads("; ended because the program needs to be alone in its process");
+    end_all_threads("; ended because the program needs to be single-threaded");
     /* They have left their memory, but not yet the process. */
     for (unsigned i = 0; i < ALONE_TRIES && os_process_threads() != 1; i++)
         os_sleep(ALONE_ASK_NS);

@@ -35,7 +35,7 @@ static void put_state(struct message *answer, const char *request)
         message_put(answer, "it is not recording");
         return;
     }
-    message_put(answer, status.is_paused ? "it has paused already" : "it is recording already");
+    message_put(answer, status.is_paused ? "it is paused already" : "it is recording already");
     if (strncmp(request, "start", 5) == 0) message_put(answer, ", to %s", status.output);
 }
 
@@ -73,7 +73,7 @@ static void put_status(struct message *answer)
                 status.is_paused      ? "paused"
                 : status.is_recording ? "recording"
                                       : "not recording");
-    if (status.could_not_begin) message_put(answer, "; starting the latest failed");
+    if (status.could_not_begin) message_put(answer, "; the latest one could not be started");
     if (!status.output[0]) return;
     message_put(answer, "%s%s: ",
                 status.is_paused      ? "; recorded to "
@@ -137,12 +137,13 @@ static const char *refusal(const char *line, enum os_asker asker)
 {
     const size_t head_bytes = sizeof CONTROL_HEAD - 1;
     if (asker == OS_ASKER_OTHER)
-        return "only root may control it, or its own user and group while it has the rights with "
-               "which it began";
+        return "only root may control it, or its own user and group as long as it has the rights "
+               "that it started with";
     if (strncmp(line, CONTROL_HEAD, head_bytes) != 0)
-        return "its control has version " CONTROL_VERSION ", that of the asking program another";
+        return "its control protocol has version " CONTROL_VERSION
+               ", that of the asking program another";
     if (asker == OS_ASKER_ROOT && names_command(line + head_bytes))
-        return "it starts a command only for a user with all rights that it has or had";
+        return "it starts a command only for a user who has all rights that it has or had";
     return NULL;
 }
 
@@ -168,7 +169,7 @@ static void say_why(const char *what, int error)
     message_begin(&message);
     if (error == -EADDRINUSE) {
         message_put(&message,
-                    "no control: another process has taken the name of its socket, malloctape-%lu",
+                    "no control: another process has taken its socket's name, malloctape-%lu",
                     (uint64_t)os_process_id());
     } else {
         message_put(&message, "no control: %s: ", what);

@@ -35,8 +35,8 @@ static bool is_linked(const char *name)
 static void refuse_sanitizer(void)
 {
     static const char text[] =
-        "malloctape: a program with ThreadSanitizer cannot run with another allocator in front of "
-        "it: build it without\n";
+        "malloctape: a program with ThreadSanitizer cannot run with another allocator preloaded: "
+        "build it without\n";
     if (malloctape_front_end.opaque || (!is_linked("libtsan.so") && !is_linked("libclang_rt.tsan")))
         return;
     os_message_begin();

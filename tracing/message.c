@@ -47,10 +47,10 @@ static const char *own_text(int error)
 {
     switch (-error) {
     case ETXTBSY: return "another process is recording to it";
-    case EBADF: return "no descriptor that can be written to";
-    case ENXIO: return "nobody is there to read it";
-    case EFAULT: return "somebody has cut this file, or its file system is full";
-    case ETIMEDOUT: return "waited for its reader too long";
+    case EBADF: return "not a descriptor that can be written to";
+    case ENXIO: return "it has no reader";
+    case EFAULT: return "this file was truncated, or its file system is full";
+    case ETIMEDOUT: return "its reader did not read for too long";
     default: return NULL;
     }
 }

@@ -188,13 +188,13 @@ static uint64_t number_of(const char *name, const struct unit *units, uint64_t o
 static uint64_t count_of(const char *name, const struct unit *units)
 {
     return number_of(name, units, 0, COUNT_MAX,
-                     " is no whole number, alone or with k, M or G behind it");
+                     " is not a whole number, alone or followed by k, M or G");
 }
 
 static uint64_t ns_of(const char *name, uint64_t otherwise)
 {
     return SECOND_NS * number_of(name, &second_units, otherwise, SECONDS_MAX,
-                                 " is no whole number, alone or with s, m or h behind it");
+                                 " is not a whole number, alone or followed by s, m or h");
 }
 
 static bool is_set(const char *name)
@@ -284,7 +284,7 @@ static void read_stacks(const char *text)
     else if (!read_number(text, &byte_units, COUNT_MAX, &bytes) || bytes < STACK_SAMPLE_LEAST)
         return note_wrong(STACKS_VARIABLE, text,
                           " is neither 1 nor all nor all,frees nor a number of bytes from 1024 "
-                          "on, alone or with k, M or G behind it");
+                          "on, alone or followed by k, M or G");
     settings.stacks_every_bytes = bytes;
     settings.frees_have_stacks = frees;
     os_program_path(settings.program_path, sizeof settings.program_path);
@@ -442,7 +442,7 @@ static const char *name_output(const char *output)
                                           .program = settings.program};
     settings.keeps_others = settings.is_reset || output_name_has_process(output);
     int result = find_output();
-    if (result == -EINVAL) return "the name of the output has a % that is none of %p %h %t %e %%";
+    if (result == -EINVAL) return "in the name of the output, % must be one of %p %h %t %e %%";
     return result < 0 ? "the name of the output is too long" : NULL;
 }
 
@@ -463,10 +463,10 @@ const char *settings_apply(struct writer *writer, const char *output, uint64_t b
                             : name_output(output);
     if (wrong) return wrong;
     append_allocator();
-    if (!malloctape_front_end.allocator[0]) return "no other library has a malloc behind ours";
+    if (!malloctape_front_end.allocator[0]) return "no library after libmalloctape.so has a malloc";
     if (settings.limits.bytes && settings.limits.bytes < bytes_min + settings.metadata_bytes)
         note_wrong("TCMALLOC_TRACE_MAX_BYTES", value_of("TCMALLOC_TRACE_MAX_BYTES"),
-                   " is less than a recording without any event has");
+                   " is less than a recording without events takes");
     if (settings.wrong.bytes) return settings.wrong.text;
     writer->output = applied.output;
     writer->features =

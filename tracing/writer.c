@@ -240,7 +240,7 @@ static void adapt_sleep(struct writer *writer, uint32_t slots)
 /* A writer that cannot sleep would take a whole processor. */
 static void note_sleep(struct writer *writer, int result)
 {
-    if (result < 0) writer->reason = "; the system did not let the writer sleep";
+    if (result < 0) writer->reason = "; the system did not let the writer thread sleep";
 }
 
 static void sleep_until_next_pass(struct writer *writer)

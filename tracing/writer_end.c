@@ -92,7 +92,7 @@ void writer_report_failure(const struct writer *writer, const char *what)
                     (uint64_t)writer->files.status);
     /* One that lies beside the stream is found anyway. */
     if (writer->files.settled && !writer->files.spool_is_beside)
-        message_put(&message, "; what was not written is in %s", writer->files.spool_path);
+        message_put(&message, "; what could not be written is in %s", writer->files.spool_path);
     report_line(&message);
 }
 

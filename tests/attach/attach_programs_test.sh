@@ -1,7 +1,7 @@
 #!/bin/bash
 # attach_programs_test.sh - programs under load are attached to and detached from, again and again:
 # they go on, lose no reply and print what they should, and each recording is complete and in order.
-# How long one of their threads stood still is noted. MALLOCTAPE_ATTACHES=N: N times each (make
+# How long one of their threads was stopped is noted. MALLOCTAPE_ATTACHES=N: N times each (make
 # check-attach); else the few that need no other package, 2 times.
 set -eu
 # shellcheck source=tests/cli_tap.sh
@@ -50,8 +50,8 @@ round() {
     wait_until grep -qs 'recording process\|cannot' err && ! grep -q cannot err || return 1
     sleep 0.1
     kill -INT "$recorder"
-    wait "$recorder" && says 'is as before' || return 1
-    sed -n 's/.*stood still for \([0-9.]*\) ms/\1/p' err >>stops
+    wait "$recorder" && says 'detached from process' || return 1
+    sed -n 's/.*stopped for \([0-9.]*\) ms/\1/p' err >>stops
     "$bin/malloctape" verify "$raw" >out 2>err && "$bin/malloctape" info --json=info.json "$raw" >out &&
         json info.json 'j["end"] == "complete"'
 }
@@ -67,7 +67,7 @@ attaches() {
         }
     done
     # shellcheck disable=SC2016 # Ruby's variables
-    sort -n stops | ruby -e 'n = $stdin.map(&:to_f); puts format("# %s: %d stops; one thread stood still for %.1f ms in the median, %.1f at worst", ARGV[0], n.size, n[n.size / 2], n[-1])' "$1"
+    sort -n stops | ruby -e 'n = $stdin.map(&:to_f); puts format("# %s: %d stops; one thread was stopped for %.1f ms in the median, %.1f at worst", ARGV[0], n.size, n[n.size / 2], n[-1])' "$1"
 }
 
 # ends_well - when its input ends.

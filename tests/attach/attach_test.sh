@@ -45,7 +45,7 @@ attach() {
 
 detach() {
     kill -INT "$recorder"
-    wait "$recorder" && says 'stopped: ' && says 'is as before'
+    wait "$recorder" && says 'stopped: ' && says 'detached from process'
 }
 
 threads_of() { find "/proc/$1/task" -mindepth 1 -maxdepth 1 | wc -l; }
@@ -135,7 +135,7 @@ killed() {
     attach killed.lz4
     make_objects 500
     kill -KILL "$pid"
-    wait "$recorder" && says 'finished here' && "$bin/malloctape" verify killed.lz4 >out 2>err &&
+    wait "$recorder" && says 'finished by record' && "$bin/malloctape" verify killed.lz4 >out 2>err &&
         [ "$(objects killed.lz4 777)" = 500 ] && [ ! -e killed.lz4.spool ]
 }
 
@@ -157,7 +157,7 @@ execs() {
     exec 5>input
     attach execs.lz4
     echo go >&5
-    wait "$recorder" && says 'has begun .*/cat, which is not recorded' &&
+    wait "$recorder" && says 'now runs .*/cat, which is not recorded' &&
         "$bin/malloctape" verify execs.lz4 >out 2>err && [ ! -e execs.lz4.spool ] || return 1
     echo more >&5
     wait_until grep -qx more answers
@@ -207,7 +207,7 @@ is_recorded_again() {
     recorder=$!
     wait_until eval 'grep -qs "recording process" err || ! kill -0 "$recorder" 2>/dev/null'
     kill -INT "$recorder" 2>/dev/null
-    wait "$recorder" && says 'is as before'
+    wait "$recorder" && says 'detached from process'
 }
 
 # Killed at any moment: `record`, or the process that it attaches with.
@@ -285,7 +285,7 @@ grows_on_page() {
 
 looks() {
     begin 1
-    exits 0 top --pid "$pid" --count 2 && says 'is as before' && [ "$(grep -c '^calls ' out)" = 2 ] ||
+    exits 0 top --pid "$pid" --count 2 && says 'detached from process' && [ "$(grep -c '^calls ' out)" = 2 ] ||
         return 1
     wait_until test "$(threads_of "$pid")" = 2
     ruby -rpty -e 'out, into, pid = PTY.spawn(*ARGV)
@@ -297,7 +297,7 @@ looks() {
         rescue Errno::EIO, EOFError
             Process.wait(pid)
         end
-        exit($?.exitstatus == 0 && text.include?("is as before"))' "$bin/malloctape" top --pid "$pid" || return 1
+        exit($?.exitstatus == 0 && text.include?("detached from process"))' "$bin/malloctape" top --pid "$pid" || return 1
     make_objects 10
     over
 }
@@ -305,7 +305,7 @@ looks() {
 # The limit ends the recording, and then the process is let go.
 limited() {
     begin 2
-    exits 0 record --pid "$pid" --max-bytes 30k -o limited.lz4 && says 'is as before' &&
+    exits 0 record --pid "$pid" --max-bytes 30k -o limited.lz4 && says 'detached from process' &&
         [ "$(stat -c %s limited.lz4)" -le 30720 ] && "$bin/malloctape" verify limited.lz4 >out 2>err && over
 }
 
@@ -332,7 +332,7 @@ contained() {
     attach contained2.lz4
     make_objects 500
     kill -KILL "$pid"
-    wait "$recorder" && says 'finished here' && "$bin/malloctape" verify contained2.lz4 >out 2>err &&
+    wait "$recorder" && says 'finished by record' && "$bin/malloctape" verify contained2.lz4 >out 2>err &&
         [ "$(objects contained2.lz4 777)" = 500 ] && [ -z "$(ls root/tmp)" ]
 }
 
@@ -395,7 +395,7 @@ another_users() {
     chmod 755 "$scratch"
     begin 0
     exit_status setpriv --reuid=nobody --regid=nogroup --clear-groups "$bin/malloctape" record --pid "$pid" -o /tmp/refused.lz4 >out 2>err
-    [ "$status" = 1 ] && says "another user's: root can attach to it" && over
+    [ "$status" = 1 ] && says "belongs to another user: only root can attach to it" && over
 }
 
 confined() {

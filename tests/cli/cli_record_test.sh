@@ -67,7 +67,7 @@ ends_of_a_signal() {
     [ "$status" = 143 ] && says_events signal.raw.lz4 '' || return 1
     record_sends INT ruby -e \
         'Signal.trap(:INT, "SYSTEM_DEFAULT"); puts "ready"; $stdout.flush; sleep 3600'
-    [ "$status" = 130 ] && says_events signal.raw.lz4 '; finished here' &&
+    [ "$status" = 130 ] && says_events signal.raw.lz4 '; finished by record' &&
         exits 0 verify signal.raw.lz4
 }
 
@@ -76,7 +76,7 @@ ends_of_a_signal() {
 finishes() {
     rm -f left.raw.lz4*
     exits "$1" record -o left.raw.lz4 "$workloads/leave" "$2" "$3" &&
-        says_events left.raw.lz4 '; finished here' &&
+        says_events left.raw.lz4 '; finished by record' &&
         exits 0 verify left.raw.lz4 && exits 0 info left.raw.lz4 && prints '^end *complete$' &&
         "$bin/malloctape" dump --only-calls left.raw.lz4 | grep -c '^malloc 777 -> ' >out &&
         [ "$(cat out)" = $(($3 * 100000)) ] && [ -z "$(find . -name '*.spool')" ]
@@ -174,7 +174,7 @@ default_name_never_replaces() {
 # With -o a recording is replaced, and an empty file; nothing else.
 replaces_only_recordings() {
     echo 'int main;' >a.cc && exits 1 record -o a.cc true &&
-        says 'a.cc is there and is no recording: remove it, or' && [ "$(cat a.cc)" = 'int main;' ] &&
+        says 'a.cc exists and is not a recording: remove it, or' && [ "$(cat a.cc)" = 'int main;' ] &&
         sample instructions_example && cp instructions_example p.lz4 && exits 1 record -o p.lz4 true &&
         cmp instructions_example p.lz4 || return 1
     : >empty.lz4
@@ -210,7 +210,7 @@ ends_by_its_limits() {
         exits 0 record --seconds 1 -o f.raw.lz4 ruby -e 'a = Time.now
             sleep 0.01 while File.stat("f.raw.lz4").size.zero? || Time.now - a < 1.5' &&
         says 'a limit was reached' && exits 0 verify f.raw.lz4 &&
-        exits 2 record --seconds soon true && says 'no whole number' && exits 2 record --max-bytes -1 true
+        exits 2 record --seconds soon true && says 'not a whole number' && exits 2 record --max-bytes -1 true
 }
 
 records_stacks() {
@@ -301,7 +301,7 @@ output_is_not_standard() {
     exits 2 record -o - true && says '^malloctape record: -o -: ' && [ ! -e - ]
 }
 output_has_unknown_letter() {
-    exits 2 record -o %q true && says '^malloctape record: -o %q: a % that' && [ ! -e %q ]
+    exits 2 record -o %q true && says '^malloctape record: -o %q: % must be one of' && [ ! -e %q ]
 }
 
 library_missing() {
@@ -313,7 +313,7 @@ library_in_strange_place() {
     mkdir -p 'with space'
     cp "$tracing_library" 'with space/'
     (export MALLOCTAPE_LIBDIR="$PWD/with space" && exits 1 record true) &&
-        says 'LD_PRELOAD cannot hold'
+        says 'LD_PRELOAD cannot contain'
 }
 
 directory_missing() {
@@ -362,13 +362,15 @@ refuses_sanitized() {
 
 warns_setuid() {
     "$bin/malloctape" record -o f.raw.lz4 ./setuid >out 2>err || true
-    says 'warning: ./setuid runs with privileges of its own.*it will not be recorded$'
+    says 'warning: ./setuid is setuid.*it will not be recorded$'
 }
 
 # --- the front end ---
 
 helps() {
-    exits 0 --help && prints '^usage: malloctape' && prints '^  record ' && exits 0 help verify &&
+    exits 0 --help && prints '^usage: malloctape' && exits 0 help --help &&
+        prints '^usage: malloctape' && exits 0 help help && prints '^usage: malloctape' && prints '^  record ' &&
+        exits 0 help verify &&
         prints '^usage: malloctape verify'
 }
 
@@ -516,7 +518,7 @@ tells_what_it_does_not_follow() {
         record x.lz4 sh -c "$workloads/known_calls | cat | cat" &&
         says 'it started [a-z_]* and 2 more, which were not' &&
         record x.lz4 ruby -e 'Process.wait(fork { "x" * 1000 })' &&
-        says 'it forked; of the children (1) nothing' &&
+        says 'it forked; its children (1) were not recorded' &&
         record x.lz4 "$workloads/known_calls" && ! says 'not recorded' &&
         exits 0 record --follow -o 'x.%p.lz4' -- sh -c "$workloads/known_calls; true" &&
         ! says 'not recorded'

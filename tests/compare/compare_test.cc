@@ -78,11 +78,11 @@ TEST_F(List, RefusesWhatMeansNothing)
     EXPECT_EQ(refusal("a,,b"), "an allocator without a name");
     EXPECT_EQ(refusal("a,"), "an allocator without a name");
     EXPECT_EQ(refusal(":A=1"), "an allocator without a name");
-    EXPECT_EQ(refusal("a:"), "a: '' is no name of a variable");
-    EXPECT_EQ(refusal("a:1A=2"), "a: '1A' is no name of a variable");
-    EXPECT_EQ(refusal("a:B C=2"), "a: 'B C' is no name of a variable");
+    EXPECT_EQ(refusal("a:"), "a: '' is not the name of a variable");
+    EXPECT_EQ(refusal("a:1A=2"), "a: '1A' is not the name of a variable");
+    EXPECT_EQ(refusal("a:B C=2"), "a: 'B C' is not the name of a variable");
     EXPECT_EQ(refusal("a:B"), "a: B has no value");
-    EXPECT_EQ(refusal("a:B=1;"), "a: '' is no name of a variable");
+    EXPECT_EQ(refusal("a:B=1;"), "a: '' is not the name of a variable");
     EXPECT_EQ(refusal("a:LD_PRELOAD=x.so"),
               "a: LD_PRELOAD cannot be set; name the library as the allocator");
     EXPECT_EQ(refusal("a:B=1\\"), "nothing follows the last backslash");
@@ -122,7 +122,7 @@ TEST(Find, FilesThatAreNoLibraries)
     EXPECT_FALSE(allocators_find(&found, "/no/such/file.so"));
     EXPECT_STREQ(found.why, "/no/such/file.so: No such file or directory");
     EXPECT_FALSE(allocators_find(&found, "/etc/passwd"));
-    EXPECT_STREQ(found.why, "/etc/passwd: no shared library for this kind of machine");
+    EXPECT_STREQ(found.why, "/etc/passwd: not a shared library for this architecture");
 }
 
 compare_spread spread(std::vector<double> values)

@@ -277,7 +277,7 @@ usage() {
         exits 2 export --to rep p &&
         exits 1 import no-such-file -o p && says 'no-such-file: cannot open' &&
         exits 1 import plain.rep -o missing/p && says 'missing/p: cannot open' &&
-        exits 2 import plain.rep -o plain.rep && says 'would be read and written' &&
+        exits 2 import plain.rep -o plain.rep && says 'would be both read and written' &&
         exits 0 import plain.rep -o p && exits 2 export --to rep p -o p &&
         sample raw_example && exits 1 import raw_example -o p && says 'this is a recording'
 }

@@ -49,7 +49,7 @@ MIMALLOC_PURGE_DELAY=7
 END
 }
 says_what_is_ignored() {
-    tr '\n' ' ' <"$1" | tr -s ' ' | grep -o 'of the recorded settings, those .*' >ignored
+    tr '\n' ' ' <"$1" | tr -s ' ' | grep -o 'recorded settings are ignored that .*' >ignored
     for part in LD_PRELOAD=./evil.so MALLOC_TRACE=traced GLIBC_TUNABLES=glibc.rtld.nns=9; do
         grep -q -F -e "$part" ignored || return 1
     done

@@ -51,7 +51,7 @@ family_of_one_thread() {
 # It ends before the filter would be one for the writer, too.
 of_all_threads() {
     is_its_own filter all "$@" && whole 10000 &&
-        one_line 'raw.lz4: 2000.*; ended before the program confined all threads'
+        one_line 'raw.lz4: 2000.*; ended before the program put all threads under'
 }
 
 # A writer that is killed is noticed; what was recorded until then is there.
@@ -65,7 +65,7 @@ writer_is_killed() {
 # behind the filter, so with all that was recorded before, and perhaps more.
 writer_cannot_sleep() {
     is_its_own filter hidden errno futex nanosleep &&
-        one_line 'raw.lz4: .*the system did not let the writer sleep' &&
+        one_line 'raw.lz4: .*the system did not let the writer thread sleep' &&
         [ ! -e raw.lz4.spool ] && verified raw.lz4 0 && [ "$(objects raw.lz4 777)" -ge 10000 ]
 }
 

@@ -28,8 +28,8 @@ ctl_as() {
 says() {
     [ "$(cat err)" = "malloctape ctl: process $process$1" ] || return 1
 }
-strangers=': only root may control it, or its own user and group while it has the rights with which it began'
-commands=': it starts a command only for a user with all rights that it has or had'
+strangers=': only root may control it, or its own user and group as long as it has the rights that it started with'
+commands=': it starts a command only for a user who has all rights that it has or had'
 
 # run COMMAND... - with the library; sets $process. It writes "ready" when it is.
 run() {
@@ -170,14 +170,14 @@ name_is_taken() {
     local other
     takes_name || return 1
     wait_until grep -q \
-        "^malloctape: no control: another process has taken the name of its socket, malloctape-$process\$" \
+        "^malloctape: no control: another process has taken its socket's name, malloctape-$process\$" \
         said && for words in status 'start raw.lz4' stop; do
         # shellcheck disable=SC2086 # words
         ! ctl "$process" $words &&
-            says " cannot be asked: process $other of user $(id -u) has taken the name of its socket" ||
+            says "cannot reach process [0-9]*: process $other of user $(id -u) has taken its socket" ||
             return 1
     done && ! timeout 300 "$malloctape" top "$process" >out 2>err &&
-        grep -q "cannot be asked: process $other " err && kill "$other" && end
+        grep -q "cannot reach process [0-9]*: process $other " err && kill "$other" && end
 }
 
 # ask TEXT - sends that to the process as it is, and prints the answer.
@@ -211,14 +211,14 @@ answer() {
 
 # refuses_answer TEXT WHAT - ctl and top say that it is of another version.
 refuses_answer() {
-    local version=" was started with another version of malloctape: its control has $2, this one has 1"
+    local version=" was started with another version of malloctape: its control protocol has $2, this one has 1"
     answer "$1" && ! ctl "$process" status && says "$version" &&
         ! timeout 300 "$malloctape" top "$process" >out 2>err &&
         grep -q "^malloctape top: process $process$version\$" err && end
 }
 
 versions() {
-    local other='malloctape 1 error its control has version 1, that of the asking program another'
+    local other='malloctape 1 error its control protocol has version 1, that of the asking program another'
     listen sleep 60 && ask $'status\n' && [ "$(cat out)" = "$other" ] &&
         ask $'malloctape 2 status\n' && [ "$(cat out)" = "$other" ] &&
         ask $'malloctape 12 status\n' && [ "$(cat out)" = "$other" ] &&

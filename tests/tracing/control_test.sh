@@ -213,8 +213,8 @@ states_from_outside() {
     wait_until grep -q '^calls ' top.out
     is_refused "$server" 'start other.lz4' "it is recording already, to raw.lz4" &&
         is_refused "$server" resume 'it is recording already' && ctl "$server" pause &&
-        is_refused "$server" pause 'it has paused already' &&
-        is_refused "$server" 'start other.lz4' 'it has paused already, to raw.lz4' &&
+        is_refused "$server" pause 'it is paused already' &&
+        is_refused "$server" 'start other.lz4' 'it is paused already, to raw.lz4' &&
         ctl "$server" reset && grep -q '/raw.2.lz4$' out && ctl "$server" stop &&
         grep -q '^stopped: [0-9]* events, ' out && good_piece raw.lz4 && good_piece raw.2.lz4 ||
         return 1
@@ -227,7 +227,7 @@ states_from_outside() {
     ! timeout 300 "$malloctape" top --count 1 "$server" >out 2>err &&
         grep -q "^malloctape top: process $server: it is not recording\$" err || return 1
     ! ctl "$server" start /no/such/directory/raw.lz4 && ctl "$server" status &&
-        grep -qx 'not recording; starting the latest failed' out &&
+        grep -qx 'not recording; the latest one could not be started' out &&
         ctl "$server" start again.lz4 && served && good_piece again.lz4 && [ ! -e other.lz4 ]
 }
 
@@ -331,8 +331,8 @@ not_understood() {
 }
 
 limits_are_understood() {
-    local counts='is no whole number, alone or with k, M or G behind it'
-    local seconds='is no whole number, alone or with s, m or h behind it'
+    local counts='is not a whole number, alone or followed by k, M or G'
+    local seconds='is not a whole number, alone or followed by s, m or h'
     for value in 10Q 1e6 foo -5 1.5M '5 k' 99999999999999999999 9999999999G; do
         not_understood "TCMALLOC_TRACE_MAX_BYTES=$value" "$counts" || return 1
     done
@@ -340,7 +340,7 @@ limits_are_understood() {
         not_understood TCMALLOC_TRACE_MAX_SECONDS=1d "$seconds" &&
         not_understood TCMALLOC_TRACE_READER_SECONDS=soon "$seconds" &&
         not_understood TCMALLOC_TRACE_ON_OVERLOAD=drop 'is neither wait nor lose' &&
-        not_understood TCMALLOC_TRACE_MAX_BYTES=100 'is less than a recording without any event has'
+        not_understood TCMALLOC_TRACE_MAX_BYTES=100 'is less than a recording without events takes'
 }
 
 # ends_before VARIABLE=VALUE COMMAND... - the recording of a program that does not end.

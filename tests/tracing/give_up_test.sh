@@ -100,7 +100,7 @@ ends_to_be_alone() {
         exit_status env "$@" TCMALLOC_TRACE_OUTPUT="$scratch/place/raw.lz4" \
             LD_PRELOAD="$tracing_library" "$give_up" $way >out 2>err
         whole 30200 &&
-            grep -q '; ended because the program needs to be alone in its process$' err || return 1
+            grep -q '; ended because the program needs to be single-threaded$' err || return 1
     done
 }
 

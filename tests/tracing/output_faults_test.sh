@@ -58,7 +58,7 @@ joins() {
 whole() { exits_with 0 "$malloctape" verify "$1" && nothing_left; }
 
 # spool_to RAW - moves the spool that the message names beside the stream.
-spool_to() { mv "$(sed -n 's/.* what was not written is in //p' err)" "$1.spool"; }
+spool_to() { mv "$(sed -n 's/.* what could not be written is in //p' err)" "$1.spool"; }
 
 # --- no space ---
 
@@ -143,7 +143,7 @@ reader_is_killed() {
 reader_stalls() {
     fresh
     TCMALLOC_TRACE_READER_SECONDS=1 as_untraced '|head -c 200000 >raw.lz4; exec sleep 3600' &&
-        one_line 'recording ended early: .*: waited for its reader too long' &&
+        one_line 'recording ended early: .*: its reader did not read for too long' &&
         replays raw.lz4
 }
 

@@ -138,7 +138,7 @@ fifo_read_late() {
 # joined - what the reader got, and the spool from the directory of temporary files, are the whole.
 joined() {
     local spool
-    spool=$(sed -n 's/.* what was not written is in //p' err)
+    spool=$(sed -n 's/.* what could not be written is in //p' err)
     [ -f "$spool" ] && [ "$(stat -c %a "$spool")" = 600 ] &&
         [ "$(dirname "$spool")" = "$TMPDIR" ] || return 1
     touch raw.lz4
@@ -152,7 +152,7 @@ fifo_never_read() {
     mkfifo fifo
     # The program has ended long before: what it did is in the spool.
     TCMALLOC_TRACE_READER_SECONDS=1 life_recorded fifo &&
-        one_line 'recording ended early: fifo: waited for its reader' &&
+        one_line 'recording ended early: fifo: its reader did not read' &&
         joined && [ "$(objects raw.lz4 777)" = 20000 ]
 }
 
@@ -352,9 +352,9 @@ check 'a descriptor of a file' descriptor_of_file
 check 'a descriptor of a pipe' descriptor_of_pipe
 check 'a descriptor of a pipe that refuses to wait' descriptor_without_waiting
 check 'a descriptor of a socket' descriptor_of_socket
-check 'a descriptor that is not open' not_recorded fd:9 'fd:9: no descriptor' 9>&-
-check 'a descriptor that is no number' not_recorded fd:x 'fd:x: no descriptor'
-check 'a descriptor to read from' not_recorded fd:0 'fd:0: no descriptor' </dev/null
+check 'a descriptor that is not open' not_recorded fd:9 'fd:9: not a descriptor' 9>&-
+check 'a descriptor that is no number' not_recorded fd:x 'fd:x: not a descriptor'
+check 'a descriptor to read from' not_recorded fd:0 'fd:0: not a descriptor' </dev/null
 check 'a command' command_gets_it
 check 'a command with letters after %' command_with_letters
 check 'the exit status of a command' command_status_is_told

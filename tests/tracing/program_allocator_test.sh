@@ -286,7 +286,7 @@ over_libc() {
 # The program is linked with it, behind the C library.
 comes_last() {
     TCMALLOC_TRACE_OUTPUT=last.lz4 LD_LIBRARY_PATH=$build_dir/lib ./last >out 2>err &&
-        grep -q 'not recording: no other library has a malloc behind ours' err && [ ! -e last.lz4 ]
+        grep -q 'not recording: no library after libmalloctape.so has a malloc' err && [ ! -e last.lz4 ]
 }
 
 # It sees what comes through: of operators, malloc.

@@ -29,13 +29,13 @@ later_glibc() {
         File.binwrite("later/libc.so.6", text)' "$libc" "$own" &&
         TCMALLOC_TRACE_OUTPUT=later.lz4 "$linker" --library-path later \
             --preload "$front_end_library" "$workloads/fixed" 2>err &&
-        says_unknown later.lz4 'the recorder knows the variables of glibc 2.27 to 2.41 only'
+        says_unknown later.lz4 'the recorder knows only the variables of glibc 2.27 to 2.41'
 }
 
 other_allocator() {
     TCMALLOC_TRACE_OUTPUT=other.lz4 LD_PRELOAD="$front_end_library:$build_dir/tests/tools/pairs_stub.so" \
         "$workloads/fixed" 2>err &&
-        says_unknown other.lz4 'this allocator cannot be asked'
+        says_unknown other.lz4 'this allocator has no statistics that can be read'
 }
 
 is_known() {

@@ -298,7 +298,8 @@ uint64_t allocator_heap_bytes(void)
 const char *allocator_heap_unknown(void)
 {
     if (asked.tcmalloc_property || asked.mimalloc_process || asked.jemalloc_control) return NULL;
-    return asked.libc_version ? glibc_heap_unknown() : "this allocator cannot be asked";
+    return asked.libc_version ? glibc_heap_unknown()
+                              : "this allocator has no statistics that can be read";
 }
 
 /* glibc has 8 bytes of its own in front of each object. */

@@ -88,7 +88,7 @@ static int number_of(const char *version)
 unsigned glibc_heap_find(const struct link_map *libc, const char *version)
 {
     int number = number_of(version);
-    unknown = "the recorder knows the variables of glibc 2.27 to 2.41 only";
+    unknown = "the recorder knows only the variables of glibc 2.27 to 2.41";
     if (number < FIRST_VERSION || number > LAST_VERSION) return 0;
     const ElfW(Ehdr) *file = (const void *)libc->l_addr;
     const ElfW(Phdr) *part = (const void *)(libc->l_addr + file->e_phoff);
