@@ -88,7 +88,7 @@ static int choice_take(const struct program_option *option, const char *program)
         const size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", at > 0 ? ", " : "", option->choices[at]);
     }
-    return program_usage_error(program, "--%s: '%s' is none of: %s", option->name, optarg, all);
+    return program_usage_error(program, "--%s: '%s' is not one of: %s", option->name, optarg, all);
 }
 
 static int option_take(const struct program_option *option, const char *program, void *of)
@@ -96,7 +96,7 @@ static int option_take(const struct program_option *option, const char *program,
     if (option->flag != NULL) *option->flag = true;
     if (option->word != NULL) *option->word = optarg;
     if (option->count != NULL && !count_parse(optarg, option->count))
-        return program_usage_error(program, "--%s: '%s' is no number", option->name, optarg);
+        return program_usage_error(program, "--%s: '%s' is not a number", option->name, optarg);
     if (option->choice != NULL) return choice_take(option, program);
     return option->take != NULL ? option->take(of, optarg) : PROGRAM_GO_ON;
 }

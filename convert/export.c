@@ -27,7 +27,7 @@ static const char help_text[] =
     "usage: malloctape export --to FORMAT [--quiet] [--json FILE] TRACE -o OUT\n"
     "\n"
     "Writes the calls of TRACE, a recording or an instruction stream, in another tool's format.\n"
-    "TRACE and OUT may be -, the standard input and output. The summary on standard error tells\n"
+    "TRACE and OUT may be -, the standard input and output. The summary on standard error says\n"
     "what the format cannot hold, and how many calls that concerns.\n"
     "\n"
     "      --to FORMAT   avro (a row for each object), memory_replay, mtrace, ops, rep, wl; of call\n"
@@ -100,7 +100,8 @@ static int measure_take(void *of, const char *name)
         options->measure = &measures[i];
         if (strcmp(measures[i].name, name) == 0) return PROGRAM_GO_ON;
     }
-    return cli_usage_error(&cli_export, "--measure: calls, bytes, peak or end, not '%s'", name);
+    return cli_usage_error(&cli_export, "--measure takes calls, bytes, peak or end, not '%s'",
+                           name);
 }
 
 static void measures_offer(program_add *add)
@@ -134,16 +135,16 @@ static int words_parse(struct options *options, int count, char **words)
     if (status != PROGRAM_GO_ON) return status;
     if (options->writer == NULL) return cli_usage_error(&cli_export, "--to FORMAT is needed");
     if (options->output == NULL) return cli_usage_error(&cli_export, "-o OUT is needed");
-    if (optind + 1 != count) return cli_usage_error(&cli_export, "one trace, please");
+    if (optind + 1 != count) return cli_usage_error(&cli_export, "export takes one trace");
     options->trace = words[optind];
     const char *const outputs[] = {options->output, options->json, options->stacks};
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i] != NULL && output_would_replace(outputs[i], options->trace))
             return cli_usage_error(&cli_export, "%s would be both read and written", outputs[i]);
     if (options->stacks != NULL && options->writer != &export_avro)
-        return cli_usage_error(&cli_export, "--stacks: with --to avro");
+        return cli_usage_error(&cli_export, "--stacks needs --to avro");
     if (options->writer->packed && output_is_lz4(options->output))
-        return cli_usage_error(&cli_export, "%s: %s is compressed already, without .lz4",
+        return cli_usage_error(&cli_export, "%s: %s is compressed already; leave out .lz4",
                                options->output, options->writer->name);
     return PROGRAM_GO_ON;
 }
@@ -240,7 +241,7 @@ static bool export_objects(struct exporting *state, struct instruction_reader *r
         good = objects_add(&objects, &batch);
     good = good && objects_end(&objects);
     objects_close(&objects);
-    if (!good) error_set_system(&state->export.error, "cannot go on");
+    if (!good) error_set_system(&state->export.error, "cannot continue");
     return good;
 }
 
@@ -368,7 +369,7 @@ static void figures(const struct exporting *state, numbers_use *use, void *of)
         NUMBER_COUNT_IF_ANY("heap_calls", "calls about the heap left out", losses->heap),
         NUMBER_COUNT_IF_ANY("kinds_changed", "calls of other kinds", losses->kinds),
         NUMBER_COUNT_IF_ANY("alignments", "alignments left out", losses->alignments),
-        NUMBER_COUNT_IF_ANY("threads_joined", "threads that go on as one that ended",
+        NUMBER_COUNT_IF_ANY("threads_joined", "threads that continue as one that had ended",
                             losses->threads),
         NUMBER_COUNT_IF_ANY("thread_switches", "thread switches left out", losses->switches),
     };

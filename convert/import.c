@@ -100,7 +100,7 @@ static bool stream_open_for(struct import *import)
         return false;
     }
     if (isatty(import->output.fd)) {
-        cli_usage_error(&cli_import, "the result is binary and does not go to a terminal");
+        cli_usage_error(&cli_import, "the result is binary and is not written to a terminal");
         output_close(&import->output);
         return false;
     }
@@ -144,7 +144,7 @@ static const struct format_entry *format_of(const struct import *import, struct 
         : memcmp(source->next, MAGIC_OF_RAW, 8) == 0 ? "a recording of malloctape already"
         : memcmp(source->next, INSTRUCTION_MAGIC, 8) == 0
             ? "an instruction stream of malloctape already"
-        : memcmp(source->next, "Obj\1", 4) == 0 ? "Avro, which is written here, but not read"
+        : memcmp(source->next, "Obj\1", 4) == 0 ? "Avro, which malloctape can write, but not read"
                                                 : NULL;
     if (known != NULL)
         cli_fail(&cli_import, "%s: this is %s", path, known);
@@ -158,7 +158,8 @@ static bool read_file(struct import *import, struct source *source, const char *
     const struct format_entry *format = format_of(import, source, path);
     if (format == NULL) return false;
     if (import->options.files_count > 1 && !format->format->parts) {
-        cli_fail(&cli_import, "%s: a file of %s is a whole program and no part of one", path,
+        cli_fail(&cli_import,
+                 "%s: a file of %s is a whole program and cannot be one of several parts", path,
                  format->title);
         return false;
     }

@@ -64,7 +64,7 @@ static bool read_line(struct reading *reading, char letter, struct fields fields
     case 'R':
     case 'I':
         if (!fields_number(&fields, 16, &number))
-            return source_bad_line(reading->source, "expected a number behind %c", letter);
+            return source_bad_line(reading->source, "expected a number after %c", letter);
         if (letter == 'I') reading->page_bytes = number;
         if (letter == 'R') reading->resident_bytes = number * reading->page_bytes;
         if (letter == 'c')

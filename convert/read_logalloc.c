@@ -109,7 +109,8 @@ static bool read_file(struct source *source, struct call_writer *writer)
         const struct function *function = function_find(&fields);
         if (function == NULL) continue;
         if (source->part && memchr(fields.at, '#', (size_t)(fields.end - fields.at)) != NULL)
-            return source_bad_line(source, "a munged log names slots and is no part of another");
+            return source_bad_line(source,
+                                   "a munged log names slots and cannot be part of another one");
         if (!read_arguments(&fields, function, &call))
             return source_bad_line(source, "expected the arguments of %s and its result",
                                    function->name);

@@ -46,14 +46,13 @@ static bool read_line(struct reading *reading, struct fields fields)
     if (mark == '\0' || strchr("+-<>!", mark) == NULL)
         return source_bad_line(source, "expected + - < > ! or =, with `@ WHERE` before it");
     if (!fields_hexadecimal(&fields, &address))
-        return source_bad_line(source, "expected an address behind %c", mark);
+        return source_bad_line(source, "expected an address after %c", mark);
     if (strchr("+>!", mark) != NULL && !fields_hexadecimal(&fields, &call.size))
-        return source_bad_line(source, "expected a size behind the address");
+        return source_bad_line(source, "expected a size after the address");
     if (!fields_end(&fields)) return source_bad_line(source, "expected the end of the line");
     if ((mark == '>') != reading->moving)
-        return source_bad_line(source, mark == '>'
-                                           ? "expected a line with < before this one"
-                                           : "expected a line with > behind the one with <");
+        return source_bad_line(source, mark == '>' ? "expected a line with < before this one"
+                                                   : "expected a line with > after the one with <");
     reading->moving = false;
     switch (mark) {
     case '+': call.began = address; break;

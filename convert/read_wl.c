@@ -93,8 +93,7 @@ static bool read_count(struct workload *workload, const uint8_t *at,
     case WL_ALLOC_PTRS: workload->pointers = count; return true;
     case WL_ALLOC_SYNCS:
         if (workload->written != NULL || count > bytes / 4)
-            return bad(workload, at, "%" PRIu64 " syncs are more than the file has room for",
-                       count);
+            return bad(workload, at, "%" PRIu64 " syncs are more than fit into the file", count);
         workload->syncs = count;
         workload->written = calloc(count / 8 + 1, 1);
         workload->waited_for = calloc(count / 8 + 1, 1);
@@ -115,7 +114,7 @@ static bool start_region(struct workload *workload, const uint8_t *at, uint64_t 
     if (workload->regions_started == workload->regions_count)
         return bad(workload, at, "more threads than %" PRIu64, workload->regions_count);
     if (offset >= (uint64_t)(workload->end - workload->start))
-        return bad(workload, at, "a thread begins at %" PRIu64 ", behind the end of the file",
+        return bad(workload, at, "a thread begins at %" PRIu64 ", after the end of the file",
                    offset);
     workload->regions[workload->regions_started++].at = workload->start + offset;
     return true;

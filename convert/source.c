@@ -128,7 +128,7 @@ bool source_line(struct source *source, struct fields *line)
     }
     size_t bytes = newline != NULL ? (size_t)(newline - source->next) : there;
     if (bytes > SOURCE_LINE_MAX)
-        return source_bad_line(source, "longer than %u bytes: this is no text", SOURCE_LINE_MAX);
+        return source_bad_line(source, "longer than %u bytes: this is not text", SOURCE_LINE_MAX);
     if (there == 0 || error_is_set(&source->error)) return false;
     line->at = (const char *)source->next;
     line->end = line->at + bytes;

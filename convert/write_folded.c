@@ -63,6 +63,6 @@ const struct export_writer export_folded = {
     .name = "folded",
     .title = "folded call stacks",
     .unit = "stacks",
-    .loses = "all but what each call stack asked for",
+    .loses = "everything but what each call stack allocated",
     .code = folded_code,
 };

@@ -331,7 +331,7 @@ const struct export_writer export_pprof = {
     .name = "pprof",
     .title = "a heap profile of pprof",
     .unit = "stacks",
-    .loses = "all but what each call stack asked for",
+    .loses = "everything but what each call stack allocated",
     .packed = true,
     .code = pprof_code,
 };

@@ -49,10 +49,10 @@ static int words_parse(struct options *options, int count, char **words)
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (options->objects && (dump->only_calls || dump->paths || dump->lane != DUMP_ALL_LANES))
-        return cli_usage_error(&cli_dump, "--objects stands alone");
+        return cli_usage_error(&cli_dump, "--objects cannot be combined with other options");
     if (dump->lane > UINT16_MAX && dump->lane != DUMP_ALL_LANES)
         return cli_usage_error(&cli_dump, "there is no lane %" PRIu64, dump->lane);
-    if (optind + 1 != count) return cli_usage_error(&cli_dump, "one file, please");
+    if (optind + 1 != count) return cli_usage_error(&cli_dump, "dump takes one file");
     options->path = words[optind];
     return PROGRAM_GO_ON;
 }

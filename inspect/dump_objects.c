@@ -29,7 +29,7 @@ static int print_all(struct instruction_reader *reader)
         good = objects_add(&objects, &batch);
     good = good && objects_end(&objects);
     objects_close(&objects);
-    if (!good) error_set_system(&reader->error, "cannot go on");
+    if (!good) error_set_system(&reader->error, "cannot continue");
     if (!good || reader->state == INSTRUCTIONS_FAILED) return PROGRAM_FAILED;
     const bool cut =
         reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT;

@@ -270,7 +270,7 @@ int dump_raw(const struct dump *dump, struct stream *stream, const char *path, s
     free(state.latest);
     int status =
         can ? raw_source_state(source, error)
-            : cli_fail(&cli_dump, "%s: nobody knows how far calls of this allocator went", path);
+            : cli_fail(&cli_dump, "%s: how far calls of this allocator went is not known", path);
     if (status == PROGRAM_OK) end_print(dump, &source->reader, source->stream_end);
     raw_source_close(source);
     return status;

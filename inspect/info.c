@@ -11,7 +11,7 @@ static const char help_text[] =
     "usage: malloctape info [--json FILE] FILE\n"
     "       malloctape info FILE FILE...\n"
     "\n"
-    "Reads all of a raw stream or an instruction stream and tells what is in it; '-' is the\n"
+    "Reads all of a raw stream or an instruction stream and says what is in it; '-' is the\n"
     "standard input. Of several, such as those of `malloctape record --follow`, each has one line:\n"
     "how many events, the program, the file, and how it ends.\n"
     "\n"
@@ -37,7 +37,7 @@ static int words_parse(struct options *options, int count, char **words)
     options->paths = words + optind;
     options->count = (size_t)(count - optind);
     if (options->json != NULL && options->count > 1)
-        return cli_usage_error(&cli_info, "--json: of one file, please");
+        return cli_usage_error(&cli_info, "--json takes one file");
     return cli_spare_input(&cli_info, &(struct cli_outputs){&options->json, 1}, options->paths[0]);
 }
 
@@ -98,4 +98,4 @@ static int run(int count, char **words)
     return status;
 }
 
-const struct cli_command cli_info = {"info", "tells what a stream holds", run, help_text};
+const struct cli_command cli_info = {"info", "says what a stream contains", run, help_text};

@@ -96,7 +96,8 @@ static const char *ended(const struct instruction_reader *reader)
     switch (reader->end_status) {
     case INSTRUCTION_STATUS_COMPLETE: return "complete";
     case INSTRUCTION_STATUS_CUT: return "complete, of a recording that was cut short";
-    case INSTRUCTION_STATUS_DAMAGED: return "complete, of a recording of which damage was left out";
+    case INSTRUCTION_STATUS_DAMAGED:
+        return "complete, of a recording whose damaged parts were left out";
     }
     return "complete, with an unknown status";
 }

@@ -16,9 +16,9 @@ static const struct {
     const char *key, *text;
 } spool_names[] = {
     [RAW_SPOOL_NONE] = {"none", "none"},
-    [RAW_SPOOL_NOT_NEEDED] = {"not_needed", "there is one, but the stream has everything"},
+    [RAW_SPOOL_NOT_NEEDED] = {"not_needed", "not used: the stream is complete without it"},
     [RAW_SPOOL_USED] = {"used", "used: it had what the stream lacks"},
-    [RAW_SPOOL_UNUSABLE] = {"unusable", "there is one, but it cannot be used"},
+    [RAW_SPOOL_UNUSABLE] = {"unusable", "it cannot be used"},
 };
 
 /* ---- what text and JSON have in common ---- */
@@ -71,7 +71,7 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
     const struct number numbers[] = {
         {"failed", "failed", UNIT_COUNT, (double)info->failed, ""},
         {"free_null", only_if(null_frees > 0, "frees of NULL"), UNIT_COUNT, null_frees,
-         " besides the events"},
+         ", not counted as events"},
         {only_if(!raw, "freed_twice"), only_if(info->freed_twice > 0, "freed twice"), UNIT_COUNT,
          (double)info->freed_twice, ""},
         {only_if(!raw, "missed_frees"), only_if(info->missed_frees > 0, "missed frees"), UNIT_COUNT,
@@ -108,7 +108,9 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
          UNIT_COUNT, (double)info->codes_of_none, " of no file"},
         {only_if(stacks, "stack_modules"), only_if(stacks, "modules"), UNIT_COUNT,
          (double)info->stack_modules,
-         info->modules_ran_out ? ", no more have a number: code of later ones is of no file" : ""},
+         info->modules_ran_out
+             ? ", the most that there can be: for code of later ones no file is known"
+             : ""},
         {only_if(raw, "spool_events"), only_if(raw && used, "from the spool"), UNIT_COUNT,
          (double)info->spool_events, " events"},
         {only_if(!raw, "instructions"), only_if(!raw, "instructions"), UNIT_COUNT,
@@ -153,7 +155,7 @@ static void print_statistics(const struct info *info)
         if (info->statistics.values[i] == 0 || strcmp(name, STATISTIC_VM_SIZE) == 0 ||
             strcmp(name, STATISTIC_NULL_FREES) == 0)
             continue;
-        if (!titled) line("statistics", "those that are not 0, as the last tick has them");
+        if (!titled) line("statistics", "nonzero values, from the last tick");
         titled = true;
         printf("  %-26s %12" PRIu64 "\n", name, info->statistics.values[i]);
     }

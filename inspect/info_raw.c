@@ -12,7 +12,7 @@
 
 #define INFO_ERROR_LIST(X)                      \
     X(INFO_TOTALS_DIFFER, "info_totals_differ", \
-      "the events are not so many as the end chunk says (FORMAT.md 4.4)")
+      "the number of events is not that of the end chunk (FORMAT.md 4.4)")
 enum info_error { INFO_ERROR_LIST(ERROR_LIST_ENUM) };
 static const struct error_kind info_errors[] = {INFO_ERROR_LIST(ERROR_LIST_KIND)};
 
@@ -144,10 +144,10 @@ static void take_end(struct raw_info *state)
 static void take_cut(struct raw_info *state)
 {
     static const char *const texts[] = {
-        [RAW_CUT_WHOLE] = "cut short, but every event is here: the program still runs, was killed "
-                          "by a signal or left without finishing",
-        [RAW_CUT_FAILED] = "cut short: an error ended the recording, not the program",
-        [RAW_CUT_UNKNOWN] = "cut short, without a spool that has the rest"};
+        [RAW_CUT_WHOLE] = "cut short, but every event is here: the program is still running, was "
+                          "killed by a signal, or exited without finishing the recording",
+        [RAW_CUT_FAILED] = "cut short: an error ended the recording before the program ended",
+        [RAW_CUT_UNKNOWN] = "cut short, and no spool has the rest"};
     state->info->truncated = true;
     state->info->ended = texts[raw_source_cut(&state->source)];
     state->info->duration_ns = state->source.reader.tick.since_start_ns;

@@ -49,11 +49,11 @@ static int words_parse(struct options *options, int count, char **words)
     const int status = program_options(count, words, &none, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (optind == count || optind + 2 < count)
-        return cli_usage_error(&cli_verify, "one or two files, please");
+        return cli_usage_error(&cli_verify, "verify takes one or two files");
     options->raw = words[optind];
     options->ordered = words[optind + 1];
     if (strcmp(options->raw, "-") != 0) return PROGRAM_GO_ON;
-    return cli_usage_error(&cli_verify, "a recording is read twice and has to be a file");
+    return cli_usage_error(&cli_verify, "a recording is read twice, so it must be a file");
 }
 
 /* ---- what was found ---- */
@@ -71,10 +71,10 @@ static void print_counts(const struct verify_counts *counts)
     if (counts->overlaps > 0) printf("; live objects that overlap: %" PRIu64, counts->overlaps);
     printf("\nrule 3  entries into shared structures: %" PRIu64 ", in order", counts->numbers);
     if (counts->numbers_missing > 0)
-        printf("; missing in the recording: %" PRIu64, counts->numbers_missing);
-    printf("\nrule 4  ticks: %" PRIu64 "; each record at most a window from its own",
+        printf("; missing from the recording: %" PRIu64, counts->numbers_missing);
+    printf("\nrule 4  ticks: %" PRIu64 "; each record at most a window away from its own",
            counts->ticks);
-    if (counts->late > 0) printf(", but for %" PRIu64 " that others make late", counts->late);
+    if (counts->late > 0) printf(", but for %" PRIu64 " that other records delay", counts->late);
     putchar('\n');
 }
 
@@ -107,8 +107,7 @@ static bool walk(struct verify *verify, struct instruction_reader *reader, const
         return false;
     }
     if (good && reader->end_status == INSTRUCTION_STATUS_DAMAGED) {
-        cli_fail(&cli_verify, "%s: what was damaged has been left out; the rest is not checked",
-                 ordered);
+        cli_fail(&cli_verify, "%s: damaged parts were left out; the rest is not checked", ordered);
         return false;
     }
     if (good && verify_finish(verify)) return true;
@@ -193,4 +192,4 @@ static int run(int count, char **words)
 }
 
 const struct cli_command cli_verify = {
-    "verify", "orders a recording and checks the order, independently", run, help_text};
+    "verify", "orders a recording and checks the order independently", run, help_text};

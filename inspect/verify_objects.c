@@ -8,10 +8,10 @@
 /* Usually there is one; more after a double free. They are searched linearly. */
 #define OBJECTS_AT_PLACE_MAX 1000u
 
-#define VERIFY_ERROR_LIST(X)                                                                   \
-    X(VERIFY_CROWDED, "verify_crowded",                                                        \
-      "more than 1000 objects seem to live at one place, as after an object was freed twice: " \
-      "that is not checked")
+#define VERIFY_ERROR_LIST(X)                                                          \
+    X(VERIFY_CROWDED, "verify_crowded",                                               \
+      "more than 1000 objects seem to be live at one place, as after a double free: " \
+      "this cannot be checked")
 enum verify_error { VERIFY_ERROR_LIST(ERROR_LIST_ENUM) };
 static const struct error_kind verify_errors[] = {VERIFY_ERROR_LIST(ERROR_LIST_KIND)};
 
@@ -92,13 +92,14 @@ bool verify_missed_free(struct verify *verify, struct verify_lane *lane,
                             object->address < start + bytes;
     if (!verify->is_attached)
         return verify_violated(verify, VERIFY_OBJECTS, lane,
-                               "a free is said to have been missed; the recorder was not attached");
+                               "the stream says that a free was missed, but the recorder was not "
+                               "attached");
     if (record->serial == 0 || (record->place != place && !is_covered))
-        return verify_violated(verify, VERIFY_OBJECTS, lane,
-                               "the free of an object at place %" PRIu32
-                               " is said to have been missed; no other object begins there or "
-                               "on its bytes",
-                               place);
+        return verify_violated(
+            verify, VERIFY_OBJECTS, lane,
+            "the free of an object at place %" PRIu32
+            " is marked as missed, but no other object begins there or on its bytes",
+            place);
     verify->counts.missed_frees++;
     remove_object(verify, register_number);
     return true;
@@ -151,10 +152,11 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
                          "place %" PRIu32, record->place);
     uint32_t *first = place_first(verify, record->place);
     if (verify->is_attached && record->place != RAW_PLACE_NONE && *first != 0)
-        return verify_violated(verify, VERIFY_OBJECTS, lane,
-                               "an object begins at place %" PRIu32
-                               ", where one lives; in an attached recording that one has ended",
-                               record->place);
+        return verify_violated(
+            verify, VERIFY_OBJECTS, lane,
+            "an object begins at place %" PRIu32
+            ", where one is live; in an attached recording that one must have ended",
+            record->place);
     *object = (struct verify_object){
         .allocated = raw_allocations(lane->number, record->serial),
         .place = record->place,
@@ -284,7 +286,7 @@ static bool check_freed_twice(struct verify *verify, struct verify_lane *lane,
     if (record->bound != 0 && meant == 0) return check_bound(verify, lane, record);
     return verify_violated(
         verify, VERIFY_OBJECTS, lane,
-        "the object is said to have been freed before; by the recording it is %s",
+        "the stream says that the object was freed before; in the recording it is %s",
         meant != 0 ? "alive" : "unknown");
 }
 
@@ -305,14 +307,15 @@ static bool check_unknown(struct verify *verify, struct verify_lane *lane,
     if (meant == 0 && verify_raw_has_unplaced(&verify->raw, record->bound)) return true;
     if (meant == 0)
         return verify_violated(verify, VERIFY_OBJECTS, lane,
-                               "the object is called unknown; the recording has allocation %" PRIu64
-                               " of lane %" PRIu32 ", which its bound counts",
+                               "the stream says that the object is unknown; the recording has "
+                               "allocation %" PRIu64 " of lane %" PRIu32 ", which its bound counts",
                                raw_allocations_count(record->bound),
                                raw_allocations_lane(record->bound));
     uint64_t object = verify->objects[meant - 1].allocated;
     return verify_violated(
         verify, VERIFY_OBJECTS, lane,
-        "the object is called unknown; the recording has the allocation of %" PRIu32 ":%" PRIu64,
+        "the stream says that the object is unknown; the recording has the allocation of %" PRIu32
+        ":%" PRIu64,
         raw_allocations_lane(object), raw_allocations_count(object));
 }
 

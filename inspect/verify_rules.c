@@ -83,7 +83,8 @@ static const struct record *due_record(struct verify *verify, struct verify_lane
         if (!verify->raw.ended && !too_far) {
             if (!verify_numbers_read(verify)) return NULL;
         } else if (record == NULL) {
-            verify_violated(verify, VERIFY_LANES, lane, "the recording has no more records of it%s",
+            verify_violated(verify, VERIFY_LANES, lane,
+                            "the recording has no more records of this lane%s",
                             verify->raw.ended ? "" : " near here");
             return NULL;
         } else if (!(verify->raw.ended || verify->raw.lost) || !verify_numbers_pass_over(verify)) {
@@ -133,10 +134,10 @@ static bool check_call(struct verify *verify, struct verify_lane *lane, const st
     unsigned kind = failed && shape == SHAPE_REALLOC ? CALL_REALLOC_MOVED : record->kind;
     if (record->number >= CALL_KINDS && !failed)
         return verify_violated(verify, VERIFY_LANES, lane,
-                               "%s stands where the recording has record %u",
+                               "%s is where the recording has record %u",
                                instruction_name(instruction_number(one)), record->number);
     if (kind != instruction_number(one))
-        return verify_violated(verify, VERIFY_LANES, lane, "%s stands where the recording has %s",
+        return verify_violated(verify, VERIFY_LANES, lane, "%s is where the recording has %s",
                                instruction_name(instruction_number(one)), call_names[record->kind]);
     if (failed != ((one->opcode & INSTRUCTION_FAILED) != 0))
         return verify_violated(verify, VERIFY_LANES, lane, "%s %s in the recording",
@@ -147,7 +148,7 @@ static bool check_call(struct verify *verify, struct verify_lane *lane, const st
                                call_names[record->kind], one->size, record->size);
     if (!operands_agree(record, operands, one->operands))
         return verify_violated(verify, VERIFY_LANES, lane,
-                               "the alignment or the numbers of %s are not those of the recording",
+                               "the alignment or the numbers of %s differ from the recording",
                                call_names[record->kind]);
     return true;
 }
@@ -170,8 +171,7 @@ static bool check_other(struct verify *verify, struct verify_lane *lane,
     case INSTRUCTION_LOST: agree = record->number == RAW_LOST && operands[1] == record->size; break;
     }
     if (agree) return true;
-    return verify_violated(verify, VERIFY_LANES, lane,
-                           "%s stands where the recording has record %u",
+    return verify_violated(verify, VERIFY_LANES, lane, "%s is where the recording has record %u",
                            instruction_name(instruction_number(one)), record->number);
 }
 
@@ -240,7 +240,7 @@ static bool check_missed_free(struct verify *verify, const struct instruction *o
     if (lane == NULL) return verify_no_memory(verify);
     verify->free_missed = false;
     if (one->opcode != CALL_FREE)
-        return verify_violated(verify, VERIFY_LANES, lane, "%s stands where a missed free has to",
+        return verify_violated(verify, VERIFY_LANES, lane, "%s is where a missed free must be",
                                instruction_name(instruction_number(one)));
     const struct record *record = due_call(verify, lane);
     return record != NULL && verify_missed_free(verify, lane, record, one->object);

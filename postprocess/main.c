@@ -62,7 +62,9 @@ static bool ran_out_of_memory(const struct order_trace_result *result)
 static void report(const struct summary *summary, const struct options *options)
 {
     if (options->memory_bytes > 0 && ran_out_of_memory(&summary->result))
-        fprintf(stderr, "%s: %s: it takes more than the %" PRIu64 " MiB that --max-memory allows\n",
+        fprintf(stderr,
+                "%s: %s: ordering it takes more than the %" PRIu64
+                " MiB that --max-memory allows\n",
                 PROGRAM, summary->input, options->memory_bytes >> 20);
     summary_print_problems(summary, stderr);
     const struct order_trace_result *result = &summary->result;
@@ -71,7 +73,7 @@ static void report(const struct summary *summary, const struct options *options)
     const bool salvage_helps = result->status == ORDER_TRACE_DAMAGED && !options->salvage &&
                                result->error.kind != &input_errors[INPUT_LZ4_DAMAGED];
     if (salvage_helps && !empty && !options->quiet)
-        fprintf(stderr, "%s: %s: --salvage leaves out what is damaged and orders the rest\n",
+        fprintf(stderr, "%s: %s: to leave out what is damaged and order the rest, use --salvage\n",
                 PROGRAM, summary->input);
     if (options->quiet || empty) return;
     if (options->inputs_count > 1) fprintf(stderr, "%s\n", summary->input);
@@ -94,7 +96,8 @@ static int run(const struct options *options, const char *input, const char *out
     }
     if (isatty(output.fd)) {
         output_close(&output);
-        return program_usage_error(PROGRAM, "the result is binary and does not go to a terminal");
+        return program_usage_error(PROGRAM,
+                                   "the result is binary and is not written to a terminal");
     }
     if (is_compressed(options, output_path)) output_compress(&output);
     struct progress progress;

@@ -86,8 +86,9 @@ static int parse_files(struct options *options, int count, char **words)
     options->inputs_count = count;
     if (options->output == NULL) {
         if (count != 2)
-            return program_usage_error(PROGRAM, count < 2 ? "IN and OUT are needed"
-                                                          : "more than IN and OUT, without -o");
+            return program_usage_error(
+                PROGRAM, count < 2 ? "IN and OUT are needed"
+                                   : "more words than IN and OUT; several recordings need -o");
         options->output = words[--options->inputs_count];
     } else if (count == 0) {
         return program_usage_error(PROGRAM, "IN is needed");
@@ -119,7 +120,7 @@ int options_parse(struct options *options, int count, char **words)
     const int status = program_options(count, words, known, help, PROGRAM_ANYWHERE, options);
     if (status != PROGRAM_GO_ON) return status;
     if (options->compress && options->no_compress)
-        return program_usage_error(PROGRAM, "--compress or --no-compress, not both");
+        return program_usage_error(PROGRAM, "--compress and --no-compress exclude each other");
     return parse_files(options, count - optind, words + optind);
 }
 

@@ -46,12 +46,12 @@
 extern "C" {
 #endif
 
-#define ORDER_ERROR_LIST(X)                                                            \
-    X(ORDER_STUCK, "order_stuck", "what a record waits for never comes (FORMAT.md 6)") \
-    X(ORDER_SEQUENCE_REPEATED, "order_sequence_repeated",                              \
-      "the number was given before (FORMAT.md 3)")                                     \
-    X(ORDER_TOTALS, "order_totals",                                                    \
-      "the totals of the end chunk are not those of the records (FORMAT.md 4.4)")
+#define ORDER_ERROR_LIST(X)                                                                        \
+    X(ORDER_STUCK, "order_stuck", "a record waits for another one that never comes (FORMAT.md 6)") \
+    X(ORDER_SEQUENCE_REPEATED, "order_sequence_repeated",                                          \
+      "this sequence number has occurred before (FORMAT.md 3)")                                    \
+    X(ORDER_TOTALS, "order_totals",                                                                \
+      "the end chunk's totals do not match the records (FORMAT.md 4.4)")
 enum order_error { ORDER_ERROR_LIST(ERROR_LIST_ENUM) };
 extern const struct error_kind order_errors[];
 

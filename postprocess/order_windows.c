@@ -247,8 +247,8 @@ static bool order_give_up(struct order *order)
         return error_set(&order->error, &order_errors[ORDER_STUCK], ERROR_NO_OFFSET, NULL);
     if (stuck->wait_structure < STRUCTURES)
         return ORDER_DAMAGE(order, stuck, ORDER_STUCK,
-                            ": waits for its turn with number %" PRIu64 " of structure %" PRIu32
-                            ", which is at %" PRIu64,
+                            ": waits for its turn, number %" PRIu64 " of structure %" PRIu32
+                            ", whose next number is %" PRIu64,
                             stuck->wait_number, structure_number(stuck->wait_structure),
                             order->structures[stuck->wait_structure].next) &&
                (order_skip_missing(order) || order_skip_to(order, stuck));

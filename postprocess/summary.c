@@ -25,12 +25,12 @@ static void print_spool(const struct summary *summary, FILE *to)
         return;
     case ORDER_TRACE_SPOOL_USED:
     case ORDER_TRACE_SPOOL_DAMAGED:
-        fprintf(to, "%s: %s: the spool beside it had %" PRIu64 " more records; they were used\n",
+        fprintf(to, "%s: %s: its spool had %" PRIu64 " more records; they were used\n",
                 summary->program, summary->input, result->spool_records);
     }
     if (result->spool_lanes_gapped > 0)
-        fprintf(to, "%s: %s: the spool does not have everything of %" PRIu32 " lanes\n",
-                summary->program, summary->input, result->spool_lanes_gapped);
+        fprintf(to, "%s: %s: the spool is incomplete for %" PRIu32 " lanes\n", summary->program,
+                summary->input, result->spool_lanes_gapped);
 }
 
 void summary_print_problems(const struct summary *summary, FILE *to)
@@ -41,7 +41,7 @@ void summary_print_problems(const struct summary *summary, FILE *to)
         fprintf(to, "%s: %s: the recording was cut short: %s\n", summary->program, summary->input,
                 error_text(&result->cut, text, sizeof text));
     else if (result->truncated)
-        fprintf(to, "%s: %s: an error ended the recording before its program ended\n",
+        fprintf(to, "%s: %s: an error ended the recording before the program ended\n",
                 summary->program, summary->input);
     print_spool(summary, to);
     uint64_t lost = result->lost_at_end > result->order.lost_events ? result->lost_at_end
@@ -58,11 +58,11 @@ void summary_print_problems(const struct summary *summary, FILE *to)
     if (result->totals.missed_frees > 0)
         fprintf(to,
                 "%s: %s: frees that were missed: %" PRIu64
-                "; another object was made where theirs had been\n",
+                "; another object was later allocated in the same place\n",
                 summary->program, summary->input, result->totals.missed_frees);
     if (result->status == ORDER_TRACE_SALVAGED)
-        fprintf(to, "%s: %s: pieces of damage that were left out: %" PRIu64 "; the first:\n",
-                summary->program, summary->input, result->order.damages);
+        fprintf(to, "%s: %s: damaged parts left out: %" PRIu64 "; the first:\n", summary->program,
+                summary->input, result->order.damages);
     if (error_is_set(&result->error))
         error_print(to, summary->program, summary->input, &result->error);
 }

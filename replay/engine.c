@@ -6,7 +6,7 @@
 #include "common/call_table.h"
 
 static const struct error_kind failed_allocation = {
-    "replay_allocation", "an allocation failed that had not failed when it was recorded"};
+    "replay_allocation", "an allocation failed that succeeded when it was recorded"};
 
 void engine_take_back(struct instruction_totals *totals, unsigned opcode)
 {

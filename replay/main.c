@@ -45,7 +45,7 @@ static int finish(const struct options *options, const struct report *report, bo
     if (!write_files(options, report)) status = PROGRAM_FAILED;
     status = program_end(REPLAY_PROGRAM, status);
     if (report->status == REPORT_CUT)
-        fprintf(stderr, "%s: %s: the stream was cut; what there was has been replayed\n",
+        fprintf(stderr, "%s: %s: the stream was cut short; what there is has been replayed\n",
                 REPLAY_PROGRAM, name);
     if (report->status != REPORT_COMPLETE)
         error_print(stderr, REPLAY_PROGRAM, name, &report->error);

@@ -49,12 +49,12 @@ static const char help_text[] = /* %1$s: the program's name */
     "                      the replay took as long as the original did; cpu, as if that had\n"
     "                      taken its processor time only\n"
     "      --free-at-end   free what is alive at the end, when everything has been measured\n"
-    "      --heap-calls    carry out calls on the whole heap, too, as in the original\n"
+    "      --heap-calls    also carry out calls on the whole heap, as in the original\n"
     "      --limit=N       end after N calls\n"
     "      --release-every=N[s|events]\n"
     "                      have the allocator give unused memory back after every N calls, or\n"
     "                      seconds of the original\n"
-    "      --speed=FACTOR  so many times as fast as the original, by its clock; max\n"
+    "      --speed=FACTOR  FACTOR times as fast as the original, by its clock; max\n"
     "                      (default): as fast as possible\n"
     "      --warmup=N      carry out the first N calls without measuring them\n"
     "\n"
@@ -93,7 +93,7 @@ static int engine_take(void *of, const char *name)
     struct options *options = of;
     options->engine = engine_find(name);
     if (options->engine != NULL || strcmp(name, "auto") == 0) return PROGRAM_GO_ON;
-    return program_usage_error(REPLAY_PROGRAM, "'%s' is no engine", name);
+    return program_usage_error(REPLAY_PROGRAM, "there is no engine '%s'", name);
 }
 
 static int speed_take(void *of, const char *text)
@@ -105,7 +105,7 @@ static int speed_take(void *of, const char *text)
     *speed = strtod(text, &end);
     if (end != text && *end == '\0' && *speed >= SPEED_MIN && *speed <= SPEED_MAX)
         return PROGRAM_GO_ON;
-    return program_usage_error(REPLAY_PROGRAM, "'%s' is no speed", text);
+    return program_usage_error(REPLAY_PROGRAM, "'%s' is not a speed", text);
 }
 
 /* N, Nevents or Ns. */
@@ -121,7 +121,8 @@ static int release_take(void *of, const char *text)
     policy->release_every_calls = policy->release_every_ns = 0;
     if (end == text || (!seconds && *end != '\0' && strcmp(end, "events") != 0) ||
         !(number >= 1 && number <= 1e18))
-        return program_usage_error(REPLAY_PROGRAM, "'%s' is no number of calls or seconds", text);
+        return program_usage_error(REPLAY_PROGRAM, "'%s' is not a number of calls or seconds",
+                                   text);
     *(seconds ? &policy->release_every_ns : &policy->release_every_calls) = (uint64_t)number;
     return PROGRAM_GO_ON;
 }

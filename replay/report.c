@@ -97,7 +97,7 @@ static void report_time(const struct report *report, numbers_use *use, void *of)
         {"measured_events", NULL, UNIT_COUNT, events, ""},
         {"wall_seconds", "wall time", UNIT_SECONDS, wall_ns / 1e9, ""},
         {NULL, "", UNIT_NS_EACH, events > 0 ? wall_ns / events : 0, ""},
-        {NULL, warmup > 0 ? "  warm-up" : NULL, UNIT_COUNT, warmup, " events, not in it"},
+        {NULL, warmup > 0 ? "  warm-up" : NULL, UNIT_COUNT, warmup, " events, not included"},
         {"own_cost_ns_per_event", own, UNIT_NS_EACH, report_own_cost_ns(report), ""},
         {"releases", releases > 0 ? "  memory given back" : NULL, UNIT_COUNT, releases, by},
         {"release_seconds", releases > 0 ? "" : NULL, UNIT_SECONDS,
@@ -161,7 +161,7 @@ static void report_memory(const struct report *report, numbers_use *use, void *o
         {"end_live_bytes", "", UNIT_BYTES, (double)end->live_bytes, " live"},
         {"not_given_back_bytes", NULL, UNIT_BYTES, (double)memory_not_live_bytes(end), ""},
         {"own_rss_bytes", "  the replay's own", UNIT_BYTES, (double)memory->own_bytes,
-         ", not in it"},
+         ", not included"},
         {"looks", NULL, UNIT_COUNT, (double)memory->looks, ""},
         {"peak_rss_bytes", NULL, UNIT_BYTES, (double)report->measurement.peak_rss_bytes, ""},
         {"base_rss_bytes", NULL, UNIT_BYTES, base, ""},
@@ -290,8 +290,8 @@ static void print_addresses(const struct report *report, FILE *to)
             check->matched, check->checked);
     for (unsigned i = 0; i < missed && i < ADDRESS_MISMATCHES_MAX; i++) {
         const struct address_mismatch *one = &check->mismatches[i];
-        fprintf(to, "  not instruction %" PRIu64 ", %s of %" PRIu64 " bytes: ", one->instruction,
-                call_names[one->opcode & INSTRUCTION_NUMBER_MASK], one->size);
+        fprintf(to, "  mismatch at instruction %" PRIu64 ", %s of %" PRIu64 " bytes: ",
+                one->instruction, call_names[one->opcode & INSTRUCTION_NUMBER_MASK], one->size);
         fprintf(to, "originally 0x%" PRIx64 ", ", one->original);
         print_user(to, one->original_last);
         fprintf(to, "; here 0x%" PRIx64 ", ", one->replayed);

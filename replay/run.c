@@ -19,7 +19,7 @@ static const struct error_kind no_addresses = {
 static const struct error_kind engine_addresses = {"replay_engine_addresses",
                                                    "addresses cannot be verified with this engine"};
 static const struct error_kind engine_snapshot = {"replay_engine_snapshot",
-                                                  "there is no snapshot with this engine"};
+                                                  "this engine cannot write a snapshot"};
 
 /* The replay's own cost is measured once in this many blocks. */
 #define OWN_COST_EVERY 16

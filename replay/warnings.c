@@ -22,12 +22,15 @@ enum lack {
 };
 
 static const char *const lack_texts[] = {
-    [LACK_THREADS] = "shows with threads only, and here one makes all calls (--engine threads)",
-    [LACK_CACHES] = "is about thread caches, and here all calls use the same (--engine threads)",
-    [LACK_PACE] = "is about a thread that wakes up from time to time, and here time goes faster "
-                  "(--speed 1)",
-    [LACK_TIME] = "is about time, and here time goes faster (--clock original)",
-    [LACK_TOUCH] = "is about memory that is written to, and here little is (--touch pages)",
+    [LACK_THREADS] = "only has an effect with several threads; this replay uses one (--engine "
+                     "threads)",
+    [LACK_CACHES] = "concerns thread caches; in this replay all calls use the same one (--engine "
+                    "threads)",
+    [LACK_PACE] = "concerns a thread that wakes up from time to time; this replay is faster than "
+                  "the program (--speed 1)",
+    [LACK_TIME] = "depends on time; this replay is faster than the program (--clock original)",
+    [LACK_TOUCH] = "concerns memory that is written to; this replay writes to little (--touch "
+                   "pages)",
 };
 
 /* An environment variable; if `part` is not NULL, only if its value contains that. */
@@ -109,8 +112,8 @@ static void find_attached(const struct report *report, struct list *list)
     for (size_t i = 0; i < report->series.count && rss == 0; i++)
         rss = report->series.rows[i].original_net_rss_bytes;
     add(list, "attached",
-        "the recorder was attached to a process that ran already: what it had made before, of its "
-        "%.1f MiB RSS then, is in no replay",
+        "the recorder was attached to a running process: objects from before that, part of its "
+        "%.1f MiB RSS then, are not replayed",
         (double)rss / MIB);
 }
 
@@ -127,9 +130,11 @@ unsigned warnings_find(const struct report *report, struct warning warnings[WARN
             at_peak ? "peak RSS" : "RSS at the end",
             is_lacking(report, LACK_TOUCH)
                 ? "pages that nobody wrote to are not resident (--touch)"
-                : "memory was swapped out, or never all live objects were there");
+                : "memory was swapped out, or the live objects were never all resident");
     if (totals->calls < EVENTS_FEW)
-        add(&list, "few_events", "fewer than %u calls say more about the start of a program",
+        add(&list, "few_events",
+            "fewer than %u calls say more about a program's startup than "
+            "about an allocator",
             EVENTS_FEW);
     if (unknown > 0)
         add(&list, "unknown_frees",
@@ -138,7 +143,8 @@ unsigned warnings_find(const struct report *report, struct warning warnings[WARN
     if (totals->lost_events > 0)
         add(&list, "lost_events", "the recording lost %" PRIu64 " calls", totals->lost_events);
     if (calls && report->options->release_every != NULL && report->release_means == NULL)
-        add(&list, "no_release", "%s has no call that gives memory back", report->allocator->name);
+        add(&list, "no_release", "%s has no function that gives memory back",
+            report->allocator->name);
     if (calls) find_settings(report, &list);
     return list.count;
 }

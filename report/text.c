@@ -118,7 +118,7 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
         fprintf(to, "! %s%s calls are missing from the recording.\n", words,
                 words_count(tally->totals.lost_events));
     if (tally->totals.freed_twice > 0)
-        fprintf(to, "! %s%s frees were of objects that had been freed before.\n", words,
+        fprintf(to, "! %s%s frees were of objects that had been freed already.\n", words,
                 words_count(tally->totals.freed_twice));
     if (tally->totals.missed_frees > 0)
         fprintf(to,

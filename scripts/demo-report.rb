@@ -60,7 +60,7 @@ replays.each { |entry, report| differing.concat(differences("replay, #{entry}", 
 puts File.read(File.join(dir, 'table.txt')) unless replays.empty?
 notes_print(recorded, ordered, replays.any?)
 unless differing.empty?
-  warn('', 'DIFFERENT: what was recorded, ordered and replayed is not the same.', *differing.uniq)
+  warn('', 'DIFFERENT: recording, ordering and replays do not agree.', *differing.uniq)
   exit(1)
 end
 stages = replays.empty? ? 'Recorded = ordered' : 'Recorded = ordered = replayed'

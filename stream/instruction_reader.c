@@ -379,7 +379,7 @@ static bool reader_define(struct instruction_reader *reader, const struct block 
         wrong = take_definition(&column, &definition)
                     ? reader->define(reader->define_context, &definition)
                     : "outside of its limits";
-    if (wrong == NULL && (column.next != column.end || at == 0)) wrong = "not so many";
+    if (wrong == NULL && (column.next != column.end || at == 0)) wrong = "the count is wrong";
     if (wrong == NULL) return true;
     error_set(&reader->error, &instruction_errors[INSTRUCTION_ERROR_DEFINITION], block->offset,
               "definition %zu: %s", at, wrong);

@@ -74,11 +74,11 @@ extern "C" {
       "the columns and the instructions do not match (INSTRUCTIONS.md 4.3)")                      \
     X(INSTRUCTION_ERROR_OPCODE, "instructions_opcode", "an undefined opcode (INSTRUCTIONS.md 5)") \
     X(INSTRUCTION_ERROR_POSITION, "instructions_position",                                        \
-      "a position where no live object stands (INSTRUCTIONS.md 4.5)")                             \
+      "a position without a live object (INSTRUCTIONS.md 4.5)")                                   \
     X(INSTRUCTION_ERROR_OPERAND, "instructions_operand",                                          \
       "an operand out of range (INSTRUCTIONS.md 5)")                                              \
     X(INSTRUCTION_ERROR_DEFINITION, "instructions_definition",                                    \
-      "a definition of call stacks that cannot be (INSTRUCTIONS.md 4.6)")                         \
+      "an invalid definition of call stacks (INSTRUCTIONS.md 4.6)")                               \
     X(INSTRUCTION_ERROR_TOTALS, "instructions_totals",                                            \
       "the totals do not match (INSTRUCTIONS.md 6)")                                              \
     X(INSTRUCTION_ERROR_TRAILING, "instructions_trailing",                                        \

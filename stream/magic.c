@@ -23,7 +23,7 @@ static const struct {
      5, UNPACK("xz", "xz -dc")},
     {"BZh", 3, UNPACK("bzip2", "bzip2 -dc")},
     {"PK\3\4", 4, UNPACK("a zip archive", "unzip -p")},
-    {"Obj\1", 4, "this is Avro, which is written here, but not read"},
+    {"Obj\1", 4, "this is Avro, which malloctape can write, but not read"},
     {"\xe4\x63\xbd\x6c", 4, IMPORT("a raw trace of gperftools' wip-malloc-tracing")},
     {"= Start", 7, IMPORT("a trace of mtrace(3)")},
     {"v ", 2, IMPORT("a raw file of heaptrack")},

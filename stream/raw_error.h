@@ -20,20 +20,20 @@ extern "C" {
     X(RAW_FEATURE, "raw_feature", "unknown feature bit (FORMAT.md 4.1)")                           \
     X(RAW_METADATA, "raw_metadata", "more metadata than allowed (FORMAT.md 4.1)")                  \
     X(RAW_HEADER_DAMAGED, "raw_header_damaged",                                                    \
-      "the header does not fit its checksum (FORMAT.md 4.1)")                                      \
+      "the header does not match its checksum (FORMAT.md 4.1)")                                    \
     X(RAW_CHUNK_MAGIC_WRONG, "raw_chunk_magic", "no chunk begins here (FORMAT.md 4.2)")            \
     X(RAW_CHUNK_LIMIT, "raw_chunk_limit", "the chunk is larger than allowed (FORMAT.md 4.2)")      \
     X(RAW_CHUNK_DAMAGED, "raw_chunk_damaged",                                                      \
-      "the chunk does not fit its checksum (FORMAT.md 4.2)")                                       \
+      "the chunk does not match its checksum (FORMAT.md 4.2)")                                     \
     X(RAW_CHUNK_FIELD, "raw_chunk_field", "a field of the chunk header is wrong (FORMAT.md 4.2)")  \
     X(RAW_SEQUENCE, "raw_sequence", "chunks are missing or repeated (FORMAT.md 4.2)")              \
     X(RAW_TICK_DAMAGED, "raw_tick_damaged", "a tick that cannot be read (FORMAT.md 4.3)")          \
     X(RAW_END_DAMAGED, "raw_end_damaged", "an end chunk that cannot be read (FORMAT.md 4.4)")      \
     X(RAW_END_DIFFERS, "raw_end_differs",                                                          \
-      "the totals of the end chunk are not those of the stream (FORMAT.md 4.4)")                   \
+      "the end chunk's totals do not match the stream (FORMAT.md 4.4)")                            \
     X(RAW_TRAILING, "raw_trailing", "something follows the end chunk (FORMAT.md 4.4)")             \
     X(RAW_PAYLOAD, "raw_payload", "the payload has no room for its units (FORMAT.md 4.2)")         \
-    X(RAW_PACKED, "raw_packed", "the packed units are not so many (FORMAT.md 5.5)")                \
+    X(RAW_PACKED, "raw_packed", "the number of packed units is wrong (FORMAT.md 5.5)")             \
     X(RAW_PROFILE, "raw_profile", "the profile has a kind of the wrong shape (FORMAT.md 5.1)")     \
     X(RAW_UNIT, "raw_unit", "the unit is undefined (FORMAT.md 5.2)")                               \
     X(RAW_UNITS_SHORT, "raw_units_short", "a record crosses the end of its chunk (FORMAT.md 4.2)") \
@@ -43,17 +43,16 @@ extern "C" {
     X(RAW_OPERAND, "raw_operand", "an operand is out of range (FORMAT.md 5.2)")                    \
     X(RAW_STRUCTURE, "raw_structure", "the structure is undefined (FORMAT.md 3)")                  \
     X(RAW_ALLOCATIONS, "raw_allocations",                                                          \
-      "a lane has more allocations than a bound can say (FORMAT.md 2.5)")                          \
+      "a lane has more allocations than a bound can count (FORMAT.md 2.5)")                        \
     X(RAW_PLACE, "raw_place", "the place is out of range (FORMAT.md 2.5)")                         \
     X(RAW_PLACE_CLASS, "raw_place_class", "places of one block have two classes (FORMAT.md 2.5)")  \
     X(RAW_SIZE_CLASS, "raw_size_class", "the size class is undefined (FORMAT.md 3)")               \
     X(RAW_CACHE_UNKNOWN, "raw_cache_unknown",                                                      \
-      "an allocation says no place, and what the cache has is not known (FORMAT.md 2.6)")          \
+      "an allocation gives no place, and the cache's contents are unknown (FORMAT.md 2.6)")        \
     X(RAW_CACHE_EMPTY, "raw_cache_empty",                                                          \
-      "an allocation says no place, and the cache has none (FORMAT.md 2.6)")                       \
-    X(RAW_CACHE_SHORT, "raw_cache_short", "more leaves a cache than it has (FORMAT.md 2.6)")       \
-    X(RAW_DEFINITION, "raw_definition",                                                            \
-      "a definition of call stacks that cannot be (FORMAT.md 5.8)")                                \
+      "an allocation gives no place, and the cache is empty (FORMAT.md 2.6)")                      \
+    X(RAW_CACHE_SHORT, "raw_cache_short", "more leaves a cache than is in it (FORMAT.md 2.6)")     \
+    X(RAW_DEFINITION, "raw_definition", "an invalid definition of call stacks (FORMAT.md 5.8)")    \
     X(RAW_PLACES_MEMORY, "raw_places_memory",                                                      \
       "the lanes of this stream need more than 4 GiB for the places of their objects")             \
     X(RAW_CUT_CHUNK, "raw_cut_chunk", "the stream ends inside a chunk")                            \
@@ -61,7 +60,7 @@ extern "C" {
     X(SPOOL_NO_SPOOL, "spool_no_spool", "this is not a spool (FORMAT.md 8)")                       \
     X(SPOOL_VERSION, "spool_version", "unknown major version of the spool (FORMAT.md 8)")          \
     X(SPOOL_HEADER_DAMAGED, "spool_header_damaged",                                                \
-      "the header of the spool does not fit its checksum (FORMAT.md 8)")                           \
+      "the header of the spool does not match its checksum (FORMAT.md 8)")                         \
     X(SPOOL_SLOT_SIZE, "spool_slot_size", "the size of a slot is not allowed (FORMAT.md 8)")       \
     X(SPOOL_SLOT_DAMAGED, "spool_slot_damaged", "a slot of the spool is damaged (FORMAT.md 8)")    \
     X(SPOOL_OTHER_RECORDING, "spool_other_recording",                                              \

@@ -53,7 +53,7 @@ static bool cut(struct raw_reader *reader, enum raw_error which)
         error_set(&reader->error, &raw_errors[which], offset, "%zu bytes of it are there", left);
     else if (which == RAW_EMPTY)
         error_set(&reader->error, &raw_errors[which], offset,
-                  reader->input.state == INPUT_CUT ? "the first LZ4 block is not whole"
+                  reader->input.state == INPUT_CUT ? "the first LZ4 block is incomplete"
                                                    : "the input is empty");
     else
         error_set(&reader->error, &raw_errors[which], offset, NULL);

@@ -415,7 +415,7 @@ static bool read_options(struct parser *parser, const struct found *plan, const 
         return wrong(parser, &words.place, "\"replay_options\" is not a list");
     for (at = 0; at < json_array_size(words.value); at++) {
         const struct found word = element(&words, at);
-        if (!json_is_string(word.value)) return wrong(parser, &word.place, "no text");
+        if (!json_is_string(word.value)) return wrong(parser, &word.place, "not a string");
         if (!is_line(parser, &word.place, json_string_value(word.value))) return false;
     }
     return true;
@@ -588,7 +588,7 @@ static char *read_text(const char *path, char *why, size_t why_bytes)
     if (good) text[bytes] = '\0';
     fclose(file);
     if (good) return text;
-    error_explain(why, why_bytes, "%s: no plan", path);
+    error_explain(why, why_bytes, "%s: not a plan", path);
     free(text);
     return NULL;
 }

@@ -273,7 +273,7 @@ grows() {
         [ "$(grep -A 1 '^functions, ' out | sed -n 's/.* \(leaks\|holds\)  .*/\1/p' | head -n 1)" = leaks ] &&
         exits 0 report --json report.json grows.lz4 &&
         exits 0 order grows.lz4 -o grows.ordered && exits 0 replay grows.ordered &&
-        grep -q '^warning .*attached to a process that ran already: .* MiB RSS then' out err &&
+        grep -q '^warning .*attached to a running process: .* MiB RSS then' out err &&
         json report.json 'g = j["growth"]; g["older_frees"] >= 1000 && g["rss_before"] > 0 &&
             g["grown_objects"] >= 3000 && g["by_age"]["objects"].sum == g["grown_objects"]' && over
 }

@@ -98,9 +98,9 @@ says_what_is_known() {
     rm -f left.raw.lz4*
     exit_status recorded left.raw.lz4 "$workloads/leave" group 1
     [ "$status" = 5 ] && exits 3 info left.raw.lz4 &&
-        prints "^end *cut short, but every event is here: the program still runs, was killed" &&
+        prints "^end *cut short, but every event is here: the program is still running, was killed" &&
         rm left.raw.lz4.spool && exits 3 info left.raw.lz4 &&
-        prints '^end *cut short, without a spool'
+        prints '^end *cut short, and no spool'
 }
 
 # What the tracing library and its C++ runtime take for themselves is not the program's.
@@ -420,16 +420,16 @@ names_unknown_variables() {
 runs_programs_beside() {
     "$write_samples" raw_example >example && exits 0 order example example.lz4 &&
         says '^status  *complete' && exits 0 replay --engine null example.lz4 &&
-        prints '^engine  *null' && exits 2 replay -e warp example.lz4 && says "'warp' is no engine" &&
-        exits 2 compare -e warp example.lz4 && says "'warp' is no engine" &&
+        prints '^engine  *null' && exits 2 replay -e warp example.lz4 && says "there is no engine 'warp'" &&
+        exits 2 compare -e warp example.lz4 && says "there is no engine 'warp'" &&
         exits 0 help order && prints '^Usage: malloctape order '
 }
 hints_at_salvage() {
     ruby -e 'text = File.binread("example")
         text[-60, 4] = "\xff\xff\xff\xff".b
         File.binwrite("damaged", text)' && exits 1 order damaged damaged.lz4 &&
-        says 'damaged: --salvage leaves out' && exits 5 order --salvage damaged damaged.lz4 &&
-        ! says 'salvage leaves'
+        says 'damaged: to leave out what is damaged' && exits 5 order --salvage damaged damaged.lz4 &&
+        ! says 'to leave out'
 }
 
 refuses_nonsense() {

@@ -508,7 +508,7 @@ sorts_by_one() {
         esac
     done
     sort=
-    exits 2 compare lanes --sort size && says "'size' is none of: memory, time"
+    exits 2 compare lanes --sort size && says "'size' is not one of: memory, time"
 }
 # Row a is the recorded allocator; the program used so many seconds of user time, and one of system.
 null_of_a() {
@@ -742,7 +742,7 @@ warns_of_other_machine() {
 # Of a trace with threads, by one thread.
 warns_of_arenas() {
     exits 0 compare lanes -r 1 -a glibc:MALLOC_ARENA_MAX=1 -e switch &&
-        prints '^  ! MALLOC_ARENA_MAX shows with threads only' && prints '^glibc  *1?  *[0-9.]*! ' &&
+        prints '^  ! MALLOC_ARENA_MAX only has an effect with several threads' && prints '^glibc  *1?  *[0-9.]*! ' &&
         exits 0 compare lanes -r 1 -a glibc:MALLOC_ARENA_MAX=1 && ! prints '!' &&
         exits 0 compare churn -r 1 -a glibc:MALLOC_ARENA_MAX=1 && ! prints '!'
 }

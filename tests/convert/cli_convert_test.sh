@@ -172,7 +172,7 @@ mistakes() {
         bad '1 1 malloc(3)=0x10\n1 1 free(0x10\n' 'line 2: expected the arguments of free' &&
         bad 'a 3 10 1 5\nb 3 10 1 5\n' 'line 2: expected `a SIZE POINTER THREAD NS`' &&
         bad 'nothing that is known\n' 'the format is not recognized: say --from FORMAT' &&
-        bad 'Obj\x01\x04\x14avro.codec' 'this is Avro, which is written here, but not read$'
+        bad 'Obj\x01\x04\x14avro.codec' 'this is Avro, which malloctape can write, but not read$'
 }
 
 mistakes_in_bytes() {

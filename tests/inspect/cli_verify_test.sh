@@ -15,7 +15,7 @@ in_order() {
         prints '^rule 1  calls: 9, lanes: 2;' &&
         prints '^rule 2  allocations: 5, frees: 3;.* unrecorded objects: 1$' &&
         prints '^rule 3  entries into shared structures: 6,' &&
-        prints '^rule 4  ticks: 3; each record at most a window from its own$'
+        prints '^rule 4  ticks: 3; each record at most a window away from its own$'
 }
 
 # violates RULE ORDERED PATTERN - this order violates the rule, for this reason.
@@ -37,7 +37,7 @@ forced() {
     sample verify_waits_raw
     sample "$1"
     exits 0 verify verify_waits_raw "$1" &&
-        prints "^rule 4  ticks: 3;.* but for $2 that others make late$"
+        prints "^rule 4  ticks: 3;.* but for $2 that other records delay$"
 }
 
 forced_early() {
@@ -51,7 +51,7 @@ lacking() {
     sample verify_lacking_raw
     sample verify_lacking_order
     exits 0 verify verify_lacking_raw verify_lacking_order && prints 'unrecorded objects: 2$' &&
-        prints 'missing in the recording: 1$'
+        prints 'missing from the recording: 1$'
 }
 
 wrong_place() {
@@ -77,7 +77,7 @@ missed_free() {
     sample verify_unmissed_raw
     exits 0 verify verify_missed_raw verify_missed_order && prints '; missed frees: 1$' &&
         exits 1 verify verify_missed_raw verify_missed_other &&
-        prints '^rule 2  violated .*place 66 is said to have been missed; no other' &&
+        prints '^rule 2  violated .*place 66 is marked as missed, but no other' &&
         exits 1 verify verify_missed_raw verify_missed_silent &&
         prints '^rule 2  violated .*begins at place 65, where one lives' &&
         exits 1 verify verify_unmissed_raw verify_missed_order &&
@@ -131,7 +131,7 @@ output_full() {
     [ "$status" = 1 ] && says 'cannot write to the standard output: No space left on device'
 }
 no_recording() { exits 1 verify no-such-file && says 'no-such-file: cannot open'; }
-usage() { exits 2 verify && exits 2 verify a b c && exits 2 verify - && says 'has to be a file'; }
+usage() { exits 2 verify && exits 2 verify a b c && exits 2 verify - && says 'must be a file'; }
 
 postprocess_missing() {
     mkdir -p alone/bin
@@ -184,11 +184,11 @@ check 'what a recording may lack' lacking
 check 'rule 1: a record is missing at the end' violates 1 verify_bad_missing \
     'the ordered stream ends without it'
 check 'rule 1: a record is left out' violates 1 verify_bad_skipped \
-    'free stands where the recording has memalign'
+    'free is where the recording has memalign'
 check 'rule 1: a record too many' violates 1 verify_bad_twice 'no more records'
 check 'rule 1: another size' violates 1 verify_bad_size 'malloc of 26 bytes; the recording says 25'
 check 'rule 1: another kind' violates 1 verify_bad_kind \
-    'calloc stands where the recording has malloc'
+    'calloc is where the recording has malloc'
 check 'rule 1: another alignment' violates 1 verify_bad_alignment 'alignment'
 check 'rule 1: a failed call that made an object' violates 1 verify_bad_outcome \
     'malloc failed in the recording'

@@ -498,8 +498,8 @@ TEST(Order, ANumberThatNeverComesIsDamageToo)
         raw.tick(i, 0, 0);
     raw.end();
     EXPECT_EQ(order(raw.bytes).error,
-              "offset 0x40: what a record waits for never comes (FORMAT.md 6): lane 0, record 0: "
-              "waits for its turn with number 2 of structure 255, which is at 1");
+              "offset 0x40: a record waits for another one that never comes (FORMAT.md 6): lane "
+              "0, record 0: waits for its turn, number 2 of structure 255, whose next number is 1");
 }
 
 /* --- places --- */
@@ -779,7 +779,7 @@ TEST(Order, AListThatRunsDry)
         EXPECT_EQ(ordered.result.order.unknown_objects, twice ? 2u : 3u);
         EXPECT_EQ(ordered.result.totals.live, twice ? 2u : 3u);
         if (!twice) {
-            EXPECT_NE(ordered.error.find("the cache has none"), std::string::npos) << ordered.error;
+            EXPECT_NE(ordered.error.find("the cache is empty"), std::string::npos) << ordered.error;
         }
     }
 }
@@ -931,7 +931,7 @@ TEST(Order, TooManyAllocations)
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_DAMAGED);
     EXPECT_EQ(ordered.text(), "0:lost 0:malloc24 0:malloc24 0:malloc24");
-    EXPECT_NE(ordered.error.find("more allocations than a bound can say"), std::string::npos)
+    EXPECT_NE(ordered.error.find("more allocations than a bound can count"), std::string::npos)
         << ordered.error;
 }
 
@@ -1019,10 +1019,9 @@ TEST(Order, ANumberIsGivenOnce)
     raw.sequence(1, 51, 3, 1);
     raw.allocation(1, RawBuilder::kMalloc, 1);
     raw.end();
-    EXPECT_NE(
-        order(raw.bytes).error.find("the number was given before (FORMAT.md 3): lane 1, record 0: "
-                                    "number 1 of structure 3"),
-        std::string::npos);
+    EXPECT_NE(order(raw.bytes).error.find("this sequence number has occurred before (FORMAT.md 3): "
+                                          "lane 1, record 0: number 1 of structure 3"),
+              std::string::npos);
 }
 
 TEST(Order, TotalsMustAgree)
@@ -1435,7 +1434,7 @@ TEST(Order, WaitingInACircleIsDamage)
     raw.allocation(3, RawBuilder::kMalloc, 4);
     raw.end();
     order_options how = {};
-    EXPECT_NE(order(raw.bytes).error.find("lane 0, record 0: waits for its turn with number 2"),
+    EXPECT_NE(order(raw.bytes).error.find("lane 0, record 0: waits for its turn, number 2"),
               std::string::npos);
     how.salvage = true;
     Ordered ordered = order(raw.bytes, nullptr, how);
@@ -1555,7 +1554,7 @@ TEST(Order, LatenessHasALimit)
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_DAMAGED);
-    EXPECT_NE(ordered.error.find("lane 1, record 0: waits for its turn with number 2"),
+    EXPECT_NE(ordered.error.find("lane 1, record 0: waits for its turn, number 2"),
               std::string::npos)
         << ordered.error;
     order_options how = {};

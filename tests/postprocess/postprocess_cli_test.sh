@@ -131,7 +131,7 @@ ends "a terminal is refused" 2 ruby -rpty -e '
 	end
 	exit($?.exitstatus)' "$postprocess" -q raw -
 is "with a message" "$(head -n 1 out | tr -d '\r')" \
-    "postprocess: the result is binary and does not go to a terminal"
+    "postprocess: the result is binary and is not written to a terminal"
 ends "a recording without its end" 3 "$postprocess" --json=json cut ordered
 says "it is said where it ends" "cut: the recording was cut short: offset 0x[0-9a-f]*: "
 is "JSON: truncated" "$(json truncated)" true
@@ -150,7 +150,7 @@ report $? "what comes before is ordered"
 whole_events=$("$postprocess" -q -j - raw /dev/null | sed -n 's/^  "events": \(.*\),/\1/p')
 ends "the same, salvaged" 5 "$postprocess" --salvage --json=json damaged ordered
 says "the message tells how much was left out" \
-    "^postprocess: damaged: pieces of damage that were left out: [0-9]*; the first:"
+    "^postprocess: damaged: damaged parts left out: [0-9]*; the first:"
 is "JSON: status" "$(json status)" '"salvaged"'
 [ "$(json events)" -gt $((whole_events / 2)) ]
 report $? "what comes behind is ordered, too"

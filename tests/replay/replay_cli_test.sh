@@ -83,7 +83,7 @@ check "--version" both '^replay (malloctape) [0-9]' .
 run --no-such-option
 check "an unknown option is a usage error" ended 2 'see replay --help'
 run --engine=none
-check "an unknown engine is named" ended 2 "'none' is no engine"
+check "an unknown engine is named" ended 2 "there is no engine 'none'"
 run --engine=auto </dev/null
 check "--engine auto reads twice" ended 2 'reads the stream twice, so it needs a file'
 run a b
@@ -471,7 +471,7 @@ run --touch=none --json="$scratch/json" "$scratch/idle"
 [ -n "$sanitized" ] || check "RSS below live bytes is warned of" warns rss_below_live
 MALLOC_ARENA_MAX=1 run --engine=switch --json="$scratch/json" "$scratch/lanes"
 check "a setting that one thread cannot show" \
-    both '^warning  *MALLOC_ARENA_MAX shows with threads' .
+    both '^warning  *MALLOC_ARENA_MAX only has an effect with several threads' .
 MALLOC_ARENA_MAX=1 run --engine=threads --json="$scratch/json" "$scratch/lanes"
 check "but threads can" eval '! warns setting_not_shown'
 MALLOC_CONF=dirty_decay_ms:0 run --json="$scratch/json" "$scratch/churn"
@@ -481,7 +481,7 @@ check "no other warning" eval '! warns .'
 
 # --- the original's time ---
 run --clock=fast "$scratch/idle"
-check "a clock that is none" ended 2 "'fast' is none of: real, original, cpu"
+check "a clock that is none" ended 2 "'fast' is not one of: real, original, cpu"
 if [ -n "$jemalloc" ] && [ -z "$sanitized" ]; then
     # 40 MB are freed within the first second of 500, and given back 50 seconds later.
     export MALLOC_CONF=dirty_decay_ms:50000,muzzy_decay_ms:0
@@ -515,7 +515,7 @@ if [ -z "$sanitized" ]; then # which does not use memory again at once
     run --verify-addresses --json="$scratch/json" "$scratch/places.fresh"
     check "a place that the original did not take" has addresses_matched 22500
     check "what differs is named" both 'address match  *90.0000 %: 22500 of 25000' \
-        'not instruction 18, malloc of 100 bytes: originally 0x10080, not used.*by instruction 16'
+        'mismatch at instruction 18, malloc of 100 bytes: originally 0x10080, not used.*by instruction 16'
 fi
 
 # --- failure ---
@@ -527,7 +527,7 @@ check "with its status" has status '"failed"'
 head -c 50000 "$scratch/churn" >"$scratch/cut"
 run --json="$scratch/json" "$scratch/cut"
 check "a cut stream has its own status" ended 3 \
-    'the stream was cut; what there was has been replayed'
+    'the stream was cut short; what there is has been replayed'
 check "a cut stream is reported" has status '"cut"'
 check "with what was replayed" [ "$(value events)" -gt 0 ]
 lz4 -q -B4 -c "$scratch/churn" | head -c 80000 >"$scratch/cut.lz4"

@@ -182,7 +182,7 @@ if [ -z "$sanitized" ]; then
 fi
 
 head -c 300000 pairs >cut
-check 'a cut stream' ends 3 'the stream was cut; what there was has been replayed' cut
+check 'a cut stream' ends 3 'the stream was cut short; what there is has been replayed' cut
 check 'with what was replayed' eval '"$replay" -q --json switch.json cut 2>err;
     cmp -s <(json_counts switch.json) <(json_counts threads.json)'
 { head -c 300000 pairs; printf XX; tail -c +300003 pairs; } >damaged

@@ -522,7 +522,7 @@ agrees_with_system() {
 refuses_engines() {
     "$make_instructions" churn 1000 >churn &&
         exit_status "$bin/replay" -e null --snapshot=s churn >out 2>err
-    [ "$status" = 1 ] && says 'there is no snapshot with this engine' &&
+    [ "$status" = 1 ] && says 'this engine cannot write a snapshot' &&
         exits 1 report churn --under && says 'which allocator?' &&
         exits 2 report churn --under=nothing && exits 1 report churn --under /nothing.so &&
         exits 2 report churn --under=none && says "there is no allocator 'none'" &&

@@ -298,8 +298,8 @@ TEST(InstructionStacks, DamageIsNamed)
     const std::string unloaded("\x05\x03", 2), limits = ": outside of its limits";
     const std::string what = "instructions_definition: definition ";
     EXPECT_EQ(failure(1, unloaded), "instructions_cut: after 0 instructions");
-    EXPECT_EQ(failure(0, ""), what + "0: not so many");
-    EXPECT_EQ(failure(1, unloaded + unloaded), what + "1: not so many");
+    EXPECT_EQ(failure(0, ""), what + "0: the count is wrong");
+    EXPECT_EQ(failure(1, unloaded + unloaded), what + "1: the count is wrong");
     EXPECT_EQ(failure(2, unloaded), what + "2" + limits);
     EXPECT_EQ(failure(1, std::string("\x05\x01", 2)), what + "1" + limits) << "module 0";
     EXPECT_EQ(failure(1, std::string("\x15\x03", 2)), what + "1" + limits) << "m of unloaded";

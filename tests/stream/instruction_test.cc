@@ -1013,10 +1013,9 @@ TEST(InstructionReader, PositionsWithoutAnObject)
     std::string good = header_of() + block_of({"\x01\x01", {8, 8}, 16, 16});
     Read read = read_stream(good + block_of({"\x15\x15", {1, 1}}));
     char text[512];
-    EXPECT_EQ(
-        std::string(error_text(&read.failure, text, sizeof text)),
-        "offset 0x3d: a position where no live object stands (INSTRUCTIONS.md 4.5): instruction 3: "
-        "position 1");
+    EXPECT_EQ(std::string(error_text(&read.failure, text, sizeof text)),
+              "offset 0x3d: a position without a live object (INSTRUCTIONS.md 4.5): instruction 3: "
+              "position 1");
     EXPECT_EQ(read.instructions.size(), 2u);
     EXPECT_EQ(read.totals.live, 2u);
 }

@@ -157,7 +157,7 @@ most_memory() {
 # Objects that all seem to live at one place are not gone through again and again.
 crowd_is_refused() {
     "$make_hostile" crowd 200000 >crowd
-    exits 1 verify crowd && says 'more than 1000 objects seem to live at one place' &&
+    exits 1 verify crowd && says 'more than 1000 objects seem to be live at one place' &&
         "$make_hostile" crowd 900 >crowd && exits 0 verify crowd
 }
 

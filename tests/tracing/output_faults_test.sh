@@ -110,7 +110,7 @@ file_size_limit() {
         as_untraced raw.lz4
     ) && one_line 'recording ended early: raw.lz4.*: file too large' && joins raw.lz4 || return 1
     exit_status "$malloctape" info raw.lz4 >command.out
-    grep -q 'an error ended the recording, not the program$' command.out
+    grep -q 'an error ended the recording before the program ended$' command.out
 }
 
 file_size_limit_to_begin() {

@@ -354,7 +354,7 @@ recorded_by_command() {
     "$malloctape" record --allocator=program -o raw.lz4 -- ./calls >out 2>err &&
         [ "$(objects raw.lz4 777)" = 100 ] && verified raw.lz4 0 &&
         exit_status "$malloctape" record --allocator=other -- ./calls 2>err && [ "$status" = 2 ] &&
-        grep -q 'is none of: tcmalloc, program' err
+        grep -q 'is not one of: tcmalloc, program' err
 }
 
 # Eight arenas. Freeing mapped chunks of 1 and 4 MiB moves the thresholds, one of 33 MiB does not:
