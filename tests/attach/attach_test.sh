@@ -388,7 +388,7 @@ static_one() {
     pid=$!
     pids+=("$pid")
     wait_until test "/proc/$pid/exe" -ef static
-    refuses 'linked statically' && kill "$pid"
+    refuses 'statically linked' && kill "$pid"
 }
 
 another_users() {

@@ -343,7 +343,7 @@ warns_static() {
         File.binwrite("static", header + segment)'
     chmod +x static
     "$bin/malloctape" record -o f.raw.lz4 ./static >out 2>err || true
-    says 'warning: ./static is linked statically.*it will not be recorded$' && ! says 'recording on'
+    says 'warning: ./static is statically linked.*it will not be recorded$' && ! says 'recording on'
 }
 
 # The C compiler may be a command with arguments, and lack a sanitizer's library.

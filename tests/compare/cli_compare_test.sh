@@ -478,7 +478,7 @@ says_verdict() {
 knows_equal() {
     reports a 500/1.00 500/1.00 500/1.00 500/1.00 500/1.00
     reports b 504/1.04 504/1.04 504/1.04 504/1.04 504/1.04
-    ranked a b && has_order 1 '1=:a 1=:b' && prints 'For memory all are equal. For time all are' &&
+    ranked a b && has_order 1 '1=:a 1=:b' && prints 'For memory, all are equal. For time, all are' &&
         reports a 500/1.0 600/1.5 700/2.0 500/1.0 600/1.2 &&
         reports b 550/1.1 630/1.6 720/2.1 560/1.2 610/1.3 &&
         ranked a b && has_order 1 '1=:a 1=:b' && has_order 2 '1=:a 1=:b'

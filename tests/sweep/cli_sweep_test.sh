@@ -172,7 +172,7 @@ refuses_bad_plans() {
             $'{"traces": ["lanes"], "allocators": [\n\n{"allocator": "glibc", "settings": {"A": []}}]}' &&
         refuses 2 'tab or a newline in it' $'{"traces": ["lanes"],\n"allocators": ["glibc:A=a\\nb"]}' &&
         refuses 2 'LD_PRELOAD' $'{"traces": ["lanes"],\n"allocators": ["glibc:LD_PRELOAD=x"]}' &&
-        refuses 3 '"engine" is none of' \
+        refuses 3 '"engine" is not one of' \
             $'{"allocators": ["glibc"], "rows": [\n{"trace": "lanes",\n"engine": "best"}]}'
 }
 refuses_other_words() {

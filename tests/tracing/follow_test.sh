@@ -96,7 +96,7 @@ build() {
 }
 
 refuses_one_name() {
-    ! "$malloctape" record --follow -o one.lz4 true >out 2>err && grep -q 'needs a %p' err
+    ! "$malloctape" record --follow -o one.lz4 true >out 2>err && grep -q 'add %p to it' err
 }
 
 garbage_collection() {
