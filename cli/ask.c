@@ -44,11 +44,11 @@ static bool is_process(const struct cli_command *command, int file, pid_t proces
         return true;
     if (command != NULL && peer.pid != 0)
         cli_fail(command,
-                 "cannot reach process %d: process %d of user %u has taken its socket's name",
+                 "process %d cannot be reached: process %d of user %u has taken its socket's name",
                  (int)process, (int)peer.pid, (unsigned)peer.uid);
     else if (command != NULL)
         cli_fail(command,
-                 "cannot reach process %d: a process of user %u, not visible from here, has "
+                 "process %d cannot be reached: a process of user %u, not visible from here, has "
                  "taken its socket's name",
                  (int)process, (unsigned)peer.uid);
     return false;

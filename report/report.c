@@ -173,7 +173,7 @@ static int traces_parse(struct options *options, int count, char **words)
     if (count == TRACES_MAX && options->under_word != NULL && options->under == NULL &&
         (words[0] == options->under_word || words[1] == options->under_word))
         return cli_usage_error(&cli_report,
-                               "--under takes one trace, and there is no allocator '%s'",
+                               "--under: there is no allocator '%s', and it takes one trace",
                                options->under_word);
     if (of_one && count == TRACES_MAX)
         return cli_usage_error(&cli_report, "--under, --depths and --call-sizes take one trace");

@@ -758,7 +758,7 @@ refuses_nonsense() {
     exits 2 compare && says 'which trace?' && exits 2 compare a b --html f.html &&
         says '--html takes one trace' &&
         exits 2 compare lanes -a jmalloc && says "there is no allocator 'jmalloc'" &&
-        exits 2 compare lanes -a glibc: && says "is no name of a variable" &&
+        exits 2 compare lanes -a glibc: && says "is not the name of a variable" &&
         exits 2 compare lanes -r 0 && says "'0' is not a number from 1" &&
         exits 2 compare lanes --colour && exits 2 compare lanes --html - &&
         says 'html needs a file' && [ ! -e ./- ]

@@ -79,7 +79,7 @@ missed_free() {
         exits 1 verify verify_missed_raw verify_missed_other &&
         prints '^rule 2  violated .*place 66 is marked as missed, but no other' &&
         exits 1 verify verify_missed_raw verify_missed_silent &&
-        prints '^rule 2  violated .*begins at place 65, where one lives' &&
+        prints '^rule 2  violated .*begins at place 65, where one is live' &&
         exits 1 verify verify_unmissed_raw verify_missed_order &&
         prints '^rule 2  violated .*the recorder was not attached$'
 }

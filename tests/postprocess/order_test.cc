@@ -1416,7 +1416,7 @@ TEST(Order, WhatCannotBeOrderedIsLeftOutOnRequest)
     EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_DAMAGED);
     EXPECT_EQ(ordered.result.order.damages, 2u);
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kMalloc], 5u);
-    EXPECT_NE(ordered.error.find("given before"), std::string::npos) << "the first is told";
+    EXPECT_NE(ordered.error.find("occurred before"), std::string::npos) << "the first is told";
 }
 
 TEST(Order, WaitingInACircleIsDamage)

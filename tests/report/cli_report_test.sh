@@ -204,7 +204,7 @@ tells_first() {
         json f.json 'j["first"]["rss"]["rss"] == j["numbers"]["peak_rss"]' &&
         sed -n 3p out | grep -q '^RSS  *peak [0-9.]* MiB, at ' &&
         sed -n 4p out | grep -q '^ *[0-9.]* MiB  *[0-9.]* %  alive, as asked for$' &&
-        prints ' free in the heap (--under: ' && prints "^ .* not the heap's" &&
+        prints ' free in the heap (--under: ' && prints '^ .* outside the heap: ' &&
         prints '^calls  *malloc [0-9]* %, ' && prints '^ *made [0-9.]* % of [0-9]* bytes' || return 1
     ruby -e 'puts "= Start"
         4000.times { |i| printf("@ p:[0x1] + %#x 0x30\n@ p:[0x1] + 0x10 0x40\n@ p:[0x1] - 0x10\n", 4096 * (i + 1)) }
@@ -523,12 +523,12 @@ refuses_engines() {
     "$make_instructions" churn 1000 >churn &&
         exit_status "$bin/replay" -e null --snapshot=s churn >out 2>err
     [ "$status" = 1 ] && says 'this engine cannot write a snapshot' &&
-        exits 1 report churn --under && says 'which allocator?' &&
+        exits 1 report churn --under && says 'name an allocator: ' &&
         exits 2 report churn --under=nothing && exits 1 report churn --under /nothing.so &&
         exits 2 report churn --under=none && says "there is no allocator 'none'" &&
         exits 2 report --under jemaloc churn && says "there is no allocator 'jemaloc', and " &&
         exits 2 report --under glibc && says 'which trace?' && cp churn churn.sorted &&
-        exits 1 report --under churn.sorted && says 'churn.sorted: --under: which allocator?'
+        exits 1 report --under churn.sorted && says 'churn.sorted: --under: name an allocator: '
 }
 refuses_no_malloc() {
     exits 1 report churn --under libm.so.6 && says 'libm.so.6 has no malloc or was not loaded'
@@ -631,8 +631,8 @@ knows_no_rss() {
         says '^malloctape report: --fail-if peak_rss>1G: great-1 does not have this number$' &&
         exits 1 report great-1 --fail-if 'time<1' --fail-if 'calls>0' &&
         says '^malloctape report: --fail-if calls>0 holds: 1$' &&
-        exits 1 report great-1 few --fail-if 'peak_rss>+5%' && says ' is not in great-1$' &&
-        exits 1 report few great-1 --fail-if 'peak_heap<+5' && says ' is not in great-1$' &&
+        exits 1 report great-1 few --fail-if 'peak_rss>+5%' && says ': great-1 does not have this number$' &&
+        exits 1 report few great-1 --fail-if 'peak_heap<+5' && says ': great-1 does not have this number$' &&
         exits 0 report great-1 few --fail-if 'peak_rss>1G' --json f.json &&
         prints '^ *peak_rss  *-  *[0-9.]* [KMG]iB  *- *$' &&
         json f.json 'n = j["numbers"]["peak_rss"]

@@ -174,10 +174,10 @@ name_is_taken() {
         said && for words in status 'start raw.lz4' stop; do
         # shellcheck disable=SC2086 # words
         ! ctl "$process" $words &&
-            says "cannot reach process [0-9]*: process $other of user $(id -u) has taken its socket" ||
+            says " cannot be reached: process $other of user $(id -u) has taken its socket's name" ||
             return 1
     done && ! timeout 300 "$malloctape" top "$process" >out 2>err &&
-        grep -q "cannot reach process [0-9]*: process $other " err && kill "$other" && end
+        grep -q "cannot be reached: process $other " err && kill "$other" && end
 }
 
 # ask TEXT - sends that to the process as it is, and prints the answer.
