@@ -142,7 +142,7 @@ tail -c +150005 raw >> damaged
 ends "a damaged recording" 1 "$postprocess" --json=json damaged ordered
 says "the message names file, offset and section" \
     "^postprocess: damaged: offset 0x[0-9a-f]*: .*FORMAT.md 4.2"
-says "a way out is named" "--salvage leaves out what is damaged"
+says "a way out is named" "to leave out what is damaged and order the rest, use --salvage"
 is "JSON: status" "$(json status)" '"damaged"'
 [ "$(json events)" -gt 1000 ]
 report $? "what comes before is ordered"
@@ -159,7 +159,7 @@ lz4 -q -f raw raw.lz4
 printf 'XXXXXXXX' | dd of=raw.lz4 bs=1 seek=100 conv=notrunc status=none
 ends "a block of LZ4 that cannot be decoded, salvaged" 1 "$postprocess" --salvage raw.lz4 ordered
 says "it says what is damaged" "raw.lz4: offset 0x[0-9a-f]*: the LZ4 data is damaged: "
-is "no way out is named" "$(grep -c -e '--salvage leaves out' err)" 0
+is "no way out is named" "$(grep -c -e 'use --salvage' err)" 0
 
 echo "no recording" > text
 ends "something else" 1 "$postprocess" text out2
