@@ -436,7 +436,7 @@ traced() {
     tracer=$!
     pids+=("$tracer")
     wait_until is_traced || return 1
-    refuses "process $tracer traces it"
+    refuses "process $tracer, a debugger or strace, traces it already"
     kill "$tracer"
     wait "$tracer" || true
     over

@@ -604,7 +604,7 @@ few_runs_are_unsure() {
     runs=2 ranked a b && tr '\n' ' ' <out | tr -s ' ' |
         grep -q '200 % in replays) more; 2 runs are too few for a confidence interval' &&
         prints '^?: with fewer than 4 replays each, ranks are by the median alone' &&
-        head -n 1 out | grep -q '(2 replays each: not sure\.)$' && has_order 1 '1?:b 2?:a' || return 1
+        head -n 1 out | grep -q '(2 replays each: not certain\.)$' && has_order 1 '1?:b 2?:a' || return 1
     # Two replays say less than ten: of the change of the program, no range.
     local of_null
     of_null=$(null_of_a 9)

@@ -181,11 +181,11 @@ twice() { [ "$(grep -c "$1" out)" -ge 2 ]; }
 # Two looks at a busy server that have everything. Of libmalloctape, which knows no paths, that is
 # less.
 has_looked() {
-    twice '^calls    [0-9]* a second: [a-z]* [0-9.]* %, ' &&
+    twice '^calls    [0-9]* per second: [a-z]* [0-9.]* %, ' &&
         twice '^memory .*RSS [0-9.]* MiB, of that the recorder.s [0-9.]* MiB$' &&
         twice '^sizes    [0-9-]*: [0-9.]* %' || return 1
     [ "$front_end" = tcmalloc ] || return 0
-    twice '^paths    thread cache [0-9.]* %, central list ' && twice '^waits    [0-9]* a second ' &&
+    twice '^paths    thread cache [0-9.]* %, central list ' && twice '^waits    [0-9]* per second ' &&
         grep -q '^memory   heap [0-9.]* MiB, of that in use [1-9]' out
 }
 
