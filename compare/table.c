@@ -111,7 +111,7 @@ static void put_how(const struct compare *compare, FILE *to)
     bool threads = engine != NULL && strcmp(engine, "threads") == 0;
     if (report == NULL) return;
     fprintf(to, "engine %s (%s), touch %s", engine,
-            threads ? "a thread for each of the program's" : "one thread makes all calls", touch);
+            threads ? "one thread for each of the program's" : "one thread makes all calls", touch);
     if (clock != NULL) fprintf(to, ", clock %s", clock);
 }
 

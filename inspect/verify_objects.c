@@ -273,8 +273,8 @@ bool verify_after(struct verify *verify, struct verify_lane *lane, const struct 
     if (record->operand && !find_circle(verify, lane, missing, &is_excused)) return false;
     if (is_excused) return true;
     return verify_violated(verify, VERIFY_OBJECTS, lane,
-                           "the lane goes on before call %" PRIu64 " of lane %" PRIu32
-                           ", which it comes after",
+                           "the lane continues before call %" PRIu64 " of lane %" PRIu32
+                           ", which it must follow",
                            raw_allocations_count(missing), raw_allocations_lane(missing));
 }
 

@@ -31,7 +31,7 @@ static void list_memory(const struct tally *tally, numbers_use *use, void *of)
         {"end_live", "at the end", UNIT_BYTES, end, " alive"},
         {"end_objects", "", UNIT_COUNT, tally->live, " objects"},
         {NULL, "", UNIT_SHARE, ratio(end, peak), " of the peak"},
-        {"peak_rss", "the program had", UNIT_BYTES, number_known(rss), " RSS at most"},
+        {"peak_rss", "the program had", UNIT_BYTES, number_known(rss), " peak RSS"},
         {"peak_heap", "", UNIT_BYTES, number_known(heap), " heap"},
         {NULL, heap > 0 ? "" : NULL, UNIT_TIMES, ratio(heap, peak), " the peak"},
     };

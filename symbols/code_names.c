@@ -254,8 +254,9 @@ uint32_t code_names_caller(const struct code_names *names, uint32_t node)
 void code_names_print_missing(const struct code_names *names, const char *prefix, FILE *to)
 {
     static const char *const why[] = {
-        [SYMBOL_FILE_MISSING] = "is not here, so its functions have no names (--symbols DIR)",
-        [SYMBOL_FILE_OTHER] = "is of another build here, so its functions have no names "
+        [SYMBOL_FILE_MISSING] =
+            "was not found here, so its functions have no names (--symbols DIR)",
+        [SYMBOL_FILE_OTHER] = "is a different build here, so its functions have no names "
                               "(--symbols DIR)",
         [SYMBOL_FILE_NO_ID] = "has no build id, so its functions have no names (--symbols DIR)"};
     for (uint32_t i = 0; i < names->symbols.count; i++) {

@@ -477,7 +477,7 @@ Dir.mktmpdir do |directory|
   again.write('again.p')
   text = output_of({ 'DEBUGINFOD_URLS' => '' }, MALLOCTAPE, 'report', 'again.p')
   told = reported('again.p')['rows'].values_at('name', 'made')
-  report text.scan('/nowhere/plugin.so is not here').size == 1 && told == [['plugin.so+0xff'], [3]],
+  report text.scan('/nowhere/plugin.so was not found here').size == 1 && told == [['plugin.so+0xff'], [3]],
          'a library that was loaded several times is looked for, and missed, once', [told.to_s]
 
   most = StackScript.new
