@@ -217,8 +217,6 @@ is_killed() { # is_killed recorder|injector
     for ((i = 0; i < $(size 8 200); i++)); do
         "$bin/malloctape" record --pid "$pid" -o moment.lz4 >out 2>err 5>&- &
         recorder=$!
-        # Before env has begun malloctape, SIGINT is ignored.
-        while [[ $(readlink "/proc/$recorder/exe") != */malloctape ]]; do :; done
         sleep "0.$(printf '%03d' "$((i * 7 % 60))")"
         if [ "$1" = injector ]; then pkill -KILL -P "$recorder" || true; fi
         kill -KILL "$recorder" 2>/dev/null || true
@@ -234,13 +232,13 @@ is_killed() { # is_killed recorder|injector
 
 # Asked to end while it still attaches, it leaves the process as it was.
 is_asked_at_any_moment() {
-    local i
+    local i program
     begin 0
     for ((i = 0; i < $(size 8 200); i++)); do
         env --default-signal=INT "$bin/malloctape" record --pid "$pid" -o moment.lz4 >out 2>err 5>&- &
         recorder=$!
         # Before env has begun malloctape, SIGINT is ignored.
-        while [[ $(readlink "/proc/$recorder/exe") != */malloctape ]]; do :; done
+        while program=$(readlink "/proc/$recorder/exe") && [[ $program != */malloctape ]]; do :; done
         sleep "0.$(printf '%03d' "$((i * 7 % 60))")"
         kill -INT "$recorder"
         wait "$recorder" || true
