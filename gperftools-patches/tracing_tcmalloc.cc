@@ -289,7 +289,8 @@ ALWAYS_INLINE void *allocate_recorded(size_t size)
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint64_t head = atomic_load_relaxed(&lane->units.head);
-    if (PREDICT_FALSE(head >= atomic_load_operand(&lane->units.limit))) return allocate_slow<kind, plain>(size);
+    if (PREDICT_FALSE(head >= atomic_load_operand(&lane->units.limit)))
+        return allocate_slow<kind, plain>(size);
     if (PREDICT_FALSE(size >= units_code_of(&lane->units, kind)->size_limit))
         return allocate_without_code<kind, plain, zeroed>(size);
     if (size >= UNITS_FAST_SIZE_LIMIT) __builtin_unreachable(); // codes have no higher limit

@@ -338,8 +338,8 @@ static uint64_t order_take_remote_frees(struct order *order, struct order_lane *
     struct raw_decoder *decoder = &lane->decoder;
     struct raw_remote_step step;
     uint64_t first = decoder->records;
-    while (!order->attached && decoder->records - first + 1 < most && raw_remote_step_look(decoder, &step) &&
-           order_may_take_remote(order, lane, &step)) {
+    while (!order->attached && decoder->records - first + 1 < most &&
+           raw_remote_step_look(decoder, &step) && order_may_take_remote(order, lane, &step)) {
         const struct raw_remote_free *call = &step.free;
         uint32_t object;
         object_table_end_plain(&order->objects, call->place, &object);

@@ -15,7 +15,8 @@
 /* To be called before a recording with stacks. NULL, or why they cannot be recorded. */
 const char *stacks_begin(void);
 
-/* Writes the stack of the next allocation, realloc or free. There may be no room in the slot afterwards. */
+/* Writes the stack of the next allocation, realloc or free. There may be no room in the slot
+ * afterwards, and the recording may have ended: no slot was left, and no writer. */
 void stacks_put(struct malloctape_lane *lane);
 
 #endif

@@ -1,9 +1,10 @@
 /* watch - what is being recorded, for whoever looks on from outside (`malloctape top`).
  *
- * The writer counts the units that it writes, but only while somebody asks, and on average WATCH_UNITS
- * of each chunk: so kinds, paths and sizes are shares, and `events` says of how much. A chunk is
- * counted as a whole or not, by chance, and stands for those that are not: a program that wakes up,
- * allocates, frees and sleeps would begin each of them with allocations. The answer to "watch" (request.h) is one struct watch_counts as it lies in memory.
+ * The writer counts the units that it writes, but only while somebody asks, and on average
+ * WATCH_UNITS of each chunk: so kinds, paths and sizes are shares, and `events` says of how much. A
+ * chunk is counted as a whole or not, by chance, and stands for those that are not: the first units
+ * of each would be mostly the allocations of a program that wakes up, allocates, frees and sleeps.
+ * The answer to "watch" (request.h) is one struct watch_counts as it lies in memory.
  *
  * Threads  counts are the writer's, but for waits, which any thread adds. Others read them: each
  *          value is right for some moment (relaxed), but not all for the same one. */

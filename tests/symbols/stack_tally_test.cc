@@ -1,5 +1,6 @@
-// stack_tally_test - functions that ask for the same sizes, of which some calls were sampled: the interval
-// of each number has the true one in it in nine of ten samples, and is not much wider than it must be.
+// stack_tally_test - functions that ask for the same sizes, of which some calls were sampled: the
+// interval of each number has the true one in it in nine of ten samples, and is not much wider than
+// it must be.
 #include "symbols/stack_tally.h"
 
 #include <gtest/gtest.h>
