@@ -148,6 +148,6 @@ Dir.mktmpdir do |scratch|
   info = output_of({}, MALLOCTAPE, 'info', raw)
   report asked == info[/^ *malloc_usable_size +(\d+)$/, 1].to_i, 'how often sizes were asked for'
   # The C library does it, too.
-  freed = info[/^frees of NULL +(\d+) /, 1].to_i
+  freed = info[/^frees of NULL +(\d+),/, 1].to_i
   report nulls.positive? && freed.between?(nulls, nulls + 20), "how often NULL was freed: #{nulls}"
 end
