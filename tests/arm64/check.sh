@@ -135,6 +135,8 @@ pack() { cpio --quiet -o -H newc; }
 rm -rf "$machine"
 mkdir -p "$machine/malloctape/build/tests"
 cp -r bin lib "$machine/malloctape/build"
+# A link to the source in this machine.
+cp --remove-destination bin/bump-pipes.rb "$machine/malloctape/build/bin"
 for program in $programs; do
     mkdir -p "$machine/malloctape/build/$(dirname "$program")"
     cp "$program" "$machine/malloctape/build/$program"
