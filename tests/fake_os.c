@@ -768,7 +768,8 @@ long os_file_read_start(int number, void *data, size_t bytes)
     int error = call_begins(FAKE_READ_START);
     if (error) return -error;
     if (number < 0) return -EBADF;
-    descriptor_of(number);
+    const struct file *file = descriptor_of(number)->file;
+    if (file) return pread(file->memory, data, bytes, 0);
     size_t length = bytes < sizeof text - 1 ? bytes : sizeof text - 1;
     memcpy(data, text, length);
     return (long)length;
@@ -776,10 +777,10 @@ long os_file_read_start(int number, void *data, size_t bytes)
 
 int os_file_allocate(int number, uint64_t from, size_t bytes)
 {
-    int error = call_begins(FAKE_ALLOCATE);
+    int error = call_begins(FAKE_ALLOCATE), memory = descriptor_of(number)->file->memory;
+    if (error == FAKE_CUT) error = ftruncate(memory, 0) == 0 ? 0 : errno;
     if (error) return -error;
-    off_t length = (off_t)(from + bytes);
-    return ftruncate(descriptor_of(number)->file->memory, length) == 0 ? 0 : -errno;
+    return ftruncate(memory, (off_t)(from + bytes)) == 0 ? 0 : -errno;
 }
 
 void *os_file_map(int number, uint64_t offset, size_t bytes, void *at, bool touched)
@@ -983,6 +984,11 @@ bool os_process_is_abandoned(unsigned own)
 }
 
 bool os_process_is_emulated(void)
+{
+    return false;
+}
+
+bool os_process_is_sanitized(void)
 {
     return false;
 }

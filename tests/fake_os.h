@@ -59,8 +59,9 @@ enum fake_call {
 
 extern const char *const fake_call_names[FAKE_CALLS];
 
-/* Instead of an error: a write takes one byte only, or none, or is refused for the moment. */
-enum { FAKE_SHORT = 10000, FAKE_ZERO };
+/* Instead of an error: a write takes one byte only, or none, or is refused for the moment; or
+ * somebody has cut a file to nothing just before it is made longer. */
+enum { FAKE_SHORT = 10000, FAKE_ZERO, FAKE_CUT };
 
 struct fake_plan {
     uint64_t seed;

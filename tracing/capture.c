@@ -192,6 +192,8 @@ static const char *prepare(struct writer *writer, const char *output)
 {
     if (os_process_is_emulated())
         return "Valgrind runs this program and cannot run the writer thread";
+    if (os_process_is_sanitized())
+        return "ThreadSanitizer watches this program and would report the recorder: build it without";
     if (!threads_have_left()) return "a thread of the program is still in the previous recording";
     writer_reset(writer);
     atomic_store_relaxed(&recording.out_of_memory, false);

@@ -138,7 +138,7 @@ int os_file_wait_writable(int file, uint64_t timeout_ns);
  * that `was` describes. */
 int os_file_open_again(int directory, const char *name, const struct os_file_status *was);
 
-/* Reads at most `bytes` from the start of a small file such as those in /proc. */
+/* Reads at most `bytes` from the start of a file. The number of bytes, or a negative errno. */
 long os_file_read_start(int file, void *data, size_t bytes);
 
 /* Makes the file at least `from + bytes` long and allocates the space of these bytes, so that no
@@ -254,6 +254,10 @@ bool os_process_is_abandoned(unsigned own);
 
 /* Whether the process runs under Valgrind, which cannot run our thread. */
 bool os_process_is_emulated(void);
+
+/* Whether ThreadSanitizer watches the process: what our threads do, it reports as the program's
+ * races, or it ends the program with an error of its own. */
+bool os_process_is_sanitized(void);
 
 /* Sleeps until *word differs from `expected`, at most `timeout_ns` (0: no limit). May return
  * early. 0, or a negative errno if the system does not let it sleep. */

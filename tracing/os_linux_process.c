@@ -103,6 +103,14 @@ bool os_process_is_emulated(void)
     return arch_ask_valgrind(request) != 0;
 }
 
+/* Of ThreadSanitizer's library, or of a program that is linked with it statically. */
+extern void __tsan_init(void) __attribute__((weak));
+
+bool os_process_is_sanitized(void)
+{
+    return __tsan_init != NULL;
+}
+
 static struct os_usage usage_of(int whom)
 {
     struct rusage usage = {0};

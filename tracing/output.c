@@ -296,13 +296,6 @@ static void remove_spool(struct output_files *files)
         os_file_remove(files->spool_directory, files->spool_name);
 }
 
-/* Somebody has cut the spool, and there is nothing in it any more. */
-static bool is_cut(const struct output_files *files)
-{
-    struct os_file_status status;
-    return files->spool >= 0 && os_file_look_at(files->spool, &status) == 0 && status.bytes == 0;
-}
-
 static void close_all(struct output_files *files)
 {
     if (files->spool_directory != files->directory) os_file_close(files->spool_directory);
@@ -330,10 +323,13 @@ void output_forget(struct output_files *files)
     if (files->kind == OUTPUT_NEW_FILE) os_file_remove(files->directory, files->last);
 }
 
-int output_end(struct output_files *files, bool complete, uint64_t timeout_ns)
+int output_end(struct output_files *files, bool needs_spool, uint64_t timeout_ns)
 {
     if (files->command > 0) files->status = os_command_wait(files->command, timeout_ns);
-    if (complete || is_cut(files)) remove_spool(files);
+    if (!needs_spool) {
+        remove_spool(files);
+        files->settled = false;
+    }
     close_all(files);
     return files->status < 0 ? files->status : 0;
 }

@@ -12,7 +12,7 @@
  *     output_start()   a file that is written as it is has been emptied, a command runs
  *     output_settle()  new files are in their places; whatever fails before leaves an older
  *                      recording as it was
- *     output_end()     the command has ended; the spool is removed if the stream is complete
+ *     output_end()     the command has ended; the spool is removed unless the stream needs it
  *
  * Threads   all of this belongs to the writer thread.
  * Errors    negative errno values. `failed` then is what they concern.
@@ -88,8 +88,8 @@ void output_discard(struct output_files *files);
 /* Removes the stream's file if output_make() made it; then output_end(). */
 void output_forget(struct output_files *files);
 
-/* After the stream's file has been closed. `complete`: the spool is not needed. 0 or a negative
- * errno (os_command_wait). */
-int output_end(struct output_files *files, bool complete, uint64_t timeout_ns);
+/* After the stream's file has been closed. `needs_spool`: the stream lacks what is in the spool. 0 or
+ * a negative errno (os_command_wait). */
+int output_end(struct output_files *files, bool needs_spool, uint64_t timeout_ns);
 
 #endif

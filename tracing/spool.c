@@ -61,6 +61,13 @@ int spool_open(struct spool *spool, int file, const uint8_t *recording_id, int p
     return result < 0 ? result : spool_grow(spool, SPOOL_SLOTS_MAX);
 }
 
+bool spool_is_cut(const struct spool *spool)
+{
+    uint8_t magic[sizeof(uint64_t)] = {0};
+    long got = os_file_read_start(spool->file, magic, sizeof magic);
+    return got >= 0 && bytes_get64(magic) != SPOOL_MAGIC;
+}
+
 int spool_grow(struct spool *spool, uint32_t slots_max)
 {
     uint32_t first = spool->mapped;
@@ -74,6 +81,8 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     if (status.bytes < (first ? offset : SPOOL_SLOTS_OFFSET)) return -EFAULT;
     result = os_file_allocate(spool->file, offset, bytes);
     if (result < 0) return result;
+    /* Cut just before. */
+    if (spool_is_cut(spool)) return -EFAULT;
     uint8_t *place = spool->extents[first / SPOOL_EXTENT_SLOTS];
     bool touched = first < SPOOL_SLOTS_TOUCHED;
     uint8_t *extent = os_file_map(spool->file, offset, bytes, place, touched);

@@ -30,6 +30,9 @@ void spool_close(struct spool *spool);
 /* In a forked child, which has not inherited the file's mappings. */
 void spool_forget(struct spool *spool);
 
+/* Whether somebody has cut the file to nothing: its header is not there. Writer thread. */
+bool spool_is_cut(const struct spool *spool);
+
 /* Adds an extent unless `spool` has `slots_max` slots already. Writer thread. 0 or a negative
  * errno: -EFAULT if somebody has cut the file. */
 int spool_grow(struct spool *spool, uint32_t slots_max);

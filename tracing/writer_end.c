@@ -202,7 +202,8 @@ void writer_end_output(struct writer *writer)
         atomic_load_acquire(&writer->discard) && writer_events(writer) < WRITER_DISCARDED_EVENTS;
     if (forgotten) output_forget(&writer->files);
     if (writer_error(writer)) writer_note_incomplete(writer);
-    int result = output_end(&writer->files, !writer_error(writer), settings.patience_ns);
+    bool needs_spool = writer_error(writer) && !spool_is_cut(&writer->spool);
+    int result = output_end(&writer->files, needs_spool, settings.patience_ns);
     if (forgotten) {
         report("forget %lu", (uint64_t)writer->process_id);
         return;

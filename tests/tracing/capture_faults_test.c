@@ -1282,6 +1282,14 @@ static bool anything_must_be_there(void)
     return false;
 }
 
+/* All that was in the spool is gone. */
+static void nothing_must_be_there(void)
+{
+    for (unsigned lane = 0; lane < LANES_MAX; lane++)
+        for (size_t i = 0; i < done[lane].count; i++)
+            done[lane].list[i].must = false;
+}
+
 static void check_begun(const struct run *run, enum fake_end end)
 {
     bool to_file = run->scenario <= NAMED;
@@ -1294,6 +1302,8 @@ static void check_begun(const struct run *run, enum fake_end end)
     /* Killed while it began. */
     if (end == FAKE_KILLED && !anything_must_be_there()) return;
     if (stream < 0) fail("there is no stream");
+    bool cut = run->plan.error == FAKE_CUT;
+    if (cut) nothing_must_be_there();
     lseek(stream, 0, SEEK_SET);
     read_everything(stream, spool);
     for (unsigned lane = 0; lane < LANES_MAX; lane++)
@@ -1310,7 +1320,10 @@ static void check_begun(const struct run *run, enum fake_end end)
     if (!complete && !strstr(fake_messages(), "ended early")) fail("nobody is told of the error");
     if (complete && !strstr(fake_messages(), "ended early")) check_nothing_is_left(&run->plan);
     if (complete) check_sequences();
-    if (!complete && spool < 0) fail("the spool has been removed");
+    if (cut && complete) fail("nobody notices that the spool is cut");
+    if (cut && strstr(fake_messages(), "what could not be written"))
+        fail("nothing is in the spool that the message names");
+    if (!complete && (spool < 0) != cut) fail("the spool has %sbeen removed", cut ? "not " : "");
     if (fake_open_descriptors()) fail("%u descriptors are left open", fake_open_descriptors());
 }
 
@@ -1574,6 +1587,20 @@ static void stacks_find_no_room(unsigned test)
            failures ? "not ok" : "ok", test);
 }
 
+static void spool_is_cut_as_it_grows(unsigned test)
+{
+    /* It grows as nobody reads. */
+    struct run run = {.scenario = COMMAND,
+                      .plan = {.seed = 58,
+                               .call = FAKE_ALLOCATE,
+                               .number = 2,
+                               .error = FAKE_CUT,
+                               .reader_stops_at = 1000,
+                               .reader_resumes_ns = UINT64_C(2000000000)}};
+    const unsigned failures = !run_apart(&run, NULL);
+    printf("%s %u - the spool is cut as it grows\n", failures ? "not ok" : "ok", test);
+}
+
 static void execs_end_recordings(unsigned test)
 {
     struct run run = {.execs = true, .plan = {.seed = 1}};
@@ -1615,7 +1642,7 @@ int main(int count, char **words)
     puts("1..0 # SKIP ThreadSanitizer lets nobody map what the shadow table needs");
     return 0;
 #endif
-    printf("1..%d\n", SCENARIOS + 6);
+    printf("1..%d\n", SCENARIOS + 7);
     for (unsigned scenario = 0; scenario < SCENARIOS; scenario++)
         each_call_fails((enum scenario)scenario, OF_NONE, scenario + 1);
     each_call_fails(OVER_NOTHING, OF_ALL, SCENARIOS + 1);
@@ -1625,6 +1652,7 @@ int main(int count, char **words)
     execs_end_recordings(SCENARIOS + 4);
     costly_answers_are_seldom_asked(SCENARIOS + 5);
     stacks_find_no_room(SCENARIOS + 6);
+    spool_is_cut_as_it_grows(SCENARIOS + 7);
     fflush(stdout);
     fake_exit(0);
 }

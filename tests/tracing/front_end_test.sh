@@ -55,6 +55,13 @@ runs_thread_sanitizer() {
     exit_status env LD_PRELOAD="$tracing_library" ./sanitized >out 2>err
     [ "$status" = 7 ] && [ ! -s err ]
 }
+# unrecorded PROGRAM - it runs as ever.
+unrecorded() {
+    rm -f raw.lz4*
+    exit_status recorded raw.lz4 "$1"
+    [ "$status" = 7 ] && one_line 'not recording: ThreadSanitizer watches this program' &&
+        [ ! -e raw.lz4 ]
+}
 
 # A library that is loaded with RTLD_DEEPBIND has malloc and free from the C library, so it would give
 # that one objects of tcmalloc. It is found by the search path of the program, which calls dlopen().
@@ -87,7 +94,7 @@ ${CC:-cc} -O0 -shared -fPIC -o plug-ins/plug_in.so plug_in.c
 # shellcheck disable=SC2016
 ${CC:-cc} -O0 -o deep deep.c -ldl -Wl,--enable-new-dtags,-rpath,'$ORIGIN/plug-ins'
 
-plan 7
+plan 9
 check 'malloc in an IFUNC resolver of the program' resolves TESTED=1
 check 'the same, bound at once' resolves LD_BIND_NOW=1
 check 'frees of NULL are counted, and are no events' counts_frees_of_null
@@ -106,4 +113,14 @@ elif [ "$front_end" = tcmalloc ]; then
     check 'ThreadSanitizer: refused, with a message' refuses_thread_sanitizer
 else
     check 'ThreadSanitizer: runs' runs_thread_sanitizer
+fi
+if [ ! -e sanitized ] || [ "$front_end" = tcmalloc ]; then
+    skip_test 'ThreadSanitizer: is not recorded' 'no such program, or it is refused'
+else
+    check 'ThreadSanitizer: is not recorded' unrecorded ./sanitized
+fi
+if ! clang -fsanitize=thread -o linked sanitized.c 2>err; then
+    skip_test 'ThreadSanitizer, linked statically: is not recorded' 'no clang that has it'
+else
+    check 'ThreadSanitizer, linked statically: is not recorded' unrecorded ./linked
 fi
