@@ -220,6 +220,7 @@ static bool check_bound(struct verify *verify, struct verify_lane *lane,
 struct circle {
     const struct verify_lane *lane; /* where the cycle would close */
     uint64_t *wanted;               /* by lane: calls to search */
+    uint32_t lanes;                 /* those that were known when the search began */
     bool has_changed, is_closed;
 };
 
@@ -235,7 +236,7 @@ static void circle_look_through(const struct verify *verify, const struct verify
             const uint32_t other = raw_allocations_lane(record->bound);
             const uint64_t count = raw_allocations_count(record->bound);
             passed += raw_record_counts(record, true);
-            if (record->bound == 0 || other == lane->number || other >= verify->raw.lanes_count ||
+            if (record->bound == 0 || other == lane->number || other >= circle->lanes ||
                 verify->raw.lanes[other] == NULL || count <= verify->raw.lanes[other]->allocations)
                 continue;
             circle->is_closed |= other == circle->lane->number;
@@ -249,19 +250,22 @@ static void circle_look_through(const struct verify *verify, const struct verify
 static bool find_circle(struct verify *verify, const struct verify_lane *lane, uint64_t missing,
                         bool *found)
 {
-    struct circle circle = {.lane = lane, .has_changed = true};
-    circle.wanted = calloc(verify->raw.lanes_count, sizeof *circle.wanted);
+    struct circle circle = {.lane = lane, .lanes = verify->raw.lanes_count, .has_changed = true};
+    bool good = true, known;
+    circle.wanted = calloc(circle.lanes, sizeof *circle.wanted);
     if (circle.wanted == NULL) return verify_no_memory(verify);
     circle.wanted[raw_allocations_lane(missing)] = raw_allocations_count(missing);
-    while (circle.has_changed && !circle.is_closed) {
+    while (good && circle.has_changed && !circle.is_closed) {
         circle.has_changed = false;
-        for (uint32_t i = 0; i < verify->raw.lanes_count && !circle.is_closed; i++)
-            if (circle.wanted[i] != 0)
-                circle_look_through(verify, verify->raw.lanes[i], circle.wanted[i], &circle);
+        for (uint32_t i = 0; i < circle.lanes && good && !circle.is_closed; i++) {
+            if (circle.wanted[i] == 0) continue;
+            good = read_to_bound(verify, raw_allocations(i, circle.wanted[i]), &known);
+            circle_look_through(verify, verify->raw.lanes[i], circle.wanted[i], &circle);
+        }
     }
     free(circle.wanted);
     *found = circle.is_closed;
-    return true;
+    return good;
 }
 
 bool verify_after(struct verify *verify, struct verify_lane *lane, const struct record *record)

@@ -94,6 +94,7 @@ void order_free(struct order *order)
         free(order->windows[i].lanes);
     object_table_free(&order->objects);
     overlaps_free(&order->overlaps);
+    placement_free(&order->placement);
     stacks_free(&order->stacks);
     free(order);
 }
@@ -130,7 +131,7 @@ static const char *order_define(void *context, const struct stack_definition *de
 
 static void order_note_page(void *context, uint32_t place, uint64_t address)
 {
-    overlaps_note_page(&((struct order *)context)->overlaps, place, address);
+    placement_note_page(&((struct order *)context)->placement, place, address);
 }
 
 /* The lane, made if it is mentioned for the first time. NULL: no memory. */
@@ -151,7 +152,7 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
     lane->decoder.all_places_bytes = &order->places_bytes;
     lane->decoder.define = order_define;
     lane->decoder.define_context = order;
-    if (order->attached) lane->decoder.page = order_note_page;
+    if (order->opaque) lane->decoder.page = order_note_page;
     lane->decoder.page_context = order;
     order->lanes[number] = order->present[order->present_count++] = lane;
     return lane;
@@ -159,7 +160,8 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
 
 bool order_failed(struct order *order)
 {
-    if (order->objects.failed || order->overlaps.failed) order_no_memory(order);
+    if (order->objects.failed || order->overlaps.failed || order->placement.failed)
+        order_no_memory(order);
     return error_is_set(&order->error) || instruction_writer_failed(order->writer);
 }
 

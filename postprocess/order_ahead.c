@@ -2,6 +2,9 @@
 
 #include "postprocess/order_state.h"
 
+/* A bound that counts more calls than that to come is taken to be right. */
+#define TOUCH_CALLS_MAX (UINT64_C(1) << 16)
+
 /* ---- records that a lane has not decoded ---- */
 
 bool chunk_needs_nothing(const struct raw_chunk *chunk, uint64_t allocations)
@@ -42,6 +45,74 @@ static uint32_t decode_next(const struct order *order, struct raw_decoder *decod
         uint32_t count = raw_decoder_next(decoder, records, room);
         if (count > 0 || !open_next(order, decoder, next)) return count;
     }
+}
+
+/* ---- calls that a lane of an opaque stream has yet to make ---- */
+
+static const struct record *find_call(const struct record *records, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (records[i].number != RAW_AFTER) return &records[i];
+    return NULL;
+}
+
+bool order_next_call(const struct order *order, const struct order_lane *lane, struct record *call)
+{
+    const struct record *found = find_call(lane->records + lane->at, lane->filled - lane->at);
+    const struct raw_chunk *next = lane->queue;
+    struct record records[8];
+    struct raw_decoder lookahead;
+    uint32_t count;
+    if (found == NULL) raw_decoder_lookahead(&lookahead, &lane->decoder);
+    while (found == NULL && (count = decode_next(order, &lookahead, &next, records, 8)) > 0)
+        found = find_call(records, count);
+    if (found != NULL) *call = *found;
+    return found != NULL;
+}
+
+/* The search through the records of a lane that has had `calls` calls. */
+struct touch {
+    const struct order *order;
+    const struct record *call; /* begins the object of which bytes are looked for */
+    uint64_t calls, calls_max;
+};
+
+static bool meets(const struct touch *touch, uint32_t place, uint64_t bytes)
+{
+    return place != 0 && placement_meet(&touch->order->placement, place, bytes, touch->call->place,
+                                        touch->call->size);
+}
+
+static bool records_touch(struct touch *touch, const struct record *records, uint32_t count)
+{
+    for (uint32_t i = 0; i < count && touch->calls < touch->calls_max; i++) {
+        const struct record *record = &records[i];
+        touch->calls += raw_record_counts(record, true);
+        if (meets(touch, record->place, record->size) ||
+            meets(touch, record->ends, order_bytes_at(touch->order, record->ends)))
+            return true;
+    }
+    return false;
+}
+
+bool order_touches(const struct order *order, uint64_t bound, const struct record *call)
+{
+    const struct order_lane *lane = order->lanes[raw_allocations_lane(bound)];
+    const struct raw_chunk *next = lane->queue;
+    struct touch touch = {.order = order,
+                          .call = call,
+                          .calls = lane_allocations(lane),
+                          .calls_max = raw_allocations_count(bound)};
+    struct record records[64];
+    struct raw_decoder lookahead;
+    uint32_t count;
+    if (touch.calls_max - touch.calls > TOUCH_CALLS_MAX) return true;
+    if (records_touch(&touch, lane->records + lane->at, lane->filled - lane->at)) return true;
+    raw_decoder_lookahead(&lookahead, &lane->decoder);
+    while (touch.calls < touch.calls_max &&
+           (count = decode_next(order, &lookahead, &next, records, 64)) > 0)
+        if (records_touch(&touch, records, count)) return true;
+    return false;
 }
 
 /* ---- numbers ---- */

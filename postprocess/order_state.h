@@ -25,6 +25,7 @@
 #include "postprocess/object_table.h"
 #include "postprocess/order.h"
 #include "postprocess/overlaps.h"
+#include "postprocess/placement.h"
 #include "stream/raw_decoder.h"
 #include "stream/stacks.h"
 
@@ -191,12 +192,13 @@ struct order {
     uint64_t patience_bytes;
     bool salvage;
     uint64_t last_tick_ns;
-    bool opaque;      /* the stream is: frees count as allocations do */
-    bool attached;    /* the recorder was: it may have missed frees (FORMAT.md 2.9) */
-    struct overlaps overlaps; /* if it was */
-    bool ended;       /* no more chunks will come */
-    bool freed_twice; /* an object was */
-    bool overdue;     /* a lane is late for too long */
+    bool opaque;                /* the stream is: frees count as allocations do */
+    bool attached;              /* the recorder was: it may have missed frees (FORMAT.md 2.9) */
+    struct overlaps overlaps;   /* if it was */
+    struct placement placement; /* of an opaque stream */
+    bool ended;                 /* no more chunks will come */
+    bool freed_twice;           /* an object was */
+    bool overdue;               /* a lane is late for too long */
 };
 
 /* ---- small questions ---- */
@@ -253,6 +255,13 @@ static inline bool order_is_allocated(const struct order *order, const struct or
     if (bound == 0) return true;
     return other < order->lanes_room && order->lanes[other] != NULL &&
            raw_allocations_count(bound) <= lane_allocations(order->lanes[other]);
+}
+
+/* How many bytes the object has that lives at a place of an opaque stream; 1: not known. */
+static inline uint64_t order_bytes_at(const struct order *order, uint32_t place)
+{
+    const uint32_t lives = object_table_entry(&order->objects, place)->lives;
+    return lives - 1 < order->placement.bytes_room ? order->placement.bytes[lives - 1] : 1;
 }
 
 /* ---- order.c ---- */
@@ -321,6 +330,15 @@ bool order_unstick(struct order *order);
 /* Looks through all that has come and was not taken: fills lane->allocations_in_stream and
  * structure->coming. False: no memory. */
 bool order_look_ahead(struct order *order);
+
+/* Whether the calls that a lane of an opaque stream has yet to make, up to the bound, begin or end
+ * an object on bytes of the object that `call` begins. */
+bool order_touches(const struct order *order, uint64_t bound, const struct record *call);
+
+/* The next record of a lane of an opaque stream behind what that comes after. False: it has not come
+ * yet. */
+bool order_next_call(const struct order *order, const struct order_lane *lane,
+                     struct record *call);
 
 /* Whether a lane that has had `allocations` can go on with the chunk, whatever is missing before
  * it; the second makes its decoder go on there. A record stands for what is missing. */

@@ -128,12 +128,14 @@ static bool order_take_after(struct order *order, struct order_lane *lane,
  * live there, or on its bytes, have ended by frees that were missed: puts these. */
 static void order_end_missed(struct order *order, uint32_t place, uint64_t bytes)
 {
+    const uint64_t address = placement_address(&order->placement, place);
     uint32_t object, its_place = place;
     if (object_table_end_plain(&order->objects, place, &object)) {
         overlaps_end(&order->overlaps, object);
         instruction_put_missed_free(order->writer, object);
     }
-    while ((object = overlaps_find(&order->overlaps, place, bytes, &its_place)) != OVERLAPS_NONE) {
+    while ((object = overlaps_find(&order->overlaps, address, bytes, &its_place)) !=
+           OVERLAPS_NONE) {
         overlaps_end(&order->overlaps, object);
         if (object_table_end_plain(&order->objects, its_place, &object))
             instruction_put_missed_free(order->writer, object);
@@ -147,8 +149,10 @@ static inline void order_note_allocation(struct order *order, struct order_lane 
     uint64_t allocated = raw_allocations(lane->number, record->serial);
     lane->allocated = allocated;
     object_table_allocation(&order->objects, allocated, record->place, object);
+    if (order->opaque) placement_note_object(&order->placement, object, record->size);
     if (__builtin_expect(order->attached, 0))
-        overlaps_begin(&order->overlaps, record->place, record->size, object);
+        overlaps_begin(&order->overlaps, record->place,
+                       placement_address(&order->placement, record->place), record->size, object);
 }
 
 static bool order_take_realloc(struct order *order, struct order_lane *lane,
@@ -244,8 +248,7 @@ static inline bool order_take_allocation(struct order *order, struct order_lane 
     struct instruction_writer *writer = order->writer;
     enum call_kind kind = (enum call_kind)record->number;
     instruction_put_lane(writer, lane->number);
-    if (__builtin_expect(order->attached, 0))
-        order_end_missed(order, record->place, record->size);
+    if (__builtin_expect(order->attached, 0)) order_end_missed(order, record->place, record->size);
     order_put_stack(order, record);
     order_note_allocation(
         order, lane, record,
@@ -281,6 +284,7 @@ static inline __attribute__((always_inline)) bool order_take_plain_call(struct o
         if (__builtin_expect(entry->lives != 0, 0)) return false;
         object = instruction_put_allocation(writer, kind, call->size, 0);
         *entry = (struct object_entry){++lane->allocated, object + 1};
+        if (order->opaque) placement_note_object(&order->placement, object, call->size);
         return true;
     }
     if (!object_table_end_plain(&order->objects, call->place, &object)) return false;

@@ -124,7 +124,7 @@ bool order_relax(struct order *order)
 }
 
 /* Whether the lane of an opaque stream waits, through others, for itself. Lanes there wait only for
- * allocations of others: there are no sequence numbers. */
+ * calls of others: there are no sequence numbers. */
 static bool lane_waits_for_itself(const struct order *order, const struct order_lane *lane)
 {
     const struct order_lane *other = lane;
@@ -135,20 +135,19 @@ static bool lane_waits_for_itself(const struct order *order, const struct order_
     return false;
 }
 
-/* Whether nobody lives where the realloc at hand, which comes after what the lane waits for, moves
- * its object. */
-static bool lane_finds_place_free(const struct order *order, const struct order_lane *lane)
+/* Whether what the lane waits for has nothing to do with the bytes to which the realloc behind it
+ * moves its object, which is there already. */
+static bool lane_waits_in_vain(const struct order *order, const struct order_lane *lane)
 {
-    const struct record *record = &lane->records[lane->at], *end = &lane->records[lane->filled];
-    while (record < end && record->number == RAW_AFTER)
-        record++;
-    return record < end &&
-           object_table_entry(&order->objects, record->place)->lives % OBJECT_SPECIAL == 0;
+    struct record realloc;
+    return order_next_call(order, lane, &realloc) &&
+           order_is_allocated(order, lane, realloc.bound) &&
+           !order_touches(order, lane->wait_number, &realloc);
 }
 
 /* In an opaque stream a moved realloc, and nothing else, may wait for more than has to precede it
  * (docs/ordering.md). So where lanes wait for each other in a circle, one such realloc no longer
- * waits, preferably one whose place is free. False: there is none. */
+ * waits. False: there is none. */
 bool order_break_circle(struct order *order)
 {
     struct order_lane *found = NULL;
@@ -158,9 +157,9 @@ bool order_break_circle(struct order *order)
         if (lane->state != LANE_WAITS || record->number != RAW_AFTER || !record->operand ||
             !lane_waits_for_itself(order, lane))
             continue;
-        bool is_free = lane_finds_place_free(order, lane);
-        if (found == NULL || is_free) found = lane;
-        if (is_free) break;
+        const bool is_it = lane_waits_in_vain(order, lane);
+        if (found == NULL || is_it) found = lane;
+        if (is_it) break;
     }
     return lane_relax(order, found);
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "stream/raw_format.h"
 
 #define PAGE_BITS  13
 #define PAGE_BYTES (UINT64_C(1) << PAGE_BITS)
@@ -24,45 +23,13 @@ struct overlaps_page {
     struct overlaps_starts *starts; /* NULL: none there yet */
 };
 
-struct overlaps_places {
-    uint32_t first; /* 0: the entry is not used */
-    uint64_t address;
-};
-
 void overlaps_free(struct overlaps *overlaps)
 {
     for (size_t i = 0; i < overlaps->pages_room; i++)
         free(overlaps->pages[i].starts);
     free(overlaps->pages);
     free(overlaps->objects);
-    free(overlaps->places);
     *overlaps = (struct overlaps){0};
-}
-
-/* ---- places ---- */
-
-void overlaps_note_page(struct overlaps *overlaps, uint32_t place, uint64_t address)
-{
-    const size_t index = place / RAW_PAGE_PLACES;
-    if (!array_reserve(&overlaps->places, &overlaps->places_room, index + 1,
-                       sizeof *overlaps->places)) {
-        overlaps->failed = true;
-        return;
-    }
-    overlaps->places[index] = (struct overlaps_places){place, address};
-}
-
-/* The address of a place; 0: it is not known. */
-static uint64_t address_of(const struct overlaps *overlaps, uint32_t place)
-{
-    for (size_t i = 0; i < 2; i++) {
-        const size_t index = place / RAW_PAGE_PLACES - i;
-        if (index >= overlaps->places_room) continue;
-        const struct overlaps_places *places = &overlaps->places[index];
-        if (places->first != 0 && places->first <= place && place - places->first < RAW_PAGE_PLACES)
-            return places->address + (uint64_t)(place - places->first) * RAW_GRANULE_BYTES;
-    }
-    return 0;
 }
 
 /* ---- pages ---- */
@@ -150,10 +117,10 @@ static uint32_t look_in_page(const struct overlaps *overlaps, uint64_t number, u
                                                                               : OVERLAPS_NONE;
 }
 
-uint32_t overlaps_find(const struct overlaps *overlaps, uint32_t place, uint64_t bytes,
+uint32_t overlaps_find(const struct overlaps *overlaps, uint64_t address, uint64_t bytes,
                        uint32_t *its_place)
 {
-    const uint64_t address = address_of(overlaps, place), least = bytes != 0 ? bytes : 1;
+    const uint64_t least = bytes != 0 ? bytes : 1;
     uint32_t found = OVERLAPS_NONE;
     if (overlaps->failed || address == 0) return OVERLAPS_NONE;
     const uint64_t first = address >> PAGE_BITS, pages = pages_of(address, least);
@@ -163,10 +130,10 @@ uint32_t overlaps_find(const struct overlaps *overlaps, uint32_t place, uint64_t
     return found;
 }
 
-void overlaps_begin(struct overlaps *overlaps, uint32_t place, uint64_t bytes,
+void overlaps_begin(struct overlaps *overlaps, uint32_t place, uint64_t address, uint64_t bytes,
                     uint32_t register_number)
 {
-    const uint64_t address = address_of(overlaps, place), least = bytes != 0 ? bytes : 1;
+    const uint64_t least = bytes != 0 ? bytes : 1;
     if (overlaps->failed || address == 0) return;
     overlaps->failed = true;
     if (!array_reserve(&overlaps->objects, &overlaps->objects_room, register_number + (size_t)1,

@@ -29,23 +29,19 @@ struct overlaps {
     size_t pages_room, pages_count;
     struct overlaps_object *objects; /* by register */
     size_t objects_room;
-    struct overlaps_places *places; /* by the first place / 512 */
-    size_t places_room;
     bool failed;
 };
 
 void overlaps_free(struct overlaps *overlaps);
 
-/* 512 places from this one on are the granules from that address on. */
-void overlaps_note_page(struct overlaps *overlaps, uint32_t place, uint64_t address);
-
-/* The register of an object that overlaps `bytes` bytes from the place on, and its own place; or
- * OVERLAPS_NONE. */
-uint32_t overlaps_find(const struct overlaps *overlaps, uint32_t place, uint64_t bytes,
+/* The register of an object that overlaps `bytes` bytes from the address on, and its own place; or
+ * OVERLAPS_NONE, also if the address is 0. */
+uint32_t overlaps_find(const struct overlaps *overlaps, uint64_t address, uint64_t bytes,
                        uint32_t *its_place);
 
-/* An object begins. Those that overlap it have ended. */
-void overlaps_begin(struct overlaps *overlaps, uint32_t place, uint64_t bytes,
+/* An object begins at the place, which has that address; 0: it is not known. Those that overlap it
+ * have ended. */
+void overlaps_begin(struct overlaps *overlaps, uint32_t place, uint64_t address, uint64_t bytes,
                     uint32_t register_number);
 
 void overlaps_end(struct overlaps *overlaps, uint32_t register_number);

@@ -175,13 +175,14 @@ void ranges_find_inside(struct range *range)
     }
 }
 
-/* Looks at a granule. True: it is sure. */
+/* Looks at a granule. True: it is sure. One that has been forgotten meanwhile, perhaps before its
+ * owner was asked, is not: who has its bytes now is found further down. */
 static bool look(struct range *range, uintptr_t number, bool odd, uint32_t index)
 {
     uint32_t base = base_of(page_at(number), odd);
-    uint16_t owner = base ? owner_of(base + index) : 0;
-    if (owner) range->found(range, base + index, address_at(number, odd, index));
-    return owner & SHADOW_SURE;
+    if (!base || !owner_of(base + index)) return false;
+    range->found(range, base + index, address_at(number, odd, index));
+    return owner_of(base + index) & SHADOW_SURE;
 }
 
 /* Looks at the granules from `lowest` to below `index`, backwards. True: there was a sure one. */

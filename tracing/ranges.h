@@ -12,7 +12,8 @@
  *
  * Pages on which one lane alone has begun and ended objects need none of that: the lane's own calls
  * are in order. Nothing is sure there, and nothing is forgotten. When another lane comes, the page
- * becomes mixed for good (shadow_touch()).
+ * becomes mixed for good (shadow_touch()). A page on which nobody has done anything becomes mixed at
+ * once if another lane has the page before: an object may reach over from there.
  *
  * Objects of RANGES_SMALL bytes and more mark the pages into which they reach.
  *

@@ -363,15 +363,17 @@ static uint16_t owner_of_page(uintptr_t number)
 }
 
 /* Under the lock. A lane that has a page alone begins objects there without looking at the next
- * page, into which they may reach. So it must have that alone, too. */
+ * page, into which they may reach. So it must have that alone, too; and whoever touches a page that
+ * nobody had does not have it alone if another one has the page before. */
 static void touch_page(uintptr_t number, struct shadow_page *page, uint16_t owner)
 {
-    uint16_t before = page->owner, next = owner_of_page(number + 1);
+    const uint16_t previous = owner_of_page(number - 1), next = owner_of_page(number + 1);
+    const uint16_t before = page->owner != 0 ? page->owner : previous;
     if (before != 0 && before != owner) owner = SHADOW_MIXED;
     const bool is_alone = owner != SHADOW_MIXED && (next == 0 || next == owner);
     atomic_store_relaxed(&page->alone, is_alone ? owner : 0);
     atomic_store_release(&page->owner, owner);
-    if (owner_of_page(number - 1) != owner && owner_of_page(number - 1) != 0)
+    if (previous != owner && previous != 0)
         atomic_store_relaxed(&shadow_page_of(page_start(number - 1))->alone, 0);
 }
 

@@ -107,16 +107,17 @@ struct Call {
 
 class Program {
   public:
-    Program(uint64_t seed, size_t granule, size_t largest, unsigned strangers)
-        : random_(seed), granule_(granule), largest_(largest), strangers_(strangers)
+    Program(uint64_t seed, size_t granule, size_t largest, unsigned strangers, unsigned turn)
+        : random_(seed), granule_(granule), largest_(largest), strangers_(strangers), turn_(turn)
     {
         current_ = this;
     }
 
     void run(int steps)
     {
+        uint16_t owner = 1;
         for (int i = 0; i < steps && !::testing::Test::HasFatalFailure(); i++) {
-            uint16_t owner = static_cast<uint16_t>(1 + below(kLanes));
+            if (below(turn_) == 0) owner = static_cast<uint16_t>(1 + below(kLanes));
             size_t object = below(objects_.size() + 100);
             if (object >= objects_.size())
                 begin(owner);
@@ -140,6 +141,7 @@ class Program {
     std::mt19937_64 random_;
     size_t granule_, largest_;
     unsigned strangers_; /* one free in so many is another lane's */
+    unsigned turn_;      /* calls that a lane makes before another one does, on average */
     Heap heap_;
     std::vector<Object> objects_;
     uint64_t calls_[kLanes + 1] = {};
@@ -272,7 +274,8 @@ class Ranges : public ::testing::Test {
     void TearDown() override { shadow_end(); }
 };
 
-/* Programs with many strangers and with few, with blocks of 16 bytes and of 8, small and large. */
+/* Programs with many strangers and with few, with blocks of 16 bytes and of 8, small and large, whose
+ * lanes take turns often and seldom. */
 TEST_F(Ranges, AllBytesAreAfterWhoHadThem)
 {
     for (uint64_t seed = 1; seed <= 24; seed++) {
@@ -281,7 +284,7 @@ TEST_F(Ranges, AllBytesAreAfterWhoHadThem)
         ASSERT_TRUE(shadow_prepare([] { return shadow_cover(kHeap, size_t{1} << 30); }));
         shadow_begin();
         Program program(seed, seed % 6 == 0 ? 8 : 16, seed % 2 ? 60000 : 6000,
-                        seed % 3 == 0 ? 200 : 4);
+                        seed % 3 == 0 ? 200 : 4, seed % 4 == 0 ? 100 : 1);
         program.run(10000);
         if (HasFatalFailure()) return;
         EXPECT_GT(program.named, 0u);
@@ -375,6 +378,38 @@ TEST_F(Ranges, FromThePageBefore)
     begin_alone(3, page + 1024);
     end(4, page - 64, 256);
     EXPECT_EQ(before(5, page + 128, 16), (std::vector<unsigned>{4}));
+}
+
+/* The same, and nobody had done anything there. */
+TEST_F(Ranges, FromThePageBeforeOnANewPage)
+{
+    const uintptr_t page = kHeap + 64 * SHADOW_PAGE_BYTES;
+    uint32_t first;
+    begin_alone(3, page - 64);
+    ASSERT_TRUE(shadow_open_granule(reinterpret_cast<const void *>(page + 128), &first));
+    EXPECT_EQ(before(4, page + 128, 16), (std::vector<unsigned>{3}));
+}
+
+/* Another lane begins an object that has the bytes of the one that is found, so that this is
+ * forgotten before anybody asks whose it was. */
+TEST_F(Ranges, WhatIsForgottenMeanwhile)
+{
+    static constexpr uintptr_t page = kHeap + 64 * SHADOW_PAGE_BYTES;
+    begin_alone(3, page);
+    end(4, page, 16);
+    begin(3, page + 256, 64);
+    Looker looker = {};
+    looker.owner = 5;
+    looker.address = page + 1024;
+    looker.bytes = 16;
+    looker.found = [](struct range *range, uint32_t place, uintptr_t address) {
+        if (address == page + 256) begin(4, page + 128, 512);
+        const unsigned owner = *shadow_owner(place) & (SHADOW_SURE - 1);
+        if (owner) static_cast<Looker *>(range)->owners.push_back(owner);
+    };
+    ranges_touch(5, looker.address, 16);
+    ranges_find(&looker);
+    EXPECT_EQ(looker.owners, (std::vector<unsigned>{4}));
 }
 
 /* How large an object is matters to who ends it only if it may reach a page that another lane has
