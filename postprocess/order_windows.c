@@ -147,7 +147,7 @@ static bool lane_waits_in_vain(const struct order *order, const struct order_lan
 
 /* In an opaque stream a moved realloc, and nothing else, may wait for more than has to precede it
  * (docs/ordering.md). So where lanes wait for each other in a circle, one such realloc no longer
- * waits. False: there is none. */
+ * waits, if possible one that does so in vain. False: there is none. */
 bool order_break_circle(struct order *order)
 {
     struct order_lane *found = NULL;
