@@ -49,25 +49,60 @@ static uint32_t decode_next(const struct order *order, struct raw_decoder *decod
 
 /* ---- calls that a lane of an opaque stream has yet to make ---- */
 
-static const struct record *find_call(const struct record *records, uint32_t count)
+/* What is found in the records up to the lane's next call. */
+struct next_call {
+    struct record *call;
+    uint64_t afters;
+    bool found, waits; /* for an `after` behind the first */
+};
+
+static void look_for_call(const struct order *order, const struct order_lane *lane,
+                          const struct record *records, uint32_t count, struct next_call *next)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (records[i].number != RAW_AFTER) return &records[i];
-    return NULL;
+    for (uint32_t i = 0; i < count && !next->found; i++) {
+        if (records[i].number == RAW_AFTER) {
+            next->waits |= next->afters++ > 0 && !order_is_allocated(order, lane, records[i].bound);
+            continue;
+        }
+        *next->call = records[i];
+        next->found = true;
+    }
 }
 
-bool order_next_call(const struct order *order, const struct order_lane *lane, struct record *call)
+bool order_next_call(const struct order *order, const struct order_lane *lane, struct record *call,
+                     bool *waits)
 {
-    const struct record *found = find_call(lane->records + lane->at, lane->filled - lane->at);
+    struct next_call looked = {.call = call};
     const struct raw_chunk *next = lane->queue;
     struct record records[8];
-    struct raw_decoder lookahead;
+    struct raw_decoder ahead;
     uint32_t count;
-    if (found == NULL) raw_decoder_lookahead(&lookahead, &lane->decoder);
-    while (found == NULL && (count = decode_next(order, &lookahead, &next, records, 8)) > 0)
-        found = find_call(records, count);
-    if (found != NULL) *call = *found;
-    return found != NULL;
+    look_for_call(order, lane, lane->records + lane->at, lane->filled - lane->at, &looked);
+    if (!looked.found && raw_decoder_copy(&ahead, &lane->decoder)) {
+        while (!looked.found && (count = decode_next(order, &ahead, &next, records, 8)) > 0)
+            look_for_call(order, lane, records, count, &looked);
+        raw_decoder_free(&ahead);
+    }
+    *waits = looked.waits;
+    return looked.found;
+}
+
+/* Looks for the page of a place in what has come and was not taken: its address is known then. Once
+ * that has been looked through in vain, only when more has come. */
+static void find_page(struct order *order, uint32_t place)
+{
+    if (order->bytes_in == order->pages_looked_bytes) return;
+    for (uint32_t i = 0; i < order->present_count; i++) {
+        const struct order_lane *lane = order->present[i];
+        const struct raw_chunk *next = lane->queue;
+        struct record records[64];
+        struct raw_decoder lookahead;
+        raw_decoder_lookahead(&lookahead, &lane->decoder);
+        while (placement_address(&order->placement, place) == 0 &&
+               decode_next(order, &lookahead, &next, records, 64) > 0) {}
+    }
+    if (placement_address(&order->placement, place) == 0)
+        order->pages_looked_bytes = order->bytes_in;
 }
 
 /* The search through the records of a lane that has had `calls` calls. */
@@ -95,7 +130,7 @@ static bool records_touch(struct touch *touch, const struct record *records, uin
     return false;
 }
 
-bool order_touches(const struct order *order, uint64_t bound, const struct record *call)
+bool order_touches(struct order *order, uint64_t bound, const struct record *call)
 {
     const struct order_lane *lane = order->lanes[raw_allocations_lane(bound)];
     const struct raw_chunk *next = lane->queue;
@@ -104,15 +139,17 @@ bool order_touches(const struct order *order, uint64_t bound, const struct recor
                           .calls = lane_allocations(lane),
                           .calls_max = raw_allocations_count(bound)};
     struct record records[64];
-    struct raw_decoder lookahead;
+    struct raw_decoder ahead;
     uint32_t count;
     if (touch.calls_max - touch.calls > TOUCH_CALLS_MAX) return true;
+    if (placement_address(&order->placement, call->place) == 0) find_page(order, call->place);
     if (records_touch(&touch, lane->records + lane->at, lane->filled - lane->at)) return true;
-    raw_decoder_lookahead(&lookahead, &lane->decoder);
-    while (touch.calls < touch.calls_max &&
-           (count = decode_next(order, &lookahead, &next, records, 64)) > 0)
-        if (records_touch(&touch, records, count)) return true;
-    return false;
+    bool touches = !raw_decoder_copy(&ahead, &lane->decoder);
+    while (!touches && touch.calls < touch.calls_max &&
+           (count = decode_next(order, &ahead, &next, records, 64)) > 0)
+        touches = records_touch(&touch, records, count);
+    raw_decoder_free(&ahead);
+    return touches;
 }
 
 /* ---- numbers ---- */

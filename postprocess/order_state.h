@@ -186,9 +186,10 @@ struct order {
     uint64_t oldest, admitted, open;
     struct order_window windows[WINDOWS]; /* a ring */
     uint64_t queued_bytes, queued_bytes_limit;
-    uint64_t places_bytes; /* of decoders */
-    uint64_t bytes_in;     /* of chunks: all, */
-    uint64_t looked_bytes; /* and those that had come when order_look_ahead() looked */
+    uint64_t places_bytes;       /* of decoders */
+    uint64_t bytes_in;           /* of chunks: all, */
+    uint64_t looked_bytes;       /* and those that had come when order_look_ahead() looked, */
+    uint64_t pages_looked_bytes; /* and when a page was looked for in vain */
     uint64_t patience_bytes;
     bool salvage;
     uint64_t last_tick_ns;
@@ -333,12 +334,12 @@ bool order_look_ahead(struct order *order);
 
 /* Whether the calls that a lane of an opaque stream has yet to make, up to the bound, begin or end
  * an object on bytes of the object that `call` begins. */
-bool order_touches(const struct order *order, uint64_t bound, const struct record *call);
+bool order_touches(struct order *order, uint64_t bound, const struct record *call);
 
-/* The next record of a lane of an opaque stream behind what that comes after. False: it has not come
- * yet. */
-bool order_next_call(const struct order *order, const struct order_lane *lane,
-                     struct record *call);
+/* The next call of a lane of an opaque stream, which is at an `after` before it. False: it has not
+ * come yet. *waits: behind this `after` there are others whose bounds are not reached. */
+bool order_next_call(const struct order *order, const struct order_lane *lane, struct record *call,
+                     bool *waits);
 
 /* Whether a lane that has had `allocations` can go on with the chunk, whatever is missing before
  * it; the second makes its decoder go on there. A record stands for what is missing. */

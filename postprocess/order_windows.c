@@ -135,14 +135,18 @@ static bool lane_waits_for_itself(const struct order *order, const struct order_
     return false;
 }
 
-/* Whether what the lane waits for has nothing to do with the bytes to which the realloc behind it
- * moves its object, which is there already. */
-static bool lane_waits_in_vain(const struct order *order, const struct order_lane *lane)
+/* How good it is that the lane no longer waits with its realloc. 1: what it waits for has nothing to
+ * do with the bytes to which the realloc moves its object, which is there already. 2: and the realloc
+ * waits for nothing else. */
+static int lane_waits_in_vain(struct order *order, const struct order_lane *lane)
 {
     struct record realloc;
-    return order_next_call(order, lane, &realloc) &&
-           order_is_allocated(order, lane, realloc.bound) &&
-           !order_touches(order, lane->wait_number, &realloc);
+    bool waits;
+    if (!order_next_call(order, lane, &realloc, &waits) ||
+        !order_is_allocated(order, lane, realloc.bound) ||
+        order_touches(order, lane->wait_number, &realloc))
+        return 0;
+    return waits ? 1 : 2;
 }
 
 /* In an opaque stream a moved realloc, and nothing else, may wait for more than has to precede it
@@ -151,15 +155,17 @@ static bool lane_waits_in_vain(const struct order *order, const struct order_lan
 bool order_break_circle(struct order *order)
 {
     struct order_lane *found = NULL;
+    int most = -1;
     for (uint32_t i = 0; i < order->present_count; i++) {
         struct order_lane *lane = order->present[i];
         const struct record *record = &lane->records[lane->at];
         if (lane->state != LANE_WAITS || record->number != RAW_AFTER || !record->operand ||
             !lane_waits_for_itself(order, lane))
             continue;
-        const bool is_it = lane_waits_in_vain(order, lane);
-        if (found == NULL || is_it) found = lane;
-        if (is_it) break;
+        const int gain = lane_waits_in_vain(order, lane);
+        if (gain <= most) continue;
+        most = gain;
+        found = lane;
     }
     return lane_relax(order, found);
 }

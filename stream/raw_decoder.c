@@ -55,6 +55,18 @@ void raw_decoder_lookahead(struct raw_decoder *lookahead, const struct raw_decod
     lookahead->define = NULL;
 }
 
+bool raw_decoder_copy(struct raw_decoder *copy, const struct raw_decoder *decoder)
+{
+    raw_decoder_lookahead(copy, decoder);
+    copy->lookahead = false;
+    copy->all_places_bytes = NULL;
+    if (decoder->places == NULL) return true;
+    copy->places = pages_map(sizeof *copy->places);
+    if (copy->places == NULL) return false;
+    *copy->places = *decoder->places;
+    return true;
+}
+
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk)
 {
     struct raw_cache cache = decoder->cache;

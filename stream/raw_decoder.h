@@ -186,6 +186,10 @@ void raw_decoder_free(struct raw_decoder *decoder);
 /* A lookahead where the decoder is, which may be a lookahead itself. */
 void raw_decoder_lookahead(struct raw_decoder *lookahead, const struct raw_decoder *decoder);
 
+/* The same for an opaque stream, but places are known: 200 KB for each. raw_decoder_free() releases
+ * it. False: no memory. */
+bool raw_decoder_copy(struct raw_decoder *copy, const struct raw_decoder *decoder);
+
 /* Prepares for a key chunk after a gap, with the counts of units and allocations that the chunk
  * says come before it. An error is forgotten. raw_decoder_open() is next. */
 void raw_decoder_resume(struct raw_decoder *decoder, const struct raw_chunk *chunk);

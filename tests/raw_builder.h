@@ -16,6 +16,8 @@
  * lane's cache as cache_begin(), size_class(), cached() and uncached() have filled it, and
  * allocation_at() and ends by place.
  *
+ * In an opaque stream (feature 2) each call counts, and `packing` is to be kPlain.
+ *
  * A lane's pending records become a chunk with cut(lane), cut_all(), tick() or end(). A few chunks
  * are a segment; every other chunk is packed. Sequence numbers take the next
  * number of their structure, so calls made in the order in which they "happened" describe a program
@@ -75,7 +77,8 @@ class RawBuilder {
     };
 
     explicit RawBuilder(const RawStreamHeader &header)
-        : bytes(encode_stream_header(header)), encoder_((header.features & 1) != 0)
+        : bytes(encode_stream_header(header)), opaque_((header.features & 2) != 0),
+          encoder_((header.features & 1) != 0, nullptr, opaque_)
     {
     }
     explicit RawBuilder(uint64_t features = 0, const std::string &metadata = "")
@@ -168,7 +171,9 @@ class RawBuilder {
     {
         RawRecord record = call(kind, size, alignment);
         set_object(record, lane, object);
-        end_object(say(lane, record), object);
+        Lane &l = say(lane, record);
+        end_object(l, object);
+        l.allocations += opaque_;
         events_++;
     }
 
@@ -213,6 +218,23 @@ class RawBuilder {
         if (numbers.size() > 1) record.alignment = numbers[1];
         say(lane, record);
         events_++;
+    }
+
+    /* Of an opaque stream, which is not packed here: what the lane is after, 512 places. */
+    void after(uint32_t lane, uint32_t other, uint64_t calls, bool of_realloc)
+    {
+        RawRecord record = call(kAfter);
+        record.after_lane = other;
+        record.after = calls;
+        record.of_realloc = of_realloc;
+        say(lane, record);
+    }
+    void page(uint32_t lane, uint32_t place, uint64_t address)
+    {
+        RawRecord record = call(kPage);
+        record.place = place;
+        record.address = address;
+        say(lane, record);
     }
 
     void thread_begin(uint32_t lane, uint64_t thread)
@@ -537,6 +559,7 @@ class RawBuilder {
 
     uint64_t take(uint32_t structure) { return ++next_sequence[structure]; }
 
+    bool opaque_;
     RawEncoder encoder_;
     std::map<uint32_t, Lane> lanes_;
     std::map<uint64_t, uint32_t> places_; /* of objects */

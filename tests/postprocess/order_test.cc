@@ -1443,6 +1443,62 @@ TEST(Order, WaitingInACircleIsDamage)
     EXPECT_EQ(ordered.result.totals.by_kind[RawBuilder::kFree], 2u);
 }
 
+/* Reallocs of lanes 0 and 1 wait for each other. That of lane 1 can go first: what lane 0 does
+ * concerns the object that lane 1 moves away, not its new bytes. */
+class Circle {
+  public:
+    static constexpr uint32_t kNew = 2048; /* the new place */
+
+    Circle() : raw(2)
+    {
+        raw.packing = RawBuilder::kPlain;
+        raw.page(0, 512, 0x100000);
+        raw.allocation_at(0, RawBuilder::kMalloc, 100, 512, 0);
+        raw.page(1, 1536, 0x200000);
+        raw.allocation_at(1, RawBuilder::kMalloc, 5000, 1700, 0);
+        raw.tick(1000, 0, 0);
+        raw.after(0, 1, 2, true);
+        raw.realloc(0, RawBuilder::kReallocMoved, RawBuilder::own(512), 4000, 1900);
+        raw.after(1, 0, 2, true);
+        raw.realloc(1, RawBuilder::kReallocMoved, RawBuilder::own(1700), 3000, kNew);
+    }
+
+    /* Whether the realloc of lane 1 is the first of the two. */
+    void expect_that_lane_1_goes_first()
+    {
+        raw.tick(2000, 0, 0);
+        raw.end();
+        Ordered ordered = order(raw.bytes);
+        EXPECT_EQ(ordered.error, "");
+        const size_t first = ordered.text().find("0:realloc_moved4000");
+        const size_t second = ordered.text().find("1:realloc_moved3000");
+        ASSERT_NE(first, std::string::npos) << ordered.text();
+        ASSERT_NE(second, std::string::npos);
+        EXPECT_LT(second, first) << ordered.text();
+    }
+
+    RawBuilder raw;
+};
+
+TEST(Order, OfACircleTheReallocGoesOnThatWaitsInVain)
+{
+    Circle circle;
+    circle.raw.page(0, Circle::kNew, 0x300000);
+    circle.expect_that_lane_1_goes_first();
+}
+
+/* Counted in places, the objects would overlap. */
+TEST(Order, APageOfACircleMayComeLater)
+{
+    Circle circle;
+    circle.raw.after(2, 0, 2, false);
+    circle.raw.allocation_at(2, RawBuilder::kMalloc, 1, 513, 0);
+    circle.raw.cut_all();
+    circle.raw.page(2, Circle::kNew, 0x300000);
+    circle.raw.allocation_at(2, RawBuilder::kMalloc, 1, 514, 0);
+    circle.expect_that_lane_1_goes_first();
+}
+
 /* Only lanes that there are cost time, and a circle is gone through once. */
 TEST(Order, CirclesOfLanesWithHighNumbers)
 {
