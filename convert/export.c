@@ -33,7 +33,8 @@ static const char help_text[] =
     "      --to FORMAT   avro (a row for each object), memory_replay, mtrace, ops, rep, wl; of call\n"
     "                    stacks: folded, heaptrack, pprof\n"
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4, which is\n"
-    "                    refused for avro and pprof: they are compressed already\n"
+    "                    refused for avro and pprof: they are compressed already; other endings\n"
+    "                    that mean compression (.gz) are refused for the others\n"
     "      --measure WHAT\n"
     "                    the numbers of folded: calls, bytes (the default), peak or end (bytes\n"
     "                    alive then)\n"
@@ -119,6 +120,17 @@ static int symbols_take(void *of, const char *directory)
     return PROGRAM_GO_ON;
 }
 
+/* The command that makes what the ending of the name promises, and export does not; or NULL. */
+static const char *compressor_of(const char *path)
+{
+    static const char *const endings[][2] = {
+        {".gz", "gzip"}, {".zst", "zstd"}, {".xz", "xz"}, {".bz2", "bzip2"}};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++)
+        if (strcmp(dot, endings[i][0]) == 0) return endings[i][1];
+    return NULL;
+}
+
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
@@ -146,6 +158,12 @@ static int words_parse(struct options *options, int count, char **words)
     if (options->writer->packed && output_is_lz4(options->output))
         return cli_usage_error(&cli_export, "%s: %s is compressed already; leave out .lz4",
                                options->output, options->writer->name);
+    const char *const command = options->writer->packed ? NULL : compressor_of(options->output);
+    if (command != NULL)
+        return cli_usage_error(&cli_export,
+                               "%s: only names that end in .lz4 are compressed here; "
+                               "-o - | %s -c > FILE makes this one",
+                               options->output, command);
     return PROGRAM_GO_ON;
 }
 

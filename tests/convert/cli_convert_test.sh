@@ -273,6 +273,7 @@ usage() {
         says "there is no format 'nonsense'" && exits 2 export --to nonsense p -o q &&
         exits 2 export p -o q &&
         exits 2 export --to avro p -o q.lz4 && says 'avro is compressed already' &&
+        exits 2 export --to rep p -o q.gz && says '-o - | gzip -c > FILE makes this one' &&
         [ ! -e q.lz4 ] &&
         exits 2 export --to rep p &&
         exits 1 import no-such-file -o p && says 'no-such-file: cannot open' &&
