@@ -2,8 +2,8 @@
 
 #include "postprocess/order_state.h"
 
-/* A bound that counts more calls than that to come is taken to be right. */
-#define TOUCH_CALLS_MAX (UINT64_C(1) << 16)
+/* A bound before which more records than that are to come is taken to be right. */
+#define TOUCH_RECORDS_MAX (1u << 18)
 
 /* ---- records that a lane has not decoded ---- */
 
@@ -105,11 +105,15 @@ static void find_page(struct order *order, uint32_t place)
         order->pages_looked_bytes = order->bytes_in;
 }
 
-/* The search through the records of a lane that has had `calls` calls. */
+/* The search through what has to precede a call, as far as it has not been taken: of each lane up to
+ * lane->touch_calls, for what `after` and remote objects there name comes before it as well. */
 struct touch {
-    const struct order *order;
-    const struct record *call; /* begins the object of which bytes are looked for */
-    uint64_t calls, calls_max;
+    struct order *order;
+    const struct order_lane *lane; /* of the call */
+    const struct record *call;     /* begins the object of which bytes are looked for */
+    uint64_t calls;                /* of the lane that is looked through, so far */
+    uint32_t records;              /* of all lanes that have been looked through */
+    bool has_more, touches;
 };
 
 static bool meets(const struct touch *touch, uint32_t place, uint64_t bytes)
@@ -118,38 +122,62 @@ static bool meets(const struct touch *touch, uint32_t place, uint64_t bytes)
                                         touch->call->size);
 }
 
-static bool records_touch(struct touch *touch, const struct record *records, uint32_t count)
+static void want_calls(struct touch *touch, uint64_t bound)
 {
-    for (uint32_t i = 0; i < count && touch->calls < touch->calls_max; i++) {
-        const struct record *record = &records[i];
-        touch->calls += raw_record_counts(record, true);
-        if (meets(touch, record->place, record->size) ||
-            meets(touch, record->ends, order_bytes_at(touch->order, record->ends)))
-            return true;
-    }
-    return false;
+    const uint32_t number = raw_allocations_lane(bound);
+    if (number >= touch->order->lanes_room || touch->order->lanes[number] == NULL) return;
+    struct order_lane *lane = touch->order->lanes[number];
+    const uint64_t calls = raw_allocations_count(bound);
+    if (lane == touch->lane || calls <= lane_allocations(lane) || calls <= lane->touch_calls)
+        return;
+    lane->touch_calls = calls;
+    touch->has_more = true;
 }
 
-bool order_touches(struct order *order, uint64_t bound, const struct record *call)
+static void records_touch(struct touch *touch, const struct record *records, uint32_t count,
+                          uint64_t calls_max)
 {
-    const struct order_lane *lane = order->lanes[raw_allocations_lane(bound)];
+    for (uint32_t i = 0; i < count && touch->calls < calls_max; i++) {
+        const struct record *record = &records[i];
+        touch->calls += raw_record_counts(record, true);
+        touch->touches |= ++touch->records > TOUCH_RECORDS_MAX ||
+                          meets(touch, record->place, record->size) ||
+                          meets(touch, record->ends, order_bytes_at(touch->order, record->ends));
+        if (record->bound != 0) want_calls(touch, record->bound);
+    }
+}
+
+static void lane_touches(struct touch *touch, const struct order_lane *lane)
+{
+    const uint64_t calls_max = lane->touch_calls;
     const struct raw_chunk *next = lane->queue;
-    struct touch touch = {.order = order,
-                          .call = call,
-                          .calls = lane_allocations(lane),
-                          .calls_max = raw_allocations_count(bound)};
     struct record records[64];
     struct raw_decoder ahead;
     uint32_t count;
-    if (touch.calls_max - touch.calls > TOUCH_CALLS_MAX) return true;
-    if (placement_address(&order->placement, call->place) == 0) find_page(order, call->place);
-    if (records_touch(&touch, lane->records + lane->at, lane->filled - lane->at)) return true;
-    bool touches = !raw_decoder_copy(&ahead, &lane->decoder);
-    while (!touches && touch.calls < touch.calls_max &&
-           (count = decode_next(order, &ahead, &next, records, 64)) > 0)
-        touches = records_touch(&touch, records, count);
+    touch->calls = lane_allocations(lane);
+    records_touch(touch, lane->records + lane->at, lane->filled - lane->at, calls_max);
+    if (touch->touches || touch->calls >= calls_max) return;
+    touch->touches = !raw_decoder_copy(&ahead, &lane->decoder);
+    while (!touch->touches && touch->calls < calls_max &&
+           (count = decode_next(touch->order, &ahead, &next, records, 64)) > 0)
+        records_touch(touch, records, count, calls_max);
     raw_decoder_free(&ahead);
-    return touches;
+}
+
+bool order_touches(struct order *order, const struct order_lane *lane, uint64_t bound,
+                   const struct record *call)
+{
+    struct touch touch = {.order = order, .lane = lane, .call = call};
+    if (placement_address(&order->placement, call->place) == 0) find_page(order, call->place);
+    for (uint32_t i = 0; i < order->present_count; i++)
+        order->present[i]->touch_calls = 0;
+    want_calls(&touch, bound);
+    while (touch.has_more && !touch.touches) {
+        touch.has_more = false;
+        for (uint32_t i = 0; i < order->present_count && !touch.touches; i++)
+            if (order->present[i]->touch_calls > 0) lane_touches(&touch, order->present[i]);
+    }
+    return touch.touches;
 }
 
 /* ---- numbers ---- */

@@ -137,6 +137,7 @@ struct order_lane {
     uint32_t wait_structure;    /* what it waits for: an index, or STRUCTURES for an allocation */
     uint64_t wait_number;       /* a sequence number, or raw_allocations() */
     uint64_t given_up;          /* allocations that it no longer waits for; 0: none */
+    uint64_t touch_calls;       /* up to which of its calls order_touches() looks */
     uint32_t segments_count;
     struct order_segment segments[SEGMENTS_MAX]; /* the latest chunks, a ring */
     uint64_t first_lost;                         /* of its allocations; 0: none was */
@@ -332,9 +333,10 @@ bool order_unstick(struct order *order);
  * structure->coming. False: no memory. */
 bool order_look_ahead(struct order *order);
 
-/* Whether the calls that a lane of an opaque stream has yet to make, up to the bound, begin or end
- * an object on bytes of the object that `call` begins. */
-bool order_touches(struct order *order, uint64_t bound, const struct record *call);
+/* Whether the calls that lanes of an opaque stream have yet to make up to the bound, or before that,
+ * begin or end an object on bytes of the object that `call` of this lane begins. */
+bool order_touches(struct order *order, const struct order_lane *lane, uint64_t bound,
+                   const struct record *call);
 
 /* The next call of a lane of an opaque stream, which is at an `after` before it. False: it has not
  * come yet. *waits: behind this `after` there are others whose bounds are not reached. */

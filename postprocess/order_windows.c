@@ -144,28 +144,42 @@ static int lane_waits_in_vain(struct order *order, const struct order_lane *lane
     bool waits;
     if (!order_next_call(order, lane, &realloc, &waits) ||
         !order_is_allocated(order, lane, realloc.bound) ||
-        order_touches(order, lane->wait_number, &realloc))
+        order_touches(order, lane, lane->wait_number, &realloc))
         return 0;
     return waits ? 1 : 2;
 }
 
-/* In an opaque stream a moved realloc, and nothing else, may wait for more than has to precede it
- * (docs/ordering.md). So where lanes wait for each other in a circle, one such realloc no longer
- * waits, if possible one that does so in vain. False: there is none. */
-bool order_break_circle(struct order *order)
+/* The lane, of those that wait with a realloc for themselves, or of the others, that is the best to
+ * wait no longer; *gain: lane_waits_in_vain(). NULL: there is none. */
+static struct order_lane *order_find_vain(struct order *order, bool for_itself, int *gain)
 {
     struct order_lane *found = NULL;
-    int most = -1;
-    for (uint32_t i = 0; i < order->present_count; i++) {
+    *gain = -1;
+    for (uint32_t i = 0; i < order->present_count && *gain < 2; i++) {
         struct order_lane *lane = order->present[i];
         const struct record *record = &lane->records[lane->at];
         if (lane->state != LANE_WAITS || record->number != RAW_AFTER || !record->operand ||
-            !lane_waits_for_itself(order, lane))
+            lane_waits_for_itself(order, lane) != for_itself)
             continue;
-        const int gain = lane_waits_in_vain(order, lane);
-        if (gain <= most) continue;
-        most = gain;
+        const int its_gain = lane_waits_in_vain(order, lane);
+        if (its_gain <= *gain) continue;
+        *gain = its_gain;
         found = lane;
+    }
+    return found;
+}
+
+/* In an opaque stream a moved realloc, and nothing else, may wait for more than has to precede it
+ * (docs/ordering.md). So where lanes wait for each other in a circle, one such realloc no longer
+ * waits, if possible one that does so in vain. If none in the circle does, one does in a circle that
+ * is not seen yet, because each lane waits for one other at a time. False: there is no circle. */
+bool order_break_circle(struct order *order)
+{
+    int gain, gain_outside;
+    struct order_lane *found = order_find_vain(order, true, &gain);
+    if (found != NULL && gain == 0) {
+        struct order_lane *outside = order_find_vain(order, false, &gain_outside);
+        if (gain_outside > 0) found = outside;
     }
     return lane_relax(order, found);
 }

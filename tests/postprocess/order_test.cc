@@ -1499,6 +1499,34 @@ TEST(Order, APageOfACircleMayComeLater)
     circle.expect_that_lane_1_goes_first();
 }
 
+/* Lane 0 gets the last bytes of an object that lane 2 moves away, and lane 1 those before them. It
+ * comes after lane 1 alone, which comes after lane 2. What lane 1 does touches none of its bytes. */
+TEST(Order, InACircleWhatPrecedesThroughOthersIsNotInVain)
+{
+    RawBuilder raw(2);
+    raw.packing = RawBuilder::kPlain;
+    raw.page(0, 512, 0x100000);
+    raw.allocation_at(0, RawBuilder::kMalloc, 100, 512, 0);
+    raw.allocation_at(1, RawBuilder::kMalloc, 100, 600, 0);
+    raw.page(2, 1536, 0x200000);
+    raw.allocation_at(2, RawBuilder::kMalloc, 5000, 1700, 0);
+    raw.page(2, 2048, 0x300000);
+    raw.tick(1000, 0, 0);
+    raw.after(0, 1, 2, true);
+    raw.realloc(0, RawBuilder::kReallocMoved, RawBuilder::own(512), 320, 1990);
+    raw.after(1, 2, 2, true);
+    raw.realloc(1, RawBuilder::kReallocMoved, RawBuilder::own(600), 4000, 1720);
+    raw.after(2, 0, 2, true);
+    raw.realloc(2, RawBuilder::kReallocMoved, RawBuilder::own(1700), 3000, 2048);
+    raw.tick(2000, 0, 0);
+    raw.end();
+    Ordered ordered = order(raw.bytes);
+    EXPECT_EQ(ordered.error, "");
+    EXPECT_NE(ordered.text().find("2:realloc_moved3000 1:realloc_moved4000 0:realloc_moved320 "),
+              std::string::npos)
+        << ordered.text();
+}
+
 /* Only lanes that there are cost time, and a circle is gone through once. */
 TEST(Order, CirclesOfLanesWithHighNumbers)
 {
