@@ -135,9 +135,9 @@ static bool lane_waits_for_itself(const struct order *order, const struct order_
     return false;
 }
 
-/* How good it is that the lane no longer waits with its realloc. 1: what it waits for has nothing to
- * do with the bytes to which the realloc moves its object, which is there already. 2: and the realloc
- * waits for nothing else. */
+/* How good it is that the lane no longer waits with its realloc. 0: it may have to. 1: what it waits
+ * for has nothing to do with the bytes to which the realloc moves its object, which is there already.
+ * 2: and the realloc waits for nothing else. */
 static int lane_waits_in_vain(struct order *order, const struct order_lane *lane)
 {
     struct record realloc;

@@ -220,7 +220,7 @@ class RawBuilder {
         events_++;
     }
 
-    /* Of an opaque stream, which is not packed here: what the lane is after, 512 places. */
+    /* Of an opaque stream: whom the lane comes after; where 512 places are. */
     void after(uint32_t lane, uint32_t other, uint64_t calls, bool of_realloc)
     {
         RawRecord record = call(kAfter);
