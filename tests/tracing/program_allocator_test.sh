@@ -212,6 +212,38 @@ int main(void)
            pthread_join(threads[1], NULL);
 }
 CODE
+# It begins and ends its threads by stacks that are all new: their definitions fill slots. The C
+# library does not keep memory of threads with stacks as large as these.
+cat >threads_by_new_stacks.c <<'CODE'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+static int (*mallctl)(const char *, void *, size_t *, void *, size_t);
+__attribute__((noinline)) static void change(unsigned depth, unsigned long way, bool on)
+{
+    if (depth == 0) {
+        if (mallctl("background_thread", NULL, NULL, &on, sizeof on)) abort();
+    } else if (way % 2) {
+        change(depth - 1, way / 2, on);
+    } else {
+        change(depth - 1, way / 2, on);
+    }
+    __asm__ volatile("");
+}
+int main(void)
+{
+    pthread_attr_t large;
+    *(void **)&mallctl = dlsym(RTLD_DEFAULT, "mallctl");
+    if (pthread_attr_init(&large) || pthread_attr_setstacksize(&large, 64 << 20) ||
+        pthread_setattr_default_np(&large))
+        return 1;
+    for (int i = 0; i < 100; i++) free(malloc(777));
+    for (int i = 0; i < 6000; i++)
+        change(100, (unsigned long)random() * random(), i % 2 == 0);
+}
+CODE
 
 compiled() {
     $cc -shared -fPIC -fno-builtin -O1 -o counts.so counts.c &&
@@ -228,6 +260,7 @@ compiled() {
         $cc -fno-builtin -o loads loads.c -ldl &&
         $cc -fno-builtin -rdynamic -o threads_from_start threads_from_start.c &&
         $cc -fno-builtin -pthread -o threads_later threads_later.c -ldl &&
+        $cc -fno-builtin -o threads_by_new_stacks threads_by_new_stacks.c -ldl &&
         $cc -fno-builtin -pthread -o at_once at_once.c
 }
 
@@ -263,7 +296,8 @@ jemalloc_with_threads() {
 jemalloc_has_threads() {
     jemalloc_with_threads ./threads_from_start &&
         jemalloc_with_threads ./calls background_thread:true &&
-        jemalloc_with_threads ./threads_later
+        jemalloc_with_threads ./threads_later &&
+        TCMALLOC_TRACE_STACKS=all jemalloc_with_threads ./threads_by_new_stacks
 }
 
 counted_untraced() { LD_PRELOAD=$PWD/counts.so ./calls >counted; }

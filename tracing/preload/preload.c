@@ -65,8 +65,9 @@ static const struct next_functions recorded, *front = &recorded;
 
 static void pass_by(void);
 
-/* This call may be one of those that the C library makes when a thread begins or ends. jemalloc
- * must not be asked then: the thread may be its own. */
+/* The latest call off the fast path may be one of those that the C library makes when a thread
+ * begins or ends. jemalloc must not be asked in such a call, up to its end: the thread may be its
+ * own. */
 static MALLOCTAPE_THREAD_LOCAL bool may_be_for_thread;
 
 /* The first call may begin a recording, which asks the allocator. */
@@ -84,10 +85,9 @@ static NOINLINE bool begin_slow(unsigned kind)
         return false;
     }
     may_be_for_thread = kind == CALL_CALLOC || kind == CALL_REALLOC_MOVED || kind == CALL_FREE;
-    const bool may = may_record();
-    may_be_for_thread = false;
-    if (!may) malloctape_unrecorded();
-    return may;
+    if (may_record()) return true;
+    malloctape_unrecorded();
+    return false;
 }
 
 /* A failed operator new that is about to throw; `kind` 0: there is none. */
