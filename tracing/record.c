@@ -290,36 +290,54 @@ static void say_after(struct range *range, uint32_t place, uintptr_t address)
 
 /* The lane has got an object, whose place is open. `stays`: it was there before, with another size.
  * False: its record cannot be written any more. */
-static bool begin_somewhere(struct malloctape_lane *lane, const void *object, uint64_t bytes,
-                            bool is_realloc, bool stays, struct range *range)
+static bool begin_somewhere(struct beginning *beginning, struct malloctape_lane *lane,
+                            const void *object, uint64_t bytes, bool is_realloc, bool stays)
 {
-    struct beginning beginning = {.range = {.owner = lane->units.owner,
-                                            .address = (uintptr_t)object,
-                                            .bytes = bytes,
-                                            .found = say_after},
-                                  .lane = lane,
-                                  .is_realloc = is_realloc};
-    ranges_touch(lane->units.owner, (uintptr_t)object, bytes);
+    struct range *range = &beginning->range;
+    range->owner = lane->units.owner;
+    range->address = (uintptr_t)object;
+    range->bytes = bytes;
+    range->found = say_after;
+    beginning->lane = lane;
+    beginning->is_realloc = is_realloc;
+    beginning->named_count = 0;
+    ranges_touch(range->owner, range->address, bytes);
     if (stays)
-        ranges_find_inside(&beginning.range);
+        ranges_find_inside(range);
     else
-        ranges_find(&beginning.range);
-    *range = beginning.range;
+        ranges_find(range);
     return lane_with_room() == lane;
+}
+
+/* A small object on an open page, all of whose bytes the lane had last, as on the fast path. False:
+ * perhaps it is none, and nothing is recorded. */
+static bool allocated_at_own_place(struct malloctape_lane *lane, unsigned kind, uint64_t size,
+                                   uint64_t alignment, const void *object)
+{
+    struct shadow_page *page = size < RANGES_SMALL ? open_page_of(object) : NULL;
+    struct units_allocation_of allocation = {.address = object};
+    if (!page) return false;
+    allocation.object.place = place_on(page, object);
+    if (!shadow_begin_small(page, shadow_owner(allocation.object.place), object, size,
+                            lane->units.owner))
+        return false;
+    units_allocation(&lane->units, kind, size, alignment, &allocation);
+    return true;
 }
 
 static void allocated_somewhere(struct malloctape_lane *lane, unsigned kind, uint64_t size,
                                 uint64_t alignment, const void *object)
 {
+    if (allocated_at_own_place(lane, kind, size, alignment, object)) return;
     struct shadow_page *page = page_for(lane, object);
     struct units_allocation_of allocation = {.address = object};
-    struct range range;
+    struct beginning beginning;
     if (!page) return lose_event(lane);
     allocation.object.place = place_on(page, object);
-    if (!begin_somewhere(lane, object, size, false, false, &range))
+    if (!begin_somewhere(&beginning, lane, object, size, false, false))
         return malloctape_allocated_unrecorded(object);
     units_allocation(&lane->units, kind, size, alignment, &allocation);
-    ranges_begun(&range);
+    ranges_begun(&beginning.range);
 }
 
 /* The lane is about to end the object, which may reach into other pages. */
@@ -492,16 +510,16 @@ static void reallocated_somewhere(struct malloctape_lane *lane,
     bool stays = object == ending->address && ending->object.place;
     struct shadow_page *page = page_for(lane, object);
     struct units_allocation_of allocation = {.address = object};
-    struct range range;
+    struct beginning beginning;
     if (!page) return lose_event(lane);
     allocation.object.place = place_on(page, object);
-    if (!begin_somewhere(lane, object, size, true, stays, &range)) {
+    if (!begin_somewhere(&beginning, lane, object, size, true, stays)) {
         malloctape_unrecorded();
         return malloctape_allocated_unrecorded(object);
     }
     units_realloc(&lane->units, stays ? CALL_REALLOC_IN_PLACE : CALL_REALLOC_MOVED, &ending->object,
                   size, &allocation);
-    ranges_begun(&range);
+    ranges_begun(&beginning.range);
 }
 
 void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,

@@ -235,6 +235,18 @@ static inline bool shadow_had_bytes(const struct shadow_page *page, uint16_t *at
     return true;
 }
 
+/* An object of fewer than RANGES_SMALL bytes begins on a page of granules: gives its granule to
+ * `owner`, if that had all of its bytes last. False: perhaps it had them (ranges.h). `at`: the
+ * address of the granule's owner. */
+static inline bool shadow_begin_small(const struct shadow_page *page, uint16_t *at,
+                                      const void *object, uint64_t bytes, uint16_t owner)
+{
+    if (__builtin_expect(atomic_load_relaxed(&page->alone) != owner, 0))
+        return shadow_had_bytes(page, at, object, bytes, owner);
+    atomic_store_relaxed(at, owner);
+    return true;
+}
+
 /* The address of a block's size class. */
 static inline uint8_t *shadow_block_class(uint32_t block)
 {

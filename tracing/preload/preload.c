@@ -145,10 +145,8 @@ INLINE void *allocated(unsigned kind, uint64_t size, uint64_t alignment, void *o
     struct shadow_page *page = shadow_page_in(lane->units.window, object);
     uint32_t place = shadow_granule_place(page, object);
     if (UNLIKELY(!place)) goto slow;
-    uint16_t *at = lane->units.owners + place, owner = lane->units.owner;
-    if (LIKELY(atomic_load_relaxed(&page->alone) == owner))
-        atomic_store_relaxed(at, owner);
-    else if (!shadow_had_bytes(page, at, object, size, owner))
+    if (UNLIKELY(!shadow_begin_small(page, lane->units.owners + place, object, size,
+                                     lane->units.owner)))
         goto slow;
     units_fast_opaque_allocation(&lane->units, units_head_cursor(head), kind, size, place);
     return object;
