@@ -145,8 +145,8 @@ INLINE void *allocated(unsigned kind, uint64_t size, uint64_t alignment, void *o
     struct shadow_page *page = shadow_page_in(lane->units.window, object);
     uint32_t place = shadow_granule_place(page, object);
     if (UNLIKELY(!place)) goto slow;
-    if (UNLIKELY(!shadow_begin_small(page, lane->units.owners + place, object, size,
-                                     lane->units.owner)))
+    if (UNLIKELY(
+            !shadow_begin_small(page, lane->units.owners + place, object, size, lane->units.owner)))
         goto slow;
     units_fast_opaque_allocation(&lane->units, units_head_cursor(head), kind, size, place);
     return object;
