@@ -316,9 +316,10 @@ class Measurement
   # Whether the mode's run is over. heaptrack is not ours: if it fails, its row says so.
   def turn(runs, mode)
     runs[mode].turn(TURN_SECONDS)
-  rescue BenchError
+  rescue BenchError => e
     raise unless mode == :heaptrack
 
+    warn "#{workload.name}, heaptrack: #{e.message}"
     runs.delete(mode).kill
     true
   end
