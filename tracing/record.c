@@ -309,8 +309,8 @@ static bool begin_somewhere(struct beginning *beginning, struct malloctape_lane 
     return lane_with_room() == lane;
 }
 
-/* A small object on an open page, all of whose bytes the lane had last, as on the fast path. False:
- * perhaps it is none, and nothing is recorded. */
+/* As the fast path does, records a small object on an open page if the lane surely had all of its
+ * bytes last. False: that is not known, and nothing is recorded. */
 static bool allocated_at_own_place(struct malloctape_lane *lane, unsigned kind, uint64_t size,
                                    uint64_t alignment, const void *object)
 {

@@ -235,9 +235,9 @@ static inline bool shadow_had_bytes(const struct shadow_page *page, uint16_t *at
     return true;
 }
 
-/* An object of fewer than RANGES_SMALL bytes begins on a page of granules: gives its granule to
- * `owner`, if that had all of its bytes last. False: perhaps it had them (ranges.h). `at`: the
- * address of the granule's owner. */
+/* An object of fewer than RANGES_SMALL bytes begins on a page of granules. If `owner` surely had all
+ * of its bytes last, its granule is that owner's now. False: that is not known (ranges.h finds it
+ * out), and nothing is stored. `at`: the address of the granule's owner. */
 static inline bool shadow_begin_small(const struct shadow_page *page, uint16_t *at,
                                       const void *object, uint64_t bytes, uint16_t owner)
 {
