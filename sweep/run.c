@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -84,6 +85,15 @@ static void enter(void *unused)
         signal(ending_signals[i], SIG_DFL);
 }
 
+/* Waits until all processes of a group that was asked to end have ended, the shell of the line first:
+ * the others remove their files before that. At most for five seconds. */
+static void wait_for_group(pid_t group)
+{
+    const struct timespec between = {.tv_nsec = 10000000};
+    for (int i = 0; i < 500 && kill(-group, 0) == 0; i++)
+        nanosleep(&between, NULL);
+}
+
 /* Runs a line of the list to its end. */
 static void run_line(const struct sweep_job *job)
 {
@@ -101,6 +111,7 @@ static void run_line(const struct sweep_job *job)
     if (interrupted != 0) kill(-process, SIGTERM);
     while (waitpid(process, NULL, 0) < 0 && errno == EINTR)
         ;
+    if (interrupted != 0) wait_for_group(process);
     running = 0;
 }
 
