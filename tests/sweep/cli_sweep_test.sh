@@ -307,13 +307,17 @@ ends_when_asked_to() {
     local sweep_pid
     rm -rf "${TMPDIR:?}"/* # of compare, killed in the test before
     sweep_plan asked "$long"
-    "$bin/malloctape" sweep asked.json >out 2>err &
-    sweep_pid=$!
-    wait_until eval '[ -n "$(ls asked.sweep/logs 2>/dev/null)" ]'
-    kill -TERM $sweep_pid
-    exit_status wait $sweep_pid
-    [ "$status" = 1 ] && prints 'of 3 done; to continue, run the same command again' && leaves_nothing &&
-        flock -n asked.sweep/lock true && sweep asked && rows asked.sweep | diff undisturbed -
+    for _ in 1 2 3; do
+        "$bin/malloctape" sweep asked.json >out 2>err &
+        sweep_pid=$!
+        # compare has just begun.
+        while [ -z "$(ls "$TMPDIR")" ]; do kill -0 $sweep_pid || return 1; done
+        kill -TERM $sweep_pid
+        exit_status wait $sweep_pid
+        [ "$status" = 1 ] && prints 'of 3 done; to continue, run the same command again' &&
+            leaves_nothing && flock -n asked.sweep/lock true || return 1
+    done
+    sweep asked && rows asked.sweep | diff undisturbed -
 }
 waits_for_another() {
     sweep_plan two "$long"
