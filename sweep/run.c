@@ -15,6 +15,10 @@
 #include "launch/process.h"
 #include "sweep/tasks.h"
 
+/* How many times, and how far apart, to check whether a task has ended: five seconds in all. */
+#define GROUP_TRIES  500
+#define GROUP_ASK_NS 10000000
+
 /* State that the signal handler uses. */
 static volatile sig_atomic_t interrupted; /* the signal, or 0 */
 static volatile pid_t running;            /* the group of the task, or 0 */
@@ -86,11 +90,11 @@ static void enter(void *unused)
 }
 
 /* Waits until all processes of a group that was asked to end have ended, the shell of the line first:
- * the others remove their files before that. At most for five seconds. */
+ * the others remove their files before that. Not for ever: one of them may ignore the signal. */
 static void wait_for_group(pid_t group)
 {
-    const struct timespec between = {.tv_nsec = 10000000};
-    for (int i = 0; i < 500 && kill(-group, 0) == 0; i++)
+    const struct timespec between = {.tv_nsec = GROUP_ASK_NS};
+    for (int i = 0; i < GROUP_TRIES && kill(-group, 0) == 0; i++)
         nanosleep(&between, NULL);
 }
 
