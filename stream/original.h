@@ -5,8 +5,8 @@
  *
  * How much of the peak was the recorder's is known only from the tick with the most RSS; the peak
  * itself may lie between ticks (VmHWM). */
-#ifndef MALLOCTAPE_COMMON_ORIGINAL_H
-#define MALLOCTAPE_COMMON_ORIGINAL_H
+#ifndef MALLOCTAPE_ORIGINAL_H
+#define MALLOCTAPE_ORIGINAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

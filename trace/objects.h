@@ -8,8 +8,8 @@
  * those of the latest tick before the call, in nanoseconds since recording began.
  *
  * Memory: 48 bytes for each object that is alive, 8 for each lane. */
-#ifndef MALLOCTAPE_INSPECT_OBJECTS_H
-#define MALLOCTAPE_INSPECT_OBJECTS_H
+#ifndef MALLOCTAPE_OBJECTS_H
+#define MALLOCTAPE_OBJECTS_H
 
 #include "stream/instruction_reader.h"
 

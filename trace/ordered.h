@@ -5,8 +5,8 @@
  *   raw stream --> postprocess --quiet --pipe----> input
  *
  * So nothing is stored. postprocess prints its own errors, on the standard error. */
-#ifndef MALLOCTAPE_INSPECT_ORDERED_H
-#define MALLOCTAPE_INSPECT_ORDERED_H
+#ifndef MALLOCTAPE_ORDERED_H
+#define MALLOCTAPE_ORDERED_H
 
 #include "trace/stream.h"
 

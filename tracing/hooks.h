@@ -1,8 +1,8 @@
 /* hooks - what an allocator tells the capture core from inside a call.
  *
  * A part of capture.h that the sources of an allocator can include. */
-#ifndef MALLOCTAPE_CAPTURE_HOOKS_H
-#define MALLOCTAPE_CAPTURE_HOOKS_H
+#ifndef MALLOCTAPE_TRACING_HOOKS_H
+#define MALLOCTAPE_TRACING_HOOKS_H
 
 #ifdef __cplusplus
 extern "C" {

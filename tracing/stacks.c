@@ -62,12 +62,13 @@ struct fresh {
 /* A stack that recurs, and the words by which its frames were found: as long as they are unchanged,
  * it is the same. */
 #define KNOWN_WORDS 48u
+#define KNOWN_GROUP 4u /* words that are compared at once */
 struct known {
     struct unwind_frame first; /* the innermost one; bp counts only if `needs_bp` */
     uintptr_t end;             /* the words lie between its sp and here */
     uint32_t generation;       /* 0: this is none */
     uint32_t node;
-    uint16_t count;
+    uint16_t count; /* a multiple of KNOWN_GROUP: the last word may be there repeatedly */
     bool needs_bp;
     uint16_t at[KNOWN_WORDS]; /* in words above sp */
     uintptr_t value[KNOWN_WORDS];
@@ -206,18 +207,17 @@ static bool walk_out(struct malloctape_lane *lane, struct stack_walk *walk,
     return false;
 }
 
-/* The frame of the program's function that has called the recorder. */
-static bool leave_recorder(struct malloctape_lane *lane, struct stack_walk *walk,
-                           const struct unwind_frame *here, uintptr_t *bx,
-                           struct unwind_frame *first)
+/* The frame of the program's function that has called the recorder, by a way that is known. */
+static inline bool leave_by_way(struct stack_walk *walk, const struct unwind_frame *here,
+                                struct unwind_frame *first)
 {
-    for (uint32_t i = 0; i < WAYS && !bx; i++) {
+    for (uint32_t i = 0; i < WAYS; i++) {
         const uint32_t at = (walk->latest_way - i) % WAYS;
         if (!leads_out(&walk->ways[at], here, first)) continue;
         walk->latest_way = at;
         return true;
     }
-    return walk_out(lane, walk, here, bx, first);
+    return false;
 }
 
 /* --- the frames --- */
@@ -498,8 +498,13 @@ static inline bool is_known(const struct stack_walk *walk, const struct known *k
         known->generation != walk->generation || first->sp < walk->memory.from ||
         known->end > walk->memory.to || (known->needs_bp && known->first.bp != first->bp))
         return false;
-    for (uint32_t i = 0; i < known->count; i++)
-        if (stack[known->at[i]] != known->value[i]) return false;
+    for (uint32_t i = 0; i < known->count; i += KNOWN_GROUP) {
+        uintptr_t differs = 0;
+#pragma GCC unroll 4
+        for (uint32_t j = i; j < i + KNOWN_GROUP; j++)
+            differs |= stack[known->at[j]] ^ known->value[j];
+        if (differs) return false;
+    }
     return true;
 }
 
@@ -556,6 +561,11 @@ static void know(struct stack_walk *walk)
             (walk->check[i] == CHECK_RETURN_AND_BP && !know_word(walk, known, bp_at)))
             return;
     }
+    while (known->count % KNOWN_GROUP) {
+        known->at[known->count] = known->at[known->count - 1];
+        known->value[known->count] = known->value[known->count - 1];
+        known->count++;
+    }
     known->node = walk->node;
     known->generation = walk->generation;
 }
@@ -600,38 +610,63 @@ static void forget_all(struct stack_walk *walk)
     walk->generation++;
 }
 
-static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lane,
-                                                     struct stack_walk *walk)
+/* The stack whose innermost frame is fresh.frame[0]: its frames are found one by one. False: some
+ * code has no number. */
+static bool find_by_frames(struct malloctape_lane *lane, struct stack_walk *walk,
+                           const struct unwind_frame *here, uintptr_t *bx, bool is_out,
+                           struct at *at)
 {
-    struct at at = {.bx = NULL};
-    struct unwind_frame here, *first = &walk->fresh.frame[0].at;
-    uint32_t node;
-    uintptr_t bx, bx_here;
+    struct unwind_frame *first = &walk->fresh.frame[0].at;
+    at->bx = NULL;
+    if (!is_out && !walk_out(lane, walk, here, NULL, first)) return false;
+    if (!find_frames(lane, walk, at)) return false;
+    if (!at->wants_bx) return true;
+    /* Once more, without what is known, but with rbx. */
+    forget(walk);
+    at->bx = bx;
+    return walk_out(lane, walk, here, bx, first) && find_frames(lane, walk, at);
+}
+
+/* A stack that is not known. `first`: NULL if no way out of the recorder is known either. */
+static __attribute__((noinline)) uint32_t find_anew(struct malloctape_lane *lane,
+                                                    struct stack_walk *walk,
+                                                    const struct unwind_frame *here,
+                                                    uintptr_t bx, const struct unwind_frame *first)
+{
+    struct at at;
+    if (first) walk->fresh.frame[0].at = *first;
+    if (!find_by_frames(lane, walk, here, &bx, first, &at)) return STACK_END;
+    const uint32_t node = keep_frames(lane, walk, &at);
+    if (node && comes_again(walk)) know(walk);
+    return node;
+}
+
+/* What the lane remembers is of this recording, this thread, and the modules of now. */
+static inline void remember_no_others(const struct malloctape_lane *lane, struct stack_walk *walk)
+{
     const uint64_t time = stack_table_time();
-    unwind_here(&here, &bx_here);
+    const uint32_t thread_id = (uint32_t)lane->registry.thread_id;
     if (walk->time != time || !time || walk->recording != recording.number) forget_all(walk);
     walk->time = time;
     walk->recording = recording.number;
     /* The stack of the thread before may be gone. */
-    if (walk->thread_id != (uint32_t)lane->registry.thread_id) {
-        forget_all(walk);
-        walk->memory = (struct unwind_stack){0};
-        walk->thread_id = (uint32_t)lane->registry.thread_id;
-    }
+    if (walk->thread_id == thread_id) return;
+    forget_all(walk);
+    walk->memory = (struct unwind_stack){0};
+    walk->thread_id = thread_id;
+}
+
+static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lane,
+                                                     struct stack_walk *walk)
+{
+    struct unwind_frame here, first;
+    uintptr_t bx;
+    remember_no_others(lane, walk);
+    unwind_here(&here, &bx);
     unwind_stack_at(&walk->memory, here.sp);
-    for (;;) {
-        bx = bx_here;
-        if (!leave_recorder(lane, walk, &here, at.bx, first)) return STACK_END;
-        if (!at.bx && (node = known_node(walk, first))) return node;
-        if (!find_frames(lane, walk, &at)) return STACK_END;
-        if (!at.wants_bx) break;
-        /* Once more, without what is known, but with rbx. */
-        forget(walk);
-        at.bx = &bx;
-    }
-    node = keep_frames(lane, walk, &at);
-    if (node && comes_again(walk)) know(walk);
-    return node;
+    const bool is_out = leave_by_way(walk, &here, &first);
+    const uint32_t node = is_out ? known_node(walk, &first) : 0;
+    return node ? node : find_anew(lane, walk, &here, bx, is_out ? &first : NULL);
 }
 
 void stacks_put(struct malloctape_lane *lane)
