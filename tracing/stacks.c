@@ -62,13 +62,12 @@ struct fresh {
 /* A stack that recurs, and the words by which its frames were found: as long as they are unchanged,
  * it is the same. */
 #define KNOWN_WORDS 48u
-#define KNOWN_GROUP 4u /* words that are compared at once */
 struct known {
     struct unwind_frame first; /* the innermost one; bp counts only if `needs_bp` */
     uintptr_t end;             /* the words lie between its sp and here */
     uint32_t generation;       /* 0: this is none */
     uint32_t node;
-    uint16_t count; /* a multiple of KNOWN_GROUP: the last word may be there repeatedly */
+    uint16_t count;
     bool needs_bp;
     uint16_t at[KNOWN_WORDS]; /* in words above sp */
     uintptr_t value[KNOWN_WORDS];
@@ -498,13 +497,8 @@ static inline bool is_known(const struct stack_walk *walk, const struct known *k
         known->generation != walk->generation || first->sp < walk->memory.from ||
         known->end > walk->memory.to || (known->needs_bp && known->first.bp != first->bp))
         return false;
-    for (uint32_t i = 0; i < known->count; i += KNOWN_GROUP) {
-        uintptr_t differs = 0;
-#pragma GCC unroll 4
-        for (uint32_t j = i; j < i + KNOWN_GROUP; j++)
-            differs |= stack[known->at[j]] ^ known->value[j];
-        if (differs) return false;
-    }
+    for (uint32_t i = 0; i < known->count; i++)
+        if (stack[known->at[i]] != known->value[i]) return false;
     return true;
 }
 
@@ -560,11 +554,6 @@ static void know(struct stack_walk *walk)
             !know_word(walk, known, unwind_return_at(rule, end)) ||
             (walk->check[i] == CHECK_RETURN_AND_BP && !know_word(walk, known, bp_at)))
             return;
-    }
-    while (known->count % KNOWN_GROUP) {
-        known->at[known->count] = known->at[known->count - 1];
-        known->value[known->count] = known->value[known->count - 1];
-        known->count++;
     }
     known->node = walk->node;
     known->generation = walk->generation;
