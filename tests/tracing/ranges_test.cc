@@ -4,6 +4,7 @@
 // One thread does what several lanes would do. What each lane surely comes after is known from what
 // it named: it must be enough for all bytes.
 
+#include "tests/tracing/shadow_window.h"
 #include "tracing/ranges.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // tracing/shadow: places of objects, and who has them. Nothing looks at the heap itself, so there
 // is none here.
 
+#include "tests/tracing/shadow_window.h"
 #include "tracing/shadow.h"
 
 #include <gtest/gtest.h>
@@ -122,17 +123,6 @@ std::vector<uint32_t> places_of(uintptr_t page, uintptr_t pages, uint32_t size_c
     }
     return places;
 }
-
-#ifdef __SANITIZE_THREAD__
-class NoRoom : public testing::Environment {
-    void SetUp() override
-    {
-        puts("SKIP: the window lies where ThreadSanitizer lets nobody map anything");
-        exit(77); // to automake: skipped
-    }
-};
-const auto *const no_room = testing::AddGlobalTestEnvironment(new NoRoom);
-#endif
 
 /* These run first: nothing has been kept yet. */
 TEST(AShadowBefore, NoMemoryAtTheStart)
