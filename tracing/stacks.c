@@ -599,8 +599,8 @@ static void forget_all(struct stack_walk *walk)
     walk->generation++;
 }
 
-/* The stack whose innermost frame is fresh.frame[0]: its frames are found one by one. False: some
- * code has no number. */
+/* Finds the program's frames one by one. `is_out`: fresh.frame[0] has the innermost one already.
+ * False: a rule of the recorder's is missing, or some code has no number. */
 static bool find_by_frames(struct malloctape_lane *lane, struct stack_walk *walk,
                            const struct unwind_frame *here, uintptr_t *bx, bool is_out,
                            struct at *at)
