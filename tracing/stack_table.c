@@ -207,8 +207,7 @@ static void note_unloaded(struct malloctape_lane *lane, struct module *module, u
 /* A free entry. NULL: there are too many modules. */
 static struct module *take_module(void)
 {
-    const uint32_t number = atomic_load_relaxed(&table->modules_count) + 1;
-    for (uint32_t i = 0; i < MODULES_MAX && i < number; i++) {
+    for (uint32_t i = 0; i < MODULES_MAX; i++) {
         struct module *module = &table->modules[i];
         uint32_t state = atomic_load_relaxed(&module->state);
         if (state != MODULE_NONE && state != MODULE_UNLOADED) continue;

@@ -6,6 +6,7 @@
 #
 # MALLOCTAPE_LOAD_SECONDS: how long threads load and unload plug-ins all at once; default once.
 
+require 'fileutils'
 require 'tmpdir'
 
 require_relative '../tap'
@@ -16,6 +17,7 @@ PROGRAM = File.join(BUILD, 'tests/workloads/stacks')
 MALLOCTAPE = File.join(BUILD, 'bin/malloctape')
 DEPTH_MAX = 128
 ROUNDS = 40 # of loading a plug-in
+PLACES = 200 # where two threads meet
 LOAD_S = Float(ENV.fetch('MALLOCTAPE_LOAD_SECONDS', 0))
 ALLOCATIONS = 5 * 3 # in each
 BY_PLUG_IN = ALLOCATIONS * ROUNDS
@@ -173,7 +175,18 @@ def load_at_once(plug_ins)
   end
 end
 
-plan 13
+# Of two threads that use each plug-in at the same time for the first time: what is wrong.
+def meet_in_all(plug_in)
+  copies = (1..PLACES).map { |at| File.join(Dir.pwd, "meet#{at}.so") }
+  copies.each { |copy| FileUtils.cp(plug_in, copy) }
+  record('meet.lz4', 'all', '-m', *copies)
+  recording = Recording.new('meet.lz4')
+  paths = recording.stacks[4999].map { |node| recording.modules[recording.frames(node)[0][1][0]][:path] }
+  wanted = copies.to_h { |copy| [copy, 2] }
+  paths.tally.reject { |path, times| wanted[path] == times || path == PROGRAM }
+end
+
+plan 14
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   plug_ins = make_plug_ins
@@ -205,6 +218,9 @@ Dir.mktmpdir do |directory|
   end
   report wrong.empty?, 'so are those of plug-ins that eight threads load and unload all at once',
          ["#{rounds} times", *wrong.first(10)]
+
+  wrong = meet_in_all(plug_ins[0])
+  report wrong.empty?, 'so are those of two threads that use a plug-in for the first time', wrong.first(10).map(&:to_s)
 
   wrong = recording.modules.values.reject { |of| of[:path] == '[vdso]' }
                    .reject { |of| of[:id] == build_id(of[:path]) }

@@ -10,6 +10,9 @@
 // unload them, till there are so many answers. The size of each is followed by a colon and the
 // number, 0 or 1, of the plug-in that the thread was in.
 //
+// stacks -m PLUGIN PLUGIN... - two threads allocate 4999 bytes from each of these at the same time,
+// both for the first time.
+//
 // stacks -t - prints how many nanoseconds of its thread an allocation takes with its free: where 100
 // functions have called each other, where 300 have, and where the outer ones are cut off.
 #include <alloca.h>
@@ -28,6 +31,7 @@
 #include <cstring>
 #include <functional>
 #include <new>
+#include <vector>
 
 #include "tests/code.h"
 
@@ -450,12 +454,26 @@ void *meanwhile(void *)
     return nullptr;
 }
 
-void call_plug_in(const char *name, void (*of_ours)())
+void *open_plug_in(const char *name)
 {
     void *plug_in = dlopen(name, RTLD_NOW);
-    void (*function)(void (*)()) = nullptr;
     if (!plug_in) abort();
+    return plug_in;
+}
+
+using PlugIn = void (*)(void (*of_ours)());
+
+PlugIn function_of(void *plug_in)
+{
+    PlugIn function = nullptr;
     *reinterpret_cast<void **>(&function) = dlsym(plug_in, "plug_in");
+    return function;
+}
+
+void call_plug_in(const char *name, void (*of_ours)())
+{
+    void *plug_in = open_plug_in(name);
+    PlugIn function = function_of(plug_in);
     for (int i = 0; i < kCalls; i++)
         function(of_ours);
     dlclose(plug_in);
@@ -488,6 +506,36 @@ void load_all_at_once(char **names)
         pthread_join(thread, nullptr);
 }
 
+std::atomic<unsigned> arrived;
+std::vector<PlugIn> functions;
+
+void allocate()
+{
+    void *volatile object = malloc(4999);
+    free(object);
+}
+
+void *meet_in_each(void *)
+{
+    for (unsigned i = 0; i < functions.size(); i++) {
+        for (arrived++; arrived < 2 * (i + 1);)
+            continue;
+        functions[i](allocate);
+    }
+    return nullptr;
+}
+
+void meet_in_all(char **names, int names_count)
+{
+    pthread_t thread;
+    allocate();
+    for (int i = 0; i < names_count; i++)
+        functions.push_back(function_of(open_plug_in(names[i])));
+    pthread_create(&thread, nullptr, meet_in_each, nullptr);
+    meet_in_each(nullptr);
+    pthread_join(thread, nullptr);
+}
+
 void with_plug_ins(char **names, int names_count, int rounds)
 {
     pthread_t threads[3];
@@ -514,6 +562,10 @@ int main(int count, char **words)
     if (count == 4 && strcmp(words[1], "-p") == 0) {
         load_all_at_once(words + 2);
         print();
+        return 0;
+    }
+    if (count > 2 && strcmp(words[1], "-m") == 0) {
+        meet_in_all(words + 2, count - 2);
         return 0;
     }
     take();
