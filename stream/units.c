@@ -296,27 +296,11 @@ static unsigned put_own(struct units_lane *lane, uint16_t **at, unsigned range,
 
 /* ---- allocations, FORMAT.md 5.2 and 5.6 ---- */
 
-/* Writes the usual units of a small size. False: there are none. */
-static bool put_usual_allocation(struct units_lane *lane, unsigned kind, uint64_t size,
-                                 const struct units_allocation_of *allocation)
-{
-    if (!units_code_of(lane, kind)->base || size >= UNITS_FAST_SIZE_LIMIT ||
-        call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED || lane->features & RAW_FEATURE_ADDRESSES)
-        return false;
-    if (is_opaque(lane->features))
-        units_fast_opaque_allocation(lane, units_cursor(lane), kind, size,
-                                     allocation->object.place);
-    else if (allocation->taken)
-        units_fast_allocation(lane, units_cursor(lane), kind, size);
-    else
-        return false;
-    return true;
-}
-
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                       const struct units_allocation_of *allocation)
 {
-    if (put_usual_allocation(lane, kind, size, allocation)) return;
+    if (units_usual_allocation(lane, kind, size, allocation->object.place, allocation->taken))
+        return;
     static const struct units_range_code none = {RAW_UNIT_GENERAL, 0};
     unsigned range = range_of(lane, kind);
     uint16_t *at = rest_of_record(lane);

@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "../common/atomic.h"
-#include "../common/call_kind.h"
+#include "../common/call_table.h"
 #include "raw_error.h"
 #include "raw_format.h"
 #include "stack_definition.h"
@@ -397,6 +397,35 @@ static inline void units_fast_realloc(struct units_lane *lane, uint16_t *cursor,
     units_put_long(cursor, units_code_of(lane, kind)->long_base, place);
     atomic_add_own_relaxed(&lane->extra_units, extra);
     atomic_add_own_release(&lane->head, (1 + extra) * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
+}
+
+/* --- usual records of a stream with the stacks of all allocations ---
+ *
+ * These have no code on the fast path (struct units_code), but mostly the units of one. */
+
+/* units_stack(), below, of a node that is less than RAW_STACK_LIMIT. */
+static inline void units_fast_stack(struct units_lane *lane, uint32_t node)
+{
+    units_put_long(units_cursor(lane), RAW_UNIT_STACK, node);
+    atomic_add_own_relaxed(&lane->extra_units, 2);
+    atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT);
+}
+
+/* An allocation of any kind and size, as units_fast_allocation() and units_fast_opaque_allocation().
+ * `taken`: as in struct units_allocation_of. False: it has other units, and nothing is written. */
+static inline bool units_usual_allocation(struct units_lane *lane, unsigned kind, uint64_t size,
+                                          uint32_t place, bool taken)
+{
+    if (!units_code_of(lane, kind)->base || size >= UNITS_FAST_SIZE_LIMIT ||
+        call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED || lane->features & RAW_FEATURE_ADDRESSES)
+        return false;
+    if (lane->features & RAW_FEATURE_OPAQUE)
+        units_fast_opaque_allocation(lane, units_cursor(lane), kind, size, place);
+    else if (taken)
+        units_fast_allocation(lane, units_cursor(lane), kind, size);
+    else
+        return false;
+    return true;
 }
 
 /* --- all records --- */

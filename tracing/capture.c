@@ -127,6 +127,7 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
 {
     const int thread_id = atomic_load_relaxed(&lane->registry.thread_id);
     struct os_thread_look first, now;
+    bool was_busy = false;
     if (lane == malloctape_lane || lane->registry.recording != recording.number) return true;
     os_thread_look(thread_id, &first);
     for (now = first;; os_thread_look(thread_id, &now)) {
@@ -134,7 +135,10 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
         /* Finding a new stack takes longer, and what that reads is about to be released. */
         const bool is_busy =
             atomic_load_acquire(&lane->slot.busy) || atomic_load_acquire(&lane->stacks.busy);
-        if (now.is_gone || (is_out && !is_busy)) return true;
+        if (now.is_gone || (is_out && !is_busy && !was_busy)) return true;
+        /* Now it writes what it has found. */
+        if (was_busy && !is_busy) os_thread_look(thread_id, &first);
+        was_busy = is_busy;
         if (os_clock_ns() > deadline_ns) return false;
         os_sleep(LATE_THREAD_ASK_NS);
     }

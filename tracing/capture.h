@@ -141,6 +141,11 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
  * cache. Any kind and size, even those without a code of their own. The lane must have room. */
 void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object);
 
+/* The same for an opaque allocator, on the fast path of a recording with stacks of all. False:
+ * nothing is recorded yet, so malloctape_ready() and malloctape_allocated() have to do it. Keeps
+ * errno. */
+bool malloctape_allocated_as_usual(unsigned kind, uint64_t size, const void *object);
+
 /* An object was allocated without a record: forgets what the shadow table says about an earlier
  * object there. */
 void malloctape_allocated_unrecorded(const void *object);

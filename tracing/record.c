@@ -385,6 +385,33 @@ static struct malloctape_lane *lane_for_free(void)
     return lane_with_room();
 }
 
+/* With stacks of all, most allocations are off the fast path for theirs alone. Writes the stack of
+ * one in a lane that could be on it, and still has room for the allocation then. False: nothing is
+ * written; the general way is right. */
+static inline bool put_stack_fast(struct malloctape_lane *lane)
+{
+    const uint32_t node = stacks_find(lane);
+    if (!node || !malloctape_lane_is_fast(lane)) return false;
+    units_fast_stack(&lane->units, node);
+    return true;
+}
+
+bool malloctape_allocated_as_usual(unsigned kind, uint64_t size, const void *object)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    struct shadow_page *page = size < RANGES_SMALL ? open_page_of(object) : NULL;
+    struct units_allocation_of allocation = {.address = object};
+    if (!page) return false;
+    allocation.object.place = place_on(page, object);
+    if (!shadow_begin_small(page, shadow_owner(allocation.object.place), object, size,
+                            lane->units.owner) ||
+        !put_stack_fast(lane))
+        return false;
+    if (!units_usual_allocation(&lane->units, kind, size, allocation.object.place, false))
+        units_allocation(&lane->units, kind, size, 0, &allocation);
+    return true;
+}
+
 void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                           bool taken)
 {
@@ -407,11 +434,12 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
 void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object)
 {
     const struct units_allocation_of allocation = {.address = object, .taken = true};
-    struct malloctape_lane *lane = lane_for_object(size, false);
-    if (lane)
-        units_allocation(&lane->units, kind, size, 0, &allocation);
-    else
+    struct malloctape_lane *lane = malloctape_lane;
+    if (!lane->units.all_have_stacks || !put_stack_fast(lane)) lane = lane_for_object(size, false);
+    if (!lane)
         malloctape_allocated_unrecorded(object);
+    else if (!units_usual_allocation(&lane->units, kind, size, 0, true))
+        units_allocation(&lane->units, kind, size, 0, &allocation);
 }
 
 static void announce_class_of(struct malloctape_lane *lane, const struct units_object *object)

@@ -5,6 +5,7 @@
 #include "slot.h"
 #include "stack_table.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* A frame, and the rule by which its caller's is found. */
@@ -622,35 +623,40 @@ static __attribute__((noinline)) uint32_t find_anew(struct malloctape_lane *lane
                                                     const struct unwind_frame *here,
                                                     uintptr_t bx, const struct unwind_frame *first)
 {
+    const int kept_errno = errno;
     struct at at;
+    uint32_t node = STACK_END;
     if (first) walk->fresh.frame[0].at = *first;
-    if (!find_by_frames(lane, walk, here, &bx, first, &at)) return STACK_END;
-    const uint32_t node = keep_frames(lane, walk, &at);
+    if (find_by_frames(lane, walk, here, &bx, first, &at)) node = keep_frames(lane, walk, &at);
     if (node && comes_again(walk)) know(walk);
+    errno = kept_errno;
     return node;
 }
 
-/* What the lane remembers is of this recording, this thread, and the modules of now. */
-static inline void remember_no_others(const struct malloctape_lane *lane, struct stack_walk *walk)
+/* Whether what the lane remembers is of this recording, this thread, and the modules of now. */
+static inline bool is_of_now(const struct malloctape_lane *lane, const struct stack_walk *walk)
 {
     const uint64_t time = stack_table_time();
+    return time && walk->time == time && walk->recording == recording.number &&
+           walk->thread_id == (uint32_t)lane->registry.thread_id;
+}
+
+static void forget_others(const struct malloctape_lane *lane, struct stack_walk *walk)
+{
     const uint32_t thread_id = (uint32_t)lane->registry.thread_id;
-    if (walk->time != time || !time || walk->recording != recording.number) forget_all(walk);
-    walk->time = time;
+    forget_all(walk);
+    walk->time = stack_table_time();
     walk->recording = recording.number;
     /* The stack of the thread before may be gone. */
-    if (walk->thread_id == thread_id) return;
-    forget_all(walk);
-    walk->memory = (struct unwind_stack){0};
+    if (walk->thread_id != thread_id) walk->memory = (struct unwind_stack){0};
     walk->thread_id = thread_id;
 }
 
-static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lane,
-                                                     struct stack_walk *walk)
+static inline uint32_t find_stack(struct malloctape_lane *lane, struct stack_walk *walk)
 {
     struct unwind_frame here, first;
     uintptr_t bx;
-    remember_no_others(lane, walk);
+    if (!is_of_now(lane, walk)) forget_others(lane, walk);
     unwind_here(&here, &bx);
     unwind_stack_at(&walk->memory, here.sp);
     const bool is_out = leave_by_way(walk, &here, &first);
@@ -658,12 +664,18 @@ static __attribute__((noinline)) uint32_t find_stack(struct malloctape_lane *lan
     return node ? node : find_anew(lane, walk, &here, bx, is_out ? &first : NULL);
 }
 
+uint32_t stacks_find(struct malloctape_lane *lane)
+{
+    if (lane->stacks.busy) return 0;
+    if (!lane->stacks.walk && !(lane->stacks.walk = walk_of(lane))) return 0;
+    atomic_store_relaxed(&lane->stacks.busy, true);
+    const uint32_t node = find_stack(lane, lane->stacks.walk);
+    atomic_store_release(&lane->stacks.busy, false);
+    return node;
+}
+
 void stacks_put(struct malloctape_lane *lane)
 {
-    struct stack_walk *walk = walk_of(lane);
-    if (!walk || lane->stacks.busy) return;
-    atomic_store_relaxed(&lane->stacks.busy, true);
-    const uint32_t node = find_stack(lane, walk);
+    const uint32_t node = stacks_find(lane);
     if (node && slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX)) units_stack(&lane->units, node);
-    atomic_store_release(&lane->stacks.busy, false);
 }

@@ -115,6 +115,7 @@ struct stack_lane {
     uint64_t units_left; /* from the beginning of the slot */
     uint64_t bytes_left; /* of calls that are too large for the fast path */
     uint64_t random;
+    struct stack_walk *walk; /* NULL: none has been found yet */
 };
 
 struct writer_lane {

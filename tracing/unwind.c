@@ -577,12 +577,12 @@ static void know(struct unwind_stack *stack, uintptr_t page)
 
 /* The C library puts what belongs to a thread at the upper end of its stack, that of the first one
  * elsewhere. */
-void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp)
+void unwind_stack_begin(struct unwind_stack *stack, uintptr_t sp)
 {
     const uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
     const uintptr_t limit = sp < thread ? page_of(thread) + PAGE_BYTES : UINTPTR_MAX;
     if (stack->limit != limit) *stack = (struct unwind_stack){.limit = limit};
-    if (sp < stack->from || sp >= stack->to) know(stack, page_of(sp));
+    know(stack, page_of(sp));
 }
 
 bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *word)

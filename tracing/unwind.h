@@ -97,7 +97,11 @@ struct unwind_stack {
 };
 
 /* The calling thread's stack pointer is now `sp`. What is known of another stack is forgotten. */
-void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp);
+void unwind_stack_begin(struct unwind_stack *stack, uintptr_t sp);
+static inline void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp)
+{
+    if (__builtin_expect(sp < stack->from || sp >= stack->to, 0)) unwind_stack_begin(stack, sp);
+}
 
 bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *word);
 

@@ -70,6 +70,11 @@ static void pass_by(void);
  * own. */
 static MALLOCTAPE_THREAD_LOCAL bool may_be_for_thread;
 
+INLINE void note_for_thread(unsigned kind)
+{
+    may_be_for_thread = kind == CALL_CALLOC || kind == CALL_REALLOC_MOVED || kind == CALL_FREE;
+}
+
 /* The first call may begin a recording, which asks the allocator. */
 static bool may_record(void)
 {
@@ -84,7 +89,7 @@ static NOINLINE bool begin_slow(unsigned kind)
         if (malloctape_is_idle()) pass_by();
         return false;
     }
-    may_be_for_thread = kind == CALL_CALLOC || kind == CALL_REALLOC_MOVED || kind == CALL_FREE;
+    note_for_thread(kind);
     if (may_record()) return true;
     malloctape_unrecorded();
     return false;
@@ -103,9 +108,15 @@ static void *unrecorded(void *object)
     return object;
 }
 
+/* Off the fast path, if only because the object's stack is to be recorded. */
 static NOINLINE void *allocated_slowly(unsigned kind, uint64_t size, uint64_t alignment,
                                        void *object)
 {
+    const struct malloctape_lane *lane = malloctape_lane;
+    note_for_thread(kind);
+    if (malloctape_lane_is_fast(lane) && lane->units.all_have_stacks && object && !alignment &&
+        malloctape_allocated_as_usual(kind, size, object))
+        return object;
     int kept_errno = errno;
     if (begin_slow(kind)) {
         malloctape_allocated(kind, size, alignment, object, false);
