@@ -25,6 +25,7 @@
 #include <unwind.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -78,8 +79,12 @@ NOINLINE size_t answer()
 
 NOINLINE void take()
 {
-    free(malloc(answer()));
-    void *object = calloc(1, answer());
+    const size_t size = answer();
+    errno = 77;
+    void *object = malloc(size);
+    if (errno != 77) abort();
+    free(object);
+    object = calloc(1, answer());
     object = realloc(object, answer());
     free(object);
     ::operator delete(::operator new(answer()));
