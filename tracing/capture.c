@@ -121,24 +121,29 @@ static void report_unknown_variables(void)
     }
 }
 
+/* Whether the lane's thread is getting a slot, or finding its stack. */
+static bool is_busy(const struct malloctape_lane *lane)
+{
+    return atomic_load_acquire(&lane->slot.busy) || atomic_load_acquire(&lane->stacks.busy);
+}
+
 /* Whether the lane's thread has left the event of the previous recording in which it may have been.
  * Waits for that until `deadline_ns`. */
 static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
 {
     const int thread_id = atomic_load_relaxed(&lane->registry.thread_id);
     struct os_thread_look first, now;
-    bool was_busy = false;
     if (lane == malloctape_lane || lane->registry.recording != recording.number) return true;
+    bool was_busy = is_busy(lane);
     os_thread_look(thread_id, &first);
     for (now = first;; os_thread_look(thread_id, &now)) {
-        bool is_out = now.sleeps || now.cpu_ns - first.cpu_ns > LATE_THREAD_CPU_NS;
+        const bool is_out = now.sleeps || now.cpu_ns - first.cpu_ns > LATE_THREAD_CPU_NS;
         /* Finding a new stack takes longer, and what that reads is about to be released. */
-        const bool is_busy =
-            atomic_load_acquire(&lane->slot.busy) || atomic_load_acquire(&lane->stacks.busy);
-        if (now.is_gone || (is_out && !is_busy && !was_busy)) return true;
+        const bool busy = is_busy(lane);
+        if (now.is_gone || (is_out && !busy && !was_busy)) return true;
         /* Now it writes what it has found. */
-        if (was_busy && !is_busy) os_thread_look(thread_id, &first);
-        was_busy = is_busy;
+        if (was_busy && !busy) os_thread_look(thread_id, &first);
+        was_busy = busy;
         if (os_clock_ns() > deadline_ns) return false;
         os_sleep(LATE_THREAD_ASK_NS);
     }

@@ -240,26 +240,33 @@ static bool begin_module(struct malloctape_lane *lane, struct module *module, ui
     return true;
 }
 
-/* The number of an object's module; STACK_MODULE_NONE: it has none. */
-static uint32_t module_of(struct malloctape_lane *lane, const struct unwind_object *object)
+/* The number of an object's module; STACK_MODULE_NONE: there are too many. False: there was no room
+ * to define it now. */
+static bool module_of(struct malloctape_lane *lane, const struct unwind_object *object,
+                      uint32_t *number)
 {
     uint32_t count = atomic_load_relaxed(&table->modules_count);
     if (count > MODULES_MAX) count = MODULES_MAX;
     for (uint32_t i = 0; i < count; i++) {
         struct module module;
         if (!read_module(&table->modules[i], &module)) continue;
-        if (is_same(&module, object)) return module.number;
+        *number = module.number;
+        if (is_same(&module, object)) return true;
         if (object->start < module.end && module.start < object->end) {
             note_unloaded(lane, &table->modules[i], module.number);
             atomic_add_acq_rel(&table->time, 1);
         }
     }
     struct module *module = take_module();
-    const uint32_t number = module ? atomic_add_relaxed(&table->modules_count, 1) + 1 : 0;
-    if (!module || number >= STACK_MODULES_LIMIT) return STACK_MODULE_NONE;
-    if (begin_module(lane, module, number, object)) return number;
+    *number = STACK_MODULE_NONE;
+    if (!module) return true;
+    const uint32_t next = atomic_add_relaxed(&table->modules_count, 1) + 1;
+    if (next < STACK_MODULES_LIMIT && begin_module(lane, module, next, object)) {
+        *number = next;
+        return true;
+    }
     atomic_store_release(&module->state, MODULE_NONE);
-    return STACK_MODULE_NONE;
+    return next >= STACK_MODULES_LIMIT;
 }
 
 void stack_table_unloading(void)
@@ -279,7 +286,10 @@ void stack_table_unloaded(struct malloctape_lane *lane)
             note_unloaded(lane, &table->modules[i], module.number);
     }
     atomic_add_acq_rel(&table->time, 1);
-    if (atomic_load_relaxed(&table->unloading)) atomic_add_acq_rel(&table->unloading, -1);
+    /* A recording that has begun meanwhile counts from 0. */
+    uint32_t unloading = atomic_load_relaxed(&table->unloading);
+    while (unloading && !atomic_swap_once(&table->unloading, &unloading, unloading - 1))
+        continue;
 }
 
 /* --- codes --- */
@@ -312,7 +322,8 @@ static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_cod
     }
     code->rule = unwind_compile(&object, pc);
     if (stack_table_is_own(pc)) return true;
-    const uint32_t module = module_of(lane, &object);
+    uint32_t module;
+    if (!module_of(lane, &object, &module)) return false;
     code->number = code_of(lane, module, module ? pc - object.bias : pc);
     return code->number != 0;
 }

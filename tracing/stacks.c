@@ -364,7 +364,8 @@ static inline enum step next_frame(struct malloctape_lane *lane, struct stack_wa
 {
     const struct unwind_frame *frame = &walk->fresh.frame[at->fresh].at;
     if (at->fresh == STACKS_DEPTH_MAX) return look_ahead(lane, walk, at);
-    while (walk->frame[at->candidate].at.sp < frame->sp)
+    /* In a child that a signal handler has forked meanwhile all of them are zero. */
+    while (at->candidate < REMEMBERED_MAX && walk->frame[at->candidate].at.sp < frame->sp)
         at->candidate++;
     return is_same(walk, at->candidate, frame) ? follow(lane, walk, at) : look_up(lane, walk, at);
 }
@@ -666,10 +667,12 @@ static inline uint32_t find_stack(struct malloctape_lane *lane, struct stack_wal
 
 uint32_t stacks_find(struct malloctape_lane *lane)
 {
+    /* Once: in a child that a signal handler forks from here on it is NULL. */
+    struct stack_walk *walk = atomic_load_relaxed(&lane->stacks.walk);
     if (lane->stacks.busy) return 0;
-    if (!lane->stacks.walk && !(lane->stacks.walk = walk_of(lane))) return 0;
+    if (!walk && !(walk = lane->stacks.walk = walk_of(lane))) return 0;
     atomic_store_relaxed(&lane->stacks.busy, true);
-    const uint32_t node = find_stack(lane, lane->stacks.walk);
+    const uint32_t node = find_stack(lane, walk);
     atomic_store_release(&lane->stacks.busy, false);
     return node;
 }

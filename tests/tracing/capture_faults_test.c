@@ -22,6 +22,7 @@
 #include "tracing/os.h"
 #include "tracing/slot.h"
 #include "tracing/stacks.h"
+#include "tracing/unwind.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -1190,10 +1191,13 @@ static unsigned calls_by_itself(uint32_t stack)
 {
     const struct stack_node *node;
     const struct stack_code *code, *before = NULL;
+    struct unwind_object object;
     unsigned count = 0;
     for (; (node = stacks_node(&recorded.stacks, stack)) != NULL; stack = node->parent) {
         code = stacks_code(&recorded.stacks, node->code);
         count += before && code->offset == before->offset && code->module == before->module;
+        if (code->module == STACK_MODULE_NONE && unwind_find(code->offset - 1, &object))
+            fail("the code at %" PRIx64 " is of no module, not of %s", code->offset, object.path);
         before = code;
     }
     return count;
