@@ -411,8 +411,9 @@ static inline void units_fast_stack(struct units_lane *lane, uint32_t node)
     atomic_add_own_release(&lane->head, 2 * UNITS_HEAD_UNIT);
 }
 
-/* An allocation of any kind and size, as units_fast_allocation() and units_fast_opaque_allocation().
- * `taken`: as in struct units_allocation_of. False: it has other units, and nothing is written. */
+/* Writes an allocation with the units that it would have on the fast path: those of
+ * units_fast_allocation() or units_fast_opaque_allocation(). `taken`: as in struct
+ * units_allocation_of. False: it has no such units, and nothing is written. */
 static inline bool units_usual_allocation(struct units_lane *lane, unsigned kind, uint64_t size,
                                           uint32_t place, bool taken)
 {

@@ -141,7 +141,7 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
         /* Finding a new stack takes longer, and what that reads is about to be released. */
         const bool busy = is_busy(lane);
         if (now.is_gone || (is_out && !busy && !was_busy)) return true;
-        /* Now it writes what it has found. */
+        /* It has yet to write what it has found: that gets as much time as any event. */
         if (was_busy && !busy) os_thread_look(thread_id, &first);
         was_busy = busy;
         if (os_clock_ns() > deadline_ns) return false;

@@ -141,8 +141,9 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
  * cache. Any kind and size, even those without a code of their own. The lane must have room. */
 void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object);
 
-/* The same for an opaque allocator, on the fast path of a recording with stacks of all. False:
- * nothing is recorded yet, so malloctape_ready() and malloctape_allocated() have to do it. Keeps
+/* Records an allocation of an opaque allocator, without an alignment, where nothing but its stack
+ * keeps it off the fast path: malloctape_lane_is_fast(), and all allocations have stacks. False:
+ * nothing is recorded, so malloctape_ready() and malloctape_allocated() have to do it. Keeps
  * errno. */
 bool malloctape_allocated_as_usual(unsigned kind, uint64_t size, const void *object);
 

@@ -207,6 +207,7 @@ static void note_unloaded(struct malloctape_lane *lane, struct module *module, u
 /* A free entry. NULL: there are too many modules. */
 static struct module *take_module(void)
 {
+    /* Not only as many as have numbers: other threads may have taken the last of these. */
     for (uint32_t i = 0; i < MODULES_MAX; i++) {
         struct module *module = &table->modules[i];
         uint32_t state = atomic_load_relaxed(&module->state);
@@ -430,6 +431,7 @@ uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint3
     if (!stack_map_has_room(&table->nodes, count)) return 0;
     if (atomic_load_relaxed(&table->nodes_count) >= NODES_MAX) return 0;
     const uint32_t first = atomic_add_relaxed(&table->nodes_count, count) + STACK_NODE_FIRST;
+    if (first + count > RAW_STACK_LIMIT) return 0;
     struct stack_definition nodes = {.what = STACK_NODES, .number = first, .of = parent};
     for (uint32_t done = 0; done < count; done += nodes.count) {
         nodes.number = first + done;

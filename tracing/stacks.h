@@ -15,9 +15,9 @@
 /* To be called before a recording with stacks. NULL, or why they cannot be recorded. */
 const char *stacks_begin(void);
 
-/* The node of the calling thread's stack, whose definitions are in the lane; 0: it has none. What is
- * new may fill the slot; if no other was left, and no writer, the recording has ended. Keeps
- * errno. */
+/* The node of the calling thread's stack, less than RAW_STACK_LIMIT; 0: it has none. What is new in
+ * the stack is defined in the lane, and may fill the slot; if no other was left, and no writer, the
+ * recording has ended. Keeps errno. */
 uint32_t stacks_find(struct malloctape_lane *lane);
 
 /* Writes the stack of the next allocation, realloc or free. There may be no room in the slot

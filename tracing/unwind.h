@@ -96,8 +96,10 @@ struct unwind_stack {
     uintptr_t from, to, limit;
 };
 
-/* The calling thread's stack pointer is now `sp`. What is known of another stack is forgotten. */
+/* The same as the next function, where `sp` is not in memory that is known. */
 void unwind_stack_begin(struct unwind_stack *stack, uintptr_t sp);
+
+/* The calling thread's stack pointer is now `sp`. What is known of another stack is forgotten. */
 static inline void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp)
 {
     if (__builtin_expect(sp < stack->from || sp >= stack->to, 0)) unwind_stack_begin(stack, sp);

@@ -113,10 +113,10 @@ static NOINLINE void *allocated_slowly(unsigned kind, uint64_t size, uint64_t al
                                        void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
-    note_for_thread(kind);
-    if (malloctape_lane_is_fast(lane) && lane->units.all_have_stacks && object && !alignment &&
-        malloctape_allocated_as_usual(kind, size, object))
-        return object;
+    if (malloctape_lane_is_fast(lane) && lane->units.all_have_stacks && object && !alignment) {
+        note_for_thread(kind);
+        if (malloctape_allocated_as_usual(kind, size, object)) return object;
+    }
     int kept_errno = errno;
     if (begin_slow(kind)) {
         malloctape_allocated(kind, size, alignment, object, false);
