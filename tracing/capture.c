@@ -1,5 +1,6 @@
 /* capture - life of a recording: start, threads, end. See capture.h and recording.h. */
 #include "../common/trace_variables.h"
+#include "capture.h"
 #include "fault.h"
 #include "lane.h"
 #include "message.h"
@@ -25,6 +26,9 @@
 /* A thread between malloctape_begin_idle() and malloctape_end_idle() may have been interrupted for
  * good: a recording that is to begin checks this many times whether it has gone on. */
 #define IDLE_TRIES               100
+/* A recording that ends is often followed by another one: calls are led past the capture core only
+ * this long after its end. */
+#define IDLE_AFTER_NS UINT64_C(1000000000)
 /* How many times, and how far apart, to check whether our threads have left the process. */
 #define ALONE_TRIES              1000
 #define ALONE_ASK_NS             UINT64_C(100000)
@@ -437,6 +441,32 @@ __attribute__((visibility("default"))) void _exit(int status)
 }
 
 __attribute__((visibility("default"), alias("_exit"))) void _Exit(int status);
+
+/* --- nothing is recorded --- */
+
+bool malloctape_begin_idle(void)
+{
+    uint64_t since = atomic_load_relaxed(&recording.off_since_ns);
+    return recording_state() == MALLOCTAPE_OFF && os_clock_ns() - since >= IDLE_AFTER_NS &&
+           recording_change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING);
+}
+
+void malloctape_end_idle(void)
+{
+    recording_change(MALLOCTAPE_STARTING, MALLOCTAPE_OFF);
+}
+
+void malloctape_disable_fast_path(void)
+{
+    recording_leave_fast_path(&recording.fast_path_is_off);
+}
+
+void malloctape_out_of_memory(void)
+{
+    recording_leave_fast_path(&recording.out_of_memory);
+    writer_abort(&recording.writer, os_is_confined() ? -EPERM : -ENOMEM,
+                 "memory for the shadow table");
+}
 
 /* --- the way to an event --- */
 

@@ -37,9 +37,10 @@
 #include "../common/atomic.h"
 #include "../common/call_kind.h"
 #include "../stream/units.h"
+#include "front_end.h"
 #include "hooks.h"
+#include "lane.h"
 #include "shadow.h"
-#include "state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,25 +53,6 @@ extern "C" {
 
 /* Nothing here is visible outside the library. */
 #pragma GCC visibility push(hidden)
-
-/* Whether the lane may be on the fast path. The lane is the calling thread's, but the beginner of
- * the next recording may be resetting it. */
-static inline bool malloctape_lane_is_fast(const struct malloctape_lane *lane)
-{
-    return atomic_load_relaxed(&lane->units.head) < atomic_load_operand(&lane->units.limit);
-}
-
-/* Whether the lane has a slot; as above. */
-static inline bool malloctape_lane_has_slot(const struct malloctape_lane *lane)
-{
-    return atomic_load_relaxed(&lane->slot.room) != NULL;
-}
-
-/* Whether an event fits into the lane's slot. */
-static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
-{
-    return units_cursor(&lane->units) < lane->slot.room;
-}
 
 /* Whether the lane has this place on this page. Pages without a size class have no owner. */
 static inline bool malloctape_lane_has(const struct malloctape_lane *lane,
@@ -196,46 +178,6 @@ void malloctape_disable_fast_path(void);
 
 /* There is no memory for the places of some objects: recording ends. */
 void malloctape_out_of_memory(void);
-
-/* What a front end tells about its allocator. The functions are called by the writer thread or at
- * the start, and must take no lock and no memory. */
-struct malloctape_front_end {
-    const char *allocator; /* name and version */
-    /* Names of environment variables that change it, NULL at the end; `*`: all that begin so. */
-    const char *const *settings;
-    uint64_t (*heap_bytes)(void); /* address space it has taken from the system, approximately */
-    bool (*cover_heap)(void);     /* the shadow table for all that it has; false: no memory */
-    void (*divert)(void);         /* recording begins: calls must come to the capture core */
-    void (*announce_cache)(const void *cache);    /* malloctape_cached() for each class */
-    uint64_t (*class_bytes)(unsigned size_class); /* of its objects */
-    uint32_t (*class_of_size)(
-        uint64_t size);           /* 0: pages of their own; classes are multiples of 8 */
-    uint64_t (*used_bytes)(void); /* of heap_bytes: pages that are not free; or NULL */
-    bool opaque; /* nothing is known of it but addresses (FORMAT.md 2.7): it has none of
-                    announce_cache, class_bytes, class_of_size */
-    /* If opaque: bytes that an object has, at least as many as were asked for; 0: nobody knows. */
-    size_t (*usable_bytes)(const void *object);
-    /* If opaque: sizes with the same (size + this) / 16 are mostly alike; up to 15. */
-    uint8_t (*rounding)(void);
-    /* Of an allocator that has to be asked, else NULL. look() is called before a recording begins,
-     * and about ten times a second during a recording, by a thread of the program that is about to
-     * call the allocator: it fetches the figures that heap_bytes and the functions below return
-     * until the next look. False: it cannot be done in this call, but will be in the next. */
-    bool (*look)(void);
-    const char *path; /* the file that has the allocator */
-    /* Returns why heap_bytes() is always 0, or NULL if it is not. May itself be NULL. */
-    const char *(*heap_unknown)(void);
-    /* The allocator's statistics (FORMAT.md 4.3): the names, and the values; or NULL. */
-    const char *(*statistics)(void);
-    void (*read_statistics)(struct original_statistics *statistics);
-};
-
-/* Before the first recorded call: the C++ runtime has taken `bytes` of memory only because this
- * library needs it. */
-void malloctape_runtime_took(uint64_t bytes);
-
-/* Defined by the front end. */
-extern const struct malloctape_front_end malloctape_front_end;
 
 #pragma GCC visibility pop
 

@@ -6,8 +6,9 @@
  * Such calls are not recorded: there is no environment yet.
  *
  * Functions of other libraries cannot be called here. */
-#include "capture.h"
+#include "front_end.h"
 #include "os.h"
+#include "state.h"
 
 #include <link.h>
 

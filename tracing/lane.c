@@ -1,9 +1,10 @@
 #include "lane.h"
 
 #include "../stream/units.h"
-#include "capture.h"
+#include "front_end.h"
 #include "os.h"
 #include "probes.h"
+#include "shadow.h"
 #include "stack_sample.h"
 
 #include <string.h>

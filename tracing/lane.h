@@ -11,7 +11,34 @@
 #ifndef MALLOCTAPE_LANE_H
 #define MALLOCTAPE_LANE_H
 
+#include "../common/atomic.h"
+#include "../stream/units.h"
 #include "state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(hidden)
+
+/* Whether the lane may be on the fast path. The lane is the calling thread's, but the beginner of
+ * the next recording may be resetting it. */
+static inline bool malloctape_lane_is_fast(const struct malloctape_lane *lane)
+{
+    return atomic_load_relaxed(&lane->units.head) < atomic_load_operand(&lane->units.limit);
+}
+
+/* Whether the lane has a slot; as above. */
+static inline bool malloctape_lane_has_slot(const struct malloctape_lane *lane)
+{
+    return atomic_load_relaxed(&lane->slot.room) != NULL;
+}
+
+/* Whether an event fits into the lane's slot. */
+static inline bool malloctape_lane_has_room(const struct malloctape_lane *lane)
+{
+    return units_cursor(&lane->units) < lane->slot.room;
+}
 
 /* NULL if there is no memory. */
 struct lane_registry *lane_registry_create(void);
@@ -49,4 +76,9 @@ void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *la
 bool lane_take_over(struct lane_registry *registry, struct malloctape_lane *lane);
 void lane_put_back(struct lane_registry *registry, struct malloctape_lane *lane);
 
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
 #endif

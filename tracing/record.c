@@ -1,5 +1,6 @@
 /* record - events off the fast path. See capture.h. */
 #include "../stream/units.h"
+#include "capture.h"
 #include "ranges.h"
 #include "recording.h"
 #include "slot.h"

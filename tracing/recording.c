@@ -1,12 +1,9 @@
 #include "recording.h"
 
 #include "os.h"
+#include "shadow.h"
 
 #include <errno.h>
-
-/* A recording that ends is often followed by another one: calls are led past the capture core only
- * this long after its end. */
-#define IDLE_AFTER_NS UINT64_C(1000000000)
 
 /* Makes threads leave the fast path at their next call. */
 static void stop_threads(void)
@@ -18,22 +15,10 @@ static void stop_threads(void)
         atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
 }
 
-static void leave_fast_path(bool *reason)
+void recording_leave_fast_path(bool *reason)
 {
     atomic_store_relaxed(reason, true);
     stop_threads();
-}
-
-void malloctape_disable_fast_path(void)
-{
-    leave_fast_path(&recording.fast_path_is_off);
-}
-
-void malloctape_out_of_memory(void)
-{
-    leave_fast_path(&recording.out_of_memory);
-    writer_abort(&recording.writer, os_is_confined() ? -EPERM : -ENOMEM,
-                 "memory for the shadow table");
 }
 
 /* In a forked child nothing is mapped there, or something else. */
@@ -145,18 +130,4 @@ void recording_look(struct recording_status *status)
 bool recording_has_writer(void)
 {
     return recording.writer.thread.memory && !writer_is_gone(&recording.writer);
-}
-
-/* --- nothing is recorded --- */
-
-bool malloctape_begin_idle(void)
-{
-    uint64_t since = atomic_load_relaxed(&recording.off_since_ns);
-    return recording_state() == MALLOCTAPE_OFF && os_clock_ns() - since >= IDLE_AFTER_NS &&
-           recording_change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING);
-}
-
-void malloctape_end_idle(void)
-{
-    recording_change(MALLOCTAPE_STARTING, MALLOCTAPE_OFF);
 }

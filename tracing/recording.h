@@ -3,7 +3,6 @@
 #ifndef MALLOCTAPE_RECORDING_H
 #define MALLOCTAPE_RECORDING_H
 
-#include "capture.h"
 #include "lane.h"
 #include "writer.h"
 
@@ -86,6 +85,9 @@ bool recording_takes_fault(uintptr_t address);
 
 /* An error has ended the writer: from now on the program goes past the capture core. */
 void recording_stop(void);
+
+/* Sets `*reason`, for which recording_is_slow(): threads leave the fast path at their next call. */
+void recording_leave_fast_path(bool *reason);
 
 /* --- capture.c --- */
 

@@ -2,7 +2,7 @@
 
 #include "../common/arch.h"
 #include "../common/text.h"
-#include "capture.h"
+#include "front_end.h"
 #include "os.h"
 #include "stack_sample.h"
 

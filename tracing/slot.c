@@ -1,6 +1,7 @@
 #include "slot.h"
 
 #include "../stream/units_profile.h"
+#include "front_end.h"
 #include "lane.h"
 #include "probes.h"
 #include "recording.h"
@@ -49,7 +50,7 @@ void slot_enable_fast_path(struct malloctape_lane *lane)
     const uint16_t *limit = stack_sample_is_some() ? stack_sample_limit(lane) : lane->slot.room;
     atomic_store_relaxed(&lane->units.limit, units_head(limit, 0));
     atomic_fence_full();
-    /* leave_fast_path() or stop_threads() may have come first. */
+    /* recording_leave_fast_path() or a pause may have come first. */
     if (recording_is_slow() || recording_state() != MALLOCTAPE_RECORDING)
         atomic_store_relaxed(&lane->units.limit, 0);
 }

@@ -4,7 +4,7 @@
 #ifndef MALLOCTAPE_SLOT_H
 #define MALLOCTAPE_SLOT_H
 
-#include "capture.h"
+#include "state.h"
 
 /* Gives the lane a new slot. False: it has found none, or recording has ended. */
 bool slot_take(struct malloctape_lane *lane);

@@ -1,6 +1,6 @@
 #include "stack_sample.h"
 
-#include "capture.h"
+#include "front_end.h"
 #include "os.h"
 
 /* Small calls are sampled by the units that record them: each unit counts as this many bytes. */

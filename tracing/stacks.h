@@ -8,7 +8,7 @@
 #ifndef MALLOCTAPE_TRACING_STACKS_H
 #define MALLOCTAPE_TRACING_STACKS_H
 
-#include "capture.h"
+#include "state.h"
 
 #define STACKS_DEPTH_MAX 128u
 

@@ -5,6 +5,7 @@
 #include "probes.h"
 #include "report.h"
 #include "settings.h"
+#include "shadow.h"
 
 #include <errno.h>
 #include <string.h>

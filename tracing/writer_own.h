@@ -12,7 +12,7 @@
 #define MALLOCTAPE_WRITER_OWN_H
 
 #include "../stream/units.h"
-#include "capture.h"
+#include "front_end.h"
 #include "spool.h"
 #include "writer.h"
 
