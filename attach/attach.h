@@ -1,7 +1,7 @@
 /* attach - loads libmalloctape.so into a running process, and disconnects it again.
  *
  * Once attached, the process listens to requests like one that was started with
- * TCMALLOC_TRACE_CONTROL=1 (tracing/control.c). */
+ * TCMALLOC_TRACE_CONTROL=1 (tracing/process/control.c). */
 #ifndef MALLOCTAPE_ATTACH_H
 #define MALLOCTAPE_ATTACH_H
 
@@ -17,7 +17,7 @@ struct attached {
 };
 
 /* `library`: the path of libmalloctape.so. If the process does not see that file there, as in a
- * container, it gets a copy in memory. `settings`: lines "NAME=VALUE\n" (tracing/settings.h), or
+ * container, it gets a copy in memory. `settings`: lines "NAME=VALUE\n" (tracing/data/settings.h), or
  * NULL. Call it again when the process has loaded other libraries. False: `why` says why not; the
  * process is as it was. */
 bool attach_to(pid_t process, const char *library, const char *settings, struct attached *attached,

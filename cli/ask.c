@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tracing/request.h"
+#include "tracing/process/request.h"
 
 #define SOCKET_NAME "malloctape-" /* followed by the process id */
 

@@ -1,5 +1,5 @@
 /* ask - requests to a process that was started with TCMALLOC_TRACE_CONTROL=1 and waits at an
- * abstract socket (tracing/control.c). */
+ * abstract socket (tracing/process/control.c). */
 #ifndef MALLOCTAPE_ASK_H
 #define MALLOCTAPE_ASK_H
 
@@ -10,7 +10,7 @@
 
 bool ask_parse_process(pid_t *process, const char *word);
 
-/* Sends the line `request` and reads the answer (tracing/request.h), at most `room` - 1 bytes and a
+/* Sends the line `request` and reads the answer (tracing/process/request.h), at most `room` - 1 bytes and a
  * null byte. Leaves in `answer` what follows CONTROL_OK, and returns its length; 0 if the answer is
  * another or there is none, after a message unless `command` is NULL. */
 size_t ask_process(const struct cli_command *command, pid_t process, const char *request,

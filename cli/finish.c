@@ -12,9 +12,9 @@
 #include "common/bytes.h"
 #include "common/call_kind.h"
 #include "common/output.h"
+#include "reading/raw_source.h"
 #include "stream/chunk_seal.h"
 #include "stream/metadata.h"
-#include "trace/raw_source.h"
 
 /* Lengths in an LZ4 frame as the recorder writes it, without checksums and sizes. */
 enum { FRAME_HEADER_BYTES = 7, BLOCK_LENGTH_BYTES = 4 };

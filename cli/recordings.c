@@ -99,7 +99,7 @@ static void take_forget(struct recordings *recordings, pid_t process)
     recording->summary = strdup("");
 }
 
-/* Takes a line (tracing/report.h). */
+/* Takes a line (tracing/data/notice.h). */
 static void take_line(struct recordings *recordings, const char *line)
 {
     int process, used = 0;

@@ -1,5 +1,5 @@
 /* recordings - messages from recordings to the `malloctape record` that has started their program
- * (tracing/report.h).
+ * (tracing/data/notice.h).
  *
  * Lines for people are printed as they arrive; beginnings and ends are kept until the program has
  * ended. */

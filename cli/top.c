@@ -2,7 +2,7 @@
  *
  * With --pid the process need not be recorded before: it is while top runs, without an output.
  *
- * The process counts while it is asked (tracing/watch.h); what is shown is the difference of two
+ * The process counts while it is asked (tracing/data/watch.h); what is shown is the difference of two
  * answers. */
 #include "cli/ask.h"
 #include "cli/attachment.h"
@@ -21,8 +21,8 @@
 #include "common/progress.h"
 #include "launch/installed.h"
 #include "stream/metadata.h"
-#include "tracing/request.h"
-#include "tracing/watch.h"
+#include "tracing/data/watch.h"
+#include "tracing/process/request.h"
 
 static const char help_text[] =
     "usage: malloctape top [--count NUMBER] PID\n"

@@ -9,7 +9,7 @@
  *   ARCH_ADDRESS_BITS          of the highest address that mmap() returns by default
  *   ARCH_STORAGE_IS_BELOW      thread-local variables lie below the thread pointer, the thread's
  *                              descriptor above it; else the other way round
- *   ARCH_SHADOW_WINDOWS        where Linux maps nothing by itself (tracing/shadow.h)
+ *   ARCH_SHADOW_WINDOWS        where Linux maps nothing by itself (tracing/data/shadow.h)
  *   ARCH_PLAIN_IS_ATOMIC       1: a plain load of an aligned word is atomic with acquire order, and
  *                              GCC makes fewer instructions of it. 0: use C11's operations
  *   ARCH_STORES_AT_ONCE        1: a single instruction stores up to 8 bytes at any address, so a

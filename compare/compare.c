@@ -13,7 +13,7 @@
 #include "compare/recorded.h"
 #include "compare/tune.h"
 #include "launch/installed.h"
-#include "trace/ordered_file.h"
+#include "reading/ordered_file.h"
 
 enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
 

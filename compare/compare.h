@@ -1,7 +1,7 @@
 /* compare - one trace, replayed under many allocators in fresh processes, and what follows about
  * them.
  *
- *   TRACE --trace/ordered_file.c--> ordered file --+--> replay, engine null: what is in the trace
+ *   TRACE --reading/ordered_file.c--> ordered file --+--> replay, engine null: what is in the trace
  *   LIST ---list.c--> entries                        |
  *           --launch/allocators.c--> libraries ------+--> replay, once a round for each entry
  *                                         `--> reports --numbers.c, verdict.c--> table, JSON, page

@@ -14,8 +14,8 @@
 #include "common/json_file.h"
 #include "common/numbers.h"
 #include "convert/files.h"
+#include "reading/ordered.h"
 #include "stream/metadata.h"
-#include "trace/ordered.h"
 
 #define EXPORT_ERROR_LIST(X)                \
     X(EXPORT_NO_STACKS, "export_no_stacks", \

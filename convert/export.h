@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 #include "common/output.h"
+#include "reading/objects.h"
 #include "stream/instruction_reader.h"
 #include "symbols/code_names.h"
 #include "symbols/stack_tally.h"
-#include "trace/objects.h"
 
 struct export_call {
     unsigned kind, shape; /* common/call_kind.h */

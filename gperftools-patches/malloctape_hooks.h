@@ -2,7 +2,7 @@
  *
  * MALLOCTAPE(CALL) calls malloctape_CALL. In libtcmalloc_minimal.so, without MALLOCTAPE_TRACING, it
  * does nothing, and the object code is upstream's. In libtcmalloc_minimal_tracing.so it reaches the
- * capture core (tracing/hooks.h) or the front end.
+ * capture core (tracing/core/hooks.h) or the front end.
  *
  * The functions are called while gperftools holds a spinlock: they take nothing from the heap, and
  * wait for nobody but each other and the writer thread, which never needs a lock of gperftools. */
@@ -13,7 +13,7 @@
 
 #include "common/arch.h"
 #include "stream/raw_format.h"
-#include "tracing/hooks.h"
+#include "tracing/core/hooks.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,4 +1,4 @@
-// tracing_tcmalloc - the front end of the capture core (tracing/capture.h) in gperftools.
+// tracing_tcmalloc - the front end of the capture core (tracing/core/capture.h) in gperftools.
 //
 // Takes the place of tcmalloc.cc in libtcmalloc_minimal_tracing.so. It contains tcmalloc.cc, with
 // the entry points under other names (malloctape_plain_...), and defines the entry points anew:
@@ -59,10 +59,10 @@ static inline void ReplaceSystemAlloc() {}
 
 #include "tcmalloc.cc"
 
-#include "tracing/capture.h"
-#include "tracing/next_function.h"
-#include "tracing/probes.h"
-#include "tracing/runtime.h"
+#include "tracing/core/capture.h"
+#include "tracing/os/next_function.h"
+#include "tracing/os/probes.h"
+#include "tracing/process/runtime.h"
 
 #include <dlfcn.h>
 #include <malloc.h>

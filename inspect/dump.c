@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/printable.h"
-#include "trace/stream.h"
+#include "reading/stream.h"
 
 static const char help_text[] =
     "usage: malloctape dump [--only-calls] [--paths] [--lane NUMBER] FILE\n"

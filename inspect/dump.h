@@ -13,7 +13,7 @@
 #include "cli/cli.h"
 #include "common/call_table.h"
 #include "inspect/call_text.h"
-#include "trace/stream.h"
+#include "reading/stream.h"
 
 #define DUMP_ALL_LANES UINT64_MAX
 

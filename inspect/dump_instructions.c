@@ -1,8 +1,8 @@
 #include "inspect/dump.h"
 
+#include "reading/path.h"
 #include "stream/instruction_reader.h"
 #include "stream/stacks.h"
-#include "trace/path.h"
 
 struct instruction_dump {
     const struct dump *dump;
@@ -62,7 +62,7 @@ static void call_print(struct instruction_dump *state, const struct instruction 
     call_text_print(stdout, &text);
 }
 
-/* Seven letters as for a recording's paths (trace/path.h), then the names of all ways. */
+/* Seven letters as for a recording's paths (reading/path.h), then the names of all ways. */
 static void ways_print(uint64_t ways)
 {
     static const struct {

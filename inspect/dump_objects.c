@@ -1,8 +1,8 @@
 /* malloctape dump --objects - one line an object, in the order in which they end. */
 #include "inspect/dump.h"
+#include "reading/objects.h"
+#include "reading/ordered.h"
 #include "stream/instruction_reader.h"
-#include "trace/objects.h"
-#include "trace/ordered.h"
 
 static bool object_print(void *of, const struct object *object)
 {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/call_table.h"
-#include "trace/path.h"
-#include "trace/raw_source.h"
+#include "reading/path.h"
+#include "reading/raw_source.h"
 
 /* With --paths: the latest call of a lane, which is printed once its path is complete. */
 struct latest_call {

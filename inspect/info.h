@@ -16,9 +16,9 @@
 
 #include "common/call_kind.h"
 #include "common/error.h"
+#include "reading/raw_source.h"
+#include "reading/stream.h"
 #include "stream/metadata.h"
-#include "trace/raw_source.h"
-#include "trace/stream.h"
 
 struct info {
     enum stream_format format;

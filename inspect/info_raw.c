@@ -7,8 +7,8 @@
 
 #include "common/call_table.h"
 #include "common/program.h"
+#include "reading/raw_source.h"
 #include "stream/metadata.h"
-#include "trace/raw_source.h"
 
 #define INFO_ERROR_LIST(X)                      \
     X(INFO_TOTALS_DIFFER, "info_totals_differ", \

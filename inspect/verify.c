@@ -17,7 +17,7 @@
 
 #include "cli/cli.h"
 #include "common/progress.h"
-#include "trace/ordered.h"
+#include "reading/ordered.h"
 
 static const char help_text[] =
     "usage: malloctape verify RAW [ORDERED]\n"

@@ -38,8 +38,8 @@
 #include <stdint.h>
 
 #include "inspect/verify_raw.h"
+#include "reading/stream.h"
 #include "stream/instruction_reader.h"
-#include "trace/stream.h"
 
 enum verify_rule { VERIFY_LANES = 1, VERIFY_OBJECTS, VERIFY_NUMBERS, VERIFY_WINDOWS };
 
@@ -56,8 +56,8 @@ struct verify_violation {
 struct verify_object {
     uint64_t allocated; /* raw_allocations(): the lane, and the number of the allocation in it */
     uint32_t place;
-    uint32_t next;       /* another live object at the place: register plus one, 0: none */
-    uint64_t next_there; /* the next allocation of its lane at the place; 0: none yet */
+    uint32_t next;          /* another live object at the place: register plus one, 0: none */
+    uint64_t next_there;    /* the next allocation of its lane at the place; 0: none yet */
     uint64_t address, size; /* 0: the address is not known */
     bool overlapped;        /* another object began on its bytes */
 };
@@ -103,7 +103,7 @@ struct verify {
     struct verify_violation violation;
     struct verify_ranges ranges;
     struct verify_violation overlap; /* the first one, which a pause may excuse */
-    struct error error; /* in reading the recording, or no memory */
+    struct error error;              /* in reading the recording, or no memory */
 };
 
 /* ---- verify_rules.c ---- */

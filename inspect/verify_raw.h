@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "trace/raw_source.h"
+#include "reading/raw_source.h"
 
 /* A decoded chunk. */
 struct verify_block {

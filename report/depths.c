@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "trace/raw_source.h"
-#include "trace/stream.h"
+#include "reading/raw_source.h"
+#include "reading/stream.h"
 
 _Static_assert(PATH_CENTRAL == 1 << TIMELINE_CENTRAL && PATH_PAGE_HEAP == 1 << TIMELINE_PAGE_HEAP &&
                    PATH_SYSTEM == 1 << TIMELINE_SYSTEM && PATH_WAITED == 1 << TIMELINE_WAITED,

@@ -6,7 +6,7 @@
  * what happened inside calls. A call that entered none was served by the thread's cache alone. An
  * ordered stream no longer has this information, and an opaque recording never had it.
  *
- * Memory: that of trace/raw_source.h, and 256 bytes for each lane. */
+ * Memory: that of reading/raw_source.h, and 256 bytes for each lane. */
 #ifndef MALLOCTAPE_REPORT_DEPTHS_H
 #define MALLOCTAPE_REPORT_DEPTHS_H
 
@@ -16,9 +16,9 @@
 #include <stdio.h>
 
 #include "common/call_kind.h"
+#include "reading/path.h"
 #include "report/timeline.h"
 #include "stream/raw_format.h"
-#include "trace/path.h"
 
 struct depths_waits {
     uint64_t waits, waited_ns;

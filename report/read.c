@@ -4,10 +4,10 @@
 #include "cli/cli.h"
 #include "common/progress.h"
 #include "launch/process.h"
+#include "reading/ordered.h"
 #include "report/call_sizes.h"
 #include "report/report.h"
 #include "stream/metadata.h"
-#include "trace/ordered.h"
 
 /* False: no memory for it. */
 static bool take_header(struct report_trace *trace, const struct instruction_header *header)

@@ -7,9 +7,9 @@
 #include "common/json_file.h"
 #include "common/progress.h"
 #include "launch/installed.h"
+#include "reading/ordered_file.h"
 #include "report/report.h"
 #include "report/words.h"
-#include "trace/ordered_file.h"
 
 #define REPLAY "replay"
 

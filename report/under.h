@@ -1,7 +1,7 @@
 /* under - replays a trace under an allocator and finds what keeps its pages resident, at the peak
  * of RSS, at the peak of live bytes and at the end.
  *
- *   TRACE --trace/ordered_file.c--> ordered file --+--> tally (report_read)
+ *   TRACE --reading/ordered_file.c--> ordered file --+--> tally (report_read)
  *                                             +--> replay --csv      the call of the most RSS
  *                                             `--> for each snapshot:
  *                                                    replay --limit --snapshot  \

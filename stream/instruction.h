@@ -43,7 +43,7 @@ extern "C" {
 #define INSTRUCTION_LAST INSTRUCTION_FREE_MISSED
 
 /* Ways of a call inside the allocator that recorded it, bits of a PATH (5.3): X(bit, "name", our path
- * of trace/path.h that fits). They are those of the GNU C library's dj/malloc branch. */
+ * of reading/path.h that fits). They are those of the GNU C library's dj/malloc branch. */
 #define INSTRUCTION_WAY_LIST(X)  \
     X(0, "thread_cache", 'T')    \
     X(1, "processor_cache", 'T') \

@@ -15,9 +15,9 @@
 #include "common/error.h"
 #include "common/json_file.h"
 #include "launch/allocators.h"
+#include "reading/stream.h"
 #include "stream/checksum.h"
 #include "sweep/plan_line.h"
-#include "trace/stream.h"
 
 enum { RUNS_DEFAULT = 5, RUNS_MAX = 1000, ENTRIES_PER_TASK = 8, ENTRIES_PER_TASK_MAX = 1000 };
 

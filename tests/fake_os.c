@@ -1,8 +1,8 @@
 #include "fake_os.h"
 
 #include "common/atomic.h"
-#include "tracing/capture.h"
-#include "tracing/os.h"
+#include "tracing/core/capture.h"
+#include "tracing/os/os.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,7 +17,7 @@ end
 
 wrong = []
 users = Hash.new { |all, name| all[name] = [] }
-Dir.glob("{#{directories.join(',')}}/{,preload/}*.{c,h,cc}", base: source).each do |file|
+Dir.glob("{#{directories.join(',')}}/**/*.{c,h,cc}", base: source).each do |file|
   directory = allowed.keys.select { |name| file.start_with?(name) }.max_by(&:length)
   next wrong << "#{file}: its directory is not in the table" if directory.nil?
   next if allowed[directory].include?('everything')
@@ -26,7 +26,7 @@ Dir.glob("{#{directories.join(',')}}/{,preload/}*.{c,h,cc}", base: source).each 
     name = Pathname(file).dirname.join(name).to_s if name.start_with?('..')
     next unless name.include?('/')
 
-    users[name] |= [directory] unless file == name.sub(/h$/, 'c')
+    users[name] |= [directory[%r{[^/]*/}]] unless file == name.sub(/h$/, 'c')
     wrong << "#{file} includes #{name}" if
       allowed[directory].none? { |a| name.start_with?(a.delete_suffix('*')) }
   end

@@ -92,7 +92,7 @@ end
 WAYS = %w[thread_cache processor_cache contention sbrk mmap munmap malloc_and_free hook unsorted_add
           unsorted_remove unsorted_empty fastbin_add fastbin_remove consolidate].freeze
 
-# The letters of trace/path.h that fit, and the names of all ways; "" where there are none.
+# The letters of reading/path.h that fit, and the names of all ways; "" where there are none.
 def path_text(ways)
   names = WAYS.each_index.select { |bit| ways[bit] == 1 }.map { |bit| WAYS[bit] }
   return '' if names.empty?

@@ -1,8 +1,8 @@
 #!/usr/bin/env ruby
-# layers_test.rb - who calls whom, by the symbols of the built objects: the files of tracing/ only
-# those in layers below their own, rooms only those that they may include; neither the files of the
-# recorder, the codec included, nor rooms in a circle. Layers and rooms stand in
-# docs/architecture.md. Prints TAP.
+# layers_test.rb - who calls whom, by the symbols of the built objects: rooms only those that they
+# may include, and these are, for a folder of tracing/, only folders above it in the table of
+# docs/architecture.md; neither the files of the recorder, the codec included, nor rooms in a circle.
+# Prints TAP.
 
 require 'tmpdir'
 require 'tsort'
@@ -66,16 +66,14 @@ def calls(objects)
   end
 end
 
-def layers
-  lines = MAP[/^files form layers:.*?\n\n(.*?)\n\n/m, 1].lines
-  lines.each_with_index.flat_map { |line, at|
-    line[/\S.*?(?=  |$)/].split(', ').map { |name| ["tracing/#{name}", at] }
-  }.to_h
-end
-
-def upward(calls, layers)
-  calls.select { |from, to| layers[from] && layers[to] && from != to && layers[from] >= layers[to] }
-       .map { |from, to, symbol| "#{from} calls #{to}: #{symbol}" }
+# Folders of the recorder that include one that is not above them in the table.
+def upward(allowed)
+  folders = allowed.keys.select { |room| room.start_with?('tracing') }
+  folders.each_with_index.flat_map { |folder, at|
+    allowed[folder].map { |name| name[%r{(tracing/\w+)/}, 1] }.compact
+                   .reject { |name| folders[0, at].include?(name) }
+                   .map { |name| "#{folder} includes #{name}" }
+  }
 end
 
 def forbidden(calls)
@@ -94,16 +92,15 @@ end
 
 all = objects
 found = calls(all)
-unplaced = all.keys.select { |name| room_of(name).start_with?('tracing') } - layers.keys
-gone = layers.keys - all.keys
+recorder = all.keys.select { |name| name.start_with?('tracing/') }
+unplaced = recorder.reject { |name| ALLOWED.key?(room_of(name)) }
 
-plan 5
-report unplaced.empty? && gone.empty? && layers.size > 30,
-       'each file of the recorder has its layer in docs/architecture.md',
-       unplaced.map { |name| "#{name} has none" } + gone.map { |name| "#{name} is not there" }
-bad = upward(found, layers) +
-      circles(found.select { |from,| from.match?(%r{^(tracing|stream|common)/}) })
-report found.size > 1000 && bad.empty?, 'files of the recorder call those below them only', bad
+plan 6
+report unplaced.empty? && recorder.size > 30, 'each file of the recorder is in a folder of the table', unplaced
+bad = upward(ALLOWED)
+report bad.empty?, 'a folder of the recorder includes those above it in the table only', bad
+bad = circles(found.select { |from,| from.match?(%r{^(tracing|stream|common)/}) })
+report found.size > 1000 && bad.empty?, 'files of the recorder do not call each other in a circle', bad
 bad = forbidden(found)
 report bad.empty?, 'rooms call those only that they may include', bad
 bad = circles(found.map { |from, to,| [room_of(from), room_of(to)] })
@@ -112,7 +109,8 @@ report bad.empty?, 'rooms do not call each other in a circle', bad
 Dir.mktmpdir do |directory|
   File.write("#{directory}/a.c", 'int recording_begin(void); int f(void) { return recording_begin(); }')
   system("#{CC} -c -o #{directory}/a.o #{directory}/a.c")
-  bad = calls(all.merge('tracing/state' => "#{directory}/a.o"))
-  report upward(bad, layers) == ['tracing/state calls tracing/capture: recording_begin'],
-         'a call upwards would be noticed'
+  bad = forbidden(calls(all.merge('tracing/data/state' => "#{directory}/a.o")))
+  over = upward(ALLOWED.merge('tracing/os' => %w[tracing/data/]))
+  report bad == ['tracing/data/state calls tracing/core/capture: recording_begin'] &&
+         over == ['tracing/os includes tracing/data'], 'a call or an include upwards would be noticed'
 end

@@ -18,11 +18,11 @@
 #include "stream/raw_decoder.h"
 #include "stream/spool_reader.h"
 #include "stream/stacks.h"
-#include "tracing/capture.h"
-#include "tracing/os.h"
-#include "tracing/slot.h"
-#include "tracing/stacks.h"
-#include "tracing/unwind.h"
+#include "tracing/core/capture.h"
+#include "tracing/os/os.h"
+#include "tracing/recording/slot.h"
+#include "tracing/stacks/call_stack.h"
+#include "tracing/stacks/unwind.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -16,12 +16,12 @@
 
 #include "common/call_kind.h"
 #include "stream/units_profile.h"
-#include "tracing/recording.h"
-#include "tracing/settings.h"
-#include "tracing/slot.h"
-#include "tracing/spool.h"
-#include "tracing/stack_sample.h"
-#include "tracing/writer_own.h"
+#include "tracing/data/settings.h"
+#include "tracing/data/spool.h"
+#include "tracing/data/stack_sample.h"
+#include "tracing/recording/recording.h"
+#include "tracing/recording/slot.h"
+#include "tracing/writer/writer_own.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,8 +15,8 @@
 #include "tests/fake_os.h"
 
 #include "common/call_kind.h"
-#include "tracing/capture.h"
-#include "tracing/recording.h"
+#include "tracing/core/capture.h"
+#include "tracing/recording/recording.h"
 
 #include <stdio.h>
 #include <stdlib.h>

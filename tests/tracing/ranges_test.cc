@@ -5,7 +5,7 @@
 // it named: it must be enough for all bytes.
 
 #include "tests/tracing/shadow_window.h"
-#include "tracing/ranges.h"
+#include "tracing/data/ranges.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-/* --- the system, as far as it is needed: tracing/os.h --- */
+/* --- the system, as far as it is needed: tracing/os/os.h --- */
 
 extern "C" {
 void *os_memory_reserve_per_process(size_t bytes);

@@ -2,7 +2,7 @@
 // is none here.
 
 #include "tests/tracing/shadow_window.h"
-#include "tracing/shadow.h"
+#include "tracing/data/shadow.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-/* --- the system, as far as it is needed: tracing/os.h --- */
+/* --- the system, as far as it is needed: tracing/os/os.h --- */
 
 extern "C" {
 void *os_memory_reserve_per_process(size_t bytes);

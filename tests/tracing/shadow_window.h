@@ -1,4 +1,4 @@
-/* shadow_window - for tests that map the window of the shadow table (tracing/shadow.h) where a
+/* shadow_window - for tests that map the window of the shadow table (tracing/data/shadow.h) where a
  * recording has it: with ThreadSanitizer they are skipped. */
 #ifndef TESTS_TRACING_SHADOW_WINDOW_H
 #define TESTS_TRACING_SHADOW_WINDOW_H

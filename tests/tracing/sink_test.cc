@@ -13,7 +13,7 @@
 #include <vector>
 
 extern "C" {
-#include "tracing/sink.h"
+#include "tracing/data/sink.h"
 }
 
 namespace {

@@ -1,6 +1,6 @@
 // unwind_test - frames as rules find them are those that the C++ runtime's unwinder finds, and what
 // has no rule or no memory ends a stack without a fault.
-#include "tracing/unwind.h"
+#include "tracing/stacks/unwind.h"
 
 #include "tests/code.h"
 

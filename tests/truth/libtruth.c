@@ -32,8 +32,8 @@
 
 #define MALLOCTAPE_LIBRARY
 #include "common/atomic.h"
-#include "tracing/malloctape.h"
 #include "tracing/preload/entry_points.h"
+#include "tracing/process/malloctape.h"
 
 #define RECORDS_DEFAULT (UINT64_C(1) << 24)
 

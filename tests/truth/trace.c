@@ -6,7 +6,7 @@
 
 #include "common/call_table.h"
 #include "common/program.h"
-#include "trace/raw_source.h"
+#include "reading/raw_source.h"
 #include "truth_file.h"
 
 enum { BATCH = 256, CALLS_FIRST = 1024, NO_THREAD = 0 };

@@ -56,7 +56,7 @@ whole() {
 }
 
 # Every function of the family that the tracing library has, but names that are not for programs, and
-# one that is made of others (tracing/composed.c).
+# one that is made of others (tracing/preload/composed.c).
 covers_family() {
     local have='^\(malloc\|calloc\|realloc\|free\|cfree\|free_.*sized\|.*alloc'
     have+='\|.*memalign\|_Zn[wa].*\|_Zd[la].*\)$'

@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <new>
 
-#include "tracing/malloctape.h"
+#include "tracing/process/malloctape.h"
 
 namespace {
 

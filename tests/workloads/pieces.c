@@ -14,7 +14,7 @@
  *                                    allocate in bursts
  *   pieces without                   the same where no library is loaded */
 #include "common/atomic.h"
-#include "tracing/malloctape.h"
+#include "tracing/process/malloctape.h"
 
 #include <pthread.h>
 #include <stdio.h>

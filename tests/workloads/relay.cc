@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "common/atomic.h"
-#include "tracing/malloctape.h"
+#include "tracing/process/malloctape.h"
 
 namespace {
 

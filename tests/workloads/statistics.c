@@ -15,7 +15,7 @@
  *
  * At each moment everything so far, and a tick behind it, is in the recording; nothing is printed
  * through memory of the allocator. */
-#include "tracing/malloctape.h"
+#include "tracing/process/malloctape.h"
 
 #include <inttypes.h>
 #include <malloc.h>

@@ -1,12 +1,12 @@
-#include "allocator.h"
+#include "tracing/preload/allocator.h"
 
 #include "common/atomic.h"
 #include "common/text.h"
-#include "glibc_heap.h"
-#include "linked.h"
-#include "next.h"
 #include "stream/original.h"
-#include "tracing/watch.h"
+#include "tracing/data/watch.h"
+#include "tracing/preload/glibc_heap.h"
+#include "tracing/preload/linked.h"
+#include "tracing/preload/next.h"
 
 #include <limits.h>
 #include <link.h>

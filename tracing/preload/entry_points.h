@@ -4,7 +4,7 @@
  * ENTRY_FREES(X)        the same; the object's parameter is named `object`
  *
  * Those of C and those of C++ apart. realloc() and posix_memalign() are not among them: each is like
- * no other. What is made of these functions is in tracing/composed.c. */
+ * no other. What is made of these functions is in tracing/preload/composed.c. */
 #ifndef MALLOCTAPE_ENTRY_POINTS_H
 #define MALLOCTAPE_ENTRY_POINTS_H
 

@@ -1,4 +1,4 @@
-#include "glibc_heap.h"
+#include "tracing/preload/glibc_heap.h"
 
 #include "common/atomic.h"
 

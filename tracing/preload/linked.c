@@ -1,4 +1,4 @@
-#include "linked.h"
+#include "tracing/preload/linked.h"
 
 #include "common/output_name.h"
 

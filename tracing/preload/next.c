@@ -1,6 +1,6 @@
-#include "next.h"
+#include "tracing/preload/next.h"
 
-#include "linked.h"
+#include "tracing/preload/linked.h"
 
 #include <stdbool.h>
 #include <string.h>

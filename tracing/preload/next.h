@@ -11,7 +11,7 @@
 #ifndef MALLOCTAPE_NEXT_H
 #define MALLOCTAPE_NEXT_H
 
-#include "entry_points.h"
+#include "tracing/preload/entry_points.h"
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-/* preload - the front end of the capture core (tracing/capture.h) for whatever allocator a program
+/* preload - the front end of the capture core (tracing/core/capture.h) for whatever allocator a program
  * has: libmalloctape.so.
  *
  * Replaces the functions of an allocator (entry_points.h) and calls those of the next library
@@ -12,10 +12,10 @@
  *
  * malloc_usable_size() is counted. Nothing else stands between the program and its allocator:
  * mallinfo() and the like lead there directly. */
-#include "allocator.h"
 #include "common/call_table.h"
-#include "next.h"
-#include "tracing/capture.h"
+#include "tracing/core/capture.h"
+#include "tracing/preload/allocator.h"
+#include "tracing/preload/next.h"
 
 #include <errno.h>
 #include <stdbool.h>

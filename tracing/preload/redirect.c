@@ -1,9 +1,9 @@
-#include "redirect.h"
+#include "tracing/preload/redirect.h"
 
-#include "../../common/arch.h"
-#include "entry_points.h"
-#include "linked.h"
-#include "next.h"
+#include "common/arch.h"
+#include "tracing/preload/entry_points.h"
+#include "tracing/preload/linked.h"
+#include "tracing/preload/next.h"
 
 #include <errno.h>
 #include <link.h>

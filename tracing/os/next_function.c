@@ -1,0 +1,43 @@
+#include "tracing/os/next_function.h"
+
+#include "common/atomic.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Function pointers cannot be cast from what dlsym() returns. */
+static void find(void *function, const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    memcpy(function, &found, sizeof found);
+}
+
+/* In a constructor, because after a fork dlsym() might wait for a lock; before it, if another
+ * library's constructor calls one of ours. */
+__attribute__((constructor)) static void find_all(void)
+{
+    next_functions();
+}
+
+const struct next_functions *next_functions(void)
+{
+    static struct next_functions all;
+    static bool found;
+    if (atomic_load_acquire(&found)) return &all;
+#define FIND_ONE(name, ...) find(&all.name, #name);
+    NEXT_FUNCTIONS_THAT_CONFINE(FIND_ONE)
+    FIND_ONE(execve)
+    FIND_ONE(execvpe)
+    FIND_ONE(fexecve)
+    FIND_ONE(execveat)
+    FIND_ONE(sigaction)
+    FIND_ONE(signal)
+    FIND_ONE(sysv_signal)
+    FIND_ONE(sigprocmask)
+    FIND_ONE(pthread_sigmask)
+    FIND_ONE(dlopen)
+    FIND_ONE(dlclose)
+    atomic_store_release(&found, true);
+    return &all;
+}

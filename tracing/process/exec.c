@@ -1,0 +1,155 @@
+/* exec - a recording ends before another program takes the process over.
+ *
+ * These functions replace those of libc and call them. They first end the recording, if the exec
+ * will succeed, which another process tries.
+ *
+ * In a vfork child nothing is added: the recording is its parent's. system(), popen() and
+ * posix_spawn() do not come here, and need not: their children are of that kind. */
+#include "tracing/os/next_function.h"
+#include "tracing/os/os.h"
+#include "tracing/recording/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* --- whether it will succeed --- */
+
+/* True also if that cannot be tried. `is_script_run`: /bin/sh runs what the system cannot
+ * execute. */
+static bool runs(int directory, const char *path, char *const words[], char *const environment[],
+                 int flags, bool is_script_run)
+{
+    int result = os_exec_try(directory, path, words, environment, flags);
+    return result == 0 || (result == -ENOEXEC && is_script_run);
+}
+
+/* Whether one of the directories has it; as in execvp(3), an empty name is the current directory.
+ * `path` has room for the longest, and is where it was found. */
+static bool is_in_one(const char *directories, const char *file, char *path)
+{
+    for (;;) {
+        const char *end = strchrnul(directories, ':');
+        size_t bytes = (size_t)(end - directories);
+        memcpy(path, directories, bytes);
+        path[bytes] = '/';
+        memcpy(path + bytes + (bytes > 0), file, strlen(file) + 1);
+        if (os_file_is_executable(path)) return true;
+        if (!*end) return false;
+        directories = end + 1;
+    }
+}
+
+/* Puts the path into memory of its own, because the stack may be small. */
+static bool runs_from_path(const char *file, char *const words[], char *const environment[])
+{
+    const char *directories = getenv("PATH");
+    if (!directories) directories = "/bin:/usr/bin";
+    size_t bytes = strlen(directories) + strlen(file) + 2;
+    char *path = os_memory_reserve(bytes);
+    if (!path) return false;
+    bool found =
+        is_in_one(directories, file, path) && runs(AT_FDCWD, path, words, environment, 0, true);
+    os_memory_release(path, bytes);
+    return found;
+}
+
+static bool runs_from(const char *file, char *const words[], char *const environment[],
+                      bool searched)
+{
+    if (!file || !*file) return false;
+    if (searched && !strchr(file, '/')) return runs_from_path(file, words, environment);
+    return os_file_is_executable(file) && runs(AT_FDCWD, file, words, environment, 0, searched);
+}
+
+/* The exec has failed. */
+static int go_on(bool ended)
+{
+    int kept_errno = errno;
+    if (ended) recording_go_on_after_exec();
+    errno = kept_errno;
+    return -1;
+}
+
+/* --- the functions --- */
+
+EXPORT int execve(const char *path, char *const words[], char *const environment[])
+{
+    bool ended = recording_is_at_exec() && runs_from(path, words, environment, false) &&
+                 recording_end_at_exec();
+    next_functions()->execve(path, words, environment);
+    return go_on(ended);
+}
+
+EXPORT int execvpe(const char *file, char *const words[], char *const environment[])
+{
+    bool ended = recording_is_at_exec() && runs_from(file, words, environment, true) &&
+                 recording_end_at_exec();
+    next_functions()->execvpe(file, words, environment);
+    return go_on(ended);
+}
+
+EXPORT int fexecve(int file, char *const words[], char *const environment[])
+{
+    bool ended = recording_is_at_exec() &&
+                 runs(file, "", words, environment, AT_EMPTY_PATH, false) &&
+                 recording_end_at_exec();
+    next_functions()->fexecve(file, words, environment);
+    return go_on(ended);
+}
+
+EXPORT int execveat(int directory, const char *path, char *const words[], char *const environment[],
+                    int flags)
+{
+    bool ended = recording_is_at_exec() &&
+                 runs(directory, path, words, environment, flags, false) && recording_end_at_exec();
+    next_functions()->execveat(directory, path, words, environment, flags);
+    return go_on(ended);
+}
+
+EXPORT int execv(const char *path, char *const words[])
+{
+    return execve(path, words, environ);
+}
+
+EXPORT int execvp(const char *file, char *const words[])
+{
+    return execvpe(file, words, environ);
+}
+
+typedef int exec_function(const char *file, char *const words[], char *const environment[]);
+
+/* `list` continues after `first` up to a NULL, which an environment follows if it brings one. */
+static int run_list(exec_function *run, const char *file, const char *first, va_list list,
+                    bool brings_environment)
+{
+    size_t count = 1;
+    va_list counted;
+    va_copy(counted, list);
+    for (const char *word = first; word; word = va_arg(counted, char *))
+        count++;
+    va_end(counted);
+    char **words = __builtin_alloca(count * sizeof *words), **last = words;
+    *last = (char *)(uintptr_t)first;
+    while (*last)
+        *++last = va_arg(list, char *);
+    return run(file, words, brings_environment ? va_arg(list, char **) : environ);
+}
+
+#define DEFINE_LIST(function, run, brings_environment)                     \
+    EXPORT int function(const char *file, const char *first, ...)          \
+    {                                                                      \
+        va_list list;                                                      \
+        va_start(list, first);                                             \
+        int result = run_list(run, file, first, list, brings_environment); \
+        va_end(list);                                                      \
+        return result;                                                     \
+    }
+DEFINE_LIST(execl, execve, false)
+DEFINE_LIST(execlp, execvpe, false)
+DEFINE_LIST(execle, execve, true)

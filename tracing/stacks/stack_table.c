@@ -1,0 +1,446 @@
+#include "tracing/stacks/stack_table.h"
+
+#include "common/atomic.h"
+#include "tracing/data/settings.h"
+#include "tracing/os/os.h"
+#include "tracing/recording/recording.h"
+#include "tracing/recording/slot.h"
+#include "tracing/stacks/stack_map.h"
+
+#include <elf.h>
+#include <string.h>
+
+#define RULE_SETS_BITS 13
+#define RULE_SETS      (1u << RULE_SETS_BITS)
+#define RULES_IN_SET   4u
+#define MODULES_MAX    4096u
+/* Up to here nodes have a short code in a lane, and their map takes some hundred MiB. */
+#define NODES_MAX      (RAW_STACK_LIMIT - (1u << 16))
+
+/* A code, and the rule that has been compiled for it, in one word. There is none for frames that
+ * are larger than 64 KiB, or save registers far from their end. */
+struct code_word {
+    uint64_t is_there : 1, number : 28, how : 3, bp_at_bp : 1;
+    int64_t offset_words : 14, bp : 8, bx : 9;
+};
+#define WORD_BX_ELSEWHERE (-0x100)
+
+_Static_assert(sizeof(struct code_word) == sizeof(uint64_t), "one word");
+_Static_assert(STACK_NUMBERS_LIMIT == 1u << 28, "a code fits");
+
+/* `check` is a hash of the word, the address, and the time at which the rule holds: so two threads
+ * may store at once, and what is stale is not found. */
+struct kept_rule {
+    uint64_t check;
+    uint64_t word; /* struct code_word; 0: none */
+};
+
+/* The rules of addresses with the same hash. */
+struct rule_set {
+    struct kept_rule rules[RULES_IN_SET];
+} __attribute__((aligned(64)));
+
+/* Whoever takes a module out of NONE or UNLOADED has it until it stores LOADED (release). Others
+ * may read it meanwhile: what they have read is consistent if it is LOADED afterwards, too, with
+ * the same number, which no other one gets. */
+enum module_state { MODULE_NONE = 0, MODULE_BEGINS, MODULE_LOADED, MODULE_UNLOADED };
+
+struct module {
+    uintptr_t start, end; /* of the object (unwind.h), as are these */
+    const void *id, *table;
+    uint32_t number;
+    uint32_t state; /* enum module_state */
+};
+
+struct stack_table {
+    uint32_t is_there;  /* 0 in a forked child */
+    uint32_t time;      /* 1, 2, ... (release) */
+    uint32_t unloading; /* how many threads are about to unload something */
+    uint32_t modules_count, codes_count, nodes_count; /* numbers given, by addition */
+    struct stack_map codes, nodes;
+    /* Nodes that are whole stacks of calls, one in seven: kept apart, as only these are looked up
+     * all the time. */
+    struct stack_map of_calls;
+    struct module modules[MODULES_MAX];
+    uint32_t rules_replaced; /* by addition */
+    struct rule_set rules[RULE_SETS];
+};
+
+static struct stack_table *table;
+
+bool stack_table_begin(void)
+{
+    if (!table) table = os_memory_reserve_per_process(sizeof *table);
+    if (!table) return false;
+    stack_map_clear(&table->codes);
+    stack_map_clear(&table->nodes);
+    stack_map_clear(&table->of_calls);
+    memset(table->modules, 0, sizeof table->modules);
+    table->modules_count = table->codes_count = table->nodes_count = 0;
+    table->unloading = 0;
+    table->time++;
+    table->is_there = 1;
+    /* Makes room now: a thread that found another one making it would have none meanwhile. */
+    return stack_map_has_room(&table->codes, 1) && stack_map_has_room(&table->nodes, 1) &&
+           stack_map_has_room(&table->of_calls, 1);
+}
+
+uint64_t stack_table_time(void)
+{
+    if (!atomic_load_relaxed(&table->is_there) || atomic_load_acquire(&table->unloading)) return 0;
+    return atomic_load_acquire(&table->time);
+}
+
+/* --- modules --- */
+
+static bool define(struct malloctape_lane *lane, const struct stack_definition *definition)
+{
+    /* Bytes of a piece, or numbers of two units and more. */
+    const long units = 4 * RAW_NUMBER_UNITS_MAX + 4 * STACK_NODES_MAX;
+    if (!slot_has_room(lane, units)) return false;
+    units_define(&lane->units, definition);
+    return true;
+}
+
+/* Defines a text: the bytes of two pieces of memory, one after the other. */
+static bool define_text(struct malloctape_lane *lane, uint32_t number, enum stack_text_of of,
+                        const void *first, size_t first_bytes, const void *rest, size_t rest_bytes)
+{
+    struct stack_definition piece = {.what = STACK_TEXT,
+                                     .number = number,
+                                     .of = of,
+                                     .length = (uint32_t)(first_bytes + rest_bytes)};
+    if (first_bytes + rest_bytes > STACK_TEXT_BYTES_MAX) return true;
+    for (; piece.offset < piece.length; piece.offset += STACK_PIECE_BYTES) {
+        for (uint32_t i = 0; i < stack_piece_bytes(&piece); i++) {
+            const size_t at = piece.offset + i;
+            piece.piece[i] = at < first_bytes ? ((const uint8_t *)first)[at]
+                                              : ((const uint8_t *)rest)[at - first_bytes];
+        }
+        if (!define(lane, &piece)) return false;
+    }
+    return true;
+}
+
+/* The linker has no name for the program, and perhaps a relative one for a library. */
+static bool define_path(struct malloctape_lane *lane, uint32_t number, const char *path)
+{
+    const char *directory = "";
+    if (!*path)
+        path = settings.program_path;
+    else if (strncmp(path, "linux-vdso", 10) == 0)
+        path = "[vdso]";
+    else if (*path != '/')
+        directory = settings.directory;
+    return define_text(lane, number, STACK_PATH, directory, strlen(directory), path, strlen(path));
+}
+
+/* The build id in an object's notes; NULL: there is none. */
+static const uint8_t *build_id_in(const uint8_t *notes, size_t bytes, size_t *count)
+{
+    Elf64_Nhdr note;
+    while (bytes >= sizeof note) {
+        memcpy(&note, notes, sizeof note);
+        const size_t name = (note.n_namesz + 3u) & ~(size_t)3, what = (note.n_descsz + 3u) & ~3u;
+        if (name > bytes - sizeof note || what > bytes - sizeof note - name) break;
+        *count = note.n_descsz;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof "GNU" &&
+            memcmp(notes + sizeof note, "GNU", sizeof "GNU") == 0)
+            return notes + sizeof note + name;
+        notes += sizeof note + name + what;
+        bytes -= sizeof note + name + what;
+    }
+    return NULL;
+}
+
+static const uint8_t *build_id_of(const struct unwind_object *object, size_t *count)
+{
+    const uintptr_t start = object->start, bytes = object->end - start;
+    Elf64_Ehdr header;
+    Elf64_Phdr segment;
+    if (bytes < sizeof header) return NULL;
+    memcpy(&header, (const void *)start, sizeof header);
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > 4096 ||
+        header.e_phnum > 64)
+        return NULL;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        memcpy(&segment, (const void *)(start + header.e_phoff + i * sizeof segment),
+               sizeof segment);
+        const uintptr_t at = object->bias + segment.p_vaddr;
+        if (segment.p_type != PT_NOTE || at < start || at >= object->end ||
+            segment.p_filesz > object->end - at)
+            continue;
+        const uint8_t *id = build_id_in((const uint8_t *)at, segment.p_filesz, count);
+        if (id) return id;
+    }
+    return NULL;
+}
+
+static bool is_same(const struct module *module, const struct unwind_object *object)
+{
+    return module->start == object->start && module->end == object->end &&
+           module->id == object->id && module->table == object->table;
+}
+
+/* False: there is none that is loaded. */
+static bool read_module(const struct module *module, struct module *copy)
+{
+    if (atomic_load_acquire(&module->state) != MODULE_LOADED) return false;
+    copy->number = atomic_load_relaxed(&module->number);
+    copy->start = atomic_load_relaxed(&module->start);
+    copy->end = atomic_load_relaxed(&module->end);
+    copy->id = atomic_load_relaxed(&module->id);
+    copy->table = atomic_load_relaxed(&module->table);
+    atomic_fence_acquire();
+    return atomic_load_relaxed(&module->number) == copy->number &&
+           atomic_load_relaxed(&module->state) == MODULE_LOADED;
+}
+
+/* The module's addresses are no longer its own. */
+static void note_unloaded(struct malloctape_lane *lane, struct module *module, uint32_t number)
+{
+    uint32_t loaded = MODULE_LOADED;
+    const struct stack_definition unloaded = {.what = STACK_UNLOADED, .number = number};
+    if (atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED) && lane) define(lane, &unloaded);
+}
+
+/* A free entry. NULL: there are too many modules. */
+static struct module *take_module(void)
+{
+    /* Not only as many as have numbers: other threads may have taken the last of these. */
+    for (uint32_t i = 0; i < MODULES_MAX; i++) {
+        struct module *module = &table->modules[i];
+        uint32_t state = atomic_load_relaxed(&module->state);
+        if (state != MODULE_NONE && state != MODULE_UNLOADED) continue;
+        if (atomic_swap_once(&module->state, &state, MODULE_BEGINS)) return module;
+    }
+    return NULL;
+}
+
+static bool begin_module(struct malloctape_lane *lane, struct module *module, uint32_t number,
+                         const struct unwind_object *object)
+{
+    const struct stack_definition definition = {.what = STACK_MODULE,
+                                                .number = number,
+                                                .start = object->start,
+                                                .end = object->end,
+                                                .bias = object->bias};
+    size_t count = 0;
+    const uint8_t *id = build_id_of(object, &count);
+    if (!define(lane, &definition) || !define_path(lane, number, object->path)) return false;
+    if (id && count > 0 && count <= STACK_BUILD_ID_MAX &&
+        !define_text(lane, number, STACK_BUILD_ID, id, count, NULL, 0))
+        return false;
+    atomic_fence_release(); /* after BEGINS, for those that read */
+    atomic_store_relaxed(&module->number, number);
+    atomic_store_relaxed(&module->start, object->start);
+    atomic_store_relaxed(&module->end, object->end);
+    atomic_store_relaxed(&module->id, object->id);
+    atomic_store_relaxed(&module->table, object->table);
+    atomic_store_release(&module->state, MODULE_LOADED);
+    return true;
+}
+
+/* The number of an object's module; STACK_MODULE_NONE: there are too many. False: there was no room
+ * to define it now. */
+static bool module_of(struct malloctape_lane *lane, const struct unwind_object *object,
+                      uint32_t *number)
+{
+    uint32_t count = atomic_load_relaxed(&table->modules_count);
+    if (count > MODULES_MAX) count = MODULES_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        struct module module;
+        if (!read_module(&table->modules[i], &module)) continue;
+        *number = module.number;
+        if (is_same(&module, object)) return true;
+        if (object->start < module.end && module.start < object->end) {
+            note_unloaded(lane, &table->modules[i], module.number);
+            atomic_add_acq_rel(&table->time, 1);
+        }
+    }
+    struct module *module = take_module();
+    *number = STACK_MODULE_NONE;
+    if (!module) return true;
+    const uint32_t next = atomic_add_relaxed(&table->modules_count, 1) + 1;
+    if (next < STACK_MODULES_LIMIT && begin_module(lane, module, next, object)) {
+        *number = next;
+        return true;
+    }
+    atomic_store_release(&module->state, MODULE_NONE);
+    return next >= STACK_MODULES_LIMIT;
+}
+
+void stack_table_unloading(void)
+{
+    if (table) atomic_add_acq_rel(&table->unloading, 1);
+}
+
+void stack_table_unloaded(struct malloctape_lane *lane)
+{
+    struct unwind_object now;
+    if (!table || !atomic_load_relaxed(&table->is_there)) return;
+    const uint32_t count = atomic_load_relaxed(&table->modules_count);
+    for (uint32_t i = 0; i < count && i < MODULES_MAX; i++) {
+        struct module module;
+        if (!read_module(&table->modules[i], &module)) continue;
+        if (!unwind_find(module.start, &now) || !is_same(&module, &now))
+            note_unloaded(lane, &table->modules[i], module.number);
+    }
+    atomic_add_acq_rel(&table->time, 1);
+    /* A recording that has begun meanwhile counts from 0. */
+    uint32_t unloading = atomic_load_relaxed(&table->unloading);
+    while (unloading && !atomic_swap_once(&table->unloading, &unloading, unloading - 1))
+        continue;
+}
+
+/* --- codes --- */
+
+static uint32_t code_of(struct malloctape_lane *lane, uint32_t module, uint64_t offset)
+{
+    const uint64_t key = (uint64_t)module << 48 | (offset & ((UINT64_C(1) << 48) - 1));
+    uint32_t code = stack_map_find(&table->codes, key);
+    if (code) return code;
+    if (!stack_map_has_room(&table->codes, 1) || offset >> 48) return 0;
+    code = atomic_add_relaxed(&table->codes_count, 1) + STACK_CODE_FIRST;
+    struct stack_definition codes = {
+        .what = STACK_CODES, .number = code, .count = 1, .of = module, .offsets = {offset}};
+    if (code >= STACK_NUMBERS_LIMIT || !define(lane, &codes)) return 0;
+    stack_map_put(&table->codes, key, code);
+    return code;
+}
+
+/* Finds the rule and the number of a code. `*keeps`: they hold until something is unloaded. */
+static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code,
+                    bool *keeps)
+{
+    struct unwind_object object;
+    *code = (struct stack_code){.number = 0};
+    *keeps = unwind_find(pc - 1, &object);
+    if (!*keeps) {
+        code->rule = unwind_guess;
+        code->number = code_of(lane, STACK_MODULE_NONE, pc);
+        return code->number != 0;
+    }
+    code->rule = unwind_compile(&object, pc);
+    if (stack_table_is_own(pc)) return true;
+    uint32_t module;
+    if (!module_of(lane, &object, &module)) return false;
+    code->number = code_of(lane, module, module ? pc - object.bias : pc);
+    return code->number != 0;
+}
+
+/* 0: the rule does not fit. */
+static uint64_t word_of(const struct stack_code *code)
+{
+    const struct unwind_rule rule = code->rule;
+    const bool elsewhere = rule.bx == UNWIND_BX_ELSEWHERE;
+    const struct code_word word = {.is_there = 1,
+                                   .number = code->number,
+                                   .how = rule.how,
+                                   .bp_at_bp = rule.bp_at_bp,
+                                   .offset_words = rule.offset / 8,
+                                   .bp = rule.bp,
+                                   .bx = elsewhere ? WORD_BX_ELSEWHERE : rule.bx};
+    uint64_t bits;
+    if (word.offset_words * 8 != rule.offset || word.bp != rule.bp ||
+        (!elsewhere && (word.bx != rule.bx || word.bx == WORD_BX_ELSEWHERE)))
+        return 0;
+    memcpy(&bits, &word, sizeof bits);
+    return bits;
+}
+
+static inline struct stack_code code_of_word(uint64_t bits)
+{
+    struct code_word word;
+    memcpy(&word, &bits, sizeof word);
+    return (struct stack_code){
+        .rule = {.how = word.how,
+                 .bp_at_bp = word.bp_at_bp,
+                 .offset = word.offset_words * 8,
+                 .bp = word.bp,
+                 .bx = word.bx == WORD_BX_ELSEWHERE ? UNWIND_BX_ELSEWHERE : word.bx},
+        .number = word.number};
+}
+
+static inline uint64_t check_of(uintptr_t pc, uint64_t time, uint64_t word)
+{
+    return pc ^ (word ^ time << 32) * UINT64_C(0x9fb21c651e98df25);
+}
+
+static inline struct rule_set *rule_set_of(uintptr_t pc)
+{
+    return &table->rules[pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RULE_SETS_BITS)];
+}
+
+/* Stores a rule in a free entry, or in place of any other, which may be stale. */
+static void keep(uintptr_t pc, uint64_t time, const struct stack_code *code)
+{
+    struct rule_set *set = rule_set_of(pc);
+    const uint64_t word = word_of(code);
+    uint32_t at = 0;
+    if (word == 0) return;
+    while (at < RULES_IN_SET && atomic_load_relaxed(&set->rules[at].word))
+        at++;
+    if (at == RULES_IN_SET) at = atomic_add_relaxed(&table->rules_replaced, 1) % RULES_IN_SET;
+    atomic_store_relaxed(&set->rules[at].check, check_of(pc, time, word));
+    atomic_store_relaxed(&set->rules[at].word, word);
+}
+
+bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code)
+{
+    const uint64_t time = stack_table_time();
+    const struct rule_set *set = rule_set_of(pc);
+    for (uint32_t i = 0; i < RULES_IN_SET; i++) {
+        const uint64_t word = atomic_load_relaxed(&set->rules[i].word);
+        if (!word || atomic_load_relaxed(&set->rules[i].check) != check_of(pc, time, word))
+            continue;
+        *code = code_of_word(word);
+        return true;
+    }
+    bool keeps;
+    if (!resolve(lane, pc, code, &keeps)) return false;
+    if (time && keeps) keep(pc, time, code);
+    return true;
+}
+
+/* --- nodes --- */
+
+uint32_t stack_table_of_call(uint64_t hash)
+{
+    return stack_map_find(&table->of_calls, hash);
+}
+
+void stack_table_will_ask(uint64_t hash)
+{
+    stack_map_prefetch(&table->of_calls, hash);
+}
+
+void stack_table_call(uint64_t hash, uint32_t node)
+{
+    if (stack_map_has_room(&table->of_calls, 1)) stack_map_put(&table->of_calls, hash, node);
+}
+
+uint32_t stack_table_node(uint64_t hash)
+{
+    return stack_map_find(&table->nodes, hash);
+}
+
+uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
+                            const uint32_t *codes, const uint64_t *hashes)
+{
+    if (!stack_map_has_room(&table->nodes, count)) return 0;
+    if (atomic_load_relaxed(&table->nodes_count) >= NODES_MAX) return 0;
+    const uint32_t first = atomic_add_relaxed(&table->nodes_count, count) + STACK_NODE_FIRST;
+    if (first + count > RAW_STACK_LIMIT) return 0;
+    struct stack_definition nodes = {.what = STACK_NODES, .number = first, .of = parent};
+    for (uint32_t done = 0; done < count; done += nodes.count) {
+        nodes.number = first + done;
+        nodes.count = count - done < STACK_NODES_MAX ? count - done : STACK_NODES_MAX;
+        memcpy(nodes.codes, codes + done, nodes.count * sizeof *codes);
+        if (!define(lane, &nodes)) return 0;
+        nodes.of = nodes.number + nodes.count - 1;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        stack_map_put(&table->nodes, hashes[i], first + i);
+    return first + count - 1;
+}

@@ -1,0 +1,82 @@
+/* stack_table - the numbers of a recording's modules, codes and nodes (FORMAT.md 2.8), and the rules
+ * by which code is unwound.
+ *
+ *   an address where a function goes on --stack_table_code()--> its rule, and its code
+ *   the codes of a stack ----------------stack_table_node()---> its node
+ *
+ * One for the process. What has no number yet gets one, and is defined in the lane of the calling
+ * thread before another thread can find it. Two threads may do so at the same time: then the same
+ * thing has two numbers.
+ *
+ * Rules and codes are kept as long as their objects are loaded. dlclose() notices an object that
+ * the program unloads; one that the C library unloads is noticed by what comes in its place.
+ *
+ * Threads   any that has a lane, also in signal handlers. There are no locks.
+ * Memory    512 KiB of rules, of which what is used becomes resident, and the maps. A forked child
+ *           finds all of it empty. */
+#ifndef MALLOCTAPE_STACK_TABLE_H
+#define MALLOCTAPE_STACK_TABLE_H
+
+#include "tracing/data/lane.h"
+#include "tracing/stacks/unwind.h"
+
+/* Begins an empty one, for a recording in which nobody records yet. False: there is no memory. */
+bool stack_table_begin(void);
+
+/* Changes whenever something may have been unloaded: rules found at another time must not be used.
+ * 0: something is being unloaded now, or this is a forked child, which has no table. */
+uint64_t stack_table_time(void);
+
+/* Made by the linker: where this library is. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+/* Whether code is of the recorder itself, or the allocator in its library. */
+static inline bool stack_table_is_own(uintptr_t pc)
+{
+    return pc - (uintptr_t)__ehdr_start < (uintptr_t)(_end - __ehdr_start);
+}
+
+struct stack_code {
+    struct unwind_rule rule;
+    uint32_t number; /* 0: stack_table_is_own() */
+};
+
+/* The rule and the number of the code that goes on at `pc`. False: it has no number, as there is no
+ * memory or no room in the lane. */
+bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code);
+
+/* A stack is looked up by a hash of its codes, from the outermost one on, which begins with how the
+ * stack ends. In one of 30 million recordings of a million stacks, two of these have the same
+ * hash. */
+static inline uint64_t stack_table_hash_of_end(enum stack_end end)
+{
+    return (uint64_t)end << 32; /* codes are less */
+}
+
+static inline uint64_t stack_table_hash(uint64_t of_caller, uint32_t code)
+{
+    uint64_t hash = (of_caller ^ code) * UINT64_C(0x9fb21c651e98df25);
+    return hash ^ hash >> 32;
+}
+
+/* The node of this stack; 0: it is not known. The first finds only stacks of calls, the last
+ * any. */
+uint32_t stack_table_of_call(uint64_t hash);
+void stack_table_will_ask(uint64_t hash); /* the first of these, soon */
+uint32_t stack_table_node(uint64_t hash);
+
+/* Defines nodes that are not known: a code called by `parent`, one called by that, and so on, with
+ * the hashes of their stacks. Returns the last one; 0: as above. */
+uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
+                            const uint32_t *codes, const uint64_t *hashes);
+
+/* Notes that a call has this stack. */
+void stack_table_call(uint64_t hash, uint32_t node);
+
+/* Called before and after an unloading. The second records in the lane, which may be NULL, what is
+ * no longer there. */
+void stack_table_unloading(void);
+void stack_table_unloaded(struct malloctape_lane *lane);
+
+#endif

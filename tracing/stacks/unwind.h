@@ -1,0 +1,165 @@
+/* unwind - from a function's frame to that of its caller, by the rules that compilers leave in
+ * .eh_frame.
+ *
+ *   an address of code --unwind_compile()--> struct unwind_rule --unwind_step()--> the caller's frame
+ *
+ * A rule says for one address where the frame ends and which registers are saved there. Only the
+ * registers that rules refer to are followed: the stack pointer, rbp, and, where a rule asks for
+ * it, rbx. Names are those of x86-64; unwind_aarch64.h has the registers there.
+ *
+ * The table of an object is read while the calling thread has a return address in it, so nobody may
+ * unload it meanwhile. The stack is read by unwind_load(), which never faults.
+ *
+ * Threads   any, also in signal handlers: there are no locks, no memory is taken, and the functions
+ *           need less than 1 KiB of stack. */
+#ifndef MALLOCTAPE_UNWIND_H
+#define MALLOCTAPE_UNWIND_H
+
+#include "common/arch.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum unwind_how {
+    UNWIND_UNKNOWN = 0, /* no table has this address, or its rule is not understood here */
+    UNWIND_OUTERMOST,   /* nobody has called this function */
+    /* The frame ends `offset` bytes above: */
+    UNWIND_SP,
+    UNWIND_BP,
+    UNWIND_BX,
+    /* or where the word that is `offset` bytes above rbp says: */
+    UNWIND_BP_SAYS,
+    UNWIND_SIGNAL, /* a signal: the kernel has saved the registers of the interrupted function */
+    UNWIND_PLT     /* 8 bytes above, or 16 from byte `offset` of each 16 bytes of code on */
+    /* With bp_at_bp, UNWIND_PLT is a guess (unwind_guess). */
+};
+
+struct unwind_rule {
+    uint64_t how : 3;         /* enum unwind_how */
+    uint64_t bp_at_bp : 1;    /* the caller's rbp is where rbp points */
+    int64_t offset : 28;      /* in bytes */
+    int64_t bp : 16, bx : 16; /* where the caller's registers are: words above the frame's end (rbx
+                                 with UNWIND_BP_SAYS: above rbp); 0: they are the same */
+};
+
+/* rbx is saved somewhere else. */
+#define UNWIND_BX_ELSEWHERE (-0x8000)
+
+/* A function that has called another one, or has been interrupted. */
+struct unwind_frame {
+    uintptr_t pc; /* where it goes on; one more if it has been interrupted: so the instruction that
+                     it is in is at or before pc - 1 */
+    uintptr_t sp, bp;
+};
+
+#include ARCH_FILE(unwind)
+
+/* An object that the dynamic linker has loaded. */
+struct unwind_object {
+    uintptr_t start, end; /* as mapped */
+    uintptr_t bias;       /* addresses in memory less those in the file */
+    const char *path;     /* as the linker has it; empty for the program */
+    const void *id;       /* other objects that are there at the same time have another one */
+    const void *table;    /* .eh_frame_hdr, or NULL */
+};
+
+/* Whether the system can find objects without a lock: glibc 2.35. */
+bool unwind_can_find(void);
+
+/* The object that has this address. */
+bool unwind_find(uintptr_t address, struct unwind_object *object);
+
+/* The rule of the function that goes on at `pc`, by its object's table. */
+struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t pc);
+
+/* The rule of generated code, such as node's, which is in no object, or in a large part of one that
+ * its table leaves out. Such code has no rules, but mostly keeps frame pointers. A step by this is
+ * taken only if all that is read agrees: a call precedes the address at which the function goes on,
+ * and that of its caller, and no other return address lies between the stack pointer and the frame
+ * pointer, which is then the function's own and not that of one further out. On aarch64 no step is
+ * taken: a frame pointer does not say where the frame ends. */
+extern const struct unwind_rule unwind_guess;
+
+static inline bool unwind_is_guess(struct unwind_rule rule)
+{
+    return rule.how == UNWIND_PLT && rule.bp_at_bp;
+}
+
+/* Memory of a thread's stack that is known to be readable; all zero: none. What lies from `limit`
+ * on is not the stack's, may go at any time, and is checked each time. */
+struct unwind_stack {
+    uintptr_t from, to, limit;
+};
+
+/* The same as the next function, where `sp` is not in memory that is known. */
+void unwind_stack_begin(struct unwind_stack *stack, uintptr_t sp);
+
+/* The calling thread's stack pointer is now `sp`. What is known of another stack is forgotten. */
+static inline void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp)
+{
+    if (__builtin_expect(sp < stack->from || sp >= stack->to, 0)) unwind_stack_begin(stack, sp);
+}
+
+bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *word);
+
+/* The word at this address; false: there is none that can be read. */
+static inline bool unwind_load(struct unwind_stack *stack, uintptr_t address, uintptr_t *word)
+{
+    if (__builtin_expect(address < stack->from || address >= stack->to || address % 8, 0))
+        return unwind_load_far(stack, address, word);
+    *word = *(const uintptr_t *)address;
+    return true;
+}
+
+static inline bool unwind_load_bx(struct unwind_rule rule, struct unwind_stack *stack,
+                                  uintptr_t from, uintptr_t *bx)
+{
+    if (!UNWIND_RETURN_OFFSET) {
+        *bx = 0; /* has been the return address */
+        return true;
+    }
+    return rule.bx != UNWIND_BX_ELSEWHERE &&
+           unwind_load(stack, from + (uintptr_t)(int64_t)rule.bx * 8, bx);
+}
+
+bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
+                        const struct unwind_frame *frame, struct unwind_frame *caller,
+                        uintptr_t *bx);
+
+/* From a frame to its caller's. `bx`: rbx, which is then the caller's; NULL: not known, and a rule
+ * that asks for it is not followed. False: the caller's frame cannot be read, or makes no sense. */
+static inline bool unwind_step(struct unwind_rule rule, struct unwind_stack *stack,
+                               const struct unwind_frame *frame, struct unwind_frame *caller,
+                               uintptr_t *bx)
+{
+    uintptr_t end;
+    switch (rule.how) {
+    case UNWIND_SP: end = frame->sp + (uintptr_t)(int64_t)rule.offset; break;
+    case UNWIND_BP: end = frame->bp + (uintptr_t)(int64_t)rule.offset; break;
+    default: {
+        bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack * stack,
+                                const struct unwind_frame *frame, struct unwind_frame *caller,
+                                uintptr_t *bx);
+        return unwind_step_rarely(rule, stack, frame, caller, bx);
+    }
+    }
+    if (end <= frame->sp || !unwind_load(stack, unwind_return_at(rule, end), &caller->pc))
+        return false;
+    caller->pc = unwind_code_address(caller->pc);
+    caller->bp = frame->bp;
+    if (rule.bp && !unwind_load(stack, end + (uintptr_t)(int64_t)rule.bp * 8, &caller->bp))
+        return false;
+    if (bx && rule.bx && !unwind_load_bx(rule, stack, end, bx)) return false;
+    caller->sp = end;
+    return caller->pc != 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

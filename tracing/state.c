@@ -1,7 +1,0 @@
-#include "state.h"
-
-struct malloctape_lane recording_no_lane;
-MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &recording_no_lane;
-uint32_t malloctape_state, malloctape_may_begin;
-struct recording recording;
-struct control control;
