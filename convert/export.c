@@ -291,7 +291,7 @@ static bool count_stacks(struct exporting *state, struct instruction_reader *rea
                          struct stack_tally *tally)
 {
     struct instruction_batch batch;
-    bool good = stack_tally_open(tally);
+    bool good = stack_tally_open(tally, &reader->header);
     instruction_reader_use_indices(reader);
     while (good && instruction_reader_next(reader, &batch)) {
         good = stack_tally_add(tally, &batch, batch.count);
@@ -310,36 +310,33 @@ static bool write_code(struct exporting *state, const struct instruction_reader 
     const size_t bytes = reader->header.metadata_bytes;
     char *pid = metadata_copy(metadata, bytes, "pid");
     char *program = metadata_copy(metadata, bytes, "program");
-    char *sampled = metadata_copy(metadata, bytes, "stacks");
     struct code_places places = {options->symbols, options->symbols_count, options->trace, 0, 0};
     struct code_names names = {.count = 0};
-    bool good = pid != NULL && program != NULL && sampled != NULL;
+    bool good = pid != NULL && program != NULL;
     if (good) {
         places.pid = strtoull(pid, NULL, 10);
         places.start_s = metadata_start_s(metadata, bytes);
-        tally->is_sampled = code_is_sampled(sampled);
         good = code_names_open(&names, stacks, &places);
     }
     if (!good) error_set_system(&state->export.error, "no memory for call stacks");
     good = good && state->writer->code(
                        &state->export,
-                       &(struct export_code){
-                           .stacks = stacks,
-                           .names = &names,
-                           .tally = tally,
-                           .program = program,
-                           .stacks_path = options->stacks,
-                           .measure = options->measure->measure,
-                           .is_bytes = options->measure->is_bytes,
-                           .sample_bytes = tally->is_sampled ? strtoull(sampled, NULL, 10) : 1,
-                           .start_ns = (uint64_t)(places.start_s * 1e9),
-                           .duration_ns = state->tick_ns,
-                           .peak_rss_bytes = state->peak_rss_bytes});
+                       &(struct export_code){.stacks = stacks,
+                                             .names = &names,
+                                             .tally = tally,
+                                             .program = program,
+                                             .stacks_path = options->stacks,
+                                             .measure = options->measure->measure,
+                                             .is_bytes = options->measure->is_bytes,
+                                             .sample_bytes =
+                                                 tally->chance.bytes > 0 ? tally->chance.bytes : 1,
+                                             .start_ns = (uint64_t)(places.start_s * 1e9),
+                                             .duration_ns = state->tick_ns,
+                                             .peak_rss_bytes = state->peak_rss_bytes});
     if (good && !options->quiet) code_names_print_missing(&names, "! ", stderr);
     code_names_close(&names);
     free(pid);
     free(program);
-    free(sampled);
     return good;
 }
 

@@ -113,7 +113,7 @@ static void take_freer(struct freers *freers, uint32_t row, uint64_t objects)
 
 static struct by_code_freer freer_of(const struct by_code *code, const struct freers *freers)
 {
-    const uint64_t least = code->tally.sampled_frees ? FREES_LEAST : 1;
+    const uint64_t least = stack_tally_frees_are_sampled(&code->tally) ? FREES_LEAST : 1;
     if (freers->all < least) return (struct by_code_freer){CODE_GROUP_NONE, 0};
     return (struct by_code_freer){freers->row, (double)freers->most / (double)freers->all};
 }
@@ -196,14 +196,11 @@ static bool make_tree(struct by_code *code)
     return code->in_tree != NULL && stack_tally_sum(&code->tally, &code->tree.self, code->in_tree);
 }
 
-bool by_code_make(struct by_code *code, const struct by_code_options *options, const char *sampled,
-                  const char *sampled_frees, const struct code_places *places)
+bool by_code_make(struct by_code *code, const struct by_code_options *options,
+                  const struct code_places *places)
 {
     code->is_known = true;
     code->options = options;
-    code->tally.is_sampled = code_is_sampled(sampled);
-    code->tally.sampled_frees = code->tally.with_frees && strcmp(sampled_frees, "all") != 0;
-    if (code->tally.is_sampled) code->sample_bytes = strtoull(sampled, NULL, 10);
     return stack_tally_end(&code->tally) && code_names_open(&code->names, &code->stacks, places) &&
            make_rows(code) && make_tree(code);
 }
@@ -231,7 +228,7 @@ const char *by_code_name(const struct by_code *code, uint32_t row)
     const struct code_group *group = &code->groups.groups[row];
     const struct code_names *names = &code->names;
     if (group->frame.code == 0 && group->frame.function == 0)
-        return code->tally.is_sampled ? NO_SAMPLE : NO_STACK;
+        return stack_tally_is_sampled(&code->tally) ? NO_SAMPLE : NO_STACK;
     switch (code->groups.by) {
     case CODE_BY_FILE:
         return group->frame.file != 0 ? code_names_text(names, group->frame.file) : NO_FILE;
@@ -378,7 +375,8 @@ static void print_callers(const struct by_code *code, uint32_t row, FILE *to)
 
 static bool is_sampled(const struct by_code *code, const struct by_code_number *number)
 {
-    return number->measure < STACK_FREED ? code->tally.is_sampled : code->tally.sampled_frees;
+    return number->measure < STACK_FREED ? stack_tally_is_sampled(&code->tally)
+                                         : stack_tally_frees_are_sampled(&code->tally);
 }
 
 static void print_freer(const struct by_code *code, const struct by_code_number *number,
@@ -430,19 +428,19 @@ static void print_rows(const struct by_code *code, const struct by_code_number *
 
 static void print_notices(const struct by_code *code, FILE *to)
 {
-    const bool some_frees = code->tally.with_frees && code->tally.sampled_frees;
+    const bool some_frees = stack_tally_frees_are_sampled(&code->tally);
     code_names_print_missing(&code->names, "! ", to);
     if (stacks_modules_ran_out(&code->stacks))
         fprintf(to,
                 "! More files were loaded than can be numbered: for %s addresses the file is not "
                 "known.\n",
                 words_count(code->stacks.codes_of_none));
-    if (code->tally.is_sampled)
+    if (stack_tally_is_sampled(&code->tally))
         fprintf(
             to,
             "Call stacks are sampled, one per %s allocated: numbers by code are estimates (+-: 95 %% "
             "interval).\n",
-            words_bytes(code->sample_bytes));
+            words_bytes(code->tally.chance.bytes));
     else if (some_frees)
         fputs(
             "Call stacks of frees are sampled: what code frees is an estimate (+-: 95 % interval).\n",
@@ -492,7 +490,7 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
 /* Half the confidence interval of a sum; NAN, which becomes null, if it is exact. */
 static double margin(const struct by_code *code, const struct stack_sum *sum)
 {
-    return code->tally.is_sampled ? ceil(stack_sum_margin(sum)) : NAN;
+    return stack_tally_is_sampled(&code->tally) ? ceil(stack_sum_margin(sum)) : NAN;
 }
 
 /* Two cells: the name of a row, or null, and a share. */
@@ -526,7 +524,7 @@ static bool code_row(const void *of, size_t at, struct table_row *row)
         {"oldest_call", .value = there ? code->oldest[at] : 0},
         FREER("short_lived_freed_by", "short_lived_freed_share", freed->short_lived),
         FREER("remote_freed_by", "remote_freed_share", freed->remote),
-        {"freed_margin", .value = code->tally.sampled_frees
+        {"freed_margin", .value = stack_tally_frees_are_sampled(&code->tally)
                                       ? ceil(stack_sum_margin(&self->objects[STACK_FREED]))
                                       : NAN},
         {"total_made", .value = round(total->objects[STACK_MADE].value)},
@@ -636,8 +634,8 @@ json_t *by_code_json(const struct by_code *code)
 {
     json_t *object = json_object();
     struct order order = {.code = code, .number = &by_code_numbers[1], .is_all = true};
-    if (code->sample_bytes > 0)
-        json_put_number(object, "sample_bytes", code->sample_bytes);
+    if (code->tally.chance.bytes > 0)
+        json_put_number(object, "sample_bytes", code->tally.chance.bytes);
     else
         json_object_set_new(object, "sample_bytes", json_null());
     json_put_text(object, "by", by_code_kinds[code->groups.by]);

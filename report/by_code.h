@@ -43,7 +43,6 @@ struct by_code_freed {
 struct by_code {
     bool is_known; /* the trace has call stacks */
     const struct by_code_options *options;
-    uint64_t sample_bytes; /* mean distance of two samples; 0: all calls have stacks */
     struct stacks stacks;
     struct stack_tally tally;
     struct code_names names;
@@ -57,11 +56,10 @@ struct by_code {
     struct stack_sums all;
 };
 
-/* Makes the rows, once code->tally has all batches and code->stacks the definitions. `sampled` and
- * `sampled_frees` are the values of the keys `stacks` and `stacks.frees` of the trace. False: no
+/* Makes the rows, once code->tally has all batches and code->stacks the definitions. False: no
  * memory. */
-bool by_code_make(struct by_code *code, const struct by_code_options *options, const char *sampled,
-                  const char *sampled_frees, const struct code_places *places);
+bool by_code_make(struct by_code *code, const struct by_code_options *options,
+                  const struct code_places *places);
 void by_code_close(struct by_code *code);
 
 /* `grows`: rows are sorted by what is alive at the end. */

@@ -54,20 +54,11 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
 }
 
 /* Makes trace->code, once everything has been read. False: no memory. */
-static bool make_code(struct report_trace *trace, struct instruction_reader *reader,
-                      const struct by_code_options *options)
+static bool make_code(struct report_trace *trace, const struct by_code_options *options)
 {
     const struct code_places places = {options->directories, options->directories_count,
                                        trace->path, strtoull(trace->pid, NULL, 10), trace->start_s};
-    const char *metadata = reader->header.metadata;
-    const size_t bytes = reader->header.metadata_bytes;
-    char *sampled = metadata_copy(metadata, bytes, "stacks");
-    char *sampled_frees = metadata_copy(metadata, bytes, "stacks.frees");
-    const bool good = sampled != NULL && sampled_frees != NULL &&
-                      by_code_make(&trace->code, options, sampled, sampled_frees, &places);
-    free(sampled);
-    free(sampled_frees);
-    return good;
+    return by_code_make(&trace->code, options, &places);
 }
 
 static int read_all(struct report_trace *trace, struct instruction_reader *reader,
@@ -80,11 +71,10 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
     }
     instruction_reader_use_indices(reader);
     trace->code.is_known = stack_tally_follow(&trace->code.stacks, reader);
-    if (trace->code.is_known && !stack_tally_open(&trace->code.tally)) {
+    if (trace->code.is_known && !stack_tally_open(&trace->code.tally, &reader->header)) {
         error_set_system(&reader->error, "no memory for call stacks");
         return PROGRAM_FAILED;
     }
-    trace->code.tally.with_frees = (reader->header.features & INSTRUCTION_FEATURE_FREE_STACKS) != 0;
     if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED ||
         process_interrupted())
         return PROGRAM_FAILED;
@@ -94,7 +84,7 @@ static int read_all(struct report_trace *trace, struct instruction_reader *reade
         error_set_system(&reader->error, "no memory for classes of sizes");
         return PROGRAM_FAILED;
     }
-    if (trace->code.is_known && !make_code(trace, reader, code)) {
+    if (trace->code.is_known && !make_code(trace, code)) {
         error_set_system(&reader->error, "no memory for call stacks");
         return PROGRAM_FAILED;
     }
@@ -177,7 +167,7 @@ bool report_tally_until(struct tally *tally, struct stack_tally *stacks, const c
     instruction_reader_open(&reader, &input);
     instruction_reader_use_indices(&reader);
     const bool has_stacks = stack_tally_follow(&unused, &reader);
-    bool good = tally_open(tally) && stack_tally_open(stacks);
+    bool good = tally_open(tally) && stack_tally_open(stacks, &reader.header);
     while (good && tally->calls < calls && !process_interrupted() &&
            instruction_reader_next(&reader, &batch)) {
         const size_t count = instruction_batch_after_call(&batch, calls - tally->calls);

@@ -68,13 +68,6 @@ unsigned code_names_of(const struct code_names *names, uint32_t node, struct cod
 /* The node without inner frames that allocate, for users that walk nodes themselves. */
 uint32_t code_names_caller(const struct code_names *names, uint32_t node);
 
-/* Whether the value of the key `stacks` of a trace (FORMAT.md 4) says that only some calls have
- * stacks. */
-static inline bool code_is_sampled(const char *stacks)
-{
-    return *stacks >= '0' && *stacks <= '9';
-}
-
 static inline const char *code_names_text(const struct code_names *names, uint32_t text)
 {
     return names->symbols.strings.at[text];

@@ -1,22 +1,43 @@
 #include "symbols/stack_tally.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/histogram.h"
 #include "common/pages.h"
+#include "stream/metadata.h"
 
-enum { SLOTS_LEAST = 4096, SAMPLES_LEAST = 32 };
-#define DEGREES_LEAST 2.0
+enum { SLOTS_LEAST = 4096, SAMPLES_LEAST = 16 };
+#define DEGREES_LEAST  2.0
+/* How recorders sampled that did not say it: those of tcmalloc. */
+#define SMALL          1025u
+#define SMALL_REALLOC  32768u
+#define LARGE          (UINT64_C(1) << 20)
+#define BYTES_A_CALL   256u
+#define BYTES_OF_FREES 65536u /* if all allocations have stacks */
 
-/* Kinds of calls with classes of their own: each has HISTOGRAM_BUCKETS numbers, in this order. */
-enum calls_of { ALLOCATIONS, REALLOCS, FREES, REMOTE_FREES };
+/* Kinds of calls with classes of their own: each has HISTOGRAM_BUCKETS numbers, in this order. Of
+ * two that differ in size only, calls of the second one are also sampled by bytes. */
+enum calls_of { ALLOCATIONS, LARGE_ALLOCATIONS, REALLOCS, LARGE_REALLOCS, FREES, REMOTE_FREES };
 
 static enum calls_of calls_of(const struct stack_tally *tally, size_t cell)
 {
     return (enum calls_of)(tally->cells[cell].size_class / HISTOGRAM_BUCKETS);
+}
+
+/* Calls whose classes may be estimated together: those that differ in size only. */
+static enum calls_of alike(enum calls_of calls)
+{
+    return calls < FREES ? (enum calls_of)(calls & ~1u) : calls;
+}
+
+static bool are_frees(const struct stack_tally *tally, size_t cell)
+{
+    return calls_of(tally, cell) >= FREES;
 }
 
 struct stack_object {
@@ -57,6 +78,9 @@ static bool slots_grow(struct stack_tally *tally)
 static uint32_t cell_find(struct stack_tally *tally, uint32_t stack, uint64_t size,
                           enum calls_of calls)
 {
+    const struct stack_chance *chance = &tally->chance;
+    if (calls == ALLOCATIONS && size >= chance->small) calls = LARGE_ALLOCATIONS;
+    if (calls == REALLOCS && size >= chance->small_realloc) calls = LARGE_REALLOCS;
     const uint32_t size_class = calls * HISTOGRAM_BUCKETS + histogram_bucket(size);
     uint32_t *slot = &tally->slots[slot_of(tally, stack, size_class)];
     if (*slot != 0) return *slot - 1;
@@ -126,6 +150,30 @@ static const char *define(void *stacks, const struct stack_definition *definitio
     return stacks_define(stacks, definition);
 }
 
+/* ---- the beginning ---- */
+
+/* Which calls the recorder has sampled. False: no memory. */
+static bool stack_chance_read(struct stack_chance *chance, const struct instruction_header *header)
+{
+    char *bytes = metadata_copy(header->metadata, header->metadata_bytes, "stacks");
+    char *frees = metadata_copy(header->metadata, header->metadata_bytes, "stacks.frees");
+    char *numbers = metadata_copy(header->metadata, header->metadata_bytes, "stacks.chance");
+    const bool good = bytes != NULL && frees != NULL && numbers != NULL;
+    *chance = (struct stack_chance){.small = SMALL, .small_realloc = SMALL_REALLOC, .all = LARGE};
+    if (good) {
+        chance->bytes = strtoull(bytes, NULL, 10); /* "all": 0 */
+        chance->frees_are_sampled = strcmp(frees, "all") != 0;
+        chance->calls = (chance->bytes > 0 ? chance->bytes : BYTES_OF_FREES) / BYTES_A_CALL;
+        sscanf(numbers, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &chance->calls,
+               &chance->small, &chance->small_realloc, &chance->all);
+        if (chance->calls == 0) chance->calls = 1;
+    }
+    free(bytes);
+    free(frees);
+    free(numbers);
+    return good;
+}
+
 bool stack_tally_follow(struct stacks *stacks, struct instruction_reader *reader)
 {
     if ((reader->header.features & INSTRUCTION_FEATURE_STACKS) == 0) return false;
@@ -134,10 +182,11 @@ bool stack_tally_follow(struct stacks *stacks, struct instruction_reader *reader
     return true;
 }
 
-bool stack_tally_open(struct stack_tally *tally)
+bool stack_tally_open(struct stack_tally *tally, const struct instruction_header *header)
 {
     *tally = (struct stack_tally){.epoch = 1};
-    return slots_grow(tally);
+    tally->with_frees = (header->features & INSTRUCTION_FEATURE_FREE_STACKS) != 0;
+    return stack_chance_read(&tally->chance, header) && slots_grow(tally);
 }
 
 void stack_tally_close(struct stack_tally *tally)
@@ -310,10 +359,34 @@ bool stack_tally_end(struct stack_tally *tally)
 
 /* ---- sums of groups ---- */
 
-/* Sums over samples, or over all objects. */
+/* Whether only some of the calls of the cell's class have stacks. */
+static bool is_sampled(const struct stack_tally *tally, size_t cell)
+{
+    return are_frees(tally, cell) ? stack_tally_frees_are_sampled(tally)
+                                  : stack_tally_is_sampled(tally);
+}
+
+/* How many calls one of the cell stands for, if it has its stack. */
+static double stands_for(const struct stack_tally *tally, size_t cell)
+{
+    const struct stack_chance *chance = &tally->chance;
+    const struct stack_amount *made = &tally->cells[cell].amounts[STACK_MADE];
+    const enum calls_of calls = calls_of(tally, cell);
+    double chosen = 1 / (double)chance->calls; /* how often, on average */
+    if (!is_sampled(tally, cell)) return 1;
+    if (calls == LARGE_ALLOCATIONS || calls == LARGE_REALLOCS) {
+        const double size = (double)made->bytes / (double)made->objects;
+        if (size >= (double)chance->all) return 1;
+        chosen += size / (double)chance->bytes;
+    }
+    return -1 / expm1(-chosen);
+}
+
+/* Sums over samples that stand for all objects, or over all objects. */
 struct moments {
     double sum;
-    /* A sample that stands for w objects of a size: w (w - 1) size^2, and the square of that. */
+    /* The variance of the sum: over samples that stand for w objects of a size, w (w - 1) size^2;
+     * over all objects what that is on average, (w - 1) size^2. And over samples the square. */
     double squares, fourths;
 };
 
@@ -332,12 +405,36 @@ static void add_moments(struct moments *to, double samples, double each, double 
 }
 
 /* The objects of a cell count as equally large. */
-static void add_amount(struct weight *to, const struct stack_amount *amount, double each)
+static void add_samples(struct weight *to, const struct stack_amount *amount, double each)
 {
     const double count = (double)amount->objects;
     to->samples += count;
     add_moments(&to->objects, count, each, 1);
     add_moments(&to->bytes, count, each, (double)amount->bytes / count);
+}
+
+/* All objects of a cell, whether it has its stack or not. */
+static void add_all(struct weight *to, const struct stack_amount *amount, double each)
+{
+    const double count = (double)amount->objects, size = (double)amount->bytes / count;
+    to->objects.sum += count;
+    to->objects.squares += count * (each - 1);
+    to->bytes.sum += count * size;
+    to->bytes.squares += count * (each - 1) * size * size;
+}
+
+static void add_weight(struct weight *to, const struct weight *one)
+{
+    to->objects.sum += one->objects.sum;
+    to->objects.squares += one->objects.squares;
+    to->bytes.sum += one->bytes.sum;
+    to->bytes.squares += one->bytes.squares;
+}
+
+static void add_variance(struct stack_sum *to, double variance, double degrees)
+{
+    to->variance += variance;
+    to->doubt += variance * variance / degrees;
 }
 
 /* Adds the share of `all` that a group has of the samples, and the variance of that. */
@@ -355,29 +452,17 @@ static void add_part(struct stack_sum *to, const struct moments *group, double a
                            part * part * (sampled->squares - group->squares + more * more);
     /* The share depends on each sample, so its distance from the share is too small: by this. */
     const double variance = (1 + 2 / alike) * all * all * squares / (whole * whole);
-    to->variance += variance;
-    to->doubt += variance * variance * sampled->fourths / (sampled->squares * sampled->squares);
+    if (variance > 0)
+        add_variance(to, variance, sampled->squares * sampled->squares / sampled->fourths);
 }
 
-/* Adds the estimate for a group over some classes, from its samples. */
-static void add_estimate(struct stack_sums *to, enum stack_measure measure,
-                         const struct weight *group, const struct weight *all,
-                         const struct weight *sampled)
+/* Of these objects no sample is of the group: as if there were one, but not of more than all. */
+static void add_unseen(struct stack_sum *to, const struct moments *all, const struct moments *seen)
 {
-    add_part(&to->objects[measure], &group->objects, all->objects.sum, &sampled->objects);
-    add_part(&to->bytes[measure], &group->bytes, all->bytes.sum, &sampled->bytes);
-}
-
-static void add_exact(struct stack_sums *to, enum stack_measure measure, const struct weight *all)
-{
-    to->objects[measure].value += all->objects.sum;
-    to->bytes[measure].value += all->bytes.sum;
-}
-
-/* Whether only some of the calls of the cell's class have stacks. */
-static bool is_sampled(const struct stack_tally *tally, size_t cell)
-{
-    return calls_of(tally, cell) < FREES ? tally->is_sampled : tally->sampled_frees;
+    const double sum = all->sum - seen->sum, squares = all->squares - seen->squares;
+    if (sum < 0.5 || squares <= 0) return;
+    const double one = fmin(squares / sum, sum / 2);
+    add_variance(to, one * one, 1);
 }
 
 struct group_here {
@@ -385,12 +470,20 @@ struct group_here {
     struct weight weight;
 };
 
+/* What a group has of a measure. */
+struct group_seen {
+    bool is_there;
+    struct weight all; /* of the ranges of classes in which there are samples of the group */
+};
+
 struct summing {
     const struct stack_tally *tally;
     const struct stack_groups *groups;
     struct stack_sums *sums;
-    double *stands_for;      /* by cell: how many objects a sample stands for */
+    double *stands_for;      /* by cell */
     struct group_here *here; /* by group: in these cells */
+    struct group_seen *seen; /* by group: of a measure */
+    struct weight all;       /* of the measure */
     uint32_t *touched;
     size_t touched_count;
 };
@@ -403,45 +496,73 @@ static void touch(struct summing *state, size_t cell, const struct stack_amount 
         struct group_here *here = &state->here[groups->groups[i]];
         if (!here->is_touched) state->touched[state->touched_count++] = groups->groups[i];
         here->is_touched = true;
-        if (amount->objects > 0) add_amount(&here->weight, amount, state->stands_for[cell]);
+        if (amount->objects > 0) add_samples(&here->weight, amount, state->stands_for[cell]);
+    }
+}
+
+static void add_exact(struct stack_sums *to, enum stack_measure measure, const struct weight *all)
+{
+    to->objects[measure].value += all->objects.sum;
+    to->bytes[measure].value += all->bytes.sum;
+}
+
+/* Adds to each group that was touched what its samples stand for. */
+static void add_touched(struct summing *state, enum stack_measure measure,
+                        const struct weight *sampled, const struct weight *all)
+{
+    for (size_t i = 0; i < state->touched_count; i++) {
+        const uint32_t group = state->touched[i];
+        struct group_here *here = &state->here[group];
+        struct stack_sums *to = &state->sums[group];
+        add_part(&to->objects[measure], &here->weight.objects, all->objects.sum, &sampled->objects);
+        add_part(&to->bytes[measure], &here->weight.bytes, all->bytes.sum, &sampled->bytes);
+        *here = (struct group_here){.is_touched = false};
+        state->seen[group].is_there = true;
+        if (sampled->samples > 0) add_weight(&state->seen[group].all, all);
     }
 }
 
 /* Estimates the cells from `first` up to `end` together. A group with samples, none of which counts
- * here, may have objects that do: it gets a variance. */
+ * here, may have objects that do: it gets a variance. Without any sample, all goes to stack 0. */
 static void sum_cells(struct summing *state, enum stack_measure measure, size_t first, size_t end)
 {
     const struct stack_groups *groups = state->groups;
-    struct weight all = {.samples = 0}, with_stacks = {.samples = 0};
-    const bool sampled = is_sampled(state->tally, first);
+    struct weight all = {.samples = 0}, sampled = {.samples = 0};
     state->touched_count = 0;
     for (size_t i = first; i < end; i++) {
         const struct stack_cell *cell = &state->tally->cells[i];
         const struct stack_amount *amount = &cell->amounts[measure];
-        if (amount->objects == 0 && !sampled) continue;
-        if (cell->stack != 0 || !sampled) touch(state, i, amount);
+        if (cell->stack != 0) touch(state, i, amount);
         if (amount->objects == 0) continue;
-        add_amount(&all, amount, 1);
-        if (cell->stack != 0) add_amount(&with_stacks, amount, state->stands_for[i]);
+        add_all(&all, amount, state->stands_for[i]);
+        if (cell->stack != 0) add_samples(&sampled, amount, state->stands_for[i]);
     }
-    for (size_t i = 0; i < state->touched_count; i++) {
-        struct group_here *here = &state->here[state->touched[i]];
-        struct stack_sums *to = &state->sums[state->touched[i]];
-        if (sampled)
-            add_estimate(to, measure, &here->weight, &all, &with_stacks);
-        else
-            add_exact(to, measure, &here->weight);
-        *here = (struct group_here){.is_touched = false};
+    add_touched(state, measure, &sampled, &all);
+    add_weight(&state->all, &all);
+    for (uint32_t i = groups->first[0]; i < groups->first[1]; i++)
+        if (sampled.samples <= 0) add_exact(&state->sums[groups->groups[i]], measure, &all);
+}
+
+/* Sums up cells of which all calls have stacks: a call without one has none that could be found. */
+static void sum_exactly(struct summing *state, enum stack_measure measure, size_t first, size_t end)
+{
+    const struct stack_groups *groups = state->groups;
+    for (size_t i = first; i < end; i++) {
+        const struct stack_cell *cell = &state->tally->cells[i];
+        const struct stack_amount *amount = &cell->amounts[measure];
+        for (uint32_t at = groups->first[cell->stack]; at < groups->first[cell->stack + 1]; at++) {
+            struct stack_sums *to = &state->sums[groups->groups[at]];
+            to->objects[measure].value += (double)amount->objects;
+            to->bytes[measure].value += (double)amount->bytes;
+            state->seen[groups->groups[at]].is_there = true;
+        }
     }
-    /* Without any sample, all goes to stack 0. */
-    for (uint32_t i = groups->first[0]; i < groups->first[1] && sampled; i++)
-        if (with_stacks.samples <= 0) add_exact(&state->sums[groups->groups[i]], measure, &all);
 }
 
 /* Some cells that are estimated together. */
 struct cell_range {
     size_t end;
-    uint64_t samples; /* of a measure; of STACK_MADE: all calls */
+    uint64_t samples; /* of a measure */
 };
 
 /* The range of the class that begins at `first`. */
@@ -452,21 +573,20 @@ static struct cell_range one_class(const struct stack_tally *tally, enum stack_m
     while (range.end < tally->count &&
            tally->cells[range.end].size_class == tally->cells[first].size_class) {
         const struct stack_cell *cell = &tally->cells[range.end++];
-        if (cell->stack == 0) continue;
-        range.samples += cell->amounts[measure].objects;
-        if (measure == STACK_MADE) range.samples += cell->amounts[STACK_FREED].objects;
+        if (cell->stack != 0) range.samples += cell->amounts[measure].objects;
     }
     return range;
 }
 
-/* The index from which on, up to `end`, all calls are sampled. Recorders sample all of the largest
- * (except frees) and smaller ones at random. Only the contiguous range at the end counts: a lower
- * class that was sampled completely by chance still tells about its neighbours. */
-static size_t certain_from(const struct stack_tally *tally, size_t first, size_t end)
+/* The index from which on, up to `end`, all calls have stacks: those are sure to be sampled, or
+ * happen to be. Only the contiguous range at the end counts: a lower class that was sampled
+ * completely by chance still tells about its neighbours. */
+static size_t certain_from(const struct summing *state, size_t first, size_t end)
 {
+    const struct stack_tally *tally = state->tally;
     size_t certain = end;
-    while (calls_of(tally, first) < FREES && is_sampled(tally, first) && certain > first &&
-           tally->cells[certain - 1].stack != 0)
+    while (certain > first &&
+           (state->stands_for[certain - 1] <= 1 || tally->cells[certain - 1].stack != 0))
         certain--;
     /* Must not be in the middle of a class. */
     while (certain > first && certain < end &&
@@ -497,40 +617,57 @@ static size_t range_end(const struct stack_tally *tally, enum stack_measure meas
     return rest.samples < SAMPLES_LEAST ? rest.end : range.end;
 }
 
-/* Sets for a range how many calls each of its samples stands for. This is done before ranges are
- * merged: if few samples are of objects alive at the end, ranges of smaller and of larger objects,
- * which are sampled at different rates, are estimated together. */
-static void weigh(struct summing *state, size_t first, size_t end)
+/* Groups that are there may have more where no sample is theirs. */
+static void add_all_unseen(struct summing *state, enum stack_measure measure)
 {
-    double calls = 0, samples = 0;
-    for (size_t i = first; i < end; i++) {
-        const struct stack_cell *cell = &state->tally->cells[i];
-        const uint64_t more =
-            cell->amounts[STACK_MADE].objects + cell->amounts[STACK_FREED].objects;
-        calls += (double)more;
-        if (cell->stack != 0) samples += (double)more;
+    for (size_t i = 0; i < state->groups->count; i++) {
+        const struct group_seen *seen = &state->seen[i];
+        struct stack_sums *to = &state->sums[i];
+        if (!seen->is_there) continue;
+        add_unseen(&to->objects[measure], &state->all.objects, &seen->all.objects);
+        add_unseen(&to->bytes[measure], &state->all.bytes, &seen->all.bytes);
     }
-    for (size_t i = first; i < end && samples > 0; i++)
-        state->stands_for[i] = calls / samples;
 }
 
-/* Sums up the calls of one kind (enum calls_of). */
-static void sum_calls(struct summing *state, size_t first, size_t end)
+/* The first cell before `end` of which a sample stands for much less than one of `first` does.
+ * Estimated together, a large class without a sample would count for those who have samples of a
+ * small one. */
+static size_t equal_until(const struct summing *state, size_t first, size_t end)
+{
+    size_t at = first;
+    while (at < end && 2 * state->stands_for[at] > state->stands_for[first])
+        at++;
+    /* Must not be in the middle of a class. */
+    while (at < end && state->tally->cells[at - 1].size_class == state->tally->cells[at].size_class)
+        at++;
+    return at;
+}
+
+/* Sums up cells of calls that are alike. */
+static void sum_alike(struct summing *state, enum stack_measure measure, size_t first, size_t end)
 {
     const struct stack_tally *tally = state->tally;
-    const size_t certain = is_sampled(tally, first) ? certain_from(tally, first, end) : first;
+    const size_t certain = is_sampled(tally, first) ? certain_from(state, first, end) : first;
     for (size_t at = first, next; at < certain; at = next) {
-        next = range_end(tally, STACK_MADE, at, certain);
-        weigh(state, at, next);
+        next = range_end(tally, measure, at, equal_until(state, at, certain));
+        sum_cells(state, measure, at, next);
     }
-    for (unsigned i = 0; i < STACK_MEASURES; i++) {
-        const enum stack_measure measure = (enum stack_measure)i;
-        for (size_t at = first, next; at < certain; at = next) {
-            next = range_end(tally, measure, at, certain);
-            sum_cells(state, measure, at, next);
-        }
-        if (certain < end) sum_cells(state, measure, certain, end);
+    sum_exactly(state, measure, certain, end);
+}
+
+/* Sums up all cells of allocations and reallocs, or of frees. */
+static void sum_measure(struct summing *state, enum stack_measure measure, size_t first, size_t end)
+{
+    const struct stack_tally *tally = state->tally;
+    memset(state->seen, 0, state->groups->count * sizeof *state->seen);
+    state->all = (struct weight){.samples = 0};
+    for (size_t at = first, next; at < end; at = next) {
+        const enum calls_of calls = alike(calls_of(tally, at));
+        for (next = at + 1; next < end && alike(calls_of(tally, next)) == calls;)
+            next++;
+        sum_alike(state, measure, at, next);
     }
+    add_all_unseen(state, measure);
 }
 
 bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups *groups,
@@ -538,17 +675,23 @@ bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups 
 {
     struct summing state = {.tally = tally, .groups = groups, .sums = sums};
     state.here = calloc(groups->count + 1, sizeof *state.here);
+    state.seen = calloc(groups->count + 1, sizeof *state.seen);
     state.touched = calloc(groups->count + 1, sizeof *state.touched);
     state.stands_for = calloc(tally->count + 1, sizeof *state.stands_for);
-    const bool good = state.here != NULL && state.touched != NULL && state.stands_for != NULL;
+    const bool good = state.here != NULL && state.seen != NULL && state.touched != NULL &&
+                      state.stands_for != NULL;
     for (size_t i = 0; i < tally->count && good; i++)
-        state.stands_for[i] = 1;
-    for (size_t first = 0, end; first < tally->count && good; first = end) {
-        for (end = first + 1; end < tally->count && calls_of(tally, end) == calls_of(tally, first);)
-            end++;
-        sum_calls(&state, first, end);
+        state.stands_for[i] = stands_for(tally, i);
+    size_t frees = 0;
+    while (frees < tally->count && good && !are_frees(tally, frees))
+        frees++;
+    for (unsigned i = 0; i < STACK_MEASURES && good; i++) {
+        const bool of_frees = i == STACK_FREED || i == STACK_FREED_REMOTE;
+        sum_measure(&state, (enum stack_measure)i, of_frees ? frees : 0,
+                    of_frees ? tally->count : frees);
     }
     free(state.here);
+    free(state.seen);
     free(state.touched);
     free(state.stands_for);
     return good;

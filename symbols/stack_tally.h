@@ -12,13 +12,14 @@
  *
  * with one additional sample inside and one outside of the group, so that it is not 0 when all
  * samples agree. A sample that stands for w objects counts w (w - 1) instead of w^2, because one
- * of the w is known. With few samples of unequal weight the variance itself is uncertain: the
- * interval is that of Student's distribution, with Satterthwaite's degrees of freedom. Calls of
- * one size are equally likely to be sampled (docs/recording.md, "Call stacks"), but reallocs,
- * frees and remote frees are not sampled at the same rate: they have classes of their own.
- * Classes with few samples of what is estimated (objects made, alive at the end ...) are
- * estimated together with the next greater ones; there each sample counts for as many calls as
- * were made for each that was sampled. If there are no samples, all goes to stack 0.
+ * of the w is known; 1 / w is the chance of a call of that size (struct stack_chance). With few
+ * samples of unequal weight the variance itself is uncertain: the interval is that of Student's
+ * distribution, with Satterthwaite's degrees of freedom. Classes with few samples of what is
+ * estimated (objects made, alive at the end ...) are estimated together with the next greater ones.
+ * If there are no samples, all goes to stack 0.
+ *
+ * A group may also have objects in classes without a sample of it: over all of these together, its
+ * variance is that of one sample. So a number is exact only if all calls have stacks.
  *
  * Frees that have stacks, too, are counted by these, and so are pairs of who made and who freed.
  *
@@ -71,15 +72,23 @@ struct stack_pair {
     uint64_t short_lived, remote; /* objects; the others are not counted here */
 };
 
+/* Which calls have stacks: the keys `stacks`, `stacks.frees`, `stacks.chance` (FORMAT.md 4). */
+struct stack_chance {
+    uint64_t bytes; /* from one sample to the next, by bytes; 0: all allocations have stacks */
+    uint64_t calls; /* the same, by calls */
+    uint64_t small, small_realloc; /* from this size on, also by bytes */
+    uint64_t all;                  /* from this size on, all */
+    bool frees_are_sampled;
+};
+
 struct stack_tally {
     struct stack_cell *cells; /* after stack_tally_end(), sorted by class */
     size_t count;
     uint32_t *stacks; /* after stack_tally_end(): the nodes, ascending; the first is 0: no stack */
     uint64_t *oldest; /* by index of `stacks`: the call that made the oldest live object; 0: none */
     size_t stacks_count;
-    bool is_sampled;    /* the caller sets it before stack_tally_sum() */
-    bool with_frees;    /* the caller sets it after stack_tally_open(): count stacks of frees */
-    bool sampled_frees; /* as is_sampled */
+    bool with_frees; /* count stacks of frees */
+    struct stack_chance chance;
     struct stack_pair *pairs;
     size_t pairs_count;
 
@@ -100,8 +109,8 @@ struct stack_tally {
  * False: the stream has none. */
 bool stack_tally_follow(struct stacks *stacks, struct instruction_reader *reader);
 
-/* False: no memory. */
-bool stack_tally_open(struct stack_tally *tally);
+/* Counts a stream that has this header. False: no memory. */
+bool stack_tally_open(struct stack_tally *tally, const struct instruction_header *header);
 void stack_tally_close(struct stack_tally *tally);
 /* Counts the first `count` instructions of a batch. Batches have indices and come one after
  * another; only of the last one may `count` be less than all. False: no memory. */
@@ -110,6 +119,17 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
 /* The node of the object at this index, which is less than `live`. Before stack_tally_end(). */
 uint32_t stack_tally_node(const struct stack_tally *tally, uint64_t index);
 bool stack_tally_end(struct stack_tally *tally);
+
+/* Whether only some allocations have stacks; only some frees. */
+static inline bool stack_tally_is_sampled(const struct stack_tally *tally)
+{
+    return tally->chance.bytes > 0;
+}
+
+static inline bool stack_tally_frees_are_sampled(const struct stack_tally *tally)
+{
+    return tally->with_frees && tally->chance.frees_are_sampled;
+}
 
 /* An estimate, or an exact number (variance 0). */
 struct stack_sum {

@@ -296,6 +296,10 @@ static void read_stacks(const char *text)
         message_put(&value, "%lu", bytes);
     append_line("", "stacks", value.text);
     append_line("", "stacks.frees", frees ? "all" : "some");
+    message_clear(&value);
+    message_put(&value, "%lu %lu %lu %lu", stack_sample_calls(bytes), stack_sample_small(false),
+                stack_sample_small(true), STACK_SAMPLE_LARGE);
+    append_line("", "stacks.chance", value.text);
 }
 
 static void read_overload(void)

@@ -3,36 +3,63 @@
 #include "tracing/data/front_end.h"
 #include "tracing/os/os.h"
 
-/* Small calls are sampled by the units that record them: each unit counts as this many bytes. */
-#define BYTES_A_UNIT   256u
-/* One of this many calls from the limit on is sampled. */
-#define CALLS_AT_LIMIT 8u
+/* How many small calls there are for a sample, if there is one for each so many bytes. */
+#define BYTES_A_CALL  256u
+#define CALLS_LEAST   8u
 /* Calls of these sizes and more never take the fast path: allocations, those of an opaque
  * allocator, and reallocs. */
-#define SMALL_LIMIT    UNITS_FAST_SIZE_LIMIT
-#define SMALL_OPAQUE   RAW_ALLOCATION_1_SHORT_LIMIT
-#define SMALL_REALLOC  RAW_NUMBER_MORE
+#define SMALL_LIMIT   UNITS_FAST_SIZE_LIMIT
+#define SMALL_OPAQUE  RAW_ALLOCATION_1_SHORT_LIMIT
+#define SMALL_REALLOC RAW_NUMBER_MORE
+/* ln 2, in units of 2^-32. */
+#define LN_2          UINT64_C(0xb17217f7)
 
-/* 0 to `count` - 1, all equally likely. */
-static uint64_t chance(struct stack_lane *stacks, uint64_t count)
+static uint64_t random_bits(struct stack_lane *stacks)
 {
     stacks->random ^= stacks->random << 13;
     stacks->random ^= stacks->random >> 7;
     stacks->random ^= stacks->random << 17;
-    return (stacks->random >> 11) % count;
+    return stacks->random;
 }
 
-/* At least 1, on average `mean`. */
+/* -log2 of a number that is at least 2^-64 and less than 1, given as its bits after the point;
+ * in units of 2^-24. */
+static uint64_t minus_log2(uint64_t bits)
+{
+    const unsigned zeros = (unsigned)__builtin_clzll(bits | 1);
+    uint64_t mantissa = bits << zeros >> 32 | 1, log = 0; /* from 1 to 2, in units of 2^-31 */
+    for (unsigned i = 0; i < 24; i++) {
+        mantissa = mantissa * mantissa >> 31;
+        const unsigned is_2 = mantissa >> 32 != 0;
+        mantissa >>= is_2;
+        log = log << 1 | is_2;
+    }
+    return ((uint64_t)(zeros + 1) << 24) - log;
+}
+
+/* How far it is to the next sample, which is equally likely everywhere: by exponential
+ * distribution, rounded down. */
 static uint64_t distance(struct stack_lane *stacks, uint64_t mean)
 {
-    return 1 + chance(stacks, 2 * mean - 1);
+    const unsigned __int128 log = (unsigned __int128)minus_log2(random_bits(stacks)) * LN_2;
+    return (uint64_t)((log >> 24) * mean >> 32);
 }
 
-static uint64_t units_apart(void)
+uint64_t stack_sample_calls(uint64_t bytes)
 {
-    const uint64_t units =
-        (stack_sample_is_all() ? STACK_SAMPLE_FREES : recording.stacks_every_bytes) / BYTES_A_UNIT;
-    return units > CALLS_AT_LIMIT ? units : CALLS_AT_LIMIT;
+    const uint64_t calls = (bytes == STACK_SAMPLE_ALL ? STACK_SAMPLE_FREES : bytes) / BYTES_A_CALL;
+    return calls > CALLS_LEAST ? calls : CALLS_LEAST;
+}
+
+uint64_t stack_sample_small(bool is_realloc)
+{
+    if (is_realloc) return SMALL_REALLOC;
+    return malloctape_front_end.opaque ? SMALL_OPAQUE : SMALL_LIMIT;
+}
+
+static uint64_t units_apart(struct stack_lane *stacks)
+{
+    return distance(stacks, stack_sample_calls(recording.stacks_every_bytes));
 }
 
 void stack_sample_begin(struct malloctape_lane *lane)
@@ -42,25 +69,22 @@ void stack_sample_begin(struct malloctape_lane *lane)
     if (!stack_sample_is_some()) return;
     os_random(&stacks->random, sizeof stacks->random);
     stacks->random |= 1;
-    stacks->units_left = distance(stacks, units_apart());
+    stacks->units_left = units_apart(stacks);
     stacks->bytes_left = distance(stacks, recording.stacks_every_bytes);
 }
 
 void stack_sample_leave_slot(struct malloctape_lane *lane, size_t units)
 {
     struct stack_lane *stacks = &lane->stacks;
-    stacks->units_left -= units < stacks->units_left ? units : stacks->units_left;
-}
-
-static bool is_at_limit(const struct malloctape_lane *lane)
-{
-    return (size_t)(units_cursor(&lane->units) - lane->slot.start) >= lane->stacks.units_left;
+    if (units <= stacks->units_left)
+        stacks->units_left -= units;
+    else
+        stacks->units_left = units_apart(stacks);
 }
 
 uint16_t *stack_sample_limit(const struct malloctape_lane *lane)
 {
     const uint64_t left = lane->stacks.units_left;
-    if (lane->stacks.calls_left) return NULL;
     return left < (uint64_t)(lane->slot.room - lane->slot.start) ? lane->slot.start + left
                                                                  : lane->slot.room;
 }
@@ -68,28 +92,22 @@ uint16_t *stack_sample_limit(const struct malloctape_lane *lane)
 bool stack_sample_count(struct malloctape_lane *lane)
 {
     struct stack_lane *stacks = &lane->stacks;
+    const uint64_t at = (uint64_t)(units_cursor(&lane->units) - lane->slot.start);
     stacks->is_due = false;
-    if (stacks->calls_left == 0) {
-        if (!is_at_limit(lane)) return false;
-        stacks->calls_left = (uint32_t)chance(stacks, CALLS_AT_LIMIT) + 1;
-        atomic_store_relaxed(&lane->units.limit, 0);
-    }
-    if (--stacks->calls_left > 0) return false;
-    stacks->is_due = true;
-    stacks->units_left =
-        (uint64_t)(units_cursor(&lane->units) - lane->slot.start) + distance(stacks, units_apart());
+    if (at < stacks->units_left) return false;
+    /* A unit inside of a record was chosen: that is no sample. */
+    if (at > stacks->units_left) stacks->units_left = at + units_apart(stacks);
+    stacks->is_due = at == stacks->units_left;
+    if (stacks->is_due) stacks->units_left = at + 1 + units_apart(stacks);
     return true;
 }
 
 /* Only for calls that are off the fast path by their size. */
 static bool is_sampled_by_bytes(struct stack_lane *stacks, uint64_t size, bool is_realloc)
 {
-    const uint64_t small = is_realloc                    ? SMALL_REALLOC
-                           : malloctape_front_end.opaque ? SMALL_OPAQUE
-                                                         : SMALL_LIMIT;
     if (size >= STACK_SAMPLE_LARGE) return true;
-    if (size < small) return false;
-    if (size < stacks->bytes_left) {
+    if (size < stack_sample_small(is_realloc)) return false;
+    if (size <= stacks->bytes_left) {
         stacks->bytes_left -= size;
         return false;
     }

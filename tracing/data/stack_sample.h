@@ -3,13 +3,15 @@
  *   all       no allocation has a short code in its lane (units.h), so each comes off the fast path;
  *             frees stay there, and are sampled
  *   all,frees nor has any free
- *   sampled   by calls and by bytes, so that of calls of one kind and size each has the same chance:
- *             - the limit of the fast path lies at a unit chosen by chance. The call that comes
- *               there is the first of up to 8 off the fast path, and one of these, chosen by
- *               chance, gets its stack: otherwise a call after a long record would be chosen more
- *               often than others
- *             - of allocations that are too large for the fast path anyhow, one in so many bytes
+ *   sampled   each call by a chance of its own, which depends on nothing but its size:
+ *             - each unit is chosen with the same chance, and the limit of the fast path lies at
+ *               the next chosen one. The call that begins exactly there gets its stack. If none
+ *               does, since the unit lies inside of a record, none gets one: otherwise calls after
+ *               long records would be chosen more often than others
+ *             - also of allocations that are too large for the fast path anyhow, each byte is
+ *               chosen with the same chance, and a call with a chosen byte gets its stack
  *             - all of STACK_SAMPLE_LARGE bytes and more
+ *             The key `stacks.chance` (FORMAT.md 4) has the numbers, for who counts samples.
  *
  * Threads   the lane's own. */
 #ifndef MALLOCTAPE_STACK_SAMPLE_H
@@ -28,6 +30,11 @@ static inline bool stack_sample_is_all(void)
 {
     return recording.stacks_every_bytes == STACK_SAMPLE_ALL;
 }
+
+/* How many calls that are small there are for one sampled, if `bytes` are from one to the next. */
+uint64_t stack_sample_calls(uint64_t bytes);
+/* From this size on, calls are sampled by bytes, too. */
+uint64_t stack_sample_small(bool is_realloc);
 
 /* Whether calls are sampled: all calls, or frees. */
 static inline bool stack_sample_is_some(void)

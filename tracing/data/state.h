@@ -110,9 +110,8 @@ struct stack_lane {
      * it (acquire): what the thread reads meanwhile is about to be released. */
     bool busy;
     bool is_due;         /* the call that is being recorded gets one */
-    uint32_t calls_left; /* off the fast path, until one is due; 0: only after units_left units */
-    uint64_t units_left; /* from the beginning of the slot */
-    uint64_t bytes_left; /* of calls that are too large for the fast path */
+    uint64_t units_left; /* before the next chosen one, from the beginning of the slot */
+    uint64_t bytes_left; /* the same, of calls that are too large for the fast path */
     uint64_t random;
     struct stack_walk *walk; /* NULL: none has been found yet */
 };
