@@ -61,6 +61,8 @@ static uint32_t group_of(struct making *making, uint64_t key, const struct code_
         return CODE_GROUP_NONE;
     grouping->groups[grouping->count] =
         (struct code_group){.key = key, .frame = *frame, .stack = making->stack, .parent = parent};
+    if (parent != CODE_GROUP_NONE)
+        grouping->groups[grouping->count].depth = grouping->groups[parent].depth + 1;
     *slot = (uint32_t)++grouping->count;
     return *slot - 1;
 }
@@ -112,10 +114,10 @@ static bool is_in_focus(const struct making *making)
 static bool add_total(struct making *making, uint32_t group)
 {
     struct code_grouping *grouping = making->grouping;
-    for (size_t i = grouping->total_first[making->stack]; i < grouping->total_count; i++)
-        if (grouping->total_groups[i] == group) return true;
-    if (group == CODE_GROUP_NONE ||
-        !array_reserve(&grouping->total_groups, &grouping->total_room, grouping->total_count + 1,
+    if (group == CODE_GROUP_NONE) return false;
+    if (grouping->groups[group].counted == making->stack + 1) return true;
+    grouping->groups[group].counted = making->stack + 1;
+    if (!array_reserve(&grouping->total_groups, &grouping->total_room, grouping->total_count + 1,
                        sizeof *grouping->total_groups))
         return false;
     grouping->total_groups[grouping->total_count++] = group;
@@ -132,17 +134,75 @@ static bool add_totals(struct making *making)
     return good;
 }
 
-/* Makes the groups of a stack in the tree, from the outside in; returns the innermost. */
+/* ---- the tree ---- */
+
+/* The group of a function that `parent` calls; NONE: no memory. */
+static uint32_t called_by(struct making *making, uint32_t parent, const struct code_frame *frame)
+{
+    const struct code_group *groups = making->grouping->groups;
+    if (parent != CODE_GROUP_NONE && groups[parent].depth + 1 == CODE_FRAMES_MAX) return parent;
+    const uint64_t key = parent != CODE_GROUP_NONE ? groups[parent].key : 1;
+    return group_of(making, mix(key, frame->function), frame, parent);
+}
+
+/* The group of the innermost of the frames from `first` to `count`, called by `parent`. */
+static bool call_frames(struct making *making, const struct code_frame *frames, unsigned first,
+                        unsigned count, uint32_t *parent)
+{
+    for (unsigned i = count; i-- > first;) {
+        *parent = called_by(making, *parent, &frames[i]);
+        if (*parent == CODE_GROUP_NONE) return false;
+    }
+    return true;
+}
+
+/* Sets *group to that of a node, with all its frames and those outside of it; NONE: it has none.
+ * Each node is looked at once. False: no memory. */
+static bool path_of(struct making *making, uint32_t node, uint32_t *group)
+{
+    struct code_grouping *grouping = making->grouping;
+    const struct stacks *stacks = making->names->stacks;
+    const struct code_frame cut = {.function = making->names->cut}, *frames;
+    const struct stack_node *entry;
+    size_t count = 0;
+    for (; (entry = stacks_node(stacks, node)) != NULL && grouping->paths[node] == 0;
+         node = entry->parent) {
+        if (code_names_of_code(making->names, entry->code, &frames) == 0) break;
+        if (!array_reserve(&grouping->chain, &grouping->chain_room, count + 1, sizeof node))
+            return false;
+        grouping->chain[count++] = node;
+    }
+    *group = CODE_GROUP_NONE;
+    if (entry != NULL && grouping->paths[node] != 0)
+        *group = grouping->paths[node] - 1;
+    else if (node != STACK_END && !call_frames(making, &cut, 0, 1, group))
+        return false;
+    while (count-- > 0) {
+        const uint32_t inner = grouping->chain[count];
+        const unsigned all = code_names_of_code(making->names, stacks->node[inner].code, &frames);
+        if (!call_frames(making, frames, 0, all, group)) return false;
+        grouping->paths[inner] = *group + 1;
+    }
+    return true;
+}
+
+/* Makes the groups of a stack in the tree, from the outside in; returns the innermost. NONE: no
+ * memory. */
 static uint32_t tree_of(struct making *making)
 {
-    uint32_t parent = CODE_GROUP_NONE;
-    uint64_t key = 1;
-    for (unsigned i = making->count; i-- > 0;) {
-        key = mix(key, making->frames[i].function);
-        parent = group_of(making, key, &making->frames[i], parent);
-        if (parent == CODE_GROUP_NONE) break;
-    }
-    return parent;
+    const struct code_names *names = making->names;
+    const uint32_t node = code_names_caller(names, making->tally->stacks[making->stack]);
+    const struct stack_node *entry = stacks_node(names->stacks, node);
+    const struct code_frame *frames;
+    const unsigned count = entry != NULL ? code_names_of_code(names, entry->code, &frames) : 0;
+    unsigned first = 0;
+    uint32_t group = CODE_GROUP_NONE;
+    if (count == 0) return called_by(making, group, &making->frames[0]);
+    while (first + 1 < count && frames[first].allocates)
+        first++;
+    const bool good =
+        path_of(making, entry->parent, &group) && call_frames(making, frames, first, count, &group);
+    return good ? group : CODE_GROUP_NONE;
 }
 
 /* The group of the stack itself; NONE: no memory. */
@@ -196,7 +256,10 @@ bool code_groups_make(struct code_grouping *grouping, const struct stack_tally *
     grouping->self_first = calloc(stacks + 1, sizeof(uint32_t));
     grouping->total_first = calloc(stacks + 1, sizeof(uint32_t));
     grouping->self_groups = calloc(stacks + 1, sizeof(uint32_t));
+    if (grouping->by == CODE_BY_TREE)
+        grouping->paths = calloc(names->stacks->nodes_end + 1, sizeof(uint32_t));
     bool good = making.frames != NULL && grouping->self_first != NULL &&
+                (grouping->paths != NULL || grouping->by != CODE_BY_TREE) &&
                 grouping->total_first != NULL && grouping->self_groups != NULL;
     for (; making.stack < stacks && good; making.stack++)
         good = add_stack(&making);
@@ -212,12 +275,16 @@ void code_groups_free(struct code_grouping *grouping)
 {
     free(grouping->groups);
     free(grouping->slots);
+    free(grouping->paths);
+    free(grouping->chain);
     free(grouping->self_first);
     free(grouping->total_first);
     free(grouping->self_groups);
     free(grouping->total_groups);
     grouping->groups = NULL;
     grouping->slots = NULL;
+    grouping->paths = grouping->chain = NULL;
+    grouping->chain_room = 0;
     grouping->self_first = grouping->total_first = NULL;
     grouping->self_groups = grouping->total_groups = NULL;
 }

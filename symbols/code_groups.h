@@ -8,8 +8,10 @@
  * a container allocates counts for the code that fills the container. If all are library functions,
  * it is the innermost frame.
  *
- * Memory: 8 bytes for each pair of a stack and a group that it belongs to, 80 a group. One
- * thread. */
+ * In a tree, stacks that are deeper than CODE_FRAMES_MAX functions count for the one at that depth.
+ *
+ * Memory: 8 bytes for each pair of a stack and a group that it belongs to, 80 a group; for a tree, 4
+ * a node. One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_CODE_GROUPS_H
 #define MALLOCTAPE_SYMBOLS_CODE_GROUPS_H
 
@@ -27,6 +29,9 @@ struct code_group {
     struct code_frame frame; /* one that belongs to it; for a stack, the one that allocates */
     uint32_t stack;          /* the index of a stack that belongs to it */
     uint32_t parent;         /* in a tree: the next outer group, whose number is lower; or NONE */
+    uint32_t depth;          /* in a tree: how many groups are outside of it */
+
+    uint32_t counted; /* code_groups.c's: the latest stack with a frame in it, plus 1 */
 };
 
 struct code_grouping {
@@ -39,8 +44,10 @@ struct code_grouping {
     uint64_t left_out;               /* stacks that `focus` left out */
 
     /* From here on: code_groups.c only. */
-    size_t room, total_room, slots_count;
+    size_t room, total_room, slots_count, chain_room;
     uint32_t *slots;
+    uint32_t *paths; /* by node, in a tree: its group, plus 1; 0: not made yet */
+    uint32_t *chain; /* of nodes whose groups are being made */
     uint32_t *self_first, *total_first, *self_groups, *total_groups;
     size_t total_count;
 };

@@ -215,17 +215,25 @@ static unsigned without_allocator(struct code_frame *frames, unsigned count)
     return count - first;
 }
 
+unsigned code_names_of_code(const struct code_names *names, uint32_t code,
+                            const struct code_frame **frames)
+{
+    if (code >= names->stacks->codes_end) return 0;
+    *frames = names->frames + names->codes[code].first;
+    return names->codes[code].count;
+}
+
 unsigned code_names_of(const struct code_names *names, uint32_t node, struct code_frame *frames)
 {
     const struct stack_node *entry;
+    const struct code_frame *of;
     unsigned count = 0;
-    for (; (entry = stacks_node(names->stacks, node)) != NULL; node = entry->parent) {
-        const bool known = entry->code < names->stacks->codes_end;
-        const struct code_names_of_code of =
-            known ? names->codes[entry->code] : (struct code_names_of_code){0, 0};
-        if (of.count == 0) break; /* the code was lost */
-        for (uint32_t i = 0; i < of.count && count < CODE_FRAMES_MAX - 1; i++)
-            frames[count++] = names->frames[of.first + i];
+    for (; count < CODE_FRAMES_MAX - 1 && (entry = stacks_node(names->stacks, node)) != NULL;
+         node = entry->parent) {
+        const unsigned more = code_names_of_code(names, entry->code, &of);
+        if (more == 0) break; /* the code was lost */
+        for (unsigned i = 0; i < more && count < CODE_FRAMES_MAX - 1; i++)
+            frames[count++] = of[i];
     }
     count = without_allocator(frames, count);
     if (count > 0 && node != STACK_END)
@@ -235,20 +243,42 @@ unsigned code_names_of(const struct code_names *names, uint32_t node, struct cod
 
 static bool code_allocates(const struct code_names *names, uint32_t code)
 {
-    if (code >= names->stacks->codes_end || names->codes[code].count == 0) return false;
-    const struct code_names_of_code of = names->codes[code];
-    for (uint32_t i = 0; i < of.count; i++)
-        if (!names->frames[of.first + i].allocates) return false;
-    return true;
+    const struct code_frame *frames;
+    const unsigned count = code_names_of_code(names, code, &frames);
+    for (unsigned i = 0; i < count; i++)
+        if (!frames[i].allocates) return false;
+    return count > 0;
 }
 
 uint32_t code_names_caller(const struct code_names *names, uint32_t node)
 {
     const struct stack_node *entry;
-    while ((entry = stacks_node(names->stacks, node)) != NULL &&
-           entry->parent >= STACK_NODE_FIRST && code_allocates(names, entry->code))
+    for (unsigned i = 0; i < CODE_FRAMES_MAX; i++) {
+        if ((entry = stacks_node(names->stacks, node)) == NULL ||
+            entry->parent < STACK_NODE_FIRST || !code_allocates(names, entry->code))
+            break;
         node = entry->parent;
+    }
     return node;
+}
+
+static void print_lacks(const char *path, unsigned lacks, const char *prefix, FILE *to)
+{
+    static const struct {
+        enum symbol_lacks lack;
+        const char *text;
+    } texts[] = {
+        {SYMBOL_LACKS_SHARED, "a file that it shares with others (dwz) was not found, so some "
+                              "functions have no names (--symbols DIR)"},
+        {SYMBOL_LACKS_SPLIT,
+         "it is split (.dwo, .dwp), which is not read, so inlined functions are "
+         "missing"},
+        {SYMBOL_LACKS_UNPACKED, "sections are packed in a way that libelf cannot read"},
+        {SYMBOL_LACKS_BUDGET, "reading all of it would take too long: it is damaged, or far "
+                              "larger than others"}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (lacks & texts[i].lack)
+            fprintf(to, "%sthe debug information of %s: %s.\n", prefix, path, texts[i].text);
 }
 
 void code_names_print_missing(const struct code_names *names, const char *prefix, FILE *to)
@@ -264,5 +294,6 @@ void code_names_print_missing(const struct code_names *names, const char *prefix
         const char *path = symbols_path(&names->symbols, i);
         if (state != SYMBOL_FILE_FOUND && *path == '/')
             fprintf(to, "%s%s %s.\n", prefix, path, why[state]);
+        print_lacks(path, symbols_lack(&names->symbols, i), prefix, to);
     }
 }

@@ -23,7 +23,9 @@
 
 #define CODE_NAMES_CUT "(outer functions unknown)"
 
-enum { CODE_FRAMES_MAX = 2048 }; /* of a stack; further outer ones are left out */
+/* Of a stack: outer ones beyond are unknown. The recorder takes 128 return addresses, each with what
+ * was inlined there. */
+enum { CODE_FRAMES_MAX = 512 };
 
 struct code_frame {
     uint32_t function, file, module; /* texts; module: the path */
@@ -64,6 +66,10 @@ void code_names_close(struct code_names *names);
 /* Fills `frames` (CODE_FRAMES_MAX of them) and returns how many are used. 0: nothing is known of
  * the stack. */
 unsigned code_names_of(const struct code_names *names, uint32_t node, struct code_frame *frames);
+
+/* The frames of one code, innermost first; 0 of them: it was lost. */
+unsigned code_names_of_code(const struct code_names *names, uint32_t code,
+                            const struct code_frame **frames);
 
 /* The node without inner frames that allocate, for users that walk nodes themselves. */
 uint32_t code_names_caller(const struct code_names *names, uint32_t node);

@@ -7,8 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More lines than any program has been seen to write. */
-enum { LINES_MAX = 1 << 22 };
+/* More than any program has been seen to write; what follows is not read. A longer line counts up to
+ * its limit. */
+enum { LINES_MAX = 1 << 22, LINE_BYTES_MAX = 4096, FILE_BYTES_MAX = 1 << 28 };
 
 static FILE *open_map(const char *path, double since_s)
 {
@@ -25,29 +26,42 @@ static FILE *open_map(const char *path, double since_s)
 }
 
 /* Adds a line "START SIZE NAME"; ignores others. False: no memory. */
-static bool add_line(struct perf_map *map, char *line, struct strings *strings)
+static bool add_line(struct perf_map *map, const char *line, struct strings *strings)
 {
-    char *at;
+    char *at; /* behind what was read */
     const uint64_t begin = strtoull(line, &at, 16);
     const uint64_t bytes = *at == ' ' ? strtoull(at, &at, 16) : 0;
     if (bytes == 0 || *at != ' ' || begin + bytes < begin) return true;
     at += strspn(at, " ");
-    at[strcspn(at, "\n")] = '\0';
     /* The line's number is in the high bits, so that a later line wins. */
     const uint64_t of = (uint64_t)map->lines.count << 32 | strings_put(strings, at);
     return code_ranges_add(&map->lines, begin, begin + bytes, of) && !strings->no_memory;
 }
 
+/* Reads a line, or as much of it as fits, and adds to *bytes what it takes in the file. A file with
+ * a hole has lines of zeros. False: there are no more. */
+static bool read_line(FILE *file, char line[LINE_BYTES_MAX], uint64_t *bytes)
+{
+    int next = 0;
+    size_t length = 0;
+    while (*bytes < FILE_BYTES_MAX && (next = getc_unlocked(file)) != EOF && next != '\n') {
+        if (length + 1 < LINE_BYTES_MAX) line[length++] = (char)next;
+        ++*bytes;
+    }
+    line[length] = '\0';
+    ++*bytes;
+    return length > 0 || next == '\n';
+}
+
 bool perf_map_read(struct perf_map *map, const char *path, double since_s, struct strings *strings)
 {
     FILE *file = open_map(path, since_s);
-    char *line = NULL;
-    size_t room = 0;
+    char line[LINE_BYTES_MAX];
+    uint64_t bytes = 0;
     bool good = true;
     if (file == NULL) return false;
-    while (good && map->lines.count < LINES_MAX && getline(&line, &room, file) >= 0)
+    while (good && map->lines.count < LINES_MAX && read_line(file, line, &bytes))
         good = add_line(map, line, strings);
-    free(line);
     fclose(file);
     code_ranges_sort(&map->lines);
     return good;

@@ -6,7 +6,7 @@
  * The file is read as it is now. Addresses may be reused: the latest line that contains an address
  * is the valid one.
  *
- * Memory: 24 bytes a line, and the names. */
+ * Memory: 24 bytes a line, and the names, of at most 2^22 lines and 256 MiB. */
 #ifndef MALLOCTAPE_SYMBOLS_PERF_MAP_H
 #define MALLOCTAPE_SYMBOLS_PERF_MAP_H
 

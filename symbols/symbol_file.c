@@ -17,22 +17,49 @@ struct search {
     const struct symbol_places *places;
     const struct symbol_module_name *module;
     char *found;
-    bool other; /* a file of another build was seen */
-    bool debug; /* looks for debug information only, not for PATH itself */
+    const char *link; /* a further name of the debug information; NULL: none */
+    const char *from; /* NULL, or the file that names the one that is looked for */
+    bool other;       /* a file of another build was seen */
+    bool debug;       /* looks for debug information only, not for PATH itself */
 };
 
 /* ---- one file ---- */
 
-/* Opens a file if it is a regular one, which O_PATH tells before it is opened; else -1. */
-static int regular_open(const char *path)
+/* Whether a path without links lies below a directory, which may be one. */
+static bool is_below(const char *path, const char *directory)
 {
-    char by_descriptor[40];
+    char real[PATH_MAX];
+    if (realpath(directory, real) == NULL) return false;
+    const size_t length = strlen(real);
+    return strncmp(path, real, length) == 0 && (path[length] == '/' || strcmp(real, "/") == 0);
+}
+
+/* Whether a file that another one names may be read. */
+static bool is_allowed(const struct search *search, const char *path)
+{
+    char beside[PATH_MAX];
+    snprintf(beside, sizeof beside, "%.*s.", (int)(basename(search->from) - search->from),
+             search->from);
+    bool is = is_below(path, SYSTEM_DIRECTORY) || is_below(path, beside);
+    for (size_t i = 0; i < search->places->count && !is; i++)
+        is = is_below(path, search->places->directories[i]);
+    return is;
+}
+
+/* Opens a file if it may be read, which O_PATH tells before it is opened; else -1. */
+static int open_checked(const struct search *search, const char *path)
+{
+    char by_descriptor[40], real[PATH_MAX];
     struct stat status;
     const int place = open(path, O_PATH | O_CLOEXEC);
     int fd = -1;
     if (place < 0) return -1;
     snprintf(by_descriptor, sizeof by_descriptor, "/proc/self/fd/%d", place);
-    if (fstat(place, &status) == 0 && S_ISREG(status.st_mode))
+    const ssize_t length = readlink(by_descriptor, real, sizeof real - 1);
+    real[length > 0 ? length : 0] = '\0';
+    if (fstat(place, &status) == 0 && S_ISREG(status.st_mode) &&
+        (uint64_t)status.st_size <= SYMBOL_FILE_BYTES_MAX &&
+        (search->from == NULL || is_allowed(search, real)))
         fd = open(by_descriptor, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     close(place);
     return fd;
@@ -58,7 +85,7 @@ static bool fits(const struct search *search, int fd)
 /* Opens `path` if it is the module's file; else -1. `is_by_name`: notes a file of another build. */
 static int try(struct search *search, const char *path, bool is_by_name)
 {
-    const int fd = regular_open(path);
+    const int fd = open_checked(search, path);
     if (fd < 0) return -1;
     if (fits(search, fd)) {
         snprintf(search->found, PATH_MAX, "%s", path);
@@ -95,13 +122,27 @@ static int try_build_id(struct search *search, const char *directory)
     return fd;
 }
 
+/* Debug information in a directory that mirrors the paths of programs. */
+static int try_mirror(struct search *search, const char *directory)
+{
+    const char *path = search->module->path, *link = search->link;
+    int fd = try_path(search, false, "%s/%s.debug", directory, path);
+    if (fd < 0 && link != NULL)
+        fd = try_path(search, false, "%s/%.*s%s", directory, (int)(basename(path) - path), path,
+                      link);
+    if (fd < 0 && search->debug) fd = try_path(search, false, "%s/%s", directory, path);
+    return fd;
+}
+
 static int try_directory(struct search *search, const char *directory)
 {
     const char *path = search->module->path, *name = basename(path);
     int fd = try_build_id(search, directory);
     if (*name == '\0') return fd;
     if (fd < 0) fd = try_path(search, false, "%s/%s.debug", directory, name);
-    if (search->debug) return fd;
+    if (fd < 0 && search->link != NULL)
+        fd = try_path(search, false, "%s/%s", directory, search->link);
+    if (search->debug) return fd < 0 ? try_mirror(search, directory) : fd;
     if (fd < 0) fd = try_path(search, true, "%s/%s", directory, path);
     if (fd < 0) fd = try_path(search, true, "%s/%s", directory, name);
     return fd;
@@ -112,8 +153,13 @@ static int try_own_path(struct search *search)
 {
     const char *path = search->module->path, *name = basename(path);
     if (*path != '/' || *name == '\0' || search->module->build_id_bytes == 0) return -1;
+    const int directory = (int)(name - path);
     int fd = try_path(search, false, "%s.debug", path);
-    if (fd < 0) fd = try_path(search, false, "%.*s.debug/%s.debug", (int)(name - path), path, name);
+    if (fd < 0) fd = try_path(search, false, "%.*s.debug/%s.debug", directory, path, name);
+    if (fd < 0 && search->link != NULL)
+        fd = try_path(search, false, "%.*s%s", directory, path, search->link);
+    if (fd < 0 && search->link != NULL)
+        fd = try_path(search, false, "%.*s.debug/%s", directory, path, search->link);
     if (fd < 0 && !search->debug) fd = try(search, path, true);
     return fd;
 }
@@ -160,6 +206,7 @@ static int find(struct search *search)
         fd = try_directory(search, search->places->directories[i]);
     if (fd < 0) fd = try_own_path(search);
     if (fd < 0) fd = try_build_id(search, SYSTEM_DIRECTORY);
+    if (fd < 0 && search->module->build_id_bytes > 0) fd = try_mirror(search, SYSTEM_DIRECTORY);
     return fd;
 }
 
@@ -177,9 +224,39 @@ int symbol_file_open(const struct symbol_places *places, const struct symbol_mod
 }
 
 int symbol_file_open_debug(const struct symbol_places *places,
-                           const struct symbol_module_name *module, char *found)
+                           const struct symbol_module_name *module, const char *link, char *found)
 {
     struct search search = {.places = places, .module = module, .found = found, .debug = true};
+    if (link != NULL && *link != '\0' && strchr(link, '/') == NULL) search.link = link;
     const int fd = find(&search);
+    return fd >= 0 ? fd : ask_server(&search);
+}
+
+/* Its name, beside the file that names it and in the user's directories. */
+static int find_named(struct search *search)
+{
+    const char *path = search->module->path, *from = search->from;
+    int fd = -1;
+    for (size_t i = 0; i < search->places->count && fd < 0; i++) {
+        const char *directory = search->places->directories[i];
+        fd = try_build_id(search, directory);
+        if (fd < 0) fd = try_path(search, false, "%s/%s", directory, path);
+        if (fd < 0) fd = try_path(search, false, "%s/%s", directory, basename(path));
+    }
+    if (fd < 0) fd = try_build_id(search, SYSTEM_DIRECTORY);
+    if (fd < 0 && *path == '/') fd = try(search, path, false);
+    if (fd < 0 && *path != '/')
+        fd = try_path(search, false, "%.*s%s", (int)(basename(from) - from), from, path);
+    return fd;
+}
+
+int symbol_file_open_named(const struct symbol_places *places, const char *from,
+                           const struct symbol_module_name *named, char *found)
+{
+    struct search search = {
+        .places = places, .module = named, .found = found, .from = from, .debug = true};
+    if (places->nowhere || *named->path == '\0') return -1;
+    const int fd = find_named(&search);
+    search.from = NULL; /* the server's files lie in its cache */
     return fd >= 0 ? fd : ask_server(&search);
 }

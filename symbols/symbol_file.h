@@ -1,4 +1,4 @@
-/* symbol_file - finds the file of a module, by its build id.
+/* symbol_file - finds the file of a module by its build id, and the files that this one names.
  *
  *   1. in each directory that the user named
  *        DIR/.build-id/12/3456.debug, the same without .debug
@@ -7,9 +7,15 @@
  *   3. /usr/lib/debug/.build-id/12/3456.debug
  *   4. a debuginfod server, if DEBUGINFOD_URLS names one
  *
- * PATH comes from a trace, which is untrusted. So a file is read only if it is a regular one, which
- * is checked before it is opened (no device, no FIFO), and only if its build id is that of the
- * module. A module without a build id is looked for in the user's directories only. */
+ * With debug information apart, NAME is also what .gnu_debuglink says, in all these directories and
+ * in /usr/lib/debug/DIRECTORY-OF-PATH.
+ *
+ * PATH comes from a trace, and other names from the files themselves: none is trusted. So a file is
+ * read only if it is a regular one of at most SYMBOL_FILE_BYTES_MAX, which is checked before it is
+ * opened (no device, no FIFO), and only if its build id is that of the module. A module without a
+ * build id is looked for in the user's directories only. A file that another one names is read only
+ * if it lies, links followed, below the user's directories, the directory of that file or
+ * /usr/lib/debug. */
 #ifndef MALLOCTAPE_SYMBOLS_SYMBOL_FILE_H
 #define MALLOCTAPE_SYMBOLS_SYMBOL_FILE_H
 
@@ -18,6 +24,8 @@
 #include <stdint.h>
 
 enum { BUILD_ID_MAX = 64 };
+
+#define SYMBOL_FILE_BYTES_MAX (UINT64_C(1) << 34)
 
 struct symbol_places {
     const char *const *directories;
@@ -43,8 +51,14 @@ int symbol_file_open(const struct symbol_places *places, const struct symbol_mod
                      char *found, enum symbol_file_state *state);
 
 /* The same for the separate file with debug information of a module: places 1 to 3, without
- * PATH. */
+ * PATH. `link` is the name in the module's .gnu_debuglink; NULL: none. */
 int symbol_file_open_debug(const struct symbol_places *places,
-                           const struct symbol_module_name *module, char *found);
+                           const struct symbol_module_name *module, const char *link, char *found);
+
+/* The same for a file that the file `from` names, a path relative to its directory or absolute:
+ * with debug information that several files share (.gnu_debugaltlink), whose build id is known, or
+ * with that of one unit (.dwo, .dwp; no build id). */
+int symbol_file_open_named(const struct symbol_places *places, const char *from,
+                           const struct symbol_module_name *named, char *found);
 
 #endif

@@ -14,15 +14,14 @@
  * name, and two builds of a program have the same names. Suffixes that the compiler adds to the
  * name of a copy (".cold", ".part.0") are left out.
  *
- *   debug information     name, file and line of all frames
+ *   debug information     name, file and line of all frames (symbol_debug.h)
  *   a symbol table        the name of one frame
  *   neither               "FILE+0x1234", where the function begins if .eh_frame says so
  *
  * symbol_file.h says which files are tried. Each is opened at most once; symbols_state() says what
  * was wrong with it.
  *
- * Memory: what libdw takes for each file, and 24 bytes for each function of the files that were
- * needed. One thread. */
+ * Memory: symbol_debug.h and symbol_table.h for each file. One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_SYMBOLS_H
 #define MALLOCTAPE_SYMBOLS_SYMBOLS_H
 
@@ -34,6 +33,14 @@ enum { SYMBOL_FRAMES_MAX = 64 };
 struct symbol_frame {
     uint32_t function, file; /* numbers of strings; file 0: unknown */
     uint32_t line;           /* 0: unknown */
+};
+
+/* What could not be read of a module's debug information. */
+enum symbol_lacks {
+    SYMBOL_LACKS_SHARED = 1,   /* the file with what it shares with other modules (dwz -m) */
+    SYMBOL_LACKS_SPLIT = 2,    /* files of single units (-gsplit-dwarf) */
+    SYMBOL_LACKS_UNPACKED = 4, /* sections that are packed in an unknown way, or too tightly */
+    SYMBOL_LACKS_BUDGET = 8    /* reading all of it would take too long */
 };
 
 struct symbols {
@@ -67,10 +74,16 @@ const char *symbols_path(const struct symbols *symbols, uint32_t module);
 /* Whether the module's file was found, and if not, why. Only after symbols_find() for it. */
 enum symbol_file_state symbols_state(const struct symbols *symbols, uint32_t module);
 
+/* SYMBOL_LACKS_..., of what was needed so far. */
+unsigned symbols_lack(const struct symbols *symbols, uint32_t module);
+
 /* Whether there has been enough memory so far. */
 bool symbols_are_whole(const struct symbols *symbols);
 
 /* A mangled or plain name in the form that frames have. The caller frees it. NULL: no memory. */
 char *symbols_demangle(const char *name);
+
+/* The number of a name in that form. */
+uint32_t symbols_put_name(struct symbols *symbols, const char *mangled);
 
 #endif

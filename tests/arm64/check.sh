@@ -20,7 +20,7 @@ machine=$directory/machine
 
 # What is built with, and what runs there. All that these depend on comes with them.
 build_packages='libc6-dev liblz4-dev libxxhash-dev libjansson-dev libarchive-dev libavro-dev
-    libdw-dev libelf-dev libiberty-dev zlib1g-dev systemtap-sdt-dev libgtest-dev'
+    libdw-dev libelf-dev libiberty-dev liblzma-dev zlib1g-dev systemtap-sdt-dev libgtest-dev'
 run_packages='bash coreutils dash diffutils dpkg findutils gawk grep gzip libc-bin lz4 mount ncurses-bin
     procps python3 ruby sed sqlite3 tar util-linux'
 

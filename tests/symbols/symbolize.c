@@ -1,7 +1,7 @@
 /* symbolize - what symbols/ says, for tests.
  *
  *   symbolize [-d DIR]... PATH BUILD-ID ADDRESS...     hexadecimal; "-" for no build id
- *       prints the state of the file, then for each address a line: its frames, innermost first
+ *       prints for each address a line, its frames, innermost first; then the state of the file
  *   symbolize --demangle NAME...
  *   symbolize --perf-map FILE SINCE ADDRESS...         SINCE: seconds since the epoch */
 #include <stdio.h>
@@ -31,9 +31,19 @@ static void print_frames(struct symbols *symbols, uint32_t module, uint64_t addr
     putchar('\n');
 }
 
+static void print_state(const struct symbols *symbols, uint32_t module)
+{
+    static const char *const states[] = {"found", "missing", "other", "no id"};
+    static const char *const lacks[] = {"shared", "split", "unpacked", "budget"};
+    fputs(states[symbols_state(symbols, module)], stdout);
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
+        if (symbols_lack(symbols, module) & 1u << i) printf(", lacks %s", lacks[i]);
+    putchar('\n');
+}
+
 static int print_perf_map(char **words)
 {
-    struct perf_map map = {NULL, 0, 0};
+    struct perf_map map = {.lines = {.at = NULL}};
     struct strings strings;
     if (!strings_open(&strings)) return 1;
     if (!perf_map_read(&map, words[0], atof(words[1]), &strings)) puts("none");
@@ -46,7 +56,6 @@ static int print_perf_map(char **words)
 
 int main(int count, char **words)
 {
-    static const char *const states[] = {"found", "missing", "other", "no id"};
     const char *directories[DIRECTORIES_MAX];
     size_t directories_count = 0;
     struct symbols symbols;
@@ -67,7 +76,7 @@ int main(int count, char **words)
     const uint32_t module = symbols_module(&symbols, words[0], id, read_build_id(words[1], id));
     for (char **word = words + 2; *word != NULL; word++)
         print_frames(&symbols, module, strtoull(*word, NULL, 16));
-    puts(states[symbols_state(&symbols, module)]);
+    print_state(&symbols, module);
     symbols_close(&symbols);
     return 0;
 }

@@ -62,9 +62,39 @@ def check_names(program, text, where:)
   report found == expected, text, found.map(&:to_s)
 end
 
+# Entries of debug information, each the child of the one before; all but the last say that their
+# child is also their sibling.
+def nested_entries(count)
+  entries = (0...count).map { |i| ".L#{i}: .uleb128 2\n.long .L#{i + 1}-.Lunit\n" }.join
+  <<~ASM
+    .text
+    .globl place
+    .type place,@function
+    place: ret
+    .Lend: .size place,.-place
+    .section .debug_abbrev,"",@progbits
+    .uleb128 1,0x11\n.byte 1\n.uleb128 0x11,1,0x12,6,0,0
+    .uleb128 2,0x39\n.byte 1\n.uleb128 1,0x13,0,0
+    .uleb128 3,0x2e\n.byte 0\n.uleb128 3,8,0x11,1,0x12,6,0,0,0
+    .section .debug_info,"",@progbits
+    .Lunit: .long .Lafter-.Lversion
+    .Lversion: .short 4\n.long 0\n.byte 8\n.uleb128 1\n.quad place\n.long .Lend-place
+    #{entries}
+    .L#{count}: .uleb128 3\n.asciz "deep"\n.quad place\n.long .Lend-place\n.fill #{count + 2},1,0
+    .Lafter: .section .note.GNU-stack,"",@progbits
+  ASM
+end
+
+# A name of the same structure: each argument of a template is made of the one before, twice.
+def growing_name(levels)
+  substitution = ->(n) { n.zero? ? 'S_' : "S#{(n - 1).to_s(36).upcase}_" }
+  inner = (2..levels).map { |i| "#{substitution[1]}I#{substitution[i] * 2}E" }
+  "_Z1fI1AIiiE#{inner.join}Evv"
+end
+
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 17
+  plan 27
 
   known = compile('known', '-g')
   where = addresses(known)
@@ -115,6 +145,53 @@ Dir.mktmpdir do |directory|
   check_places(no_id, 'but a file in a directory that was given is', id: '-', where: addresses(no_id),
                                                                      from: ['-d', directory])
 
+  # What two programs share, in a third file.
+  if has?('dwz')
+    Dir.mkdir('shared')
+    both = %w[one two].map { |name| compile("shared/#{name}", '-g') }
+    both.each { |name| output_of({}, 'objcopy', '--set-section-flags', '.comment=alloc', name) }
+    output_of({}, 'dwz', '-m', 'shared/common', '-M', "#{directory}/shared/common", *both)
+    check_places(both[0], 'debug information shared by dwz -m')
+    File.rename('shared/common', 'elsewhere')
+    Dir.mkdir('folder')
+    FileUtils.cp('elsewhere', 'folder/common')
+    check_places(both[0], 'the same in a directory that was given', from: ['-d', 'folder'])
+    place = addresses(both[0])['in_overloaded']
+    File.symlink("#{directory}/elsewhere", 'shared/common')
+    states = [symbolize(both[0], build_id(both[0]), place).last]
+    File.unlink('shared/common')
+    File.mkfifo('shared/common')
+    states << symbolize(both[0], build_id(both[0]), place).last
+    report states.uniq == ['found, lacks shared'],
+           'a link out of its directory, a FIFO: not opened, and it is said', states
+  else
+    3.times { |i| report true, "shared #{i} # SKIP no dwz" }
+  end
+
+  File.write('nested.s', nested_entries(80))
+  output_of({}, 'gcc', '-shared', '-Wl,--build-id', '-o', 'nested', 'nested.s')
+  found, state = symbolize("#{directory}/nested", build_id('nested'), addresses('nested')['place'])
+  report state == 'found' && found == [['deep :0']],
+         'an entry whose child is its sibling is visited once', [state, found.to_s]
+
+  FileUtils.rm('stripped.debug')
+  output_of({}, 'objcopy', '--add-gnu-debuglink=apart', 'stripped', 'linked')
+  linked = "#{directory}/linked"
+  check_places(linked, 'debug information beside the program, of the name that it gives', id:, where:)
+  FileUtils.mkdir_p(["root/#{directory}", '.debug'])
+  FileUtils.mv('apart', "root/#{directory}/apart")
+  check_places(linked, 'the same below a directory that mirrors paths', id:, where:,
+                                                                    from: ['-d', 'root'])
+  FileUtils.mv("root/#{directory}/apart", '.debug/apart')
+  check_places(linked, 'the same in .debug', id:, where:)
+
+  # Fedora's: a symbol table, packed.
+  output_of({}, 'objcopy', '--keep-file-symbols', '--strip-debug', 'known_names', 'table')
+  output_of({}, 'xz', '-k', 'table')
+  output_of({}, 'objcopy', '--strip-all', 'known_names', 'mini')
+  output_of({}, 'objcopy', '--add-section', '.gnu_debugdata=table.xz', 'mini')
+  check_names("#{directory}/mini", 'names from .gnu_debugdata', where: marked)
+
   File.mkfifo('fifo')
   states = ["#{directory}/fifo", directory, '/dev/zero', '[vdso]', '', 'known',
             "#{directory}/debug/../known/x"].map { |path| symbolize(path, id, '1000').last }
@@ -138,6 +215,11 @@ Dir.mktmpdir do |directory|
   report names == %w[core::ptr::drop_fn mycrate::foo foo main malloc build],
          'names of Rust; copies of functions', names
 
+  grown = growing_name(30)
+  names = output_of({}, SYMBOLIZE, '--demangle', growing_name(7), grown).split("\n")
+  report names[0].start_with?('f<A<int, int>') && names[0].size > 1000 && names[1] == grown,
+         'a name that stands for gigabytes stays as it is', names.map { |name| name[0, 60] }
+
   File.write('map', "1000 100 first\n2000 20 second one\nnothing\n1000 80 anew\n")
   File.chmod(0o644, 'map')
   maps = [%w[0 1000 1090 2010 2020], [Time.now.to_i + 1000, 1000]].map do |words|
@@ -145,4 +227,8 @@ Dir.mktmpdir do |directory|
   end
   report maps == [['anew', '', 'second one', '', ''], ['none', '', '']],
          'a map of generated code: the latest line; too old a file is not read', [maps.to_s]
+
+  File.open('map', 'a') { |map| map.truncate(1 << 40) }
+  found = output_of({}, 'timeout', '60', SYMBOLIZE, '--perf-map', 'map', '0', '1040').split("\n", -1)
+  report found == ['anew', ''], 'one with a hole of a terabyte', [found.to_s]
 end

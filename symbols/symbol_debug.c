@@ -1,0 +1,375 @@
+#include "symbols/symbol_debug.h"
+
+#include <dwarf.h>
+#include <elfutils/libdwelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "symbols/elf_section.h"
+
+/* How deep in a tree of debug information functions, and those that are inlined, are looked for. */
+enum { DEPTH_MAX = 64, INLINED_DEPTH_MAX = 256 };
+
+/* Steps of walks: of a file, and for each of its bytes. LibreOffice's largest file takes a tenth. */
+#define BUDGET_LEAST (UINT64_C(1) << 24)
+enum { BUDGET_OF_BYTE = 1, STEPS_OF_RANGE = 4, SKIPPED_OF_STEP = 16 };
+
+/* A compilation unit. */
+struct symbol_unit {
+    Dwarf_Die die;
+    bool is_read;
+    struct code_ranges functions; /* of DIEs */
+};
+
+/* ---- walks ---- */
+
+static bool spend(struct symbol_debug *debug, uint64_t steps)
+{
+    if (debug->budget >= steps) {
+        debug->budget -= steps;
+        return true;
+    }
+    debug->budget = 0;
+    debug->lacks |= SYMBOL_LACKS_BUDGET;
+    return false;
+}
+
+/* Goes to the next entry of the same level, if it lies behind `*furthest`, the last one that was
+ * visited: in a valid file it does. */
+static bool go_on(struct symbol_debug *debug, Dwarf_Die *die, Dwarf_Off *furthest)
+{
+    const Dwarf_Off before = dwarf_dieoffset(die);
+    if (dwarf_siblingof(die, die) != 0) return false;
+    const Dwarf_Off at = dwarf_dieoffset(die);
+    if (at <= *furthest) return false;
+    *furthest = at;
+    return spend(debug, 1 + (at - before) / SKIPPED_OF_STEP);
+}
+
+static bool go_in(struct symbol_debug *debug, Dwarf_Die *parent, Dwarf_Die *child,
+                  Dwarf_Off *furthest)
+{
+    if (dwarf_child(parent, child) != 0) return false;
+    *furthest = dwarf_dieoffset(child);
+    return spend(debug, 1);
+}
+
+/* False: no memory. */
+static bool ranges_add(struct symbol_debug *debug, struct code_ranges *ranges, Dwarf_Die *die,
+                       uint64_t of)
+{
+    Dwarf_Addr base, begin, end;
+    bool good = true;
+    for (ptrdiff_t at = 0; good && (at = dwarf_ranges(die, at, &base, &begin, &end)) > 0;) {
+        if (!spend(debug, STEPS_OF_RANGE)) break;
+        good = code_ranges_add(ranges, begin, end, of);
+    }
+    return good;
+}
+
+/* Adds the functions below a DIE that have code. False: no memory. */
+static bool functions_read(struct symbol_debug *debug, struct code_ranges *functions,
+                           Dwarf_Die *parent, Dwarf_Off *furthest, unsigned depth)
+{
+    Dwarf_Die die;
+    bool good = true;
+    if (depth == DEPTH_MAX || !go_in(debug, parent, &die, furthest)) return true;
+    do {
+        const int tag = dwarf_tag(&die);
+        switch (tag) {
+        case DW_TAG_subprogram:
+            good = ranges_add(debug, functions, &die, dwarf_dieoffset(&die));
+            /* fall through */
+        case DW_TAG_namespace:
+        case DW_TAG_module:
+        case DW_TAG_class_type:
+        case DW_TAG_structure_type:
+        case DW_TAG_union_type:
+        case DW_TAG_lexical_block:
+            good = good && functions_read(debug, functions, &die, furthest, depth + 1);
+            break;
+        default: break;
+        }
+    } while (good && go_on(debug, &die, furthest));
+    return good;
+}
+
+/* Finds the functions inlined at an address, inwards from die[0], the one that has the code.
+ * Returns how many there are, die[0] included. */
+static unsigned inlined_at(struct symbol_debug *debug, Dwarf_Die die[SYMBOL_FRAMES_MAX],
+                           uint64_t address)
+{
+    unsigned count = 1;
+    Dwarf_Die at = die[0], child;
+    Dwarf_Off furthest;
+    for (unsigned depth = 0; depth < INLINED_DEPTH_MAX && go_in(debug, &at, &child, &furthest);
+         depth++) {
+        bool found = false;
+        do {
+            const int tag = dwarf_tag(&child);
+            found = (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
+                    dwarf_haspc(&child, address) > 0;
+        } while (!found && go_on(debug, &child, &furthest));
+        if (!found) break;
+        at = child;
+        if (dwarf_tag(&at) == DW_TAG_inlined_subroutine && count < SYMBOL_FRAMES_MAX)
+            die[count++] = at;
+    }
+    return count;
+}
+
+/* Lists the DIEs around a DIE, from its unit's inwards, without it. */
+static unsigned scopes_of(struct symbol_debug *debug, Dwarf_Die *die, Dwarf_Die scopes[DEPTH_MAX])
+{
+    const Dwarf_Off place = dwarf_dieoffset(die);
+    unsigned count = 0;
+    Dwarf_Off furthest;
+    Dwarf_Die at, next;
+    if (dwarf_diecu(die, &at, NULL, NULL) == NULL) return 0;
+    while (count < DEPTH_MAX && dwarf_dieoffset(&at) < place) {
+        scopes[count++] = at;
+        if (!go_in(debug, &scopes[count - 1], &next, &furthest)) return 0;
+        do
+            at = next;
+        while (go_on(debug, &next, &furthest) && furthest <= place);
+    }
+    return dwarf_dieoffset(&at) == place ? count : 0;
+}
+
+/* ---- names ---- */
+
+static bool is_c(Dwarf_Die *unit)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word language;
+    /* Not dwarf_srclang(), which would open the file that a skeleton unit names. */
+    if (dwarf_formudata(dwarf_attr(unit, DW_AT_language, &attribute), &language) != 0) return false;
+    return language == DW_LANG_C89 || language == DW_LANG_C || language == DW_LANG_C99 ||
+           language == DW_LANG_C11;
+}
+
+/* The DIE where a function is declared: for one without a linkage name, that is inside its
+ * class. */
+static Dwarf_Die declared_at(Dwarf_Die die)
+{
+    static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
+    for (size_t i = 0; i < 2; i++) {
+        Dwarf_Attribute attribute;
+        Dwarf_Die other;
+        if (dwarf_attr(&die, links[i], &attribute) != NULL &&
+            dwarf_formref_die(&attribute, &other) != NULL)
+            die = other;
+    }
+    return die;
+}
+
+/* What a scope adds to the name of a function; NULL: nothing. */
+static const char *scope_name(Dwarf_Die *scope, const char *function)
+{
+    const char *name = dwarf_diename(scope);
+    const int tag = dwarf_tag(scope);
+    switch (tag) {
+    case DW_TAG_namespace: return name != NULL ? name : "(anonymous namespace)";
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+        if (name != NULL) return name;
+        return strcmp(function, "operator()") == 0 ? "{lambda}" : "{unnamed}";
+    case DW_TAG_module:
+    case DW_TAG_subprogram: return name;
+    default: return NULL;
+    }
+}
+
+/* "outer::Class::name", "function::{lambda}::operator()" */
+static uint32_t put_qualified(struct symbol_debug *debug, struct symbols *symbols, Dwarf_Die *die,
+                              const char *name)
+{
+    Dwarf_Die declared = declared_at(*die), scopes[DEPTH_MAX];
+    const unsigned count = scopes_of(debug, &declared, scopes);
+    char text[1024];
+    size_t used = 0;
+    for (unsigned i = 0; i < count && used < sizeof text; i++) {
+        const char *scope = scope_name(&scopes[i], name);
+        if (scope != NULL) used += (size_t)snprintf(text + used, sizeof text - used, "%s::", scope);
+    }
+    if (used < sizeof text) snprintf(text + used, sizeof text - used, "%s", name);
+    return strings_put(&symbols->strings, text);
+}
+
+/* 0: it has no name. */
+static uint32_t name_of_die(struct symbol_debug *debug, struct symbols *symbols,
+                            struct symbol_unit *unit, Dwarf_Die *die)
+{
+    Dwarf_Attribute attribute;
+    const char *name = NULL;
+    if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != NULL ||
+        dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) != NULL)
+        name = dwarf_formstring(&attribute);
+    if (name != NULL) return symbols_put_name(symbols, name);
+    name = dwarf_diename(die);
+    if (name == NULL) return 0;
+    return is_c(&unit->die) ? symbols_put_name(symbols, name)
+                            : put_qualified(debug, symbols, die, name);
+}
+
+/* ---- lines ---- */
+
+/* Sets file and line of a frame to the place where an inlined function was called. */
+static void take_call_place(struct symbols *symbols, struct symbol_unit *unit, Dwarf_Die *die,
+                            struct symbol_frame *frame)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Files *files;
+    Dwarf_Word number;
+    if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &attribute), &number) == 0)
+        frame->line = (uint32_t)number;
+    if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &attribute), &number) == 0 &&
+        dwarf_getsrcfiles(&unit->die, &files, NULL) == 0)
+        frame->file = strings_put(&symbols->strings, dwarf_filesrc(files, number, NULL, NULL));
+}
+
+static void take_line(struct symbols *symbols, struct symbol_unit *unit, uint64_t address,
+                      struct symbol_frame *frame)
+{
+    Dwarf_Line *line = dwarf_getsrc_die(&unit->die, address);
+    int number;
+    if (line == NULL) return;
+    if (dwarf_lineno(line, &number) == 0) frame->line = (uint32_t)number;
+    frame->file = strings_put(&symbols->strings, dwarf_linesrc(line, NULL, NULL));
+}
+
+/* ---- an address ---- */
+
+/* The functions at an address, from the one that has the code inwards; 0: none is known. */
+static unsigned functions_at(struct symbol_debug *debug, struct symbols *symbols,
+                             struct symbol_unit *unit, uint64_t address,
+                             Dwarf_Die dies[SYMBOL_FRAMES_MAX])
+{
+    Dwarf_Off furthest = 0;
+    if (!unit->is_read) {
+        if (!functions_read(debug, &unit->functions, &unit->die, &furthest, 0))
+            symbols->no_memory = true;
+        code_ranges_sort(&unit->functions);
+        unit->is_read = true;
+    }
+    const struct code_range *range = code_ranges_find(&unit->functions, address);
+    if (range == NULL || dwarf_offdie(debug->dwarf, range->of, &dies[0]) == NULL) return 0;
+    return inlined_at(debug, dies, address);
+}
+
+unsigned symbol_debug_find(struct symbol_debug *debug, struct symbols *symbols, uint64_t address,
+                           struct symbol_frame *frames)
+{
+    Dwarf_Die dies[SYMBOL_FRAMES_MAX];
+    const struct code_range *range = code_ranges_find(&debug->ranges, address);
+    if (range == NULL) return 0;
+    struct symbol_unit *unit = &debug->units[range->of];
+    const unsigned count = functions_at(debug, symbols, unit, address, dies);
+    frames[0] = (struct symbol_frame){.function = 0};
+    for (unsigned i = 0; i < count; i++) { /* from the innermost one */
+        const unsigned at = count - 1 - i;
+        frames[i] = (struct symbol_frame){.function = name_of_die(debug, symbols, unit, &dies[at])};
+        if (i > 0) take_call_place(symbols, unit, &dies[at + 1], &frames[i]);
+    }
+    take_line(symbols, unit, address, &frames[0]);
+    return count > 0 ? count : frames[0].line > 0;
+}
+
+/* ---- a file ---- */
+
+/* False: no memory. */
+static bool units_read(struct symbol_debug *debug)
+{
+    Dwarf_CU *unit = NULL;
+    Dwarf_Die die;
+    uint8_t type;
+    /* Without the last argument, it opens no file of split debug information. */
+    while (dwarf_get_units(debug->dwarf, unit, &unit, NULL, &type, &die, NULL) == 0) {
+        if (type == DW_UT_type || type == DW_UT_split_type || !spend(debug, 1)) continue;
+        if (type == DW_UT_skeleton) debug->lacks |= SYMBOL_LACKS_SPLIT;
+        if (!array_reserve(&debug->units, &debug->room, debug->count + 1, sizeof *debug->units) ||
+            !ranges_add(debug, &debug->ranges, &die, debug->count))
+            return false;
+        debug->units[debug->count++].die = die;
+    }
+    code_ranges_sort(&debug->ranges);
+    return true;
+}
+
+/* An ELF file in which libdw finds nothing. */
+static Elf *empty_open(void)
+{
+    enum { NULL_SECTION, NAMES, INFO, SECTIONS };
+    static struct {
+        Elf64_Ehdr header;
+        Elf64_Shdr sections[SECTIONS];
+        char names[24], info[8];
+    } file;
+    const size_t names = (size_t)(file.names - (char *)&file),
+                 info = (size_t)(file.info - (char *)&file);
+    file.header = (Elf64_Ehdr){
+        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+        .e_type = ET_EXEC,
+        .e_version = EV_CURRENT,
+        .e_shoff = sizeof file.header,
+        .e_ehsize = sizeof file.header,
+        .e_shentsize = sizeof *file.sections,
+        .e_shnum = SECTIONS,
+        .e_shstrndx = NAMES};
+    memcpy(file.names, "\0.names\0.debug_info", 20);
+    file.sections[NAMES] = (Elf64_Shdr){.sh_name = 1,
+                                        .sh_type = SHT_STRTAB,
+                                        .sh_offset = names,
+                                        .sh_size = sizeof file.names,
+                                        .sh_addralign = 1};
+    file.sections[INFO] = (Elf64_Shdr){.sh_name = 8,
+                                       .sh_type = SHT_PROGBITS,
+                                       .sh_offset = info,
+                                       .sh_size = sizeof file.info,
+                                       .sh_addralign = 1};
+    return elf_memory((char *)&file, sizeof file);
+}
+
+/* Gives libdw the file with what is shared, or an empty one, so that it does not look for one. */
+static bool share(struct symbol_debug *debug, Elf *shared)
+{
+    const char *name;
+    const void *id;
+    if (shared != NULL) debug->shared = dwarf_begin_elf(shared, DWARF_C_READ, NULL);
+    if (debug->shared == NULL) {
+        if (dwelf_dwarf_gnu_debugaltlink(debug->dwarf, &name, &id) > 0)
+            debug->lacks |= SYMBOL_LACKS_SHARED;
+        debug->empty = empty_open();
+        debug->shared =
+            debug->empty != NULL ? dwarf_begin_elf(debug->empty, DWARF_C_READ, NULL) : NULL;
+    }
+    if (debug->shared != NULL) dwarf_setalt(debug->dwarf, debug->shared);
+    return debug->shared != NULL;
+}
+
+bool symbol_debug_open(struct symbol_debug *debug, Elf *elf, uint64_t bytes, Elf *shared)
+{
+    const enum elf_packing packing = elf_section_packing(elf, bytes);
+    *debug = (struct symbol_debug){.budget = BUDGET_LEAST + BUDGET_OF_BYTE * bytes};
+    if (packing != ELF_PACKING_GOOD) debug->lacks |= SYMBOL_LACKS_UNPACKED;
+    /* .debug_sup: libdw takes references to the other file for references to this one. */
+    if (elf_section_find(elf, ".debug_sup") != NULL) debug->lacks |= SYMBOL_LACKS_SHARED;
+    if (packing == ELF_PACKING_LARGE || debug->lacks & SYMBOL_LACKS_SHARED) return true;
+    debug->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+    return debug->dwarf == NULL || (share(debug, shared) && units_read(debug));
+}
+
+void symbol_debug_close(struct symbol_debug *debug)
+{
+    for (size_t i = 0; i < debug->count; i++)
+        code_ranges_free(&debug->units[i].functions);
+    free(debug->units);
+    code_ranges_free(&debug->ranges);
+    if (debug->dwarf != NULL) dwarf_end(debug->dwarf);
+    if (debug->shared != NULL) dwarf_end(debug->shared);
+    if (debug->empty != NULL) elf_end(debug->empty);
+    *debug = (struct symbol_debug){.dwarf = NULL};
+}
