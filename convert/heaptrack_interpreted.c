@@ -32,10 +32,11 @@ static void put(struct heaptrack_interpreted *file, const struct stack_definitio
 static bool take_text(struct heaptrack_interpreted *file, struct fields fields)
 {
     uint64_t length;
-    if (!fields_number(&fields, 16, &length)) return false;
+    if (!file->plain && !fields_number(&fields, 16, &length)) return false;
     if (fields.at < fields.end) fields.at++; /* one space */
-    if (length != (uint64_t)(fields.end - fields.at)) return false;
-    char *text = strndup(fields.at, (size_t)length);
+    const size_t bytes = (size_t)(fields.end - fields.at);
+    if (!file->plain && length != bytes) return false;
+    char *text = strndup(fields.at, bytes);
     if (text == NULL || !array_reserve(&file->texts, &file->texts_room, file->texts_count + 1,
                                        sizeof *file->texts)) {
         free(text);

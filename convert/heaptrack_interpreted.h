@@ -1,7 +1,7 @@
 /* heaptrack_interpreted - a heaptrack file that heaptrack's interpreter has processed for
  * heaptrack_gui: it has names of functions, but no addresses of objects.
  *
- *   s LENGTH TEXT                             a text, numbered from 1
+ *   s LENGTH TEXT                             a text, numbered from 1; before version 3, s TEXT
  *   i ADDRESS MODULE [FUNCTION [FILE LINE]]...
  * a code, numbered from 1: innermost inlined function first
  *   t CODE PARENT                             a stack, numbered from 1
@@ -21,6 +21,7 @@
 /* All zero, but for the writer. */
 struct heaptrack_interpreted {
     struct call_writer *writer;
+    bool plain; /* texts have no length */
 
     /* heaptrack_interpreted.c only. */
     struct heaptrack_text *texts;

@@ -21,15 +21,56 @@ static void put(struct heaptrack_stacks *stacks, const struct stack_definition *
     instruction_put_definition(&stacks->writer->instructions, definition);
 }
 
-/* ---- modules ---- */
+/* ---- texts ---- */
 
-void heaptrack_stacks_program(struct heaptrack_stacks *stacks, struct fields fields)
+static bool is_number(const char *at, const char *end)
+{
+    while (at < end && fields_digit(*at) < 16)
+        at++;
+    return at == end;
+}
+
+/* How many bytes of a line are a name, before BASE and pairs of numbers. */
+static size_t name_bytes(const struct fields *fields)
+{
+    const char *end = fields->end, *last = end;
+    unsigned numbers = 0;
+    for (const char *word = end; word > fields->at; end = word) {
+        while (word > fields->at && word[-1] != ' ')
+            word--;
+        if (word == fields->at || !is_number(word, end)) break;
+        word--;
+        numbers++;
+        /* Of an even count of numbers, the first one belongs to the name. */
+        if (numbers % 2 == 1) last = word;
+    }
+    return (size_t)(last - fields->at);
+}
+
+/* Takes LENGTH TEXT; without lengths, a text that ends before numbers, or with the line. */
+static bool take_text(const struct heaptrack_stacks *stacks, struct fields *fields,
+                      bool before_numbers, struct fields *text)
 {
     uint64_t length;
-    if (!fields_number(&fields, 16, &length)) return;
-    fields_space(&fields);
+    if (!stacks->plain && !fields_number(fields, 16, &length)) return false;
+    fields_space(fields);
+    const size_t there = (size_t)(fields->end - fields->at);
+    if (stacks->plain) length = before_numbers ? name_bytes(fields) : there;
+    if (length == 0 || length > there) return false;
+    *text = (struct fields){fields->at, fields->at + length};
+    fields->at += length;
+    return true;
+}
+
+/* ---- modules ---- */
+
+bool heaptrack_stacks_program(struct heaptrack_stacks *stacks, struct fields fields)
+{
+    struct fields text;
+    if (!take_text(stacks, &fields, false, &text)) return false;
     free(stacks->program);
-    stacks->program = strndup(fields.at, (size_t)(fields.end - fields.at));
+    stacks->program = strndup(text.at, (size_t)(fields.end - text.at));
+    return stacks->program != NULL || fail_memory(stacks);
 }
 
 /* Forgets what is mapped: the file lists it anew, and addresses may belong to other files now. */
@@ -70,29 +111,30 @@ static struct heaptrack_module *module_of(struct heaptrack_stacks *stacks, const
     return module;
 }
 
-/* Parses LENGTH NAME BASE, and for each segment its offset from BASE and its size. */
-void heaptrack_stacks_module(struct heaptrack_stacks *stacks, struct fields fields)
+/* Parses NAME BASE, and for each segment its offset from BASE and its size. */
+bool heaptrack_stacks_module(struct heaptrack_stacks *stacks, struct fields fields)
 {
-    uint64_t length, base, offset, size;
-    if (!fields_number(&fields, 16, &length)) return;
-    fields_space(&fields);
-    const char *name = fields.at;
-    if (length == 0 || length > (size_t)(fields.end - fields.at)) return;
-    fields.at += length;
-    if (length == 1 && *name == '-') return forget_modules(stacks);
-    if (length == 1 && *name == 'x' && stacks->program != NULL) {
-        name = stacks->program;
-        length = strlen(name);
+    struct fields name;
+    uint64_t base, offset, size;
+    if (!take_text(stacks, &fields, true, &name)) return false;
+    const size_t bytes = (size_t)(name.end - name.at);
+    if (bytes == 1 && *name.at == '-') {
+        forget_modules(stacks);
+        return true;
     }
-    if (!fields_number(&fields, 16, &base)) return;
-    struct heaptrack_module *module = module_of(stacks, name, length, base);
-    if (module == NULL) return;
+    if (!fields_number(&fields, 16, &base)) return false;
+    const bool is_program = bytes == 1 && *name.at == 'x' && stacks->program != NULL;
+    struct heaptrack_module *module =
+        is_program ? module_of(stacks, stacks->program, strlen(stacks->program), base)
+                   : module_of(stacks, name.at, bytes, base);
+    if (module == NULL) return !error_is_set(&stacks->writer->error);
     module->present = true;
     while (fields_number(&fields, 16, &offset) && fields_number(&fields, 16, &size)) {
         if (base + offset < module->start) module->start = base + offset;
         if (base + offset + size > module->end) module->end = base + offset + size;
     }
     if (module->end < module->start) module->start = module->end = base;
+    return true;
 }
 
 static void define_path(struct heaptrack_stacks *stacks, uint32_t number, const char *path)

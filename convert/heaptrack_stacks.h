@@ -1,8 +1,11 @@
 /* heaptrack_stacks - the call stacks of a heaptrack file, as definitions (FORMAT.md 2.8).
  *
  *   x LENGTH PATH                      the program
- * m LENGTH NAME BASE [OFFSET SIZE] a mapped file (NAME x: the program); `m 1 -`: a new list begins
+ *   m LENGTH NAME BASE [OFFSET SIZE]   a mapped file (NAME x: the program); `m 1 -`: a new list begins
  *   t ADDRESS PARENT                   a stack, numbered from 1: its innermost code, and the rest
+ *
+ * Before version 3 of the format there are no lengths: x PATH, m NAME BASE ..., `m -`. There a name
+ * ends where only numbers follow.
  *
  * Memory   as names.h for each address, and the modules. One thread. */
 #ifndef MALLOCTAPE_HEAPTRACK_STACKS_H
@@ -16,6 +19,7 @@ struct heaptrack_module;
 /* All zero, but for the writer. */
 struct heaptrack_stacks {
     struct call_writer *writer;
+    bool plain; /* texts have no length */
 
     /* heaptrack_stacks.c only. */
     char *program;
@@ -27,9 +31,10 @@ struct heaptrack_stacks {
     bool changed; /* modules have */
 };
 
-/* Take what follows the letter of a line. Unexpected lines are ignored. */
-void heaptrack_stacks_program(struct heaptrack_stacks *stacks, struct fields fields);
-void heaptrack_stacks_module(struct heaptrack_stacks *stacks, struct fields fields);
+/* Take what follows the letter of a line. False: the line is not as above, or there is no memory
+ * (writer->error). */
+bool heaptrack_stacks_program(struct heaptrack_stacks *stacks, struct fields fields);
+bool heaptrack_stacks_module(struct heaptrack_stacks *stacks, struct fields fields);
 
 /* False: the line is not a trace, or its parent comes later. */
 bool heaptrack_stacks_trace(struct heaptrack_stacks *stacks, struct fields fields);

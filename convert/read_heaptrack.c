@@ -1,6 +1,6 @@
 /* read_heaptrack - what heaptrack writes: a line an event, numbers in hexadecimal. With --raw:
  *
- *   v VERSION FORMAT             first
+ *   v VERSION FORMAT             first; FORMAT is 3 since heaptrack 1.3, which gives texts a length
  *   + SIZE TRACE POINTER         an allocation of any kind
  *   - POINTER                    a free; a realloc is a free and an allocation
  *   c MILLISECONDS               the time
@@ -15,14 +15,23 @@
 #include "convert/heaptrack_interpreted.h"
 #include "convert/heaptrack_stacks.h"
 
-enum { PAGE_BYTES = 4096 };
+enum { PAGE_BYTES = 4096, FORMAT_PLAIN_MAX = 2, FORMAT_MAX = 3 };
+
+/* Takes what follows v. */
+static bool take_version(struct fields fields, uint64_t *format)
+{
+    uint64_t version;
+    if (!fields_number(&fields, 16, &version)) return false;
+    if (fields_number(&fields, 16, format)) return true;
+    *format = 1; /* what came before heaptrack 1.0 */
+    return version == 0x10200 && fields_end(&fields);
+}
 
 static bool recognize(struct source *head)
 {
     struct fields fields;
-    uint64_t number;
-    return source_line(head, &fields) && fields_word(&fields, "v") &&
-           fields_number(&fields, 16, &number) && fields_number(&fields, 16, &number);
+    uint64_t format;
+    return source_line(head, &fields) && fields_word(&fields, "v") && take_version(fields, &format);
 }
 
 struct reading {
@@ -49,6 +58,16 @@ static bool read_call(struct reading *reading, char letter, struct fields fields
     return call_writer_put(reading->writer, &call);
 }
 
+static bool read_version(struct reading *reading, struct fields fields)
+{
+    uint64_t format;
+    if (!take_version(fields, &format) || format == 0 || format > FORMAT_MAX)
+        return source_bad_line(reading->source, "expected `v VERSION FORMAT`, FORMAT from 1 to %d",
+                               FORMAT_MAX);
+    reading->stacks.plain = reading->interpreted.plain = format <= FORMAT_PLAIN_MAX;
+    return true;
+}
+
 static bool read_line(struct reading *reading, char letter, struct fields fields)
 {
     uint64_t number;
@@ -70,14 +89,21 @@ static bool read_line(struct reading *reading, char letter, struct fields fields
         if (letter == 'c')
             call_writer_time(reading->writer, number * 1000000, reading->resident_bytes);
         return true;
-    case 'm': heaptrack_stacks_module(&reading->stacks, fields); return true;
-    case 'x': heaptrack_stacks_program(&reading->stacks, fields); return true;
+    case 'v': return read_version(reading, fields);
+    case 'm':
+        return heaptrack_stacks_module(&reading->stacks, fields) ||
+               error_is_set(&reading->writer->error) ||
+               source_bad_line(reading->source, "expected `m NAME BASE [OFFSET SIZE]...`");
+    case 'x':
+        return heaptrack_stacks_program(&reading->stacks, fields) ||
+               error_is_set(&reading->writer->error) ||
+               source_bad_line(reading->source, "expected `x PATH`");
     case 't':
         return heaptrack_stacks_trace(&reading->stacks, fields) ||
                source_bad_line(reading->source,
                                "expected `t ADDRESS PARENT`, with a parent before");
     default:
-        if (strchr("vXAS#", letter) != NULL) return true;
+        if (strchr("XAS#", letter) != NULL) return true;
         return source_bad_line(reading->source, "expected an event of heaptrack, found '%c'",
                                letter);
     }
