@@ -473,7 +473,7 @@ static int run(int count, char **words)
     if (state.threads == NULL) return cli_fail(&cli_export, "no memory");
     for (uint64_t lane = 0; lane < INSTRUCTION_LANES_MAX; lane++)
         state.threads[lane] = lane;
-    if (ordered_open(&ordered, options.trace, &error)) {
+    if (ordered_open(&ordered, options.trace, cli_export.name, &error)) {
         status = export_trace(&state, &ordered, options.output, &error);
         int ordering = ordered_close(&ordered, status != PROGRAM_FAILED);
         if (status != PROGRAM_FAILED && ordering != PROGRAM_OK) status = ordering;

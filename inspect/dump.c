@@ -94,8 +94,9 @@ static int dump_records(const struct options *options, struct error *error)
                           options->path);
     else
         status = dump_instructions(&options->dump, &stream, error);
-    stream_close(&stream);
-    return status;
+    if (stream_close(&stream)) return status;
+    *error = (struct error){.kind = NULL};
+    return PROGRAM_FAILED;
 }
 
 static int run(int count, char **words)

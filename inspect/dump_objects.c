@@ -41,7 +41,7 @@ int dump_objects(const char *path, struct error *error)
     struct ordered ordered;
     struct instruction_reader reader;
     int status = PROGRAM_FAILED;
-    if (!ordered_open(&ordered, path, error)) return PROGRAM_FAILED;
+    if (!ordered_open(&ordered, path, cli_dump.name, error)) return PROGRAM_FAILED;
     if (instruction_reader_open(&reader, ordered.input)) status = print_all(&reader);
     *error = reader.error;
     instruction_reader_close(&reader);

@@ -76,8 +76,10 @@ static int tell(const struct options *options, const char *path)
     int status = stream.format == STREAM_RAW ? info_raw(&info, &stream, path, &error)
                                              : info_instructions(&info, &stream, &error);
     info.lz4 = stream.lz4;
-    stream_close(&stream);
-    if (error_is_set(&error)) cli_data_error(&cli_info, path, &error);
+    if (!stream_close(&stream))
+        status = PROGRAM_FAILED;
+    else if (error_is_set(&error))
+        cli_data_error(&cli_info, path, &error);
     bool begun = info.version_major > 0 || info.events > 0;
     if (begun && status != PROGRAM_FAILED && !info_show(&info, options, path))
         status = PROGRAM_FAILED;

@@ -141,7 +141,8 @@ static int check_recording(struct verify *verify, const struct options *options)
     const char *path = options->ordered != NULL ? options->ordered : options->raw;
     struct ordered ordered;
     struct error error = {0};
-    if (!ordered_open(&ordered, path, &error)) return cli_data_error(&cli_verify, path, &error);
+    if (!ordered_open(&ordered, path, cli_verify.name, &error))
+        return cli_data_error(&cli_verify, path, &error);
     int status = PROGRAM_FAILED;
     if (options->ordered == NULL)
         status = check_ordered(verify, options, ordered.input, ORDERING_PROGRAM);

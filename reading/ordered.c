@@ -13,16 +13,18 @@
 #include "launch/process.h"
 
 /* A file is passed by name, so that postprocess finds the spool of a killed program beside it. */
-static bool ordering_start(struct ordered *ordered, const char *path, struct error *error)
+static bool ordering_start(struct ordered *ordered, const char *path, const char *command,
+                           struct error *error)
 {
     struct installed program;
+    char name[64];
     int ends[2];
     if (!installed_find_program(&program, ORDERING_PROGRAM))
         return error_set(error, &error_system, ERROR_NO_OFFSET, "%.200s not found", program.path);
     if (pipe2(ends, O_CLOEXEC) != 0) return error_set_system(error, "cannot make a pipe");
     const bool by_name = ordered->stream.is_file;
-    const char *const words[] = {ORDERING_PROGRAM,     "--quiet", "--",
-                                 by_name ? path : "-", "-",       NULL};
+    const char *const words[] = {name, "--quiet", "--", by_name ? path : "-", "-", NULL};
+    snprintf(name, sizeof name, "malloctape %s", command);
     const struct child child = {.path = program.path,
                                 .words = (char *const *)words,
                                 .input = by_name ? -1 : ordered->stream.fd,
@@ -38,13 +40,15 @@ static bool ordering_start(struct ordered *ordered, const char *path, struct err
     return true;
 }
 
-bool ordered_open(struct ordered *ordered, const char *path, struct error *error)
+bool ordered_open(struct ordered *ordered, const char *path, const char *command,
+                  struct error *error)
 {
     *ordered = (struct ordered){.pipe = -1};
     if (!stream_open(&ordered->stream, path, error)) return false;
     ordered->of = ordered->stream.format;
     ordered->input = &ordered->stream.input;
-    if (ordered->of == STREAM_INSTRUCTIONS || ordering_start(ordered, path, error)) return true;
+    if (ordered->of == STREAM_INSTRUCTIONS || ordering_start(ordered, path, command, error))
+        return true;
     ordered_close(ordered, false);
     return false;
 }
@@ -65,10 +69,10 @@ int ordered_close(struct ordered *ordered, bool to_its_end)
     if (ordered->ordering > 0 && !to_its_end) kill(ordered->ordering, SIGTERM);
     if (ordered->input == &ordered->piped) input_close(&ordered->piped);
     if (ordered->pipe >= 0) close(ordered->pipe);
-    stream_close(&ordered->stream);
+    const bool is_whole = stream_close(&ordered->stream);
     if (ordered->ordering <= 0) return PROGRAM_OK;
     if (waitpid(ordered->ordering, &status, 0) < 0) return PROGRAM_FAILED;
-    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    if (WIFEXITED(status)) return is_whole ? WEXITSTATUS(status) : PROGRAM_FAILED;
     say_signal(WTERMSIG(status), to_its_end);
     return PROGRAM_FAILED;
 }

@@ -4,7 +4,8 @@
  *   instruction stream --------------------------> input
  *   raw stream --> postprocess --quiet --pipe----> input
  *
- * So nothing is stored. postprocess prints its own errors, on the standard error. */
+ * So nothing is stored. postprocess prints its own errors, on the standard error, under the name of
+ * the command that asks for the order. */
 #ifndef MALLOCTAPE_READING_ORDERED_H
 #define MALLOCTAPE_READING_ORDERED_H
 
@@ -23,8 +24,9 @@ struct ordered {
     int pipe;
 };
 
-/* `path` "-" is the standard input. False: see `error`. */
-bool ordered_open(struct ordered *ordered, const char *path, struct error *error);
+/* `path` "-" is the standard input; `command`, of malloctape, is for messages. False: see `error`. */
+bool ordered_open(struct ordered *ordered, const char *path, const char *command,
+                  struct error *error);
 
 /* Closes everything. A running child is stopped, or if `to_its_end` waited for. Returns PROGRAM_OK,
  * or, if a recording was ordered, the exit status of postprocess (PROGRAM_CUT, PROGRAM_FAILED). If

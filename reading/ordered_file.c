@@ -73,6 +73,6 @@ bool ordered_file_prepare(const struct process_directory *directory, const char 
         good = place_ordered(&stream, path, copied, ordered, ordered_bytes, &error);
         if (!good) error_text(&error, why, why_bytes);
     }
-    stream_close(&stream);
+    if (!stream_close(&stream) && good) return error_explain(why, why_bytes, "it is damaged");
     return good;
 }

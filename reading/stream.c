@@ -33,19 +33,22 @@ static bool format_find(struct stream *stream, struct error *error)
     return true;
 }
 
+enum { RELAY_FAILED = 1 };
+
 /* What the child does. If the input fails, the pipe ends early, and the exit status tells the
  * parent that this was not the end. */
 static void relay_run(struct input *input, int to)
 {
     struct output output;
     size_t there;
-    if (!output_open_fd(&output, to)) _exit(1);
+    if (!output_open_fd(&output, to)) _exit(RELAY_FAILED);
     while ((there = input_peek(input, 1)) > 0) {
         if (!output_write(&output, input->next, there) || !output_flush(&output)) _exit(0);
         input_skip(input, there);
     }
-    if (input->state == INPUT_FAILED) error_print(stderr, "malloctape", NULL, &input->error);
-    _exit(input->state == INPUT_FAILED);
+    if (input->state != INPUT_FAILED) _exit(0);
+    error_print(stderr, "malloctape", "standard input", &input->error);
+    _exit(RELAY_FAILED);
 }
 
 static bool relay_start(struct stream *stream, struct error *error)
@@ -89,10 +92,12 @@ bool stream_open(struct stream *stream, const char *path, struct error *error)
     return false;
 }
 
-void stream_close(struct stream *stream)
+bool stream_close(struct stream *stream)
 {
+    int status = 0;
     if (stream->format == STREAM_INSTRUCTIONS) input_close(&stream->input);
     if (stream->fd >= 0) close(stream->fd);
-    if (stream->relay > 0) waitpid(stream->relay, NULL, 0);
+    if (stream->relay > 0) waitpid(stream->relay, &status, 0);
     *stream = (struct stream){.fd = -1};
+    return !WIFEXITED(status) || WEXITSTATUS(status) != RELAY_FAILED;
 }

@@ -37,7 +37,8 @@ struct stream {
  * `error`. */
 bool stream_open(struct stream *stream, const char *path, struct error *error);
 
-/* Close the readers that use the stream first. */
-void stream_close(struct stream *stream);
+/* Close the readers that use the stream first. False: what came from a pipe is damaged, which a
+ * message on the standard error says; its readers have only seen an early end. */
+bool stream_close(struct stream *stream);
 
 #endif

@@ -194,7 +194,7 @@ int depths_read(struct depths *depths, const char *path)
         status = cli_data_error(&cli_report, path, &error);
     } else {
         if (stream.format == STREAM_RAW) status = read_chunks(&reading, stream.fd, path);
-        stream_close(&stream);
+        if (!stream_close(&stream)) status = PROGRAM_FAILED;
     }
     free(reading.lanes);
     return status;

@@ -121,7 +121,8 @@ int report_read(struct report_trace *trace, const char *path, const char *file,
     struct output output = {.fd = -1};
     struct error error = {0};
     *trace = (struct report_trace){.path = path, .status = "damaged"};
-    if (!ordered_open(&ordered, file, &error)) return cli_data_error(&cli_report, path, &error);
+    if (!ordered_open(&ordered, file, cli_report.name, &error))
+        return cli_data_error(&cli_report, path, &error);
     if (call_sizes != NULL && !call_sizes_open(&output, call_sizes)) {
         ordered_close(&ordered, false);
         return cli_data_error(&cli_report, call_sizes, &output.error);

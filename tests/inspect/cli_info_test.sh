@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan "$(size 30 31)" # with one that takes long
+plan "$(size 31 32)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -157,6 +157,29 @@ from_a_pipe() {
     lz4 -qc raw_example | "$bin/malloctape" info --json j - >out 2>err &&
         json j 'j["events"] == 4 && j["lz4"] &&
         !j.key?("file_bytes")'
+}
+
+# A pipe tells as much as a file: damage of any kind, and in the LZ4 frames.
+damaged_in_a_pipe() {
+    local size at file command
+    sample raw_everything && lz4 -qf raw_everything whole.lz4 && size=$(stat -c %s whole.lz4) &&
+        { cat whole.lz4; echo more; } >trailing.lz4 &&
+        { cat raw_everything; echo more; } >trailing || return 1
+    for at in 9 "$((size / 3))" "$((size / 2))" "$((size - 6))"; do
+        { head -c "$at" whole.lz4 && printf '\125\252\125' && tail -c "+$((at + 4))" whole.lz4; } \
+            >"damaged.$at"
+        head -c "$at" whole.lz4 >"short.$at"
+    done
+    for file in whole.lz4 trailing trailing.lz4 damaged.* short.*; do
+        for command in info dump report; do
+            exit_status "$bin/malloctape" "$command" "$file" >out 2>err
+            status=$(cat "$file" | { "$bin/malloctape" "$command" - >out 2>err; echo "$? $status"; })
+            [ "${status% *}" = "${status#* }" ] || { echo "# $command $file: $status"; return 1; }
+            [ "${status% *}" != 1 ] || [ -s err ] || { echo "# $command $file: no word"; return 1; }
+        done
+    done
+    cat trailing.lz4 | "$bin/malloctape" info - >out 2>err
+    says '^malloctape: standard input: offset 0x[0-9a-f]*: something else follows an LZ4 frame'
 }
 
 cut() {
@@ -352,6 +375,7 @@ check 'call stacks, before and behind ordering' call_stacks
 check '--json - writes JSON instead of text' json_instead_of_text
 check 'JSON that cannot be written' json_cannot_be_written
 check 'from a pipe' from_a_pipe
+check 'damage that comes through a pipe' damaged_in_a_pipe
 check 'exit 3 for a stream that was cut' cut
 check 'of a stream that has not begun there is no table' not_begun
 check 'a full standard output is told' output_full

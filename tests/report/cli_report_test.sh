@@ -144,7 +144,7 @@ refuses_damage() {
 refuses_damaged_recording() {
     lz4 -dc threads.raw.lz4 >raw && { head -c 20000 raw && head -c 1000 /dev/zero &&
         tail -c +21001 raw; } >bad.raw && exits 1 report bad.raw &&
-        says '^postprocess: bad.raw: offset 0x'
+        says '^malloctape report: bad.raw: offset 0x'
 }
 # Ordering that is killed, as by a system without memory: somebody says so.
 tells_killed_ordering() {
