@@ -152,9 +152,7 @@ static void print_statistics(const struct info *info)
     bool titled = false;
     for (unsigned i = 0; i < statistics_count(info); i++) {
         const char *name = info->names.names[i];
-        if (info->statistics.values[i] == 0 || strcmp(name, STATISTIC_VM_SIZE) == 0 ||
-            strcmp(name, STATISTIC_NULL_FREES) == 0)
-            continue;
+        if (info->statistics.values[i] == 0 || statistics_is_of_process(name)) continue;
         if (!titled) line("statistics", "nonzero values, from the last tick");
         titled = true;
         printf("  %-26s %12" PRIu64 "\n", name, info->statistics.values[i]);

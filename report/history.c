@@ -74,9 +74,7 @@ void history_print(const struct history *history, FILE *to)
     if (!history_is_known(history)) return;
     bool titled = false;
     for (unsigned i = 0; i < history->names.count; i++) {
-        if (history->most[i] == 0 || strcmp(history->names.names[i], STATISTIC_VM_SIZE) == 0 ||
-            strcmp(history->names.names[i], STATISTIC_NULL_FREES) == 0)
-            continue; /* not about the allocator, but the process and the program */
+        if (history->most[i] == 0 || statistics_is_of_process(history->names.names[i])) continue;
         if (!titled)
             fprintf(to, "\n%-26s %17s %17s %17s\n", "the allocator says", "at the first tick",
                     "at most", "at the last tick");

@@ -43,11 +43,21 @@ unsigned long metadata_page_bytes(const char *metadata, size_t bytes)
     return page >= least && page <= most && (page & (page - 1)) == 0 ? page : 0;
 }
 
-bool metadata_is_attached(const char *metadata, size_t bytes)
+static bool metadata_is_set(const char *metadata, size_t bytes, const char *key)
 {
     size_t value_bytes = 0;
-    const char *value = metadata_value(metadata, bytes, "attached", &value_bytes);
+    const char *value = metadata_value(metadata, bytes, key, &value_bytes);
     return value != NULL && value_bytes == 1 && *value == '1';
+}
+
+bool metadata_is_attached(const char *metadata, size_t bytes)
+{
+    return metadata_is_set(metadata, bytes, "attached");
+}
+
+bool metadata_is_forked(const char *metadata, size_t bytes)
+{
+    return metadata_is_set(metadata, bytes, "forked");
 }
 
 double metadata_start_s(const char *metadata, size_t bytes)
@@ -85,6 +95,12 @@ bool statistics_is_bytes(const char *name)
 {
     const size_t length = strlen(name);
     return length > 6 && strcmp(name + length - 6, "_bytes") == 0;
+}
+
+bool statistics_is_of_process(const char *name)
+{
+    return strcmp(name, STATISTIC_RSS_SHARED) == 0 || strcmp(name, STATISTIC_VM_SIZE) == 0 ||
+           strcmp(name, STATISTIC_NULL_FREES) == 0;
 }
 
 unsigned statistics_index(const char *metadata, size_t bytes, const char *name)

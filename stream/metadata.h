@@ -28,6 +28,9 @@ unsigned long metadata_page_bytes(const char *metadata, size_t bytes);
 /* Whether the recorder was loaded into a process that ran already (FORMAT.md 2.9). */
 bool metadata_is_attached(const char *metadata, size_t bytes);
 
+/* Whether the process was forked from a recorded one. */
+bool metadata_is_forked(const char *metadata, size_t bytes);
+
 /* ---- the names of an allocator's statistics ----
  *
  *   metadata "statistics=arenas mapped_bytes" --statistics_take()--> names[0] "arenas", ...
@@ -49,6 +52,9 @@ void statistics_take(struct statistics_names *statistics, const char *metadata, 
 void statistics_free(struct statistics_names *statistics);
 
 bool statistics_is_bytes(const char *name);
+
+/* Whether it is about the process or the program, and not what the allocator says. */
+bool statistics_is_of_process(const char *name);
 
 /* The index of the name; ORIGINAL_STATISTICS_MAX: there is none. */
 unsigned statistics_find(const struct statistics_names *statistics, const char *name);

@@ -23,8 +23,10 @@ struct original_statistics {
     uint64_t values[ORIGINAL_STATISTICS_MAX];
 };
 
-/* The last three are the recorder's: the size of the address space, looked at together with RSS;
- * how often the program has freed NULL; and how often it has asked for the size of an object. */
+/* The last four are the recorder's: what of RSS is of files or of shared memory, and the size of the
+ * address space, looked at together with RSS; how often the program has freed NULL; and how often it
+ * has asked for the size of an object. */
+#define STATISTIC_RSS_SHARED  "rss_shared_bytes"
 #define STATISTIC_VM_SIZE     "vm_size_bytes"
 #define STATISTIC_NULL_FREES  "free_null"
 #define STATISTIC_SIZES_ASKED "malloc_usable_size"

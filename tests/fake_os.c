@@ -819,8 +819,9 @@ int os_command_wait(int process, uint64_t timeout_ns)
     return -error;
 }
 
-uint64_t os_memory_resident_bytes(void)
+uint64_t os_memory_resident_bytes(uint64_t *of_files)
 {
+    *of_files = OWN_BYTES / 2;
     return OWN_BYTES;
 }
 

@@ -25,7 +25,7 @@ def record(which, library = nil, settings = {}, *words)
 end
 
 # The program does, and its address space.
-NOT_SAID = %w[vm_size_bytes free_null malloc_usable_size].freeze
+NOT_SAID = %w[rss_shared_bytes vm_size_bytes free_null malloc_usable_size].freeze
 
 def said_by_info(which)
   JSON.parse(malloctape('info', '--json', '-', "#{which}.lz4"))['statistics'].except(*NOT_SAID)
@@ -71,7 +71,7 @@ end
 
 def ticks_of(which)
   malloctape('dump', "#{which}.lz4").scan(/ tick .* statistics (.*)$/)
-    .map { |line| line[0].split.map(&:to_i)[..-4] }
+    .map { |line| line[0].split.map(&:to_i)[..-1 - NOT_SAID.size] }
 end
 
 # Steps that are not in the ticks, in this order.

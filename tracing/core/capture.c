@@ -269,6 +269,7 @@ static void child_begins(void)
     if (recorded && !follow) notice_for_record("unfollowed %lu %s", (uint64_t)os_process_id(), "");
     malloctape_lane = &recording_no_lane;
     atomic_store_release(&malloctape_state, follow ? MALLOCTAPE_STARTING : MALLOCTAPE_OFF);
+    if (!capture.is_forked) settings_fork();
     capture.is_forked = true;
     settings.speaks = settings.controlled = false;
     writer_forget(&recording.writer);

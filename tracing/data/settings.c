@@ -120,7 +120,9 @@ static void append_allocator(void)
     const char *names = malloctape_front_end.statistics ? malloctape_front_end.statistics() : "";
     struct message all;
     message_clear(&all);
-    message_put(&all, "%s%s" STATISTIC_VM_SIZE " " STATISTIC_NULL_FREES " " STATISTIC_SIZES_ASKED,
+    message_put(&all,
+                "%s%s" STATISTIC_RSS_SHARED " " STATISTIC_VM_SIZE " " STATISTIC_NULL_FREES
+                " " STATISTIC_SIZES_ASKED,
                 names, *names ? " " : "");
     append_line("", "statistics", all.text);
 }
@@ -360,6 +362,11 @@ void settings_attach(const char *lines)
     read_each();
     settings.controlled = true;
     settings.speaks = false;
+}
+
+void settings_fork(void)
+{
+    append_line("", "forked", "1");
 }
 
 /* --- the output's name --- */

@@ -60,6 +60,9 @@ void settings_read(void);
  * `given`: lines "NAME=VALUE\n" in place of the environment, for call stacks and limits; or NULL. */
 void settings_attach(const char *given);
 
+/* In the first process that forked from a recorded one; its children have what it has. */
+void settings_fork(void);
+
 /* Gives the writer what it needs for a recording to `output`, with names in place of the letters
  * after %. `bytes_min`: what a file has without metadata and events. NULL, or what is wrong. */
 const char *settings_apply(struct writer *writer, const char *output, uint64_t bytes_min);

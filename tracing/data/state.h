@@ -293,7 +293,7 @@ struct writer {
     struct os_usage usage_before; /* when recording began */
     struct raw_tick tick;         /* the latest; its memory is that of the latest look */
     /* As of the latest look. */
-    uint64_t vm_size_bytes, null_frees, sizes_asked;
+    uint64_t rss_shared_bytes, vm_size_bytes, null_frees, sizes_asked;
     int statm;
     uint64_t events;    /* in the stream, exactly: when it has ended */
     const char *reason; /* why it ends before the program, if that is no error; or NULL */

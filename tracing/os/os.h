@@ -45,9 +45,9 @@ bool os_memory_is_readable(const void *address);
  * the thread must not make system calls. */
 bool os_memory_copy(void *to, const void *from, size_t bytes);
 
-/* How much of what these functions, and os_file_map(), have mapped is resident now; 0: not known.
- * Writer thread. */
-uint64_t os_memory_resident_bytes(void);
+/* How much of what these functions, and os_file_map(), have mapped is resident now, and how much of
+ * it is of files; 0: not known. Writer thread. */
+uint64_t os_memory_resident_bytes(uint64_t *of_files);
 
 /* In a forked child, before anything is mapped: forgets what the child has not inherited. */
 void os_memory_forked(void);

@@ -21,7 +21,7 @@
 struct entry {
     uintptr_t start; /* 0: not in use */
     size_t bytes;
-    bool inherited; /* by a forked child */
+    bool inherited; /* by a forked child: all but files */
 };
 
 static struct entry entries[ENTRIES_MAX];
@@ -93,16 +93,21 @@ static uint64_t resident_pages(uintptr_t start, size_t bytes, size_t page_bytes)
     return pages;
 }
 
-uint64_t os_memory_resident_bytes(void)
+uint64_t os_memory_resident_bytes(uint64_t *of_files)
 {
     const size_t page_bytes = os_page_bytes();
     uint32_t used = atomic_load_acquire(&entries_used);
-    uint64_t pages = 0;
+    uint64_t pages = 0, file_pages = 0;
+    *of_files = 0;
     if (atomic_load_relaxed(&is_incomplete)) return 0;
     for (uint32_t i = 0; i < used; i++) {
         size_t bytes = atomic_load_acquire(&entries[i].bytes);
         const uintptr_t start = atomic_load_relaxed(&entries[i].start);
-        if (bytes > 0) pages += resident_pages(start, bytes, page_bytes);
+        if (bytes == 0) continue;
+        const uint64_t found = resident_pages(start, bytes, page_bytes);
+        pages += found;
+        if (!entries[i].inherited) file_pages += found;
     }
+    *of_files = file_pages * page_bytes;
     return pages * page_bytes;
 }

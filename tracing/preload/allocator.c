@@ -39,7 +39,7 @@ static struct {
 /* What they said at the latest look. */
 static uint64_t heap_bytes;
 static uint64_t statistics[ORIGINAL_STATISTICS_MAX];
-_Static_assert(GLIBC_HEAP_STATISTICS_COUNT + 3 <= ORIGINAL_STATISTICS_MAX,
+_Static_assert(GLIBC_HEAP_STATISTICS_COUNT + 4 <= ORIGINAL_STATISTICS_MAX,
                "three more are the recorder's own");
 
 /* --- its name --- */

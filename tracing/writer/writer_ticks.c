@@ -7,22 +7,26 @@
 
 #include <string.h>
 
-/* VmSize, then RSS, in pages. */
+/* VmSize, RSS, and what of it is of files or of shared memory, in pages. */
 static void read_statm(struct writer *writer)
 {
     char text[128];
     long bytes = os_file_read_start(writer->statm, text, sizeof text - 1);
     text[bytes > 0 ? bytes : 0] = 0;
     const char *resident = strchr(text, ' ');
+    const char *shared = resident ? strchr(resident + 1, ' ') : NULL;
     const uint64_t page_bytes = os_page_bytes();
     writer->vm_size_bytes = resident ? text_read_decimal(text) * page_bytes : 0;
     writer->tick.rss_bytes = resident ? text_read_decimal(resident + 1) * page_bytes : 0;
+    writer->rss_shared_bytes = shared ? text_read_decimal(shared + 1) * page_bytes : 0;
 }
 
 static void look_at_memory(struct writer *writer)
 {
+    uint64_t own_files;
     read_statm(writer);
-    atomic_store_relaxed(&writer->tick.usage.recorder_bytes, os_memory_resident_bytes());
+    atomic_store_relaxed(&writer->tick.usage.recorder_bytes, os_memory_resident_bytes(&own_files));
+    writer->rss_shared_bytes = original_net_bytes(writer->rss_shared_bytes, own_files);
     atomic_store_relaxed(&writer->look_wanted, 1);
 }
 
@@ -52,6 +56,7 @@ static void put_statistics(struct writer *writer)
     struct original_statistics *statistics = &writer->tick.statistics;
     statistics->count = 0;
     if (malloctape_front_end.read_statistics) malloctape_front_end.read_statistics(statistics);
+    statistics->values[statistics->count++] = writer->rss_shared_bytes;
     statistics->values[statistics->count++] = writer->vm_size_bytes;
     statistics->values[statistics->count++] = writer->null_frees;
     statistics->values[statistics->count++] = writer->sizes_asked;
