@@ -15,6 +15,9 @@ enum { SIZES_SHOWN = 20, ALIVE_SHOWN = 10 };
  * only every 10 to 100 ms. */
 #define NOISE_PER_CENT 2
 
+/* A size that changed by a smaller part of all is not told first. */
+#define TOLD_LEAST 0.001L
+
 /* ---- finding ---- */
 
 static bool is_known(const struct change_pair *pair)
@@ -248,6 +251,19 @@ static const struct change_size *most_changed(const struct change *change, enum 
     return most;
 }
 
+/* The difference of a size as a part of all objects that were made, or of the bytes alive at the
+ * peak, in the trace that has more. */
+static long double part_of_all(const struct change *change, const struct change_size *size,
+                               enum change_when when)
+{
+    const struct tally *before = &change->before->tally, *after = &change->after->tally;
+    const uint64_t old = when == CHANGE_MADE ? before->made : before->peak.bytes;
+    const uint64_t new = when == CHANGE_MADE ? after->made : after->peak.bytes;
+    const struct change_counts *of = &size->of[when];
+    return fabsl(by_how_much(when == CHANGE_MADE ? &of->objects : &of->bytes)) /
+           (long double)(old > new ? old : new);
+}
+
 static void print_first_of(const struct change *change, enum change_when when, FILE *to)
 {
     static const char *const words[][2] = {
@@ -256,7 +272,6 @@ static void print_first_of(const struct change *change, enum change_when when, F
         [CHANGE_END] = {"is alive at the end", "are alive at the end"}};
     const struct change_size *most = most_changed(change, when);
     long double all = 0;
-    if (most == NULL) return;
     const struct change_counts *of = &most->of[when];
     const long double objects = by_how_much(&of->objects), bytes = by_how_much(&of->bytes);
     for (size_t i = 0; i < change->sizes_count; i++) {
@@ -272,13 +287,37 @@ static void print_first_of(const struct change *change, enum change_when when, F
             objects > 0 ? "increase" : "decrease", words_bytes((uint64_t)fabsl(bytes)));
 }
 
+/* Prints what was made, what was alive at the peak and what is at the end, the greatest change
+ * first; none that is too small. Returns how many. */
+static unsigned print_greatest(const struct change *change, FILE *to)
+{
+    long double parts[CHANGE_WHENS];
+    unsigned count = 0;
+    for (enum change_when when = 0; when < CHANGE_WHENS; when++) {
+        const struct change_size *most = most_changed(change, when);
+        parts[when] = most != NULL ? part_of_all(change, most, when) : 0;
+    }
+    for (; count < CHANGE_WHENS; count++) {
+        enum change_when greatest = 0;
+        for (enum change_when when = 1; when < CHANGE_WHENS; when++)
+            if (parts[when] > parts[greatest]) greatest = when;
+        if (parts[greatest] < TOLD_LEAST) break;
+        print_first_of(change, greatest, to);
+        parts[greatest] = 0;
+    }
+    return count;
+}
+
 void change_print_first(const struct change *change, FILE *to)
 {
+    const unsigned printed = print_greatest(change, to);
     if (most_changed(change, CHANGE_MADE) == NULL)
         fprintf(to, "The number of objects of each size is the same%s.\n",
                 change->differing > 0 ? "; other numbers differ" : ", and no number differs");
-    for (enum change_when when = 0; when < CHANGE_WHENS; when++)
-        print_first_of(change, when, to);
+    else if (printed == 0)
+        fputs(
+            "No size differs by a thousandth of all objects, or of the bytes alive at the peak.\n",
+            to);
 }
 
 /* Prints the sizes made more or less often; if there are many, those at both ends. */

@@ -16,9 +16,10 @@ enum { WIDTH = 15, SUSPECTS_MAX = 64, SUSPECTS_SHOWN = 5, KINDS_SHOWN = 4, SIZES
 struct parts {
     uint64_t rss; /* the sum; 0: not known */
     uint64_t live, rounding;
-    bool has_pages, is_attached;
+    bool has_pages, has_older;
     uint64_t partly, empty; /* of the heap's pages; without a replay `partly` is the sum of both, */
     bool has_heap;          /* and if the heap's size is unknown, of `others`, too */
+    uint64_t shared;        /* of files or shared memory; 0: it is not known, and in `others` */
     uint64_t others;        /* not the heap's */
 };
 
@@ -72,7 +73,7 @@ static struct parts parts_find(const struct report_trace *trace)
     const struct fragments *pages = pages_at_peak(trace);
     struct parts parts = {.rss = at->bytes,
                           .live = least(at->live_bytes, at->bytes),
-                          .is_attached = trace->is_attached};
+                          .has_older = trace->tally.has_older};
     if (at->bytes == 0) return parts;
     if (pages != NULL) {
         take_pages(&parts, pages);
@@ -82,6 +83,8 @@ static struct parts parts_find(const struct report_trace *trace)
         parts.partly = (parts.has_heap ? heap : at->bytes) - parts.live;
         parts.others = parts.has_heap ? at->bytes - heap : 0;
     }
+    parts.shared = least(at->shared_bytes, parts.has_heap ? parts.others : parts.partly);
+    *(parts.has_heap ? &parts.others : &parts.partly) -= parts.shared;
     parts.rounding = least(rounding_of(trace, parts.live), parts.partly);
     parts.partly -= parts.rounding;
     return parts;
@@ -98,13 +101,15 @@ static void parts_list(const struct parts *parts,
         const char *what;
     } list[] = {{parts->live, "alive, as asked for"},
                 {parts->rounding, "rounded up"},
-                {parts->partly, parts->has_pages    ? "free in pages that are partly full"
-                        : parts->is_attached && parts->has_heap
-                            ? "the rest of the heap: older objects, or free"
+                {parts->partly, parts->has_pages ? "free in pages that are partly full"
+                                : parts->has_older && parts->has_heap
+                                    ? "the rest of the heap: older objects, or free"
                                 : parts->has_heap ? "free in the heap (--under: in which pages)"
                                                   : "the rest of the process"},
                 {parts->empty, "empty pages of the heap"},
-                {parts->others, "outside the heap: code, stacks, mappings"}};
+                {parts->shared, "can be shared: code, files, shared memory"},
+                {parts->others, parts->shared > 0 ? "outside the heap: stacks, mappings"
+                                                  : "outside the heap: code, stacks, mappings"}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i].bytes > 0) use(parts, list[i].bytes, list[i].what, to);
 }
@@ -120,8 +125,10 @@ static void print_parts(const struct report_trace *trace, FILE *to)
     const struct parts parts = parts_find(trace);
     const struct tally_rss *at = &trace->tally.at_rss;
     if (parts.rss == 0) return;
-    fprintf(to, "%-*s peak %s, at %s, after call %s:\n", WIDTH, "RSS", words_bytes(parts.rss),
-            words_ms(at->ms), words_count(at->call));
+    const char *peak = words_bytes(trace->tally.peak_rss_bytes), *there = words_bytes(parts.rss);
+    fprintf(to, "%-*s peak %s", WIDTH, "RSS", peak);
+    if (strcmp(there, peak) != 0) fprintf(to, "; %s of it", there);
+    fprintf(to, ", at %s, after call %s:\n", words_ms(at->ms), words_count(at->call));
     parts_list(&parts, print_part, to);
 }
 
@@ -196,7 +203,7 @@ void first_print_notice(const struct report_trace *trace, FILE *to)
     const struct sizes *sizes = &trace->tally.sizes;
     const unsigned count = suspects_find(trace, suspects);
     if (parts.rss > 0) {
-        fprintf(to, "Peak RSS was %s", words_bytes(parts.rss));
+        fprintf(to, "Peak RSS was %s", words_bytes(trace->tally.peak_rss_bytes));
         parts_list(&parts, say_part, to);
         fputs(".\n", to);
     }
@@ -223,8 +230,9 @@ static json_t *json_parts(const struct report_trace *trace)
     const struct parts parts = parts_find(trace);
     if (parts.rss == 0) return json_null();
     json_t *object = json_object();
-    json_put_numbers(object, "rss live rounding partly empty others call ms", parts.rss, parts.live,
-                     parts.rounding, parts.partly, parts.empty, parts.others,
+    json_put_numbers(object, "peak rss live rounding partly empty shared others call ms",
+                     trace->tally.peak_rss_bytes, parts.rss, parts.live, parts.rounding,
+                     parts.partly, parts.empty, parts.shared, parts.others,
                      trace->tally.at_rss.call, trace->tally.at_rss.ms);
     json_object_set_new(object, "has_pages", json_boolean(parts.has_pages));
     json_object_set_new(object, "has_heap", json_boolean(parts.has_heap));

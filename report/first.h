@@ -1,9 +1,10 @@
 /* first - the beginning of a report: where the memory of the process is, which sizes may leak, and
  * what makes the calls.
  *
- *   RSS == alive + rounded up + rest of the heap (partly full and empty pages) + not the heap's
+ *   RSS == alive + rounded up + rest of the heap (partly full and empty pages) +
+ *          files and shared memory + the rest
  *
- * at the first tick with the highest RSS. What rounding up adds there is estimated from what it
+ * at the first tick with 99 % of the highest RSS. What rounding up adds there is estimated from what it
  * adds at the peak of live bytes, by the recorded allocator's rules. A replay under the recorded
  * allocator (report --under), at its own peak RSS, tells partly full pages of the heap from empty
  * ones. */

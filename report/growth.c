@@ -49,12 +49,13 @@ static void line(const char *name, FILE *to)
     fprintf(to, "%-*s ", WIDTH, name);
 }
 
-static void print_before(const struct tally *tally, FILE *to)
+static void print_before(const struct tally *tally, bool is_forked, FILE *to)
 {
     const uint64_t all = tally_sum_of(tally->unknown), reallocs = unknown_reallocs(tally);
-    line("attached", to);
-    fprintf(to, "to a running process: %s frees and %s reallocs are of objects from before\n",
-            words_count(all - reallocs), words_count(reallocs));
+    line(is_forked ? "forked" : "attached", to);
+    fprintf(to, "%s a running process: %s frees and %s reallocs are of objects %s\n",
+            is_forked ? "from" : "to", words_count(all - reallocs), words_count(reallocs),
+            is_forked ? "inherited at fork" : "from before");
     if (tally->first_rss.bytes == 0) return;
     line("", to);
     fprintf(to, "RSS was %s then", words_bytes(tally->first_rss.bytes));
@@ -86,8 +87,8 @@ static void print_grown(const struct tally *tally, FILE *to)
 void growth_print(const struct report_trace *trace, FILE *to)
 {
     const struct tally *tally = &trace->tally;
-    if (!trace->is_attached) return;
-    print_before(tally, to);
+    if (!tally->has_older) return;
+    print_before(tally, trace->is_forked, to);
     if (tally->ns > 0) {
         line("rate", to);
         fprintf(to, "%s objects and %s allocated per second\n",
@@ -103,9 +104,10 @@ json_t *growth_json(const struct report_trace *trace)
     static const char columns[] = "ms objects bytes";
     const struct tally *tally = &trace->tally;
     struct grown by_age[AGES] = {{0}};
-    if (!trace->is_attached) return json_null();
+    if (!tally->has_older) return json_null();
     const uint64_t all = tally_sum_of(tally->unknown), reallocs = unknown_reallocs(tally);
     json_t *object = json_object();
+    json_object_set_new(object, "forked", json_boolean(trace->is_forked));
     json_put_numbers(object,
                      "older_frees older_reallocs rss_before heap_before rss_end grown_objects "
                      "grown_bytes",

@@ -1,6 +1,6 @@
-/* growth - the part of a report about a process that was already running when the recorder was
- * attached: what it asks for per second; what was made since and is alive at the end, by age; and
- * how much existed before and is unknown. */
+/* growth - the part of a report about a process that had objects before recording began, because
+ * the recorder was attached to it, or because it was forked: what it asks for per second; what was
+ * made since and is alive at the end, by age; and how much existed before and is unknown. */
 #ifndef MALLOCTAPE_REPORT_GROWTH_H
 #define MALLOCTAPE_REPORT_GROWTH_H
 

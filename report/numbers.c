@@ -22,7 +22,7 @@ static void list_memory(const struct tally *tally, numbers_use *use, void *of)
 {
     const long double peak = tally->peak.bytes, end = tally->live_bytes;
     const long double second = timeline_second_peak(&tally->timeline, NULL);
-    const long double rss = tally->at_rss.bytes, heap = tally->peak_heap_bytes;
+    const long double rss = tally->peak_rss_bytes, heap = tally->peak_heap_bytes;
     const struct number numbers[] = {
         {"peak_live", "peak", UNIT_BYTES, peak, " alive"},
         {"peak_objects", "", UNIT_COUNT, tally->peak.objects, " objects"},
@@ -33,7 +33,8 @@ static void list_memory(const struct tally *tally, numbers_use *use, void *of)
         {NULL, "", UNIT_SHARE, ratio(end, peak), " of the peak"},
         {"peak_rss", "the program had", UNIT_BYTES, number_known(rss), " peak RSS"},
         {"peak_heap", "", UNIT_BYTES, number_known(heap), " heap"},
-        {NULL, heap > 0 ? "" : NULL, UNIT_TIMES, ratio(heap, peak), " the peak"},
+        {NULL, heap > 0 && !tally->has_older ? "" : NULL, UNIT_TIMES, ratio(heap, peak),
+         " the peak"},
     };
     USE(numbers);
 }

@@ -20,7 +20,7 @@ function memory() {
 
 const statistics = data.statistics.timeline;
 const names = Object.keys(statistics)
-  .filter((name) => name !== 'vm_size_bytes' && statistics[name].some((value) => value > 0));
+  .filter((name) => !['vm_size_bytes', 'rss_shared_bytes'].includes(name) && statistics[name].some((value) => value > 0));
 const drawn = names.filter((name) => name.endsWith('_bytes') && !name.includes('threshold'));
 const nameText = (name) => name.replace(/_bytes$/, '').replaceAll('_', ' ');
 const valueText = (name, value) => (name.endsWith('_bytes') ? bytesText(value) : countText(value));
@@ -421,7 +421,7 @@ showFigures([
     there: grown.length > 0,
     text: growth ? `By age at the end. ${bytesText(growth.grown_bytes)} in `
       + `${countText(growth.grown_objects)} objects; RSS was ${bytesText(growth.rss_before)} when `
-      + `the program was attached to, and ${bytesText(growth.rss_end)} at the end.` : '',
+      + `the process was ${growth.forked ? 'forked' : 'attached to'}, and ${bytesText(growth.rss_end)} at the end.` : '',
     table: () => ({ head: ['age', 'objects', 'bytes'],
       rows: grown.map((of) => [oldness(of), countText(of.objects), bytesText(of.bytes)]) }) },
   { title: 'What was alive, by age', config: agesChart, there: numbers.objects > 0,

@@ -25,7 +25,8 @@ static bool take_header(struct report_trace *trace, const struct instruction_hea
     free(architecture);
     statistics_take(&trace->tally.history.names, metadata, bytes);
     trace->start_s = metadata_start_s(metadata, bytes);
-    trace->is_attached = metadata_is_attached(metadata, bytes);
+    trace->is_forked = metadata_is_forked(metadata, bytes);
+    trace->tally.has_older = trace->is_forked || metadata_is_attached(metadata, bytes);
     return trace->program != NULL && trace->allocator != NULL && trace->recording != NULL &&
            trace->pid != NULL && recorded_settings_take(&trace->settings, metadata);
 }

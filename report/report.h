@@ -29,7 +29,7 @@ struct report_trace {
     char *heap_unknown;                          /* why the heap's bytes are not known, or empty */
     struct recorded_settings settings;
     double start_s;     /* since the epoch; 0: unknown */
-    bool is_attached;   /* the recorder was attached to a running process */
+    bool is_forked;     /* the process was forked from a recorded one */
     const char *status; /* "complete", "cut" or "damaged" */
     struct tally tally;
     struct arenas arenas;

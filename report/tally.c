@@ -9,6 +9,8 @@
 /* How many instructions ahead objects are prefetched. */
 #define PREFETCH_AHEAD 12u
 
+#define RISES_LEAST 64
+
 _Static_assert(SIZES_MAX <= 1 << 20, "an object has the number of its size");
 _Static_assert(PREFETCH_AHEAD < INSTRUCTION_BATCH_SLACK, "there is something to look at");
 
@@ -28,7 +30,9 @@ void tally_close(struct tally *tally)
     lanes_close(&tally->lanes);
     statistics_free(&tally->history.names);
     pages_unmap(tally->objects, tally->capacity * sizeof *tally->objects);
+    pages_unmap(tally->rises, tally->rises_capacity * sizeof *tally->rises);
     tally->objects = NULL;
+    tally->rises = NULL;
 }
 
 /* Makes room for `more` objects. Objects end in random order, so with small pages each would also
@@ -206,8 +210,34 @@ static void piece_end(struct tally *tally, uint64_t rss, uint64_t heap)
     tally->most_live_bytes = tally->live_bytes;
 }
 
-/* `usage` is NULL if the tick has none. */
-static void tick(struct tally *tally, const uint64_t *operands, const uint64_t *usage)
+/* `now` has more RSS than any tick before. False: no memory. */
+static bool rise_add(struct tally *tally, const struct tally_rss *now)
+{
+    while (tally->rises_first < tally->rises_count &&
+           tally->rises[tally->rises_first].bytes < TALLY_RSS_NEAR(now->bytes))
+        tally->rises_first++;
+    if (tally->rises_first > tally->rises_count / 2) {
+        tally->rises_count -= tally->rises_first;
+        memmove(tally->rises, tally->rises + tally->rises_first,
+                tally->rises_count * sizeof *tally->rises);
+        tally->rises_first = 0;
+    }
+    if (!pages_reserve(&tally->rises, &tally->rises_capacity, tally->rises_count + 1, RISES_LEAST,
+                       sizeof *tally->rises))
+        return false;
+    tally->rises[tally->rises_count++] = *now;
+    tally->peak_rss_bytes = now->bytes;
+    return true;
+}
+
+static uint64_t shared_bytes(const struct history *history)
+{
+    const unsigned at = statistics_find(&history->names, STATISTIC_RSS_SHARED);
+    return at < history->now.count ? history->now.values[at] : 0;
+}
+
+/* `usage` is NULL if the tick has none. False: no memory. */
+static bool tick(struct tally *tally, const uint64_t *operands, const uint64_t *usage)
 {
     uint64_t rss = operands[1];
     if (usage != NULL) {
@@ -218,15 +248,17 @@ static void tick(struct tally *tally, const uint64_t *operands, const uint64_t *
     tally->ns += operands[0];
     tally->ms = tally->ns / 1000000;
     const struct tally_rss now = {.bytes = rss,
+                                  .shared_bytes = shared_bytes(&tally->history),
                                   .heap_bytes = operands[2],
                                   .live_bytes = tally->live_bytes,
                                   .call = tally->calls,
                                   .ms = tally->ms};
-    if (rss > tally->at_rss.bytes) tally->at_rss = now;
+    if (rss > tally->peak_rss_bytes && !rise_add(tally, &now)) return false;
     if (rss > 0 && tally->first_rss.bytes == 0) tally->first_rss = now;
     if (rss > 0) tally->last_rss = now;
     if (operands[2] > tally->peak_heap_bytes) tally->peak_heap_bytes = operands[2];
     piece_end(tally, rss, operands[2]);
+    return true;
 }
 
 static void other(struct tally *tally, unsigned number, const uint64_t *operands)
@@ -278,16 +310,17 @@ static inline void call(struct tally *tally, unsigned does, const struct instruc
     }
 }
 
-/* `from` is after the latest tick in the batch. */
-static void tick_of(struct tally *tally, const struct instruction_batch *batch, size_t from,
+/* `from` is after the latest tick in the batch. False: no memory. */
+static bool tick_of(struct tally *tally, const struct instruction_batch *batch, size_t from,
                     const struct instruction_tick *at)
 {
     const bool has_usage = at->usage_at != INSTRUCTION_NO_USAGE;
     kinds_count(tally, batch->opcodes + from, at->at - from);
     instruction_batch_statistics(batch, at, &tally->history.now);
-    tick(tally, batch->operands + at->operand_at,
-         has_usage ? batch->operands + at->usage_at : NULL);
+    const bool good = tick(tally, batch->operands + at->operand_at,
+                           has_usage ? batch->operands + at->usage_at : NULL);
     history_tick(&tally->history, tally->ns);
+    return good;
 }
 
 bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count)
@@ -307,7 +340,7 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_
         if (does != INSTRUCTION_OTHER) {
             call(tally, does, &one, operands);
         } else if (one.opcode == INSTRUCTION_TICK) {
-            tick_of(tally, batch, from, ticks++);
+            if (!tick_of(tally, batch, from, ticks++)) return false;
             from = walk.at;
         } else {
             other(tally, one.opcode, operands);
@@ -320,6 +353,7 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_
 void tally_end(struct tally *tally, const struct instruction_totals *totals)
 {
     tally->totals = *totals;
+    if (tally->rises_count > 0) tally->at_rss = tally->rises[tally->rises_first];
     tally->ended = tally->made - tally->live;
     turn_end(tally);
     if (tally->calls > tally->at_tick.calls) piece_end(tally, 0, 0);

@@ -62,8 +62,13 @@ struct tally_peak {
     uint64_t bytes, objects, call, ms;
 };
 
+/* RSS stays at its peak while a program ends and an allocator keeps what it had, and may still grow
+ * by a few pages. So what was alive at the peak is looked for at the first tick that is near it. */
+#define TALLY_RSS_NEAR(peak) ((peak) - (peak) / 100)
+
 struct tally_rss {
-    uint64_t bytes; /* 0: no tick has any */
+    uint64_t bytes;        /* 0: no tick has any */
+    uint64_t shared_bytes; /* what of it is of files or of shared memory; 0: not known */
     uint64_t heap_bytes, live_bytes, call, ms;
 };
 
@@ -81,10 +86,12 @@ struct tally {
     struct tally_peak peak;
     /* Of the original, by its ticks. RSS is without the recorder's own memory, as far as a tick
      * has that. */
-    struct tally_rss at_rss; /* at the first tick with the highest RSS */
+    uint64_t peak_rss_bytes; /* 0: no tick has any */
+    struct tally_rss at_rss; /* at the first tick with at least 99 % of it: set by tally_end() */
     struct tally_rss first_rss, last_rss; /* at the first and the last tick that have it */
     uint64_t peak_heap_bytes, user_ns, system_ns;
     struct history history; /* the caller sets its names */
+    bool has_older;         /* the process had objects before recording began: set by the caller */
 
     struct sizes sizes;
     struct lanes lanes;
@@ -107,6 +114,10 @@ struct tally {
     uint64_t most_live_bytes;             /* since the latest tick */
     uint64_t opcodes[2][UINT8_MAX + 1];   /* since the latest tick; their sum counts */
     unsigned lane;
+    /* Ticks with more RSS than any before them, from rises_first on near the latest of them: at most
+     * one for each page of 1 % of RSS. */
+    struct tally_rss *rises;
+    uint64_t rises_first, rises_count, rises_capacity;
 };
 
 /* False: no memory. */

@@ -126,7 +126,7 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
                 "place was taken again.\n",
                 words, words_count(tally->totals.missed_frees));
     if (failed > 0) fprintf(to, "! %s%s calls failed.\n", words, words_count(failed));
-    if (unknown > tally->ended / 1000 && !trace->is_attached)
+    if (unknown > tally->ended / 1000 && !tally->has_older)
         fprintf(to, "! %s%s calls ended objects whose allocation was not recorded.\n", words,
                 words_count(unknown));
     if (tally->wrong_sizes > 0)
@@ -146,7 +146,7 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
                 "copied.\n",
                 words, words_share(small, tally->reallocs),
                 words_bytes(tally->realloc.copied_bytes));
-    if (tally->peak_heap_bytes > tally->peak.bytes + tally->peak.bytes / 2 &&
+    if (!tally->has_older && tally->peak_heap_bytes > tally->peak.bytes + tally->peak.bytes / 2 &&
         tally->peak_heap_bytes > tally->peak.bytes + (16 << 20))
         fprintf(to,
                 "! %sAt its peak, the heap was %.1f times as large as the peak of live bytes.\n",
@@ -228,7 +228,7 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_lifetimes(tally, to);
     print_alignments(tally, to);
     print_sizes(tally, to);
-    by_code_print(&trace->code, trace->is_attached, to);
+    by_code_print(&trace->code, tally->has_older, to);
     table_print(&(struct table){tables_rounding, trace->rounded, .rows = ROUNDINGS}, to);
     print_times(tally, to);
     print_ages(tally, to);

@@ -66,8 +66,7 @@ static json_t *replay(struct under *under, const char *first, const char *second
     return NULL;
 }
 
-/* Finds the call of the first row within 1/128 of the highest RSS: once an allocator keeps all that
- * it has, RSS still differs from row to row by a few pages. */
+/* Finds the call of the first row near the highest RSS (tally.h). */
 static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why_bytes)
 {
     json_t *report = replay(under, "--series", NULL, why, why_bytes);
@@ -79,7 +78,7 @@ static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why
     for (size_t i = 0; i < json_array_size(rss); i++)
         if (json_integer_value(json_array_get(rss, i)) > most)
             most = json_integer_value(json_array_get(rss, i));
-    while (json_integer_value(json_array_get(rss, at)) < most - most / 128)
+    while (json_integer_value(json_array_get(rss, at)) < (json_int_t)TALLY_RSS_NEAR(most))
         at++;
     snprintf(under->engine, sizeof under->engine, "%s",
              json_string_value(json_object_get(report, "engine")));

@@ -124,7 +124,7 @@ class Count
     @grown_bytes = 0
     @live = {}
     @kinds, @failed, @unknown = Array.new(3) { Hash.new(0) }
-    @made, @ended, @aligned, @growth, @chains, @pieces, @freed = Array.new(7) { [] }
+    @made, @ended, @aligned, @growth, @chains, @pieces, @freed, @looks = Array.new(8) { [] }
     @changes = { moved: 0, in_place: 0, grown: 0, shrunk: 0, same: 0 }
     @lanes = Hash.new { |h, k| h[k] = Hash.new(0) }
     @remote_frees = Hash.new { |h, k| h[k] = [0, 0] }
@@ -177,11 +177,16 @@ class Count
     @user, @system = @usage[1..] if @usage
     rss = [rss - @usage[0], 0].max if @usage
     @ticks += 1
-    @at_rss = [rss, heap, @live_bytes, @call, ms] if rss > @rss
+    @looks << [rss, heap, @live_bytes, @call, ms, shared_now] if rss.positive?
     @rss = [@rss, rss].max
     @heap = [@heap, heap].max
     piece_ends(rss, heap)
     take_events
+  end
+
+  def shared_now
+    at = @names.index('rss_shared_bytes')
+    (at && @said[at]) || 0
   end
 
   def take_events
@@ -377,17 +382,21 @@ class Count
                          'may_leak' => columns(%w[size highest made alive bytes], rows.first(64)) }
   end
 
-  # Of the tick with the most RSS.
+  # Of the first tick near the most RSS.
   def rss_parts
-    return nil unless @at_rss
+    return nil if @looks.empty?
 
-    rss, heap, live, call, at = @at_rss
+    rss, heap, live, call, at, shared = @looks.find { |look| look[0] >= @rss - @rss / 100 }
     live = [live, rss].min
     has_heap = heap.between?(live, rss)
     free = (has_heap ? heap : rss) - live
+    others = has_heap ? rss - heap : 0
+    shared = [shared, has_heap ? others : free].min
+    has_heap ? others -= shared : free -= shared
     rounding = [rounding_of(live), free].min
-    { 'rss' => rss, 'live' => live, 'rounding' => rounding, 'partly' => free - rounding,
-      'empty' => 0, 'others' => has_heap ? rss - heap : 0, 'call' => call, 'ms' => at,
+    { 'peak' => @rss, 'rss' => rss, 'live' => live, 'rounding' => rounding,
+      'partly' => free - rounding, 'empty' => 0, 'shared' => shared, 'others' => others,
+      'call' => call, 'ms' => at,
       'has_pages' => false, 'has_heap' => has_heap }
   end
 

@@ -98,6 +98,22 @@ std::string usage()
     return out.finish();
 }
 
+/* RSS comes near its peak, and reaches it when most has been freed. */
+std::string plateau()
+{
+    InstructionBuilder out;
+    Register first = out.allocate(CALL_MALLOC, 60000);
+    out.tick(10000000, 5000000, 100000);
+    out.allocate(CALL_MALLOC, 39000);
+    out.tick(10000000, 9899999, 100000);
+    out.allocate(CALL_MALLOC, 1000);
+    out.tick(10000000, 9900000, 100000);
+    out.free(CALL_FREE, first);
+    out.tick(10000000, 10000000, 100000);
+    out.tick(10000000, 10000000, 100000);
+    return out.finish();
+}
+
 /* The definitions of FORMAT.md 5.8, and more; calls before and behind them. */
 std::string stacks(bool addresses, bool of_frees = false)
 {
@@ -257,6 +273,7 @@ void add_instruction_samples(Samples *samples)
         {"freed_twice", freed_twice},
         {"missed_free", missed_free},
         {"usage", usage},
+        {"plateau", plateau},
         {"large", large},
         {"bad_register", [] { return bad(false, [](Out &out) { out.free(CALL_FREE, 0); }); }},
         {"bad_feature", bad_feature},
