@@ -5,7 +5,7 @@
  * allocator ever comes to another.
  *
  * C++ operators. Those of a C++ runtime (libstdc++, libc++) and of an allocator are malloc() and a
- * loop over the new handler: that is done here (docs/decisions.md, C++ operators). Others may be
+ * loop over the new handler: that is done here (docs/decisions/preload.md). Others may be
  * anything: they are called and not recorded. So are a runtime's, if another malloc() stands before
  * ours. */
 #ifndef MALLOCTAPE_NEXT_H
