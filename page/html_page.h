@@ -25,11 +25,13 @@
     HTML_EMBED_INCLUDING(name, ".incbin \"" first "\"\n.incbin \"" second "\"\n")
 
 #define HTML_EMBED_THREE(name, first, second, third) \
-    HTML_EMBED_INCLUDING(                            \
-        name, ".incbin \"" first "\"\n.incbin \"" second "\"\n.incbin \"" third "\"\n")
+    HTML_EMBED_INCLUDING(name,                       \
+                         ".incbin \"" first "\"\n.incbin \"" second "\"\n.incbin \"" third "\"\n")
 
-#define HTML_EMBED_INCLUDING(name, lines)                                 \
-    __asm__(".section .rodata\n" #name ":\n" lines ".byte 0\n.previous"); \
+/* Global, because with -flto code that uses it may be in another object. */
+#define HTML_EMBED_INCLUDING(name, lines)                                               \
+    __asm__(".section .rodata\n.globl " #name "\n.hidden " #name "\n" #name ":\n" lines \
+            ".byte 0\n.previous");                                                      \
     extern const char name[] __asm__(#name)
 
 typedef void html_print(const void *of, FILE *to);
