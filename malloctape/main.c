@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/complete.h"
 
@@ -26,8 +27,19 @@ static const char help_tail[] =
     "  -V, --version  the version\n"
     "\n"
     "order and replay are also programs of their own: malloctape-postprocess and malloctape-replay,\n"
-    "postprocess and replay in a build directory. The documents that messages name, such as\n"
-    "FORMAT.md 4.1, are installed in " MALLOCTAPE_DOCUMENT_DIRECTORY ".\n";
+    "postprocess and replay in a build directory. ";
+
+/* Not the directory of an installation if this program runs where it was built. */
+static void help_documents(void)
+{
+    static const char where[] = MALLOCTAPE_DOCUMENT_DIRECTORY;
+    fputs("The documents that messages name, such as\n", stdout);
+    if (access(where, F_OK) == 0)
+        printf("FORMAT.md 4.1, are in %s.\n", where);
+    else
+        fputs("FORMAT.md 4.1, are in the directories stream, replay and docs of the source.\n",
+              stdout);
+}
 
 static const struct cli_command *command_find(const char *name)
 {
@@ -42,6 +54,7 @@ static int help_general(void)
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-9s  %s\n", commands[i]->name, commands[i]->line);
     fputs(help_tail, stdout);
+    help_documents();
     return PROGRAM_OK;
 }
 
