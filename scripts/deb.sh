@@ -1,4 +1,5 @@
 #!/bin/sh
+# deb.sh --check - names packages that are missing: before anything is built.
 # deb.sh ARCHIVE PATCH-DIR DIRECTORY [GPERFTOOLS] - Debian packages of the release ARCHIVE, into
 # DIRECTORY, which is emptied before: for `make deb`. PATCH-DIR and GPERFTOOLS as in
 # gperftools-patches/fetch.sh. lintian has the last word.
@@ -17,6 +18,7 @@ missing=$(packages_missing $DEB_PACKAGES ${DEB_ARCH:+mmdebstrap:mmdebstrap})
     echo "make deb: missing: $missing (apt-get install $missing)" >&2
     exit 1
 }
+[ "$1" != --check ] || exit 0
 archive=$1 patches=$2 directory=$3 gperftools=${4:-}
 rm -rf "$directory"
 mkdir -p "$directory"
