@@ -1,5 +1,6 @@
 #include "report/by_code.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 
 #define NO_STACK  "(no stack)"
 #define NO_SAMPLE "(no sample)"
-#define NO_FILE   "(file unknown)"
 
 enum {
     ROWS_SHOWN = 5,
@@ -34,45 +34,74 @@ const struct by_code_number by_code_numbers[BY_CODE_NUMBERS] = {
     {"freed", "that free", STACK_FREED, false},
     {"freed_remote", "that free remote objects", STACK_FREED_REMOTE, false},
 };
+enum { NUMBER_FREED = 8 };
 _Static_assert(STACK_SHORT_CALLS == 100, "the words say so");
 
 const char *const by_code_kinds[] = {[CODE_BY_FUNCTION] = "function",
+                                     [CODE_BY_LINE] = "line",
                                      [CODE_BY_FILE] = "file",
                                      [CODE_BY_MODULE] = "module",
                                      [CODE_BY_STACK] = "stack"};
 
 /* ---- making ---- */
 
-/* For each group, finds the place of the stack that asks for most, and the oldest live object. */
-static bool find_places(struct by_code *code)
+/* The row that a stack counts for itself, or CODE_GROUP_NONE: not in focus. */
+static uint32_t row_of(const struct by_code *code, uint32_t stack)
+{
+    const struct stack_groups *self = &code->groups.self;
+    return self->first[stack] < self->first[stack + 1] ? self->groups[self->first[stack]]
+                                                       : CODE_GROUP_NONE;
+}
+
+/* A line is called "function file.c:12". */
+static bool name_lines(struct by_code *code)
+{
+    static char name[PATH_MAX + 4096];
+    struct strings *strings = &code->names.symbols.strings;
+    for (size_t i = 0; i < code->groups.count && code->groups.by == CODE_BY_LINE; i++) {
+        struct code_frame *frame = &code->groups.groups[i].frame;
+        if (frame->line == 0) continue;
+        snprintf(name, sizeof name, "%s %s:%u", code_names_text(&code->names, frame->function),
+                 basename(code_names_text(&code->names, frame->file)), frame->line);
+        frame->function = strings_put(strings, name);
+    }
+    return !strings->no_memory;
+}
+
+static bool find_oldest(struct by_code *code)
 {
     const struct stack_tally *tally = &code->tally;
-    uint64_t *bytes = calloc(tally->stacks_count + 1, sizeof *bytes);
-    uint64_t *most = calloc(code->groups.count + 1, sizeof *most);
-    struct code_frame *frames = calloc(CODE_FRAMES_MAX, sizeof *frames);
-    code->places = calloc(code->groups.count + 1, sizeof *code->places);
     code->oldest = calloc(code->groups.count + 1, sizeof *code->oldest);
-    const bool good = bytes != NULL && most != NULL && frames != NULL && code->places != NULL &&
-                      code->oldest != NULL;
-    for (size_t i = 0; i < tally->count && good; i++)
-        bytes[tally->cells[i].stack] += 1 + tally->cells[i].amounts[STACK_MADE].bytes +
-                                        tally->cells[i].amounts[STACK_FREED].objects;
-    for (size_t stack = 0; stack < tally->stacks_count && good; stack++) {
-        const struct stack_groups *self = &code->groups.self;
-        if (self->first[stack] == self->first[stack + 1]) continue; /* not in focus */
-        const uint32_t group = self->groups[self->first[stack]];
+    for (uint32_t stack = 0; code->oldest != NULL && stack < tally->stacks_count; stack++) {
+        const uint32_t row = row_of(code, stack);
         const uint64_t oldest = tally->oldest[stack];
-        if (oldest != 0 && (code->oldest[group] == 0 || oldest < code->oldest[group]))
-            code->oldest[group] = oldest;
-        const unsigned count = code_names_of(&code->names, tally->stacks[stack], frames);
-        if (count == 0 || bytes[stack] <= most[group]) continue;
-        most[group] = bytes[stack];
-        code->places[group] = frames[code_groups_own(frames, count)];
+        if (row == CODE_GROUP_NONE || oldest == 0) continue;
+        if (code->oldest[row] == 0 || oldest < code->oldest[row]) code->oldest[row] = oldest;
     }
-    free(bytes);
-    free(most);
-    free(frames);
-    return good;
+    return code->oldest != NULL;
+}
+
+/* Sums up the lines of functions, and lists those of each row. */
+static bool find_lines(struct by_code *code)
+{
+    struct code_grouping *lines = &code->lines;
+    *lines = (struct code_grouping){.by = CODE_BY_LINE, .focus = code->options->expression};
+    if (!code_groups_make(lines, &code->tally, &code->names)) return false;
+    code->in_lines = calloc(lines->count + 1, sizeof *code->in_lines);
+    code->lines_of = calloc(code->groups.count + 1, sizeof *code->lines_of);
+    code->next_line = calloc(lines->count + 1, sizeof *code->next_line);
+    if (code->in_lines == NULL || code->lines_of == NULL || code->next_line == NULL ||
+        !stack_tally_sum(&code->tally, &lines->self, code->in_lines))
+        return false;
+    for (uint32_t stack = 0; stack < code->tally.stacks_count; stack++) {
+        const uint32_t row = row_of(code, stack);
+        if (row == CODE_GROUP_NONE) continue;
+        const uint32_t line = lines->self.groups[lines->self.first[stack]];
+        if (code->next_line[line] != 0) continue; /* it is listed */
+        code->next_line[line] = code->lines_of[row] != 0 ? code->lines_of[row] : CODE_GROUP_NONE;
+        code->lines_of[row] = line + 1;
+    }
+    return true;
 }
 
 /* ---- who frees ---- */
@@ -88,14 +117,6 @@ static int by_rows(const void *one, const void *other)
     const struct row_pair *a = one, *b = other;
     if (a->made != b->made) return a->made < b->made ? -1 : 1;
     return a->freed < b->freed ? -1 : a->freed > b->freed;
-}
-
-/* The row that a stack counts for itself, or CODE_GROUP_NONE: not in focus. */
-static uint32_t row_of(const struct by_code *code, uint32_t stack)
-{
-    const struct stack_groups *self = &code->groups.self;
-    return self->first[stack] < self->first[stack + 1] ? self->groups[self->first[stack]]
-                                                       : CODE_GROUP_NONE;
 }
 
 struct freers {
@@ -174,14 +195,15 @@ static bool make_rows(struct by_code *code)
     const struct by_code_options *options = code->options;
     code->groups = (struct code_grouping){
         .by = options->by, .focus = options->expression, .depth = options->depth};
-    if (!code_groups_make(&code->groups, &code->tally, &code->names)) return false;
+    if (!code_groups_make(&code->groups, &code->tally, &code->names) || !name_lines(code))
+        return false;
     const size_t count = code->groups.count;
     code->self = calloc(count + 1, sizeof *code->self);
     code->total = calloc(count + 1, sizeof *code->total);
     if (code->self == NULL || code->total == NULL ||
         !stack_tally_sum(&code->tally, &code->groups.self, code->self) ||
-        !stack_tally_sum(&code->tally, &code->groups.total, code->total) || !find_places(code) ||
-        !find_freers(code))
+        !stack_tally_sum(&code->tally, &code->groups.total, code->total) || !find_oldest(code) ||
+        !find_lines(code) || !find_freers(code))
         return false;
     for (size_t i = 0; i < count; i++)
         add_sums(&code->all, &code->self[i]);
@@ -214,7 +236,10 @@ void by_code_close(struct by_code *code)
     stacks_free(&code->stacks);
     free(code->self);
     free(code->total);
-    free(code->places);
+    code_groups_free(&code->lines);
+    free(code->in_lines);
+    free(code->lines_of);
+    free(code->next_line);
     free(code->oldest);
     free(code->freed);
     free(code->in_tree);
@@ -231,7 +256,8 @@ const char *by_code_name(const struct by_code *code, uint32_t row)
         return stack_tally_is_sampled(&code->tally) ? NO_SAMPLE : NO_STACK;
     switch (code->groups.by) {
     case CODE_BY_FILE:
-        return group->frame.file != 0 ? code_names_text(names, group->frame.file) : NO_FILE;
+        return code_names_text(names,
+                               group->frame.file != 0 ? group->frame.file : group->frame.module);
     case CODE_BY_MODULE: return code_names_text(names, group->frame.module);
     default: return code_names_text(names, group->frame.function);
     }
@@ -240,6 +266,7 @@ const char *by_code_name(const struct by_code *code, uint32_t row)
 const char *by_code_rows(const struct by_code *code)
 {
     static const char *const names[] = {[CODE_BY_FUNCTION] = "functions",
+                                        [CODE_BY_LINE] = "lines",
                                         [CODE_BY_FILE] = "files",
                                         [CODE_BY_MODULE] = "modules",
                                         [CODE_BY_STACK] = "call stacks"};
@@ -339,21 +366,78 @@ static const char *value_text(const struct by_code_number *number, double value)
                             : words_count((uint64_t)llround(value));
 }
 
+/* Where a row itself makes a number. */
+struct place {
+    const struct code_frame *most; /* NULL: nowhere */
+    unsigned others;               /* other lines that have a part in it */
+};
+
+static struct place most_of(const struct by_code *code, uint32_t row,
+                            const struct by_code_number *number)
+{
+    struct place place = {.most = NULL};
+    double most = 0;
+    unsigned count = 0;
+    uint32_t line = code->lines_of[row];
+    for (; line != 0 && line != CODE_GROUP_NONE; line = code->next_line[line - 1]) {
+        const double value = sum_of(&code->in_lines[line - 1], number)->value;
+        if (value < 0.5) continue;
+        count++;
+        if (value <= most) continue;
+        most = value;
+        place.most = &code->lines.groups[line - 1].frame;
+    }
+    place.others = count > 0 ? count - 1 : 0;
+    return place;
+}
+
+/* If a row has nothing of the number: where it asks for most, or frees. */
+static struct place place_of(const struct by_code *code, uint32_t row,
+                             const struct by_code_number *number)
+{
+    const enum code_by by = code->groups.by;
+    if (by == CODE_BY_LINE || by == CODE_BY_STACK)
+        return (struct place){.most = &code->groups.groups[row].frame};
+    struct place place = most_of(code, row, number);
+    if (place.most == NULL) place = most_of(code, row, &by_code_numbers[0]);
+    if (place.most == NULL) place = most_of(code, row, &by_code_numbers[NUMBER_FREED]);
+    return place;
+}
+
 /* "file.c:12" of a frame, or its module. */
-static void print_place(const struct by_code *code, const struct code_frame *frame, FILE *to)
+static void print_frame_place(const struct by_code *code, const struct code_frame *frame,
+                              bool whole, FILE *to)
 {
     const char *file = code_names_text(&code->names, frame->file);
     const char *module = code_names_text(&code->names, frame->module);
-    if (*file != '\0')
-        fprintf(to, "  %s:%u", basename(file), frame->line);
-    else if (*module != '\0')
-        fprintf(to, "  %s", basename(module));
+    const char *text = *file != '\0' ? file : module;
+    fputs(whole ? text : basename(text), to);
+    if (*file != '\0') fprintf(to, ":%u", frame->line);
 }
 
-void by_code_print_place(const struct by_code *code, uint32_t row, FILE *to)
+/* The same, and how many other lines there are. `whole`: with the path. */
+static void print_place(const struct by_code *code, uint32_t row,
+                        const struct by_code_number *number, bool whole, FILE *to)
 {
-    if (code->groups.by == CODE_BY_FUNCTION || code->groups.by == CODE_BY_STACK)
-        print_place(code, &code->places[row], to);
+    const struct place place = place_of(code, row, number);
+    if (place.most == NULL) return;
+    print_frame_place(code, place.most, whole, to);
+    if (place.most->line != 0 && place.others > 0)
+        fprintf(to, " and %u other%s", place.others, place.others > 1 ? "s" : "");
+}
+
+/* By others, a row's name says where it is. */
+static bool has_place(const struct by_code *code)
+{
+    return code->groups.by == CODE_BY_FUNCTION || code->groups.by == CODE_BY_STACK;
+}
+
+void by_code_print_place(const struct by_code *code, uint32_t row,
+                         const struct by_code_number *number, FILE *to)
+{
+    if (!has_place(code) || place_of(code, row, number).most == NULL) return;
+    fputs("  ", to);
+    print_place(code, row, number, false, to);
 }
 
 static void print_callers(const struct by_code *code, uint32_t row, FILE *to)
@@ -367,7 +451,8 @@ static void print_callers(const struct by_code *code, uint32_t row, FILE *to)
     for (unsigned i = own + 1; i < count && i < own + depth; i++) {
         fprintf(to, "%26s %.*s", "called by", NAME_SHOWN,
                 code_names_text(&code->names, frames[i].function));
-        print_place(code, &frames[i], to);
+        fputs("  ", to);
+        print_frame_place(code, &frames[i], false, to);
         fputc('\n', to);
     }
     if (count > own + depth) fprintf(to, "%26s %u more\n", "and", count - own - depth);
@@ -405,7 +490,7 @@ static void print_row(const struct by_code *code, const struct by_code_number *n
     if (by < CODE_BY_STACK)
         fprintf(to, " %12s", value_text(number, sum_of(&code->total[row], number)->value));
     fprintf(to, "  %.*s", NAME_SHOWN, by_code_name(code, row));
-    by_code_print_place(code, row, to);
+    by_code_print_place(code, row, number, to);
     if (number->measure == STACK_AT_END && code->oldest[row] != 0)
         fprintf(to, ", since call %s", words_count(code->oldest[row]));
     print_freer(code, number, row, to);
@@ -509,7 +594,8 @@ static bool code_row(const void *of, size_t at, struct table_row *row)
     const bool there = at < code->groups.count;
     const struct stack_sums *self = there ? &code->self[at] : &none;
     const struct stack_sums *total = there ? &code->total[at] : &none;
-    const struct code_frame *place = there ? &code->places[at] : &nowhere;
+    const struct place most = place_of(code, there ? (uint32_t)at : 0, &by_code_numbers[0]);
+    const struct code_frame *place = there && most.most != NULL ? most.most : &nowhere;
     const struct by_code_freed *freed = &code->freed[there ? at : code->groups.count];
     const struct cell cells[] = {
         {"name", .text = there ? by_code_name(code, (uint32_t)at) : ""},
@@ -534,6 +620,29 @@ static bool code_row(const void *of, size_t at, struct table_row *row)
     };
     TABLE_ROW(row, cells);
     return there;
+}
+
+/* Where most of each number of a row is made: the same order as code_row(). */
+static bool where_row(const void *of, size_t at, struct table_row *row)
+{
+    static const char *const keys[BY_CODE_NUMBERS] = {
+        "bytes",       "made",        "peak_bytes",   "end_bytes", "end_objects",
+        "short_lived", "grown_bytes", "remote_frees", "freed",     "freed_remote"};
+    static char texts[BY_CODE_NUMBERS][PATH_MAX + 64];
+    const struct by_code *code = of;
+    row->count = BY_CODE_NUMBERS;
+    for (unsigned i = 0; i < BY_CODE_NUMBERS; i++) {
+        texts[i][0] = '\0';
+        const bool there = at < code->groups.count &&
+                           by_code_itself(code, (uint32_t)at, &by_code_numbers[i]) >= 0.5;
+        FILE *to = there ? fmemopen(texts[i], sizeof texts[i], "w") : NULL;
+        if (to != NULL) {
+            print_place(code, (uint32_t)at, &by_code_numbers[i], true, to);
+            fclose(to);
+        }
+        row->cells[i] = (struct cell){keys[i], .text = texts[i]};
+    }
+    return at < code->groups.count;
 }
 
 /* A branch of the tree that may be put into JSON ("told"). */
@@ -641,11 +750,11 @@ json_t *by_code_json(const struct by_code *code)
     json_put_text(object, "by", by_code_kinds[code->groups.by]);
     json_put_text(object, "focus", code->options->focus);
     json_object_set_new(object, "all", table_row_json(all_row, code, 0));
-    if (order_rows(&order))
-        table_put(object, "rows",
-                  &(struct table){code_row, code,
-                                  order.count < ROWS_IN_JSON ? order.count : ROWS_IN_JSON,
-                                  .order = order.rows});
+    if (order_rows(&order)) {
+        const size_t count = order.count < ROWS_IN_JSON ? order.count : ROWS_IN_JSON;
+        table_put(object, "rows", &(struct table){code_row, code, count, .order = order.rows});
+        table_put(object, "where", &(struct table){where_row, code, count, .order = order.rows});
+    }
     free(order.rows);
     put_tree(object, code);
     return object;

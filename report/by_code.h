@@ -1,4 +1,4 @@
-/* by_code - the part of a report about call stacks: which code asks for what, by function, by file,
+/* by_code - the part of a report about call stacks: which code asks for what, by function, line, file,
  * by module or by whole stacks.
  *
  *   batches --stack_tally--> what each stack asked for
@@ -48,9 +48,12 @@ struct by_code {
     struct code_names names;
     struct code_grouping groups;
     struct stack_sums *self, *total; /* by group */
-    struct code_frame *places;       /* by group: where most of its bytes are asked for */
     uint64_t *oldest;                /* by group: the call that made its oldest live object */
-    struct by_code_freed *freed;     /* by group */
+    struct code_grouping lines;
+    struct stack_sums *in_lines; /* by line */
+    uint32_t *lines_of;          /* by group: one of its lines, plus 1; 0: none */
+    uint32_t *next_line; /* by line: the next one of the same group; CODE_GROUP_NONE: none */
+    struct by_code_freed *freed; /* by group */
     struct code_grouping tree;
     struct stack_sums *in_tree;
     struct stack_sums all;
@@ -89,8 +92,10 @@ double by_code_itself(const struct by_code *code, uint32_t row,
 
 const char *by_code_name(const struct by_code *code, uint32_t row);
 
-/* Prints "  file.c:12", the place where a row itself asks for most, as far as it is known. */
-void by_code_print_place(const struct by_code *code, uint32_t row, FILE *to);
+/* Prints "  file.c:12 and 2 others", where most of a number of a row itself is made, as far as it is
+ * known. */
+void by_code_print_place(const struct by_code *code, uint32_t row,
+                         const struct by_code_number *number, FILE *to);
 
 /* The rows of the live objects of `tally`, which has counted the same trace up to some call; by
  * index. CODE_GROUP_NONE: the object is not in focus. The caller frees the array. NULL: no

@@ -1,7 +1,7 @@
 
 // ---- code: call stacks as a flame graph, outermost above, and what functions ask for ----
 
-const NO_CODE = { all: {}, rows: { name: [] }, tree: { name: [], parent: [] } };
+const NO_CODE = { all: {}, rows: { name: [] }, where: {}, tree: { name: [], parent: [] } };
 const code = data.code ?? NO_CODE;
 
 const MEASURES = [
@@ -132,7 +132,7 @@ function rowsOfCode({ key, title, text }) {
     rows: top.map((i) => [rows.name[i], text(rows[key][i])
       + (margin[i] > 0 ? ` ± ${text(margin[i])}` : ''), share(rows[key][i], all[key]),
     ...(total ? [text(total[i])] : []),
-    rows.file[i] === '' ? rows.module[i] : `${rows.file[i]}:${rows.line[i]}`]) };
+    code.where[key][i]]) };
 }
 
 if (MEASURES.length > 0) showFlame(document.getElementById('charts'));

@@ -360,7 +360,8 @@ static void print_codes(const struct fragments *fragments, const struct by_code 
             to, "    %15s %12s object%s %11s %8s   made by %.100s", "", words_count(one->objects),
             one->objects == 1 ? " keeps" : "s keep", words_bytes(one->kept_bytes),
             words_share(one->kept_bytes, fragments->sparse.kept_bytes), code_name(code, one->what));
-        if (one->what < code->groups.count) by_code_print_place(code, (uint32_t)one->what, to);
+        if (one->what < code->groups.count)
+            by_code_print_place(code, (uint32_t)one->what, &by_code_numbers[0], to);
         fputc('\n', to);
     }
 }

@@ -28,8 +28,8 @@ static const char help_text[] =
     "                       replay the trace under tcmalloc, glibc, jemalloc, mimalloc or a\n"
     "                       library (default: the recorded one), and say which objects keep its\n"
     "                       pages resident\n"
-    "      --by WHAT        of a trace with call stacks: which code allocates, by function, file,\n"
-    "                       module or stack, in tables of 20 rows\n"
+    "      --by WHAT        of a trace with call stacks: which code allocates, by function, line,\n"
+    "                       file, module or stack, in tables of 20 rows\n"
     "      --focus REGEX    only call stacks with a function or a file that matches\n"
     "      --depth N        counts call stacks with the same N innermost functions as one\n"
     "      --symbols DIR    to name functions, looks for programs and libraries in this directory,\n"
@@ -72,7 +72,7 @@ static int by_take(void *of, const char *what)
         options->code.by = (enum code_by)by;
         if (strcmp(by_code_kinds[by], what) == 0) return PROGRAM_GO_ON;
     }
-    return cli_usage_error(&cli_report, "--by takes function, file, module or stack, not '%s'",
+    return cli_usage_error(&cli_report, "--by takes function, line, file, module or stack, not '%s'",
                            what);
 }
 

@@ -76,10 +76,14 @@ unsigned code_groups_own(const struct code_frame *frames, unsigned count)
     return 0;
 }
 
+/* 0: nothing is known of the stack. */
 static uint64_t key_of_frame(const struct making *making, const struct code_frame *frame)
 {
+    if (frame->code == 0 && frame->function == 0) return 0;
     switch (making->grouping->by) {
-    case CODE_BY_FILE: return 1 + (uint64_t)frame->file;
+    case CODE_BY_LINE: return mix(mix(mix(1, frame->function), frame->file), frame->line);
+    case CODE_BY_FILE:
+        return frame->file != 0 ? 1 + (uint64_t)frame->file : UINT64_MAX - frame->module;
     case CODE_BY_MODULE: return 1 + (uint64_t)frame->module;
     default: return 1 + (uint64_t)frame->function;
     }

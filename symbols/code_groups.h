@@ -20,7 +20,14 @@
 #include "symbols/code_names.h"
 #include "symbols/stack_tally.h"
 
-enum code_by { CODE_BY_FUNCTION, CODE_BY_FILE, CODE_BY_MODULE, CODE_BY_STACK, CODE_BY_TREE };
+enum code_by {
+    CODE_BY_FUNCTION,
+    CODE_BY_LINE, /* of a function */
+    CODE_BY_FILE, /* code of an unknown file: by module */
+    CODE_BY_MODULE,
+    CODE_BY_STACK,
+    CODE_BY_TREE
+};
 
 #define CODE_GROUP_NONE UINT32_MAX
 
