@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "symbols/function_name.h"
 
 struct heaptrack_text {
     char *text;
@@ -84,8 +85,12 @@ static bool add_frame(struct heaptrack_interpreted *file, struct fields *fields,
     uint64_t function, source = 0, line = 0;
     if (!fields_number(fields, 16, &function) || *text_of(file, function) == '\0') return false;
     if (fields_number(fields, 16, &source)) fields_number(fields, 16, &line);
-    fprintf(to, "%s%s\t%s\t%" PRIu64, ftello(to) > 0 ? "\n" : "", text_of(file, function),
-            text_of(file, source), line);
+    char *name = strdup(text_of(file, function));
+    if (name == NULL) return fail_memory(file);
+    function_name_take_out_types(name);
+    fprintf(to, "%s%s\t%s\t%" PRIu64, ftello(to) > 0 ? "\n" : "", name, text_of(file, source),
+            line);
+    free(name);
     return true;
 }
 

@@ -41,7 +41,7 @@ enum {
 };
 enum { LOCATION_ID = 1, LOCATION_MAPPING = 2, LOCATION_ADDRESS = 3, LOCATION_LINE = 4 };
 enum { LINE_FUNCTION = 1, LINE_LINE = 2 };
-enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILENAME = 4 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_FILENAME = 4 };
 
 /* The values of a sample. */
 static const struct {
@@ -66,8 +66,16 @@ struct profile {
     struct bytes message, part; /* a field of `all`, and a field of that */
     struct strings strings;
     const struct export_code *code;
-    uint32_t *functions; /* by number of the function's text: its id; 0: not written yet */
+    struct function *functions; /* one for each id so far, from 1 on */
+    size_t functions_room;
+    uint32_t *latest; /* by number of a function's text: the latest id with it; 0: none yet */
     uint32_t functions_count;
+};
+
+/* Functions of one name in several files are several. */
+struct function {
+    uint32_t file;    /* text */
+    uint32_t earlier; /* an id with the same name; 0: none */
 };
 
 /* ---- encoding ---- */
@@ -129,43 +137,65 @@ static void put_value_type(struct profile *profile, unsigned field, const char *
     put_message(&profile->all, field, &profile->message);
 }
 
+static void put_mapping(struct profile *profile, uint32_t number, const struct stack_module *module)
+{
+    char hex[2 * STACK_BUILD_ID_MAX + 1];
+    const uint8_t *path = stack_text_bytes(&module->path);
+    const uint8_t *id = stack_text_bytes(&module->build_id);
+    put_number(&profile->message, MAPPING_ID, number);
+    put_number(&profile->message, MAPPING_START, module->start);
+    put_number(&profile->message, MAPPING_LIMIT, module->end);
+    put_number(&profile->message, MAPPING_FILENAME, text_number(profile, (const char *)path));
+    for (uint32_t k = 0; id != NULL && k < module->build_id.length; k++)
+        snprintf(hex + 2 * k, 3, "%02x", id[k]);
+    if (id != NULL) put_number(&profile->message, MAPPING_BUILD_ID, text_number(profile, hex));
+    for (unsigned has = MAPPING_HAS_FUNCTIONS; has <= MAPPING_HAS_INLINE_FRAMES; has++)
+        put_number(&profile->message, has, 1);
+    put_message(&profile->all, PROFILE_MAPPING, &profile->message);
+}
+
+/* Whether a module is the program itself: of that, `program` is the path, or the end of it. */
+static bool is_program(const struct stack_module *module, const char *program)
+{
+    const char *path = (const char *)stack_text_bytes(&module->path);
+    return path != NULL && strcmp(basename(path), basename(program)) == 0;
+}
+
+/* pprof takes the first mapping for that of the program. */
 static void put_mappings(struct profile *profile)
 {
     const struct stacks *stacks = profile->code->stacks;
-    char hex[2 * STACK_BUILD_ID_MAX + 1];
-    for (uint64_t i = 0; i < stacks->modules_end; i++) {
-        const struct stack_module *module = stacks_module(stacks, (uint32_t)i);
-        if (module == NULL) continue;
-        const uint8_t *path = stack_text_bytes(&module->path);
-        const uint8_t *id = stack_text_bytes(&module->build_id);
-        put_number(&profile->message, MAPPING_ID, i);
-        put_number(&profile->message, MAPPING_START, module->start);
-        put_number(&profile->message, MAPPING_LIMIT, module->end);
-        put_number(&profile->message, MAPPING_FILENAME, text_number(profile, (const char *)path));
-        for (uint32_t k = 0; id != NULL && k < module->build_id.length; k++)
-            snprintf(hex + 2 * k, 3, "%02x", id[k]);
-        if (id != NULL) put_number(&profile->message, MAPPING_BUILD_ID, text_number(profile, hex));
-        for (unsigned has = MAPPING_HAS_FUNCTIONS; has <= MAPPING_HAS_INLINE_FRAMES; has++)
-            put_number(&profile->message, has, 1);
-        put_message(&profile->all, PROFILE_MAPPING, &profile->message);
-    }
+    for (int first = 1; first >= 0; first--)
+        for (uint64_t i = 0; i < stacks->modules_end; i++) {
+            const struct stack_module *module = stacks_module(stacks, (uint32_t)i);
+            if (module != NULL && is_program(module, profile->code->program) == first)
+                put_mapping(profile, (uint32_t)i, module);
+        }
 }
 
-/* The id of a function; it is written when it is first needed. */
-static uint32_t function_id(struct profile *profile, const char *name, uint32_t text,
-                            const char *file)
+/* The id of a function; it is written when it is first needed. It has no system name: pprof would
+ * take one that is equal to the name for a name that it must shorten. 0: no memory. */
+static uint32_t function_id(struct profile *profile, const char *name, uint32_t text, uint32_t file)
 {
-    if (profile->functions[text] != 0) return profile->functions[text];
     struct bytes function = {NULL, 0, 0, false};
-    const uint64_t number = text_number(profile, name);
-    profile->functions[text] = ++profile->functions_count;
-    put_number(&function, FUNCTION_ID, profile->functions_count);
-    put_number(&function, FUNCTION_NAME, number);
-    put_number(&function, FUNCTION_SYSTEM_NAME, number);
-    put_number(&function, FUNCTION_FILENAME, text_number(profile, file));
+    uint32_t *latest = &profile->latest[text];
+    for (uint32_t id = *latest; id != 0; id = profile->functions[id].earlier)
+        if (profile->functions[id].file == file) return id;
+    const uint32_t id = ++profile->functions_count;
+    if (!array_reserve(&profile->functions, &profile->functions_room, id + (size_t)1,
+                       sizeof *profile->functions)) {
+        profile->all.no_memory = true;
+        return 0;
+    }
+    profile->functions[id] = (struct function){file, *latest};
+    *latest = id;
+    put_number(&function, FUNCTION_ID, id);
+    put_number(&function, FUNCTION_NAME, text_number(profile, name));
+    put_number(&function, FUNCTION_FILENAME,
+               text_number(profile, code_names_text(profile->code->names, file)));
     put_message(&profile->all, PROFILE_FUNCTION, &function);
     free(function.at);
-    return profile->functions_count;
+    return id;
 }
 
 static void put_line(struct profile *profile, const struct code_frame *frame)
@@ -173,8 +203,7 @@ static void put_line(struct profile *profile, const struct code_frame *frame)
     const struct code_names *names = profile->code->names;
     const char *name =
         frame->function != 0 ? code_names_text(names, frame->function) : EXPORT_NO_STACK;
-    const uint32_t id =
-        function_id(profile, name, frame->function, code_names_text(names, frame->file));
+    const uint32_t id = function_id(profile, name, frame->function, frame->file);
     put_number(&profile->part, LINE_FUNCTION, id);
     put_number(&profile->part, LINE_LINE, frame->line);
     put_message(&profile->message, LOCATION_LINE, &profile->part);
@@ -189,8 +218,9 @@ static void put_location(struct profile *profile, uint64_t id, const struct code
     if (code != NULL) {
         const struct stack_module *module = stacks_module(profile->code->stacks, code->module);
         put_number(&profile->message, LOCATION_MAPPING, module != NULL ? code->module : 0);
+        /* A code is a return address: the byte before it is of the call. */
         put_number(&profile->message, LOCATION_ADDRESS,
-                   code->offset + (module != NULL ? module->bias : 0));
+                   code->offset - (code->offset > 0) + (module != NULL ? module->bias : 0));
     }
     for (unsigned i = 0; i < count; i++)
         put_line(profile, &frames[i]);
@@ -311,8 +341,8 @@ static bool pprof_code(struct export *export, const struct export_code *code)
 {
     struct profile profile = {.code = code};
     struct stack_sums *sums = sums_of_stacks(code->tally);
-    profile.functions = calloc(code->names->symbols.strings.count + 1, sizeof *profile.functions);
-    bool good = sums != NULL && profile.functions != NULL && strings_open(&profile.strings);
+    profile.latest = calloc(code->names->symbols.strings.count + 1, sizeof *profile.latest);
+    bool good = sums != NULL && profile.latest != NULL && strings_open(&profile.strings);
     if (good) put_profile(&profile, sums);
     good = good && !profile.all.no_memory && !profile.strings.no_memory;
     if (!good) error_set_system(&export->error, "no memory for the profile");
@@ -320,6 +350,7 @@ static bool pprof_code(struct export *export, const struct export_code *code)
     export->calls = code->tally->stacks_count - 1;
     free(sums);
     free(profile.functions);
+    free(profile.latest);
     free(profile.all.at);
     free(profile.message.at);
     free(profile.part.at);

@@ -25,6 +25,7 @@ struct by_code_options {
     bool is_by_given;               /* more rows are printed then */
     const char *focus;              /* as it was given; NULL: none */
     const regex_t *expression;      /* the same */
+    const regex_t *skip;            /* functions and files that are passed over; NULL: none */
     unsigned depth;                 /* frames of a stack; 0: the default */
     const char *const *directories; /* for symbols */
     size_t directories_count;

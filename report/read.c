@@ -58,7 +58,8 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
 static bool make_code(struct report_trace *trace, const struct by_code_options *options)
 {
     const struct code_places places = {options->directories, options->directories_count,
-                                       trace->path, strtoull(trace->pid, NULL, 10), trace->start_s};
+                                       trace->path,          strtoull(trace->pid, NULL, 10),
+                                       trace->start_s,       options->skip};
     return by_code_make(&trace->code, options, &places);
 }
 

@@ -31,6 +31,8 @@ static const char help_text[] =
     "      --by WHAT        of a trace with call stacks: which code allocates, by function, line,\n"
     "                       file, module or stack, in tables of 20 rows\n"
     "      --focus REGEX    only call stacks with a function or a file that matches\n"
+    "      --skip REGEX     functions that match, or whose file does, count for their caller, as do\n"
+    "                       those of standard libraries and in headers of the system\n"
     "      --depth N        counts call stacks with the same N innermost functions as one\n"
     "      --symbols DIR    to name functions, looks for programs and libraries in this directory,\n"
     "                       too, by build id or name; may be given several times; none: reads no\n"
@@ -58,7 +60,7 @@ struct options {
     unsigned limits_count;
     bool depths;
     struct by_code_options code;
-    regex_t focus;
+    regex_t focus, skip;
     const char *symbols[DIRECTORIES_MAX];
 };
 
@@ -72,8 +74,8 @@ static int by_take(void *of, const char *what)
         options->code.by = (enum code_by)by;
         if (strcmp(by_code_kinds[by], what) == 0) return PROGRAM_GO_ON;
     }
-    return cli_usage_error(&cli_report, "--by takes function, line, file, module or stack, not '%s'",
-                           what);
+    return cli_usage_error(&cli_report,
+                           "--by takes function, line, file, module or stack, not '%s'", what);
 }
 
 static void by_offer(program_add *add)
@@ -82,17 +84,31 @@ static void by_offer(program_add *add)
         add(by_code_kinds[by], NULL);
 }
 
+/* False: said why. */
+static bool regex_take(regex_t *regex, const char *option, const char *text)
+{
+    char why[256];
+    const int wrong = regcomp(regex, text, REG_EXTENDED | REG_NOSUB);
+    if (wrong == 0) return true;
+    regerror(wrong, regex, why, sizeof why);
+    cli_usage_error(&cli_report, "--%s: %s", option, why);
+    return false;
+}
+
 static int focus_take(void *of, const char *text)
 {
     struct options *options = of;
-    char why[256];
-    const int wrong = regcomp(&options->focus, text, REG_EXTENDED | REG_NOSUB);
-    if (wrong != 0) {
-        regerror(wrong, &options->focus, why, sizeof why);
-        return cli_usage_error(&cli_report, "--focus: %s", why);
-    }
+    if (!regex_take(&options->focus, "focus", text)) return PROGRAM_USAGE;
     options->code.focus = text;
     options->code.expression = &options->focus;
+    return PROGRAM_GO_ON;
+}
+
+static int skip_take(void *of, const char *text)
+{
+    struct options *options = of;
+    if (!regex_take(&options->skip, "skip", text)) return PROGRAM_USAGE;
+    options->code.skip = &options->skip;
     return PROGRAM_GO_ON;
 }
 
@@ -205,6 +221,7 @@ static int words_parse(struct options *options, int count, char **words)
         {"depths", .flag = &options->depths},
         {"by", .take = by_take, .values = by_offer},
         {"focus", .take = focus_take},
+        {"skip", .take = skip_take},
         {"depth", .take = depth_take},
         {"symbols", .take = symbols_take},
         {"fail-if", .take = limit_add},
@@ -356,6 +373,7 @@ static int run(int count, char **words)
     for (unsigned i = 0; i < TRACES_MAX; i++)
         report_close(&traces[i]);
     if (options.code.expression != NULL) regfree(&options.focus);
+    if (options.code.skip != NULL) regfree(&options.skip);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "symbols/function_name.h"
 
 struct code_names_of_code {
     uint32_t first, count; /* in names->frames; 0 of them: the code is not defined */
@@ -13,60 +14,30 @@ struct code_names_of_code {
 
 /* ---- what a function is ---- */
 
-static bool begins_with_any(const char *name, const char *const *beginnings)
+/* Whether the user wants it to be passed over. */
+static bool is_skipped(const struct code_names *names, const struct code_frame *frame)
 {
-    for (; *beginnings != NULL; beginnings++)
-        if (strncmp(name, *beginnings, strlen(*beginnings)) == 0) return true;
-    return false;
+    if (names->skip == NULL) return false;
+    return regexec(names->skip, code_names_text(names, frame->function), 0, NULL, 0) == 0 ||
+           regexec(names->skip, code_names_text(names, frame->file), 0, NULL, 0) == 0;
 }
 
-/* Whether a function is the recorder's, or a part of the recorded call itself. */
-static bool allocates(const char *function, const char *module)
-{
-    static const char *const libraries[] = {"libmalloctape.so", "libtcmalloc_minimal_tracing.so",
-                                            NULL};
-    static const char *const families[] = {
-        "operator new",     "operator delete", "__libc_",        "__rdl_",
-        "__rustc::__rust_", "__rust_alloc",    "__rust_dealloc", NULL};
-    static const char *const names[] = {
-        "malloc",        "calloc", "realloc",    "memalign",           "posix_memalign",
-        "aligned_alloc", "valloc", "pvalloc",    "reallocarray",       "__rust_realloc",
-        "free",          "cfree",  "free_sized", "free_aligned_sized", NULL};
-    if (begins_with_any(basename(module), libraries)) return true;
-    for (const char *const *name = names; *name != NULL; name++)
-        if (strcmp(function, *name) == 0) return true;
-    return begins_with_any(function, families) && strcmp(function, "__libc_start_main") != 0;
-}
-
-/* Whether a function is from a standard library, or a usual wrapper of malloc. */
-static bool is_library(const char *function)
-{
-    static const char *const wrappers[] = {"xmalloc",  "xcalloc",  "xrealloc",  "xzalloc",
-                                           "xstrdup",  "g_malloc", "g_malloc0", "g_realloc",
-                                           "g_strdup", NULL};
-    static const char *const beginnings[] = {
-        "std::",   "__gnu_cxx::", "alloc::",     "<alloc::", "core::",
-        "<core::", "<std::",      "hashbrown::", "__cxxabi", NULL};
-    for (const char *const *name = wrappers; *name != NULL; name++)
-        if (strcmp(function, *name) == 0) return true;
-    return begins_with_any(function, beginnings);
-}
-
-static void classify(struct code_names *names, struct code_frame *frame)
+static void classify(const struct code_names *names, struct code_frame *frame, bool is_rust)
 {
     const char *function = code_names_text(names, frame->function);
-    frame->is_library = is_library(function);
-    frame->allocates = allocates(function, code_names_text(names, frame->module));
+    const char *file = code_names_text(names, frame->file);
+    frame->is_library = function_is_library(function, file, is_rust) || is_skipped(names, frame);
+    frame->allocates = function_allocates(function, code_names_text(names, frame->module));
 }
 
 /* ---- the frames of a code ---- */
 
-static bool add_frame(struct code_names *names, const struct code_frame *frame)
+static bool add_frame(struct code_names *names, const struct code_frame *frame, bool is_rust)
 {
     if (!array_reserve(&names->frames, &names->room, names->count + 1, sizeof *names->frames))
         return false;
     names->frames[names->count] = *frame;
-    classify(names, &names->frames[names->count++]);
+    classify(names, &names->frames[names->count++], is_rust);
     return true;
 }
 
@@ -89,7 +60,7 @@ static bool add_said(struct code_names *names, const char *said, struct code_fra
         frame.line = line != NULL ? (uint32_t)strtoul(line, NULL, 10) : 0;
         frame.is_inlined = rest != NULL && *rest != '\0';
         if (frame.function == 0) frame.function = strings_put(&names->symbols.strings, "?");
-        good = add_frame(names, &frame);
+        good = add_frame(names, &frame, false);
     }
     free(copy);
     return good;
@@ -107,7 +78,7 @@ static bool add_found(struct code_names *names, uint32_t module, uint64_t offset
         frame.file = found[i].file;
         frame.line = found[i].line;
         frame.is_inlined = i + 1 < count;
-        good = add_frame(names, &frame);
+        good = add_frame(names, &frame, found[i].is_rust);
     }
     return good;
 }
@@ -119,7 +90,7 @@ static bool add_made(struct code_names *names, uint64_t address, struct code_fra
     frame.function = perf_map_find(&names->map, address > 0 ? address - 1 : 0);
     snprintf(text, sizeof text, "0x%" PRIx64, address);
     if (frame.function == 0) frame.function = strings_put(&names->symbols.strings, text);
-    return add_frame(names, &frame);
+    return add_frame(names, &frame, false);
 }
 
 static const char *module_path(const struct code_names *names, uint32_t number)
@@ -184,7 +155,7 @@ static bool read_maps(struct code_names *names, const struct code_places *places
 bool code_names_open(struct code_names *names, const struct stacks *stacks,
                      const struct code_places *places)
 {
-    *names = (struct code_names){.stacks = stacks};
+    *names = (struct code_names){.stacks = stacks, .skip = places->skip};
     bool good = symbols_open(&names->symbols, places->directories, places->count);
     names->codes = calloc(stacks->codes_end + 1, sizeof *names->codes);
     names->modules = calloc(stacks->modules_end + UINT16_MAX + 1, sizeof *names->modules);

@@ -15,6 +15,7 @@
 #ifndef MALLOCTAPE_SYMBOLS_CODE_NAMES_H
 #define MALLOCTAPE_SYMBOLS_CODE_NAMES_H
 
+#include <regex.h>
 #include <stdio.h>
 
 #include "stream/stacks.h"
@@ -31,7 +32,7 @@ struct code_frame {
     uint32_t function, file, module; /* texts; module: the path */
     uint32_t line;
     uint32_t code;   /* in the stream; 0: CODE_NAMES_CUT */
-    bool is_library; /* of a standard library, or a wrapper of malloc: works for its caller */
+    bool is_library; /* or a wrapper of malloc, or passed over: works for its caller */
     bool allocates;
     bool is_inlined; /* into the next frame */
 };
@@ -40,14 +41,16 @@ struct code_frame {
 struct code_places {
     const char *const *directories; /* symbol_file.h */
     size_t count;
-    const char *trace; /* its path, for "TRACE.perf.map"; NULL: none */
-    uint64_t pid;      /* for /tmp/perf-PID.map; 0: unknown */
-    double start_s;    /* of the recording, since the epoch: older maps are ignored */
+    const char *trace;   /* its path, for "TRACE.perf.map"; NULL: none */
+    uint64_t pid;        /* for /tmp/perf-PID.map; 0: unknown */
+    double start_s;      /* of the recording, since the epoch: older maps are ignored */
+    const regex_t *skip; /* functions and files that count as a library's; NULL: none */
 };
 
 struct code_names {
     struct symbols symbols;
     const struct stacks *stacks;
+    const regex_t *skip;
     struct code_frame *frames;
     size_t count, room;
 

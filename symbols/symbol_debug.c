@@ -140,12 +140,19 @@ static unsigned scopes_of(struct symbol_debug *debug, Dwarf_Die *die, Dwarf_Die 
 
 /* ---- names ---- */
 
-static bool is_c(Dwarf_Die *unit)
+/* 0: unknown. */
+static Dwarf_Word language_of(Dwarf_Die *unit)
 {
     Dwarf_Attribute attribute;
     Dwarf_Word language;
     /* Not dwarf_srclang(), which would open the file that a skeleton unit names. */
-    if (dwarf_formudata(dwarf_attr(unit, DW_AT_language, &attribute), &language) != 0) return false;
+    return dwarf_formudata(dwarf_attr(unit, DW_AT_language, &attribute), &language) == 0 ? language
+                                                                                         : 0;
+}
+
+static bool is_c(Dwarf_Die *unit)
+{
+    const Dwarf_Word language = language_of(unit);
     return language == DW_LANG_C89 || language == DW_LANG_C || language == DW_LANG_C99 ||
            language == DW_LANG_C11;
 }
@@ -271,7 +278,8 @@ unsigned symbol_debug_find(struct symbol_debug *debug, struct symbols *symbols, 
     frames[0] = (struct symbol_frame){.function = 0};
     for (unsigned i = 0; i < count; i++) { /* from the innermost one */
         const unsigned at = count - 1 - i;
-        frames[i] = (struct symbol_frame){.function = name_of_die(debug, symbols, unit, &dies[at])};
+        frames[i] = (struct symbol_frame){.function = name_of_die(debug, symbols, unit, &dies[at]),
+                                          .is_rust = language_of(&unit->die) == DW_LANG_Rust};
         if (i > 0) take_call_place(symbols, unit, &dies[at + 1], &frames[i]);
     }
     take_line(symbols, unit, address, &frames[0]);

@@ -12,6 +12,7 @@
 #include "common/array.h"
 #include "symbols/demangle.h"
 #include "symbols/elf_section.h"
+#include "symbols/function_name.h"
 #include "symbols/symbol_debug.h"
 #include "symbols/symbol_table.h"
 
@@ -33,19 +34,6 @@ struct symbol_module {
 
 /* ---- names ---- */
 
-/* The length of a name without the suffix that a compiler adds for a copy or a part. */
-static size_t length_without_suffix(const char *name)
-{
-    static const char *const suffixes[] = {".cold",      ".part.", ".constprop.", ".isra.",
-                                           ".lto_priv.", ".llvm.", ".localalias"};
-    size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        const char *at = strstr(name, suffixes[i]);
-        if (at != NULL && at > name && (size_t)(at - name) < length) length = (size_t)(at - name);
-    }
-    return length;
-}
-
 /* Removes ABI tags, which tell builds of the C++ library apart: "build[abi:cxx11]". */
 static void take_out_tags(char *name)
 {
@@ -58,7 +46,7 @@ static void take_out_tags(char *name)
 
 char *symbols_demangle(const char *name)
 {
-    char *plain = strndup(name, length_without_suffix(name));
+    char *plain = strndup(name, function_name_length(name));
     char *demangled = plain != NULL ? demangle(plain) : NULL;
     if (demangled == NULL) return plain;
     free(plain);
@@ -150,9 +138,9 @@ static void module_close(struct symbol_module *module)
 
 /* ---- without debug information ---- */
 
-/* The name from the symbol table; 0: none. */
-static uint32_t name_of_symbol(struct symbols *symbols, struct symbol_module *module,
-                               uint64_t address)
+/* Takes the name from the symbol table, if it is there. */
+static void take_symbol(struct symbols *symbols, struct symbol_module *module, uint64_t address,
+                        struct symbol_frame *frame)
 {
     bool good = true;
     if (!module->is_named) {
@@ -163,7 +151,9 @@ static uint32_t name_of_symbol(struct symbols *symbols, struct symbol_module *mo
     }
     if (!good) symbols->no_memory = true;
     const char *name = symbol_table_find(&module->table, address);
-    return name != NULL ? symbols_put_name(symbols, name) : 0;
+    if (name == NULL) return;
+    frame->function = symbols_put_name(symbols, name);
+    frame->is_rust = function_name_is_rust(name);
 }
 
 /* The beginning of the function by the unwind information; if there is none, the address. */
@@ -253,7 +243,7 @@ unsigned symbols_find(struct symbols *symbols, uint32_t number, uint64_t address
     /* Only the outermost function can be in the symbol table, not inlined ones. */
     struct symbol_frame *outermost = &frames[count - 1];
     if (outermost->function == 0 && module->file != NULL)
-        outermost->function = name_of_symbol(symbols, module, address);
+        take_symbol(symbols, module, address, outermost);
     for (unsigned i = 0; i < count; i++)
         if (frames[i].function == 0) frames[i].function = name_by_number(symbols, module, address);
     return count;

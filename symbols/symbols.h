@@ -33,6 +33,7 @@ enum { SYMBOL_FRAMES_MAX = 64 };
 struct symbol_frame {
     uint32_t function, file; /* numbers of strings; file 0: unknown */
     uint32_t line;           /* 0: unknown */
+    bool is_rust;
 };
 
 /* What could not be read of a module's debug information. */

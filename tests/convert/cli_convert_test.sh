@@ -111,7 +111,7 @@ L0 free r2
 END
     without_lengths i.ht >i2.ht && exits 0 import -q -o p2 i2.ht && cmp p p2 &&
         cmp wanted got && exits 0 export --to folded --measure calls -o folded p && cat folded &&
-        grep -qx 'a+0x401020;main;run(int) 3' folded &&
+        grep -qx 'a+0x401020;main;run 3' folded &&
         printf '%s\n' 'v 10400 3' 's 1 a' 'i 5 1' 't 1 0' 'a 18 1' '- 0' >bad.ht && exits 1 import -o p bad.ht &&
         says 'line 6: expected what heaptrack.s interpreter writes'
 }

@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 37
+  plan 39
 
   script = random_script(4000)
   script.write('t.p')
@@ -318,6 +318,25 @@ Dir.mktmpdir do |directory|
   wrong = differences(told, counted)
   names = %w[alloc_objects alloc_space inuse_objects inuse_space peak_objects peak_space]
   report wrong.empty? && types == names, 'pprof: each stack, all values', wrong.first(3)
+
+  twice = StackScript.new
+  twice.allocate(1, 100, [function('work', 3, 'a.c'), function('main')])
+  twice.allocate(2, 10, [function('work', 9, 'b.c'), function('main')])
+  twice.write('twice.p')
+  output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'pprof', 'twice.p', '-o', 'twice.gz')
+  parts = fields(Zlib::GzipReader.open('twice.gz', &:read)).group_by(&:first)
+  texts = parts[6].map(&:last)
+  told = parts[5].map { |_, one| fields(one).to_h.values_at(2, 3, 4).map { |text| text && texts[text] } }
+  report told.sort == [['main', nil, 'main.c'], ['work', nil, 'a.c'], ['work', nil, 'b.c']],
+         'pprof: functions of one name in two files; no system name', told.map(&:to_s)
+
+  skipped = reported('t.p', '--skip', '^outer::|^fill\\.c$')
+  counted = script.sums_by do |o|
+    shown = StackScript.shown(o.stack)
+    passed = ->(one) { one.library? || one.name.start_with?('outer::') || one.file == 'fill.c' }
+    (shown.find { |one| !passed.(one) } || shown.first).name
+  end
+  check_rows('--skip: what matches counts for its caller', by_name(skipped['rows'], KEYS), counted)
 
   if has?('go')
     top = output_of({ 'HOME' => directory }, 'go', 'tool', 'pprof', '-top', '-unit=B',

@@ -3,11 +3,14 @@
  *   symbolize [-d DIR]... PATH BUILD-ID ADDRESS...     hexadecimal; "-" for no build id
  *       prints for each address a line, its frames, innermost first; then the state of the file
  *   symbolize --demangle NAME...
+ *   symbolize --plain NAME...                          without return types and parameters
+ *   symbolize --library [NAME FILE r]...               r: a name of Rust; else anything
  *   symbolize --perf-map FILE SINCE ADDRESS...         SINCE: seconds since the epoch */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/function_name.h"
 #include "symbols/perf_map.h"
 #include "symbols/symbols.h"
 
@@ -67,6 +70,18 @@ int main(int count, char **words)
             puts(name);
             free(name);
         }
+        return 0;
+    }
+    if (count > 2 && strcmp(words[0], "--plain") == 0) {
+        while (*++words != NULL) {
+            function_name_take_out_types(*words);
+            puts(*words);
+        }
+        return 0;
+    }
+    if (count > 4 && strcmp(words[0], "--library") == 0) {
+        for (words++; words[0] != NULL; words += 3)
+            puts(function_is_library(words[0], words[1], *words[2] == 'r') ? "library" : "own");
         return 0;
     }
     if (count > 3 && strcmp(words[0], "--perf-map") == 0) return print_perf_map(words + 1);

@@ -94,7 +94,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 27
+  plan 30
 
   known = compile('known', '-g')
   where = addresses(known)
@@ -214,6 +214,34 @@ Dir.mktmpdir do |directory|
           .split("\n")
   report names == %w[core::ptr::drop_fn mycrate::foo foo main malloc build],
          'names of Rust; copies of functions', names
+
+  cut = %w[_ZN35_$LT$a..cold..B$u20$as$u20$a..C$GT$3put17h0123456789abcdefE main.coldStart f.cold.12
+           f.isra.0.part.3 g.llvm.1234 h.constprop.0.cold i.parts .cold]
+  names = output_of({}, SYMBOLIZE, '--demangle', *cut).split("\n")
+  report names == ['<a::cold::B as a::C>::put', *%w[main.coldStart f f g h i.parts .cold]],
+         'suffixes of copies are only at the end of a name', names
+
+  types = { 'void std::vector<int, std::allocator<int> >::push_back<int const&>(int const&)' =>
+              'std::vector<int, std::allocator<int> >::push_back<int const&>',
+            'main' => 'main', 'f(int)' => 'f', 'std::pair<int, char (*)(int)> make<A<3>>(int) const' => 'make<A<3>>',
+            'A::operator()(int) const' => 'A::operator()', 'bool operator< <int>(A<int> const&)' => 'operator< <int>',
+            'A::operator bool() const' => 'A::operator bool', 'operator new(unsigned long)' => 'operator new',
+            'unsigned long ns::f<int>(void (*)(int))' => 'ns::f<int>',
+            'ns::f(int)::{lambda(int)#1}::operator()(int) const' => 'ns::f(int)::{lambda(int)#1}::operator()',
+            '(anonymous namespace)::f(int)' => '(anonymous namespace)::f',
+            '<T as alloc::string::ToString>::to_string' => '<T as alloc::string::ToString>::to_string' }
+  names = output_of({}, SYMBOLIZE, '--plain', *types.keys).split("\n")
+  report names == types.values, 'names of other tools: without types', (names - types.values)
+
+  kinds = [['core::io::load', '', 'c', 'own'], ['core::io::load', '', 'r', 'library'],
+           ['<u8 as alloc::slice::hack::ConvertVec>::to_vec', '', 'r', 'library'],
+           ['<T as alloc::string::ToString>::to_string', '', 'r', 'library'],
+           ['<u8 as store::Fill>::fill', '', 'r', 'own'], ['<store::Tier as core::clone::Clone>::clone', '', 'r', 'own'],
+           ['<[T]>::sort', '', 'r', 'library'], ['std::vector<int>::reserve', '', 'c', 'library'],
+           ['__cxa_allocate_exception', '', 'c', 'library'], ['nlohmann::parse', '/usr/include/nlohmann/json.hpp', 'c', 'library'],
+           ['nlohmann::parse', 'src/json.hpp', 'c', 'own'], ['alloc::refill', 'a.cc', 'c', 'own']]
+  found = output_of({}, SYMBOLIZE, '--library', *kinds.flat_map { |one| one.first(3) }).split("\n")
+  report found == kinds.map(&:last), 'what is a library\'s', kinds.zip(found).reject { |one, it| one.last == it }.map(&:to_s)
 
   grown = growing_name(30)
   names = output_of({}, SYMBOLIZE, '--demangle', growing_name(7), grown).split("\n")
