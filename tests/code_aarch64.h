@@ -61,6 +61,36 @@ __asm__(".type with_frame_pointer, %function\n"
         "ret\n"
         ".size with_frame_pointer, . - with_frame_pointer\n");
 
+// The same with any value in x29.
+__asm__(".type with_any_bp, %function\n"
+        ".globl with_any_bp\n.hidden with_any_bp\n"
+        "with_any_bp:\n"
+        "stp x29, x30, [sp, #-16]!\n"
+        "mov x29, x1\n"
+        "blr x0\n"
+        "ldp x29, x30, [sp], #16\n"
+        "ret\n"
+        ".size with_any_bp, . - with_any_bp\n");
+
+// The same; its table says that the frame ends behind where x29 points.
+__asm__(".type with_wrong_table, %function\n"
+        ".globl with_wrong_table\n.hidden with_wrong_table\n"
+        "with_wrong_table:\n"
+        ".cfi_startproc\n"
+        "stp x29, x30, [sp, #-16]!\n"
+        "mov x29, x1\n"
+        ".cfi_def_cfa x29, 16\n"
+        ".cfi_offset x30, -8\n"
+        ".cfi_offset x29, -16\n"
+        "blr x0\n"
+        "ldp x29, x30, [sp], #16\n"
+        ".cfi_def_cfa sp, 0\n"
+        ".cfi_restore x30\n"
+        ".cfi_restore x29\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size with_wrong_table, . - with_wrong_table\n");
+
 #define FOLLOWS_FRAME_POINTERS 0
 
 #endif

@@ -51,11 +51,37 @@ __asm__(".type with_frame_pointer, @function\n"
         "ret\n"
         ".size with_frame_pointer, . - with_frame_pointer\n");
 
+// The same with any value in rbp.
+__asm__(".type with_any_bp, @function\n"
+        "with_any_bp:\n"
+        "pushq %rbp\n"
+        "movq %rsi, %rbp\n"
+        "call *%rdi\n"
+        "popq %rbp\n"
+        "ret\n"
+        ".size with_any_bp, . - with_any_bp\n");
+
+// The same; its table says that the frame ends behind where rbp points.
+__asm__(".type with_wrong_table, @function\n"
+        "with_wrong_table:\n"
+        ".cfi_startproc\n"
+        "pushq %rbp\n"
+        "movq %rsi, %rbp\n"
+        ".cfi_def_cfa %rbp, 16\n"
+        ".cfi_offset %rbp, -16\n"
+        "call *%rdi\n"
+        "popq %rbp\n"
+        ".cfi_def_cfa %rsp, 8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size with_wrong_table, . - with_wrong_table\n");
+
 // In other memory, the recorder follows it.
 #define FOLLOWS_FRAME_POINTERS 1
 
 // The table for it, for the C++ runtime, but for where it is: CFA = rsp + 8, return address at CFA - 8;
 // from byte 1 on CFA = rsp + 16, rbp at CFA - 16; from byte 4 on CFA = rbp + 16.
+#ifdef __cplusplus
 struct __attribute__((packed)) FrameTable {
     uint32_t common_bytes = 16, common_id = 0;
     uint8_t common[12] = {1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1, 0, 0};
@@ -64,5 +90,6 @@ struct __attribute__((packed)) FrameTable {
     uint8_t own[8] = {0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6};
     uint32_t end = 0;
 };
+#endif
 
 #endif

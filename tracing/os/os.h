@@ -41,9 +41,12 @@ size_t os_page_bytes(void);
  * thread that must not make system calls does not know: false. */
 bool os_memory_is_readable(const void *address);
 
-/* Copies memory that another thread may take away at any time. False: not all of it could be read, or
- * the thread must not make system calls. */
-bool os_memory_copy(void *to, const void *from, size_t bytes);
+/* Copies memory that another thread may take away at any time: at most two pages. Returns how many
+ * bytes could be read: all, those of the first page, or none. `thread_id`: the calling thread's. */
+size_t os_memory_copy(int thread_id, void *to, const void *from, size_t bytes);
+
+/* Whether the calling thread may copy memory in this way. */
+bool os_memory_can_be_copied(void);
 
 /* How much of what these functions, and os_file_map(), have mapped is resident now, and how much of
  * it is of files; 0: not known. Writer thread. */

@@ -89,7 +89,7 @@ struct stack_walk {
     uint32_t first, end; /* both REMEMBERED_MAX: there is none */
     enum stack_end how;
     uint32_t node;
-    struct unwind_stack memory; /* what can be read of the thread's stack */
+    struct unwind_memory memory;
     struct frame frame[REMEMBERED_MAX + 1];
     uint8_t check[REMEMBERED_MAX];     /* enum check */
     bool needs_bp[REMEMBERED_MAX + 1]; /* what is further out depends on the frame's rbp */
@@ -143,6 +143,7 @@ static inline bool leads_out(const struct way *way, const struct unwind_frame *h
                              struct unwind_frame *first)
 {
     const char *sp = (const char *)here->sp;
+    if (way->count == 0) return false;
     for (uint32_t i = 0; i < way->count; i++) {
         const struct way_word *word = &way->words[i];
         if (!word->is_place) {
@@ -156,7 +157,7 @@ static inline bool leads_out(const struct way *way, const struct unwind_frame *h
     first->pc = unwind_code_address(*(const uintptr_t *)(sp + way->return_at));
     first->sp = here->sp + (uintptr_t)way->end;
     first->bp = way->saves_bp ? *(const uintptr_t *)(sp + way->bp) : here->bp;
-    return way->count > 0 && !stack_table_is_own(first->pc);
+    return !stack_table_is_own(first->pc);
 }
 
 /* Adds the words that must be the same for a step from a frame of the recorder to its caller's.
@@ -191,7 +192,7 @@ static bool walk_out(struct malloctape_lane *lane, struct stack_walk *walk,
     way->saves_bp = false;
     for (uint32_t i = 0; i < OWN_MAX; i++) {
         struct stack_code code;
-        if (!stack_table_code(lane, frame.pc, &code) ||
+        if (!stack_table_code(lane, &walk->memory, frame.pc, &code) ||
             !unwind_step(code.rule, &walk->memory, &frame, first, bx))
             break;
         is_way = is_way && add_to_way(way, here, &frame, code.rule, first);
@@ -297,8 +298,8 @@ static enum step behind(struct malloctape_lane *lane, struct stack_walk *walk, s
     case UNWIND_BX: return STEP_FAILED;
     case UNWIND_UNKNOWN:
         /* What has no table today may have one tomorrow. */
-        if (!stack_table_code(lane, frame->at.pc, &code) || code.number != walk->code[i] ||
-            code.rule.how != UNWIND_UNKNOWN)
+        if (!stack_table_code(lane, &walk->memory, frame->at.pc, &code) ||
+            code.number != walk->code[i] || code.rule.how != UNWIND_UNKNOWN)
             return STEP_FAILED;
         return end_at(at, STACK_CUT_BY_CODE);
     default: break;
@@ -342,7 +343,7 @@ static inline enum step look_up(struct malloctape_lane *lane, struct stack_walk 
 {
     struct frame *frame = &walk->fresh.frame[at->fresh];
     struct stack_code code;
-    if (!stack_table_code(lane, frame->at.pc, &code))
+    if (!stack_table_code(lane, &walk->memory, frame->at.pc, &code))
         return at->fresh ? end_at(at, STACK_CUT_BY_CODE) : STEP_FAILED;
     frame->rule = code.rule;
     walk->fresh.code[at->fresh++] = code.number;
@@ -649,7 +650,7 @@ static void forget_others(const struct malloctape_lane *lane, struct stack_walk 
     walk->time = stack_table_time();
     walk->recording = recording.number;
     /* The stack of the thread before may be gone. */
-    if (walk->thread_id != thread_id) walk->memory = (struct unwind_stack){0};
+    if (walk->thread_id != thread_id) walk->memory = (struct unwind_memory){0};
     walk->thread_id = thread_id;
 }
 
@@ -659,7 +660,7 @@ static inline uint32_t find_stack(struct malloctape_lane *lane, struct stack_wal
     uintptr_t bx;
     if (!is_of_now(lane, walk)) forget_others(lane, walk);
     unwind_here(&here, &bx);
-    unwind_stack_at(&walk->memory, here.sp);
+    unwind_memory_begin(&walk->memory, here.sp);
     const bool is_out = leave_by_way(walk, &here, &first);
     const uint32_t node = is_out ? known_node(walk, &first) : 0;
     return node ? node : find_anew(lane, walk, &here, bx, is_out ? &first : NULL);

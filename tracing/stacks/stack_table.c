@@ -46,8 +46,8 @@ struct rule_set {
 enum module_state { MODULE_NONE = 0, MODULE_BEGINS, MODULE_LOADED, MODULE_UNLOADED };
 
 struct module {
-    uintptr_t start, end; /* of the object (unwind.h), as are these */
-    const void *id, *table;
+    struct unwind_object object;
+    uintptr_t pc; /* an address that the object has */
     uint32_t number;
     uint32_t state; /* enum module_state */
 };
@@ -102,84 +102,106 @@ static bool define(struct malloctape_lane *lane, const struct stack_definition *
     return true;
 }
 
-/* Defines a text: the bytes of two pieces of memory, one after the other. */
-static bool define_text(struct malloctape_lane *lane, uint32_t number, enum stack_text_of of,
-                        const void *first, size_t first_bytes, const void *rest, size_t rest_bytes)
+/* Bytes of ours, or those that the object has. */
+struct text {
+    const char *ours;
+    uintptr_t its; /* if not `ours` */
+    uint32_t bytes;
+};
+
+/* Defines a text: a directory of ours, and what follows. */
+static bool define_text(struct malloctape_lane *lane, struct unwind_memory *memory, uint32_t number,
+                        enum stack_text_of of, const char *directory, struct text rest)
 {
-    struct stack_definition piece = {.what = STACK_TEXT,
-                                     .number = number,
-                                     .of = of,
-                                     .length = (uint32_t)(first_bytes + rest_bytes)};
-    if (first_bytes + rest_bytes > STACK_TEXT_BYTES_MAX) return true;
+    const uint32_t before = (uint32_t)strlen(directory);
+    struct stack_definition piece = {
+        .what = STACK_TEXT, .number = number, .of = of, .length = before + rest.bytes};
+    if (piece.length > STACK_TEXT_BYTES_MAX) return true;
     for (; piece.offset < piece.length; piece.offset += STACK_PIECE_BYTES) {
         for (uint32_t i = 0; i < stack_piece_bytes(&piece); i++) {
-            const size_t at = piece.offset + i;
-            piece.piece[i] = at < first_bytes ? ((const uint8_t *)first)[at]
-                                              : ((const uint8_t *)rest)[at - first_bytes];
+            const uint32_t at = piece.offset + i;
+            if (at < before)
+                piece.piece[i] = (uint8_t)directory[at];
+            else if (rest.ours)
+                piece.piece[i] = (uint8_t)rest.ours[at - before];
+            else if (!unwind_read_text(memory, rest.its + at - before, &piece.piece[i], 1))
+                return false;
         }
         if (!define(lane, &piece)) return false;
     }
     return true;
 }
 
-/* The linker has no name for the program, and perhaps a relative one for a library. */
-static bool define_path(struct malloctape_lane *lane, uint32_t number, const char *path)
+/* The text at this address, which ends with a null byte. */
+static struct text text_at(struct unwind_memory *memory, uintptr_t address)
 {
-    const char *directory = "";
-    if (!*path)
-        path = settings.program_path;
-    else if (strncmp(path, "linux-vdso", 10) == 0)
-        path = "[vdso]";
-    else if (*path != '/')
-        directory = settings.directory;
-    return define_text(lane, number, STACK_PATH, directory, strlen(directory), path, strlen(path));
+    struct text text = {.its = address};
+    char letter;
+    while (address && text.bytes < STACK_TEXT_BYTES_MAX &&
+           unwind_read_text(memory, address + text.bytes, &letter, 1) && letter)
+        text.bytes++;
+    return text;
 }
 
-/* The build id in an object's notes; NULL: there is none. */
-static const uint8_t *build_id_in(const uint8_t *notes, size_t bytes, size_t *count)
+/* The linker has no name for the program, and perhaps a relative one for a library. */
+static bool define_path(struct malloctape_lane *lane, struct unwind_memory *memory, uint32_t number,
+                        uintptr_t path)
+{
+    static const char vdso[] = "linux-vdso";
+    char begin[sizeof vdso - 1] = {0};
+    struct text text = text_at(memory, path);
+    const char *directory = "";
+    for (uint32_t i = 0; i < text.bytes && i < sizeof begin; i++)
+        unwind_read_text(memory, path + i, &begin[i], 1);
+    if (memcmp(begin, vdso, sizeof begin) == 0)
+        text = (struct text){.ours = "[vdso]"};
+    else if (text.bytes > 0 && begin[0] != '/')
+        directory = settings.directory;
+    if (!path) text = (struct text){.ours = settings.program_path};
+    if (text.ours) text.bytes = (uint32_t)strlen(text.ours);
+    return define_text(lane, memory, number, STACK_PATH, directory, text);
+}
+
+/* The build id in an object's notes; empty: there is none. */
+static struct text build_id_in(struct unwind_memory *memory, const struct unwind_object *object,
+                               uintptr_t notes, size_t bytes)
 {
     Elf64_Nhdr note;
-    while (bytes >= sizeof note) {
-        memcpy(&note, notes, sizeof note);
+    char owner[sizeof "GNU"];
+    while (bytes >= sizeof note && unwind_read(memory, object, notes, &note, sizeof note)) {
         const size_t name = (note.n_namesz + 3u) & ~(size_t)3, what = (note.n_descsz + 3u) & ~3u;
         if (name > bytes - sizeof note || what > bytes - sizeof note - name) break;
-        *count = note.n_descsz;
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof "GNU" &&
-            memcmp(notes + sizeof note, "GNU", sizeof "GNU") == 0)
-            return notes + sizeof note + name;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof owner &&
+            unwind_read(memory, object, notes + sizeof note, owner, sizeof owner) &&
+            memcmp(owner, "GNU", sizeof owner) == 0)
+            return (struct text){.its = notes + sizeof note + name, .bytes = note.n_descsz};
         notes += sizeof note + name + what;
         bytes -= sizeof note + name + what;
     }
-    return NULL;
+    return (struct text){.bytes = 0};
 }
 
-static const uint8_t *build_id_of(const struct unwind_object *object, size_t *count)
+static struct text build_id_of(struct unwind_memory *memory, const struct unwind_object *object)
 {
-    const uintptr_t start = object->start, bytes = object->end - start;
     Elf64_Ehdr header;
     Elf64_Phdr segment;
-    if (bytes < sizeof header) return NULL;
-    memcpy(&header, (const void *)start, sizeof header);
-    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > 4096 ||
+    struct text id = {.bytes = 0};
+    if (!unwind_read(memory, object, object->start, &header, sizeof header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > 4096 ||
         header.e_phnum > 64)
-        return NULL;
-    for (unsigned i = 0; i < header.e_phnum; i++) {
-        memcpy(&segment, (const void *)(start + header.e_phoff + i * sizeof segment),
-               sizeof segment);
-        const uintptr_t at = object->bias + segment.p_vaddr;
-        if (segment.p_type != PT_NOTE || at < start || at >= object->end ||
-            segment.p_filesz > object->end - at)
-            continue;
-        const uint8_t *id = build_id_in((const uint8_t *)at, segment.p_filesz, count);
-        if (id) return id;
+        return id;
+    for (unsigned i = 0; i < header.e_phnum && id.bytes == 0; i++) {
+        const uintptr_t at = object->start + header.e_phoff + i * sizeof segment;
+        if (!unwind_read(memory, object, at, &segment, sizeof segment)) break;
+        if (segment.p_type == PT_NOTE)
+            id = build_id_in(memory, object, object->bias + segment.p_vaddr, segment.p_filesz);
     }
-    return NULL;
+    return id;
 }
 
-static bool is_same(const struct module *module, const struct unwind_object *object)
+static bool is_same(const struct unwind_object *a, const struct unwind_object *b)
 {
-    return module->start == object->start && module->end == object->end &&
-           module->id == object->id && module->table == object->table;
+    return a->start == b->start && a->end == b->end && a->id == b->id && a->table == b->table;
 }
 
 /* False: there is none that is loaded. */
@@ -187,10 +209,16 @@ static bool read_module(const struct module *module, struct module *copy)
 {
     if (atomic_load_acquire(&module->state) != MODULE_LOADED) return false;
     copy->number = atomic_load_relaxed(&module->number);
-    copy->start = atomic_load_relaxed(&module->start);
-    copy->end = atomic_load_relaxed(&module->end);
-    copy->id = atomic_load_relaxed(&module->id);
-    copy->table = atomic_load_relaxed(&module->table);
+    copy->pc = atomic_load_relaxed(&module->pc);
+    copy->object =
+        (struct unwind_object){.start = atomic_load_relaxed(&module->object.start),
+                               .end = atomic_load_relaxed(&module->object.end),
+                               .id = atomic_load_relaxed(&module->object.id),
+                               .table = atomic_load_relaxed(&module->object.table),
+                               .bias = atomic_load_relaxed(&module->object.bias),
+                               .stays_from = atomic_load_relaxed(&module->object.stays_from),
+                               .stays_to = atomic_load_relaxed(&module->object.stays_to),
+                               .functions = atomic_load_relaxed(&module->object.functions)};
     atomic_fence_acquire();
     return atomic_load_relaxed(&module->number) == copy->number &&
            atomic_load_relaxed(&module->state) == MODULE_LOADED;
@@ -217,34 +245,60 @@ static struct module *take_module(void)
     return NULL;
 }
 
-static bool begin_module(struct malloctape_lane *lane, struct module *module, uint32_t number,
-                         const struct unwind_object *object)
+static bool define_module(struct malloctape_lane *lane, struct unwind_memory *memory,
+                          uint32_t number, const struct unwind_object *object)
 {
     const struct stack_definition definition = {.what = STACK_MODULE,
                                                 .number = number,
                                                 .start = object->start,
                                                 .end = object->end,
                                                 .bias = object->bias};
-    size_t count = 0;
-    const uint8_t *id = build_id_of(object, &count);
-    if (!define(lane, &definition) || !define_path(lane, number, object->path)) return false;
-    if (id && count > 0 && count <= STACK_BUILD_ID_MAX &&
-        !define_text(lane, number, STACK_BUILD_ID, id, count, NULL, 0))
+    if (!define(lane, &definition) || !define_path(lane, memory, number, object->path))
         return false;
-    atomic_fence_release(); /* after BEGINS, for those that read */
-    atomic_store_relaxed(&module->number, number);
-    atomic_store_relaxed(&module->start, object->start);
-    atomic_store_relaxed(&module->end, object->end);
-    atomic_store_relaxed(&module->id, object->id);
-    atomic_store_relaxed(&module->table, object->table);
-    atomic_store_release(&module->state, MODULE_LOADED);
-    return true;
+    const struct text id = build_id_of(memory, object);
+    return id.bytes == 0 || id.bytes > STACK_BUILD_ID_MAX ||
+           define_text(lane, memory, number, STACK_BUILD_ID, "", id);
 }
 
-/* The number of an object's module; STACK_MODULE_NONE: there are too many. False: there was no room
- * to define it now. */
-static bool module_of(struct malloctape_lane *lane, const struct unwind_object *object,
-                      uint32_t *number)
+static void begin_module(struct module *module, uint32_t number, const struct unwind_object *object,
+                         uintptr_t pc)
+{
+    atomic_fence_release(); /* after BEGINS, for those that read */
+    atomic_store_relaxed(&module->number, number);
+    atomic_store_relaxed(&module->pc, pc);
+    atomic_store_relaxed(&module->object.start, object->start);
+    atomic_store_relaxed(&module->object.end, object->end);
+    atomic_store_relaxed(&module->object.id, object->id);
+    atomic_store_relaxed(&module->object.table, object->table);
+    atomic_store_relaxed(&module->object.bias, object->bias);
+    atomic_store_relaxed(&module->object.stays_from, object->stays_from);
+    atomic_store_relaxed(&module->object.stays_to, object->stays_to);
+    atomic_store_relaxed(&module->object.functions, object->functions);
+    atomic_store_release(&module->state, MODULE_LOADED);
+}
+
+/* Another module for the object. False: there was no room to define it now. */
+static bool add_module(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
+                       const struct unwind_object *object, uint32_t *number)
+{
+    struct module *module = take_module();
+    *number = STACK_MODULE_NONE;
+    if (!module) return true;
+    const uint32_t next = atomic_add_relaxed(&table->modules_count, 1) + 1;
+    if (next < STACK_MODULES_LIMIT && define_module(lane, memory, next, object)) {
+        begin_module(module, next, object, pc);
+        *number = next;
+        return true;
+    }
+    atomic_store_release(&module->state, MODULE_NONE);
+    return next >= STACK_MODULES_LIMIT;
+}
+
+/* The number of the module of the object that has `pc`, of which it learns the rest;
+ * STACK_MODULE_NONE: there are too many. False: it has gone, or there was no room to define it
+ * now. */
+static bool module_of(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
+                      struct unwind_object *object, uint32_t *number)
 {
     uint32_t count = atomic_load_relaxed(&table->modules_count);
     if (count > MODULES_MAX) count = MODULES_MAX;
@@ -252,22 +306,16 @@ static bool module_of(struct malloctape_lane *lane, const struct unwind_object *
         struct module module;
         if (!read_module(&table->modules[i], &module)) continue;
         *number = module.number;
-        if (is_same(&module, object)) return true;
-        if (object->start < module.end && module.start < object->end) {
+        if (is_same(&module.object, object)) {
+            *object = module.object;
+            return true;
+        }
+        if (object->start < module.object.end && module.object.start < object->end) {
             note_unloaded(lane, &table->modules[i], module.number);
             atomic_add_acq_rel(&table->time, 1);
         }
     }
-    struct module *module = take_module();
-    *number = STACK_MODULE_NONE;
-    if (!module) return true;
-    const uint32_t next = atomic_add_relaxed(&table->modules_count, 1) + 1;
-    if (next < STACK_MODULES_LIMIT && begin_module(lane, module, next, object)) {
-        *number = next;
-        return true;
-    }
-    atomic_store_release(&module->state, MODULE_NONE);
-    return next >= STACK_MODULES_LIMIT;
+    return unwind_learn(memory, object) && add_module(lane, memory, pc, object, number);
 }
 
 void stack_table_unloading(void)
@@ -283,7 +331,7 @@ void stack_table_unloaded(struct malloctape_lane *lane)
     for (uint32_t i = 0; i < count && i < MODULES_MAX; i++) {
         struct module module;
         if (!read_module(&table->modules[i], &module)) continue;
-        if (!unwind_find(module.start, &now) || !is_same(&module, &now))
+        if (!unwind_find(module.pc, &now) || !is_same(&module.object, &now))
             note_unloaded(lane, &table->modules[i], module.number);
     }
     atomic_add_acq_rel(&table->time, 1);
@@ -310,10 +358,11 @@ static uint32_t code_of(struct malloctape_lane *lane, uint32_t module, uint64_t 
 }
 
 /* Finds the rule and the number of a code. `*keeps`: they hold until something is unloaded. */
-static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code,
-                    bool *keeps)
+static bool resolve(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
+                    struct stack_code *code, bool *keeps)
 {
     struct unwind_object object;
+    uint32_t module;
     *code = (struct stack_code){.number = 0};
     *keeps = unwind_find(pc - 1, &object);
     if (!*keeps) {
@@ -321,10 +370,15 @@ static bool resolve(struct malloctape_lane *lane, uintptr_t pc, struct stack_cod
         code->number = code_of(lane, STACK_MODULE_NONE, pc);
         return code->number != 0;
     }
-    code->rule = unwind_compile(&object, pc);
-    if (stack_table_is_own(pc)) return true;
-    uint32_t module;
-    if (!module_of(lane, &object, &module)) return false;
+    if (stack_table_is_own(pc)) {
+        object.stays_from = (uintptr_t)__ehdr_start;
+        object.stays_to = (uintptr_t)_end;
+        if (!unwind_learn(memory, &object)) return false;
+        code->rule = unwind_compile(memory, &object, pc);
+        return true;
+    }
+    if (!module_of(lane, memory, pc - 1, &object, &module)) return false;
+    code->rule = unwind_compile(memory, &object, pc);
     code->number = code_of(lane, module, module ? pc - object.bias : pc);
     return code->number != 0;
 }
@@ -386,7 +440,8 @@ static void keep(uintptr_t pc, uint64_t time, const struct stack_code *code)
     atomic_store_relaxed(&set->rules[at].word, word);
 }
 
-bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code)
+bool stack_table_code(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
+                      struct stack_code *code)
 {
     const uint64_t time = stack_table_time();
     const struct rule_set *set = rule_set_of(pc);
@@ -398,7 +453,7 @@ bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_c
         return true;
     }
     bool keeps;
-    if (!resolve(lane, pc, code, &keeps)) return false;
+    if (!resolve(lane, memory, pc, code, &keeps)) return false;
     if (time && keeps) keep(pc, time, code);
     return true;
 }

@@ -44,7 +44,8 @@ struct stack_code {
 
 /* The rule and the number of the code that goes on at `pc`. False: it has no number, as there is no
  * memory or no room in the lane. */
-bool stack_table_code(struct malloctape_lane *lane, uintptr_t pc, struct stack_code *code);
+bool stack_table_code(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
+                      struct stack_code *code);
 
 /* A stack is looked up by a hash of its codes, from the outermost one on, which begins with how the
  * stack ends. In one of 30 million recordings of a million stacks, two of these have the same

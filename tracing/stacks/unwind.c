@@ -9,9 +9,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#define PAGE_BYTES      4096u /* or a part of a page */
-/* Pages that are farther away are not joined with what is known to be readable. */
-#define KNOWN_FAR_PAGES 64u
+#define PAGE_BYTES ((uintptr_t)4096) /* or a part of a page */
 
 /* A part of an object this large without a table is generated code: that of node has 1.6 MiB,
  * assembly in libcrypto 150 KiB. */
@@ -33,18 +31,35 @@ bool unwind_can_find(void)
     return _dl_find_object != NULL;
 }
 
+static bool is_program(const void *id)
+{
+    struct dl_find_object found;
+    return _dl_find_object((void *)getauxval(AT_ENTRY), &found) == 0 && found.dlfo_link_map == id;
+}
+
+/* The program's segment that has this address of its file; NULL: there is none. */
+static const Elf64_Phdr *segment_of_program(uintptr_t address)
+{
+    const Elf64_Phdr *segment = (const Elf64_Phdr *)getauxval(AT_PHDR);
+    for (uint64_t i = segment ? getauxval(AT_PHNUM) : 0; i > 0; i--, segment++)
+        if (segment->p_type == PT_LOAD && address >= segment->p_vaddr &&
+            address - segment->p_vaddr < segment->p_filesz)
+            return segment;
+    return NULL;
+}
+
 /* For a program with holes between its segments, such as node, the C library reports only where the
  * code is. The program headers tell where all of it is; that must include the table. */
 static void widen(struct unwind_object *object)
 {
-    const uintptr_t table = (uintptr_t)object->table, headers = getauxval(AT_PHDR);
+    const uintptr_t table = object->table, headers = getauxval(AT_PHDR);
     const Elf64_Phdr *segment = (const Elf64_Phdr *)headers;
-    if ((table >= object->start && table < object->end) || !table || *object->path || !headers)
-        return;
-    uintptr_t start = headers & ~(uintptr_t)(PAGE_BYTES - 1), end = object->end;
+    if (!table || !headers || !is_program(object->id)) return;
+    const uintptr_t bias = ((const struct link_map *)object->id)->l_addr;
+    uintptr_t start = headers & ~(PAGE_BYTES - 1), end = object->end;
     for (uint64_t i = getauxval(AT_PHNUM); i > 0; i--, segment++)
-        if (segment->p_type == PT_LOAD && object->bias + segment->p_vaddr + segment->p_memsz > end)
-            end = object->bias + segment->p_vaddr + segment->p_memsz;
+        if (segment->p_type == PT_LOAD && bias + segment->p_vaddr + segment->p_memsz > end)
+            end = bias + segment->p_vaddr + segment->p_memsz;
     if (start > object->start || table < start || table >= end) return;
     object->start = start;
     object->end = end;
@@ -56,29 +71,75 @@ bool unwind_find(uintptr_t address, struct unwind_object *object)
     if (!_dl_find_object || _dl_find_object((void *)address, &found) != 0) return false;
     *object = (struct unwind_object){.start = (uintptr_t)found.dlfo_map_start,
                                      .end = (uintptr_t)found.dlfo_map_end,
-                                     .bias = found.dlfo_link_map->l_addr,
-                                     .path = found.dlfo_link_map->l_name,
                                      .id = found.dlfo_link_map,
-                                     .table = found.dlfo_eh_frame};
-    widen(object);
+                                     .table = (uintptr_t)found.dlfo_eh_frame};
+    if (object->table < object->start || object->table >= object->end) widen(object);
     return true;
+}
+
+/* A thread that cannot have memory copied has to read what the linker says is there. */
+bool unwind_read_text(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes)
+{
+    if (os_memory_can_be_copied()) return unwind_memory_copy(memory, from, to, bytes);
+    memcpy(to, (const void *)from, bytes);
+    return true;
+}
+
+bool unwind_read(struct unwind_memory *memory, const struct unwind_object *object, uintptr_t from,
+                 void *to, size_t bytes)
+{
+    if (from >= object->stays_from && from < object->stays_to && bytes <= object->stays_to - from) {
+        memcpy(to, (const void *)from, bytes);
+        return true;
+    }
+    return from >= object->start && from < object->end && bytes <= object->end - from &&
+           unwind_read_text(memory, from, to, bytes);
+}
+
+/* Nobody unloads the program. Its file cannot become shorter while it runs, but may always have been
+ * too short for the segment. */
+static void learn_program(struct unwind_object *object)
+{
+    const struct link_map *map = object->id;
+    const Elf64_Phdr *segment = segment_of_program(object->table - map->l_addr);
+    object->bias = map->l_addr;
+    object->path = 0;
+    if (!segment || !(segment->p_flags & PF_R)) return;
+    const uintptr_t start = object->bias + segment->p_vaddr, end = start + segment->p_filesz;
+    if (!os_memory_is_readable((const void *)((end - 1) & ~(uintptr_t)7))) return;
+    object->stays_from = start;
+    object->stays_to = end;
 }
 
 /* --- bytes of a table --- */
 
+struct source {
+    struct unwind_memory *memory;
+    const struct unwind_object *object;
+    bool is_cut; /* something could not be read */
+};
+
 /* Reads on; past the end it reads zeros. */
 struct reader {
-    const uint8_t *at, *end;
+    uintptr_t at, end;
+    struct source *source;
 };
+
+static bool read_bytes(struct source *source, uintptr_t from, void *to, size_t bytes)
+{
+    if (unwind_read(source->memory, source->object, from, to, bytes)) return true;
+    source->is_cut = true;
+    return false;
+}
 
 static uint64_t take(struct reader *reader, unsigned bytes)
 {
     uint64_t value = 0;
-    if ((size_t)(reader->end - reader->at) < bytes) {
+    if (reader->end - reader->at < bytes ||
+        !read_bytes(reader->source, reader->at, &value, bytes)) {
         reader->at = reader->end;
         return 0;
     }
-    memcpy(&value, reader->at, bytes);
     reader->at += bytes;
     return value;
 }
@@ -114,8 +175,8 @@ static int64_t take_signed(struct reader *reader)
 static struct reader take_block(struct reader *reader)
 {
     uint64_t bytes = take_unsigned(reader);
-    struct reader block = {reader->at, reader->at};
-    if (bytes > (size_t)(reader->end - reader->at)) bytes = (size_t)(reader->end - reader->at);
+    struct reader block = {reader->at, reader->at, reader->source};
+    if (bytes > reader->end - reader->at) bytes = reader->end - reader->at;
     reader->at += bytes;
     block.end = reader->at;
     return block;
@@ -124,7 +185,7 @@ static struct reader take_block(struct reader *reader)
 /* A pointer in the encoding of DW_EH_PE_...; `relative`: it may be relative to its own address. */
 static uint64_t take_encoded(struct reader *reader, unsigned encoding, bool relative)
 {
-    const uintptr_t here = (uintptr_t)reader->at;
+    const uintptr_t here = reader->at;
     uint64_t value;
     switch (encoding & 0x0f) {
     case 0x01: value = take_unsigned(reader); break;
@@ -153,40 +214,27 @@ struct augmentation {
     bool has_length;   /* the FDE's augmentation begins with its length */
 };
 
+/* A longer entry is none. */
+#define ENTRY_BYTES_MAX ((uint64_t)64 << 10)
+
 /* An entry begins with its length; false: it has none. */
-static bool begin_entry(const uint8_t *at, const struct unwind_object *object,
-                        struct reader *reader)
+static bool begin_entry(uintptr_t at, struct source *source, struct reader *reader)
 {
-    *reader = (struct reader){at, (const uint8_t *)object->end};
-    if ((uintptr_t)at < object->start || (uintptr_t)at >= object->end) return false;
+    *reader = (struct reader){at, source->object->end, source};
+    if (at < source->object->start || at >= source->object->end) return false;
     uint64_t bytes = take(reader, 4);
     if (bytes == 0xffffffff) bytes = take(reader, 8);
-    if (bytes == 0 || bytes > (size_t)(reader->end - reader->at)) return false;
+    if (bytes == 0 || bytes > ENTRY_BYTES_MAX || bytes > reader->end - reader->at) return false;
     reader->end = reader->at + bytes;
     return true;
 }
 
-static bool read_common(const uint8_t *at, const struct unwind_object *object, struct entry *entry,
-                        struct augmentation *augmentation)
+static bool take_augmentation(struct reader letters, struct reader more, struct entry *entry,
+                              struct augmentation *augmentation)
 {
-    struct reader reader;
-    if (!begin_entry(at, object, &reader) || take(&reader, 4) != 0) return false;
-    const uint64_t version = take(&reader, 1);
-    if (version != 1 && version != 3) return false;
-    const char *letter = (const char *)reader.at;
-    while (reader.at < reader.end && take(&reader, 1))
-        continue;
-    entry->code_factor = take_unsigned(&reader);
-    entry->data_factor = take_signed(&reader);
-    uint64_t address = version == 1 ? take(&reader, 1) : take_unsigned(&reader);
-    if (address != UNWIND_NUMBER_PC) return false;
-    augmentation->has_length = *letter == 'z';
-    entry->common = reader;
-    if (!augmentation->has_length) return *letter == 0;
-    struct reader more = take_block(&reader);
-    entry->common = reader;
-    for (letter++; *letter; letter++) {
-        switch (*letter) {
+    for (;;) {
+        switch (take(&letters, 1)) {
+        case 0: return true;
         case 'R': augmentation->encoding = (unsigned)take(&more, 1); break;
         case 'L': take(&more, 1); break;
         case 'P': take_encoded(&more, (unsigned)take(&more, 1), false); break;
@@ -195,18 +243,40 @@ static bool read_common(const uint8_t *at, const struct unwind_object *object, s
         default: return false;
         }
     }
-    return true;
 }
 
-static bool read_entry(const uint8_t *at, const struct unwind_object *object, struct entry *entry)
+static bool read_common(uintptr_t at, struct source *source, struct entry *entry,
+                        struct augmentation *augmentation)
+{
+    struct reader reader;
+    if (!begin_entry(at, source, &reader) || take(&reader, 4) != 0) return false;
+    const uint64_t version = take(&reader, 1);
+    if (version != 1 && version != 3) return false;
+    struct reader letters = reader;
+    while (reader.at < reader.end && take(&reader, 1))
+        continue;
+    entry->code_factor = take_unsigned(&reader);
+    entry->data_factor = take_signed(&reader);
+    uint64_t address = version == 1 ? take(&reader, 1) : take_unsigned(&reader);
+    if (address != UNWIND_NUMBER_PC) return false;
+    entry->common = reader;
+    const uint64_t first = take(&letters, 1);
+    augmentation->has_length = first == 'z';
+    if (!augmentation->has_length) return first == 0;
+    struct reader more = take_block(&reader);
+    entry->common = reader;
+    return take_augmentation(letters, more, entry, augmentation);
+}
+
+static bool read_entry(uintptr_t at, struct source *source, struct entry *entry)
 {
     struct augmentation augmentation = {0, false};
     struct reader reader;
     *entry = (struct entry){.is_signal = false};
-    if (!begin_entry(at, object, &reader)) return false;
-    const uint8_t *here = reader.at;
+    if (!begin_entry(at, source, &reader)) return false;
+    const uintptr_t here = reader.at;
     const uint64_t back = take(&reader, 4);
-    if (back == 0 || !read_common(here - back, object, entry, &augmentation)) return false;
+    if (back == 0 || !read_common(here - back, source, entry, &augmentation)) return false;
     entry->first = take_encoded(&reader, augmentation.encoding, true);
     entry->end = entry->first + take_encoded(&reader, augmentation.encoding & 0x0f, false);
     if (augmentation.has_length) take_block(&reader);
@@ -214,51 +284,93 @@ static bool read_entry(const uint8_t *at, const struct unwind_object *object, st
     return true;
 }
 
-/* The last entry that begins at or before this address, by the sorted index that linkers make.
- * `*next`: where the one after it begins. */
-static bool find_entry(const struct unwind_object *object, uintptr_t address, struct entry *entry,
+/* An entry of the sorted index that linkers make: where a function begins and where its entry is,
+ * from the table on. */
+struct index {
+    int32_t function, entry;
+};
+
+#define INDEX_HEAD_BYTES 12u
+#define INDEX_COPIED     (UNWIND_COPY_BYTES / sizeof(struct index))
+
+/* 0: the table has no index that is understood here. */
+static uint32_t count_functions(struct unwind_memory *memory, const struct unwind_object *object)
+{
+    static const uint8_t kind[] = {1 /* version */, 0x1b /* pointer */, 0x03 /* count */, 0x3b};
+    uint8_t head[INDEX_HEAD_BYTES];
+    uint32_t count;
+    if (!unwind_read(memory, object, object->table, head, sizeof head) ||
+        memcmp(head, kind, sizeof kind) != 0)
+        return 0;
+    memcpy(&count, head + INDEX_HEAD_BYTES - sizeof count, sizeof count);
+    return count;
+}
+
+static bool read_index(struct source *source, uint32_t at, struct index *index)
+{
+    const uintptr_t first = source->object->table + INDEX_HEAD_BYTES;
+    return read_bytes(source, first + at * sizeof *index, index, sizeof *index);
+}
+
+bool unwind_learn(struct unwind_memory *memory, struct unwind_object *object)
+{
+    const struct link_map *map = object->id;
+    if (is_program(map))
+        learn_program(object);
+    else if (!unwind_read_text(memory, (uintptr_t)&map->l_addr, &object->bias,
+                               sizeof object->bias) ||
+             !unwind_read_text(memory, (uintptr_t)&map->l_name, &object->path, sizeof object->path))
+        return false;
+    object->functions = count_functions(memory, object);
+    return true;
+}
+
+/* The last entry that begins at or before this address. `*next`: where the one after it begins. */
+static bool find_entry(struct source *source, uintptr_t address, struct entry *entry,
                        uintptr_t *next)
 {
-    enum { VERSION = 1, POINTER = 0x1b, COUNT = 0x03, INDEX = 0x3b };
-    const uint8_t *table = object->table;
-    int32_t pair[2];
-    uint32_t low = 0, count;
-    if (!table || table[0] != VERSION || table[1] != POINTER || table[2] != COUNT ||
-        table[3] != INDEX)
-        return false;
-    memcpy(&count, table + 8, sizeof count);
-    const uint32_t all = count;
-    const uint8_t *index = table + 12;
-    const intptr_t wanted = (intptr_t)(address - (uintptr_t)table);
+    const uintptr_t table = source->object->table;
+    const uint32_t all = source->object->functions;
+    const intptr_t wanted = (intptr_t)(address - table);
+    uint32_t low = 0, count = all;
+    struct index index;
     while (count > 1) {
-        memcpy(pair, index + (low + count / 2) * sizeof pair, sizeof pair);
-        if (pair[0] <= wanted) low += count / 2;
-        count = pair[0] <= wanted ? count - count / 2 : count / 2;
+        /* The rest is copied at once. */
+        if (count <= INDEX_COPIED && !read_index(source, low, &index)) return false;
+        if (!read_index(source, low + count / 2, &index)) return false;
+        if (index.function <= wanted) low += count / 2;
+        count = index.function <= wanted ? count - count / 2 : count / 2;
     }
     if (count == 0) return false;
-    *next = object->end;
+    *next = source->object->end;
     if (low + 1 < all) {
-        memcpy(pair, index + (low + 1) * sizeof pair, sizeof pair);
-        *next = (uintptr_t)table + (uintptr_t)(intptr_t)pair[0];
+        if (!read_index(source, low + 1, &index)) return false;
+        *next = table + (uintptr_t)(intptr_t)index.function;
     }
-    memcpy(pair, index + low * sizeof pair, sizeof pair);
-    return read_entry(table + pair[1], object, entry);
+    return read_index(source, low, &index) &&
+           read_entry(table + (uintptr_t)(intptr_t)index.entry, source, entry);
 }
 
 /* --- instructions --- */
 
 enum where { SAME = 0, AT_OFFSET, BY_EXPRESSION, NOWHERE, ELSEWHERE };
 
+/* Bytes of the table. */
+struct expression {
+    uintptr_t at; /* 0: there is none */
+    uint64_t bytes;
+};
+
 struct saved {
     enum where where;
     int64_t offset; /* from the frame's end */
-    struct reader expression;
+    struct expression expression;
 };
 
 struct row {
     uint64_t base; /* the frame's end: this register and an offset, or an expression */
     int64_t offset;
-    struct reader expression;
+    struct expression expression;
     struct saved bx, bp, pc;
 };
 
@@ -294,7 +406,14 @@ static void restore(struct machine *machine, uint64_t number)
     if (saved) *saved = *saved_of(&machine->initial, number);
 }
 
-static void save_by_expression(struct machine *machine, uint64_t number, struct reader expression)
+static struct expression take_expression(struct reader *reader)
+{
+    const struct reader block = take_block(reader);
+    return (struct expression){block.at, block.end - block.at};
+}
+
+static void save_by_expression(struct machine *machine, uint64_t number,
+                               struct expression expression)
 {
     struct saved *saved = saved_of(&machine->now, number);
     if (saved) *saved = (struct saved){.where = BY_EXPRESSION, .expression = expression};
@@ -304,7 +423,7 @@ static void set_end(struct machine *machine, uint64_t base, int64_t offset)
 {
     machine->now.base = base;
     machine->now.offset = offset;
-    machine->now.expression.at = NULL;
+    machine->now.expression.at = 0;
 }
 
 static void remember_row(struct machine *machine)
@@ -358,10 +477,10 @@ static void carry_out_other(struct machine *machine, struct reader *reader,
         break;
     case 0x0d: set_end(machine, take_unsigned(reader), machine->now.offset); break;
     case 0x0e: set_end(machine, machine->now.base, (int64_t)take_unsigned(reader)); break;
-    case 0x0f: machine->now.expression = take_block(reader); break;
+    case 0x0f: machine->now.expression = take_expression(reader); break;
     case 0x10:
         number = take_unsigned(reader);
-        save_by_expression(machine, number, take_block(reader));
+        save_by_expression(machine, number, take_expression(reader));
         break;
     case 0x11:
         number = take_unsigned(reader);
@@ -397,10 +516,19 @@ static void carry_out(struct machine *machine, struct reader reader, const struc
 
 /* --- rules --- */
 
-static bool is_expression(struct reader expression, const char *bytes, size_t count)
+static struct reader read_expression(struct source *source, struct expression expression)
 {
-    return (size_t)(expression.end - expression.at) == count &&
-           memcmp(expression.at, bytes, count) == 0;
+    return (struct reader){expression.at, expression.at + expression.bytes, source};
+}
+
+static bool is_expression(struct source *source, struct expression expression, const char *bytes,
+                          size_t count)
+{
+    struct reader reader = read_expression(source, expression);
+    if (expression.bytes != count) return false;
+    while (count > 0 && take(&reader, 1) == (uint8_t)*bytes)
+        bytes++, count--;
+    return count == 0;
 }
 
 /* Takes a register (breg0 is 0x70) and an offset. */
@@ -426,10 +554,10 @@ static int64_t words(const struct saved *saved, bool *fits)
 }
 
 /* The same where the frame's end is not at a known distance. */
-static int64_t words_from_bp(const struct saved *saved, bool *fits)
+static int64_t words_from_bp(struct source *source, const struct saved *saved, bool *fits)
 {
     struct saved from_bp = {.where = AT_OFFSET};
-    struct reader rest = saved->expression;
+    struct reader rest = read_expression(source, saved->expression);
     if (saved->where == BY_EXPRESSION && takes_register(&rest, UNWIND_NUMBER_BP, &from_bp.offset) &&
         rest.at == rest.end)
         return words(&from_bp, fits);
@@ -438,31 +566,35 @@ static int64_t words_from_bp(const struct saved *saved, bool *fits)
 }
 
 /* What GNU ld writes for a PLT: 16 bytes an entry, the second half with a word more on the stack. */
-static bool is_plt(struct reader expression, struct unwind_rule *rule)
+static bool is_plt(struct source *source, struct expression expression, struct unwind_rule *rule)
 {
     static const char before[] = "\x77\x08\x80\x00\x3f\x1a", behind[] = "\x2a\x33\x24\x22";
-    if (expression.end - expression.at != 11 || memcmp(expression.at, before, 6) != 0 ||
-        memcmp(expression.at + 7, behind, 4) != 0)
+    char bytes[11];
+    if (expression.bytes != sizeof bytes ||
+        !read_bytes(source, expression.at, bytes, sizeof bytes) || memcmp(bytes, before, 6) != 0 ||
+        memcmp(bytes + 7, behind, 4) != 0)
         return false;
-    *rule = (struct unwind_rule){.how = UNWIND_PLT, .offset = (expression.at[6] - 0x30) & 15};
+    *rule = (struct unwind_rule){.how = UNWIND_PLT, .offset = (bytes[6] - 0x30) & 15};
     return true;
 }
 
-static bool is_signal_frame(const struct row *row, const struct entry *entry)
+static bool is_signal_frame(struct source *source, const struct row *row, const struct entry *entry)
 {
-    return entry->is_signal && is_expression(row->expression, "\x77\xa0\x01\x06", 4) &&
-           row->bp.where == BY_EXPRESSION && is_expression(row->bp.expression, "\x77\xf8\x00", 3) &&
-           row->pc.where == BY_EXPRESSION && is_expression(row->pc.expression, "\x77\xa8\x01", 3);
+    return entry->is_signal && row->bp.where == BY_EXPRESSION && row->pc.where == BY_EXPRESSION &&
+           is_expression(source, row->expression, "\x77\xa0\x01\x06", 4) &&
+           is_expression(source, row->bp.expression, "\x77\xf8\x00", 3) &&
+           is_expression(source, row->pc.expression, "\x77\xa8\x01", 3);
 }
 
 /* The frame's end by an expression, of which few forms are understood. */
-static struct unwind_rule rule_by_expression(const struct row *row, const struct entry *entry)
+static struct unwind_rule rule_by_expression(struct source *source, const struct row *row,
+                                             const struct entry *entry)
 {
     struct unwind_rule rule = {.how = UNWIND_UNKNOWN};
-    struct reader rest = row->expression;
+    struct reader rest = read_expression(source, row->expression);
     int64_t offset;
-    if (is_plt(row->expression, &rule)) return rule;
-    if (is_signal_frame(row, entry)) return (struct unwind_rule){.how = UNWIND_SIGNAL};
+    if (is_plt(source, row->expression, &rule)) return rule;
+    if (is_signal_frame(source, row, entry)) return (struct unwind_rule){.how = UNWIND_SIGNAL};
     if (takes_register(&rest, UNWIND_NUMBER_BP, &offset) && take(&rest, 1) == 0x06 &&
         rest.at == rest.end && fits_offset(offset)) {
         rule.how = UNWIND_BP_SAYS;
@@ -483,14 +615,15 @@ static struct unwind_rule rule_with_return(const struct row *row, struct unwind_
     return rule;
 }
 
-static struct unwind_rule rule_of(const struct row *row, const struct entry *entry)
+static struct unwind_rule rule_of(struct source *source, const struct row *row,
+                                  const struct entry *entry)
 {
     const struct unwind_rule none = {.how = UNWIND_UNKNOWN};
     struct unwind_rule rule = none;
     bool fits = true, bx_fits = true;
     if (row->pc.where == NOWHERE) return (struct unwind_rule){.how = UNWIND_OUTERMOST};
     if (row->expression.at) {
-        rule = rule_by_expression(row, entry);
+        rule = rule_by_expression(source, row, entry);
         if (rule.how != UNWIND_BP_SAYS) return rule;
     } else {
         rule.how = row->base == UNWIND_NUMBER_SP   ? UNWIND_SP
@@ -504,38 +637,37 @@ static struct unwind_rule rule_of(const struct row *row, const struct entry *ent
     if (row->pc.where != AT_OFFSET || row->pc.offset != UNWIND_RETURN_OFFSET) return none;
     rule.bp_at_bp = rule.how != UNWIND_SP && rule.how != UNWIND_BP &&
                     row->bp.where == BY_EXPRESSION &&
-                    is_expression(row->bp.expression, "\x76\x00", 2);
+                    is_expression(source, row->bp.expression, "\x76\x00", 2);
     rule.bp = rule.bp_at_bp ? 0 : words(&row->bp, &fits);
-    rule.bx =
-        rule.how == UNWIND_BP_SAYS ? words_from_bp(&row->bx, &bx_fits) : words(&row->bx, &bx_fits);
+    rule.bx = rule.how == UNWIND_BP_SAYS ? words_from_bp(source, &row->bx, &bx_fits)
+                                         : words(&row->bx, &bx_fits);
     if (!bx_fits) rule.bx = UNWIND_BX_ELSEWHERE;
     return fits ? rule : none;
 }
 
 /* A stack may have any address: the code is read only if it can be. */
-static struct unwind_rule rule_without_table(uintptr_t pc)
+static struct unwind_rule rule_without_table(struct unwind_memory *memory, uintptr_t pc)
 {
-    const uintptr_t last = pc + UNWIND_SIGNAL_CODE_BYTES - 1;
+    uint32_t code[UNWIND_SIGNAL_CODE_BYTES / sizeof(uint32_t) + 1];
     const bool ends_signal = UNWIND_SIGNAL_CODE_BYTES > 0 && pc % 4 == 0 &&
-                             os_memory_is_readable((const void *)(pc & ~(uintptr_t)7)) &&
-                             os_memory_is_readable((const void *)(last & ~(uintptr_t)7)) &&
-                             unwind_ends_signal((const uint32_t *)pc);
+                             unwind_memory_copy(memory, pc, code, UNWIND_SIGNAL_CODE_BYTES) &&
+                             unwind_ends_signal(code);
     return (struct unwind_rule){.how = ends_signal ? UNWIND_SIGNAL : UNWIND_UNKNOWN};
 }
 
-struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t pc)
+static struct unwind_rule compile(struct source *source, uintptr_t pc)
 {
-    const struct unwind_rule none = {.how = UNWIND_UNKNOWN};
     const uintptr_t address = pc - 1;
     struct machine machine;
     struct entry entry;
     uintptr_t next;
-    if (!find_entry(object, pc, &entry, &next)) return rule_without_table(pc);
+    if (!find_entry(source, pc, &entry, &next)) return rule_without_table(source->memory, pc);
     /* No call returns to a function's first byte: whoever made the stack put that at its end. */
-    if (entry.first == pc && !(find_entry(object, address, &entry, &next) && address < entry.end))
+    if (entry.first == pc && !(find_entry(source, address, &entry, &next) && address < entry.end))
         return (struct unwind_rule){.how = UNWIND_OUTERMOST};
     if (address >= entry.end)
-        return next - entry.end < GENERATED_BYTES ? rule_without_table(pc) : unwind_guess;
+        return next - entry.end < GENERATED_BYTES ? rule_without_table(source->memory, pc)
+                                                  : unwind_guess;
     memset(&machine, 0, offsetof(struct machine, remembered));
     machine.remembered_count = 0;
     machine.is_wrong = false;
@@ -544,87 +676,52 @@ struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t 
     machine.initial = machine.now;
     machine.at = entry.first;
     carry_out(&machine, entry.own, &entry, address);
-    return machine.is_wrong ? none : rule_of(&machine.now, &entry);
+    if (machine.is_wrong) return (struct unwind_rule){.how = UNWIND_UNKNOWN};
+    return rule_of(source, &machine.now, &entry);
+}
+
+struct unwind_rule unwind_compile(struct unwind_memory *memory, const struct unwind_object *object,
+                                  uintptr_t pc)
+{
+    struct source source = {memory, object, false};
+    const struct unwind_rule rule = compile(&source, pc);
+    return source.is_cut ? (struct unwind_rule){.how = UNWIND_UNKNOWN} : rule;
 }
 
 /* --- steps --- */
 
-static uintptr_t page_of(uintptr_t address)
-{
-    return address & ~(uintptr_t)(PAGE_BYTES - 1);
-}
-
-static bool are_readable(uintptr_t page, uintptr_t end)
-{
-    while (page != end && os_memory_is_readable((const void *)page))
-        page += PAGE_BYTES;
-    return page == end;
-}
-
-/* Adds the page, and those in between, to the memory that is known to be readable. If it is too far
- * away, nothing else is known afterwards. */
-static void know(struct unwind_stack *stack, uintptr_t page)
-{
-    const uintptr_t end = page + PAGE_BYTES, far = KNOWN_FAR_PAGES * PAGE_BYTES;
-    if (end > stack->limit) return;
-    if (page >= stack->to && page - stack->to < far && are_readable(stack->to, page))
-        stack->to = end;
-    else if (end <= stack->from && stack->from - end < far && are_readable(end, stack->from))
-        stack->from = page;
-    else
-        *stack = (struct unwind_stack){page, end, stack->limit};
-}
-
-/* The C library puts what belongs to a thread at the upper end of its stack, that of the first one
- * elsewhere. */
-void unwind_stack_begin(struct unwind_stack *stack, uintptr_t sp)
-{
-    const uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
-    const uintptr_t limit = sp < thread ? page_of(thread) + PAGE_BYTES : UINTPTR_MAX;
-    if (stack->limit != limit) *stack = (struct unwind_stack){.limit = limit};
-    know(stack, page_of(sp));
-}
-
-bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *word)
-{
-    if (address % 8 || !os_memory_is_readable((const void *)address)) return false;
-    *word = *(const uintptr_t *)address;
-    know(stack, page_of(address));
-    return true;
-}
-
-static bool step_out_of_signal(struct unwind_stack *stack, uintptr_t sp,
+static bool step_out_of_signal(struct unwind_memory *memory, uintptr_t sp,
                                struct unwind_frame *caller, uintptr_t *bx)
 {
-    if (!unwind_load(stack, sp + UNWIND_SIGNAL_PC, &caller->pc) ||
-        !unwind_load(stack, sp + UNWIND_SIGNAL_SP, &caller->sp) ||
-        !unwind_load(stack, sp + UNWIND_SIGNAL_BP, &caller->bp) ||
-        (bx && !unwind_load(stack, sp + UNWIND_SIGNAL_BX, bx)))
+    if (!unwind_memory_word(memory, sp + UNWIND_SIGNAL_PC, &caller->pc) ||
+        !unwind_memory_word(memory, sp + UNWIND_SIGNAL_SP, &caller->sp) ||
+        !unwind_memory_word(memory, sp + UNWIND_SIGNAL_BP, &caller->bp) ||
+        (bx && !unwind_memory_word(memory, sp + UNWIND_SIGNAL_BX, bx)))
         return false;
     caller->pc++;
     return caller->pc != 1;
 }
 
 /* The caller's registers where the frame's end is known. */
-static bool step_to(struct unwind_rule rule, struct unwind_stack *stack, uintptr_t end,
+static bool step_to(struct unwind_rule rule, struct unwind_memory *memory, uintptr_t end,
                     const struct unwind_frame *frame, struct unwind_frame *caller, uintptr_t *bx)
 {
     const uintptr_t bp_at = rule.bp_at_bp ? frame->bp : end + (uintptr_t)(int64_t)rule.bp * 8;
     if (end <= frame->sp || (rule.bp_at_bp && bp_at < frame->sp) ||
-        !unwind_load(stack, unwind_return_at(rule, end), &caller->pc))
+        !unwind_memory_word(memory, unwind_return_at(rule, end), &caller->pc))
         return false;
     caller->pc = unwind_code_address(caller->pc);
     caller->sp = end;
     caller->bp = frame->bp;
-    if ((rule.bp || rule.bp_at_bp) && !unwind_load(stack, bp_at, &caller->bp)) return false;
+    if ((rule.bp || rule.bp_at_bp) && !unwind_memory_word(memory, bp_at, &caller->bp)) return false;
     if (bx && rule.bx &&
-        !unwind_load_bx(rule, stack, rule.how == UNWIND_BP_SAYS ? frame->bp : end, bx))
+        !unwind_load_bx(rule, memory, rule.how == UNWIND_BP_SAYS ? frame->bp : end, bx))
         return false;
     return caller->pc != 0;
 }
 
 /* The return address is still in its register; what the caller's was, nobody knows. */
-static bool step_by_register(struct unwind_rule rule, struct unwind_stack *stack,
+static bool step_by_register(struct unwind_rule rule, struct unwind_memory *memory,
                              const struct unwind_frame *frame, struct unwind_frame *caller,
                              uintptr_t *bx)
 {
@@ -632,71 +729,74 @@ static bool step_by_register(struct unwind_rule rule, struct unwind_stack *stack
     *caller = (struct unwind_frame){unwind_code_address(*bx), end, frame->bp};
     *bx = 0;
     return end >= frame->sp && caller->pc != 0 &&
-           (!rule.bp || unwind_load(stack, end + (uintptr_t)(int64_t)rule.bp * 8, &caller->bp));
+           (!rule.bp ||
+            unwind_memory_word(memory, end + (uintptr_t)(int64_t)rule.bp * 8, &caller->bp));
 }
 
 const struct unwind_rule unwind_guess = UNWIND_GUESS;
 
 /* Whether the instruction before `pc` is a call. Copies it: generated code may go at any time. */
-static bool is_behind_call(uintptr_t pc)
+static bool is_behind_call(const struct unwind_memory *memory, uintptr_t pc)
 {
     uint8_t code[UNWIND_CALL_BYTES_MAX + 1]; /* one more, which may be read, but is not known */
     code[UNWIND_CALL_BYTES_MAX] = 0;
-    return os_memory_copy(code, (const void *)(pc - UNWIND_CALL_BYTES_MAX),
-                          UNWIND_CALL_BYTES_MAX) &&
+    return os_memory_copy(memory->thread_id, code, (const void *)(pc - UNWIND_CALL_BYTES_MAX),
+                          UNWIND_CALL_BYTES_MAX) == UNWIND_CALL_BYTES_MAX &&
            unwind_is_behind_call(code + UNWIND_CALL_BYTES_MAX);
 }
 
 /* Whether this word of the frame may be a return address: then the frame may end there, and the
  * frame pointer belong to a function further out. (An earlier call may also have left it.) */
-static bool may_be_return_address(struct unwind_stack *stack, const struct unwind_frame *frame,
+static bool may_be_return_address(struct unwind_memory *memory, const struct unwind_frame *frame,
                                   uintptr_t at)
 {
     struct unwind_object object;
     uintptr_t word;
-    if (!unwind_load(stack, at, &word)) return true;
+    if (!unwind_memory_word(memory, at, &word)) return true;
     if (word - frame->sp < STACK_FAR) return false;
     const bool is_near = word - frame->pc < GENERATED_FAR || frame->pc - word < GENERATED_FAR;
-    return (is_near || unwind_find(word - 1, &object)) && is_behind_call(word);
+    return (is_near || unwind_find(word - 1, &object)) && is_behind_call(memory, word);
 }
 
-static bool step_by_guess(struct unwind_stack *stack, const struct unwind_frame *frame,
+static bool step_by_guess(struct unwind_memory *memory, const struct unwind_frame *frame,
                           struct unwind_frame *caller)
 {
     if (frame->sp % 8 || frame->bp % 8 || frame->bp < frame->sp ||
         frame->bp - frame->sp > GUESS_BYTES_MAX ||
-        (frame->sp < stack->limit && frame->bp >= stack->limit - 16) || !is_behind_call(frame->pc))
+        (frame->sp < memory->own_to && frame->bp >= memory->own_to - 16) ||
+        !is_behind_call(memory, frame->pc))
         return false;
     for (uintptr_t at = frame->sp; at < frame->bp; at += 8)
-        if (may_be_return_address(stack, frame, at)) return false;
+        if (may_be_return_address(memory, frame, at)) return false;
     caller->sp = frame->bp + 16;
-    return unwind_load(stack, frame->bp, &caller->bp) &&
-           unwind_load(stack, frame->bp + 8, &caller->pc) && is_behind_call(caller->pc);
+    return unwind_memory_word(memory, frame->bp, &caller->bp) &&
+           unwind_memory_word(memory, frame->bp + 8, &caller->pc) &&
+           is_behind_call(memory, caller->pc);
 }
 
-bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
+bool unwind_step_rarely(struct unwind_rule rule, struct unwind_memory *memory,
                         const struct unwind_frame *frame, struct unwind_frame *caller,
                         uintptr_t *bx)
 {
     uintptr_t end = 0;
     switch (rule.how) {
-    case UNWIND_SIGNAL: return step_out_of_signal(stack, frame->sp, caller, bx);
+    case UNWIND_SIGNAL: return step_out_of_signal(memory, frame->sp, caller, bx);
     case UNWIND_PLT:
-        if (unwind_is_guess(rule)) return !bx && step_by_guess(stack, frame, caller);
+        if (unwind_is_guess(rule)) return !bx && step_by_guess(memory, frame, caller);
         end = frame->sp + ((frame->pc - 1) % 16 >= (uintptr_t)(int64_t)rule.offset ? 16 : 8);
         break;
     case UNWIND_BX:
         if (!bx) return false;
-        if (!UNWIND_RETURN_OFFSET) return step_by_register(rule, stack, frame, caller, bx);
+        if (!UNWIND_RETURN_OFFSET) return step_by_register(rule, memory, frame, caller, bx);
         end = *bx + (uintptr_t)(int64_t)rule.offset;
         break;
     case UNWIND_BP_SAYS:
         /* A word below the frame may be on another stack. */
         if (frame->bp + (uintptr_t)(int64_t)rule.offset < frame->sp ||
-            !unwind_load(stack, frame->bp + (uintptr_t)(int64_t)rule.offset, &end))
+            !unwind_memory_word(memory, frame->bp + (uintptr_t)(int64_t)rule.offset, &end))
             return false;
         break;
     default: return false;
     }
-    return step_to(rule, stack, end, frame, caller, bx);
+    return step_to(rule, memory, end, frame, caller, bx);
 }

@@ -7,8 +7,9 @@
  * registers that rules refer to are followed: the stack pointer, rbp, and, where a rule asks for
  * it, rbx. Names are those of x86-64; unwind_aarch64.h has the registers there.
  *
- * The table of an object is read while the calling thread has a return address in it, so nobody may
- * unload it meanwhile. The stack is read by unwind_load(), which never faults.
+ * Any address may come from a frame that is none, and any file may have a table that is wrong. So
+ * the stack, and all that an object has, is read by unwind_memory.h, which never faults; but for the
+ * program's own table, which nobody unloads.
  *
  * Threads   any, also in signal handlers: there are no locks, no memory is taken, and the functions
  *           need less than 1 KiB of stack. */
@@ -16,6 +17,7 @@
 #define MALLOCTAPE_UNWIND_H
 
 #include "common/arch.h"
+#include "tracing/stacks/unwind_memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,20 +64,34 @@ struct unwind_frame {
 /* An object that the dynamic linker has loaded. */
 struct unwind_object {
     uintptr_t start, end; /* as mapped */
-    uintptr_t bias;       /* addresses in memory less those in the file */
-    const char *path;     /* as the linker has it; empty for the program */
     const void *id;       /* other objects that are there at the same time have another one */
-    const void *table;    /* .eh_frame_hdr, or NULL */
+    uintptr_t table;      /* .eh_frame_hdr; 0: none */
+    /* What unwind_learn() adds. */
+    uintptr_t bias;                 /* addresses in memory less those in the file */
+    uintptr_t path;                 /* as the linker has it; 0: this is the program */
+    uintptr_t stays_from, stays_to; /* of its tables, what can be read as it is */
+    uint32_t functions;             /* that the table's index has */
 };
 
 /* Whether the system can find objects without a lock: glibc 2.35. */
 bool unwind_can_find(void);
 
-/* The object that has this address. */
+/* The object that has this address; without what unwind_learn() adds. */
 bool unwind_find(uintptr_t address, struct unwind_object *object);
 
+/* False: it has gone meanwhile. */
+bool unwind_learn(struct unwind_memory *memory, struct unwind_object *object);
+
+/* Reads bytes of the object. False: they cannot be read. */
+bool unwind_read(struct unwind_memory *memory, const struct unwind_object *object, uintptr_t from,
+                 void *to, size_t bytes);
+
+/* The same of a text of the linker's, its path. */
+bool unwind_read_text(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes);
+
 /* The rule of the function that goes on at `pc`, by its object's table. */
-struct unwind_rule unwind_compile(const struct unwind_object *object, uintptr_t pc);
+struct unwind_rule unwind_compile(struct unwind_memory *memory, const struct unwind_object *object,
+                                  uintptr_t pc);
 
 /* The rule of generated code, such as node's, which is in no object, or in a large part of one that
  * its table leaves out. Such code has no rules, but mostly keeps frame pointers. A step by this is
@@ -90,33 +106,7 @@ static inline bool unwind_is_guess(struct unwind_rule rule)
     return rule.how == UNWIND_PLT && rule.bp_at_bp;
 }
 
-/* Memory of a thread's stack that is known to be readable; all zero: none. What lies from `limit`
- * on is not the stack's, may go at any time, and is checked each time. */
-struct unwind_stack {
-    uintptr_t from, to, limit;
-};
-
-/* The same as the next function, where `sp` is not in memory that is known. */
-void unwind_stack_begin(struct unwind_stack *stack, uintptr_t sp);
-
-/* The calling thread's stack pointer is now `sp`. What is known of another stack is forgotten. */
-static inline void unwind_stack_at(struct unwind_stack *stack, uintptr_t sp)
-{
-    if (__builtin_expect(sp < stack->from || sp >= stack->to, 0)) unwind_stack_begin(stack, sp);
-}
-
-bool unwind_load_far(struct unwind_stack *stack, uintptr_t address, uintptr_t *word);
-
-/* The word at this address; false: there is none that can be read. */
-static inline bool unwind_load(struct unwind_stack *stack, uintptr_t address, uintptr_t *word)
-{
-    if (__builtin_expect(address < stack->from || address >= stack->to || address % 8, 0))
-        return unwind_load_far(stack, address, word);
-    *word = *(const uintptr_t *)address;
-    return true;
-}
-
-static inline bool unwind_load_bx(struct unwind_rule rule, struct unwind_stack *stack,
+static inline bool unwind_load_bx(struct unwind_rule rule, struct unwind_memory *memory,
                                   uintptr_t from, uintptr_t *bx)
 {
     if (!UNWIND_RETURN_OFFSET) {
@@ -124,16 +114,16 @@ static inline bool unwind_load_bx(struct unwind_rule rule, struct unwind_stack *
         return true;
     }
     return rule.bx != UNWIND_BX_ELSEWHERE &&
-           unwind_load(stack, from + (uintptr_t)(int64_t)rule.bx * 8, bx);
+           unwind_memory_word(memory, from + (uintptr_t)(int64_t)rule.bx * 8, bx);
 }
 
-bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack *stack,
+bool unwind_step_rarely(struct unwind_rule rule, struct unwind_memory *memory,
                         const struct unwind_frame *frame, struct unwind_frame *caller,
                         uintptr_t *bx);
 
 /* From a frame to its caller's. `bx`: rbx, which is then the caller's; NULL: not known, and a rule
  * that asks for it is not followed. False: the caller's frame cannot be read, or makes no sense. */
-static inline bool unwind_step(struct unwind_rule rule, struct unwind_stack *stack,
+static inline bool unwind_step(struct unwind_rule rule, struct unwind_memory *memory,
                                const struct unwind_frame *frame, struct unwind_frame *caller,
                                uintptr_t *bx)
 {
@@ -142,19 +132,19 @@ static inline bool unwind_step(struct unwind_rule rule, struct unwind_stack *sta
     case UNWIND_SP: end = frame->sp + (uintptr_t)(int64_t)rule.offset; break;
     case UNWIND_BP: end = frame->bp + (uintptr_t)(int64_t)rule.offset; break;
     default: {
-        bool unwind_step_rarely(struct unwind_rule rule, struct unwind_stack * stack,
+        bool unwind_step_rarely(struct unwind_rule rule, struct unwind_memory * memory,
                                 const struct unwind_frame *frame, struct unwind_frame *caller,
                                 uintptr_t *bx);
-        return unwind_step_rarely(rule, stack, frame, caller, bx);
+        return unwind_step_rarely(rule, memory, frame, caller, bx);
     }
     }
-    if (end <= frame->sp || !unwind_load(stack, unwind_return_at(rule, end), &caller->pc))
+    if (end <= frame->sp || !unwind_memory_word(memory, unwind_return_at(rule, end), &caller->pc))
         return false;
     caller->pc = unwind_code_address(caller->pc);
     caller->bp = frame->bp;
-    if (rule.bp && !unwind_load(stack, end + (uintptr_t)(int64_t)rule.bp * 8, &caller->bp))
+    if (rule.bp && !unwind_memory_word(memory, end + (uintptr_t)(int64_t)rule.bp * 8, &caller->bp))
         return false;
-    if (bx && rule.bx && !unwind_load_bx(rule, stack, end, bx)) return false;
+    if (bx && rule.bx && !unwind_load_bx(rule, memory, end, bx)) return false;
     caller->sp = end;
     return caller->pc != 0;
 }

@@ -1,0 +1,106 @@
+#include "tracing/stacks/unwind_memory.h"
+
+#include "common/arch.h"
+#include "tracing/os/os.h"
+
+#include <string.h>
+
+#define PAGE_BYTES          4096u /* or a part of a page */
+/* The first thread's stack has grown by more only if this is another one. */
+#define GROWTH_MAX          ((uintptr_t)64 << 20)
+/* Of a thread, above its thread pointer: struct pthread, or static variables of threads. */
+#define ABOVE_THE_STACK_MAX ((uintptr_t)1 << 20)
+/* Where in struct pthread glibc has the stack: 1680 bytes behind its beginning in glibc 2.36. */
+#define THREAD_BYTES_SOUGHT UNWIND_COPY_BYTES
+
+/* What glibc has there, in this order. The guard is at the lower end. */
+struct glibc_stack {
+    uintptr_t start;
+    size_t bytes, guard_bytes;
+};
+
+/* Where the first thread's stack begins. Weak: made by glibc's dynamic linker. */
+extern const void *__libc_stack_end __attribute__((weak));
+
+static uintptr_t page_of(uintptr_t address)
+{
+    return address & ~(uintptr_t)(PAGE_BYTES - 1);
+}
+
+static bool copy_in(struct unwind_memory *memory, uintptr_t from)
+{
+    memory->copied_from = from;
+    memory->copied_bytes = (uint32_t)os_memory_copy(memory->thread_id, memory->copy,
+                                                    (const void *)from, UNWIND_COPY_BYTES);
+    return memory->copied_bytes > 0;
+}
+
+bool unwind_memory_copy(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes)
+{
+    uintptr_t at = from - memory->copied_from;
+    if (bytes > UNWIND_COPY_BYTES) return false;
+    if (at >= memory->copied_bytes || bytes > memory->copied_bytes - at) {
+        if (!copy_in(memory, from) || bytes > memory->copied_bytes) return false;
+        at = 0;
+    }
+    memcpy(to, memory->copy + at, bytes);
+    return true;
+}
+
+bool unwind_memory_copy_word(struct unwind_memory *memory, uintptr_t address, uintptr_t *word)
+{
+    return address % 8 == 0 && unwind_memory_copy(memory, address, word, sizeof *word);
+}
+
+/* --- the thread's own stack --- */
+
+static bool is_stack_of(const struct glibc_stack *stack, uintptr_t thread)
+{
+    return stack->start != 0 && stack->start < thread && thread - stack->start < stack->bytes &&
+           stack->bytes - (thread - stack->start) < ABOVE_THE_STACK_MAX &&
+           stack->guard_bytes % PAGE_BYTES == 0 && stack->guard_bytes < thread - stack->start;
+}
+
+/* It is found by its contents: nothing else there looks like it. */
+static void seek_in_thread(struct unwind_memory *memory)
+{
+    const uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
+    struct glibc_stack stack;
+    copy_in(memory, ARCH_STORAGE_IS_BELOW ? thread : thread - THREAD_BYTES_SOUGHT);
+    for (size_t at = 0; at + sizeof stack <= memory->copied_bytes; at += sizeof(uintptr_t)) {
+        memcpy(&stack, memory->copy + at, sizeof stack);
+        if (!is_stack_of(&stack, thread)) continue;
+        memory->own_from = stack.start + stack.guard_bytes;
+        memory->own_to = thread;
+        return;
+    }
+}
+
+static bool are_readable(uintptr_t page, uintptr_t end)
+{
+    while (page != end && os_memory_is_readable((const void *)page))
+        page += PAGE_BYTES;
+    return page == end;
+}
+
+/* It grows, so where it begins is only known as far as it has been used. Nothing else lies close to
+ * it: the kernel leaves a gap. */
+static void seek_first(struct unwind_memory *memory, uintptr_t end, uintptr_t sp)
+{
+    const uintptr_t page = page_of(sp), known = memory->own_to ? memory->own_from : page_of(end);
+    if (sp >= end || known - page > GROWTH_MAX || !are_readable(page, known)) return;
+    memory->own_from = page;
+    memory->own_to = end;
+}
+
+uintptr_t unwind_memory_seek(struct unwind_memory *memory, uintptr_t sp)
+{
+    const uintptr_t end_of_first = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;
+    if (memory->thread_id == 0) {
+        memory->thread_id = os_thread_id();
+        seek_in_thread(memory);
+    }
+    if (memory->own_to == 0 || memory->own_to == end_of_first) seek_first(memory, end_of_first, sp);
+    const bool is_own = sp - memory->own_from < memory->own_to - memory->own_from;
+    return is_own ? memory->own_to : page_of(sp) + PAGE_BYTES;
+}
