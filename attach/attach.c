@@ -1,10 +1,10 @@
 #include "attach/attach.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "attach/inject.h"
@@ -25,7 +26,11 @@
 /* How often, and at what interval, to wait for a program that has just been started to load its C
  * library. */
 enum { START_TRIES = 100, START_WAIT_US = 10000 };
-#define LIBRARY "libmalloctape.so"
+/* For the dynamic linker's lock, a thread waits this long while it is stopped. Its owner may wait
+ * for that very thread: then it goes on, for a while, before this is tried again. */
+enum { LOCK_WAIT_MS = 30, BUSY_TRIES = 60, BUSY_WAIT_US = 50000 };
+/* More than the size of the linker's data. */
+enum { LINKER_BYTES_MAX = 65536 };
 
 /* ---- what is in the way ---- */
 
@@ -131,21 +136,25 @@ static bool is_possible(struct target *target, char *why, size_t why_bytes)
     return true;
 }
 
-/* ---- calls ---- */
+/* ---- the dynamic linker's lock ---- */
 
-/* Calls a function of the library. Reads the maps anew, because the library may just have been
- * loaded. */
-static bool call_library(struct inject *inject, pid_t process, const char *function,
-                         const char *text, uint64_t *result, char *why, size_t why_bytes)
+/* The address of the lock that dlopen() takes: the first of two or three recursive mutexes, one
+ * after the other, in the linker's data. They are looked for in the linker's file, where nothing
+ * else is as yet. 0: not found. */
+static uint64_t linker_lock_find(struct target *target)
 {
-    struct target target;
-    if (!target_open(&target, process, inject->target->original))
-        return error_explain(why, why_bytes, "it has ended");
-    const uint64_t address =
-        target_function(&target, target_module_named(&target, LIBRARY), function);
-    target_close(&target);
-    if (address == 0) return error_explain(why, why_bytes, "it has another version of " LIBRARY);
-    return inject_call(inject, address, text, 0, result, why, why_bytes);
+    static unsigned char data[LINKER_BYTES_MAX];
+    pthread_mutex_t locks[2];
+    size_t bytes = sizeof data;
+    const uint64_t start = target_variable(target, target_module_named(target, ARCH_LINKER),
+                                           "_rtld_global", data, &bytes);
+    for (size_t at = 0; start != 0 && at + sizeof locks <= bytes; at += sizeof(uint64_t)) {
+        memcpy(locks, data + at, sizeof locks);
+        if (locks[0].__data.__kind == (int)PTHREAD_MUTEX_RECURSIVE_NP &&
+            locks[1].__data.__kind == (int)PTHREAD_MUTEX_RECURSIVE_NP)
+            return start + at;
+    }
+    return 0;
 }
 
 /* ---- the library where the process does not see it ---- */
@@ -158,8 +167,8 @@ static bool copy_library(struct inject *inject, const char *library, uint64_t *d
     const uint64_t arguments[6] = {0, MFD_CLOEXEC};
     char path[64];
     struct stat status;
-    if (!inject_system_call(inject, SYS_memfd_create, TARGET_COPY LIBRARY, arguments, descriptor,
-                            why, why_bytes))
+    if (!inject_system_call(inject, SYS_memfd_create, TARGET_COPY TARGET_LIBRARY, arguments,
+                            descriptor, why, why_bytes))
         return false;
     if ((int64_t)*descriptor < 0)
         return error_explain(why, why_bytes, "the library cannot be copied into it: %s",
@@ -175,43 +184,7 @@ static bool copy_library(struct inject *inject, const char *library, uint64_t *d
     return good;
 }
 
-static bool load_path(struct inject *inject, const char *path, char *why, size_t why_bytes)
-{
-    uint64_t handle, text;
-    char reason[256] = "";
-    struct target *target = inject->target;
-    const size_t libc = target_module_named(target, "libc.so.6");
-    const uint64_t open = target_function(target, libc, "dlopen"),
-                   error = target_function(target, libc, "dlerror");
-    if (open == 0 || error == 0)
-        return error_explain(why, why_bytes, "its C library is older than glibc 2.34");
-    if (!inject_call(inject, open, path, RTLD_NOW, &handle, why, why_bytes)) return false;
-    if (handle != 0) return true;
-    if (!inject_call(inject, error, NULL, 0, &text, why, why_bytes)) return false;
-    if (text != 0) inject_read_text(inject, text, reason, sizeof reason);
-    return error_explain(why, why_bytes, "it cannot load %s: %s", LIBRARY, reason);
-}
-
-static bool load(struct inject *inject, const char *library, char *why, size_t why_bytes)
-{
-    char path[64], unused[256];
-    uint64_t descriptor = UINT64_MAX, result;
-    if (sees_library(inject->target->process, library))
-        return load_path(inject, library, why, why_bytes);
-    bool good = copy_library(inject, library, &descriptor, why, why_bytes);
-    if (good) {
-        /* An unusual path, so that no library loaded before has the same name. */
-        snprintf(path, sizeof path, "/proc/self/./fd/%d", (int)descriptor);
-        good = load_path(inject, path, why, why_bytes);
-    }
-    if ((int64_t)descriptor >= 0) {
-        const uint64_t arguments[6] = {descriptor};
-        inject_system_call(inject, SYS_close, NULL, arguments, &result, unused, sizeof unused);
-    }
-    return good;
-}
-
-/* ---- in a process of its own ---- */
+/* ---- the errand ---- */
 
 /* The result of the child process that injects. */
 struct answer {
@@ -226,22 +199,100 @@ struct call {
     const char *function, *text;
 };
 
+/* Fills in what is known before a thread is stopped. */
+static bool errand_make(struct errand *errand, const struct call *call, char *why, size_t why_bytes)
+{
+    struct target *target = call->target;
+    const size_t libc = target_module_named(target, "libc.so.6");
+    *errand = (struct errand){.linker_lock = linker_lock_find(target),
+                              .lock = target_function(target, libc, "pthread_mutex_clocklock"),
+                              .unlock = target_function(target, libc, "pthread_mutex_unlock"),
+                              .error_number = target_function(target, libc, "__errno_location"),
+                              .open = target_function(target, libc, "dlopen"),
+                              .find = target_function(target, libc, "dlsym"),
+                              .explain = target_function(target, libc, "dlerror")};
+    if (errand->lock == 0 || errand->unlock == 0 || errand->error_number == 0 ||
+        errand->open == 0 || errand->find == 0 || errand->explain == 0)
+        return error_explain(why, why_bytes, "its C library is older than glibc 2.34");
+    if (errand->linker_lock == 0)
+        return error_explain(why, why_bytes,
+                             "its dynamic linker is not one of glibc that is known");
+    if (call->library != NULL) return true;
+    errand->function =
+        target_function(target, target_module_named(target, TARGET_LIBRARY), call->function);
+    return errand->function != 0 ||
+           error_explain(why, why_bytes, "it has another version of " TARGET_LIBRARY);
+}
+
+/* Loads the library from `path`, if not NULL, and calls the function. */
+static bool errand_run_in(struct inject *inject, struct errand *errand, const struct call *call,
+                          const char *path, char *why, size_t why_bytes)
+{
+    char reason[256] = "";
+    clock_gettime(CLOCK_MONOTONIC, &errand->until);
+    errand->until.tv_nsec += LOCK_WAIT_MS * 1000000L;
+    if (errand->until.tv_nsec >= 1000000000) {
+        errand->until.tv_nsec -= 1000000000;
+        errand->until.tv_sec++;
+    }
+    if (!inject_run(inject, errand, path, call->function, call->text, why, why_bytes)) return false;
+    if (errand->is_busy || errand->function != 0) return true;
+    if (errand->why != 0) inject_read_text(inject, errand->why, reason, sizeof reason);
+    return error_explain(why, why_bytes, "it cannot load %s: %s", TARGET_LIBRARY, reason);
+}
+
+static bool errand_of(struct inject *inject, struct errand *errand, const struct call *call,
+                      char *why, size_t why_bytes)
+{
+    char path[64], unused[256];
+    uint64_t descriptor = UINT64_MAX, result;
+    if (call->library == NULL || sees_library(inject->target->process, call->library))
+        return errand_run_in(inject, errand, call, call->library, why, why_bytes);
+    bool good = copy_library(inject, call->library, &descriptor, why, why_bytes);
+    if (good) {
+        /* An unusual path, so that no library loaded before has the same name. */
+        snprintf(path, sizeof path, "/proc/self/./fd/%d", (int)descriptor);
+        good = errand_run_in(inject, errand, call, path, why, why_bytes);
+    }
+    if ((int64_t)descriptor >= 0) {
+        const uint64_t arguments[6] = {descriptor};
+        inject_system_call(inject, SYS_close, NULL, arguments, &result, unused, sizeof unused);
+    }
+    return good;
+}
+
+/* Once. *is_busy: in vain, because another thread has the linker's lock. */
+static bool call_try(struct inject *inject, const struct call *call, struct answer *answer,
+                     bool *is_busy)
+{
+    struct errand errand;
+    *is_busy = false;
+    if (!errand_make(&errand, call, answer->why, sizeof answer->why)) return false;
+    if (!inject_begin(inject, call->target, PATIENCE_NS, answer->why, sizeof answer->why))
+        return false;
+    const bool good = errand_of(inject, &errand, call, answer->why, sizeof answer->why);
+    inject_end(inject);
+    *is_busy = good && errand.is_busy;
+    answer->attached.slots = (int)errand.result;
+    return good && !*is_busy;
+}
+
+/* ---- in a process of its own ---- */
+
 static void call_carry_out(const struct call *call, struct answer *answer)
 {
     static struct inject inject;
-    uint64_t result = 0;
-    answer->is_good =
-        inject_begin(&inject, call->target, PATIENCE_NS, answer->why, sizeof answer->why);
-    if (answer->is_good) {
-        answer->is_good = (call->library == NULL ||
-                           load(&inject, call->library, answer->why, sizeof answer->why)) &&
-                          call_library(&inject, call->target->process, call->function, call->text,
-                                       &result, answer->why, sizeof answer->why);
-        inject_end(&inject);
+    bool is_busy = true;
+    for (unsigned i = 0; i < BUSY_TRIES && is_busy; i++) {
+        if (i > 0) usleep(BUSY_WAIT_US);
+        answer->is_good = call_try(&inject, call, answer, &is_busy);
     }
+    if (is_busy)
+        error_explain(answer->why, sizeof answer->why,
+                      "another thread of it is loading or unloading a library: try again");
     answer->is_denied = inject.is_denied;
-    answer->attached = (struct attached){
-        .slots = (int)result, .stopped_ns = inject.stopped_ns, .has_ended = inject.is_gone};
+    answer->attached.stopped_ns = inject.stopped_ns;
+    answer->attached.has_ended = inject.is_gone;
 }
 
 /* Injects in a child process with a session of its own, so that a signal that ends this process
@@ -280,7 +331,7 @@ static bool call_in(const struct call *call, struct attached *attached, char *wh
     munmap(answer, sizeof *answer);
     if (good && attached->slots == -EEXIST)
         return error_explain(why, why_bytes,
-                             "it was started with " LIBRARY
+                             "it was started with " TARGET_LIBRARY
                              ", but without TCMALLOC_TRACE_CONTROL=1");
     if (good && attached->slots < 0)
         return error_explain(why, why_bytes, "%s", strerror(-attached->slots));
@@ -313,7 +364,7 @@ bool attach_to(pid_t process, const char *library, const char *settings, struct 
     *attached = (struct attached){0};
     if (!open_process(&target, process, library, why, why_bytes)) return false;
     bool good = is_possible(&target, why, why_bytes);
-    const struct call call = {&target, has_module(&target, LIBRARY) ? NULL : library,
+    const struct call call = {&target, has_module(&target, TARGET_LIBRARY) ? NULL : library,
                               "malloctape_library_attach", settings};
     good = good && call_in(&call, attached, why, why_bytes);
     target_close(&target);

@@ -31,8 +31,8 @@ struct frame {
 };
 
 /* Makes a frame that ends at or below address `end`. `restorer`: the return address in it, on
- * machines whose frames have one. A system call that the thread was in is made again; on x86-64
- * poll(2) and sleeps then end early, with EINTR. */
+ * machines whose frames have one. A system call that the thread was in is made again, with all of
+ * its time limit. */
 void frame_make(struct frame *frame, const struct frame_state *state, uint64_t end,
                 uint64_t restorer);
 

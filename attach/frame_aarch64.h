@@ -13,22 +13,23 @@ enum { ABOUT_BYTES = 128, SIGNALS_BYTES = 8 };
 
 /* Puts the SVE registers if there is room for them: vectors of up to 64 bytes, which no processor
  * exceeds today. With longer ones, only the registers common to all processors are restored. */
-static void scalable_put(unsigned char *at, const unsigned char *end, const unsigned char *vectors,
-                         const struct user_sve_header *header)
+static size_t scalable_put(unsigned char *at, const unsigned char *end,
+                           const unsigned char *vectors, const struct user_sve_header *header)
 {
     const unsigned quads = sve_vq_from_vl(header->vl);
     const struct sve_context context = {
         .head = {SVE_MAGIC, (uint32_t)((SVE_SIG_CONTEXT_SIZE(quads) + 15) & -(size_t)16)},
         .vl = header->vl};
-    if (context.head.size + sizeof(struct _aarch64_ctx) > (size_t)(end - at)) return;
+    if (context.head.size + sizeof(struct _aarch64_ctx) > (size_t)(end - at)) return 0;
     memcpy(at, &context, sizeof context);
     memcpy(at + SVE_SIG_REGS_OFFSET, vectors + SVE_PT_SVE_OFFSET,
            SVE_SIG_CONTEXT_SIZE(quads) - SVE_SIG_REGS_OFFSET);
+    return context.head.size;
 }
 
-/* Puts records with the vector registers; an empty one ends them. */
-static void vectors_put(unsigned char *at, const unsigned char *end,
-                        const struct frame_state *state)
+/* Puts records with the vector registers; an empty one ends them. The result: their bytes. */
+static size_t vectors_put(unsigned char *at, const unsigned char *end,
+                          const struct frame_state *state)
 {
     struct fpsimd_context context = {.head = {FPSIMD_MAGIC, sizeof context}};
     const unsigned char *vectors = state->vectors;
@@ -52,8 +53,10 @@ static void vectors_put(unsigned char *at, const unsigned char *end,
     context.fpcr = common.fpcr;
     memcpy(context.vregs, common.vregs, sizeof context.vregs);
     memcpy(at, &context, sizeof context);
+    size_t bytes = sizeof context;
     if ((header.flags & SVE_PT_REGS_MASK) == SVE_PT_REGS_SVE)
-        scalable_put(at + sizeof context, end, vectors, &header);
+        bytes += scalable_put(at + bytes, end, vectors, &header);
+    return bytes + sizeof(struct _aarch64_ctx);
 }
 
 /* A thread that was in a system call is already at the instruction that makes it
@@ -70,12 +73,15 @@ void frame_make(struct frame *frame, const struct frame_state *state, uint64_t e
     all.uc_mcontext.sp = state->registers.sp;
     all.uc_mcontext.pc = state->registers.pc;
     all.uc_mcontext.pstate = state->registers.pstate;
-    vectors_put(all.uc_mcontext.__reserved,
-                all.uc_mcontext.__reserved + sizeof all.uc_mcontext.__reserved, state);
-    frame->bytes_used = ABOUT_BYTES + sizeof all;
+    /* The kernel reads no further than the last record. */
+    unsigned char *records = all.uc_mcontext.__reserved;
+    const size_t records_bytes =
+        vectors_put(records, records + sizeof all.uc_mcontext.__reserved, state);
+    const size_t all_bytes = (size_t)(records - (unsigned char *)&all) + records_bytes;
+    frame->bytes_used = (ABOUT_BYTES + all_bytes + 15) & -(size_t)16;
     frame->start = (end - frame->bytes_used) & -(uint64_t)16;
     memset(frame->bytes, 0, ABOUT_BYTES);
-    memcpy(frame->bytes + ABOUT_BYTES, &all, sizeof all);
+    memcpy(frame->bytes + ABOUT_BYTES, &all, all_bytes);
 }
 
 #endif

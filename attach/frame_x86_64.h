@@ -3,6 +3,8 @@
 #ifndef MALLOCTAPE_ATTACH_FRAME_X86_64_H
 #define MALLOCTAPE_ATTACH_FRAME_X86_64_H
 
+#include <cpuid.h>
+
 /* Linux's flags in uc_flags: there is an area of vector registers, and ss is restored. */
 #define UC_FP_XSTATE         0x1ul
 #define UC_SIGCONTEXT_SS     0x2ul
@@ -12,6 +14,14 @@
 /* The kernel's own data in the area of vector registers of a signal frame (struct software). */
 #define SOFTWARE_OFFSET      464
 #define MAGIC_BEHIND         0x46505845u
+/* The area begins with registers that all processors have, and a set of the parts in use; where each
+ * part lies, CPUID says. */
+enum {
+    VECTORS_BASE_BYTES = 576,
+    VECTORS_USED_OFFSET = 512,
+    VECTORS_ALWAYS = 3,
+    VECTORS_CPUID = 0xd
+};
 enum { SYSCALL_BYTES = 2, SIGNALS_BYTES = 8, VECTORS_ALIGNMENT = 64 };
 /* Errors internal to the kernel: how to restart a system call that a signal has interrupted. */
 enum { RESTART_SYS = 512, RESTART_NO_INTR = 513, RESTART_NO_HAND = 514, RESTART_BLOCK = 516 };
@@ -47,18 +57,43 @@ static void software_find(void)
     sigaction(SIGURG, &before, NULL);
 }
 
-/* Restarts a system call as the kernel does when it returns to the program without a handler. */
+/* Restarts a system call as the kernel does when it returns to the program without a handler. The
+ * kernel has forgotten the remaining time by then; if this call was already such a restart, nothing
+ * is known but that. */
 static void restart(struct user_regs_struct *registers)
 {
     if ((int64_t)registers->orig_rax < 0) return;
     switch (-(int64_t)registers->rax) {
-    case RESTART_BLOCK: registers->rax = SYS_restart_syscall; break;
     case RESTART_SYS:
     case RESTART_NO_INTR:
-    case RESTART_NO_HAND: registers->rax = registers->orig_rax; break;
+    case RESTART_NO_HAND:
+    case RESTART_BLOCK: registers->rax = registers->orig_rax; break;
     default: return;
     }
     registers->rip -= SYSCALL_BYTES;
+}
+
+/* Shortens the area of vector registers to the parts that are in use: the kernel clears the others.
+ * Often, this leaves out kilobytes. The result: its size. */
+static size_t vectors_shorten(const struct frame_state *state, struct software *of)
+{
+    uint64_t used;
+    size_t bytes = VECTORS_BASE_BYTES;
+    *of = software;
+    if (state->vectors_bytes < VECTORS_BASE_BYTES || software.bytes > state->vectors_bytes)
+        return software.bytes < state->vectors_bytes ? software.bytes : state->vectors_bytes;
+    memcpy(&used, state->vectors + VECTORS_USED_OFFSET, sizeof used);
+    used = (used | VECTORS_ALWAYS) & software.features;
+    for (unsigned i = 2; i < 63; i++) {
+        unsigned part = 0, start = 0, c, d;
+        if ((used >> i & 1) == 0 || !__get_cpuid_count(VECTORS_CPUID, i, &part, &start, &c, &d))
+            continue;
+        if (start + part > bytes) bytes = start + part;
+    }
+    of->features = used;
+    of->bytes = (uint32_t)bytes;
+    of->extended_bytes = (uint32_t)(bytes + sizeof(uint32_t));
+    return bytes;
 }
 
 static void context_put(ucontext_t *to, const struct user_regs_struct *from)
@@ -92,9 +127,9 @@ void frame_make(struct frame *frame, const struct frame_state *state, uint64_t e
     static const uint32_t behind = MAGIC_BEHIND;
     struct user_regs_struct registers = state->registers;
     const size_t context_bytes = offsetof(ucontext_t, uc_sigmask) + SIGNALS_BYTES;
+    struct software used;
     software_find();
-    const size_t vectors_bytes =
-        software.bytes < state->vectors_bytes ? software.bytes : state->vectors_bytes;
+    const size_t vectors_bytes = vectors_shorten(state, &used);
     const uint64_t vectors = (end - vectors_bytes - sizeof behind) & -(uint64_t)VECTORS_ALIGNMENT;
     const uint64_t context = (vectors - context_bytes) & -(uint64_t)16;
     restart(&registers);
@@ -111,7 +146,7 @@ void frame_make(struct frame *frame, const struct frame_state *state, uint64_t e
     memcpy(frame->bytes, &restorer, sizeof restorer);
     memcpy(frame->bytes + sizeof restorer, &all, context_bytes);
     memcpy(at, state->vectors, vectors_bytes);
-    memcpy(at + SOFTWARE_OFFSET, &software, sizeof software);
+    memcpy(at + SOFTWARE_OFFSET, &used, sizeof used);
     memcpy(at + vectors_bytes, &behind, sizeof behind);
 }
 

@@ -2,11 +2,15 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -15,12 +19,15 @@
 
 #include "attach/registers.h"
 #include "attach/safe_place.h"
+#include "attach/wait.h"
 #include "common/error.h"
 
 enum {
     STACK_BYTES = 1 << 20, /* of the mapped stack: constructors of libraries run on it */
     STACK_WORDS = 16384,   /* how much of a thread's own stack is looked at */
     CODE_BYTES = 4096,
+    ERRAND_OFFSET = 256, /* of its code in there, behind registers_calling */
+    TEXTS = 3,           /* PATH_MAX each, at the top of the stack; below them the errand */
     /* A stop at a system call (ptrace(2), PTRACE_O_TRACESYSGOOD). */
     SYSCALL_STOP = SIGTRAP | 0x80
 };
@@ -30,9 +37,19 @@ enum {
  * when it wakes (in vfork(2), when its child has executed another program): then another is
  * tried. */
 #define STOP_NS  UINT64_C(20000000)
-/* A call that has waited this long for a lock of the dynamic linker may never get it: the owner may
- * be in a library's constructor that waits for this very thread. */
-#define STUCK_NS UINT64_C(10000000000)
+/* A wait began at most this long ago if the thread was last seen this long ago, before it began. */
+#define FRESH_NS (5 * ROUND_NS)
+/* After this time without another one, a thread is taken whose wait will begin anew. */
+#define RENEW_NS UINT64_C(2000000000)
+/* A thread that runs has been looked at this often before. */
+enum { LOOKS = 5 };
+/* A waiting thread that was at no safe place is not stopped again in the same wait before. */
+#define AGAIN_NS UINT64_C(100000000)
+
+/* Since Linux 5.13; older headers do not have it. */
+#ifndef PTRACE_GET_RSEQ_CONFIGURATION
+#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
+#endif
 
 static uint64_t now_ns(void)
 {
@@ -49,13 +66,6 @@ static void rest(uint64_t ns)
 
 /* ---- the memory of the process ---- */
 
-static size_t memory_read(const struct inject *inject, uint64_t address, void *to, size_t bytes)
-{
-    struct iovec here = {to, bytes}, there = {(void *)(uintptr_t)address, bytes};
-    const ssize_t got = process_vm_readv(inject->target->process, &here, 1, &there, 1, 0);
-    return got > 0 ? (size_t)got : 0;
-}
-
 static bool memory_write(const struct inject *inject, uint64_t address, const void *from,
                          size_t bytes)
 {
@@ -67,7 +77,7 @@ static bool memory_write(const struct inject *inject, uint64_t address, const vo
 void inject_read_text(const struct inject *inject, uint64_t address, char *text, size_t bytes)
 {
     size_t used = 0;
-    while (used + 1 < bytes && memory_read(inject, address + used, text + used, 1) == 1 &&
+    while (used + 1 < bytes && target_read(inject->target, address + used, text + used, 1) == 1 &&
            text[used] != '\0')
         used++;
     text[used] = '\0';
@@ -125,24 +135,127 @@ static bool thread_stop(struct inject *inject, pid_t thread)
     return stops;
 }
 
-static void thread_release(pid_t thread)
+/* Waits for the thread's next stop. False: it has ended. */
+static bool call_await(struct inject *inject, int *status)
 {
-    ptrace(PTRACE_DETACH, thread, NULL, NULL);
+    for (;;) {
+        const pid_t got = waitpid(inject->thread, status, __WALL | WNOHANG);
+        if (got < 0 && errno != EINTR) break;
+        if (got == inject->thread && !WIFSTOPPED(*status)) break;
+        if (got == inject->thread) return true;
+        rest(50000);
+    }
+    inject->is_gone = true;
+    return false;
+}
+
+/* Whether the stop may have cut the system call short that the thread was in: a write, for example,
+ * that had already put something into a pipe. *done: how much. */
+static bool call_was_cut(const struct user_regs_struct *registers, long number, uint64_t *done)
+{
+    uint64_t arguments[6];
+    registers_arguments(registers, arguments);
+    *done = registers_result(registers);
+    return REGISTERS_KEEP_ARGUMENTS && *done > 0 && *done < arguments[2] &&
+           (number == SYS_write || number == SYS_sendto ||
+            (number == SYS_recvfrom && (arguments[3] & MSG_WAITALL) != 0));
+}
+
+/* Has the thread do the rest of such a call, then adds the results, and leaves it stopped. False: a
+ * signal of the program's came first. *signal: that, or 0. */
+static bool call_complete(struct inject *inject, long number, uint64_t done, int *signal)
+{
+    struct user_regs_struct registers = inject->state.registers;
+    uint64_t arguments[6];
+    unsigned stops = 0;
+    int status = 0;
+    registers_arguments(&registers, arguments);
+    arguments[1] += done;
+    arguments[2] -= done;
+    registers_to_system_call(&registers, registers_code(&registers) - sizeof registers_system_call,
+                             registers_stack(&registers), 0, number, arguments);
+    *signal = 0;
+    if (!registers_put(inject->thread, &registers)) return false;
+    while (stops < 2 && *signal == 0 && ptrace(PTRACE_SYSCALL, inject->thread, NULL, NULL) == 0 &&
+           call_await(inject, &status)) {
+        if (event_of(status) != 0) continue;
+        if (WSTOPSIG(status) == SYSCALL_STOP)
+            stops++;
+        else
+            *signal = WSTOPSIG(status);
+    }
+    int64_t rest = 0;
+    if (stops == 2 && registers_get(inject->thread, &registers))
+        rest = (int64_t)registers_result(&registers);
+    registers_return(&inject->state.registers, done + (rest > 0 ? (uint64_t)rest : 0));
+    registers_put(inject->thread, &inject->state.registers);
+    return *signal == 0;
+}
+
+static void thread_release(struct inject *inject)
+{
+    if (inject->is_made_again) registers_put(inject->thread, &inject->state.registers);
+    ptrace(PTRACE_DETACH, inject->thread, NULL, NULL);
+}
+
+/* Whether the thread is inside a restartable sequence (rseq(2)): the kernel would not abort it if
+ * the thread did something else and then went on there. */
+static bool is_in_sequence(const struct inject *inject, uint64_t code)
+{
+    struct {
+        uint64_t area;
+        uint32_t bytes, signature, flags, unused;
+    } of = {0};
+    struct {
+        uint32_t version, flags;
+        uint64_t start, length, abort;
+    } sequence;
+    uint64_t address = 0;
+    if (ptrace((enum __ptrace_request)PTRACE_GET_RSEQ_CONFIGURATION, inject->thread,
+               (void *)sizeof of, &of) <= 0 ||
+        of.area == 0)
+        return false;
+    if (target_read(inject->target, of.area + sizeof(uint64_t), &address, sizeof address) !=
+            sizeof address ||
+        address == 0)
+        return false;
+    return target_read(inject->target, address, &sequence, sizeof sequence) != sizeof sequence ||
+           code - sequence.start < sequence.length;
 }
 
 static bool thread_is_safe(struct inject *inject, const struct safe_places *places)
 {
     static uint64_t stack[STACK_WORDS];
-    struct user_regs_struct *registers = &inject->state.registers;
-    if (!registers_get(inject->thread, registers)) return false;
+    const struct user_regs_struct *registers = &inject->state.registers;
     size_t bytes = 0, more;
+    if (is_in_sequence(inject, registers_code(registers))) return false;
     /* The stack may end before: read it in pieces. */
     do {
-        more = memory_read(inject, registers_stack(registers) + bytes, (char *)stack + bytes,
-                           sizeof stack - bytes < 4096 ? sizeof stack - bytes : 4096);
+        more =
+            target_read(inject->target, registers_stack(registers) + bytes, (char *)stack + bytes,
+                        sizeof stack - bytes < 4096 ? sizeof stack - bytes : 4096);
         bytes += more;
     } while (more == 4096 && bytes < sizeof stack);
     return safe_place_is(places, inject->thread, registers, stack, bytes / sizeof *stack);
+}
+
+/* The stop has ended the system call that the thread was in: it is made again. */
+static void call_make_again(struct inject *inject, const struct wait *wait)
+{
+    struct user_regs_struct *registers = &inject->state.registers;
+    const long number = registers_waits_in(inject->thread, registers);
+    uint64_t arguments[6];
+    inject->is_made_again = false;
+    if (number < 0 || !registers_was_interrupted(registers)) return;
+    if (number == wait->number)
+        memcpy(arguments, wait->arguments, sizeof arguments);
+    else if (REGISTERS_KEEP_ARGUMENTS)
+        registers_arguments(registers, arguments);
+    else
+        return;
+    if (wait_kind_of(inject->target->process, number, arguments) == WAIT_FRAGILE) return;
+    registers_make_again(registers, arguments);
+    inject->is_made_again = true;
 }
 
 static bool state_get(struct inject *inject)
@@ -156,11 +269,127 @@ static bool state_get(struct inject *inject)
     return true;
 }
 
-/* Looks at each thread once. False: none is safe. */
+/* False: the thread had to be let go, with a signal. */
+static bool call_is_whole(struct inject *inject)
+{
+    const long number = registers_waits_in(inject->thread, &inject->state.registers);
+    uint64_t done;
+    int signal;
+    if (number < 0 || !call_was_cut(&inject->state.registers, number, &done) ||
+        call_complete(inject, number, done, &signal))
+        return true;
+    ptrace(PTRACE_DETACH, inject->thread, NULL, (void *)(long)signal);
+    return false;
+}
+
+/* Stops a thread. True: it is at a safe place, and stays there. */
+static bool thread_take(struct inject *inject, const struct safe_places *places, pid_t thread,
+                        const struct wait *wait, int *error)
+{
+    inject->thread = thread;
+    inject->stopped_at_ns = now_ns();
+    inject->is_made_again = false;
+    errno = 0;
+    if (!thread_stop(inject, thread)) {
+        if (errno == EPERM) *error = EPERM;
+        return false;
+    }
+    *error = 0;
+    bool good = registers_get(thread, &inject->state.registers);
+    if (good && !call_is_whole(inject)) return false;
+    if (good) {
+        good = thread_is_safe(inject, places);
+        call_make_again(inject, wait);
+    }
+    good = good && state_get(inject);
+    if (!good) thread_release(inject);
+    return good;
+}
+
+/* ---- which thread ---- */
+
+/* The best first. */
+enum rank { RANK_KEPT, RANK_RUNS, RANK_RESTARTED, RANK_RENEWED, RANK_NONE };
+
+struct candidate {
+    pid_t thread;
+    enum rank rank;
+    struct wait wait;
+};
+
+/* What is remembered of a thread from round to round. */
+struct seen {
+    pid_t thread;
+    unsigned looks;                    /* so often */
+    bool is_fragile;                   /* it was in a call that must not be stopped */
+    uint64_t count, counted_ns;        /* how often it had begun to wait, and when */
+    uint64_t stack, code, rejected_ns; /* where it was no good; 0: never */
+};
+
+enum { CANDIDATES_MAX = 4096, SEEN_MAX = 4096 };
+static struct candidate candidates[CANDIDATES_MAX];
+static struct seen seen_threads[SEEN_MAX];
+
+static struct seen *seen_of(pid_t thread)
+{
+    struct seen *seen = &seen_threads[thread % SEEN_MAX];
+    if (seen->thread != thread) *seen = (struct seen){.thread = thread};
+    return seen;
+}
+
+/* Whether the thread's wait has only just begun: then it hardly matters that its time begins
+ * anew. */
+static bool is_fresh(const struct inject *inject, pid_t thread, struct seen *seen)
+{
+    uint64_t count = 0;
+    if (!wait_count(inject->target->process, thread, &count)) return false;
+    const uint64_t now = now_ns(), before_ns = seen->counted_ns;
+    const bool has_begun = before_ns != 0 && count != seen->count;
+    seen->count = count;
+    seen->counted_ns = now;
+    return has_begun && now - before_ns < FRESH_NS;
+}
+
+static enum rank rank_of(const struct inject *inject, pid_t thread, const struct wait *wait)
+{
+    struct seen *seen = seen_of(thread);
+    const uint64_t now = now_ns();
+    seen->looks++;
+    seen->is_fragile = seen->is_fragile || wait->kind == WAIT_FRAGILE;
+    /* It may be about to wait in such a call. */
+    if (wait->kind == WAIT_NONE)
+        return seen->looks <= LOOKS                                     ? RANK_NONE
+               : seen->is_fragile && now - inject->began_ns <= RENEW_NS ? RANK_NONE
+                                                                        : RANK_RUNS;
+    if (seen->rejected_ns != 0 && now - seen->rejected_ns < AGAIN_NS &&
+        seen->stack == wait->stack && seen->code == wait->code)
+        return RANK_NONE;
+    switch (wait->kind) {
+    case WAIT_KEPT: return wait->number == SYS_restart_syscall ? RANK_RESTARTED : RANK_KEPT;
+    case WAIT_RENEWED:
+        return is_fresh(inject, thread, seen) || now - inject->began_ns > RENEW_NS ? RANK_RENEWED
+                                                                                   : RANK_NONE;
+    default: return RANK_NONE;
+    }
+}
+
+static bool candidate_take(struct inject *inject, const struct safe_places *places,
+                           const struct candidate *candidate, int *error)
+{
+    if (thread_take(inject, places, candidate->thread, &candidate->wait, error)) return true;
+    struct seen *seen = seen_of(candidate->thread);
+    seen->stack = candidate->wait.stack;
+    seen->code = candidate->wait.code;
+    seen->rejected_ns = now_ns();
+    return false;
+}
+
+/* Looks at each thread once, and takes the best that is at a safe place. False: there is none. */
 static bool threads_try(struct inject *inject, const struct safe_places *places, int *error)
 {
     char path[64];
     struct dirent *entry;
+    size_t count = 0;
     bool found = false;
     snprintf(path, sizeof path, "/proc/%d/task", (int)inject->target->process);
     DIR *directory = opendir(path);
@@ -168,20 +397,22 @@ static bool threads_try(struct inject *inject, const struct safe_places *places,
         *error = ESRCH;
         return false;
     }
-    while (!found && (entry = readdir(directory)) != NULL) {
-        inject->thread = (pid_t)atoi(entry->d_name);
-        if (inject->thread <= 0) continue;
-        inject->stopped_at_ns = now_ns();
-        errno = 0;
-        if (!thread_stop(inject, inject->thread)) {
-            if (errno == EPERM) *error = EPERM;
-            continue;
-        }
-        *error = 0;
-        found = thread_is_safe(inject, places) && state_get(inject);
-        if (!found) thread_release(inject->thread);
+    while (!found && count < CANDIDATES_MAX && (entry = readdir(directory)) != NULL) {
+        struct candidate *candidate = &candidates[count];
+        candidate->thread = (pid_t)atoi(entry->d_name);
+        if (candidate->thread <= 0) continue;
+        wait_look(&candidate->wait, inject->target->process, candidate->thread);
+        candidate->rank = rank_of(inject, candidate->thread, &candidate->wait);
+        if (candidate->rank == RANK_KEPT)
+            found = candidate_take(inject, places, candidate, error);
+        else if (candidate->rank != RANK_NONE)
+            count++;
     }
     closedir(directory);
+    for (enum rank rank = RANK_RUNS; !found && rank < RANK_NONE; rank++)
+        for (size_t i = 0; !found && i < count; i++)
+            found =
+                candidates[i].rank == rank && candidate_take(inject, places, &candidates[i], error);
     return found;
 }
 
@@ -201,31 +432,6 @@ static uint64_t signals_of_calls(void)
 static bool signals_set(const struct inject *inject, uint64_t blocked)
 {
     return ptrace(PTRACE_SETSIGMASK, inject->thread, (void *)sizeof blocked, &blocked) == 0;
-}
-
-/* Waits for the thread's next stop. False: it has ended, or waits too long for a lock. */
-static bool call_await(struct inject *inject, int *status)
-{
-    const uint64_t end = now_ns() + STUCK_NS;
-    struct user_regs_struct registers;
-    bool was_asked = false;
-    for (;;) {
-        const pid_t got = waitpid(inject->thread, status, __WALL | WNOHANG);
-        if (got < 0 && errno != EINTR) break;
-        if (got == inject->thread && !WIFSTOPPED(*status)) break;
-        if (got == inject->thread && was_asked && event_of(*status) == PTRACE_EVENT_STOP &&
-            registers_get(inject->thread, &registers) &&
-            registers_waits_in(inject->thread, &registers) == SYS_futex) {
-            inject->is_stuck = true;
-            return false;
-        }
-        if (got == inject->thread) return true;
-        if (now_ns() >= end && !was_asked)
-            was_asked = ptrace(PTRACE_INTERRUPT, inject->thread, NULL, NULL) == 0;
-        rest(50000);
-    }
-    inject->is_gone = true;
-    return false;
 }
 
 /* Lets the thread run until it stops for `signal` at `address`. Other signals are held
@@ -261,8 +467,8 @@ static bool frame_put(struct inject *inject, uint64_t end)
     return memory_write(inject, inject->frame.start, inject->frame.bytes, inject->frame.bytes_used);
 }
 
-/* Has the thread make a system call on its own stack, as a signal handler would. If this process
- * dies meanwhile, the C library's function that contains the instruction returns into the frame.
+/* Has the thread make a system call. If this process dies meanwhile, the C library's function that
+ * contains the instruction returns into the frame.
  *
  * The thread is stopped on entry to the kernel and on exit, not by single steps: if this process
  * died during one, the thread would get SIGTRAP, which ends the program. */
@@ -270,8 +476,7 @@ static bool system_call(struct inject *inject, long number, const uint64_t argum
                         uint64_t *result)
 {
     struct user_regs_struct registers = inject->state.registers;
-    if (!frame_put(inject, registers_stack(&registers) - REGISTERS_RED_ZONE)) return false;
-    registers_to_system_call(&registers, inject->instruction, inject->frame.start, inject->restorer,
+    registers_to_system_call(&registers, inject->instruction, inject->spare_frame, inject->restorer,
                              number, arguments);
     if (!registers_put(inject->thread, &registers)) return false;
     signals_set(inject, signals_of_calls());
@@ -289,7 +494,7 @@ static uint64_t system_call_find(const struct inject *inject, size_t libc)
     unsigned char code[64];
     const uint64_t function = target_function(inject->target, libc, REGISTERS_SYSTEM_CALL_IN);
     if (function == 0) return 0;
-    const size_t bytes = memory_read(inject, function, code, sizeof code);
+    const size_t bytes = target_read(inject->target, function, code, sizeof code);
     const unsigned char *at =
         memmem(code, bytes, registers_system_call, sizeof registers_system_call);
     return at != NULL ? function + (uint64_t)(at - code) : 0;
@@ -311,105 +516,185 @@ static void memory_unmap(struct inject *inject, uint64_t address, uint64_t bytes
     if (address != 0) system_call(inject, SYS_munmap, arguments, &unused);
 }
 
-/* Uses ptrace(), because the process itself cannot write this memory. */
+/* Writes also where the process itself cannot. */
+static bool memory_force(const struct inject *inject, uint64_t address, const void *from,
+                         size_t bytes)
+{
+    return pwrite(inject->memory, from, bytes, (off_t)address) == (ssize_t)bytes;
+}
+
 static bool code_write(const struct inject *inject)
 {
-    for (size_t i = 0; i < sizeof registers_calling; i += sizeof(long)) {
-        long word = 0;
-        const size_t left = sizeof registers_calling - i;
-        memcpy(&word, (const unsigned char *)registers_calling + i,
-               left < sizeof word ? left : sizeof word);
-        if (ptrace(PTRACE_POKEDATA, inject->thread, (void *)(uintptr_t)(inject->code + i),
-                   (void *)word) != 0)
-            return false;
-    }
+    size_t bytes;
+    const void *errand = errand_code(&bytes);
+    return sizeof registers_calling <= ERRAND_OFFSET && bytes <= CODE_BYTES - ERRAND_OFFSET &&
+           memory_force(inject, inject->code, registers_calling, sizeof registers_calling) &&
+           memory_force(inject, inject->code + ERRAND_OFFSET, errand, bytes);
+}
+
+/* ---- memory that nothing uses ---- */
+
+/* Puts a frame there. False: there is no such memory. */
+static bool spare_begin(struct inject *inject)
+{
+    enum { ALIGNMENT = 128 }; /* may be lost by it */
+    frame_make(&inject->frame, &inject->state, 0, inject->restorer);
+    const size_t bytes = inject->frame.bytes_used + ALIGNMENT;
+    const uint64_t spare = target_spare(inject->target, bytes);
+    if (spare == 0 || bytes > sizeof inject->spare_kept ||
+        target_read(inject->target, spare, inject->spare_kept, bytes) != bytes)
+        return false;
+    frame_make(&inject->frame, &inject->state, spare + bytes, inject->restorer);
+    if (!memory_force(inject, inject->frame.start, inject->frame.bytes, inject->frame.bytes_used))
+        return false;
+    inject->spare = spare;
+    inject->spare_bytes = bytes;
+    inject->spare_frame = inject->frame.start;
     return true;
 }
 
-/* The stack holds, from the top down: a text, the result, the frame, and the frames of calls. */
-static uint64_t text_place(const struct inject *inject)
+/* ---- the errand ---- */
+
+static uint64_t text_place(const struct inject *inject, unsigned number)
 {
-    return inject->stack + STACK_BYTES - PATH_MAX;
+    return inject->stack + STACK_BYTES - (uint64_t)(number + 1) * PATH_MAX;
 }
 
-static bool text_put(const struct inject *inject, const char *text)
+/* *place: where it is then; 0 for NULL. */
+static bool text_put(const struct inject *inject, unsigned number, const char *text,
+                     uint64_t *place)
 {
-    return text == NULL ||
-           memory_write(inject, text_place(inject), text, strnlen(text, PATH_MAX - 1) + 1);
+    *place = text != NULL ? text_place(inject, number) : 0;
+    return text == NULL || memory_write(inject, *place, text, strnlen(text, PATH_MAX - 1) + 1);
 }
 
 static bool call_failed(const struct inject *inject, char *why, size_t why_bytes)
 {
     return error_explain(why, why_bytes, "%s",
-                         inject->is_stuck  ? "its allocator or its dynamic linker is busy "
-                                             "(perhaps another thread is loading a library): try "
-                                             "again"
-                         : inject->is_gone ? "it has ended"
-                                           : "its memory cannot be written");
+                         inject->is_gone ? "it has ended" : "its memory cannot be written");
 }
 
-bool inject_call(struct inject *inject, uint64_t function, const char *text, uint64_t number,
-                 uint64_t *result, char *why, size_t why_bytes)
+bool inject_run(struct inject *inject, struct errand *errand, const char *path, const char *name,
+                const char *argument, char *why, size_t why_bytes)
 {
     struct user_regs_struct registers = inject->state.registers;
-    const uint64_t place = text_place(inject) - sizeof *result;
-    if (!text_put(inject, text) || !frame_put(inject, place))
+    const uint64_t place = (text_place(inject, TEXTS - 1) - sizeof *errand) & -UINT64_C(16);
+    const uint64_t result = place - sizeof result;
+    if (!text_put(inject, 0, path, &errand->path) || !text_put(inject, 1, name, &errand->name) ||
+        !text_put(inject, 2, argument, &errand->argument) ||
+        !memory_write(inject, place, errand, sizeof *errand) || !frame_put(inject, result))
         return call_failed(inject, why, why_bytes);
-    registers_to_call(&registers, inject->code, inject->frame.start, function,
-                      text != NULL ? text_place(inject) : 0, number, place);
+    registers_to_call(&registers, inject->code, inject->frame.start, inject->code + ERRAND_OFFSET,
+                      place, 0, result);
     if (!registers_put(inject->thread, &registers)) inject->is_gone = true;
     if (inject->is_gone ||
         !run_until(inject, PTRACE_CONT, SIGURG, inject->code + REGISTERS_CALLED, &registers))
         return call_failed(inject, why, why_bytes);
-    return memory_read(inject, place, result, sizeof *result) == sizeof *result ||
+    return target_read(inject->target, place, errand, sizeof *errand) == sizeof *errand ||
            call_failed(inject, why, why_bytes);
 }
 
 bool inject_system_call(struct inject *inject, long number, const char *text,
                         const uint64_t arguments[6], uint64_t *result, char *why, size_t why_bytes)
 {
-    uint64_t words[6];
+    uint64_t words[6], place;
     memcpy(words, arguments, sizeof words);
-    if (text != NULL) words[0] = text_place(inject);
-    return (text_put(inject, text) && system_call(inject, number, words, result)) ||
+    const bool good = text_put(inject, 0, text, &place);
+    if (text != NULL) words[0] = place;
+    return (good && system_call(inject, number, words, result)) ||
            call_failed(inject, why, why_bytes);
 }
 
 /* ---- the whole ---- */
 
+/* One process at a time: two would put frames into the same memory. */
+static bool lock_take(struct inject *inject, uint64_t end_ns)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d", (int)inject->target->process);
+    inject->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (inject->lock >= 0 && flock(inject->lock, LOCK_EX | LOCK_NB) != 0) {
+        if (now_ns() >= end_ns) return false;
+        rest(ROUND_NS);
+    }
+    return inject->lock >= 0;
+}
+
+static void files_close(struct inject *inject)
+{
+    if (inject->memory >= 0) close(inject->memory);
+    if (inject->lock >= 0) close(inject->lock);
+    inject->memory = inject->lock = -1;
+}
+
+static bool memory_open(struct inject *inject)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", (int)inject->target->process);
+    inject->memory = open(path, O_RDWR | O_CLOEXEC);
+    return inject->memory >= 0;
+}
+
+/* Stops a thread. False: see `why`. */
+static bool thread_find(struct inject *inject, const struct safe_places *places, uint64_t end_ns,
+                        char *why, size_t why_bytes)
+{
+    int error = 0;
+    bool found;
+    while (!(found = threads_try(inject, places, &error)) && error == 0 && now_ns() < end_ns)
+        rest(ROUND_NS);
+    if (found) return true;
+    inject->is_denied = error == EPERM;
+    if (error != 0)
+        return error_explain(why, why_bytes, "%s",
+                             error == ESRCH ? "it has ended" : strerror(error));
+    return error_explain(why, why_bytes,
+                         "no thread of it could be stopped without harm for %u s: all are in its "
+                         "allocator or its dynamic linker, or in calls that would end early: try "
+                         "again",
+                         (unsigned)((end_ns - inject->began_ns) / 1000000000));
+}
+
+/* What is needed before a thread is stopped. */
+static bool prepare(struct inject *inject, struct safe_places *places, uint64_t end_ns, char *why,
+                    size_t why_bytes)
+{
+    if (!safe_places_find(places, inject->target))
+        return error_explain(why, why_bytes, "%s",
+                             errno == ENOMEM ? strerror(errno)
+                                             : "its C library is not glibc, or it has none");
+    inject->instruction = system_call_find(inject, places->libc);
+    inject->restorer = places->restorer;
+    if (inject->instruction == 0 || inject->restorer == 0) {
+        safe_places_free(places);
+        return error_explain(why, why_bytes, "its memory cannot be read");
+    }
+    if (lock_take(inject, end_ns)) return true;
+    safe_places_free(places);
+    return error_explain(why, why_bytes,
+                         inject->lock < 0 ? "it has ended" : "somebody else is attaching to it");
+}
+
 bool inject_begin(struct inject *inject, struct target *target, uint64_t patience_ns, char *why,
                   size_t why_bytes)
 {
     struct safe_places places;
-    const uint64_t end = now_ns() + patience_ns;
-    int error = 0;
-    bool found;
     memset(inject, 0, sizeof *inject);
     inject->target = target;
-    if (!safe_places_find(&places, target))
-        return error_explain(why, why_bytes, "%s",
-                             errno == ENOMEM ? strerror(errno)
-                                             : "its C library is not glibc, or it has none");
-    inject->instruction = system_call_find(inject, places.libc);
-    inject->restorer = places.restorer;
-    if (inject->instruction == 0 || inject->restorer == 0) {
+    inject->memory = inject->lock = -1;
+    inject->began_ns = now_ns();
+    const uint64_t end_ns = inject->began_ns + patience_ns;
+    bool good = prepare(inject, &places, end_ns, why, why_bytes);
+    if (good) {
+        good = thread_find(inject, &places, end_ns, why, why_bytes);
         safe_places_free(&places);
-        return error_explain(why, why_bytes, "its memory cannot be read");
     }
-    while (!(found = threads_try(inject, &places, &error)) && error == 0 && now_ns() < end)
-        rest(ROUND_NS);
-    safe_places_free(&places);
-    if (!found && error == ESRCH) return error_explain(why, why_bytes, "it has ended");
-    if (!found && error != 0) {
-        inject->is_denied = error == EPERM;
-        return error_explain(why, why_bytes, "%s", strerror(error));
+    if (!good) {
+        files_close(inject);
+        return false;
     }
-    if (!found)
-        return error_explain(why, why_bytes,
-                             "all its threads stayed in the allocator or the dynamic linker for "
-                             "%u s: try again",
-                             (unsigned)(patience_ns / 1000000000));
-    if (memory_map(inject, STACK_BYTES, PROT_READ | PROT_WRITE, &inject->stack) &&
+    if (memory_open(inject) && spare_begin(inject) &&
+        memory_map(inject, STACK_BYTES, PROT_READ | PROT_WRITE, &inject->stack) &&
         memory_map(inject, CODE_BYTES, PROT_READ | PROT_EXEC, &inject->code) && code_write(inject))
         return true;
     inject_end(inject);
@@ -418,19 +703,22 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
                                          : "no memory for a stack can be mapped in it");
 }
 
-/* If the thread is stuck, the stack stays mapped, because other threads may use data on it. */
 void inject_end(struct inject *inject)
 {
     struct iovec vectors = {inject->state.vectors, inject->state.vectors_bytes};
-    if (!inject->is_stuck) memory_unmap(inject, inject->stack, STACK_BYTES);
-    if (!inject->is_stuck) memory_unmap(inject, inject->code, CODE_BYTES);
-    if (inject->is_gone) return;
-    registers_vectors_put(inject->thread, &vectors, inject->state.vectors_kind);
-    signals_set(inject, inject->state.blocked);
-    registers_put(inject->thread, &inject->state.registers);
-    for (int signal = 1; signal <= 64; signal++)
-        if (inject->held >> (signal - 1) & 1)
-            syscall(SYS_tgkill, inject->target->process, inject->thread, signal);
-    thread_release(inject->thread);
-    inject->stopped_ns = now_ns() - inject->stopped_at_ns;
+    memory_unmap(inject, inject->stack, STACK_BYTES);
+    memory_unmap(inject, inject->code, CODE_BYTES);
+    if (!inject->is_gone) {
+        registers_vectors_put(inject->thread, &vectors, inject->state.vectors_kind);
+        signals_set(inject, inject->state.blocked);
+        registers_put(inject->thread, &inject->state.registers);
+        if (inject->spare != 0)
+            memory_force(inject, inject->spare, inject->spare_kept, inject->spare_bytes);
+        for (int signal = 1; signal <= 64; signal++)
+            if (inject->held >> (signal - 1) & 1)
+                syscall(SYS_tgkill, inject->target->process, inject->thread, signal);
+        thread_release(inject);
+        inject->stopped_ns = now_ns() - inject->stopped_at_ns;
+    }
+    files_close(inject);
 }

@@ -2,7 +2,7 @@
  *
  * registers_x86_64.h and registers_aarch64.h define
  *
- *   REGISTERS_RED_ZONE       how many bytes below the stack pointer may be in use
+ *   REGISTERS_KEEP_ARGUMENTS 1: after a system call has returned, its arguments are where they were
  *   REGISTERS_SYSTEM_CALL_IN a function of the C library that makes a system call and returns
  *   registers_system_call    the instruction of a system call
  *   registers_sigreturn      the code that calls rt_sigreturn(2), to which signal handlers return
@@ -19,7 +19,10 @@
  * the result of a system call or function. registers_caller(): a register
  *                            that may hold the return address; 0 if that is always on the stack
  *   registers_waits_in()     the number of the system call that the thread is in or has just left;
- *                            -1: none. registers_second(): that call's second argument
+ *                            -1: none. registers_arguments(): that call's
+ *   registers_was_interrupted()  of a thread that is or was in a system call: whether the call has
+ *                            returned EINTR. registers_make_again(): makes it again
+ *   registers_return()       sets the result of the system call that it has left
  *   registers_to_system_call()   makes it continue with the system call instruction at `code`, on
  *                            `stack`. If nobody stops it after the call, it continues at `back`
  *   registers_to_call()      makes it continue at `code`, a copy of registers_calling: it calls

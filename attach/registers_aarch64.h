@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#define REGISTERS_RED_ZONE       0
+#define REGISTERS_KEEP_ARGUMENTS 0
 /* Not syscall(): if a thread has stopped there, and then continues at the same instruction with
  * other registers, the kernel takes that for the restart of the interrupted system call. */
 #define REGISTERS_SYSTEM_CALL_IN "getpid"
@@ -86,6 +86,11 @@ static inline uint64_t registers_result(const struct user_regs_struct *registers
     return registers->regs[0];
 }
 
+static inline void registers_return(struct user_regs_struct *registers, uint64_t result)
+{
+    registers->regs[0] = result;
+}
+
 static inline uint64_t registers_caller(const struct user_regs_struct *registers)
 {
     return registers->regs[30];
@@ -107,9 +112,24 @@ static inline long registers_waits_in(pid_t thread, const struct user_regs_struc
                : -1;
 }
 
-static inline uint64_t registers_second(const struct user_regs_struct *registers)
+/* The first is lost if the call has returned. */
+static inline void registers_arguments(const struct user_regs_struct *registers,
+                                       uint64_t arguments[6])
 {
-    return registers->regs[1];
+    for (unsigned i = 0; i < 6; i++)
+        arguments[i] = registers->regs[i];
+}
+
+static inline bool registers_was_interrupted(const struct user_regs_struct *registers)
+{
+    return (int64_t)registers->regs[0] == -EINTR;
+}
+
+static inline void registers_make_again(struct user_regs_struct *registers,
+                                        const uint64_t arguments[6])
+{
+    registers->regs[0] = arguments[0];
+    registers->pc -= sizeof registers_system_call;
 }
 
 static inline void registers_to_system_call(struct user_regs_struct *registers, uint64_t code,

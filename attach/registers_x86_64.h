@@ -2,7 +2,9 @@
 #ifndef MALLOCTAPE_ATTACH_REGISTERS_X86_64_H
 #define MALLOCTAPE_ATTACH_REGISTERS_X86_64_H
 
-#define REGISTERS_RED_ZONE       128
+#include <errno.h>
+
+#define REGISTERS_KEEP_ARGUMENTS 1
 #define REGISTERS_SYSTEM_CALL_IN "syscall"
 
 static const unsigned char registers_system_call[] = {0x0f, 0x05};
@@ -72,6 +74,12 @@ static inline uint64_t registers_result(const struct user_regs_struct *registers
     return registers->rax;
 }
 
+static inline void registers_return(struct user_regs_struct *registers, uint64_t result)
+{
+    registers->rax = result;
+    registers->orig_rax = UINT64_MAX;
+}
+
 static inline uint64_t registers_caller(const struct user_regs_struct *registers)
 {
     (void)registers;
@@ -84,9 +92,29 @@ static inline long registers_waits_in(pid_t thread, const struct user_regs_struc
     return (int64_t)registers->orig_rax >= 0 ? (long)registers->orig_rax : -1;
 }
 
-static inline uint64_t registers_second(const struct user_regs_struct *registers)
+static inline void registers_arguments(const struct user_regs_struct *registers,
+                                       uint64_t arguments[6])
 {
-    return registers->rsi;
+    arguments[0] = registers->rdi;
+    arguments[1] = registers->rsi;
+    arguments[2] = registers->rdx;
+    arguments[3] = registers->r10;
+    arguments[4] = registers->r8;
+    arguments[5] = registers->r9;
+}
+
+static inline bool registers_was_interrupted(const struct user_regs_struct *registers)
+{
+    return (int64_t)registers->orig_rax >= 0 && (int64_t)registers->rax == -EINTR;
+}
+
+static inline void registers_make_again(struct user_regs_struct *registers,
+                                        const uint64_t arguments[6])
+{
+    (void)arguments; /* the registers have kept them */
+    registers->rax = registers->orig_rax;
+    registers->rip -= sizeof registers_system_call;
+    registers->orig_rax = UINT64_MAX;
 }
 
 /* Keeps the kernel from restarting a system call; clears the direction and single-step flags. */

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 #include "attach/registers.h"
+#include "attach/wait.h"
 
 /* Functions of the C library that enter the allocator or the dynamic linker, or hold locks that
  * these need. */
@@ -60,6 +60,11 @@ static const char *const entries[] = {"malloc",
                                       "pthread_atfork",
                                       "__libc_freeres"};
 
+/* Functions of the C library that only make a system call: where it has returned, they hold
+ * nothing. */
+static const char *const plain[SAFE_PLACE_PLAIN] = {"write",    "send", "sendto", "recv",
+                                                    "recvfrom", "read", "syscall"};
+
 /* More than the size of the kernel's code in a process (vDSO). */
 enum { KERNEL_CODE_BYTES = 65536 };
 
@@ -86,14 +91,38 @@ static bool module_put(struct safe_places *places, size_t module)
     return good;
 }
 
+/* The extent of a function; empty if the module does not have it. */
+static struct safe_place_range function_range(struct target *target, size_t module,
+                                              const char *name)
+{
+    const uint64_t start = target_function(target, module, name);
+    return (struct safe_place_range){start, start + target_function_bytes(target, module, start)};
+}
+
+/* Adds the recorder's library, without its own syscall(): where the program calls that to wait, it
+ * is as safe as the C library's. */
+static bool recorder_put(struct safe_places *places, struct target *target, size_t module)
+{
+    const struct safe_place_range call = function_range(target, module, "syscall");
+    const size_t before = places->ranges_count;
+    if (!module_put(places, module)) return false;
+    for (size_t i = before; i < places->ranges_count; i++) {
+        struct safe_place_range *range = &places->ranges[i];
+        if (call.start <= range->start || call.end >= range->end) continue;
+        const uint64_t end = range->end;
+        range->end = call.start;
+        return range_put(places, call.end, end);
+    }
+    return true;
+}
+
 /* Adds the extents of these functions in one module. */
 static bool functions_put(struct safe_places *places, struct target *target, size_t module)
 {
     bool good = true;
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        const uint64_t start = target_function(target, module, entries[i]);
-        const uint64_t bytes = start != 0 ? target_function_bytes(target, module, start) : 0;
-        if (bytes > 0) good = good && range_put(places, start, start + bytes);
+        const struct safe_place_range of = function_range(target, module, entries[i]);
+        if (of.end > of.start) good = good && range_put(places, of.start, of.end);
     }
     return good;
 }
@@ -139,11 +168,9 @@ static bool kernel_restorer_put(struct safe_places *places)
     static unsigned char code[KERNEL_CODE_BYTES];
     const struct target *target = places->target;
     const uint64_t start = target->kernel_code_start, bytes = target->kernel_code_end - start;
-    struct iovec here = {code, bytes < sizeof code ? bytes : sizeof code};
-    struct iovec there = {(void *)(uintptr_t)start, here.iov_len};
-    const ssize_t got = process_vm_readv(target->process, &here, 1, &there, 1, 0);
+    const size_t got = target_read(target, start, code, bytes < sizeof code ? bytes : sizeof code);
     const unsigned char *at =
-        got > 0 ? memmem(code, (size_t)got, registers_sigreturn, sizeof registers_sigreturn) : NULL;
+        got > 0 ? memmem(code, got, registers_sigreturn, sizeof registers_sigreturn) : NULL;
     return at == NULL || restorer_set(places, start + (uint64_t)(at - code));
 }
 
@@ -163,8 +190,12 @@ bool safe_places_find(struct safe_places *places, struct target *target)
             continue;
         /* The first mapped file is the program. */
         if (i == 0) places->is_own_malloc = true;
-        good = i == 0 ? functions_put(places, target, i) : module_put(places, i);
+        good = i == 0                                             ? functions_put(places, target, i)
+               : i == target_module_named(target, TARGET_LIBRARY) ? recorder_put(places, target, i)
+                                                                  : module_put(places, i);
     }
+    for (size_t i = 0; i < SAFE_PLACE_PLAIN; i++)
+        places->plain[i] = function_range(target, places->libc, plain[i]);
     if (good) places->unwinder = unwinder_open(target->process);
     if (good) return true;
     safe_places_free(places);
@@ -181,45 +212,38 @@ void safe_places_free(struct safe_places *places)
     places->ranges_count = places->ranges_room = 0;
 }
 
+static bool is_in(const struct safe_place_range *range, uint64_t address)
+{
+    return address >= range->start && address < range->end;
+}
+
 static bool is_inside(const struct safe_places *places, uint64_t address)
 {
     for (size_t i = 0; i < places->ranges_count; i++)
-        if (address >= places->ranges[i].start && address < places->ranges[i].end) return true;
+        if (is_in(&places->ranges[i], address)) return true;
     return false;
 }
 
-/* Whether the thread waits in a system call that neither an allocator nor the dynamic linker makes.
- * They do wait for locks by futex(2), but waiting for a condition or the end of a thread uses
- * another operation, FUTEX_WAIT_BITSET. */
-static bool is_waiting(long call, const struct user_regs_struct *registers)
+static bool is_plain(const struct safe_places *places, uint64_t address)
 {
-    switch (call) {
-    case SYS_futex:
-        return (registers_second(registers) & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
-        ARCH_OLD_WAITS
-    case SYS_ppoll:
-    case SYS_pselect6:
-    case SYS_epoll_pwait:
-    case SYS_epoll_pwait2:
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_recvmmsg:
-    case SYS_wait4:
-    case SYS_waitid:
-    case SYS_nanosleep:
-    case SYS_clock_nanosleep:
-    case SYS_rt_sigtimedwait:
-    case SYS_rt_sigsuspend:
-    case SYS_semtimedop:
-    case SYS_msgrcv:
-    case SYS_io_getevents:
-    case SYS_io_uring_enter:
-    case SYS_read:
-    case SYS_restart_syscall: /* poll() or nanosleep(), after a stop */ return true;
-    default: return false;
-    }
+    bool is_plain = false;
+    for (size_t i = 0; i < SAFE_PLACE_PLAIN; i++)
+        is_plain = is_plain || is_in(&places->plain[i], address);
+    return is_plain;
+}
+
+/* Whether the thread waits in a system call that neither an allocator nor the dynamic linker makes.
+ * They do wait for locks by FUTEX_WAIT, in a function of their own or of the C library; the
+ * library's syscall() does nothing for them that their frames would not show. */
+static bool is_waiting(const struct safe_places *places, long call, uint64_t code,
+                       const struct user_regs_struct *registers)
+{
+    uint64_t arguments[6];
+    registers_arguments(registers, arguments);
+    if (call == SYS_futex && (arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT)
+        return target_module_at(places->target, code) != places->libc ||
+               is_in(&places->plain[SAFE_PLACE_SYSCALL], code);
+    return wait_kind_of(places->target->process, call, arguments) != WAIT_FRAGILE;
 }
 
 /* ---- frames ---- */
@@ -290,8 +314,8 @@ bool safe_place_is(const struct safe_places *places, pid_t thread,
     const size_t module = target_module_at(places->target, code);
     const long call = registers_waits_in(thread, registers);
     if (is_inside(places, code)) return false;
-    if (call >= 0 ? !is_waiting(call, registers)
-                  : module == TARGET_NONE || module == places->libc ||
+    if (call >= 0 ? !is_waiting(places, call, code, registers)
+                  : module == TARGET_NONE || (module == places->libc && !is_plain(places, code)) ||
                         (module == 0 && places->is_own_malloc))
         return false;
     const enum frames frames = frames_walk(places, thread);

@@ -20,14 +20,18 @@ struct safe_place_range {
     uint64_t start, end;
 };
 
+enum { SAFE_PLACE_PLAIN = 7, SAFE_PLACE_SYSCALL = SAFE_PLACE_PLAIN - 1 };
+
 struct safe_places {
     const struct target *target;
     struct safe_place_range *ranges;
     size_t ranges_count, ranges_room;
     Dwfl *unwinder;      /* or NULL */
     size_t libc, linker; /* modules */
-    uint64_t restorer;   /* the code that calls rt_sigreturn(2); 0: not found */
-    bool is_own_malloc;  /* the program itself contains an allocator */
+    /* Functions of the C library that only make a system call; the last is syscall(). */
+    struct safe_place_range plain[SAFE_PLACE_PLAIN];
+    uint64_t restorer;  /* the code that calls rt_sigreturn(2); 0: not found */
+    bool is_own_malloc; /* the program itself contains an allocator */
 };
 
 /* False: the process has no usable dynamic linker or C library, or no memory (errno is ENOMEM). */

@@ -15,7 +15,7 @@
 /* A mapping (proc(5), maps). */
 struct target_mapping {
     uint64_t start, end, offset;
-    bool is_executable;
+    bool is_executable, is_private;
     size_t module; /* index of the mapped file */
 };
 
@@ -44,6 +44,9 @@ struct target {
 /* The prefix of the name of a memory file (memfd_create(2)) that is a copy of a file. */
 #define TARGET_COPY "malloctape/"
 
+/* The name of the recorder's library. */
+#define TARGET_LIBRARY "libmalloctape.so"
+
 /* `original`: the file of which the process may have a copy in memory. False: there is no such
  * process, or it is another user's; see errno. */
 bool target_open(struct target *target, pid_t process, const char *original);
@@ -60,5 +63,18 @@ uint64_t target_function(struct target *target, size_t module, const char *name)
 
 /* The length of the exported function at this address; 0: unknown. */
 uint64_t target_function_bytes(struct target *target, size_t module, uint64_t address);
+
+/* The address of a variable that a module exports; 0: it has none of that name. Its value in the
+ * file, before the process began, goes to `initial`, up to *bytes of it, which becomes how many. */
+uint64_t target_variable(struct target *target, size_t module, const char *name, void *initial,
+                         size_t *bytes);
+
+/* Reads the process's memory. The result: how many bytes could be read. */
+size_t target_read(const struct target *target, uint64_t address, void *to, size_t bytes);
+
+/* The start of `bytes` of memory that nothing in the process uses, at a multiple of 64: in the rest
+ * of the last page of a segment of a module, where none of its own addresses is; 0: there is none.
+ * Only a tracer can write there. */
+uint64_t target_spare(struct target *target, size_t bytes);
 
 #endif

@@ -15,8 +15,8 @@
  *   ARCH_STORES_AT_ONCE        1: a single instruction stores up to 8 bytes at any address, so a
  *                              thread cannot be killed in the middle
  *   ARCH_CLOCK_NAME            of the processor's clock, which has a constant rate
- *   ARCH_OLD_WAITS             cases of a switch: system calls that wait, and that newer
- *                              architectures do not have
+ *   ARCH_STOP_KEEPS_TIME       a thread that a tracer has stopped in a sleep, and has given back its
+ *                              registers, sleeps no longer than it would have
  *
  *   arch_system_call()         without errno: returns a negative error number
  *   arch_thread_storage()      makes a block look enough like a thread's storage

@@ -20,7 +20,8 @@
 /* The last two are for 42 and 39 bits. */
 #define ARCH_SHADOW_WINDOWS   0x240000000000, 0x500000000000, 0x010000000000, 0x002000000000
 
-#define ARCH_OLD_WAITS
+/* The kernel forgets the call before the thread stops. */
+#define ARCH_STOP_KEEPS_TIME 0
 
 static inline long arch_system_call(long number, long a, long b, long c, long d, long e, long f)
 {

@@ -21,11 +21,7 @@
 /* The last two are for tools that leave less address space to a program. */
 #define ARCH_SHADOW_WINDOWS   0x240000000000, 0x3c0000000000, 0x0a0000000000, 0x001000000000
 
-#define ARCH_OLD_WAITS   \
-    case SYS_poll:       \
-    case SYS_select:     \
-    case SYS_epoll_wait: \
-    case SYS_pause:
+#define ARCH_STOP_KEEPS_TIME 1
 
 static inline long arch_system_call(long number, long a, long b, long c, long d, long e, long f)
 {

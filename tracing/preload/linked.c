@@ -1,11 +1,15 @@
 #include "tracing/preload/linked.h"
 
+#include "common/arch.h"
 #include "common/output_name.h"
 
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 
 /* The parts of a library's dynamic section that are needed to look up a name. */
 struct symbols {
@@ -126,11 +130,76 @@ void *linked_function_now(const struct link_map *behind, const char *name)
     return search.found;
 }
 
-void *linked_function_of_others(const struct link_map *own, const char *name)
+void *linked_function_now_of_others(const struct link_map *own, const char *name)
 {
     struct search search = {.except = own, .name = name};
     dl_iterate_phdr(search_in, &search);
     return search.found;
+}
+
+void *linked_function_of_others(const struct link_map *own, const char *name,
+                                const struct link_map **found)
+{
+    for (const struct link_map *library = _r_debug.r_map; library; library = library->l_next) {
+        void *function = library != own ? linked_function_in(library, name) : NULL;
+        if (!function) continue;
+        if (found) *found = library;
+        return function;
+    }
+    return NULL;
+}
+
+/* --- segments --- */
+
+/* Whether these are the program headers of this library. */
+static bool are_segments_of(const struct link_map *library, const ElfW(Phdr) * segments,
+                            size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (segments[i].p_type == PT_DYNAMIC)
+            return library->l_addr + segments[i].p_vaddr == (uintptr_t)library->l_ld;
+    return false;
+}
+
+/* False: not all of it can be read. */
+static bool copy(void *to, uintptr_t from, size_t bytes)
+{
+    const struct iovec here = {to, bytes}, there = {(void *)from, bytes};
+    const long thread = arch_system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    return arch_system_call(SYS_process_vm_readv, thread, (long)&here, 1, (long)&there, 1, 0) ==
+           (long)bytes;
+}
+
+/* If the library's file begins at this address. */
+static const ElfW(Phdr) *
+    segments_behind(const struct link_map *library, uintptr_t address, size_t *count)
+{
+    ElfW(Ehdr) header;
+    ElfW(Phdr) last;
+    if (!copy(&header, address, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_phentsize != sizeof last || header.e_phnum == 0)
+        return NULL;
+    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(address + header.e_phoff);
+    if (!copy(&last, (uintptr_t)&segments[header.e_phnum - 1], sizeof last)) return NULL;
+    *count = header.e_phnum;
+    return are_segments_of(library, segments, *count) ? segments : NULL;
+}
+
+/* dl_iterate_phdr() would tell, but holds a lock meanwhile that stays taken for ever in a child that
+ * another thread forks. */
+const ElfW(Phdr) * linked_segments(const struct link_map *library, size_t *count)
+{
+    enum { PAGES_MAX = 16384 };
+    const size_t page = getauxval(AT_PAGESZ);
+    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    *count = getauxval(AT_PHNUM);
+    if (segments && are_segments_of(library, segments, *count)) return segments;
+    /* In nearly all libraries, addresses begin with 0. */
+    segments = segments_behind(library, library->l_addr, count);
+    uintptr_t at = (uintptr_t)library->l_ld & -page;
+    for (unsigned i = 0; i < PAGES_MAX && !segments && at > page; i++, at -= page)
+        segments = segments_behind(library, at, count);
+    return segments;
 }
 
 static const ElfW(Dyn) * find_entry(const struct link_map *library, long tag)

@@ -4,14 +4,14 @@
  * dlsym() would take a lock, and, where it finds nothing, memory from the program's heap.
  *
  * Threads   the libraries with which the program was started stay where they are. While others may
- *           be loaded or unloaded, only linked_function_now() may be called. */
+ *           be loaded or unloaded, only linked_function_now...() may be called by a thread that does
+ *           not have the lock of dlopen(). */
 #ifndef MALLOCTAPE_LINKED_H
 #define MALLOCTAPE_LINKED_H
 
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-struct link_map;
 
 /* The library of this process that has the address; NULL: none. */
 const struct link_map *linked_library(const void *address);
@@ -29,7 +29,15 @@ void *linked_function(const struct link_map *behind, const char *name,
 void *linked_function_now(const struct link_map *behind, const char *name);
 
 /* The same, in the first of all libraries but `own`. */
-void *linked_function_of_others(const struct link_map *own, const char *name);
+void *linked_function_now_of_others(const struct link_map *own, const char *name);
+
+/* The same for a thread that has the lock of dlopen(): takes none. That library goes to *found,
+ * unless `found` is NULL. */
+void *linked_function_of_others(const struct link_map *own, const char *name,
+                                const struct link_map **found);
+
+/* The library's program headers in memory; NULL: not found. */
+const ElfW(Phdr) * linked_segments(const struct link_map *library, size_t *count);
 
 /* The entry with this tag in the library's dynamic section, as an address or as a number; NULL or 0
  * if there is none. */

@@ -112,9 +112,7 @@ static void *find(const char *name, const struct link_map **library)
 {
     const struct link_map *own = next_own_library();
     if (!is_attached) return linked_function(own, name, library);
-    void *function = linked_function_of_others(own, name);
-    if (function && library) *library = linked_library(function);
-    return function;
+    return linked_function_of_others(own, name, library);
 }
 
 #define FIND(function, ...) set(&found.function, find(#function, NULL));
@@ -188,7 +186,7 @@ bool next_operator(void *function, const char *name)
 {
     const struct link_map *own = next_own_library();
     void *found =
-        is_attached ? linked_function_of_others(own, name) : linked_function_now(own, name);
+        is_attached ? linked_function_now_of_others(own, name) : linked_function_now(own, name);
     set(function, found);
     return found;
 }

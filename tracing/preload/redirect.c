@@ -43,7 +43,7 @@ struct redirection {
 
 /* A library as it lies in memory. */
 struct library {
-    const struct dl_phdr_info *info;
+    const struct link_map *map;
     const ElfW(Sym) * symbols;
     const char *names;
     uintptr_t start, end;         /* of its segments */
@@ -84,7 +84,7 @@ static void find_functions(void)
     const struct link_map *own = next_own_library();
     for (int i = 0; i < FUNCTIONS; i++) {
         functions[i].ours = (uintptr_t)linked_function_in(own, functions[i].name);
-        functions[i].theirs = (uintptr_t)linked_function_of_others(own, functions[i].name);
+        functions[i].theirs = (uintptr_t)linked_function_of_others(own, functions[i].name, NULL);
     }
 }
 
@@ -113,7 +113,7 @@ static void visit(struct library *library, const ElfW(Rela) * entry, struct redi
     const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(entry->r_info)];
     const struct function *function = function_named(library->names + symbol->st_name);
     if (!function || !function->ours || !function->theirs || entry->r_addend != 0) return;
-    uintptr_t *slot = (uintptr_t *)(library->info->dlpi_addr + entry->r_offset);
+    uintptr_t *slot = (uintptr_t *)(library->map->l_addr + entry->r_offset);
     const uintptr_t value = __atomic_load_n(slot, __ATOMIC_RELAXED);
     const uintptr_t wanted = todo->back ? function->theirs : function->ours;
     const bool is_other = todo->back
@@ -137,38 +137,44 @@ static void visit_all(struct library *library, const void *table, size_t bytes,
         visit(library, &entries[i], todo);
 }
 
-static int visit_library(struct dl_phdr_info *info, size_t bytes, void *of)
+/* Sets where its segments are. False: not known. */
+static bool segments_find(struct library *library)
 {
-    struct library library = {.info = info, .start = UINTPTR_MAX};
-    const ElfW(Dyn) *dynamic = NULL;
-    (void)bytes;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
-        if (segment->p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn) *)start;
-        if (segment->p_type == PT_LOAD && start < library.start) library.start = start;
-        if (segment->p_type == PT_LOAD && end > library.end) library.end = end;
+    const uintptr_t page = getauxval(AT_PAGESZ);
+    size_t count;
+    const ElfW(Phdr) *segments = linked_segments(library->map, &count);
+    for (size_t i = 0; segments && i < count; i++) {
+        const ElfW(Phdr) *segment = &segments[i];
+        const uintptr_t start = library->map->l_addr + segment->p_vaddr;
+        const uintptr_t end = start + segment->p_memsz;
+        if (segment->p_type == PT_LOAD && start < library->start) library->start = start;
+        if (segment->p_type == PT_LOAD && end > library->end) library->end = end;
         if (segment->p_type != PT_GNU_RELRO) continue;
-        library.sealed = start & -getauxval(AT_PAGESZ);
-        library.sealed_end = end & -getauxval(AT_PAGESZ);
+        library->sealed = start & -page;
+        library->sealed_end = end & -page;
     }
-    const struct link_map map = {.l_addr = info->dlpi_addr, .l_ld = (ElfW(Dyn) *)dynamic};
-    if (!dynamic || dynamic == next_own_library()->l_ld) return 0;
-    const void *relocations = linked_table(&map, DT_RELA), *jumps = linked_table(&map, DT_JMPREL);
-    library.symbols = linked_table(&map, DT_SYMTAB);
-    library.names = linked_table(&map, DT_STRTAB);
-    if (!library.symbols || !library.names) return 0;
-    visit_all(&library, relocations, linked_number(&map, DT_RELASZ), of);
-    visit_all(&library, jumps, linked_number(&map, DT_PLTRELSZ), of);
+    return segments != NULL;
+}
+
+static void visit_library(const struct link_map *map, struct redirection *todo)
+{
+    struct library library = {.map = map, .start = UINTPTR_MAX};
+    if (map == next_own_library() || !segments_find(&library)) return;
+    const void *relocations = linked_table(map, DT_RELA), *jumps = linked_table(map, DT_JMPREL);
+    library.symbols = linked_table(map, DT_SYMTAB);
+    library.names = linked_table(map, DT_STRTAB);
+    if (!library.symbols || !library.names) return;
+    visit_all(&library, relocations, linked_number(map, DT_RELASZ), todo);
+    visit_all(&library, jumps, linked_number(map, DT_PLTRELSZ), todo);
     if (library.is_open)
         mprotect((void *)library.sealed, library.sealed_end - library.sealed, PROT_READ);
-    return 0;
 }
 
 static int redirect(bool back)
 {
     struct redirection todo = {.back = back};
-    dl_iterate_phdr(visit_library, &todo);
+    for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next)
+        visit_library(map, &todo);
     return todo.error ? -todo.error : todo.slots;
 }
 

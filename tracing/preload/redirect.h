@@ -6,8 +6,9 @@
  * What is not called through a slot stays as it is: pointers to functions that the program took
  * before, and what dlsym() says.
  *
- * Threads   any one thread that holds no lock of the dynamic linker but perhaps that of its list.
- *           Others may call and load and unload libraries meanwhile; each slot changes at once. */
+ * Threads   any one thread that has the lock of dlopen() (attach/errand.h), so that no library comes
+ *           or goes; a forked child finds that lock free. Others may call meanwhile; each slot
+ *           changes at once. */
 #ifndef MALLOCTAPE_REDIRECT_H
 #define MALLOCTAPE_REDIRECT_H
 

@@ -180,5 +180,7 @@ long confine_syscall(long number, long a, long b, long c, long d, long e, long f
     if (confines(number, a, b, c)) return confine(number, a, b, c, d, e, f);
     if (number == SYS_unshare) return result_of(unshare_alone(a));
     if (takes_away(number, a, b, c)) recording_needs_writer();
-    return result_of(os_system_call(number, a, b, c, d, e, f));
+    /* In this function itself: a thread that waits here can be used to detach (attach/safe_place.h).
+     */
+    return result_of(arch_system_call(number, a, b, c, d, e, f));
 }
