@@ -211,7 +211,7 @@ def modules_of_wide_program(plug_in)
   Recording.new('wide.lz4').modules.values
 end
 
-plan 15
+plan 16
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   plug_ins = make_plug_ins
@@ -246,6 +246,12 @@ Dir.mktmpdir do |directory|
 
   wrong = meet_in_all(plug_ins[0])
   report wrong.empty?, 'so are those of two threads that use a plug-in for the first time', wrong.first(10)
+
+  record('differ.lz4', 'all', '-d')
+  differing = Recording.new('differ.lz4').stacks
+  report differing[:none].empty? && differing[4998].size == 16_000,
+         'no allocation lacks its stack while four threads make many different ones',
+         ["#{differing[:none].size} of #{differing[4998].size}"]
 
   modules = modules_of_wide_program(plug_ins[0])
   if modules

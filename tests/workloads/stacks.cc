@@ -366,6 +366,57 @@ void again_and_again()
         again(draw(kPaths), kDepth);
 }
 
+// --- many threads, each of whose stacks is another one ---
+
+constexpr int kDiffering = 4000, kDeepest = 40;
+
+void differ(unsigned long path, int depth);
+
+NOINLINE void differ_here(unsigned long path, int depth)
+{
+    differ(path, depth);
+    AND_RETURN;
+}
+
+NOINLINE void differ_there(unsigned long path, int depth)
+{
+    differ(path, depth);
+    AND_RETURN;
+    __asm__ volatile("nop");
+}
+
+void differ(unsigned long path, int depth)
+{
+    if (depth == 0) {
+        void *volatile object = malloc(4998);
+        free(object);
+    } else if (path % 2) {
+        differ_here(path / 2, depth - 1);
+    } else {
+        differ_there(path / 2, depth - 1);
+    }
+}
+
+void *differ_in_thread(void *seed)
+{
+    unsigned long state = reinterpret_cast<unsigned long>(seed);
+    for (int i = 0; i < kDiffering; i++) {
+        state = state * 6364136223846793005 + 1442695040888963407;
+        differ(state >> 20, static_cast<int>(state >> 60) + kDeepest - 15);
+    }
+    return nullptr;
+}
+
+void differ_at_once()
+{
+    pthread_t threads[4];
+    unsigned long seed = 1;
+    for (pthread_t &thread : threads)
+        pthread_create(&thread, nullptr, differ_in_thread, reinterpret_cast<void *>(seed++));
+    for (pthread_t thread : threads)
+        pthread_join(thread, nullptr);
+}
+
 // --- time ---
 
 double now()
@@ -560,6 +611,10 @@ int main(int count, char **words)
 {
     pthread_t threads[3];
     make_code();
+    if (count == 2 && strcmp(words[1], "-d") == 0) {
+        differ_at_once();
+        return 0;
+    }
     if (count == 2) {
         time_all();
         return 0;

@@ -348,12 +348,12 @@ static uint32_t code_of(struct malloctape_lane *lane, uint32_t module, uint64_t 
     const uint64_t key = (uint64_t)module << 48 | (offset & ((UINT64_C(1) << 48) - 1));
     uint32_t code = stack_map_find(&table->codes, key);
     if (code) return code;
-    if (!stack_map_has_room(&table->codes, 1) || offset >> 48) return 0;
+    if (offset >> 48) return 0;
     code = atomic_add_relaxed(&table->codes_count, 1) + STACK_CODE_FIRST;
     struct stack_definition codes = {
         .what = STACK_CODES, .number = code, .count = 1, .of = module, .offsets = {offset}};
     if (code >= STACK_NUMBERS_LIMIT || !define(lane, &codes)) return 0;
-    stack_map_put(&table->codes, key, code);
+    if (stack_map_has_room(&table->codes, 1)) stack_map_put(&table->codes, key, code);
     return code;
 }
 
@@ -483,7 +483,6 @@ uint32_t stack_table_node(uint64_t hash)
 uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
                             const uint32_t *codes, const uint64_t *hashes)
 {
-    if (!stack_map_has_room(&table->nodes, count)) return 0;
     if (atomic_load_relaxed(&table->nodes_count) >= NODES_MAX) return 0;
     const uint32_t first = atomic_add_relaxed(&table->nodes_count, count) + STACK_NODE_FIRST;
     if (first + count > RAW_STACK_LIMIT) return 0;
@@ -495,7 +494,9 @@ uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint3
         if (!define(lane, &nodes)) return 0;
         nodes.of = nodes.number + nodes.count - 1;
     }
-    for (uint32_t i = 0; i < count; i++)
-        stack_map_put(&table->nodes, hashes[i], first + i);
+    /* While another thread makes room they are not put, and perhaps defined once more. */
+    if (stack_map_has_room(&table->nodes, count))
+        for (uint32_t i = 0; i < count; i++)
+            stack_map_put(&table->nodes, hashes[i], first + i);
     return first + count - 1;
 }
