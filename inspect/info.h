@@ -50,7 +50,7 @@ struct info {
     uint64_t stacks; /* calls with a call stack that made, changed or freed an object */
     uint64_t stack_nodes, stack_codes, stack_modules; /* defined */
     uint64_t codes_of_none;                           /* codes that are in no module */
-    bool modules_ran_out;                             /* there were more than there are numbers */
+    bool nodes_ran_out, modules_ran_out;              /* there were more than there are numbers */
     uint64_t stacks_unknown; /* stacks of calls that are not completely defined */
     uint64_t waits, waited_ns;
     uint64_t lock_waits, lock_waited_ns;  /* of threads for the allocator's locks */
@@ -78,6 +78,7 @@ static inline void info_take_stacks(struct info *info, const struct stacks *stac
     info->stack_modules = stacks->modules;
     info->codes_of_none = stacks->codes_of_none;
     info->modules_ran_out = stacks_modules_ran_out(stacks);
+    info->nodes_ran_out = stacks_nodes_ran_out(stacks);
     info->stacks_unknown = stacks_unknown(stacks);
 }
 

@@ -101,7 +101,9 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
         {only_if(stacks, "stacks_unknown"), only_if(info->stacks_unknown > 0, "unknown stacks"),
          UNIT_COUNT, (double)info->stacks_unknown, ""},
         {only_if(stacks, "stack_nodes"), only_if(stacks, "stack nodes"), UNIT_COUNT,
-         (double)info->stack_nodes, ""},
+         (double)info->stack_nodes,
+         info->nodes_ran_out ? ", the most that there can be: calls with later stacks have none"
+                             : ""},
         {only_if(stacks, "stack_codes"), only_if(stacks, "code addresses"), UNIT_COUNT,
          (double)info->stack_codes, ""},
         {only_if(stacks, "stack_codes_of_no_module"), only_if(info->codes_of_none > 0, ""),

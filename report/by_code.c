@@ -520,6 +520,9 @@ static void print_notices(const struct by_code *code, FILE *to)
                 "! More files were loaded than can be numbered: for %s addresses the file is not "
                 "known.\n",
                 words_count(code->stacks.codes_of_none));
+    if (stacks_nodes_ran_out(&code->stacks))
+        fputs("! There were more stacks than can be numbered: calls with later ones have none.\n",
+              to);
     if (stack_tally_is_sampled(&code->tally))
         fprintf(
             to,

@@ -21,7 +21,9 @@ enum stack_end {
 
 #define STACK_CODE_FIRST    1u
 #define STACK_NUMBERS_LIMIT (1u << 28) /* of nodes and of codes */
-#define STACK_MODULE_NONE   0u         /* its codes are addresses */
+/* When there are so many nodes a recorder defines no more: calls with further stacks have none. */
+#define STACK_NODES_FULL    ((1u << 24) - (1u << 16))
+#define STACK_MODULE_NONE   0u /* its codes are addresses */
 #define STACK_MODULES_LIMIT (1u << 16)
 #define STACK_OFFSETS_LIMIT (UINT64_C(1) << 59)
 

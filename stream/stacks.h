@@ -74,6 +74,12 @@ static inline bool stacks_modules_ran_out(const struct stacks *stacks)
     return stacks->modules_end == STACK_MODULES_LIMIT;
 }
 
+/* The same of nodes: calls with later stacks have none. */
+static inline bool stacks_nodes_ran_out(const struct stacks *stacks)
+{
+    return stacks->nodes_end >= STACK_NODES_FULL;
+}
+
 /* All zero: an empty table. */
 void stacks_free(struct stacks *stacks);
 

@@ -14,8 +14,6 @@
 #define RULE_SETS      (1u << RULE_SETS_BITS)
 #define RULES_IN_SET   4u
 #define MODULES_MAX    4096u
-/* Up to here nodes have a short code in a lane, and their map takes some hundred MiB. */
-#define NODES_MAX      (RAW_STACK_LIMIT - (1u << 16))
 
 /* A code, and the rule that has been compiled for it, in one word. There is none for frames that
  * are larger than 64 KiB, or save registers far from their end. */
@@ -27,6 +25,7 @@ struct code_word {
 
 _Static_assert(sizeof(struct code_word) == sizeof(uint64_t), "one word");
 _Static_assert(STACK_NUMBERS_LIMIT == 1u << 28, "a code fits");
+_Static_assert(STACK_NODES_FULL < RAW_STACK_LIMIT, "nodes have a short code in a lane");
 
 /* `check` is a hash of the word, the address, and the time at which the rule holds: so two threads
  * may store at once, and what is stale is not found. */
@@ -483,7 +482,7 @@ uint32_t stack_table_node(uint64_t hash)
 uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
                             const uint32_t *codes, const uint64_t *hashes)
 {
-    if (atomic_load_relaxed(&table->nodes_count) >= NODES_MAX) return 0;
+    if (atomic_load_relaxed(&table->nodes_count) >= STACK_NODES_FULL) return 0;
     const uint32_t first = atomic_add_relaxed(&table->nodes_count, count) + STACK_NODE_FIRST;
     if (first + count > RAW_STACK_LIMIT) return 0;
     struct stack_definition nodes = {.what = STACK_NODES, .number = first, .of = parent};
