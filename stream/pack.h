@@ -53,7 +53,29 @@ struct pack_source {
     const uint8_t *classes;         /* of places, by block */
     void *(*reserve)(size_t bytes); /* zeroed memory; NULL: none */
     void (*release)(void *memory, size_t bytes);
-    bool opaque; /* the stream is (FORMAT.md 5.6): pack_opaque.h; there are no classes */
+    bool opaque; /* the stream is (FORMAT.md 5.6); there are no classes */
+};
+
+struct packer;
+struct pack_records;
+struct units_call;
+
+/* What tells the streams of one kind of allocator from those of another (pack_own.h). */
+struct pack_dialect {
+    size_t lane_bytes;
+    bool (*is_ready)(struct packer *packer); /* a lane can be followed; or NULL */
+    void (*begin)(struct packer *packer, struct pack_lane *lane, bool is_new);
+    /* pack_units() of a lane that is followed. */
+    uint8_t *(*pack)(struct packer *packer, struct pack_lane *lane, const struct units_call *calls,
+                     const struct pack_records *records, uint8_t *out);
+    /* Only what follows its lane can be packed, which may begin anywhere: a reader forgets the lane
+     * at a chunk that is not packed, and at a key segment. Else it begins with a segment. */
+    bool needs_lane;
+    /* How many segments of a lane are not packed; with how many units at once, or after how many
+     * segments, it is worth following. */
+    uint32_t plain_segments;
+    size_t units_to_follow;
+    uint64_t segments_to_follow;
 };
 
 /* An allocation at a place. */
@@ -64,6 +86,7 @@ struct pack_recent {
 
 struct packer {
     struct pack_source source;
+    const struct pack_dialect *dialect;
     uint8_t codes[PACK_CODES];
     uint8_t classes[PACK_SIZES];
     struct pack_recent recent[1u << PACK_RECENT_BITS];

@@ -1,18 +1,14 @@
-#include "pack_opaque.h"
+/* pack_opaque - packed units of an opaque stream (FORMAT.md 5.6): allocations leave out their places
+ * where a reader finds them by itself (raw_places.h). */
+#include "pack_own.h"
 
 #include "../common/bytes.h"
 #include "../common/call_kind.h"
 #include "../common/call_table.h"
-#include "units.h"
+#include "raw_places.h"
 #include "varint.h"
 
-static uint8_t *put_all(const struct packer *packer, uint8_t *out, const uint16_t *at,
-                        const uint16_t *end)
-{
-    while (at < end)
-        out = pack_put_unit(packer, out, *at++);
-    return out;
-}
+#include <string.h>
 
 /* A unit that takes two bytes, the upper one first. */
 static inline uint8_t *put_two(uint8_t *out, uint32_t unit)
@@ -84,21 +80,23 @@ static uint8_t *put_allocation(const struct packer *packer, uint8_t *out, struct
     if (*own < RAW_COMPACT_END) {
         out = put_place(packer, out, places, coded->size, coded->place);
         out = put_one_or_two(packer, out, RAW_UNIT_ALLOCATION_1_SHORT + (uint32_t)coded->size);
-        return put_all(packer, out, own + 2, end);
+        return pack_put_units(packer, out, own + 2, end);
     }
     if (call_shapes[coded->number] == SHAPE_ALLOCATION_ALIGNED) place += number_units(place);
     out = put_place(packer, out, places, coded->size, coded->place);
-    out = put_all(packer, out, own, place);
-    return put_all(packer, out, place + 2, end);
+    out = pack_put_units(packer, out, own, place);
+    return pack_put_units(packer, out, place + 2, end);
 }
 
 /* The most bytes of an object's place and its allocation's unit, with what may be stored after
  * them. */
 #define PLACED_BYTES_MAX 24
 
-uint8_t *pack_opaque_record(const struct packer *packer, struct raw_places *places,
-                            const struct units_record *coded, const uint16_t *own,
-                            const uint16_t *end, uint8_t *out, const uint8_t *out_end)
+/* Packs the record from `own` to `end`. Returns the end of what is packed. NULL: there is no room
+ * for it; the places mean nothing then. */
+static uint8_t *put_record(const struct packer *packer, struct raw_places *places,
+                           const struct units_record *coded, const uint16_t *own,
+                           const uint16_t *end, uint8_t *out, const uint8_t *out_end)
 {
     /* Where nothing is known yet, a place takes more bytes than its units. */
     if (out_end - out < 3 * (end - own) + PLACED_BYTES_MAX) return NULL;
@@ -111,7 +109,7 @@ uint8_t *pack_opaque_record(const struct packer *packer, struct raw_places *plac
             out = pack_put_unit(packer, out, by_age);
             own += coded->object_units;
         }
-        out = put_all(packer, out, own, end);
+        out = pack_put_units(packer, out, own, end);
     }
     if (coded->number == RAW_FAILED) return out;
     bool stays = coded->number == CALL_REALLOC_IN_PLACE;
@@ -120,9 +118,13 @@ uint8_t *pack_opaque_record(const struct packer *packer, struct raw_places *plac
     return out;
 }
 
-const uint16_t *pack_opaque_calls(const struct packer *packer, struct raw_places *places,
-                                  const struct units_call *calls, const uint16_t *at,
-                                  const uint16_t *end, uint8_t **to, const uint8_t *out_end)
+/* Packs calls that their first unit identifies (units.h). Stops before any other record, where there
+ * may be no room before `out_end`, and before the last units. */
+static __attribute__((noinline)) const uint16_t *put_calls(const struct packer *packer,
+                                                           struct raw_places *places,
+                                                           const struct units_call *calls,
+                                                           const uint16_t *at, const uint16_t *end,
+                                                           uint8_t **to, const uint8_t *out_end)
 {
     uint8_t *out = *to;
     while (end - at >= UNITS_CALL_UNITS_MAX && out_end - out >= PLACED_BYTES_MAX) {
@@ -159,3 +161,45 @@ const uint16_t *pack_opaque_calls(const struct packer *packer, struct raw_places
     *to = out;
     return at;
 }
+
+/* --- lanes --- */
+
+struct opaque_lane {
+    struct pack_lane lane;
+    struct raw_places places;
+};
+
+static void opaque_begin_lane(struct packer *packer, struct pack_lane *of, bool is_new)
+{
+    struct raw_places *places = &((struct opaque_lane *)of)->places;
+    (void)packer;
+    if (!is_new) memset(places, 0, sizeof *places);
+}
+
+static uint8_t *opaque_pack(struct packer *packer, struct pack_lane *of,
+                            const struct units_call *calls, const struct pack_records *records,
+                            uint8_t *out)
+{
+    struct raw_places *places = &((struct opaque_lane *)of)->places;
+    const uint16_t *at = records->units, *end = at + records->count;
+    const uint8_t *out_end = out + PACK_BYTES_MAX(records->count);
+    struct units_record coded;
+    places->rounding = records->profile[RAW_PROFILE_ROUNDING];
+    for (;;) {
+        at = put_calls(packer, places, calls, at, end, &out, out_end);
+        if (at == end) return out;
+        const uint16_t *next = units_next(records->profile, records->features, at, end, &coded);
+        out = next ? put_record(packer, places, &coded, at, next, out, out_end) : NULL;
+        if (!out) return NULL;
+        at = next;
+    }
+}
+
+/* To follow a lane clears 200 KiB, which takes as long as to pack 1 000 units or more. */
+const struct pack_dialect pack_opaque = {.lane_bytes = sizeof(struct opaque_lane),
+                                         .begin = opaque_begin_lane,
+                                         .pack = opaque_pack,
+                                         .needs_lane = true,
+                                         .plain_segments = 1,
+                                         .units_to_follow = 1024,
+                                         .segments_to_follow = 8};

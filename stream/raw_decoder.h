@@ -78,7 +78,7 @@
 #include "stream/raw_format.h"
 #include "stream/raw_places.h"
 #include "stream/raw_reader.h"
-#include "stream/units.h"
+#include "stream/units_read.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -133,6 +133,7 @@ struct raw_remote_entry {
 
 struct raw_decoder {
     uint32_t lane;
+    const struct raw_dialect *dialect;
     uint64_t records;     /* decoded so far, of all chunks */
     uint64_t allocations; /* so far; of an opaque stream calls that count */
     struct error error;

@@ -441,18 +441,19 @@ static void take_fields(const struct raw_reader *reader, struct raw_chunk *chunk
     chunk->end_offset = chunk->payload_offset + bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
 }
 
-static bool is_opaque(const struct raw_reader *reader)
+/* For how many units one of a packed chunk may stand. In an opaque stream that of an allocation may
+ * stand for three, or be longer than what it stands for. Elsewhere a unit that names an object by
+ * its age may stand for two that name its place. */
+static uint32_t units_unpacked(const struct raw_reader *reader)
 {
-    return (reader->header.features & RAW_FEATURE_OPAQUE) != 0;
+    return reader->header.features & RAW_FEATURE_OPAQUE ? 3 : 1;
 }
 
-/* A unit that names an object by its age stands for one or two that name its place. In an opaque
- * stream an allocation of one unit may stand for three, or be longer than what it stands for. */
 static bool unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
                    uint32_t bytes)
 {
-    uint32_t units = is_opaque(reader) ? 3 * chunk->units : chunk->units;
-    uint32_t most = is_opaque(reader) ? 3 : 2;
+    uint32_t units = units_unpacked(reader) * chunk->units;
+    uint32_t most = units_unpacked(reader) > 1 ? units_unpacked(reader) : 2;
     if (!raw_unpack(reader->packed_entries, at, bytes, chunk->payload, &units) ||
         chunk->units > most * units)
         return RAW_FAIL(reader, RAW_PACKED, chunk->payload_offset,
@@ -489,7 +490,7 @@ static struct raw_chunk *copy_chunk(struct raw_reader *reader)
     if (type < RAW_CHUNK_UNITS || type > RAW_CHUNK_END) return NULL;
     uint32_t bytes = bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
     if (type == RAW_CHUNK_UNITS)
-        bytes = (is_opaque(reader) ? 6 : 2) * bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
+        bytes = 2 * units_unpacked(reader) * bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
     struct raw_chunk *chunk = raw_chunk_new(bytes);
     if (chunk == NULL) {
         no_memory(reader);

@@ -1,6 +1,7 @@
 #include "units_profile.h"
 
 #include "../common/call_table.h"
+#include "units_own.h"
 
 #include <string.h>
 
@@ -76,11 +77,10 @@ static void choose(struct units_lane *lane, const uint16_t *units, size_t count)
     }
 }
 
-/* The fast path knows only small sizes, and writes no addresses and no call stacks. Over an opaque
- * allocator it knows no classes. */
+/* The fast path knows only small sizes, and writes no addresses and no call stacks. */
 static void set_codes(struct units_lane *lane)
 {
-    bool opaque = lane->features & RAW_FEATURE_OPAQUE;
+    const struct units_dialect *dialect = units_dialect_of(lane->features);
     bool says_more = lane->features & RAW_FEATURE_ADDRESSES || lane->all_have_stacks;
     memset(lane->codes, 0, sizeof lane->codes);
     for (unsigned range = RAW_FREE_1; range < RAW_RANGES; range++) {
@@ -90,12 +90,12 @@ static void set_codes(struct units_lane *lane)
         uint32_t limit = codes[RAW_SHORT].limit;
         code->base = codes[RAW_SHORT].first;
         if (range >= RAW_ALLOCATION_1 && range <= RAW_ALLOCATION_3) {
-            if (limit > UNITS_FAST_SIZE_LIMIT && !opaque) limit = UNITS_FAST_SIZE_LIMIT;
+            if (limit > dialect->fast_size_limit) limit = dialect->fast_size_limit;
             code->size_limit = says_more ? 0 : limit;
             continue;
         }
         const bool is_off = range == RAW_REALLOC ? says_more : lane->frees_have_stacks;
-        code->limit = opaque || is_off ? 0 : limit;
+        code->limit = is_off || !dialect->has_short_frees ? 0 : limit;
         code->long_base = codes[RAW_LONG].first;
         if (!is_off) code->long_end = (uint16_t)(codes[RAW_LONG].limit >> 16);
     }

@@ -1,4 +1,4 @@
-/* Units of an opaque stream (FORMAT.md 2.7, 5.6): what units.c and the packer write, read back by
+/* Units of an opaque stream (FORMAT.md 2.7, 5.6): what units_opaque.c and the packer write, read back by
  * the decoder. */
 #include <gtest/gtest.h>
 #include <stdint.h>
@@ -70,8 +70,8 @@ class Lane {
         size_t count = static_cast<size_t>(units_cursor(lane) - &slot_[0]);
         auto is_event = [](const record &r) { return r.number != RAW_AFTER; };
         EXPECT_EQ(units_events(lane->profile, features_, slot_.data(), count),
-                  static_cast<uint64_t>(std::count_if(
-                      wanted.begin() + static_cast<long>(decoded_), wanted.end(), is_event)));
+                  static_cast<uint64_t>(std::count_if(wanted.begin() + static_cast<long>(decoded_),
+                                                      wanted.end(), is_event)));
         read_back(count);
         units_before_ += count;
         segments_++;
@@ -283,7 +283,7 @@ class Anything {
         if (fast)
             units_fast_opaque_allocation(lane_.lane, cursor, kind, size, place);
         else
-            units_allocation(lane_.lane, kind, size, alignment, &allocation);
+            units_opaque_allocation(lane_.lane, kind, size, alignment, &allocation);
         lane_.live.push_back(place);
         size_of_.resize(std::max<size_t>(size_of_.size(), lane_.live.size()));
         size_of_[lane_.live.size() - 1] = size;
@@ -326,7 +326,7 @@ class Anything {
         if (fast &&
             units_fast_opaque_free(lane_.lane, cursor, kind, object.place, given != 0, given))
             return;
-        units_free(lane_.lane, kind, &object, given, 0);
+        units_opaque_free(lane_.lane, kind, &object, given, 0);
     }
 
     void resize()
@@ -338,7 +338,7 @@ class Anything {
         uint32_t place = kind == CALL_REALLOC_MOVED ? place_for(size) : old.place;
         r->size = size;
         units_allocation_of allocation = allocation_at(place, r);
-        units_realloc(lane_.lane, kind, &old, size, &allocation);
+        units_opaque_realloc(lane_.lane, kind, &old, size, &allocation);
         if (kind == CALL_REALLOC_MOVED)
             freed_[old_size < 5000 ? old_size : 4999].push_back(old.place);
         lane_.live.push_back(place);
@@ -428,12 +428,12 @@ TEST(OpaqueUnits, Example)
     units_enter_slot(lane, slot.data());
     units_allocation_of allocation = {{65, 0, 0, false, nullptr}, nullptr, false};
     const units_object object = {65, 0, 0, false, nullptr};
-    units_allocation(lane, CALL_MALLOC, 24, 0, &allocation);
-    units_free(lane, CALL_FREE, &object, 0, 0);
+    units_opaque_allocation(lane, CALL_MALLOC, 24, 0, &allocation);
+    units_opaque_free(lane, CALL_FREE, &object, 0, 0);
     EXPECT_EQ(units_allocations_so_far(lane), 2u) << "calls";
     EXPECT_TRUE(units_after(lane, raw_allocations(0, 2), false));
     EXPECT_FALSE(units_after(lane, raw_allocations(0, 2), true)) << "it comes after that";
-    units_allocation(lane, CALL_MALLOC, 20, 0, &allocation);
+    units_opaque_allocation(lane, CALL_MALLOC, 20, 0, &allocation);
     const std::vector<uint16_t> wanted = {0x0301, 0x0041, 0xd800, 0x0041, 0xf108,
                                           0,      2,      0x0281, 0x0041};
     EXPECT_EQ(std::vector<uint16_t>(slot.data(), units_cursor(lane)), wanted);

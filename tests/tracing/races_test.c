@@ -142,11 +142,6 @@ static bool covers_heap(void)
     return true;
 }
 
-static void announce_cache(const void *cache)
-{
-    (void)cache;
-}
-
 /* As in preload.c. */
 static bool allocated_fast(unsigned kind, size_t size, const void *object)
 {
@@ -174,10 +169,11 @@ static struct object allocate(struct thread *thread, size_t bytes)
     struct object object = {take_bytes(thread, bytes), bytes};
     if (object.address && allocated_fast(kind, bytes, object.address)) return object;
     if (malloctape_ready()) {
-        malloctape_allocated(kind, bytes, 0, object.address, false);
+        malloctape_opaque_allocated(kind, bytes, 0, object.address);
     } else {
         malloctape_unrecorded();
-        if (object.address && !malloctape_is_off()) malloctape_allocated_unrecorded(object.address);
+        if (object.address && !malloctape_is_off())
+            malloctape_opaque_allocated_unrecorded(object.address);
     }
     return object;
 }
@@ -201,7 +197,7 @@ static void release(struct thread *thread, struct object object)
     (void)thread;
     if (!freed_fast(CALL_FREE, object.address)) {
         if (malloctape_ready())
-            malloctape_freeing(CALL_FREE, object.address, 0, 0);
+            malloctape_opaque_freeing(CALL_FREE, object.address, 0, 0);
         else
             malloctape_unrecorded();
     }
@@ -225,7 +221,7 @@ static void resize(struct thread *thread, struct object *object)
     if (announced)
         malloctape_reallocated_from(&ending, bytes, moved.address);
     else if (moved.address && !malloctape_is_off())
-        malloctape_allocated_unrecorded(moved.address);
+        malloctape_opaque_allocated_unrecorded(moved.address);
     if (moved.address) *object = moved;
 }
 
@@ -521,12 +517,12 @@ const struct malloctape_front_end malloctape_front_end = {
     .heap_bytes = heap_bytes,
     .cover_heap = covers_heap,
     .divert = divert,
-    .announce_cache = announce_cache,
     .opaque = IS_OPAQUE,
 #ifdef RACES_OPAQUE
     .usable_bytes = usable_bytes,
     .rounding = rounding,
 #else
+    .announce_cache = announce_cache,
     .class_bytes = class_bytes,
     .class_of_size = class_of_size,
 #endif

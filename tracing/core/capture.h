@@ -123,12 +123,6 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
  * cache. Any kind and size, even those without a code of their own. The lane must have room. */
 void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *object);
 
-/* Records an allocation of an opaque allocator, without an alignment, where nothing but its stack
- * keeps it off the fast path: malloctape_lane_is_fast(), and all allocations have stacks. False:
- * nothing is recorded, so malloctape_ready() and malloctape_allocated() have to do it. Keeps
- * errno. */
-bool malloctape_allocated_as_usual(unsigned kind, uint64_t size, const void *object);
-
 /* An object was allocated without a record: forgets what the shadow table says about an earlier
  * object there. */
 void malloctape_allocated_unrecorded(const void *object);
@@ -146,7 +140,22 @@ bool malloctape_remote_freeing(unsigned kind, const void *object, bool sized, ui
 void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object,
                             bool taken);
 
-/* The same for an opaque allocator, whose realloc ends the old object itself: another thread may
+/* --- of an opaque allocator: nothing is known of it but addresses --- */
+
+/* As malloctape_allocated(), malloctape_allocated_unrecorded() and malloctape_freeing(). */
+void malloctape_opaque_allocated(unsigned kind, uint64_t size, uint64_t alignment,
+                                 const void *object);
+void malloctape_opaque_allocated_unrecorded(const void *object);
+void malloctape_opaque_freeing(unsigned kind, const void *object, uint64_t size,
+                               uint64_t alignment);
+
+/* Records an allocation without an alignment, where nothing but its stack
+ * keeps it off the fast path: malloctape_lane_is_fast(), and all allocations have stacks. False:
+ * nothing is recorded, so malloctape_ready() and malloctape_opaque_allocated() have to do it. Keeps
+ * errno. */
+bool malloctape_allocated_as_usual(unsigned kind, uint64_t size, const void *object);
+
+/* A realloc of the allocator ends the old object itself: another thread may
  * get its place before the call returns. So a realloc of `old` is announced before the call, and
  * recorded after it. The first fills `*ending` for the second; false: nothing is recorded. The
  * result decides the kind of event; a new size of 0 and no object is a free. */
@@ -159,6 +168,8 @@ struct malloctape_ending {
 bool malloctape_reallocating(const void *old, struct malloctape_ending *ending);
 void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,
                                  const void *object);
+
+/* --- any call --- */
 
 /* Records a heap-wide call with `count` (0 to 2) numbers. */
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);

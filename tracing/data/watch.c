@@ -1,7 +1,7 @@
 #include "tracing/data/watch.h"
 
 #include "common/atomic.h"
-#include "stream/units.h"
+#include "stream/units_read.h"
 
 static enum watch_path path_of(const struct units_record *coded)
 {

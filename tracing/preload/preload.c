@@ -104,7 +104,7 @@ static MALLOCTAPE_THREAD_LOCAL struct {
 /* An unrecorded call has made the object: readers must not take it for one recorded earlier. */
 static void *unrecorded(void *object)
 {
-    if (object && !malloctape_is_off()) malloctape_allocated_unrecorded(object);
+    if (object && !malloctape_is_off()) malloctape_opaque_allocated_unrecorded(object);
     return object;
 }
 
@@ -119,11 +119,11 @@ static NOINLINE void *allocated_slowly(unsigned kind, uint64_t size, uint64_t al
     }
     int kept_errno = errno;
     if (begin_slow(kind)) {
-        malloctape_allocated(kind, size, alignment, object, false);
+        malloctape_opaque_allocated(kind, size, alignment, object);
         unsigned failed = failing.kind;
         failing.kind = 0;
         if (UNLIKELY(failed))
-            malloctape_allocated(failed, failing.size, failing.alignment, NULL, false);
+            malloctape_opaque_allocated(failed, failing.size, failing.alignment, NULL);
     } else {
         unrecorded(object);
     }
@@ -180,7 +180,7 @@ static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, 
     int kept_errno = errno;
     if (begin_slow(kind)) {
         if (object)
-            malloctape_freeing(kind, object, size, alignment);
+            malloctape_opaque_freeing(kind, object, size, alignment);
         else
             malloctape_freed_nothing();
     }

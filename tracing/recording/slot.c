@@ -31,7 +31,7 @@ static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uin
     lane->units.features = recording.writer.features;
     lane->units.all_have_stacks = stack_sample_is_all();
     lane->units.frees_have_stacks = recording.frees_have_stacks;
-    if (malloctape_front_end.opaque) lane->units.rounding = malloctape_front_end.rounding();
+    if (malloctape_front_end.rounding) lane->units.rounding = malloctape_front_end.rounding();
     units_begin_segment(&lane->units, before, count, lane->slot.count, key);
     struct spool_segment segment = {.lane = lane->registry.number,
                                     .serial = lane->slot.count++,
@@ -46,7 +46,7 @@ static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uin
 void slot_enable_fast_path(struct malloctape_lane *lane)
 {
     lane->slot.unrecorded = 0;
-    if (!lane->units.cache && !malloctape_front_end.opaque) return;
+    if (!lane->units.cache && malloctape_front_end.announce_cache) return;
     const uint16_t *limit = stack_sample_is_some() ? stack_sample_limit(lane) : lane->slot.room;
     atomic_store_relaxed(&lane->units.limit, units_head(limit, 0));
     atomic_fence_full();

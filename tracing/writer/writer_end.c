@@ -1,7 +1,7 @@
 #include "tracing/writer/writer_own.h"
 
 #include "stream/chunk_seal.h"
-#include "stream/units.h"
+#include "stream/units_read.h"
 #include "stream/varint.h"
 #include "tracing/data/notice.h"
 #include "tracing/data/settings.h"

@@ -2,21 +2,16 @@
 
 #include "stream/chunk.h"
 #include "stream/chunk_seal.h"
-#include "stream/units.h"
+#include "stream/units_read.h"
 #include "tracing/data/lane.h"
 #include "tracing/data/settings.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* The packer takes memory for a lane that it follows, much of it in an opaque stream: not for lanes
- * of a single slot, or not for many. */
-#define OPAQUE_PLAIN_SEGMENTS   1
-#define FIRST_SEGMENTS_TO_PACK  64
-/* To follow a lane of an opaque stream clears 200 KiB, which takes as long as to pack 1 000 units or
- * more: where there are many, not for fewer, but for lanes that go on for long. */
-#define OPAQUE_UNITS_TO_PACK    1024
-#define OPAQUE_SEGMENTS_TO_PACK 8
+/* The packer takes memory for a lane that it follows: so many are followed in any case, others if
+ * that is worth it (struct pack_dialect). */
+#define LANES_TO_FOLLOW 64
 
 /* --- the limit of bytes --- */
 
@@ -84,33 +79,33 @@ void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane)
 
 static bool is_worth_following(const struct writer *writer, uint64_t serial, size_t count)
 {
-    if (!(writer->features & RAW_FEATURE_OPAQUE)) return serial > 0;
-    return count >= OPAQUE_UNITS_TO_PACK || serial >= OPAQUE_SEGMENTS_TO_PACK;
+    const struct pack_dialect *dialect = writer->packer.dialect;
+    return writer->packer.followed < LANES_TO_FOLLOW || count >= dialect->units_to_follow ||
+           serial >= dialect->segments_to_follow;
 }
 
 /* What the packer knows of the lane (pack.h): it is kept from the beginning of a segment on, as
- * long as the lane's chunks are packed. In an opaque stream it may begin anywhere, and begins anew
- * with a key segment. There a reader forgets the lane at a chunk that is not packed: one such chunk
- * must follow where the writer has forgotten it. */
+ * long as the lane's chunks are packed. Where it may begin anywhere (struct pack_dialect), it begins
+ * anew with a key segment, and one chunk that is not packed must follow where the writer has
+ * forgotten the lane. */
 static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_lane *lane,
                                      unsigned flags, uint64_t serial, size_t count)
 {
-    bool packed = flags & RAW_CHUNK_FLAG_PACKED, opaque = writer->features & RAW_FEATURE_OPAQUE;
-    bool left = lane->writer.left;
+    const bool packed = flags & RAW_CHUNK_FLAG_PACKED, left = lane->writer.left;
+    const struct pack_dialect *dialect = writer->packer.dialect;
     lane->writer.left = false;
-    if (lane->writer.followed && (!packed || (opaque && flags & RAW_CHUNK_FLAG_KEY)))
+    if (lane->writer.followed && (!packed || (dialect->needs_lane && flags & RAW_CHUNK_FLAG_KEY)))
         stop_following(writer, lane);
-    if (lane->writer.followed || !packed || (opaque ? left : !(flags & RAW_CHUNK_FLAG_BEGIN)))
+    if (lane->writer.followed || !packed || (dialect->needs_lane ? left : !(flags & RAW_CHUNK_FLAG_BEGIN)))
         return lane->writer.followed;
-    if (writer->packer.followed < FIRST_SEGMENTS_TO_PACK ||
-        is_worth_following(writer, serial, count))
+    if (is_worth_following(writer, serial, count))
         lane->writer.followed = pack_lane_begin(&writer->packer);
     return lane->writer.followed;
 }
 
 static bool may_pack(const struct writer *writer, const struct spool_segment *segment)
 {
-    return !(writer->features & RAW_FEATURE_OPAQUE) || segment->serial >= OPAQUE_PLAIN_SEGMENTS;
+    return segment->serial >= writer->packer.dialect->plain_segments;
 }
 
 /* Copies the next `count` units of the lane's read slot. False: an access to the spool has failed,
