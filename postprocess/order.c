@@ -31,7 +31,6 @@ bool order_no_memory(struct order *order)
     return error_set_system(&order->error, "no memory for ordering");
 }
 
-/* Where the record at hand is in the stream, as near as is known: where its chunk begins. */
 uint64_t lane_offset(const struct order_lane *lane)
 {
     uint64_t position = lane_position(lane), offset = ERROR_NO_OFFSET;
@@ -134,7 +133,6 @@ static void order_note_page(void *context, uint32_t place, uint64_t address)
     placement_note_page(&((struct order *)context)->placement, place, address);
 }
 
-/* The lane, made if it is mentioned for the first time. NULL: no memory. */
 struct order_lane *order_lane(struct order *order, uint32_t number)
 {
     if (!order_make_room_for_lane(order, number)) return NULL;
@@ -152,7 +150,7 @@ struct order_lane *order_lane(struct order *order, uint32_t number)
     lane->decoder.all_places_bytes = &order->places_bytes;
     lane->decoder.define = order_define;
     lane->decoder.define_context = order;
-    if (order->opaque) lane->decoder.page = order_note_page;
+    lane->decoder.page = order_note_page;
     lane->decoder.page_context = order;
     order->lanes[number] = order->present[order->present_count++] = lane;
     return lane;

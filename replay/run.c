@@ -51,8 +51,6 @@ struct run {
     unsigned vm_size_at;   /* of the statistics */
 };
 
-/* ---- one batch ---- */
-
 /* ---- time ---- */
 
 /* Has the engine carry out a slice. Returns as engine->run() does. */

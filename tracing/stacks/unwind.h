@@ -131,12 +131,7 @@ static inline bool unwind_step(struct unwind_rule rule, struct unwind_memory *me
     switch (rule.how) {
     case UNWIND_SP: end = frame->sp + (uintptr_t)(int64_t)rule.offset; break;
     case UNWIND_BP: end = frame->bp + (uintptr_t)(int64_t)rule.offset; break;
-    default: {
-        bool unwind_step_rarely(struct unwind_rule rule, struct unwind_memory * memory,
-                                const struct unwind_frame *frame, struct unwind_frame *caller,
-                                uintptr_t *bx);
-        return unwind_step_rarely(rule, memory, frame, caller, bx);
-    }
+    default: return unwind_step_rarely(rule, memory, frame, caller, bx);
     }
     if (end <= frame->sp || !unwind_memory_word(memory, unwind_return_at(rule, end), &caller->pc))
         return false;
