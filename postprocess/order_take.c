@@ -1,6 +1,7 @@
 #include <inttypes.h>
 
 #include "common/call_table.h"
+#include "common/check.h"
 #include "postprocess/order_state.h"
 #include "stream/raw_calls.h"
 
@@ -355,6 +356,8 @@ static uint64_t order_take_remote_frees(struct order *order, struct order_lane *
             instruction_put_free(order->writer, (enum call_kind)call->kind, object);
         order_count_free(order, lane);
         raw_remote_step_take(decoder, &step);
+        CHECK(!step.has_sequence ||
+              order->structures[step.sequence.index].next == step.sequence.number);
         if (step.has_sequence) order_pass_sequence(order, step.sequence.index);
     }
     return decoder->records - first;

@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/check.h"
 #include "postprocess/order_state.h"
 
 /* ---- windows ---- */
@@ -47,6 +48,11 @@ void order_end_window(struct order *order)
 {
     struct order_window *window = order_window(order, order->oldest);
     bool last = order->ended && order->oldest + 1 == order->open;
+    CHECK(window->lanes_left == 0);
+    CHECK(order->oldest <= order->admitted && order->admitted <= order->oldest + 1);
+    CHECK(order->oldest <= order->open && order->open <= order->oldest + 2);
+    for (uint32_t i = 0; i < window->lanes_count; i++)
+        CHECK(!lane_is_behind(order, order->lanes[window->lanes[i]]));
     if (!last) put_tick(order, &window->tick);
     window->lanes_count = 0;
     order->totals.windows++;

@@ -15,6 +15,7 @@
 
 #include "common/bytes.h"
 #include "common/call_table.h"
+#include "common/check.h"
 #include "stream/units_read.h"
 #include "stream/varint.h"
 

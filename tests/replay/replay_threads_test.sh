@@ -7,7 +7,7 @@ set -u
 . "$(dirname "$0")/../tap.sh"
 
 runs=${RUNS:-1}
-replay=$bin/replay
+replay=$build_dir/tests/replay/replay # it checks itself (common/check.h)
 make_instructions=$build_dir/tests/tools/make_instructions
 stub=$build_dir/tests/tools/pairs_stub.so
 

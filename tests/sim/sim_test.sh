@@ -12,7 +12,8 @@ programs=$(size 20 500)
 # Programs on opaque allocators take longer. All mistakes of the recorder show in 3 000 calls (below).
 opaque_events=$(size 10000 20000)
 
-run_simulate() { "$simulate" --postprocess="$bin/postprocess" "$@" >out 2>err; }
+# The program that checks itself (common/check.h).
+run_simulate() { "$simulate" --postprocess="$build_dir/tests/sim/postprocess" "$@" >out 2>err; }
 
 programs_are_right() { run_simulate --seeds=1-"$programs" events=20000; }
 opaque_programs_are_right()

@@ -39,6 +39,7 @@ static unsigned take_cached(const struct malloctape_lane *lane, const void **obj
         number = its_number;
         places[taken] = shadow_place(page, *object);
         shadow_take(page, places[taken], lane->units.owner);
+        shadow_check(page, lane->units.owner);
         memcpy(object, *object, sizeof *object);
     }
     return taken;
@@ -128,6 +129,7 @@ static struct units_allocation_of begin_object(struct malloctape_lane *lane, con
     allocation.object.place = shadow_place(page, address);
     allocation.object.size_class = page->size_class;
     shadow_take(page, allocation.object.place, lane->units.owner);
+    shadow_check(page, lane->units.owner);
     if (!allocation.taken) announce_class(lane, page->size_class);
     return allocation;
 }
@@ -234,6 +236,7 @@ void malloctape_sequence(unsigned structure)
     struct malloctape_lane *lane = malloctape_lane;
     if (!slot_has_room(lane, SEQUENCE_UNITS_MAX)) return;
     units_sequence(&lane->units, structure, ++recording.sequences[structure]);
+    malloctape_lane_check(lane);
 }
 
 void malloctape_inside(unsigned what, unsigned long amount)

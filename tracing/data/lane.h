@@ -12,6 +12,7 @@
 #define MALLOCTAPE_LANE_H
 
 #include "common/atomic.h"
+#include "common/check.h"
 #include "stream/units.h"
 #include "tracing/data/state.h"
 
@@ -32,6 +33,16 @@ static inline bool malloctape_lane_is_fast(const struct malloctape_lane *lane)
 static inline bool malloctape_lane_has_slot(const struct malloctape_lane *lane)
 {
     return atomic_load_relaxed(&lane->slot.room) != NULL;
+}
+
+/* The cursor lies within the slot, and the fast path leaves no later than where an event still fits.
+ * The calling thread's, and no nested call's. */
+static inline void malloctape_lane_check(const struct malloctape_lane *lane)
+{
+    const uint16_t *cursor = units_cursor(&lane->units);
+    CHECK(!lane->slot.room || (lane->slot.start <= cursor && cursor <= lane->slot.end));
+    CHECK(units_head_cursor(atomic_load_relaxed(&lane->units.limit)) <= lane->slot.room);
+    (void)cursor;
 }
 
 /* Whether an event fits into the lane's slot. */

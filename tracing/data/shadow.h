@@ -44,6 +44,7 @@
 #define MALLOCTAPE_SHADOW_H
 
 #include "common/atomic.h"
+#include "common/check.h"
 #include "stream/raw_format.h"
 
 #include <stdbool.h>
@@ -265,6 +266,15 @@ static inline void shadow_take(struct shadow_page *page, uint32_t place, uint16_
         if (all == 0 && atomic_swap_once_relaxed(&page->owner, &all, owner)) return;
     }
     atomic_store_relaxed(&page->owner, SHADOW_MIXED);
+}
+
+/* A place has one owner, who has its page, too, unless that is of several. */
+static inline void shadow_check(const struct shadow_page *page, uint16_t owner)
+{
+    CHECK(page->size_class == 0 || atomic_load_relaxed(&page->owner) == owner ||
+          atomic_load_relaxed(&page->owner) == SHADOW_MIXED);
+    (void)page;
+    (void)owner;
 }
 
 #pragma GCC visibility pop

@@ -193,6 +193,7 @@ struct spool_note {
     uint32_t units;       /* whoever leaves the slot, before `next`: how many have been used */
     uint32_t next;        /* thread (release): 1 + its next slot; 0 while this is its latest */
     uint32_t next_free;   /* who gives the slot back (relaxed): 1 + the next free slot */
+    uint32_t taken;       /* who takes it and gives it back, by swap: only in builds for tests */
     uint64_t extra_units; /* thread, when it begins the slot: those of the lane before it */
 };
 

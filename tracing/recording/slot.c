@@ -91,6 +91,7 @@ bool slot_take(struct malloctape_lane *lane)
         if (writer_is_gone(writer)) recording_stop();
         return false;
     }
+    malloctape_lane_check(lane);
     size_t count = lane->slot.number == SPOOL_NO_SLOT
                        ? 0
                        : (size_t)(units_cursor(&lane->units) - lane->slot.start);
@@ -114,6 +115,7 @@ bool slot_take(struct malloctape_lane *lane)
     slot_enable_fast_path(lane);
     put_beginning(lane);
     put_lost(lane);
+    malloctape_lane_check(lane);
     return true;
 }
 

@@ -1,5 +1,6 @@
 #include "tracing/writer/writer_own.h"
 
+#include "common/check.h"
 #include "stream/chunk.h"
 #include "stream/chunk_seal.h"
 #include "stream/units_read.h"
@@ -96,7 +97,8 @@ static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_la
     lane->writer.left = false;
     if (lane->writer.followed && (!packed || (dialect->needs_lane && flags & RAW_CHUNK_FLAG_KEY)))
         stop_following(writer, lane);
-    if (lane->writer.followed || !packed || (dialect->needs_lane ? left : !(flags & RAW_CHUNK_FLAG_BEGIN)))
+    if (lane->writer.followed || !packed ||
+        (dialect->needs_lane ? left : !(flags & RAW_CHUNK_FLAG_BEGIN)))
         return lane->writer.followed;
     if (is_worth_following(writer, serial, count))
         lane->writer.followed = pack_lane_begin(&writer->packer);
@@ -145,10 +147,19 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
         sink_commit(&writer->sink, bytes);
 }
 
-static void units_are_written(struct malloctape_lane *lane, size_t count)
+/* All units before `read_from` are in the stream then. */
+static void units_are_written(const struct writer *writer, struct malloctape_lane *lane,
+                              size_t count)
 {
     lane->writer.read_from += count;
     atomic_add_own_relaxed(&lane->writer.written, count);
+    CHECK(lane->writer.read_from <=
+          spool_units(&writer->spool, lane->writer.read_slot) + SPOOL_SLOT_UNITS);
+    CHECK(
+        lane->writer.written ==
+        writer->taken.segment.first_unit +
+            (size_t)(lane->writer.read_from - spool_units(&writer->spool, lane->writer.read_slot)));
+    (void)writer;
 }
 
 /* How many of `count` units that have been taken, at most half of them, are whole records. */
@@ -170,7 +181,7 @@ static void write_units_that_fit(struct writer *writer, struct malloctape_lane *
         commit_units(writer, lane, at, part, packed);
         bool fits = sink_flush_within(&writer->sink, bytes_before_end(writer));
         if (fits) {
-            units_are_written(lane, part);
+            units_are_written(writer, lane, part);
             at += part;
             if (at == count) return;
             part = count - at;
@@ -208,7 +219,7 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
     if (!writer_fits(writer, CHUNK_BYTES_MAX(count)))
         return write_units_that_fit(writer, lane, count);
     commit_units(writer, lane, 0, count, sink_wants_packed(&writer->sink));
-    units_are_written(lane, count);
+    units_are_written(writer, lane, count);
 }
 
 /* The thread has left the lane's read slot: writes the rest of it and goes to the next one. */

@@ -1,5 +1,6 @@
 #include "tracing/writer/writer_own.h"
 
+#include "common/check.h"
 #include "common/text.h"
 #include "stream/chunk_seal.h"
 #include "stream/units.h"
@@ -124,6 +125,8 @@ static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
     writer->spool.notes[slot].units = units;
     writer_give_back(writer, slot);
     lane->slot.earlier_units += units;
+    /* Produced = written, as nothing is in flight. */
+    CHECK(writer_error(writer) || lane->writer.written == lane->slot.earlier_units);
     atomic_store_relaxed(&lane->units.limit, 0);
     atomic_store_relaxed(&lane->slot.room, NULL);
     atomic_store_relaxed(&lane->slot.number, SPOOL_NO_SLOT);
