@@ -6,6 +6,15 @@
 const struct units_range_code units_range_codes[RAW_RANGES][RAW_CODE_FORMS] = {
     RAW_CODE_LIST(CODE_OF_RANGE)};
 
+/* The same by first units. */
+#define IS_ALLOCATION(range) (RAW_##range >= RAW_ALLOCATION_1 && RAW_##range <= RAW_ALLOCATION_3)
+#define ROW(range, form, first, limit)                                    \
+    {first, (uint16_t)(RAW_##form == RAW_LONG ? (limit) >> 16 : (limit)), \
+     RAW_##form != RAW_LONG && !IS_ALLOCATION(range), RAW_##range,        \
+     IS_ALLOCATION(range) ? UNITS_CALL_ALLOCATION : UNITS_CALL_##form},
+const struct units_row units_rows[] = {RAW_CODE_LIST(ROW)};
+const size_t units_rows_count = sizeof units_rows / sizeof *units_rows;
+
 /* ---- segments ---- */
 
 void units_forget_segment(struct units_lane *lane, bool key)

@@ -4,8 +4,8 @@
  *   units_tcmalloc.c   records of a stream that knows classes and caches, and what only it has
  *   units_opaque.c     the same of an opaque stream (FORMAT.md 5.6)
  *   units_stacks.c     call stacks and what their numbers mean
- *   units_read.c       any record, read
- *   units_calls.c      many records
+ *   units_take.c       what records of any stream have, read
+ *   units_read.c       any record, and many (units_read.h)
  *
  * units_put_...() stores at `at` and returns the position after that, or advances `*at` and returns
  * the first unit of the record, or its flags. units_take_...() reads at reader->at; false: what is

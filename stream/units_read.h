@@ -78,7 +78,7 @@ struct units_reader {
     uint32_t features; /* of the stream: RAW_FEATURE_... */
     bool packed;       /* units may be those of a packed chunk (FORMAT.md 5.5, 5.6) */
 
-    /* Of the record at hand: units_read.c. */
+    /* Of the record at hand: units_take.c. */
     bool is_cut;    /* it needs units after the end */
     bool too_large; /* it has a number of more than 64 bits */
 };
