@@ -309,7 +309,7 @@ static bool make_record(struct raw_decoder *decoder, const struct units_record *
     if (coded->number == RAW_PAGE) return add_page(decoder, coded, record);
     if (coded->number == RAW_DEFINE) return add_definition(decoder, coded, record);
     if (coded->number == RAW_LOST) return count_allocations(decoder, coded->operand);
-    if (decoder->dialect->counts_frees && shape_is_free(coded->shape))
+    if (decoder->dialect->units->counts_frees && shape_is_free(coded->shape))
         return name_object(decoder, coded, record) && count_allocations(decoder, 1);
     return name_object(decoder, coded, record) &&
            (!coded->begins || begin_object(decoder, coded, record));

@@ -102,5 +102,4 @@ const struct raw_dialect raw_opaque = {.units = &units_opaque,
                                        .place_of_age = opaque_place_of_age,
                                        .follow = follow_places,
                                        .decode_calls = decode_opaque_calls,
-                                       .counts_frees = true,
                                        .roundings = RAW_ROUNDING_LIMIT};

@@ -23,7 +23,6 @@ struct raw_dialect {
                    const struct units_record *coded);
     /* Decodes what nearly all records are. */
     uint32_t (*decode_calls)(struct raw_decoder *decoder, struct record *records, uint32_t room);
-    bool counts_frees;
     unsigned roundings; /* that the profile may have */
 };
 extern const struct raw_dialect raw_tcmalloc, raw_opaque;

@@ -76,6 +76,9 @@ struct units_remote {
     uint64_t waited;
 };
 
+/* What the streams of one kind of allocator have (units_own.h). */
+struct units_dialect;
+
 /* What the units of a lane's slot depend on. Only the lane's thread stores to it, but for `limit`.
  * All begins as zero. */
 struct units_lane {
@@ -115,6 +118,7 @@ struct units_lane {
     uint64_t last_address;
     uint64_t page_place, page_address; /* of the latest page of the segment */
     uint32_t next_code, next_node;     /* after the latest that the segment has defined */
+    const struct units_dialect *dialect;
     struct units_remote remote[RAW_REMOTE_ENTRIES];
     struct units_remote *latest_remote;            /* one of these; NULL: there is no slot */
     uint64_t announced[RAW_SIZE_CLASSES_MAX / 64]; /* a bit for each class that the stream knows */
@@ -457,7 +461,6 @@ struct units_allocation_of {
     bool taken; /* it was the first of its size's class in the cache that the stream follows */
 };
 
-/* Calls of an allocator that tells its classes and caches. */
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                       const struct units_allocation_of *allocation);
 void units_realloc(struct units_lane *lane, unsigned kind, const struct units_object *old,
@@ -468,15 +471,9 @@ void units_free(struct units_lane *lane, unsigned kind, const struct units_objec
 void units_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
                   const struct units_object *object);
 
-/* The same calls of an opaque allocator. */
+/* An allocation of an opaque allocator. */
 void units_opaque_allocation(struct units_lane *lane, unsigned kind, uint64_t size,
                              uint64_t alignment, const struct units_allocation_of *allocation);
-void units_opaque_realloc(struct units_lane *lane, unsigned kind, const struct units_object *old,
-                          uint64_t size, const struct units_allocation_of *allocation);
-void units_opaque_free(struct units_lane *lane, unsigned kind, const struct units_object *object,
-                       uint64_t size, uint64_t alignment);
-void units_opaque_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
-                         const struct units_object *object);
 
 /* Of an opaque allocator, before an allocation or a realloc: it comes after this many calls of
  * another lane (raw_allocations(), not 0). False: that has been written already, and nothing is

@@ -68,51 +68,6 @@ static bool take_compact(struct units_reader *reader, unsigned unit, struct unit
     return true;
 }
 
-void units_opaque_realloc(struct units_lane *lane, unsigned kind, const struct units_object *old,
-                          uint64_t size, const struct units_allocation_of *allocation)
-{
-    uint16_t *at = units_rest_of_record(lane);
-    unsigned unit = units_put_own(&at, units_range_of(lane, kind), old, true);
-    if (!unit) unit = RAW_UNIT_GENERAL + kind + units_put_object(lane, &at, old, false);
-    at = units_put_number(at, size);
-    if (kind == CALL_REALLOC_MOVED) at = units_put_number(at, allocation->object.place);
-    units_finish_event(lane, unit, units_put_address(lane, at, allocation->address), 1);
-}
-
-/* The first unit of a free that names the lane of its object by an entry; 0: it cannot. */
-static inline unsigned opaque_put_remote(struct units_lane *lane, uint16_t **at,
-                                         const struct units_object *object)
-{
-    unsigned entry = raw_allocations_lane(object->bound) % RAW_REMOTE_ENTRIES;
-    uint64_t latest = units_remembered(lane, object->bound), more = object->bound - latest;
-    if (!latest || object->place >= RAW_REMOTE_LIMIT) return 0;
-    units_remember(lane, object->bound, object->lane);
-    *(*at)++ = (uint16_t)object->place;
-    *at = units_put_number(*at, more);
-    return RAW_UNIT_REMOTE + (entry << RAW_REMOTE_ENTRY_SHIFT) + (object->place >> 16);
-}
-
-void units_opaque_free(struct units_lane *lane, unsigned kind, const struct units_object *object,
-                       uint64_t size, uint64_t alignment)
-{
-    uint16_t *at = units_rest_of_record(lane);
-    unsigned shape = call_shapes[kind], range = units_range_of(lane, kind), first = 0;
-    if (!object->bound)
-        first = units_put_own(&at, range, object, true);
-    else if (range == RAW_FREE_1)
-        first = opaque_put_remote(lane, &at, object);
-    if (!first) first = RAW_UNIT_GENERAL + kind + units_put_object(lane, &at, object, false);
-    if (shape_has_size(shape)) at = units_put_number(at, size);
-    if (shape_has_alignment(shape)) at = units_put_number(at, alignment);
-    units_finish_event(lane, first, at, 1);
-}
-
-void units_opaque_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
-                         const struct units_object *object)
-{
-    units_put_failed(lane, kind, size, alignment, object, false);
-}
-
 /* ---- places, and what comes after what ---- */
 
 void units_page(struct units_lane *lane, uint32_t first, uintptr_t address)
@@ -227,5 +182,6 @@ const struct units_dialect units_opaque = {.read = opaque_take_record,
                                            .add_calls = add_compact_calls,
                                            .allocation_units = 3,
                                            .names_new_places = true,
+                                           .counts_frees = true,
                                            .fast_size_limit = UINT32_MAX,
                                            .classes_of_bound = 1};

@@ -42,6 +42,7 @@ struct units_dialect {
     bool has_classes;         /* a place is followed by its class */
     bool has_short_frees;     /* units of short frees mean these */
     bool names_new_places;    /* an object that begins has a place, which is not 0 */
+    bool counts_frees;        /* bounds count frees, too */
     uint32_t fast_size_limit; /* on the fast path, allocations are smaller */
     uint32_t
         classes_of_bound; /* in what a remote free says, each bound stands for so many numbers */
@@ -127,58 +128,12 @@ static inline uint64_t units_remembered(const struct units_lane *lane, uint64_t 
     return same && latest <= bound ? latest : 0;
 }
 
-/* A place, and its class if `has_class`. */
-static inline uint16_t *units_put_place(uint16_t *at, const struct units_object *object,
-                                        bool has_class)
+/* A place, and its class if it has one. */
+static inline uint16_t *units_put_place(const struct units_lane *lane, uint16_t *at,
+                                        const struct units_object *object)
 {
     at = units_put_number(at, object->place);
-    return has_class ? units_put_number(at, object->size_class) : at;
-}
-
-/* The object of a record f000..f0ff. Returns the flags of the code. */
-static inline unsigned units_put_object(struct units_lane *lane, uint16_t **at,
-                                        const struct units_object *object, bool has_class)
-{
-    if (object->unknown) {
-        *at = units_put_place(*at, object, has_class);
-        return RAW_GENERAL_UNKNOWN;
-    }
-    if (!object->bound) {
-        *at = units_put_number(*at, object->place);
-        return 0;
-    }
-    uint32_t number = raw_allocations_lane(object->bound);
-    units_remember(lane, object->bound, object->lane);
-    *at = units_put_number(units_put_number(*at, number), raw_allocations_count(object->bound));
-    *at = units_put_place(*at, object, has_class);
-    return RAW_GENERAL_REMOTE;
-}
-
-/* The first unit of the code for an object that this lane has, the long one if `is_long`; 0 if there
- * is none. */
-static inline unsigned units_put_own(uint16_t **at, unsigned range,
-                                     const struct units_object *object, bool is_long)
-{
-    if (range == RAW_RANGES || object->unknown || object->bound || !object->place) return 0;
-    const struct units_range_code *codes = units_range_codes[range];
-    if (object->place < codes[RAW_SHORT].limit && !is_long)
-        return codes[RAW_SHORT].first + object->place;
-    if (object->place >= codes[RAW_LONG].limit) return 0;
-    *(*at)++ = (uint16_t)object->place;
-    return codes[RAW_LONG].first + (object->place >> 16);
-}
-
-/* units_failed(), of either dialect. */
-static inline void units_put_failed(struct units_lane *lane, unsigned kind, uint64_t size,
-                                    uint64_t alignment, const struct units_object *object,
-                                    bool has_class)
-{
-    uint16_t *at = units_put_number(units_rest_of_record(lane), kind);
-    unsigned flags = 0;
-    if (call_shapes[kind] == SHAPE_REALLOC) flags = units_put_object(lane, &at, object, has_class);
-    at = units_put_number(at, size);
-    if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) at = units_put_number(at, alignment);
-    units_finish_event(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, 0);
+    return lane->dialect->has_classes ? units_put_number(at, object->size_class) : at;
 }
 
 /* ---- reading ---- */

@@ -80,7 +80,6 @@ static void choose(struct units_lane *lane, const uint16_t *units, size_t count)
 /* The fast path knows only small sizes, and writes no addresses and no call stacks. */
 static void set_codes(struct units_lane *lane)
 {
-    const struct units_dialect *dialect = units_dialect_of(lane->features);
     bool says_more = lane->features & RAW_FEATURE_ADDRESSES || lane->all_have_stacks;
     memset(lane->codes, 0, sizeof lane->codes);
     for (unsigned range = RAW_FREE_1; range < RAW_RANGES; range++) {
@@ -90,12 +89,12 @@ static void set_codes(struct units_lane *lane)
         uint32_t limit = codes[RAW_SHORT].limit;
         code->base = codes[RAW_SHORT].first;
         if (range >= RAW_ALLOCATION_1 && range <= RAW_ALLOCATION_3) {
-            if (limit > dialect->fast_size_limit) limit = dialect->fast_size_limit;
+            if (limit > lane->dialect->fast_size_limit) limit = lane->dialect->fast_size_limit;
             code->size_limit = says_more ? 0 : limit;
             continue;
         }
         const bool is_off = range == RAW_REALLOC ? says_more : lane->frees_have_stacks;
-        code->limit = is_off || !dialect->has_short_frees ? 0 : limit;
+        code->limit = is_off || !lane->dialect->has_short_frees ? 0 : limit;
         code->long_base = codes[RAW_LONG].first;
         if (!is_off) code->long_end = (uint16_t)(codes[RAW_LONG].limit >> 16);
     }
@@ -106,6 +105,7 @@ void units_begin_segment(struct units_lane *lane, const uint16_t *units, size_t 
                          uint64_t segments, bool key)
 {
     bool first = !lane->profile[RAW_FREE_1];
+    lane->dialect = units_dialect_of(lane->features);
     if (first)
         memcpy(lane->profile, first_profile, sizeof first_profile);
     else if (is_chosen_anew(segments))

@@ -66,8 +66,7 @@ static inline bool units_is_event(const struct units_record *coded)
     return coded->number < CALL_KINDS || coded->number == RAW_FAILED;
 }
 
-/* What the streams of one kind of allocator have (units_own.h). */
-struct units_dialect;
+/* That of a stream. */
 const struct units_dialect *units_dialect_of(uint32_t features);
 
 /* Nothing from `end` on is read. */

@@ -1,16 +1,6 @@
 /* units_tcmalloc - what a stream has whose allocator tells its classes and caches. */
 #include "stream/units_own.h"
 
-/* ---- objects ---- */
-
-/* The place of a new object: RAW_PLACE_NONE for one that was the first of its class in the
- * cache. */
-static uint16_t *put_new_place(uint16_t *at, const struct units_allocation_of *allocation)
-{
-    if (allocation->taken) return units_put_number(at, RAW_PLACE_NONE);
-    return units_put_place(at, &allocation->object, true);
-}
-
 /* ---- calls, FORMAT.md 5.2 ---- */
 
 void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
@@ -26,63 +16,16 @@ void units_allocation(struct units_lane *lane, unsigned kind, uint64_t size, uin
     else
         at = units_put_number(at, size);
     if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) at = units_put_number(at, alignment);
-    if (!is_short) at = put_new_place(at, allocation);
+    if (!is_short && allocation->taken)
+        at = units_put_number(at, RAW_PLACE_NONE);
+    else if (!is_short)
+        at = units_put_place(lane, at, &allocation->object);
     units_finish_event(lane, unit, units_put_address(lane, at, allocation->address), 1);
 }
 
 static bool tcmalloc_take_allocation(struct units_reader *reader, struct units_record *coded)
 {
     return units_take_rest(reader, false, coded);
-}
-
-static bool is_long(const struct units_lane *lane, unsigned range)
-{
-    return lane->long_frees && range == RAW_FREE_1;
-}
-
-void units_realloc(struct units_lane *lane, unsigned kind, const struct units_object *old,
-                   uint64_t size, const struct units_allocation_of *allocation)
-{
-    uint16_t *at = units_rest_of_record(lane);
-    unsigned unit = units_put_own(&at, units_range_of(lane, kind), old, false);
-    if (!unit) unit = RAW_UNIT_GENERAL + kind + units_put_object(lane, &at, old, true);
-    at = units_put_number(at, size);
-    if (kind == CALL_REALLOC_MOVED) at = put_new_place(at, allocation);
-    units_finish_event(lane, unit, units_put_address(lane, at, allocation->address), 1);
-}
-
-/* The first unit of a free that names the lane of its object by an entry; 0: it cannot. */
-static inline unsigned tcmalloc_put_remote(struct units_lane *lane, uint16_t **at,
-                                           const struct units_object *object)
-{
-    unsigned entry = raw_allocations_lane(object->bound) % RAW_REMOTE_ENTRIES;
-    uint64_t latest = units_remembered(lane, object->bound), more = object->bound - latest;
-    if (!latest || object->place >= RAW_REMOTE_LIMIT) return 0;
-    units_remember(lane, object->bound, object->lane);
-    *(*at)++ = (uint16_t)object->place;
-    *at = units_put_number(*at, more * RAW_REMOTE_CLASSES + object->size_class);
-    return RAW_UNIT_REMOTE + (entry << RAW_REMOTE_ENTRY_SHIFT) + (object->place >> 16);
-}
-
-void units_free(struct units_lane *lane, unsigned kind, const struct units_object *object,
-                uint64_t size, uint64_t alignment)
-{
-    uint16_t *at = units_rest_of_record(lane);
-    unsigned shape = call_shapes[kind], range = units_range_of(lane, kind), first = 0;
-    if (!object->bound)
-        first = units_put_own(&at, range, object, is_long(lane, range));
-    else if (range == RAW_FREE_1)
-        first = tcmalloc_put_remote(lane, &at, object);
-    if (!first) first = RAW_UNIT_GENERAL + kind + units_put_object(lane, &at, object, true);
-    if (shape_has_size(shape)) at = units_put_number(at, size);
-    if (shape_has_alignment(shape)) at = units_put_number(at, alignment);
-    units_finish_event(lane, first, at, 0);
-}
-
-void units_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_t alignment,
-                  const struct units_object *object)
-{
-    units_put_failed(lane, kind, size, alignment, object, true);
 }
 
 /* ---- sequence numbers, FORMAT.md 5.3 ---- */

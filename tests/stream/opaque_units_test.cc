@@ -326,7 +326,7 @@ class Anything {
         if (fast &&
             units_fast_opaque_free(lane_.lane, cursor, kind, object.place, given != 0, given))
             return;
-        units_opaque_free(lane_.lane, kind, &object, given, 0);
+        units_free(lane_.lane, kind, &object, given, 0);
     }
 
     void resize()
@@ -338,7 +338,7 @@ class Anything {
         uint32_t place = kind == CALL_REALLOC_MOVED ? place_for(size) : old.place;
         r->size = size;
         units_allocation_of allocation = allocation_at(place, r);
-        units_opaque_realloc(lane_.lane, kind, &old, size, &allocation);
+        units_realloc(lane_.lane, kind, &old, size, &allocation);
         if (kind == CALL_REALLOC_MOVED)
             freed_[old_size < 5000 ? old_size : 4999].push_back(old.place);
         lane_.live.push_back(place);
@@ -429,7 +429,7 @@ TEST(OpaqueUnits, Example)
     units_allocation_of allocation = {{65, 0, 0, false, nullptr}, nullptr, false};
     const units_object object = {65, 0, 0, false, nullptr};
     units_opaque_allocation(lane, CALL_MALLOC, 24, 0, &allocation);
-    units_opaque_free(lane, CALL_FREE, &object, 0, 0);
+    units_free(lane, CALL_FREE, &object, 0, 0);
     EXPECT_EQ(units_allocations_so_far(lane), 2u) << "calls";
     EXPECT_TRUE(units_after(lane, raw_allocations(0, 2), false));
     EXPECT_FALSE(units_after(lane, raw_allocations(0, 2), true)) << "it comes after that";

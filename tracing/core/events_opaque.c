@@ -178,7 +178,7 @@ void malloctape_opaque_allocated(unsigned kind, uint64_t size, uint64_t alignmen
     if (object)
         allocated_somewhere(lane, kind, size, alignment, object);
     else
-        units_opaque_failed(&lane->units, kind, size, alignment, NULL);
+        units_failed(&lane->units, kind, size, alignment, NULL);
     return_to_fast_path(lane);
 }
 
@@ -213,7 +213,7 @@ void malloctape_opaque_freeing(unsigned kind, const void *address, uint64_t size
         else
             ranges_touch(lane->units.owner, (uintptr_t)address, 0);
     }
-    units_opaque_free(&lane->units, kind, &object, size, alignment);
+    units_free(&lane->units, kind, &object, size, alignment);
     if (object.place) shadow_take_granule(object.place, lane->units.owner);
     return_to_fast_path(lane);
 }
@@ -242,7 +242,7 @@ static void put_failed_realloc(struct malloctape_lane *lane, const struct malloc
 {
     uint32_t place = ending->object.place;
     if (place) atomic_store_release(shadow_owner(place), ending->owner);
-    units_opaque_failed(&lane->units, CALL_REALLOC_MOVED, size, 0, &ending->object);
+    units_failed(&lane->units, CALL_REALLOC_MOVED, size, 0, &ending->object);
 }
 
 static void reallocated_somewhere(struct malloctape_lane *lane,
@@ -259,8 +259,8 @@ static void reallocated_somewhere(struct malloctape_lane *lane,
         malloctape_unrecorded();
         return malloctape_opaque_allocated_unrecorded(object);
     }
-    units_opaque_realloc(&lane->units, stays ? CALL_REALLOC_IN_PLACE : CALL_REALLOC_MOVED,
-                         &ending->object, size, &allocation);
+    units_realloc(&lane->units, stays ? CALL_REALLOC_IN_PLACE : CALL_REALLOC_MOVED, &ending->object,
+                  size, &allocation);
     ranges_begun(&beginning.range);
 }
 
@@ -273,7 +273,7 @@ void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_
         malloctape_unrecorded();
         if (object) malloctape_opaque_allocated_unrecorded(object);
     } else if (!object && size == 0) {
-        units_opaque_free(&lane->units, CALL_REALLOC_ZERO, &ending->object, 0, 0);
+        units_free(&lane->units, CALL_REALLOC_ZERO, &ending->object, 0, 0);
     } else if (!object) {
         put_failed_realloc(lane, ending, size);
     } else {
