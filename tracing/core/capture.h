@@ -22,7 +22,7 @@
  *            An allocation on the fast path does not name its place: readers follow the thread's
  *            cache (FORMAT.md 2.6), and the lane records every change of it that is not made there.
  * Lane       One for each living thread, found by one thread-local pointer (state.h).
- * Life       recording.h. A thread may be late, in the middle of an event of a recording that has
+ * Life       recording_begin.h, recording.h. A thread may be late, in the middle of an event of a recording that has
  *            ended: what it writes harms nobody.
  * Slot       Invariant: slot start <= cursor <= slot end. The cursor is the address in `head`.
  *            Units below it are whole records (FORMAT.md 5), units from it on are zero. A thread
@@ -111,6 +111,9 @@ void malloctape_end_idle(void);
 /* Ensures that the calling thread can record one event. False: record nothing for this call.
  * Starts recording if the environment asks for it and this is the first call. Keeps errno. */
 bool malloctape_ready(void);
+
+/* The same in a call for which that has returned true. */
+bool malloctape_makes_room(void);
 
 /* Records an allocation. `object` NULL: the call failed; else its page is open (shadow_open).
  * `alignment`: 0 for kinds that have none. `taken`: the object was the first one in the thread's

@@ -7,7 +7,7 @@ struct malloctape_lane *events_lane(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
     if (recording_has_room(lane)) return lane;
-    if (recording_makes_room()) return malloctape_lane;
+    if (malloctape_makes_room()) return malloctape_lane;
     lane = malloctape_lane;
     bool goes_on = recording_state() == MALLOCTAPE_PAUSED &&
                    lane->registry.recording == recording.number && !lane->slot.busy;

@@ -2,6 +2,7 @@
 #define MALLOCTAPE_LIBRARY
 #include "tracing/process/malloctape.h"
 
+#include "tracing/core/recording_begin.h"
 #include "tracing/data/settings.h"
 #include "tracing/recording/recording.h"
 

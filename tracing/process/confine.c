@@ -14,6 +14,7 @@
  * A program that makes these system calls without libc is on its own (docs/recording.md, Limits).
  * Mounts, and namespaces of mounts, are not here: if they hide the files from a writer that has not
  * begun, the recording ends with one line. */
+#include "tracing/core/recording_begin.h"
 #include "tracing/os/next_function.h"
 #include "tracing/os/os.h"
 #include "tracing/recording/recording.h"

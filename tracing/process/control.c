@@ -12,6 +12,7 @@
  * had, no others. It starts commands only for the latter. */
 #include "tracing/process/control.h"
 
+#include "tracing/core/recording_begin.h"
 #include "tracing/data/message.h"
 #include "tracing/data/settings.h"
 #include "tracing/os/os.h"

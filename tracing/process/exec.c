@@ -5,6 +5,9 @@
  *
  * In a vfork child nothing is added: the recording is its parent's. system(), popen() and
  * posix_spawn() do not come here, and need not: their children are of that kind. */
+#include "tracing/core/recording_begin.h"
+#include "tracing/data/notice.h"
+#include "tracing/data/settings.h"
 #include "tracing/os/next_function.h"
 #include "tracing/os/os.h"
 #include "tracing/recording/recording.h"
@@ -67,11 +70,45 @@ static bool runs_from(const char *file, char *const words[], char *const environ
     return os_file_is_executable(file) && runs(AT_FDCWD, file, words, environment, 0, searched);
 }
 
+/* --- the recording --- */
+
+/* Whether this process, not a child that shares its memory, has a recording that an exec ends. */
+static bool is_at_exec(void)
+{
+    uint32_t state = recording_state();
+    if (state != MALLOCTAPE_RECORDING && state != MALLOCTAPE_PAUSED && state != MALLOCTAPE_ENDING)
+        return false;
+    /* A confined vfork child that execs must not be taken for its parent. A process that may exec
+     * may ask for its id. */
+    return recording_is_own() && os_process_id() == recording.writer.process_id;
+}
+
+/* Before an exec: ends the recording, if this process has one. What a forked child has recorded is
+ * removed if it is little, because it belongs to no program of its own. Returns whether there was a
+ * recording. */
+static bool end_at_exec(void)
+{
+    if (!is_at_exec()) return false;
+    if (recording_is_forked()) atomic_store_release(&recording.writer.discard, 1);
+    return recording_finish();
+}
+
+/* After an exec that has failed all the same: what comes now is a recording of its own, if that can
+ * have a name of its own. */
+static void begin_again(void)
+{
+    if (output_name_has_process(settings.output))
+        recording_begin(settings.output);
+    else
+        notice_text("recording ended early: %s: before an exec that failed",
+                    recording.writer.output);
+}
+
 /* The exec has failed. */
 static int go_on(bool ended)
 {
     int kept_errno = errno;
-    if (ended) recording_go_on_after_exec();
+    if (ended) begin_again();
     errno = kept_errno;
     return -1;
 }
@@ -80,25 +117,22 @@ static int go_on(bool ended)
 
 EXPORT int execve(const char *path, char *const words[], char *const environment[])
 {
-    bool ended = recording_is_at_exec() && runs_from(path, words, environment, false) &&
-                 recording_end_at_exec();
+    bool ended = is_at_exec() && runs_from(path, words, environment, false) && end_at_exec();
     next_functions()->execve(path, words, environment);
     return go_on(ended);
 }
 
 EXPORT int execvpe(const char *file, char *const words[], char *const environment[])
 {
-    bool ended = recording_is_at_exec() && runs_from(file, words, environment, true) &&
-                 recording_end_at_exec();
+    bool ended = is_at_exec() && runs_from(file, words, environment, true) && end_at_exec();
     next_functions()->execvpe(file, words, environment);
     return go_on(ended);
 }
 
 EXPORT int fexecve(int file, char *const words[], char *const environment[])
 {
-    bool ended = recording_is_at_exec() &&
-                 runs(file, "", words, environment, AT_EMPTY_PATH, false) &&
-                 recording_end_at_exec();
+    bool ended =
+        is_at_exec() && runs(file, "", words, environment, AT_EMPTY_PATH, false) && end_at_exec();
     next_functions()->fexecve(file, words, environment);
     return go_on(ended);
 }
@@ -106,8 +140,8 @@ EXPORT int fexecve(int file, char *const words[], char *const environment[])
 EXPORT int execveat(int directory, const char *path, char *const words[], char *const environment[],
                     int flags)
 {
-    bool ended = recording_is_at_exec() &&
-                 runs(directory, path, words, environment, flags, false) && recording_end_at_exec();
+    bool ended =
+        is_at_exec() && runs(directory, path, words, environment, flags, false) && end_at_exec();
     next_functions()->execveat(directory, path, words, environment, flags);
     return go_on(ended);
 }

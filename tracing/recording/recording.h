@@ -1,5 +1,5 @@
-/* recording - the recording of this process: its state (recording.c), how it begins, and what the
- * process does to it (capture.c). docs/architecture.md has the layers above and below. */
+/* recording - the state of this process's recording, how it ends or pauses. How it begins stands in
+ * recording_begin.h. */
 #ifndef MALLOCTAPE_RECORDING_H
 #define MALLOCTAPE_RECORDING_H
 
@@ -88,52 +88,5 @@ void recording_stop(void);
 
 /* Sets `*reason`, for which recording_is_slow(): threads leave the fast path at their next call. */
 void recording_leave_fast_path(bool *reason);
-
-/* --- capture.c --- */
-
-/* Whether all threads of the process have ended but those of ours. */
-bool recording_is_abandoned(void);
-
-/* Reads the environment once, as soon as there is one. Begins the recording that it asks for. */
-void recording_decide(void);
-
-/* The library has been loaded into a process that runs: from now on recordings may begin, whose
- * metadata say so. `given`: settings_attach(). 1 if the control thread runs, and nothing has
- * changed; 0 if the caller is to begin it; or a negative errno value. */
-int recording_attach(const char *given);
-
-/* Begins a recording. 0 or a negative errno: -EBUSY when the state is not OFF, or that of
- * writer_start(). `output` NULL: as the environment said at the start. Any thread, but not inside a
- * call of the allocator. */
-int recording_begin(const char *output);
-
-/* Ends the recording, if there is one, and begins another into a file that was not there. */
-int recording_reset(const char *output);
-
-/* Whether this process, not a child that shares its memory, has a recording that an exec ends. */
-bool recording_is_at_exec(void);
-
-/* Before an exec: ends the recording, if this process has one. What a forked child has recorded is
- * removed if it is little, because it belongs to no program of its own. Returns whether there was a
- * recording. */
-bool recording_end_at_exec(void);
-
-/* After an exec that has failed all the same: what comes now is a recording of its own, if that can
- * have a name of its own. */
-void recording_go_on_after_exec(void);
-
-/* As malloctape_ready(), in a call for which that has returned true. */
-bool recording_makes_room(void);
-
-/* The calling thread is about to lose rights that the writer's beginning needs. A forked child that
- * is to be recorded begins now. */
-void recording_needs_writer(void);
-
-/* A filter of system calls is about to apply to all threads of the process: ends those of ours. */
-void recording_end_for_filter(void);
-
-/* The program needs to be the only thread of its process: ends our threads, if there are no others.
- * Returns whether that was so. */
-bool recording_end_to_be_alone(void);
 
 #endif
