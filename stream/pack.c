@@ -1,6 +1,6 @@
 #include "pack.h"
 
-#include "pack_own.h"
+#include "units_read.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* pack_opaque - packed units of an opaque stream (FORMAT.md 5.6): allocations leave out their places
  * where a reader finds them by itself (raw_places.h). */
 #include "pack_own.h"
+#include "units_read.h"
 
 #include "../common/bytes.h"
 #include "../common/call_kind.h"

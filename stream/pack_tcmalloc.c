@@ -1,6 +1,7 @@
 /* pack_tcmalloc - packed units of a stream whose readers follow the caches of threads (FORMAT.md
  * 5.5): frees name their objects by age. */
 #include "pack_own.h"
+#include "units_read.h"
 
 #include "../common/atomic.h"
 #include "../common/call_kind.h"

@@ -14,7 +14,6 @@
 #include "stream/units.h"
 #include "tracing/data/front_end.h"
 #include "tracing/data/spool.h"
-#include "tracing/writer/writer.h"
 
 /* Slots of one lane that are written before the writer looks at the rest again. */
 #define WRITER_SLOTS_PER_PASS 64

@@ -1,3 +1,4 @@
+#include "tracing/writer/writer.h"
 #include "tracing/writer/writer_own.h"
 
 #include "common/check.h"
