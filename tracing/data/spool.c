@@ -49,7 +49,7 @@ uint32_t spool_take(struct spool *spool)
                atomic_load_relaxed(&spool->notes[(uint32_t)head - 1].next_free);
     } while (!atomic_swap_acquire(&spool->free_head, &head, next));
     atomic_add_relaxed(&spool->free_count, -1);
-    CHECK(!atomic_exchange_acquire(&spool->notes[(uint32_t)head - 1].taken, 1));
+    CHECK(!atomic_exchange_relaxed(&spool->notes[(uint32_t)head - 1].taken, 1));
     return (uint32_t)head - 1;
 }
 
@@ -152,7 +152,7 @@ void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next
 void spool_give(struct spool *spool, uint32_t slot)
 {
     uint8_t *header = spool_slot(spool, slot);
-    CHECK(atomic_exchange_acquire(&spool->notes[slot].taken, 0));
+    CHECK(atomic_exchange_relaxed(&spool->notes[slot].taken, 0));
     atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_FREE);
     push_free(spool, slot);
 }
