@@ -2,7 +2,6 @@
 // caches and locks (tracing/data/front_end.h, malloctape_hooks.h).
 #include "config.h"
 
-#include "base/spinlock.h"
 #include "page_heap.h"
 #include "span.h"
 #include "static_vars.h"

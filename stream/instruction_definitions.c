@@ -1,8 +1,10 @@
-/* instruction_definitions - blocks of definitions (INSTRUCTIONS.md 4.6). */
+/* instruction_definitions - blocks of definitions (INSTRUCTIONS.md 4.6); the errors of the reader. */
 #include <string.h>
 
 #include "stream/instruction_reader_own.h"
 #include "stream/varint.h"
+
+const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
 
 /* The next number. Where there is none, `next` passes the end, which is checked afterwards. */
 static uint64_t take_number(struct column *column)

@@ -10,8 +10,6 @@
 #include "stream/magic.h"
 #include "stream/varint.h"
 
-const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
-
 /* ---- failing ---- */
 
 /* The input has fewer bytes than something that begins at `offset` needs. */
