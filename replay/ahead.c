@@ -12,6 +12,9 @@
 #include "common/pages.h"
 #include "replay/measure.h"
 
+static const struct error_kind reader_ended = {"replay_reader_ended",
+                                               "the process that reads ahead has ended"};
+
 /* How often a waiting parent checks that the child is still alive. */
 #define LOOK_NS 100000000u
 
@@ -114,7 +117,9 @@ bool ahead_open(struct ahead *ahead, const char *path, bool indices)
 
 static bool child_has_died(struct ahead *ahead)
 {
-    if (ahead->child != 0 && waitpid(ahead->child, NULL, WNOHANG) == 0) return false;
+    int status = 0;
+    if (ahead->child != 0 && waitpid(ahead->child, &status, WNOHANG) == 0) return false;
+    if (ahead->child != 0 && WIFSIGNALED(status)) ahead->killed_by = WTERMSIG(status);
     ahead->child = 0;
     return true;
 }
@@ -141,8 +146,8 @@ bool ahead_next(struct ahead *ahead, struct instruction_batch *batch)
     if (ahead->taken > 0) sem_post(&ahead->shared->free);
     if (!ahead_wait(ahead)) {
         reader->state = INSTRUCTIONS_FAILED;
-        errno = ECHILD;
-        return error_set_system(&reader->error, "the process that reads ahead has ended");
+        return error_set(&reader->error, &reader_ended, ERROR_NO_OFFSET, "by signal %d",
+                         ahead->killed_by);
     }
     const struct ahead_slot *slot = &ahead->shared->slots[ahead->taken++ % ahead->slots];
     *reader = slot->reader;

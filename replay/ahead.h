@@ -34,6 +34,7 @@ struct ahead {
     struct ahead_shared *shared; /* NULL: no child */
     size_t shared_bytes;
     pid_t child;    /* 0: it has ended and been waited for */
+    int killed_by;  /* the signal that ended it before it was done; 0: none */
     uint32_t slots; /* in use */
     uint32_t taken;
     uint64_t file_offset; /* in the input, after the latest batch */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/atomic.h"
 #include "replay/new_handler.h"
 
 static void *call_posix_memalign(size_t alignment, size_t size)
@@ -167,6 +168,48 @@ static void allocator_avoid_throwing(struct allocator *allocator)
         allocator->substituted[kinds[i]] = true;
 }
 
+/* ---- empty objects of jemalloc ----
+ *
+ * Its aligned allocation of 0 bytes makes an object of 1 byte, which belongs to the size class of
+ * the alignment. Its free with a size of 0 takes it for one of the smallest class, puts it into that
+ * one's cache, and two objects overlap later. A size of 1 is right. (jemalloc#2991; of 5.3.0.) */
+
+static struct {
+    allocator_free_sized_aligned *delete_object, *delete_array;
+    uint64_t frees; /* atomic */
+} empty;
+
+static size_t empty_size(size_t size)
+{
+    if (size > 0) return size;
+    atomic_add_relaxed(&empty.frees, 1);
+    return 1;
+}
+
+static void empty_delete(void *object, size_t size, size_t alignment)
+{
+    empty.delete_object(object, empty_size(size), alignment);
+}
+
+static void empty_delete_array(void *object, size_t size, size_t alignment)
+{
+    empty.delete_array(object, empty_size(size), alignment);
+}
+
+static void allocator_mend_empty(struct allocator *allocator)
+{
+    if (allocator->library.mallctl == NULL) return;
+    empty.delete_object = allocator->delete_sized_aligned;
+    empty.delete_array = allocator->delete_array_sized_aligned;
+    allocator->delete_sized_aligned = empty_delete;
+    allocator->delete_array_sized_aligned = empty_delete_array;
+}
+
+uint64_t allocator_empty_frees(void)
+{
+    return atomic_load_acquire(&empty.frees);
+}
+
 static void allocator_find_library(struct allocator *allocator)
 {
 #define FIND_FUNCTION(result, symbol, arguments) \
@@ -226,6 +269,7 @@ void allocator_find(struct allocator *allocator)
     allocator_find_calls(allocator);
     allocator_find_library(allocator);
     allocator_avoid_throwing(allocator);
+    allocator_mend_empty(allocator);
     ASSIGN_FUNCTION(allocator->release_cache, find_own("release_malloc_thread_cache"));
     ASSIGN_FUNCTION(allocator->set_cache, find_own("set_malloc_thread_cache"));
     if (allocator->release_cache == NULL || allocator->set_cache == NULL) {

@@ -161,6 +161,10 @@ struct allocator {
     char path[512];   /* of the library that malloc comes from */
 };
 
+/* How many frees, with a size and an alignment, of objects of 0 bytes were made as if of 1 byte; only
+ * under an allocator that needs it. */
+uint64_t allocator_empty_frees(void);
+
 /* Looks everything up in the running process. Allocates memory from the allocator. */
 void allocator_find(struct allocator *allocator);
 

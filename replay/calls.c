@@ -35,7 +35,7 @@ void calls_draw_sample(struct calls *calls)
 }
 
 void calls_open(struct calls *calls, const struct allocator *allocator, const struct policy *policy,
-                struct latency *latency, uint64_t seed)
+                struct promises *promises, struct latency *latency, uint64_t seed)
 {
     *calls = (struct calls){
         .allocator = allocator,
@@ -47,6 +47,7 @@ void calls_open(struct calls *calls, const struct allocator *allocator, const st
             (seed + policy->sample_offset * INSTRUCTION_LANES_MAX) * UINT64_C(0x9e3779b97f4a7c15),
         .touch = policy->touch,
         .heap_calls = policy->heap_calls,
+        .promises = policy->touch != TOUCH_NONE || policy->check ? promises : NULL,
     };
     calls_draw_sample(calls);
 }

@@ -15,11 +15,12 @@
 #include "replay/allocator.h"
 #include "replay/latency.h"
 #include "replay/options.h"
+#include "replay/promises.h"
 #include "stream/instruction_reader.h"
 
 enum how {
     HOW_NULL = 1,   /* the allocator is not called */
-    HOW_EXTRAS = 2, /* objects are touched, or their addresses noted */
+    HOW_EXTRAS = 2, /* objects are touched and checked, or their addresses noted */
     HOW_TIMED = 4   /* the call is timed */
 };
 
@@ -29,6 +30,8 @@ struct calls {
     bool heap_calls;
     uint64_t *addresses; /* receives objects' addresses, by index in the batch; NULL: not wanted */
     uint64_t realigned;  /* calls whose alignment the allocator refused */
+    uint64_t reallocs, moved;  /* how many reallocs there were, and how many moved their object */
+    struct promises *promises; /* NULL: not checked */
 
     struct latency *latency;      /* NULL: no call is timed by itself */
     struct latency_list *samples; /* where they go: latency->list, or a thread's own */
@@ -39,7 +42,7 @@ struct calls {
 
 /* `latency` may be NULL. `seed`: of the random choice of calls to time. */
 void calls_open(struct calls *calls, const struct allocator *allocator, const struct policy *policy,
-                struct latency *latency, uint64_t seed);
+                struct promises *promises, struct latency *latency, uint64_t seed);
 
 /* Chooses the next instruction that will be timed: 1 to 2 * sample_every - 1 further on. */
 void calls_draw_sample(struct calls *calls);
@@ -78,6 +81,12 @@ CALLS_INLINE void calls_add_sample(struct calls *calls, unsigned opcode, uint64_
         call;                                                                                      \
         if (how & HOW_TIMED) calls_add_sample(calls, opcode, latency_end(calls->latency) - begin); \
     } while (0)
+
+/* Called before an object is ended. */
+CALLS_INLINE void calls_note_end(const struct calls *calls, enum how how, const void *object)
+{
+    if ((how & HOW_EXTRAS) && calls->promises != NULL) promises_ends(calls->promises, object);
+}
 
 /* A std::nothrow_t has no contents. */
 static const char calls_nothrow;
@@ -144,7 +153,10 @@ CALLS_INLINE void *calls_realloc(struct calls *calls, enum how how, unsigned opc
                                  size_t size)
 {
     void *moved;
+    calls_note_end(calls, how, object);
     CALLS_MAKE(moved = calls->allocator->realloc(object, size != 0 ? size : 1));
+    calls->reallocs++;
+    calls->moved += moved != object;
     return moved;
 }
 
@@ -152,6 +164,7 @@ CALLS_INLINE void *calls_realloc(struct calls *calls, enum how how, unsigned opc
 CALLS_INLINE void calls_free(struct calls *calls, enum how how, unsigned opcode, void *object)
 {
     const struct allocator *const to = calls->allocator;
+    calls_note_end(calls, how, object);
     if (opcode == CALL_FREE) {
         CALLS_MAKE(to->free(object));
         return;
@@ -167,6 +180,7 @@ CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned o
                                    size_t size, size_t alignment)
 {
     const struct allocator *const to = calls->allocator;
+    calls_note_end(calls, how, object);
     switch (opcode) {
         ALLOCATOR_SIZED_FREE_LIST(CASE_FREE)
     default: CALLS_MAKE(to->free(object));
@@ -175,13 +189,17 @@ CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned o
 
 #undef CALLS_MAKE
 
-/* Touches a new object and notes its address, if `how` and the policy say so. */
-CALLS_INLINE void calls_note_object(const struct calls *calls, enum how how, size_t at,
-                                    void *object, size_t size)
+/* Checks and touches a new object and notes its address, if `how` and the policy say so. `alignment`
+ * 0: that of any object. False: the allocator has broken a promise. */
+CALLS_INLINE bool calls_note_object(const struct calls *calls, enum how how, size_t at,
+                                    void *object, size_t size, uint64_t alignment)
 {
-    if (!(how & HOW_EXTRAS)) return;
+    if (!(how & HOW_EXTRAS)) return true;
     if (calls->addresses != NULL) calls->addresses[at] = (uint64_t)(uintptr_t)object;
+    if (calls->promises != NULL && !promises_made(calls->promises, object, size, alignment))
+        return false;
     calls_touch(calls->touch, object, size);
+    return true;
 }
 
 /* A call on the whole heap (INSTRUCTIONS.md 5.1, HEAP). */
@@ -190,7 +208,9 @@ void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *number
 /* The extras that this replay has. */
 static inline enum how calls_how(const struct calls *calls)
 {
-    return calls->touch != TOUCH_NONE || calls->addresses != NULL ? HOW_EXTRAS : 0;
+    return calls->touch != TOUCH_NONE || calls->addresses != NULL || calls->promises != NULL
+               ? HOW_EXTRAS
+               : 0;
 }
 
 #endif

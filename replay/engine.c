@@ -29,9 +29,10 @@ void engine_take_back(struct instruction_totals *totals, unsigned opcode)
     totals->missed_frees -= number == INSTRUCTION_FREE_MISSED;
 }
 
-void engine_set_allocation_error(struct error *error, unsigned opcode, uint64_t size,
-                                 uint64_t number, uint64_t offset)
+void engine_set_allocation_error(struct error *error, struct promises *promises, unsigned opcode,
+                                 uint64_t size, uint64_t number, uint64_t offset)
 {
+    if (promises_set_error(promises, error, opcode, size, number, offset)) return;
     error_set(error, &failed_allocation, offset, "instruction %" PRIu64 ": %s of %" PRIu64 " bytes",
               number, call_names[opcode & INSTRUCTION_NUMBER_MASK], size);
 }

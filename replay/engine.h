@@ -18,6 +18,7 @@
 #include "replay/allocator.h"
 #include "replay/latency.h"
 #include "replay/options.h"
+#include "replay/promises.h"
 #include "stream/instruction_reader.h"
 
 struct engine_state {
@@ -28,6 +29,7 @@ struct engine_state {
     size_t own_sizes_bytes;
     uint64_t *addresses; /* receives objects' addresses, by index in the batch; NULL: not wanted,
                             as with any engine but switch */
+    struct promises *promises;         /* of the allocator */
     struct latency *latency;           /* has all samples once drain() has returned */
     struct instruction_totals *totals; /* of what was handed over; a drain() that fails subtracts
                                           what was not carried out */
@@ -38,7 +40,8 @@ struct engine_state {
     uint64_t own_heap_bytes; /* bytes of the heap that are the replay's own */
 
     struct error error; /* when a function below has failed */
-    uint64_t realigned; /* set by finish(): calls whose alignment the allocator refused (calls.h) */
+    /* Set by finish(), as in calls.h. */
+    uint64_t realigned, reallocs, moved;
 
     void *own; /* the engine's; set by open() */
 };
@@ -48,7 +51,7 @@ struct engine {
     bool calls_allocator;
     bool indices; /* batches have indices instead of registers */
 
-    /* `state` is zero but for its first seven members. False: see state->error. */
+    /* `state` is zero but for its first eight members. False: see state->error. */
     bool (*open)(struct engine_state *state);
     /* Makes room for what the batch needs. False: see state->error. */
     bool (*prepare)(struct engine_state *state, const struct instruction_batch *batch);
@@ -80,9 +83,10 @@ extern const struct engine engine_switch, engine_threads, engine_null;
 /* Subtracts an instruction that was not carried out from the totals. */
 void engine_take_back(struct instruction_totals *totals, unsigned opcode);
 
-/* Reports that instruction `number`, in the block at `offset`, could not be carried out. */
-void engine_set_allocation_error(struct error *error, unsigned opcode, uint64_t size,
-                                 uint64_t number, uint64_t offset);
+/* Reports that instruction `number`, in the block at `offset`, could not be carried out, or that the
+ * allocator broke a promise there. */
+void engine_set_allocation_error(struct error *error, struct promises *promises, unsigned opcode,
+                                 uint64_t size, uint64_t number, uint64_t offset);
 
 /* NULL when there is no engine of that name. */
 const struct engine *engine_find(const char *name);

@@ -48,7 +48,7 @@ static bool executor_open(struct engine_state *state, struct latency *latency)
     if (executor == NULL) return error_set_system(&state->error, "no memory for an engine");
     executor->switching = state->policy->switching && state->allocator->set_cache != NULL;
     executor->caches = pages_map(CACHES_BYTES);
-    calls_open(&executor->calls, state->allocator, state->policy, latency, 0);
+    calls_open(&executor->calls, state->allocator, state->policy, state->promises, latency, 0);
     executor->calls.addresses = state->addresses;
     return executor->caches != NULL ||
            error_set_system(&state->error, "no memory for thread caches");
@@ -58,6 +58,8 @@ static void executor_close(struct engine_state *state)
 {
     struct executor *executor = state->own;
     state->realigned = executor->calls.realigned;
+    state->reallocs = executor->calls.reallocs;
+    state->moved = executor->calls.moved;
     pages_unmap(executor->caches, CACHES_BYTES);
     pages_unmap(executor->objects, executor->objects_count * sizeof(void *));
     pages_unmap(executor, sizeof *executor);
@@ -119,7 +121,9 @@ CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, siz
     else
         object = calls_allocate(&executor->calls, how, opcode, one->size);
     if (__builtin_expect(object == NULL && one->size != 0, 0)) return false;
-    calls_note_object(&executor->calls, how, at, object, one->size);
+    if (!calls_note_object(&executor->calls, how, at, object, one->size,
+                           alignment != NULL ? *alignment : 0))
+        return false;
     executor->objects[one->object] = object;
     return true;
 }
@@ -152,7 +156,7 @@ CALLS_INLINE bool executor_realloc(struct executor *executor, enum how how, size
     if (how & HOW_NULL) return true;
     void *object = calls_realloc(&executor->calls, how, one->opcode, *entry, one->size);
     if (object == NULL && one->size != 0) return false;
-    calls_note_object(&executor->calls, how, at, object, one->size);
+    if (!calls_note_object(&executor->calls, how, at, object, one->size, 0)) return false;
     *entry = object;
     return true;
 }

@@ -160,7 +160,7 @@ static void threads_finish(struct engine_state *state)
     struct threads *threads = state->own;
     if (threads->pool.at != NULL) {
         threads_stop(threads);
-        state->realigned = replay_threads_realigned(&threads->pool);
+        replay_threads_count(&threads->pool, state);
         replay_threads_close(&threads->pool);
     }
     work_close(&threads->work);
@@ -175,8 +175,8 @@ static bool threads_open(struct engine_state *state)
     struct threads *threads = pages_map(sizeof *threads);
     if (threads == NULL) return error_set_system(&state->error, "no memory for threads");
     state->own = threads;
-    if (replay_threads_open(&threads->pool, state->allocator, state->policy, state->latency,
-                            &state->error) &&
+    if (replay_threads_open(&threads->pool, state->allocator, state->policy, state->promises,
+                            state->latency, &state->error) &&
         work_open(&threads->work, &state->error) && threads_open_jobs(threads, &state->error)) {
         new_handler_install();
         return true;

@@ -1,6 +1,8 @@
 /* replay - carries out an instruction stream on the allocator that this process runs with. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/program.h"
 #include "replay/allocator.h"
@@ -38,6 +40,10 @@ static int finish(const struct options *options, const struct report *report, bo
         options->file != NULL && strcmp(options->file, "-") != 0 ? options->file : "standard input";
     bool table =
         began && !options->quiet && (options->json == NULL || strcmp(options->json, "-") != 0);
+    if (promises_is_error(&report->error)) { /* no report can be made with such an allocator */
+        error_print(stderr, REPLAY_PROGRAM, name, &report->error);
+        _exit(PROGRAM_FAILED);
+    }
     if (table && options->trace_run)
         report_print_trace_run(report, stdout);
     else if (table)
@@ -104,5 +110,10 @@ int main(int argc, char **argv)
     report.peak_live_bytes = reader->objects.peak_bytes;
     status = finish(&options, &report, stream.began);
     ahead_close(&ahead);
+    /* What has ended a part of this replay has ended it: nothing is wrong with stream or allocator. */
+    if (ahead.killed_by != 0) {
+        signal(ahead.killed_by, SIG_DFL);
+        raise(ahead.killed_by);
+    }
     return status;
 }

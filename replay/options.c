@@ -45,11 +45,15 @@ static const char help_text[] = /* %1$s: the program's name */
     "                        line     a byte in the first cache line\n"
     "                        pages    a byte in each page that the object has part of (default)\n"
     "                        all      every byte\n"
+    "      --check         check of every object, not of some, that it overlaps no other live one;\n"
+    "                      slow\n"
     "      --clock=WHICH   the time that the allocator sees: real (default); original, as if\n"
     "                      the replay took as long as the original did; cpu, as if that had\n"
     "                      taken its processor time only\n"
     "      --free-at-end   free what is alive at the end, when everything has been measured\n"
     "      --heap-calls    also carry out calls on the whole heap, as in the original\n"
+    "      --lane-peaks    with engine null: report the sum of the most bytes that were live at once\n"
+    "                      of each thread's objects\n"
     "      --limit=N       end after N calls\n"
     "      --release-every=N[s|events]\n"
     "                      have the allocator give unused memory back after every N calls, or\n"
@@ -137,6 +141,8 @@ static int options_complete(struct options *options, int count, char **words)
         policy->sample_every = options->trace_run ? 1 : SAMPLE_EVERY_DEFAULT;
     if (policy->sample_every > SAMPLE_EVERY_MAX)
         return program_usage_error(REPLAY_PROGRAM, "--sample: the number is too large");
+    if (policy->lane_peaks && options->engine != &engine_null)
+        return program_usage_error(REPLAY_PROGRAM, "--lane-peaks needs --engine=null");
     policy->heap_calls |= policy->verify_addresses;
     if (count > 1) return program_usage_error(REPLAY_PROGRAM, "more than one file");
     options->file = words[0];
@@ -155,12 +161,14 @@ int options_parse(int argc, char **argv, struct options *options)
     const char *release_every = getenv("REPLAY_RELEASE_EVERY");
     struct policy *policy = &options->policy;
     const struct program_option known[] = {
+        {"check", .flag = &policy->check},
         {"clock", .choice = &policy->shown_time, .choices = shown_time_names},
         {"csv", .word = &options->csv},
         {"engine", 'e', .take = engine_take, .choices = engines},
         {"free-at-end", .flag = &policy->free_at_end},
         {"heap-calls", .flag = &policy->heap_calls},
         {"json", 'j', .word = &options->json},
+        {"lane-peaks", .flag = &policy->lane_peaks},
         {"limit", .count = &policy->limit_calls},
         {"quiet", 'q', .flag = &options->quiet},
         {"release-every", .take = release_take},

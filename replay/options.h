@@ -35,6 +35,8 @@ struct policy {
     bool free_at_end;             /* objects that are alive then are freed */
     bool heap_calls;              /* calls on the whole heap are carried out */
     bool switching;               /* thread caches may follow the lanes */
+    bool check;                   /* what malloc promises, of every object (promises.h) */
+    bool lane_peaks;              /* count bytes by thread (lane_peaks.h) */
     bool verify_addresses;        /* compare addresses with those of the original */
 };
 

@@ -56,8 +56,9 @@ static void replay_threads_fail_allocation(struct replay_threads *pool,
     const struct work_job *job = task->job;
     uint32_t index = task->first + task->at;
     pthread_mutex_lock(&pool->lock);
-    engine_set_allocation_error(&pool->error, job->at[index].opcode, job->at[index].size,
-                                job->number + job->batch_index[index], job->offset);
+    engine_set_allocation_error(&pool->error, pool->promises, job->at[index].opcode,
+                                job->at[index].size, job->number + job->batch_index[index],
+                                job->offset);
     pthread_mutex_unlock(&pool->lock);
     replay_threads_set_failed(pool);
 }
@@ -132,7 +133,7 @@ CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uin
     if (!thread_take(thread, index, one, &object)) return false;
     object = calls_realloc(&thread->calls, how, one->opcode, object, one->size);
     if (object == NULL && one->size != 0) return false;
-    calls_note_object(&thread->calls, how, index, object, one->size);
+    if (!calls_note_object(&thread->calls, how, index, object, one->size, 0)) return false;
     shared_put(&thread->pool->objects[shared_operand_slot(operand)],
                shared_operand_generation(operand), object);
     return true;
@@ -165,7 +166,9 @@ CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
             object = calls_allocate(calls, how, one->opcode, one->size);
         if (object == NULL && one->size != 0) return false;
         /* Before anybody else may end the object. */
-        calls_note_object(calls, how, index, object, one->size);
+        if (!calls_note_object(calls, how, index, object, one->size,
+                               action == ACTION_ALLOCATE_ALIGNED ? operands[0] : 0))
+            return false;
         shared_put(&thread->pool->objects[one->slot], one->generation, object);
         return true;
     case ACTION_REALLOC: return thread_realloc(thread, how, index, one, operands[0]);
@@ -361,9 +364,11 @@ static void *thread_main(void *argument)
 /* ---- the dispatcher's side ---- */
 
 bool replay_threads_open(struct replay_threads *pool, const struct allocator *allocator,
-                         const struct policy *policy, struct latency *latency, struct error *error)
+                         const struct policy *policy, struct promises *promises,
+                         struct latency *latency, struct error *error)
 {
-    *pool = (struct replay_threads){.allocator = allocator, .policy = policy, .latency = latency};
+    *pool = (struct replay_threads){
+        .allocator = allocator, .policy = policy, .promises = promises, .latency = latency};
     pool->at = pages_map(REPLAY_THREADS_BYTES);
     if (pool->at == NULL) return error_set_system(error, "no memory for threads");
     pthread_mutex_init(&pool->lock, NULL);
@@ -383,7 +388,7 @@ static void replay_threads_add(struct replay_threads *pool, uint32_t lane)
     pthread_mutex_init(&thread->lock, NULL);
     pthread_cond_init(&thread->work, NULL);
     pthread_cond_init(&thread->woken, NULL);
-    calls_open(&thread->calls, pool->allocator, pool->policy, pool->latency, lane);
+    calls_open(&thread->calls, pool->allocator, pool->policy, pool->promises, pool->latency, lane);
     if (lane >= pool->lanes) pool->lanes = lane + 1;
 }
 
@@ -451,12 +456,13 @@ void replay_threads_stop(struct replay_threads *pool)
         if (pool->at[lane].pool != NULL) thread_join(&pool->at[lane]);
 }
 
-uint64_t replay_threads_realigned(const struct replay_threads *pool)
+void replay_threads_count(const struct replay_threads *pool, struct engine_state *state)
 {
-    uint64_t realigned = 0;
-    for (uint32_t lane = 0; lane < pool->lanes; lane++)
-        realigned += pool->at[lane].calls.realigned;
-    return realigned;
+    for (uint32_t lane = 0; lane < pool->lanes; lane++) {
+        state->realigned += pool->at[lane].calls.realigned;
+        state->reallocs += pool->at[lane].calls.reallocs;
+        state->moved += pool->at[lane].calls.moved;
+    }
 }
 
 void replay_threads_close(struct replay_threads *pool)

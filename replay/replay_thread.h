@@ -27,6 +27,7 @@
 #include "common/atomic.h"
 #include "common/error.h"
 #include "replay/calls.h"
+#include "replay/engine.h"
 #include "replay/work.h"
 
 /* Jobs that are handed over at a time, so the most that a lane can be ahead of another: 16 times
@@ -72,6 +73,7 @@ struct replay_threads {
     uint64_t objects_count;
     const struct allocator *allocator;
     const struct policy *policy;
+    struct promises *promises;
 
     struct latency *latency; /* with the lock */
     pthread_mutex_t latency_lock;
@@ -85,7 +87,8 @@ struct replay_threads {
 
 /* False: see *error. */
 bool replay_threads_open(struct replay_threads *pool, const struct allocator *allocator,
-                         const struct policy *policy, struct latency *latency, struct error *error);
+                         const struct policy *policy, struct promises *promises,
+                         struct latency *latency, struct error *error);
 
 /* Hands over the tasks of a job. Called by the dispatcher only; the job belongs to the threads
  * until job->unfinished is 0. */
@@ -102,8 +105,8 @@ bool replay_threads_wait(struct replay_threads *pool, const struct work_job *job
 /* Lets threads end, when they have nothing more to do, and waits until they are gone. */
 void replay_threads_stop(struct replay_threads *pool);
 
-/* The number of calls whose alignment the allocator refused. Only when all threads are gone. */
-uint64_t replay_threads_realigned(const struct replay_threads *pool);
+/* Sets what finish() has to set. Only when all threads are gone. */
+void replay_threads_count(const struct replay_threads *pool, struct engine_state *state);
 
 void replay_threads_close(struct replay_threads *pool);
 

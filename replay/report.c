@@ -121,6 +121,8 @@ static void report_calls(const struct report *report, numbers_use *use, void *of
     const char *caches = report->engine->drain != NULL ? ""
                          : report->cache_switching     ? ", with thread caches"
                                                        : ", without thread caches";
+    char moved[48];
+    snprintf(moved, sizeof moved, " of %" PRIu64, report->reallocs);
     const struct number numbers[] = {
         {"thread_switches", "thread switches", UNIT_COUNT, (double)totals->lane_changes, caches},
         {"threads", "threads", UNIT_COUNT, (double)totals->threads, ""},
@@ -128,6 +130,9 @@ static void report_calls(const struct report *report, numbers_use *use, void *of
         {"ticks", NULL, UNIT_COUNT, (double)totals->ticks, ""},
         {"realigned", report->realigned > 0 ? "realigned" : NULL, UNIT_COUNT,
          (double)report->realigned, " (of alignments that the allocator refuses)"},
+        {"reallocs", NULL, UNIT_COUNT, (double)report->reallocs, ""},
+        {"reallocs_moved", report->reallocs > 0 ? "reallocs that moved" : NULL, UNIT_COUNT,
+         (double)report->moved, moved},
         {"freed_twice", totals->freed_twice > 0 ? "freed twice" : NULL, UNIT_COUNT,
          (double)totals->freed_twice, " (left out of the replay)"},
         {"unknown_frees", NULL, UNIT_COUNT, (double)report_unknown_frees(report), ""},
@@ -144,11 +149,14 @@ static void report_memory(const struct report *report, numbers_use *use, void *o
     const struct memory_look *worst = memory_worst(memory), *end = &memory->end;
     const double live = (double)report->peak_live_bytes, rss = (double)report_net_rss_bytes(report);
     const double heap = number_known((double)report->series.peak_heap_bytes);
+    const double lane_peaks = (double)report->lane_peaks_bytes;
     const double base = (double)report->measurement.base_rss_bytes;
     char by[64];
     snprintf(by, sizeof by, " by %s", report->heap_source);
     const struct number numbers[] = {
         {"peak_live_bytes", "peak live", UNIT_BYTES, live, ""},
+        {"lane_peaks_bytes", lane_peaks > 0 ? "  if all threads had" : NULL, UNIT_BYTES,
+         number_known(lane_peaks), " their most at once"},
         {"peak_net_rss_bytes", "peak RSS", UNIT_BYTES, rss, ""},
         {"rss_per_live", "", UNIT_TIMES, live > 0 ? rss / live : -1, " peak live"},
         {"fragmentation_at_peak_rss", "", UNIT_SHARE, memory_not_live(&memory->peak), " not live"},

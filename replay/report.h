@@ -30,9 +30,11 @@ struct report {
     bool limited;                      /* by policy.limit_calls, before the end block */
     struct instruction_totals totals;  /* of what was carried out */
     uint64_t peak_live_bytes;
-    unsigned busy_threads;   /* with at least one call in LANE_SHARE; 0: not counted */
-    const char *auto_engine; /* what --engine auto would take; NULL: not known */
+    unsigned busy_threads;     /* with at least one call in LANE_SHARE; 0: not counted */
+    uint64_t lane_peaks_bytes; /* with policy.lane_peaks */
+    const char *auto_engine;   /* what --engine auto would take; NULL: not known */
     uint64_t realigned; /* calls whose alignment the allocator refused, made with another one */
+    uint64_t reallocs, moved; /* how many there were; how many moved their object */
     const char *heap_source;
     const char *release_means; /* NULL: the allocator has none, or it was not asked for */
     uint64_t releases;

@@ -8,6 +8,7 @@
 #include "common/call_table.h"
 #include "common/pages.h"
 #include "common/progress.h"
+#include "replay/lane_peaks.h"
 #include "replay/lane_shares.h"
 #include "replay/looks.h"
 #include "replay/replay_thread.h"
@@ -15,7 +16,8 @@
 #include "stream/metadata.h"
 
 static const struct error_kind no_addresses = {
-    "replay_no_addresses", "addresses cannot be verified: the recording has none"};
+    "replay_no_addresses",
+    "addresses cannot be verified: the recording has none (record --addresses)"};
 static const struct error_kind engine_addresses = {"replay_engine_addresses",
                                                    "addresses cannot be verified with this engine"};
 static const struct error_kind engine_snapshot = {"replay_engine_snapshot",
@@ -32,8 +34,10 @@ struct run {
     const struct engine *engine;
     struct engine_state state;
     struct report *report;
+    struct promises promises;
     struct latency latency;
     struct lane_shares shares; /* only in a replay that calls no allocator */
+    struct lane_peaks peaks;   /* with policy->lane_peaks */
     struct progress progress;
     struct ahead *ahead;
 
@@ -246,8 +250,8 @@ static void run_allocation_failed(struct run *run, const struct instruction_batc
     struct instruction one = {.opcode = 0};
     while (instruction_walk_next(&walk, &one))
         continue;
-    engine_set_allocation_error(&run->state.error, one.opcode, one.size, batch->number + at,
-                                batch->offset);
+    engine_set_allocation_error(&run->state.error, &run->promises, one.opcode, one.size,
+                                batch->number + at, batch->offset);
 }
 
 /* Subtracts the instructions from `from` on from the totals: the reader counts whole blocks. */
@@ -273,6 +277,8 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
         return false;
     }
     if (run->shares.calls != NULL) lane_shares_add(&run->shares, batch);
+    if (run->peaks.lanes != NULL && !lane_peaks_add(&run->peaks, batch, &run->state.error))
+        return false;
     uint64_t calls = totals->calls - before->calls;
     run_own_cost(run, batch, calls);
     bool limited = totals->calls >= policy->limit_calls;
@@ -347,6 +353,7 @@ static bool run_open(struct run *run, const struct options *options)
     if (options->snapshot != NULL && !calls)
         return error_set(&run->state.error, &engine_snapshot, ERROR_NO_OFFSET, NULL);
     if (!calls && !lane_shares_open(&run->shares, &run->state.error)) return false;
+    if (run->policy->lane_peaks && !lane_peaks_open(&run->peaks, &run->state.error)) return false;
     run->follows = options->snapshot != NULL && !run->engine->indices;
     run->warm = run->policy->warmup_calls == 0;
     run->release_next_calls = run->policy->release_every_calls;
@@ -375,11 +382,13 @@ bool run_stream(const struct options *options, struct ahead *ahead, struct repor
         .engine = options->engine,
         .state = {.allocator = report->allocator,
                   .policy = &options->policy,
+                  .promises = &run.promises,
                   .latency = &run.latency,
                   .totals = &report->totals},
         .ahead = ahead,
         .report = report,
     };
+    promises_open(&run.promises, options->policy.check);
     bool opened = run_open(&run, options);
     bool good = opened && run_batches(&run);
     measure_end(&report->measurement);
@@ -395,10 +404,13 @@ bool run_stream(const struct options *options, struct ahead *ahead, struct repor
         snapshot_row_close(&run.snapshot_row);
         run.engine->finish(&run.state);
         report->realigned = run.state.realigned;
+        report->reallocs = run.state.reallocs;
+        report->moved = run.state.moved;
         progress_close(&run.progress);
         if (!report->cache_switching && report->caches[0] != '\0')
             fprintf(stderr, "%s: thread caches are %s\n", REPLAY_PROGRAM, report->caches);
     }
+    promises_close(&run.promises);
     latency_count(&run.latency, &run.latency.list);
     latency_calibrate(&run.latency);
     report->latency = run.latency;
@@ -408,6 +420,8 @@ bool run_stream(const struct options *options, struct ahead *ahead, struct repor
         report->auto_engine = lane_shares_engine(&run.shares)->name;
     }
     lane_shares_close(&run.shares);
+    if (run.peaks.lanes != NULL) report->lane_peaks_bytes = lane_peaks_bytes(&run.peaks);
+    lane_peaks_close(&run.peaks);
     report->limited = report->totals.calls >= run.policy->limit_calls;
     if (!good) {
         report->status = REPORT_FAILED;

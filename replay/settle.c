@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "replay/new_handler.h"
@@ -15,9 +16,8 @@ enum {
     CHUNK_UNIT = 16,
     CHUNK_HEAD = 8, /* bytes of a chunk that do not belong to the object */
     CHUNK_IS_MAPPED = 2,
-    CACHED_MAX = 1032, /* larger objects are in no thread cache, nor in bins for small ones */
-    FIRST_OBJECT = 0x290 + 16, /* offset in the heap's first page: after the thread's cache */
-    LARGE_BYTES = 1 << 15,     /* below any usual threshold for objects that are mapped */
+    CACHED_MAX = 1032,     /* larger objects are in no thread cache, nor in bins for small ones */
+    LARGE_BYTES = 1 << 15, /* below any usual threshold for objects that are mapped */
 };
 
 /* Allocates an object for good. Returns where the next one will be, if both come from the top; 0:
@@ -31,6 +31,18 @@ static uintptr_t take(size_t bytes)
         return (uintptr_t)object + malloc_usable_size(object) + CHUNK_HEAD;
     free(object);
     return 0;
+}
+
+/* The offset of the first object in a heap: after the first chunk, the thread's cache, whose size
+ * differs between versions. 0: the heap does not begin with a chunk. */
+static size_t first_object(void)
+{
+    const uintptr_t heap = (uintptr_t)sbrk(0) - mallinfo2().arena;
+    const uintptr_t page = heap & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+    unsigned char resident;
+    if (heap % CHUNK_UNIT != 0 || mincore((void *)page, 1, &resident) != 0) return 0;
+    const size_t size = *(const size_t *)(heap + CHUNK_HEAD) & ~(size_t)(CHUNK_UNIT - 1);
+    return size > 0 && size < mallinfo2().arena ? size + 2 * CHUNK_HEAD : 0;
 }
 
 static size_t bytes_in_bins(void)
@@ -64,16 +76,18 @@ static uintptr_t glibc_take_free(void)
 static uint64_t glibc_settle(void)
 {
     if (mallinfo2().arena == 0) return 0; /* Valgrind has replaced malloc */
+    const size_t first = first_object();
+    if (first == 0) return 0; /* the heap is no data segment */
     uintptr_t top = glibc_take_free();
     for (unsigned i = 0; i < 4 && mallinfo2().keepcost > 2 * LARGE_BYTES; i++)
         top = take(LARGE_BYTES);
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    size_t size = (FIRST_OBJECT - top) % page_bytes;
+    size_t size = (first - top) % page_bytes;
     while (size <= mallinfo2().keepcost)
         size += page_bytes;
     take(size - CHUNK_HEAD);
     struct mallinfo2 info = mallinfo2();
-    return info.arena - info.keepcost - (FIRST_OBJECT - 2 * CHUNK_HEAD);
+    return info.arena - info.keepcost - (first - 2 * CHUNK_HEAD);
 }
 
 /* ---- the others ---- */

@@ -117,6 +117,18 @@ static void find_attached(const struct report *report, struct list *list)
         (double)rss / MIB);
 }
 
+/* Frees that a replay makes in another way, because the allocator would go wrong. */
+static void find_empty_frees(const struct report *report, struct list *list)
+{
+    static const char version[] = "5.3.0";
+    const uint64_t frees = allocator_empty_frees();
+    if (frees > 0 && strncmp(report->allocator->version, version, strlen(version)) == 0)
+        add(list, "empty_frees",
+            "jemalloc %s has a fault: after delete with size 0 and an alignment, objects may overlap. "
+            "The replay avoids it in %" PRIu64 " calls; the program itself may crash",
+            version, frees);
+}
+
 unsigned warnings_find(const struct report *report, struct warning warnings[WARNINGS_MAX])
 {
     const struct instruction_totals *totals = &report->totals;
@@ -145,6 +157,7 @@ unsigned warnings_find(const struct report *report, struct warning warnings[WARN
     if (calls && report->options->release_every != NULL && report->release_means == NULL)
         add(&list, "no_release", "%s has no function that gives memory back",
             report->allocator->name);
+    if (calls) find_empty_frees(report, &list);
     if (calls) find_settings(report, &list);
     return list.count;
 }

@@ -18,6 +18,8 @@
  *   make_instructions kinds                    every kind of call and every other instruction, once
  *                                              or twice
  *   make_instructions alignments               alignments that tcmalloc takes and others refuse
+ *   make_instructions empty EVENTS             aligned objects of 0 bytes, ended by an operator delete
+ *                                              that says so, among others of 8 to 71 bytes
  *   make_instructions huge KIND [ALIGNMENT]    a call (malloc, new, ...) that cannot succeed,
  *                                              recorded as one that did
  *   make_instructions metadata FILE            a thousand calls, of a header with that metadata
@@ -296,6 +298,27 @@ static void make_alignments(struct instruction_writer *writer)
     }
 }
 
+static void make_empty(struct instruction_writer *writer, uint64_t events)
+{
+    enum { OBJECTS = 64 };
+    uint32_t empty[4], others[OBJECTS];
+    uint64_t state = 88172645463325252u;
+    for (uint64_t made = 0; made < events; made += 2 * (4 + OBJECTS)) {
+        for (unsigned i = 0; i < 4; i++)
+            empty[i] = instruction_put_allocation_with(
+                writer, i % 2 ? CALL_NEW_ALIGNED : CALL_NEW_ARRAY_ALIGNED, 0, 16 << i, 0);
+        for (unsigned i = 0; i < OBJECTS; i++)
+            others[i] = instruction_put_allocation(writer, CALL_MALLOC,
+                                                   8 + (random_next(&state) >> 20) % 64, 0);
+        for (unsigned i = 0; i < 4; i++)
+            instruction_put_free_with(
+                writer, i % 2 ? CALL_DELETE_SIZED_ALIGNED : CALL_DELETE_ARRAY_SIZED_ALIGNED,
+                empty[i], 0, 16 << i);
+        for (unsigned i = 0; i < OBJECTS; i++)
+            instruction_put_free(writer, CALL_FREE, others[i]);
+    }
+}
+
 /* The number of a call; 0 when there is none of that name. */
 static unsigned find_kind(const char *name)
 {
@@ -376,14 +399,17 @@ int main(int argc, char **argv)
         make_hopeless(&writer, events);
     } else if (strcmp(what, "alignments") == 0) {
         make_alignments(&writer);
+    } else if (strcmp(what, "empty") == 0) {
+        make_empty(&writer, events);
     } else if (strcmp(what, "kinds") == 0) {
         make_kinds(&writer);
     } else if (strcmp(what, "huge") == 0 && argc > 2 && find_kind(argv[2]) != 0) {
         make_huge(&writer, (enum call_kind)find_kind(argv[2]), more > 0 ? more : 64);
     } else {
-        fprintf(stderr,
-                "usage: make_instructions churn|lanes|pairs|places|kinds|alignments|huge|hopeless|"
-                "metadata [EVENTS|KIND|FILE [SLOTS|LANES|FRESH|ALIGNMENT]]\n");
+        fprintf(
+            stderr,
+            "usage: make_instructions churn|lanes|pairs|places|kinds|alignments|empty|huge|hopeless|"
+            "metadata [EVENTS|KIND|FILE [SLOTS|LANES|FRESH|ALIGNMENT]]\n");
         return 2;
     }
     bool good = instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
