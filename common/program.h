@@ -13,6 +13,9 @@ enum program_status {
     PROGRAM_CUT = 3,    /* everything was processed, but the recording or stream is truncated; if it
                            has no header, it is PROGRAM_FAILED instead */
 
+    /* From `compare`: as PROGRAM_FAILED, but a signal from outside, or one that nothing is known of,
+     * ended replays again and again: another try may succeed. */
+    PROGRAM_KILLED = 5,
     PROGRAM_LIMIT = 6, /* as PROGRAM_OK or PROGRAM_CUT, but a `report --fail-if` holds */
 
     /* From `record`, as from other programs that run a program: it has failed itself. */

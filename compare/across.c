@@ -17,17 +17,70 @@ struct entry {
     double peaks[COMPARE_RECORDINGS_MAX];  /* bytes */
     double least, most;                    /* of these */
     double change[COMPARE_RECORDINGS_MAX]; /* of the peak, as a share; NAN: nothing to compare */
-    struct mean peak, memory, time;        /* of the peaks, and of the changes */
+    double change_most[COMPARE_RECORDINGS_MAX]; /* with all that it may have more */
+    struct mean peak, memory, time;             /* of the peaks, and of the changes */
 };
 
+/* Recordings of one role, which repeat each other. */
 struct across {
-    const struct compare *recordings;
+    const struct compare *recordings[COMPARE_RECORDINGS_MAX];
     size_t recordings_count;
     struct entry *entries; /* least memory first */
     size_t entries_count;
     bool of_process;         /* peaks are of the process */
     const struct entry *now; /* that of the recorded allocator, or NULL */
 };
+
+/* Recordings of one program are repetitions if their numbers of calls and their peaks of live bytes
+ * differ by less than this factor; else they are of processes that do different things. */
+#define ALIKE_TIMES 4.0
+
+/* All recordings, by role. */
+struct roles {
+    struct across of[COMPARE_RECORDINGS_MAX];
+    size_t count;
+};
+
+/* ---- roles ---- */
+
+static const char *program_of(const struct compare *compare)
+{
+    const char *path = json_string_value(json_object_get(compare->null_report, "program"));
+    return path != NULL ? basename(path) : "";
+}
+
+static bool is_near(const struct compare *one, const struct compare *other, const char *key)
+{
+    const double a = 1 + json_number_value(json_object_get(one->null_report, key));
+    const double b = 1 + json_number_value(json_object_get(other->null_report, key));
+    return a < b * ALIKE_TIMES && b < a * ALIKE_TIMES;
+}
+
+static bool is_alike(const struct compare *one, const struct compare *other)
+{
+    return strcmp(program_of(one), program_of(other)) == 0 && is_near(one, other, "events") &&
+           is_near(one, other, "peak_live_bytes");
+}
+
+static bool is_like_all(const struct across *across, const struct compare *recording)
+{
+    for (size_t i = 0; i < across->recordings_count; i++)
+        if (!is_alike(across->recordings[i], recording)) return false;
+    return true;
+}
+
+/* Adds a recording to the role all of whose recordings it is like, or to a new one. */
+static void roles_add(struct roles *roles, const struct compare *recording)
+{
+    size_t at = 0;
+    while (at < roles->count && !is_like_all(&roles->of[at], recording))
+        at++;
+    struct across *across = &roles->of[at];
+    if (at == roles->count) roles->count++;
+    across->recordings[across->recordings_count++] = recording;
+}
+
+/* ---- entries ---- */
 
 static const struct compare_row *find_row(const struct compare *compare, const char *label)
 {
@@ -39,7 +92,7 @@ static const struct compare_row *find_row(const struct compare *compare, const c
 static bool is_complete(const struct across *across, const char *label)
 {
     for (size_t i = 0; i < across->recordings_count; i++) {
-        const struct compare_row *row = find_row(&across->recordings[i], label);
+        const struct compare_row *row = find_row(across->recordings[i], label);
         if (row == NULL || *row->why != '\0' || compare_row_is_nothing(row)) return false;
     }
     return true;
@@ -48,7 +101,7 @@ static bool is_complete(const struct across *across, const char *label)
 static bool is_of_process(const struct across *across)
 {
     for (size_t i = 0; i < across->recordings_count; i++) {
-        const struct compare *one = &across->recordings[i];
+        const struct compare *one = across->recordings[i];
         if (one->recorded == NULL || isnan(one->recorded->expected.peak_bytes)) return false;
     }
     return true;
@@ -60,13 +113,24 @@ static double peak_of(const struct across *across, const struct compare_row *row
                               : compare_median("peak_net_rss_bytes", row->reports);
 }
 
+/* The mean of changes, which are shares. As logarithms of ratios, so that no end of the interval is
+ * below -100 %. */
+static struct mean mean_of_changes(const double *changes, size_t count)
+{
+    double logs[COMPARE_RECORDINGS_MAX];
+    for (size_t i = 0; i < count; i++)
+        logs[i] = log1p(changes[i]);
+    const struct mean of = mean_of(logs, count);
+    return (struct mean){expm1(of.mean), expm1(of.least), expm1(of.most)};
+}
+
 static void entry_make(const struct across *across, struct entry *entry, const char *label)
 {
-    double times[COMPARE_RECORDINGS_MAX];
+    double times[COMPARE_RECORDINGS_MAX], saved_most = 0;
     const size_t count = across->recordings_count;
     *entry = (struct entry){.label = label, .recorded = true, .least = INFINITY};
     for (size_t i = 0; i < count; i++) {
-        const struct compare *one = &across->recordings[i];
+        const struct compare *one = across->recordings[i];
         const struct compare_row *row = find_row(one, label), *now = one->recorded;
         entry->recorded = entry->recorded && row == now;
         entry->peaks[i] = peak_of(across, row);
@@ -74,11 +138,19 @@ static void entry_make(const struct across *across, struct entry *entry, const c
         entry->most = fmax(entry->most, entry->peaks[i]);
         entry->change[i] =
             now != NULL && *now->why == '\0' ? entry->peaks[i] / peak_of(across, now) - 1 : NAN;
+        entry->change_most[i] =
+            isnan(entry->change[i])
+                ? NAN
+                : (entry->peaks[i] + row->more_bytes) / peak_of(across, now) - 1;
         times[i] = row->expected.cpu_change / one->original.cpu_seconds;
+        saved_most = fmax(saved_most, one->original.allocator_seconds / one->original.cpu_seconds);
     }
     entry->peak = mean_of(entry->peaks, count);
-    entry->memory = mean_of(entry->change, count);
-    entry->time = mean_of(times, count);
+    entry->memory = mean_of_changes(entry->change, count);
+    entry->memory.most = mean_of_changes(entry->change_most, count).most;
+    entry->time = mean_of_changes(times, count);
+    entry->time.least = fmax(entry->time.least, -saved_most); /* of what the allocator takes */
+    if (isnan(entry->time.most)) entry->time.least = NAN;
 }
 
 static int by_peak(const void *one, const void *other)
@@ -89,14 +161,14 @@ static int by_peak(const void *one, const void *other)
 }
 
 /* False: no memory. */
-static bool across_open(struct across *across, const struct compare *recordings, size_t count)
+static bool across_open(struct across *across)
 {
-    *across = (struct across){.recordings = recordings, .recordings_count = count};
-    across->entries = calloc(recordings->rows_count + 1, sizeof *across->entries);
+    const struct compare *first = across->recordings[0];
+    across->entries = calloc(first->rows_count + 1, sizeof *across->entries);
     if (across->entries == NULL) return false;
     across->of_process = is_of_process(across);
-    for (size_t i = 0; i < recordings->rows_count; i++) {
-        const char *label = recordings->rows[i].label;
+    for (size_t i = 0; i < first->rows_count; i++) {
+        const char *label = first->rows[i].label;
         if (is_complete(across, label))
             entry_make(across, &across->entries[across->entries_count++], label);
     }
@@ -104,6 +176,43 @@ static bool across_open(struct across *across, const struct compare *recordings,
     for (size_t i = 0; i < across->entries_count; i++)
         if (across->entries[i].recorded) across->now = &across->entries[i];
     return true;
+}
+
+static void roles_close(struct roles *roles)
+{
+    for (size_t i = 0; i < roles->count; i++)
+        free(roles->of[i].entries);
+}
+
+static bool roles_open(struct roles *roles, const struct compare *recordings, size_t count)
+{
+    *roles = (struct roles){.count = 0};
+    for (size_t i = 0; i < count; i++)
+        roles_add(roles, &recordings[i]);
+    for (size_t i = 0; i < roles->count; i++)
+        if (!across_open(&roles->of[i])) {
+            roles_close(roles);
+            return false;
+        }
+    return true;
+}
+
+/* ---- the verdict ---- */
+
+/* Whether a row is missing in any recording, so that it may be the best. */
+static bool is_missing_any(const struct across *across)
+{
+    for (size_t i = 0; i < across->recordings_count; i++)
+        if (compare_is_missing_any(across->recordings[i])) return true;
+    return false;
+}
+
+/* Whether the entry with least memory surely takes less than the recorded allocator. */
+static bool is_sure(const struct across *across)
+{
+    const struct entry *best = across->entries;
+    return across->entries_count > 0 && best != across->now && !is_missing_any(across) &&
+           (across->now == NULL || best->memory.most < 0);
 }
 
 static void put_change(FILE *to, const struct mean *of)
@@ -117,7 +226,9 @@ static void put_verdict(FILE *to, const struct across *across)
 {
     const struct entry *best = across->entries, *now = across->now;
     double more[COMPARE_RECORDINGS_MAX];
+    const char *others = is_missing_any(across) ? " of the others" : "";
     fprintf(to, "In these %zu recordings: ", across->recordings_count);
+    if (*others != '\0') fputs("an entry is missing that may be the best (see below). ", to);
     if (across->entries_count == 0) {
         fputs("no entry is complete in all of them.", to);
         return;
@@ -126,13 +237,13 @@ static void put_verdict(FILE *to, const struct across *across)
         fprintf(to, "now %s, %.1f MiB at peak%s on average. ", now->label, now->peak.mean / MIB,
                 across->of_process ? "" : " in replays");
     if (now == best) {
-        fputs("None takes less.", to);
+        fprintf(to, "None%s takes less.", others);
     } else if (now != NULL && best->memory.most >= 0) {
-        fprintf(to, "None clearly takes less: the least has %s, ", best->label);
+        fprintf(to, "None%s clearly takes less: the least has %s, ", others, best->label);
         put_change(to, &best->memory);
         fputc('.', to);
     } else {
-        fprintf(to, "Best: %s, %.1f MiB", best->label, best->peak.mean / MIB);
+        fprintf(to, "Best%s: %s, %.1f MiB", others, best->label, best->peak.mean / MIB);
         if (now != NULL) {
             fputs(", ", to);
             put_change(to, &best->memory);
@@ -142,7 +253,7 @@ static void put_verdict(FILE *to, const struct across *across)
     if (across->entries_count < 2) return;
     for (size_t i = 0; i < across->recordings_count; i++)
         more[i] = best[1].peaks[i] / best->peaks[i] - 1;
-    const struct mean next = mean_of(more, across->recordings_count);
+    const struct mean next = mean_of_changes(more, across->recordings_count);
     fprintf(to, " The next, %s, takes ", best[1].label);
     put_change(to, &next);
     fputs(next.least > 0 ? " more." : " more: the two may be equal.", to);
@@ -155,6 +266,29 @@ static const char *verdict_text(const struct across *across, char *text, size_t 
     put_verdict(to, across);
     fclose(to);
     return text;
+}
+
+/* Says that the recordings do not repeat each other, if so. */
+static const char *roles_text(const struct roles *roles, size_t count, char *text, size_t bytes)
+{
+    *text = '\0';
+    if (roles->count > 1)
+        snprintf(text, bytes,
+                 "These %zu recordings are not repetitions: programs, numbers of calls or memory "
+                 "differ %.0f times or more. They have %zu roles, and a mean over different roles "
+                 "says nothing, so here is each role by itself:",
+                 count, ALIKE_TIMES, roles->count);
+    return text;
+}
+
+/* The command line for the entry that is best in all recordings, if that is sure. */
+static void put_paste(const struct across *across, FILE *to)
+{
+    char text[4096];
+    if (!is_sure(across)) return;
+    const struct compare_row *row = find_row(across->recordings[0], across->entries->label);
+    compare_row_paste(row, text, sizeof text);
+    if (*text != '\0') fprintf(to, "To start a program with the best for memory:\n  %s\n", text);
 }
 
 static void print_entry(const struct across *across, const struct entry *entry, int width, FILE *to)
@@ -179,38 +313,68 @@ static void print_entry(const struct across *across, const struct entry *entry, 
             entry->least / MIB, entry->most / MIB, memory, time);
 }
 
-/* A line for each recording, then one for each entry. */
-void across_print(const struct compare *recordings, size_t count, FILE *to)
+enum { NAME_WIDTH = 17 };
+
+/* A recording's own first line, and what spoils it. */
+static void print_recording(const struct compare *recording, FILE *to)
 {
-    enum { NAME_WIDTH = 17 };
-    struct across across;
     char text[2048];
-    if (!across_open(&across, recordings, count)) return;
-    terminal_print_wrapped(verdict_text(&across, text, sizeof text), 0, 2, to);
-    fputc('\n', to);
-    for (size_t i = 0; i < count; i++) {
-        fprintf(to, "%s:\n", recordings[i].options.trace);
-        terminal_print_wrapped(compare_headline(&recordings[i], text, sizeof text), 0, 2, to);
-        for (size_t k = 0; k < recordings[i].warnings_count; k++) {
-            const struct compare_warning *warning = &recordings[i].warnings[k];
-            if (warning->row != NULL) continue;
-            snprintf(text, sizeof text, "! %s", warning->text);
-            terminal_print_wrapped(text, 0, 2, to);
-        }
+    fprintf(to, "%s:\n", recording->options.trace);
+    compare_headline(recording, text, sizeof text);
+    if (*text == '\0') compare_verdict_text(recording, text, sizeof text);
+    terminal_print_wrapped(text, 0, 2, to);
+    for (size_t i = 0; i < recording->warnings_count; i++) {
+        const struct compare_warning *warning = &recording->warnings[i];
+        if (warning->row != NULL) continue;
+        snprintf(text, sizeof text, "! %s", warning->text);
+        terminal_print_wrapped(text, 0, 2, to);
     }
+}
+
+/* A line for each entry. */
+static void print_entries(const struct across *across, FILE *to)
+{
     fprintf(to, "\n%-*s %9s %9s %9s %18s %22s\n", NAME_WIDTH, "ALL RECORDINGS",
-            across.of_process ? "process" : "replays", "least", "most", "change, %",
+            across->of_process ? "process" : "replays", "least", "most", "change, %",
             "processor time, %");
     fprintf(to, "%-*s %9s %9s %9s %18s %22s\n", NAME_WIDTH, "allocator", "MiB", "", "", "95 %",
             "95 %");
-    for (size_t i = 0; i < across.entries_count; i++)
-        print_entry(&across, &across.entries[i], NAME_WIDTH, to);
+    for (size_t i = 0; i < across->entries_count; i++)
+        print_entry(across, &across->entries[i], NAME_WIDTH, to);
+}
+
+/* The recordings of one role: what holds for all of them, and for each. */
+static void print_role(const struct across *across, FILE *to)
+{
+    const bool several = across->recordings_count > 1;
+    char text[2048];
+    if (several) {
+        terminal_print_wrapped(verdict_text(across, text, sizeof text), 0, 2, to);
+        put_paste(across, to);
+        fputc('\n', to);
+    }
+    for (size_t i = 0; i < across->recordings_count; i++)
+        print_recording(across->recordings[i], to);
+    if (several) print_entries(across, to);
+}
+
+void across_print(const struct compare *recordings, size_t count, FILE *to)
+{
+    struct roles roles;
+    char text[2048];
+    if (!roles_open(&roles, recordings, count)) return;
+    roles_text(&roles, count, text, sizeof text);
+    if (*text != '\0') terminal_print_wrapped(text, 0, 2, to);
+    for (size_t i = 0; i < roles.count; i++) {
+        if (roles.count > 1) fputc('\n', to);
+        print_role(&roles.of[i], to);
+    }
     terminal_print_wrapped(
-        "Change: from the recorded allocator, the mean of all recordings and its 95 % confidence "
-        "interval (Student's t). Processor time has another 3 % or so of noise, which replays do "
-        "not show.",
+        "Change: from the recorded allocator, the geometric mean of all recordings and its 95 % "
+        "confidence interval (Student's t of the logarithms). Processor time has another 3 % or "
+        "so of noise, which replays do not show.",
         0, 2, to);
-    free(across.entries);
+    roles_close(&roles);
 }
 
 static json_t *json_mean(const struct mean *of)
@@ -222,20 +386,15 @@ static json_t *json_mean(const struct mean *of)
     return object;
 }
 
-json_t *across_json(const struct compare *recordings, size_t count, bool with_reports)
+static json_t *json_entries(const struct across *across)
 {
-    struct across across;
-    char text[2048];
-    json_t *object = json_object(), *all = json_array(), *entries = json_array();
-    if (!across_open(&across, recordings, count)) return object;
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(all, compare_json(&recordings[i], with_reports));
-    for (size_t i = 0; i < across.entries_count; i++) {
-        const struct entry *entry = &across.entries[i];
+    json_t *entries = json_array();
+    for (size_t i = 0; i < across->entries_count; i++) {
+        const struct entry *entry = &across->entries[i];
         json_t *one = json_object(), *peaks = json_array();
         json_put_text(one, "entry", entry->label);
         json_object_set_new(one, "recorded", json_boolean(entry->recorded));
-        for (size_t k = 0; k < count; k++)
+        for (size_t k = 0; k < across->recordings_count; k++)
             json_array_append_new(peaks, json_real(entry->peaks[k]));
         json_object_set_new(one, "peaks", peaks);
         json_object_set_new(one, "peak_bytes", json_mean(&entry->peak));
@@ -243,10 +402,46 @@ json_t *across_json(const struct compare *recordings, size_t count, bool with_re
         json_object_set_new(one, "time_change", json_mean(&entry->time));
         json_array_append_new(entries, one);
     }
-    json_put_text(object, "text", verdict_text(&across, text, sizeof text));
-    json_object_set_new(object, "of_process", json_boolean(across.of_process));
-    json_object_set_new(object, "entries", entries);
+    return entries;
+}
+
+static void put_role(json_t *object, const struct across *across)
+{
+    char text[2048];
+    json_put_text(object, "text", verdict_text(across, text, sizeof text));
+    json_object_set_new(object, "of_process", json_boolean(across->of_process));
+    json_object_set_new(object, "entries", json_entries(across));
+}
+
+/* The indexes of the role's recordings. */
+static json_t *json_indexes(const struct across *across, const struct compare *recordings)
+{
+    json_t *indexes = json_array();
+    for (size_t i = 0; i < across->recordings_count; i++)
+        json_array_append_new(indexes, json_integer(across->recordings[i] - recordings));
+    return indexes;
+}
+
+json_t *across_json(const struct compare *recordings, size_t count, bool with_reports)
+{
+    struct roles roles;
+    json_t *object = json_object(), *all = json_array(), *list = json_array();
+    char text[2048];
+    if (!roles_open(&roles, recordings, count)) return object;
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(all, compare_json(&recordings[i], with_reports));
+    if (roles.count == 1)
+        put_role(object, &roles.of[0]);
+    else
+        json_put_text(object, "text", roles_text(&roles, count, text, sizeof text));
+    for (size_t i = 0; i < roles.count; i++) {
+        json_t *role = json_object();
+        put_role(role, &roles.of[i]);
+        json_object_set_new(role, "recordings", json_indexes(&roles.of[i], recordings));
+        json_array_append_new(list, role);
+    }
+    json_object_set_new(object, "roles", list);
     json_object_set_new(object, "recordings", all);
-    free(across.entries);
+    roles_close(&roles);
     return object;
 }

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "common/progress.h"
+#include "compare/contention.h"
 #include "compare/machine.h"
 #include "compare/recorded.h"
 #include "compare/tune.h"
@@ -52,7 +54,8 @@ static const char help_text[] =
     "      'tcmalloc,jemalloc,jemalloc:MALLOC_CONF=background_thread:true\\,narenas:1'\n"
     "\n"
     "The exit status is 0 when all went well, 1 when something failed, even one allocator, 2 for\n"
-    "a mistake on the command line, 3 when the trace had been cut short.\n";
+    "a mistake on the command line, 3 when the trace had been cut short, 5 when a signal from\n"
+    "outside ended replays of an allocator, three times: another try may succeed.\n";
 
 /* ---- the command line ---- */
 
@@ -180,6 +183,13 @@ const char *compare_row_name(const struct compare_row *row)
 {
     const char *allocator = row->entry->allocator;
     return strncmp(allocator, "glibc:", 6) == 0 ? allocator : basename(allocator);
+}
+
+bool compare_is_missing_any(const struct compare *compare)
+{
+    for (size_t i = 0; i < compare->rows_count; i++)
+        if (compare_row_is_missing(&compare->rows[i])) return true;
+    return false;
 }
 
 const json_t *compare_any_report(const struct compare *compare)
@@ -311,9 +321,14 @@ static int measure(struct compare *compare)
     }
     rows_drop_no_switching(compare);
     if (!compare_recorded_find(compare)) return cli_fail(&cli_compare, "no memory");
+    compare->lane_peaks_bytes = NAN;
+    if (contention_is_possible(compare) && !compare_run_lane_peaks(compare, why, sizeof why))
+        return process_interrupted() ? PROGRAM_FAILED
+                                     : cli_fail(&cli_compare, "%s: %s", trace, why);
     compare_run_rows(compare);
     compare_recorded_hide(compare);
     compare_expect(compare);
+    contention_widen(compare);
     return process_interrupted() ? PROGRAM_FAILED : PROGRAM_OK;
 }
 
@@ -334,12 +349,35 @@ static bool is_complete(const struct compare *compare)
     return true;
 }
 
+/* Whether the signal is one that a program causes itself, by a mistake that it would make again. */
+static bool is_own_mistake(int number)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (own[i] == number) return true;
+    return false;
+}
+
+/* Tells which rows a signal from outside has ended. Returns PROGRAM_OK if there are none. */
+static int tell_killed(const struct compare *compare)
+{
+    int status = PROGRAM_OK;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        if (row->end.signal == 0 || is_own_mistake(row->end.signal)) continue;
+        cli_fail(&cli_compare, "%s: %s, also when it was tried again", row->label, row->why);
+        status = PROGRAM_KILLED;
+    }
+    return status;
+}
+
 /* Writes the results of one trace, or of several together. Returns an exit status. */
 static int write_results(const struct compare *all)
 {
     const struct compare_options *options = &all->options;
     const unsigned count = options->traces_count;
-    bool good = true, whole = true;
+    bool good = true, whole = true, written = true;
+    int status = PROGRAM_OK;
     for (unsigned i = 0; i < count; i++) {
         good = good && is_complete(&all[i]);
         whole = whole && compare_is_whole(&all[i]);
@@ -347,12 +385,15 @@ static int write_results(const struct compare *all)
     if (options->json == NULL || strcmp(options->json, "-") != 0)
         count > 1 ? across_print(all, count, stdout) : compare_table_print(all, stdout);
     if (options->json != NULL)
-        good = cli_write_json(&cli_compare,
-                              count > 1 ? across_json(all, count, true) : compare_json(all, true),
-                              options->json) &&
-               good;
-    if (options->html != NULL) good = write_html(all, options->html) && good;
-    if (!good) return PROGRAM_FAILED;
+        written = cli_write_json(
+            &cli_compare, count > 1 ? across_json(all, count, true) : compare_json(all, true),
+            options->json);
+    if (options->html != NULL) written = write_html(all, options->html) && written;
+    fflush(stdout);
+    for (unsigned i = 0; i < count && written && status == PROGRAM_OK; i++)
+        status = tell_killed(&all[i]);
+    if (status != PROGRAM_OK) return status;
+    if (!good || !written) return PROGRAM_FAILED;
     return whole ? PROGRAM_OK : PROGRAM_CUT;
 }
 

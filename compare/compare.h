@@ -7,7 +7,7 @@
  *                                         `--> reports --numbers.c, verdict.c--> table, JSON, page
  *
  * An allocator that fails has a row that says why; it takes no part in later rounds, and the others
- * go on. Rounds alternate in direction, so that no entry always follows the same one.
+ * go on. A replay that a signal ends is tried again before. Rounds alternate in direction, so that no entry always follows the same one.
  *
  * One thread. Reports stay JSON (REPORT.md): keys that this program does not know are passed on. */
 #ifndef MALLOCTAPE_COMPARE_H
@@ -52,11 +52,13 @@ struct compare_row {
     struct allocator_found found;
     char label[256];          /* allocator and settings, for people */
     char why[PATH_MAX + 256]; /* empty, or why there are no numbers */
+    struct process_end end;   /* how the replay ended that there are no numbers of */
     json_t *reports;     /* one a round, each with the `latency` of all rounds that time calls */
     json_t *timed;       /* reports of the rounds that only time calls */
     json_t *series;      /* curves of one round, or NULL */
     double series_looks; /* the number of looks in them */
     struct compare_expected expected;
+    double more_bytes; /* that the program may have beyond its replays (contention.h) */
     char printed[256]; /* first line that the allocator printed in any round; empty: none */
     unsigned rank[COMPARE_MEASURES]; /* from 1; 0: none */
     bool rank_shared[COMPARE_MEASURES];
@@ -70,6 +72,7 @@ struct compare {
     json_t *machine;          /* machine.h, before the first replay */
     json_t *null_report;      /* report of engine null */
     double null_s;            /* how long that took */
+    double lane_peaks_bytes;  /* contention.h; NAN: not needed */
     struct compare_row *rows; /* the last one may be that of `recorded_entry`, and hidden */
     size_t rows_count, rows_hidden;
     struct recorded_settings recorded_settings; /* of the recorded allocator */
@@ -92,6 +95,16 @@ void compare_row_open(struct compare_row *row, const struct compare_entry *entry
 /* The name of a row without its settings; for a library, without its directory. */
 const char *compare_row_name(const struct compare_row *row);
 
+/* Whether it has no numbers although its allocator might do: a signal or the time limit ended a
+ * replay. It might have been the best. */
+static inline bool compare_row_is_missing(const struct compare_row *row)
+{
+    return row->end.signal != 0 || row->end.timed_out;
+}
+
+/* Whether there is such a row. */
+bool compare_is_missing_any(const struct compare *compare);
+
 /* Whether it is `none`. */
 static inline bool compare_row_is_nothing(const struct compare_row *row)
 {
@@ -110,6 +123,9 @@ const json_t *compare_any_report(const struct compare *compare);
 /* Replays without an allocator, for compare->null_report. False: `why` says what is wrong with the
  * trace. */
 bool compare_run_null(struct compare *compare, char *why, size_t why_bytes);
+
+/* Replays once more without an allocator, for compare->lane_peaks_bytes. False: as above. */
+bool compare_run_lane_peaks(struct compare *compare, char *why, size_t why_bytes);
 
 /* The engine for every row that calls an allocator: the one that was asked for, else threads if
  * several threads make a noticeable share of the calls (replay/lane_shares.h), else switch. */

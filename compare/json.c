@@ -130,9 +130,14 @@ static json_t *json_row(const struct compare *compare, const struct compare_row 
     json_object_set_new(object, "recorded", json_boolean(row == compare->recorded));
     json_put_text(object, "status", *row->why == '\0' ? "complete" : "failed");
     if (*row->why != '\0') json_put_text(object, "error", row->why);
+    if (compare_row_is_missing(row))
+        json_object_set_new(object, "ended_by",
+                            row->end.timed_out ? json_string("time_limit")
+                                               : json_integer(row->end.signal));
     json_put_text(object, "allocator", json_string_value(json_object_get(report, "allocator")));
     if (*row->why == '\0') json_object_set_new(object, "numbers", json_numbers(row->reports));
     json_object_set_new(object, "expected", json_expected(&row->expected));
+    json_put_real(object, "more_bytes", row->more_bytes);
     json_object_set_new(object, "rank_memory", json_rank(row, COMPARE_MEMORY));
     json_object_set_new(object, "rank_time", json_rank(row, COMPARE_TIME));
     json_put_text(object, "printed", *row->printed != '\0' ? row->printed : NULL);

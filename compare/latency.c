@@ -8,12 +8,12 @@
 #include "common/json_file.h"
 #include "compare/numbers.h"
 
-/* The times of one kind of call, over all reports. */
+/* The times of one kind of call, or of several, over all reports. */
 struct merged {
     struct histogram histogram; /* ticks */
     double sum_ns, ns_per_tick;
     double max_ns; /* NAN: not all calls were timed in each report */
-    const json_t *count;
+    json_int_t count;
 };
 
 static void merge_buckets(struct histogram *histogram, const json_t *buckets)
@@ -32,12 +32,12 @@ static void merge_buckets(struct histogram *histogram, const json_t *buckets)
     }
 }
 
-/* The clock is the same in all reports, but each has measured the length of a tick anew. */
+/* Adds those of a kind. The clock is the same in all reports, but each has measured the length of a tick anew. */
 static void merge(struct merged *merged, const json_t *reports, const char *kind)
 {
     size_t at;
     json_t *report;
-    memset(merged, 0, sizeof *merged);
+    json_int_t count = 0;
     json_array_foreach(reports, at, report)
     {
         const json_t *one = json_object_get(json_object_get(report, "latency"), kind);
@@ -46,10 +46,11 @@ static void merge(struct merged *merged, const json_t *reports, const char *kind
         merged->sum_ns +=
             compare_report_number(one, "mean") * compare_report_number(one, "sampled");
         merged->ns_per_tick = compare_report_number(report, "latency_ns_per_tick");
-        merged->count = json_object_get(one, "count");
+        count = json_integer_value(json_object_get(one, "count"));
         const double max_ns = compare_report_number(one, "max");
         if (isnan(max_ns) || max_ns > merged->max_ns) merged->max_ns = max_ns;
     }
+    merged->count += count;
 }
 
 static json_t *merged_json(const struct merged *merged)
@@ -60,7 +61,7 @@ static json_t *merged_json(const struct merged *merged)
     } percentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
     const struct histogram *histogram = &merged->histogram;
     json_t *object = json_object();
-    json_object_set(object, "count", (json_t *)merged->count);
+    json_object_set_new(object, "count", json_integer(merged->count));
     json_object_set_new(object, "sampled", json_whole(histogram->count));
     json_put_real(object, "mean", merged->sum_ns / (double)histogram->count);
     for (size_t i = 0; i < sizeof percentiles / sizeof *percentiles; i++) {
@@ -78,9 +79,14 @@ json_t *compare_latency_merge(const json_t *reports)
     json_t *kinds = json_object();
     for (unsigned kind = 1; kind < CALL_KINDS; kind++) {
         if (call_names[kind] == NULL) continue;
+        memset(&merged, 0, sizeof merged);
         merge(&merged, reports, call_names[kind]);
         if (merged.histogram.count > 0)
             json_object_set_new(kinds, call_names[kind], merged_json(&merged));
     }
+    memset(&merged, 0, sizeof merged);
+    merge(&merged, reports, call_names[CALL_REALLOC_MOVED]);
+    merge(&merged, reports, call_names[CALL_REALLOC_IN_PLACE]);
+    if (merged.histogram.count > 0) json_object_set_new(kinds, "realloc", merged_json(&merged));
     return kinds;
 }

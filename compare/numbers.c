@@ -98,11 +98,18 @@ double compare_cpu_seconds(const json_t *report)
 static double value_of(const struct compare_number *number, const json_t *report,
                        const json_t *reports)
 {
+    const json_t *latency;
     const char *kind;
     switch (number->from) {
     case COMPARE_FROM_CPU: return compare_cpu_seconds(report);
     case COMPARE_FROM_NET: return net_ns_per_event(report, reports);
     case COMPARE_FROM_REPORT: return compare_report_number(report, number->path);
+    case COMPARE_FROM_MOVED:
+        return compare_report_number(report, "reallocs_moved") /
+               compare_report_number(report, "reallocs");
+    case COMPARE_FROM_REALLOC:
+        latency = json_object_get(report, "latency");
+        return compare_report_number(json_object_get(latency, "realloc"), number->path);
     case COMPARE_FROM_ALLOCATION:
     case COMPARE_FROM_FREE: break;
     }
@@ -165,6 +172,8 @@ const struct compare_number compare_numbers[] = {
     OF_MEMORY(0, "fragmentation", "heap", "not live at its peak", "%", 100, 1),
     LATENCIES("allocation", COMPARE_FROM_ALLOCATION),
     LATENCIES("free", COMPARE_FROM_FREE),
+    {COMPARE_TIME, 8, "realloc_moved", "realloc", "moved", "%", 100, 1, COMPARE_FROM_MOVED, NULL},
+    LATENCIES("realloc", COMPARE_FROM_REALLOC),
     {.key = NULL},
 };
 

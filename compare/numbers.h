@@ -22,6 +22,16 @@ struct compare_spread {
 
 enum compare_measure { COMPARE_MEMORY, COMPARE_TIME, COMPARE_MEASURES };
 
+enum compare_from {
+    COMPARE_FROM_REPORT,
+    COMPARE_FROM_CPU,
+    COMPARE_FROM_NET,
+    COMPARE_FROM_ALLOCATION,
+    COMPARE_FROM_FREE,
+    COMPARE_FROM_REALLOC, /* from the latency of both kinds of realloc together */
+    COMPARE_FROM_MOVED    /* the share of reallocs that moved their object */
+};
+
 struct compare_number {
     enum compare_measure of;   /* the table on the terminal that has it as a column, */
     int width;                 /* and the width of that; 0: not on the terminal */
@@ -32,15 +42,15 @@ struct compare_number {
     int decimals;              /* as shown */
     /* ALLOCATION and FREE: from the latency of the kind of call that compare_kind() returns, whose
      * name is shown as the group. */
-    enum compare_from {
-        COMPARE_FROM_REPORT,
-        COMPARE_FROM_CPU,
-        COMPARE_FROM_NET,
-        COMPARE_FROM_ALLOCATION,
-        COMPARE_FROM_FREE
-    } from;
+    enum compare_from from;
     const char *path; /* key in a report, or in that latency */
 };
+
+/* Whether it is about reallocs, which have a table of their own. */
+static inline bool compare_is_of_realloc(const struct compare_number *number)
+{
+    return number->from == COMPARE_FROM_REALLOC || number->from == COMPARE_FROM_MOVED;
+}
 
 /* Ends with a key of NULL. */
 extern const struct compare_number compare_numbers[];

@@ -38,8 +38,8 @@ struct rank_difference rank_difference_of(const struct rank_candidate *one,
     for (size_t i = 0; i < pairs; i++)
         all[i] = one->values[i / other->count] - other->values[i % other->count];
     difference.median = compare_spread_values(all, pairs).median; /* sorts them */
-    difference.least = all[skipped];
-    difference.most = all[pairs - 1 - skipped];
+    difference.least = all[skipped] - other->more;
+    difference.most = all[pairs - 1 - skipped] + one->more;
     free(all);
     double least_that_counts =
         fmax(threshold->absolute, threshold->relative * fmin(median_of(one), median_of(other)));

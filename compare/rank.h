@@ -9,6 +9,7 @@
  *
  *   worse     the difference is above the threshold, and the whole interval above `surely`
  *   equal     neither is worse
+ * `more` of a candidate widens the interval at one end.
  * ranks rank 1: candidates that are worse than no other; the next rank: those of the rest that
  *             are worse than no other of the rest; and so on */
 #ifndef MALLOCTAPE_COMPARE_RANK_H
@@ -32,6 +33,7 @@ struct rank_candidate {
     unsigned rank;  /* from 1; 0: takes no part */
     bool shared;    /* others have this rank */
     bool is_next;   /* rank.c only */
+    double more;    /* what it stands for may be more than the values, by up to this */
 };
 
 /* A difference below either of the first two does not count. */

@@ -17,6 +17,9 @@ enum { OWN_WORDS_MAX = 16 };
 #define LIMIT_LEAST_S 60.0
 #define LIMIT_TIMES   200.0
 
+/* How often a replay is tried that a signal ends: where memory was short, it may not be again. */
+enum { TRIES_MAX = 3 };
+
 /* The points of a curve: as many as a chart is wide in pixels. */
 enum { SERIES_POINTS_MAX = 1000 };
 
@@ -34,8 +37,9 @@ static void enter(void *of)
 
 /* How to run one replay. */
 struct run_how {
-    const char *engine; /* NULL: replay's default */
-    const char *sample; /* words that say which calls are timed */
+    const char *engine;  /* NULL: replay's default */
+    const char *further; /* an option, or NULL */
+    const char *sample;  /* words that say which calls are timed */
     char sample_offset[48];
 };
 
@@ -59,6 +63,7 @@ static char **words_make(const struct compare *compare, const struct run_how *ho
         *next++ = (char *)"--engine";
         *next++ = (char *)how->engine;
     }
+    if (how->further != NULL) *next++ = (char *)how->further;
     *next++ = (char *)"--quiet";
     *next++ = (char *)"--json";
     *next++ = file;
@@ -77,6 +82,18 @@ static double time_limit(const struct compare *compare, const struct compare_row
     return LIMIT_LEAST_S + LIMIT_TIMES * compare->null_s;
 }
 
+/* Runs a replay to its end, and again if a signal ended it. */
+static bool run_to_end(const struct process *process, char *why, size_t why_bytes)
+{
+    for (unsigned tries = 1;; tries++) {
+        if (process_run(process, true, why, why_bytes)) {
+            *why = '\0'; /* of the tries before */
+            return true;
+        }
+        if (process->end->signal == 0 || tries == TRIES_MAX || process_interrupted()) return false;
+    }
+}
+
 /* Returns the report, or NULL. `row` NULL: no allocator. */
 static json_t *replay(const struct compare *compare, struct compare_row *row,
                       const struct run_how *how, char *why, size_t why_bytes)
@@ -90,6 +107,7 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
         return NULL;
     }
     char printed[sizeof row->printed] = "", *through[ALLOCATOR_WORDS];
+    struct process_end end = {0};
     const struct process process = {.path = compare->replay,
                                     .words = words,
                                     .through =
@@ -100,9 +118,11 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
                                     .enter = enter,
                                     .of = row,
                                     .printed = printed,
-                                    .printed_bytes = sizeof printed};
-    bool ran = process_run(&process, true, why, why_bytes);
+                                    .printed_bytes = sizeof printed,
+                                    .end = &end};
+    const bool ran = run_to_end(&process, why, why_bytes);
     free(words);
+    if (row != NULL && !ran) row->end = end;
     if (row != NULL && *row->printed == '\0') memcpy(row->printed, printed, sizeof printed);
     return ran ? json_report_read(file, why, why_bytes) : NULL;
 }
@@ -219,11 +239,21 @@ static void show_progress(const struct compare *compare, const struct compare_ro
 
 bool compare_run_null(struct compare *compare, char *why, size_t why_bytes)
 {
-    const struct run_how how = {"null", "--sample=0", "--sample-offset=0"};
+    const struct run_how how = {"null", NULL, "--sample=0", "--sample-offset=0"};
     double started = seconds_now();
     compare->null_report = replay(compare, NULL, &how, why, why_bytes);
     compare->null_s = seconds_now() - started;
     return compare->null_report != NULL;
+}
+
+bool compare_run_lane_peaks(struct compare *compare, char *why, size_t why_bytes)
+{
+    const struct run_how how = {"null", "--lane-peaks", "--sample=0", "--sample-offset=0"};
+    json_t *report = replay(compare, NULL, &how, why, why_bytes);
+    if (report == NULL) return false;
+    compare->lane_peaks_bytes = compare_report_number(report, "lane_peaks_bytes");
+    json_decref(report);
+    return true;
 }
 
 const char *compare_engine(const struct compare *compare)

@@ -135,13 +135,14 @@ static void print_line(const struct compare *compare,
 /* Whether the number is a time of single calls, which the clock resolves only coarsely. */
 static bool is_of_calls(const struct compare_number *number)
 {
-    return number->from == COMPARE_FROM_ALLOCATION || number->from == COMPARE_FROM_FREE;
+    return number->from == COMPARE_FROM_ALLOCATION || number->from == COMPARE_FROM_FREE ||
+           number->from == COMPARE_FROM_REALLOC;
 }
 
 const char *compare_group(const struct compare *compare, const struct compare_number *number)
 {
     const char *kind = NULL;
-    if (is_of_calls(number))
+    if (is_of_calls(number) && !compare_is_of_realloc(number))
         kind = compare_kind(compare->null_report, number->from == COMPARE_FROM_ALLOCATION);
     return kind != NULL ? kind : number->group;
 }
@@ -171,6 +172,7 @@ enum { COLUMNS_MAX = 20 };
 
 struct columns {
     enum compare_measure measure; /* what they are about */
+    bool reallocs;                /* and of that, only about these */
     struct column column[COLUMNS_MAX];
     size_t count;
 };
@@ -245,16 +247,18 @@ static void columns_widen(struct columns *columns)
 }
 
 /* Makes the columns: the rank, what is expected, and the numbers that at least one row has. */
-static void columns_make(struct columns *columns, const struct compare *compare,
-                         enum compare_measure measure)
+static void columns_make(struct columns *columns, const struct compare *compare)
 {
-    *columns = (struct columns){.measure = measure};
-    columns_add(columns, &(struct column){COLUMN_RANK, NULL, "", "", "", 4});
-    columns_add_expected(columns, compare);
+    if (!columns->reallocs) {
+        columns_add(columns, &(struct column){COLUMN_RANK, NULL, "", "", "", 4});
+        columns_add_expected(columns, compare);
+    }
     for (const struct compare_number *number = compare_numbers; number->key != NULL; number++) {
         struct column column = {COLUMN_NUMBER, number, compare_group(compare, number),
                                 number->title, "",     number->width};
-        if (number->width == 0 || number->of != measure || !is_known(compare, number)) continue;
+        if (number->width == 0 || number->of != columns->measure ||
+            compare_is_of_realloc(number) != columns->reallocs || !is_known(compare, number))
+            continue;
         snprintf(column.unit, sizeof column.unit, "%s", number->unit);
         columns_add(columns, &column);
         if (strcmp(number->key, "cpu_seconds") == 0)
@@ -291,7 +295,10 @@ static void print_groups(const struct columns *columns, FILE *to)
 
 static void print_head(const struct columns *columns, int width, FILE *to)
 {
-    fprintf(to, "\n%-*s", width, columns->measure == COMPARE_MEMORY ? "MEMORY" : "TIME");
+    fprintf(to, "\n%-*s", width,
+            columns->reallocs                    ? "REALLOC"
+            : columns->measure == COMPARE_MEMORY ? "MEMORY"
+                                                 : "TIME");
     print_groups(columns, to);
     fprintf(to, "%-*s", width, "allocator");
     for (size_t i = 0; i < columns->count; i++)
@@ -416,12 +423,13 @@ static void print_row(const struct compare *compare, const struct columns *colum
     if (columns->measure == COMPARE_MEMORY) print_warnings(compare, row, to);
 }
 
-static void print_table(const struct compare *compare, enum compare_measure measure, FILE *to)
+static void print_table(const struct compare *compare, enum compare_measure measure, bool reallocs,
+                        FILE *to)
 {
-    struct columns columns;
+    struct columns columns = {.measure = measure, .reallocs = reallocs};
     int width = name_width(compare);
-    columns_make(&columns, compare, measure);
-    if (columns.count == 1) return; /* nothing but ranks */
+    columns_make(&columns, compare);
+    if (columns.count <= !reallocs) return; /* nothing but ranks */
     const size_t left_out = columns_fit(&columns, width, terminal_line_width(to));
     print_head(&columns, width, to);
     for (size_t i = 0; i < compare->rows_count; i++) {
@@ -431,6 +439,14 @@ static void print_table(const struct compare *compare, enum compare_measure meas
     if (left_out > 0)
         fprintf(to, "(%zu more column%s on a wider terminal, or in a file)\n", left_out,
                 left_out == 1 ? "" : "s");
+}
+
+/* Whether the program makes a realloc in a thousand calls. */
+static bool has_reallocs(const struct compare *compare)
+{
+    const json_t *report = compare_any_report(compare);
+    const double reallocs = compare_report_number(report, "reallocs");
+    return reallocs > 0 && reallocs * 1000 >= compare_report_number(report, "events");
 }
 
 /* Prints the rows without numbers. */
@@ -514,6 +530,8 @@ static void print_notes(const struct compare *compare, FILE *to)
     print_note(to, "CPU: user and system time of a replay; spread: from the least to the most. Per "
                    "event: wall time of the calls and of touching objects, less the cost of "
                    "replaying itself.");
+    if (has_reallocs(compare))
+        print_note(to, "Moved: the share of reallocs that returned another address, and copied.");
     if (step > 0) print_note(to, "Single calls: the clock's resolution is %.1f ns.", step);
     print_note(to, "%s", PREDICTION);
 }
@@ -521,6 +539,7 @@ static void print_notes(const struct compare *compare, FILE *to)
 void compare_table_print(const struct compare *compare, FILE *to)
 {
     char verdict[4096], original[1024], headline[1024];
+    const char *paste_of;
     compare_headline(compare, headline, sizeof headline);
     if (*headline != '\0') terminal_print_wrapped(headline, 0, 2, to);
     if (*headline != '\0') fputc('\n', to);
@@ -529,15 +548,16 @@ void compare_table_print(const struct compare *compare, FILE *to)
     if (*original != '\0') terminal_print_wrapped(original, 0, 2, to);
     print_line(compare, put_how, to);
     print_line(compare, put_machine, to);
-    print_table(compare, COMPARE_MEMORY, to);
-    print_table(compare, COMPARE_TIME, to);
+    print_table(compare, COMPARE_MEMORY, false, to);
+    print_table(compare, COMPARE_TIME, false, to);
+    if (has_reallocs(compare)) print_table(compare, COMPARE_TIME, true, to);
     print_failures(compare, to);
     compare_verdict_text(compare, verdict, sizeof verdict);
     if (*verdict != '\0' || compare->warnings_count > 0) fputc('\n', to);
     if (*verdict != '\0') terminal_print_wrapped(verdict, 0, 2, to);
-    compare_paste_text(compare, verdict, sizeof verdict);
+    compare_paste_text(compare, &paste_of, verdict, sizeof verdict);
     if (*verdict != '\0')
-        fprintf(to, "To start a program with the best for memory:\n  %s\n", verdict);
+        fprintf(to, "To start a program with the best for %s:\n  %s\n", paste_of, verdict);
     print_warnings(compare, NULL, to);
     print_notes(compare, to);
 }

@@ -60,21 +60,29 @@ static bool candidates_take(struct candidates *candidates, const struct compare 
         if (!is_ranked(compare, row)) continue;
         size_t count = compare_values_of(number, row->reports, values, rounds);
         if (!isnan(compare_spread_of(number, row->reports).median))
-            candidates->of_row[i] = (struct rank_candidate){.values = values, .count = count};
+            candidates->of_row[i] =
+                (struct rank_candidate){.values = values,
+                                        .count = count,
+                                        .more = measure == COMPARE_MEMORY ? row->more_bytes : 0};
     }
     return true;
 }
 
 /* ---- order ---- */
 
-/* Orders rows by rank, then by median. */
+/* What rows of one rank are ordered by: what the program may have. */
+static double sorted_by(const struct compare_row *row, enum compare_measure measure)
+{
+    const double more = measure == COMPARE_MEMORY ? row->more_bytes : 0;
+    return compare_median(measures[measure].number, row->reports) + more;
+}
+
 static bool goes_before(const struct compare_row *one, const struct compare_row *other,
                         enum compare_measure measure)
 {
-    const char *key = measures[measure].number;
     unsigned left = one->rank[measure], right = other->rank[measure];
     if (left != right) return left != 0 && (right == 0 || left < right);
-    return left != 0 && compare_median(key, one->reports) < compare_median(key, other->reports);
+    return left != 0 && sorted_by(one, measure) < sorted_by(other, measure);
 }
 
 /* Insertion sort, which is stable. */
@@ -277,6 +285,12 @@ static void add_lead(FILE *to, const struct compare *compare, enum compare_measu
         add_time_lead(to, compare);
 }
 
+/* Nothing is the best as long as a row is missing. */
+static const char *of_others(const struct compare *compare)
+{
+    return compare_is_missing_any(compare) ? " of the others" : "";
+}
+
 /* Adds that all are equal. Replays may still differ, by less than would show in the program. */
 static void add_equal(FILE *to, const struct compare *compare, enum compare_measure measure)
 {
@@ -298,7 +312,8 @@ static void add_equal(FILE *to, const struct compare *compare, enum compare_meas
         compare_put_seconds(to, original->cpu_seconds);
         return;
     }
-    fprintf(to, "For %s, all are equal", measures[measure].key);
+    fprintf(to, "For %s, all%s are equal", measures[measure].key,
+            compare_is_missing_any(compare) ? " others" : "");
 }
 
 static void add_measure(FILE *to, const struct compare *compare, enum compare_measure measure)
@@ -308,7 +323,7 @@ static void add_measure(FILE *to, const struct compare *compare, enum compare_me
         add_equal(to, compare, measure);
         return;
     }
-    fprintf(to, "Best for %s: ", measures[measure].key);
+    fprintf(to, "Best%s for %s: ", of_others(compare), measures[measure].key);
     add_rows(to, compare, measure, 1);
     if (verdict->next != NULL) add_lead(to, compare, measure);
 }
@@ -325,6 +340,25 @@ static void add_name(FILE *to, const struct compare_row *row)
         fprintf(to, "%.*s with %s", (int)name, row->label, row->label + name + 1);
 }
 
+/* Names the rows that are missing, with the reason of the first. */
+static void add_missing(FILE *to, const struct compare *compare)
+{
+    const struct compare_row *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < compare->rows_count; i++) {
+        const struct compare_row *row = &compare->rows[i];
+        if (!compare_row_is_missing(row)) continue;
+        if (count++ == 0)
+            first = row;
+        else
+            fputs(", ", to);
+        add_name(to, row);
+    }
+    if (first != NULL)
+        fprintf(to, " %s missing (%.300s), so the best is not known. ", count > 1 ? "are" : "is",
+                first->why);
+}
+
 /* The first row of a table, if it has rank 1. */
 static const struct compare_row *best_of(const struct compare *compare,
                                          enum compare_measure measure)
@@ -333,14 +367,32 @@ static const struct compare_row *best_of(const struct compare *compare,
     return verdict->ranked > 0 ? verdict->order[0] : NULL;
 }
 
+/* The row of the recorded allocator, or NULL if it has no numbers. */
+static const struct compare_row *now_of(const struct compare *compare)
+{
+    const struct compare_row *now = compare->recorded;
+    return now != NULL && *now->why == '\0' ? now : NULL;
+}
+
 static bool is_expected(const struct compare_row *row)
 {
     return !isnan(row->expected.peak_bytes);
 }
 
+/* What the program had. Recorded on malloctape's tcmalloc, it was not what it has otherwise. */
+static void add_now(FILE *to, const struct compare *compare, double bytes, const char *where)
+{
+    const bool is_own = allocators_is_of_recorder(
+        json_string_value(json_object_get(compare->null_report, "recorded_allocator")));
+    fputs(is_own ? "on malloctape's " : "now ", to);
+    add_name(to, compare->recorded);
+    if (is_own) fputs(", not the program's own (record --allocator=program)", to);
+    fprintf(to, ", %.1f MiB at peak%s. ", bytes / MIB, where);
+}
+
 static void add_best_memory(FILE *to, const struct compare *compare)
 {
-    const struct compare_row *now = compare->recorded, *best = best_of(compare, COMPARE_MEMORY);
+    const struct compare_row *now = now_of(compare), *best = best_of(compare, COMPARE_MEMORY);
     const bool known = is_expected(best) && (now == NULL || is_expected(now));
     const char *where = known ? "" : " in replays";
     const double bytes =
@@ -349,16 +401,12 @@ static void add_best_memory(FILE *to, const struct compare *compare)
     if (now != NULL)
         now_bytes =
             known ? now->expected.peak_bytes : compare_median("peak_net_rss_bytes", now->reports);
-    if (now != NULL) {
-        fputs("now ", to);
-        add_name(to, now);
-        fprintf(to, ", %.1f MiB at peak%s. ", now_bytes / MIB, where);
-    }
+    if (now != NULL) add_now(to, compare, now_bytes, where);
     if (now != NULL && now->rank[COMPARE_MEMORY] == 1) {
-        fputs("None clearly takes less.", to);
+        fprintf(to, "None%s clearly takes less.", of_others(compare));
         return;
     }
-    fputs(now != NULL ? "Best: " : "best: ", to);
+    fprintf(to, now != NULL ? "Best%s: " : "best%s: ", of_others(compare));
     add_name(to, best);
     fprintf(to, ", %.1f MiB", bytes / MIB);
     if (now == NULL)
@@ -373,14 +421,14 @@ static void add_best_memory(FILE *to, const struct compare *compare)
 
 static void add_best_time(FILE *to, const struct compare *compare)
 {
-    const struct compare_row *now = compare->recorded, *best = best_of(compare, COMPARE_TIME);
+    const struct compare_row *now = now_of(compare), *best = best_of(compare, COMPARE_TIME);
     const double all = compare->original.cpu_seconds;
     if (now == NULL || best == NULL || !(all > 0) || isnan(best->expected.cpu_change_least)) return;
     if (now->rank[COMPARE_TIME] == 1 || best->expected.cpu_change_most >= 0) {
-        fputs(" For time, none is clearly better.", to);
+        fprintf(to, " For time, none%s is clearly better.", of_others(compare));
         return;
     }
-    fputs(" Best for time: ", to);
+    fprintf(to, " Best%s for time: ", of_others(compare));
     add_name(to, best);
     fprintf(to, ", %+.1f %% (%+.1f to %+.1f).",
             numbers_shown(100 * best->expected.cpu_change / all, 1),
@@ -393,8 +441,10 @@ const char *compare_headline(const struct compare *compare, char *text, size_t b
     const unsigned rounds = compare->options.rounds;
     FILE *to = compare_text_open(text, bytes);
     if (to == NULL) return text;
-    if (compare->verdicts[COMPARE_MEMORY].ranked > 0) {
-        fputs("In this recording: ", to);
+    const bool any = compare->verdicts[COMPARE_MEMORY].ranked > 0;
+    if (any || compare_is_missing_any(compare)) fputs("In this recording: ", to);
+    add_missing(to, compare);
+    if (any) {
         add_best_memory(to, compare);
         add_best_time(to, compare);
         if (rounds < RANK_VALUES_MIN)
@@ -436,13 +486,11 @@ static void put_quoted(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-const char *compare_paste_text(const struct compare *compare, char *text, size_t bytes)
+const char *compare_row_paste(const struct compare_row *best, char *text, size_t bytes)
 {
-    const struct compare_row *best = best_of(compare, COMPARE_MEMORY);
     FILE *to = compare_text_open(text, bytes);
     if (to == NULL) return text;
-    if (best != NULL && best != compare->recorded &&
-        (best->entry->settings_count > 0 || *best->found.library != '\0')) {
+    if (best->entry->settings_count > 0 || *best->found.library != '\0') {
         for (size_t i = 0; i < best->entry->settings_count; i++) {
             fprintf(to, "%s=", best->entry->settings[i].name);
             put_quoted(to, best->entry->settings[i].value);
@@ -459,15 +507,39 @@ const char *compare_paste_text(const struct compare *compare, char *text, size_t
     return text;
 }
 
+/* Whether the best row for memory, or for time, is clearly better than what the program has. */
+static bool is_gain(const struct compare *compare, enum compare_measure measure)
+{
+    const struct compare_row *now = now_of(compare), *best = best_of(compare, measure);
+    if (best == NULL || best == now || compare_is_missing_any(compare)) return false;
+    if (measure == COMPARE_TIME && !(best->expected.cpu_change_most < 0)) return false;
+    return now == NULL || now->rank[measure] != 1;
+}
+
+const char *compare_paste_text(const struct compare *compare, const char **of, char *text,
+                               size_t bytes)
+{
+    *text = '\0';
+    *of = NULL;
+    for (enum compare_measure measure = 0; measure < COMPARE_MEASURES && *of == NULL; measure++) {
+        if (!is_gain(compare, measure)) continue;
+        *of = measures[measure].key;
+        compare_row_paste(best_of(compare, measure), text, bytes);
+    }
+    if (*text == '\0') *of = NULL;
+    return text;
+}
+
 /* ---- JSON ---- */
 
 static json_t *json_verdict(const struct compare *compare, enum compare_measure measure)
 {
     const struct compare_verdict *verdict = &compare->verdicts[measure];
     json_t *object = json_object(), *order = json_array(), *best = json_array();
+    const bool is_missing_any = compare_is_missing_any(compare);
     for (size_t i = 0; i < compare->rows_count; i++) {
         json_array_append_new(order, json_string(verdict->order[i]->label));
-        if (compare->rows[i].rank[measure] == 1)
+        if (compare->rows[i].rank[measure] == 1 && !is_missing_any)
             json_array_append_new(best, json_string(compare->rows[i].label));
     }
     json_object_set_new(object, "number", json_string(measures[measure].number));
@@ -485,10 +557,12 @@ static json_t *json_verdict(const struct compare *compare, enum compare_measure 
 json_t *compare_verdict_json(const struct compare *compare)
 {
     char text[4096];
+    const char *paste_of;
     json_t *object = json_object();
     json_object_set_new(object, "headline",
                         json_string(compare_headline(compare, text, sizeof text)));
-    json_put_text(object, "paste", compare_paste_text(compare, text, sizeof text));
+    json_put_text(object, "paste", compare_paste_text(compare, &paste_of, text, sizeof text));
+    json_put_text(object, "paste_of", paste_of);
     json_object_set_new(object, "text",
                         json_string(compare_verdict_text(compare, text, sizeof text)));
     json_object_set_new(object, "few_calls", json_boolean(compare->few_calls));

@@ -40,9 +40,13 @@ const struct compare_row *compare_sorted(const struct compare *compare,
 /* One line: the present allocator, the best one, and what that gains; empty: nothing is known. */
 const char *compare_headline(const struct compare *compare, char *text, size_t bytes);
 
-/* A command line that starts a program with the best allocator for memory. Empty: there is none, or
- * it is the recorded one, or nothing needs to be set. */
-const char *compare_paste_text(const struct compare *compare, char *text, size_t bytes);
+/* A command line that starts a program with this allocator; empty: nothing needs to be set. */
+const char *compare_row_paste(const struct compare_row *row, char *text, size_t bytes);
+
+/* The same with what clearly gains memory, else time; *of: "memory" or "time". Empty, and *of NULL:
+ * nothing does, or it needs nothing, or a row is missing that may be the best. */
+const char *compare_paste_text(const struct compare *compare, const char **of, char *text,
+                               size_t bytes);
 
 /* A sentence for each measure, for people; empty if there is nothing to compare. */
 const char *compare_verdict_text(const struct compare *compare, char *text, size_t bytes);

@@ -222,6 +222,11 @@ static void collect_too_small(struct compare *compare, const struct compare_row 
 static void collect_of_row(struct compare *compare, const struct compare_row *row)
 {
     if (*row->why != '\0' || compare_row_is_nothing(row)) return;
+    if (row->more_bytes >= 1 * MIB)
+        add(compare, row, PEAK_RSS,
+            "this setting changes how threads wait for each other, and a replay keeps the recorded "
+            "overlap: the program may have up to %.1f MiB more",
+            row->more_bytes / MIB);
     if (*row->printed != '\0') add(compare, row, NULL, "it printed: %s", row->printed);
     collect_too_small(compare, row);
     collect_of_reports(compare, row);

@@ -249,12 +249,17 @@ bool allocators_was_used(const struct allocator_found *found, const char *report
     return false;
 }
 
+bool allocators_is_of_recorder(const char *allocator)
+{
+    static const char recorder[] = "gperftools ";
+    return allocator != NULL && strncmp(allocator, recorder, strlen(recorder)) == 0;
+}
+
 const char *allocators_name_recorded(const char *allocator)
 {
-    static const char recorder[] = "gperftools";
     if (allocator == NULL) return NULL;
+    if (allocators_is_of_recorder(allocator)) return "tcmalloc";
     size_t bytes = strcspn(allocator, " ");
-    if (bytes == sizeof recorder - 1 && memcmp(allocator, recorder, bytes) == 0) return "tcmalloc";
     for (const struct known_allocator *known = known_allocators; known->name != NULL; known++)
         if (known->where != ALLOCATOR_NOTHING && strlen(known->name) == bytes &&
             memcmp(known->name, allocator, bytes) == 0)

@@ -76,6 +76,9 @@ void allocators_offer(void (*add)(const char *name, const char *about));
 /* The name of an allocator, given the name with version that a recording has; or NULL. */
 const char *allocators_name_recorded(const char *allocator);
 
+/* Whether that is the recorder's own tcmalloc, which the program has only while it is recorded. */
+bool allocators_is_of_recorder(const char *allocator);
+
 /* Fills in *found. False: found->why says why. */
 bool allocators_find(struct allocator_found *found, const char *name);
 

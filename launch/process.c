@@ -379,6 +379,9 @@ bool process_run(const struct process *process, bool may_be_cut, char *why, size
         return error_explain(why, why_bytes, "cannot run %s: %s", process->path, strerror(errno));
     child_await(&child, process->limit_s);
     hand_out_printed(process, &child);
+    const bool killed = WIFSIGNALED(child.status) && !child.timed_out;
+    if (process->end != NULL)
+        *process->end = (struct process_end){killed ? WTERMSIG(child.status) : 0, child.timed_out};
     if (WIFEXITED(child.status) && (WEXITSTATUS(child.status) == PROGRAM_OK ||
                                     (may_be_cut && WEXITSTATUS(child.status) == PROGRAM_CUT)))
         return true;

@@ -44,6 +44,12 @@ void process_directory_close(struct process_directory *directory);
 void process_directory_path(const struct process_directory *directory, const char *name, char *path,
                             size_t path_bytes);
 
+/* How a program ended that process_run() did not like. */
+struct process_end {
+    int signal;     /* the signal that ended it; 0: none */
+    bool timed_out; /* it was killed because it took too long; `signal` is then 0 */
+};
+
 struct process {
     const char *path;        /* of the program */
     char *const *words;      /* its name, arguments, NULL */
@@ -56,6 +62,7 @@ struct process {
     /* NULL, or receives the first line printed that is not the program's own ("NAME: ..."). */
     char *printed;
     size_t printed_bytes;
+    struct process_end *end; /* NULL, or receives how it ended */
 };
 
 /* Returns whether the program ended by itself with status 0, or with 3 (PROGRAM_CUT) if

@@ -142,5 +142,7 @@ else
     say "$calls calls are too few to compare allocators by: less than $CALLS_MIN"
 fi
 ruby "$scripts/demo-report.rb" "$out"
+say "here the program had the recorder's tcmalloc; to choose an allocator for it, record it on its own:"
+say "  malloctape record --allocator=program -o own.raw.lz4 -- COMMAND"
 [ ! -e "$out/compare.html" ] || say "the same with charts: $out/compare.html"
 say "the trace, the reports and the commands that made them are in $out"

@@ -199,8 +199,8 @@ TEST(Numbers, OfReports)
 rank_difference difference(std::vector<double> one, std::vector<double> other,
                            rank_threshold threshold)
 {
-    rank_candidate candidates[] = {{one.data(), one.size(), 0, false, false},
-                                   {other.data(), other.size(), 0, false, false}};
+    rank_candidate candidates[] = {{one.data(), one.size(), 0, false, false, 0},
+                                   {other.data(), other.size(), 0, false, false, 0}};
     return rank_difference_of(&candidates[0], &candidates[1], &threshold);
 }
 
@@ -224,7 +224,7 @@ std::string ranks(std::vector<std::vector<double>> values, rank_threshold thresh
 {
     std::vector<rank_candidate> candidates;
     for (std::vector<double> &one : values)
-        candidates.push_back({one.data(), one.size(), 0, false, false});
+        candidates.push_back({one.data(), one.size(), 0, false, false, 0});
     rank_all(candidates.data(), candidates.size(), &threshold);
     std::string text;
     for (const rank_candidate &one : candidates)
@@ -263,6 +263,27 @@ double distance(const std::vector<double> &seconds, const std::vector<double> &o
                 const std::vector<double> &other)
 {
     return compare_curves_distance(seconds.data(), one.data(), other.data(), seconds.size());
+}
+
+TEST(Rank, WhatMayBeMoreIsInTheInterval)
+{
+    std::vector<double> less = {10, 10, 10, 10, 10}, more = {20, 20, 20, 20, 20};
+    rank_candidate candidates[] = {{less.data(), 5, 0, false, false, 0},
+                                   {more.data(), 5, 0, false, false, 0}};
+    const rank_threshold none = {0, 0, 0};
+    rank_all(candidates, 2, &none);
+    EXPECT_EQ(candidates[1].rank, 2u);
+    candidates[0].more = 9;
+    rank_all(candidates, 2, &none);
+    EXPECT_EQ(candidates[1].rank, 2u);
+    candidates[0].more = 11;
+    rank_all(candidates, 2, &none);
+    EXPECT_EQ(candidates[0].rank, 1u);
+    EXPECT_EQ(candidates[1].rank, 1u);
+    candidates[1].more = 1; /* of the greater one, it changes nothing */
+    rank_difference of = rank_difference_of(&candidates[1], &candidates[0], &none);
+    EXPECT_EQ(of.least, -1);
+    EXPECT_EQ(of.most, 11);
 }
 
 TEST(Expected, CurvesThatGoTogetherAreNotApart)
