@@ -29,6 +29,7 @@ static json_t *json_best(const struct collection *collection, size_t trace,
                          enum compare_measure measure)
 {
     json_t *best = json_array();
+    if (collection->traces[trace].is_open) return best;
     for (size_t at = 0; at < collection->entries_count; at++)
         if (collection_row(collection, trace, at)->rank[measure] == 1)
             json_array_append_new(best, json_text(collection->entries[at].label));

@@ -80,12 +80,44 @@ static bool is_surely_less(const struct collection_summary *summary)
                                        : summary->change.most < 0;
 }
 
+/* Whether something is missing that may be the best. */
+static bool is_open(const struct collection *collection)
+{
+    bool open = collection->missing > 0 || collection->unread > 0;
+    for (size_t i = 0; i < collection->traces_count; i++)
+        open = open || collection->traces[i].is_open;
+    return open;
+}
+
+/* Prints what that is: the first, with its reason, and how many more. */
+static void put_open(const struct collection *collection, FILE *to)
+{
+    const size_t results = collection->missing + collection->unread;
+    size_t rows = 0;
+    if (!is_open(collection)) return;
+    fputs("What is best is not known: ", to);
+    for (size_t trace = 0; trace < collection->traces_count; trace++) {
+        for (size_t at = 0; at < collection->entries_count; at++) {
+            const struct collection_row *row = collection_row(collection, trace, at);
+            if (!collection_is_missing(row) || rows++ > 0) continue;
+            fprintf(to, "%s is missing in %s (%s)", row->of->label, collection->traces[trace].name,
+                    row->of->why);
+        }
+    }
+    if (rows > 1) fprintf(to, ", and %zu more", rows - 1);
+    if (results > 0)
+        fprintf(to, "%s%zu of %zu results %s missing", rows > 0 ? "; " : "", results,
+                collection->results_count, results == 1 ? "is" : "are");
+    fputs(". The same sweep again measures what is missing.\n", to);
+}
+
 static void put_best(const struct collection *collection, enum compare_measure measure, FILE *to)
 {
     static const char *const of[] = {[COMPARE_MEMORY] = "memory", [COMPARE_TIME] = "time"};
     const size_t best = best_of(collection, measure);
-    fprintf(to, "For %s over %s: ", of[measure],
-            collection->traces_count == 1 ? "the trace" : "all traces");
+    fprintf(to, "For %s over %s%s: ", of[measure],
+            collection->traces_count == 1 ? "the trace" : "all traces",
+            is_open(collection) ? ", of what is there" : "");
     if (best == collection->entries_count) {
         fputs("no entry has a result in all of them.", to);
         return;
@@ -109,6 +141,7 @@ static void put_best(const struct collection *collection, enum compare_measure m
 
 void collection_print_answer(const struct collection *collection, FILE *to)
 {
+    put_open(collection, to);
     for (unsigned measure = 0; measure < COMPARE_MEASURES; measure++) {
         put_best(collection, measure, to);
         fputc('\n', to);
@@ -237,7 +270,7 @@ static size_t recorded_of(const struct collection *collection, size_t trace)
     return collection->entries_count;
 }
 
-/* The best entry of a trace; if two others are equal to it, "mimalloc +2", with the one that takes
+/* The best entry of a trace, if no other may be that; if two others are equal to it, "mimalloc +2", with the one that takes
  * least. */
 static const char *best_shown(const struct collection *collection, size_t trace,
                               enum compare_measure measure)
@@ -255,6 +288,7 @@ static const char *best_shown(const struct collection *collection, size_t trace,
         best_at = at;
     }
     if (best == NULL) return "-";
+    if (collection->traces[trace].is_open) return "not known";
     const char *name = name_shown(collection, best_at);
     return equal > 1 ? words_format("%s +%zu", name, equal - 1) : name;
 }

@@ -205,6 +205,7 @@ static bool trace_rank(struct collection *collection, size_t trace, enum compare
         if (isnan(collection_change(&rows[i], measure).share)) continue;
         candidates[i].values = rows[i].of->of_run[measure];
         candidates[i].count = rows[i].of->runs;
+        candidates[i].more = result_more(&rows[i].from->of, rows[i].of, measure);
     }
     rank_all(candidates, collection->entries_count, &of->first->of.threshold[measure]);
     for (size_t i = 0; i < collection->entries_count; i++) {
@@ -215,6 +216,24 @@ static bool trace_rank(struct collection *collection, size_t trace, enum compare
     return true;
 }
 
+/* Marks the traces that have no answer as yet: a row, or a result with some of the entries, is
+ * missing. */
+static void open_find(struct collection *collection)
+{
+    char name[sizeof collection->traces->name];
+    for (size_t trace = 0; trace < collection->traces_count; trace++) {
+        struct collection_trace *of = &collection->traces[trace];
+        for (size_t at = 0; at < collection->entries_count; at++)
+            of->is_open =
+                of->is_open || collection_is_missing(collection_row(collection, trace, at));
+        for (size_t i = 0; i < collection->results_count; i++) {
+            if (collection_is_read(&collection->results[i])) continue;
+            name_of(collection->results[i].id, name, sizeof name);
+            of->is_open = of->is_open || strcmp(name, of->name) == 0;
+        }
+    }
+}
+
 static bool rows_make(struct collection *collection)
 {
     const size_t entries = collection->entries_count;
@@ -223,6 +242,7 @@ static bool rows_make(struct collection *collection)
     for (size_t i = 0; i < collection->results_count; i++)
         if (collection_is_read(&collection->results[i]))
             rows_take(collection, &collection->results[i]);
+    open_find(collection);
     for (size_t trace = 0; trace < collection->traces_count; trace++) {
         for (size_t at = 0; at < entries; at++) {
             const struct result_entry *of = collection_row(collection, trace, at)->of;
@@ -255,8 +275,11 @@ static void summary_make(const struct collection *collection, size_t entry,
         if (change.share > worst) summary->worst = trace;
         worst = fmax(worst, change.share);
     }
+    /* The interval of two traces goes as far as from a tenth to a thirtyfold. */
+    const bool sure = summary->traces > 2;
     const struct mean of = mean_of(logs, summary->traces);
-    summary->change = (struct mean){expm1(of.mean), expm1(of.least), expm1(of.most)};
+    summary->change =
+        (struct mean){expm1(of.mean), sure ? expm1(of.least) : NAN, sure ? expm1(of.most) : NAN};
 }
 
 /* Orders entries: those with results in all traces first, then by memory; unknown ones last. */

@@ -43,6 +43,7 @@ struct collection_trace {
     char name[256];                        /* for people: of the ID */
     const struct collection_result *first; /* of its results */
     size_t failed;                         /* entries */
+    bool is_open;                          /* an entry is missing that may be the best */
     bool machines_differ;
     size_t best[COMPARE_MEASURES]; /* how many have rank 1 */
 };
@@ -91,6 +92,12 @@ static inline const struct collection_row *collection_row(const struct collectio
 struct result_change collection_change(const struct collection_row *row,
                                        enum compare_measure measure);
 
+/* Whether the row is missing, and may be the best. */
+static inline bool collection_is_missing(const struct collection_row *row)
+{
+    return row->of != NULL && row->of->is_missing;
+}
+
 /* False: `why` says why there is nothing to collect. */
 bool collection_open(struct collection *collection, const char *directory, char *why,
                      size_t why_bytes);
@@ -99,7 +106,8 @@ void collection_close(struct collection *collection);
 
 /* ---- output ---- */
 
-/* Prints the best entry over all traces, by memory and by time, in a sentence each. */
+/* Prints what is missing that may be the best; then the best entry over all traces, by memory and by
+ * time, in a sentence each. */
 void collection_print_answer(const struct collection *collection, FILE *to);
 
 /* Prints what is missing, failed or cannot be compared, a sentence a line. */

@@ -71,7 +71,7 @@ function heatTable(measure) {
       const row = rowAt(trace, entry), cell = cells[2 + k], of = row[measure];
       cell.title = cellTitle(row, trace, measure);
       if (row.status !== 'complete') cell.className = 'bad';
-      else if (of.rank === 1) cell.className = 'best';
+      else if (trace[`best_${measure}`].includes(row.entry)) cell.className = 'best';
       if (row.status === 'complete' && of.above_noise) cell.style.background = shade(of.change);
     });
   });

@@ -25,7 +25,7 @@ static int write_missing(const struct sweep *sweep, bool orders)
     int count = 0;
     for (size_t i = orders ? 0 : sweep->round_begin; file != NULL && i < list->count; i++) {
         const struct sweep_job *job = &list->jobs[i];
-        if (orders ? !sweep_is_needed(sweep, job) : sweep_is_done(job)) continue;
+        if (orders ? !sweep_is_needed(sweep, job) : sweep_is_done(sweep, job)) continue;
         fprintf(file, "%s\n", job->line);
         count++;
     }

@@ -615,12 +615,39 @@ void plan_free(struct plan *plan)
 
 /* ---- a first plan ---- */
 
+/* Whether the standard output is a file in the current directory: names are then relative to it, as
+ * those of a plan are. */
+static bool is_output_here(void)
+{
+    char path[PATH_MAX], here[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/fd/1", path, sizeof path - 1);
+    struct stat status;
+    if (length <= 0 || getcwd(here, sizeof here) == NULL || fstat(STDOUT_FILENO, &status) != 0 ||
+        !S_ISREG(status.st_mode))
+        return false;
+    path[length] = '\0';
+    char *const last = strrchr(path, '/');
+    if (last == NULL) return false;
+    *last = '\0';
+    return strcmp(path, here) == 0;
+}
+
+/* A trace's name, as it has to stand in the plan. */
+static json_t *name_in_plan(const char *trace, bool is_here)
+{
+    char *path = is_here ? NULL : realpath(trace, NULL);
+    json_t *name = json_text(path != NULL ? path : trace);
+    free(path);
+    return name;
+}
+
 bool plan_print(char *const *traces, size_t count)
 {
+    const bool is_here = is_output_here();
     json_t *plan = json_object(), *files = json_array(), *allocators = json_array();
     struct allocator_found found;
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(files, json_text(traces[i]));
+        json_array_append_new(files, name_in_plan(traces[i], is_here));
     for (const struct known_allocator *known = known_allocators; known->name != NULL; known++)
         if (known->where != ALLOCATOR_NOTHING && !known->no_switching &&
             allocators_find(&found, known->name))

@@ -43,6 +43,7 @@ static bool entry_read(struct result_entry *entry, const json_t *json)
                                    .label = text_of(json, "entry"),
                                    .allocator = text_of(json, "allocator"),
                                    .recorded = json_is_true(json_object_get(json, "recorded")),
+                                   .more = json_number_value(json_object_get(json, "more_bytes")),
                                    .peak_bytes = NAN,
                                    .peak_change = NAN};
     for (unsigned measure = 0; measure < COMPARE_MEASURES; measure++)
@@ -52,6 +53,8 @@ static bool entry_read(struct result_entry *entry, const json_t *json)
     if (status != NULL && strcmp(status, "complete") == 0) return values_read(entry);
     entry->why = text_of(json, "error");
     if (entry->why == NULL) entry->why = "it did not end";
+    const json_t *ended_by = json_object_get(json, "ended_by");
+    entry->is_missing = ended_by != NULL && !json_is_null(ended_by);
     return true;
 }
 
@@ -95,12 +98,22 @@ static double whole_of(const struct result *result, enum compare_measure measure
                : median_of(result->recorded, measure);
 }
 
+double result_more(const struct result *result, const struct result_entry *entry,
+                   enum compare_measure measure)
+{
+    return measure == COMPARE_MEMORY && result->recorded != NULL
+               ? entry->more / whole_of(result, measure)
+               : 0;
+}
+
 /* The change of an entry's replays, as a share. */
 static struct result_change change_of_replays(const struct result *result,
                                               const struct result_entry *entry,
                                               enum compare_measure measure)
 {
-    const struct rank_candidate own = {.values = entry->of_run[measure], .count = entry->runs};
+    const struct rank_candidate own = {.values = entry->of_run[measure],
+                                       .count = entry->runs,
+                                       .more = result_more(result, entry, measure)};
     const struct rank_candidate before = {.values = result->recorded->of_run[measure],
                                           .count = result->recorded->runs};
     const struct rank_difference of =

@@ -43,8 +43,10 @@ struct result_entry {
     const char *label;     /* the allocator and its settings */
     const char *allocator; /* its name and version, from a replay; NULL: none ran */
     const char *why;       /* NULL, or why there are no numbers */
+    bool is_missing;       /* there are none because a signal or a time limit ended a replay */
     bool recorded;         /* the program was recorded on it */
     double peak_bytes;     /* expected RSS of the process, or of replays; NAN: not known */
+    double more;           /* bytes that the program may have beyond the replays; or 0 */
     double peak_change;    /* bytes, of replays from the recorded allocator's; NAN: not known */
     struct result_change change[COMPARE_MEASURES];
     double *of_run[COMPARE_MEASURES]; /* by run, relative to what the recorded allocator has: 1 is
@@ -68,6 +70,10 @@ struct result {
 
 /* False: `why` says what is wrong with the file. */
 bool result_read(struct result *result, const char *path, char *why, size_t why_bytes);
+
+/* What the program may have beyond the entry's replays, as a share like `of_run`. */
+double result_more(const struct result *result, const struct result_entry *entry,
+                   enum compare_measure measure);
 
 /* NULL: the result has no such entry. */
 const struct result_entry *result_find(const struct result *result, const char *label);

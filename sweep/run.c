@@ -142,7 +142,7 @@ static void run_tasks(const struct sweep *sweep)
     size_t done = 0;
     for (size_t i = sweep->round_begin; i < sweep->tasks.count && interrupted == 0; i++) {
         const struct sweep_job *task = &sweep->tasks.jobs[i];
-        if (sweep_is_done(task)) continue;
+        if (sweep_is_done(sweep, task)) continue;
         show("comparing", task->id, done++, all);
         run_line(task);
     }

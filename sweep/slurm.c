@@ -73,13 +73,17 @@ static bool read_id(const struct sweep *sweep, unsigned list, unsigned line, cha
     return there;
 }
 
+/* Whether a job in this state runs or will. In any other, also one that a later Slurm has, its task
+ * is submitted again: nothing is lost if it runs twice. */
 static bool is_active(const char *state)
 {
-    static const char *const ended[] = {"BOOT_FAIL", "CANCELLED",     "COMPLETED", "DEADLINE",
-                                        "FAILED",    "OUT_OF_MEMORY", "NODE_FAIL", "TIMEOUT"};
-    for (size_t i = 0; i < sizeof ended / sizeof *ended; i++)
-        if (strncmp(state, ended[i], strlen(ended[i])) == 0) return false;
-    return true;
+    static const char *const active[] = {"PENDING",     "RUNNING",      "SUSPENDED", "CONFIGURING",
+                                         "COMPLETING",  "RESIZING",     "REQUEUED",  "REQUEUE_HOLD",
+                                         "REQUEUE_FED", "SPECIAL_EXIT", "SIGNALING", "STAGE_OUT",
+                                         "STOPPED"};
+    for (size_t i = 0; i < sizeof active / sizeof *active; i++)
+        if (strcmp(state, active[i]) == 0) return true;
+    return false;
 }
 
 /* A line "LIST|INDEX|JOB|STATE|REASON|NODE". False: no memory. */
@@ -106,12 +110,13 @@ static bool take_line(const struct sweep *sweep, struct slurm_states *states, co
 bool slurm_read_states(const struct sweep *sweep, struct slurm_states *states, char *why,
                        size_t why_bytes)
 {
-    char name[64], *next;
+    char name[64], user[32], *next;
     *states = (struct slurm_states){0};
     slurm_job_name(sweep, name, sizeof name);
-    const char *const words[] = {"squeue", "--noheader", "--array",  "--states=all",
-                                 "--name", name,         "--format", "%k|%K|%F|%T|%r|%N",
-                                 NULL};
+    /* Others may give their jobs any name. */
+    snprintf(user, sizeof user, "--user=%ju", (uintmax_t)getuid());
+    const char *const words[] = {"squeue", "--noheader", "--array",  "--states=all",      user,
+                                 "--name", name,         "--format", "%k|%K|%F|%T|%r|%N", NULL};
     char *text = command_read(words, why, why_bytes);
     if (text == NULL) return false;
     bool good = true;
@@ -174,8 +179,9 @@ struct submitting {
     const char *partition;
     struct sweep_facts *facts; /* of rows; events < 0: not read yet */
     unsigned *tries;           /* of the tasks of this round, and then of the orders */
-    char orders[4096];         /* ":JOB:JOB": job arrays that put traces in order */
-    bool any;                  /* the latest call has submitted something */
+    unsigned long *orders;     /* the job arrays that put traces in order */
+    size_t orders_count, orders_room;
+    bool any; /* the latest call has submitted something */
     char *why;
     size_t why_bytes;
 };
@@ -246,6 +252,33 @@ static bool write_script(const struct sweep *sweep, char *why, size_t why_bytes)
     return error_explain(why, why_bytes, "%s: %s", sweep->directory, strerror(errno));
 }
 
+/* Adds an array that puts traces in order, once. False: no memory. */
+static bool orders_add(struct submitting *submitting, unsigned long job)
+{
+    for (size_t i = 0; i < submitting->orders_count; i++)
+        if (submitting->orders[i] == job) return true;
+    if (!array_reserve(&submitting->orders, &submitting->orders_room, submitting->orders_count + 1,
+                       sizeof job))
+        return error_explain(submitting->why, submitting->why_bytes, "no memory");
+    submitting->orders[submitting->orders_count++] = job;
+    return true;
+}
+
+/* "--dependency=afterany:JOB:JOB", to be freed. NULL: there are none, or no memory; then the tasks
+ * fail, and are submitted again. */
+static char *make_dependency(const struct submitting *submitting)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = submitting->orders_count > 0 ? open_memstream(&text, &bytes) : NULL;
+    if (to == NULL) return NULL;
+    fputs("--dependency=afterany", to);
+    for (size_t i = 0; i < submitting->orders_count; i++)
+        fprintf(to, ":%lu", submitting->orders[i]);
+    fclose(to);
+    return text;
+}
+
 enum { SUBMIT_WORDS = 32 };
 
 /* Submits one job array. Returns its number; 0: see `why`. */
@@ -256,8 +289,7 @@ static unsigned long submit(struct submitting *submitting, const struct limits *
     const unsigned list = new_list(sweep);
     const bool compares = jobs[0]->entries_count > 0;
     char name[64], comment[16], array[32], minutes[32], memory[32], partition[256],
-        dependency[sizeof submitting->orders + 32], output[2 * PATH_MAX], file[2 * PATH_MAX],
-        by[2 * PATH_MAX];
+        output[2 * PATH_MAX], file[2 * PATH_MAX], by[2 * PATH_MAX];
     const char *words[SUBMIT_WORDS], **next = words;
     slurm_job_name(sweep, name, sizeof name);
     snprintf(comment, sizeof comment, "%u", list);
@@ -265,7 +297,6 @@ static unsigned long submit(struct submitting *submitting, const struct limits *
     snprintf(minutes, sizeof minutes, "--time=%u", limits->minutes);
     snprintf(memory, sizeof memory, "--mem=%uM", limits->mib);
     snprintf(partition, sizeof partition, "--partition=%s", submitting->partition);
-    snprintf(dependency, sizeof dependency, "--dependency=afterany%s", submitting->orders);
     list_path(sweep, list, "%a.out", output, sizeof output);
     list_path(sweep, list, "list", file, sizeof file);
     snprintf(by, sizeof by, "%s", sweep_path(sweep, "slurm.sh", ""));
@@ -284,18 +315,22 @@ static unsigned long submit(struct submitting *submitting, const struct limits *
     if (compares) *next++ = "--exclusive";
     if (limits->mib > 0) *next++ = memory;
     if (submitting->partition != NULL) *next++ = partition;
-    if (limits->waits && *submitting->orders != '\0') *next++ = dependency;
+    char *const dependency = limits->waits ? make_dependency(submitting) : NULL;
+    if (dependency != NULL) *next++ = dependency;
     *next++ = by;
     *next++ = file;
     *next = NULL;
     if (!write_list(sweep, list, "ids", jobs, count, submitting->why, submitting->why_bytes) ||
-        !write_list(sweep, list, "list", jobs, count, submitting->why, submitting->why_bytes))
+        !write_list(sweep, list, "list", jobs, count, submitting->why, submitting->why_bytes)) {
+        free(dependency);
         return 0;
+    }
     char *text = command_read(words, submitting->why, submitting->why_bytes);
     const unsigned long job = text != NULL ? strtoul(text, NULL, 10) : 0;
     if (text != NULL && job == 0)
         error_explain(submitting->why, submitting->why_bytes, "sbatch: %s", text);
     free(text);
+    free(dependency);
     return job;
 }
 
@@ -335,9 +370,7 @@ static bool submit_all(struct submitting *submitting, struct wanted *wanted, siz
             jobs[end - begin] = wanted[end].job;
         const unsigned long job = submit(submitting, &wanted[begin].limits, jobs, end - begin);
         if (job == 0) return false;
-        const size_t length = strlen(submitting->orders);
-        if (wanted[begin].job->entries_count == 0)
-            snprintf(submitting->orders + length, sizeof submitting->orders - length, ":%lu", job);
+        if (wanted[begin].job->entries_count == 0 && !orders_add(submitting, job)) return false;
         for (size_t i = begin; i < end; i++)
             (*wanted[i].tries)++;
     }
@@ -349,7 +382,7 @@ static bool waits_for_order(const struct sweep *sweep, const struct sweep_job *t
 {
     for (size_t i = 0; i < sweep->orders.count; i++) {
         const struct sweep_job *order = &sweep->orders.jobs[i];
-        if (strstr(task->line, order->id) != NULL && !sweep_is_done(order)) return true;
+        if (strstr(task->line, order->id) != NULL && !sweep_is_done(sweep, order)) return true;
     }
     return false;
 }
@@ -364,14 +397,15 @@ static bool submit_missing(struct submitting *submitting, const struct slurm_sta
     struct wanted *orders = calloc(sweep->orders.count + 1, sizeof *orders),
                   *compares = calloc(tasks + 1, sizeof *compares);
     size_t orders_count = 0, compares_count = 0;
-    bool good = orders != NULL && compares != NULL;
+    bool good = (orders != NULL && compares != NULL) ||
+                error_explain(submitting->why, submitting->why_bytes, "no memory");
     *left = 0;
-    *submitting->orders = '\0';
+    submitting->orders_count = 0;
     for (size_t i = 0; good && i < tasks; i++) {
         const struct sweep_job *task = &sweep->tasks.jobs[sweep->round_begin + i];
         const struct slurm_state *state = slurm_state_of(states, task->id);
         unsigned *tries = &submitting->tries[i];
-        if (sweep_is_done(task)) continue;
+        if (sweep_is_done(sweep, task)) continue;
         if (state != NULL && state->active) (*left)++;
         if ((state != NULL && state->active) || *tries > SLURM_AGAIN_MAX) continue;
         compares[compares_count] =
@@ -382,17 +416,14 @@ static bool submit_missing(struct submitting *submitting, const struct slurm_sta
         const struct sweep_job *order = &sweep->orders.jobs[i];
         const struct slurm_state *state = slurm_state_of(states, order->id);
         unsigned *tries = &submitting->tries[tasks + i];
-        const size_t length = strlen(submitting->orders);
         if (!sweep_is_needed(sweep, order) || *tries > SLURM_AGAIN_MAX) continue;
         if (state != NULL && state->active) {
-            snprintf(submitting->orders + length, sizeof submitting->orders - length, ":%lu",
-                     state->job);
+            good = orders_add(submitting, state->job);
             continue;
         }
         orders[orders_count++] = (struct wanted){
             order, tries, limits_of(facts_of(submitting, order->row), order, *tries)};
     }
-    if (!good) error_explain(submitting->why, submitting->why_bytes, "no memory");
     progress_text("");
     submitting->any = orders_count + compares_count > 0;
     good = good && submit_all(submitting, orders, orders_count) &&
@@ -495,5 +526,6 @@ bool sweep_run_slurm(struct sweep *sweep, const char *partition)
     if (good && sweep_interrupted()) tell_how_to_cancel(sweep, "the jobs keep running");
     free(submitting.facts);
     free(submitting.tries);
+    free(submitting.orders);
     return good && !sweep_interrupted();
 }

@@ -161,7 +161,7 @@ static int carry_out(struct sweep *sweep, const struct options *options)
                                                          : sweep_run_here(sweep);
     for (size_t i = sweep->round_begin; i < sweep->tasks.count && went_on; i++) {
         const struct sweep_job *task = &sweep->tasks.jobs[i];
-        if (sweep_is_done(task)) continue;
+        if (sweep_is_done(sweep, task)) continue;
         read_last_words(sweep, task->id, words, sizeof words);
         cli_fail(&cli_sweep, "%s failed%s%s", task->id, *words != '\0' ? ": " : "", words);
     }

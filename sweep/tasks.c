@@ -40,16 +40,19 @@ static const char compare_script[] =
     "cd \"$(dirname \"$0\")\" || exit\n"
     "id=$1\n"
     "shift\n"
-    "[ ! -e \"results/$id.json\" ] || exit 0\n"
+    "again=results/$id.again\n"
+    "[ ! -e \"results/$id.json\" ] || [ -e \"$again\" ] || exit 0\n"
     "new=results/new.$(uname -n).$$.$id\n"
     "rm -f results/new.\"$(uname -n)\".*.\"$id\"\n"
     "trap 'rm -f \"$new\"' EXIT\n"
     "trap 'exit 1' HUP INT TERM\n"
     "%s compare --no-series --json \"$new\" \"$@\" >\"logs/$id\" 2>&1\n"
     "status=$?\n"
-    "# 1: an allocator failed, which is a result, too; 3: the recording was cut short.\n"
+    "# 1: an allocator failed, which is a result, too; 3: the recording was cut short; 5: signals\n"
+    "# ended replays, so there is only a part of the result.\n"
     "case $status in\n"
-    "0 | 1 | 3) [ -s \"$new\" ] && mv \"$new\" \"results/$id.json\" ;;\n"
+    "0 | 1 | 3) [ -s \"$new\" ] && mv \"$new\" \"results/$id.json\" && rm -f \"$again\" ;;\n"
+    "5) : >\"$again\" && mv \"$new\" \"results/$id.json\"; exit 1 ;;\n"
     "*) echo \"compare ended with status $status\" >>\"logs/$id\" && exit 1 ;;\n"
     "esac\n";
 
@@ -479,9 +482,17 @@ bool sweep_begin_round(struct sweep *sweep, const struct sweep_round *round, cha
                        why_bytes);
 }
 
-bool sweep_is_done(const struct sweep_job *job)
+/* Whether the result of the ID is to be made again, because a part of it is missing. */
+static bool is_wanted_again(const struct sweep *sweep, const char *id)
 {
-    return access(job->result, F_OK) == 0;
+    char file[SWEEP_ID_BYTES + 8];
+    snprintf(file, sizeof file, "%s.again", id);
+    return access(sweep_path(sweep, "results", file), F_OK) == 0;
+}
+
+bool sweep_is_done(const struct sweep *sweep, const struct sweep_job *job)
+{
+    return access(job->result, F_OK) == 0 && !is_wanted_again(sweep, job->id);
 }
 
 bool sweep_is_needed(const struct sweep *sweep, const struct sweep_job *order)
@@ -490,7 +501,8 @@ bool sweep_is_needed(const struct sweep *sweep, const struct sweep_job *order)
     for (size_t i = sweep->round_begin; i < sweep->tasks.count; i++) {
         const struct sweep_job *task = &sweep->tasks.jobs[i];
         ordered_name(&sweep->plan.rows[task->row], name, sizeof name);
-        if (!sweep_is_done(task) && strcmp(name, order->id) == 0) return !sweep_is_done(order);
+        if (!sweep_is_done(sweep, task) && strcmp(name, order->id) == 0)
+            return !sweep_is_done(sweep, order);
     }
     return false;
 }
@@ -499,7 +511,7 @@ size_t sweep_round_missing(const struct sweep *sweep)
 {
     size_t missing = 0;
     for (size_t i = sweep->round_begin; i < sweep->tasks.count; i++)
-        missing += !sweep_is_done(&sweep->tasks.jobs[i]);
+        missing += !sweep_is_done(sweep, &sweep->tasks.jobs[i]);
     return missing;
 }
 
@@ -553,7 +565,7 @@ bool sweep_has_result(const struct sweep *sweep, const char *id)
 {
     char file[SWEEP_ID_BYTES + 8];
     snprintf(file, sizeof file, "%s.json", id);
-    return access(sweep_path(sweep, "results", file), F_OK) == 0;
+    return access(sweep_path(sweep, "results", file), F_OK) == 0 && !is_wanted_again(sweep, id);
 }
 
 void sweep_read_last_line(const char *path, char *line, size_t bytes)

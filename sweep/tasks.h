@@ -3,13 +3,14 @@
  *   DIR/plan.json      the plan, with absolute paths
  *   DIR/order          commands that put recordings in order, one a line: DIR/traces/NAME
  *   DIR/tasks          commands that compare, one a line: DIR/results/ID.json
+ *   DIR/results/ID.again   is there if signals ended replays, so that a part of the result is missing
  *   DIR/results.list   the IDs whose results belong to the table
  *   DIR/groups         which entries each ID has (sweep/kept.h)
  *   DIR/logs/ID        what the command printed
  *   DIR/order.sh, compare.sh   what the lines call
  *
  * A task is one whole comparison of one trace. Its result is renamed into place; a task whose
- * result exists does nothing, so each line may be run any number of times, by anything that can run
+ * result is whole does nothing, so each line may be run any number of times, by anything that can run
  * a line of shell. An ID is the trace's name, the number of the group of entries, and a checksum of
  * everything that the result depends on: when a plan changes, results that are still valid are
  * kept.
@@ -82,8 +83,8 @@ struct sweep_round {
 bool sweep_begin_round(struct sweep *sweep, const struct sweep_round *round, char *why,
                        size_t why_bytes);
 
-/* Whether the job's result exists. */
-bool sweep_is_done(const struct sweep_job *job);
+/* Whether the job's result exists, with all its parts. */
+bool sweep_is_done(const struct sweep *sweep, const struct sweep_job *job);
 
 /* Whether a task of this round lacks its result and reads what the job puts in order. */
 bool sweep_is_needed(const struct sweep *sweep, const struct sweep_job *order);
@@ -102,7 +103,7 @@ struct sweep_facts sweep_read_facts(const struct plan_row *row);
 char **sweep_read_results(const struct sweep *sweep, size_t *count);
 void sweep_free_results(char **ids, size_t count);
 
-/* Whether the result of the ID exists. */
+/* The same of the result of an ID. */
 bool sweep_has_result(const struct sweep *sweep, const char *id);
 
 /* The last non-empty line of a file; empty: there is none. */

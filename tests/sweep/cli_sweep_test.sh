@@ -10,7 +10,7 @@ if [ -n "$sanitized" ]; then
     exit 0
 fi
 
-plan 23
+plan 26
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR" raw
@@ -53,6 +53,9 @@ rows() {
 # --- plans ---
 
 first_plan() {
+    mkdir other && "$bin/malloctape" sweep --plan lanes churn raw/threads.raw.lz4 >other/plan.json &&
+        json other/plan.json 'j["traces"] == %w[lanes churn raw/threads.raw.lz4].map { |t| File.realpath(t) }' &&
+        [ "$("$bin/malloctape" sweep --plan lanes | grep -c "$PWD/lanes")" = 1 ] || return 1
     exits 0 sweep --plan lanes churn && cp out first.json &&
         json first.json 'j["traces"] == %w[lanes churn] && j["runs"] == 5 &&
             j["allocators"].include?("glibc") && !j["allocators"].include?("none")' &&
@@ -225,6 +228,65 @@ goes_on_after_failures() {
         exits 1 sweep --status failing.sweep && prints '^1 of 2 done$' &&
         prints '^  damaged-1-[0-9a-f]*: .*offset 0x' && leaves_nothing
 }
+# A replay that a signal ends is no result: what is there is shown, and the rest measured again.
+measures_again_what_was_killed() {
+    head -c 3 /dev/zero >kills
+    sweep_plan kills "{\"traces\": [\"churn\", \"lanes\"], \"runs\": 1, \"allocators\": [\"glibc\",
+        \"$build_dir/tests/tools/failing_stub.so:FAILING_STUB=kill=$PWD/kills\"]}"
+    exits 1 sweep kills.json && prints '^1 of 2 done; to continue' &&
+        says '^malloctape sweep: churn-.* failed: .*replay was killed by signal 9' &&
+        exits 1 sweep --status kills.sweep && prints '^1 of 2 done$' &&
+        prints '^  churn-.*: .*killed by signal 9' && exits 1 sweep --collect kills.sweep --json f.json &&
+        prints '^What is best is not known: failing_stub.so.* is missing in churn (replay was' &&
+        json f.json 'j["rows"].map { |r| r["status"] }.sort == %w[complete complete complete failed] &&
+            j["traces"].all? { |t| t["trace"] != "churn" || t["best_memory"].empty? }' &&
+        inodes kills.sweep | grep lanes >before && sweep kills && prints '^2 of 2 done' &&
+        inodes kills.sweep | grep -q -F -f before && exits 0 sweep --collect kills.sweep &&
+        ! prints 'not known: ' &&
+        for file in $(results kills.sweep); do entries "$file" | grep -c ' complete$' || return 1; done |
+        diff - <(printf '2\n2\n')
+}
+# --- a Slurm that does nothing ---
+
+mkdir slurm
+cat >slurm/sbatch <<'END'
+#!/bin/sh
+echo "$@" >>"$SLURM/submitted"
+wc -l <"$SLURM/submitted"
+END
+# Its own user's jobs are in the file queue, another one's in the file foreign.
+cat >slurm/squeue <<'END'
+#!/bin/sh
+cat "$SLURM/queue"
+case " $* " in *" --user=$(id -u) "*) ;; *) cat "$SLURM/foreign" ;; esac
+END
+chmod +x slurm/*
+# on_slurm NAME QUEUE FOREIGN - carries the plan out, which fails: all tasks are missing.
+on_slurm() {
+    rm -rf "$1.sweep" slurm/submitted
+    printf '%b' "$2" >slurm/queue
+    printf '%b' "$3" >slurm/foreign
+    exit_status env SLURM="$PWD/slurm" PATH="$PWD/slurm:$PATH" timeout 120 \
+        "$bin/malloctape" sweep "$1.json" --on slurm >out 2>err
+    [ "$status" = 1 ] && prints '^0 of [0-9]* done'
+}
+submits_again() {
+    local state
+    sweep_plan slurm '{"traces": ["lanes"], "allocators": ["glibc"], "runs": 1}'
+    for state in PREEMPTED REVOKED NONE_OF_TODAY; do
+        on_slurm slurm "1|1|999|$state|None|\n" "1|1|999|PENDING|Priority|\\n2|1|999|RUNNING|None|n\\n" &&
+            [ "$(wc -l <slurm/submitted)" = 4 ] || return 1
+    done
+}
+# Three recordings, which one job array puts in order: the tasks wait for that one.
+waits_for_each_order_once() {
+    cp raw/threads.raw.lz4 raw/second.raw.lz4 && cp raw/threads.raw.lz4 raw/third.raw.lz4
+    sweep_plan orders '{"traces": ["raw/threads.raw.lz4", "raw/second.raw.lz4", "raw/third.raw.lz4"],
+        "allocators": ["glibc"], "runs": 1}'
+    on_slurm orders '1|1|77|RUNNING|None|n\n1|2|77|RUNNING|None|n\n1|3|77|PENDING|Priority|\n' '' &&
+        [ "$(grep -o 'afterany[^ ]*' slurm/submitted | sort -u)" = $'afterany:1\nafterany:77' ]
+}
+
 times_no_calls() {
     exits 0 compare lanes -r 1 -a glibc --no-latency --json f.json &&
         json f.json 'j["allocators"][0]["numbers"]["allocation_p50_ns"]["median"].nil?' &&
@@ -344,6 +406,10 @@ check 'the tasks are commands, each safe to run twice' lines_are_commands
 check 'recordings are put in order once' orders_once
 check 'many entries are divided, the recorded allocator in each part' splits
 check 'a task that fails is told with its reason, and the others are done' goes_on_after_failures
+check 'a replay that a signal ended is measured again, and until then nothing is the best' measures_again_what_was_killed
+check "jobs that ended in any way are submitted again, whatever another user's are called" submits_again
+check 'tasks wait for the job that puts their traces in order, which is named once' \
+    waits_for_each_order_once
 check 'compare --no-latency times no calls' times_no_calls
 check 'halving finds the setting that all replays find, with half of them' halves
 check 'a sweep that nothing disturbs' undisturbed
