@@ -72,6 +72,8 @@ static const char help_text[] =
     "            records call stacks: of about one allocation for each BYTES allocated (default\n"
     "            512k), and of each of 1 MiB and more; all: of every allocation; always of some\n"
     "            frees, too, or with all,frees of every free\n"
+    "  --addresses\n"
+    "            records the address of each object, for `replay --verify-addresses`\n"
     "  --idle    records nothing until `malloctape ctl PROCESS start FILE` says so\n"
     "  -q, --quiet\n"
     "            prints only errors\n"
@@ -96,7 +98,7 @@ struct record {
     const char *seconds, *max_bytes; /* NULL: no limit */
     const char *process;             /* NULL: a program is run */
     const char *stacks;              /* as the library understands it, or NULL */
-    bool follow, quiet, idle, has_stacks;
+    bool follow, quiet, idle, has_stacks, addresses;
     double start_s; /* since the epoch */
     unsigned front_end;
     char **program;             /* PROGRAM and its arguments */
@@ -160,6 +162,7 @@ static int words_parse(struct record *record, int count, char **words)
         {"allocator", .choice = &record->front_end, .choices = front_ends},
         {"seconds", .word = &record->seconds},
         {"max-bytes", .word = &record->max_bytes},
+        {"addresses", .flag = &record->addresses},
         {"stacks", .flag = &record->has_stacks, .take = stacks_take, .choices = stacks_of},
         {"idle", .flag = &record->idle},
         {"pid", 'p', .word = &record->process},
@@ -169,9 +172,8 @@ static int words_parse(struct record *record, int count, char **words)
     const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, record);
     if (status != PROGRAM_GO_ON) return status;
     if (record->process != NULL && optind < count)
-        return cli_usage_error(&cli_record,
-                               "--pid records a running process; it cannot also run %s",
-                               words[optind]);
+        return cli_usage_error(
+            &cli_record, "--pid records a running process; it cannot also run %s", words[optind]);
     if (record->process != NULL && (record->follow || record->idle))
         return cli_usage_error(&cli_record, "--pid cannot be used with %s",
                                record->follow ? "--follow" : "--idle");
@@ -362,15 +364,15 @@ static void recording_finish(const struct recording *recording, bool speaks,
     if (goes_on || !is_file_name(recording->output) || !finish(recording->output, &finished)) {
         outcome->unfinished++;
         if (speaks && !goes_on)
-            recordings_tell(
-                "malloctape: %s: cut short; see `malloctape info`\n",
-                recording->output);
+            recordings_tell("malloctape: %s: cut short; see `malloctape info`\n",
+                            recording->output);
         return;
     }
     outcome->events += finished.events;
     if (finished.events == 0) outcome->other_malloc += finished.has_other_malloc;
     if (speaks)
-        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished by record\n",
+        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64
+                        " bytes; finished by record\n",
                         recording->output, finished.events, finished.bytes);
 }
 
@@ -512,6 +514,7 @@ static bool variables_set(const struct record *record, const char *library)
                      {"TCMALLOC_TRACE_MAX_SECONDS", record->seconds},
                      {"TCMALLOC_TRACE_MAX_BYTES", record->max_bytes},
                      {"TCMALLOC_TRACE_STACKS", record->stacks},
+                     {"TCMALLOC_TRACE_ADDRESSES", record->addresses ? "1" : NULL},
                      {"TCMALLOC_TRACE_CONTROL", record->idle ? "1" : NULL},
                      {QUIET_VARIABLE, record->quiet ? "1" : NULL}};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
@@ -543,10 +546,11 @@ static double seconds_of(const char *text)
 static const char *settings_lines(const struct record *record, char *lines, size_t bytes)
 {
     const char *stacks = record->stacks, *max = record->max_bytes;
-    snprintf(lines, bytes, "%s%s%s%s%s%s", stacks != NULL ? "TCMALLOC_TRACE_STACKS=" : "",
-             stacks != NULL ? stacks : "", stacks != NULL ? "\n" : "",
-             max != NULL ? "TCMALLOC_TRACE_MAX_BYTES=" : "", max != NULL ? max : "",
-             max != NULL ? "\n" : "");
+    snprintf(lines, bytes, "%s%s%s%s%s%s%s",
+             record->addresses ? "TCMALLOC_TRACE_ADDRESSES=1\n" : "",
+             stacks != NULL ? "TCMALLOC_TRACE_STACKS=" : "", stacks != NULL ? stacks : "",
+             stacks != NULL ? "\n" : "", max != NULL ? "TCMALLOC_TRACE_MAX_BYTES=" : "",
+             max != NULL ? max : "", max != NULL ? "\n" : "");
     return *lines != '\0' ? lines : NULL;
 }
 

@@ -187,9 +187,8 @@ static int traces_parse(struct options *options, int count, char **words)
                                count == 0 ? "which trace?" : "report takes one or two traces");
     const bool of_one = options->is_under || options->call_sizes != NULL || options->depths;
     if (count == TRACES_MAX && options->under_word != NULL && options->under == NULL &&
-        (words[0] == options->under_word || words[1] == options->under_word))
-        return cli_usage_error(&cli_report,
-                               "--under: there is no allocator '%s', and it takes one trace",
+        access(options->under_word, F_OK) != 0)
+        return cli_usage_error(&cli_report, "--under: there is no allocator '%s'",
                                options->under_word);
     if (of_one && count == TRACES_MAX)
         return cli_usage_error(&cli_report, "--under, --depths and --call-sizes take one trace");

@@ -568,7 +568,7 @@ refuses_engines() {
         exits 1 report churn --under && says 'name an allocator: ' &&
         exits 2 report churn --under=nothing && exits 1 report churn --under /nothing.so &&
         exits 2 report churn --under=none && says "there is no allocator 'none'" &&
-        exits 2 report --under jemaloc churn && says "there is no allocator 'jemaloc', and " &&
+        exits 2 report --under jemaloc churn && says "there is no allocator 'jemaloc'$" &&
         exits 2 report --under glibc && says 'which trace?' && cp churn churn.sorted &&
         exits 1 report --under churn.sorted && says 'churn.sorted: --under: name an allocator: '
 }
