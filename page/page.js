@@ -65,6 +65,19 @@ function chartOptions(more) {
   return { animation: false, responsive: true, maintainAspectRatio: false, ...more, plugins };
 }
 
+// ---- names ----
+
+// A name of at most `most` letters: arguments of templates are shortened, the innermost first, so
+// that the member stays.
+function shortName(name, most = 40) {
+  let text = name;
+  for (let before = ''; text.length > most && text !== before;) {
+    before = text;
+    text = text.replace(/(?<!operator)<(?!…>)((?:[^<>]|<…>|->)+)>/g, '<…>');
+  }
+  return text.length > most ? `…${text.slice(1 - most)}` : text;
+}
+
 // ---- figures ----
 
 const numberText = (value) => (Array.isArray(value) ? value.map(numberText).join(' to ')
@@ -76,7 +89,9 @@ function tableOf({ head, rows }) {
   const cells = (line, values, tag) => values.forEach((value, i) => {
     const cell = document.createElement(i === 0 ? 'th' : tag);
     if (i === 0 || tag === 'th') cell.scope = tag === 'th' ? 'col' : 'row';
-    cell.textContent = typeof value === 'string' ? value : numberText(value);
+    const text = typeof value === 'string' ? value : numberText(value);
+    cell.textContent = i === 0 ? shortName(text, 80) : text;
+    if (cell.textContent !== text) cell.title = text;
     line.append(cell);
   });
   cells(table.createTHead().insertRow(), head, 'th');

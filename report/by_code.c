@@ -16,7 +16,6 @@ enum {
     ROWS_SHOWN = 5,
     ROWS_SHOWN_IF_ASKED = 20,
     DEPTH_SHOWN = 8,
-    NAME_SHOWN = 90,
     ROWS_IN_JSON = 5000,
     TREE_PART = 2000, /* a branch with less than 1 / TREE_PART of everything is not in JSON */
     FREES_LEAST = 10  /* fewer samples do not tell who frees a row's objects */
@@ -449,8 +448,8 @@ static void print_callers(const struct by_code *code, uint32_t row, FILE *to)
     if (count == 0) return;
     const unsigned own = code_groups_own(frames, count);
     for (unsigned i = own + 1; i < count && i < own + depth; i++) {
-        fprintf(to, "%26s %.*s", "called by", NAME_SHOWN,
-                code_names_text(&code->names, frames[i].function));
+        fprintf(to, "%26s %s", "called by",
+                words_name(code_names_text(&code->names, frames[i].function)));
         fputs("  ", to);
         print_frame_place(code, &frames[i], false, to);
         fputc('\n', to);
@@ -473,8 +472,8 @@ static void print_freer(const struct by_code *code, const struct by_code_number 
     if ((number->measure != STACK_SHORT_LIVED && number->measure != STACK_REMOTE) ||
         freer->row == CODE_GROUP_NONE)
         return;
-    fprintf(to, ", %s freed by %.*s", words_number(UNIT_SHARE, freer->share), NAME_SHOWN,
-            freer->row == row ? "itself" : by_code_name(code, freer->row));
+    fprintf(to, ", %s freed by %s", words_number(UNIT_SHARE, freer->share),
+            freer->row == row ? "itself" : words_name(by_code_name(code, freer->row)));
 }
 
 static void print_row(const struct by_code *code, const struct by_code_number *number, uint32_t row,
@@ -489,7 +488,7 @@ static void print_row(const struct by_code *code, const struct by_code_number *n
         fprintf(to, " +- %-9s", value_text(number, stack_sum_margin(self)));
     if (by < CODE_BY_STACK)
         fprintf(to, " %12s", value_text(number, sum_of(&code->total[row], number)->value));
-    fprintf(to, "  %.*s", NAME_SHOWN, by_code_name(code, row));
+    fprintf(to, "  %s", words_name(by_code_name(code, row)));
     by_code_print_place(code, row, number, to);
     if (number->measure == STACK_AT_END && code->oldest[row] != 0)
         fprintf(to, ", since call %s", words_count(code->oldest[row]));

@@ -85,7 +85,7 @@ function showFlame(into) {
     const bars = flameBars(zoomed, 0.0015);
     graph.replaceChildren(...bars.map(({ node, left, width, depth }) => {
       const bar = make('button', { type: 'button', tabIndex: -1, title: partText(node),
-        textContent: width > 0.01 ? node.text : '',
+        textContent: width > 0.01 ? shortName(node.text, 80) : '',
         className: search.value === '' ? '' : fits(node) ? 'hit' : 'miss',
         onclick: () => { zoomed = node; draw(); },
         onpointerenter: () => { says.textContent = partText(node); } });

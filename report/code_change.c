@@ -8,7 +8,7 @@
 #include "report/numbers.h"
 #include "report/words.h"
 
-enum { ROWS_SHOWN = 10, NAME_SHOWN = 90 };
+enum { ROWS_SHOWN = 10 };
 
 static int by_name(const void *one, const void *other)
 {
@@ -97,7 +97,7 @@ static void print_number(const struct code_change *change, unsigned number, FILE
         fprintf(to, "  %37s %14s %16s %10s", words_number(unit, roundl(before)),
                 words_number(unit, roundl(after)), words_signed(unit, roundl(after - before)),
                 words_growth(report_growth(before, after)));
-        fprintf(to, "  %.*s\n", NAME_SHOWN, row->name);
+        fprintf(to, "  %s\n", words_name(row->name));
     }
 }
 

@@ -356,10 +356,10 @@ static void print_codes(const struct fragments *fragments, const struct by_code 
 {
     for (unsigned i = 0; i < fragments->codes_count && i < BLAMES_PRINTED; i++) {
         const struct fragments_blame *one = &fragments->by_code[i];
-        fprintf(
-            to, "    %15s %12s object%s %11s %8s   made by %.100s", "", words_count(one->objects),
-            one->objects == 1 ? " keeps" : "s keep", words_bytes(one->kept_bytes),
-            words_share(one->kept_bytes, fragments->sparse.kept_bytes), code_name(code, one->what));
+        fprintf(to, "    %15s %12s object%s %11s %8s   made by %s", "", words_count(one->objects),
+                one->objects == 1 ? " keeps" : "s keep", words_bytes(one->kept_bytes),
+                words_share(one->kept_bytes, fragments->sparse.kept_bytes),
+                words_name(code_name(code, one->what)));
         if (one->what < code->groups.count)
             by_code_print_place(code, (uint32_t)one->what, &by_code_numbers[0], to);
         fputc('\n', to);

@@ -293,6 +293,9 @@ static int check_limits(const struct options *options, const struct report_trace
     char why[512];
     for (unsigned i = 0; i < options->limits_count; i++) {
         const struct report_limit *limit = &options->limits[i];
+        if (!limit_has_function(limit, traces, last + 1))
+            cli_fail(&cli_report, "--fail-if %s: no call stack has %.*s, so its number is 0",
+                     limit->text, (int)limit->of_bytes, limit->of);
         unsigned known = limit->grown ? 0 : last;
         for (unsigned k = 0; k <= last; k++)
             values[k] = limit_value(limit, &traces[k], &unit);
@@ -301,15 +304,27 @@ static int check_limits(const struct options *options, const struct report_trace
         if (known <= last)
             status = cli_fail(&cli_report, "--fail-if %s: %s does not have this number",
                               limit->text, options->paths[known]);
-        else if (!limit_has_function(limit, traces, last + 1))
-            status =
-                cli_fail(&cli_report, "--fail-if %s: no call stack has this function", limit->text);
         else if (report_limit_is_broken(limit, unit, values[0], values[last], why, sizeof why)) {
             cli_fail(&cli_report, "%s", why);
             if (status == PROGRAM_OK) status = PROGRAM_LIMIT;
         }
     }
     return status;
+}
+
+/* Says where options about code have nothing to show. */
+static void note_without_stacks(const struct options *options, const struct report_trace *traces)
+{
+    const struct by_code_options *code = &options->code;
+    const char *const asked = code->is_by_given          ? "--by"
+                              : code->expression != NULL ? "--focus"
+                              : code->skip != NULL       ? "--skip"
+                                                         : NULL;
+    for (unsigned i = 0; i < options->traces && asked != NULL; i++)
+        if (!traces[i].code.is_known)
+            cli_fail(&cli_report,
+                     "%s: has no call stacks, so %s shows nothing (record --stacks has them)",
+                     options->paths[i], asked);
 }
 
 /* Reads one trace and replays it. */
@@ -354,6 +369,7 @@ static int report_all(const struct options *options, struct report_trace *traces
     if (!cli_can_write(&cli_report, &outputs)) return PROGRAM_FAILED;
     status = read_all(options, traces);
     if (status == PROGRAM_FAILED) return status;
+    note_without_stacks(options, traces);
     if (options->depths) {
         if (depths_read(&depths, options->paths[0]) == PROGRAM_FAILED) return PROGRAM_FAILED;
         traces[0].depths = &depths;

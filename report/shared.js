@@ -86,9 +86,6 @@ function byMagnitude(table, of, key) {
 
 const sizeText = (size, highest) => (highest > size ? `${countText(size)}..` : countText(size));
 
-// Names of functions are long: they are cut, with dots, to fit into charts.
-const shortName = (name) => (name.length > 40 ? `${name.slice(0, 39)}…` : name);
-
 // Horizontal bars, one a line.
 function lyingBars(labels, values, colours, unit, of = 'bytes') {
   return { type: 'bar', data: { labels, datasets: [{ data: values, backgroundColor: colours }] },

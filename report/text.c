@@ -227,8 +227,8 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_left(&tally->sizes, to);
     print_lifetimes(tally, to);
     print_alignments(tally, to);
-    print_sizes(tally, to);
     by_code_print(&trace->code, tally->has_older, to);
+    print_sizes(tally, to);
     table_print(&(struct table){tables_rounding, trace->rounded, .rows = ROUNDINGS}, to);
     print_times(tally, to);
     print_ages(tally, to);

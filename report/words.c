@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { WORD_BYTES = 96 };
 
@@ -128,5 +130,70 @@ const char *words_format(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, WORD_BYTES, format, arguments);
     va_end(arguments);
+    return text;
+}
+
+/* ---- names of functions ---- */
+
+/* Whether there is a bracket of a type here: not of an operator or an arrow. */
+static int bracket_at(const char *name, size_t at)
+{
+    static const char word[] = "operator";
+    const size_t length = sizeof word - 1;
+    if (name[at] != '<' && name[at] != '>') return 0;
+    size_t first = at;
+    while (first > 0 && strchr("<>=-", name[first - 1]) != NULL)
+        first--;
+    if (first >= length && memcmp(name + first - length, word, length) == 0) return 0;
+    if (name[at] == '>' && at > 0 && name[at - 1] == '-') return 0;
+    return name[at] == '<' ? 1 : -1;
+}
+
+/* How deep the innermost arguments are that are longer than ".."; 0: there are none. */
+static unsigned deepest(const char *name)
+{
+    unsigned depth = 0, most = 0;
+    size_t opened = 0; /* after the latest bracket that opens */
+    for (size_t i = 0; name[i] != '\0'; i++) {
+        const int bracket = bracket_at(name, i);
+        if (bracket > 0) opened = i + 1;
+        if (bracket < 0 && depth > most && i - opened > 2) most = depth;
+        if (bracket < 0 && depth > 0) depth--;
+        if (bracket > 0) depth++;
+    }
+    return most;
+}
+
+/* Replaces all arguments that are so deep. */
+static void shorten(char *name, unsigned level)
+{
+    unsigned depth = 0;
+    size_t to = 0;
+    for (size_t i = 0; name[i] != '\0'; i++) {
+        const int bracket = bracket_at(name, i);
+        if (bracket < 0 && depth > 0 && depth-- == level) {
+            name[to++] = '.';
+            name[to++] = '.';
+        }
+        if (depth < level) name[to++] = name[i];
+        if (bracket > 0) depth++;
+    }
+    name[to] = '\0';
+}
+
+const char *words_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (length <= WORDS_NAME_MOST) return name;
+    char *text = next(), *copy = strdup(name);
+    if (copy == NULL) return "";
+    for (unsigned level; length > WORDS_NAME_MOST && (level = deepest(copy)) > 0;
+         length = strlen(copy))
+        shorten(copy, level);
+    if (length <= WORDS_NAME_MOST)
+        memcpy(text, copy, length + 1);
+    else /* The end tells most. */
+        snprintf(text, WORD_BYTES, "..%s", copy + length - (WORDS_NAME_MOST - 2));
+    free(copy);
     return text;
 }

@@ -35,6 +35,11 @@ const char *words_number(enum number_unit unit, long double value);
 const char *words_signed(enum number_unit unit, long double difference);
 const char *words_growth(double per_cent);
 
+/* The name of a function, of at most WORDS_NAME_MOST bytes: arguments of templates are shortened,
+ * the innermost first, so that the member stays. */
+enum { WORDS_NAME_MOST = 90 };
+const char *words_name(const char *name);
+
 /* As printf() would print it, truncated to the size of a buffer. */
 const char *words_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

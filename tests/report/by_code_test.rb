@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 39
+  plan 43
 
   script = random_script(4000)
   script.write('t.p')
@@ -253,6 +253,34 @@ Dir.mktmpdir do |directory|
   by = ->(key) { script.sums_by(&name).max_by { |_, row| row[key] }.first }
   report first == [by.('bytes'), by.('made')], 'the first line of a table is what asks for most',
          [first.to_s, text[/^functions.*/m].to_s[0, 600]]
+
+  # --- long names ---
+
+  inner = 'std::map<std::string, std::vector<std::pair<int, std::string> >, std::less<void> >'
+  long = %w[insert remove operator<].map { |member| "Registry<#{inner}, #{inner}>::#{member}" }
+  names = StackScript.new
+  long.each_with_index { |one, i| names.allocate(i, 100, [Function.new(one, 'r.cc', 4)]) }
+  names.allocate(3, 10, [Function.new("#{'n' * 200}::tail", 'r.cc', 4)])
+  names.write('names.p')
+  text = output_of({}, MALLOCTAPE, 'report', 'names.p')[/^functions, by bytes.*?\n\n/m]
+  shown = text.scan(/Registry.*$/)
+  report shown == %w[insert operator< remove].map { |one| "Registry<std::map<..>, std::map<..>>::#{one}  r.cc:4" },
+         'long names are shortened in their arguments; the member stays', [text]
+  report text.match?(/\.\.n{82}::tail  r\.cc:4$/) && (long - reported('names.p')['rows']['name']).empty?,
+         'a name without arguments keeps its end; JSON has the whole', [text]
+
+  # --- code that is not there ---
+
+  _, said, status = Open3.capture3(MALLOCTAPE, 'report', 'names.p', '--fail-if', 'bytes@gone>1')
+  report status.exitstatus.zero? && said.include?('no call stack has gone, so its number is 0'),
+         '--fail-if of a function that has gone: the bar holds', [said]
+  bare = StackScript.new
+  bare.allocate(1, 10, [])
+  bare.write('bare.p')
+  output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'ops', 'bare.p', '-o', 'bare.ops')
+  output_of({}, MALLOCTAPE, 'import', '--quiet', '--from', 'ops', '-o', 'without.p', 'bare.ops')
+  _, said, = Open3.capture3(MALLOCTAPE, 'report', 'without.p', '--by', 'line')
+  report said.include?('without.p: has no call stacks, so --by shows nothing'), '--by without stacks says so', [said]
 
   # --- frees ---
 
@@ -413,7 +441,7 @@ Dir.mktmpdir do |directory|
          'and as a text, what changed most first', [text[/^functions.*/m].to_s]
 
   limits = { 'bytes@parse>+70%' => 6, 'bytes@parse>+80%' => 0, 'objects@main>300' => 6,
-             'bytes@anew>+5' => 6, 'bytes@outer::anew<10' => 6, 'bytes@new<10' => 1,
+             'bytes@anew>+5' => 6, 'bytes@outer::anew<10' => 6, 'bytes@new<10' => 6, 'bytes@gone>1' => 0,
              'size@parse>1' => 2, 'end_live@parse>+7K' => 6, 'bytes@fill_file>+0%' => 0 }
   said = limits.keys.map do |limit|
     Open3.capture3(MALLOCTAPE, 'report', 'before.p', 'after.p', '--fail-if', limit)[2].exitstatus
