@@ -43,6 +43,8 @@ enum {
 #define RENEW_NS UINT64_C(2000000000)
 /* A thread that runs has been looked at this often before. */
 enum { LOOKS = 5 };
+/* The system also says EPERM of a thread that is just ending. */
+enum { DENIALS_MAX = 50 };
 /* A waiting thread that was at no safe place is not stopped again in the same wait before. */
 #define AGAIN_NS UINT64_C(100000000)
 
@@ -291,9 +293,10 @@ static bool thread_take(struct inject *inject, const struct safe_places *places,
     inject->is_made_again = false;
     errno = 0;
     if (!thread_stop(inject, thread)) {
-        if (errno == EPERM) *error = EPERM;
+        if (errno == EPERM && ++inject->denials > DENIALS_MAX) *error = EPERM;
         return false;
     }
+    inject->denials = 0;
     *error = 0;
     bool good = registers_get(thread, &inject->state.registers);
     if (good && !call_is_whole(inject)) return false;

@@ -41,6 +41,7 @@ struct inject {
     uint64_t stopped_at_ns, stopped_ns; /* since when; how long, after inject_end() */
     pid_t late[INJECT_LATE_MAX];        /* 0: none */
     int memory, lock;                   /* files: the process's memory, a lock on its directory */
+    unsigned denials;                   /* EPERM, one after the other */
     bool is_gone;                       /* the process has ended meanwhile */
     bool is_denied;                     /* the system does not permit tracing it */
 };

@@ -1,7 +1,8 @@
 # marks.rb BIN WORKLOADS COUNT SEED [KIND ...] - attaches to programs that look whether anything
 # disturbs them, and detaches, COUNT times in all: which one, for how long, and whether the recorder
 # is killed in the middle, is random. KIND: as in a shell's file names; all. Ends with a line for each
-# kind, and 1 if a program was disturbed, hangs, or lacks memory that it had mapped.
+# kind, and 1 if a program was disturbed, hangs, or lacks memory that it had mapped. SIGINT ends it
+# before.
 require "tmpdir"
 
 BIN, WORKLOADS = ARGV.shift(2).map { |path| File.expand_path(path) }
@@ -20,6 +21,26 @@ KINDS = own.merge(WAITS.to_h { |name| [name, [MARKS, name]] })
            .merge(WAITS.to_h { |name| ["#{name}-alarms", [MARKS, name, "alarms"]] })
            .merge(WAITS.to_h { |name| ["#{name}-restarts", [MARKS, name, "restarts"]] })
            .merge("crew" => [File.join(WORKLOADS, "crew")], "hazards" => [File.join(WORKLOADS, "hazards"), "lenient"])
+# Programs in other languages: how each is made in a directory, and run. Without the compiler, it is
+# left out, with a line.
+SOURCES = File.join(__dir__, "others")
+OTHERS = {
+  "goroutines" => [["go", "build", "-o", "goroutines", "#{SOURCES}/goroutines.go"], ["./goroutines"]],
+  "pool" => [["rustc", "-O", "-o", "pool", "#{SOURCES}/pool.rs"], ["./pool"]],
+  "fibers" => [["c++", "-O1", "-o", "fibers", "#{SOURCES}/fibers.cc", "-lboost_context"], ["./fibers"]],
+  "java" => [["javac", "-d", ".", "#{SOURCES}/Load.java"], ["java", "-cp", ".", "Load"]],
+  "python" => [["true"], ["python3", "-u", "#{SOURCES}/load.py"]],
+  "node" => [["true"], ["node", "#{SOURCES}/load.js"]]
+}.freeze
+
+def other_kinds(directory, wanted)
+  OTHERS.select(&wanted).filter_map do |name, (making, running)|
+    made = system({"CGO_ENABLED" => "1"}, *making, chdir: directory, out: File::NULL, err: File::NULL)
+    next puts("# #{name} is left out: #{making.first} fails") unless made
+    [name, running.map { |word| word.sub(/\A\.(?=\z|\/)/, directory) }]
+  end.to_h
+end
+
 # Those whose own memory stays as it is.
 STEADY = /\A(contexts|registers|counter)\z|wait|recv|poll|sleep|futex/
 ROUNDS_MAX = 12 # with one process
@@ -105,6 +126,9 @@ class Campaign
       finish(@targets.delete(name)) if target.ended? || target.rounds >= ROUNDS_MAX
       finish(@targets.shift.last) if @targets.size > TARGETS_MAX
     end
+  rescue Interrupt
+    puts "# asked to end"
+  ensure
     @targets.each_value { |target| finish(target) }
     report
   end
@@ -205,6 +229,7 @@ class Campaign
 end
 
 Dir.mktmpdir("malloctape-marks-") do |directory|
-  kinds = ARGV.empty? ? KINDS : KINDS.select { |name, _| ARGV.any? { |wanted| File.fnmatch(wanted, name) } }
+  wanted = ->(name, _) { ARGV.empty? || ARGV.any? { |pattern| File.fnmatch(pattern, name) } }
+  kinds = KINDS.select(&wanted).merge(other_kinds(directory, wanted))
   Campaign.new(directory, Random.new(SEED), kinds).run(COUNT)
 end
