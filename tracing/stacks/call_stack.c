@@ -650,7 +650,7 @@ static void forget_others(const struct malloctape_lane *lane, struct stack_walk 
     walk->time = stack_table_time();
     walk->recording = recording.number;
     /* The stack of the thread before may be gone. */
-    if (walk->thread_id != thread_id) walk->memory = (struct unwind_memory){0};
+    if (walk->thread_id != thread_id) unwind_memory_forget(&walk->memory);
     walk->thread_id = thread_id;
 }
 

@@ -18,6 +18,8 @@
 #define GUESS_BYTES_MAX ((uintptr_t)32 << 10)
 /* Generated code calls other such code that is not farther away. */
 #define GENERATED_FAR   ((uintptr_t)1 << 30)
+/* After so many words without one, a page has no call. */
+#define PAGE_ASKED_MAX  16u
 /* An address no farther away is on the same stack. */
 #define STACK_FAR       ((uintptr_t)8 << 20)
 
@@ -735,14 +737,47 @@ static bool step_by_register(struct unwind_rule rule, struct unwind_memory *memo
 
 const struct unwind_rule unwind_guess = UNWIND_GUESS;
 
-/* Whether the instruction before `pc` is a call. Copies it: generated code may go at any time. */
-static bool is_behind_call(const struct unwind_memory *memory, uintptr_t pc)
+/* Copies the code: what is generated may go at any time. */
+static bool look_behind(const struct unwind_memory *memory, uintptr_t pc)
 {
     uint8_t code[UNWIND_CALL_BYTES_MAX + 1]; /* one more, which may be read, but is not known */
     code[UNWIND_CALL_BYTES_MAX] = 0;
     return os_memory_copy(memory->thread_id, code, (const void *)(pc - UNWIND_CALL_BYTES_MAX),
                           UNWIND_CALL_BYTES_MAX) == UNWIND_CALL_BYTES_MAX &&
            unwind_is_behind_call(code + UNWIND_CALL_BYTES_MAX);
+}
+
+static uint32_t known_at(uintptr_t number)
+{
+    return (uint32_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> 32) % UNWIND_CALLS;
+}
+
+/* Whether the instruction before `pc` is a call. */
+static bool is_behind_call(struct unwind_memory *memory, uintptr_t pc)
+{
+    uintptr_t *known = &memory->calls[known_at(pc)];
+    if (memory->calls_asked++ % UNWIND_CALLS_ASKED == 0) {
+        memset(memory->calls, 0, sizeof memory->calls);
+        memset(memory->pages, 0, sizeof memory->pages);
+    }
+    if (*known >> 1 != pc || pc == 0) *known = pc << 1 | look_behind(memory, pc);
+    return *known & 1;
+}
+
+/* The same of any word. If none of some words that point into a page is behind a call, that has no
+ * code: most are data, such as objects of JavaScript. */
+static bool may_be_behind_call(struct unwind_memory *memory, uintptr_t word)
+{
+    const uintptr_t page = word & ~(PAGE_BYTES - 1);
+    uintptr_t *known = &memory->pages[known_at(page)];
+    if ((*known & ~(PAGE_BYTES - 1)) != page) *known = page;
+    if (*known - page >= PAGE_ASKED_MAX) return false;
+    if (is_behind_call(memory, word)) {
+        *known = 0;
+        return true;
+    }
+    ++*known;
+    return false;
 }
 
 /* Whether this word of the frame may be a return address: then the frame may end there, and the
@@ -755,7 +790,7 @@ static bool may_be_return_address(struct unwind_memory *memory, const struct unw
     if (!unwind_memory_word(memory, at, &word)) return true;
     if (word - frame->sp < STACK_FAR) return false;
     const bool is_near = word - frame->pc < GENERATED_FAR || frame->pc - word < GENERATED_FAR;
-    return (is_near || unwind_find(word - 1, &object)) && is_behind_call(memory, word);
+    return (is_near || unwind_find(word - 1, &object)) && may_be_behind_call(memory, word);
 }
 
 static bool step_by_guess(struct unwind_memory *memory, const struct unwind_frame *frame,

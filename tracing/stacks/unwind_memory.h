@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,7 +24,11 @@ extern "C" {
 /* What is copied at a time. */
 #define UNWIND_COPY_BYTES 2048
 
-/* All zero at first, and whenever another thread uses it. */
+/* How many addresses are remembered, and for how many questions. */
+#define UNWIND_CALLS       1024u
+#define UNWIND_CALLS_ASKED (1u << 16)
+
+/* All zero at first. */
 struct unwind_memory {
     uintptr_t from, to; /* read as it is, in this walk */
     uintptr_t own_from,
@@ -31,8 +36,19 @@ struct unwind_memory {
     int32_t thread_id;     /* 0: the own stack has not been sought yet */
     uint32_t copied_bytes; /* in this walk */
     uintptr_t copied_from;
+    /* What is known of code: whether a call precedes an address (twice the address, and 1 if so);
+     * and of pages, how often none did (the page, and that count). It may become untrue with the
+     * code, so it is asked anew from time to time. */
+    uint32_t calls_asked;
     uint8_t copy[UNWIND_COPY_BYTES];
+    uintptr_t calls[UNWIND_CALLS], pages[UNWIND_CALLS];
 };
+
+/* Another thread uses it from now on. What stays is looked at only when it has been filled anew. */
+static inline void unwind_memory_forget(struct unwind_memory *memory)
+{
+    memset(memory, 0, offsetof(struct unwind_memory, copy));
+}
 
 /* Where `sp` is not in the own stack, as far as that is known: seeks it, and returns the end of what
  * can be read as it is. */
