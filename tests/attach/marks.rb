@@ -128,6 +128,9 @@ class Campaign
     end
   rescue Interrupt
     puts "# asked to end"
+  rescue StandardError => error
+    @failures << error.full_message
+    puts "# FAILED: #{error.full_message}"
   ensure
     @targets.each_value { |target| finish(target) }
     report
@@ -228,6 +231,7 @@ class Campaign
   end
 end
 
+trap(:INT) { raise Interrupt } # also in the background, where a shell has it ignored
 Dir.mktmpdir("malloctape-marks-") do |directory|
   wanted = ->(name, _) { ARGV.empty? || ARGV.any? { |pattern| File.fnmatch(pattern, name) } }
   kinds = KINDS.select(&wanted).merge(other_kinds(directory, wanted))
