@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "report/report.h"
 #include "report/table.h"
 #include "report/words.h"
 
@@ -71,13 +72,17 @@ static bool find_oldest(struct by_code *code)
 {
     const struct stack_tally *tally = &code->tally;
     code->oldest = calloc(code->groups.count + 1, sizeof *code->oldest);
-    for (uint32_t stack = 0; code->oldest != NULL && stack < tally->stacks_count; stack++) {
+    code->ages = calloc(code->groups.count + 1, sizeof *code->ages);
+    const bool good = code->oldest != NULL && code->ages != NULL;
+    for (uint32_t stack = 0; good && stack < tally->stacks_count; stack++) {
         const uint32_t row = row_of(code, stack);
         const uint64_t oldest = tally->oldest[stack];
         if (row == CODE_GROUP_NONE || oldest == 0) continue;
+        for (unsigned i = 0; i < 4; i++)
+            code->ages[row].quarters[i] += tally->ages[stack].quarters[i];
         if (code->oldest[row] == 0 || oldest < code->oldest[row]) code->oldest[row] = oldest;
     }
-    return code->oldest != NULL;
+    return good;
 }
 
 /* Sums up the lines of functions, and lists those of each row. */
@@ -240,6 +245,7 @@ void by_code_close(struct by_code *code)
     free(code->lines_of);
     free(code->next_line);
     free(code->oldest);
+    free(code->ages);
     free(code->freed);
     free(code->in_tree);
     *code = (struct by_code){.is_known = false};
@@ -321,6 +327,35 @@ uint32_t *by_code_rows_of(const struct by_code *code, const struct stack_tally *
                       : CODE_GROUP_NONE;
     }
     return rows;
+}
+
+/* ---- what may leak ---- */
+
+enum { LEAK_OBJECTS_LEAST = 16, LEAK_PART = 16 };
+
+/* Whether its live objects were made in all quarters of the calls, at least 1 / LEAK_PART in each:
+ * what is kept from the beginning, or only for a time, was not. */
+static bool may_leak(const struct by_code *code, uint32_t row)
+{
+    const uint64_t *quarters = code->ages[row].quarters;
+    const uint64_t all = quarters[0] + quarters[1] + quarters[2] + quarters[3];
+    const struct code_frame *frame = &code->groups.groups[row].frame;
+    bool grows = all >= LEAK_OBJECTS_LEAST && (frame->code != 0 || frame->function != 0);
+    for (unsigned i = 0; i < 4; i++)
+        grows = grows && quarters[i] * LEAK_PART >= all;
+    return grows;
+}
+
+unsigned by_code_leaks(const struct by_code *code, uint32_t *rows, unsigned most)
+{
+    uint64_t *bytes = calloc(code->groups.count + 1, sizeof *bytes);
+    if (bytes == NULL) return 0;
+    for (uint32_t i = 0; i < code->groups.count; i++)
+        if (may_leak(code, i)) bytes[i] = (uint64_t)code->self[i].bytes[STACK_AT_END].value;
+    const unsigned found =
+        report_top(bytes, (uint32_t)code->groups.count, sizeof *bytes, rows, most);
+    free(bytes);
+    return found;
 }
 
 /* ---- text ---- */

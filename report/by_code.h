@@ -50,6 +50,7 @@ struct by_code {
     struct code_grouping groups;
     struct stack_sums *self, *total; /* by group */
     uint64_t *oldest;                /* by group: the call that made its oldest live object */
+    struct stack_ages *ages;         /* by group: of its live objects */
     struct code_grouping lines;
     struct stack_sums *in_lines; /* by line */
     uint32_t *lines_of;          /* by group: one of its lines, plus 1; 0: none */
@@ -78,7 +79,7 @@ struct by_code_number {
     enum stack_measure measure;
     bool is_bytes;
 };
-enum { BY_CODE_NUMBERS = 10 };
+enum { BY_CODE_END = 3, BY_CODE_NUMBERS = 10 }; /* END: alive at the end, in bytes */
 extern const struct by_code_number by_code_numbers[BY_CODE_NUMBERS];
 
 /* The row whose name is the first `bytes` of `name`, or ends with that after a ":" or "/";
@@ -97,6 +98,10 @@ const char *by_code_name(const struct by_code *code, uint32_t row);
  * known. */
 void by_code_print_place(const struct by_code *code, uint32_t row,
                          const struct by_code_number *number, FILE *to);
+
+/* The rows that still grow at the end: of their live objects, at least 16, some were made in each
+ * quarter of the calls. Those with most live bytes first; returns how many. */
+unsigned by_code_leaks(const struct by_code *code, uint32_t *rows, unsigned most);
 
 /* The rows of the live objects of `tally`, which has counted the same trace up to some call; by
  * index. CODE_GROUP_NONE: the object is not in focus. The caller frees the array. NULL: no

@@ -1,5 +1,6 @@
 #include "report/first.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,6 +162,23 @@ static unsigned suspects_find(const struct report_trace *trace, uint32_t suspect
     return found;
 }
 
+/* With call stacks, by code. */
+static void print_leaking_code(const struct by_code *code, FILE *to)
+{
+    uint32_t rows[SUSPECTS_SHOWN];
+    const unsigned count = by_code_leaks(code, rows, SUSPECTS_SHOWN);
+    for (unsigned i = 0; i < count; i++) {
+        const struct stack_sums *self = &code->self[rows[i]];
+        fprintf(to, "%-*s %s in %s of %s objects of %s", WIDTH, i == 0 ? "may leak" : "",
+                words_bytes((uint64_t)llround(self->bytes[STACK_AT_END].value)),
+                words_count((uint64_t)llround(self->objects[STACK_AT_END].value)),
+                words_count((uint64_t)llround(self->objects[STACK_MADE].value)),
+                words_name(by_code_name(code, rows[i])));
+        by_code_print_place(code, rows[i], &by_code_numbers[BY_CODE_END], to);
+        fputs(", more in each quarter of the calls\n", to);
+    }
+}
+
 static void print_suspects(const struct report_trace *trace, FILE *to)
 {
     uint32_t suspects[SUSPECTS_MAX];
@@ -218,7 +236,10 @@ void first_print_notice(const struct report_trace *trace, FILE *to)
 void first_print(const struct report_trace *trace, FILE *to)
 {
     print_parts(trace, to);
-    print_suspects(trace, to);
+    if (trace->code.is_known)
+        print_leaking_code(&trace->code, to);
+    else
+        print_suspects(trace, to);
     print_calls(&trace->tally, to);
     fputc('\n', to);
 }

@@ -196,6 +196,7 @@ void stack_tally_close(struct stack_tally *tally)
     free(tally->slots);
     free(tally->stacks);
     free(tally->oldest);
+    free(tally->ages);
     free(tally->pairs);
     free(tally->pair_slots);
     *tally = (struct stack_tally){.count = 0};
@@ -317,7 +318,8 @@ static bool list_stacks(struct stack_tally *tally)
     size_t count = 1;
     tally->stacks = calloc(tally->count + 1, sizeof *tally->stacks);
     tally->oldest = calloc(tally->count + 1, sizeof *tally->oldest);
-    if (tally->stacks == NULL || tally->oldest == NULL) return false;
+    tally->ages = calloc(tally->count + 1, sizeof *tally->ages);
+    if (tally->stacks == NULL || tally->oldest == NULL || tally->ages == NULL) return false;
     for (size_t i = 0; i < tally->count; i++)
         tally->stacks[i + 1] = tally->cells[i].stack;
     qsort(tally->stacks, tally->count + 1, sizeof *tally->stacks, by_number);
@@ -350,8 +352,11 @@ bool stack_tally_end(struct stack_tally *tally)
         tally->pairs[i].freed = index_of(tally, tally->pairs[i].freed);
     }
     for (uint64_t i = 0; i < tally->live; i++) {
-        uint64_t *oldest = &tally->oldest[tally->cells[tally->objects[i].cell].stack];
-        if (*oldest == 0 || tally->objects[i].call < *oldest) *oldest = tally->objects[i].call;
+        const struct stack_object *object = &tally->objects[i];
+        const uint32_t stack = tally->cells[object->cell].stack;
+        uint64_t *oldest = &tally->oldest[stack];
+        if (*oldest == 0 || object->call < *oldest) *oldest = object->call;
+        tally->ages[stack].quarters[4 * (object->call - 1) / tally->calls]++;
     }
     if (tally->count > 1) qsort(tally->cells, tally->count, sizeof *tally->cells, by_class);
     return true;

@@ -65,6 +65,11 @@ struct stack_cell {
     struct live live;
 };
 
+/* Objects by the quarter of all calls in which they were made. */
+struct stack_ages {
+    uint64_t quarters[4];
+};
+
 /* Objects that one stack made and another one freed. Both are nodes, after stack_tally_end()
  * indices of `stacks`. */
 struct stack_pair {
@@ -85,6 +90,7 @@ struct stack_tally {
     struct stack_cell *cells; /* after stack_tally_end(), sorted by class */
     size_t count;
     uint32_t *stacks; /* after stack_tally_end(): the nodes, ascending; the first is 0: no stack */
+    struct stack_ages *ages; /* likewise: of the live objects */
     uint64_t *oldest; /* by index of `stacks`: the call that made the oldest live object; 0: none */
     size_t stacks_count;
     bool with_frees; /* count stacks of frees */

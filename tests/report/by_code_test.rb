@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 43
+  plan 45
 
   script = random_script(4000)
   script.write('t.p')
@@ -253,6 +253,25 @@ Dir.mktmpdir do |directory|
   by = ->(key) { script.sums_by(&name).max_by { |_, row| row[key] }.first }
   report first == [by.('bytes'), by.('made')], 'the first line of a table is what asks for most',
          [first.to_s, text[/^functions.*/m].to_s[0, 600]]
+
+  # --- what may leak ---
+
+  leaks = StackScript.new
+  table = [function('begins', 2), function('main')]
+  100.times { |i| leaks.allocate(-1 - i, 64, table) }
+  8000.times do |i|
+    leaks.allocate(i, 160, [function('serves', 7), function('main')])
+    leaks.free(i) if i % 8 != 0
+    leaks.allocate(20_000 + i % 50, 160, [function('caches', 9), function('main')]) if i < 50
+    leaks.free(20_000 + i % 50) if i >= 50
+    leaks.allocate(20_000 + i % 50, 160, [function('caches', 9), function('main')]) if i >= 50
+  end
+  leaks.write('leaks.p')
+  text = output_of({}, MALLOCTAPE, 'report', 'leaks.p')
+  report text.scan(/^may leak .*\n(?: {16}.* quarter.*\n)*/) ==
+         ["may leak        156 KiB in 1 000 of 8 000 objects of serves  serves.c:7, more in each quarter of the calls\n"],
+         'what may leak goes by code and growth: not a table, nor a cache', [text.lines.first(14).join]
+  report text.index('functions, by bytes') < text.index('sizes, by'), 'code comes before sizes', [text]
 
   # --- long names ---
 
