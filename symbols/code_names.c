@@ -242,8 +242,8 @@ static void print_lacks(const char *path, unsigned lacks, const char *prefix, FI
         {SYMBOL_LACKS_SHARED, "a file that it shares with others (dwz) was not found, so some "
                               "functions have no names (--symbols DIR)"},
         {SYMBOL_LACKS_SPLIT,
-         "it is split (.dwo, .dwp), which is not read, so inlined functions are "
-         "missing"},
+         "files of split units (.dwo, .dwp) were not found, so inlined functions "
+         "are missing (--symbols DIR)"},
         {SYMBOL_LACKS_UNPACKED, "sections are packed in a way that libelf cannot read"},
         {SYMBOL_LACKS_BUDGET, "reading all of it would take too long: it is damaged, or far "
                               "larger than others"}};

@@ -16,6 +16,7 @@ struct demangling {
 static void take(const char *text, size_t length, void *of)
 {
     struct demangling *name = of;
+    if (length == 0) return; /* `text` may be NULL */
     if (length > DEMANGLE_BYTES_MAX - name->length) longjmp(name->too_long, 1);
     memcpy(name->text + name->length, text, length);
     name->length += length;

@@ -2,12 +2,14 @@
 
 #include <dwarf.h>
 #include <elfutils/libdwelf.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "symbols/elf_section.h"
+#include "symbols/split_unit.h"
 
 /* How deep in a tree of debug information functions, and those that are inlined, are looked for. */
 enum { DEPTH_MAX = 64, INLINED_DEPTH_MAX = 256 };
@@ -18,9 +20,11 @@ enum { BUDGET_OF_BYTE = 1, STEPS_OF_RANGE = 4, SKIPPED_OF_STEP = 16 };
 
 /* A compilation unit. */
 struct symbol_unit {
-    Dwarf_Die die;
-    bool is_read;
+    Dwarf_Die die; /* with lines; of a split unit, the skeleton's */
+    bool is_read, is_split;
     struct code_ranges functions; /* of DIEs */
+    struct split_unit split;
+    Elf *split_file; /* of this unit alone; NULL: none */
 };
 
 /* ---- walks ---- */
@@ -56,13 +60,22 @@ static bool go_in(struct symbol_debug *debug, Dwarf_Die *parent, Dwarf_Die *chil
     return spend(debug, 1);
 }
 
+/* As dwarf_ranges(). `split`: NULL, or the split unit of the DIE. */
+static ptrdiff_t range_next(const struct split_unit *split, Dwarf_Die *die, ptrdiff_t at,
+                            Dwarf_Addr *base, Dwarf_Addr *begin, Dwarf_Addr *end)
+{
+    return split != NULL && split->dwarf != NULL
+               ? split_unit_range(split, die, at, base, begin, end)
+               : dwarf_ranges(die, at, base, begin, end);
+}
+
 /* False: no memory. */
-static bool ranges_add(struct symbol_debug *debug, struct code_ranges *ranges, Dwarf_Die *die,
-                       uint64_t of)
+static bool ranges_add(struct symbol_debug *debug, const struct split_unit *split,
+                       struct code_ranges *ranges, Dwarf_Die *die, uint64_t of)
 {
     Dwarf_Addr base, begin, end;
     bool good = true;
-    for (ptrdiff_t at = 0; good && (at = dwarf_ranges(die, at, &base, &begin, &end)) > 0;) {
+    for (ptrdiff_t at = 0; good && (at = range_next(split, die, at, &base, &begin, &end)) > 0;) {
         if (!spend(debug, STEPS_OF_RANGE)) break;
         good = code_ranges_add(ranges, begin, end, of);
     }
@@ -70,8 +83,8 @@ static bool ranges_add(struct symbol_debug *debug, struct code_ranges *ranges, D
 }
 
 /* Adds the functions below a DIE that have code. False: no memory. */
-static bool functions_read(struct symbol_debug *debug, struct code_ranges *functions,
-                           Dwarf_Die *parent, Dwarf_Off *furthest, unsigned depth)
+static bool functions_read(struct symbol_debug *debug, struct symbol_unit *unit, Dwarf_Die *parent,
+                           Dwarf_Off *furthest, unsigned depth)
 {
     Dwarf_Die die;
     bool good = true;
@@ -80,7 +93,7 @@ static bool functions_read(struct symbol_debug *debug, struct code_ranges *funct
         const int tag = dwarf_tag(&die);
         switch (tag) {
         case DW_TAG_subprogram:
-            good = ranges_add(debug, functions, &die, dwarf_dieoffset(&die));
+            good = ranges_add(debug, &unit->split, &unit->functions, &die, dwarf_dieoffset(&die));
             /* fall through */
         case DW_TAG_namespace:
         case DW_TAG_module:
@@ -88,7 +101,7 @@ static bool functions_read(struct symbol_debug *debug, struct code_ranges *funct
         case DW_TAG_structure_type:
         case DW_TAG_union_type:
         case DW_TAG_lexical_block:
-            good = good && functions_read(debug, functions, &die, furthest, depth + 1);
+            good = good && functions_read(debug, unit, &die, furthest, depth + 1);
             break;
         default: break;
         }
@@ -96,10 +109,21 @@ static bool functions_read(struct symbol_debug *debug, struct code_ranges *funct
     return good;
 }
 
+static bool has_address(struct symbol_debug *debug, const struct split_unit *split, Dwarf_Die *die,
+                        uint64_t address)
+{
+    Dwarf_Addr base, begin, end;
+    for (ptrdiff_t at = 0; (at = range_next(split, die, at, &base, &begin, &end)) > 0;) {
+        if (address >= begin && address < end) return true;
+        if (!spend(debug, STEPS_OF_RANGE)) break;
+    }
+    return false;
+}
+
 /* Finds the functions inlined at an address, inwards from die[0], the one that has the code.
  * Returns how many there are, die[0] included. */
-static unsigned inlined_at(struct symbol_debug *debug, Dwarf_Die die[SYMBOL_FRAMES_MAX],
-                           uint64_t address)
+static unsigned inlined_at(struct symbol_debug *debug, const struct split_unit *split,
+                           Dwarf_Die die[SYMBOL_FRAMES_MAX], uint64_t address)
 {
     unsigned count = 1;
     Dwarf_Die at = die[0], child;
@@ -110,7 +134,7 @@ static unsigned inlined_at(struct symbol_debug *debug, Dwarf_Die die[SYMBOL_FRAM
         do {
             const int tag = dwarf_tag(&child);
             found = (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
-                    dwarf_haspc(&child, address) > 0;
+                    has_address(debug, split, &child, address);
         } while (!found && go_on(debug, &child, &furthest));
         if (!found) break;
         at = child;
@@ -139,6 +163,12 @@ static unsigned scopes_of(struct symbol_debug *debug, Dwarf_Die *die, Dwarf_Die 
 }
 
 /* ---- names ---- */
+
+/* The DIE with functions and attributes of a unit. */
+static Dwarf_Die *die_of(struct symbol_unit *unit)
+{
+    return unit->is_split ? &unit->split.die : &unit->die;
+}
 
 /* 0: unknown. */
 static Dwarf_Word language_of(Dwarf_Die *unit)
@@ -218,8 +248,8 @@ static uint32_t name_of_die(struct symbol_debug *debug, struct symbols *symbols,
     if (name != NULL) return symbols_put_name(symbols, name);
     name = dwarf_diename(die);
     if (name == NULL) return 0;
-    return is_c(&unit->die) ? symbols_put_name(symbols, name)
-                            : put_qualified(debug, symbols, die, name);
+    return is_c(die_of(unit)) ? symbols_put_name(symbols, name)
+                              : put_qualified(debug, symbols, die, name);
 }
 
 /* ---- lines ---- */
@@ -234,7 +264,8 @@ static void take_call_place(struct symbols *symbols, struct symbol_unit *unit, D
     if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &attribute), &number) == 0)
         frame->line = (uint32_t)number;
     if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &attribute), &number) == 0 &&
-        dwarf_getsrcfiles(&unit->die, &files, NULL) == 0)
+        ((unit->is_split && dwarf_getsrcfiles(&unit->split.die, &files, NULL) == 0) ||
+         dwarf_getsrcfiles(&unit->die, &files, NULL) == 0))
         frame->file = strings_put(&symbols->strings, dwarf_filesrc(files, number, NULL, NULL));
 }
 
@@ -248,6 +279,60 @@ static void take_line(struct symbols *symbols, struct symbol_unit *unit, uint64_
     frame->file = strings_put(&symbols->strings, dwarf_linesrc(line, NULL, NULL));
 }
 
+/* ---- split units ---- */
+
+/* Opens a file that holds split units. NULL: there is none, or it unpacks to far more. */
+static Elf *split_file(const struct symbol_debug *debug, const char *name)
+{
+    char found[PATH_MAX];
+    uint64_t bytes;
+    const struct symbol_module_name named = {name, NULL, 0};
+    const struct symbol_debug_file *file = &debug->file;
+    Elf *elf =
+        symbol_file_read(symbol_file_open_named(file->places, file->path, &named, found), &bytes);
+    if (elf == NULL || elf_section_packing(elf, bytes) != ELF_PACKING_LARGE) return elf;
+    elf_end(elf);
+    return NULL;
+}
+
+/* PROGRAM.dwp, or NULL. */
+static Elf *package_of(struct symbol_debug *debug)
+{
+    char name[PATH_MAX];
+    const char *program = basename(debug->file.path);
+    const size_t length = strlen(program);
+    const bool is_apart = length > 6 && strcmp(program + length - 6, ".debug") == 0;
+    if (debug->is_package_tried) return debug->package;
+    debug->is_package_tried = true;
+    snprintf(name, sizeof name, "%s.dwp", program);
+    debug->package = split_file(debug, name);
+    if (debug->package != NULL || !is_apart) return debug->package;
+    snprintf(name, sizeof name, "%.*s.dwp", (int)length - 6, program);
+    return debug->package = split_file(debug, name);
+}
+
+/* Opens the file that a skeleton unit names, by its whole path or by its name. */
+static bool split_open(struct symbol_debug *debug, struct symbol_unit *unit)
+{
+    char path[PATH_MAX];
+    const char *directory, *name = split_unit_file(&unit->die, &directory);
+    Elf *package = package_of(debug);
+    if (package != NULL && split_unit_open(&unit->split, &unit->die, debug->file.elf, package))
+        return true;
+    for (int is_whole = 1; name != NULL && is_whole >= 0; is_whole--) {
+        if (is_whole && (directory == NULL || *name == '/')) continue;
+        snprintf(path, sizeof path, "%s%s%s", is_whole ? directory : "", is_whole ? "/" : "", name);
+        unit->split_file = split_file(debug, path);
+        if (unit->split_file == NULL) continue;
+        if (split_unit_open(&unit->split, &unit->die, debug->file.elf, unit->split_file))
+            return true;
+        elf_end(unit->split_file);
+        unit->split_file = NULL;
+    }
+    debug->lacks |= SYMBOL_LACKS_SPLIT;
+    return false;
+}
+
 /* ---- an address ---- */
 
 /* The functions at an address, from the one that has the code inwards; 0: none is known. */
@@ -257,14 +342,15 @@ static unsigned functions_at(struct symbol_debug *debug, struct symbols *symbols
 {
     Dwarf_Off furthest = 0;
     if (!unit->is_read) {
-        if (!functions_read(debug, &unit->functions, &unit->die, &furthest, 0))
-            symbols->no_memory = true;
-        code_ranges_sort(&unit->functions);
         unit->is_read = true;
+        if (unit->is_split) unit->is_split = split_open(debug, unit);
+        if (!functions_read(debug, unit, die_of(unit), &furthest, 0)) symbols->no_memory = true;
+        code_ranges_sort(&unit->functions);
     }
     const struct code_range *range = code_ranges_find(&unit->functions, address);
-    if (range == NULL || dwarf_offdie(debug->dwarf, range->of, &dies[0]) == NULL) return 0;
-    return inlined_at(debug, dies, address);
+    Dwarf *dwarf = unit->is_split ? unit->split.dwarf : debug->dwarf;
+    if (range == NULL || dwarf_offdie(dwarf, range->of, &dies[0]) == NULL) return 0;
+    return inlined_at(debug, &unit->split, dies, address);
 }
 
 unsigned symbol_debug_find(struct symbol_debug *debug, struct symbols *symbols, uint64_t address,
@@ -279,7 +365,7 @@ unsigned symbol_debug_find(struct symbol_debug *debug, struct symbols *symbols, 
     for (unsigned i = 0; i < count; i++) { /* from the innermost one */
         const unsigned at = count - 1 - i;
         frames[i] = (struct symbol_frame){.function = name_of_die(debug, symbols, unit, &dies[at]),
-                                          .is_rust = language_of(&unit->die) == DW_LANG_Rust};
+                                          .is_rust = language_of(die_of(unit)) == DW_LANG_Rust};
         if (i > 0) take_call_place(symbols, unit, &dies[at + 1], &frames[i]);
     }
     take_line(symbols, unit, address, &frames[0]);
@@ -297,11 +383,11 @@ static bool units_read(struct symbol_debug *debug)
     /* Without the last argument, it opens no file of split debug information. */
     while (dwarf_get_units(debug->dwarf, unit, &unit, NULL, &type, &die, NULL) == 0) {
         if (type == DW_UT_type || type == DW_UT_split_type || !spend(debug, 1)) continue;
-        if (type == DW_UT_skeleton) debug->lacks |= SYMBOL_LACKS_SPLIT;
         if (!array_reserve(&debug->units, &debug->room, debug->count + 1, sizeof *debug->units) ||
-            !ranges_add(debug, &debug->ranges, &die, debug->count))
+            !ranges_add(debug, NULL, &debug->ranges, &die, debug->count))
             return false;
-        debug->units[debug->count++].die = die;
+        debug->units[debug->count].die = die;
+        debug->units[debug->count++].is_split = type == DW_UT_skeleton;
     }
     code_ranges_sort(&debug->ranges);
     return true;
@@ -358,26 +444,36 @@ static bool share(struct symbol_debug *debug, Elf *shared)
     return debug->shared != NULL;
 }
 
-bool symbol_debug_open(struct symbol_debug *debug, Elf *elf, uint64_t bytes, Elf *shared)
+bool symbol_debug_open(struct symbol_debug *debug, const struct symbol_debug_file *file,
+                       Elf *shared)
 {
-    const enum elf_packing packing = elf_section_packing(elf, bytes);
-    *debug = (struct symbol_debug){.budget = BUDGET_LEAST + BUDGET_OF_BYTE * bytes};
+    const enum elf_packing packing = elf_section_packing(file->elf, file->bytes);
+    *debug =
+        (struct symbol_debug){.budget = BUDGET_LEAST + BUDGET_OF_BYTE * file->bytes, .file = *file};
+    debug->file.path = strdup(file->path);
+    if (debug->file.path == NULL) return false;
     if (packing != ELF_PACKING_GOOD) debug->lacks |= SYMBOL_LACKS_UNPACKED;
     /* .debug_sup: libdw takes references to the other file for references to this one. */
-    if (elf_section_find(elf, ".debug_sup") != NULL) debug->lacks |= SYMBOL_LACKS_SHARED;
+    if (elf_section_find(file->elf, ".debug_sup") != NULL) debug->lacks |= SYMBOL_LACKS_SHARED;
     if (packing == ELF_PACKING_LARGE || debug->lacks & SYMBOL_LACKS_SHARED) return true;
-    debug->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+    debug->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
     return debug->dwarf == NULL || (share(debug, shared) && units_read(debug));
 }
 
 void symbol_debug_close(struct symbol_debug *debug)
 {
-    for (size_t i = 0; i < debug->count; i++)
-        code_ranges_free(&debug->units[i].functions);
+    for (size_t i = 0; i < debug->count; i++) {
+        struct symbol_unit *unit = &debug->units[i];
+        code_ranges_free(&unit->functions);
+        split_unit_close(&unit->split);
+        elf_end(unit->split_file);
+    }
     free(debug->units);
     code_ranges_free(&debug->ranges);
     if (debug->dwarf != NULL) dwarf_end(debug->dwarf);
     if (debug->shared != NULL) dwarf_end(debug->shared);
-    if (debug->empty != NULL) elf_end(debug->empty);
+    elf_end(debug->empty);
+    elf_end(debug->package);
+    free((char *)(uintptr_t)debug->file.path);
     *debug = (struct symbol_debug){.dwarf = NULL};
 }

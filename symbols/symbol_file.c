@@ -260,3 +260,18 @@ int symbol_file_open_named(const struct symbol_places *places, const char *from,
     search.from = NULL; /* the server's files lie in its cache */
     return fd >= 0 ? fd : ask_server(&search);
 }
+
+/* ---- reading ---- */
+
+Elf *symbol_file_read(int fd, uint64_t *bytes)
+{
+    struct stat status;
+    Elf *elf = fd >= 0 && fstat(fd, &status) == 0 ? elf_begin(fd, ELF_C_READ_MMAP, NULL) : NULL;
+    if (elf != NULL && (elf_kind(elf) != ELF_K_ELF || elf_cntl(elf, ELF_C_FDREAD) != 0)) {
+        elf_end(elf);
+        elf = NULL;
+    }
+    if (elf != NULL) *bytes = (uint64_t)status.st_size;
+    if (fd >= 0) close(fd);
+    return elf;
+}

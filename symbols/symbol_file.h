@@ -19,6 +19,7 @@
 #ifndef MALLOCTAPE_SYMBOLS_SYMBOL_FILE_H
 #define MALLOCTAPE_SYMBOLS_SYMBOL_FILE_H
 
+#include <libelf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -60,5 +61,9 @@ int symbol_file_open_debug(const struct symbol_places *places,
  * with that of one unit (.dwo, .dwp; no build id). */
 int symbol_file_open_named(const struct symbol_places *places, const char *from,
                            const struct symbol_module_name *named, char *found);
+
+/* Takes over the descriptor, which may be -1, and sets *bytes to the size of the file. NULL: it is not
+ * an ELF file. */
+Elf *symbol_file_read(int fd, uint64_t *bytes);
 
 #endif

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/array.h"
 #include "symbols/demangle.h"
@@ -65,20 +63,6 @@ uint32_t symbols_put_name(struct symbols *symbols, const char *mangled)
 
 /* ---- files ---- */
 
-/* Takes over the descriptor. NULL: it is not an ELF file. */
-static Elf *file_read(int fd, uint64_t *bytes)
-{
-    struct stat status;
-    Elf *elf = fd >= 0 && fstat(fd, &status) == 0 ? elf_begin(fd, ELF_C_READ_MMAP, NULL) : NULL;
-    if (elf != NULL && (elf_kind(elf) != ELF_K_ELF || elf_cntl(elf, ELF_C_FDREAD) != 0)) {
-        elf_end(elf);
-        elf = NULL;
-    }
-    if (elf != NULL) *bytes = (uint64_t)status.st_size;
-    if (fd >= 0) close(fd);
-    return elf;
-}
-
 static bool has_debug(Elf *elf)
 {
     return elf_section_find(elf, ".debug_info") != NULL ||
@@ -96,7 +80,8 @@ static Elf *shared_open(const struct symbols *symbols, Elf *elf, const char *fro
     const size_t before = strlen(name) + 1, all = elf_section_data(elf, section)->d_size;
     const struct symbol_module_name shared = {name, (const uint8_t *)name + before, all - before};
     if (all == before || all - before > BUILD_ID_MAX) return NULL;
-    Elf *other = file_read(symbol_file_open_named(&symbols->places, from, &shared, found), &bytes);
+    Elf *other =
+        symbol_file_read(symbol_file_open_named(&symbols->places, from, &shared, found), &bytes);
     if (other == NULL || elf_section_packing(other, bytes) != ELF_PACKING_LARGE) return other;
     elf_end(other);
     return NULL;
@@ -111,17 +96,19 @@ static bool module_open(const struct symbols *symbols, struct symbol_module *mod
                                              module->build_id_bytes};
     module->is_tried = true;
     module->file =
-        file_read(symbol_file_open(&symbols->places, &names, path, &module->state), &bytes);
+        symbol_file_read(symbol_file_open(&symbols->places, &names, path, &module->state), &bytes);
     Elf *debug = module->file;
     if (debug == NULL) return true;
     if (!has_debug(debug)) {
         const char *link = elf_section_text(debug, ".gnu_debuglink");
-        debug = file_read(symbol_file_open_debug(&symbols->places, &names, link, path), &bytes);
+        debug =
+            symbol_file_read(symbol_file_open_debug(&symbols->places, &names, link, path), &bytes);
         module->apart = debug;
     }
     if (debug == NULL) return true;
     module->shared = shared_open(symbols, debug, path);
-    return symbol_debug_open(&module->debug, debug, bytes, module->shared);
+    const struct symbol_debug_file file = {debug, path, bytes, &symbols->places};
+    return symbol_debug_open(&module->debug, &file, module->shared);
 }
 
 static void module_close(struct symbol_module *module)

@@ -94,7 +94,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 30
+  plan 34
 
   known = compile('known', '-g')
   where = addresses(known)
@@ -167,6 +167,26 @@ Dir.mktmpdir do |directory|
   else
     3.times { |i| report true, "shared #{i} # SKIP no dwz" }
   end
+
+  # A file for the debug information of each unit, or one for those of all.
+  Dir.mkdir('units')
+  [4, 5].each do |version|
+    program = compile("units/program#{version}", "-gdwarf-#{version}", '-gsplit-dwarf')
+    check_places(program, "split debug information, DWARF #{version}")
+  end
+  split = "#{directory}/units/program4"
+  if has?('dwp') && system('dwp', '-e', split, '-o', "#{split}.dwp", err: '/dev/null')
+    FileUtils.mv(Dir['units/*.dwo'], directory)
+    check_places(split, 'that of all units in one file')
+    File.unlink("#{split}.dwp")
+  else
+    FileUtils.mv(Dir['units/*.dwo'], directory)
+    report true, 'that of all units in one file # SKIP no dwp'
+  end
+  found, state = symbolize(split, build_id(split), *addresses(split).values_at('in_inlined', 'in_hidden'))
+  report state == 'found, lacks split' &&
+         found == [["plain #{at('in_inlined')}"], ["outer::(anonymous namespace)::hidden #{at('in_hidden')}"]],
+         'without: lines, names of the symbol table, and it is said', [state, found.to_s]
 
   File.write('nested.s', nested_entries(80))
   output_of({}, 'gcc', '-shared', '-Wl,--build-id', '-o', 'nested', 'nested.s')
