@@ -1,7 +1,7 @@
 #!/bin/bash
 # corpus.sh DIRECTORY - what the fuzzers begin with: DIRECTORY/raw, DIRECTORY/spool and
 # DIRECTORY/instructions, full of small samples and simulated recordings, DIRECTORY/reports of their
-# replays, and for each format DIRECTORY/import-FORMAT with small files of it.
+# replays, for each format DIRECTORY/import-FORMAT with small files of it, and DIRECTORY/symbols.
 set -euo pipefail
 
 build_dir=$MALLOCTAPE_BUILD
@@ -75,4 +75,5 @@ simulated
 simulated end=3
 reports
 ruby "$MALLOCTAPE_SOURCE/tests/convert/corpus.rb" "$corpus"
+"$MALLOCTAPE_SOURCE/tests/fuzz/symbols_corpus.sh" "$corpus/symbols"
 touch "$corpus/made"

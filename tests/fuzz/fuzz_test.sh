@@ -7,7 +7,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-if [ -n "${MALLOCTAPE_LONG:-}" ]; then plan 20; else plan 15; fi
+if [ -n "${MALLOCTAPE_LONG:-}" ]; then plan 21; else plan 16; fi
 
 export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
 export FUZZ_OPTIONS='-seed=1 -runs=500 -timeout=300'
@@ -17,7 +17,7 @@ if [ -z "${MALLOCTAPE_LONG:-}" ]; then
     build() { make -s -C "$build_dir" fuzz_build=$brief fuzz_optimize=-O0 "$@" >out 2>err; }
     # All by one make, which reads the whole of Makefile each time.
     if "$source_dir/tests/fuzz/run.sh" raw 0 >out 2>err &&
-        build $brief/fuzz_{spool,instructions,import}; then
+        build $brief/fuzz_{spool,instructions,symbols,import}; then
         export FUZZ_BUILT=1
     fi
 fi
@@ -33,7 +33,7 @@ fuzz() {
     fi
 }
 
-for name in raw spool instructions; do fuzz "$name"; done
+for name in raw spool instructions symbols; do fuzz "$name"; done
 
 FUZZ_OPTIONS='-seed=1 -runs=200 -timeout=300'
 if [ -n "${MALLOCTAPE_LONG:-}" ]; then

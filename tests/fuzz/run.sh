@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh raw|spool|instructions|import-FORMAT|command-NAME SECONDS - runs a fuzzer, with one process, a time
+# run.sh raw|spool|instructions|symbols|import-FORMAT|command-NAME SECONDS - runs a fuzzer, with one process, a time
 # limit and a memory limit for each input, and FUZZ_OPTIONS of libFuzzer; with FUZZ_BRIEF set, one that
 # is compiled soon and runs slowly; with FUZZ_BUILT set, one that is there already. What it finds is
 # kept in tests/fuzz of the build directory. Exit status 77: there is no libFuzzer; others but 0: it
@@ -28,6 +28,7 @@ case $name in command-*) silent=-close_fd_mask=3 ;; esac # what commands print
 is_new() {
     local from
     for from in "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$MALLOCTAPE_SOURCE/tests/convert/corpus.rb" \
+        "$MALLOCTAPE_SOURCE/tests/fuzz/symbols_corpus.sh" "$MALLOCTAPE_SOURCE/tests/symbols/known.cc" \
         tests/samples/write_samples; do
         [ "$corpus/made" -nt "$from" ] || return 1
     done
