@@ -13,7 +13,8 @@ static const char help_text[] =
     "\n"
     "Reads all of a raw stream or an instruction stream and says what is in it; '-' is the\n"
     "standard input. Of several, such as those of `malloctape record --follow`, each has one line:\n"
-    "how many events, the program, the file, and how it ends.\n"
+    "how many events, the program, the file, and how it ends. The last line says how much memory\n"
+    "they had at the same time, at most: what can be shared counts once.\n"
     "\n"
     "  --json FILE   writes the same as a JSON object; to '-', the standard output, instead of\n"
     "                the text\n"
@@ -55,6 +56,21 @@ static void info_free(struct info *info)
     statistics_free(&info->names);
 }
 
+/* Two processes are compared by the clock, so a time is since the epoch. */
+static void look_together(const struct info *info, uint64_t rss_bytes)
+{
+    const unsigned shared = statistics_find(&info->names, STATISTIC_RSS_SHARED);
+    together_look(info->together, (uint64_t)(info->start_s * 1e9) + info->original.now_ns,
+                  rss_bytes, shared < info->statistics.count ? info->statistics.values[shared] : 0);
+}
+
+void info_take_tick(struct info *info, uint64_t elapsed_ns, uint64_t rss_bytes,
+                    const struct original_usage *usage)
+{
+    original_add(&info->original, elapsed_ns, rss_bytes, usage);
+    if (info->together != NULL && rss_bytes > 0) look_together(info, info->original.net_bytes);
+}
+
 static bool info_show(const struct info *info, const struct options *options, const char *path)
 {
     const char *json = options->json;
@@ -65,17 +81,19 @@ static bool info_show(const struct info *info, const struct options *options, co
     return json == NULL || cli_write_json(&cli_info, info_json(info), json);
 }
 
-static int tell(const struct options *options, const char *path)
+static int tell(const struct options *options, const char *path, struct together *together)
 {
-    struct info info = {0};
+    struct info info = {.together = together};
     struct stream stream;
     struct error error = {0};
     if (!stream_open(&stream, path, &error)) return cli_data_error(&cli_info, path, &error);
+    if (together != NULL) together_begin(together);
     info.format = stream.format;
     info.file_bytes = stream.file_bytes;
     int status = stream.format == STREAM_RAW ? info_raw(&info, &stream, path, &error)
                                              : info_instructions(&info, &stream, &error);
     info.lz4 = stream.lz4;
+    if (together != NULL) look_together(&info, 0);
     if (!stream_close(&stream))
         status = PROGRAM_FAILED;
     else if (error_is_set(&error))
@@ -93,10 +111,14 @@ static int run(int count, char **words)
     int status = words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
     status = PROGRAM_OK;
+    struct together together = {.count = 0};
     for (size_t i = 0; i < options.count; i++) {
-        const int of_one = tell(&options, options.paths[i]);
+        const int of_one = tell(&options, options.paths[i], options.count > 1 ? &together : NULL);
         if (status == PROGRAM_OK || of_one == PROGRAM_FAILED) status = of_one;
     }
+    const struct together_most most = together_find(&together);
+    if (most.processes > 0) info_print_together(&most);
+    together_free(&together);
     return status;
 }
 

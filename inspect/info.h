@@ -16,6 +16,7 @@
 
 #include "common/call_kind.h"
 #include "common/error.h"
+#include "inspect/together.h"
 #include "reading/raw_source.h"
 #include "reading/stream.h"
 #include "stream/metadata.h"
@@ -61,14 +62,22 @@ struct info {
     bool truncated;      /* the stream has no end, or ends a recording that was incomplete */
     const char *ended;   /* how it ended, for people; a constant */
     uint64_t file_bytes; /* 0: not a file */
+
+    struct together *together; /* of all files, if they are several; or NULL */
 };
 
 /* Read a whole stream. Return an exit status; if the stream is bad, *error says how. */
 int info_raw(struct info *info, struct stream *stream, const char *path, struct error *error);
 int info_instructions(struct info *info, struct stream *stream, struct error *error);
 
+/* A tick, `elapsed_ns` after the one before; its statistics have been taken. `usage` NULL: it has
+ * none. */
+void info_take_tick(struct info *info, uint64_t elapsed_ns, uint64_t rss_bytes,
+                    const struct original_usage *usage);
+
 void info_print(const struct info *info, const char *path);
 void info_print_line(const struct info *info, const char *path);
+void info_print_together(const struct together_most *most);
 
 /* Takes the numbers about call stacks, when all has been read. */
 static inline void info_take_stacks(struct info *info, const struct stacks *stacks)

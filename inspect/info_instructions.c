@@ -37,8 +37,8 @@ static void take_ticks(struct info *info, const struct instruction_batch *batch)
         struct original_usage usage;
         bool has_usage = instruction_batch_usage(batch, tick, &usage);
         info->duration_ns += operands[0];
-        original_add(&info->original, operands[0], operands[1], has_usage ? &usage : NULL);
         instruction_batch_statistics(batch, tick, &info->statistics);
+        info_take_tick(info, operands[0], operands[1], has_usage ? &usage : NULL);
     }
 }
 

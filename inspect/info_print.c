@@ -214,6 +214,17 @@ void info_print_line(const struct info *info, const char *path)
            info->program != NULL ? info->program : "", path, info->ended);
 }
 
+void info_print_together(const struct together_most *most)
+{
+    printf("At most, %" PRIu32
+           " process%s had %.1f MiB at once, after %.1f s: %.1f MiB of their own, "
+           "%.1f MiB that can be shared (RSS added up: %.1f MiB).\n",
+           most->processes, most->processes == 1 ? "" : "es",
+           (double)(most->own_bytes + most->shared_bytes) / MIB, (double)most->since_ns / 1e9,
+           (double)most->own_bytes / MIB, (double)most->shared_bytes / MIB,
+           (double)most->rss_bytes / MIB);
+}
+
 /* ---- JSON ---- */
 
 /* Puts a text; an empty one for NULL. */

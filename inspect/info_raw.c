@@ -84,11 +84,10 @@ static void take_tick(void *of, const struct raw_chunk *chunk)
 {
     struct raw_info *state = of;
     const struct raw_tick *tick = &state->source.reader.tick;
-    struct original *original = &state->info->original;
     (void)chunk;
-    original_add(original, tick->since_start_ns - original->now_ns, tick->rss_bytes,
-                 tick->has_usage ? &tick->usage : NULL);
     state->info->statistics = tick->statistics;
+    info_take_tick(state->info, tick->since_start_ns - state->info->original.now_ns,
+                   tick->rss_bytes, tick->has_usage ? &tick->usage : NULL);
 }
 
 /* ---- header and end ---- */

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan "$(size 31 32)" # with one that takes long
+plan "$(size 32 33)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -248,6 +248,30 @@ several() {
         says '^malloctape info: none: ' && prints 'raw_example: complete$'
 }
 
+# Four processes that touch the same 40 MiB, and have 8 MiB each besides.
+shared_memory_counts_once() {
+    record shared.%p.lz4 python3 -c 'if True:
+        import ctypes, mmap, os, time
+        shared = mmap.mmap(-1, 40 << 20)
+        shared.write(b"x" * (40 << 20))
+        children = []
+        for i in range(3):
+            child = os.fork()
+            if child == 0:
+                sum(shared[at] for at in range(0, 40 << 20, 4096))
+                own = b"y" * (8 << 20)
+                time.sleep(1)
+                os._exit(0)
+            children.append(child)
+        for child in children:
+            os.waitpid(child, 0)' || return 1
+    exits 0 info shared.*.lz4 && [ "$(wc -l <out)" = "$(($(ls shared.*.lz4 | wc -l) + 1))" ] &&
+        tail -n 1 out | grep -q '^At most, .* MiB of their own, .* that can be shared (RSS added up: ' &&
+        tail -n 1 out | ruby -e 'n, all, _, own, shared, rss = STDIN.read.scan(/[\d.]+/).map(&:to_f)
+            exit n >= 4 && (all - own - shared).abs < 0.2 && shared.between?(40, 80) &&
+                own >= 3 * 8 && rss - own >= 4 * 40'
+}
+
 # What was recorded is what is ordered.
 same_in_both_formats() {
     record threads.raw.lz4 "$workloads/threads" 200 &&
@@ -395,6 +419,11 @@ check 'damage is told with its offset' damaged
 check 'later versions: minor ones are read, features refused' later_version
 check 'exit 2 for wrong options' usage
 check 'several files: a line each' several
+if [ -n "$sanitized" ] || ! command -v python3 >/dev/null; then
+    skip_test 'of their memory, what can be shared counts once' 'needs python3, without a sanitizer'
+else
+    check 'of their memory, what can be shared counts once' shared_memory_counts_once
+fi
 check 'recording, order and postprocess tell the same numbers' same_in_both_formats
 check 'where a recording comes from' origin
 check 'a killed process: the spool is used, missing or unusable' killed
