@@ -30,10 +30,34 @@ malloctape-sweep
 
 share/man/man1:
 malloctape-bump-pipes.1
+malloctape-compare.1
+malloctape-convert.1
+malloctape-ctl.1
+malloctape-dump.1
+malloctape-export.1
+malloctape-import.1
+malloctape-info.1
+malloctape-order.1
 malloctape-postprocess.1
+malloctape-record.1
 malloctape-replay.1
+malloctape-report.1
+malloctape-sweep.1
+malloctape-top.1
+malloctape-verify.1
 malloctape.1
 LIST
+}
+
+# `man malloctape-record` finds a page, and `malloctape help` names documents that are there.
+commands_have_pages() {
+    "$root/bin/malloctape" help >out || return 1
+    documents=$(sed -n 's/^FORMAT.md 4.1, are in \(.*\)\.$/\1/p' out)
+    [ -d "$documents" ] || [ "$documents" = 'the directories stream, replay and docs of the source' ] &&
+        sed -n 's/^  \([a-z]*\)  .*/\1/p' out | grep -vx help >commands && [ "$(wc -l <commands)" -gt 12 ] &&
+        while read -r command; do
+            [ -s "$root/share/man/man1/malloctape-$command.1" ] || { echo "# $command"; return 1; }
+        done <commands
 }
 
 # Another package's library of the same name lies beside ours, and programs of the short names.
@@ -94,7 +118,7 @@ options_cannot_be_otherwise() {
         grep -q 'WARNING: it cannot be otherwise than --enable-minimal: ' err
 }
 
-plan 8
+plan 9
 check 'the libraries that record lie in the library directory' installs
 if [ -n "$sanitized" ]; then
     skip_test 'what is installed works' 'a sanitizer has its own allocator'
@@ -102,6 +126,7 @@ else
     check 'what is installed works' works
 fi
 check 'every program and manual page has a name of ours' names_are_ours
+check 'each command has a page, and help names documents that are there' commands_have_pages
 check 'messages have the name that was called' tells_its_name
 if [ -n "$sanitized" ]; then
     skip_test 'words of replay are known' 'a sanitizer has its own allocator'
