@@ -167,7 +167,7 @@ static int words_parse(struct record *record, int count, char **words)
         {"idle", .flag = &record->idle},
         {"pid", 'p', .word = &record->process},
         {"quiet", 'q', .flag = &record->quiet},
-        {NULL}};
+        {.name = NULL}};
     /* Our options end at the first word that is not one; the rest is the program's. */
     const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, record);
     if (status != PROGRAM_GO_ON) return status;

@@ -164,7 +164,7 @@ static int words_parse(struct compare_options *options, int count, char **words)
         {"json", .word = &options->json},
         {"html", .word = &options->html},
         {"time-limit", .take = limit_parse},
-        {NULL}};
+        {.name = NULL}};
     options->rounds = ROUNDS_DEFAULT;
     options->limit_s = -1;
     options->sort = COMPARE_MEASURES;

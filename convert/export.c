@@ -142,7 +142,7 @@ static int words_parse(struct options *options, int count, char **words)
         {"output", 'o', .word = &options->output},
         {"json", 'j', .word = &options->json},
         {"quiet", 'q', .flag = &options->quiet},
-        {NULL}};
+        {.name = NULL}};
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
     if (status != PROGRAM_GO_ON) return status;
     if (options->writer == NULL) return cli_usage_error(&cli_export, "--to FORMAT is needed");
@@ -310,7 +310,8 @@ static bool write_code(struct exporting *state, const struct instruction_reader 
     const size_t bytes = reader->header.metadata_bytes;
     char *pid = metadata_copy(metadata, bytes, "pid");
     char *program = metadata_copy(metadata, bytes, "program");
-    struct code_places places = {options->symbols, options->symbols_count, options->trace, 0, 0, NULL};
+    struct code_places places = {
+        options->symbols, options->symbols_count, options->trace, 0, 0, NULL};
     struct code_names names = {.count = 0};
     bool good = pid != NULL && program != NULL;
     if (good) {

@@ -65,11 +65,12 @@ static void formats_offer(program_add *add)
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
-    const struct program_option known[] = {{"output", 'o', .word = &options->output},
-                                           {"from", .word = &options->from, .values = formats_offer},
-                                           {"json", 'j', .word = &options->json},
-                                           {"quiet", 'q', .flag = &options->quiet},
-                                           {NULL}};
+    const struct program_option known[] = {
+        {"output", 'o', .word = &options->output},
+        {"from", .word = &options->from, .values = formats_offer},
+        {"json", 'j', .word = &options->json},
+        {"quiet", 'q', .flag = &options->quiet},
+        {.name = NULL}};
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (optind == count) return cli_usage_error(&cli_import, "which file?");

@@ -146,7 +146,7 @@ static void set_string(avro_value_t *row, enum field field, const char *text)
 /* Chooses the branch of a union for a value that is there, or null. */
 static avro_value_t branch(avro_value_t *row, enum field field, bool there)
 {
-    avro_value_t value, chosen;
+    avro_value_t value, chosen = {NULL, NULL};
     avro_value_get_by_index(row, field, &value, NULL);
     avro_value_set_branch(&value, there, &chosen);
     return chosen;

@@ -45,7 +45,7 @@ static int words_parse(struct options *options, int count, char **words)
                                            {"paths", .flag = &dump->paths},
                                            {"lane", .count = &dump->lane},
                                            {"objects", .flag = &options->objects},
-                                           {NULL}};
+                                           {.name = NULL}};
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (options->objects && (dump->only_calls || dump->paths || dump->lane != DUMP_ALL_LANES))

@@ -31,7 +31,7 @@ struct options {
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
-    const struct program_option known[] = {{"json", .word = &options->json}, {NULL}};
+    const struct program_option known[] = {{"json", .word = &options->json}, {.name = NULL}};
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (optind == count) return cli_usage_error(&cli_info, "which file?");

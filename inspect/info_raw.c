@@ -143,8 +143,8 @@ static void take_end(struct raw_info *state)
 static void take_cut(struct raw_info *state)
 {
     static const char *const texts[] = {
-        [RAW_CUT_WHOLE] = "cut short, but every event is here: the program is still running, was "
-                          "killed by a signal, or exited without finishing the recording",
+        [RAW_CUT_WHOLE] = ("cut short, but every event is here: the program is still running, was "
+                           "killed by a signal, or exited without finishing the recording"),
         [RAW_CUT_FAILED] = "cut short: an error ended the recording before the program ended",
         [RAW_CUT_UNKNOWN] = "cut short, and no spool has the rest"};
     state->info->truncated = true;

@@ -45,7 +45,7 @@ struct options {
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int words_parse(struct options *options, int count, char **words)
 {
-    static const struct program_option none = {NULL};
+    static const struct program_option none = {.name = NULL};
     const int status = program_options(count, words, &none, help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (optind == count || optind + 2 < count)

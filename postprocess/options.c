@@ -112,7 +112,7 @@ int options_parse(struct options *options, int count, char **words)
                                            {"no-compress", .flag = &options->no_compress},
                                            {"json", 'j', .word = &options->json},
                                            {"quiet", 'q', .flag = &options->quiet},
-                                           {NULL}};
+                                           {.name = NULL}};
     *options = (struct options){0};
     words[0] = PROGRAM; /* for messages */
     char help[sizeof help_text + 256];

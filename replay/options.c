@@ -181,7 +181,7 @@ int options_parse(int argc, char **argv, struct options *options)
         {"touch", 't', .choice = &policy->touch, .choices = touch_names},
         {"verify-addresses", .flag = &policy->verify_addresses},
         {"warmup", .count = &policy->warmup_calls},
-        {NULL},
+        {.name = NULL},
     };
     *options = (struct options){
         .engine = &engine_switch,

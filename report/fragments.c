@@ -83,7 +83,9 @@ static bool snapshot_map(struct finding *finding, const char *path, uint64_t obj
 /* The member of a struct placed at an offset in bytes. */
 static uint64_t member(const struct placed *object, const size_t *offset)
 {
-    return *(const uint64_t *)((const char *)object + *offset);
+    uint64_t value;
+    memcpy(&value, (const char *)object + *offset, sizeof value);
+    return value;
 }
 
 static int by_member(const void *one, const void *other, void *offset)

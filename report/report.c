@@ -224,7 +224,7 @@ static int words_parse(struct options *options, int count, char **words)
         {"depth", .take = depth_take},
         {"symbols", .take = symbols_take},
         {"fail-if", .take = limit_add},
-        {NULL}};
+        {.name = NULL}};
     options->words = words;
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
     return status == PROGRAM_GO_ON ? traces_parse(options, count - optind, words + optind) : status;

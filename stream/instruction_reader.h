@@ -37,7 +37,7 @@
  * stacks), for users that ask for one thing of many instructions, and lists of what is rare (ticks,
  * turns). The walk makes an instruction of 3 bytes, or of a record where these do not hold it.
  * Columns of objects and sizes would be read as easily, but cost more to bring to another processor
- * than all the rest (docs/decisions/stream.md).
+ * than all the rest (docs/decisions/).
  *
  * The reader counts the totals (5.2), the bytes that live objects asked for, and their peak.
  *

@@ -71,7 +71,7 @@ static int words_parse(struct options *options, int count, char **words)
         {"json", .word = &options->outputs.json},
         {"avro", .word = &options->outputs.avro},
         {"html", .word = &options->outputs.html},
-        {NULL}};
+        {.name = NULL}};
     options->halving = HALVING_WAYS;
     const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
     const struct sweep_collect_options *outputs = &options->outputs;

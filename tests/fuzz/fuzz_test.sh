@@ -14,7 +14,10 @@ export FUZZ_OPTIONS='-seed=1 -runs=500 -timeout=300'
 if [ -z "${MALLOCTAPE_LONG:-}" ]; then
     export FUZZ_BRIEF=1
     brief=tests/fuzz/brief
-    build() { make -s -C "$build_dir" fuzz_build=$brief fuzz_optimize=-O0 "$@" >out 2>err; }
+    build() {
+        make -s -C "$build_dir" fuzz_build=$brief fuzz_optimize=-O0 fuzz_sanitizers=address "$@" \
+            >out 2>err
+    }
     # All by one make, which reads the whole of Makefile each time.
     if "$source_dir/tests/fuzz/run.sh" raw 0 >out 2>err &&
         build $brief/fuzz_{spool,instructions,symbols,import}; then

@@ -19,12 +19,15 @@ if [ -z "${FUZZ_BUILT:-}" ] && ! echo 'int LLVMFuzzerTestOneInput(const char *d,
 fi
 program=fuzz_${name%%-*}
 [ "$name" != command-export ] || program=fuzz_export
-place=tests/fuzz optimize=-O1
-if [ -n "${FUZZ_BRIEF:-}" ]; then place=tests/fuzz/brief optimize=-O0; fi
+place=tests/fuzz how=
+if [ -n "${FUZZ_BRIEF:-}" ]; then
+    place=tests/fuzz/brief how='fuzz_optimize=-O0 fuzz_sanitizers=address'
+fi
 program=$place/$program
 export FUZZ_FORMAT="${name#*-}" silent=
 case $name in command-*) silent=-close_fd_mask=3 ;; esac # what commands print
-[ -n "${FUZZ_BUILT:-}" ] || ${MAKE:-make} -s fuzz_build=$place fuzz_optimize=$optimize "$program"
+# shellcheck disable=SC2086 # variables of make
+[ -n "${FUZZ_BUILT:-}" ] || ${MAKE:-make} -s fuzz_build=$place $how "$program"
 is_new() {
     local from
     for from in "$MALLOCTAPE_SOURCE/tests/fuzz/corpus.sh" "$MALLOCTAPE_SOURCE/tests/convert/corpus.rb" \
