@@ -191,7 +191,7 @@ bool report_tally_until(struct tally *tally, struct stack_tally *stacks, const c
 
 static uint64_t number_at(const void *first, size_t stride, uint32_t entry)
 {
-    return *(const uint64_t *)((const char *)first + entry * stride);
+    return *(const uint64_t *)(const void *)((const char *)first + entry * stride);
 }
 
 unsigned report_top(const uint64_t *first, uint32_t count, size_t stride, uint32_t *top,

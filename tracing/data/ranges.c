@@ -95,7 +95,7 @@ typedef uint64_t __attribute__((may_alias)) four_owners;
 
 static inline uint64_t four_at(const uint16_t *owners)
 {
-    return atomic_load_relaxed((const four_owners *)owners);
+    return atomic_load_relaxed((const four_owners *)(const void *)owners);
 }
 
 static inline uint64_t sixteen_at(const uint16_t *owners)

@@ -730,7 +730,7 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
     const size_t bytes = THREAD_STACK_BYTES + storage + THREAD_DESCRIPTOR_BYTES;
     uint8_t *memory = os_memory_reserve(bytes);
     if (!memory) return -ENOMEM;
-    struct start *start = (struct start *)(memory + THREAD_STACK_BYTES - sizeof *start);
+    struct start *start = (struct start *)(void *)(memory + THREAD_STACK_BYTES - sizeof *start);
     *start = (struct start){function, argument, done, kept};
     *thread = (struct os_thread){.memory = memory, .bytes = bytes, .alive = 1};
     uint8_t *pointer = memory + THREAD_STACK_BYTES + below;

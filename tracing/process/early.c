@@ -47,7 +47,7 @@ static void refuse_sanitizer(void)
 
 /* The linker puts this relocation after those that are needed here. If another linker does not, the
  * offset of malloctape_lane is still 0, and its address that of the thread's own structure. */
-static void (*resolve(void))(void)
+__attribute__((used)) static void (*resolve(void))(void)
 {
     if ((void *)&malloctape_lane == __builtin_thread_pointer()) return nothing;
     malloctape_lane = &recording_no_lane;

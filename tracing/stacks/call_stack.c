@@ -147,16 +147,18 @@ static inline bool leads_out(const struct way *way, const struct unwind_frame *h
     for (uint32_t i = 0; i < way->count; i++) {
         const struct way_word *word = &way->words[i];
         if (!word->is_place) {
-            if (unwind_code_address(*(const uintptr_t *)(sp + word->at)) != word->value)
+            if (unwind_code_address(*(const uintptr_t *)(const void *)(sp + word->at)) !=
+                word->value)
                 return false;
-        } else if ((word->is_register ? here->bp : *(const uintptr_t *)(sp + word->at)) !=
+        } else if ((word->is_register ? here->bp
+                                      : *(const uintptr_t *)(const void *)(sp + word->at)) !=
                    word->value + here->sp) {
             return false;
         }
     }
-    first->pc = unwind_code_address(*(const uintptr_t *)(sp + way->return_at));
+    first->pc = unwind_code_address(*(const uintptr_t *)(const void *)(sp + way->return_at));
     first->sp = here->sp + (uintptr_t)way->end;
-    first->bp = way->saves_bp ? *(const uintptr_t *)(sp + way->bp) : here->bp;
+    first->bp = way->saves_bp ? *(const uintptr_t *)(const void *)(sp + way->bp) : here->bp;
     return !stack_table_is_own(first->pc);
 }
 
