@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
+#define MUST_HOLD(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
 
 static inline __attribute__((noreturn, cold)) void check_failed(const char *file, int line,
                                                                 const char *condition)
@@ -16,7 +16,7 @@ static inline __attribute__((noreturn, cold)) void check_failed(const char *file
     abort();
 }
 #else
-#define CHECK(condition) ((void)sizeof((condition) ? 1 : 0))
+#define MUST_HOLD(condition) ((void)sizeof((condition) ? 1 : 0))
 #endif
 
 #endif

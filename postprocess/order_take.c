@@ -356,8 +356,8 @@ static uint64_t order_take_remote_frees(struct order *order, struct order_lane *
             instruction_put_free(order->writer, (enum call_kind)call->kind, object);
         order_count_free(order, lane);
         raw_remote_step_take(decoder, &step);
-        CHECK(!step.has_sequence ||
-              order->structures[step.sequence.index].next == step.sequence.number);
+        MUST_HOLD(!step.has_sequence ||
+                  order->structures[step.sequence.index].next == step.sequence.number);
         if (step.has_sequence) order_pass_sequence(order, step.sequence.index);
     }
     return decoder->records - first;

@@ -48,11 +48,11 @@ void order_end_window(struct order *order)
 {
     struct order_window *window = order_window(order, order->oldest);
     bool last = order->ended && order->oldest + 1 == order->open;
-    CHECK(window->lanes_left == 0);
-    CHECK(order->oldest <= order->admitted && order->admitted <= order->oldest + 1);
-    CHECK(order->oldest <= order->open && order->open <= order->oldest + 2);
+    MUST_HOLD(window->lanes_left == 0);
+    MUST_HOLD(order->oldest <= order->admitted && order->admitted <= order->oldest + 1);
+    MUST_HOLD(order->oldest <= order->open && order->open <= order->oldest + 2);
     for (uint32_t i = 0; i < window->lanes_count; i++)
-        CHECK(!lane_is_behind(order, order->lanes[window->lanes[i]]));
+        MUST_HOLD(!lane_is_behind(order, order->lanes[window->lanes[i]]));
     if (!last) put_tick(order, &window->tick);
     window->lanes_count = 0;
     order->totals.windows++;

@@ -94,7 +94,7 @@ static inline struct slots_object slots_take(struct slots *slots, struct slots_l
     } else {
         slot = slots_take_line(slots, lane);
     }
-    CHECK(!slots->slots[slot].live);
+    MUST_HOLD(!slots->slots[slot].live);
     slots->slots[slot].live = true;
     return (struct slots_object){
         .slot = slot,
@@ -107,7 +107,7 @@ static inline struct slots_object slots_take(struct slots *slots, struct slots_l
  * all lanes, but only once the free has been carried out. */
 static inline bool slots_end(struct slots *slots, struct slots_lane *lane, uint32_t slot)
 {
-    CHECK(slots->slots[slot].live);
+    MUST_HOLD(slots->slots[slot].live);
     slots->slots[slot].live = false;
     if (lane->count >= SLOTS_KEPT || slots->slots[slot].generation % SLOTS_EPOCH == SLOTS_EPOCH - 1)
         return false;
@@ -118,7 +118,7 @@ static inline bool slots_end(struct slots *slots, struct slots_lane *lane, uint3
 /* Makes a slot that nobody uses any more free for all lanes. */
 static inline void slots_give_to_all(struct slots *slots, uint32_t slot)
 {
-    CHECK(!slots->slots[slot].live);
+    MUST_HOLD(!slots->slots[slot].live);
     slots->slots[slot].next = slots->free;
     slots->free = slot;
 }

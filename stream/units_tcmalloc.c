@@ -34,7 +34,7 @@ void units_sequence(struct units_lane *lane, unsigned structure, uint64_t number
 {
     unsigned entry = structure == RAW_STRUCTURE_PAGE_HEAP ? RAW_SIZE_CLASSES_MAX : structure;
     unsigned first = lane->allocating ? RAW_UNIT_SEQUENCE_BEFORE : RAW_UNIT_SEQUENCE_AFTER;
-    CHECK(number > lane->sequences[entry]);
+    MUST_HOLD(number > lane->sequences[entry]);
     uint16_t *at = units_put_number(units_rest_of_record(lane), number - lane->sequences[entry]);
     lane->sequences[entry] = number;
     units_finish(lane, first + structure, at);

@@ -16,6 +16,7 @@
 
 #include "common/call_kind.h"
 #include "tracing/core/capture.h"
+#include "tracing/core/recording_begin.h"
 #include "tracing/recording/recording.h"
 
 #include <stdio.h>

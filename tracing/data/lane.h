@@ -40,8 +40,8 @@ static inline bool malloctape_lane_has_slot(const struct malloctape_lane *lane)
 static inline void malloctape_lane_check(const struct malloctape_lane *lane)
 {
     const uint16_t *cursor = units_cursor(&lane->units);
-    CHECK(!lane->slot.room || (lane->slot.start <= cursor && cursor <= lane->slot.end));
-    CHECK(units_head_cursor(atomic_load_relaxed(&lane->units.limit)) <= lane->slot.room);
+    MUST_HOLD(!lane->slot.room || (lane->slot.start <= cursor && cursor <= lane->slot.end));
+    MUST_HOLD(units_head_cursor(atomic_load_relaxed(&lane->units.limit)) <= lane->slot.room);
     (void)cursor;
 }
 

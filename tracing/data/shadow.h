@@ -271,8 +271,8 @@ static inline void shadow_take(struct shadow_page *page, uint32_t place, uint16_
 /* A place has one owner, who has its page, too, unless that is of several. */
 static inline void shadow_check(const struct shadow_page *page, uint16_t owner)
 {
-    CHECK(page->size_class == 0 || atomic_load_relaxed(&page->owner) == owner ||
-          atomic_load_relaxed(&page->owner) == SHADOW_MIXED);
+    MUST_HOLD(page->size_class == 0 || atomic_load_relaxed(&page->owner) == owner ||
+              atomic_load_relaxed(&page->owner) == SHADOW_MIXED);
     (void)page;
     (void)owner;
 }

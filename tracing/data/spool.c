@@ -31,7 +31,7 @@ static void push_free(struct spool *spool, uint32_t slot)
 {
     uint64_t head = atomic_load_relaxed(&spool->free_head);
     uint64_t next;
-    CHECK(slot < spool->mapped);
+    MUST_HOLD(slot < spool->mapped);
     do {
         atomic_store_relaxed(&spool->notes[slot].next_free, (uint32_t)head);
         next = ((head >> 32) + 1) << 32 | (slot + 1);
@@ -49,7 +49,7 @@ uint32_t spool_take(struct spool *spool)
                atomic_load_relaxed(&spool->notes[(uint32_t)head - 1].next_free);
     } while (!atomic_swap_acquire(&spool->free_head, &head, next));
     atomic_add_relaxed(&spool->free_count, -1);
-    CHECK(!atomic_exchange_relaxed(&spool->notes[(uint32_t)head - 1].taken, 1));
+    MUST_HOLD(!atomic_exchange_relaxed(&spool->notes[(uint32_t)head - 1].taken, 1));
     return (uint32_t)head - 1;
 }
 
@@ -125,7 +125,7 @@ void spool_forget(struct spool *spool)
 void spool_begin(struct spool *spool, uint32_t slot, const struct spool_segment *segment)
 {
     uint8_t *header = spool_slot(spool, slot);
-    CHECK(spool->notes[slot].taken && spool->notes[slot].units <= SPOOL_SLOT_UNITS);
+    MUST_HOLD(spool->notes[slot].taken && spool->notes[slot].units <= SPOOL_SLOT_UNITS);
     /* Cleared here, not where the slot is given back: cache lines that are cleared whole are not
      * fetched from the writer's processor. Otherwise the first unit in each line would fetch it. */
     memset(spool_units(spool, slot), 0, (size_t)spool->notes[slot].units * sizeof(uint16_t));
@@ -152,7 +152,7 @@ void spool_end(struct spool *spool, uint32_t slot, uint32_t units, uint32_t next
 void spool_give(struct spool *spool, uint32_t slot)
 {
     uint8_t *header = spool_slot(spool, slot);
-    CHECK(atomic_exchange_relaxed(&spool->notes[slot].taken, 0));
+    MUST_HOLD(atomic_exchange_relaxed(&spool->notes[slot].taken, 0));
     atomic_store_release((uint32_t *)(void *)(header + SPOOL_SLOT_STATE), SPOOL_SLOT_FREE);
     push_free(spool, slot);
 }

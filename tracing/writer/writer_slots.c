@@ -154,9 +154,9 @@ static void units_are_written(const struct writer *writer, struct malloctape_lan
 {
     lane->writer.read_from += count;
     atomic_add_own_relaxed(&lane->writer.written, count);
-    CHECK(lane->writer.read_from <=
-          spool_units(&writer->spool, lane->writer.read_slot) + SPOOL_SLOT_UNITS);
-    CHECK(
+    MUST_HOLD(lane->writer.read_from <=
+              spool_units(&writer->spool, lane->writer.read_slot) + SPOOL_SLOT_UNITS);
+    MUST_HOLD(
         lane->writer.written ==
         writer->taken.segment.first_unit +
             (size_t)(lane->writer.read_from - spool_units(&writer->spool, lane->writer.read_slot)));

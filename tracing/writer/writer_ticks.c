@@ -127,7 +127,7 @@ static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
     writer_give_back(writer, slot);
     lane->slot.earlier_units += units;
     /* Produced = written, as nothing is in flight. */
-    CHECK(writer_error(writer) || lane->writer.written == lane->slot.earlier_units);
+    MUST_HOLD(writer_error(writer) || lane->writer.written == lane->slot.earlier_units);
     atomic_store_relaxed(&lane->units.limit, 0);
     atomic_store_relaxed(&lane->slot.room, NULL);
     atomic_store_relaxed(&lane->slot.number, SPOOL_NO_SLOT);
