@@ -157,7 +157,7 @@ static uint64_t linker_lock_find(struct target *target)
     return 0;
 }
 
-/* ---- the library where the process does not see it ---- */
+/* ---- the library, or a copy where the process cannot load it ---- */
 
 /* Creates a memory file in the process with a copy of the library and sets *descriptor. The file's
  * name ends with that of the library. */
@@ -241,13 +241,18 @@ static bool errand_run_in(struct inject *inject, struct errand *errand, const st
     return error_explain(why, why_bytes, "it cannot load %s: %s", TARGET_LIBRARY, reason);
 }
 
+/* A file that the process sees may still not be its to load: its user may not read it, or the file
+ * system is mounted with noexec. Then it gets a copy. */
 static bool errand_of(struct inject *inject, struct errand *errand, const struct call *call,
                       char *why, size_t why_bytes)
 {
     char path[64], unused[256];
     uint64_t descriptor = UINT64_MAX, result;
-    if (call->library == NULL || sees_library(inject->target->process, call->library))
-        return errand_run_in(inject, errand, call, call->library, why, why_bytes);
+    if (call->library == NULL || sees_library(inject->target->process, call->library)) {
+        if (errand_run_in(inject, errand, call, call->library, why, why_bytes)) return true;
+        if (call->library == NULL || errand->why == 0) return false;
+        errand->why = 0;
+    }
     bool good = copy_library(inject, call->library, &descriptor, why, why_bytes);
     if (good) {
         /* An unusual path, so that no library loaded before has the same name. */

@@ -16,7 +16,7 @@ struct attached {
     bool has_ended;      /* the process has ended meanwhile */
 };
 
-/* `library`: the path of libmalloctape.so. If the process does not see that file there, as in a
+/* `library`: the path of libmalloctape.so. If the process cannot load that file, as in a
  * container, it gets a copy in memory. `settings`: lines "NAME=VALUE\n" (tracing/data/settings.h), or
  * NULL. Call it again when the process has loaded other libraries. False: `why` says why not; the
  * process is as it was. */
