@@ -1,9 +1,9 @@
 #include "cli/ask.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -16,9 +16,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/progress.h"
 #include "tracing/process/request.h"
 
 #define SOCKET_NAME "malloctape-" /* followed by the process id */
+
+/* How long an answer may take, in seconds. */
+#define QUICK_S  10.0
+#define SLOW_S   120.0
+#define RETRY_MS 20
 
 bool ask_parse_process(pid_t *process, const char *word)
 {
@@ -121,37 +127,108 @@ static int socket_open(pid_t process)
         into = open(path, O_RDONLY | O_CLOEXEC);
     }
     const bool is_there = back >= 0 && into >= 0 && setns(into, CLONE_NEWNET) == 0;
-    const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (is_there) setns(back, CLONE_NEWNET);
     if (back >= 0) close(back);
     if (into >= 0) close(into);
     return made;
 }
 
-/* A descriptor, or -1 and, unless `command` is NULL, a message. */
-static int process_connect(const struct cli_command *command, pid_t process)
+/* ---- waiting: whoever has the socket may never answer ---- */
+
+struct patience {
+    double until_s; /* seconds_now() */
+    int signals;
+};
+
+struct answer {
+    char *text;
+    size_t bytes, room;
+};
+
+/* Waits until there is something to read (`file` -1: a moment). Else ASK_SILENT or
+ * ASK_INTERRUPTED. */
+static enum ask_result wait_for(const struct patience *patience, int file)
+{
+    struct pollfd files[] = {{patience->signals, POLLIN, 0}, {file, POLLIN, 0}};
+    const double left = patience->until_s - seconds_now();
+    if (left <= 0) return ASK_SILENT;
+    const int ms = file >= 0 ? (int)(left * 1e3) + 1 : RETRY_MS;
+    if (poll(files, 2, ms) < 0 && errno != EINTR) return ASK_SILENT;
+    if (files[0].revents != 0) return ASK_INTERRUPTED;
+    return ASK_ANSWERED;
+}
+
+/* A full queue of a socket may become shorter. */
+static enum ask_result connect_to(const struct ask *ask, int file, const struct patience *patience)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, SOCKET_NAME "%d",
-                          number_for_itself(process));
-    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
-    int file = socket_open(process);
-    bool connected = file >= 0 && connect(file, (struct sockaddr *)&address, bytes) == 0;
-    if (connected && is_process(command, file, process)) return file;
-    if (file >= 0) close(file);
-    if (!connected && command != NULL) say_why_silent(command, process);
-    return -1;
+    const int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, SOCKET_NAME "%d",
+                                number_for_itself(ask->process));
+    const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+    enum ask_result result = ASK_ANSWERED;
+    while (result == ASK_ANSWERED && connect(file, (struct sockaddr *)&address, bytes) != 0)
+        result = errno == EAGAIN ? wait_for(patience, -1) : ASK_NOBODY;
+    return result;
 }
 
 /* Reads until the other side closes, which it may do without having read everything. */
-static size_t answer_read(int file, char *text, size_t bytes)
+static enum ask_result answer_read(int file, struct answer *answer, const struct patience *patience)
 {
-    size_t used = 0;
-    ssize_t more;
-    while ((more = read(file, text + used, bytes - 1 - used)) > 0)
-        used += (size_t)more;
-    text[used] = '\0';
-    return used;
+    enum ask_result result = ASK_ANSWERED;
+    ssize_t more = 1;
+    while (more != 0 && answer->bytes < answer->room - 1 && result == ASK_ANSWERED) {
+        more = read(file, answer->text + answer->bytes, answer->room - 1 - answer->bytes);
+        if (more > 0) answer->bytes += (size_t)more;
+        if (more < 0 && errno != EAGAIN && errno != EINTR) break;
+        if (more < 0) result = wait_for(patience, file);
+    }
+    answer->text[answer->bytes] = '\0';
+    return result;
+}
+
+/* In one piece: descriptors belong to the bytes that they are sent with. */
+static bool request_send(int file, const char *request, const int *given)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } descriptors = {.head = {.cmsg_len = CMSG_LEN(2 * sizeof(int)),
+                              .cmsg_level = SOL_SOCKET,
+                              .cmsg_type = SCM_RIGHTS}};
+    struct iovec parts[] = {{(char *)CONTROL_HEAD, strlen(CONTROL_HEAD)},
+                            {(char *)request, strlen(request)}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    if (given[1] >= 0) {
+        memcpy(CMSG_DATA(&descriptors.head), given, 2 * sizeof(int));
+        message.msg_control = &descriptors;
+        message.msg_controllen = sizeof descriptors;
+    }
+    return sendmsg(file, &message, MSG_NOSIGNAL) >= 0;
+}
+
+/* What ends a recording may have to write much. */
+static double seconds_for(const char *request)
+{
+    static const char *const quick[] = {"status", "watch", "start", "record"};
+    for (size_t i = 0; i < sizeof quick / sizeof *quick; i++)
+        if (strncmp(request, quick[i], strlen(quick[i])) == 0) return QUICK_S;
+    return SLOW_S;
+}
+
+/* Sends the request and reads the answer. */
+static enum ask_result talk(const struct ask *ask, const char *request, struct answer *answer)
+{
+    const struct patience patience = {seconds_now() + seconds_for(request), ask->signals};
+    const int file = socket_open(ask->process);
+    if (file < 0) return ASK_NOBODY;
+    enum ask_result result = connect_to(ask, file, &patience);
+    if (result == ASK_ANSWERED && !is_process(ask->command, file, ask->process))
+        result = ASK_REFUSED;
+    else if (result == ASK_ANSWERED && request_send(file, request, ask->given))
+        result = answer_read(file, answer, &patience);
+    close(file);
+    return result;
 }
 
 /* The rest of the answer after `head`, if it begins with that; or NULL. */
@@ -160,16 +237,10 @@ static char *behind(char *answer, const char *head)
     return strncmp(answer, head, strlen(head)) == 0 ? answer + strlen(head) : NULL;
 }
 
-void ask_make_printable(char *text)
-{
-    for (; *text != '\0'; text++)
-        if (iscntrl((unsigned char)*text) && *text != '\n') *text = '?';
-}
-
 /* Explains an answer that is not CONTROL_OK. */
 static void say_why_not(const struct cli_command *command, pid_t process, char *answer)
 {
-    ask_make_printable(answer);
+    answer[strcspn(answer, "\n")] = '\0';
     const char *error = behind(answer, CONTROL_ERROR), *other = behind(answer, CONTROL_NAME);
     if (*answer == '\0')
         cli_fail(command, "process %d does not answer: it has ended or is about to end",
@@ -191,19 +262,44 @@ static void say_why_not(const struct cli_command *command, pid_t process, char *
                  (int)process);
 }
 
-size_t ask_process(const struct cli_command *command, pid_t process, const char *request,
-                   char *answer, size_t room)
+static bool is_stopped(pid_t process)
 {
-    int file = process_connect(command, process);
-    if (file < 0) return 0;
-    send(file, CONTROL_HEAD, strlen(CONTROL_HEAD), MSG_NOSIGNAL);
-    send(file, request, strlen(request), MSG_NOSIGNAL);
-    size_t bytes = answer_read(file, answer, room);
-    close(file);
+    char path[64], line[64];
+    bool stopped = false;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "State:", 6) == 0) stopped = strpbrk(line + 6, "Tt") != NULL;
+    if (file != NULL) fclose(file);
+    return stopped;
+}
+
+static void say_why_late(const struct ask *ask, const char *request)
+{
+    if (ask->result == ASK_SILENT)
+        cli_fail(ask->command, "process %d has not answered for %.0f seconds%s", (int)ask->process,
+                 seconds_for(request), is_stopped(ask->process) ? ": it is stopped" : "");
+    else
+        cli_fail(ask->command, "process %d has not answered yet", (int)ask->process);
+}
+
+size_t ask_process(struct ask *ask, const char *request, char *answer, size_t room)
+{
+    struct answer whole = {answer, 0, room};
+    const bool speaks = ask->command != NULL;
+    *answer = '\0';
+    ask->result = talk(ask, request, &whole);
+    if (ask->result == ASK_NOBODY && speaks) say_why_silent(ask->command, ask->process);
+    if ((ask->result == ASK_SILENT || ask->result == ASK_INTERRUPTED) && speaks)
+        say_why_late(ask, request);
+    if (ask->result != ASK_ANSWERED) return 0;
     const char *text = behind(answer, CONTROL_OK);
-    if (text == NULL && command != NULL) say_why_not(command, process, answer);
-    if (text == NULL) return 0;
-    bytes -= (size_t)(text - answer);
+    if (text == NULL) {
+        ask->result = ASK_REFUSED;
+        if (speaks) say_why_not(ask->command, ask->process, answer);
+        return 0;
+    }
+    const size_t bytes = whole.bytes - (size_t)(text - answer);
     memmove(answer, text, bytes + 1);
     return bytes;
 }
@@ -220,7 +316,6 @@ void ask_offer(program_add *add)
         FILE *comm = fopen(path, "re");
         if (comm != NULL && fgets(program, sizeof program, comm) != NULL) {
             program[strcspn(program, "\n")] = '\0';
-            ask_make_printable(program);
             add(process, program);
         }
         if (comm != NULL) fclose(comm);

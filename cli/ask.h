@@ -10,16 +10,28 @@
 
 bool ask_parse_process(pid_t *process, const char *word);
 
+enum ask_result {
+    ASK_NOBODY = 0, /* listens */
+    ASK_ANSWERED,
+    ASK_REFUSED,
+    ASK_SILENT,     /* somebody listens, but does not answer in time */
+    ASK_INTERRUPTED /* by a signal */
+};
+
+struct ask {
+    const struct cli_command *command; /* for messages; NULL: none */
+    pid_t process;
+    int signals;            /* readable when a signal has come that ends the wait; -1: none */
+    int given[2];           /* descriptors that go with the request: both, or -1 */
+    enum ask_result result; /* set by ask_process() */
+};
+
 /* Sends the line `request` and reads the answer (tracing/process/request.h), at most `room` - 1 bytes and a
  * null byte. Leaves in `answer` what follows CONTROL_OK, and returns its length; 0 if the answer is
- * another or there is none, after a message unless `command` is NULL. */
-size_t ask_process(const struct cli_command *command, pid_t process, const char *request,
-                   char *answer, size_t room);
+ * another or there is none, after a message. */
+size_t ask_process(struct ask *ask, const char *request, char *answer, size_t room);
 
 /* Calls `add` for each process that can be asked, for COMPLETE_OPTION. */
 void ask_offer(program_add *add);
-
-/* Removes characters that a terminal would obey: the answering process is untrusted. */
-void ask_make_printable(char *text);
 
 #endif

@@ -15,6 +15,7 @@
 #include "attach/attach.h"
 #include "cli/ask.h"
 #include "cli/recordings.h"
+#include "common/printable.h"
 
 enum { LISTEN_TRIES = 500, LISTEN_WAIT_US = 10000, WHY_BYTES = PATH_MAX + 256 };
 
@@ -23,11 +24,30 @@ static bool is_there(const struct attachment *attachment)
     return kill(attachment->process, 0) == 0 || errno == EPERM;
 }
 
+static bool asks_giving(struct attachment *attachment, const struct cli_command *command,
+                        const char *request, const int *given)
+{
+    /* A recording that may begin must not be left: no signal ends this wait. */
+    const bool may_begin = given != NULL || strncmp(request, "start", 5) == 0;
+    struct ask ask = {.command = command,
+                      .process = attachment->process,
+                      .signals = may_begin ? -1 : attachment->signals,
+                      .given = {given != NULL ? given[0] : -1, given != NULL ? given[1] : -1}};
+    const size_t bytes = ask_process(&ask, request, attachment->answer, sizeof attachment->answer);
+    attachment->result = ask.result;
+    return bytes > 0;
+}
+
 static bool asks(struct attachment *attachment, const struct cli_command *command,
                  const char *request)
 {
-    return ask_process(command, attachment->process, request, attachment->answer,
-                       sizeof attachment->answer) > 0;
+    return asks_giving(attachment, command, request, NULL);
+}
+
+/* Whether somebody listens who has not answered the latest request. */
+static bool is_late(const struct attachment *attachment)
+{
+    return attachment->result == ASK_SILENT || attachment->result == ASK_INTERRUPTED;
 }
 
 /* The signals by which users end this program, as a descriptor; -1: none. */
@@ -66,7 +86,7 @@ static size_t libraries_count(const struct attachment *attachment, bool *has_our
 static void wait_for_thread(struct attachment *attachment, bool listens)
 {
     for (unsigned i = 0; i < LISTEN_TRIES && is_there(attachment); i++) {
-        if (asks(attachment, NULL, "status\n") == listens) return;
+        if (asks(attachment, NULL, "status\n") == listens || is_late(attachment)) return;
         usleep(LISTEN_WAIT_US);
     }
 }
@@ -102,7 +122,7 @@ static void undo(struct attachment *attachment)
     wait_for_thread(attachment, false);
     if (!attachment->quiet)
         recordings_tell("malloctape %s: detached from process %d; one of its threads was stopped "
-                        "for %.1f ms\n",
+                        "for %.1f ms",
                         attachment->command->name, (int)attachment->process,
                         (double)attached.stopped_ns / 1e6);
 }
@@ -114,7 +134,7 @@ static void rights_print(const struct attachment *attachment, const char *output
     struct stat status;
     snprintf(path, sizeof path, "/proc/%d", (int)attachment->process);
     if (stat(path, &status) == 0 && status.st_uid != geteuid())
-        recordings_tell("malloctape %s: process %d itself opens %s, as user %u\n",
+        recordings_tell("malloctape %s: process %d itself opens %s, as user %u",
                         attachment->command->name, (int)attachment->process, output,
                         (unsigned)status.st_uid);
 }
@@ -129,7 +149,7 @@ static int attach(struct attachment *attachment)
                         (int)attachment->process, why);
     if (!attachment->quiet)
         recordings_tell("malloctape %s: attached to process %d: changed %d pointers in its "
-                        "libraries; one of its threads was stopped for %.1f ms\n",
+                        "libraries; one of its threads was stopped for %.1f ms",
                         attachment->command->name, (int)attachment->process, attached.slots,
                         (double)attached.stopped_ns / 1e6);
     wait_for_thread(attachment, true);
@@ -143,9 +163,26 @@ static bool is_recording(const struct attachment *attachment)
            strncmp(attachment->answer, "paused", 6) == 0;
 }
 
-int attachment_begin(struct attachment *attachment, const char *output)
+/* "start OUTPUT", or "record OUTPUT" with open files. */
+static bool begins(struct attachment *attachment, const char *output, const int *given)
 {
     char request[PATH_MAX + 16];
+    if (is_late(attachment)) {
+        cli_fail(attachment->command, "process %d listens, but does not answer",
+                 (int)attachment->process);
+        return false;
+    }
+    char *name = given != NULL ? printable_copy(output, strlen(output)) : strdup(output);
+    const bool fits = name != NULL && strchr(name, '\n') == NULL;
+    snprintf(request, sizeof request, "%s %.*s\n", given != NULL ? "record" : "start", PATH_MAX - 1,
+             fits ? name : "");
+    free(name);
+    if (!fits) cli_fail(attachment->command, "%s: this name cannot be sent to the process", output);
+    return fits && asks_giving(attachment, attachment->command, request, given);
+}
+
+int attachment_begin(struct attachment *attachment, const char *output, const int *given)
+{
     bool has_ours;
     attachment->ended = -1;
     attachment->signals = signals_open(); /* before anything is done to the process */
@@ -157,12 +194,11 @@ int attachment_begin(struct attachment *attachment, const char *output)
                             "be changed now",
                             (int)attachment->process);
         attachment->is_abandoned = was_attached(attachment);
-    } else if (attach(attachment) != PROGRAM_OK) {
+    } else if (!is_late(attachment) && attach(attachment) != PROGRAM_OK) {
         return PROGRAM_FAILED;
     }
-    snprintf(request, sizeof request, "start %s\n", output);
-    if (!asks(attachment, attachment->command, request)) {
-        rights_print(attachment, output);
+    if (!begins(attachment, output, given)) {
+        if (given == NULL) rights_print(attachment, output);
         if (attachment->is_attached) undo(attachment);
         return PROGRAM_FAILED;
     }
@@ -199,15 +235,26 @@ enum attachment_state attachment_wait(struct attachment *attachment, int ms, int
     if (poll(files, sizeof files / sizeof *files, ms) < 0 && errno != EINTR)
         return ATTACHMENT_ASKED_TO_END;
     if (files[1].revents != 0) return ATTACHMENT_PROCESS_ENDED;
-    if (files[0].revents != 0) return ATTACHMENT_ASKED_TO_END;
+    if (files[0].revents != 0) {
+        struct signalfd_siginfo taken; /* another one ends the wait for what follows */
+        return read(attachment->signals, &taken, sizeof taken) < 0 ? ATTACHMENT_GOES_ON
+                                                                   : ATTACHMENT_ASKED_TO_END;
+    }
     if (files[2].revents != 0) return ATTACHMENT_INPUT;
     return look(attachment);
 }
 
 const char *attachment_stop(struct attachment *attachment)
 {
-    if (!asks(attachment, NULL, "stop\n") && !asks(attachment, NULL, "status\n")) return NULL;
-    ask_make_printable(attachment->answer);
+    bool answers = asks(attachment, NULL, "stop\n");
+    if (!answers && attachment->result == ASK_REFUSED) answers = asks(attachment, NULL, "status\n");
+    attachment->is_silent = is_late(attachment);
+    if (attachment->is_silent)
+        cli_fail(
+            attachment->command,
+            "process %d does not answer: its recording goes on, until `malloctape ctl %d stop`",
+            (int)attachment->process, (int)attachment->process);
+    if (!answers) return NULL;
     attachment->answer[strcspn(attachment->answer, "\n")] = '\0';
     return attachment->answer;
 }
@@ -215,8 +262,8 @@ const char *attachment_stop(struct attachment *attachment)
 void attachment_end(struct attachment *attachment, enum attachment_state state)
 {
     const bool is_left = state != ATTACHMENT_PROCESS_ENDED && state != ATTACHMENT_OTHER_PROGRAM;
-    if (is_left && attachment->has_begun) attachment_stop(attachment);
-    if (is_left && attachment->is_attached) undo(attachment);
+    if (is_left && attachment->has_begun && !attachment->is_silent) attachment_stop(attachment);
+    if (is_left && attachment->is_attached && !attachment->is_silent) undo(attachment);
     if (attachment->signals >= 0) close(attachment->signals);
     if (attachment->ended >= 0) close(attachment->ended);
 }

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "cli/ask.h"
 #include "cli/cli.h"
 
 enum { ATTACHMENT_ANSWER_BYTES = 4096 };
@@ -42,19 +43,23 @@ struct attachment {
     bool is_attached;  /* must be undone */
     bool is_abandoned; /* somebody else attached to it, and was killed */
     bool has_begun;
-    int signals, ended; /* descriptors, or -1 */
-    size_t libraries;   /* how many it had when last counted */
+    bool is_silent;         /* it has not answered the request to end */
+    int signals, ended;     /* descriptors, or -1 */
+    enum ask_result result; /* of the latest request */
+    size_t libraries;       /* how many it had when last counted */
     char answer[ATTACHMENT_ANSWER_BYTES];
 };
 
-/* Begins a recording to `output`, the name by which the process opens it. Returns PROGRAM_OK, or an
- * exit status, after a message: then the process is as before. */
-int attachment_begin(struct attachment *attachment, const char *output);
+/* Begins a recording. `given`: descriptors of its stream and its spool (recording_files.h), of which
+ * `output` is what is told; or NULL: `output` is the name by which the process opens it. Returns
+ * PROGRAM_OK, or an exit status, after a message: then the process is as before. */
+int attachment_begin(struct attachment *attachment, const char *output, const int *given);
 
 /* Waits up to `ms` milliseconds, or until there is input at the descriptor `input` (-1: none). */
 enum attachment_state attachment_wait(struct attachment *attachment, int ms, int input);
 
-/* Ends the recording. Returns the process's answer, one line; NULL: none. */
+/* Ends the recording. Returns the process's answer, one line; NULL: none, after a message if the
+ * process is there. */
 const char *attachment_stop(struct attachment *attachment);
 
 /* Ends the recording if it has not ended, and detaches from the process if it still exists. */

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/printable.h"
+
 static const char help_text[] =
     "usage: malloctape ctl PID start|reset [OUTPUT]\n"
     "       malloctape ctl PID stop|pause|resume|sync|status\n"
@@ -90,10 +92,12 @@ static int run(int count, char **words)
     char answer[2048];
     int status = words_parse(&ctl, count, words);
     if (status != PROGRAM_GO_ON) return status;
-    if (ask_process(&cli_ctl, ctl.process, ctl.request, answer, sizeof answer) == 0)
-        return PROGRAM_FAILED;
-    ask_make_printable(answer);
-    puts(answer);
+    struct ask ask = {
+        .command = &cli_ctl, .process = ctl.process, .signals = -1, .given = {-1, -1}};
+    if (ask_process(&ask, ctl.request, answer, sizeof answer) == 0) return PROGRAM_FAILED;
+    answer[strcspn(answer, "\n")] = '\0';
+    printable_print(stdout, answer, strlen(answer));
+    putchar('\n');
     return PROGRAM_OK;
 }
 

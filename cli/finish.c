@@ -8,10 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/recordings.h"
 #include "common/array.h"
 #include "common/bytes.h"
 #include "common/call_kind.h"
 #include "common/output.h"
+#include "common/output_name.h"
 #include "reading/raw_source.h"
 #include "stream/chunk_seal.h"
 #include "stream/metadata.h"
@@ -27,8 +29,7 @@ struct tail {
 };
 
 struct unfinished {
-    const char *path;
-    int file;
+    int file, spool;
     uint64_t whole_blocks; /* offset of the end of the file's last complete block */
     struct raw_source source;
     uint64_t events, lost;
@@ -126,7 +127,7 @@ static bool read_all(struct unfinished *stream)
 {
     static const struct raw_visitor visitor = {.records = take_records};
     struct raw_source *source = &stream->source;
-    if (!raw_source_open(source, stream->file, stream->path)) return false;
+    if (!raw_source_open_both(source, stream->file, stream->spool)) return false;
     raw_source_visit(source, &visitor, stream);
     return !stream->failed && !error_is_set(&source->error) &&
            source->reader.state == RAW_STREAM_CUT &&
@@ -167,31 +168,36 @@ static bool finish_file(struct unfinished *stream, struct finished *finished)
     return done;
 }
 
-static bool finish_with(const char *path, struct finished *finished)
+/* An incomplete block is cut off: the spool has its contents, too. */
+static bool finish_locked(struct unfinished *stream, const char *name, struct finished *finished)
 {
-    struct unfinished stream = {.path = path, .file = open(path, O_RDWR | O_CLOEXEC)};
-    if (stream.file < 0) return false;
-    off_t end = (off_t)blocks_end(stream.file);
-    stream.whole_blocks = (uint64_t)end;
-    stream.units = calloc(RAW_LANES_MAX, sizeof *stream.units);
-    /* An incomplete block is cut off: the spool has its contents, too. */
-    bool done = end > 0 && stream.units != NULL && ftruncate(stream.file, end) == 0 &&
-                finish_file(&stream, finished);
-    if (!done && end > 0 && ftruncate(stream.file, end) != 0)
-        fprintf(stderr, "malloctape: %s: the incomplete block at its end cannot be removed\n",
-                path);
-    free(stream.units);
-    free(stream.tail.bytes);
-    close(stream.file);
+    const off_t end = (off_t)blocks_end(stream->file);
+    stream->whole_blocks = (uint64_t)end;
+    stream->units = calloc(RAW_LANES_MAX, sizeof *stream->units);
+    const bool done = end > 0 && stream->units != NULL && ftruncate(stream->file, end) == 0 &&
+                      lseek(stream->file, 0, SEEK_SET) == 0 && finish_file(stream, finished);
+    if (!done && end > 0 && ftruncate(stream->file, end) != 0)
+        recordings_tell("malloctape: %s: the incomplete block at its end cannot be removed", name);
+    free(stream->units);
+    free(stream->tail.bytes);
     return done;
 }
 
-bool finish_read(const char *path, struct finished *finished)
+bool finish_files(int stream, int spool, const char *name, struct finished *finished)
+{
+    struct unfinished unfinished = {.file = stream, .spool = spool};
+    *finished = (struct finished){0};
+    /* The recorder keeps the spool locked while it records. */
+    return flock(spool, LOCK_EX | LOCK_NB) == 0 && finish_locked(&unfinished, name, finished);
+}
+
+bool finish_read(int stream, struct finished *finished)
 {
     struct raw_reader reader;
     struct raw_chunk *chunk;
     *finished = (struct finished){0};
-    const bool opened = raw_reader_open(&reader, path);
+    if (lseek(stream, 0, SEEK_SET) != 0) return false;
+    const bool opened = raw_reader_open_fd(&reader, stream);
     while (opened && (chunk = raw_reader_next(&reader)) != NULL)
         free(chunk);
     const bool done = opened && reader.state == RAW_STREAM_COMPLETE;
@@ -203,17 +209,61 @@ bool finish_read(const char *path, struct finished *finished)
     return done;
 }
 
-bool finish(const char *path, struct finished *finished)
+/* ---- by name ---- */
+
+static int open_in(int directory, const char *name, int flags, struct stat *status)
 {
-    char *spool_path;
+    const int file = openat(directory, name, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0 || (fstat(file, status) == 0 && S_ISREG(status->st_mode))) return file;
+    close(file);
+    return -1;
+}
+
+static void remove_spool(int directory, const char *name, const struct stat *ours)
+{
+    struct stat there;
+    if (fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+        there.st_dev == ours->st_dev && there.st_ino == ours->st_ino)
+        unlinkat(directory, name, 0);
+}
+
+static bool is_made(const struct stat *status, const struct finish_made *made)
+{
+    return status->st_dev == made->device && status->st_ino == made->inode;
+}
+
+static bool finish_in(int directory, const char *path, const struct finish_made *made,
+                      struct finished *finished)
+{
+    struct stat of_stream, of_spool;
+    char *spool_name;
     bool done = false;
-    *finished = (struct finished){0};
-    if (asprintf(&spool_path, "%s.spool", path) < 0) return false;
-    /* The recorder keeps the spool locked while it records. */
-    int spool = open(spool_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (spool >= 0 && flock(spool, LOCK_EX | LOCK_NB) == 0) done = finish_with(path, finished);
-    if (done) unlink(spool_path);
+    if (asprintf(&spool_name, "%s.spool", output_name_last(path)) < 0) return false;
+    /* The user may have named a link, which the recorder has followed. */
+    const bool is_there =
+        fstatat(directory, output_name_last(path), &of_stream, 0) == 0 && is_made(&of_stream, made);
+    const int stream =
+        is_there ? open_in(directory, output_name_last(path), O_RDWR, &of_stream) : -1;
+    const int spool = open_in(directory, spool_name, O_RDONLY | O_NOFOLLOW, &of_spool);
+    if (stream >= 0 && spool >= 0 && is_made(&of_stream, made) &&
+        of_stream.st_uid == of_spool.st_uid)
+        done = finish_files(stream, spool, path, finished);
+    if (done) remove_spool(directory, spool_name, &of_spool);
+    if (stream >= 0) close(stream);
     if (spool >= 0) close(spool);
-    free(spool_path);
+    free(spool_name);
+    return done;
+}
+
+bool finish(const char *path, const struct finish_made *made, struct finished *finished)
+{
+    const size_t length = (size_t)(output_name_last(path) - path);
+    char *directory_path;
+    *finished = (struct finished){0};
+    if (asprintf(&directory_path, "%.*s.", (int)length, path) < 0) return false;
+    const int directory = open(directory_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const bool done = directory >= 0 && finish_in(directory, path, made, finished);
+    if (directory >= 0) close(directory);
+    free(directory_path);
     return done;
 }

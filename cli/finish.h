@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct finished {
     uint64_t events; /* of the whole recording */
@@ -18,11 +19,22 @@ struct finished {
     bool has_other_malloc; /* the recording says that malloc was not the recorder's */
 };
 
-/* `path`: of the stream; the spool is beside it. True: the stream is complete and its spool has
- * been removed. */
-bool finish(const char *path, struct finished *finished);
+/* Which file the recorder has made for a stream; device and inode 0: not known. */
+struct finish_made {
+    dev_t device;
+    ino_t inode;
+};
 
-/* Reads the whole stream. True: the process has finished it itself. */
-bool finish_read(const char *path, struct finished *finished);
+/* `path`: of the stream; the spool is beside it. True: the stream is complete and its spool has
+ * been removed. Others may be able to write to the directory: nothing is changed in a stream that
+ * is not the file that was made, nor by a spool that is not of the same owner. */
+bool finish(const char *path, const struct finish_made *made, struct finished *finished);
+
+/* The same with open files, which stay the caller's; the spool is not removed. `name`: for
+ * messages. */
+bool finish_files(int stream, int spool, const char *name, struct finished *finished);
+
+/* Reads the whole stream, from its beginning. True: the process has finished it itself. */
+bool finish_read(int stream, struct finished *finished);
 
 #endif

@@ -65,7 +65,7 @@ void made_names_keep(pid_t process, double since_s, const char *output)
     if (to == NULL && file >= 0) close(file);
     if (!good)
         recordings_tell("malloctape record: %s: not all names of generated code were kept (at "
-                        "most 64 MiB are)\n",
+                        "most 64 MiB are)",
                         path);
     close(from);
 }

@@ -8,13 +8,13 @@
 #include "cli/finish.h"
 #include "cli/made_names.h"
 #include "cli/record_process.h"
+#include "cli/recording_files.h"
 #include "cli/recordings.h"
 #include "cli/run_program.h"
-#include "common/input.h"
 #include "common/output_name.h"
+#include "common/printable.h"
 #include "common/trace_variables.h"
 #include "launch/installed.h"
-#include "stream/magic.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,6 +103,7 @@ struct record {
     unsigned front_end;
     char **program;             /* PROGRAM and its arguments */
     char destination[PATH_MAX]; /* empty with --idle */
+    char expanded[PATH_MAX];    /* the same for a running process */
     char reserved[PATH_MAX];    /* an empty file, created so that nobody else takes the name */
 };
 
@@ -276,14 +277,11 @@ static void reserved_remove(const struct record *record)
 /* Whether -o may replace a file: if it is empty, or an older recording. */
 static bool may_be_replaced(const char *path)
 {
-    struct input input;
     struct stat status;
     if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return true;
-    const bool is_recording =
-        input_open(&input, path) &&
-        input_peek(&input, sizeof MAGIC_OF_RAW - 1) >= sizeof MAGIC_OF_RAW - 1 &&
-        memcmp(input.next, MAGIC_OF_RAW, sizeof MAGIC_OF_RAW - 1) == 0;
-    input_close(&input);
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    const bool is_recording = file >= 0 && recording_files_is_recording(file);
+    if (file >= 0) close(file);
     return is_recording;
 }
 
@@ -331,8 +329,8 @@ static int obstacle_print(const struct executable *executable)
                  texts[EXECUTABLE_SANITIZER]);
         return PROGRAM_CANNOT_EXECUTE;
     }
-    fprintf(stderr, "malloctape record: warning: %s %s; it will not be recorded\n",
-            executable->runs, texts[executable->obstacle]);
+    recordings_tell("malloctape record: warning: %s %s; it will not be recorded", executable->runs,
+                    texts[executable->obstacle]);
     return PROGRAM_OK;
 }
 
@@ -356,23 +354,24 @@ struct outcome {
 };
 
 /* Completes a recording that has no end, unless its process is still running. */
-static void recording_finish(const struct recording *recording, bool speaks,
+static void recording_finish(const struct record *record, const struct recording *recording,
                              struct outcome *outcome)
 {
     struct finished finished;
+    const bool speaks = !record->follow && !record->quiet;
     bool goes_on = kill(recording->process, 0) == 0 || errno != ESRCH;
-    if (goes_on || !is_file_name(recording->output) || !finish(recording->output, &finished)) {
+    if (goes_on || !is_file_name(recording->output) ||
+        !finish(recording->output, &recording->made, &finished)) {
         outcome->unfinished++;
-        if (speaks && !goes_on)
-            recordings_tell("malloctape: %s: cut short; see `malloctape info`\n",
-                            recording->output);
+        /* With --follow, one line counts them. */
+        if (!goes_on && (speaks || record->quiet))
+            recordings_tell("malloctape: %s: cut short; see `malloctape info`", recording->output);
         return;
     }
     outcome->events += finished.events;
     if (finished.events == 0) outcome->other_malloc += finished.has_other_malloc;
     if (speaks)
-        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64
-                        " bytes; finished by record\n",
+        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished by record",
                         recording->output, finished.events, finished.bytes);
 }
 
@@ -389,9 +388,9 @@ static struct outcome recordings_settle(const struct record *record,
         outcome.recordings++;
         outcome.events += recording->events;
         if (recording->summary == NULL)
-            recording_finish(recording, speaks, &outcome);
+            recording_finish(record, recording, &outcome);
         else if (speaks && *recording->summary != '\0')
-            recordings_tell("%s\n", recording->summary);
+            recordings_tell("%s", recording->summary);
         if (recording->summary != NULL && recording->events == 0)
             outcome.other_malloc += recording->has_other_malloc;
     }
@@ -405,7 +404,7 @@ static void outcome_print(const struct record *record, const struct outcome *out
     if (outcome->unfinished > 0)
         snprintf(unfinished, sizeof unfinished, "; %" PRIu64 " %s cut short", outcome->unfinished,
                  outcome->unfinished == 1 ? "still runs or is" : "still run or are");
-    recordings_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s: %s\n",
+    recordings_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s: %s",
                     outcome->recordings, outcome->recordings == 1 ? "" : "s", outcome->events,
                     outcome->events == 1 ? "" : "s", unfinished,
                     record->idle ? "where `malloctape ctl` said" : record->destination);
@@ -418,14 +417,14 @@ static void unfollowed_print(const struct unfollowed *unfollowed)
     if (unfollowed->programs > 1)
         recordings_tell(
             "malloctape record: it started %s and %zu more, which were not recorded: use "
-            "--follow\n",
+            "--follow",
             name, unfollowed->programs - 1);
     else if (unfollowed->programs == 1)
-        recordings_tell("malloctape record: it started %s, which was not recorded: use --follow\n",
+        recordings_tell("malloctape record: it started %s, which was not recorded: use --follow",
                         name);
     else if (unfollowed->forks > 0)
         recordings_tell(
-            "malloctape record: it forked; its children (%zu) were not recorded: use --follow\n",
+            "malloctape record: it forked; its children (%zu) were not recorded: use --follow",
             unfollowed->forks);
 }
 
@@ -449,11 +448,11 @@ static void begin_print(const struct watch *watch)
     if (record->quiet) return;
     if (record->idle)
         recordings_tell("malloctape record: not recording yet, on %s; `malloctape ctl %d start "
-                        "FILE` starts it\n",
+                        "FILE` starts it",
                         recorded_on[record->front_end], watch->program.process);
     else
-        recordings_tell("malloctape record: recording on %s to %s\n",
-                        recorded_on[record->front_end], record->destination);
+        recordings_tell("malloctape record: recording on %s to %s", recorded_on[record->front_end],
+                        record->destination);
 }
 
 static void look(void *of)
@@ -495,9 +494,9 @@ static int program_run(struct record *record, const struct executable *executabl
         outcome_print(record, &outcome);
         if (!record->quiet && !record->idle) unfollowed_print(&recordings->unfollowed);
         status = run_program_status(&watch.program);
-        if (status == 0 && listens && !record->idle && nothing_is_recorded(&outcome)) {
-            recordings_tell("malloctape record: nothing was recorded\n");
-            status = PROGRAM_NOTHING_RECORDED;
+        if (listens && !record->idle && nothing_is_recorded(&outcome)) {
+            recordings_tell("malloctape record: nothing was recorded");
+            if (status == 0) status = PROGRAM_NOTHING_RECORDED;
         }
     }
     reserved_remove(record);
@@ -528,7 +527,7 @@ static void unknown_variables_print(void)
 {
     for (char **entry = environ; *entry != NULL; entry++)
         if (trace_variable_is_unknown(*entry))
-            recordings_tell("malloctape record: there is no variable %.*s\n",
+            recordings_tell("malloctape record: there is no variable %.*s",
                             (int)strcspn(*entry, "="), *entry);
 }
 
@@ -554,6 +553,30 @@ static const char *settings_lines(const struct record *record, char *lines, size
     return *lines != '\0' ? lines : NULL;
 }
 
+/* Fills names in. As in any recording, a name with the process in it replaces no file. Returns an
+ * exit status. */
+static int destination_expand(struct record *record, const struct record_process *process)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    struct output_names names = {.process_id = process->process,
+                                 .host = host,
+                                 .time_s = (uint64_t)time(NULL),
+                                 .program = basename(record->program[0]),
+                                 .program_number = 1};
+    gethostname(host, sizeof host - 1);
+    if (!is_file_name(record->destination)) {
+        memcpy(record->expanded, record->destination, sizeof record->expanded);
+        return PROGRAM_OK;
+    }
+    do
+        if (output_name_expand(record->destination, &names, record->expanded,
+                               sizeof record->expanded) < 0)
+            return destination_fail();
+    while (output_name_has_process(record->destination) && file_exists(record->expanded) &&
+           names.program_number++ < NUMBER_MAX);
+    return PROGRAM_OK;
+}
+
 /* Records a running process: the recording gets the name of its program. */
 static int process_run(struct record *record)
 {
@@ -571,12 +594,17 @@ static int process_run(struct record *record)
     const ssize_t bytes = readlink(path, program, sizeof program - 1);
     snprintf(path, sizeof path, "%d", (int)process.process);
     program[bytes > 0 ? bytes : 0] = '\0';
-    if (bytes <= 0) memcpy(program, path, strlen(path) + 1);
+    /* The name is another user's choice. */
+    if (bytes <= 0 || !printable_is(basename(program), strlen(basename(program))))
+        memcpy(program, path, strlen(path) + 1);
     record->program = words;
     if (!destination_set(record)) return destination_fail();
-    int status = destination_check(record);
+    int status = destination_expand(record, &process);
+    if (status == PROGRAM_OK && !recording_files_fit(record->expanded))
+        status = destination_check(record);
     if (status == PROGRAM_OK) {
-        process.output = record->destination;
+        process.output = record->expanded;
+        process.pattern = record->destination;
         process.library = library.path;
         status = record_process(&process);
     }

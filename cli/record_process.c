@@ -1,81 +1,20 @@
 #include "cli/record_process.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/attachment.h"
 #include "cli/cli.h"
-#include "cli/finish.h"
 #include "cli/made_names.h"
+#include "cli/recording_files.h"
 #include "cli/recordings.h"
 #include "common/progress.h"
 
 /* How often to check whether the recording goes on. */
 #define LOOK_MS 500
-
-/* ---- a process with another root directory, as in a container ---- */
-
-/* The process records into its own /tmp, and the recording is copied here when it has ended. */
-struct elsewhere {
-    int directory;        /* the process's /tmp, valid after its end, too; -1: it has our root */
-    char there[PATH_MAX]; /* the file's name in the process */
-    char here[PATH_MAX];  /* and in this one */
-};
-
-/* The process controls that directory, so symbolic links in it are not followed. */
-static bool elsewhere_open(struct elsewhere *elsewhere, const struct record_process *record)
-{
-    char path[64];
-    struct stat ours, theirs;
-    elsewhere->directory = -1;
-    snprintf(path, sizeof path, "/proc/%d/root", (int)record->process);
-    if (record->output[0] != '/' || strchr(record->output, '%') != NULL || stat("/", &ours) != 0 ||
-        stat(path, &theirs) != 0 || (ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino))
-        return true;
-    strcat(path, "/tmp");
-    elsewhere->directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (elsewhere->directory < 0) {
-        cli_fail(&cli_record,
-                 "process %d has another root directory, whose /tmp cannot be opened: %s",
-                 (int)record->process, strerror(errno));
-        return false;
-    }
-    snprintf(elsewhere->there, sizeof elsewhere->there, "/tmp/malloctape.%d.raw.lz4",
-             (int)record->process);
-    snprintf(elsewhere->here, sizeof elsewhere->here, "/proc/self/fd/%d/malloctape.%d.raw.lz4",
-             elsewhere->directory, (int)record->process);
-    return true;
-}
-
-/* Copies the recording here. False: a message has been printed. */
-static bool elsewhere_bring(const struct elsewhere *elsewhere, const struct record_process *record)
-{
-    struct stat status;
-    off_t at = 0;
-    const int from = open(elsewhere->here, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool good = from >= 0 && fstat(from, &status) == 0 && S_ISREG(status.st_mode);
-    const int to = good ? open(record->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-    good = good && to >= 0;
-    while (good && at < status.st_size)
-        good = sendfile(to, from, &at, (size_t)(status.st_size - at)) > 0;
-    if (good)
-        unlink(elsewhere->here);
-    else
-        cli_fail(&cli_record, "%s in the file system of process %d cannot be copied here: %s",
-                 elsewhere->there, (int)record->process, strerror(errno));
-    if (from >= 0) close(from);
-    if (to >= 0) close(to);
-    return good;
-}
-
-/* ---- from the beginning to the end ---- */
 
 /* Waits until the recording must end. */
 static enum attachment_state wait_for_end(const struct record_process *record,
@@ -92,33 +31,76 @@ static enum attachment_state wait_for_end(const struct record_process *record,
     return state;
 }
 
-/* Prints the result after the process has ended, been killed, or executed another program. */
-static void end_print(const struct record_process *record, const char *path_here,
+/* What a process did that has ended, been killed, or executed another program. */
+struct result {
+    bool is_finished; /* by us */
+    bool is_complete;
+    struct finished numbers;
+};
+
+/* Only files that this process has made can be finished: any other output is the process's. */
+static struct result finish_own(struct recording_files *files, enum attachment_state state)
+{
+    struct result result = {0};
+    if (files == NULL) return result;
+    result.is_finished = recording_files_finish(files, &result.numbers);
+    result.is_complete = result.is_finished || (state == ATTACHMENT_PROCESS_ENDED &&
+                                                recording_files_read(files, &result.numbers));
+    return result;
+}
+
+static void print_other_program(pid_t process)
+{
+    char path[64], program[PATH_MAX] = "another program";
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)process);
+    const ssize_t bytes = readlink(path, program, sizeof program - 1);
+    if (bytes > 0) program[bytes] = '\0';
+    recordings_tell("malloctape record: process %d now runs %s, which is not recorded",
+                    (int)process, program);
+}
+
+static void end_print(const struct record_process *record, const struct result *result,
                       enum attachment_state state)
 {
-    struct finished finished;
-    char path[64], program[PATH_MAX] = "another program";
-    const bool is_finished = finish(path_here, &finished);
-    if (record->quiet) return;
-    if (state == ATTACHMENT_OTHER_PROGRAM) {
-        snprintf(path, sizeof path, "/proc/%d/exe", (int)record->process);
-        const ssize_t bytes = readlink(path, program, sizeof program - 1);
-        if (bytes > 0) program[bytes] = '\0';
-        recordings_tell("malloctape record: process %d now runs %s, which is not recorded\n",
-                        (int)record->process, program);
-    }
-    if (is_finished)
-        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64
-                        " bytes; finished by record, as process %d has ended%s\n",
-                        record->output, finished.events, finished.bytes, (int)record->process,
+    const int process = (int)record->process;
+    if (state == ATTACHMENT_OTHER_PROGRAM) print_other_program(record->process);
+    if (result->is_complete)
+        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; %sprocess %d has "
+                        "ended%s",
+                        record->output, result->numbers.events, result->numbers.bytes,
+                        result->is_finished ? "finished by record, as " : "", process,
                         state == ATTACHMENT_OTHER_PROGRAM ? " what it did" : "");
-    else if (state == ATTACHMENT_PROCESS_ENDED && finish_read(path_here, &finished))
-        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64
-                        " bytes; process %d has ended\n",
-                        record->output, finished.events, finished.bytes, (int)record->process);
     else if (state == ATTACHMENT_PROCESS_ENDED)
-        recordings_tell("malloctape: %s: process %d has ended\n", record->output,
-                        (int)record->process);
+        recordings_tell("malloctape: %s: process %d has ended", record->output, process);
+}
+
+static bool has_stacks(const struct record_process *record)
+{
+    return record->settings != NULL && strstr(record->settings, "TCMALLOC_TRACE_STACKS=") != NULL;
+}
+
+/* Until the process is as it was before. Returns an exit status. */
+static int watch(const struct record_process *record, struct attachment *attachment,
+                 struct recording_files *files)
+{
+    if (!record->quiet)
+        recordings_tell("malloctape record: recording process %d to %s; Ctrl-C ends it",
+                        (int)record->process, record->output);
+    const double since_s = made_names_since(record->process);
+    enum attachment_state state = wait_for_end(record, attachment);
+    if (has_stacks(record)) made_names_keep(record->process, since_s, record->output);
+    bool is_left = state != ATTACHMENT_PROCESS_ENDED && state != ATTACHMENT_OTHER_PROGRAM;
+    const char *said = is_left ? attachment_stop(attachment) : NULL;
+    if (is_left && said == NULL && !attachment->is_silent)
+        state = attachment_wait(attachment, 0, -1);
+    is_left = state != ATTACHMENT_PROCESS_ENDED && state != ATTACHMENT_OTHER_PROGRAM;
+    const struct result result = is_left ? (struct result){0} : finish_own(files, state);
+    if (said != NULL && !record->quiet)
+        recordings_tell("malloctape: %s: %s", record->output, said);
+    else if (!is_left && !record->quiet)
+        end_print(record, &result, state);
+    attachment_end(attachment, state);
+    return attachment->is_silent ? PROGRAM_FAILED : PROGRAM_OK;
 }
 
 int record_process(const struct record_process *record)
@@ -128,29 +110,21 @@ int record_process(const struct record_process *record)
                                     .library = record->library,
                                     .settings = record->settings,
                                     .quiet = record->quiet};
-    struct elsewhere elsewhere;
-    if (!elsewhere_open(&elsewhere, record)) return PROGRAM_FAILED;
-    const bool is_elsewhere = elsewhere.directory >= 0;
-    const char *here = is_elsewhere ? elsewhere.here : record->output;
-    int status = attachment_begin(&attachment, is_elsewhere ? elsewhere.there : record->output);
-    if (status != PROGRAM_OK) return status;
-    if (!record->quiet)
-        recordings_tell("malloctape record: recording process %d to %s; Ctrl-C ends it\n",
-                        (int)record->process, record->output);
-    const double since_s = made_names_since(record->process);
-    enum attachment_state state = wait_for_end(record, &attachment);
-    if (record->settings != NULL && strstr(record->settings, "TCMALLOC_TRACE_STACKS=") != NULL &&
-        strchr(record->output, '%') == NULL)
-        made_names_keep(record->process, since_s, record->output);
-    const bool is_left = state != ATTACHMENT_PROCESS_ENDED && state != ATTACHMENT_OTHER_PROGRAM;
-    const char *said = is_left ? attachment_stop(&attachment) : NULL;
-    if (is_left && said == NULL) state = attachment_wait(&attachment, 0, -1);
-    if (said == NULL)
-        end_print(record, here, state);
-    else if (!record->quiet)
-        recordings_tell("malloctape: %s: %s\n", record->output, said);
-    attachment_end(&attachment, state);
-    if (is_elsewhere && !elsewhere_bring(&elsewhere, record)) status = PROGRAM_FAILED;
-    if (is_elsewhere) close(elsewhere.directory);
+    struct recording_files room, *files = recording_files_fit(record->output) ? &room : NULL;
+    if (files != NULL && !recording_files_make(files, record->output)) return PROGRAM_FAILED;
+    int status = files != NULL ? attachment_begin(&attachment, record->output, files->given)
+                               : attachment_begin(&attachment, record->pattern, NULL);
+    if (status != PROGRAM_OK) {
+        if (files != NULL) recording_files_discard(files);
+        return status;
+    }
+    if (files != NULL && !recording_files_settle(files)) {
+        attachment_end(&attachment, ATTACHMENT_GOES_ON);
+        recording_files_discard(files);
+        return PROGRAM_FAILED;
+    }
+    status = watch(record, &attachment, files);
+    if (files != NULL && status == PROGRAM_OK && !recording_files_end(files))
+        status = PROGRAM_FAILED;
     return status;
 }

@@ -7,10 +7,11 @@
 
 struct record_process {
     pid_t process;
-    const char *output;  /* the name by which the process opens it */
-    const char *library; /* libmalloctape.so */
+    const char *output;   /* an absolute path: of a file to be made, or of what the process opens */
+    const char *pattern;  /* the same for the latter, which fills names in */
+    const char *library;  /* libmalloctape.so */
     const char *settings; /* attachment.h */
-    double seconds;      /* 0: until a signal comes or the process ends */
+    double seconds;       /* 0: until a signal comes or the process ends */
     bool quiet;
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/printable.h"
 
 /* Enough for some hundred recordings; allocated before anything is recorded. */
 enum { FILE_BYTES = 128 * 1024 };
@@ -45,7 +46,7 @@ void recordings_tell(const char *format, ...)
     va_list arguments;
     if (poll(&error, 1, 0) != 1 || error.revents != POLLOUT) return;
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    printable_say_list(stderr, format, arguments);
     va_end(arguments);
 }
 
@@ -60,13 +61,18 @@ static struct recording *recording_find(struct recordings *recordings, pid_t pro
     return NULL;
 }
 
-static void take_begin(struct recordings *recordings, pid_t process, const char *output)
+/* "DEVICE INODE OUTPUT" */
+static void take_begin(struct recordings *recordings, pid_t process, const char *rest)
 {
+    char *output;
+    struct finish_made made = {.device = strtoul(rest, &output, 10)};
+    made.inode = strtoul(output, &output, 10);
+    if (*output++ != ' ') return;
     if (!array_reserve(&recordings->list, &recordings->room, recordings->count + 1,
                        sizeof *recordings->list))
         return;
     struct recording *recording = &recordings->list[recordings->count];
-    *recording = (struct recording){.process = process, .output = strdup(output)};
+    *recording = (struct recording){.process = process, .output = strdup(output), .made = made};
     if (recording->output != NULL) recordings->count++;
 }
 
@@ -103,8 +109,8 @@ static void take_forget(struct recordings *recordings, pid_t process)
 static void take_line(struct recordings *recordings, const char *line)
 {
     int process, used = 0;
-    if (sscanf(line, "begin %d%n", &process, &used) == 1 && line[used] == ' ')
-        take_begin(recordings, process, line + used + 1);
+    if (sscanf(line, "begin %d%n", &process, &used) == 1)
+        take_begin(recordings, process, line + used);
     else if (sscanf(line, "end %d%n", &process, &used) == 1)
         take_end(recordings, process, line + used);
     else if (sscanf(line, "forget %d", &process) == 1)
@@ -112,7 +118,7 @@ static void take_line(struct recordings *recordings, const char *line)
     else if (sscanf(line, "unfollowed %d%n", &process, &used) == 1 && line[used] == ' ')
         take_unfollowed(&recordings->unfollowed, line + used + 1);
     else
-        recordings_tell("%s\n", line);
+        recordings_tell("%s", line);
 }
 
 void recordings_look(struct recordings *recordings)
@@ -127,6 +133,8 @@ void recordings_look(struct recordings *recordings)
             return;
         }
         recordings->line[bytes - 1] = '\0';
+        for (ssize_t i = 0; i < bytes - 1; i++)
+            if (recordings->line[i] == '\0') recordings->line[i] = '\n';
         take_line(recordings, recordings->line);
     }
 }

@@ -12,9 +12,12 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "cli/finish.h"
+
 struct recording {
     pid_t process;
     char *output;
+    struct finish_made made;
     char *summary; /* NULL until it has ended */
     uint64_t events;
     bool has_other_malloc;

@@ -7,17 +7,21 @@
 #include "cli/ask.h"
 #include "cli/attachment.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "common/call_table.h"
 #include "common/numbers.h"
+#include "common/printable.h"
 #include "common/progress.h"
 #include "launch/installed.h"
 #include "stream/metadata.h"
@@ -162,12 +166,13 @@ static void print_statistics(const struct watch_counts *now)
     struct statistics_names names = {0};
     memcpy(text, now->names, sizeof text);
     text[sizeof text - 1] = '\0';
-    ask_make_printable(text);
     statistics_split(&names, text);
     const char *before = "says     ";
     for (unsigned i = 0; i < names.count; i++) {
         if (now->statistics.values[i] == 0) continue;
-        printf("%s%s %" PRIu64, before, names.names[i], now->statistics.values[i]);
+        fputs(before, stdout);
+        printable_print(stdout, names.names[i], strlen(names.names[i]));
+        printf(" %" PRIu64, now->statistics.values[i]);
         before = ", ";
     }
     if (*before == ',') putchar('\n');
@@ -200,8 +205,11 @@ static bool look(struct top *top)
 {
     static char answer[sizeof CONTROL_OK + sizeof top->now + 1]; /* a byte more than is wanted */
     const bool is_first = top->now.bytes == 0;
-    const size_t bytes =
-        ask_process(is_first ? &cli_top : NULL, top->process, "watch\n", answer, sizeof answer);
+    struct ask ask = {.command = is_first ? &cli_top : NULL,
+                      .process = top->process,
+                      .signals = top->attach_to != NULL ? top->attachment.signals : -1,
+                      .given = {-1, -1}};
+    const size_t bytes = ask_process(&ask, "watch\n", answer, sizeof answer);
     top->has_ended = bytes == 0 && !is_first;
     if (bytes == 0) return false;
     top->before = top->now;
@@ -259,6 +267,19 @@ static enum attachment_state second_wait(struct top *top, bool has_keys)
     return ATTACHMENT_GOES_ON;
 }
 
+/* Records to nowhere. False: a message has been printed. */
+static bool attach(struct top *top)
+{
+    const int given[] = {open("/dev/null", O_WRONLY | O_CLOEXEC),
+                         memfd_create("malloctape.spool", MFD_CLOEXEC)};
+    bool good = given[0] >= 0 && given[1] >= 0;
+    if (!good) cli_fail(&cli_top, "/dev/null, or a file in memory: %s", strerror(errno));
+    good = good && attachment_begin(&top->attachment, "/dev/null", given) == PROGRAM_OK;
+    if (given[0] >= 0) close(given[0]);
+    if (given[1] >= 0) close(given[1]);
+    return good;
+}
+
 static int run(int count, char **words)
 {
     static struct top top = {.count = UINT64_MAX};
@@ -276,7 +297,7 @@ static int run(int count, char **words)
                                              .process = top.process,
                                              .library = library.path,
                                              .may_be_recording = true};
-        if (attachment_begin(&top.attachment, "/dev/null") != PROGRAM_OK) return PROGRAM_FAILED;
+        if (!attach(&top)) return PROGRAM_FAILED;
     }
     const bool has_keys = top.attach_to != NULL && keys_begin(&terminal);
     double before = seconds_now();

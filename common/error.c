@@ -69,8 +69,7 @@ char *error_text(const struct error *error, char *to, size_t bytes)
 void error_print(FILE *to, const char *program, const char *file, const struct error *error)
 {
     char text[512];
-    fprintf(to, "%s: %s%s", program, file != NULL ? file : "", file != NULL ? ": " : "");
     error_text(error, text, sizeof text);
-    printable_print(to, text, strlen(text)); /* it may contain parts of the input */
-    putc('\n', to);
+    printable_say(to, "%s: %s%s%s", program, file != NULL ? file : "", file != NULL ? ": " : "",
+                  text);
 }

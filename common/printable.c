@@ -9,6 +9,9 @@
 #define ESCAPE "\\x%02x"
 enum { ESCAPE_BYTES = 4 };
 
+/* Of a message: two paths fit. */
+enum { MESSAGE_BYTES = 3 * 4096 };
+
 /* The length of the UTF-8 character at `text`, and its code point; 0: it is not valid. */
 static size_t character(const char *text, size_t bytes, uint32_t *code)
 {
@@ -91,4 +94,25 @@ void printable_print(FILE *to, const char *text, size_t bytes)
             fprintf(to, ESCAPE, (uint8_t)text[at]);
         at += length;
     }
+}
+
+void printable_put(FILE *to, const char *text)
+{
+    printable_print(to, text, strlen(text));
+}
+
+void printable_say_list(FILE *to, const char *message, va_list arguments)
+{
+    char line[MESSAGE_BYTES];
+    vsnprintf(line, sizeof line, message, arguments);
+    printable_put(to, line);
+    putc('\n', to);
+}
+
+void printable_say(FILE *to, const char *message, ...)
+{
+    va_list arguments;
+    va_start(arguments, message);
+    printable_say_list(to, message, arguments);
+    va_end(arguments);
 }

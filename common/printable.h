@@ -8,6 +8,7 @@
 #ifndef MALLOCTAPE_PRINTABLE_H
 #define MALLOCTAPE_PRINTABLE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,6 +24,15 @@ bool printable_is(const char *text, size_t bytes);
 char *printable_copy(const char *text, size_t bytes);
 
 void printable_print(FILE *to, const char *text, size_t bytes);
+
+/* Prints a message and a line end. Whatever it says of files, processes and programs is from
+ * outside: all messages are printed with this. Allocates no memory; a very long one is cut. */
+void printable_say(FILE *to, const char *message, ...) __attribute__((format(printf, 2, 3)));
+void printable_say_list(FILE *to, const char *message, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+
+/* Prints a text and nothing else. */
+void printable_put(FILE *to, const char *text);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/complete.h"
+#include "common/printable.h"
 #include "malloctape_config.h"
 
 int program_version(const char *name)
@@ -37,8 +38,7 @@ int program_help(const char *text)
 void program_say(const char *name, const char *message, va_list arguments)
 {
     fprintf(stderr, "%s: ", name);
-    vfprintf(stderr, message, arguments);
-    fputc('\n', stderr);
+    printable_say_list(stderr, message, arguments);
 }
 
 int program_usage_error(const char *name, const char *message, ...)

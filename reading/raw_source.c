@@ -1,6 +1,7 @@
 #include "reading/raw_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,25 @@ static char *spool_path(const char *path)
 
 bool raw_source_open(struct raw_source *source, int fd, const char *path)
 {
-    *source = (struct raw_source){.spool_path = spool_path(path)};
+    *source = (struct raw_source){.spool_path = spool_path(path), .spool_file = -1};
     bool opened = raw_reader_open_fd(&source->reader, fd);
     if (opened) source->stream_end = RAW_HEADER_BYTES + source->reader.header.metadata_bytes;
     return opened;
+}
+
+bool raw_source_open_both(struct raw_source *source, int fd, int spool)
+{
+    const bool opened = raw_source_open(source, fd, "-");
+    source->spool_file = spool;
+    return opened;
+}
+
+static bool spool_open(struct raw_source *source)
+{
+    if (source->spool_file < 0)
+        return spool_reader_open(&source->spool, source->spool_path, &source->reader);
+    return spool_reader_open_fd(&source->spool, fcntl(source->spool_file, F_DUPFD_CLOEXEC, 0),
+                                &source->reader);
 }
 
 /* Opens the spool once the stream has ended. A spool is optional: if it cannot be used, the stream
@@ -32,10 +48,12 @@ bool raw_source_open(struct raw_source *source, int fd, const char *path)
 static void spool_try(struct raw_source *source)
 {
     source->spool_tried = true;
-    if (source->spool_path == NULL || !spool_is_there(source->spool_path)) return;
+    if (source->spool_file < 0 &&
+        (source->spool_path == NULL || !spool_is_there(source->spool_path)))
+        return;
     source->spool_use = RAW_SPOOL_NOT_NEEDED;
     if (source->reader.state != RAW_STREAM_CUT) return;
-    source->spool_opened = spool_reader_open(&source->spool, source->spool_path, &source->reader);
+    source->spool_opened = spool_open(source);
     if (source->spool_opened) return;
     source->spool_use = RAW_SPOOL_UNUSABLE;
     spool_reader_close(&source->spool);

@@ -45,12 +45,16 @@ struct raw_source {
     struct spool_reader spool;
     bool spool_opened, spool_tried;
     char *spool_path; /* NULL: nowhere to look */
+    int spool_file;   /* that of the caller, or -1 */
 };
 
 /* Reads the header of the stream at `fd`, which stays the caller's. `path` is the name of the
  * stream, beside which its spool is. False: there is nothing to read; raw_source_state() says
  * why. */
 bool raw_source_open(struct raw_source *source, int fd, const char *path);
+
+/* The same with a spool that is open, which stays the caller's, too. */
+bool raw_source_open_both(struct raw_source *source, int fd, int spool);
 
 /* The next chunk, units or a tick; the caller frees it. NULL at the end. */
 struct raw_chunk *raw_source_next(struct raw_source *source);

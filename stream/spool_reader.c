@@ -146,9 +146,15 @@ bool spool_is_there(const char *path)
 
 bool spool_reader_open(struct spool_reader *spool, const char *path, struct raw_reader *reader)
 {
-    *spool = (struct spool_reader){.fd = -1};
-    spool->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (spool->fd < 0) return error_set_system(&spool->error, "cannot open the spool");
+    /* What was a plain file a moment ago need not be one any more. */
+    return spool_reader_open_fd(
+        spool, open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), reader);
+}
+
+bool spool_reader_open_fd(struct spool_reader *spool, int fd, struct raw_reader *reader)
+{
+    *spool = (struct spool_reader){.fd = fd};
+    if (fd < 0) return error_set_system(&spool->error, "cannot open the spool");
     return spool_check_header(spool) && spool_list_slots(spool) &&
            spool_join(spool, &reader->header, reader->has_header);
 }

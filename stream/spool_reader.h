@@ -63,6 +63,9 @@ bool spool_is_there(const char *path);
  * id, its process and its features. */
 bool spool_reader_open(struct spool_reader *spool, const char *path, struct raw_reader *reader);
 
+/* The same with a descriptor, which is closed with the spool. */
+bool spool_reader_open_fd(struct spool_reader *spool, int fd, struct raw_reader *reader);
+
 /* The next chunk, to be freed. NULL at the end, and when error is set. Advances reader->lanes. */
 struct raw_chunk *spool_reader_next(struct spool_reader *spool, struct raw_reader *reader);
 

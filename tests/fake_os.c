@@ -672,10 +672,15 @@ bool os_file_is_locked(int directory, const char *name)
     return false;
 }
 
-int os_directory_lock(int directory)
+int os_directory_lock(int directory, int own)
 {
-    (void)directory;
+    (void)directory, (void)own;
     return -ENOLCK;
+}
+
+void os_directory_unlock(int directory, int lock)
+{
+    (void)directory, (void)lock;
 }
 
 static int rename_file(int directory, const char *from, const char *to, bool replaces)
@@ -1093,7 +1098,7 @@ void os_random(void *bytes, size_t count)
 }
 
 int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
-                    uint32_t *done, int kept)
+                    uint32_t *done, struct os_files kept)
 {
     (void)kept;
     int error = call_begins(FAKE_THREAD_START);
@@ -1119,9 +1124,9 @@ int os_control_listen(void)
 }
 
 int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns,
-                    enum os_asker *asker)
+                    enum os_asker *asker, struct os_files *given)
 {
-    (void)listening, (void)request, (void)bytes, (void)timeout_ns, (void)asker;
+    (void)listening, (void)request, (void)bytes, (void)timeout_ns, (void)asker, (void)given;
     return -ENOSYS;
 }
 

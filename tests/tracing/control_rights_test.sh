@@ -211,27 +211,27 @@ answer() {
 
 # refuses_answer TEXT WHAT - ctl and top say that it is of another version.
 refuses_answer() {
-    local version=" was started with another version of malloctape: its control protocol has $2, this one has 1"
+    local version=" was started with another version of malloctape: its control protocol has $2, this one has 2"
     answer "$1" && ! ctl "$process" status && says "$version" &&
         ! timeout 300 "$malloctape" top "$process" >out 2>err &&
         grep -q "^malloctape top: process $process$version\$" err && end
 }
 
 versions() {
-    local other='malloctape 1 error its control protocol has version 1, that of the asking program another'
+    local other='malloctape 2 error its control protocol has version 2, that of the asking program another'
     listen sleep 60 && ask $'status\n' && [ "$(cat out)" = "$other" ] &&
-        ask $'malloctape 2 status\n' && [ "$(cat out)" = "$other" ] &&
+        ask $'malloctape 1 status\n' && [ "$(cat out)" = "$other" ] &&
         ask $'malloctape 12 status\n' && [ "$(cat out)" = "$other" ] &&
-        ask $'malloctape 1 status\n' && [ "$(cat out)" = $'malloctape 1 ok\nnot recording' ] &&
+        ask $'malloctape 2 status\n' && [ "$(cat out)" = $'malloctape 2 ok\nnot recording' ] &&
         end && refuses_answer $'ok\nrecording' 'no version' &&
-        refuses_answer $'malloctape 2 ok\nrecording' 'version 2' &&
+        refuses_answer $'malloctape 1 ok\nrecording' 'version 1' &&
         refuses_answer $'malloctape 13 error nothing' 'version 13'
 }
 
 # What a process says does not reach a terminal as it is.
 printable() {
-    answer $'malloctape 1 ok\n\033[2Jrecording' && ctl "$process" status &&
-        [ "$(cat out)" = '?[2Jrecording' ] && end
+    answer $'malloctape 2 ok\n\033[2Jrecording' && ctl "$process" status &&
+        [ "$(cat out)" = '\x1b[2Jrecording' ] && end
 }
 
 plan 17

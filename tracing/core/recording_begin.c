@@ -281,6 +281,15 @@ int recording_begin(const char *output)
     return begin_or_stay_off(output, false);
 }
 
+int recording_begin_given(const char *name, const struct os_files *files)
+{
+    settings.is_given = true;
+    settings.given = *files;
+    int result = recording_begin(name);
+    settings.is_given = false;
+    return result;
+}
+
 int recording_reset(const char *output)
 {
     recording_notice_fork();

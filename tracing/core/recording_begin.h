@@ -3,6 +3,7 @@
 #ifndef MALLOCTAPE_RECORDING_BEGIN_H
 #define MALLOCTAPE_RECORDING_BEGIN_H
 
+#include "tracing/os/os.h"
 #include <stdbool.h>
 
 /* Whether all threads of the process have ended but those of ours. */
@@ -20,6 +21,9 @@ int recording_attach(const char *given);
  * writer_start(). `output` NULL: as the environment said at the start. Any thread, but not inside a
  * call of the allocator. */
 int recording_begin(const char *output);
+
+/* The same into files that are open, which stay the caller's. `name` is what is told of them. */
+int recording_begin_given(const char *name, const struct os_files *files);
 
 /* Ends the recording, if there is one, and begins another into a file that was not there. */
 int recording_reset(const char *output);

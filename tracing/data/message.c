@@ -67,8 +67,19 @@ void message_error(struct message *message, int error)
     if (!text && of_libc && at < message->bytes) message->text[at] |= 'a' ^ 'A';
 }
 
+/* Replaces what a terminal would obey, and line breaks: names may have it. */
+static void make_printable(struct message *message)
+{
+    for (size_t i = 0; i < message->bytes; i++) {
+        uint8_t *at = (uint8_t *)message->text + i;
+        if (*at < 0x20 || *at == 0x7f) *at = '?';
+        if (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) at[0] = at[1] = '?';
+    }
+}
+
 void message_write(struct message *message)
 {
+    make_printable(message);
     message->text[message->bytes++] = '\n';
     os_message_write(message->text, message->bytes);
 }

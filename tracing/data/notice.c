@@ -11,6 +11,8 @@ static bool send(struct message *line)
     if (!settings.notices[0]) return false;
     int file = os_file_open_append(settings.notices);
     if (file < 0) return false;
+    for (size_t i = 0; i < line->bytes; i++)
+        if (line->text[i] == '\n') line->text[i] = 0;
     line->text[line->bytes] = '\n';
     bool sent = os_file_write(file, line->text, line->bytes + 1) == (long)line->bytes + 1;
     os_file_close(file);
@@ -30,7 +32,7 @@ void notice_for_record(const char *format, ...)
 
 void notice_line(struct message *message)
 {
-    if (!settings.quiet && !send(message)) message_write(message);
+    if (!send(message) && !settings.quiet) message_write(message);
 }
 
 void notice_text(const char *format, ...)

@@ -154,10 +154,29 @@ static int make_spool_beside(struct output_files *files)
     return 0;
 }
 
+/* Whoever has made the files gives them their names, and removes the spool. */
+static int take_given(struct output_files *files)
+{
+    struct os_file_status status;
+    files->file = files->given.stream;
+    files->spool = files->given.spool;
+    files->kind = OUTPUT_GIVEN;
+    files->spool_is_beside = files->settled = true;
+    put_spool_name(files);
+    int result = os_file_look_at(files->spool, &status);
+    if (result == 0) result = os_file_look_at(files->file, &status);
+    files->is_plain = status.kind == OS_FILE_PLAIN;
+    files->has_reader = status.kind == OS_FILE_PIPE;
+    if (result < 0) return fail(files, result, files->name);
+    os_file_lock(files->spool);
+    return 0;
+}
+
 int output_make(struct output_files *files)
 {
     files->file = files->spool = files->directory = files->spool_directory = -1;
     files->command = -1;
+    if (files->given.spool >= 0) return take_given(files);
     int result = find(files);
     if (result < 0) return fail(files, result, files->name);
     result = files->spool_is_beside ? make_spool_beside(files) : make_spool_elsewhere(files);
@@ -280,9 +299,9 @@ static int settle(struct output_files *files)
  * lasts. */
 int output_settle(struct output_files *files)
 {
-    int guard = files->settled ? -1 : os_directory_lock(files->directory);
+    int guard = files->settled ? -1 : os_directory_lock(files->directory, files->spool);
     int result = settle(files);
-    if (guard >= 0) os_file_close(guard);
+    if (guard >= 0) os_directory_unlock(files->directory, guard);
     return result;
 }
 
@@ -290,6 +309,7 @@ int output_settle(struct output_files *files)
 static void remove_spool(struct output_files *files)
 {
     struct os_file_status ours, there;
+    if (files->kind == OUTPUT_GIVEN) return;
     if (os_file_look_at(files->spool, &ours) == 0 &&
         os_file_look(files->spool_directory, files->spool_name, &there) == 0 &&
         there.kind == OS_FILE_PLAIN && there.device == ours.device && there.inode == ours.inode)
@@ -298,8 +318,16 @@ static void remove_spool(struct output_files *files)
 
 static void close_all(struct output_files *files)
 {
+    if (files->kind == OUTPUT_GIVEN) return;
     if (files->spool_directory != files->directory) os_file_close(files->spool_directory);
     os_file_close(files->directory);
+    os_file_close(files->spool);
+}
+
+void output_release(struct output_files *files)
+{
+    if (files->kind != OUTPUT_GIVEN) return;
+    if (!files->spool_is_needed) os_file_empty(files->spool);
     os_file_close(files->spool);
 }
 
@@ -326,6 +354,7 @@ void output_forget(struct output_files *files)
 int output_end(struct output_files *files, bool needs_spool, uint64_t timeout_ns)
 {
     if (files->command > 0) files->status = os_command_wait(files->command, timeout_ns);
+    files->spool_is_needed = needs_spool;
     if (!needs_spool) {
         remove_spool(files);
         files->settled = false;

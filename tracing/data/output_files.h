@@ -7,6 +7,7 @@
  *   PATH          | a FIFO, a device: as it is       | in a directory for temporary files
  *   fd:N          | a descriptor of the program      | there
  *   |COMMAND      | the standard input of a command  | there
+ *   any           | a file that was given            | given, too
  *
  *     output_make()    nothing is lost yet: new files have no names, or temporary ones
  *     output_start()   a file that is written as it is has been emptied, a command runs
@@ -28,6 +29,7 @@ enum output_kind {
     OUTPUT_NEW_FILE = 0,
     OUTPUT_AS_IS, /* what was there */
     OUTPUT_FIFO,
+    OUTPUT_GIVEN, /* open, and so is the spool */
     OUTPUT_DESCRIPTOR,
     OUTPUT_COMMAND
 };
@@ -36,10 +38,11 @@ enum output_kind {
 
 struct output_files {
     /* Set by the caller. */
-    const char *name;    /* without letters after % */
-    const char *scratch; /* directory for temporary files */
-    uint64_t id;         /* random: part of the names of temporary files */
-    bool keeps_others;   /* a new file, and its spool, replace none */
+    const char *name;      /* without letters after % */
+    const char *scratch;   /* directory for temporary files */
+    uint64_t id;           /* random: part of the names of temporary files */
+    bool keeps_others;     /* a new file, and its spool, replace none */
+    struct os_files given; /* or OS_NO_FILES; `name` is then only told */
 
     enum output_kind kind;
     bool has_reader;      /* a pipe or a socket */
@@ -60,7 +63,8 @@ struct output_files {
     const char *spool_name; /* its last component */
     bool file_is_nameless;  /* the stream's file, until it is settled */
     bool spool_is_nameless;
-    char new_name[48]; /* else its name until then */
+    bool spool_is_needed; /* after output_end(): by the stream */
+    char new_name[48];    /* else its name until then */
     char new_spool_name[48];
     bool has_older_spool; /* which now has the following name */
     char older_spool_name[48];
@@ -91,5 +95,9 @@ void output_forget(struct output_files *files);
 /* After the stream's file has been closed. `needs_spool`: the stream lacks what is in the spool. 0 or
  * a negative errno (os_command_wait). */
 int output_end(struct output_files *files, bool needs_spool, uint64_t timeout_ns);
+
+/* Once the spool is no longer mapped. Empties a spool that was given, if the stream does not need
+ * it: that says so to whoever has given it. */
+void output_release(struct output_files *files);
 
 #endif

@@ -467,11 +467,21 @@ bool settings_next_output(void)
            strncmp(applied.output, before, length) == 0;
 }
 
+/* A file that is open already needs no name; it is told as it is. */
+static const char *take_name(const char *output)
+{
+    struct text name = {applied.output, 0, sizeof applied.output};
+    settings.keeps_others = false;
+    text_string(&name, output);
+    return text_end(&name) ? NULL : "the name of the output is too long";
+}
+
 const char *settings_apply(struct writer *writer, const char *output, uint64_t bytes_min)
 {
     const char *wrong = settings.too_long && output == settings.output
                             ? "the name of the output is too long"
-                            : name_output(output);
+                        : settings.is_given ? take_name(output)
+                                            : name_output(output);
     if (wrong) return wrong;
     append_allocator();
     if (!malloctape_front_end.allocator[0]) return "no library after libmalloctape.so has a malloc";

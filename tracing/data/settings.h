@@ -32,7 +32,9 @@ struct settings {
     bool speaks; /* a summary goes to standard error: a user has started this process, and no file
                     file is given */
     bool controlled;
-    bool is_reset;     /* while recording_reset() begins a recording: no file is replaced */
+    bool is_reset; /* while recording_reset() begins a recording: no file is replaced */
+    bool is_given; /* while recording_begin_given() does: `given` are its files */
+    struct os_files given;
     bool keeps_others; /* of the recording that begins: it replaces no file */
     bool quiet;        /* not a word on standard error */
     bool addresses;

@@ -118,9 +118,11 @@ int os_file_empty(int file);
 void os_file_lock(int file);
 bool os_file_is_locked(int directory, const char *name);
 
-/* Locks a directory against other callers of this function, until the returned descriptor is
- * closed. The caller must close it soon. A negative errno: the directory is not locked. */
-int os_directory_lock(int directory);
+/* Locks a directory against other callers of this function who have the same user. `own`: a file
+ * that this process has made. What is returned must be given to os_directory_unlock(), and soon. A
+ * negative errno: the directory is not locked. */
+int os_directory_lock(int directory, int own);
+void os_directory_unlock(int directory, int lock);
 
 /* Renames a file; one that has the name `to` is replaced. os_file_rename_new() replaces none:
  * -EEXIST. */
@@ -128,6 +130,18 @@ int os_file_rename(int directory, const char *from, const char *to);
 int os_file_rename_new(int directory, const char *from, const char *to);
 int os_file_remove(int directory, const char *name);
 void os_file_close(int file);
+
+/* Descriptors of a stream and of its spool; -1: none. */
+struct os_files {
+    int stream, spool;
+};
+#define OS_NO_FILES ((struct os_files){-1, -1})
+
+static inline void os_files_close(const struct os_files *files)
+{
+    if (files->stream >= 0) os_file_close(files->stream);
+    if (files->spool >= 0) os_file_close(files->spool);
+}
 
 /* Writes at the current position; may write less than asked, returns the number of bytes. */
 long os_file_write(int file, const void *data, size_t bytes);
@@ -189,9 +203,10 @@ enum os_asker {
 };
 
 /* Waits for a request, at most `timeout_ns`; one line, without its end. It is empty and has not
- * been read if an OS_ASKER_OTHER asks. A descriptor for the answer, -EAGAIN: none came. */
+ * been read if an OS_ASKER_OTHER asks. `given`: the files that came with it, which the caller
+ * closes. A descriptor for the answer, -EAGAIN: none came. */
 int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns,
-                    enum os_asker *asker);
+                    enum os_asker *asker, struct os_files *given);
 
 /* Sends the answer and closes the descriptor. */
 void os_control_answer(int file, const char *text, size_t bytes);
@@ -324,11 +339,11 @@ struct os_thread {
 
 /* Starts a thread without anything of libc (no memory of the heap is taken, no destructors, no
  * signal is ever delivered to it), with its own copy of the descriptor table, in which only
- * standard error and `kept` (-1: no other) stay open, and its own current and root directory.
+ * standard error and `kept` stay open, and its own current and root directory.
  * `function` must only use this layer. When it returns, `*done` is set to 1 and waiters are
  * woken. */
 int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
-                    uint32_t *done, int kept);
+                    uint32_t *done, struct os_files kept);
 
 /* Waits until the thread has left its memory, and gives that back. To be called after its end, or
  * in a forked child, where it does not exist (`alive` is 0). */

@@ -28,6 +28,10 @@
 /* Some microseconds. */
 #define SPINS 100
 
+/* Others hold a lock for a few system calls. */
+#define LOCK_TRIES   500
+#define LOCK_WAIT_NS UINT64_C(1000000)
+
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -342,6 +346,54 @@ bool os_file_is_locked(int directory, const char *name)
     bool locked = system_call(SYS_flock, file, LOCK_SH | LOCK_NB, 0, 0, 0, 0) == -EAGAIN;
     os_file_close(file);
     return locked;
+}
+
+/* --- a lock on a directory: a file there, removed when it is released --- */
+
+static const char lock_name[] = ".malloctape.lock";
+
+/* Whether nobody else can have it open: it has the owner of a file of ours, and no other name. */
+static bool is_own(const struct stat *lock, int own)
+{
+    struct stat ours;
+    return system_call(SYS_fstat, own, (long)&ours, 0, 0, 0, 0) == 0 && S_ISREG(lock->st_mode) &&
+           lock->st_uid == ours.st_uid && (lock->st_mode & 077) == 0 && lock->st_nlink == 1;
+}
+
+/* -EAGAIN: another process has it, or has just removed it. */
+static int try_lock(int directory, int own)
+{
+    struct stat lock, there;
+    int file = open_file(directory, lock_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) return file;
+    int result = (int)system_call(SYS_fstat, file, (long)&lock, 0, 0, 0, 0);
+    if (result == 0 && lock.st_nlink > 0 && !is_own(&lock, own)) result = -EACCES;
+    if (result == 0) result = (int)system_call(SYS_flock, file, LOCK_EX | LOCK_NB, 0, 0, 0, 0);
+    if (result == 0 && (system_call(SYS_newfstatat, directory, (long)lock_name, (long)&there,
+                                    AT_SYMLINK_NOFOLLOW, 0, 0) != 0 ||
+                        there.st_ino != lock.st_ino))
+        result = -EAGAIN;
+    if (result == 0) return file;
+    os_file_close(file);
+    return result;
+}
+
+/* A lock on the directory itself, or a name that is not of a file, might be held by anybody, for
+ * any time. */
+int os_directory_lock(int directory, int own)
+{
+    int file = -EAGAIN;
+    for (unsigned i = 0; i < LOCK_TRIES && file == -EAGAIN; i++) {
+        if (i > 0) os_sleep(LOCK_WAIT_NS);
+        file = try_lock(directory, own);
+    }
+    return file;
+}
+
+void os_directory_unlock(int directory, int lock)
+{
+    os_file_remove(directory, lock_name);
+    os_file_close(lock);
 }
 
 int os_file_rename(int directory, const char *from, const char *to)
@@ -673,16 +725,19 @@ struct start {
     void (*function)(void *);
     void *argument;
     uint32_t *done;
-    int kept;
+    struct os_files kept;
 };
 
-static void close_files_except(int kept)
+/* And except standard error. */
+static void close_files_except(struct os_files kept)
 {
-    int low = kept < STDERR_FILENO ? kept : STDERR_FILENO;
-    int high = kept < STDERR_FILENO ? STDERR_FILENO : kept;
-    os_linux_close_files(0, low - 1);
-    os_linux_close_files(low + 1, high - 1);
-    os_linux_close_files(high + 1, INT_MAX);
+    const int all[] = {STDERR_FILENO, kept.stream, kept.spool};
+    for (int from = 0, next = 0; next < INT_MAX; from = next + 1) {
+        next = INT_MAX;
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            if (all[i] >= from && all[i] < next) next = all[i];
+        os_linux_close_files(from, next < INT_MAX ? next - 1 : INT_MAX);
+    }
 }
 
 static int thread_main(void *argument)
@@ -723,7 +778,7 @@ static size_t storage_bytes(void)
 }
 
 int os_thread_start(struct os_thread *thread, void (*function)(void *), void *argument,
-                    uint32_t *done, int kept)
+                    uint32_t *done, struct os_files kept)
 {
     const size_t storage = storage_bytes();
     const size_t below = ARCH_STORAGE_IS_BELOW ? storage : THREAD_DESCRIPTOR_BYTES;
@@ -759,7 +814,7 @@ static int apart_main(void *argument)
 {
     const struct apart *apart = argument;
     if (!apart->survives) system_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0, 0);
-    close_files_except(STDERR_FILENO);
+    close_files_except(OS_NO_FILES);
     apart->function(apart->argument);
     os_process_exit(0);
 }

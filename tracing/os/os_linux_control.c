@@ -1,5 +1,5 @@
-/* os_linux_control - sockets: of the control thread, and one that is a lock. They are abstract:
- * there is no file that could be left behind. */
+/* os_linux_control - the socket of the control thread. It is abstract: there is no file that could
+ * be left behind. */
 #include "tracing/os/os.h"
 
 #include "tracing/os/os_linux.h"
@@ -17,9 +17,6 @@
 #include <time.h>
 
 #define WAITING_MAX    16
-/* Others hold a lock for a few system calls. */
-#define LOCK_TRIES     500
-#define LOCK_WAIT_NS   UINT64_C(1000000)
 /* A client has sent its request when it connects, or soon. */
 #define REQUEST_WAIT_S 2
 /* In a user namespace, the id of all users and groups that it does not map. */
@@ -44,29 +41,6 @@ static long bind_socket(int file, const struct sockaddr_un *address, const struc
 {
     const size_t bytes = offsetof(struct sockaddr_un, sun_path) + 1 + name->used;
     return system_call(SYS_bind, file, (long)address, (long)bytes, 0, 0, 0);
-}
-
-/* A lock on the directory itself might be held by anybody, for any time. */
-int os_directory_lock(int directory)
-{
-    struct sockaddr_un address;
-    struct stat status;
-    long result = system_call(SYS_fstat, directory, (long)&status, 0, 0, 0, 0);
-    if (result < 0) return (int)result;
-    struct text name = begin_address(&address, "malloctape-in-");
-    text_decimal(&name, status.st_dev);
-    text_character(&name, '-');
-    text_decimal(&name, status.st_ino);
-    int file = open_socket();
-    if (file < 0) return file;
-    for (unsigned i = 0; i < LOCK_TRIES; i++) {
-        result = bind_socket(file, &address, &name);
-        if (result != -EADDRINUSE) break;
-        os_sleep(LOCK_WAIT_NS);
-    }
-    if (result == 0) return file;
-    os_file_close(file);
-    return (int)result;
 }
 
 /* --- who may ask --- */
@@ -145,12 +119,47 @@ int os_control_listen(void)
     return (int)result;
 }
 
+/* Room for the descriptors of a request. */
+union descriptors {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(struct os_files))];
+};
+
+/* Takes the descriptors that came with a part of a request: as many as are wanted, or none. */
+static void take_files(const struct msghdr *message, struct os_files *given)
+{
+    const struct cmsghdr *head = CMSG_FIRSTHDR(message);
+    struct os_files came = OS_NO_FILES;
+    if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) return;
+    const size_t bytes = head->cmsg_len - CMSG_LEN(0);
+    memcpy(&came, CMSG_DATA(head), bytes < sizeof came ? bytes : sizeof came);
+    came.stream = os_linux_keep_from_messages(came.stream);
+    came.spool = os_linux_keep_from_messages(came.spool);
+    if (given->stream < 0 && came.spool >= 0)
+        *given = came;
+    else
+        os_files_close(&came);
+}
+
+static long receive(int file, char *text, size_t bytes, struct os_files *given)
+{
+    union descriptors descriptors;
+    struct iovec part = {text, bytes};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &descriptors,
+                             .msg_controllen = sizeof descriptors};
+    long result = system_call(SYS_recvmsg, file, (long)&message, MSG_CMSG_CLOEXEC, 0, 0, 0);
+    if (result > 0) take_files(&message, given);
+    return result;
+}
+
 /* Reads one line, without its end. False: none came. */
-static bool read_line(int file, char *text, size_t bytes)
+static bool read_line(int file, char *text, size_t bytes, struct os_files *given)
 {
     size_t used = 0;
     while (used < bytes) {
-        long more = system_call(SYS_read, file, (long)(text + used), (long)(bytes - used), 0, 0, 0);
+        long more = receive(file, text + used, bytes - used, given);
         if (more <= 0) return false;
         for (char *end = text + used; more > 0; end++, used++, more--) {
             if (*end != '\n') continue;
@@ -162,7 +171,7 @@ static bool read_line(int file, char *text, size_t bytes)
 }
 
 int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout_ns,
-                    enum os_asker *asker)
+                    enum os_asker *asker, struct os_files *given)
 {
     struct pollfd wanted = {.fd = listening, .events = POLLIN};
     struct timespec timeout = os_linux_timespec(timeout_ns);
@@ -174,8 +183,10 @@ int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout
     system_call(SYS_setsockopt, file, SOL_SOCKET, SO_RCVTIMEO, (long)&patience, sizeof patience, 0);
     system_call(SYS_setsockopt, file, SOL_SOCKET, SO_SNDTIMEO, (long)&patience, sizeof patience, 0);
     request[0] = 0;
+    *given = OS_NO_FILES;
     *asker = asker_at(file);
-    if (*asker == OS_ASKER_OTHER || read_line(file, request, bytes)) return file;
+    if (*asker == OS_ASKER_OTHER || read_line(file, request, bytes, given)) return file;
+    os_files_close(given);
     os_file_close(file);
     return -EAGAIN;
 }

@@ -2,8 +2,10 @@
  *
  *   malloctape ctl PID REQUEST --abstract socket "malloctape-PID"--> the control thread
  *
- * A request is one line: "start", "start OUTPUT", "reset", "reset OUTPUT", "stop", "pause",
- * "resume", "sync", "status" or "watch". The answer is lines of text for people; to "watch",
+ * A request is one line: "start", "start OUTPUT", "record NAME", "reset", "reset OUTPUT", "stop",
+ * "pause", "resume", "sync", "status" or "watch". With "record" come descriptors of a stream and of
+ * its spool (SCM_RIGHTS), which the asker has made: the process needs no right to open them, nor
+ * see their directory. The answer is lines of text for people; to "watch",
  * numbers (watch.h). request.h says what precedes request and answer. There is one request for each
  * connection.
  *
@@ -37,7 +39,8 @@ static void put_state(struct message *answer, const char *request)
         return;
     }
     message_put(answer, status.is_paused ? "it is paused already" : "it is recording already");
-    if (strncmp(request, "start", 5) == 0) message_put(answer, ", to %s", status.output);
+    if (strncmp(request, "start", 5) == 0 || strncmp(request, "record", 6) == 0)
+        message_put(answer, ", to %s", status.output);
 }
 
 static void put_result(struct message *answer, int result, const char *request, const char *good)
@@ -92,13 +95,24 @@ static void put_begin(struct message *answer, const char *request)
     put_result(answer, result, request, result == 0 ? recording.writer.output : "");
 }
 
-static void answer_request(const char *request, struct message *answer)
+/* "record NAME" */
+static void put_begin_given(struct message *answer, const char *request,
+                            const struct os_files *given)
+{
+    int result = given->spool < 0 ? -EBADF : recording_begin_given(request + 7, given);
+    put_result(answer, result, request, result == 0 ? recording.writer.output : "");
+}
+
+static void answer_request(const char *request, const struct os_files *given,
+                           struct message *answer)
 {
     if (strcmp(request, "status") == 0)
         put_status(answer);
     else if (strcmp(request, "start") == 0 || strncmp(request, "start ", 6) == 0 ||
              strcmp(request, "reset") == 0 || strncmp(request, "reset ", 6) == 0)
         put_begin(answer, request);
+    else if (strncmp(request, "record ", 7) == 0)
+        put_begin_given(answer, request, given);
     else if (strcmp(request, "stop") == 0)
         put_counts(answer, recording_end(), request, "stopped");
     else if (strcmp(request, "pause") == 0)
@@ -148,7 +162,8 @@ static const char *refusal(const char *line, enum os_asker asker)
     return NULL;
 }
 
-static void answer_line(int file, const char *line, enum os_asker asker)
+static void answer_line(int file, const char *line, const struct os_files *given,
+                        enum os_asker asker)
 {
     struct message answer;
     const char *refused = refusal(line, asker), *request = line + sizeof CONTROL_HEAD - 1;
@@ -157,7 +172,7 @@ static void answer_line(int file, const char *line, enum os_asker asker)
     if (refused)
         message_put(&answer, CONTROL_ERROR "%s", refused);
     else
-        answer_request(request, &answer);
+        answer_request(request, given, &answer);
     os_control_answer(file, answer.text, answer.bytes);
 }
 
@@ -190,15 +205,18 @@ static void control_main(void *unused)
     }
     while (!atomic_load_relaxed(&control.finish) && !recording_is_abandoned()) {
         enum os_asker asker;
-        int file = os_control_next(listening, line, sizeof line, LOOK_NS, &asker);
-        if (file >= 0) answer_line(file, line, asker);
+        struct os_files given;
+        int file = os_control_next(listening, line, sizeof line, LOOK_NS, &asker, &given);
+        if (file < 0) continue;
+        answer_line(file, line, &given, asker);
+        os_files_close(&given);
     }
 }
 
 static int begin_thread(void)
 {
     atomic_store_relaxed(&control.finish, 0);
-    int result = os_thread_start(&control.thread, control_main, NULL, &control.done, -1);
+    int result = os_thread_start(&control.thread, control_main, NULL, &control.done, OS_NO_FILES);
     control.running = result == 0;
     return result;
 }

@@ -71,8 +71,10 @@ static int begin_stream(struct writer *writer)
 static int open_files(struct writer *writer)
 {
     struct output_files *files = &writer->files;
-    *files = (struct output_files){
-        .name = writer->output, .scratch = settings.scratch, .keeps_others = settings.keeps_others};
+    *files = (struct output_files){.name = writer->output,
+                                   .scratch = settings.scratch,
+                                   .keeps_others = settings.keeps_others,
+                                   .given = settings.is_given ? settings.given : OS_NO_FILES};
     memcpy(&files->id, writer->recording_id, sizeof files->id);
     int result = output_make(files);
     if (writer_check(writer, result, files->failed) < 0) return result;
@@ -120,7 +122,10 @@ static int open_output(struct writer *writer)
     if (result < 0) {
         writer_report_failure(writer, "not recording: ");
     } else {
-        notice_for_record("begin %lu %s", (uint64_t)writer->process_id, writer->output);
+        struct os_file_status made = {.kind = OS_FILE_MISSING};
+        os_file_look_at(writer->files.file, &made);
+        notice_for_record("begin %lu %lu %lu %s", (uint64_t)writer->process_id, made.device,
+                          made.inode, writer->output);
         PROBE(recording_begin, writer->output, writer->process_id);
     }
     return result;
@@ -335,6 +340,7 @@ static void thread_main(void *argument)
     writer_main(writer);
     os_file_close(writer->statm);
     release(writer);
+    output_release(&writer->files);
 }
 
 /* A thread that was ended by somebody else has left everything as it was. */
@@ -359,8 +365,9 @@ void writer_forget(struct writer *writer)
 
 static int start_thread(struct writer *writer)
 {
+    const struct os_files named = {output_name_descriptor(writer->output), -1};
     int result = os_thread_start(&writer->thread, thread_main, writer, &writer->done,
-                                 output_name_descriptor(writer->output));
+                                 settings.is_given ? settings.given : named);
     atomic_store_release(&writer->stage, result < 0 ? WRITER_THREAD_NEVER : WRITER_THREAD_BEGUN);
     return writer_check(writer, result, "the writer thread");
 }
