@@ -187,8 +187,9 @@ static enum ask_result answer_read(int file, struct answer *answer, const struct
     return result;
 }
 
-/* In one piece: descriptors belong to the bytes that they are sent with. */
-static bool request_send(int file, const char *request, const int *given)
+/* In one piece: descriptors belong to the bytes that they are sent with. Whoever refuses to read it
+ * has answered already. */
+static void request_send(int file, const char *request, const int *given)
 {
     union {
         struct cmsghdr head;
@@ -204,7 +205,7 @@ static bool request_send(int file, const char *request, const int *given)
         message.msg_control = &descriptors;
         message.msg_controllen = sizeof descriptors;
     }
-    return sendmsg(file, &message, MSG_NOSIGNAL) >= 0;
+    sendmsg(file, &message, MSG_NOSIGNAL);
 }
 
 /* What ends a recording may have to write much. */
@@ -225,8 +226,10 @@ static enum ask_result talk(const struct ask *ask, const char *request, struct a
     enum ask_result result = connect_to(ask, file, &patience);
     if (result == ASK_ANSWERED && !is_process(ask->command, file, ask->process))
         result = ASK_REFUSED;
-    else if (result == ASK_ANSWERED && request_send(file, request, ask->given))
+    if (result == ASK_ANSWERED) {
+        request_send(file, request, ask->given);
         result = answer_read(file, answer, &patience);
+    }
     close(file);
     return result;
 }

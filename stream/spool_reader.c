@@ -147,8 +147,8 @@ bool spool_is_there(const char *path)
 bool spool_reader_open(struct spool_reader *spool, const char *path, struct raw_reader *reader)
 {
     /* What was a plain file a moment ago need not be one any more. */
-    return spool_reader_open_fd(
-        spool, open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), reader);
+    return spool_reader_open_fd(spool, open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC),
+                                reader);
 }
 
 bool spool_reader_open_fd(struct spool_reader *spool, int fd, struct raw_reader *reader)

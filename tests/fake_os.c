@@ -672,17 +672,6 @@ bool os_file_is_locked(int directory, const char *name)
     return false;
 }
 
-int os_directory_lock(int directory, int own)
-{
-    (void)directory, (void)own;
-    return -ENOLCK;
-}
-
-void os_directory_unlock(int directory, int lock)
-{
-    (void)directory, (void)lock;
-}
-
 static int rename_file(int directory, const char *from, const char *to, bool replaces)
 {
     char from_path[128], to_path[128];

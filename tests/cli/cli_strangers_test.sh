@@ -250,14 +250,24 @@ fifo_spool() {
     [ $? = 137 ]
 }
 
-# Another user holds the lock by which recordings that begin in a directory take turns.
+# Another user has taken a name by which recordings that begin in a directory could take turns.
 locked() {
     mkdir -m 777 crowded
-    setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'exec 9>crowded/.malloctape.lock && chmod 666 crowded/.malloctape.lock && flock 9 && echo held && exec sleep 600' >held 2>&1 &
+    # shellcheck disable=SC2016 # Ruby's variables
+    setpriv --reuid=65534 --regid=65534 --clear-groups ruby -rsocket -e '
+        directory = File.stat("crowded")
+        taken = Socket.new(:UNIX, :STREAM)
+        taken.bind(Addrinfo.unix("\0malloctape-in-#{directory.dev}-#{directory.ino}"))
+        whole = File.open("crowded")
+        whole.flock(File::LOCK_EX)
+        puts "held"
+        $stdout.flush
+        sleep 600' >held 2>&1 &
     pids+=($!)
     wait_until grep -q held held
     strace -f -o calls -e trace=nanosleep,clock_nanosleep "$bin/malloctape" record -o crowded/x.lz4 -- "$workloads/known_calls" >out 2>err &&
-        "$bin/malloctape" verify crowded/x.lz4 >out && [ "$(grep -c nanosleep calls)" -lt 100 ]
+        "$bin/malloctape" verify crowded/x.lz4 >out && [ "$(grep -c nanosleep calls)" -lt 100 ] &&
+        [ "$(ls -A crowded)" = x.lz4 ]
 }
 
 # With -q, too: a recording that ends early, one that is cut short, and none at all.

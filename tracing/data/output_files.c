@@ -9,6 +9,9 @@
 /* How long a command that is given nothing may take to end. */
 #define DISCARDED_COMMAND_NS UINT64_C(1000000000)
 
+/* Others may take the spool's name again and again. */
+#define SETTLE_TRIES 100
+
 static int fail(struct output_files *files, int error, const char *what)
 {
     files->failed = what;
@@ -232,30 +235,45 @@ int output_connect(struct output_files *files)
     return 0;
 }
 
-/* An older spool gets another name until nothing can fail any more. */
-static int settle_spool(struct output_files *files)
-{
-    struct os_file_status older;
-    int result = os_file_look(files->directory, files->spool_name, &older);
-    if (result < 0) return result;
-    if (older.kind == OS_FILE_DIRECTORY) return -EISDIR;
-    files->has_older_spool = older.kind != OS_FILE_MISSING;
-    if (files->has_older_spool)
-        result = os_file_rename(files->directory, files->spool_name, files->older_spool_name);
-    if (result < 0) files->has_older_spool = false;
-    if (result == 0)
-        result = put_in_place(files, files->spool, files->spool_is_nameless, files->new_spool_name,
-                              files->spool_name);
-    files->settled = result == 0;
-    return result;
-}
-
 /* Gives the file its name, if no other has it. */
 static int put_beside_others(const struct output_files *files, int file, bool is_nameless,
                              const char *new_name, const char *name)
 {
     return is_nameless ? os_file_name(file, files->directory, name)
                        : os_file_rename_new(files->directory, new_name, name);
+}
+
+/* An older spool gets another name until nothing can fail any more. -ETXTBSY: it is one that is
+ * written to, which keeps its name. */
+static int set_older_aside(struct output_files *files)
+{
+    struct os_file_status older;
+    if (os_file_is_locked(files->directory, files->spool_name)) return -ETXTBSY;
+    int result = os_file_look(files->directory, files->spool_name, &older);
+    if (result < 0 || older.kind == OS_FILE_MISSING) return result;
+    if (older.kind == OS_FILE_DIRECTORY) return -EISDIR;
+    result = os_file_rename(files->directory, files->spool_name, files->older_spool_name);
+    if (result == -ENOENT) return 0;
+    files->has_older_spool = result == 0;
+    /* Another recording may have taken the name meanwhile. */
+    if (result < 0 || !os_file_is_locked(files->directory, files->older_spool_name)) return result;
+    files->has_older_spool = false;
+    os_file_rename_new(files->directory, files->older_spool_name, files->spool_name);
+    return -ETXTBSY;
+}
+
+/* The spool's name decides who has the stream's: a spool is locked before it has one. */
+static int settle_spool(struct output_files *files)
+{
+    int result = -EEXIST;
+    for (unsigned i = 0; i < SETTLE_TRIES && result == -EEXIST; i++) {
+        result = set_older_aside(files);
+        if (result == 0)
+            result = put_beside_others(files, files->spool, files->spool_is_nameless,
+                                       files->new_spool_name, files->spool_name);
+    }
+    files->settled = result == 0;
+    return result;
 }
 
 /* The stream's file decides who has the name. */
@@ -279,13 +297,14 @@ void output_rename(struct output_files *files)
     put_spool_name(files);
 }
 
-static int settle(struct output_files *files)
+/* Two recordings may have the same name: the one that comes first keeps it for as long as it
+ * lasts. */
+int output_settle(struct output_files *files)
 {
     if (files->keeps_others && files->kind == OUTPUT_NEW_FILE) return settle_beside_others(files);
-    if (!files->settled && os_file_is_locked(files->directory, files->spool_name))
-        return fail(files, -ETXTBSY, files->name);
     int result = files->settled ? 0 : settle_spool(files);
-    if (result < 0) return fail(files, result, files->spool_path);
+    if (result < 0)
+        return fail(files, result, result == -ETXTBSY ? files->name : files->spool_path);
     if (files->kind == OUTPUT_NEW_FILE)
         result =
             put_in_place(files, files->file, files->file_is_nameless, files->new_name, files->last);
@@ -293,16 +312,6 @@ static int settle(struct output_files *files)
     if (files->has_older_spool) os_file_remove(files->directory, files->older_spool_name);
     files->has_older_spool = false;
     return 0;
-}
-
-/* Two recordings may have the same name: the one that comes first keeps it for as long as it
- * lasts. */
-int output_settle(struct output_files *files)
-{
-    int guard = files->settled ? -1 : os_directory_lock(files->directory, files->spool);
-    int result = settle(files);
-    if (guard >= 0) os_directory_unlock(files->directory, guard);
-    return result;
 }
 
 /* Somebody may have put another file in the place of ours. */

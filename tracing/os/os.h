@@ -118,12 +118,6 @@ int os_file_empty(int file);
 void os_file_lock(int file);
 bool os_file_is_locked(int directory, const char *name);
 
-/* Locks a directory against other callers of this function who have the same user. `own`: a file
- * that this process has made. What is returned must be given to os_directory_unlock(), and soon. A
- * negative errno: the directory is not locked. */
-int os_directory_lock(int directory, int own);
-void os_directory_unlock(int directory, int lock);
-
 /* Renames a file; one that has the name `to` is replaced. os_file_rename_new() replaces none:
  * -EEXIST. */
 int os_file_rename(int directory, const char *from, const char *to);

@@ -28,10 +28,6 @@
 /* Some microseconds. */
 #define SPINS 100
 
-/* Others hold a lock for a few system calls. */
-#define LOCK_TRIES   500
-#define LOCK_WAIT_NS UINT64_C(1000000)
-
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -346,54 +342,6 @@ bool os_file_is_locked(int directory, const char *name)
     bool locked = system_call(SYS_flock, file, LOCK_SH | LOCK_NB, 0, 0, 0, 0) == -EAGAIN;
     os_file_close(file);
     return locked;
-}
-
-/* --- a lock on a directory: a file there, removed when it is released --- */
-
-static const char lock_name[] = ".malloctape.lock";
-
-/* Whether nobody else can have it open: it has the owner of a file of ours, and no other name. */
-static bool is_own(const struct stat *lock, int own)
-{
-    struct stat ours;
-    return system_call(SYS_fstat, own, (long)&ours, 0, 0, 0, 0) == 0 && S_ISREG(lock->st_mode) &&
-           lock->st_uid == ours.st_uid && (lock->st_mode & 077) == 0 && lock->st_nlink == 1;
-}
-
-/* -EAGAIN: another process has it, or has just removed it. */
-static int try_lock(int directory, int own)
-{
-    struct stat lock, there;
-    int file = open_file(directory, lock_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
-    if (file < 0) return file;
-    int result = (int)system_call(SYS_fstat, file, (long)&lock, 0, 0, 0, 0);
-    if (result == 0 && lock.st_nlink > 0 && !is_own(&lock, own)) result = -EACCES;
-    if (result == 0) result = (int)system_call(SYS_flock, file, LOCK_EX | LOCK_NB, 0, 0, 0, 0);
-    if (result == 0 && (system_call(SYS_newfstatat, directory, (long)lock_name, (long)&there,
-                                    AT_SYMLINK_NOFOLLOW, 0, 0) != 0 ||
-                        there.st_ino != lock.st_ino))
-        result = -EAGAIN;
-    if (result == 0) return file;
-    os_file_close(file);
-    return result;
-}
-
-/* A lock on the directory itself, or a name that is not of a file, might be held by anybody, for
- * any time. */
-int os_directory_lock(int directory, int own)
-{
-    int file = -EAGAIN;
-    for (unsigned i = 0; i < LOCK_TRIES && file == -EAGAIN; i++) {
-        if (i > 0) os_sleep(LOCK_WAIT_NS);
-        file = try_lock(directory, own);
-    }
-    return file;
-}
-
-void os_directory_unlock(int directory, int lock)
-{
-    os_file_remove(directory, lock_name);
-    os_file_close(lock);
 }
 
 int os_file_rename(int directory, const char *from, const char *to)
