@@ -9,6 +9,7 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "common/numbers.h"
+#include "common/printable.h"
 
 enum { WIDTH = 16 }; /* of the words in the text */
 
@@ -128,7 +129,9 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
 
 static void line(const char *name, const char *text)
 {
-    if (text != NULL && *text != '\0') printf("%-*s %s\n", WIDTH, name, text);
+    if (text == NULL || *text == '\0') return;
+    printf("%-*s ", WIDTH, name);
+    printable_say(stdout, "%s", text);
 }
 
 static void print_start(const struct info *info)
@@ -210,8 +213,8 @@ void info_print(const struct info *info, const char *path)
 
 void info_print_line(const struct info *info, const char *path)
 {
-    printf("%12" PRIu64 " events  %-16s %s: %s\n", info->events,
-           info->program != NULL ? info->program : "", path, info->ended);
+    printable_say(stdout, "%12" PRIu64 " events  %-16s %s: %s", info->events,
+                  info->program != NULL ? info->program : "", path, info->ended);
 }
 
 void info_print_together(const struct together_most *most)

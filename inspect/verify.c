@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "common/printable.h"
 #include "common/progress.h"
 #include "reading/ordered.h"
 
@@ -83,7 +84,7 @@ static void print_violation(const struct verify_violation *violation, const char
     static const char *const names[] = {"", "lanes", "objects", "numbers", "windows"};
     printf("rule %d  violated (%s): %s\n", (int)violation->rule, names[violation->rule],
            violation->text);
-    printf("%s: NOT in order\n", raw);
+    printable_say(stdout, "%s: NOT in order", raw);
 }
 
 /* ---- the walk ---- */
@@ -154,9 +155,10 @@ static int check_recording(struct verify *verify, const struct options *options)
     if (status == PROGRAM_OK && ordered_status != PROGRAM_OK && ordered_status != PROGRAM_CUT)
         return cli_fail(&cli_verify, ORDERING_PROGRAM " ended with status %d", ordered_status);
     if (status == PROGRAM_OK) status = ordered_status;
-    if (status == PROGRAM_OK) printf("%s: in order\n", options->raw);
+    if (status == PROGRAM_OK) printable_say(stdout, "%s: in order", options->raw);
     if (status == PROGRAM_CUT)
-        printf("%s: in order, as far as it goes: it was cut short or lost events\n", options->raw);
+        printable_say(stdout, "%s: in order, as far as it goes: it was cut short or lost events",
+                      options->raw);
     return status;
 }
 

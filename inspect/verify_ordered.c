@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "common/printable.h"
 #include "inspect/verify.h"
 #include "stream/instruction_reader.h"
 
@@ -26,8 +27,8 @@ int verify_ordered(struct stream *stream, const char *path)
         printf("calls: %" PRIu64 " in %" PRIu64 " blocks; each on an object that is alive there\n",
                totals->calls, blocks);
         printf("live bytes, peaks and totals: as the stream says\n");
-        printf("%s: consistent%s; there is no recording to compare it with\n", path,
-               status == PROGRAM_CUT ? ", as far as it goes" : "");
+        printable_say(stdout, "%s: consistent%s; there is no recording to compare it with", path,
+                      status == PROGRAM_CUT ? ", as far as it goes" : "");
     }
     instruction_reader_close(&reader);
     return status;
