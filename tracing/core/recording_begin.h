@@ -4,6 +4,7 @@
 #define MALLOCTAPE_RECORDING_BEGIN_H
 
 #include "tracing/os/os.h"
+
 #include <stdbool.h>
 
 /* Whether all threads of the process have ended but those of ours. */
