@@ -107,15 +107,41 @@ Ordered order(const std::string &raw, const std::string *spool = nullptr, order_
     return ordered;
 }
 
+/* What most of these programs are made of. */
+class Lanes : public RawBuilder {
+  public:
+    using RawBuilder::RawBuilder;
+
+    uint64_t makes(uint32_t lane, uint64_t size) { return allocation(lane, kMalloc, size); }
+    void frees(uint32_t lane, uint64_t object) { freeing(lane, kFree, object); }
+    void frees(uint32_t lane, const Object &object) { freeing(lane, kFree, object); }
+
+    /* A malloc that is entry `number` into a structure. */
+    uint64_t enters(uint32_t lane, unsigned structure, uint64_t number, uint64_t size)
+    {
+        sequence(lane, RAW_SEQUENCE_BEFORE, structure, number);
+        return makes(lane, size);
+    }
+
+    /* Nothing follows, and nothing is wrong. */
+    Ordered ordered()
+    {
+        end();
+        Ordered result = order(bytes);
+        EXPECT_EQ(result.error, "");
+        return result;
+    }
+};
+
 /* --- two lanes --- */
 
 TEST(Order, OneLaneKeepsItsOrder)
 {
-    RawBuilder raw(0, "program=p\nallocator=a\nenv.X=1\nother=2\n");
+    Lanes raw(0, "program=p\nallocator=a\nenv.X=1\nother=2\n");
     raw.thread_begin(0, 7);
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 24);
+    uint64_t a = raw.makes(0, 24);
     uint64_t b = raw.allocation(0, RawBuilder::kMemalign, 32, 64);
-    raw.freeing(0, RawBuilder::kFree, a);
+    raw.frees(0, a);
     uint64_t c = raw.realloc(0, RawBuilder::kReallocInPlace, b, 40);
     raw.heap(0, RawBuilder::kReleaseMemory, {5});
     raw.failed(0, RawBuilder::kMalloc, 1 << 30);
@@ -123,9 +149,7 @@ TEST(Order, OneLaneKeepsItsOrder)
     raw.freeing(0, RawBuilder::kDeleteSized, c, 40);
     raw.thread_cache_deleted(0);
     raw.thread_end(0);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE);
     EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
     EXPECT_EQ(ordered.end_status, INSTRUCTION_STATUS_COMPLETE);
@@ -148,18 +172,16 @@ TEST(Order, AllocationsPrecedeFreesInBothDirections)
     /* Each lane frees what the other one makes, in turns; whichever lane comes first in the file.
      */
     for (int first = 0; first < 2; first++) {
-        RawBuilder raw;
+        Lanes raw;
         uint64_t from_0 = 0, from_1 = 0;
         for (int i = 0; i < 100; i++) {
-            from_0 = raw.allocation(0, RawBuilder::kMalloc, 1);
-            if (from_1 != 0) raw.freeing(0, RawBuilder::kFree, from_1);
-            from_1 = raw.allocation(1, RawBuilder::kMalloc, 2);
-            raw.freeing(1, RawBuilder::kFree, from_0);
+            from_0 = raw.makes(0, 1);
+            if (from_1 != 0) raw.frees(0, from_1);
+            from_1 = raw.makes(1, 2);
+            raw.frees(1, from_0);
         }
         raw.cut(static_cast<uint32_t>(first));
-        raw.end();
-        Ordered ordered = order(raw.bytes);
-        EXPECT_EQ(ordered.error, "");
+        Ordered ordered = raw.ordered();
         ASSERT_EQ(ordered.all.size(), 399u);
         std::map<uint32_t, uint64_t> live;
         for (const Instruction &one : ordered.all) {
@@ -177,25 +199,20 @@ TEST(Order, AllocationsPrecedeFreesInBothDirections)
 TEST(Order, SequencesAscend)
 {
     /* In the file the lane with the later numbers comes first. */
-    RawBuilder raw;
-    raw.sequence(0, 51, 3, 2);
-    raw.allocation(0, RawBuilder::kMalloc, 2);
-    raw.sequence(0, 51, 3, 4);
-    raw.allocation(0, RawBuilder::kMalloc, 4);
+    Lanes raw;
+    raw.enters(0, 3, 2, 2);
+    raw.enters(0, 3, 4, 4);
     raw.cut(0);
-    raw.sequence(1, 51, 3, 1);
-    raw.allocation(1, RawBuilder::kMalloc, 1);
-    raw.sequence(1, 51, 3, 3);
-    raw.allocation(1, RawBuilder::kMalloc, 3);
-    raw.end();
-    EXPECT_EQ(order(raw.bytes).text(), "1:malloc1 0:malloc2 1:malloc3 0:malloc4");
+    raw.enters(1, 3, 1, 1);
+    raw.enters(1, 3, 3, 3);
+    EXPECT_EQ(raw.ordered().text(), "1:malloc1 0:malloc2 1:malloc3 0:malloc4");
 }
 
 TEST(Order, ChunksWithoutUnits)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.chunk(1, 3, 1, raw.profile, 0, 0, 0);
-    raw.allocation(0, RawBuilder::kMalloc, 10);
+    raw.makes(0, 10);
     raw.tick(10, 0, 0);
     raw.chunk(1, 0, 1, "", 0, 0, 0);
     Ordered ordered = order(raw.bytes);
@@ -205,52 +222,42 @@ TEST(Order, ChunksWithoutUnits)
 
 TEST(Order, AFreeWaitsForItsTurn)
 {
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 10);
-    raw.freeing(0, RawBuilder::kFree, a);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 10);
+    raw.frees(0, a);
     raw.sequence(0, 52, 3, 2);
-    raw.allocation(0, RawBuilder::kMalloc, 11);
-    raw.allocation(1, RawBuilder::kMalloc, 20);
-    raw.sequence(1, 51, 3, 1);
-    raw.allocation(1, RawBuilder::kMalloc, 21);
-    raw.end();
-    EXPECT_EQ(order(raw.bytes).text(), "0:malloc10 1:malloc20 1:malloc21 0:free 0:malloc11");
+    raw.makes(0, 11);
+    raw.makes(1, 20);
+    raw.enters(1, 3, 1, 21);
+    EXPECT_EQ(raw.ordered().text(), "0:malloc10 1:malloc20 1:malloc21 0:free 0:malloc11");
 }
 
 TEST(Order, ACacheIsDeletedInItsTurn)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.thread_cache_deleted(0);
     raw.sequence(0, 52, 3, 3);
     raw.sequence(0, 52, 4, 1);
     raw.thread_end(0);
-    raw.sequence(1, 51, 3, 1);
-    raw.allocation(1, RawBuilder::kMalloc, 1);
-    raw.sequence(1, 51, 3, 2);
-    raw.allocation(1, RawBuilder::kMalloc, 2);
-    raw.sequence(1, 51, 4, 2);
-    raw.allocation(1, RawBuilder::kMalloc, 3);
-    raw.end();
-    EXPECT_EQ(order(raw.bytes).text(),
+    raw.enters(1, 3, 1, 1);
+    raw.enters(1, 3, 2, 2);
+    raw.enters(1, 4, 2, 3);
+    EXPECT_EQ(raw.ordered().text(),
               "1:malloc1 1:malloc2 0:thread_cache_deleted 0:thread_end 1:malloc3");
 }
 
 TEST(Order, ReallocBetweenItsSequences)
 {
     /* The new place is number 1 of list 3, the old one goes back as number 2 of list 4. */
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 10);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 10);
     raw.sequence(0, 51, 3, 1);
     raw.realloc(0, RawBuilder::kReallocMoved, a, 20);
     raw.sequence(0, 52, 4, 2);
-    raw.sequence(1, 51, 3, 2);
-    raw.allocation(1, RawBuilder::kMalloc, 30);
-    raw.allocation(2, RawBuilder::kMalloc, 40);
-    raw.sequence(2, 51, 4, 1);
-    raw.allocation(2, RawBuilder::kMalloc, 41);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    raw.enters(1, 3, 2, 30);
+    raw.makes(2, 40);
+    raw.enters(2, 4, 1, 41);
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.text(), "0:malloc10 2:malloc40 2:malloc41 0:realloc_moved20 1:malloc30");
 }
 
@@ -259,24 +266,21 @@ TEST(Order, ReallocBetweenItsSequences)
 TEST(Order, AFreeEntersOnlyAsAWhole)
 {
     for (int record : {51, 52}) {
-        RawBuilder raw;
-        uint64_t x = raw.allocation(1, RawBuilder::kMalloc, 1);
-        uint64_t y = raw.allocation(1, RawBuilder::kMalloc, 2);
+        Lanes raw;
+        uint64_t x = raw.makes(1, 1);
+        uint64_t y = raw.makes(1, 2);
         raw.cut(1);
-        uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 10);
-        raw.freeing(0, RawBuilder::kFree, x);
-        raw.freeing(0, RawBuilder::kFree, y);
+        uint64_t a = raw.makes(0, 10);
+        raw.frees(0, x);
+        raw.frees(0, y);
         raw.sequence(0, record, 3, 1);
         if (record == 51) raw.realloc(0, RawBuilder::kReallocMoved, a, 20);
         raw.sequence(0, 52, 4, 2);
         if (record == 52) raw.realloc(0, RawBuilder::kReallocMoved, a, 20);
-        raw.sequence(2, 51, 3, 2);
-        raw.allocation(2, RawBuilder::kMalloc, 30);
-        raw.allocation(3, RawBuilder::kMalloc, 40);
-        raw.sequence(3, 51, 4, 1);
-        raw.allocation(3, RawBuilder::kMalloc, 41);
-        raw.end();
-        EXPECT_EQ(order(raw.bytes).text(),
+        raw.enters(2, 3, 2, 30);
+        raw.makes(3, 40);
+        raw.enters(3, 4, 1, 41);
+        EXPECT_EQ(raw.ordered().text(),
                   record == 51 ? "1:malloc1 1:malloc2 0:malloc10 0:free 0:free 3:malloc40 "
                                  "3:malloc41 0:realloc_moved20 2:malloc30"
                                : "1:malloc1 1:malloc2 0:malloc10 0:free 3:malloc40 3:malloc41 "
@@ -286,17 +290,14 @@ TEST(Order, AFreeEntersOnlyAsAWhole)
 
 TEST(Order, AUnitWaitsForItsObjectBeforeItEnters)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.sequence(0, 51, 3, 2);
     raw.realloc(0, RawBuilder::kReallocMoved, RawBuilder::token(1, 2), 7);
     raw.cut(0);
-    raw.sequence(1, 51, 3, 1);
-    raw.allocation(1, RawBuilder::kMalloc, 1);
-    raw.allocation(1, RawBuilder::kMalloc, 2);
-    raw.sequence(1, 51, 3, 3);
-    raw.allocation(1, RawBuilder::kMalloc, 3);
-    raw.end();
-    EXPECT_EQ(order(raw.bytes).text(), "1:malloc1 1:malloc2 0:realloc_moved7 1:malloc3");
+    raw.enters(1, 3, 1, 1);
+    raw.makes(1, 2);
+    raw.enters(1, 3, 3, 3);
+    EXPECT_EQ(raw.ordered().text(), "1:malloc1 1:malloc2 0:realloc_moved7 1:malloc3");
 }
 
 /* Two calls that each enter two structures, in an order in which neither can be whole before the
@@ -304,22 +305,19 @@ TEST(Order, AUnitWaitsForItsObjectBeforeItEnters)
 TEST(Order, UnitsMayInterleaveWhereTheyDid)
 {
     for (int record : {51, 52}) {
-        RawBuilder raw;
-        uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 5);
-        uint64_t b = raw.allocation(1, RawBuilder::kMalloc, 6);
+        Lanes raw;
+        uint64_t a = raw.makes(0, 5);
+        uint64_t b = raw.makes(1, 6);
         auto call = [&](uint32_t lane, uint64_t object, uint64_t list, uint64_t page_heap) {
-            if (record == 52) raw.freeing(lane, RawBuilder::kFree, object);
+            if (record == 52) raw.frees(lane, object);
             raw.sequence(lane, record, 3, list);
             raw.sequence(lane, record, 255, page_heap);
-            if (record == 51) raw.allocation(lane, RawBuilder::kMalloc, 7);
+            if (record == 51) raw.makes(lane, 7);
         };
         call(0, a, 1, 2);
         call(1, b, 2, 1);
-        raw.sequence(1, 51, 3, 3);
-        raw.allocation(1, RawBuilder::kMalloc, 8);
-        raw.end();
-        Ordered ordered = order(raw.bytes);
-        EXPECT_EQ(ordered.error, "");
+        raw.enters(1, 3, 3, 8);
+        Ordered ordered = raw.ordered();
         EXPECT_EQ(ordered.all.size(), 5u);
         EXPECT_EQ(ordered.result.order.sequences, 5u);
         EXPECT_EQ(ordered.result.order.steps_split, 1u);
@@ -330,14 +328,14 @@ TEST(Order, UnitsMayInterleaveWhereTheyDid)
 
 TEST(Order, TicksStandBetweenTheirWindows)
 {
-    RawBuilder raw;
-    raw.allocation(0, RawBuilder::kMalloc, 1);
-    raw.allocation(1, RawBuilder::kMalloc, 2);
+    Lanes raw;
+    raw.makes(0, 1);
+    raw.makes(1, 2);
     raw.tick(10, 100, 200);
-    raw.allocation(0, RawBuilder::kMalloc, 3);
+    raw.makes(0, 3);
     raw.tick(25, 101, 201);
     raw.tick(45, 102, 202);
-    raw.allocation(1, RawBuilder::kMalloc, 4);
+    raw.makes(1, 4);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.text(), "0:malloc1 1:malloc2 1:tick10 0:malloc3 0:tick15 0:tick20 1:malloc4");
@@ -348,16 +346,14 @@ TEST(Order, TicksStandBetweenTheirWindows)
 
 TEST(Order, TheNextWindowIsLetInWhereThisOneNeedsIt)
 {
-    RawBuilder raw;
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(1, 1));
-    raw.allocation(0, RawBuilder::kMalloc, 1);
-    raw.allocation(2, RawBuilder::kMalloc, 2);
+    Lanes raw;
+    raw.frees(0, RawBuilder::token(1, 1));
+    raw.makes(0, 1);
+    raw.makes(2, 2);
     raw.tick(10, 0, 0);
-    raw.allocation(1, RawBuilder::kMalloc, 3);
+    raw.makes(1, 3);
     raw.tick(20, 0, 0);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.text(), "2:malloc2 1:malloc3 0:free 0:malloc1 0:tick10 0:tick10");
     EXPECT_EQ(ordered.result.order.windows_overtaken, 1u);
 }
@@ -367,16 +363,14 @@ TEST(Order, TheNextWindowIsLetInWhereThisOneNeedsIt)
 TEST(Order, TurnsDoNotEndInsideUnits)
 {
     for (int records = 500; records < 520; records++) {
-        RawBuilder raw;
+        Lanes raw;
         for (int i = 0; i < records; i++)
-            raw.allocation(0, RawBuilder::kMalloc, 1);
+            raw.makes(0, 1);
         raw.sequence(0, 51, 3, 1);
-        raw.sequence(0, 51, 4, 1);
-        raw.allocation(0, RawBuilder::kMalloc, 2);
+        raw.enters(0, 4, 1, 2);
         for (int i = 0; i < 600; i++)
-            raw.allocation(0, RawBuilder::kMalloc, 1);
-        raw.sequence(1, 51, 3, 2);
-        raw.allocation(1, RawBuilder::kMalloc, 3);
+            raw.makes(0, 1);
+        raw.enters(1, 3, 2, 3);
         raw.end();
         std::string text = order(raw.bytes).text();
         EXPECT_LT(text.find("0:malloc2"), text.find("1:malloc3")) << records;
@@ -387,17 +381,17 @@ TEST(Order, TurnsDoNotEndInsideUnits)
 TEST(Order, FreesOfOtherLanesTakeTurns)
 {
     constexpr uint32_t objects = 2000;
-    RawBuilder raw;
+    Lanes raw;
     for (uint32_t before : {0u, objects}) {
         raw.tick(before, 0, 0);
         for (uint32_t place = 1; place <= objects; place++)
             raw.allocation_at(1, RawBuilder::kMalloc, 1, place, 0);
         raw.tick(before + 1, 0, 0);
         for (uint32_t place = 1; place <= objects; place++)
-            raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, before + place, place));
+            raw.frees(0, RawBuilder::foreign(1, before + place, place));
     }
     for (uint32_t i = 0; i < objects; i++)
-        raw.allocation(2, RawBuilder::kMalloc, 2);
+        raw.makes(2, 2);
     raw.end();
     std::string text = order(raw.bytes).text();
     EXPECT_LT(text.find("2:malloc2"), text.rfind("0:free"));
@@ -433,19 +427,16 @@ TEST(Order, UnitsThatATickCutsStayWhole)
 /* Its first part waits until the window after its own, though the next window has another part. */
 TEST(Order, UnitsThatTwoTicksCutAreNotWaitedForTwice)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.sequence(0, 51, 3, 1);
-    raw.sequence(1, 51, 3, 2);
-    raw.allocation(1, RawBuilder::kMalloc, 1);
+    raw.enters(1, 3, 2, 1);
     raw.tick(10, 0, 0);
     raw.sequence(0, 51, 4, 1);
     raw.tick(20, 0, 0);
-    raw.allocation(2, RawBuilder::kMalloc, 2);
+    raw.makes(2, 2);
     raw.tick(30, 0, 0);
-    raw.allocation(0, RawBuilder::kMalloc, 3);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    raw.makes(0, 3);
+    Ordered ordered = raw.ordered();
     size_t allocated = ordered.text().find("1:malloc1");
     size_t second_tick = ordered.text().find("tick", ordered.text().find("tick") + 1);
     EXPECT_LT(allocated, second_tick) << ordered.text();
@@ -453,18 +444,16 @@ TEST(Order, UnitsThatTwoTicksCutAreNotWaitedForTwice)
 
 TEST(Order, AThreadNeedNotGoOn)
 {
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
-    raw.freeing(0, RawBuilder::kFree, a);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 1);
+    raw.frees(0, a);
     raw.sequence(2, 51, 3, 1);
     for (uint64_t i = 1; i < 30; i++) {
-        raw.allocation(1, RawBuilder::kMalloc, i + 1);
+        raw.makes(1, i + 1);
         raw.tick(i, 0, 0);
     }
-    raw.allocation(2, RawBuilder::kMalloc, 100);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    raw.makes(2, 100);
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.text().find("0:malloc1 1:malloc2 1:tick1 0:free 1:malloc3 1:tick1"), 0u)
         << ordered.text();
     EXPECT_EQ(ordered.result.totals.live, 30u);
@@ -472,12 +461,12 @@ TEST(Order, AThreadNeedNotGoOn)
 
 TEST(Order, AAllocationThatNeverComesIsNotWaitedForAtTheEnd)
 {
-    RawBuilder raw;
-    raw.allocation(0, RawBuilder::kMalloc, 1);
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(1, 1));
+    Lanes raw;
+    raw.makes(0, 1);
+    raw.frees(0, RawBuilder::token(1, 1));
     raw.cut(0);
     for (uint64_t i = 1; i < 50; i++) {
-        raw.allocation(2, RawBuilder::kMalloc, i);
+        raw.makes(2, i);
         raw.tick(i, 0, 0);
     }
     raw.end();
@@ -490,9 +479,8 @@ TEST(Order, AAllocationThatNeverComesIsNotWaitedForAtTheEnd)
 
 TEST(Order, ANumberThatNeverComesIsDamageToo)
 {
-    RawBuilder raw;
-    raw.sequence(0, 51, 255, 2);
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.enters(0, 255, 2, 1);
     raw.cut(0);
     for (uint64_t i = 1; i < 50; i++)
         raw.tick(i, 0, 0);
@@ -525,23 +513,21 @@ std::vector<int64_t> ended_sizes(const Ordered &ordered)
 TEST(Order, APlaceGoesFromObjectToObject)
 {
     /* Over a shared list, from cache to cache, and by a realloc. */
-    RawBuilder raw;
+    Lanes raw;
     raw.allocation_at(0, RawBuilder::kMalloc, 1, 7, 0);
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(7));
+    raw.frees(0, RawBuilder::own(7));
     raw.sequence(0, 52, 3, 1);
     raw.cut(0);
     raw.sequence(1, 51, 3, 2);
     raw.allocation_at(1, RawBuilder::kMalloc, 2, 7, 0);
     raw.allocation_at(1, RawBuilder::kMalloc, 3, 9, 0);
-    raw.freeing(2, RawBuilder::kFree, RawBuilder::foreign(1, 2, 7));
+    raw.frees(2, RawBuilder::foreign(1, 2, 7));
     raw.allocation_at(2, RawBuilder::kMalloc, 4, 7, 0);
     raw.realloc(0, RawBuilder::kReallocInPlace, RawBuilder::foreign(2, 1, 7), 5, 7);
     raw.realloc(1, RawBuilder::kReallocMoved, RawBuilder::foreign(0, 2, 7), 6, 8);
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::own(8));
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::own(9));
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    raw.frees(1, RawBuilder::own(8));
+    raw.frees(1, RawBuilder::own(9));
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ended_sizes(ordered), (std::vector<int64_t>{1, 2, 4, 5, 6, 3}));
     EXPECT_EQ(ordered.result.order.displaced, 0u);
     EXPECT_EQ(ordered.result.totals.live, 0u);
@@ -549,28 +535,26 @@ TEST(Order, APlaceGoesFromObjectToObject)
 
 TEST(Order, AllocationsTakeTheirPlacesFromTheCache)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.cache_begin(0);
     raw.size_class(0, 3, 32);
     raw.cached(0, 3, {64, 65, 66});
     raw.allocation_cached(0, RawBuilder::kMalloc, 20); /* at 64 */
     raw.allocation_cached(0, RawBuilder::kMalloc, 21); /* at 65 */
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+    raw.frees(0, RawBuilder::own(64));
     raw.allocation_cached(0, RawBuilder::kMalloc, 22); /* at 64 */
     raw.allocation_cached(0, RawBuilder::kMalloc, 23); /* at 66 */
-    raw.allocation(1, RawBuilder::kMalloc, 1);
+    raw.makes(1, 1);
     for (uint32_t place : {66, 65, 64})
-        raw.freeing(1, RawBuilder::kFree, RawBuilder::foreign(0, 4, place));
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+        raw.frees(1, RawBuilder::foreign(0, 4, place));
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ended_sizes(ordered), (std::vector<int64_t>{20, 23, 21, 22}));
 }
 
 TEST(Order, AnEndWaitsForAllAllocationsThatItsBoundCounts)
 {
-    RawBuilder raw;
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, 3, 7));
+    Lanes raw;
+    raw.frees(0, RawBuilder::foreign(1, 3, 7));
     raw.cut(0);
     raw.allocation_at(1, RawBuilder::kMalloc, 1, 7, 0);
     raw.sequence(1, 51, 3, 2);
@@ -578,18 +562,16 @@ TEST(Order, AnEndWaitsForAllAllocationsThatItsBoundCounts)
     raw.allocation_at(1, RawBuilder::kMalloc, 3, 9, 0);
     raw.sequence(2, 51, 3, 1);
     raw.allocation_at(2, RawBuilder::kMalloc, 4, 10, 0);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.text(), "1:malloc1 2:malloc4 1:malloc2 1:malloc3 0:free");
     EXPECT_EQ(ended_sizes(ordered), (std::vector<int64_t>{1}));
 }
 
 TEST(Order, ABoundBeyondTheEndIsUnknown)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.allocation_at(1, RawBuilder::kMalloc, 1, 7, 0);
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, 2, 7));
+    raw.frees(0, RawBuilder::foreign(1, 2, 7));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
@@ -601,20 +583,20 @@ TEST(Order, ABoundBeyondTheEndIsUnknown)
  * of another thread. */
 TEST(Order, WhoLivesWhereAnotherOneIsAllocatedStaysAlive)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.allocation_at(1, RawBuilder::kMalloc, 1, 7, 0);
     raw.allocation_at(1, RawBuilder::kMalloc, 2, 8, 0);
     raw.tick(10, 0, 0);
     raw.allocation_at(0, RawBuilder::kMalloc, 3, 7, 0);
     raw.allocation_at(0, RawBuilder::kMalloc, 4, 8, 0);
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(8));
+    raw.frees(0, RawBuilder::own(8));
     raw.sequence(0, 51, 3, 1);
     raw.allocation_at(0, RawBuilder::kMalloc, 5, 9, 0);
     raw.sequence(1, 51, 3, 2);
     raw.allocation_at(1, RawBuilder::kMalloc, 6, 10, 0);
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::own(7));
-    raw.freeing(2, RawBuilder::kFree, RawBuilder::foreign(0, 3, 7));
-    raw.freeing(2, RawBuilder::kFree, RawBuilder::unknown(8));
+    raw.frees(1, RawBuilder::own(7));
+    raw.frees(2, RawBuilder::foreign(0, 3, 7));
+    raw.frees(2, RawBuilder::unknown(8));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
@@ -627,9 +609,9 @@ TEST(Order, WhoLivesWhereAnotherOneIsAllocatedStaysAlive)
 
 TEST(Order, AFailedReallocLeavesTheNextObjectAtItsPlaceAlone)
 {
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 4);
-    raw.freeing(0, RawBuilder::kFree, a);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 4);
+    raw.frees(0, a);
     raw.allocation_at(0, RawBuilder::kMalloc, 5, raw.place(a), 0);
     raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, a);
     raw.end();
@@ -641,10 +623,10 @@ TEST(Order, AFailedReallocLeavesTheNextObjectAtItsPlaceAlone)
 /* Nor an older one that its lane had there, the end of which was not recorded (in a pause). */
 TEST(Order, AFailedReallocLeavesTheObjectBeforeAtItsPlaceAlone)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.allocation_at(0, RawBuilder::kMalloc, 4, 7, 0);
     raw.allocation_at(0, RawBuilder::kMalloc, 5, 7, 0);
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::own(7));
+    raw.frees(0, RawBuilder::own(7));
     raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, RawBuilder::foreign(0, 2, 7));
     raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, RawBuilder::foreign(0, 1, 7));
     raw.end();
@@ -658,12 +640,12 @@ TEST(Order, AFailedReallocLeavesTheObjectBeforeAtItsPlaceAlone)
 
 TEST(Order, FreedTwice)
 {
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
-    raw.freeing(0, RawBuilder::kFree, a);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 1);
+    raw.frees(0, a);
     raw.freeing(0, RawBuilder::kDeleteSized, a, 7);
-    raw.allocation(0, RawBuilder::kMalloc, 2);
-    raw.freeing(0, RawBuilder::kFree, a);
+    raw.makes(0, 2);
+    raw.frees(0, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
@@ -678,14 +660,13 @@ TEST(Order, FreedTwice)
 /* By the thread that had not freed it before, and one of a lane that never had an object there. */
 TEST(Order, FreedTwiceByAnotherThread)
 {
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
-    raw.freeing(0, RawBuilder::kFree, a);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 1);
+    raw.frees(0, a);
     raw.sequence(0, 52, 3, 1);
-    raw.sequence(1, 51, 3, 2);
-    raw.allocation(1, RawBuilder::kMalloc, 2);
-    raw.freeing(1, RawBuilder::kFree, a);
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::foreign(0, 1, 77));
+    raw.enters(1, 3, 2, 2);
+    raw.frees(1, a);
+    raw.frees(1, RawBuilder::foreign(0, 1, 77));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
@@ -698,16 +679,16 @@ TEST(Order, FreedTwiceByAnotherThread)
 /* Meanwhile its lane has made another object there, which the record does not mean. */
 TEST(Order, FreedTwiceWhereAnotherObjectLives)
 {
-    RawBuilder raw;
-    uint64_t x = raw.allocation(1, RawBuilder::kMalloc, 1);
-    uint64_t y = raw.allocation(1, RawBuilder::kMalloc, 2);
+    Lanes raw;
+    uint64_t x = raw.makes(1, 1);
+    uint64_t y = raw.makes(1, 2);
     raw.cut(1);
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 3);
-    raw.freeing(0, RawBuilder::kFree, x);
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::foreign(1, 1, raw.place(y)));
-    raw.freeing(0, RawBuilder::kFree, a);
+    uint64_t a = raw.makes(0, 3);
+    raw.frees(0, x);
+    raw.frees(0, RawBuilder::foreign(1, 1, raw.place(y)));
+    raw.frees(0, a);
     for (uint64_t size : {4, 5, 6})
-        raw.allocation(0, RawBuilder::kMalloc, size);
+        raw.makes(0, size);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.text(), "1:malloc1 1:malloc2 0:malloc3 0:free 0:freed_twice 0:free? 0:free "
@@ -717,11 +698,11 @@ TEST(Order, FreedTwiceWhereAnotherObjectLives)
 
 TEST(Order, ReallocOfAFreedObjectBringsAnother)
 {
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
-    raw.freeing(0, RawBuilder::kFree, a);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 1);
+    raw.frees(0, a);
     uint64_t b = raw.realloc(0, RawBuilder::kReallocMoved, a, 50);
-    raw.freeing(0, RawBuilder::kFree, b);
+    raw.frees(0, b);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
@@ -733,13 +714,13 @@ TEST(Order, ReallocOfAFreedObjectBringsAnother)
 TEST(Order, APlaceThatWasFreedTwiceHasTwoObjects)
 {
     for (bool foreign : {false, true}) {
-        RawBuilder raw;
+        Lanes raw;
         raw.cache_begin(0);
         raw.size_class(0, 1, 16);
         raw.cached(0, 1, {64});
         raw.allocation_cached(0, RawBuilder::kMalloc, 1);
-        raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
-        raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+        raw.frees(0, RawBuilder::own(64));
+        raw.frees(0, RawBuilder::own(64));
         raw.allocation_cached(0, RawBuilder::kMalloc, 2);
         raw.allocation_cached(0, RawBuilder::kMalloc, 3);
         raw.size_class(1, 1, 16);
@@ -761,17 +742,17 @@ TEST(Order, APlaceThatWasFreedTwiceHasTwoObjects)
 TEST(Order, AListThatRunsDry)
 {
     for (bool twice : {true, false}) {
-        RawBuilder raw;
+        Lanes raw;
         raw.cache_begin(0);
         raw.size_class(0, 1, 16);
         raw.cached(0, 1, {64});
         raw.allocation_cached(0, RawBuilder::kMalloc, 1);
-        raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
-        if (twice) raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+        raw.frees(0, RawBuilder::own(64));
+        if (twice) raw.frees(0, RawBuilder::own(64));
         for (uint64_t i = 0; i < 4; i++)
             raw.allocation_cached(0, RawBuilder::kMalloc, 2);
         for (uint64_t i = 0; i < 4; i++)
-            raw.freeing(0, RawBuilder::kFree, RawBuilder::own(64));
+            raw.frees(0, RawBuilder::own(64));
         raw.end();
         Ordered ordered = order(raw.bytes);
         EXPECT_EQ(ordered.result.status, twice ? ORDER_TRACE_COMPLETE : ORDER_TRACE_DAMAGED);
@@ -789,14 +770,14 @@ TEST(Order, AListThatRunsDry)
 TEST(Order, AMissedFreeEndsWhoLivesWhereAnotherOneIsAllocated)
 {
     for (bool attached : {true, false}) {
-        RawBuilder raw(0, attached ? "program=p\nattached=1\n" : "program=p\nattached=0\n");
+        Lanes raw(0, attached ? "program=p\nattached=1\n" : "program=p\nattached=0\n");
         raw.allocation_at(0, RawBuilder::kMalloc, 1, 7, 0);
         raw.allocation_at(1, RawBuilder::kMalloc, 2, 8, 0);
         raw.tick(10, 0, 0);
         raw.allocation_at(1, RawBuilder::kMalloc, 3, 7, 0);
         raw.realloc(1, RawBuilder::kReallocMoved, RawBuilder::own(7), 4, 8);
-        raw.freeing(1, RawBuilder::kFree, RawBuilder::own(8));
-        raw.freeing(1, RawBuilder::kFree, RawBuilder::foreign(0, 1, 7));
+        raw.frees(1, RawBuilder::own(8));
+        raw.frees(1, RawBuilder::foreign(0, 1, 7));
         raw.end();
         Ordered ordered = order(raw.bytes);
         EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
@@ -814,14 +795,14 @@ TEST(Order, AMissedFreeEndsWhoLivesWhereAnotherOneIsAllocated)
 /* Among calls of which nothing else is special. */
 TEST(Order, AMissedFreeOfAPlaceFromTheCache)
 {
-    RawBuilder raw(0, "attached=1\n");
+    Lanes raw(0, "attached=1\n");
     raw.cache_begin(0);
     raw.size_class(0, 1, 16);
     raw.cached(0, 1, {64, 64, 65, 66});
     for (uint64_t size : {1, 2, 3, 4})
         raw.allocation_cached(0, RawBuilder::kMalloc, size);
     for (uint32_t place : {64, 65, 66})
-        raw.freeing(0, RawBuilder::kFree, RawBuilder::own(place));
+        raw.frees(0, RawBuilder::own(place));
     for (uint64_t size : {5, 6, 7})
         raw.allocation_cached(0, RawBuilder::kMalloc, size);
     raw.end();
@@ -836,11 +817,11 @@ TEST(Order, AMissedFreeOfAPlaceFromTheCache)
 
 TEST(Order, ObjectsUnknownFromTheStart)
 {
-    RawBuilder raw;
-    raw.freeing(0, RawBuilder::kFree, 0);
+    Lanes raw;
+    raw.frees(0, 0);
     uint64_t a = raw.realloc(0, RawBuilder::kReallocMoved, 0, 50);
     raw.failed(0, RawBuilder::kReallocMoved, 60, 0, 0);
-    raw.freeing(0, RawBuilder::kFree, a);
+    raw.frees(0, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
@@ -851,14 +832,13 @@ TEST(Order, ObjectsUnknownFromTheStart)
 
 TEST(Order, AtTheEndAllocationsAndNumbersMayBeMissing)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.tick(10, 0, 0);
-    raw.allocation(1, RawBuilder::kMalloc, 1);
-    raw.sequence(1, 51, 4, 7);
-    raw.allocation(1, RawBuilder::kMalloc, 2);
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(1, 3));
+    raw.makes(1, 1);
+    raw.enters(1, 4, 7, 2);
+    raw.frees(0, RawBuilder::token(1, 3));
     raw.sequence(0, 52, 4, 5);
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(9, 1));
+    raw.frees(0, RawBuilder::token(9, 1));
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE) << ordered.error;
@@ -869,17 +849,17 @@ TEST(Order, AtTheEndAllocationsAndNumbersMayBeMissing)
 
 TEST(Order, LostEvents)
 {
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 1);
     raw.lost(0, 1000, 500);
-    uint64_t b = raw.allocation(0, RawBuilder::kMalloc, 2);
+    uint64_t b = raw.makes(0, 2);
     raw.tick(10, 0, 0);
-    raw.allocation(1, RawBuilder::kMalloc, 3);
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(0, 300));
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(0, 501));
-    raw.freeing(1, RawBuilder::kFree, a);
-    raw.freeing(1, RawBuilder::kFree, b);
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(1, 1));
+    raw.makes(1, 3);
+    raw.frees(1, RawBuilder::token(0, 300));
+    raw.frees(1, RawBuilder::token(0, 501));
+    raw.frees(1, a);
+    raw.frees(1, b);
+    raw.frees(1, RawBuilder::token(1, 1));
     raw.tick(20, 0, 0);
     raw.end();
     EXPECT_EQ(RawBuilder::token(0, 502), b);
@@ -897,17 +877,17 @@ TEST(Order, LostEvents)
 TEST(Order, ManyLostAllocations)
 {
     for (uint64_t allocations : {1, 1022, 1023, 1024, 5000, 3000000}) {
-        RawBuilder raw;
-        uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
+        Lanes raw;
+        uint64_t a = raw.makes(0, 1);
         raw.lost(0, allocations, allocations);
-        uint64_t b = raw.allocation(0, RawBuilder::kMalloc, 2);
+        uint64_t b = raw.makes(0, 2);
         raw.lost(0, allocations, allocations);
         raw.lost(0, 1, 1);
-        uint64_t c = raw.allocation(0, RawBuilder::kMalloc, 3);
-        raw.freeing(0, RawBuilder::kFree, b - 1);
-        raw.freeing(0, RawBuilder::kFree, c - 1);
+        uint64_t c = raw.makes(0, 3);
+        raw.frees(0, b - 1);
+        raw.frees(0, c - 1);
         for (uint64_t object : {a, b, c})
-            raw.freeing(0, RawBuilder::kFree, object);
+            raw.frees(0, object);
         raw.end();
         Ordered ordered = order(raw.bytes);
         EXPECT_EQ(ordered.text(), "0:malloc1 0:lost 0:malloc2 0:lost 0:lost 0:malloc3 0:free? "
@@ -920,7 +900,7 @@ TEST(Order, ManyLostAllocations)
  * without records. */
 TEST(Order, TooManyAllocations)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.lost(0, 1, RAW_SERIAL_MAX - 3);
     raw.size_class(0, 3, 24);
     raw.cache_begin(0);
@@ -937,10 +917,10 @@ TEST(Order, TooManyAllocations)
 
 TEST(Order, CutStreams)
 {
-    RawBuilder raw;
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.makes(0, 1);
     raw.tick(10, 0, 0);
-    raw.allocation(0, RawBuilder::kMalloc, 2);
+    raw.makes(0, 2);
     raw.cut(0);
     std::string bytes = raw.bytes;
     raw.end();
@@ -957,8 +937,8 @@ TEST(Order, CutStreams)
 
 TEST(Order, AnErrorEndedTheRecording)
 {
-    RawBuilder raw;
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.makes(0, 1);
     raw.end(2);
     EXPECT_EQ(order(raw.bytes).result.status, ORDER_TRACE_CUT);
     RawBuilder limit;
@@ -968,19 +948,19 @@ TEST(Order, AnErrorEndedTheRecording)
 
 TEST(Order, TheSpoolHasTheRest)
 {
-    RawBuilder raw;
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.makes(0, 1);
     raw.tick(10, 0, 0);
-    raw.allocation(0, RawBuilder::kMalloc, 2);
+    raw.makes(0, 2);
     raw.cut(0);
     std::string bytes = raw.bytes;
     SpoolBuilder spool;
-    raw.allocation(0, RawBuilder::kMalloc, 3);
-    raw.freeing(0, RawBuilder::kFree, RawBuilder::token(0, 1));
+    raw.makes(0, 3);
+    raw.frees(0, RawBuilder::token(0, 1));
     spool.slot(0, 0, raw.segment(0));
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(0, 3));
+    raw.frees(1, RawBuilder::token(0, 3));
     raw.sequence_before(1, 3);
-    raw.allocation(1, RawBuilder::kMalloc, 4);
+    raw.makes(1, 4);
     spool.slot(1, 0, raw.segment(1));
     Ordered ordered = order(bytes, &spool.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_CUT) << ordered.error;
@@ -998,7 +978,7 @@ TEST(Order, TheSpoolHasTheRest)
 
 TEST(Order, NothingButASpool)
 {
-    RawBuilder raw(1);
+    Lanes raw(1);
     raw.allocation(0, RawBuilder::kMalloc, 1, 0, 0x7f0000001000);
     SpoolBuilder spool(4096, "0123456789abcdef", 1);
     spool.slot(0, 0, raw.segment(0));
@@ -1013,11 +993,9 @@ TEST(Order, NothingButASpool)
 
 TEST(Order, ANumberIsGivenOnce)
 {
-    RawBuilder raw;
-    raw.sequence(0, 51, 3, 1);
-    raw.allocation(0, RawBuilder::kMalloc, 1);
-    raw.sequence(1, 51, 3, 1);
-    raw.allocation(1, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.enters(0, 3, 1, 1);
+    raw.enters(1, 3, 1, 1);
     raw.end();
     EXPECT_NE(order(raw.bytes).error.find("this sequence number has occurred before (FORMAT.md 3): "
                                           "lane 1, record 0: number 1 of structure 3"),
@@ -1026,8 +1004,8 @@ TEST(Order, ANumberIsGivenOnce)
 
 TEST(Order, TotalsMustAgree)
 {
-    RawBuilder raw;
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.makes(0, 1);
     raw.cut(0);
     RawBuilder other;
     for (int i = 0; i < 4; i++)
@@ -1039,10 +1017,10 @@ TEST(Order, TotalsMustAgree)
 
 TEST(Order, WhatComesBeforeDamageIsDelivered)
 {
-    RawBuilder raw;
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.makes(0, 1);
     raw.tick(10, 0, 0);
-    raw.allocation(0, RawBuilder::kMalloc, 2);
+    raw.makes(0, 2);
     raw.cut(0);
     raw.chunk(1, 0, 0, "", 1, 2, 0);
     Ordered ordered = order(raw.bytes);
@@ -1053,12 +1031,10 @@ TEST(Order, WhatComesBeforeDamageIsDelivered)
 
 TEST(Order, AddressesArePassedOn)
 {
-    RawBuilder raw(1);
+    Lanes raw(1);
     uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 8, 0, 0x7f0000000010);
     raw.realloc(0, RawBuilder::kReallocMoved, a, 9, 0x7f0000000100);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.addresses, (std::vector<uint64_t>{0x7f0000000010, 0x7f0000000100}));
 }
 
@@ -1077,7 +1053,7 @@ class Shuffled {
         uint64_t begins;
         uint64_t size;
     };
-    RawBuilder raw;
+    Lanes raw;
     std::vector<std::vector<Record>> lanes;
 
     Shuffled(uint64_t seed, uint32_t lane_count, uint32_t structures, int records)
@@ -1275,47 +1251,38 @@ TEST(Order, CallsThatCrossEachOther)
 
 TEST(Order, ASequenceMayPrecedeTheAllocationThatItsCallNeeds)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.sequence(0, 51, 255, 1);
     raw.realloc(0, RawBuilder::kReallocMoved, RawBuilder::token(1, 1), 5);
-    raw.sequence(1, 51, 255, 2);
-    raw.allocation(1, RawBuilder::kMalloc, 4);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    raw.enters(1, 255, 2, 4);
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.text(), "1:malloc4 0:realloc_moved5");
     EXPECT_EQ(ordered.result.order.steps_relaxed, 1u);
 }
 
 TEST(Order, AnObjectMayBeUsedBeforeTheSequencesOfItsReallocAreTaken)
 {
-    RawBuilder raw;
-    raw.realloc(0, RawBuilder::kReallocMoved, raw.allocation(0, RawBuilder::kMalloc, 4), 5);
+    Lanes raw;
+    raw.realloc(0, RawBuilder::kReallocMoved, raw.makes(0, 4), 5);
     raw.sequence(0, 52, 255, 2);
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::token(0, 2));
+    raw.frees(1, RawBuilder::token(0, 2));
     raw.sequence(1, 52, 255, 1);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.text(), "0:malloc4 0:realloc_moved5 1:free");
 }
 
 TEST(Order, AThreadMayBeAwayForManyWindows)
 {
     /* It has taken a number, and has not got to record it while others took a hundred more. */
-    RawBuilder raw;
+    Lanes raw;
     for (uint64_t i = 2; i <= 100; i++) {
-        raw.sequence(1, 51, 255, i);
-        raw.allocation(1, RawBuilder::kMalloc, i);
-        raw.allocation(2, RawBuilder::kMalloc, 1000 + i);
+        raw.enters(1, 255, i, i);
+        raw.makes(2, 1000 + i);
         raw.tick(i, 0, 0);
     }
-    raw.sequence(0, 51, 255, 1);
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.enters(0, 255, 1, 1);
     raw.tick(101, 0, 0);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_COMPLETE);
     EXPECT_EQ(ordered.result.order.sequences, 100u);
     EXPECT_EQ(ordered.result.order.steps_relaxed, 0u);
@@ -1327,9 +1294,9 @@ TEST(Order, AThreadMayBeAwayForManyWindows)
 TEST(Order, AReallocThatFailedMayComeAfterTheEndOfItsObject)
 {
     /* It was before; nothing recorded says so. */
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 4);
-    raw.freeing(0, RawBuilder::kFree, a);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 4);
+    raw.frees(0, a);
     raw.failed(1, RawBuilder::kReallocMoved, 1 << 20, 0, a);
     raw.end();
     Ordered ordered = order(raw.bytes);
@@ -1392,21 +1359,19 @@ TEST(Order, WrongRecordsDoNoHarm)
 
 TEST(Order, WhatCannotBeOrderedIsLeftOutOnRequest)
 {
-    RawBuilder raw;
-    uint64_t a = raw.allocation(0, RawBuilder::kMalloc, 1);
-    raw.freeing(0, RawBuilder::kFree, a);
-    raw.sequence(0, 51, 3, 1);
-    raw.allocation(0, RawBuilder::kMalloc, 2);
+    Lanes raw;
+    uint64_t a = raw.makes(0, 1);
+    raw.frees(0, a);
+    raw.enters(0, 3, 1, 2);
     raw.sequence(1, 51, 3, 1); /* twice */
-    raw.allocation(1, RawBuilder::kMalloc, 3);
+    raw.makes(1, 3);
     for (uint64_t i = 1; i < 20; i++)
         raw.tick(i, 0, 0);
-    raw.sequence(0, 51, 255, 2);
-    raw.allocation(0, RawBuilder::kMalloc, 4);
+    raw.enters(0, 255, 2, 4);
     for (uint64_t i = 20; i < 40; i++)
         raw.tick(i, 0, 0);
     raw.sequence(1, 51, 255, 3); /* 1 was never there, far from the end */
-    raw.allocation(1, RawBuilder::kMalloc, 5);
+    raw.makes(1, 5);
     raw.end();
     order_options how = {};
     EXPECT_EQ(order(raw.bytes, nullptr, how).result.status, ORDER_TRACE_DAMAGED);
@@ -1421,17 +1386,15 @@ TEST(Order, WhatCannotBeOrderedIsLeftOutOnRequest)
 
 TEST(Order, WaitingInACircleIsDamage)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.sequence(0, 51, 3, 2);
-    raw.sequence(0, 51, 4, 1);
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    raw.enters(0, 4, 1, 1);
     raw.sequence(1, 51, 4, 2);
-    raw.sequence(1, 51, 3, 1);
-    raw.allocation(1, RawBuilder::kMalloc, 2);
-    raw.freeing(2, RawBuilder::kFree, RawBuilder::token(3, 1));
-    raw.allocation(2, RawBuilder::kMalloc, 3);
-    raw.freeing(3, RawBuilder::kFree, RawBuilder::token(2, 1));
-    raw.allocation(3, RawBuilder::kMalloc, 4);
+    raw.enters(1, 3, 1, 2);
+    raw.frees(2, RawBuilder::token(3, 1));
+    raw.makes(2, 3);
+    raw.frees(3, RawBuilder::token(2, 1));
+    raw.makes(3, 4);
     raw.end();
     order_options how = {};
     EXPECT_NE(order(raw.bytes).error.find("lane 0, record 0: waits for its turn, number 2"),
@@ -1467,9 +1430,7 @@ class Circle {
     void expect_that_lane_1_goes_first()
     {
         raw.tick(2000, 0, 0);
-        raw.end();
-        Ordered ordered = order(raw.bytes);
-        EXPECT_EQ(ordered.error, "");
+        Ordered ordered = raw.ordered();
         const size_t first = ordered.text().find("0:realloc_moved4000");
         const size_t second = ordered.text().find("1:realloc_moved3000");
         ASSERT_NE(first, std::string::npos) << ordered.text();
@@ -1477,7 +1438,7 @@ class Circle {
         EXPECT_LT(second, first) << ordered.text();
     }
 
-    RawBuilder raw;
+    Lanes raw;
 };
 
 TEST(Order, OfACircleTheReallocGoesOnThatWaitsInVain)
@@ -1503,7 +1464,7 @@ TEST(Order, APageOfACircleMayComeLater)
  * comes after lane 1 alone, which comes after lane 2. What lane 1 does touches none of its bytes. */
 TEST(Order, InACircleWhatPrecedesThroughOthersIsNotInVain)
 {
-    RawBuilder raw(2);
+    Lanes raw(2);
     raw.packing = RawBuilder::kPlain;
     raw.page(0, 512, 0x100000);
     raw.allocation_at(0, RawBuilder::kMalloc, 100, 512, 0);
@@ -1519,9 +1480,7 @@ TEST(Order, InACircleWhatPrecedesThroughOthersIsNotInVain)
     raw.after(2, 0, 2, true);
     raw.realloc(2, RawBuilder::kReallocMoved, RawBuilder::own(1700), 3000, 2048);
     raw.tick(2000, 0, 0);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    Ordered ordered = raw.ordered();
     EXPECT_NE(ordered.text().find("2:realloc_moved3000 1:realloc_moved4000 0:realloc_moved320 "),
               std::string::npos)
         << ordered.text();
@@ -1530,13 +1489,13 @@ TEST(Order, InACircleWhatPrecedesThroughOthersIsNotInVain)
 /* Only lanes that there are cost time, and a circle is gone through once. */
 TEST(Order, CirclesOfLanesWithHighNumbers)
 {
-    RawBuilder raw;
+    Lanes raw;
     for (uint32_t i = 0; i < 20; i++) {
         uint32_t a = 2 * i, b = 65535 - a;
-        raw.freeing(a, RawBuilder::kFree, RawBuilder::token(b, 1));
-        raw.allocation(a, RawBuilder::kMalloc, 1);
-        raw.freeing(b, RawBuilder::kFree, RawBuilder::token(a, 1));
-        raw.allocation(b, RawBuilder::kMalloc, 2);
+        raw.frees(a, RawBuilder::token(b, 1));
+        raw.makes(a, 1);
+        raw.frees(b, RawBuilder::token(a, 1));
+        raw.makes(b, 2);
     }
     for (uint64_t i = 1; i < 20; i++)
         raw.tick(i, 0, 0);
@@ -1554,15 +1513,13 @@ TEST(Order, CirclesOfLanesWithHighNumbers)
 /* A number behind a loss is of a call that was lost: the loss does not wait for it. */
 TEST(Order, ALossDoesNotWaitForTheNumbersBehindIt)
 {
-    RawBuilder raw;
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.makes(0, 1);
     raw.lost(0, 1, 1);
     raw.sequence(0, 52, 255, 2);
-    raw.freeing(1, RawBuilder::kFree, RawBuilder::foreign(0, 2, 77));
+    raw.frees(1, RawBuilder::foreign(0, 2, 77));
     raw.sequence(1, 52, 255, 1);
-    raw.end();
-    Ordered ordered = order(raw.bytes);
-    EXPECT_EQ(ordered.error, "");
+    Ordered ordered = raw.ordered();
     EXPECT_EQ(ordered.text(), "0:malloc1 0:lost 1:free?");
     EXPECT_EQ(ordered.result.order.sequences, 2u);
 }
@@ -1571,20 +1528,19 @@ TEST(Order, ALossDoesNotWaitForTheNumbersBehindIt)
 TEST(Order, LossesThatLastForWindows)
 {
     for (unsigned windows : {3u, 7u, 20u}) {
-        RawBuilder raw;
-        raw.allocation(1, RawBuilder::kMalloc, 1);
-        raw.freeing(0, RawBuilder::kFree, RawBuilder::token(1, 3));
-        raw.allocation(0, RawBuilder::kMalloc, 5);
-        raw.sequence(2, 51, 3, 1);
-        raw.allocation(2, RawBuilder::kMalloc, 6);
+        Lanes raw;
+        raw.makes(1, 1);
+        raw.frees(0, RawBuilder::token(1, 3));
+        raw.makes(0, 5);
+        raw.enters(2, 3, 1, 6);
         for (unsigned i = 1; i <= windows; i++) {
-            raw.allocation(3, RawBuilder::kMalloc, 8);
+            raw.makes(3, 8);
             raw.tick(i, 0, 0);
         }
         raw.lost(1, 4, 3);
-        uint64_t last = raw.allocation(1, RawBuilder::kMalloc, 7);
+        uint64_t last = raw.makes(1, 7);
         EXPECT_EQ(last, RawBuilder::token(1, 5));
-        raw.freeing(3, RawBuilder::kFree, last);
+        raw.frees(3, last);
         raw.tick(windows + 1, 0, 0);
         raw.end();
         Ordered ordered = order(raw.bytes);
@@ -1602,16 +1558,14 @@ TEST(Order, LossesThatLastForWindows)
 /* A thread takes number 1, and is off its processor for many windows before it records that. */
 TEST(Order, WhoNeedsALateNumberIsLateAndNobodyElse)
 {
-    RawBuilder raw;
-    raw.sequence(1, 51, 3, 2);
-    raw.allocation(1, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.enters(1, 3, 2, 1);
     for (unsigned i = 1; i <= 30; i++) {
-        raw.allocation(1, RawBuilder::kMalloc, 100 + i);
-        raw.allocation(2, RawBuilder::kMalloc, 200 + i);
+        raw.makes(1, 100 + i);
+        raw.makes(2, 200 + i);
         raw.tick(i, 0, 0);
     }
-    raw.sequence(0, 51, 3, 1);
-    raw.allocation(0, RawBuilder::kMalloc, 9);
+    raw.enters(0, 3, 1, 9);
     raw.tick(31, 0, 0);
     raw.end();
     Ordered ordered = order(raw.bytes);
@@ -1628,13 +1582,11 @@ TEST(Order, WhoNeedsALateNumberIsLateAndNobodyElse)
 /* A number that is missing for longer than a thread can have been off its processor. */
 TEST(Order, LatenessHasALimit)
 {
-    RawBuilder raw;
-    raw.sequence(1, 51, 3, 2);
-    raw.allocation(1, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.enters(1, 3, 2, 1);
     for (unsigned i = 1; i <= 65700; i++)
         raw.tick(i, 0, 0);
-    raw.sequence(0, 51, 3, 1);
-    raw.allocation(0, RawBuilder::kMalloc, 9);
+    raw.enters(0, 3, 1, 9);
     raw.end();
     Ordered ordered = order(raw.bytes);
     EXPECT_EQ(ordered.result.status, ORDER_TRACE_DAMAGED);
@@ -1652,11 +1604,11 @@ TEST(Order, LatenessHasALimit)
 TEST(Order, ManyMissingNumbers)
 {
     const uint64_t numbers = 40000;
-    RawBuilder raw;
+    Lanes raw;
     raw.lost(0, 1, 0);
     for (uint64_t i = 1; i <= numbers; i++) {
         raw.sequence(0, 51, 3, 2 * i);
-        raw.allocation(0, RawBuilder::kMalloc, i % 1000);
+        raw.makes(0, i % 1000);
     }
     raw.end();
     clock_t before = clock();
@@ -1669,15 +1621,14 @@ TEST(Order, ManyMissingNumbers)
 
 TEST(Order, PatienceHasALimit)
 {
-    RawBuilder raw;
+    Lanes raw;
     raw.sequence(1, 51, 3, 2);
     for (uint64_t i = 0; i < 400000; i++)
-        raw.allocation(1, RawBuilder::kMalloc, i % 30000);
+        raw.makes(1, i % 30000);
     raw.cut(1);
-    raw.allocation(0, RawBuilder::kMalloc, 7);
+    raw.makes(0, 7);
     raw.tick(10, 0, 0);
-    raw.sequence(0, 51, 3, 1);
-    raw.allocation(0, RawBuilder::kMalloc, 8);
+    raw.enters(0, 3, 1, 8);
     raw.end();
     EXPECT_EQ(order(raw.bytes).result.status, ORDER_TRACE_COMPLETE);
     order_options how = {};
@@ -1731,16 +1682,16 @@ TEST(Order, SalvageFindsTheNextChunk)
 /* What is behind a record that ends in the middle still pairs, though it was an allocation. */
 TEST(Order, SalvageCountsNoHalfAllocations)
 {
-    RawBuilder raw;
-    raw.allocation(0, RawBuilder::kMalloc, 1);
+    Lanes raw;
+    raw.makes(0, 1);
     raw.units(0, {0xf001}, 1); /* malloc, and no size */
     uint64_t last = 0;
     for (int run = 0; run < 40; run++) {
         raw.end_segment(0);
-        raw.freeing(1, RawBuilder::kFree, last);
+        raw.frees(1, last);
         last = raw.allocation(0, RawBuilder::kMalloc, 1000 + static_cast<uint64_t>(run));
     }
-    raw.freeing(1, RawBuilder::kFree, last);
+    raw.frees(1, last);
     raw.end();
     order_options how = {};
     how.salvage = true;
