@@ -1197,7 +1197,7 @@ static unsigned calls_by_itself(uint32_t stack)
         code = stacks_code(&recorded.stacks, node->code);
         count += before && code->offset == before->offset && code->module == before->module;
         if (code->module == STACK_MODULE_NONE && unwind_find(code->offset - 1, &object))
-            fail("the code at %" PRIx64 " is of no module, not of %s", code->offset, object.path);
+            fail("the code at %" PRIx64 " is of no module", code->offset);
         before = code;
     }
     return count;
