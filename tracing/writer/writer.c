@@ -123,7 +123,7 @@ static int open_output(struct writer *writer)
         writer_report_failure(writer, "not recording: ");
     } else {
         struct os_file_status made = {.kind = OS_FILE_MISSING};
-        os_file_look_at(writer->files.file, &made);
+        if (writer->files.kind != OUTPUT_FIFO) os_file_look_at(writer->files.file, &made);
         notice_for_record("begin %lu %lu %lu %s", (uint64_t)writer->process_id, made.device,
                           made.inode, writer->output);
         PROBE(recording_begin, writer->output, writer->process_id);
