@@ -22,11 +22,13 @@ imports() {
     nm -u "$@" | awk 'NF == 2 { print $2 }' | sort -u | comm -23 - defined
 }
 
-capture_imports() { imports "$objects"/*/*.o; }
+mapfile -t capture_objects < <(find "$objects" -name '*.o' | sort)
+
+capture_imports() { imports "${capture_objects[@]}"; }
 
 # The front end for any allocator is such a guest, too.
 front_end_imports_no_more() {
-    imports "$objects"/*/*.o "$build_dir"/preload-build/tracing/preload/*.o >imported_by_both &&
+    imports "${capture_objects[@]}" "$build_dir"/preload-build/tracing/preload/*.o >imported_by_both &&
         comm -23 imported_by_both allowed |
         sed 's/$/ is not in tests\/capture_symbols.txt/' >out
     [ ! -s out ]
@@ -77,13 +79,13 @@ only_os_asks_the_system() {
         nm -u "$object" | grep -w -E 'clone|syscall|v?fork|ptrace|mmap|munmap|open|write' &&
             echo "# of $object"
     done <others >out 2>err
-    [ -s others ] && [ ! -s out ] && objdump -d "$objects/tracing/os_linux.o" | grep -q -P '\tsyscall'
+    [ -s others ] && [ ! -s out ] && objdump -d "$objects/tracing/os/os_linux.o" | grep -q -P '\tsyscall'
 }
 
 one_more_is_noticed() {
     printf 'void *malloc(unsigned long);\nvoid *other(void) { return malloc(1); }\n' >other.c
     ${CC:-cc} -c -fno-builtin -o other.o other.c 2>err || return 1
-    imports "$objects"/*/*.o other.o | comm -13 imported - >out && [ "$(cat out)" = malloc ] &&
+    imports "${capture_objects[@]}" other.o | comm -13 imported - >out && [ "$(cat out)" = malloc ] &&
         grep -q -x -E "$allocating" out
 }
 
