@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/printable.h"
+
 struct completing {
     const char *name, *help;
     const struct program_option *known;
@@ -12,8 +14,13 @@ struct completing {
 
 void complete_word(const char *begun, const char *word, const char *about)
 {
-    if (strncmp(word, begun, strlen(begun)) == 0)
-        printf(about != NULL && *about != '\0' ? "%s\t%s\n" : "%s\n", word, about);
+    if (strncmp(word, begun, strlen(begun)) != 0) return;
+    printable_put(stdout, word);
+    if (about != NULL && *about != '\0') {
+        putchar('\t');
+        printable_put(stdout, about);
+    }
+    putchar('\n');
 }
 
 /* ---- what the help says ---- */
