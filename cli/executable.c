@@ -144,6 +144,16 @@ static bool has_sanitizer(const char *path, const Elf64_Phdr *segments, unsigned
     return false;
 }
 
+/* Whether its dynamic linker, which a segment names, is the one of glibc. */
+static bool has_our_linker(const char *path, const Elf64_Phdr *interpreter)
+{
+    char linker[PATH_MAX] = "";
+    if (interpreter->p_filesz >= sizeof linker) return true;
+    head_read(path, linker, interpreter->p_filesz, (off_t)interpreter->p_offset);
+    const char *slash = strrchr(linker, '/');
+    return strcmp(slash != NULL ? slash + 1 : linker, ARCH_LINKER) == 0;
+}
+
 /* A file that cannot be read or parsed counts as no obstacle: the kernel will report it. */
 static enum executable_obstacle obstacle_find(const char *path)
 {
@@ -156,7 +166,9 @@ static enum executable_obstacle obstacle_find(const char *path)
         return EXECUTABLE_OTHER_SYSTEM;
     Elf64_Phdr segments[SEGMENTS_MAX];
     const unsigned count = segments_read(path, &header, segments);
-    if (count > 0 && segment_find(segments, count, PT_INTERP, 0) == NULL) return EXECUTABLE_STATIC;
+    const Elf64_Phdr *interpreter = segment_find(segments, count, PT_INTERP, 0);
+    if (count > 0 && interpreter == NULL) return EXECUTABLE_STATIC;
+    if (count > 0 && !has_our_linker(path, interpreter)) return EXECUTABLE_OTHER_LIBC;
     return has_sanitizer(path, segments, count) ? EXECUTABLE_SANITIZER : EXECUTABLE_FINE;
 }
 

@@ -13,6 +13,7 @@ enum executable_obstacle {
     EXECUTABLE_STATIC,      /* no dynamic linker */
     EXECUTABLE_SANITIZER,   /* AddressSanitizer or ThreadSanitizer, each with its own allocator */
     EXECUTABLE_PRIVILEGED,  /* it runs with rights that the caller lacks: setuid, capabilities */
+    EXECUTABLE_OTHER_LIBC,  /* its dynamic linker is not glibc's, and would not load the library */
     EXECUTABLE_OTHER_SYSTEM /* an ELF file for another machine or word size than ours */
 };
 

@@ -322,6 +322,7 @@ static int obstacle_print(const struct executable *executable)
             "is built with a sanitizer, whose allocator must come first: build it without",
         [EXECUTABLE_PRIVILEGED] =
             "is setuid, setgid or has capabilities: the system ignores preloaded libraries for it",
+        [EXECUTABLE_OTHER_LIBC] = "has another C library than glibc",
         [EXECUTABLE_OTHER_SYSTEM] = "is built for another architecture than malloctape"};
     if (executable->obstacle == EXECUTABLE_FINE) return PROGRAM_OK;
     if (executable->obstacle == EXECUTABLE_SANITIZER) {
@@ -504,8 +505,10 @@ static int program_run(struct record *record, const struct executable *executabl
     return status;
 }
 
-/* Sets the environment variables that the library reads. */
-static bool variables_set(const struct record *record, const char *library)
+/* Sets the environment variables that the library reads. Another dynamic linker than glibc's would
+ * not start the program with the library. */
+static bool variables_set(const struct record *record, const struct executable *executable,
+                          const char *library)
 {
     const struct {
         const char *name, *value; /* NULL: as it is */
@@ -519,7 +522,7 @@ static bool variables_set(const struct record *record, const char *library)
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         if (variables[i].value != NULL && setenv(variables[i].name, variables[i].value, 1) != 0)
             return false;
-    return preload_set(library);
+    return executable->obstacle == EXECUTABLE_OTHER_LIBC || preload_set(library);
 }
 
 /* Prints unknown variables once; the library would do so in each process. */
@@ -636,7 +639,7 @@ static int run(int count, char **words)
     if (status != PROGRAM_OK) return status;
     if (getenv(QUIET_VARIABLE) != NULL) record.quiet = true;
     if (!record.quiet) unknown_variables_print();
-    if (!variables_set(&record, library.path))
+    if (!variables_set(&record, &executable, library.path))
         return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
     return program_run(&record, &executable);
 }

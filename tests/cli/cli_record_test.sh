@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 56
+plan 57
 
 # --- the program ---
 
@@ -346,6 +346,19 @@ warns_static() {
     says 'warning: ./static is statically linked.*it will not be recorded$' && ! says 'recording on'
 }
 
+# A linker of another name stands for that of another C library. It would take LD_PRELOAD, but must
+# not get it.
+warns_other_libc() {
+    linker=$(ruby -e 'puts File.binread("/proc/self/exe")[%r{/lib[^\0]*/ld-linux[^\0]*}]')
+    cp "$linker" ld-other.so &&
+        echo '#include <stdio.h>
+#include <stdlib.h>
+int main(void) { puts(getenv("LD_PRELOAD") ? "preloaded" : "alone"); return 0; }' >other.c &&
+        ${CC:-cc} -Wl,--dynamic-linker="$PWD/ld-other.so" -o other other.c || return 1
+    "$bin/malloctape" record -o o.raw.lz4 ./other >out 2>err
+    [ "$(cat out)" = alone ] && says 'warning: ./other has another C library.*it will not be recorded$'
+}
+
 # The C compiler may be a command with arguments, and lack a sanitizer's library.
 sanitized() {
     echo 'int main(void) { return 0; }' >sanitized.c &&
@@ -493,6 +506,7 @@ check 'an output that is a directory' output_is_directory
 check 'an output that is a symbolic link to nothing' output_leads_nowhere
 check 'a current directory that is gone' directory_is_gone
 check 'a statically linked program: a warning' warns_static
+check 'a program of another C library: a warning, and it runs' warns_other_libc
 if sanitized address && sanitized thread && sanitized undefined; then
     check 'a program with AddressSanitizer or ThreadSanitizer: refused' refuses_sanitized
 else
