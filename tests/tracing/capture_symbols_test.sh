@@ -70,12 +70,19 @@ none_allocates() {
     return 0
 }
 
+# Prints the functions of an object that make system calls, but syscall(): that call is the
+# program's own.
+system_calls() {
+    objdump -d "$1" | awk '/^[0-9a-f]+ <.*>:$/ { function_name = $2 }
+        /\tsyscall/ && function_name != "<syscall>:" { print function_name }'
+}
+
 # A fake system (tests/fake_os.c) can stand in for os.h only if nobody passes it by.
 only_os_asks_the_system() {
     local object
     find "$objects"/tracing "$build_dir/preload-build" -name '*.o' ! -name 'os_linux*' >others
     while read -r object; do
-        objdump -d "$object" | grep -P '\tsyscall' && echo "# $object makes a system call"
+        system_calls "$object" | sed "s|^|# $object makes a system call in |"
         nm -u "$object" | grep -w -E 'clone|syscall|v?fork|ptrace|mmap|munmap|open|write' &&
             echo "# of $object"
     done <others >out 2>err

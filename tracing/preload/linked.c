@@ -1,15 +1,13 @@
 #include "tracing/preload/linked.h"
 
-#include "common/arch.h"
 #include "common/output_name.h"
+#include "tracing/os/os.h"
 
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 
 /* The parts of a library's dynamic section that are needed to look up a name. */
 struct symbols {
@@ -164,10 +162,7 @@ static bool are_segments_of(const struct link_map *library, const ElfW(Phdr) * s
 /* False: not all of it can be read. */
 static bool copy(void *to, uintptr_t from, size_t bytes)
 {
-    const struct iovec here = {to, bytes}, there = {(void *)from, bytes};
-    const long thread = arch_system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
-    return arch_system_call(SYS_process_vm_readv, thread, (long)&here, 1, (long)&there, 1, 0) ==
-           (long)bytes;
+    return os_memory_copy(os_thread_id(), to, (const void *)from, bytes) == bytes;
 }
 
 /* If the library's file begins at this address. */
