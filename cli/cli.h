@@ -1,10 +1,10 @@
 /* cli - what the subcommands of malloctape have in common.
  *
- * A subcommand is one entry of the table in malloctape/main.c and one `struct cli_command` in a
- * file of its own. Its function gets "malloctape NAME" as words[0] and returns the exit status of
+ * A subcommand is one entry of the table in malloctape/malloctape_main.c and one `struct cli_command`
+ * in a file of its own. Its function gets "malloctape NAME" as words[0] and returns the exit status of
  * the program (common/program.h).
  *
- *   malloctape/main.c --table--> cli/ record.c, ctl.c, top.c
+ *   malloctape/malloctape_main.c --table--> cli/ record.c, ctl.c, top.c
  *                                inspect/ info.c, dump.c, verify.c
  *                                compare/ compare.c
  *                                report/ report.c

@@ -20,11 +20,11 @@
 #include <stdio.h>
 
 #include "compare/across.h"
+#include "compare/compare_numbers.h"
+#include "compare/compare_warnings.h"
 #include "compare/expected.h"
 #include "compare/list.h"
-#include "compare/numbers.h"
 #include "compare/verdict.h"
-#include "compare/warnings.h"
 #include "launch/allocators.h"
 #include "launch/process.h"
 #include "launch/recorded_settings.h"
@@ -118,7 +118,7 @@ bool compare_is_whole(const struct compare *compare);
  * NULL: there is no such row. */
 const json_t *compare_any_report(const struct compare *compare);
 
-/* ---- running: run.c ---- */
+/* ---- running: compare_run.c ---- */
 
 /* Replays without an allocator, for compare->null_report. False: `why` says what is wrong with the
  * trace. */

@@ -9,11 +9,11 @@ const settingsOf = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/).slice(1);
 const lettered = allocators.filter((row) => settingsOf(row).join('; ').length > LONG);
 const letterOf = (row) => String.fromCodePoint(65 + lettered.indexOf(row) % 26);
 const nameOf = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/)[0];
-const shortName = (row) => (lettered.includes(row) ? `${nameOf(row)} (${letterOf(row)})` : row.entry);
+const rowName = (row) => (lettered.includes(row) ? `${nameOf(row)} (${letterOf(row)})` : row.entry);
 
 // The recorded allocator has a mark; a short setting has a line of its own.
 const wrapped = (row) => {
-  const [first, ...more] = lettered.includes(row) ? [shortName(row)] : [nameOf(row), ...settingsOf(row)];
+  const [first, ...more] = lettered.includes(row) ? [rowName(row)] : [nameOf(row), ...settingsOf(row)];
   return [row.recorded ? `${first} *` : first, ...more];
 };
 
@@ -24,7 +24,7 @@ const colour = (row) => allocatorColour(row.name ?? row.entry);
 const form = (row) => allocators.filter((one) => colour(one) === colour(row)).indexOf(row);
 
 function line(row, points, more = {}) {
-  return { label: shortName(row), data: points, ...lineStyle(colour(row), form(row)), ...more };
+  return { label: rowName(row), data: points, ...lineStyle(colour(row), form(row)), ...more };
 }
 
 // ---- best first ----
@@ -194,7 +194,7 @@ showFacts([['Program', trace.program], ['Trace', trace.file],
   ['Options of replay', data.replay_options.join(' ')],
   ['Machine', machineText(machine)],
   ['Measured', data.ended],
-  ...lettered.map((row) => [shortName(row), settingsOf(row).join('; ')])]);
+  ...lettered.map((row) => [rowName(row), settingsOf(row).join('; ')])]);
 
 const has = (key) => allocators
   .some((row) => row.numbers[key] && row.numbers[key].median !== null);

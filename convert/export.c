@@ -13,7 +13,7 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "common/numbers.h"
-#include "convert/files.h"
+#include "convert/convert_files.h"
 #include "reading/ordered.h"
 #include "stream/metadata.h"
 

@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "common/json_file.h"
 #include "common/numbers.h"
-#include "convert/files.h"
+#include "convert/convert_files.h"
 #include "convert/formats.h"
 
 static const char help_text[] =

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/output.h"
-#include "convert/files.h"
+#include "convert/convert_files.h"
 
 const struct error_kind source_errors[] = {SOURCE_ERROR_LIST(ERROR_LIST_KIND)};
 

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "convert/convert_files.h"
 #include "convert/export.h"
-#include "convert/files.h"
 #include "symbols/code_names.h"
 
 enum { PAGE_BYTES = 4096 };

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "common/text.h"
+#include "convert/convert_files.h"
 #include "convert/export.h"
-#include "convert/files.h"
 
 struct state {
     FILE *operations;

@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "convert/convert_files.h"
 #include "convert/export.h"
-#include "convert/files.h"
 #include "convert/names.h"
 
 enum { CHUNK_BYTES = 4096, OPERATION_BYTES_MAX = 1 + 3 * WL_INTEGER_BYTES, PAGE_BYTES = 4096 };

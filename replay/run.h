@@ -14,7 +14,7 @@
 
 #include "replay/ahead.h"
 #include "replay/options.h"
-#include "replay/report.h"
+#include "replay/replay_report.h"
 
 /* Carries out everything that the options ask for and fills in the report, except for what the
  * header and the end of the stream say. `ahead` has been opened. report->status and report->error

@@ -1,4 +1,4 @@
-#include "replay/report.h"
+#include "replay/replay_report.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
-#include "report/numbers.h"
+#include "report/report_numbers.h"
 #include "report/words.h"
 
 enum { ROWS_SHOWN = 10 };

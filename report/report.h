@@ -1,10 +1,10 @@
 /* report - what a program asks of its allocator, and what holds its memory.
  *
- *   TRACE --trace/--> instruction_reader --> tally --> numbers.c, --+--> text.c   one page of text
- *                                                      tables.c     +--> json.c   every number
- *                                                                   `--> html.c   charts of them
+ *   TRACE --reading/--> tally --> report_numbers.c, --+--> text.c         one page of text
+ *                                 tables.c            +--> report_json.c  every number
+ *                                                     `--> report_html.c  charts of them
  *
- *   two of them -----------------------------------------------> change.c, html.c
+ *   two of them --------------------------------------> change.c, report_html.c
  *
  * One thread, one pass. */
 #ifndef MALLOCTAPE_REPORT_REPORT_H

@@ -1,6 +1,6 @@
-/* table - a table of a report, stated once, as report/numbers.h does for single numbers: a function
- * gives row number `at` as cells, each with its column's key in JSON, its value, and the label and
- * width of its column in the text. Text and JSON are made from that; the page draws the JSON.
+/* table - a table of a report, stated once, as report/report_numbers.h does for single numbers: a
+ * function gives row number `at` as cells, each with its column's key in JSON, its value, and the
+ * label and width of its column in the text. Text and JSON are made from that; the page draws the JSON.
  *
  *   static bool lane_row(const void *of, size_t at, struct table_row *row)
  *   {

@@ -5,8 +5,8 @@
 #include "common/terminal.h"
 #include "report/first.h"
 #include "report/growth.h"
-#include "report/numbers.h"
 #include "report/report.h"
+#include "report/report_numbers.h"
 #include "report/tables.h"
 #include "report/words.h"
 

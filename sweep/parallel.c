@@ -13,7 +13,7 @@
 #include "cli/cli.h"
 #include "common/progress.h"
 #include "launch/process.h"
-#include "sweep/run.h"
+#include "sweep/sweep_run.h"
 #include "sweep/tasks.h"
 
 /* Writes the list of what is missing: recordings to be put in order, or tasks. Returns how many;

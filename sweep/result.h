@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "compare/numbers.h"
+#include "compare/compare_numbers.h"
 #include "compare/rank.h"
 
 #ifdef __cplusplus

@@ -14,8 +14,8 @@
 #include "common/error.h"
 #include "common/progress.h"
 #include "stream/checksum.h"
-#include "sweep/command.h"
-#include "sweep/run.h"
+#include "sweep/sweep_command.h"
+#include "sweep/sweep_run.h"
 
 /* The most tasks of a job array: one less than the default of MaxArraySize. */
 enum { ARRAY_MAX = 1000 };

@@ -8,8 +8,8 @@
 #include "sweep/collect.h"
 #include "sweep/halving.h"
 #include "sweep/parallel.h"
-#include "sweep/run.h"
 #include "sweep/slurm.h"
+#include "sweep/sweep_run.h"
 #include "sweep/tasks.h"
 
 static const char help_text[] =

@@ -13,7 +13,7 @@
 #include "launch/allocators.h"
 #include "launch/installed.h"
 #include "stream/checksum.h"
-#include "sweep/command.h"
+#include "sweep/sweep_command.h"
 
 /* Two processes that do the same at the same time write two files; the one renamed last stays. A
  * file left by a killed one does no harm. */

@@ -10,7 +10,7 @@
 
 #include "compare/expected.h"
 #include "compare/list.h"
-#include "compare/numbers.h"
+#include "compare/compare_numbers.h"
 #include "compare/rank.h"
 #include "launch/allocators.h"
 

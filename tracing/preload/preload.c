@@ -14,8 +14,8 @@
  * mallinfo() and the like lead there directly. */
 #include "common/call_table.h"
 #include "tracing/core/capture.h"
-#include "tracing/preload/allocator.h"
 #include "tracing/preload/next.h"
+#include "tracing/preload/preload_allocator.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "compare/warnings.h"
+#include "compare/compare_warnings.h"
 
 #include <fnmatch.h>
 #include <math.h>

@@ -6,8 +6,8 @@
 #include "common/json_file.h"
 #include "report/first.h"
 #include "report/growth.h"
-#include "report/numbers.h"
 #include "report/report.h"
+#include "report/report_numbers.h"
 #include "report/tables.h"
 
 /* ---- numbers of the whole ---- */

@@ -1,4 +1,4 @@
-#include "tracing/preload/allocator.h"
+#include "tracing/preload/preload_allocator.h"
 
 #include "common/atomic.h"
 #include "common/text.h"

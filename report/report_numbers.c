@@ -1,4 +1,4 @@
-#include "report/numbers.h"
+#include "report/report_numbers.h"
 
 #include <math.h>
 #include <stdio.h>

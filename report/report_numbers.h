@@ -1,4 +1,4 @@
-/* numbers - the numbers of a whole trace, each stated once: for the text and JSON
+/* report_numbers - the numbers of a whole trace, each stated once: for the text and JSON
  * (common/numbers.h), for --fail-if, and for what changed between two traces. */
 #ifndef MALLOCTAPE_REPORT_NUMBERS_H
 #define MALLOCTAPE_REPORT_NUMBERS_H

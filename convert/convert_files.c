@@ -1,4 +1,4 @@
-#include "convert/files.h"
+#include "convert/convert_files.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "sweep/command.h"
+#include "sweep/sweep_command.h"
 
 #include <errno.h>
 #include <fcntl.h>

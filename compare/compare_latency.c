@@ -1,4 +1,4 @@
-#include "compare/latency.h"
+#include "compare/compare_latency.h"
 
 #include <math.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "common/call_table.h"
 #include "common/histogram.h"
 #include "common/json_file.h"
-#include "compare/numbers.h"
+#include "compare/compare_numbers.h"
 
 /* The times of one kind of call, or of several, over all reports. */
 struct merged {

@@ -1,4 +1,4 @@
-/* latency - times of single calls, from several replays.
+/* compare_latency - times of single calls, from several replays.
  *
  *   reports --> histograms of a kind, added up --> percentiles of all samples
  *

@@ -1,4 +1,4 @@
-/* options - what the user of postprocess asks for. */
+/* postprocess_options - what the user of postprocess asks for. */
 #ifndef MALLOCTAPE_POSTPROCESS_OPTIONS_H
 #define MALLOCTAPE_POSTPROCESS_OPTIONS_H
 

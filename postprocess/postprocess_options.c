@@ -1,4 +1,4 @@
-#include "postprocess/options.h"
+#include "postprocess/postprocess_options.h"
 
 #include <errno.h>
 #include <inttypes.h>

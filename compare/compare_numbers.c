@@ -1,4 +1,4 @@
-#include "compare/numbers.h"
+#include "compare/compare_numbers.h"
 
 #include <math.h>
 #include <stdlib.h>

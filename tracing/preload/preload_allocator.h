@@ -1,6 +1,7 @@
-/* allocator - the allocator behind this library: which one it is, and how large its heap is. */
-#ifndef MALLOCTAPE_ALLOCATOR_H
-#define MALLOCTAPE_ALLOCATOR_H
+/* preload_allocator - the allocator behind this library: which one it is, and how large its heap
+ * is. */
+#ifndef MALLOCTAPE_PRELOAD_ALLOCATOR_H
+#define MALLOCTAPE_PRELOAD_ALLOCATOR_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "common/json_file.h"
 #include "common/progress.h"
 #include "compare/compare.h"
-#include "compare/latency.h"
+#include "compare/compare_latency.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "sweep/run.h"
+#include "sweep/sweep_run.h"
 
 #include <errno.h>
 #include <fcntl.h>

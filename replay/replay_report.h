@@ -1,5 +1,5 @@
-/* report - the numbers of a replay, as a table for people and as JSON. REPORT.md defines each of
- * them. */
+/* replay_report - the numbers of a replay, as a table for people and as JSON. REPORT.md defines each
+ * of them. */
 #ifndef MALLOCTAPE_REPLAY_REPORT_H
 #define MALLOCTAPE_REPLAY_REPORT_H
 

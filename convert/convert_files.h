@@ -1,6 +1,6 @@
-/* files - what import and export need to know of files. */
-#ifndef MALLOCTAPE_FILES_H
-#define MALLOCTAPE_FILES_H
+/* convert_files - what import and export need to know of files. */
+#ifndef MALLOCTAPE_CONVERT_FILES_H
+#define MALLOCTAPE_CONVERT_FILES_H
 
 #include "common/error.h"
 
