@@ -309,7 +309,7 @@ prediction_is_documented() {
         puts "# #{words}"
         exit documents.size == 2 && documents.all? { |text| text.include?(words) } &&
             figures.size > 1 && figures.all? { |one| documents[1].sub(words, "").include?(one) }' \
-        "$source_dir/compare/table.c" "$source_dir/README.md" "$source_dir/docs/prediction.md"
+        "$source_dir/compare/compare_table.c" "$source_dir/README.md" "$source_dir/docs/prediction.md"
 }
 
 # The files and functions that the map names, but for those of which it says NAME.
