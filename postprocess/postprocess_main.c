@@ -14,6 +14,7 @@
 #include "common/input.h"
 #include "common/json_file.h"
 #include "common/output.h"
+#include "common/printable.h"
 #include "common/program.h"
 #include "common/progress.h"
 #include "postprocess/order_trace.h"
@@ -73,10 +74,11 @@ static void report(const struct summary *summary, const struct options *options)
     const bool salvage_helps = result->status == ORDER_TRACE_DAMAGED && !options->salvage &&
                                result->error.kind != &input_errors[INPUT_LZ4_DAMAGED];
     if (salvage_helps && !empty && !options->quiet)
-        fprintf(stderr, "%s: %s: to leave out what is damaged and order the rest, use --salvage\n",
-                PROGRAM, summary->input);
+        printable_say(stderr,
+                      "%s: %s: to leave out what is damaged and order the rest, use --salvage",
+                      PROGRAM, summary->input);
     if (options->quiet || empty) return;
-    if (options->inputs_count > 1) fprintf(stderr, "%s\n", summary->input);
+    if (options->inputs_count > 1) printable_say(stderr, "%s", summary->input);
     summary_print(summary, stderr);
 }
 
@@ -137,8 +139,8 @@ static int check_and_run(const struct options *options, const char *input,
         return reader->error.kind == &error_system ? PROGRAM_USAGE : PROGRAM_FAILED;
     }
     if (!make_output_directory(options)) {
-        fprintf(stderr, "%s: %s: cannot make the directory: %s\n", PROGRAM, options->output,
-                strerror(errno));
+        printable_say(stderr, "%s: %s: cannot make the directory: %s", PROGRAM, options->output,
+                      strerror(errno));
         return PROGRAM_USAGE;
     }
     char *output = output_name(options, input);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/printable.h"
 #include "common/program.h"
 #include "replay/allocator.h"
 #include "replay/engine_auto.h"
@@ -51,8 +52,8 @@ static int finish(const struct options *options, const struct report *report, bo
     if (!write_files(options, report)) status = PROGRAM_FAILED;
     status = program_end(REPLAY_PROGRAM, status);
     if (report->status == REPORT_CUT)
-        fprintf(stderr, "%s: %s: the stream was cut short; what there is has been replayed\n",
-                REPLAY_PROGRAM, name);
+        printable_say(stderr, "%s: %s: the stream was cut short; what there is has been replayed",
+                      REPLAY_PROGRAM, name);
     if (report->status != REPORT_COMPLETE)
         error_print(stderr, REPLAY_PROGRAM, name, &report->error);
     return status;
