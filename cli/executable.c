@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/arch.h"
+#include "common/linker.h"
 #include "common/program.h"
 
 /* The kernel does not read more of an interpreter line, either. */
@@ -150,8 +151,7 @@ static bool has_our_linker(const char *path, const Elf64_Phdr *interpreter)
     char linker[PATH_MAX] = "";
     if (interpreter->p_filesz >= sizeof linker) return true;
     head_read(path, linker, interpreter->p_filesz, (off_t)interpreter->p_offset);
-    const char *slash = strrchr(linker, '/');
-    return strcmp(slash != NULL ? slash + 1 : linker, ARCH_LINKER) == 0;
+    return linker_is_glibc(linker);
 }
 
 /* A file that cannot be read or parsed counts as no obstacle: the kernel will report it. */

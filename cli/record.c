@@ -411,24 +411,6 @@ static void outcome_print(const struct record *record, const struct outcome *out
                     record->idle ? "where `malloctape ctl` said" : record->destination);
 }
 
-/* Prints what was not recorded. A fork followed by exec counts as a program only. */
-static void unfollowed_print(const struct unfollowed *unfollowed)
-{
-    const char *name = unfollowed->program != NULL ? unfollowed->program : "a program";
-    if (unfollowed->programs > 1)
-        recordings_tell(
-            "malloctape record: it started %s and %zu more, which were not recorded: use "
-            "--follow",
-            name, unfollowed->programs - 1);
-    else if (unfollowed->programs == 1)
-        recordings_tell("malloctape record: it started %s, which was not recorded: use --follow",
-                        name);
-    else if (unfollowed->forks > 0)
-        recordings_tell(
-            "malloctape record: it forked; its children (%zu) were not recorded: use --follow",
-            unfollowed->forks);
-}
-
 /* Whether nothing was recorded, although the program ran. */
 static bool nothing_is_recorded(const struct outcome *outcome)
 {
@@ -493,7 +475,7 @@ static int program_run(struct record *record, const struct executable *executabl
     } else {
         struct outcome outcome = recordings_settle(record, recordings);
         outcome_print(record, &outcome);
-        if (!record->quiet && !record->idle) unfollowed_print(&recordings->unfollowed);
+        if (!record->quiet && !record->idle) recordings_tell_unrecorded(recordings);
         status = run_program_status(&watch.program);
         if (listens && !record->idle && nothing_is_recorded(&outcome)) {
             recordings_tell("malloctape record: nothing was recorded");

@@ -88,13 +88,13 @@ static void take_end(struct recordings *recordings, pid_t process, const char *r
 }
 
 /* `name` is a program's, or empty for a fork. */
-static void take_unfollowed(struct unfollowed *unfollowed, const char *name)
+static void take_unrecorded(struct unrecorded *unrecorded, const char *name)
 {
     if (*name == '\0') {
-        unfollowed->forks++;
+        unrecorded->forks++;
         return;
     }
-    if (unfollowed->programs++ == 0) unfollowed->program = strdup(name);
+    if (unrecorded->programs++ == 0) unrecorded->program = strdup(name);
 }
 
 static void take_forget(struct recordings *recordings, pid_t process)
@@ -116,7 +116,9 @@ static void take_line(struct recordings *recordings, const char *line)
     else if (sscanf(line, "forget %d", &process) == 1)
         take_forget(recordings, process);
     else if (sscanf(line, "unfollowed %d%n", &process, &used) == 1 && line[used] == ' ')
-        take_unfollowed(&recordings->unfollowed, line + used + 1);
+        take_unrecorded(&recordings->unfollowed, line + used + 1);
+    else if (sscanf(line, "other_libc %d%n", &process, &used) == 1 && line[used] == ' ')
+        take_unrecorded(&recordings->other_libc, line + used + 1);
     else
         recordings_tell("%s", line);
 }
@@ -139,6 +141,32 @@ void recordings_look(struct recordings *recordings)
     }
 }
 
+/* `one`, `several`: how the line ends. */
+static void tell_unrecorded(const struct unrecorded *unrecorded, const char *one,
+                            const char *several)
+{
+    const char *name = unrecorded->program != NULL ? unrecorded->program : "a program";
+    if (unrecorded->programs > 1)
+        recordings_tell("malloctape record: it started %s and %zu more, which %s", name,
+                        unrecorded->programs - 1, several);
+    else if (unrecorded->programs == 1)
+        recordings_tell("malloctape record: it started %s, which %s", name, one);
+}
+
+void recordings_tell_unrecorded(const struct recordings *recordings)
+{
+    const struct unrecorded *unfollowed = &recordings->unfollowed;
+    tell_unrecorded(unfollowed, "was not recorded: use --follow",
+                    "were not recorded: use --follow");
+    if (unfollowed->programs == 0 && unfollowed->forks > 0)
+        recordings_tell(
+            "malloctape record: it forked; its children (%zu) were not recorded: use --follow",
+            unfollowed->forks);
+    tell_unrecorded(&recordings->other_libc,
+                    "was not recorded: it has another C library than glibc",
+                    "were not recorded: they have another C library than glibc");
+}
+
 void recordings_end(struct recordings *recordings)
 {
     if (recordings->file == NULL) return;
@@ -148,6 +176,7 @@ void recordings_end(struct recordings *recordings)
     }
     free(recordings->list);
     free(recordings->unfollowed.program);
+    free(recordings->other_libc.program);
     free(recordings->line);
     unlink(recordings->path);
     fclose(recordings->file);

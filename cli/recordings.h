@@ -25,7 +25,7 @@ struct recording {
 };
 
 /* What recorded processes started that is not recorded. */
-struct unfollowed {
+struct unrecorded {
     char *program; /* the first that was started, or NULL */
     size_t programs, forks;
 };
@@ -35,7 +35,7 @@ struct recordings {
     FILE *file;
     struct recording *list;
     size_t count, room;
-    struct unfollowed unfollowed;
+    struct unrecorded unfollowed, other_libc;
     char *line; /* recordings.c only */
     size_t line_room;
 };
@@ -51,6 +51,9 @@ void recordings_tell(const char *format, ...) __attribute__((format(printf, 1, 2
 
 /* Takes the messages that have arrived. */
 void recordings_look(struct recordings *recordings);
+
+/* Says what was not recorded. A fork followed by exec counts as a program only. */
+void recordings_tell_unrecorded(const struct recordings *recordings);
 
 /* Removes the file, and frees what is kept. */
 void recordings_end(struct recordings *recordings);

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 57
+plan 58
 
 # --- the program ---
 
@@ -359,6 +359,29 @@ int main(void) { puts(getenv("LD_PRELOAD") ? "preloaded" : "alone"); return 0; }
     [ "$(cat out)" = alone ] && says 'warning: ./other has another C library.*it will not be recorded$'
 }
 
+# What the linker does not get is ours alone; a script goes by its interpreter, and $PATH is searched.
+starts_other_libc() {
+    local way keeps=/no/such/library.so
+    printf '#!%s/other\n' "$PWD" >script && printf '#!%s/script\n' "$PWD" >script2 &&
+        chmod +x script script2
+    for way in execl execlp execle execv execve execvp execvpe execveat system popen vfork \
+        posix_spawn posix_spawnp; do
+        for program in ./other ./script2; do
+            exits 0 record --follow -o "%e.%p.lz4" "$workloads/starts" $way $program &&
+                [ "$(cat out)" = alone ] &&
+                says 'it started [a-z2]*, which was not recorded: it has another C library' ||
+                { echo "# $way $program"; return 1; }
+        done
+    done
+    exits 0 record -o f.raw.lz4 "$workloads/starts" fexecve ./other && [ "$(cat out)" = alone ] &&
+        says 'it started .*, which was not recorded: use --follow$' || return 1
+    PATH=/no/such:$PWD exits 0 record --follow -o "%e.%p.lz4" "$workloads/starts" posix_spawnp other &&
+        [ "$(cat out)" = alone ] || return 1
+    # ld.so itself says that it does not find this one: so it is still there.
+    LD_PRELOAD=$keeps exits 0 record --follow -o "%e.%p.lz4" "$workloads/starts" vfork ./other &&
+        [ "$(cat out)" = preloaded ]
+}
+
 # The C compiler may be a command with arguments, and lack a sanitizer's library.
 sanitized() {
     echo 'int main(void) { return 0; }' >sanitized.c &&
@@ -507,6 +530,7 @@ check 'an output that is a symbolic link to nothing' output_leads_nowhere
 check 'a current directory that is gone' directory_is_gone
 check 'a statically linked program: a warning' warns_static
 check 'a program of another C library: a warning, and it runs' warns_other_libc
+check 'a recorded program starts one of another C library' starts_other_libc
 if sanitized address && sanitized thread && sanitized undefined; then
     check 'a program with AddressSanitizer or ThreadSanitizer: refused' refuses_sanitized
 else

@@ -28,6 +28,7 @@ NOT_ENTRY_POINTS = {
   /\A(release|set)_malloc_thread_cache\z/ => 'for replay; tests/gperftools/thread_cache_api_test.c',
   /\Amalloctape_library_/ => 'control of recordings; tests/tracing/control_test.sh',
   /\A(exec(l|le|lp|v|ve|vp|vpe|veat)|fexecve)\z/ => 'ends a recording; tests/tracing/follow_test.sh',
+  /\Aposix_spawnp?\z/ => 'a program of another C library; tests/cli/cli_record_test.sh',
   /\A(syscall|prctl|chroot|pivot_root|capset|unshare|(setr|pr)limit(64)?)\z/ =>
     'before them the writer begins, or ends; tests/tracing/confine_test.sh, tests/tracing/give_up_test.sh',
   /\A(set(e|re|res|fs)?[ug]id|(set|init)groups)\z/ =>

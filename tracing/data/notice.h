@@ -12,6 +12,7 @@
  *     forget PROCESS                   it has ended, and its output is removed
  *     unfollowed PROCESS NAME          it is not recorded, unlike what started it; NAME: program,
  *                                      or nothing after a fork
+ *     other_libc PROCESS NAME          this program, which the process starts, is not recorded
  *     malloctape: TEXT                 to be shown at once
  *
  * A line break in a name is a null byte here.

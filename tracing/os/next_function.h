@@ -3,6 +3,7 @@
 #define MALLOCTAPE_NEXT_FUNCTION_H
 
 #include <signal.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -34,6 +35,12 @@ struct next_functions {
     int (*fexecve)(int file, char *const words[], char *const environment[]);
     int (*execveat)(int directory, const char *path, char *const words[], char *const environment[],
                     int flags);
+    int (*posix_spawn)(pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const words[],
+                       char *const environment[]);
+    int (*posix_spawnp)(pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const words[],
+                        char *const environment[]);
     int (*sigaction)(int number, const struct sigaction *action, struct sigaction *before);
     sighandler_t (*signal)(int number, sighandler_t handler);
     sighandler_t (*sysv_signal)(int number, sighandler_t handler);

@@ -318,6 +318,10 @@ void os_signal_send_again(siginfo_t *info, bool to_thread);
 int os_exec_try(int directory, const char *path, char *const words[], char *const environment[],
                 int flags);
 
+/* Writes the path of the dynamic linker that an exec of the file would start, with a null byte, and
+ * returns its length. 0: none, or that is not known. Looks at it from another process. */
+size_t os_exec_linker(int directory, const char *path, int flags, char *linker, size_t bytes);
+
 /* Calls the function in a process that shares this one's memory but has its own copy of the
  * descriptor table, in which only standard error stays open, its own directories, a stack of its
  * own and no signals; it is over when this returns. If the caller is killed, the function is not

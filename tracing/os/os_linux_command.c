@@ -8,8 +8,8 @@
  * gives back all memory but its own stack and this library, and so holds no copy of the rest. */
 #include "tracing/os/os.h"
 
-#include "common/output_name.h"
 #include "tracing/os/os_linux.h"
+#include "tracing/os/preload_list.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -33,7 +33,7 @@
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
-static const char preload[] = "LD_PRELOAD=";
+static const char trace_variable[] = "TCMALLOC_TRACE_";
 
 struct command {
     const char *text;
@@ -42,29 +42,6 @@ struct command {
 };
 
 /* --- its environment --- */
-
-static bool begins_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-/* Removes the libraries that record from a list. */
-static void remove_own_library(char *list)
-{
-    char *to = list;
-    for (char *from = list, *end; *from; from = end) {
-        char separator = *(end = from + strcspn(from, ": "));
-        *end = 0;
-        const char *file = output_name_last(from);
-        bool is_own = begins_with(file, "libtcmalloc_minimal_tracing.so") ||
-                      begins_with(file, "libmalloctape.so");
-        if (to > list && !is_own) *to++ = ':';
-        while (*from && !is_own)
-            *to++ = *from++;
-        if (separator) *end++ = separator;
-    }
-    *to = 0;
-}
 
 /* Gives the keeper an environment without what makes a program record. The program's may be in
  * memory that cannot be written to. */
@@ -79,10 +56,11 @@ static bool make_environment(void)
     char *room = (char *)(to + count + 1);
     environ = to;
     for (; count > 0; count--, from++) {
-        if (begins_with(*from, "TCMALLOC_TRACE_")) continue;
+        if (strncmp(*from, trace_variable, sizeof trace_variable - 1) == 0) continue;
         bytes = strlen(*from) + 1;
         *to++ = memcpy(room, *from, bytes);
-        if (begins_with(room, preload)) remove_own_library(room + sizeof preload - 1);
+        const char *list = preload_list_in(room);
+        if (list) preload_list_without_own(room + (list - room), list);
         room += bytes;
     }
     return true;

@@ -1,21 +1,24 @@
 /* exec - a recording ends before another program takes the process over.
  *
  * These functions replace those of libc and call them. They first end the recording, if the exec
- * will succeed, which another process tries.
+ * will succeed, which another process tries. A program whose dynamic linker cannot load this
+ * library gets an environment without it (other_linker.h).
  *
- * In a vfork child nothing is added: the recording is its parent's. system(), popen() and
- * posix_spawn() do not come here, and need not: their children are of that kind. */
+ * In a vfork child nothing ends: the recording is its parent's. Those of posix_spawn() are of that
+ * kind. system() and popen() do not come here, and need not: they run a shell. */
 #include "tracing/core/recording_begin.h"
 #include "tracing/data/notice.h"
 #include "tracing/data/settings.h"
 #include "tracing/os/next_function.h"
 #include "tracing/os/os.h"
+#include "tracing/process/other_linker.h"
+#include "tracing/process/program_path.h"
 #include "tracing/recording/recording.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,32 +35,13 @@ static bool runs(int directory, const char *path, char *const words[], char *con
     return result == 0 || (result == -ENOEXEC && is_script_run);
 }
 
-/* Whether one of the directories has it; as in execvp(3), an empty name is the current directory.
- * `path` has room for the longest, and is where it was found. */
-static bool is_in_one(const char *directories, const char *file, char *path)
-{
-    for (;;) {
-        const char *end = strchrnul(directories, ':');
-        size_t bytes = (size_t)(end - directories);
-        memcpy(path, directories, bytes);
-        path[bytes] = '/';
-        memcpy(path + bytes + (bytes > 0), file, strlen(file) + 1);
-        if (os_file_is_executable(path)) return true;
-        if (!*end) return false;
-        directories = end + 1;
-    }
-}
-
 /* Puts the path into memory of its own, because the stack may be small. */
 static bool runs_from_path(const char *file, char *const words[], char *const environment[])
 {
-    const char *directories = getenv("PATH");
-    if (!directories) directories = "/bin:/usr/bin";
-    size_t bytes = strlen(directories) + strlen(file) + 2;
+    size_t bytes = program_path_bytes(file);
     char *path = os_memory_reserve(bytes);
     if (!path) return false;
-    bool found =
-        is_in_one(directories, file, path) && runs(AT_FDCWD, path, words, environment, 0, true);
+    bool found = program_path_find(file, path) && runs(AT_FDCWD, path, words, environment, 0, true);
     os_memory_release(path, bytes);
     return found;
 }
@@ -117,6 +101,8 @@ static int go_on(bool ended)
 
 EXPORT int execve(const char *path, char *const words[], char *const environment[])
 {
+    size_t room = other_linker_room(AT_FDCWD, path, 0, environment);
+    environment = OTHER_LINKER_ENVIRONMENT(room, environment);
     bool ended = is_at_exec() && runs_from(path, words, environment, false) && end_at_exec();
     next_functions()->execve(path, words, environment);
     return go_on(ended);
@@ -124,6 +110,8 @@ EXPORT int execve(const char *path, char *const words[], char *const environment
 
 EXPORT int execvpe(const char *file, char *const words[], char *const environment[])
 {
+    size_t room = other_linker_room_in_path(file, environment);
+    environment = OTHER_LINKER_ENVIRONMENT(room, environment);
     bool ended = is_at_exec() && runs_from(file, words, environment, true) && end_at_exec();
     next_functions()->execvpe(file, words, environment);
     return go_on(ended);
@@ -131,6 +119,8 @@ EXPORT int execvpe(const char *file, char *const words[], char *const environmen
 
 EXPORT int fexecve(int file, char *const words[], char *const environment[])
 {
+    size_t room = other_linker_room(file, "", AT_EMPTY_PATH, environment);
+    environment = OTHER_LINKER_ENVIRONMENT(room, environment);
     bool ended =
         is_at_exec() && runs(file, "", words, environment, AT_EMPTY_PATH, false) && end_at_exec();
     next_functions()->fexecve(file, words, environment);
@@ -140,10 +130,33 @@ EXPORT int fexecve(int file, char *const words[], char *const environment[])
 EXPORT int execveat(int directory, const char *path, char *const words[], char *const environment[],
                     int flags)
 {
+    size_t room = other_linker_room(directory, path, flags, environment);
+    environment = OTHER_LINKER_ENVIRONMENT(room, environment);
     bool ended =
         is_at_exec() && runs(directory, path, words, environment, flags, false) && end_at_exec();
     next_functions()->execveat(directory, path, words, environment, flags);
     return go_on(ended);
+}
+
+/* These start a child, which shares this process's memory until its exec. Programs that were linked
+ * with glibc before 2.15 get what those linked later do: a text file is no program. */
+
+EXPORT int posix_spawn(pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const words[],
+                       char *const environment[])
+{
+    size_t room = other_linker_room(AT_FDCWD, path, 0, environment);
+    return next_functions()->posix_spawn(process, path, actions, attributes, words,
+                                         OTHER_LINKER_ENVIRONMENT(room, environment));
+}
+
+EXPORT int posix_spawnp(pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const words[],
+                        char *const environment[])
+{
+    size_t room = other_linker_room_in_path(file, environment);
+    return next_functions()->posix_spawnp(process, file, actions, attributes, words,
+                                          OTHER_LINKER_ENVIRONMENT(room, environment));
 }
 
 EXPORT int execv(const char *path, char *const words[])

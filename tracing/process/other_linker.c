@@ -1,0 +1,97 @@
+#include "tracing/process/other_linker.h"
+
+#include "common/linker.h"
+#include "common/output_name.h"
+#include "tracing/data/notice.h"
+#include "tracing/data/settings.h"
+#include "tracing/os/os.h"
+#include "tracing/os/preload_list.h"
+#include "tracing/process/program_path.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Of a dynamic linker's path: all that exist are far below this. */
+enum { LINKER_BYTES = 256 };
+
+/* An environment, or a PATH, that needs more is left alone: it would be too much for the stack. */
+enum { ROOM_BYTES_MAX = 1 << 18 };
+
+/* --- the environment --- */
+
+static const char *own_list(const char *variable)
+{
+    const char *list = preload_list_in(variable);
+    return list && preload_list_has_own(list) ? list : NULL;
+}
+
+/* 0: it would load no library that records. */
+static size_t room_for(char *const environment[])
+{
+    size_t count = 0, bytes = 0;
+    for (; environment && environment[count]; count++)
+        if (own_list(environment[count])) bytes += strlen(environment[count]) + 1;
+    return bytes ? (count + 1) * sizeof *environment + bytes : 0;
+}
+
+char *const *other_linker_environment(void *room, char *const environment[])
+{
+    if (!room) return environment;
+    size_t count = 0;
+    while (environment[count])
+        count++;
+    char **to = room, *text = (char *)(to + count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const char *list = own_list(environment[i]);
+        if (!list) {
+            *to++ = environment[i];
+            continue;
+        }
+        char *others = text + (list - environment[i]);
+        memcpy(text, environment[i], (size_t)(others - text));
+        preload_list_without_own(others, list);
+        if (!*others) continue; /* not even an empty list */
+        *to++ = text;
+        text = others + strlen(others) + 1;
+    }
+    *to = NULL;
+    return room;
+}
+
+/* --- the program --- */
+
+static void tell(void *path)
+{
+    const bool follows = output_name_has_process(settings.output);
+    notice_for_record(follows ? "other_libc %lu %s" : "unfollowed %lu %s",
+                      (uint64_t)os_process_id(), output_name_last(path));
+}
+
+/* Apart, because the notice opens a file. */
+static void tell_apart(const char *path)
+{
+    os_call_apart(tell, (void *)(uintptr_t)path, false);
+}
+
+size_t other_linker_room(int directory, const char *path, int flags, char *const environment[])
+{
+    char linker[LINKER_BYTES];
+    const size_t bytes = room_for(environment);
+    if (bytes == 0 || bytes > ROOM_BYTES_MAX || !path || os_is_confined() ||
+        os_exec_linker(directory, path, flags, linker, sizeof linker) == 0 ||
+        linker_is_glibc(linker))
+        return 0;
+    tell_apart(*path ? path : "a program");
+    return bytes;
+}
+
+size_t other_linker_room_in_path(const char *file, char *const environment[])
+{
+    if (!file || strchr(file, '/') || room_for(environment) == 0)
+        return other_linker_room(AT_FDCWD, file, 0, environment);
+    const size_t bytes = program_path_bytes(file);
+    if (bytes > ROOM_BYTES_MAX) return 0;
+    char *path = __builtin_alloca(bytes);
+    return program_path_find(file, path) ? other_linker_room(AT_FDCWD, path, 0, environment) : 0;
+}
