@@ -19,6 +19,7 @@
 #define PAGE_BYTES       UINT64_C(4096) /* unless the stream says otherwise */
 #define CHUNK_BYTES      8u             /* of glibc, in front of each object */
 #define ALIGNED_BYTES    32u            /* what an aligned object needs besides its alignment */
+#define MAPPED_AT        16u /* where an object in a mapping of its own lies in its page */
 #define MMAP_THRESHOLD   (UINT64_C(128) << 10)
 #define HEAPS_TABLE      (1u << 16)
 #define HEAPS_MAX        (HEAPS_TABLE / 2)
@@ -157,14 +158,23 @@ static unsigned main_arena(struct arenas *arenas, uint64_t address, uint64_t siz
     return ARENA_MAIN;
 }
 
+/* A tick is not of one moment, and the program may set the threshold between ticks: the address
+ * tells, too. Where a heap begins, no object lies so. `besides`: as below. */
+static bool has_mapping(const struct arenas *arenas, uint64_t address, uint64_t size,
+                        uint64_t besides)
+{
+    return size + besides + CHUNK_BYTES >= arenas->mmap_threshold ||
+           (size >= MMAP_THRESHOLD && address % arenas->page_bytes == MAPPED_AT);
+}
+
 /* `besides`: bytes that glibc needs in addition to find room for the object. */
 static unsigned arena_of(struct arenas *arenas, uint64_t address, uint64_t size, uint64_t besides)
 {
     if (address < (arenas->is_aarch64 ? MAPPINGS_AARCH64 : MAPPINGS_X86_64))
         return main_arena(arenas, address, size);
     struct arena_heap *heap = heap_find(arenas, address / HEAP_BYTES);
-    if (heap->number == 0 && (size + besides + CHUNK_BYTES >= arenas->mmap_threshold ||
-                              !heap_begin(arenas, heap, address)))
+    if (heap->number == 0 &&
+        (has_mapping(arenas, address, size, besides) || !heap_begin(arenas, heap, address)))
         return ARENA_MAPPED;
     const uint64_t bytes = whole_pages(arenas, address % HEAP_BYTES + size);
     if (bytes > heap->bytes) {

@@ -5,8 +5,9 @@
  * are multiples of 64 MiB (HEAP_MAX_SIZE) and which are reserved as a whole. The first heap of
  * an arena has the arena itself in front of all objects. So a heap with an object where an arena
  * would be continues the arena of the thread that made the object. Objects that, with their
- * alignment, reach the mmap threshold count as mapped with mmap, unless they lie in a heap that is
- * already known from a smaller object.
+ * alignment, reach the mmap threshold count as mapped with mmap, and so do large ones that lie where
+ * a mapping of their own would have them, unless they lie in a heap that is already known from a
+ * smaller object.
  *
  * A thread's own arena is the one that most of its objects lie in. Not all: what a thread frees
  * stays in its cache, from where the same thread may reuse it, whichever arena it belongs to.

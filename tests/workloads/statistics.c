@@ -7,7 +7,7 @@
  *   statistics use        8 arenas, with objects too large for thread caches, of which the first
  *                         thread ends some; of each arena "BEGIN THREAD HEAPS", and malloc_info();
  *                         before, chunks mapped for themselves, whose free moves the
- *                         threshold
+ *                         threshold, and one after the program has set it
  *   statistics turns      threads one after another in the same lanes and in arenas that have become
  *                         free, which end what they have made; "THREAD OBJECTS" of each
  *   statistics jemalloc   "NAME BYTES" from mallctl(), with some objects alive and others freed
@@ -20,6 +20,8 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,7 +173,7 @@ static void *use_arena(void *of)
     return NULL;
 }
 
-/* One because of its alignment; one that is small by now. */
+/* One because of its alignment; one that is small by now; one below what the latest tick says. */
 static void map_objects(void)
 {
     void *large = malloc(MIB), *aligned = aligned_alloc(MIB, 1000);
@@ -179,6 +181,9 @@ static void map_objects(void)
     free(large);
     free(aligned);
     free(small);
+    moment();
+    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+    free(malloc(MIB / 2));
 }
 
 static int run_use(void)
@@ -227,6 +232,15 @@ static void *take_lane(void *mapped)
     return NULL;
 }
 
+/* A lane is free when the kernel no longer knows its thread, which is after the join. */
+static void join_and_see_gone(pthread_t thread, const char *line)
+{
+    const int id = atoi(line);
+    pthread_join(thread, NULL);
+    while (tgkill(getpid(), id, 0) == 0)
+        sched_yield();
+}
+
 /* Two at a time. Behind the first two, another thread takes the lane of one of them. */
 static int run_turns(void)
 {
@@ -248,7 +262,7 @@ static int run_turns(void)
         pthread_barrier_wait(&made);
         for (unsigned i = 0; i < 2; i++) {
             pthread_barrier_wait(&leave[2 * turn + i]);
-            pthread_join(threads[i], NULL);
+            join_and_see_gone(threads[i], lines[2 * turn + i]);
         }
     }
     pthread_barrier_wait(&over);
