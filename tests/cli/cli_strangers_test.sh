@@ -78,17 +78,26 @@ cp "$1" noexec
 mkfifo go
 ./obey <go >said &
 exec 4>go
-MALLOCTAPE_LIBDIR=$PWD/noexec "$2" record --pid $! -o noexec.lz4 --seconds 1 &
+answered() { # answered TEXT FILE
+    until grep -qs "$1" "$2"; do sleep 0.02; done
+}
+echo 0 >&4
+answered "made 0" said
+MALLOCTAPE_LIBDIR=$PWD/noexec "$2" record --pid $! -o noexec.lz4 2>told &
 recorder=$!
-sleep 0.3
+answered "recording process" told
 echo 320 >&4
+answered "made 320" said
+kill -INT "$recorder"
 wait "$recorder"
+cat told >&2
 exec 4>&-
 wait
 grep -qx done said
 X
-    unshare --mount bash inside "$build_dir/lib/libmalloctape.so" "$bin/malloctape" >out 2>err &&
-        says 'stopped: ' && "$bin/malloctape" verify noexec.lz4 >out 2>err
+    timeout 300 unshare --mount bash inside "$build_dir/lib/libmalloctape.so" "$bin/malloctape" >out 2>err &&
+        says 'stopped: ' && "$bin/malloctape" verify noexec.lz4 >out 2>err &&
+        [ "$(objects noexec.lz4 777)" = 320 ]
 }
 
 # What the process sees at the recording's path is its own.

@@ -33,7 +33,7 @@ ALONE size_t copies_text(const std::string &text)
 
 ALONE void hands_over()
 {
-    for (int i = 0; i < 3000; i++)
+    for (int i = 0; i < 12000; i++)
         handed.push_back(malloc(40)); /* handed here */
 }
 
@@ -50,7 +50,7 @@ int main()
     const std::string text(200, 'x');
     size_t bytes = 0;
     kept.reserve(2000);
-    handed.reserve(3000);
+    handed.reserve(12000);
     leaks();
     for (int i = 0; i < 10000; i++)
         bytes += copies_text(text);

@@ -55,7 +55,7 @@ Dir.mktmpdir do |directory|
   freer = with_frees['remote_freed_by'][hands]
   freed = with_frees['freed_remote'][with_frees['name'].index(freer) || 0]
   report with_frees['short_lived_freed_by'][copies] == 'copies_text' && freer.include?('lambda') &&
-         with_frees['remote_freed_share'][hands] == 1 && freed >= 3000,
+         with_frees['remote_freed_share'][hands] == 1 && freed >= 12_000,
          'who frees: the same function, and that of another thread', [freer.to_s, freed.to_s]
   some = rows('all.lz4')
   at = some['name'].index('hands_over')

@@ -35,7 +35,7 @@ END
     flags=$(PKG_CONFIG_PATH=. pkg-config --cflags --libs malloctape) &&
         [ "${flags#*"-I$root/usr/include"}" != "$flags" ] || return 1
     # shellcheck disable=SC2086 # words
-    "${CC:-cc}" -no-pie program.c $flags -o program 2>err && ./program
+    ${CC:-cc} -no-pie program.c $flags -o program 2>err && ./program
 }
 
 versions_agree() {

@@ -39,6 +39,8 @@ run() {
     processes+=("$process")
 }
 is_ready() { grep -qs ready ready; }
+# It is ready, and listens: its thread for that may begin later.
+is_there() { wait_until is_ready && wait_until ctl "$process" status; }
 end() { kill "$process" && { wait "$process" || true; }; }
 
 # As `run`, and waits until it listens: the program `sleep`, not one that gives up rights and then
@@ -70,7 +72,7 @@ attack() {
 # dropped HOW - the user that it has become gets nothing; root does, but no command.
 dropped() {
     prepare
-    run "$workloads/rights" "$1" && wait_until is_ready && attack $nobody $nobody "$strangers" &&
+    run "$workloads/rights" "$1" && is_there && attack $nobody $nobody "$strangers" &&
         ! ctl "$process" start "|id -u >$scratch/public/mark" && says "$commands" &&
         ctl "$process" start "$scratch/private/raw.lz4" && ctl "$process" stop &&
         ctl "$process" status && end && nothing_happened && [ -s private/raw.lz4 ]
@@ -109,7 +111,7 @@ root_itself() {
 
 hidden() {
     prepare
-    run "${as_nobody[@]}" "$workloads/rights" hides && wait_until is_ready &&
+    run "${as_nobody[@]}" "$workloads/rights" hides && is_there &&
         attack $nobody $nobody "$strangers" && ctl "$process" status && end && nothing_happened
 }
 
