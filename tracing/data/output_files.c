@@ -187,7 +187,10 @@ int output_make(struct output_files *files)
     struct text name = {files->new_name, 0, sizeof files->new_name};
     put_temporary_name(&name, ".malloctape-", files->id, ".raw");
     files->file = create(files, files->new_name, &files->file_is_nameless);
-    return files->file < 0 ? fail(files, files->file, files->name) : 0;
+    if (files->file < 0) return fail(files, files->file, files->name);
+    os_file_look_at(files->file, &files->file_status);
+    os_file_look_at(files->spool, &files->spool_status);
+    return 0;
 }
 
 /* The older spool beside the file is of no use any more, either. */
@@ -210,8 +213,6 @@ int output_start(struct output_files *files)
 
 void output_defer(struct output_files *files)
 {
-    os_file_look_at(files->file, &files->file_status);
-    os_file_look_at(files->spool, &files->spool_status);
     files->file = files->spool = files->directory = files->spool_directory = -1;
 }
 
@@ -315,14 +316,20 @@ int output_settle(struct output_files *files)
 }
 
 /* Somebody may have put another file in the place of ours. */
+static void remove_ours(int directory, const char *name, const struct os_file_status *ours)
+{
+    struct os_file_status there;
+    if (os_file_look(directory, name, &there) == 0 && there.kind == OS_FILE_PLAIN &&
+        there.device == ours->device && there.inode == ours->inode)
+        os_file_remove(directory, name);
+}
+
 static void remove_spool(struct output_files *files)
 {
-    struct os_file_status ours, there;
+    struct os_file_status ours;
     if (files->kind == OUTPUT_GIVEN) return;
-    if (os_file_look_at(files->spool, &ours) == 0 &&
-        os_file_look(files->spool_directory, files->spool_name, &there) == 0 &&
-        there.kind == OS_FILE_PLAIN && there.device == ours.device && there.inode == ours.inode)
-        os_file_remove(files->spool_directory, files->spool_name);
+    if (os_file_look_at(files->spool, &ours) == 0)
+        remove_ours(files->spool_directory, files->spool_name, &ours);
 }
 
 static void close_all(struct output_files *files)
@@ -353,6 +360,21 @@ void output_discard(struct output_files *files)
     close_all(files);
     files->settled = false;
     if (files->command > 0) os_command_wait(files->command, DISCARDED_COMMAND_NS);
+}
+
+void output_undo(struct output_files *files)
+{
+    if (files->kind != OUTPUT_NEW_FILE || !files->last || !*files->last) return;
+    int directory = os_directory_open(files->directory_path);
+    if (directory < 0) return;
+    output_rename(files);
+    remove_ours(directory, files->last, &files->file_status);
+    remove_ours(directory, files->spool_name, &files->spool_status);
+    if (files->new_name[0]) os_file_remove(directory, files->new_name);
+    if (files->new_spool_name[0]) os_file_remove(directory, files->new_spool_name);
+    if (files->older_spool_name[0])
+        os_file_rename_new(directory, files->older_spool_name, files->spool_name);
+    os_file_close(directory);
 }
 
 void output_forget(struct output_files *files)

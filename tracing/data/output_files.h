@@ -55,7 +55,7 @@ struct output_files {
     int command;          /* a process (os_command_start) */
     int status;           /* with which it ended (os_command_wait) */
     const char *last;     /* component of the name */
-    struct os_file_status file_status, spool_status; /* after output_defer(): which they are */
+    struct os_file_status file_status, spool_status; /* which they are, if they are new */
     bool settled;                                    /* the spool has the name below */
     const char *failed;
     char directory_path[OUTPUT_PATH_BYTES_MAX + 2];
@@ -77,9 +77,8 @@ int output_start(struct output_files *files);
 int output_settle(struct output_files *files);
 void output_rename(struct output_files *files);
 
-/* For a thread that begins later, and new files: the first remembers which files these are, so
- * their descriptors may be closed; the second opens them again, whatever the current directory is
- * then. */
+/* For a thread that begins later, and new files: after the first, their descriptors may be closed;
+ * the second opens them again, whatever the current directory is then. */
 void output_defer(struct output_files *files);
 int output_reopen(struct output_files *files);
 
@@ -88,6 +87,10 @@ int output_connect(struct output_files *files);
 
 /* After a failed start: removes what has been made. */
 void output_discard(struct output_files *files);
+
+/* The same for new files if a process that has ended, and its descriptors with it, began to make
+ * them, however far it came. */
+void output_undo(struct output_files *files);
 
 /* Removes the stream's file if output_make() made it; then output_end(). */
 void output_forget(struct output_files *files);

@@ -235,8 +235,9 @@ struct writer {
     const char *output; /* without letters after % (output.h); the writer may choose the next one */
     uint8_t recording_id[RAW_RECORDING_ID_BYTES];
     int process_id;
-    uint32_t features;          /* of the stream: RAW_FEATURE_... */
-    bool may_defer;             /* the beginning of the thread */
+    uint32_t features; /* of the stream: RAW_FEATURE_... */
+    bool may_defer;    /* the beginning of the thread */
+    bool begins_again; /* who was to open the files in the thread's place has not come to its end */
     bool (*is_abandoned)(void); /* the program has ended without a word */
     void (*ends)(void);         /* the writer ends the recording by itself: threads are to stop */
 
@@ -272,6 +273,7 @@ struct writer {
     /* Writer. */
     enum raw_end_status end_status;
     bool is_full; /* the limit of bytes has kept something out of the stream */
+    bool is_told; /* that the recording has begun */
     struct output_files files;
     struct sink sink;
     struct packer packer;

@@ -113,22 +113,25 @@ static int open_all(struct writer *writer)
     return result;
 }
 
-/* Makes the output and the spool, and reports that before the program can go on, and end. A FIFO
- * may have no reader yet. On an error, which has been reported, an older recording of the same name
- * is left as it was. */
+/* Makes the output and the spool. A FIFO may have no reader yet. On an error, which has been
+ * reported, an older recording of the same name is left as it was. */
 static int open_output(struct writer *writer)
 {
     int result = open_all(writer);
-    if (result < 0) {
-        writer_report_failure(writer, "not recording: ");
-    } else {
-        struct os_file_status made = {.kind = OS_FILE_MISSING};
-        if (writer->files.kind != OUTPUT_FIFO) os_file_look_at(writer->files.file, &made);
-        notice_for_record("begin %lu %lu %lu %s", (uint64_t)writer->process_id, made.device,
-                          made.inode, writer->output);
-        PROBE(recording_begin, writer->output, writer->process_id);
-    }
+    if (result < 0) writer_report_failure(writer, "not recording: ");
     return result;
+}
+
+/* Once the files are there, and before the program can go on, and end. */
+static void tell_begin(struct writer *writer)
+{
+    struct os_file_status made = writer->files.file_status;
+    if (writer->files.kind != OUTPUT_NEW_FILE && writer->files.kind != OUTPUT_FIFO)
+        os_file_look_at(writer->files.file, &made);
+    notice_for_record("begin %lu %lu %lu %s", (uint64_t)writer->process_id, made.device, made.inode,
+                      writer->output);
+    writer->is_told = true;
+    PROBE(recording_begin, writer->output, writer->process_id);
 }
 
 /* For a thread whose beginning was deferred: opens the files again. */
@@ -310,7 +313,9 @@ static void end_by_itself(struct writer *writer)
 static void writer_main(struct writer *writer)
 {
     bool was_deferred = atomic_load_acquire(&writer->status) == WRITER_DEFERRED;
+    if (writer->begins_again) output_undo(&writer->files);
     int result = was_deferred ? reopen_output(writer) : open_output(writer);
+    if (result == 0 && !was_deferred) tell_begin(writer);
     bool runs = was_deferred || result == 0;
     writer->statm = os_file_open_read("/proc/self/statm");
     set_status(writer, runs ? WRITER_RUNNING : WRITER_FAILED);
@@ -383,6 +388,7 @@ static void open_apart(void *argument)
         release(writer);
     }
     set_status(writer, opened ? WRITER_DEFERRED : WRITER_FAILED);
+    if (opened) tell_begin(writer);
 }
 
 /* Only new files can be closed and opened again; any other output needs the thread at once. */
@@ -396,10 +402,29 @@ static bool can_defer(const struct writer *writer)
     return there.kind == OS_FILE_MISSING || (there.kind == OS_FILE_PLAIN && there.is_own_name);
 }
 
+/* Whoever kills processes by their name (pkill) may have killed the one that was to open the files,
+ * before it had: forgets it. */
+static void forget_opening(struct writer *writer)
+{
+    release(writer);
+    writer->error = 0;
+    writer->begins_again = true;
+}
+
+/* Opens the files without the thread. False: they are not open, and no failure was reported. */
+static bool begin_without_thread(struct writer *writer)
+{
+    if (!can_defer(writer) || os_call_apart(open_apart, writer, false) < 0) return false;
+    uint32_t status = atomic_load_acquire(&writer->status);
+    if (status == WRITER_STARTING) forget_opening(writer);
+    if (status == WRITER_DEFERRED && !writer->is_told) tell_begin(writer);
+    return status != WRITER_STARTING;
+}
+
 int writer_start(struct writer *writer)
 {
     writer->usage_before = os_process_usage(false);
-    bool deferred = can_defer(writer) && os_call_apart(open_apart, writer, false) == 0;
+    bool deferred = begin_without_thread(writer);
     if (!deferred && start_thread(writer) < 0) {
         writer_report_failure(writer, "not recording: ");
         return writer_error(writer);
@@ -444,8 +469,12 @@ static void pass_apart(void *argument)
  * it finds slots; if it does not, a pass is made, as its parent may be waiting for it. */
 static int serve_child(struct writer *writer)
 {
-    if (atomic_exchange_acq_rel(&writer->starved, 0))
-        return os_call_apart(pass_apart, writer, true);
+    if (atomic_exchange_acq_rel(&writer->starved, 0)) {
+        int result = os_call_apart(pass_apart, writer, true);
+        /* Killed in the middle, it may have written anything. */
+        bool passed = atomic_load_acquire(&writer->stage) != WRITER_THREAD_BEGINNING;
+        return result == 0 && !passed ? -EINTR : result;
+    }
     atomic_store_release(&writer->stage, WRITER_THREAD_DEFERRED);
     return 0;
 }
