@@ -385,7 +385,7 @@ preloaded() {
 
 static_one() {
     echo 'int main(void) { for (;;) continue; }' >static.c
-    "${CC:-cc}" -static -o static static.c 2>err || return 1
+    ${CC:-cc} -static -o static static.c 2>err || return 1
     ./static &
     pid=$!
     pids+=("$pid")
@@ -421,7 +421,7 @@ confined() {
 
 with_sanitizer() {
     echo 'int main(void) { for (;;) continue; }' >checked.c
-    "${CC:-cc}" -fsanitize=address -o checked checked.c 2>err || return 1
+    ${CC:-cc} -fsanitize=address -o checked checked.c 2>err || return 1
     ./checked &
     pid=$!
     pids+=("$pid")
@@ -493,7 +493,8 @@ check_as_root 'a process in a container' contained
 check 'a process that listens already is used as it is' listens
 check 'what is not there or has been stopped is not touched' not_possible
 check 'nor what was preloaded' preloaded
-if command -v "${CC:-cc}" >/dev/null; then
+compiler=${CC:-cc}
+if command -v "${compiler%% *}" >/dev/null; then
     check 'nor what is linked statically' static_one
 else
     skip_test 'nor what is linked statically' 'needs a compiler'
@@ -505,7 +506,7 @@ if command -v strace >/dev/null; then
 else
     skip_test 'nor what is traced already' 'needs strace'
 fi
-if echo 'int main(void) { return 0; }' | "${CC:-cc}" -x c -fsanitize=address -o /dev/null - 2>/dev/null; then
+if echo 'int main(void) { return 0; }' | ${CC:-cc} -x c -fsanitize=address -o /dev/null - 2>/dev/null; then
     check 'nor what has a sanitizer' with_sanitizer
 else
     skip_test 'nor what has a sanitizer' 'needs libasan'

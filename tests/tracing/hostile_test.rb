@@ -33,7 +33,7 @@ def make_plug_ins
   C
   (0...PLUG_INS).map do |number|
     space = "__asm__ volatile(\"#{'nop; ' * 7 * number}\");"
-    output_of({}, ENV.fetch('CC', 'cc').split.first, '-O2', '-fPIC', '-shared', "-DSPACE=#{space}",
+    output_of({}, *ENV.fetch('CC', 'cc').split, '-O2', '-fPIC', '-shared', "-DSPACE=#{space}",
               '-o', "plug_in#{number}", 'plug_in.c')
     "plug_in#{number}"
   end

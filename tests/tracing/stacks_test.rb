@@ -150,7 +150,7 @@ def make_plug_ins
   C
   nops = '__asm__ volatile("nop; nop; nop; nop; nop; nop; nop");'
   { 'a' => '', 'b' => nops, 'c' => '' }.map do |name, space|
-    output_of({}, ENV.fetch('CC', 'cc').split.first, '-O2', '-fPIC', '-shared', "-DNAME=\"#{name}\"",
+    output_of({}, *ENV.fetch('CC', 'cc').split, '-O2', '-fPIC', '-shared', "-DNAME=\"#{name}\"",
               "-DSPACE=#{space}", '-Wl,--build-id', '-o', "#{name}.so", 'plug_in.c')
     File.join(Dir.pwd, "#{name}.so")
   end
@@ -204,7 +204,7 @@ def modules_of_wide_program(plug_in)
     }
   C
   command = %w[-O1 -fuse-ld=lld -Wl,-z,max-page-size=0x200000 -o wide wide.c]
-  return unless system(ENV.fetch('CC', 'cc').split.first, *command, err: File::NULL)
+  return unless system(*ENV.fetch('CC', 'cc').split, *command, err: File::NULL)
 
   output_of({ 'LD_PRELOAD' => LIBRARY, 'TCMALLOC_TRACE_OUTPUT' => 'wide.lz4', 'TCMALLOC_TRACE_QUIET' => '1',
               'TCMALLOC_TRACE_STACKS' => 'all' }, './wide', plug_in)
