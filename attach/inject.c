@@ -100,7 +100,7 @@ static bool stop_await(pid_t thread, uint64_t patience_ns, int *status)
     }
 }
 
-static int event_of(int status)
+static int inject_event_of(int status)
 {
     return status >> 16;
 }
@@ -116,7 +116,7 @@ static pid_t *late_find(struct inject *inject, pid_t thread)
 
 /* Stops a thread and leaves it stopped. False: it has not stopped yet, or cannot be traced (errno).
  * When this process ends, it goes on. */
-static bool thread_stop(struct inject *inject, pid_t thread)
+static bool inject_thread_stop(struct inject *inject, pid_t thread)
 {
     int status;
     pid_t *late = late_find(inject, thread);
@@ -128,7 +128,7 @@ static bool thread_stop(struct inject *inject, pid_t thread)
     }
     bool stops = stop_await(thread, STOP_NS, &status);
     /* A signal came first: deliver it. The thread stops right afterwards. */
-    while (stops && event_of(status) != PTRACE_EVENT_STOP) {
+    while (stops && inject_event_of(status) != PTRACE_EVENT_STOP) {
         ptrace(PTRACE_CONT, thread, NULL, (void *)(long)WSTOPSIG(status));
         stops = stop_await(thread, STOP_NS, &status);
     }
@@ -180,7 +180,7 @@ static bool call_complete(struct inject *inject, long number, uint64_t done, int
     if (!registers_put(inject->thread, &registers)) return false;
     while (stops < 2 && *signal == 0 && ptrace(PTRACE_SYSCALL, inject->thread, NULL, NULL) == 0 &&
            call_await(inject, &status)) {
-        if (event_of(status) != 0) continue;
+        if (inject_event_of(status) != 0) continue;
         if (WSTOPSIG(status) == SYSCALL_STOP)
             stops++;
         else
@@ -285,14 +285,14 @@ static bool call_is_whole(struct inject *inject)
 }
 
 /* Stops a thread. True: it is at a safe place, and stays there. */
-static bool thread_take(struct inject *inject, const struct safe_places *places, pid_t thread,
-                        const struct wait *wait, int *error)
+static bool inject_thread_take(struct inject *inject, const struct safe_places *places,
+                               pid_t thread, const struct wait *wait, int *error)
 {
     inject->thread = thread;
     inject->stopped_at_ns = now_ns();
     inject->is_made_again = false;
     errno = 0;
-    if (!thread_stop(inject, thread)) {
+    if (!inject_thread_stop(inject, thread)) {
         if (errno == EPERM && ++inject->denials > DENIALS_MAX) *error = EPERM;
         return false;
     }
@@ -379,7 +379,7 @@ static enum rank rank_of(const struct inject *inject, pid_t thread, const struct
 static bool candidate_take(struct inject *inject, const struct safe_places *places,
                            const struct candidate *candidate, int *error)
 {
-    if (thread_take(inject, places, candidate->thread, &candidate->wait, error)) return true;
+    if (inject_thread_take(inject, places, candidate->thread, &candidate->wait, error)) return true;
     struct seen *seen = seen_of(candidate->thread);
     seen->stack = candidate->wait.stack;
     seen->code = candidate->wait.code;
@@ -446,7 +446,7 @@ static bool run_until(struct inject *inject, int request, int signal, uint64_t a
     for (;;) {
         if (ptrace((enum __ptrace_request)request, inject->thread, NULL, NULL) != 0) break;
         if (!call_await(inject, &status)) return false;
-        if (event_of(status) != 0) continue; /* an interrupt, or a group stop */
+        if (inject_event_of(status) != 0) continue; /* an interrupt, or a group stop */
         if (!registers_get(inject->thread, registers)) break;
         if (WSTOPSIG(status) == signal && registers_code(registers) == address) return true;
         if (WSTOPSIG(status) == SYSCALL_STOP) continue;
@@ -659,8 +659,8 @@ static bool thread_find(struct inject *inject, const struct safe_places *places,
 }
 
 /* What is needed before a thread is stopped. */
-static bool prepare(struct inject *inject, struct safe_places *places, uint64_t end_ns, char *why,
-                    size_t why_bytes)
+static bool inject_prepare(struct inject *inject, struct safe_places *places, uint64_t end_ns,
+                           char *why, size_t why_bytes)
 {
     if (!safe_places_find(places, inject->target))
         return error_explain(why, why_bytes, "%s",
@@ -687,7 +687,7 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
     inject->memory = inject->lock = -1;
     inject->began_ns = now_ns();
     const uint64_t end_ns = inject->began_ns + patience_ns;
-    bool good = prepare(inject, &places, end_ns, why, why_bytes);
+    bool good = inject_prepare(inject, &places, end_ns, why, why_bytes);
     if (good) {
         good = thread_find(inject, &places, end_ns, why, why_bytes);
         safe_places_free(&places);

@@ -13,52 +13,52 @@
 
 /* Functions of the C library that enter the allocator or the dynamic linker, or hold locks that
  * these need. */
-static const char *const entries[] = {"malloc",
-                                      "free",
-                                      "calloc",
-                                      "realloc",
-                                      "memalign",
-                                      "aligned_alloc",
-                                      "posix_memalign",
-                                      "valloc",
-                                      "pvalloc",
-                                      "cfree",
-                                      "__libc_malloc",
-                                      "__libc_free",
-                                      "__libc_calloc",
-                                      "__libc_realloc",
-                                      "__libc_memalign",
-                                      "__libc_valloc",
-                                      "__libc_pvalloc",
-                                      "__posix_memalign",
-                                      "malloc_trim",
-                                      "malloc_usable_size",
-                                      "mallopt",
-                                      "mallinfo",
-                                      "mallinfo2",
-                                      "malloc_info",
-                                      "malloc_stats",
-                                      "reallocarray",
-                                      "fork",
-                                      "_Fork",
-                                      "vfork",
-                                      "exit",
-                                      "quick_exit",
-                                      "abort",
-                                      "dlopen",
-                                      "dlmopen",
-                                      "dlclose",
-                                      "dlsym",
-                                      "dlvsym",
-                                      "dlerror",
-                                      "dladdr",
-                                      "dladdr1",
-                                      "dlinfo",
-                                      "dl_iterate_phdr",
-                                      "pthread_create",
-                                      "pthread_exit",
-                                      "pthread_atfork",
-                                      "__libc_freeres"};
+static const char *const safe_place_entries[] = {"malloc",
+                                                 "free",
+                                                 "calloc",
+                                                 "realloc",
+                                                 "memalign",
+                                                 "aligned_alloc",
+                                                 "posix_memalign",
+                                                 "valloc",
+                                                 "pvalloc",
+                                                 "cfree",
+                                                 "__libc_malloc",
+                                                 "__libc_free",
+                                                 "__libc_calloc",
+                                                 "__libc_realloc",
+                                                 "__libc_memalign",
+                                                 "__libc_valloc",
+                                                 "__libc_pvalloc",
+                                                 "__posix_memalign",
+                                                 "malloc_trim",
+                                                 "malloc_usable_size",
+                                                 "mallopt",
+                                                 "mallinfo",
+                                                 "mallinfo2",
+                                                 "malloc_info",
+                                                 "malloc_stats",
+                                                 "reallocarray",
+                                                 "fork",
+                                                 "_Fork",
+                                                 "vfork",
+                                                 "exit",
+                                                 "quick_exit",
+                                                 "abort",
+                                                 "dlopen",
+                                                 "dlmopen",
+                                                 "dlclose",
+                                                 "dlsym",
+                                                 "dlvsym",
+                                                 "dlerror",
+                                                 "dladdr",
+                                                 "dladdr1",
+                                                 "dlinfo",
+                                                 "dl_iterate_phdr",
+                                                 "pthread_create",
+                                                 "pthread_exit",
+                                                 "pthread_atfork",
+                                                 "__libc_freeres"};
 
 /* Functions of the C library that only make a system call: where it has returned, they hold
  * nothing. */
@@ -81,7 +81,7 @@ static bool range_put(struct safe_places *places, uint64_t start, uint64_t end)
     return true;
 }
 
-static bool module_put(struct safe_places *places, size_t module)
+static bool safe_place_module_put(struct safe_places *places, size_t module)
 {
     const struct target *target = places->target;
     bool good = true;
@@ -105,7 +105,7 @@ static bool recorder_put(struct safe_places *places, struct target *target, size
 {
     const struct safe_place_range call = function_range(target, module, "syscall");
     const size_t before = places->ranges_count;
-    if (!module_put(places, module)) return false;
+    if (!safe_place_module_put(places, module)) return false;
     for (size_t i = before; i < places->ranges_count; i++) {
         struct safe_place_range *range = &places->ranges[i];
         if (call.start <= range->start || call.end >= range->end) continue;
@@ -120,8 +120,8 @@ static bool recorder_put(struct safe_places *places, struct target *target, size
 static bool functions_put(struct safe_places *places, struct target *target, size_t module)
 {
     bool good = true;
-    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        const struct safe_place_range of = function_range(target, module, entries[i]);
+    for (size_t i = 0; i < sizeof safe_place_entries / sizeof *safe_place_entries; i++) {
+        const struct safe_place_range of = function_range(target, module, safe_place_entries[i]);
         if (of.end > of.start) good = good && range_put(places, of.start, of.end);
     }
     return good;
@@ -183,16 +183,18 @@ bool safe_places_find(struct safe_places *places, struct target *target)
                                    .linker = target_module_named(target, ARCH_LINKER)};
     errno = 0;
     if (places->libc == TARGET_NONE || places->linker == TARGET_NONE) return false;
-    bool good = module_put(places, places->linker) && functions_put(places, target, places->libc) &&
-                restorer_put(places) && (places->restorer != 0 || kernel_restorer_put(places));
+    bool good = safe_place_module_put(places, places->linker) &&
+                functions_put(places, target, places->libc) && restorer_put(places) &&
+                (places->restorer != 0 || kernel_restorer_put(places));
     for (size_t i = 0; good && i < target->modules_count; i++) {
         if (i == places->libc || i == places->linker || target_function(target, i, "malloc") == 0)
             continue;
         /* The first mapped file is the program. */
         if (i == 0) places->is_own_malloc = true;
-        good = i == 0                                             ? functions_put(places, target, i)
-               : i == target_module_named(target, TARGET_LIBRARY) ? recorder_put(places, target, i)
-                                                                  : module_put(places, i);
+        good = i == 0 ? functions_put(places, target, i)
+               : i == target_module_named(target, TARGET_LIBRARY)
+                   ? recorder_put(places, target, i)
+                   : safe_place_module_put(places, i);
     }
     for (size_t i = 0; i < SAFE_PLACE_PLAIN; i++)
         places->plain[i] = function_range(target, places->libc, plain[i]);
@@ -224,7 +226,7 @@ static bool is_inside(const struct safe_places *places, uint64_t address)
     return false;
 }
 
-static bool is_plain(const struct safe_places *places, uint64_t address)
+static bool safe_place_is_plain(const struct safe_places *places, uint64_t address)
 {
     bool is_plain = false;
     for (size_t i = 0; i < SAFE_PLACE_PLAIN; i++)
@@ -235,8 +237,8 @@ static bool is_plain(const struct safe_places *places, uint64_t address)
 /* Whether the thread waits in a system call that neither an allocator nor the dynamic linker makes.
  * They do wait for locks by FUTEX_WAIT, in a function of their own or of the C library; the
  * library's syscall() does nothing for them that their frames would not show. */
-static bool is_waiting(const struct safe_places *places, long call, uint64_t code,
-                       const struct user_regs_struct *registers)
+static bool safe_place_is_waiting(const struct safe_places *places, long call, uint64_t code,
+                                  const struct user_regs_struct *registers)
 {
     uint64_t arguments[6];
     registers_arguments(registers, arguments);
@@ -314,8 +316,9 @@ bool safe_place_is(const struct safe_places *places, pid_t thread,
     const size_t module = target_module_at(places->target, code);
     const long call = registers_waits_in(thread, registers);
     if (is_inside(places, code)) return false;
-    if (call >= 0 ? !is_waiting(places, call, code, registers)
-                  : module == TARGET_NONE || (module == places->libc && !is_plain(places, code)) ||
+    if (call >= 0 ? !safe_place_is_waiting(places, call, code, registers)
+                  : module == TARGET_NONE ||
+                        (module == places->libc && !safe_place_is_plain(places, code)) ||
                         (module == 0 && places->is_own_malloc))
         return false;
     const enum frames frames = frames_walk(places, thread);

@@ -15,7 +15,7 @@
 /* ---- mappings ---- */
 
 /* TARGET_NONE: no memory. */
-static size_t module_put(struct target *target, const char *path)
+static size_t target_module_put(struct target *target, const char *path)
 {
     for (size_t i = target->modules_count; i > 0; i--)
         if (strcmp(target->modules[i - 1].path, path) == 0) return i - 1;
@@ -30,15 +30,15 @@ static size_t module_put(struct target *target, const char *path)
 }
 
 /* False: no memory. */
-static bool mapping_put(struct target *target, const struct target_mapping *mapping,
-                        const char *path)
+static bool target_mapping_put(struct target *target, const struct target_mapping *mapping,
+                               const char *path)
 {
     struct target_mapping *more =
         realloc(target->mappings, (target->mappings_count + 1) * sizeof *more);
     if (more == NULL) return false;
     target->mappings = more;
     more[target->mappings_count] = *mapping;
-    more[target->mappings_count].module = module_put(target, path);
+    more[target->mappings_count].module = target_module_put(target, path);
     return more[target->mappings_count++].module != TARGET_NONE;
 }
 
@@ -60,7 +60,7 @@ static bool line_take(struct target *target, char *line)
     if (line[path] != '/') return true;
     mapping.is_executable = rights[2] == 'x';
     mapping.is_private = rights[3] == 'p';
-    return mapping_put(target, &mapping, line + path);
+    return target_mapping_put(target, &mapping, line + path);
 }
 
 bool target_open(struct target *target, pid_t process, const char *original)
@@ -116,7 +116,7 @@ size_t target_module_named(const struct target *target, const char *name)
 
 /* Opens the file that the process has mapped: its root may differ, and the file may have been
  * replaced. */
-static int module_open(const struct target *target, const struct target_mapping *mapping)
+static int target_module_open(const struct target *target, const struct target_mapping *mapping)
 {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)target->process,
@@ -166,7 +166,7 @@ static bool module_read(struct target *target, size_t number)
     for (size_t i = 0; i < target->mappings_count; i++) {
         const struct target_mapping *mapping = &target->mappings[i];
         if (mapping->module != number || !mapping->is_executable) continue;
-        if (module->file < 0) module->file = module_open(target, mapping);
+        if (module->file < 0) module->file = target_module_open(target, mapping);
         if (module->file < 0) return false;
         if (module->elf == NULL) module->elf = elf_begin(module->file, ELF_C_READ_MMAP, NULL);
         if (module->elf == NULL) return false;
@@ -188,7 +188,7 @@ static bool function_get(const struct target_module *module, size_t index, GElf_
                                                  GELF_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC);
 }
 
-static const char *name_of(const struct target_module *module, const GElf_Sym *symbol)
+static const char *target_name_of(const struct target_module *module, const GElf_Sym *symbol)
 {
     const char *name = elf_strptr(module->elf, module->strings_section, symbol->st_name);
     return name != NULL ? name : "";
@@ -202,7 +202,7 @@ static uint64_t symbol_find(struct target *target, size_t module, unsigned type,
     const struct target_module *of = &target->modules[module];
     for (size_t i = 1; i < of->symbols_count; i++)
         if (symbol_get(of, i, symbol) && GELF_ST_TYPE(symbol->st_info) == type &&
-            strcmp(name_of(of, symbol), name) == 0)
+            strcmp(target_name_of(of, symbol), name) == 0)
             return of->base + symbol->st_value;
     return 0;
 }

@@ -33,7 +33,7 @@ static bool has_limit(pid_t process, uint64_t descriptor)
     return is_limited;
 }
 
-static enum wait_kind receive(pid_t process, const uint64_t arguments[6], uint64_t flags)
+static enum wait_kind wait_receive(pid_t process, const uint64_t arguments[6], uint64_t flags)
 {
     if (flags & MSG_WAITALL) return WAIT_FRAGILE;
     return has_limit(process, arguments[0]) ? WAIT_RENEWED : WAIT_KEPT;
@@ -96,9 +96,9 @@ enum wait_kind wait_kind_of(pid_t process, long number, const uint64_t arguments
     case SYS_accept:
     case SYS_accept4:
     case SYS_read:
-    case SYS_readv: return receive(process, arguments, 0);
-    case SYS_recvfrom: return receive(process, arguments, arguments[3]);
-    case SYS_recvmsg: return receive(process, arguments, arguments[2]);
+    case SYS_readv: return wait_receive(process, arguments, 0);
+    case SYS_recvfrom: return wait_receive(process, arguments, arguments[3]);
+    case SYS_recvmsg: return wait_receive(process, arguments, arguments[2]);
     default: return WAIT_FRAGILE;
     }
 }

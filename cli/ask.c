@@ -148,7 +148,7 @@ struct answer {
 
 /* Waits until there is something to read (`file` -1: a moment). Else ASK_SILENT or
  * ASK_INTERRUPTED. */
-static enum ask_result wait_for(const struct patience *patience, int file)
+static enum ask_result ask_wait_for(const struct patience *patience, int file)
 {
     struct pollfd files[] = {{patience->signals, POLLIN, 0}, {file, POLLIN, 0}};
     const double left = patience->until_s - seconds_now();
@@ -168,7 +168,7 @@ static enum ask_result connect_to(const struct ask *ask, int file, const struct 
     const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
     enum ask_result result = ASK_ANSWERED;
     while (result == ASK_ANSWERED && connect(file, (struct sockaddr *)&address, bytes) != 0)
-        result = errno == EAGAIN ? wait_for(patience, -1) : ASK_NOBODY;
+        result = errno == EAGAIN ? ask_wait_for(patience, -1) : ASK_NOBODY;
     return result;
 }
 
@@ -181,7 +181,7 @@ static enum ask_result answer_read(int file, struct answer *answer, const struct
         more = read(file, answer->text + answer->bytes, answer->room - 1 - answer->bytes);
         if (more > 0) answer->bytes += (size_t)more;
         if (more < 0 && errno != EAGAIN && errno != EINTR) break;
-        if (more < 0) result = wait_for(patience, file);
+        if (more < 0) result = ask_wait_for(patience, file);
     }
     answer->text[answer->bytes] = '\0';
     return result;
@@ -235,7 +235,7 @@ static enum ask_result talk(const struct ask *ask, const char *request, struct a
 }
 
 /* The rest of the answer after `head`, if it begins with that; or NULL. */
-static char *behind(char *answer, const char *head)
+static char *ask_behind(char *answer, const char *head)
 {
     return strncmp(answer, head, strlen(head)) == 0 ? answer + strlen(head) : NULL;
 }
@@ -244,7 +244,8 @@ static char *behind(char *answer, const char *head)
 static void say_why_not(const struct cli_command *command, pid_t process, char *answer)
 {
     answer[strcspn(answer, "\n")] = '\0';
-    const char *error = behind(answer, CONTROL_ERROR), *other = behind(answer, CONTROL_NAME);
+    const char *error = ask_behind(answer, CONTROL_ERROR),
+               *other = ask_behind(answer, CONTROL_NAME);
     if (*answer == '\0')
         cli_fail(command, "process %d does not answer: it has ended or is about to end",
                  (int)process);
@@ -296,7 +297,7 @@ size_t ask_process(struct ask *ask, const char *request, char *answer, size_t ro
     if ((ask->result == ASK_SILENT || ask->result == ASK_INTERRUPTED) && speaks)
         say_why_late(ask, request);
     if (ask->result != ASK_ANSWERED) return 0;
-    const char *text = behind(answer, CONTROL_OK);
+    const char *text = ask_behind(answer, CONTROL_OK);
     if (text == NULL) {
         ask->result = ASK_REFUSED;
         if (speaks) say_why_not(ask->command, ask->process, answer);

@@ -19,7 +19,7 @@
 
 enum { LISTEN_TRIES = 500, LISTEN_WAIT_US = 10000, WHY_BYTES = PATH_MAX + 256 };
 
-static bool is_there(const struct attachment *attachment)
+static bool attachment_is_there(const struct attachment *attachment)
 {
     return kill(attachment->process, 0) == 0 || errno == EPERM;
 }
@@ -85,7 +85,7 @@ static size_t libraries_count(const struct attachment *attachment, bool *has_our
  * created, or is about to end. */
 static void wait_for_thread(struct attachment *attachment, bool listens)
 {
-    for (unsigned i = 0; i < LISTEN_TRIES && is_there(attachment); i++) {
+    for (unsigned i = 0; i < LISTEN_TRIES && attachment_is_there(attachment); i++) {
         if (asks(attachment, NULL, "status\n") == listens || is_late(attachment)) return;
         usleep(LISTEN_WAIT_US);
     }
@@ -114,7 +114,7 @@ static void undo(struct attachment *attachment)
     char why[WHY_BYTES];
     if (!attach_undo(attachment->process, attachment->library, &attached, why, sizeof why)) {
         /* If is_abandoned, the guess was wrong: it was started for this after all. */
-        if (is_there(attachment) && !attachment->is_abandoned)
+        if (attachment_is_there(attachment) && !attachment->is_abandoned)
             cli_fail(attachment->command, "process %d: its calls still go through the library: %s",
                      (int)attachment->process, why);
         return;
@@ -139,7 +139,7 @@ static void rights_print(const struct attachment *attachment, const char *output
                         (unsigned)status.st_uid);
 }
 
-static int attach(struct attachment *attachment)
+static int attachment_attach(struct attachment *attachment)
 {
     struct attached attached;
     char why[WHY_BYTES];
@@ -164,7 +164,7 @@ static bool is_recording(const struct attachment *attachment)
 }
 
 /* "start OUTPUT", or "record OUTPUT" with open files. */
-static bool begins(struct attachment *attachment, const char *output, const int *given)
+static bool attachment_begins(struct attachment *attachment, const char *output, const int *given)
 {
     char request[PATH_MAX + 16];
     if (is_late(attachment)) {
@@ -194,10 +194,10 @@ int attachment_begin(struct attachment *attachment, const char *output, const in
                             "be changed now",
                             (int)attachment->process);
         attachment->is_abandoned = was_attached(attachment);
-    } else if (!is_late(attachment) && attach(attachment) != PROGRAM_OK) {
+    } else if (!is_late(attachment) && attachment_attach(attachment) != PROGRAM_OK) {
         return PROGRAM_FAILED;
     }
-    if (!begins(attachment, output, given)) {
+    if (!attachment_begins(attachment, output, given)) {
         if (given == NULL) rights_print(attachment, output);
         if (attachment->is_attached) undo(attachment);
         return PROGRAM_FAILED;
@@ -211,7 +211,7 @@ begun:
 }
 
 /* Whether the recording goes on, and whether the process has loaded libraries meanwhile. */
-static enum attachment_state look(struct attachment *attachment)
+static enum attachment_state attachment_look(struct attachment *attachment)
 {
     struct attached attached;
     char why[WHY_BYTES];
@@ -219,7 +219,7 @@ static enum attachment_state look(struct attachment *attachment)
     const bool answers = asks(attachment, NULL, "status\n");
     const size_t libraries = libraries_count(attachment, &has_ours);
     if (answers && !is_recording(attachment)) return ATTACHMENT_STOPPED;
-    if (!is_there(attachment)) return ATTACHMENT_PROCESS_ENDED;
+    if (!attachment_is_there(attachment)) return ATTACHMENT_PROCESS_ENDED;
     if (!answers && libraries > 0 && !has_ours) return ATTACHMENT_OTHER_PROGRAM;
     if (attachment->is_attached && libraries > attachment->libraries)
         attach_to(attachment->process, attachment->library, attachment->settings, &attached, why,
@@ -241,7 +241,7 @@ enum attachment_state attachment_wait(struct attachment *attachment, int ms, int
                                                                    : ATTACHMENT_ASKED_TO_END;
     }
     if (files[2].revents != 0) return ATTACHMENT_INPUT;
-    return look(attachment);
+    return attachment_look(attachment);
 }
 
 const char *attachment_stop(struct attachment *attachment)

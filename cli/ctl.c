@@ -12,7 +12,7 @@
 
 #include "common/printable.h"
 
-static const char help_text[] =
+static const char ctl_help_text[] =
     "usage: malloctape ctl PID start|reset [OUTPUT]\n"
     "       malloctape ctl PID stop|pause|resume|sync|status\n"
     "\n"
@@ -61,10 +61,10 @@ static bool is_request(const char *word)
 }
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct ctl *ctl, int count, char **words)
+static int ctl_words_parse(struct ctl *ctl, int count, char **words)
 {
     const struct program_option none = {NULL, .values = ask_offer};
-    const int status = program_options(count, words, &none, help_text, PROGRAM_IN_FRONT, NULL);
+    const int status = program_options(count, words, &none, ctl_help_text, PROGRAM_IN_FRONT, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (count - optind < 2) return cli_usage_error(&cli_ctl, "missing process id or command");
     const char *request = words[optind + 1];
@@ -86,11 +86,11 @@ static int words_parse(struct ctl *ctl, int count, char **words)
     return PROGRAM_GO_ON;
 }
 
-static int run(int count, char **words)
+static int ctl_run(int count, char **words)
 {
     struct ctl ctl;
     char answer[2048];
-    int status = words_parse(&ctl, count, words);
+    int status = ctl_words_parse(&ctl, count, words);
     if (status != PROGRAM_GO_ON) return status;
     struct ask ask = {
         .command = &cli_ctl, .process = ctl.process, .signals = -1, .given = {-1, -1}};
@@ -102,4 +102,4 @@ static int run(int count, char **words)
 }
 
 const struct cli_command cli_ctl = {
-    "ctl", "begins, ends or interrupts the recording of a running process", run, help_text};
+    "ctl", "begins, ends or interrupts the recording of a running process", ctl_run, ctl_help_text};

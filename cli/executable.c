@@ -33,7 +33,7 @@ static int path_check(const char *path)
 }
 
 /* Which of two failures to report: that there is something that cannot be executed goes first. */
-static int worse(int one, int other)
+static int executable_worse(int one, int other)
 {
     return one == PROGRAM_CANNOT_EXECUTE || other == PROGRAM_CANNOT_EXECUTE ? PROGRAM_CANNOT_EXECUTE
                                                                             : PROGRAM_NOT_FOUND;
@@ -52,7 +52,7 @@ static int path_search(struct executable *executable, const char *name)
         if (written > 0 && (size_t)written < sizeof executable->path) {
             int status = path_check(executable->path);
             if (status == 0) return 0;
-            result = worse(result, status);
+            result = executable_worse(result, status);
         }
         if (directory[length] == '\0') return result;
         directory += length + 1;

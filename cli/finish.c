@@ -106,7 +106,7 @@ static bool tail_add_end(struct unfinished *stream)
 
 /* ---- reading ---- */
 
-static void take_records(void *of, const struct raw_batch *batch)
+static void finish_take_records(void *of, const struct raw_batch *batch)
 {
     struct unfinished *stream = of;
     const struct raw_chunk *chunk = batch->chunk;
@@ -123,9 +123,9 @@ static void take_records(void *of, const struct raw_batch *batch)
 }
 
 /* Reads everything. True: nothing is missing. */
-static bool read_all(struct unfinished *stream)
+static bool finish_read_all(struct unfinished *stream)
 {
-    static const struct raw_visitor visitor = {.records = take_records};
+    static const struct raw_visitor visitor = {.records = finish_take_records};
     struct raw_source *source = &stream->source;
     if (!raw_source_open_both(source, stream->file, stream->spool)) return false;
     raw_source_visit(source, &visitor, stream);
@@ -159,7 +159,7 @@ static bool has_other_malloc(const struct raw_header *header)
 
 static bool finish_file(struct unfinished *stream, struct finished *finished)
 {
-    bool done = read_all(stream) && tail_add_end(stream);
+    bool done = finish_read_all(stream) && tail_add_end(stream);
     finished->events = stream->events;
     finished->has_other_malloc = has_other_malloc(&stream->source.reader.header);
     done = done && write_tail(stream);
@@ -219,7 +219,7 @@ static int open_in(int directory, const char *name, int flags, struct stat *stat
     return -1;
 }
 
-static void remove_spool(int directory, const char *name, const struct stat *ours)
+static void finish_remove_spool(int directory, const char *name, const struct stat *ours)
 {
     struct stat there;
     if (fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -248,7 +248,7 @@ static bool finish_in(int directory, const char *path, const struct finish_made 
     if (stream >= 0 && spool >= 0 && is_made(&of_stream, made) &&
         of_stream.st_uid == of_spool.st_uid)
         done = finish_files(stream, spool, path, finished);
-    if (done) remove_spool(directory, spool_name, &of_spool);
+    if (done) finish_remove_spool(directory, spool_name, &of_spool);
     if (stream >= 0) close(stream);
     if (spool >= 0) close(spool);
     free(spool_name);

@@ -30,7 +30,7 @@ static int open_made(pid_t process, double since_s)
 }
 
 /* False: not everything was copied. */
-static bool copy(int from, FILE *to)
+static bool made_names_copy(int from, FILE *to)
 {
     static char piece[PIECE_BYTES];
     size_t kept = 0;
@@ -60,7 +60,7 @@ void made_names_keep(pid_t process, double since_s, const char *output)
     if (from < 0) return;
     const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     FILE *to = file >= 0 ? fdopen(file, "w") : NULL;
-    bool good = to != NULL && copy(from, to);
+    bool good = to != NULL && made_names_copy(from, to);
     if (to != NULL && fclose(to) != 0) good = false;
     if (to == NULL && file >= 0) close(file);
     if (!good)

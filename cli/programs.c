@@ -13,8 +13,8 @@
 
 /* Becomes the program, with `first`, unless NULL, before the words. Messages are in the name of
  * `command`. */
-static int become(const struct cli_command *command, const char *name, const char *first, int count,
-                  char **words)
+static int programs_become(const struct cli_command *command, const char *name, const char *first,
+                           int count, char **words)
 {
     struct installed program;
     char **all = calloc((size_t)count + 2, sizeof *all), **next = all;
@@ -31,27 +31,27 @@ static int become(const struct cli_command *command, const char *name, const cha
 
 static int run_import(int count, char **words)
 {
-    return become(&cli_import, CONVERT, "import", count, words);
+    return programs_become(&cli_import, CONVERT, "import", count, words);
 }
 
 static int run_export(int count, char **words)
 {
-    return become(&cli_export, CONVERT, "export", count, words);
+    return programs_become(&cli_export, CONVERT, "export", count, words);
 }
 
 static int run_order(int count, char **words)
 {
-    return become(&cli_order, "postprocess", NULL, count, words);
+    return programs_become(&cli_order, "postprocess", NULL, count, words);
 }
 
 static int run_replay(int count, char **words)
 {
-    return become(&cli_replay, "replay", NULL, count, words);
+    return programs_become(&cli_replay, "replay", NULL, count, words);
 }
 
-static int run_sweep(int count, char **words)
+static int programs_run_sweep(int count, char **words)
 {
-    return become(&cli_sweep, "malloctape-sweep", NULL, count, words);
+    return programs_become(&cli_sweep, "malloctape-sweep", NULL, count, words);
 }
 
 const struct cli_command cli_import = {
@@ -62,5 +62,6 @@ const struct cli_command cli_order = {
     "order", "puts a recording in order: an instruction stream comes out", run_order, NULL};
 const struct cli_command cli_replay = {
     "replay", "replays a stream on the allocator that is preloaded", run_replay, NULL};
-const struct cli_command cli_sweep = {
-    "sweep", "compares many traces and settings, here or on many machines", run_sweep, NULL};
+const struct cli_command cli_sweep = {"sweep",
+                                      "compares many traces and settings, here or on many machines",
+                                      programs_run_sweep, NULL};

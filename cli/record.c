@@ -44,7 +44,7 @@ static const char *const stacks_of[] = {"all", "all,frees", NULL};
 static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=program: its own)",
                                           "the program's own allocator"};
 
-static const char help_text[] =
+static const char record_help_text[] =
     "usage: malloctape record [OPTION]... [--] PROGRAM [ARGUMENTS...]\n"
     "       malloctape record --pid PROCESS [-o FILE] [--seconds N] [--max-bytes N] [--stacks] [-q]\n"
     "\n"
@@ -155,7 +155,7 @@ static int stacks_take(void *of, const char *argument)
 }
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct record *record, int count, char **words)
+static int record_words_parse(struct record *record, int count, char **words)
 {
     const struct program_option known[] = {
         {"output", 'o', .word = &record->output},
@@ -170,7 +170,8 @@ static int words_parse(struct record *record, int count, char **words)
         {"quiet", 'q', .flag = &record->quiet},
         {.name = NULL}};
     /* Our options end at the first word that is not one; the rest is the program's. */
-    const int status = program_options(count, words, known, help_text, PROGRAM_IN_FRONT, record);
+    const int status =
+        program_options(count, words, known, record_help_text, PROGRAM_IN_FRONT, record);
     if (status != PROGRAM_GO_ON) return status;
     if (record->process != NULL && optind < count)
         return cli_usage_error(
@@ -438,7 +439,7 @@ static void begin_print(const struct watch *watch)
                         record->destination);
 }
 
-static void look(void *of)
+static void record_look(void *of)
 {
     struct watch *watch = of;
     if (watch->record->idle && !watch->has_begun) begin_print(watch);
@@ -466,7 +467,7 @@ static int program_run(struct record *record, const struct executable *executabl
     if (!record->idle && (record->follow || executable->obstacle == EXECUTABLE_FINE))
         begin_print(&watch);
     record->start_s = (double)time(NULL);
-    int error = run_program(&watch.program, executable->path, record->program, look, &watch);
+    int error = run_program(&watch.program, executable->path, record->program, record_look, &watch);
     recordings_look(recordings);
     int status = PROGRAM_CANNOT_EXECUTE;
     if (error != 0) {
@@ -517,7 +518,7 @@ static void unknown_variables_print(void)
 }
 
 /* A duration in seconds, minutes or hours as seconds; 0 if `text` is NULL. */
-static double seconds_of(const char *text)
+static double record_seconds_of(const char *text)
 {
     if (text == NULL) return 0;
     const double number = strtod(text, NULL);
@@ -566,7 +567,7 @@ static int destination_expand(struct record *record, const struct record_process
 static int process_run(struct record *record)
 {
     struct record_process process = {.quiet = record->quiet,
-                                     .seconds = seconds_of(record->seconds)};
+                                     .seconds = record_seconds_of(record->seconds)};
     char settings[256];
     struct installed library;
     char path[64], program[PATH_MAX], why[PATH_MAX], *words[] = {program, NULL};
@@ -597,13 +598,13 @@ static int process_run(struct record *record)
     return status;
 }
 
-static int run(int count, char **words)
+static int record_run(int count, char **words)
 {
     struct record record = {0};
     struct executable executable;
     struct installed library;
     char why[PATH_MAX];
-    int status = words_parse(&record, count, words);
+    int status = record_words_parse(&record, count, words);
     if (status != PROGRAM_GO_ON) return status;
     if (record.process != NULL) return process_run(&record);
     status = executable_find(&executable, record.program[0]);
@@ -626,5 +627,6 @@ static int run(int count, char **words)
     return program_run(&record, &executable);
 }
 
-const struct cli_command cli_record = {
-    "record", "runs a program and records every call of its allocator", run, help_text};
+const struct cli_command cli_record = {"record",
+                                       "runs a program and records every call of its allocator",
+                                       record_run, record_help_text};

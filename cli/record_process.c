@@ -59,8 +59,8 @@ static void print_other_program(pid_t process)
                     (int)process, program);
 }
 
-static void end_print(const struct record_process *record, const struct result *result,
-                      enum attachment_state state)
+static void record_process_end_print(const struct record_process *record,
+                                     const struct result *result, enum attachment_state state)
 {
     const int process = (int)record->process;
     if (state == ATTACHMENT_OTHER_PROGRAM) print_other_program(record->process);
@@ -74,21 +74,22 @@ static void end_print(const struct record_process *record, const struct result *
         recordings_tell("malloctape: %s: process %d has ended", record->output, process);
 }
 
-static bool has_stacks(const struct record_process *record)
+static bool record_process_has_stacks(const struct record_process *record)
 {
     return record->settings != NULL && strstr(record->settings, "TCMALLOC_TRACE_STACKS=") != NULL;
 }
 
 /* Until the process is as it was before. Returns an exit status. */
-static int watch(const struct record_process *record, struct attachment *attachment,
-                 struct recording_files *files)
+static int record_process_watch(const struct record_process *record, struct attachment *attachment,
+                                struct recording_files *files)
 {
     if (!record->quiet)
         recordings_tell("malloctape record: recording process %d to %s; Ctrl-C ends it",
                         (int)record->process, record->output);
     const double since_s = made_names_since(record->process);
     enum attachment_state state = wait_for_end(record, attachment);
-    if (has_stacks(record)) made_names_keep(record->process, since_s, record->output);
+    if (record_process_has_stacks(record))
+        made_names_keep(record->process, since_s, record->output);
     bool is_left = state != ATTACHMENT_PROCESS_ENDED && state != ATTACHMENT_OTHER_PROGRAM;
     const char *said = is_left ? attachment_stop(attachment) : NULL;
     if (is_left && said == NULL && !attachment->is_silent)
@@ -98,7 +99,7 @@ static int watch(const struct record_process *record, struct attachment *attachm
     if (said != NULL && !record->quiet)
         recordings_tell("malloctape: %s: %s", record->output, said);
     else if (!is_left && !record->quiet)
-        end_print(record, &result, state);
+        record_process_end_print(record, &result, state);
     attachment_end(attachment, state);
     return attachment->is_silent ? PROGRAM_FAILED : PROGRAM_OK;
 }
@@ -123,7 +124,7 @@ int record_process(const struct record_process *record)
         recording_files_discard(files);
         return PROGRAM_FAILED;
     }
-    status = watch(record, &attachment, files);
+    status = record_process_watch(record, &attachment, files);
     if (files != NULL && status == PROGRAM_OK && !recording_files_end(files))
         status = PROGRAM_FAILED;
     return status;

@@ -18,12 +18,12 @@
 
 enum { SUFFIX_BYTES = sizeof ".spool" - 1 };
 
-static const char *name_of(const struct recording_files *files)
+static const char *recording_files_name_of(const struct recording_files *files)
 {
     return output_name_last(files->path);
 }
 
-static bool fail(const struct recording_files *files, const char *what)
+static bool recording_files_fail(const struct recording_files *files, const char *what)
 {
     cli_fail(&cli_record, "%s %s: %s", what, files->path, strerror(errno));
     return false;
@@ -52,30 +52,33 @@ bool recording_files_is_recording(int file)
 static bool directory_open(struct recording_files *files)
 {
     char path[PATH_MAX];
-    const size_t length = (size_t)(name_of(files) - files->path);
-    if (length + sizeof "." > sizeof path || strlen(name_of(files)) + SUFFIX_BYTES > NAME_MAX) {
+    const size_t length = (size_t)(recording_files_name_of(files) - files->path);
+    if (length + sizeof "." > sizeof path ||
+        strlen(recording_files_name_of(files)) + SUFFIX_BYTES > NAME_MAX) {
         errno = ENAMETOOLONG;
-        return fail(files, "cannot record to");
+        return recording_files_fail(files, "cannot record to");
     }
     snprintf(path, sizeof path, "%.*s.", (int)length, files->path);
-    snprintf(files->spool_name, sizeof files->spool_name, "%s.spool", name_of(files));
+    snprintf(files->spool_name, sizeof files->spool_name, "%s.spool",
+             recording_files_name_of(files));
     files->directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return files->directory >= 0 || fail(files, "cannot open the directory of");
+    return files->directory >= 0 || recording_files_fail(files, "cannot open the directory of");
 }
 
 /* Whether what has the name may be replaced: if it is empty, or an older recording. */
 static bool is_replaceable(const struct recording_files *files)
 {
     struct stat status;
-    if (fstatat(files->directory, name_of(files), &status, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT || fail(files, "cannot look at");
+    if (fstatat(files->directory, recording_files_name_of(files), &status, AT_SYMLINK_NOFOLLOW) !=
+        0)
+        return errno == ENOENT || recording_files_fail(files, "cannot look at");
     if (S_ISLNK(status.st_mode)) {
         cli_fail(&cli_record, "%s is a symbolic link: name the file that it leads to", files->path);
         return false;
     }
-    const int file = openat(files->directory, name_of(files),
+    const int file = openat(files->directory, recording_files_name_of(files),
                             O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (file < 0) return fail(files, "cannot read");
+    if (file < 0) return recording_files_fail(files, "cannot read");
     const bool is_recording = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
                               (status.st_size == 0 || recording_files_is_recording(file));
     close(file);
@@ -97,7 +100,8 @@ static bool is_in_use(const struct recording_files *files)
 }
 
 /* Creates a file and opens it twice. */
-static bool create(const struct recording_files *files, const char *name, int *given, int *own)
+static bool recording_files_create(const struct recording_files *files, const char *name,
+                                   int *given, int *own)
 {
     char again[64];
     *given =
@@ -117,10 +121,10 @@ bool recording_files_make(struct recording_files *files, const char *path)
     if (getrandom(&id, sizeof id, 0) != sizeof id) id = (uint64_t)getpid();
     snprintf(files->new_stream, sizeof files->new_stream, ".malloctape-%016" PRIx64 ".raw", id);
     snprintf(files->new_spool, sizeof files->new_spool, ".malloctape-%016" PRIx64 ".spool", id);
-    if (create(files, files->new_stream, &files->given[0], &files->stream) &&
-        create(files, files->new_spool, &files->given[1], &files->spool))
+    if (recording_files_create(files, files->new_stream, &files->given[0], &files->stream) &&
+        recording_files_create(files, files->new_spool, &files->given[1], &files->spool))
         return true;
-    fail(files, "cannot create");
+    recording_files_fail(files, "cannot create");
 failed:
     recording_files_discard(files);
     return false;
@@ -132,7 +136,7 @@ static void close_one(int *file)
     *file = -1;
 }
 
-static void close_all(struct recording_files *files)
+static void recording_files_close_all(struct recording_files *files)
 {
     close_one(&files->given[0]);
     close_one(&files->given[1]);
@@ -162,7 +166,7 @@ void recording_files_discard(struct recording_files *files)
     remove_name(files, files->stream, files->new_stream);
     remove_name(files, files->spool, files->new_spool);
     remove_name(files, files->spool, files->spool_name);
-    close_all(files);
+    recording_files_close_all(files);
 }
 
 bool recording_files_settle(struct recording_files *files)
@@ -171,8 +175,9 @@ bool recording_files_settle(struct recording_files *files)
     close_one(&files->given[1]);
     return (renameat(files->directory, files->new_spool, files->directory, files->spool_name) ==
                 0 &&
-            renameat(files->directory, files->new_stream, files->directory, name_of(files)) == 0) ||
-           fail(files, "cannot create");
+            renameat(files->directory, files->new_stream, files->directory,
+                     recording_files_name_of(files)) == 0) ||
+           recording_files_fail(files, "cannot create");
 }
 
 /* ---- at the end ---- */
@@ -192,7 +197,7 @@ bool recording_files_read(const struct recording_files *files, struct finished *
 bool recording_files_end(struct recording_files *files)
 {
     struct stat spool;
-    const bool is_there = is_at(files, files->stream, name_of(files));
+    const bool is_there = is_at(files, files->stream, recording_files_name_of(files));
     /* An empty one is of no use: tracing/output.h. */
     const bool needs_spool = fstat(files->spool, &spool) == 0 && spool.st_size > 0;
     if (!needs_spool) remove_name(files, files->spool, files->spool_name);
@@ -201,6 +206,6 @@ bool recording_files_end(struct recording_files *files)
                  files->path);
     else if (needs_spool)
         cli_fail(&cli_record, "%s: cut short; %s has the rest", files->path, files->spool_name);
-    close_all(files);
+    recording_files_close_all(files);
     return is_there && !needs_spool;
 }

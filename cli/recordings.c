@@ -77,7 +77,7 @@ static void take_begin(struct recordings *recordings, pid_t process, const char 
 }
 
 /* "EVENTS OTHER SUMMARY" */
-static void take_end(struct recordings *recordings, pid_t process, const char *rest)
+static void recordings_take_end(struct recordings *recordings, pid_t process, const char *rest)
 {
     struct recording *recording = recording_find(recordings, process);
     char *end;
@@ -106,13 +106,13 @@ static void take_forget(struct recordings *recordings, pid_t process)
 }
 
 /* Takes a line (tracing/data/notice.h). */
-static void take_line(struct recordings *recordings, const char *line)
+static void recordings_take_line(struct recordings *recordings, const char *line)
 {
     int process, used = 0;
     if (sscanf(line, "begin %d%n", &process, &used) == 1)
         take_begin(recordings, process, line + used);
     else if (sscanf(line, "end %d%n", &process, &used) == 1)
-        take_end(recordings, process, line + used);
+        recordings_take_end(recordings, process, line + used);
     else if (sscanf(line, "forget %d", &process) == 1)
         take_forget(recordings, process);
     else if (sscanf(line, "unfollowed %d%n", &process, &used) == 1 && line[used] == ' ')
@@ -137,7 +137,7 @@ void recordings_look(struct recordings *recordings)
         recordings->line[bytes - 1] = '\0';
         for (ssize_t i = 0; i < bytes - 1; i++)
             if (recordings->line[i] == '\0') recordings->line[i] = '\n';
-        take_line(recordings, recordings->line);
+        recordings_take_line(recordings, recordings->line);
     }
 }
 

@@ -28,7 +28,7 @@
 #include "tracing/data/watch.h"
 #include "tracing/process/request.h"
 
-static const char help_text[] =
+static const char top_help_text[] =
     "usage: malloctape top [--count NUMBER] PID\n"
     "       malloctape top [--count NUMBER] --pid PID\n"
     "\n"
@@ -58,12 +58,12 @@ struct top {
 };
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct top *top, int count, char **words)
+static int top_words_parse(struct top *top, int count, char **words)
 {
     const struct program_option known[] = {{"count", .count = &top->count},
                                            {"pid", 'p', .word = &top->attach_to},
                                            {NULL, .values = ask_offer}};
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
+    const int status = program_options(count, words, known, top_help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (top->count == 0) return cli_usage_error(&cli_top, "--count 0 shows nothing");
     if (count - optind != (top->attach_to == NULL))
@@ -117,7 +117,7 @@ static void differences_make(uint64_t *differences, const uint64_t *now, const u
         differences[i] = difference(now[i], before[i]);
 }
 
-static void print_calls(struct top *top)
+static void top_print_calls(struct top *top)
 {
     uint64_t calls[CALL_KINDS], most;
     int kind;
@@ -160,7 +160,7 @@ static void print_memory(const struct top *top)
 
 /* Prints statistics that are not 0. Bytes are exact, so that thresholds can be compared with
  * sizes. */
-static void print_statistics(const struct watch_counts *now)
+static void top_print_statistics(const struct watch_counts *now)
 {
     char text[sizeof now->names];
     struct statistics_names names = {0};
@@ -178,7 +178,7 @@ static void print_statistics(const struct watch_counts *now)
     if (*before == ',') putchar('\n');
 }
 
-static void print_sizes(const struct top *top)
+static void top_print_sizes(const struct top *top)
 {
     uint64_t sizes[HISTOGRAM_BUCKETS], most, all = 0;
     int bucket;
@@ -201,7 +201,7 @@ static void print_sizes(const struct top *top)
 
 /* Asks the process once. False: this is the end, after a message unless top->has_ended. If it has
  * answered before, a process that no longer answers, or is no longer recorded, is a normal end. */
-static bool look(struct top *top)
+static bool top_look(struct top *top)
 {
     static char answer[sizeof CONTROL_OK + sizeof top->now + 1]; /* a byte more than is wanted */
     const bool is_first = top->now.bytes == 0;
@@ -220,7 +220,7 @@ static bool look(struct top *top)
     return false;
 }
 
-static int end(const struct top *top)
+static int top_end(const struct top *top)
 {
     if (!top->has_ended) return PROGRAM_FAILED;
     printf("\nprocess  %d: the recording has ended\n", (int)top->process);
@@ -231,11 +231,11 @@ static void print(struct top *top, bool is_terminal, bool is_first)
 {
     fputs(is_terminal ? "\033[H\033[J" : !is_first ? "\n" : "", stdout);
     printf("process  %d\n", (int)top->process);
-    print_calls(top);
+    top_print_calls(top);
     print_paths(top);
     print_memory(top);
-    print_statistics(&top->now);
-    print_sizes(top);
+    top_print_statistics(&top->now);
+    top_print_sizes(top);
     fflush(stdout);
 }
 
@@ -268,7 +268,7 @@ static enum attachment_state second_wait(struct top *top, bool has_keys)
 }
 
 /* Records to nowhere. False: a message has been printed. */
-static bool attach(struct top *top)
+static bool top_attach(struct top *top)
 {
     const int given[] = {open("/dev/null", O_WRONLY | O_CLOEXEC),
                          memfd_create("malloctape.spool", MFD_CLOEXEC)};
@@ -280,14 +280,14 @@ static bool attach(struct top *top)
     return good;
 }
 
-static int run(int count, char **words)
+static int top_run(int count, char **words)
 {
     static struct top top = {.count = UINT64_MAX};
     struct installed library;
     struct termios terminal;
     char why[PATH_MAX];
     enum attachment_state state = ATTACHMENT_GOES_ON;
-    int status = words_parse(&top, count, words);
+    int status = top_words_parse(&top, count, words);
     if (status != PROGRAM_GO_ON) return status;
     const bool is_terminal = isatty(STDOUT_FILENO);
     if (top.attach_to != NULL) {
@@ -297,12 +297,12 @@ static int run(int count, char **words)
                                              .process = top.process,
                                              .library = library.path,
                                              .may_be_recording = true};
-        if (!attach(&top)) return PROGRAM_FAILED;
+        if (!top_attach(&top)) return PROGRAM_FAILED;
     }
     const bool has_keys = top.attach_to != NULL && keys_begin(&terminal);
     double before = seconds_now();
     status = PROGRAM_OK;
-    if (!look(&top)) status = PROGRAM_FAILED;
+    if (!top_look(&top)) status = PROGRAM_FAILED;
     for (uint64_t second = 0; status == PROGRAM_OK && second < top.count; second++) {
         if (top.attach_to == NULL)
             sleep(1);
@@ -310,9 +310,9 @@ static int run(int count, char **words)
             state = second_wait(&top, has_keys);
         if (state == ATTACHMENT_ASKED_TO_END || state == ATTACHMENT_INPUT) break;
         const double now = seconds_now();
-        if (!look(&top)) {
+        if (!top_look(&top)) {
             if (top.attach_to != NULL) state = attachment_wait(&top.attachment, 0, -1);
-            status = end(&top);
+            status = top_end(&top);
             break;
         }
         top.seconds = now - before;
@@ -325,4 +325,4 @@ static int run(int count, char **words)
 }
 
 const struct cli_command cli_top = {"top", "shows what a process asks of its allocator right now",
-                                    run, help_text};
+                                    top_run, top_help_text};

@@ -25,7 +25,7 @@ void complete_word(const char *begun, const char *word, const char *about)
 
 /* ---- what the help says ---- */
 
-static size_t name_bytes(const char *text)
+static size_t complete_name_bytes(const char *text)
 {
     return strspn(text, "-abcdefghijklmnopqrstuvwxyz");
 }
@@ -40,7 +40,7 @@ static const char *help_find(const char *help, const struct program_option *opti
         const char *at = line += strspn(line, "\n ");
         bool is_it = false;
         while (*at == '-') {
-            const size_t bytes = at[1] == '-' ? name_bytes(at) : 2;
+            const size_t bytes = at[1] == '-' ? complete_name_bytes(at) : 2;
             is_it = is_it || (bytes == strlen(text) && memcmp(at, text, bytes) == 0) ||
                     (bytes == 2 && at[1] == option->letter);
             at += bytes;
@@ -87,12 +87,12 @@ static const struct program_option *option_find(const struct completing *complet
     return NULL;
 }
 
-/* For `add`, which functions of other directories call back: the beginning of the word to complete,
+/* For `word_add`, which functions of other directories call back: the beginning of the word to complete,
  * and the length of the complete words of a list in it. */
 static const char *adding_begun;
 static int adding_list_bytes;
 
-static void add(const char *word, const char *about)
+static void word_add(const char *word, const char *about)
 {
     char whole[512];
     snprintf(whole, sizeof whole, "%.*s%s", adding_list_bytes, adding_begun, word);
@@ -115,8 +115,8 @@ static void complete_argument(const struct completing *completing,
     if (comma != NULL && name != NULL && is_name(name, bytes, "LIST"))
         adding_list_bytes = (int)(comma - begun) + 1;
     for (unsigned i = 0; option->choices != NULL && option->choices[i] != NULL; i++)
-        add(option->choices[i], NULL);
-    if (option->values != NULL) option->values(add);
+        word_add(option->choices[i], NULL);
+    if (option->values != NULL) option->values(word_add);
     if (name != NULL && option->choices == NULL && option->values == NULL &&
         (is_name(name, bytes, "FILE") || is_name(name, bytes, "OUT") || is_name(name, bytes, "IN")))
         puts(":file");
@@ -176,10 +176,10 @@ static void complete_usage(const struct completing *completing, char *word)
     while (last->name != NULL)
         last++;
     if (strcmp(word, "PID") == 0 && last->values != NULL)
-        last->values(add);
+        last->values(word_add);
     else if (is_choice(word))
         for (char *rest = word, *one; (one = strsep(&rest, "|")) != NULL;)
-            add(one, NULL);
+            word_add(one, NULL);
 }
 
 /* Completes by the lines of usage, which begin with the name. `line_words`: the number of words

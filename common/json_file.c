@@ -12,7 +12,7 @@
 
 enum { KEY_BYTES = 64 };
 
-static int put(const char *text, size_t bytes, void *output)
+static int json_file_put(const char *text, size_t bytes, void *output)
 {
     return output_write(output, text, bytes) ? 0 : -1;
 }
@@ -22,7 +22,7 @@ bool json_file_write(const json_t *value, const char *path, struct error *error)
     struct output output;
     fflush(stdout); /* what stands before it there */
     bool opened = output_open(&output, path);
-    bool dumped = opened && json_dump_callback(value, put, &output,
+    bool dumped = opened && json_dump_callback(value, json_file_put, &output,
                                                JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
     if (dumped) output_write(&output, "\n", 1);
     output.discards = !dumped;

@@ -33,7 +33,7 @@ bool output_open(struct output *output, const char *path)
 }
 
 /* Gets the status of a file; "-" is the descriptor. */
-static bool look(const char *path, int fd, struct stat *file)
+static bool output_look(const char *path, int fd, struct stat *file)
 {
     return (strcmp(path, "-") == 0 ? fstat(fd, file) : stat(path, file)) == 0 &&
            S_ISREG(file->st_mode);
@@ -42,7 +42,7 @@ static bool look(const char *path, int fd, struct stat *file)
 bool output_would_replace(const char *path, const char *input)
 {
     struct stat to, from;
-    return look(path, STDOUT_FILENO, &to) && look(input, STDIN_FILENO, &from) &&
+    return output_look(path, STDOUT_FILENO, &to) && output_look(input, STDIN_FILENO, &from) &&
            to.st_dev == from.st_dev && to.st_ino == from.st_ino;
 }
 
@@ -155,7 +155,7 @@ static void frame_close(struct output *output)
 
 /* ---- writing ---- */
 
-static bool pass_on(struct output *output, const uint8_t *data, size_t bytes)
+static bool output_pass_on(struct output *output, const uint8_t *data, size_t bytes)
 {
     return output->frame != NULL ? frame_write(output, data, bytes)
                                  : output_send(output, data, bytes);
@@ -165,7 +165,7 @@ bool output_flush(struct output *output)
 {
     size_t used = output->used;
     output->used = 0;
-    return pass_on(output, output->buffer, used);
+    return output_pass_on(output, output->buffer, used);
 }
 
 bool output_write(struct output *output, const void *data, size_t bytes)
@@ -175,7 +175,7 @@ bool output_write(struct output *output, const void *data, size_t bytes)
     output->offset += bytes;
     if (bytes > OUTPUT_BUFFER_BYTES - output->used) {
         if (!output_flush(output)) return false;
-        if (bytes >= OUTPUT_BUFFER_BYTES) return pass_on(output, data, bytes);
+        if (bytes >= OUTPUT_BUFFER_BYTES) return output_pass_on(output, data, bytes);
     }
     memcpy(output->buffer + output->used, data, bytes);
     output->used += bytes;

@@ -60,7 +60,7 @@ enum {
     WITHOUT_LETTER = 256 /* and the index: what getopt_long() returns */
 };
 
-static int code_of(const struct program_option *known, int index)
+static int program_code_of(const struct program_option *known, int index)
 {
     return known[index].letter != 0 ? known[index].letter : WITHOUT_LETTER + index;
 }
@@ -114,7 +114,7 @@ int program_options(int count, char **words, const struct program_option *known,
         const int argument = argument_of(&known[options]);
         assert(options < OPTIONS_MAX);
         names[options] =
-            (struct option){known[options].name, argument, NULL, code_of(known, options)};
+            (struct option){known[options].name, argument, NULL, program_code_of(known, options)};
         if (known[options].letter != 0) *letter++ = known[options].letter;
         if (known[options].letter != 0 && argument == required_argument) *letter++ = ':';
     }
@@ -124,7 +124,7 @@ int program_options(int count, char **words, const struct program_option *known,
     while (status == PROGRAM_GO_ON &&
            (code = getopt_long(count, words, letters, names, NULL)) != -1) {
         int at = 0;
-        while (at < options && code_of(known, at) != code)
+        while (at < options && program_code_of(known, at) != code)
             at++;
         if (at < options)
             status = option_take(&known[at], words[0], of);

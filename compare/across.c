@@ -89,7 +89,7 @@ static const struct compare_row *find_row(const struct compare *compare, const c
     return NULL;
 }
 
-static bool is_complete(const struct across *across, const char *label)
+static bool across_is_complete(const struct across *across, const char *label)
 {
     for (size_t i = 0; i < across->recordings_count; i++) {
         const struct compare_row *row = find_row(across->recordings[i], label);
@@ -124,7 +124,7 @@ static struct mean mean_of_changes(const double *changes, size_t count)
     return (struct mean){expm1(of.mean), expm1(of.least), expm1(of.most)};
 }
 
-static void entry_make(const struct across *across, struct entry *entry, const char *label)
+static void across_entry_make(const struct across *across, struct entry *entry, const char *label)
 {
     double times[COMPARE_RECORDINGS_MAX], saved_most = 0;
     const size_t count = across->recordings_count;
@@ -169,8 +169,8 @@ static bool across_open(struct across *across)
     across->of_process = is_of_process(across);
     for (size_t i = 0; i < first->rows_count; i++) {
         const char *label = first->rows[i].label;
-        if (is_complete(across, label))
-            entry_make(across, &across->entries[across->entries_count++], label);
+        if (across_is_complete(across, label))
+            across_entry_make(across, &across->entries[across->entries_count++], label);
     }
     qsort(across->entries, across->entries_count, sizeof *across->entries, by_peak);
     for (size_t i = 0; i < across->entries_count; i++)

@@ -23,7 +23,7 @@ enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
     "                           " name ": " help "\n"
 #define ALLOCATORS_HELP KNOWN_ALLOCATOR_LIST(ALLOCATOR_HELP)
 
-static const char help_text[] =
+static const char compare_help_text[] =
     "usage: malloctape compare TRACE... [OPTION]... [-- OPTION-OF-REPLAY...]\n"
     "\n"
     "Replays TRACE, a recording or an instruction stream, under several allocators, several times\n"
@@ -59,7 +59,7 @@ static const char help_text[] =
 
 /* ---- the command line ---- */
 
-static int list_add(void *of, const char *text)
+static int word_list_add(void *of, const char *text)
 {
     struct compare_options *options = of;
     char why[256];
@@ -82,7 +82,7 @@ static int list_add_installed(struct compare_options *options)
     for (const struct known_allocator *known = known_allocators; known->name != NULL; known++)
         if (status == PROGRAM_GO_ON && known->where != ALLOCATOR_NOTHING &&
             allocators_find(&found, known->name))
-            status = list_add(options, known->name);
+            status = word_list_add(options, known->name);
     return status;
 }
 
@@ -108,13 +108,13 @@ static int limit_parse(void *of, const char *text)
 }
 
 /* Those of replay. */
-static const char *const engines[] = {"auto", "switch", "threads", "null", NULL};
+static const char *const compare_engines[] = {"auto", "switch", "threads", "null", NULL};
 
-static int engine_take(void *of, const char *name)
+static int compare_engine_take(void *of, const char *name)
 {
     ((struct compare_options *)of)->engine = name;
-    for (size_t i = 0; engines[i] != NULL; i++)
-        if (strcmp(name, engines[i]) == 0) return PROGRAM_GO_ON;
+    for (size_t i = 0; compare_engines[i] != NULL; i++)
+        if (strcmp(name, compare_engines[i]) == 0) return PROGRAM_GO_ON;
     return cli_usage_error(&cli_compare, "--engine: there is no engine '%s'", name);
 }
 
@@ -132,7 +132,7 @@ static int list_complete(struct compare_options *options)
 
 /* Parses words that are not options: traces and, after "--", options of replay. Returns
  * PROGRAM_GO_ON or an exit status. */
-static int traces_parse(struct compare_options *options, char **words)
+static int compare_traces_parse(struct compare_options *options, char **words)
 {
     if (words[0] == NULL) return cli_usage_error(&cli_compare, "which trace?");
     do {
@@ -149,13 +149,13 @@ static int traces_parse(struct compare_options *options, char **words)
 }
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct compare_options *options, int count, char **words)
+static int compare_words_parse(struct compare_options *options, int count, char **words)
 {
     static const char *const measures[] = {
         [COMPARE_MEMORY] = "memory", [COMPARE_TIME] = "time", [COMPARE_MEASURES] = NULL};
     const struct program_option known[] = {
-        {"allocators", 'a', .take = list_add, .values = allocators_offer},
-        {"engine", 'e', .take = engine_take, .choices = engines},
+        {"allocators", 'a', .take = word_list_add, .values = allocators_offer},
+        {"engine", 'e', .take = compare_engine_take, .choices = compare_engines},
         {"tune", .flag = &options->tune},
         {"no-latency", .flag = &options->no_latency},
         {"no-series", .flag = &options->no_series},
@@ -168,13 +168,14 @@ static int words_parse(struct compare_options *options, int count, char **words)
     options->rounds = ROUNDS_DEFAULT;
     options->limit_s = -1;
     options->sort = COMPARE_MEASURES;
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
+    const int status =
+        program_options(count, words, known, compare_help_text, PROGRAM_ANYWHERE, options);
     if (status != PROGRAM_GO_ON) return status;
     words += optind;
     if (options->html != NULL && strcmp(options->html, "-") == 0)
         return cli_usage_error(&cli_compare, "--html needs a file; it cannot write to the "
                                              "standard output");
-    return traces_parse(options, words);
+    return compare_traces_parse(options, words);
 }
 
 /* ---- rows ---- */
@@ -342,7 +343,7 @@ static bool write_html(const struct compare *compare, const char *path)
     return done;
 }
 
-static bool is_complete(const struct compare *compare)
+static bool compare_is_complete(const struct compare *compare)
 {
     for (size_t i = 0; i < compare->rows_count; i++)
         if (*compare->rows[i].why != '\0') return false;
@@ -372,14 +373,14 @@ static int tell_killed(const struct compare *compare)
 }
 
 /* Writes the results of one trace, or of several together. Returns an exit status. */
-static int write_results(const struct compare *all)
+static int compare_write_results(const struct compare *all)
 {
     const struct compare_options *options = &all->options;
     const unsigned count = options->traces_count;
     bool good = true, whole = true, written = true;
     int status = PROGRAM_OK;
     for (unsigned i = 0; i < count; i++) {
-        good = good && is_complete(&all[i]);
+        good = good && compare_is_complete(&all[i]);
         whole = whole && compare_is_whole(&all[i]);
     }
     if (options->json == NULL || strcmp(options->json, "-") != 0)
@@ -398,7 +399,7 @@ static int write_results(const struct compare *all)
 }
 
 /* Gets all numbers of one trace. Returns an exit status; errors have been printed. */
-static int compare_one(struct compare *compare)
+static int compare_trace(struct compare *compare)
 {
     if (!replay_find(compare)) return PROGRAM_FAILED;
     compare->machine = machine_json();
@@ -424,9 +425,9 @@ static int compare_all(struct compare *all, const struct compare_options *option
     for (unsigned i = 0; i < options->traces_count; i++) {
         all[i].options = *options;
         all[i].options.trace = options->traces[i];
-        if (status == PROGRAM_OK) status = compare_one(&all[i]);
+        if (status == PROGRAM_OK) status = compare_trace(&all[i]);
     }
-    if (status == PROGRAM_OK) status = write_results(all);
+    if (status == PROGRAM_OK) status = compare_write_results(all);
     for (unsigned i = 0; i < options->traces_count; i++) {
         compare_rank_end(&all[i]);
         rows_close(&all[i]);
@@ -436,15 +437,16 @@ static int compare_all(struct compare *all, const struct compare_options *option
     return status;
 }
 
-static int run(int count, char **words)
+static int compare_command_run(int count, char **words)
 {
     static struct compare all[COMPARE_RECORDINGS_MAX];
     static struct compare_options options;
-    int status = words_parse(&options, count, words);
+    int status = compare_words_parse(&options, count, words);
     if (status == PROGRAM_GO_ON) status = compare_all(all, &options);
     compare_list_free(&options.list);
     return status;
 }
 
 const struct cli_command cli_compare = {
-    "compare", "replays a trace under several allocators and compares them", run, help_text};
+    "compare", "replays a trace under several allocators and compares them", compare_command_run,
+    compare_help_text};

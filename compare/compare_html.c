@@ -13,7 +13,7 @@
 HTML_EMBED(compare_page_js, COMPARE_DIRECTORY "/page.js");
 
 /* Prints the verdict, what the program had, and the warnings. */
-static void print_notices(const void *of, FILE *to)
+static void compare_html_print_notices(const void *of, FILE *to)
 {
     const struct compare *compare = of;
     char text[4096];
@@ -30,7 +30,7 @@ static void print_notices(const void *of, FILE *to)
             fprintf(to, "! %s: %s\n", compare->rows[i].label, compare->rows[i].why);
 }
 
-static void print_text(const void *of, FILE *to)
+static void compare_html_print_text(const void *of, FILE *to)
 {
     compare_table_print(of, to);
 }
@@ -65,7 +65,8 @@ bool compare_html_write(const struct compare *compare, const char *path, char *w
     json_object_set_new(data, "shown", json_shown(compare));
     snprintf(title, sizeof title, "%.400s under several allocators",
              program != NULL && *program != '\0' ? basename(program) : compare->options.trace);
-    return html_page_write(
-        &(struct html_page){title, print_notices, print_text, compare, data, compare_page_js}, path,
-        why, why_bytes);
+    return html_page_write(&(struct html_page){title, compare_html_print_notices,
+                                               compare_html_print_text, compare, data,
+                                               compare_page_js},
+                           path, why, why_bytes);
 }

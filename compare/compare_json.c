@@ -12,7 +12,7 @@
 
 /* ---- what was replayed, and where ---- */
 
-static json_t *json_trace(const struct compare *compare)
+static json_t *compare_json_trace(const struct compare *compare)
 {
     static const char *const keys[] = {"program",
                                        "recorded_architecture",
@@ -118,8 +118,8 @@ static json_t *json_rank(const struct compare_row *row, enum compare_measure mea
     return row->rank[measure] != 0 ? json_integer(row->rank[measure]) : json_null();
 }
 
-static json_t *json_row(const struct compare *compare, const struct compare_row *row,
-                        bool with_reports)
+static json_t *compare_json_row(const struct compare *compare, const struct compare_row *row,
+                                bool with_reports)
 {
     json_t *object = json_object();
     const json_t *report = json_array_get(row->reports, 0);
@@ -149,7 +149,7 @@ static json_t *json_row(const struct compare *compare, const struct compare_row 
 }
 
 /* Puts how the trace was replayed: what is the same in all rows. */
-static void put_how(json_t *object, const struct compare *compare)
+static void compare_json_put_how(json_t *object, const struct compare *compare)
 {
     static const char *const keys[] = {"engine", "touch", "clock"};
     const json_t *common = compare_any_report(compare);
@@ -174,11 +174,11 @@ json_t *compare_json(const struct compare *compare, bool with_reports)
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
         json_put_text(object, "ended", text);
     json_object_set(object, "machine", compare->machine);
-    json_object_set_new(object, "trace", json_trace(compare));
+    json_object_set_new(object, "trace", compare_json_trace(compare));
     json_object_set_new(object, "original", json_original(&compare->original));
-    put_how(object, compare);
+    compare_json_put_how(object, compare);
     for (size_t i = 0; i < compare->rows_count; i++)
-        json_array_append_new(rows, json_row(compare, &compare->rows[i], with_reports));
+        json_array_append_new(rows, compare_json_row(compare, &compare->rows[i], with_reports));
     json_object_set_new(object, "allocators", rows);
     json_object_set_new(object, "verdict", compare_verdict_json(compare));
     json_object_set_new(object, "warnings", compare_warnings_json(compare, NULL));

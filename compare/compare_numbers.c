@@ -11,7 +11,7 @@
 
 /* ---- several rounds ---- */
 
-static int ascending(const void *one, const void *other)
+static int compare_numbers_ascending(const void *one, const void *other)
 {
     double left = *(const double *)one, right = *(const double *)other;
     return (left > right) - (left < right);
@@ -23,7 +23,7 @@ struct compare_spread compare_spread_values(double *values, size_t count)
     if (count == 0) return unknown;
     for (size_t i = 0; i < count; i++)
         if (isnan(values[i])) return unknown;
-    qsort(values, count, sizeof *values, ascending);
+    qsort(values, count, sizeof *values, compare_numbers_ascending);
     return (struct compare_spread){(values[(count - 1) / 2] + values[count / 2]) / 2, values[0],
                                    values[count - 1]};
 }
@@ -95,8 +95,8 @@ double compare_cpu_seconds(const json_t *report)
            compare_report_number(report, "system_seconds");
 }
 
-static double value_of(const struct compare_number *number, const json_t *report,
-                       const json_t *reports)
+static double compare_numbers_value_of(const struct compare_number *number, const json_t *report,
+                                       const json_t *reports)
 {
     const json_t *latency;
     const char *kind;
@@ -125,7 +125,7 @@ size_t compare_values_of(const struct compare_number *number, const json_t *repo
     size_t count = json_array_size(reports);
     if (count > values_max) count = values_max;
     for (size_t i = 0; i < count; i++)
-        values[i] = value_of(number, json_array_get(reports, i), reports);
+        values[i] = compare_numbers_value_of(number, json_array_get(reports, i), reports);
     return count;
 }
 

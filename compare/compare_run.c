@@ -27,7 +27,7 @@ enum { SERIES_POINTS_MAX = 1000 };
 
 /* Called in the child. All allocators get the same environment, that of this process, except for
  * the variables that select the allocator. */
-static void enter(void *of)
+static void compare_run_enter(void *of)
 {
     const struct compare_row *row = of;
     allocators_enter(row != NULL ? &row->found : NULL);
@@ -95,8 +95,8 @@ static bool run_to_end(const struct process *process, char *why, size_t why_byte
 }
 
 /* Returns the report, or NULL. `row` NULL: no allocator. */
-static json_t *replay(const struct compare *compare, struct compare_row *row,
-                      const struct run_how *how, char *why, size_t why_bytes)
+static json_t *compare_row_replay(const struct compare *compare, struct compare_row *row,
+                                  const struct run_how *how, char *why, size_t why_bytes)
 {
     char file[PROCESS_PATH_BYTES];
     process_directory_path(&compare->directory, "report.json", file, sizeof file);
@@ -115,7 +115,7 @@ static json_t *replay(const struct compare *compare, struct compare_row *row,
                                     .input = -1,
                                     .limit_s = time_limit(compare, row),
                                     .file = compare->ordered,
-                                    .enter = enter,
+                                    .enter = compare_run_enter,
                                     .of = row,
                                     .printed = printed,
                                     .printed_bytes = sizeof printed,
@@ -222,8 +222,8 @@ static unsigned runs_to_do(const struct compare *compare)
     return runs;
 }
 
-static void show_progress(const struct compare *compare, const struct compare_row *row,
-                          unsigned round)
+static void compare_run_show_progress(const struct compare *compare, const struct compare_row *row,
+                                      unsigned round)
 {
     unsigned done = compare->runs_done, all = runs_to_do(compare);
     char message[sizeof row->label + 128];
@@ -241,7 +241,7 @@ bool compare_run_null(struct compare *compare, char *why, size_t why_bytes)
 {
     const struct run_how how = {"null", NULL, "--sample=0", "--sample-offset=0"};
     double started = seconds_now();
-    compare->null_report = replay(compare, NULL, &how, why, why_bytes);
+    compare->null_report = compare_row_replay(compare, NULL, &how, why, why_bytes);
     compare->null_s = seconds_now() - started;
     return compare->null_report != NULL;
 }
@@ -249,7 +249,7 @@ bool compare_run_null(struct compare *compare, char *why, size_t why_bytes)
 bool compare_run_lane_peaks(struct compare *compare, char *why, size_t why_bytes)
 {
     const struct run_how how = {"null", "--lane-peaks", "--sample=0", "--sample-offset=0"};
-    json_t *report = replay(compare, NULL, &how, why, why_bytes);
+    json_t *report = compare_row_replay(compare, NULL, &how, why, why_bytes);
     if (report == NULL) return false;
     compare->lane_peaks_bytes = compare_report_number(report, "lane_peaks_bytes");
     json_decref(report);
@@ -263,14 +263,14 @@ const char *compare_engine(const struct compare *compare)
     return json_string_value(json_object_get(compare->null_report, "auto_engine"));
 }
 
-static void run_row(struct compare *compare, struct compare_row *row, unsigned round)
+static void compare_row_run(struct compare *compare, struct compare_row *row, unsigned round)
 {
     const struct known_allocator *known = row->found.known;
     bool nothing = known != NULL && known->where == ALLOCATOR_NOTHING;
     bool only_times = round >= compare->options.rounds;
     const struct run_how how = how_of(compare, nothing ? "null" : compare_engine(compare), round);
     if (nothing && only_times) return;
-    json_t *report = replay(compare, row, &how, row->why, sizeof row->why);
+    json_t *report = compare_row_replay(compare, row, &how, row->why, sizeof row->why);
     compare->runs_done++;
     if (report == NULL) return;
     const char *reported = json_string_value(json_object_get(report, "allocator"));
@@ -289,8 +289,8 @@ void compare_run_rows(struct compare *compare)
             size_t at = round % 2 == 0 ? i : rows - 1 - i;
             struct compare_row *row = &compare->rows[at];
             if (round >= rounds_of(compare, at)) continue;
-            show_progress(compare, row, round);
-            run_row(compare, row, round);
+            compare_run_show_progress(compare, row, round);
+            compare_row_run(compare, row, round);
             if (process_interrupted()) return;
         }
     }

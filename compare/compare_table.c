@@ -102,7 +102,7 @@ const char *compare_original_text(const struct compare *compare, char *text, siz
 }
 
 /* Prints how the trace was replayed, as far as the numbers depend on it most. */
-static void put_how(const struct compare *compare, FILE *to)
+static void compare_table_put_how(const struct compare *compare, FILE *to)
 {
     const json_t *report = compare_any_report(compare);
     const char *touch = json_string_value(json_object_get(report, "touch"));
@@ -178,7 +178,8 @@ struct columns {
 };
 
 /* Whether any row has the number. */
-static bool is_known(const struct compare *compare, const struct compare_number *number)
+static bool compare_table_is_known(const struct compare *compare,
+                                   const struct compare_number *number)
 {
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
@@ -189,7 +190,7 @@ static bool is_known(const struct compare *compare, const struct compare_number 
 }
 
 /* Whether the expected memory or time of the process is known for any row. */
-static bool is_expected(const struct compare *compare, enum compare_measure measure)
+static bool compare_table_is_expected(const struct compare *compare, enum compare_measure measure)
 {
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
@@ -214,7 +215,7 @@ static void columns_add_expected(struct columns *columns, const struct compare *
 {
     const double seconds = compare->original.cpu_seconds;
     struct column column = {COLUMN_EXPECTED, NULL, "process", "peak", "MiB", 8};
-    if (!is_expected(compare, columns->measure)) return;
+    if (!compare_table_is_expected(compare, columns->measure)) return;
     if (columns->measure == COMPARE_TIME) {
         column = (struct column){COLUMN_EXPECTED, NULL, "program", "change", "", 24};
         if (seconds < MILLISECONDS_BELOW_S)
@@ -257,7 +258,8 @@ static void columns_make(struct columns *columns, const struct compare *compare)
         struct column column = {COLUMN_NUMBER, number, compare_group(compare, number),
                                 number->title, "",     number->width};
         if (number->width == 0 || number->of != columns->measure ||
-            compare_is_of_realloc(number) != columns->reallocs || !is_known(compare, number))
+            compare_is_of_realloc(number) != columns->reallocs ||
+            !compare_table_is_known(compare, number))
             continue;
         snprintf(column.unit, sizeof column.unit, "%s", number->unit);
         columns_add(columns, &column);
@@ -330,7 +332,8 @@ static void print_settings(const struct compare_row *row, FILE *to)
 }
 
 /* Prints the warnings of a row; NULL: those of the comparison. */
-static void print_warnings(const struct compare *compare, const struct compare_row *row, FILE *to)
+static void compare_table_print_warnings(const struct compare *compare,
+                                         const struct compare_row *row, FILE *to)
 {
     for (size_t i = 0; i < compare->warnings_count; i++) {
         const struct compare_warning *warning = &compare->warnings[i];
@@ -381,9 +384,9 @@ static void number_text(const struct compare *compare, const struct compare_numb
 }
 
 /* "-": not known. */
-static void cell_text(const struct compare *compare, const struct compare_row *row,
-                      enum compare_measure measure, const struct column *column, char *text,
-                      size_t bytes)
+static void compare_table_cell_text(const struct compare *compare, const struct compare_row *row,
+                                    enum compare_measure measure, const struct column *column,
+                                    char *text, size_t bytes)
 {
     const struct compare_number *number = column->number;
     struct compare_spread spread = {NAN, NAN, NAN};
@@ -408,19 +411,19 @@ static void cell_text(const struct compare *compare, const struct compare_row *r
     }
 }
 
-static void print_row(const struct compare *compare, const struct columns *columns,
-                      const struct compare_row *row, int width, FILE *to)
+static void compare_table_print_row(const struct compare *compare, const struct columns *columns,
+                                    const struct compare_row *row, int width, FILE *to)
 {
     print_name(compare, row, width, to);
     for (size_t i = 0; i < columns->count; i++) {
         const struct column *column = &columns->column[i];
         char text[64];
-        cell_text(compare, row, columns->measure, column, text, sizeof text);
+        compare_table_cell_text(compare, row, columns->measure, column, text, sizeof text);
         fprintf(to, " %*s", column->width, text);
     }
     fputc('\n', to);
     print_settings(row, to);
-    if (columns->measure == COMPARE_MEMORY) print_warnings(compare, row, to);
+    if (columns->measure == COMPARE_MEMORY) compare_table_print_warnings(compare, row, to);
 }
 
 static void print_table(const struct compare *compare, enum compare_measure measure, bool reallocs,
@@ -434,7 +437,7 @@ static void print_table(const struct compare *compare, enum compare_measure meas
     print_head(&columns, width, to);
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = compare_sorted(compare, measure, i);
-        if (*row->why == '\0') print_row(compare, &columns, row, width, to);
+        if (*row->why == '\0') compare_table_print_row(compare, &columns, row, width, to);
     }
     if (left_out > 0)
         fprintf(to, "(%zu more column%s on a wider terminal, or in a file)\n", left_out,
@@ -514,9 +517,9 @@ static void print_notes(const struct compare *compare, FILE *to)
                    RANK_VALUES_MIN);
     if (compare->recorded != NULL && compare->rows_hidden == 0)
         print_note(to, "*: the allocator that the program was recorded on.");
-    if (is_expected(compare, COMPARE_MEMORY))
+    if (compare_table_is_expected(compare, COMPARE_MEMORY))
         print_note(to, "Process: the RSS expected of the program under this allocator.");
-    if (is_expected(compare, COMPARE_TIME))
+    if (compare_table_is_expected(compare, COMPARE_TIME))
         print_note(to,
                    "Program: the expected change of its processor time, and its range; none: the "
                    "range includes 0.%s",
@@ -546,7 +549,7 @@ void compare_table_print(const struct compare *compare, FILE *to)
     print_line(compare, put_trace, to);
     compare_original_text(compare, original, sizeof original);
     if (*original != '\0') terminal_print_wrapped(original, 0, 2, to);
-    print_line(compare, put_how, to);
+    print_line(compare, compare_table_put_how, to);
     print_line(compare, put_machine, to);
     print_table(compare, COMPARE_MEMORY, false, to);
     print_table(compare, COMPARE_TIME, false, to);
@@ -558,6 +561,6 @@ void compare_table_print(const struct compare *compare, FILE *to)
     compare_paste_text(compare, &paste_of, verdict, sizeof verdict);
     if (*verdict != '\0')
         fprintf(to, "To start a program with the best for %s:\n  %s\n", paste_of, verdict);
-    print_warnings(compare, NULL, to);
+    compare_table_print_warnings(compare, NULL, to);
     print_notes(compare, to);
 }

@@ -17,11 +17,12 @@ enum { LAUNCHER_CALLS_MAX = 100000 };
 
 #define PEAK_RSS "peak_net_rss_bytes"
 
-static void add(struct compare *compare, const struct compare_row *row, const char *number,
-                const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void compare_warning_add(struct compare *compare, const struct compare_row *row,
+                                const char *number, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
-static void add(struct compare *compare, const struct compare_row *row, const char *number,
-                const char *format, ...)
+static void compare_warning_add(struct compare *compare, const struct compare_row *row,
+                                const char *number, const char *format, ...)
 {
     if (!array_reserve(&compare->warnings, &compare->warnings_room, compare->warnings_count + 1,
                        sizeof *compare->warnings)) {
@@ -56,7 +57,8 @@ static void collect_launcher(struct compare *compare)
     const char *program = json_string_value(json_object_get(report, "program"));
     long long calls = json_integer_value(json_object_get(report, "events"));
     if (program != NULL && calls <= LAUNCHER_CALLS_MAX && is_launcher(program))
-        add(compare, NULL, NULL,
+        compare_warning_add(
+            compare, NULL, NULL,
             "%s mostly starts other programs, which are not in this trace; record --follow "
             "records those, too",
             basename(program));
@@ -70,7 +72,8 @@ static void collect_sizes_asked(struct compare *compare)
     const json_t *asked = json_object_get(compare->null_report, "original_sizes_asked");
     char room[NUMBER_GROUPED];
     if (program != NULL && json_integer_value(asked) > 0)
-        add(compare, NULL, NULL,
+        compare_warning_add(
+            compare, NULL, NULL,
             "%s asked %s times how large its objects are (malloc_usable_size): under another "
             "allocator it may behave differently, which replays do not show",
             basename(program), number_grouped(room, (uint64_t)json_integer_value(asked)));
@@ -85,7 +88,8 @@ static void collect_machine(struct compare *compare)
     const json_int_t page = json_integer_value(json_object_get(report, "recorded_page_bytes"));
     const long page_here = sysconf(_SC_PAGESIZE);
     if (recorded != NULL && (strcmp(recorded, ARCH_NAME) != 0 || page != page_here))
-        add(compare, NULL, NULL,
+        compare_warning_add(
+            compare, NULL, NULL,
             "recorded on %s with pages of %lld bytes; this is %s with pages of %ld: the "
             "program's memory and time are those of that machine, the replays' those of this one",
             recorded, (long long)page, ARCH_NAME, page_here);
@@ -118,7 +122,8 @@ static void collect_rise(struct compare *compare)
 {
     const double shows = 0.05, rise = rise_at_end(json_object_get(compare->null_report, "series"));
     if (rise >= shows)
-        add(compare, NULL, NULL,
+        compare_warning_add(
+            compare, NULL, NULL,
             "the program's memory was still rising at the end of the recording: %.0f %% of it "
             "was added in the last fifth of the time. If the program runs longer, a longer "
             "recording may give a different answer",
@@ -130,10 +135,13 @@ static void collect_of_trace(struct compare *compare)
     collect_rise(compare);
     long long lost = json_integer_value(json_object_get(compare->null_report, "lost_events"));
     if (!compare_is_whole(compare))
-        add(compare, NULL, NULL, "the recording was cut short or is damaged: it is not complete");
-    if (lost > 0) add(compare, NULL, NULL, "%lld calls were lost while recording", lost);
+        compare_warning_add(compare, NULL, NULL,
+                            "the recording was cut short or is damaged: it is not complete");
+    if (lost > 0)
+        compare_warning_add(compare, NULL, NULL, "%lld calls were lost while recording", lost);
     if (compare->recorded_settings.ignored != NULL)
-        add(compare, NULL, NULL, RECORDED_SETTINGS_IGNORED, compare->recorded_settings.ignored);
+        compare_warning_add(compare, NULL, NULL, RECORDED_SETTINGS_IGNORED,
+                            compare->recorded_settings.ignored);
     collect_machine(compare);
     collect_sizes_asked(compare);
     collect_launcher(compare);
@@ -197,7 +205,7 @@ static void collect_of_reports(struct compare *compare, const struct compare_row
         if (key == NULL || text == NULL || is_said_otherwise(key)) continue;
         bool all = spoiled_by(key) == NULL && is_of_all(compare, warning);
         if (all && was_collected(compare, text)) continue;
-        add(compare, all ? NULL : row, all ? NULL : spoiled_by(key), "%s", text);
+        compare_warning_add(compare, all ? NULL : row, all ? NULL : spoiled_by(key), "%s", text);
     }
 }
 
@@ -214,7 +222,8 @@ static void collect_too_small(struct compare *compare, const struct compare_row 
     double live = json_number_value(json_object_get(compare->null_report, "peak_live_bytes"));
     double rss = compare_median(PEAK_RSS, row->reports);
     if (rss < live * (1 - account_share) - account_bytes)
-        add(compare, row, PEAK_RSS, "less RSS than live bytes: %s",
+        compare_warning_add(
+            compare, row, PEAK_RSS, "less RSS than live bytes: %s",
             untouched ? "pages that nobody wrote to are not resident"
                       : "memory was swapped out, or not all objects were live at one time");
 }
@@ -223,11 +232,13 @@ static void collect_of_row(struct compare *compare, const struct compare_row *ro
 {
     if (*row->why != '\0' || compare_row_is_nothing(row)) return;
     if (row->more_bytes >= 1 * MIB)
-        add(compare, row, PEAK_RSS,
+        compare_warning_add(
+            compare, row, PEAK_RSS,
             "this setting changes how threads wait for each other, and a replay keeps the recorded "
             "overlap: the program may have up to %.1f MiB more",
             row->more_bytes / MIB);
-    if (*row->printed != '\0') add(compare, row, NULL, "it printed: %s", row->printed);
+    if (*row->printed != '\0')
+        compare_warning_add(compare, row, NULL, "it printed: %s", row->printed);
     collect_too_small(compare, row);
     collect_of_reports(compare, row);
 }

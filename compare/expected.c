@@ -31,7 +31,7 @@ struct difference {
     double value, seconds;
 };
 
-static int ascending(const void *one, const void *other)
+static int expected_ascending(const void *one, const void *other)
 {
     double left = ((const struct difference *)one)->value;
     double right = ((const struct difference *)other)->value;
@@ -43,7 +43,7 @@ static double weighted_median(struct difference *of, size_t count, double second
 {
     double below = 0;
     size_t i = 0;
-    qsort(of, count, sizeof *of, ascending);
+    qsort(of, count, sizeof *of, expected_ascending);
     while (i + 1 < count && (below += of[i].seconds) < seconds / 2)
         i++;
     return of[i].value;

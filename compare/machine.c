@@ -35,7 +35,7 @@ static const char *processor_read(char *name, size_t bytes)
     return name;
 }
 
-static const char *known(const char *text)
+static const char *machine_known(const char *text)
 {
     return *text != '\0' ? text : NULL;
 }
@@ -55,7 +55,7 @@ static void put_governors(json_t *machine)
         }
         globfree(&files);
     }
-    json_put_text(machine, "governor", known(governors));
+    json_put_text(machine, "governor", machine_known(governors));
 }
 
 /* Puts the choice in brackets, as in "always [madvise] never". */
@@ -83,7 +83,7 @@ json_t *machine_json(void)
     struct utsname system;
     char text[256];
     double load;
-    json_put_text(machine, "processor", known(processor_read(text, sizeof text)));
+    json_put_text(machine, "processor", machine_known(processor_read(text, sizeof text)));
     json_object_set_new(machine, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
     if (uname(&system) == 0) {
         snprintf(text, sizeof text, "%.80s %.80s %.80s", system.sysname, system.release,

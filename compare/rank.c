@@ -22,7 +22,7 @@ static size_t outside(size_t one_count, size_t other_count)
     return k > 1 ? (size_t)k - 1 : 0;
 }
 
-static double median_of(const struct rank_candidate *candidate)
+static double rank_median_of(const struct rank_candidate *candidate)
 {
     return compare_spread_values(candidate->values, candidate->count).median;
 }
@@ -42,7 +42,8 @@ struct rank_difference rank_difference_of(const struct rank_candidate *one,
     difference.most = all[pairs - 1 - skipped] + one->more;
     free(all);
     double least_that_counts =
-        fmax(threshold->absolute, threshold->relative * fmin(median_of(one), median_of(other)));
+        fmax(threshold->absolute,
+             threshold->relative * fmin(rank_median_of(one), rank_median_of(other)));
     difference.counts =
         fabs(difference.median) > least_that_counts &&
         (difference.least > threshold->surely || difference.most < -threshold->surely);
@@ -56,7 +57,7 @@ static bool is_worse(const struct rank_candidate *one, const struct rank_candida
     return difference.counts && difference.median > 0;
 }
 
-static bool is_waiting(const struct rank_candidate *one)
+static bool rank_is_waiting(const struct rank_candidate *one)
 {
     return one->rank == 0 && one->count > 0;
 }
@@ -66,7 +67,8 @@ static bool is_beaten(const struct rank_candidate *candidates, size_t count,
                       const struct rank_candidate *one, const struct rank_threshold *threshold)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_waiting(&candidates[i]) && is_worse(one, &candidates[i], threshold)) return true;
+        if (rank_is_waiting(&candidates[i]) && is_worse(one, &candidates[i], threshold))
+            return true;
     return false;
 }
 
@@ -82,14 +84,14 @@ void rank_all(struct rank_candidate *candidates, size_t count,
         given = 0;
         for (size_t i = 0; i < count; i++) {
             struct rank_candidate *one = &candidates[i];
-            one->is_next = is_waiting(one) && !is_beaten(candidates, count, one, threshold);
+            one->is_next = rank_is_waiting(one) && !is_beaten(candidates, count, one, threshold);
             given += one->is_next;
         }
         const bool noise = given == 0; /* a cycle: each is worse than another one */
         if (noise) given = left;
         for (size_t i = 0; i < count; i++) {
             struct rank_candidate *one = &candidates[i];
-            if (!one->is_next && !(noise && is_waiting(one))) continue;
+            if (!one->is_next && !(noise && rank_is_waiting(one))) continue;
             one->rank = rank;
             one->shared = given > 1;
         }

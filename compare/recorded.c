@@ -33,8 +33,8 @@ static bool settings_take(struct recorded_settings *settings, json_t *recorded)
 }
 
 /* The entry refers to the texts of `settings`. */
-static bool entry_make(struct compare_entry *entry, const char *name,
-                       const struct recorded_settings *settings)
+static bool recorded_entry_make(struct compare_entry *entry, const char *name,
+                                const struct recorded_settings *settings)
 {
     *entry = (struct compare_entry){.allocator = (char *)name, .settings_count = settings->count};
     entry->settings = calloc(settings->count + 1, sizeof *entry->settings);
@@ -57,7 +57,7 @@ bool compare_recorded_find(struct compare *compare)
             compare->recorded = &compare->rows[i];
             return true;
         }
-    if (!entry_make(&compare->recorded_entry, name, settings)) return false;
+    if (!recorded_entry_make(&compare->recorded_entry, name, settings)) return false;
     struct compare_row *row = &compare->rows[compare->rows_count];
     compare_row_open(row, &compare->recorded_entry);
     compare->rows_count++;

@@ -77,8 +77,8 @@ static double sorted_by(const struct compare_row *row, enum compare_measure meas
     return compare_median(measures[measure].number, row->reports) + more;
 }
 
-static bool goes_before(const struct compare_row *one, const struct compare_row *other,
-                        enum compare_measure measure)
+static bool verdict_goes_before(const struct compare_row *one, const struct compare_row *other,
+                                enum compare_measure measure)
 {
     unsigned left = one->rank[measure], right = other->rank[measure];
     if (left != right) return left != 0 && (right == 0 || left < right);
@@ -86,13 +86,13 @@ static bool goes_before(const struct compare_row *one, const struct compare_row 
 }
 
 /* Insertion sort, which is stable. */
-static void sort(struct compare *compare, enum compare_measure measure)
+static void verdict_sort(struct compare *compare, enum compare_measure measure)
 {
     const struct compare_row **order = compare->verdicts[measure].order;
     for (size_t i = 0; i < compare->rows_count; i++) {
         const struct compare_row *row = &compare->rows[i];
         size_t at = i;
-        for (; at > 0 && goes_before(row, order[at - 1], measure); at--)
+        for (; at > 0 && verdict_goes_before(row, order[at - 1], measure); at--)
             order[at] = order[at - 1];
         order[at] = row;
     }
@@ -169,8 +169,8 @@ bool compare_rank_rows(struct compare *compare)
     const json_t *events = json_object_get(compare->null_report, "events");
     compare->few_calls = json_integer_value(events) < COMPARE_CALLS_MIN;
     if (!rank_by(compare, COMPARE_MEMORY) || !rank_by(compare, COMPARE_TIME)) return false;
-    sort(compare, COMPARE_MEMORY);
-    sort(compare, COMPARE_TIME);
+    verdict_sort(compare, COMPARE_MEMORY);
+    verdict_sort(compare, COMPARE_TIME);
     return compare_warnings_collect(compare);
 }
 
@@ -196,8 +196,8 @@ const char *compare_rank_text(const struct compare *compare, const struct compar
 
 /* Adds the names of the rows with that rank, "a", "a and b", "a, b and c", in the order of the
  * list, which is the same each time. Returns how many. */
-static size_t add_rows(FILE *to, const struct compare *compare, enum compare_measure measure,
-                       unsigned rank)
+static size_t verdict_add_rows(FILE *to, const struct compare *compare,
+                               enum compare_measure measure, unsigned rank)
 {
     size_t count = 0, left;
     for (size_t i = 0; i < compare->rows_count; i++)
@@ -277,7 +277,7 @@ static void add_lead(FILE *to, const struct compare *compare, enum compare_measu
 {
     fprintf(to, "; the next, ");
     const unsigned next = (unsigned)compare->verdicts[measure].best + 1;
-    bool several = add_rows(to, compare, measure, next) > 1;
+    bool several = verdict_add_rows(to, compare, measure, next) > 1;
     fprintf(to, several ? ", take at least " : ", takes ");
     if (measure == COMPARE_MEMORY)
         add_memory_lead(to, compare);
@@ -324,7 +324,7 @@ static void add_measure(FILE *to, const struct compare *compare, enum compare_me
         return;
     }
     fprintf(to, "Best%s for %s: ", of_others(compare), measures[measure].key);
-    add_rows(to, compare, measure, 1);
+    verdict_add_rows(to, compare, measure, 1);
     if (verdict->next != NULL) add_lead(to, compare, measure);
 }
 
@@ -360,8 +360,8 @@ static void add_missing(FILE *to, const struct compare *compare)
 }
 
 /* The first row of a table, if it has rank 1. */
-static const struct compare_row *best_of(const struct compare *compare,
-                                         enum compare_measure measure)
+static const struct compare_row *verdict_best_of(const struct compare *compare,
+                                                 enum compare_measure measure)
 {
     const struct compare_verdict *verdict = &compare->verdicts[measure];
     return verdict->ranked > 0 ? verdict->order[0] : NULL;
@@ -374,7 +374,7 @@ static const struct compare_row *now_of(const struct compare *compare)
     return now != NULL && *now->why == '\0' ? now : NULL;
 }
 
-static bool is_expected(const struct compare_row *row)
+static bool verdict_is_expected(const struct compare_row *row)
 {
     return !isnan(row->expected.peak_bytes);
 }
@@ -392,8 +392,9 @@ static void add_now(FILE *to, const struct compare *compare, double bytes, const
 
 static void add_best_memory(FILE *to, const struct compare *compare)
 {
-    const struct compare_row *now = now_of(compare), *best = best_of(compare, COMPARE_MEMORY);
-    const bool known = is_expected(best) && (now == NULL || is_expected(now));
+    const struct compare_row *now = now_of(compare),
+                             *best = verdict_best_of(compare, COMPARE_MEMORY);
+    const bool known = verdict_is_expected(best) && (now == NULL || verdict_is_expected(now));
     const char *where = known ? "" : " in replays";
     const double bytes =
         known ? best->expected.peak_bytes : compare_median("peak_net_rss_bytes", best->reports);
@@ -421,7 +422,7 @@ static void add_best_memory(FILE *to, const struct compare *compare)
 
 static void add_best_time(FILE *to, const struct compare *compare)
 {
-    const struct compare_row *now = now_of(compare), *best = best_of(compare, COMPARE_TIME);
+    const struct compare_row *now = now_of(compare), *best = verdict_best_of(compare, COMPARE_TIME);
     const double all = compare->original.cpu_seconds;
     if (now == NULL || best == NULL || !(all > 0) || isnan(best->expected.cpu_change_least)) return;
     if (now->rank[COMPARE_TIME] == 1 || best->expected.cpu_change_most >= 0) {
@@ -510,7 +511,7 @@ const char *compare_row_paste(const struct compare_row *best, char *text, size_t
 /* Whether the best row for memory, or for time, is clearly better than what the program has. */
 static bool is_gain(const struct compare *compare, enum compare_measure measure)
 {
-    const struct compare_row *now = now_of(compare), *best = best_of(compare, measure);
+    const struct compare_row *now = now_of(compare), *best = verdict_best_of(compare, measure);
     if (best == NULL || best == now || compare_is_missing_any(compare)) return false;
     if (measure == COMPARE_TIME && !(best->expected.cpu_change_most < 0)) return false;
     return now == NULL || now->rank[measure] != 1;
@@ -524,7 +525,7 @@ const char *compare_paste_text(const struct compare *compare, const char **of, c
     for (enum compare_measure measure = 0; measure < COMPARE_MEASURES && *of == NULL; measure++) {
         if (!is_gain(compare, measure)) continue;
         *of = measures[measure].key;
-        compare_row_paste(best_of(compare, measure), text, bytes);
+        compare_row_paste(verdict_best_of(compare, measure), text, bytes);
     }
     if (*text == '\0') *of = NULL;
     return text;

@@ -33,7 +33,7 @@ struct held_call {
  * the name that is no longer pending. */
 #define CHANGED_MAX (3 * (size_t)CALLS_HELD_MAX + 16)
 
-static bool fail_memory(struct call_writer *writer)
+static bool call_writer_fail_memory(struct call_writer *writer)
 {
     return error_set_system(&writer->error, "no memory");
 }
@@ -70,7 +70,7 @@ static bool thread_add(struct call_writer *writer, struct name *name)
 {
     if (!array_reserve(&writer->threads, &writer->threads_room, writer->threads_count + 1,
                        sizeof *writer->threads))
-        return fail_memory(writer);
+        return call_writer_fail_memory(writer);
     struct thread *thread = &writer->threads[writer->threads_count];
     *thread = (struct thread){.id = name->name - 1};
     if (!thread_take_lane(writer, thread)) return false;
@@ -83,7 +83,7 @@ void call_writer_thread(struct call_writer *writer, uint64_t id)
 {
     if (writer->thread != NO_THREAD && writer->threads[writer->thread].id == id) return;
     struct name *name = names_put(&writer->thread_names, id + 1);
-    if (name == NULL) fail_memory(writer);
+    if (name == NULL) call_writer_fail_memory(writer);
     if (name == NULL || (!name->live && !thread_add(writer, name))) return;
     writer->thread = name->object;
 }
@@ -94,7 +94,7 @@ static void end_thread(struct call_writer *writer, uint32_t index)
     if (writer->lanes_free == NULL)
         writer->lanes_free = malloc(INSTRUCTION_LANES_MAX * sizeof *writer->lanes_free);
     if (writer->lanes_free == NULL) {
-        fail_memory(writer);
+        call_writer_fail_memory(writer);
         return;
     }
     instruction_put_lane(&writer->instructions, thread->lane);
@@ -138,7 +138,7 @@ static void name_begins(struct call_writer *writer, uint64_t name, uint32_t obje
 {
     struct name *entry = names_put(&writer->names, name);
     if (entry == NULL) {
-        fail_memory(writer);
+        call_writer_fail_memory(writer);
         return;
     }
     /* The object that had the name stays alive without one. */
@@ -250,11 +250,11 @@ static bool expects_object(const struct call_writer *writer, const struct call *
     return entry != NULL && entry->pending > 0;
 }
 
-static void wait_for(struct call_writer *writer, uint32_t one, uint64_t name)
+static void call_writer_wait_for(struct call_writer *writer, uint32_t one, uint64_t name)
 {
     struct name *entry = names_put(&writer->names, name);
     if (entry == NULL) {
-        fail_memory(writer);
+        call_writer_fail_memory(writer);
         return;
     }
     if (entry->last_waiter != 0)
@@ -291,7 +291,7 @@ static uint32_t held_take(struct call_writer *writer)
         writer->changed = malloc(CHANGED_MAX * sizeof *writer->changed);
     }
     if (writer->held == NULL || writer->changed == NULL) {
-        fail_memory(writer);
+        call_writer_fail_memory(writer);
         return 0;
     }
     uint32_t one = writer->held_unused;
@@ -342,11 +342,11 @@ static void hold(struct call_writer *writer, const struct call *call, uint64_t n
     if (call->began != 0) {
         struct name *entry = names_put(&writer->names, call->began);
         if (entry == NULL)
-            fail_memory(writer);
+            call_writer_fail_memory(writer);
         else
             entry->pending++;
     }
-    if (name != 0) wait_for(writer, one, name);
+    if (name != 0) call_writer_wait_for(writer, one, name);
 }
 
 /* Writes a held call that waits for nothing. */
@@ -377,7 +377,7 @@ static void let_go(struct call_writer *writer, uint32_t one)
         const struct held_call *next = &writer->held[one];
         uint64_t name = awaited(writer, &next->call, next->expects);
         if (name != 0) {
-            wait_for(writer, one, name);
+            call_writer_wait_for(writer, one, name);
             return;
         }
         write_held(writer, one);
@@ -396,7 +396,7 @@ static void look_at_waiters(struct call_writer *writer, uint64_t name)
         if (waits_for == name) return;
         wait_no_more(writer, one);
         if (waits_for != 0)
-            wait_for(writer, one, waits_for);
+            call_writer_wait_for(writer, one, waits_for);
         else
             let_go(writer, one);
     }
@@ -430,7 +430,7 @@ static bool is_held(const struct call_writer *writer)
            writer->threads[writer->thread].first != 0;
 }
 
-static bool put(struct call_writer *writer, const struct call *call)
+static bool call_put_now(struct call_writer *writer, const struct call *call)
 {
     if (writer->thread == NO_THREAD) call_writer_thread(writer, 0);
     if (writer->held_count == CALLS_HELD_MAX) release_oldest(writer);
@@ -462,7 +462,7 @@ bool call_writer_put(struct call_writer *writer, const struct call *call)
     if (call->began != 0 && call->size == UINT64_MAX)
         return error_set(&writer->error, &call_writer_errors[CALL_WRITER_SIZE], ERROR_NO_OFFSET,
                          NULL);
-    return put(writer, call);
+    return call_put_now(writer, call);
 }
 
 void call_writer_thread_end(struct call_writer *writer)
@@ -470,11 +470,11 @@ void call_writer_thread_end(struct call_writer *writer)
     if (writer->thread == NO_THREAD || error_is_set(&writer->error)) return;
     struct name *name = names_find(&writer->thread_names, writer->threads[writer->thread].id + 1);
     if (name != NULL) names_remove(&writer->thread_names, name);
-    put(writer, &(struct call){.kind = CALL_THREAD_END});
+    call_put_now(writer, &(struct call){.kind = CALL_THREAD_END});
     writer->thread = NO_THREAD;
 }
 
-static void put_tick(struct call_writer *writer, uint64_t ns)
+static void call_writer_put_tick(struct call_writer *writer, uint64_t ns)
 {
     instruction_put_tick(&writer->instructions, ns - writer->ticked_ns, writer->rss, 0);
     writer->ticked_ns = ns;
@@ -488,14 +488,15 @@ void call_writer_time(struct call_writer *writer, uint64_t ns, uint64_t rss)
     }
     if (ns > writer->latest_ns) writer->latest_ns = ns;
     if (rss > 0) writer->rss = rss;
-    if (ns >= writer->ticked_ns + CALL_TICK_NS && ns > writer->ticked_ns) put_tick(writer, ns);
+    if (ns >= writer->ticked_ns + CALL_TICK_NS && ns > writer->ticked_ns)
+        call_writer_put_tick(writer, ns);
 }
 
 /* Releases all held calls, at the end of the file. */
 static void let_all_go(struct call_writer *writer)
 {
     while (release_oldest(writer)) {}
-    if (writer->latest_ns > writer->ticked_ns) put_tick(writer, writer->latest_ns);
+    if (writer->latest_ns > writer->ticked_ns) call_writer_put_tick(writer, writer->latest_ns);
 }
 
 bool call_writer_finish(struct call_writer *writer)

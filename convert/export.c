@@ -23,7 +23,7 @@
 enum export_error { EXPORT_ERROR_LIST(ERROR_LIST_ENUM) };
 static const struct error_kind export_errors[] = {EXPORT_ERROR_LIST(ERROR_LIST_KIND)};
 
-static const char help_text[] =
+static const char export_help_text[] =
     "usage: malloctape export --to FORMAT [--quiet] [--json FILE] TRACE -o OUT\n"
     "\n"
     "Writes the calls of TRACE, a recording or an instruction stream, in another tool's format.\n"
@@ -111,7 +111,7 @@ static void measures_offer(program_add *add)
         add(measures[i].name, NULL);
 }
 
-static int symbols_take(void *of, const char *directory)
+static int export_symbols_take(void *of, const char *directory)
 {
     struct options *options = of;
     if (options->symbols_count == DIRECTORIES_MAX)
@@ -132,18 +132,19 @@ static const char *compressor_of(const char *path)
 }
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct options *options, int count, char **words)
+static int export_words_parse(struct options *options, int count, char **words)
 {
     const struct program_option known[] = {
         {"to", .take = writer_take, .values = writers_offer},
         {"measure", .take = measure_take, .values = measures_offer},
         {"stacks", .word = &options->stacks},
-        {"symbols", .take = symbols_take},
+        {"symbols", .take = export_symbols_take},
         {"output", 'o', .word = &options->output},
         {"json", 'j', .word = &options->json},
         {"quiet", 'q', .flag = &options->quiet},
         {.name = NULL}};
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
+    const int status =
+        program_options(count, words, known, export_help_text, PROGRAM_ANYWHERE, options);
     if (status != PROGRAM_GO_ON) return status;
     if (options->writer == NULL) return cli_usage_error(&cli_export, "--to FORMAT is needed");
     if (options->output == NULL) return cli_usage_error(&cli_export, "-o OUT is needed");
@@ -243,7 +244,7 @@ static bool export_instruction(struct exporting *state, const struct instruction
     return true;
 }
 
-static bool put_object(void *of, const struct object *object)
+static bool export_put_object(void *of, const struct object *object)
 {
     struct exporting *state = of;
     return state->writer->object(&state->export, object);
@@ -253,7 +254,7 @@ static bool export_objects(struct exporting *state, struct instruction_reader *r
 {
     struct instruction_batch batch;
     struct objects objects;
-    bool good = objects_open(&objects, put_object, state);
+    bool good = objects_open(&objects, export_put_object, state);
     instruction_reader_use_indices(reader);
     while (good && instruction_reader_next(reader, &batch))
         good = objects_add(&objects, &batch);
@@ -374,7 +375,7 @@ static bool export_all(struct exporting *state, struct instruction_reader *reade
 
 /* ---- the summary ---- */
 
-static void figures(const struct exporting *state, numbers_use *use, void *of)
+static void export_figures(const struct exporting *state, numbers_use *use, void *of)
 {
     const struct export_losses *losses = &state->export.losses;
     const struct number numbers[] = {
@@ -392,7 +393,7 @@ static void figures(const struct exporting *state, numbers_use *use, void *of)
     use(of, numbers, sizeof numbers / sizeof *numbers);
 }
 
-static void print_summary(const struct exporting *state)
+static void export_print_summary(const struct exporting *state)
 {
     struct numbers_text text = {.to = stderr, .width = WIDTH};
     fprintf(stderr, "%-*s %s\n", WIDTH, "format", state->writer->title);
@@ -400,17 +401,17 @@ static void print_summary(const struct exporting *state)
             state->writer->unit != NULL ? state->writer->unit : "calls", state->export.calls);
     if (*state->writer->loses != '\0')
         fprintf(stderr, "%-*s %s\n", WIDTH, "it cannot hold", state->writer->loses);
-    figures(state, numbers_print, &text);
+    export_figures(state, numbers_print, &text);
 }
 
-static bool write_json(const struct exporting *state, const char *path)
+static bool export_write_json(const struct exporting *state, const char *path)
 {
     struct error error = {0};
     json_t *object = json_object();
     json_put_text(object, "format", state->writer->name);
     json_put_text(object, "cannot_hold", state->writer->loses);
     json_put_number(object, "calls", state->export.calls);
-    figures(state, numbers_put, object);
+    export_figures(state, numbers_put, object);
     bool written = json_file_write(object, path, &error);
     if (!written) cli_data_error(&cli_export, path, &error);
     json_decref(object);
@@ -419,7 +420,7 @@ static bool write_json(const struct exporting *state, const char *path)
 
 /* ---- all of it ---- */
 
-static bool open_output(struct exporting *state, const char *path)
+static bool export_open_output(struct exporting *state, const char *path)
 {
     if (!output_open(&state->export.output, path)) {
         cli_data_error(&cli_export, path, &state->export.output.error);
@@ -432,7 +433,7 @@ static bool open_output(struct exporting *state, const char *path)
 /* Writes the export, when the header of the trace has been read. */
 static int export_to(struct exporting *state, struct instruction_reader *reader, const char *path)
 {
-    if (!open_output(state, path)) return PROGRAM_FAILED;
+    if (!export_open_output(state, path)) return PROGRAM_FAILED;
     bool good = export_all(state, reader);
     state->export.output.discards = !good;
     bool closed = output_close(&state->export.output);
@@ -460,13 +461,13 @@ static int export_trace(struct exporting *state, struct ordered *ordered, const 
     return status;
 }
 
-static int run(int count, char **words)
+static int export_run(int count, char **words)
 {
     struct options options = {.measure = &measures[0]};
     struct exporting state = {.options = &options};
     struct ordered ordered;
     struct error error = {0};
-    int status = words_parse(&options, count, words);
+    int status = export_words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
     signal(SIGPIPE, SIG_IGN);
     state.writer = options.writer;
@@ -480,11 +481,12 @@ static int run(int count, char **words)
         if (status != PROGRAM_FAILED && ordering != PROGRAM_OK) status = ordering;
     }
     if (error_is_set(&error)) status = cli_data_error(&cli_export, options.trace, &error);
-    if (status != PROGRAM_FAILED && !options.quiet) print_summary(&state);
-    if (status != PROGRAM_FAILED && options.json != NULL && !write_json(&state, options.json))
+    if (status != PROGRAM_FAILED && !options.quiet) export_print_summary(&state);
+    if (status != PROGRAM_FAILED && options.json != NULL &&
+        !export_write_json(&state, options.json))
         status = PROGRAM_FAILED;
     free(state.threads);
     return status;
 }
 
-const struct cli_command cli_export = {"export", "", run, help_text};
+const struct cli_command cli_export = {"export", "", export_run, export_help_text};

@@ -11,12 +11,13 @@ struct heaptrack_module {
     bool present, defined;
 };
 
-static bool fail_memory(struct heaptrack_stacks *stacks)
+static bool heaptrack_stacks_fail_memory(struct heaptrack_stacks *stacks)
 {
     return error_set_system(&stacks->writer->error, "no memory for call stacks");
 }
 
-static void put(struct heaptrack_stacks *stacks, const struct stack_definition *definition)
+static void heaptrack_stacks_put(struct heaptrack_stacks *stacks,
+                                 const struct stack_definition *definition)
 {
     instruction_put_definition(&stacks->writer->instructions, definition);
 }
@@ -31,7 +32,7 @@ static bool is_number(const char *at, const char *end)
 }
 
 /* How many bytes of a line are a name, before BASE and pairs of numbers. */
-static size_t name_bytes(const struct fields *fields)
+static size_t heaptrack_stacks_name_bytes(const struct fields *fields)
 {
     const char *end = fields->end, *last = end;
     unsigned numbers = 0;
@@ -48,14 +49,14 @@ static size_t name_bytes(const struct fields *fields)
 }
 
 /* Takes LENGTH TEXT; without lengths, a text that ends before numbers, or with the line. */
-static bool take_text(const struct heaptrack_stacks *stacks, struct fields *fields,
-                      bool before_numbers, struct fields *text)
+static bool heaptrack_stacks_take_text(const struct heaptrack_stacks *stacks, struct fields *fields,
+                                       bool before_numbers, struct fields *text)
 {
     uint64_t length;
     if (!stacks->plain && !fields_number(fields, 16, &length)) return false;
     fields_space(fields);
     const size_t there = (size_t)(fields->end - fields->at);
-    if (stacks->plain) length = before_numbers ? name_bytes(fields) : there;
+    if (stacks->plain) length = before_numbers ? heaptrack_stacks_name_bytes(fields) : there;
     if (length == 0 || length > there) return false;
     *text = (struct fields){fields->at, fields->at + length};
     fields->at += length;
@@ -67,10 +68,10 @@ static bool take_text(const struct heaptrack_stacks *stacks, struct fields *fiel
 bool heaptrack_stacks_program(struct heaptrack_stacks *stacks, struct fields fields)
 {
     struct fields text;
-    if (!take_text(stacks, &fields, false, &text)) return false;
+    if (!heaptrack_stacks_take_text(stacks, &fields, false, &text)) return false;
     free(stacks->program);
     stacks->program = strndup(text.at, (size_t)(fields.end - text.at));
-    return stacks->program != NULL || fail_memory(stacks);
+    return stacks->program != NULL || heaptrack_stacks_fail_memory(stacks);
 }
 
 /* Forgets what is mapped: the file lists it anew, and addresses may belong to other files now. */
@@ -82,28 +83,30 @@ static void forget_modules(struct heaptrack_stacks *stacks)
     stacks->changed = true;
 }
 
-static bool is_same(const struct heaptrack_module *module, const char *name, size_t bytes,
-                    uint64_t base)
+static bool heaptrack_stacks_is_same(const struct heaptrack_module *module, const char *name,
+                                     size_t bytes, uint64_t base)
 {
     return module->base == base && strlen(module->name) == bytes &&
            memcmp(module->name, name, bytes) == 0;
 }
 
 /* The module of that name at that address, a known or a new one. NULL: none, or no memory. */
-static struct heaptrack_module *module_of(struct heaptrack_stacks *stacks, const char *name,
-                                          size_t bytes, uint64_t base)
+static struct heaptrack_module *heaptrack_stacks_module_of(struct heaptrack_stacks *stacks,
+                                                           const char *name, size_t bytes,
+                                                           uint64_t base)
 {
     for (size_t i = 0; i < stacks->modules_count; i++)
-        if (is_same(&stacks->modules[i], name, bytes, base)) return &stacks->modules[i];
+        if (heaptrack_stacks_is_same(&stacks->modules[i], name, bytes, base))
+            return &stacks->modules[i];
     if (stacks->modules_count + 1 >= STACK_MODULES_LIMIT) return NULL;
     if (!array_reserve(&stacks->modules, &stacks->modules_room, stacks->modules_count + 1,
                        sizeof *stacks->modules)) {
-        fail_memory(stacks);
+        heaptrack_stacks_fail_memory(stacks);
         return NULL;
     }
     char *copy = strndup(name, bytes);
     if (copy == NULL) {
-        fail_memory(stacks);
+        heaptrack_stacks_fail_memory(stacks);
         return NULL;
     }
     struct heaptrack_module *module = &stacks->modules[stacks->modules_count++];
@@ -116,7 +119,7 @@ bool heaptrack_stacks_module(struct heaptrack_stacks *stacks, struct fields fiel
 {
     struct fields name;
     uint64_t base, offset, size;
-    if (!take_text(stacks, &fields, true, &name)) return false;
+    if (!heaptrack_stacks_take_text(stacks, &fields, true, &name)) return false;
     const size_t bytes = (size_t)(name.end - name.at);
     if (bytes == 1 && *name.at == '-') {
         forget_modules(stacks);
@@ -125,8 +128,9 @@ bool heaptrack_stacks_module(struct heaptrack_stacks *stacks, struct fields fiel
     if (!fields_number(&fields, 16, &base)) return false;
     const bool is_program = bytes == 1 && *name.at == 'x' && stacks->program != NULL;
     struct heaptrack_module *module =
-        is_program ? module_of(stacks, stacks->program, strlen(stacks->program), base)
-                   : module_of(stacks, name.at, bytes, base);
+        is_program
+            ? heaptrack_stacks_module_of(stacks, stacks->program, strlen(stacks->program), base)
+            : heaptrack_stacks_module_of(stacks, name.at, bytes, base);
     if (module == NULL) return !error_is_set(&stacks->writer->error);
     module->present = true;
     while (fields_number(&fields, 16, &offset) && fields_number(&fields, 16, &size)) {
@@ -137,14 +141,15 @@ bool heaptrack_stacks_module(struct heaptrack_stacks *stacks, struct fields fiel
     return true;
 }
 
-static void define_path(struct heaptrack_stacks *stacks, uint32_t number, const char *path)
+static void heaptrack_stacks_define_path(struct heaptrack_stacks *stacks, uint32_t number,
+                                         const char *path)
 {
     const size_t bytes = strlen(path);
     struct stack_definition text = {.what = STACK_TEXT, .number = number, .of = STACK_PATH};
     text.length = bytes < STACK_TEXT_BYTES_MAX ? (uint32_t)bytes : STACK_TEXT_BYTES_MAX;
     for (; text.offset < text.length; text.offset += STACK_PIECE_BYTES) {
         memcpy(text.piece, path + text.offset, stack_piece_bytes(&text));
-        put(stacks, &text);
+        heaptrack_stacks_put(stacks, &text);
     }
 }
 
@@ -166,20 +171,20 @@ static void define_modules(struct heaptrack_stacks *stacks)
             module->base = UINT64_MAX;
             module->defined = false;
         }
-        put(stacks, &definition);
-        if (module->present) define_path(stacks, i + 1, module->name);
+        heaptrack_stacks_put(stacks, &definition);
+        if (module->present) heaptrack_stacks_define_path(stacks, i + 1, module->name);
     }
 }
 
 /* ---- codes and nodes ---- */
 
 /* 0: none, or no memory. */
-static uint32_t code_of(struct heaptrack_stacks *stacks, uint64_t address)
+static uint32_t heaptrack_stacks_code_of(struct heaptrack_stacks *stacks, uint64_t address)
 {
     struct name *known = names_put(&stacks->codes, address);
     struct stack_definition code = {.what = STACK_CODES, .count = 1, .offsets = {address}};
     if (known == NULL) {
-        fail_memory(stacks);
+        heaptrack_stacks_fail_memory(stacks);
         return 0;
     }
     if (known->object != 0) return known->object;
@@ -191,7 +196,7 @@ static uint32_t code_of(struct heaptrack_stacks *stacks, uint64_t address)
     }
     code.number = stacks->codes_count + 1;
     if (!stack_definition_is_valid(&code)) return 0;
-    put(stacks, &code);
+    heaptrack_stacks_put(stacks, &code);
     stacks->codes_count++;
     return known->object = code.number;
 }
@@ -205,9 +210,10 @@ bool heaptrack_stacks_trace(struct heaptrack_stacks *stacks, struct fields field
     const uint64_t number = STACK_NODE_FIRST + stacks->traces++;
     if (stacks->changed) define_modules(stacks);
     struct stack_definition node = {.what = STACK_NODES, .number = (uint32_t)number, .count = 1};
-    node.codes[0] = address != 0 ? code_of(stacks, address) : 0;
+    node.codes[0] = address != 0 ? heaptrack_stacks_code_of(stacks, address) : 0;
     node.of = heaptrack_stacks_node(stacks, parent);
-    if (number < STACK_NUMBERS_LIMIT && stack_definition_is_valid(&node)) put(stacks, &node);
+    if (number < STACK_NUMBERS_LIMIT && stack_definition_is_valid(&node))
+        heaptrack_stacks_put(stacks, &node);
     return true;
 }
 

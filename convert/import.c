@@ -15,7 +15,7 @@
 #include "convert/convert_files.h"
 #include "convert/formats.h"
 
-static const char help_text[] =
+static const char import_help_text[] =
     "usage: malloctape import [--from FORMAT] [--quiet] [--json FILE] FILE... -o OUT\n"
     "\n"
     "Converts a file in which another tool has recorded calls of an allocator into an instruction\n"
@@ -63,7 +63,7 @@ static void formats_offer(program_add *add)
 }
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct options *options, int count, char **words)
+static int import_words_parse(struct options *options, int count, char **words)
 {
     const struct program_option known[] = {
         {"output", 'o', .word = &options->output},
@@ -71,7 +71,8 @@ static int words_parse(struct options *options, int count, char **words)
         {"json", 'j', .word = &options->json},
         {"quiet", 'q', .flag = &options->quiet},
         {.name = NULL}};
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
+    const int status =
+        program_options(count, words, known, import_help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (optind == count) return cli_usage_error(&cli_import, "which file?");
     if (options->output == NULL) return cli_usage_error(&cli_import, "-o OUT is needed");
@@ -154,7 +155,7 @@ static const struct format_entry *format_of(const struct import *import, struct 
     return known != NULL ? NULL : format;
 }
 
-static bool read_file(struct import *import, struct source *source, const char *path)
+static bool import_read_file(struct import *import, struct source *source, const char *path)
 {
     const struct format_entry *format = format_of(import, source, path);
     if (format == NULL) return false;
@@ -183,7 +184,7 @@ static bool import_file(struct import *import, const char *path)
     bool good = source_open(&source, path);
     if (!good) cli_data_error(&cli_import, path, &source.error);
     source.part = import->options.files_count > 1;
-    good = good && read_file(import, &source, path);
+    good = good && import_read_file(import, &source, path);
     source_close(&source);
     return good;
 }
@@ -191,7 +192,7 @@ static bool import_file(struct import *import, const char *path)
 /* ---- the summary ---- */
 
 /* The numbers after the kinds of calls: what was done because of the file's defects. */
-static void figures(const struct import *import, numbers_use *use, void *of)
+static void import_figures(const struct import *import, numbers_use *use, void *of)
 {
     const struct call_writer_counts *counts = &import->writer.counts;
     const struct instruction_totals *totals = &import->writer.instructions.totals;
@@ -211,7 +212,7 @@ static void figures(const struct import *import, numbers_use *use, void *of)
     use(of, numbers, sizeof numbers / sizeof *numbers);
 }
 
-static void print_summary(const struct import *import)
+static void import_print_summary(const struct import *import)
 {
     const struct instruction_totals *totals = &import->writer.instructions.totals;
     struct numbers_text text = {.to = stderr, .width = WIDTH};
@@ -220,10 +221,10 @@ static void print_summary(const struct import *import)
         fprintf(stderr, "%-*s %s\n", WIDTH, "it lacks", import->format->format->lacks);
     fprintf(stderr, "%-*s %" PRIu64 "\n", WIDTH, "events", totals->calls);
     numbers_print_kinds(&text, totals->by_kind);
-    figures(import, numbers_print, &text);
+    import_figures(import, numbers_print, &text);
 }
 
-static bool write_json(const struct import *import)
+static bool import_write_json(const struct import *import)
 {
     const struct instruction_totals *totals = &import->writer.instructions.totals;
     struct error error = {0};
@@ -232,7 +233,7 @@ static bool write_json(const struct import *import)
     json_put_text(object, "lacks", import->format->format->lacks);
     json_put_number(object, "events", totals->calls);
     json_put_kinds(object, "by_kind", totals->by_kind);
-    figures(import, numbers_put, object);
+    import_figures(import, numbers_put, object);
     bool written = json_file_write(object, import->options.json, &error);
     if (!written) cli_data_error(&cli_import, import->options.json, &error);
     json_decref(object);
@@ -241,10 +242,10 @@ static bool write_json(const struct import *import)
 
 /* ---- all of it ---- */
 
-static int run(int count, char **words)
+static int import_run(int count, char **words)
 {
     struct import import = {.format = NULL};
-    const int status = words_parse(&import.options, count, words);
+    const int status = import_words_parse(&import.options, count, words);
     if (status != PROGRAM_GO_ON) return status;
     signal(SIGPIPE, SIG_IGN);
     bool good = true;
@@ -252,10 +253,10 @@ static int run(int count, char **words)
         good = import_file(&import, import.options.files[i]);
     if (!import.opened) return PROGRAM_FAILED;
     good = stream_close_after(&import, good) && good;
-    if (good && !import.options.quiet) print_summary(&import);
-    if (good && import.options.json != NULL) good = write_json(&import);
+    if (good && !import.options.quiet) import_print_summary(&import);
+    if (good && import.options.json != NULL) good = import_write_json(&import);
     call_writer_close(&import.writer);
     return good ? PROGRAM_OK : PROGRAM_FAILED;
 }
 
-const struct cli_command cli_import = {"import", "", run, help_text};
+const struct cli_command cli_import = {"import", "", import_run, import_help_text};

@@ -28,7 +28,7 @@ struct layout {
 static const struct layout wide = {64, 8, 8, 16, 24, 32};
 static const struct layout narrow = {36, 4, 8, 12, 16, 20};
 
-static const uint8_t kinds[] = {
+static const uint8_t dj_mtrace_kinds[] = {
     [1] = CALL_MALLOC,   [2] = CALL_CALLOC, [3] = CALL_FREE,    [4] = CALL_REALLOC_MOVED,
     [5] = CALL_MEMALIGN, [6] = CALL_VALLOC, [7] = CALL_PVALLOC, [8] = CALL_POSIX_MEMALIGN};
 
@@ -51,7 +51,7 @@ static const struct layout *layout_of(struct source *head)
     return bytes >= narrow.bytes && is_magic(&narrow, head->next) ? &narrow : NULL;
 }
 
-static bool recognize(struct source *head)
+static bool dj_mtrace_recognize(struct source *head)
 {
     return layout_of(head) != NULL;
 }
@@ -62,11 +62,11 @@ static bool read_record(struct source *source, const struct layout *layout,
     const uint8_t *at = source->next;
     unsigned type = at[4];
     if (type == TYPE_NONE || type == TYPE_MAGIC) return true;
-    if (type >= sizeof kinds)
+    if (type >= sizeof dj_mtrace_kinds)
         return source_bad_bytes(source, source_offset(source),
                                 "a record of type %u; expected 1 to 8", type);
     uint64_t ended = field(layout, at, layout->ended);
-    struct call call = {.kind = kinds[type],
+    struct call call = {.kind = dj_mtrace_kinds[type],
                         .ways = bytes_get32(at + 4) >> 8,
                         .began = field(layout, at, layout->made),
                         .size = field(layout, at, layout->size)};
@@ -79,7 +79,7 @@ static bool read_record(struct source *source, const struct layout *layout,
     return call_writer_put(writer, &call);
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_dj_mtrace_file(struct source *source, struct call_writer *writer)
 {
     const struct layout *layout = layout_of(source);
     if (layout == NULL)
@@ -103,6 +103,6 @@ const struct format format_dj_mtrace = {
     .lacks = "times, kinds of call other than those of C",
     .threads = true,
     .parts = true,
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = dj_mtrace_recognize,
+    .read = read_dj_mtrace_file,
 };

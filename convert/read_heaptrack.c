@@ -27,7 +27,7 @@ static bool take_version(struct fields fields, uint64_t *format)
     return version == 0x10200 && fields_end(&fields);
 }
 
-static bool recognize(struct source *head)
+static bool heaptrack_recognize(struct source *head)
 {
     struct fields fields;
     uint64_t format;
@@ -43,7 +43,7 @@ struct reading {
     bool is_interpreted;
 };
 
-static bool read_call(struct reading *reading, char letter, struct fields fields)
+static bool read_heaptrack_call(struct reading *reading, char letter, struct fields fields)
 {
     uint64_t trace = 0;
     struct call call = {.kind = letter == '+' ? CALL_MALLOC : CALL_FREE};
@@ -68,7 +68,7 @@ static bool read_version(struct reading *reading, struct fields fields)
     return true;
 }
 
-static bool read_line(struct reading *reading, char letter, struct fields fields)
+static bool read_heaptrack_line(struct reading *reading, char letter, struct fields fields)
 {
     uint64_t number;
     if (heaptrack_is_interpreted(letter)) reading->is_interpreted = true;
@@ -78,7 +78,7 @@ static bool read_line(struct reading *reading, char letter, struct fields fields
                source_bad_line(reading->source, "expected what heaptrack's interpreter writes");
     switch (letter) {
     case '+':
-    case '-': return read_call(reading, letter, fields);
+    case '-': return read_heaptrack_call(reading, letter, fields);
     case 'c':
     case 'R':
     case 'I':
@@ -109,7 +109,7 @@ static bool read_line(struct reading *reading, char letter, struct fields fields
     }
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_heaptrack_file(struct source *source, struct call_writer *writer)
 {
     struct reading reading = {.source = source,
                               .writer = writer,
@@ -121,7 +121,7 @@ static bool read_file(struct source *source, struct call_writer *writer)
     while (good && source_line(source, &fields)) {
         if (fields.at == fields.end) continue;
         const char letter = *fields.at++;
-        good = read_line(&reading, letter, fields) && !error_is_set(&writer->error);
+        good = read_heaptrack_line(&reading, letter, fields) && !error_is_set(&writer->error);
     }
     heaptrack_stacks_free(&reading.stacks);
     heaptrack_interpreted_free(&reading.interpreted);
@@ -131,6 +131,6 @@ static bool read_file(struct source *source, struct call_writer *writer)
 const struct format format_heaptrack = {
     .lacks = "threads, kinds of call, alignments, reallocs (they are a free and an allocation)",
     .stacks = true,
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = heaptrack_recognize,
+    .read = read_heaptrack_file,
 };

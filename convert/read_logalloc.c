@@ -33,7 +33,7 @@ static bool read_object(struct fields *fields, uint64_t *name)
 }
 
 /* Parses `PID TID`, or `PID` in older logs, and what must follow. */
-static bool read_head(struct fields *fields, uint64_t *process, uint64_t *thread)
+static bool read_logalloc_head(struct fields *fields, uint64_t *process, uint64_t *thread)
 {
     if (!fields_decimal(fields, process)) return false;
     if (!fields_decimal(fields, thread)) *thread = *process;
@@ -82,15 +82,15 @@ static const struct function *function_find(struct fields *fields)
     return NULL;
 }
 
-static bool recognize(struct source *head)
+static bool logalloc_recognize(struct source *head)
 {
     struct fields fields;
     uint64_t process, thread;
-    return source_line(head, &fields) && read_head(&fields, &process, &thread) &&
+    return source_line(head, &fields) && read_logalloc_head(&fields, &process, &thread) &&
            fields.end[-1] != ' ';
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_logalloc_file(struct source *source, struct call_writer *writer)
 {
     uint64_t first = 0, process, thread;
     bool begun = false;
@@ -98,7 +98,7 @@ static bool read_file(struct source *source, struct call_writer *writer)
     while (source_line(source, &fields)) {
         struct call call;
         if (fields_end(&fields)) continue;
-        if (!read_head(&fields, &process, &thread))
+        if (!read_logalloc_head(&fields, &process, &thread))
             return source_bad_line(source, "expected `PID TID FUNCTION(...)`");
         if (!begun) first = process;
         begun = true;
@@ -124,6 +124,6 @@ const struct format format_logalloc = {
     .lacks = "times, kinds of call other than those of C",
     .threads = true,
     .parts = true,
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = logalloc_recognize,
+    .read = read_logalloc_file,
 };

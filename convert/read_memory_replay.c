@@ -24,7 +24,8 @@ static const struct {
     [THREAD_DONE] = {"thread_done", "`thread_done 0x0`"},
 };
 
-static bool read_head(struct fields *fields, uint64_t *thread, enum operation *operation)
+static bool read_memory_replay_head(struct fields *fields, uint64_t *thread,
+                                    enum operation *operation)
 {
     if (!fields_decimal(fields, thread) || *thread == UINT64_MAX || !fields_text(fields, ":"))
         return false;
@@ -33,12 +34,12 @@ static bool read_head(struct fields *fields, uint64_t *thread, enum operation *o
     return false;
 }
 
-static bool recognize(struct source *head)
+static bool memory_replay_recognize(struct source *head)
 {
     struct fields fields;
     uint64_t thread;
     enum operation operation;
-    return source_line(head, &fields) && read_head(&fields, &thread, &operation);
+    return source_line(head, &fields) && read_memory_replay_head(&fields, &thread, &operation);
 }
 
 static bool read_operands(struct fields *fields, enum operation operation, struct call *call)
@@ -78,12 +79,13 @@ static bool read_times(struct fields *fields, struct call_writer *writer)
     return fields_end(fields);
 }
 
-static bool read_line(struct source *source, struct fields fields, struct call_writer *writer)
+static bool read_memory_replay_line(struct source *source, struct fields fields,
+                                    struct call_writer *writer)
 {
     uint64_t thread;
     enum operation operation;
     struct call call = {.kind = 0};
-    if (!read_head(&fields, &thread, &operation))
+    if (!read_memory_replay_head(&fields, &thread, &operation))
         return source_bad_line(source, "expected a thread id, a colon and malloc, calloc, "
                                        "memalign, realloc, free or thread_done");
     if (!read_operands(&fields, operation, &call))
@@ -96,11 +98,11 @@ static bool read_line(struct source *source, struct fields fields, struct call_w
     return !error_is_set(&writer->error);
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_memory_replay_file(struct source *source, struct call_writer *writer)
 {
     struct fields fields;
     while (source_line(source, &fields)) {
-        if (!fields_end(&fields) && !read_line(source, fields, writer)) return false;
+        if (!fields_end(&fields) && !read_memory_replay_line(source, fields, writer)) return false;
     }
     return !error_is_set(&source->error);
 }
@@ -109,6 +111,6 @@ const struct format format_memory_replay = {
     .lacks = "kinds of call other than those of C; times, where the file has none",
     .threads = true,
     .parts = true,
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = memory_replay_recognize,
+    .read = read_memory_replay_file,
 };

@@ -7,7 +7,8 @@
 #include "convert/formats.h"
 
 /* Parses the thread and the time. */
-static bool read_call(struct fields *fields, struct call *call, uint64_t *thread, uint64_t *ns)
+static bool read_microbench_call(struct fields *fields, struct call *call, uint64_t *thread,
+                                 uint64_t *ns)
 {
     *call = (struct call){.kind = CALL_MALLOC};
     bool allocation = fields_word(fields, "a");
@@ -19,22 +20,22 @@ static bool read_call(struct fields *fields, struct call *call, uint64_t *thread
            fields_end(fields);
 }
 
-static bool recognize(struct source *head)
+static bool microbench_recognize(struct source *head)
 {
     struct fields fields;
     struct call call;
     uint64_t thread, ns;
-    return source_line(head, &fields) && read_call(&fields, &call, &thread, &ns);
+    return source_line(head, &fields) && read_microbench_call(&fields, &call, &thread, &ns);
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_microbench_file(struct source *source, struct call_writer *writer)
 {
     struct fields fields;
     while (source_line(source, &fields)) {
         struct call call;
         uint64_t thread, ns;
         if (fields_end(&fields)) continue;
-        if (!read_call(&fields, &call, &thread, &ns))
+        if (!read_microbench_call(&fields, &call, &thread, &ns))
             return source_bad_line(source, "expected `a SIZE POINTER THREAD NS` or "
                                            "`f POINTER THREAD NS`");
         call_writer_thread(writer, thread);
@@ -48,6 +49,6 @@ const struct format format_microbench = {
     .lacks = "kinds of call, alignments, reallocs (they are a free and an allocation)",
     .threads = true,
     .parts = true,
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = microbench_recognize,
+    .read = read_microbench_file,
 };

@@ -12,7 +12,7 @@
 #include "convert/fields.h"
 #include "convert/formats.h"
 
-static bool recognize(struct source *head)
+static bool mtrace_text_recognize(struct source *head)
 {
     struct fields fields;
     return source_line(head, &fields) && fields_word(&fields, "=") && fields_word(&fields, "Start");
@@ -36,7 +36,7 @@ struct reading {
     uint64_t moved;
 };
 
-static bool read_line(struct reading *reading, struct fields fields)
+static bool read_mtrace_text_line(struct reading *reading, struct fields fields)
 {
     struct source *source = reading->source;
     struct call call = {.kind = CALL_MALLOC};
@@ -74,14 +74,14 @@ static bool read_line(struct reading *reading, struct fields fields)
     return call_writer_put(reading->writer, &call);
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_mtrace_text_file(struct source *source, struct call_writer *writer)
 {
     struct reading reading = {.source = source, .writer = writer};
     struct fields fields;
     while (source_line(source, &fields)) {
         fields_space(&fields);
         if (fields.at == fields.end || *fields.at == '=') continue;
-        if (!read_line(&reading, fields)) return false;
+        if (!read_mtrace_text_line(&reading, fields)) return false;
     }
     return !error_is_set(&source->error);
 }
@@ -89,6 +89,6 @@ static bool read_file(struct source *source, struct call_writer *writer)
 const struct format format_mtrace_text = {
     .lacks = "threads, times, kinds of call, alignments",
     .parts = true,
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = mtrace_text_recognize,
+    .read = read_mtrace_text_file,
 };

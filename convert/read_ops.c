@@ -14,21 +14,21 @@
 
 enum { OPERATION_BYTES = 24, LOGARITHM_MAX = 63 };
 
-static const uint8_t kinds[] = {CALL_MALLOC, CALL_FREE, CALL_REALLOC_MOVED, CALL_ALIGNED_ALLOC};
+static const uint8_t ops_kinds[] = {CALL_MALLOC, CALL_FREE, CALL_REALLOC_MOVED, CALL_ALIGNED_ALLOC};
 
-static bool read_operation(struct source *source, struct call_writer *writer)
+static bool read_ops_operation(struct source *source, struct call_writer *writer)
 {
     const uint8_t *at = source->next;
     uint64_t offset = source_offset(source);
     uint32_t operation = bytes_get32(at);
     unsigned logarithm = bytes_get16(at + 6);
     uint64_t slot = bytes_get64(at + 8);
-    if (operation >= sizeof kinds)
+    if (operation >= sizeof ops_kinds)
         return source_bad_bytes(source, offset, "operation %" PRIu32 "; expected 0 to 3",
                                 operation);
     if (logarithm > LOGARITHM_MAX || slot == UINT64_MAX)
         return source_bad_bytes(source, offset, "an alignment or a slot out of range");
-    struct call call = {.kind = kinds[operation]};
+    struct call call = {.kind = ops_kinds[operation]};
     if (call.kind == CALL_FREE || call.kind == CALL_REALLOC_MOVED) call.ended = slot + 1;
     if (call.kind != CALL_FREE) {
         call.began = slot + 1;
@@ -39,11 +39,11 @@ static bool read_operation(struct source *source, struct call_writer *writer)
     return call_writer_put(writer, &call);
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_ops_file(struct source *source, struct call_writer *writer)
 {
     size_t there;
     while ((there = source_peek(source, OPERATION_BYTES)) >= OPERATION_BYTES) {
-        if (!read_operation(source, writer)) return false;
+        if (!read_ops_operation(source, writer)) return false;
         source_skip(source, OPERATION_BYTES);
     }
     if (there > 0)
@@ -56,5 +56,5 @@ static bool read_file(struct source *source, struct call_writer *writer)
 const struct format format_ops = {
     .lacks = "times, kinds of call other than those of C",
     .threads = true,
-    .read = read_file,
+    .read = read_ops_file,
 };

@@ -14,7 +14,7 @@
 
 enum { HEADER_LINES = 4 };
 
-static bool recognize(struct source *head)
+static bool rep_recognize(struct source *head)
 {
     struct fields fields;
     uint64_t number;
@@ -26,7 +26,7 @@ static bool recognize(struct source *head)
            fields_word(&fields, "f");
 }
 
-static bool read_header(struct source *source, uint64_t *header)
+static bool read_rep_header(struct source *source, uint64_t *header)
 {
     static const char *const names[HEADER_LINES] = {"the heap size, a number", "the number of ids",
                                                     "the number of operations",
@@ -39,8 +39,8 @@ static bool read_header(struct source *source, uint64_t *header)
     return true;
 }
 
-static bool read_operation(struct source *source, struct fields fields, uint64_t ids,
-                           struct call *call, const struct call_writer *writer)
+static bool read_rep_operation(struct source *source, struct fields fields, uint64_t ids,
+                               struct call *call, const struct call_writer *writer)
 {
     uint64_t id;
     *call = (struct call){.kind = CALL_FREE};
@@ -70,15 +70,15 @@ static bool read_operation(struct source *source, struct fields fields, uint64_t
     return true;
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_rep_file(struct source *source, struct call_writer *writer)
 {
     uint64_t header[HEADER_LINES], operations = 0;
     struct fields fields;
-    if (!read_header(source, header)) return false;
+    if (!read_rep_header(source, header)) return false;
     while (source_line(source, &fields)) {
         struct call call;
         if (fields_end(&fields)) continue;
-        if (!read_operation(source, fields, header[1], &call, writer)) return false;
+        if (!read_rep_operation(source, fields, header[1], &call, writer)) return false;
         /* A realloc to 0 bytes frees. */
         if (call.kind == CALL_REALLOC_MOVED && call.ended != 0 && call.size == 0) call.began = 0;
         if (!call_writer_put(writer, &call)) return false;
@@ -94,6 +94,6 @@ static bool read_file(struct source *source, struct call_writer *writer)
 
 const struct format format_rep = {
     .lacks = "threads, times, kinds of call",
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = rep_recognize,
+    .read = read_rep_file,
 };

@@ -18,7 +18,7 @@ enum { INSTRUCTION_BYTES = 24 };
 enum type { MALLOC, FREE, FREE_SIZED, MEMALIGN, REALLOC, SWITCH_THREAD, KILL_THREAD, TIME, TYPES };
 
 /* It begins with a switch to the first thread. */
-static bool recognize(struct source *head)
+static bool wip_processed_recognize(struct source *head)
 {
     return source_peek(head, 1) >= 2 * INSTRUCTION_BYTES &&
            bytes_get64(head->next) == SWITCH_THREAD && bytes_get64(head->next + 16) == 0 &&
@@ -62,7 +62,7 @@ static bool read_instruction(struct source *source, struct call_writer *writer)
     return !error_is_set(&writer->error);
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_wip_processed_file(struct source *source, struct call_writer *writer)
 {
     size_t there;
     while ((there = source_peek(source, INSTRUCTION_BYTES)) >= INSTRUCTION_BYTES) {
@@ -80,6 +80,6 @@ const struct format format_wip_processed = {
     .lacks =
         "kinds of call other than malloc, memalign, realloc and free; sizes are multiples of 8",
     .threads = true,
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = wip_processed_recognize,
+    .read = read_wip_processed_file,
 };

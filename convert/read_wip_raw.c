@@ -65,7 +65,7 @@ struct reading {
     uint64_t buffered;
 };
 
-static bool fail_memory(struct reading *reading)
+static bool wip_raw_fail_memory(struct reading *reading)
 {
     return error_set_system(&reading->source->error, "no memory");
 }
@@ -139,7 +139,7 @@ static struct wip_thread *thread_of(struct reading *reading, uint64_t id)
     struct name *name = names_put(&reading->ids, id + 1);
     if (name != NULL && name->live) return &reading->threads[name->object];
     if (name == NULL || !reserve_threads(reading, reading->threads_count + 1)) {
-        fail_memory(reading);
+        wip_raw_fail_memory(reading);
         return NULL;
     }
     name->live = true;
@@ -174,7 +174,7 @@ static bool read_buffer(struct reading *reading, uint64_t id)
     struct buffer *buffer = malloc(sizeof *buffer + bytes + VARINT_SLACK);
     if (thread == NULL || buffer == NULL) {
         free(buffer);
-        return fail_memory(reading);
+        return wip_raw_fail_memory(reading);
     }
     *buffer =
         (struct buffer){.offset = source_offset(source), .time = time & TIME_MASK, .bytes = bytes};
@@ -277,14 +277,14 @@ static bool decode_event(struct wip_thread *thread, const uint8_t **at, struct c
 static bool wait_for_token(struct reading *reading, struct wip_thread *thread, uint64_t name)
 {
     struct name *entry = names_put(&reading->waiting, name);
-    if (entry == NULL) return fail_memory(reading);
+    if (entry == NULL) return wip_raw_fail_memory(reading);
     entry->object = (uint32_t)(thread - reading->threads);
     thread->awaited = name;
     return true;
 }
 
 /* Wakes the thread that waits for the object that has just been made, if any. */
-static void wake(struct reading *reading, uint64_t name)
+static void wip_raw_wake(struct reading *reading, uint64_t name)
 {
     struct name *entry = names_find(&reading->waiting, name);
     if (entry == NULL) return;
@@ -322,7 +322,7 @@ static bool take_event(struct reading *reading, struct wip_thread *thread, bool 
     call_writer_thread(reading->writer, thread->id);
     call_writer_time(reading->writer, thread->time, 0);
     if (!call_writer_put(reading->writer, &call)) return false;
-    if (call.began != 0) wake(reading, call.began);
+    if (call.began != 0) wip_raw_wake(reading, call.began);
     return true;
 }
 
@@ -373,7 +373,7 @@ static void end_dead_threads(struct reading *reading)
     reading->dead_count = left;
 }
 
-static bool end_window(struct reading *reading, bool last)
+static bool wip_raw_end_window(struct reading *reading, bool last)
 {
     if (!run_window(reading, true)) return false;
     /* Awaited objects never come, or too late. */
@@ -385,7 +385,7 @@ static bool end_window(struct reading *reading, bool last)
 
 /* ---- the format ---- */
 
-static bool recognize(struct source *head)
+static bool wip_raw_recognize(struct source *head)
 {
     return source_peek(head, MAGIC_BYTES) >= MAGIC_BYTES && bytes_get32(head->next) == MAGIC;
 }
@@ -411,12 +411,12 @@ static bool read_event(struct reading *reading, bool *end)
         return read_word(source, &time);
     }
     case END: *end = true; return true;
-    case BARRIER: return read_word(source, &time) && end_window(reading, false);
+    case BARRIER: return read_word(source, &time) && wip_raw_end_window(reading, false);
     default: return source_bad_bytes(source, offset, "an event of type 0x%x", type);
     }
 }
 
-static void release(struct reading *reading)
+static void wip_raw_release(struct reading *reading)
 {
     for (size_t i = 0; i < reading->threads_count; i++)
         while (reading->threads[i].first != NULL) {
@@ -431,17 +431,17 @@ static void release(struct reading *reading)
     names_free(&reading->waiting);
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_wip_raw_file(struct source *source, struct call_writer *writer)
 {
     struct reading reading = {.source = source, .writer = writer};
-    bool end = false, good = recognize(source);
+    bool end = false, good = wip_raw_recognize(source);
     if (!good) return source_bad_bytes(source, 0, "expected the number 0x6cbd63e4");
     source_skip(source, MAGIC_BYTES);
     while (good && !end && source_peek(source, 1) > 0)
         good = read_event(&reading, &end);
     /* A truncated file has complete buffers, too. */
-    good = end_window(&reading, true) && good && !error_is_set(&source->error);
-    release(&reading);
+    good = wip_raw_end_window(&reading, true) && good && !error_is_set(&source->error);
+    wip_raw_release(&reading);
     return good;
 }
 
@@ -449,6 +449,6 @@ const struct format format_wip_raw = {
     .lacks =
         "kinds of call other than malloc, memalign, realloc and free; sizes are multiples of 8",
     .threads = true,
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = wip_raw_recognize,
+    .read = read_wip_raw_file,
 };

@@ -18,7 +18,7 @@ static const uint8_t operand_counts[WL_OPERATIONS] = {
     [WL_NTHREADS] = 1, [WL_START_THREAD] = 1,  [WL_MEMALIGN] = 3,   [WL_VALLOC] = 2,
     [WL_PVALLOC] = 2,  [WL_POSIX_MEMALIGN] = 3};
 
-static const uint8_t kinds[WL_OPERATIONS] = {
+static const uint8_t wl_kinds[WL_OPERATIONS] = {
     [WL_MALLOC] = CALL_MALLOC,         [WL_CALLOC] = CALL_CALLOC,
     [WL_REALLOC] = CALL_REALLOC_MOVED, [WL_FREE] = CALL_FREE,
     [WL_MEMALIGN] = CALL_MEMALIGN,     [WL_VALLOC] = CALL_VALLOC,
@@ -67,8 +67,8 @@ static bool read_integer(const struct workload *workload, const uint8_t **at, ui
     return true;
 }
 
-static bool read_operation(const struct workload *workload, const uint8_t **at,
-                           struct operation *operation)
+static bool read_wl_operation(const struct workload *workload, const uint8_t **at,
+                              struct operation *operation)
 {
     const uint8_t *from = *at;
     if (from >= workload->end) return bad(workload, from, "the file ends without DONE", 0);
@@ -126,7 +126,7 @@ static bool read_main(struct workload *workload)
     struct operation operation;
     do {
         const uint8_t *from = at;
-        if (!read_operation(workload, &at, &operation)) return false;
+        if (!read_wl_operation(workload, &at, &operation)) return false;
         switch (operation.code) {
         case WL_NOP:
         case WL_DONE: break;
@@ -161,11 +161,11 @@ static void write_sync(struct workload *workload, uint64_t sync)
         if (workload->regions[i].awaited == sync + 1) workload->regions[i].awaited = 0;
 }
 
-static bool put_call(struct workload *workload, const uint8_t *from,
-                     const struct operation *operation)
+static bool wl_put_call(struct workload *workload, const uint8_t *from,
+                        const struct operation *operation)
 {
     const uint64_t *operands = operation->operands;
-    struct call call = {.kind = kinds[operation->code]};
+    struct call call = {.kind = wl_kinds[operation->code]};
     switch (operation->code) {
     case WL_FREE: call.ended = operands[0]; break;
     case WL_REALLOC:
@@ -193,7 +193,7 @@ static bool take_operation(struct workload *workload, struct region *region)
 {
     struct operation operation;
     const uint8_t *from = region->at;
-    if (!read_operation(workload, &region->at, &operation)) return false;
+    if (!read_wl_operation(workload, &region->at, &operation)) return false;
     uint64_t sync = operation.operands[0];
     switch (operation.code) {
     case WL_NOP: return true;
@@ -218,7 +218,7 @@ static bool take_operation(struct workload *workload, struct region *region)
     case WL_START_THREAD:
         return bad(workload, from, "operation %" PRIu64 " belongs to the main region",
                    operation.code);
-    default: return put_call(workload, from, &operation);
+    default: return wl_put_call(workload, from, &operation);
     }
 }
 
@@ -252,19 +252,19 @@ static bool run_threads(struct workload *workload)
 
 /* ---- the format ---- */
 
-static bool recognize(struct source *head)
+static bool wl_recognize(struct source *head)
 {
     struct workload workload = {.source = head, .start = head->next, .end = head->end};
     static const uint8_t expected[] = {WL_ALLOC_PTRS, WL_ALLOC_SYNCS, WL_NTHREADS};
     const uint8_t *at = head->next;
     struct operation operation;
     for (unsigned i = 0; i < sizeof expected; i++)
-        if (!read_operation(&workload, &at, &operation) || operation.code != expected[i])
+        if (!read_wl_operation(&workload, &at, &operation) || operation.code != expected[i])
             return false;
     return true;
 }
 
-static bool read_file(struct source *source, struct call_writer *writer)
+static bool read_wl_file(struct source *source, struct call_writer *writer)
 {
     if (!source_map(source)) return false;
     struct workload workload = {
@@ -279,6 +279,6 @@ static bool read_file(struct source *source, struct call_writer *writer)
 const struct format format_wl = {
     .lacks = "order across threads beyond its syncs, times, kinds of call other than those of C",
     .threads = true,
-    .recognize = recognize,
-    .read = read_file,
+    .recognize = wl_recognize,
+    .read = read_wl_file,
 };

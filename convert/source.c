@@ -151,7 +151,7 @@ static bool is_plain_file(const struct source *source, size_t *bytes)
 }
 
 /* Writes the rest into a file without a name. */
-static bool unpack(struct source *source, int fd, size_t *bytes)
+static bool source_unpack(struct source *source, int fd, size_t *bytes)
 {
     struct output output;
     size_t there;
@@ -189,7 +189,7 @@ bool source_map(struct source *source)
     int fd = file_temporary(&source->error);
     if (fd < 0) return false;
     bytes = 0;
-    bool good = unpack(source, fd, &bytes) && map_file(source, fd, bytes, 0);
+    bool good = source_unpack(source, fd, &bytes) && map_file(source, fd, bytes, 0);
     close(fd);
     return good;
 }

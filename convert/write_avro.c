@@ -66,7 +66,7 @@ struct writer {
     size_t nodes_room;
 };
 
-static bool fail(struct export *export)
+static bool avro_fail(struct export *export)
 {
     return error_set(&export->error, &error_system, ERROR_NO_OFFSET, "libavro: %.200s",
                      avro_strerror());
@@ -91,20 +91,20 @@ static bool file_open(struct export *export, struct avro_file *file, const char 
     if (avro_schema_from_json_length(schema, schema_bytes, &file->schema) != 0 ||
         avro_file_writer_create_with_codec_fp(file->file, "", 0, file->schema, &file->to, "snappy",
                                               BLOCK_BYTES) != 0)
-        return fail(export);
+        return avro_fail(export);
     file->class = avro_generic_class_from_schema(file->schema);
     return (file->class != NULL && avro_generic_value_new(file->class, &file->row) == 0) ||
-           fail(export);
+           avro_fail(export);
 }
 
 static bool file_append(struct export *export, struct avro_file *file)
 {
-    return avro_file_writer_append_value(file->to, &file->row) == 0 || fail(export);
+    return avro_file_writer_append_value(file->to, &file->row) == 0 || avro_fail(export);
 }
 
 static bool file_finish(struct export *export, struct avro_file *file)
 {
-    return (avro_file_writer_flush(file->to) == 0 && fflush(file->file) == 0) || fail(export);
+    return (avro_file_writer_flush(file->to) == 0 && fflush(file->file) == 0) || avro_fail(export);
 }
 
 static void avro_close(struct export *export)
@@ -152,7 +152,7 @@ static avro_value_t branch(avro_value_t *row, enum field field, bool there)
     return chosen;
 }
 
-static void set_end(avro_value_t *row, const struct object_call *ended)
+static void avro_set_end(avro_value_t *row, const struct object_call *ended)
 {
     const uint64_t numbers[] = {ended->thread, ended->call, ended->ns};
     const bool there = ended->kind != 0;
@@ -174,7 +174,7 @@ static bool avro_object(struct export *export, const struct object *object)
     set_long(row, THREAD, object->made.thread);
     set_long(row, CALL, object->made.call);
     set_long(row, NS, object->made.ns);
-    set_end(row, &object->ended);
+    avro_set_end(row, &object->ended);
     avro_value_t stack = branch(row, STACK, object->stack != 0);
     if (object->stack != 0) {
         avro_value_set_long(&stack, object->stack);

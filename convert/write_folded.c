@@ -21,8 +21,8 @@ static bool put_name(struct export *export, const char *name)
     return good;
 }
 
-static bool put_line(struct export *export, const struct export_code *code,
-                     const struct code_grouping *tree, uint32_t leaf, double value)
+static bool folded_put_line(struct export *export, const struct export_code *code,
+                            const struct code_grouping *tree, uint32_t leaf, double value)
 {
     uint32_t path[DEPTH_MAX];
     unsigned depth = 0;
@@ -52,7 +52,7 @@ static bool folded_code(struct export *export, const struct export_code *code)
     for (uint32_t i = 0; good && i < tree.count; i++) {
         const struct stack_sum *of = code->is_bytes ? sums[i].bytes : sums[i].objects;
         const double value = round(of[code->measure].value);
-        if (value > 0) good = put_line(export, code, &tree, i, value);
+        if (value > 0) good = folded_put_line(export, code, &tree, i, value);
     }
     free(sums);
     code_groups_free(&tree);

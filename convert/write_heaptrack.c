@@ -46,7 +46,7 @@ struct state {
 
 /* ---- kinds ---- */
 
-static size_t slot_of(const struct state *state, uint64_t size, uint32_t stack)
+static size_t heaptrack_slot_of(const struct state *state, uint64_t size, uint32_t stack)
 {
     size_t at = (size_t)(((size ^ (uint64_t)stack << 32) * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
                 (state->slots_count - 1);
@@ -69,14 +69,15 @@ static bool kinds_reserve(struct state *state)
     state->slots = slots;
     state->slots_count = count;
     for (size_t i = 0; i < state->kinds_count; i++)
-        slots[slot_of(state, state->kinds[i].size, state->kinds[i].stack)] = (uint32_t)i + 1;
+        slots[heaptrack_slot_of(state, state->kinds[i].size, state->kinds[i].stack)] =
+            (uint32_t)i + 1;
     return true;
 }
 
 /* There is room for one more. */
-static uint32_t kind_of(struct state *state, uint64_t size, uint32_t stack)
+static uint32_t heaptrack_kind_of(struct state *state, uint64_t size, uint32_t stack)
 {
-    uint32_t *slot = &state->slots[slot_of(state, size, stack)];
+    uint32_t *slot = &state->slots[heaptrack_slot_of(state, size, stack)];
     if (*slot == 0) {
         state->kinds[state->kinds_count] = (struct made_kind){size, stack};
         *slot = (uint32_t)++state->kinds_count;
@@ -113,7 +114,7 @@ static bool heaptrack_call(struct export *export, const struct export_call *call
     }
     if (ends) fprintf(state->calls, "- %" PRIx32 "\n", state->objects[call->object]);
     if (begins) {
-        state->objects[call->object] = kind_of(state, call->size, call->stack);
+        state->objects[call->object] = heaptrack_kind_of(state, call->size, call->stack);
         fprintf(state->calls, "+ %" PRIx32 "\n", state->objects[call->object]);
     }
     return !ferror(state->calls) ||
@@ -145,7 +146,8 @@ static bool put_texts(struct export *export, const struct strings *strings)
 }
 
 /* Fills `numbers`, by code. */
-static bool put_codes(struct export *export, const struct export_code *code, uint32_t *numbers)
+static bool heaptrack_put_codes(struct export *export, const struct export_code *code,
+                                uint32_t *numbers)
 {
     const struct code_names *names = code->names;
     uint32_t count = 0;
@@ -166,8 +168,8 @@ static bool put_codes(struct export *export, const struct export_code *code, uin
 }
 
 /* Writes the nodes and fills `numbers`, by node. A parent's number is lower than its node's. */
-static bool put_nodes(struct export *export, const struct export_code *code, const uint32_t *codes,
-                      uint32_t *numbers)
+static bool heaptrack_put_nodes(struct export *export, const struct export_code *code,
+                                const uint32_t *codes, uint32_t *numbers)
 {
     uint32_t count = 0;
     bool good = true;
@@ -212,8 +214,9 @@ static bool heaptrack_code(struct export *export, const struct export_code *code
     bool good = codes != NULL && nodes != NULL;
     if (!good) error_set_system(&export->error, "no memory for call stacks");
     good = good && put(export, "v 10400 3\nX %.200s\nI %x 0\n", code->program, PAGE_BYTES) &&
-           put_texts(export, &code->names->symbols.strings) && put_codes(export, code, codes) &&
-           put_nodes(export, code, codes, nodes) && put_kinds(export, code, nodes) &&
+           put_texts(export, &code->names->symbols.strings) &&
+           heaptrack_put_codes(export, code, codes) &&
+           heaptrack_put_nodes(export, code, codes, nodes) && put_kinds(export, code, nodes) &&
            copy_calls(export) &&
            put(export, "c %" PRIx64 "\nR %" PRIx64 "\n", code->duration_ns / 1000000,
                code->peak_rss_bytes / PAGE_BYTES);

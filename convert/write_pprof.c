@@ -155,7 +155,7 @@ static void put_mapping(struct profile *profile, uint32_t number, const struct s
 }
 
 /* Whether a module is the program itself: of that, `program` is the path, or the end of it. */
-static bool is_program(const struct stack_module *module, const char *program)
+static bool pprof_is_program(const struct stack_module *module, const char *program)
 {
     const char *path = (const char *)stack_text_bytes(&module->path);
     return path != NULL && strcmp(basename(path), basename(program)) == 0;
@@ -168,7 +168,7 @@ static void put_mappings(struct profile *profile)
     for (int first = 1; first >= 0; first--)
         for (uint64_t i = 0; i < stacks->modules_end; i++) {
             const struct stack_module *module = stacks_module(stacks, (uint32_t)i);
-            if (module != NULL && is_program(module, profile->code->program) == first)
+            if (module != NULL && pprof_is_program(module, profile->code->program) == first)
                 put_mapping(profile, (uint32_t)i, module);
         }
 }
@@ -198,7 +198,7 @@ static uint32_t function_id(struct profile *profile, const char *name, uint32_t 
     return id;
 }
 
-static void put_line(struct profile *profile, const struct code_frame *frame)
+static void pprof_put_line(struct profile *profile, const struct code_frame *frame)
 {
     const struct code_names *names = profile->code->names;
     const char *name =
@@ -223,7 +223,7 @@ static void put_location(struct profile *profile, uint64_t id, const struct code
                    code->offset - (code->offset > 0) + (module != NULL ? module->bias : 0));
     }
     for (unsigned i = 0; i < count; i++)
-        put_line(profile, &frames[i]);
+        pprof_put_line(profile, &frames[i]);
     put_message(&profile->all, PROFILE_LOCATION, &profile->message);
 }
 

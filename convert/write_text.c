@@ -77,7 +77,8 @@ static uint64_t take_old_address(struct export *export, const struct export_call
 /* ---- memory_replay ---- */
 
 /* Puts an allocation without an alignment. */
-static void put_allocation(struct text *line, struct export *export, const struct export_call *call)
+static void text_put_allocation(struct text *line, struct export *export,
+                                const struct export_call *call)
 {
     const uint64_t address = address_of(export, call->object);
     if (call->kind == CALL_CALLOC) {
@@ -93,11 +94,11 @@ static void put_allocation(struct text *line, struct export *export, const struc
     }
 }
 
-static void put_call(struct text *line, struct export *export, const struct export_call *call)
+static void text_put_call(struct text *line, struct export *export, const struct export_call *call)
 {
     uint64_t old;
     switch (call->shape) {
-    case SHAPE_ALLOCATION: put_allocation(line, export, call); break;
+    case SHAPE_ALLOCATION: text_put_allocation(line, export, call); break;
     case SHAPE_ALLOCATION_ALIGNED:
         put_hexadecimal(line, "memalign ", address_of(export, call->object));
         put_decimal(line, " ", call->alignment);
@@ -123,7 +124,7 @@ static bool memory_replay_call(struct export *export, const struct export_call *
     if (!addresses_reserve(export, call->object)) return false;
     put_decimal(&line, "", call->thread);
     text_string(&line, ": ");
-    put_call(&line, export, call);
+    text_put_call(&line, export, call);
     put_decimal(&line, " ", call->ns);
     put_decimal(&line, " ", call->ns);
     return write_line(export, &line);

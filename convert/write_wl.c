@@ -93,15 +93,15 @@ struct state {
     struct names pairs; /* of regions; `object`: the latest SYNC_W that was waited for */
 };
 
-static bool fail(struct export *export, const char *what)
+static bool wl_fail(struct export *export, const char *what)
 {
     return error_set_system(&export->error, "%s", what);
 }
 
 /* array_reserve() that sets the error. */
-static bool reserve(struct export *export, void *at, size_t *room, size_t count, size_t bytes)
+static bool wl_reserve(struct export *export, void *at, size_t *room, size_t count, size_t bytes)
 {
-    return array_reserve(at, room, count, bytes) || fail(export, "no memory");
+    return array_reserve(at, room, count, bytes) || wl_fail(export, "no memory");
 }
 
 /* ---- regions ---- */
@@ -111,12 +111,12 @@ static bool region_flush(struct export *export, struct region *region)
 {
     struct state *state = export->state;
     if (region->used == 0) return true;
-    if (!reserve(export, &region->chunks, &region->chunks_room, region->chunks_count + 1,
-                 sizeof *region->chunks))
+    if (!wl_reserve(export, &region->chunks, &region->chunks_room, region->chunks_count + 1,
+                    sizeof *region->chunks))
         return false;
     off_t at = (off_t)state->chunks * CHUNK_BYTES;
     if (pwrite(state->file, region->buffer, region->used, at) != (ssize_t)region->used)
-        return fail(export, "cannot write a temporary file");
+        return wl_fail(export, "cannot write a temporary file");
     region->chunks[region->chunks_count++] = (struct chunk){state->chunks++, region->used};
     region->used = 0;
     return true;
@@ -140,7 +140,7 @@ static bool region_put(struct export *export, uint32_t number, unsigned operatio
     if (region->used + OPERATION_BYTES_MAX > CHUNK_BYTES && !region_flush(export, region))
         return false;
     if (region->buffer == NULL && (region->buffer = malloc(CHUNK_BYTES)) == NULL)
-        return fail(export, "no memory");
+        return wl_fail(export, "no memory");
     uint8_t *start = region->buffer + region->used, *to = start;
     *to++ = (uint8_t)operation;
     for (unsigned i = 0; i < count; i++)
@@ -158,7 +158,7 @@ static bool sync_regions(struct export *export, uint32_t before, uint32_t writes
     struct state *state = export->state;
     if (before == after) return true;
     struct name *pair = names_put(&state->pairs, ((uint64_t)after << 32 | before) + 1);
-    if (pair == NULL) return fail(export, "no memory");
+    if (pair == NULL) return wl_fail(export, "no memory");
     if (pair->object > writes) return true;
     pair->object = ++state->regions[before].writes;
     state->syncs++;
@@ -183,8 +183,8 @@ static bool use_pointer(struct export *export, uint32_t region, uint32_t index)
 static uint32_t new_region(struct export *export)
 {
     struct state *state = export->state;
-    if (!reserve(export, &state->regions, &state->regions_room, state->regions_count + 1,
-                 sizeof *state->regions))
+    if (!wl_reserve(export, &state->regions, &state->regions_room, state->regions_count + 1,
+                    sizeof *state->regions))
         return 0;
     return ++state->regions_count;
 }
@@ -241,8 +241,8 @@ static bool enter_window(struct export *export, uint32_t number)
     struct window *window = &state->window;
     struct region *region = &state->regions[number];
     if (region->window == window->number) return true;
-    if (!reserve(export, &window->active, &window->active_room, window->active_count + 1,
-                 sizeof *window->active))
+    if (!wl_reserve(export, &window->active, &window->active_room, window->active_count + 1,
+                    sizeof *window->active))
         return false;
     window->active[window->active_count++] = number;
     region->window = window->number;
@@ -251,7 +251,7 @@ static bool enter_window(struct export *export, uint32_t number)
            sync_regions(export, window->first, state->regions[window->first].writes, number);
 }
 
-static bool end_window(struct export *export, uint32_t first)
+static bool wl_end_window(struct export *export, uint32_t first)
 {
     struct state *state = export->state;
     struct window *window = &state->window;
@@ -285,7 +285,7 @@ static bool enter_window_with(struct export *export, uint32_t number, int64_t ad
             window->ranges - ((uint64_t)region->most - (uint64_t)region->least) + range;
         uint64_t widest = range > window->widest ? range : window->widest;
         if (ranges - widest > state->peak_bytes / 100 && window->active_count > 1) {
-            if (!end_window(export, number)) return false;
+            if (!wl_end_window(export, number)) return false;
             continue;
         }
         region->added = after;
@@ -322,8 +322,8 @@ static uint32_t take_index(struct export *export, uint32_t region)
         state->unused--;
         return index;
     }
-    if (!reserve(export, &state->pointers, &state->pointers_room, state->pointers_count + 1,
-                 sizeof *state->pointers))
+    if (!wl_reserve(export, &state->pointers, &state->pointers_room, state->pointers_count + 1,
+                    sizeof *state->pointers))
         return 0;
     index = (uint32_t)state->pointers_count++;
     state->pointers[index] = (struct pointer){.region = region};
@@ -341,11 +341,12 @@ static void give_back_index(struct state *state, uint32_t region, uint32_t index
 
 /* ---- calls ---- */
 
-static bool put_allocation(struct export *export, uint32_t region, const struct export_call *call)
+static bool wl_put_allocation(struct export *export, uint32_t region,
+                              const struct export_call *call)
 {
     struct state *state = export->state;
-    if (!reserve(export, &state->index_of, &state->index_of_room, (size_t)call->object + 1,
-                 sizeof *state->index_of))
+    if (!wl_reserve(export, &state->index_of, &state->index_of_room, (size_t)call->object + 1,
+                    sizeof *state->index_of))
         return false;
     uint32_t index = take_index(export, region);
     if (index == 0 || !use_pointer(export, region, index)) return false;
@@ -391,7 +392,8 @@ static bool wl_call(struct export *export, const struct export_call *call)
     uint64_t before = begins ? 0 : state->pointers[state->index_of[call->object]].size;
     uint64_t after = call->shape <= SHAPE_REALLOC ? call->size : 0;
     if (!enter_window_with(export, region, (int64_t)(after - before))) return false;
-    return begins ? put_allocation(export, region, call) : put_end_of_object(export, region, call);
+    return begins ? wl_put_allocation(export, region, call)
+                  : put_end_of_object(export, region, call);
 }
 
 /* ---- the file ---- */
@@ -399,13 +401,13 @@ static bool wl_call(struct export *export, const struct export_call *call)
 static bool wl_open(struct export *export)
 {
     struct state *state = export->state = calloc(1, sizeof *state);
-    if (state == NULL) return fail(export, "no memory");
+    if (state == NULL) return wl_fail(export, "no memory");
     state->file = file_temporary(&export->error);
     if (state->file < 0) return false;
     state->pointers_count = 1; /* 0 is NULL */
     state->window.number = 1;
     state->region_of = calloc(INSTRUCTION_LANES_MAX, sizeof *state->region_of);
-    return state->region_of != NULL || fail(export, "no memory");
+    return state->region_of != NULL || wl_fail(export, "no memory");
 }
 
 /* Puts the main region, assuming that it has `bytes` bytes. Returns its end in `to`. */
@@ -433,7 +435,7 @@ static bool write_main(struct export *export)
     const struct state *state = export->state;
     size_t room = (4 + (size_t)state->regions_count) * (1 + WL_INTEGER_BYTES);
     uint8_t *text = malloc(room);
-    if (text == NULL) return fail(export, "no memory");
+    if (text == NULL) return wl_fail(export, "no memory");
     uint64_t bytes = 0, before;
     do {
         before = bytes;
@@ -452,7 +454,7 @@ static bool write_region(struct export *export, const struct region *region)
         ssize_t bytes = region->chunks[i].bytes;
         off_t at = (off_t)region->chunks[i].number * CHUNK_BYTES;
         if (pread(state->file, chunk, (size_t)bytes, at) != bytes)
-            return fail(export, "cannot read a temporary file");
+            return wl_fail(export, "cannot read a temporary file");
         if (!output_write(&export->output, chunk, (size_t)bytes)) return false;
     }
     return true;

@@ -13,7 +13,7 @@
 #include "common/printable.h"
 #include "reading/stream.h"
 
-static const char help_text[] =
+static const char dump_help_text[] =
     "usage: malloctape dump [--only-calls] [--paths] [--lane NUMBER] FILE\n"
     "       malloctape dump --objects FILE\n"
     "\n"
@@ -38,7 +38,7 @@ struct options {
 };
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct options *options, int count, char **words)
+static int dump_words_parse(struct options *options, int count, char **words)
 {
     struct dump *dump = &options->dump;
     const struct program_option known[] = {{"only-calls", .flag = &dump->only_calls},
@@ -46,7 +46,7 @@ static int words_parse(struct options *options, int count, char **words)
                                            {"lane", .count = &dump->lane},
                                            {"objects", .flag = &options->objects},
                                            {.name = NULL}};
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
+    const int status = program_options(count, words, known, dump_help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (options->objects && (dump->only_calls || dump->paths || dump->lane != DUMP_ALL_LANES))
         return cli_usage_error(&cli_dump, "--objects cannot be combined with other options");
@@ -99,12 +99,12 @@ static int dump_records(const struct options *options, struct error *error)
     return PROGRAM_FAILED;
 }
 
-static int run(int count, char **words)
+static int dump_run(int count, char **words)
 {
     static char buffer[OUTPUT_BUFFER_SIZE];
     struct options options = {.dump.lane = DUMP_ALL_LANES};
     struct error error = {0};
-    int status = words_parse(&options, count, words);
+    int status = dump_words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     status = options.objects ? dump_objects(options.path, &error) : dump_records(&options, &error);
@@ -112,4 +112,5 @@ static int run(int count, char **words)
     return status;
 }
 
-const struct cli_command cli_dump = {"dump", "prints a stream, one record a line", run, help_text};
+const struct cli_command cli_dump = {"dump", "prints a stream, one record a line", dump_run,
+                                     dump_help_text};

@@ -16,7 +16,8 @@ struct instruction_dump {
     uint64_t ticks;
 };
 
-static void header_print(const struct dump *dump, const struct instruction_header *header)
+static void dump_instructions_header_print(const struct dump *dump,
+                                           const struct instruction_header *header)
 {
     if (!dump_wants_general(dump)) return;
     dump_offset(dump, 0);
@@ -33,7 +34,8 @@ static void place_print(const struct instruction_dump *state)
     printf("#%" PRIu64 " ", state->batch->number + state->at);
 }
 
-static void call_print(struct instruction_dump *state, const struct instruction *one)
+static void dump_instructions_call_print(struct instruction_dump *state,
+                                         const struct instruction *one)
 {
     const uint64_t *operands = state->batch->operands + one->operand_at;
     unsigned shape = call_shapes[instruction_number(one)];
@@ -130,7 +132,7 @@ static void instruction_print(struct instruction_dump *state, const struct instr
         if (number == INSTRUCTION_TICK) state->ticks++;
     } else if (dump_wants_lane(dump, state->lane)) {
         if (number < CALL_KINDS)
-            call_print(state, one);
+            dump_instructions_call_print(state, one);
         else if (!dump->only_calls)
             lane_instruction_print(state, one);
     }
@@ -147,8 +149,8 @@ static const char *definition_print(void *context, const struct stack_definition
     return NULL;
 }
 
-static void end_print(const struct dump *dump, const struct instruction_reader *reader,
-                      uint64_t offset)
+static void dump_instructions_end_print(const struct dump *dump,
+                                        const struct instruction_reader *reader, uint64_t offset)
 {
     const struct instruction_totals *totals = &reader->totals;
     if (!dump_wants_general(dump)) return;
@@ -169,7 +171,7 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
         .dump = dump, .reader = &reader, .input = &stream->input, .batch = &batch};
     bool opened = instruction_reader_open(&reader, &stream->input);
     if (opened) {
-        header_print(dump, &reader.header);
+        dump_instructions_header_print(dump, &reader.header);
         state.offset = input_offset(&stream->input);
         reader.define = definition_print;
         reader.define_context = &state;
@@ -183,7 +185,7 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
         }
     }
     *error = reader.error;
-    if (reader.state == INSTRUCTIONS_END) end_print(dump, &reader, state.offset);
+    if (reader.state == INSTRUCTIONS_END) dump_instructions_end_print(dump, &reader, state.offset);
     int status = reader.state == INSTRUCTIONS_END             ? PROGRAM_OK
                  : opened && reader.state == INSTRUCTIONS_CUT ? PROGRAM_CUT
                                                               : PROGRAM_FAILED;

@@ -48,7 +48,7 @@ static const char *structure_text(uint32_t structure, char *to, size_t bytes)
     return to;
 }
 
-static void header_print(const struct dump *dump, const struct raw_header *header)
+static void dump_raw_header_print(const struct dump *dump, const struct raw_header *header)
 {
     if (!dump_wants_general(dump)) return;
     dump_offset(dump, 0);
@@ -60,7 +60,8 @@ static void header_print(const struct dump *dump, const struct raw_header *heade
     dump_metadata(dump, RAW_HEADER_BYTES, header->metadata, header->metadata_bytes);
 }
 
-static void call_print(const struct raw_dump *state, uint32_t lane, const struct record *record)
+static void dump_raw_call_print(const struct raw_dump *state, uint32_t lane,
+                                const struct record *record)
 {
     bool failed = record->number == RAW_FAILED;
     unsigned shape = call_shapes[record->kind];
@@ -171,7 +172,7 @@ static void record_print(const struct raw_dump *state, const struct raw_batch *b
         printf("L%" PRIu32 " #%" PRIu64 " ", chunk->lane, number);
     }
     if (is_call)
-        call_print(state, chunk->lane, record);
+        dump_raw_call_print(state, chunk->lane, record);
     else
         other_print(record, &batch->decoder->definition);
 }
@@ -186,7 +187,7 @@ static void latest_print(const struct raw_dump *state, uint32_t lane)
     offset_print(state, latest->spool, latest->offset);
     if (!state->dump->only_calls) printf("L%" PRIu32 " #%" PRIu64 " ", lane, latest->number);
     printf("%s ", letters);
-    call_print(state, lane, &latest->record);
+    dump_raw_call_print(state, lane, &latest->record);
 }
 
 static void path_take(const struct raw_dump *state, const struct raw_batch *batch,
@@ -238,7 +239,8 @@ static void tick_print(void *of, const struct raw_chunk *chunk)
     putchar('\n');
 }
 
-static void end_print(const struct dump *dump, const struct raw_reader *reader, uint64_t offset)
+static void dump_raw_end_print(const struct dump *dump, const struct raw_reader *reader,
+                               uint64_t offset)
 {
     const struct raw_end *end = &reader->end;
     if (!dump_wants_general(dump)) return;
@@ -262,7 +264,7 @@ int dump_raw(const struct dump *dump, struct stream *stream, const char *path, s
     if (dump->paths) state.latest = calloc(RAW_LANES_MAX, sizeof *state.latest);
     if (dump->paths && state.latest == NULL) return cli_fail(&cli_dump, "no memory for lanes");
     raw_source_open(source, stream->fd, path);
-    if (source->reader.has_header) header_print(dump, &source->reader.header);
+    if (source->reader.has_header) dump_raw_header_print(dump, &source->reader.header);
     const bool can = !dump->paths || !raw_source_is_opaque(source);
     if (can) raw_source_visit(source, &visitor, &state);
     for (uint32_t lane = 0; dump->paths && lane < RAW_LANES_MAX; lane++)
@@ -271,7 +273,7 @@ int dump_raw(const struct dump *dump, struct stream *stream, const char *path, s
     int status =
         can ? raw_source_state(source, error)
             : cli_fail(&cli_dump, "%s: how far calls of this allocator went is not known", path);
-    if (status == PROGRAM_OK) end_print(dump, &source->reader, source->stream_end);
+    if (status == PROGRAM_OK) dump_raw_end_print(dump, &source->reader, source->stream_end);
     raw_source_close(source);
     return status;
 }

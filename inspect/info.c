@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 
-static const char help_text[] =
+static const char info_help_text[] =
     "usage: malloctape info [--json FILE] FILE\n"
     "       malloctape info FILE FILE...\n"
     "\n"
@@ -29,10 +29,10 @@ struct options {
 };
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct options *options, int count, char **words)
+static int info_words_parse(struct options *options, int count, char **words)
 {
     const struct program_option known[] = {{"json", .word = &options->json}, {.name = NULL}};
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
+    const int status = program_options(count, words, known, info_help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (optind == count) return cli_usage_error(&cli_info, "which file?");
     options->paths = words + optind;
@@ -81,7 +81,7 @@ static bool info_show(const struct info *info, const struct options *options, co
     return json == NULL || cli_write_json(&cli_info, info_json(info), json);
 }
 
-static int tell(const struct options *options, const char *path, struct together *together)
+static int info_tell(const struct options *options, const char *path, struct together *together)
 {
     struct info info = {.together = together};
     struct stream stream;
@@ -105,15 +105,16 @@ static int tell(const struct options *options, const char *path, struct together
     return status;
 }
 
-static int run(int count, char **words)
+static int info_run(int count, char **words)
 {
     struct options options = {0};
-    int status = words_parse(&options, count, words);
+    int status = info_words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
     status = PROGRAM_OK;
     struct together together = {.count = 0};
     for (size_t i = 0; i < options.count; i++) {
-        const int of_one = tell(&options, options.paths[i], options.count > 1 ? &together : NULL);
+        const int of_one =
+            info_tell(&options, options.paths[i], options.count > 1 ? &together : NULL);
         if (status == PROGRAM_OK || of_one == PROGRAM_FAILED) status = of_one;
     }
     const struct together_most most = together_find(&together);
@@ -122,4 +123,5 @@ static int run(int count, char **words)
     return status;
 }
 
-const struct cli_command cli_info = {"info", "says what a stream contains", run, help_text};
+const struct cli_command cli_info = {"info", "says what a stream contains", info_run,
+                                     info_help_text};

@@ -7,7 +7,8 @@
 #include "stream/instruction_reader.h"
 #include "stream/metadata.h"
 
-static void take_header(struct info *info, const struct instruction_header *header)
+static void info_instructions_take_header(struct info *info,
+                                          const struct instruction_header *header)
 {
     const char *metadata = header->metadata;
     const size_t bytes = header->metadata_bytes;
@@ -59,7 +60,7 @@ static void take_batch(struct info *info, bool *seen, uint64_t *lane,
     }
 }
 
-static const char *define(void *stacks, const struct stack_definition *definition)
+static const char *info_instructions_define(void *stacks, const struct stack_definition *definition)
 {
     return stacks_define(stacks, definition);
 }
@@ -111,8 +112,8 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
     struct stacks stacks = {0};
     const bool opened = instruction_reader_open(&reader, &stream->input);
     if (opened) {
-        take_header(info, &reader.header);
-        reader.define = define;
+        info_instructions_take_header(info, &reader.header);
+        reader.define = info_instructions_define;
         reader.define_context = &stacks;
         while (instruction_reader_next(&reader, &batch)) {
             if (!take_stacks(info, &stacks, &batch)) {

@@ -127,7 +127,7 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
 
 /* ---- text ---- */
 
-static void line(const char *name, const char *text)
+static void print_line_of(const char *name, const char *text)
 {
     if (text == NULL || *text == '\0') return;
     printf("%-*s ", WIDTH, name);
@@ -141,10 +141,10 @@ static void print_start(const struct info *info)
     struct tm utc;
     if (info->start_s > 0 && gmtime_r(&seconds, &utc) != NULL &&
         strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc) > 0)
-        line("started", text);
+        print_line_of("started", text);
 }
 
-static void print_kinds(const struct info *info)
+static void info_print_kinds(const struct info *info)
 {
     for (unsigned kind = 0; kind < CALL_KINDS; kind++)
         if (info->by_kind[kind] > 0)
@@ -152,13 +152,13 @@ static void print_kinds(const struct info *info)
                    100.0 * (double)info->by_kind[kind] / (double)info->events);
 }
 
-static void print_statistics(const struct info *info)
+static void info_print_statistics(const struct info *info)
 {
     bool titled = false;
     for (unsigned i = 0; i < statistics_count(info); i++) {
         const char *name = info->names.names[i];
         if (info->statistics.values[i] == 0 || statistics_is_of_process(name)) continue;
-        if (!titled) line("statistics", "nonzero values, from the last tick");
+        if (!titled) print_line_of("statistics", "nonzero values, from the last tick");
         titled = true;
         printf("  %-26s %12" PRIu64 "\n", name, info->statistics.values[i]);
     }
@@ -186,29 +186,29 @@ static void print_machine(const struct info *info)
 void info_print(const struct info *info, const char *path)
 {
     struct numbers_text text = {.to = stdout, .width = WIDTH};
-    line("file", path);
+    print_line_of("file", path);
     print_format(info);
-    line("made from", info->source);
-    line("which lacks", info->lacks);
-    line("program", info->program);
+    print_line_of("made from", info->source);
+    print_line_of("which lacks", info->lacks);
+    print_line_of("program", info->program);
     print_machine(info);
-    line("allocator", info->allocator);
+    print_line_of("allocator", info->allocator);
     if (info->heap_unknown != NULL && *info->heap_unknown != '\0')
         printf("%-*s not known: %s\n", WIDTH, "its heap", info->heap_unknown);
     if (info->foreign_malloc != NULL && *info->foreign_malloc != '\0')
         printf("%-*s another malloc is in use: %s\n", WIDTH, "warning", info->foreign_malloc);
-    line("process", info->pid);
-    line("recording", info->recording);
+    print_line_of("process", info->pid);
+    print_line_of("recording", info->recording);
     print_start(info);
     info_times(info, numbers_print, &text);
-    print_kinds(info);
+    info_print_kinds(info);
     info_counts(info, numbers_print, &text);
-    print_statistics(info);
+    info_print_statistics(info);
     if (!info->live_is_known)
-        line("live at end", info->frees_too_many ? "not known, as objects were freed twice"
-                                                 : "not known, as events are missing");
-    if (info->format == STREAM_RAW) line("spool", spool_names[info->spool].text);
-    line("end", info->ended);
+        print_line_of("live at end", info->frees_too_many ? "not known, as objects were freed twice"
+                                                          : "not known, as events are missing");
+    if (info->format == STREAM_RAW) print_line_of("spool", spool_names[info->spool].text);
+    print_line_of("end", info->ended);
 }
 
 void info_print_line(const struct info *info, const char *path)
@@ -231,7 +231,7 @@ void info_print_together(const struct together_most *most)
 /* ---- JSON ---- */
 
 /* Puts a text; an empty one for NULL. */
-static void put_text(json_t *object, const char *key, const char *text)
+static void info_print_put_text(json_t *object, const char *key, const char *text)
 {
     json_put_text(object, key, text != NULL ? text : "");
 }
@@ -249,29 +249,30 @@ json_t *info_json(const struct info *info)
     json_t *object = json_object();
     char version[32];
     snprintf(version, sizeof version, "%u.%u", info->version_major, info->version_minor);
-    put_text(object, "format", info->format == STREAM_RAW ? "raw" : "instructions");
-    put_text(object, "version", version);
+    info_print_put_text(object, "format", info->format == STREAM_RAW ? "raw" : "instructions");
+    info_print_put_text(object, "version", version);
     json_object_set_new(object, "lz4", json_boolean(info->lz4));
     json_object_set_new(object, "addresses", json_boolean(info->has_addresses));
     json_object_set_new(object, "stacks", json_boolean(info->has_stacks));
-    put_text(object, "source", info->source);
-    put_text(object, "lacks", info->lacks);
-    put_text(object, "program", info->program);
-    put_text(object, "architecture", info->architecture);
+    info_print_put_text(object, "source", info->source);
+    info_print_put_text(object, "lacks", info->lacks);
+    info_print_put_text(object, "program", info->program);
+    info_print_put_text(object, "architecture", info->architecture);
     json_put_number(object, "page_bytes", info->page_bytes);
-    put_text(object, "allocator", info->allocator);
-    put_text(object, "heap_unknown", info->heap_unknown);
-    put_text(object, "foreign_malloc", info->foreign_malloc);
+    info_print_put_text(object, "allocator", info->allocator);
+    info_print_put_text(object, "heap_unknown", info->heap_unknown);
+    info_print_put_text(object, "foreign_malloc", info->foreign_malloc);
     if (info->pid != NULL && *info->pid != '\0')
         json_put_number(object, "pid", strtoull(info->pid, NULL, 10));
-    put_text(object, "recording", info->recording);
+    info_print_put_text(object, "recording", info->recording);
     json_put_real(object, "start", info->start_s);
     info_times(info, numbers_put, object);
     json_put_kinds(object, "by_kind", info->by_kind);
     info_counts(info, numbers_put, object);
     json_object_set_new(object, "statistics", json_statistics(info));
-    if (info->format == STREAM_RAW) put_text(object, "spool", spool_names[info->spool].key);
+    if (info->format == STREAM_RAW)
+        info_print_put_text(object, "spool", spool_names[info->spool].key);
     json_object_set_new(object, "truncated", json_boolean(info->truncated));
-    put_text(object, "end", info->ended);
+    info_print_put_text(object, "end", info->ended);
     return object;
 }

@@ -25,7 +25,7 @@ struct raw_info {
 
 /* ---- records ---- */
 
-static void take_call(struct raw_info *state, const struct record *record)
+static void info_raw_take_call(struct raw_info *state, const struct record *record)
 {
     state->info->events++;
     state->info->by_kind[record->kind]++;
@@ -33,14 +33,14 @@ static void take_call(struct raw_info *state, const struct record *record)
     state->freed += shape_ends(record->shape) && record->bound != 0;
 }
 
-static void take_stack(struct raw_info *state, uint32_t node)
+static void info_raw_take_stack(struct raw_info *state, uint32_t node)
 {
     state->info->stacks++;
     if (!stacks_use(&state->source.stacks, node))
         error_set_system(&state->source.error, "no memory for call stacks");
 }
 
-static void take_inside(struct info *info, const struct record *record)
+static void info_raw_take_inside(struct info *info, const struct record *record)
 {
     if (record->structure < RAW_STRUCTURES) {
         info->lock_waits++;
@@ -52,16 +52,17 @@ static void take_inside(struct info *info, const struct record *record)
     }
 }
 
-static void take_record(struct raw_info *state, const struct record *record)
+static void info_raw_take_record(struct raw_info *state, const struct record *record)
 {
     struct info *info = state->info;
-    if (record->number < CALL_KINDS && record->stack != STACK_END) take_stack(state, record->stack);
-    if (record->number < CALL_KINDS) return take_call(state, record);
+    if (record->number < CALL_KINDS && record->stack != STACK_END)
+        info_raw_take_stack(state, record->stack);
+    if (record->number < CALL_KINDS) return info_raw_take_call(state, record);
     switch (record->number) {
     case RAW_THREAD_BEGIN: info->threads++; break;
     case RAW_SEQUENCE_BEFORE:
     case RAW_SEQUENCE_AFTER: info->sequences++; break;
-    case RAW_INSIDE: take_inside(info, record); break;
+    case RAW_INSIDE: info_raw_take_inside(info, record); break;
     case RAW_LOST: state->lost += record->size; break;
     case RAW_FAILED:
         info->events++;
@@ -71,16 +72,16 @@ static void take_record(struct raw_info *state, const struct record *record)
     }
 }
 
-static void take_records(void *of, const struct raw_batch *batch)
+static void info_raw_take_records(void *of, const struct raw_batch *batch)
 {
     struct raw_info *state = of;
     const uint64_t before = state->info->events;
     for (uint32_t i = 0; i < batch->count; i++)
-        take_record(state, &batch->records[i]);
+        info_raw_take_record(state, &batch->records[i]);
     if (batch->chunk->spool) state->info->spool_events += state->info->events - before;
 }
 
-static void take_tick(void *of, const struct raw_chunk *chunk)
+static void info_raw_take_tick(void *of, const struct raw_chunk *chunk)
 {
     struct raw_info *state = of;
     const struct raw_tick *tick = &state->source.reader.tick;
@@ -92,7 +93,7 @@ static void take_tick(void *of, const struct raw_chunk *chunk)
 
 /* ---- header and end ---- */
 
-static void take_header(struct info *info, const struct raw_header *header)
+static void info_raw_take_header(struct info *info, const struct raw_header *header)
 {
     char text[2 * RAW_RECORDING_ID_BYTES + 1];
     info->version_major = header->version_major;
@@ -115,7 +116,7 @@ static void take_header(struct info *info, const struct raw_header *header)
 }
 
 /* Compares the number of events; the reader has already compared the units of each lane. */
-static bool check_totals(struct raw_info *state)
+static bool info_raw_check_totals(struct raw_info *state)
 {
     const struct raw_end *end = &state->source.reader.end;
     if (end->events == state->info->events) return true;
@@ -126,7 +127,7 @@ static bool check_totals(struct raw_info *state)
 
 /* Takes the totals of the end chunk. It counts all lost events, also those without a `lost` record,
  * from threads that could not record at all. */
-static void take_end(struct raw_info *state)
+static void info_raw_take_end(struct raw_info *state)
 {
     static const char *const texts[] = {"complete", "complete: recording ended at a limit",
                                         "complete: an error ended recording"};
@@ -137,7 +138,7 @@ static void take_end(struct raw_info *state)
     info->waits = end->waits;
     info->waited_ns = end->waited_ns;
     info->ended = end->status <= RAW_END_ERROR ? texts[end->status] : "complete";
-    check_totals(state);
+    info_raw_check_totals(state);
 }
 
 static void take_cut(struct raw_info *state)
@@ -157,16 +158,17 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
 {
     struct raw_info state = {.info = info};
     struct raw_source *source = &state.source;
-    static const struct raw_visitor visitor = {NULL, take_records, take_tick, true};
+    static const struct raw_visitor visitor = {NULL, info_raw_take_records, info_raw_take_tick,
+                                               true};
     raw_source_open(source, stream->fd, path);
-    if (source->reader.has_header) take_header(info, &source->reader.header);
+    if (source->reader.has_header) info_raw_take_header(info, &source->reader.header);
     raw_source_visit(source, &visitor, &state);
     for (size_t lane = 0; lane < source->decoders_count; lane++)
         info->lanes += source->decoders[lane] != NULL && source->decoders[lane]->records > 0;
     info->ticks = source->reader.ticks;
     info->spool = source->spool_use;
     if (source->reader.state == RAW_STREAM_COMPLETE)
-        take_end(&state);
+        info_raw_take_end(&state);
     else
         take_cut(&state);
     bool has_all =

@@ -20,7 +20,7 @@
 #include "common/progress.h"
 #include "reading/ordered.h"
 
-static const char help_text[] =
+static const char verify_help_text[] =
     "usage: malloctape verify RAW [ORDERED]\n"
     "       malloctape verify ORDERED\n"
     "\n"
@@ -44,10 +44,11 @@ struct options {
 };
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct options *options, int count, char **words)
+static int verify_words_parse(struct options *options, int count, char **words)
 {
     static const struct program_option none = {.name = NULL};
-    const int status = program_options(count, words, &none, help_text, PROGRAM_ANYWHERE, NULL);
+    const int status =
+        program_options(count, words, &none, verify_help_text, PROGRAM_ANYWHERE, NULL);
     if (status != PROGRAM_GO_ON) return status;
     if (optind == count || optind + 2 < count)
         return cli_usage_error(&cli_verify, "verify takes one or two files");
@@ -174,10 +175,10 @@ static bool run_ordered(const struct options *options, int *status)
     return ordered;
 }
 
-static int run(int count, char **words)
+static int verify_run(int count, char **words)
 {
     struct options options = {NULL, NULL};
-    int status = words_parse(&options, count, words);
+    int status = verify_words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
     if (run_ordered(&options, &status)) return status;
     int fd = open(options.raw, O_RDONLY | O_CLOEXEC);
@@ -194,5 +195,6 @@ static int run(int count, char **words)
     return status;
 }
 
-const struct cli_command cli_verify = {
-    "verify", "orders a recording and checks the order independently", run, help_text};
+const struct cli_command cli_verify = {"verify",
+                                       "orders a recording and checks the order independently",
+                                       verify_run, verify_help_text};

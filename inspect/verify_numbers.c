@@ -24,7 +24,7 @@ static void block(struct verify *verify, struct verify_lane *lane, uint32_t stru
 
 /* Moves lanes that wait for the number that is now due from the list of the structure to that of
  * ready lanes. */
-static void wake(struct verify *verify, struct verify_structure *structure)
+static void verify_numbers_wake(struct verify *verify, struct verify_structure *structure)
 {
     uint32_t *link = &structure->blocked;
     while (*link != 0) {
@@ -43,8 +43,8 @@ static void wake(struct verify *verify, struct verify_structure *structure)
 /* ---- taking numbers ---- */
 
 /* Takes the number at the head of the lane, which is due. */
-static void take_number(struct verify *verify, struct verify_lane *lane,
-                        const struct record *record)
+static void verify_numbers_take_number(struct verify *verify, struct verify_lane *lane,
+                                       const struct record *record)
 {
     struct verify_structure *structure = &verify->structures[record->structure];
     verify_raise_floor(lane, lane->first->window);
@@ -53,7 +53,7 @@ static void take_number(struct verify *verify, struct verify_lane *lane,
     verify->counts.numbers++;
     structure->due++;
     verify_lane_take(lane);
-    wake(verify, structure);
+    verify_numbers_wake(verify, structure);
 }
 
 /* Takes numbers at the head of a lane until one is not due, or something else comes. */
@@ -73,7 +73,7 @@ static bool lane_advance(struct verify *verify, struct verify_lane *lane)
                                    "the recording has number %" PRIu64 " of structure %" PRIu32
                                    " twice, or after a greater one of this lane",
                                    record->size, record->structure);
-        take_number(verify, lane, record);
+        verify_numbers_take_number(verify, lane, record);
     }
     return true;
 }
@@ -112,7 +112,7 @@ static bool pass_over(struct verify *verify, uint32_t structure_number)
     if (next == structure->due) return false;
     verify->counts.numbers_missing += next - structure->due;
     structure->due = next;
-    wake(verify, structure);
+    verify_numbers_wake(verify, structure);
     return true;
 }
 

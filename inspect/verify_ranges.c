@@ -30,7 +30,7 @@ struct verify_page {
 
 /* ---- pages ---- */
 
-static size_t entry_of(const struct verify_ranges *ranges, uint64_t number)
+static size_t verify_ranges_entry_of(const struct verify_ranges *ranges, uint64_t number)
 {
     size_t at = (size_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (ranges->room - 1);
     while (ranges->pages[at].number != 0 && ranges->pages[at].number != number + 1)
@@ -38,14 +38,15 @@ static size_t entry_of(const struct verify_ranges *ranges, uint64_t number)
     return at;
 }
 
-static bool grow(struct verify_ranges *ranges)
+static bool verify_ranges_grow(struct verify_ranges *ranges)
 {
     struct verify_ranges larger = {.room = ranges->room == 0 ? 1024 : 2 * ranges->room};
     larger.pages = calloc(larger.room, sizeof *larger.pages);
     if (larger.pages == NULL) return false;
     for (size_t i = 0; i < ranges->room; i++)
         if (ranges->pages[i].number != 0)
-            larger.pages[entry_of(&larger, ranges->pages[i].number - 1)] = ranges->pages[i];
+            larger.pages[verify_ranges_entry_of(&larger, ranges->pages[i].number - 1)] =
+                ranges->pages[i];
     larger.count = ranges->count;
     free(ranges->pages);
     *ranges = larger;
@@ -53,11 +54,12 @@ static bool grow(struct verify_ranges *ranges)
 }
 
 /* The page; `made`: it is created if need be. NULL: there is none, or no memory. */
-static struct verify_page *page_of(struct verify_ranges *ranges, uint64_t number, bool made)
+static struct verify_page *verify_ranges_page_of(struct verify_ranges *ranges, uint64_t number,
+                                                 bool made)
 {
-    if (made && 2 * (ranges->count + 1) > ranges->room && !grow(ranges)) return NULL;
+    if (made && 2 * (ranges->count + 1) > ranges->room && !verify_ranges_grow(ranges)) return NULL;
     if (ranges->room == 0) return NULL;
-    struct verify_page *page = &ranges->pages[entry_of(ranges, number)];
+    struct verify_page *page = &ranges->pages[verify_ranges_entry_of(ranges, number)];
     if (page->number != 0) return page;
     if (!made) return NULL;
     page->number = number + 1;
@@ -74,7 +76,7 @@ void verify_ranges_free(struct verify_ranges *ranges)
 
 /* ---- objects ---- */
 
-static uint64_t last_page(const struct verify_object *object)
+static uint64_t verify_ranges_last_page(const struct verify_object *object)
 {
     uint64_t first = object->address >> PAGE_BITS;
     uint64_t pages =
@@ -148,10 +150,10 @@ bool verify_range_begins(struct verify *verify, const struct verify_lane *lane,
 {
     struct verify_ranges *ranges = &verify->ranges;
     const struct verify_object *object = &verify->objects[register_number];
-    uint64_t first = object->address >> PAGE_BITS, last = last_page(object);
+    uint64_t first = object->address >> PAGE_BITS, last = verify_ranges_last_page(object);
     uint64_t start = object->address % PAGE_BYTES / 8;
     for (uint64_t number = first; number <= last; number++) {
-        struct verify_page *page = page_of(ranges, number, true);
+        struct verify_page *page = verify_ranges_page_of(ranges, number, true);
         if (page == NULL) return verify_no_memory(verify);
         uint64_t end =
             number < last ? STARTS : ((object->address + object->size + 7) / 8 - 1) % STARTS + 1;
@@ -171,10 +173,10 @@ bool verify_range_begins(struct verify *verify, const struct verify_lane *lane,
 void verify_range_ends(struct verify *verify, uint32_t register_number)
 {
     const struct verify_object *object = &verify->objects[register_number];
-    uint64_t first = object->address >> PAGE_BITS, last = last_page(object);
+    uint64_t first = object->address >> PAGE_BITS, last = verify_ranges_last_page(object);
     uint64_t start = object->address % PAGE_BYTES / 8;
     for (uint64_t number = first; number <= last; number++) {
-        struct verify_page *page = page_of(&verify->ranges, number, false);
+        struct verify_page *page = verify_ranges_page_of(&verify->ranges, number, false);
         if (page == NULL) continue;
         if (number > first && page->over == register_number + 1) page->over = 0;
         if (number == first && page->starts != NULL &&

@@ -7,7 +7,7 @@
 #include "common/array.h"
 #include "common/program.h"
 
-static bool no_memory(struct verify_raw *raw)
+static bool verify_raw_no_memory(struct verify_raw *raw)
 {
     errno = ENOMEM;
     return error_set_system(&raw->error, "no memory for records");
@@ -16,7 +16,7 @@ static bool no_memory(struct verify_raw *raw)
 bool verify_raw_open(struct verify_raw *raw, int fd, const char *path)
 {
     *raw = (struct verify_raw){.lanes = calloc(RAW_LANES_MAX, sizeof *raw->lanes)};
-    if (raw->lanes == NULL) return no_memory(raw);
+    if (raw->lanes == NULL) return verify_raw_no_memory(raw);
     raw_source_open(&raw->source, fd, path);
     if (raw->source.reader.state != RAW_STREAM_FAILED) return true;
     raw->error = raw->source.reader.error;
@@ -29,7 +29,7 @@ struct verify_lane *verify_raw_lane(struct verify_raw *raw, uint32_t number)
     if (lane != NULL) return lane;
     lane = calloc(1, sizeof *lane);
     if (lane == NULL) {
-        no_memory(raw);
+        verify_raw_no_memory(raw);
         return NULL;
     }
     lane->number = number;
@@ -73,7 +73,7 @@ static bool note_page(struct verify_raw *raw, const struct record *record)
 {
     size_t index = record->place / RAW_PAGE_PLACES;
     if (!array_reserve(&raw->pages, &raw->pages_room, index + 1, sizeof *raw->pages))
-        return no_memory(raw);
+        return verify_raw_no_memory(raw);
     raw->pages[index] = (struct verify_places){record->place, record->address};
     return true;
 }
@@ -92,7 +92,7 @@ uint64_t verify_raw_address(const struct verify_raw *raw, uint32_t place)
 
 /* Removes records that are no part of the lane's order (addresses of places, definitions of call
  * stacks ...), and takes the addresses. */
-static bool take_pages(struct verify_raw *raw, struct verify_block *block)
+static bool verify_raw_take_pages(struct verify_raw *raw, struct verify_block *block)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < block->count; i++) {
@@ -114,13 +114,14 @@ static bool note_allocations(struct verify_raw *raw, struct verify_lane *lane,
         raw->lost |= lost;
         bool counts = raw_record_counts(record, raw_source_is_opaque(&raw->source));
         uint64_t count = lost ? record->operand : counts;
-        if (lost && count > 0 && !note_loss(lane, count)) return no_memory(raw);
+        if (lost && count > 0 && !note_loss(lane, count)) return verify_raw_no_memory(raw);
         lane->known += count;
     }
     return true;
 }
 
-static struct verify_lane *take_records(struct verify_raw *raw, const struct raw_chunk *chunk)
+static struct verify_lane *verify_raw_take_records(struct verify_raw *raw,
+                                                   const struct raw_chunk *chunk)
 {
     struct raw_decoder *decoder = raw_source_lane(&raw->source, chunk->lane);
     struct verify_lane *lane = verify_raw_lane(raw, chunk->lane);
@@ -128,7 +129,7 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
     uint32_t count;
     if (decoder == NULL || lane == NULL || block == NULL) {
         free(block);
-        no_memory(raw);
+        verify_raw_no_memory(raw);
         return NULL;
     }
     *block = (struct verify_block){.offset = chunk->offset,
@@ -140,7 +141,8 @@ static struct verify_lane *take_records(struct verify_raw *raw, const struct raw
                                      chunk->units - block->count)) > 0)
         block->count += count;
     raw->error = decoder->error;
-    bool some = take_pages(raw, block) && block->count > 0 && note_allocations(raw, lane, block);
+    bool some =
+        verify_raw_take_pages(raw, block) && block->count > 0 && note_allocations(raw, lane, block);
     if (some)
         block_append(lane, block);
     else
@@ -174,12 +176,12 @@ const struct error *verify_raw_underrun(const struct verify_raw *raw)
     return NULL;
 }
 
-static void take_tick(struct verify_raw *raw)
+static void verify_raw_take_tick(struct verify_raw *raw)
 {
     if (array_reserve(&raw->ticks, &raw->ticks_room, raw->ticks_count + 1, sizeof *raw->ticks))
         raw->ticks[raw->ticks_count++] = raw->source.reader.tick;
     else
-        no_memory(raw);
+        verify_raw_no_memory(raw);
 }
 
 struct verify_lane *verify_raw_read(struct verify_raw *raw)
@@ -193,9 +195,9 @@ struct verify_lane *verify_raw_read(struct verify_raw *raw)
         return NULL;
     }
     if (chunk->type == RAW_CHUNK_TICK)
-        take_tick(raw);
+        verify_raw_take_tick(raw);
     else
-        lane = take_records(raw, chunk);
+        lane = verify_raw_take_records(raw, chunk);
     free(chunk);
     raw->ended |= error_is_set(&raw->error);
     return lane;

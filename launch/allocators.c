@@ -104,7 +104,7 @@ static bool find_ours(struct allocator_found *found, const char *file)
     return true;
 }
 
-static bool find_path(struct allocator_found *found, const char *path)
+static bool allocators_find_path(struct allocator_found *found, const char *path)
 {
     if (access(path, R_OK) != 0)
         return error_explain(found->why, sizeof found->why, "%s: %s", path, strerror(errno));
@@ -147,7 +147,7 @@ static bool find_linker(struct allocator_found *found, const char *directory)
     return false;
 }
 
-static bool find_libc(struct allocator_found *found, const char *path)
+static bool allocators_find_libc(struct allocator_found *found, const char *path)
 {
     char directory[PATH_MAX];
     if (access(path, R_OK) != 0 || realpath(path, directory) == NULL)
@@ -185,14 +185,14 @@ static const struct known_allocator *known_find(const char *name)
     return NULL;
 }
 
-static bool is_library(const char *name)
+static bool allocators_is_library(const char *name)
 {
     return strchr(name, '/') != NULL || strstr(name, ".so") != NULL;
 }
 
 bool allocators_know(const char *name)
 {
-    return is_library(name) || known_find(name) != NULL;
+    return allocators_is_library(name) || known_find(name) != NULL;
 }
 
 static bool find_known(struct allocator_found *found)
@@ -207,16 +207,17 @@ static bool find_known(struct allocator_found *found)
 bool allocators_find(struct allocator_found *found, const char *name)
 {
     const char *libc = own_libc(name);
-    *found = (struct allocator_found){.known = is_library(name) ? NULL : known_find(name)};
+    *found =
+        (struct allocator_found){.known = allocators_is_library(name) ? NULL : known_find(name)};
     if (libc != NULL) {
         found->known = known_find("glibc");
-        return find_libc(found, libc);
+        return allocators_find_libc(found, libc);
     }
     bool there;
     if (found->known != NULL)
         there = find_known(found);
     else if (strchr(name, '/') != NULL)
-        there = find_path(found, name);
+        there = allocators_find_path(found, name);
     else
         there = find_system(found, name, NULL);
     return there && installed_can_preload(found->library, found->why, sizeof found->why);

@@ -21,8 +21,8 @@ static void own_directory(struct installed *installed)
 }
 
 /* Puts the path together; false if it is too long or nothing readable is there. */
-static bool is_there(struct installed *installed, const char *directory, const char *between,
-                     const char *name)
+static bool installed_is_there(struct installed *installed, const char *directory,
+                               const char *between, const char *name)
 {
     int length =
         snprintf(installed->path, sizeof installed->path, "%s%s/%s", directory, between, name);
@@ -53,13 +53,13 @@ bool installed_find_library(struct installed *installed, const char *name, char 
     struct installed own;
     own_directory(&own);
     if (forced != NULL && *forced != '\0') {
-        if (!is_there(installed, forced, "", name))
+        if (!installed_is_there(installed, forced, "", name))
             return error_explain(why, why_bytes, "%s not found; looked in %s (%s)", name, forced,
                                  INSTALLED_LIBRARIES_VARIABLE);
-    } else if (!is_there(installed, own.path, "/../lib/malloctape", name) &&
-               !is_there(installed, own.path, "/../lib", name) &&
-               !is_there(installed, MALLOCTAPE_LIBRARY_DIRECTORY, "/malloctape", name) &&
-               !is_there(installed, MALLOCTAPE_LIBRARY_DIRECTORY, "", name)) {
+    } else if (!installed_is_there(installed, own.path, "/../lib/malloctape", name) &&
+               !installed_is_there(installed, own.path, "/../lib", name) &&
+               !installed_is_there(installed, MALLOCTAPE_LIBRARY_DIRECTORY, "/malloctape", name) &&
+               !installed_is_there(installed, MALLOCTAPE_LIBRARY_DIRECTORY, "", name)) {
         return error_explain(why, why_bytes,
                              "%s not found; looked in %s/../lib and %s, and in malloctape there",
                              name, own.path, MALLOCTAPE_LIBRARY_DIRECTORY);
@@ -76,7 +76,7 @@ bool installed_find_program(struct installed *installed, const char *name)
     char prefixed[NAME_MAX];
     own_directory(&own);
     snprintf(prefixed, sizeof prefixed, "malloctape-%s", name);
-    return (is_there(installed, own.path, "", prefixed) ||
-            is_there(installed, own.path, "", name)) &&
+    return (installed_is_there(installed, own.path, "", prefixed) ||
+            installed_is_there(installed, own.path, "", name)) &&
            access(installed->path, X_OK) == 0;
 }

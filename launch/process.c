@@ -18,11 +18,11 @@
 #include "common/progress.h"
 
 /* State that the signal handler uses. */
-static volatile sig_atomic_t interrupted; /* the signal, or 0 */
-static volatile pid_t running;            /* the child, or 0 */
+static volatile sig_atomic_t process_signal; /* the signal, or 0 */
+static volatile pid_t process_child;         /* the child, or 0 */
 
-static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
+static const int process_ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+enum { ENDING_SIGNALS = sizeof process_ending_signals / sizeof *process_ending_signals };
 
 /* A program's message is looked for in the last bytes that it printed. */
 enum { QUOTED_BYTES_MAX = 4096 };
@@ -48,7 +48,7 @@ static bool use_as(int file, int standard)
 }
 
 /* Becomes the program, or writes errno to `errors`. */
-static void become(const struct child *child, int errors)
+static void process_become(const struct child *child, int errors)
 {
     int input = child->input, output = child->output, error_output = child->error;
     if (move_away(&errors) && move_away(&input) && move_away(&output) && move_away(&error_output) &&
@@ -80,7 +80,7 @@ int child_start(const struct child *child, pid_t *process)
     if (pipe2(ends, O_CLOEXEC) != 0) return errno;
     *process = fork();
     int error = *process < 0 ? errno : 0;
-    if (*process == 0) become(child, ends[1]);
+    if (*process == 0) process_become(child, ends[1]);
     close(ends[1]);
     if (error == 0) error = error_read(ends[0]);
     close(ends[0]);
@@ -92,19 +92,19 @@ int child_start(const struct child *child, pid_t *process)
 
 /* ---- signals ---- */
 
-static void on_signal(int number)
+static void process_on_signal(int number)
 {
-    interrupted = number;
-    if (running > 0) kill(running, SIGKILL);
+    process_signal = number;
+    if (process_child > 0) kill(process_child, SIGKILL);
 }
 
 /* Installs the handler. Ignored signals stay ignored, as under nohup. */
 static void signals_catch(void)
 {
-    struct sigaction action = {.sa_handler = on_signal}, before;
+    struct sigaction action = {.sa_handler = process_on_signal}, before;
     for (int i = 0; i < ENDING_SIGNALS; i++) {
-        sigaction(ending_signals[i], NULL, &before);
-        if (before.sa_handler == SIG_DFL) sigaction(ending_signals[i], &action, NULL);
+        sigaction(process_ending_signals[i], NULL, &before);
+        if (before.sa_handler == SIG_DFL) sigaction(process_ending_signals[i], &action, NULL);
     }
 }
 
@@ -112,15 +112,15 @@ static void signals_release(void)
 {
     struct sigaction before;
     for (int i = 0; i < ENDING_SIGNALS; i++) {
-        sigaction(ending_signals[i], NULL, &before);
-        if (before.sa_handler == on_signal) signal(ending_signals[i], SIG_DFL);
+        sigaction(process_ending_signals[i], NULL, &before);
+        if (before.sa_handler == process_on_signal) signal(process_ending_signals[i], SIG_DFL);
     }
-    if (interrupted != 0) raise(interrupted);
+    if (process_signal != 0) raise(process_signal);
 }
 
 bool process_interrupted(void)
 {
-    return interrupted != 0;
+    return process_signal != 0;
 }
 
 /* ---- directory ---- */
@@ -180,7 +180,7 @@ struct running_child {
 };
 
 /* In the child. */
-static void enter(void *of)
+static void process_enter(void *of)
 {
     const struct start *start = of;
     sigprocmask(SIG_SETMASK, &start->signals, NULL);
@@ -205,7 +205,7 @@ static char **words_through(const struct process *process)
 
 /* Starts a child. Signals are blocked meanwhile, so that none arrives between the child's start and
  * the setting of `running`. False: see errno. */
-static bool child_run(struct running_child *child, const struct process *process)
+static bool process_child_run(struct running_child *child, const struct process *process)
 {
     struct start start = {.process = process};
     char **words = process->through != NULL ? words_through(process) : NULL;
@@ -217,18 +217,18 @@ static bool child_run(struct running_child *child, const struct process *process
     child->errors = ends[0];
     sigemptyset(&ending);
     for (int i = 0; i < ENDING_SIGNALS; i++)
-        sigaddset(&ending, ending_signals[i]);
+        sigaddset(&ending, process_ending_signals[i]);
     sigprocmask(SIG_BLOCK, &ending, &start.signals);
     const struct child program = {words != NULL ? words[0] : process->path,
                                   words != NULL ? words : process->words,
                                   process->input >= 0 ? process->input : nothing,
                                   ends[1],
                                   ends[1],
-                                  enter,
+                                  process_enter,
                                   &start};
     signal(SIGCHLD, SIG_DFL); /* if it were ignored, a child would leave no status */
     int error = child_start(&program, &child->pid);
-    running = error == 0 ? child->pid : 0;
+    process_child = error == 0 ? child->pid : 0;
     sigprocmask(SIG_SETMASK, &start.signals, NULL);
     free(words);
     close(ends[1]);
@@ -289,7 +289,7 @@ static void child_await(struct running_child *child, double limit_s)
         poll(&wait, 1, listening && left > 1 ? 1000 : LOOK_EVERY_MS);
         if (listening) listening = child_listen(child);
     }
-    running = 0; /* before its process id may be reused */
+    process_child = 0; /* before its process id may be reused */
     while (waitpid(child->pid, &child->status, 0) < 0 && errno == EINTR)
         continue;
     if (listening) child_listen(child);
@@ -298,7 +298,7 @@ static void child_await(struct running_child *child, double limit_s)
 }
 
 /* The line after "NAME: ", if it begins with that; else the whole line. */
-static const char *skip_name(const char *line, const char *name)
+static const char *process_skip_name(const char *line, const char *name)
 {
     size_t length = strlen(name);
     return strncmp(line, name, length) == 0 && strncmp(line + length, ": ", 2) == 0
@@ -320,32 +320,32 @@ static const char *take_last_line(char *text)
 
 /* The name that the program uses for itself: if another program starts it, its file's name, which
  * may differ from words[0]. */
-static const char *name_of(const struct process *process)
+static const char *process_name_of(const struct process *process)
 {
     return process->through != NULL ? basename(process->path) : process->words[0];
 }
 
 /* The last line that a program printed, except for advice to read its help. Modifies the child's
  * text. */
-static const char *quote(const struct process *process, struct running_child *child)
+static const char *process_quote(const struct process *process, struct running_child *child)
 {
-    const char *program = name_of(process);
-    const char *last = skip_name(take_last_line(child->last), program);
+    const char *program = process_name_of(process);
+    const char *last = process_skip_name(take_last_line(child->last), program);
     if (strncmp(last, "see ", 4) == 0 && *child->last != '\0')
-        last = skip_name(take_last_line(child->last), program);
-    return skip_name(last, process->file);
+        last = process_skip_name(take_last_line(child->last), program);
+    return process_skip_name(last, process->file);
 }
 
 /* Copies the first line that is not from the program itself to process->printed. */
 static void hand_out_printed(const struct process *process, const struct running_child *child)
 {
-    const char *line = child->first, *program = name_of(process);
+    const char *line = child->first, *program = process_name_of(process);
     if (process->printed == NULL) return;
     *process->printed = '\0';
     while (*line != '\0') {
         int length = (int)strcspn(line, "\n");
         bool empty = (int)strspn(line, " \t") >= length;
-        if (!empty && skip_name(line, program) == line) {
+        if (!empty && process_skip_name(line, program) == line) {
             snprintf(process->printed, process->printed_bytes, "%.*s", length, line);
             return;
         }
@@ -357,7 +357,7 @@ static void explain(const struct process *process, struct running_child *child, 
                     size_t bytes)
 {
     const char *program = process->words[0];
-    const char *quoted = quote(process, child);
+    const char *quoted = process_quote(process, child);
     const char *between = *quoted != '\0' ? ": " : "";
     if (child->timed_out)
         snprintf(why, bytes, "%s had not ended after %.4g s and was stopped (--time-limit)%s%.300s",
@@ -374,8 +374,8 @@ static void explain(const struct process *process, struct running_child *child, 
 bool process_run(const struct process *process, bool may_be_cut, char *why, size_t why_bytes)
 {
     struct running_child child = {.pid = 0};
-    if (interrupted != 0) return error_explain(why, why_bytes, "interrupted");
-    if (!child_run(&child, process))
+    if (process_signal != 0) return error_explain(why, why_bytes, "interrupted");
+    if (!process_child_run(&child, process))
         return error_explain(why, why_bytes, "cannot run %s: %s", process->path, strerror(errno));
     child_await(&child, process->limit_s);
     hand_out_printed(process, &child);

@@ -14,7 +14,7 @@ enum { IGNORED_BYTES_MAX = 240 };
 /* Variables that hold one number or switch. Not MALLOC_TRACE (a file), MALLOC_CHECK_ (prints),
  * TCMALLOC_MEMFS_... and TCMALLOC_DEVMEM_... (files), ..._REPORT_THRESHOLD, MIMALLOC_SHOW_... and
  * MIMALLOC_VERBOSE (print), MIMALLOC_RESERVE_... (memory of the whole machine). */
-static const char numbers[] =
+static const char recorded_settings_numbers[] =
     " MALLOC_ARENA_MAX MALLOC_ARENA_TEST MALLOC_MMAP_MAX_ MALLOC_MMAP_THRESHOLD_"
     " MALLOC_PERTURB_ MALLOC_TOP_PAD_ MALLOC_TRIM_THRESHOLD_"
     " TCMALLOC_AGGRESSIVE_DECOMMIT TCMALLOC_DISABLE_MEMORY_RELEASE TCMALLOC_HEAP_LIMIT_MB"
@@ -79,7 +79,7 @@ static bool is_listed(const char *list, const char *word, size_t bytes)
 }
 
 /* Whether a value is a number or a word, or, as for jemalloc's bin_shards, ranges of them. */
-static bool is_plain(const char *value, size_t bytes)
+static bool recorded_settings_is_plain(const char *value, size_t bytes)
 {
     static const char characters[] =
         "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.:|+-";
@@ -94,7 +94,8 @@ static bool is_allowed_part(const struct several *several, const char *part, siz
     const char *assigns = memchr(part, several->assigns, bytes);
     if (assigns == NULL) return false;
     const size_t key = (size_t)(assigns - part);
-    return is_listed(several->keys, part, key) && is_plain(assigns + 1, bytes - key - 1);
+    return is_listed(several->keys, part, key) &&
+           recorded_settings_is_plain(assigns + 1, bytes - key - 1);
 }
 
 static void append(char *to, const char *part, size_t bytes, char separates)
@@ -114,7 +115,8 @@ static void divide(const char *name, const char *value, char *allowed, char *ref
     while (several < end && strcmp(several->name, name) != 0)
         several++;
     if (several == end) {
-        const bool fits = is_listed(numbers, name, strlen(name)) && is_plain(value, strlen(value));
+        const bool fits = is_listed(recorded_settings_numbers, name, strlen(name)) &&
+                          recorded_settings_is_plain(value, strlen(value));
         strcpy(fits ? allowed : refused, value);
         return;
     }
@@ -129,7 +131,8 @@ static void divide(const char *name, const char *value, char *allowed, char *ref
 
 /* ---- all of them ---- */
 
-static bool set(struct recorded_settings *settings, const char *name, const char *value)
+static bool recorded_settings_set(struct recorded_settings *settings, const char *name,
+                                  const char *value)
 {
     struct recorded_setting *grown =
         realloc(settings->set, (settings->count + 1) * sizeof *settings->set);
@@ -170,7 +173,7 @@ bool recorded_settings_add(struct recorded_settings *settings, const char *name,
     char *allowed = malloc(2 * bytes), *refused = allowed + bytes;
     if (allowed == NULL) return false;
     divide(name, value, allowed, refused);
-    bool good = *allowed == '\0' || set(settings, name, allowed);
+    bool good = *allowed == '\0' || recorded_settings_set(settings, name, allowed);
     if (*refused != '\0' || *allowed == '\0') good = ignore(settings, name, refused) && good;
     free(allowed);
     return good;

@@ -38,7 +38,7 @@ struct part {
     void (*put)(FILE *to, const struct writing *writing);
 };
 
-static void put_text(FILE *to, const char *text)
+static void html_page_put_text(FILE *to, const char *text)
 {
     for (; *text != '\0'; text++) {
         switch (*text) {
@@ -65,7 +65,7 @@ static char *printed(html_print *print, const void *of)
 
 static void put_title(FILE *to, const struct writing *writing)
 {
-    put_text(to, writing->page->title);
+    html_page_put_text(to, writing->page->title);
 }
 
 static void put_style(FILE *to, const struct writing *writing)
@@ -81,7 +81,7 @@ static void put_notices(FILE *to, const struct writing *writing)
         const bool warns = strncmp(line, "! ", 2) == 0;
         if (*line == '\0') continue;
         fprintf(to, "<p class=\"%s\">", warns ? "warning" : "answer");
-        put_text(to, line + (warns ? 2 : 0));
+        html_page_put_text(to, line + (warns ? 2 : 0));
         fputs("</p>\n", to);
     }
     free(text);
@@ -90,7 +90,7 @@ static void put_notices(FILE *to, const struct writing *writing)
 static void put_printed(FILE *to, const struct writing *writing)
 {
     char *text = printed(writing->page->text, writing->page->of);
-    if (text != NULL) put_text(to, text);
+    if (text != NULL) html_page_put_text(to, text);
     free(text);
 }
 
@@ -164,7 +164,8 @@ bool html_page_is_possible(char *why, size_t why_bytes)
     return true;
 }
 
-static bool write_all(const struct writing *writing, const char *path, char *why, size_t why_bytes)
+static bool html_page_write_all(const struct writing *writing, const char *path, char *why,
+                                size_t why_bytes)
 {
     FILE *to = fopen(path, "we");
     if (to != NULL) put_page(to, writing);
@@ -181,7 +182,8 @@ bool html_page_write(const struct html_page *page, const char *path, char *why, 
     char *data = json_dumps(page->data, JSON_COMPACT | JSON_REAL_PRECISION(9));
     const struct writing writing = {.page = page, .data = data, .chartjs = chartjs};
     if (chartjs != NULL && data == NULL) snprintf(why, why_bytes, "no memory for its data");
-    bool done = chartjs != NULL && data != NULL && write_all(&writing, path, why, why_bytes);
+    bool done =
+        chartjs != NULL && data != NULL && html_page_write_all(&writing, path, why, why_bytes);
     json_decref(page->data);
     free(data);
     if (chartjs != NULL) fclose(chartjs);

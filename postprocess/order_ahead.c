@@ -204,7 +204,7 @@ static bool note_numbers(struct order *order, const struct record *records, uint
     return true;
 }
 
-static int by_number(const void *left, const void *right)
+static int order_ahead_by_number(const void *left, const void *right)
 {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
     return (a > b) - (a < b);
@@ -235,7 +235,7 @@ bool order_look_ahead(struct order *order)
     for (uint32_t i = 0; i < STRUCTURES; i++)
         if (order->structures[i].coming_count > 0)
             qsort(order->structures[i].coming, order->structures[i].coming_count, sizeof(uint64_t),
-                  by_number);
+                  order_ahead_by_number);
     order->looked_bytes = order->bytes_in;
     return true;
 }

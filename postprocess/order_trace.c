@@ -157,7 +157,7 @@ static void judge(struct work *work)
     }
 }
 
-static void finish(struct work *work, struct output *output)
+static void order_trace_finish(struct work *work, struct output *output)
 {
     static const enum instruction_status statuses[] = {
         [ORDER_TRACE_COMPLETE] = INSTRUCTION_STATUS_COMPLETE,
@@ -191,7 +191,7 @@ static void order_with_writer(struct work *work, struct output *output)
     } else {
         order_everything(work);
         judge(work);
-        finish(work, output);
+        order_trace_finish(work, output);
         order_free(work->order);
     }
 }

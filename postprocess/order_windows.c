@@ -33,7 +33,7 @@ void order_admit(struct order *order, uint64_t window)
     }
 }
 
-static void put_tick(struct order *order, const struct raw_tick *tick)
+static void order_windows_put_tick(struct order *order, const struct raw_tick *tick)
 {
     uint64_t elapsed_ns = tick->since_start_ns - order->last_tick_ns;
     if (tick->has_usage)
@@ -53,7 +53,7 @@ void order_end_window(struct order *order)
     MUST_HOLD(order->oldest <= order->open && order->open <= order->oldest + 2);
     for (uint32_t i = 0; i < window->lanes_count; i++)
         MUST_HOLD(!lane_is_behind(order, order->lanes[window->lanes[i]]));
-    if (!last) put_tick(order, &window->tick);
+    if (!last) order_windows_put_tick(order, &window->tick);
     window->lanes_count = 0;
     order->totals.windows++;
     order->totals.windows_overtaken += order->admitted > order->oldest;

@@ -34,7 +34,7 @@ void overlaps_free(struct overlaps *overlaps)
 
 /* ---- pages ---- */
 
-static size_t entry_of(const struct overlaps *overlaps, uint64_t number)
+static size_t overlaps_entry_of(const struct overlaps *overlaps, uint64_t number)
 {
     size_t at = (size_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (overlaps->pages_room - 1);
     while (overlaps->pages[at].number != 0 && overlaps->pages[at].number != number + 1)
@@ -50,7 +50,8 @@ static bool pages_grow(struct overlaps *overlaps)
     if (larger.pages == NULL) return false;
     for (size_t i = 0; i < overlaps->pages_room; i++)
         if (overlaps->pages[i].number != 0)
-            larger.pages[entry_of(&larger, overlaps->pages[i].number - 1)] = overlaps->pages[i];
+            larger.pages[overlaps_entry_of(&larger, overlaps->pages[i].number - 1)] =
+                overlaps->pages[i];
     free(overlaps->pages);
     overlaps->pages = larger.pages;
     overlaps->pages_room = larger.pages_room;
@@ -61,7 +62,7 @@ static bool pages_grow(struct overlaps *overlaps)
 static struct overlaps_page *page_find(const struct overlaps *overlaps, uint64_t number)
 {
     if (overlaps->pages_room == 0) return NULL;
-    struct overlaps_page *page = &overlaps->pages[entry_of(overlaps, number)];
+    struct overlaps_page *page = &overlaps->pages[overlaps_entry_of(overlaps, number)];
     return page->number != 0 ? page : NULL;
 }
 
@@ -70,7 +71,7 @@ static struct overlaps_page *page_make(struct overlaps *overlaps, uint64_t numbe
 {
     if (2 * (overlaps->pages_count + 1) > overlaps->pages_room && !pages_grow(overlaps))
         return NULL;
-    struct overlaps_page *page = &overlaps->pages[entry_of(overlaps, number)];
+    struct overlaps_page *page = &overlaps->pages[overlaps_entry_of(overlaps, number)];
     if (page->number == 0) overlaps->pages_count++;
     page->number = number + 1;
     return page;

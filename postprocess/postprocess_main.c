@@ -27,7 +27,7 @@
 #define STATUS_OUTPUT_FAILED 4
 #define STATUS_SALVAGED      5
 
-static bool has_spool(const struct raw_reader *reader, const char *input)
+static bool postprocess_has_spool(const struct raw_reader *reader, const char *input)
 {
     struct stat status;
     return strcmp(input, "-") != 0 && fstat(reader->fd, &status) == 0 && S_ISREG(status.st_mode);
@@ -45,7 +45,7 @@ static int exit_status(const struct order_trace_result *result, bool output_fail
 }
 
 /* The worse of two exit statuses. */
-static int worse(int one, int other)
+static int postprocess_worse(int one, int other)
 {
     static const int ranks[] = {
         [PROGRAM_OK] = 0,     [PROGRAM_CUT] = 1,   [STATUS_SALVAGED] = 2,
@@ -82,14 +82,15 @@ static void report(const struct summary *summary, const struct options *options)
     summary_print(summary, stderr);
 }
 
-static void show_progress(void *progress, uint64_t bytes_in, uint64_t instructions)
+static void postprocess_show_progress(void *progress, uint64_t bytes_in, uint64_t instructions)
 {
     progress_show(progress, instructions, bytes_in);
 }
 
 /* Orders one recording that has been opened. */
-static int run(const struct options *options, const char *input, const char *output_path,
-               struct raw_reader *reader, struct summary *summary)
+static int postprocess_run(const struct options *options, const char *input,
+                           const char *output_path, struct raw_reader *reader,
+                           struct summary *summary)
 {
     struct output output;
     if (!output_open(&output, output_path)) {
@@ -106,11 +107,12 @@ static int run(const struct options *options, const char *input, const char *out
     progress_open(&progress, PROGRAM, "instructions", reader->fd, !options->quiet);
     struct order_trace_options how = {
         .order = {.salvage = options->salvage, .patience_bytes = options->memory_bytes / 2},
-        .progress = show_progress,
+        .progress = postprocess_show_progress,
         .context = &progress,
     };
     char *spool = NULL;
-    if (has_spool(reader, input) && asprintf(&spool, "%s.spool", input) < 0) spool = NULL;
+    if (postprocess_has_spool(reader, input) && asprintf(&spool, "%s.spool", input) < 0)
+        spool = NULL;
     how.spool_path = spool != NULL && spool_is_there(spool) ? spool : NULL;
     order_trace(reader, &how, &output, &summary->result);
     free(spool);
@@ -150,7 +152,7 @@ static int check_and_run(const struct options *options, const char *input,
     }
     int status = output_would_replace(output, input)
                      ? program_usage_error(PROGRAM, "%s and %s are the same file", input, output)
-                     : run(options, input, output, reader, summary);
+                     : postprocess_run(options, input, output, reader, summary);
     free(output);
     return status;
 }
@@ -187,7 +189,7 @@ static int check_json(const struct options *options)
 }
 
 /* Of one recording the object, of several an array. */
-static int write_json(const struct options *options, const json_t *results)
+static int postprocess_write_json(const struct options *options, const json_t *results)
 {
     struct error error = {0};
     const json_t *one = json_array_size(results) == 1 ? json_array_get(results, 0) : results;
@@ -202,8 +204,9 @@ static int run_all(const struct options *options)
     if (status != PROGRAM_OK) return status;
     json_t *results = json_array();
     for (int i = 0; i < options->inputs_count; i++)
-        status = worse(status, run_input(options, options->inputs[i], results));
-    if (options->json != NULL) status = worse(status, write_json(options, results));
+        status = postprocess_worse(status, run_input(options, options->inputs[i], results));
+    if (options->json != NULL)
+        status = postprocess_worse(status, postprocess_write_json(options, results));
     json_decref(results);
     return status;
 }

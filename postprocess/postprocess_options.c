@@ -14,7 +14,7 @@
 /* What the code itself, its thread and its buffers need. */
 #define MEMORY_BYTES_MIN (UINT64_C(32) << 20)
 
-static const char help_text[] = /* %1$s: the program's name */
+static const char postprocess_options_help_text[] = /* %1$s: the program's name */
     "Usage: %1$s [OPTION]... IN OUT\n"
     "       %1$s [OPTION]... -o OUT IN...\n"
     "Put the allocator calls of a recording into one order that could have happened, as an\n"
@@ -73,7 +73,7 @@ static bool ends_in_slash(const char *path)
     return length > 0 && path[length - 1] == '/';
 }
 
-static bool is_directory(const char *path)
+static bool postprocess_options_is_directory(const char *path)
 {
     struct stat status;
     return ends_in_slash(path) || (stat(path, &status) == 0 && S_ISDIR(status.st_mode));
@@ -93,7 +93,7 @@ static int parse_files(struct options *options, int count, char **words)
     } else if (count == 0) {
         return program_usage_error(PROGRAM, "IN is needed");
     } else {
-        options->many = is_directory(options->output);
+        options->many = postprocess_options_is_directory(options->output);
         if (count > 1 && !options->many)
             return program_usage_error(PROGRAM, "several recordings: -o needs a directory");
     }
@@ -115,8 +115,8 @@ int options_parse(struct options *options, int count, char **words)
                                            {.name = NULL}};
     *options = (struct options){0};
     words[0] = PROGRAM; /* for messages */
-    char help[sizeof help_text + 256];
-    snprintf(help, sizeof help, help_text, PROGRAM);
+    char help[sizeof postprocess_options_help_text + 256];
+    snprintf(help, sizeof help, postprocess_options_help_text, PROGRAM);
     const int status = program_options(count, words, known, help, PROGRAM_ANYWHERE, options);
     if (status != PROGRAM_GO_ON) return status;
     if (options->compress && options->no_compress)

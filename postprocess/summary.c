@@ -70,7 +70,7 @@ void summary_print_problems(const struct summary *summary, FILE *to)
 /* ---- what text and JSON have in common ---- */
 
 /* The figures after the kinds of calls. */
-static void figures(const struct summary *summary, numbers_use *use, void *of)
+static void summary_figures(const struct summary *summary, numbers_use *use, void *of)
 {
     const struct order_trace_result *result = &summary->result;
     const struct instruction_totals *totals = &result->totals;
@@ -112,7 +112,7 @@ void summary_print(const struct summary *summary, FILE *to)
     struct numbers_text text = {.to = to, .width = 18};
     fprintf(to, "%-18s %" PRIu64 "\n", "events", summary->result.totals.calls);
     numbers_print_kinds(&text, summary->result.totals.by_kind);
-    figures(summary, numbers_print, &text);
+    summary_figures(summary, numbers_print, &text);
     fprintf(to, "%-18s %s\n", "status", status_names[summary->result.status]);
 }
 
@@ -136,6 +136,6 @@ void summary_add_json(const struct summary *summary, json_t *results)
     json_put_number(root, "spool_records", result->spool_records);
     json_put_number(root, "events", result->totals.calls);
     json_put_kinds(root, "by_kind", result->totals.by_kind);
-    figures(summary, numbers_put, root);
+    summary_figures(summary, numbers_put, root);
     json_array_append_new(results, root);
 }

@@ -29,8 +29,8 @@ void objects_close(struct objects *objects)
 
 /* ---- one object ---- */
 
-static void begin(const struct objects *objects, struct object_made *made,
-                  const struct instruction *one, const uint64_t *operands, uint32_t stack)
+static void object_is_made(const struct objects *objects, struct object_made *made,
+                           const struct instruction *one, const uint64_t *operands, uint32_t stack)
 {
     const bool aligned = shape_has_alignment(call_shapes[instruction_number(one)]);
     *made = (struct object_made){.size = one->size,
@@ -44,7 +44,8 @@ static void begin(const struct objects *objects, struct object_made *made,
 }
 
 /* `kind` 0: the object is alive at the end. */
-static bool end(const struct objects *objects, const struct object_made *made, unsigned kind)
+static bool object_is_gone(const struct objects *objects, const struct object_made *made,
+                           unsigned kind)
 {
     struct object object = {.size = made->size,
                             .alignment = made->alignment,
@@ -56,16 +57,16 @@ static bool end(const struct objects *objects, const struct object_made *made, u
     return objects->put(objects->of, &object);
 }
 
-static bool end_at(struct objects *objects, uint64_t index, unsigned kind)
+static bool objects_end_at(struct objects *objects, uint64_t index, unsigned kind)
 {
-    const bool good = end(objects, &objects->row[index], kind);
+    const bool good = object_is_gone(objects, &objects->row[index], kind);
     objects->row[index] = objects->row[--objects->live];
     return good;
 }
 
 /* ---- instructions ---- */
 
-static void take_other(struct objects *objects, unsigned number, const uint64_t *operands)
+static void objects_take_other(struct objects *objects, unsigned number, const uint64_t *operands)
 {
     switch (number) {
     case INSTRUCTION_LANE: objects->lane = (uint32_t)operands[0]; break;
@@ -87,16 +88,16 @@ bool objects_add(struct objects *objects, const struct instruction_batch *batch)
         objects->call += does != INSTRUCTION_OTHER;
         switch (does) {
         case INSTRUCTION_BEGINS:
-            begin(objects, &objects->row[objects->live++], &one, operands,
-                  instruction_walk_stack(&walk));
+            object_is_made(objects, &objects->row[objects->live++], &one, operands,
+                           instruction_walk_stack(&walk));
             break;
-        case INSTRUCTION_ENDS: good = end_at(objects, one.object, number); break;
+        case INSTRUCTION_ENDS: good = objects_end_at(objects, one.object, number); break;
         case INSTRUCTION_RESIZES:
-            good = end(objects, &objects->row[one.object], number);
-            begin(objects, &objects->row[one.object], &one, operands,
-                  instruction_walk_stack(&walk));
+            good = object_is_gone(objects, &objects->row[one.object], number);
+            object_is_made(objects, &objects->row[one.object], &one, operands,
+                           instruction_walk_stack(&walk));
             break;
-        case INSTRUCTION_OTHER: take_other(objects, number, operands); break;
+        case INSTRUCTION_OTHER: objects_take_other(objects, number, operands); break;
         default: break;
         }
     }
@@ -107,6 +108,6 @@ bool objects_end(struct objects *objects)
 {
     bool good = true;
     for (uint64_t i = 0; good && i < objects->live; i++)
-        good = end(objects, &objects->row[i], 0);
+        good = object_is_gone(objects, &objects->row[i], 0);
     return good;
 }

@@ -24,7 +24,7 @@ static bool order(struct stream *stream, const char *path, const char *ordered, 
     return process_run(&process, true, why, why_bytes);
 }
 
-static bool copy(struct input *input, const char *to, struct error *error)
+static bool ordered_file_copy(struct input *input, const char *to, struct error *error)
 {
     struct output output;
     size_t there;
@@ -51,7 +51,7 @@ static bool place_ordered(struct stream *stream, const char *path, const char *c
         return true;
     }
     snprintf(ordered, ordered_bytes, "%s", copied);
-    return copy(&stream->input, copied, error);
+    return ordered_file_copy(&stream->input, copied, error);
 }
 
 bool ordered_file_prepare(const struct process_directory *directory, const char *path,

@@ -79,14 +79,14 @@ struct raw_chunk *raw_source_next(struct raw_source *source)
     return chunk;
 }
 
-static struct raw_decoder *no_memory(struct raw_source *source)
+static struct raw_decoder *raw_source_no_memory(struct raw_source *source)
 {
     errno = ENOMEM;
     error_set_system(&source->error, "no memory for a lane");
     return NULL;
 }
 
-static const char *define(void *stacks, const struct stack_definition *definition)
+static const char *raw_source_define(void *stacks, const struct stack_definition *definition)
 {
     return stacks_define(stacks, definition);
 }
@@ -95,13 +95,13 @@ struct raw_decoder *raw_source_lane(struct raw_source *source, uint32_t lane)
 {
     if (!array_reserve(&source->decoders, &source->decoders_count, (size_t)lane + 1,
                        sizeof *source->decoders))
-        return no_memory(source);
+        return raw_source_no_memory(source);
     if (source->decoders[lane] == NULL) {
         struct raw_decoder *decoder = malloc(sizeof *decoder);
-        if (decoder == NULL) return no_memory(source);
+        if (decoder == NULL) return raw_source_no_memory(source);
         raw_decoder_init(decoder, lane, (uint32_t)source->reader.header.features);
         decoder->all_places_bytes = &source->places_bytes;
-        decoder->define = define;
+        decoder->define = raw_source_define;
         decoder->define_context = &source->stacks;
         source->decoders[lane] = decoder;
     }

@@ -9,7 +9,8 @@
 /* ---- tables ---- */
 
 /* The entry of an address, or the free entry where it would go. */
-static struct address_entry *table_find(const struct address_table *table, uint64_t address)
+static struct address_entry *address_check_table_find(const struct address_table *table,
+                                                      uint64_t address)
 {
     uint64_t at = (address >> 3) * UINT64_C(0x9e3779b97f4a7c15) >> 20;
     for (;; at++) {
@@ -26,7 +27,7 @@ static bool table_grow(struct address_table *table)
     if (larger.entries == NULL) return false;
     for (uint64_t i = 0; i < table->capacity; i++)
         if (table->entries[i].address != 0)
-            *table_find(&larger, table->entries[i].address) = table->entries[i];
+            *address_check_table_find(&larger, table->entries[i].address) = table->entries[i];
     pages_unmap(table->entries, table->capacity * sizeof *table->entries);
     *table = larger;
     return true;
@@ -36,14 +37,14 @@ static bool table_grow(struct address_table *table)
  * room. */
 static uint64_t table_exchange(struct address_table *table, uint64_t address, uint64_t user)
 {
-    struct address_entry *entry = table_find(table, address);
+    struct address_entry *entry = address_check_table_find(table, address);
     uint64_t before = entry->used_by;
     table->count += entry->address == 0;
     *entry = (struct address_entry){address, user};
     return before;
 }
 
-static bool reserve(struct address_check *check, struct error *error)
+static bool address_check_reserve(struct address_check *check, struct error *error)
 {
     struct address_table *tables[] = {&check->original, &check->replayed};
     for (unsigned i = 0; i < 2; i++)
@@ -67,8 +68,8 @@ static void note_mismatch(struct address_check *check, const struct address_mism
 }
 
 /* Compares `one`, the instruction at `index` of the batch, which returned an object. */
-static void compare_one(struct address_check *check, const struct instruction_batch *batch,
-                        size_t index, const struct instruction *one)
+static void address_compare(struct address_check *check, const struct instruction_batch *batch,
+                            size_t index, const struct instruction *one)
 {
     const uint64_t number = batch->number + index;
     const uint64_t original = batch->addresses[index], replayed = check->addresses[index];
@@ -96,8 +97,8 @@ bool address_check_batch(struct address_check *check, const struct instruction_b
         const unsigned does = instruction_does[one.opcode];
         if (does != INSTRUCTION_BEGINS && does != INSTRUCTION_RESIZES) continue;
         if (batch->addresses[at] == 0 || check->addresses[at] == 0) continue;
-        if (!reserve(check, error)) return false;
-        compare_one(check, batch, at, &one);
+        if (!address_check_reserve(check, error)) return false;
+        address_compare(check, batch, at, &one);
     }
     return true;
 }

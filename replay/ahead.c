@@ -50,7 +50,7 @@ static void child_move(cpu_set_t cpus, int parents_cpu)
     sched_setaffinity(0, sizeof cpus, &cpus);
 }
 
-static _Noreturn void child_run(struct ahead *ahead, bool indices)
+static _Noreturn void ahead_child_run(struct ahead *ahead, bool indices)
 {
     struct ahead_shared *shared = ahead->shared;
     struct instruction_reader *reader = &ahead->reader;
@@ -93,7 +93,7 @@ static bool child_start(struct ahead *ahead, bool indices)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(0);
         child_move(cpus, parents_cpu);
-        child_run(ahead, indices);
+        ahead_child_run(ahead, indices);
     }
     if (ahead->child > 0) return true;
     ahead->child = 0;

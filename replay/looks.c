@@ -42,7 +42,7 @@ static void look_at_heap(struct looks *looks, uint64_t now_ns, bool last)
 }
 
 /* Adds a row made of a mark and the latest look. */
-static void add_row(struct looks *looks, const struct series_row *mark, bool last)
+static void looks_add_row(struct looks *looks, const struct series_row *mark, bool last)
 {
     struct series_row row = *mark;
     row.elapsed_ns = looks->seen.elapsed_ns;
@@ -77,7 +77,7 @@ void looks_take(struct looks *looks, uint64_t slices, const struct series_row *n
         const struct looks_mark *mark = &looks->marks[looks->first % LOOKS_MARKS];
         if (!mark->tick) continue;
         look_at_heap(looks, now_ns, false);
-        add_row(looks, &mark->row, false);
+        looks_add_row(looks, &mark->row, false);
     }
     if (look && latest->tick) memory_add_time(looks->memory, latest->row.original_ns);
 }
@@ -98,5 +98,5 @@ void looks_end(struct looks *looks, const struct series_row *last)
     looks->seen.elapsed_ns = last->elapsed_ns;
     looks->seen.wall_ns = last->wall_ns;
     look_at_heap(looks, 0, true);
-    add_row(looks, last, true);
+    looks_add_row(looks, last, true);
 }

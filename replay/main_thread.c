@@ -12,7 +12,7 @@ static struct {
     pthread_t thread;
 } main_thread;
 
-static void wait_for(sem_t *semaphore)
+static void main_thread_wait_for(sem_t *semaphore)
 {
     while (sem_wait(semaphore) != 0)
         continue;
@@ -39,7 +39,7 @@ void main_thread_run(void (*dispatch)(void *), void *argument)
         dispatch(argument);
         return;
     }
-    wait_for(&main_thread.given);
+    main_thread_wait_for(&main_thread.given);
     if (main_thread.function != NULL) main_thread.function(main_thread.argument);
     sem_post(&main_thread.done);
     pthread_join(dispatcher, NULL);
@@ -58,7 +58,7 @@ bool main_thread_take(void *(*function)(void *), void *argument)
 void main_thread_join(pthread_t thread)
 {
     if (pthread_equal(thread, main_thread.thread))
-        wait_for(&main_thread.done);
+        main_thread_wait_for(&main_thread.done);
     else
         pthread_join(thread, NULL);
 }

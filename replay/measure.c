@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static double seconds_of(struct timeval time)
+static double measure_seconds_of(struct timeval time)
 {
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
@@ -31,8 +31,8 @@ static void measure_usage(struct measurement *measurement, int sign)
 {
     struct rusage self;
     getrusage(RUSAGE_SELF, &self);
-    measurement->user_seconds += sign * seconds_of(self.ru_utime);
-    measurement->system_seconds += sign * seconds_of(self.ru_stime);
+    measurement->user_seconds += sign * measure_seconds_of(self.ru_utime);
+    measurement->system_seconds += sign * measure_seconds_of(self.ru_stime);
     measurement->minor_faults += (uint64_t)(sign * self.ru_minflt);
     measurement->major_faults += (uint64_t)(sign * self.ru_majflt);
 }
@@ -43,7 +43,7 @@ static void measure_reading(struct measurement *measurement, int sign)
     struct rusage children;
     getrusage(RUSAGE_CHILDREN, &children);
     measurement->reading_seconds +=
-        sign * (seconds_of(children.ru_utime) + seconds_of(children.ru_stime));
+        sign * (measure_seconds_of(children.ru_utime) + measure_seconds_of(children.ru_stime));
 }
 
 void measure_begin(struct measurement *measurement)

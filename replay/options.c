@@ -24,7 +24,7 @@
 const char *const touch_names[] = {"none", "line", "pages", "all", NULL};
 const char *const shown_time_names[] = {"real", "original", "cpu", NULL};
 
-static const char help_text[] = /* %1$s: the program's name */
+static const char options_help_text[] = /* %1$s: the program's name */
     "Usage: %1$s [OPTION]... [FILE]\n"
     "Carry out the allocator calls of an instruction stream, plain or lz4, on the allocator\n"
     "that this program runs with. Without FILE, or when it is -, read the standard input.\n"
@@ -90,9 +90,9 @@ static const char help_text[] = /* %1$s: the program's name */
 
 /* ---- arguments ---- */
 
-static const char *const engines[] = {"switch", "threads", "auto", "null", NULL};
+static const char *const options_engines[] = {"switch", "threads", "auto", "null", NULL};
 
-static int engine_take(void *of, const char *name)
+static int options_engine_take(void *of, const char *name)
 {
     struct options *options = of;
     options->engine = engine_find(name);
@@ -164,7 +164,7 @@ int options_parse(int argc, char **argv, struct options *options)
         {"check", .flag = &policy->check},
         {"clock", .choice = &policy->shown_time, .choices = shown_time_names},
         {"csv", .word = &options->csv},
-        {"engine", 'e', .take = engine_take, .choices = engines},
+        {"engine", 'e', .take = options_engine_take, .choices = options_engines},
         {"free-at-end", .flag = &policy->free_at_end},
         {"heap-calls", .flag = &policy->heap_calls},
         {"json", 'j', .word = &options->json},
@@ -191,8 +191,8 @@ int options_parse(int argc, char **argv, struct options *options)
                    .switching = no_switch == NULL || no_switch[0] == '\0'},
     };
     argv[0] = REPLAY_PROGRAM; /* for messages */
-    char help[sizeof help_text + 256];
-    snprintf(help, sizeof help, help_text, REPLAY_PROGRAM);
+    char help[sizeof options_help_text + 256];
+    snprintf(help, sizeof help, options_help_text, REPLAY_PROGRAM);
     int status = release_every != NULL ? release_take(options, release_every) : PROGRAM_GO_ON;
     if (status == PROGRAM_GO_ON)
         status = program_options(argc, argv, known, help, PROGRAM_ANYWHERE, options);

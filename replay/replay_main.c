@@ -34,7 +34,7 @@ static bool write_files(const struct options *options, const struct report *repo
 
 /* Prints what was asked for, and the replay's own error last, because other errors may follow from
  * it. A replay that could not begin has no table. Returns the exit status. */
-static int finish(const struct options *options, const struct report *report, bool began)
+static int replay_finish(const struct options *options, const struct report *report, bool began)
 {
     int status = status_of(report->status);
     const char *name =
@@ -66,7 +66,7 @@ struct stream {
     bool began;
 };
 
-static void carry_out(void *of)
+static void replay_carry_out(void *of)
 {
     struct stream *stream = of;
     stream->began = run_stream(stream->options, stream->ahead, stream->report);
@@ -96,9 +96,9 @@ int main(int argc, char **argv)
     struct stream stream = {&options, &ahead, &report, false};
     if (ahead_open(&ahead, options.file, options.engine->indices)) {
         if (options.engine->drain != NULL)
-            main_thread_run(carry_out, &stream);
+            main_thread_run(replay_carry_out, &stream);
         else
-            carry_out(&stream);
+            replay_carry_out(&stream);
     } else {
         measure_end(&report.measurement);
         report.status = REPORT_FAILED;
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
     report.header = &reader->header;
     report.recording = reader->end_status;
     report.peak_live_bytes = reader->objects.peak_bytes;
-    status = finish(&options, &report, stream.began);
+    status = replay_finish(&options, &report, stream.began);
     ahead_close(&ahead);
     /* What has ended a part of this replay has ended it: nothing is wrong with stream or allocator. */
     if (ahead.killed_by != 0) {

@@ -232,7 +232,7 @@ void report_numbers(const struct report *report, numbers_use *use, void *of)
 
 /* ---- the table ---- */
 
-static void print_kinds(const struct report *report, FILE *to)
+static void replay_report_print_kinds(const struct report *report, FILE *to)
 {
     for (unsigned kind = 0; kind < CALL_KINDS; kind++)
         if (report->totals.by_kind[kind] > 0)
@@ -308,7 +308,7 @@ static void print_addresses(const struct report *report, FILE *to)
     }
 }
 
-static void print_warnings(const struct report *report, FILE *to)
+static void replay_report_print_warnings(const struct report *report, FILE *to)
 {
     struct warning warnings[WARNINGS_MAX];
     unsigned count = warnings_find(report, warnings);
@@ -334,11 +334,11 @@ void report_print(const struct report *report, FILE *to)
     else if (report->recording != INSTRUCTION_STATUS_COMPLETE)
         fprintf(to, "%-22s %s\n", "recording", report_recording_names[report->recording]);
     fprintf(to, "%-22s %" PRIu64 "\n", "events", report->totals.calls);
-    print_kinds(report, to);
+    replay_report_print_kinds(report, to);
     report_numbers(report, numbers_print, &text);
     print_latency(report, to);
     print_addresses(report, to);
-    print_warnings(report, to);
+    replay_report_print_warnings(report, to);
 }
 
 /* ---- series ---- */

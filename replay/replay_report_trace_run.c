@@ -13,7 +13,7 @@ struct calls_of_group {
     uint64_t calls, sampled, ticks;
 };
 
-static enum group group_of(unsigned kind)
+static enum group trace_run_group_of(unsigned kind)
 {
     switch (call_shapes[kind]) {
     case SHAPE_ALLOCATION: return kind == CALL_CALLOC ? GROUP_CALLOC : GROUP_MALLOC;
@@ -39,20 +39,20 @@ static const char *comma(uint64_t number, char text[32])
     return text;
 }
 
-static void line(FILE *to, uint64_t number, const char *words)
+static void trace_run_line(FILE *to, uint64_t number, const char *words)
 {
     char text[32];
     fprintf(to, "%s %s\n", comma(number, text), words);
 }
 
-static void print_calls(const struct report *report, FILE *to)
+static void trace_run_print_calls(const struct report *report, FILE *to)
 {
     struct calls_of_group groups[GROUPS] = {{0}};
     const struct histogram *kinds = report->latency.kinds;
     uint64_t all = 0;
     char mean[32], calls[32];
     for (unsigned kind = 1; kind < CALL_KINDS && kinds != NULL; kind++) {
-        enum group group = group_of(kind);
+        enum group group = trace_run_group_of(kind);
         if (group == GROUPS) continue;
         groups[group].calls += report->totals.by_kind[kind];
         groups[group].sampled += kinds[kind].count;
@@ -75,14 +75,14 @@ void report_print_trace_run(const struct report *report, FILE *to)
     const uint64_t threads = report->totals.threads > 0 ? report->totals.threads : 1;
     const uint64_t net = report_net_rss_bytes(report), peak = measured->peak_rss_bytes;
     char text[32];
-    line(to, (uint64_t)((double)measured->wall_ns / ns_per_tick), "cycles");
-    line(to, measured->wall_ns / 1000, "usec wall time");
+    trace_run_line(to, (uint64_t)((double)measured->wall_ns / ns_per_tick), "cycles");
+    trace_run_line(to, measured->wall_ns / 1000, "usec wall time");
     fprintf(to, "%s usec across ", comma((uint64_t)(measured->user_seconds * 1e6), text));
-    line(to, threads, threads == 1 ? "thread" : "threads");
+    trace_run_line(to, threads, threads == 1 ? "thread" : "threads");
     fprintf(to, "%s Kb Max RSS (", comma(net / 1024, text));
     fprintf(to, "%s -> ", comma((peak > net ? peak - net : 0) / 1024, text));
     fprintf(to, "%s)\n", comma(peak / 1024, text));
-    line(to, report->peak_live_bytes / 1024, "Kb Max Ideal RSS");
+    trace_run_line(to, report->peak_live_bytes / 1024, "Kb Max Ideal RSS");
     fprintf(to, "\nsizeof ticks_t is %zu\n", sizeof(uint64_t));
-    print_calls(report, to);
+    trace_run_print_calls(report, to);
 }

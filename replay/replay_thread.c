@@ -117,8 +117,8 @@ static bool thread_await(struct replay_thread *thread, uint32_t index, void **ob
 
 /* The object that an instruction ends, from the slot where its maker put it. False: it will never
  * be made. */
-static inline bool thread_take(struct replay_thread *thread, uint32_t index,
-                               const struct work_instruction *one, void **object)
+static inline bool replay_thread_take(struct replay_thread *thread, uint32_t index,
+                                      const struct work_instruction *one, void **object)
 {
     void **slot = &thread->pool->objects[one->slot];
     if (__builtin_expect(shared_get(slot, one->generation, object), 1)) return true;
@@ -130,7 +130,7 @@ CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uin
                                  const struct work_instruction *one, uint64_t operand)
 {
     void *object;
-    if (!thread_take(thread, index, one, &object)) return false;
+    if (!replay_thread_take(thread, index, one, &object)) return false;
     object = calls_realloc(&thread->calls, how, one->opcode, object, one->size);
     if (object == NULL && one->size != 0) return false;
     if (!calls_note_object(&thread->calls, how, index, object, one->size, 0)) return false;
@@ -152,7 +152,7 @@ CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
     switch (action) {
     case ACTION_FREE:
     case ACTION_FREE_SIZED:
-        if (!thread_take(thread, index, one, &object)) return false;
+        if (!replay_thread_take(thread, index, one, &object)) return false;
         if (action == ACTION_FREE_SIZED)
             calls_free_sized(calls, how, one->opcode, object, one->size, operands[0]);
         else
@@ -238,15 +238,15 @@ static void thread_finish_task(struct replay_thread *thread)
 
 /* ---- threads ---- */
 
-static void *thread_main(void *argument);
+static void *replay_thread_main(void *argument);
 
 /* Creates the lane's next thread. Whoever calls this has found the lane without one. */
 static void thread_start(struct replay_thread *thread)
 {
     struct replay_threads *pool = thread->pool;
     pthread_t handle;
-    if (thread == &pool->at[0] && main_thread_take(thread_main, thread)) return;
-    int code = pthread_create(&handle, &pool->attributes, thread_main, thread);
+    if (thread == &pool->at[0] && main_thread_take(replay_thread_main, thread)) return;
+    int code = pthread_create(&handle, &pool->attributes, replay_thread_main, thread);
     if (code == 0) return;
     atomic_store_release(&thread->absent, 1);
     replay_threads_fail_system(pool, code, "cannot create a thread");
@@ -338,7 +338,7 @@ static void thread_succeed(struct replay_thread *thread)
     thread->handle = pthread_self();
 }
 
-static void *thread_main(void *argument)
+static void *replay_thread_main(void *argument)
 {
     struct replay_thread *thread = argument;
     struct latency_sample room[LATENCY_THREAD_MAX];
@@ -425,7 +425,7 @@ bool replay_threads_wait(struct replay_threads *pool, const struct work_job *job
 }
 
 /* Wakes a lane's thread and its sleepers: after a failure their objects may never be made. */
-static void thread_stop(struct replay_thread *thread)
+static void replay_thread_stop(struct replay_thread *thread)
 {
     struct replay_thread *sleeper;
     pthread_mutex_lock(&thread->lock);
@@ -451,7 +451,7 @@ static void thread_join(struct replay_thread *thread)
 void replay_threads_stop(struct replay_threads *pool)
 {
     for (uint32_t lane = 0; lane < pool->lanes; lane++)
-        if (pool->at[lane].pool != NULL) thread_stop(&pool->at[lane]);
+        if (pool->at[lane].pool != NULL) replay_thread_stop(&pool->at[lane]);
     for (uint32_t lane = 0; lane < pool->lanes; lane++)
         if (pool->at[lane].pool != NULL) thread_join(&pool->at[lane]);
 }

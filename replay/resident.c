@@ -144,7 +144,7 @@ static uint64_t present_bytes(int pagemap, const void *at, size_t bytes)
 
 /* Reads the size of the address space, the resident part of it, and the part of that which belongs
  * to files or is shared. All are 0 when the system does not say. */
-static void read_statm(struct resident *resident, uint64_t *shared)
+static void resident_read_statm(struct resident *resident, uint64_t *shared)
 {
     char text[128], *rest = text;
     ssize_t bytes = pread(resident->statm, text, sizeof text - 1, 0);
@@ -178,7 +178,7 @@ static void set_next(struct resident *resident, uint64_t begin_ns)
 void resident_look(struct resident *resident, bool whole)
 {
     uint64_t begin_ns = measure_now_ns(), shared;
-    read_statm(resident, &shared);
+    resident_read_statm(resident, &shared);
     resident->tables_bytes = pages_resident_bytes();
     if (whole || shared != resident->shared_bytes) {
         resident->shared_bytes = shared;

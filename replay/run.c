@@ -141,7 +141,7 @@ static void run_wait(struct run *run)
 /* ---- memory ---- */
 
 /* What is known at the end of the latest slice. */
-static struct series_row run_row(const struct run *run, uint64_t calls, uint64_t live_bytes)
+static struct series_row run_run_row(const struct run *run, uint64_t calls, uint64_t live_bytes)
 {
     const struct measurement *measured = &run->report->measurement;
     struct series_row row = run->row;
@@ -157,7 +157,7 @@ static struct series_row run_row(const struct run *run, uint64_t calls, uint64_t
 static void run_mark(struct run *run, uint64_t calls, uint64_t live_bytes, bool tick)
 {
     const struct engine *engine = run->engine;
-    const struct series_row row = run_row(run, calls, live_bytes);
+    const struct series_row row = run_run_row(run, calls, live_bytes);
     looks_mark(&run->looks, run->slices, &row, tick);
     uint64_t done = engine->carried_out != NULL ? engine->carried_out(&run->state) : run->slices;
     looks_take(&run->looks, done, &row, run->now_ns);
@@ -395,7 +395,8 @@ bool run_stream(const struct options *options, struct ahead *ahead, struct repor
     report->cache_switching = run.state.cache_switching;
     report->caches = run.state.caches;
     if (opened) {
-        const struct series_row last = run_row(&run, report->totals.calls, reader->objects.bytes);
+        const struct series_row last =
+            run_run_row(&run, report->totals.calls, reader->objects.bytes);
         if (good) looks_take(&run.looks, run.slices, &last, run.now_ns); /* of threads: drained */
         looks_end(&run.looks, &last);
         good = good && run_write_snapshot(&run, options->snapshot);

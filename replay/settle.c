@@ -22,7 +22,7 @@ enum {
 
 /* Allocates an object for good. Returns where the next one will be, if both come from the top; 0:
  * no memory, or the object had a mapping of its own and has been freed. */
-static uintptr_t take(size_t bytes)
+static uintptr_t settle_take(size_t bytes)
 {
     void *object = malloc(bytes);
     const size_t *head = (const size_t *)((uintptr_t)object - CHUNK_HEAD);
@@ -54,16 +54,16 @@ static size_t bytes_in_bins(void)
 /* Allocates all free chunks except the top. Returns where the next object in the top will be. */
 static uintptr_t glibc_take_free(void)
 {
-    uintptr_t top = take(CACHED_MAX + 1), end; /* consolidates fast chunks */
+    uintptr_t top = settle_take(CACHED_MAX + 1), end; /* consolidates fast chunks */
     size_t size = bytes_in_bins();
     for (size_t before = size, after; before > 0 && size > 0; before = after) {
-        end = take(size);
+        end = settle_take(size);
         if (end > top) top = end;
         after = bytes_in_bins();
         if (after == before) size /= 2;
     }
     for (size_t at = CHUNK_UNIT + CHUNK_HEAD; at <= CACHED_MAX; at += CHUNK_UNIT) {
-        while ((end = take(at)) != 0 && end <= top)
+        while ((end = settle_take(at)) != 0 && end <= top)
             continue;
         if (end != 0) top = end;
     }
@@ -80,12 +80,12 @@ static uint64_t glibc_settle(void)
     if (first == 0) return 0; /* the heap is no data segment */
     uintptr_t top = glibc_take_free();
     for (unsigned i = 0; i < 4 && mallinfo2().keepcost > 2 * LARGE_BYTES; i++)
-        top = take(LARGE_BYTES);
+        top = settle_take(LARGE_BYTES);
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     size_t size = (first - top) % page_bytes;
     while (size <= mallinfo2().keepcost)
         size += page_bytes;
-    take(size - CHUNK_HEAD);
+    settle_take(size - CHUNK_HEAD);
     struct mallinfo2 info = mallinfo2();
     return info.arena - info.keepcost - (first - 2 * CHUNK_HEAD);
 }

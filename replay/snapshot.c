@@ -71,7 +71,7 @@ static bool page_put(struct snapshot *snapshot, uint64_t address)
     return snapshot->counting || output_write(&snapshot->output, &address, sizeof address);
 }
 
-static bool mapping_put(struct snapshot *snapshot, const struct mapping *mapping)
+static bool snapshot_mapping_put(struct snapshot *snapshot, const struct mapping *mapping)
 {
     const uint64_t end = mapping->end / snapshot->page_bytes;
     bool present[PAGEMAP_STEP];
@@ -95,7 +95,7 @@ static bool pages_put(struct snapshot *snapshot)
         const struct mapping mapping = mapping_parse(line);
         const bool variables = mapping.plain && mapping.begin == file_end;
         if (mapping.file || variables) file_end = mapping.end;
-        if (mapping.plain && !variables && !mapping_put(snapshot, &mapping)) return false;
+        if (mapping.plain && !variables && !snapshot_mapping_put(snapshot, &mapping)) return false;
         *newline = next > newline ? '\n' : '\0';
         line = next;
     }
@@ -135,7 +135,7 @@ void snapshot_row_close(struct snapshot_row *row)
 
 /* ---- the file ---- */
 
-static bool write_all(struct snapshot *snapshot, void *const *addresses, uint64_t live)
+static bool snapshot_write_all(struct snapshot *snapshot, void *const *addresses, uint64_t live)
 {
     snapshot->counting = true;
     if (!pages_put(snapshot)) return false;
@@ -159,7 +159,7 @@ bool snapshot_write(const char *path, void *const *addresses, uint64_t live, str
                                 .maps = pages_map(MAPS_BYTES)};
     bool good = output_open(&snapshot.output, path) && snapshot.maps != NULL;
     good = good && (maps_read(&snapshot) || error_set_system(error, "cannot read /proc/self/maps"));
-    good = good && write_all(&snapshot, addresses, live);
+    good = good && snapshot_write_all(&snapshot, addresses, live);
     good = output_close(&snapshot.output) && good;
     if (!good && !error_is_set(error)) *error = snapshot.output.error;
     pages_unmap(snapshot.maps, MAPS_BYTES);

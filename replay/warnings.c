@@ -78,10 +78,10 @@ struct list {
     unsigned count;
 };
 
-static void add(struct list *list, const char *key, const char *format, ...)
+static void warnings_add(struct list *list, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void add(struct list *list, const char *key, const char *format, ...)
+static void warnings_add(struct list *list, const char *key, const char *format, ...)
 {
     va_list arguments;
     if (list->count == WARNINGS_MAX) return;
@@ -98,8 +98,9 @@ static void find_settings(const struct report *report, struct list *list)
         const char *value = getenv(settings[i].name), *part = settings[i].part;
         if (value == NULL || (part != NULL && strstr(value, part) == NULL)) continue;
         if (!is_lacking(report, settings[i].lack)) continue;
-        add(list, "setting_not_shown", "%s%s%s%s %s", settings[i].name, part != NULL ? " (" : "",
-            part != NULL ? part : "", part != NULL ? ")" : "", lack_texts[settings[i].lack]);
+        warnings_add(list, "setting_not_shown", "%s%s%s%s %s", settings[i].name,
+                     part != NULL ? " (" : "", part != NULL ? part : "", part != NULL ? ")" : "",
+                     lack_texts[settings[i].lack]);
     }
 }
 
@@ -111,7 +112,8 @@ static void find_attached(const struct report *report, struct list *list)
     if (!metadata_is_attached(header->metadata, header->metadata_bytes)) return;
     for (size_t i = 0; i < report->series.count && rss == 0; i++)
         rss = report->series.rows[i].original_net_rss_bytes;
-    add(list, "attached",
+    warnings_add(
+        list, "attached",
         "the recorder was attached to a running process: objects from before that, part of its "
         "%.1f MiB RSS then, are not replayed",
         (double)rss / MIB);
@@ -123,7 +125,8 @@ static void find_empty_frees(const struct report *report, struct list *list)
     static const char version[] = "5.3.0";
     const uint64_t frees = allocator_empty_frees();
     if (frees > 0 && strncmp(report->allocator->version, version, strlen(version)) == 0)
-        add(list, "empty_frees",
+        warnings_add(
+            list, "empty_frees",
             "jemalloc %s has a fault: after delete with size 0 and an alignment, objects may overlap. "
             "The replay avoids it in %" PRIu64 " calls; the program itself may crash",
             version, frees);
@@ -138,25 +141,27 @@ unsigned warnings_find(const struct report *report, struct warning warnings[WARN
     struct list list = {.warnings = warnings};
     const bool at_peak = report_is_below_live(rss, report->peak_live_bytes);
     if (calls && (at_peak || report_is_below_live(end->rss_bytes, end->live_bytes)))
-        add(&list, "rss_below_live", "%s is less than live objects asked for: %s",
-            at_peak ? "peak RSS" : "RSS at the end",
-            is_lacking(report, LACK_TOUCH)
-                ? "pages that nobody wrote to are not resident (--touch)"
-                : "memory was swapped out, or the live objects were never all resident");
+        warnings_add(&list, "rss_below_live", "%s is less than live objects asked for: %s",
+                     at_peak ? "peak RSS" : "RSS at the end",
+                     is_lacking(report, LACK_TOUCH)
+                         ? "pages that nobody wrote to are not resident (--touch)"
+                         : "memory was swapped out, or the live objects were never all resident");
     if (totals->calls < EVENTS_FEW)
-        add(&list, "few_events",
-            "fewer than %u calls say more about a program's startup than "
-            "about an allocator",
-            EVENTS_FEW);
+        warnings_add(&list, "few_events",
+                     "fewer than %u calls say more about a program's startup than "
+                     "about an allocator",
+                     EVENTS_FEW);
     if (unknown > 0)
-        add(&list, "unknown_frees",
-            "%" PRIu64 " frees and reallocs of objects whose allocation was not recorded", unknown);
+        warnings_add(&list, "unknown_frees",
+                     "%" PRIu64 " frees and reallocs of objects whose allocation was not recorded",
+                     unknown);
     find_attached(report, &list);
     if (totals->lost_events > 0)
-        add(&list, "lost_events", "the recording lost %" PRIu64 " calls", totals->lost_events);
+        warnings_add(&list, "lost_events", "the recording lost %" PRIu64 " calls",
+                     totals->lost_events);
     if (calls && report->options->release_every != NULL && report->release_means == NULL)
-        add(&list, "no_release", "%s has no function that gives memory back",
-            report->allocator->name);
+        warnings_add(&list, "no_release", "%s has no function that gives memory back",
+                     report->allocator->name);
     if (calls) find_empty_frees(report, &list);
     if (calls) find_settings(report, &list);
     return list.count;

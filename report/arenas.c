@@ -145,7 +145,7 @@ static uint64_t whole_pages(const struct arenas *arenas, uint64_t bytes)
     return (bytes + arenas->page_bytes - 1) & -arenas->page_bytes;
 }
 
-static unsigned main_arena(struct arenas *arenas, uint64_t address, uint64_t size)
+static unsigned arenas_main_arena(struct arenas *arenas, uint64_t address, uint64_t size)
 {
     struct arena *arena = &arenas->all[ARENA_MAIN];
     const uint64_t begin = address - address % arenas->page_bytes;
@@ -171,7 +171,7 @@ static bool has_mapping(const struct arenas *arenas, uint64_t address, uint64_t 
 static unsigned arena_of(struct arenas *arenas, uint64_t address, uint64_t size, uint64_t besides)
 {
     if (address < (arenas->is_aarch64 ? MAPPINGS_AARCH64 : MAPPINGS_X86_64))
-        return main_arena(arenas, address, size);
+        return arenas_main_arena(arenas, address, size);
     struct arena_heap *heap = heap_find(arenas, address / HEAP_BYTES);
     if (heap->number == 0 &&
         (has_mapping(arenas, address, size, besides) || !heap_begin(arenas, heap, address)))
@@ -186,22 +186,22 @@ static unsigned arena_of(struct arenas *arenas, uint64_t address, uint64_t size,
 
 /* ---- counting ---- */
 
-static void object_begin(struct arenas *arenas, uint64_t index, uint64_t address, uint64_t size,
-                         uint64_t besides)
+static void arenas_object_begin(struct arenas *arenas, uint64_t index, uint64_t address,
+                                uint64_t size, uint64_t besides)
 {
     const unsigned arena = arena_of(arenas, address, size, besides);
     arenas->objects[index] = (uint16_t)arena;
     arenas->all[arena].by_thread[arenas->thread].made++;
 }
 
-static void object_end(struct arenas *arenas, uint64_t index)
+static void arenas_object_end(struct arenas *arenas, uint64_t index)
 {
     arenas->all[arenas->objects[index]].by_thread[arenas->thread].ended++;
 }
 
-static void release(struct arenas *arenas, uint64_t index)
+static void arenas_release(struct arenas *arenas, uint64_t index)
 {
-    object_end(arenas, index);
+    arenas_object_end(arenas, index);
     arenas->objects[index] = arenas->objects[--arenas->live];
 }
 
@@ -215,7 +215,7 @@ static void take_threshold(struct arenas *arenas, const struct statistics_names 
             arenas->mmap_threshold = arenas->now.values[i];
 }
 
-static void take_other(struct arenas *arenas, unsigned number, const uint64_t *operands)
+static void arenas_take_other(struct arenas *arenas, unsigned number, const uint64_t *operands)
 {
     if (number == INSTRUCTION_LANE) lane_begin(arenas, (unsigned)operands[0]);
     if (number == INSTRUCTION_THREAD_BEGIN) {
@@ -224,8 +224,8 @@ static void take_other(struct arenas *arenas, unsigned number, const uint64_t *o
     }
 }
 
-static inline void take(struct arenas *arenas, const struct instruction *one,
-                        const uint64_t *operands, uint64_t address)
+static inline void arenas_take(struct arenas *arenas, const struct instruction *one,
+                               const uint64_t *operands, uint64_t address)
 {
     const unsigned number = instruction_number(one);
     uint64_t besides = 0;
@@ -233,16 +233,16 @@ static inline void take(struct arenas *arenas, const struct instruction *one,
     case INSTRUCTION_BEGINS:
         if (call_shapes[number] == SHAPE_ALLOCATION_ALIGNED) besides = operands[0] + ALIGNED_BYTES;
         arenas->live++;
-        object_begin(arenas, one->object, address, one->size, besides);
+        arenas_object_begin(arenas, one->object, address, one->size, besides);
         break;
-    case INSTRUCTION_ENDS: release(arenas, one->object); break;
+    case INSTRUCTION_ENDS: arenas_release(arenas, one->object); break;
     case INSTRUCTION_RESIZES:
         /* An object with a mapping of its own keeps it, even when it shrinks. */
         if (arenas->objects[one->object] == ARENA_MAPPED) besides = arenas->mmap_threshold;
-        object_end(arenas, one->object);
-        object_begin(arenas, one->object, address, one->size, besides);
+        arenas_object_end(arenas, one->object);
+        arenas_object_begin(arenas, one->object, address, one->size, besides);
         break;
-    case INSTRUCTION_OTHER: take_other(arenas, number, operands); break;
+    case INSTRUCTION_OTHER: arenas_take_other(arenas, number, operands); break;
     default: break;
     }
 }
@@ -266,12 +266,12 @@ bool arenas_add(struct arenas *arenas, const struct statistics_names *names,
     }
     while (instruction_walk_next(&walk, &one)) {
         if (one.opcode == INSTRUCTION_TICK) take_threshold(arenas, names, batch, tick++);
-        take(arenas, &one, batch->operands + one.operand_at, batch->addresses[walk.at - 1]);
+        arenas_take(arenas, &one, batch->operands + one.operand_at, batch->addresses[walk.at - 1]);
     }
     return true;
 }
 
-static int by_number(const void *one, const void *other)
+static int arenas_by_number(const void *one, const void *other)
 {
     const uint64_t a = ((const struct arena_heap *)one)->number;
     const uint64_t b = ((const struct arena_heap *)other)->number;
@@ -284,7 +284,7 @@ static void heaps_sort(struct arenas *arenas)
     unsigned kept = 0;
     for (unsigned i = 0; i < HEAPS_TABLE; i++)
         if (arenas->heaps[i].number != 0) arenas->heaps[kept++] = arenas->heaps[i];
-    qsort(arenas->heaps, kept, sizeof *arenas->heaps, by_number);
+    qsort(arenas->heaps, kept, sizeof *arenas->heaps, arenas_by_number);
 }
 
 void arenas_end(struct arenas *arenas)
@@ -305,7 +305,7 @@ void arenas_end(struct arenas *arenas)
 
 /* ---- tables ---- */
 
-static uint64_t calls_of(const struct arena *arena)
+static uint64_t arenas_calls_of(const struct arena *arena)
 {
     return arena->all.made + arena->all.ended;
 }
@@ -314,7 +314,7 @@ static uint64_t calls_of_all(const struct arenas *arenas)
 {
     uint64_t calls = 0;
     for (unsigned i = 0; i < arenas->count; i++)
-        calls += calls_of(&arenas->all[i]);
+        calls += arenas_calls_of(&arenas->all[i]);
     return calls;
 }
 
@@ -344,7 +344,7 @@ static bool arena_row(const void *of, size_t at, struct table_row *row)
         {"bytes", arena->bytes, "bytes", 12, .unit = UNIT_BYTES},
         {"threads", .value = arena->threads},
         {"made", arena->all.made, "made", 13, .wide = true},
-        {NULL, calls_of(arena), "calls", 9, UNIT_SHARE, .of = calls_of_all(arenas)},
+        {NULL, arenas_calls_of(arena), "calls", 9, UNIT_SHARE, .of = calls_of_all(arenas)},
         {"ended", arena->all.ended, "ended", 13, .wide = true},
         {"remote_frees", arena->remote_frees, "by others", 9, UNIT_SHARE, .of = arena->all.ended},
         {NULL, 0, "  threads", -1, .text = threads_text(arenas, at)},
@@ -382,7 +382,8 @@ static void print_heaps(const struct arenas *arenas, unsigned index, FILE *to)
 
 void arenas_print(const struct arenas *arenas, FILE *to)
 {
-    const uint64_t calls = calls_of_all(arenas), mapped = calls_of(&arenas->all[ARENA_MAPPED]);
+    const uint64_t calls = calls_of_all(arenas),
+                   mapped = arenas_calls_of(&arenas->all[ARENA_MAPPED]);
     if (calls == 0) return;
     for (uint32_t i = ARENA_MAIN; i < arenas->count && i < ARENAS_SHOWN; i++) {
         table_print(&(struct table){arena_row, arenas, 1, &i, .goes_on = i > ARENA_MAIN}, to);

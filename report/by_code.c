@@ -278,20 +278,20 @@ const char *by_code_rows(const struct by_code *code)
     return names[code->groups.by];
 }
 
-static const struct stack_sum *sum_of(const struct stack_sums *sums,
-                                      const struct by_code_number *number)
+static const struct stack_sum *by_code_sum_of(const struct stack_sums *sums,
+                                              const struct by_code_number *number)
 {
     return (number->is_bytes ? sums->bytes : sums->objects) + number->measure;
 }
 
 double by_code_value(const struct by_code *code, uint32_t row, const struct by_code_number *number)
 {
-    return row != CODE_GROUP_NONE ? sum_of(&code->total[row], number)->value : 0;
+    return row != CODE_GROUP_NONE ? by_code_sum_of(&code->total[row], number)->value : 0;
 }
 
 double by_code_itself(const struct by_code *code, uint32_t row, const struct by_code_number *number)
 {
-    return sum_of(&code->self[row], number)->value;
+    return by_code_sum_of(&code->self[row], number)->value;
 }
 
 uint32_t by_code_find(const struct by_code *code, const char *name, size_t bytes)
@@ -307,7 +307,7 @@ uint32_t by_code_find(const struct by_code *code, const char *name, size_t bytes
     return found;
 }
 
-static int by_number(const void *one, const void *other)
+static int by_code_by_number(const void *one, const void *other)
 {
     const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
     return a < b ? -1 : a > b;
@@ -319,8 +319,8 @@ uint32_t *by_code_rows_of(const struct by_code *code, const struct stack_tally *
     uint32_t *rows = calloc(tally->live + 1, sizeof *rows);
     for (uint64_t i = 0; rows != NULL && i < tally->live; i++) {
         const uint32_t node = stack_tally_node(tally, i);
-        const uint32_t *stack =
-            bsearch(&node, code->tally.stacks, code->tally.stacks_count, sizeof node, by_number);
+        const uint32_t *stack = bsearch(&node, code->tally.stacks, code->tally.stacks_count,
+                                        sizeof node, by_code_by_number);
         const size_t at = stack != NULL ? (size_t)(stack - code->tally.stacks) : 0;
         rows[i] = stack != NULL && self->first[at] < self->first[at + 1]
                       ? self->groups[self->first[at]]
@@ -372,8 +372,8 @@ static int by_value(const void *one, const void *other, void *of)
 {
     const struct order *order = of;
     const struct stack_sums *self = order->code->self;
-    const double a = sum_of(&self[*(const uint32_t *)one], order->number)->value;
-    const double b = sum_of(&self[*(const uint32_t *)other], order->number)->value;
+    const double a = by_code_sum_of(&self[*(const uint32_t *)one], order->number)->value;
+    const double b = by_code_sum_of(&self[*(const uint32_t *)other], order->number)->value;
     if (a != b) return a > b ? -1 : 1;
     return strcmp(by_code_name(order->code, *(const uint32_t *)one),
                   by_code_name(order->code, *(const uint32_t *)other));
@@ -386,8 +386,8 @@ static bool order_rows(struct order *order)
     order->rows = calloc(code->groups.count + 1, sizeof *order->rows);
     if (order->rows == NULL) return false;
     for (uint32_t i = 0; i < code->groups.count; i++)
-        if (sum_of(&code->self[i], order->number)->value >= 0.5 ||
-            (order->is_all && (sum_of(&code->total[i], order->number)->value >= 0.5 ||
+        if (by_code_sum_of(&code->self[i], order->number)->value >= 0.5 ||
+            (order->is_all && (by_code_sum_of(&code->total[i], order->number)->value >= 0.5 ||
                                code->self[i].objects[STACK_FREED].value >= 0.5)))
             order->rows[order->count++] = i;
     qsort_r(order->rows, order->count, sizeof *order->rows, by_value, order);
@@ -414,7 +414,7 @@ static struct place most_of(const struct by_code *code, uint32_t row,
     unsigned count = 0;
     uint32_t line = code->lines_of[row];
     for (; line != 0 && line != CODE_GROUP_NONE; line = code->next_line[line - 1]) {
-        const double value = sum_of(&code->in_lines[line - 1], number)->value;
+        const double value = by_code_sum_of(&code->in_lines[line - 1], number)->value;
         if (value < 0.5) continue;
         count++;
         if (value <= most) continue;
@@ -492,7 +492,7 @@ static void print_callers(const struct by_code *code, uint32_t row, FILE *to)
     if (count > own + depth) fprintf(to, "%26s %u more\n", "and", count - own - depth);
 }
 
-static bool is_sampled(const struct by_code *code, const struct by_code_number *number)
+static bool by_code_is_sampled(const struct by_code *code, const struct by_code_number *number)
 {
     return number->measure < STACK_FREED ? stack_tally_is_sampled(&code->tally)
                                          : stack_tally_frees_are_sampled(&code->tally);
@@ -511,18 +511,18 @@ static void print_freer(const struct by_code *code, const struct by_code_number 
             freer->row == row ? "itself" : words_name(by_code_name(code, freer->row)));
 }
 
-static void print_row(const struct by_code *code, const struct by_code_number *number, uint32_t row,
-                      FILE *to)
+static void by_code_print_row(const struct by_code *code, const struct by_code_number *number,
+                              uint32_t row, FILE *to)
 {
-    const struct stack_sum *self = sum_of(&code->self[row], number);
-    const double all = sum_of(&code->all, number)->value;
+    const struct stack_sum *self = by_code_sum_of(&code->self[row], number);
+    const double all = by_code_sum_of(&code->all, number)->value;
     const enum code_by by = code->groups.by;
     fprintf(to, "  %12s %8s", value_text(number, self->value),
             words_number(UNIT_SHARE, self->value / all));
-    if (is_sampled(code, number))
+    if (by_code_is_sampled(code, number))
         fprintf(to, " +- %-9s", value_text(number, stack_sum_margin(self)));
     if (by < CODE_BY_STACK)
-        fprintf(to, " %12s", value_text(number, sum_of(&code->total[row], number)->value));
+        fprintf(to, " %12s", value_text(number, by_code_sum_of(&code->total[row], number)->value));
     fprintf(to, "  %s", words_name(by_code_name(code, row)));
     by_code_print_place(code, row, number, to);
     if (number->measure == STACK_AT_END && code->oldest[row] != 0)
@@ -536,16 +536,16 @@ static void print_rows(const struct by_code *code, const struct by_code_number *
 {
     struct order order = {.code = code, .number = number};
     const size_t shown = code->options->is_by_given ? ROWS_SHOWN_IF_ASKED : ROWS_SHOWN;
-    if (sum_of(&code->all, number)->value < 0.5 || !order_rows(&order)) return;
+    if (by_code_sum_of(&code->all, number)->value < 0.5 || !order_rows(&order)) return;
     char title[80];
     snprintf(title, sizeof title, "%s, %s", by_code_rows(code), number->words);
     fprintf(to, code->groups.by < CODE_BY_STACK ? "\n%-36swith what it calls\n" : "\n%s\n", title);
     for (size_t i = 0; i < order.count && i < shown; i++)
-        print_row(code, number, order.rows[i], to);
+        by_code_print_row(code, number, order.rows[i], to);
     free(order.rows);
 }
 
-static void print_notices(const struct by_code *code, FILE *to)
+static void by_code_print_notices(const struct by_code *code, FILE *to)
 {
     const bool some_frees = stack_tally_frees_are_sampled(&code->tally);
     code_names_print_missing(&code->names, "! ", to);
@@ -577,7 +577,7 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
     size_t bytes = 0;
     FILE *room = code->is_known ? open_memstream(&notices, &bytes) : NULL;
     if (room == NULL) return;
-    print_notices(code, room);
+    by_code_print_notices(code, room);
     fclose(room);
     if (bytes > 0) fprintf(to, "\n%s", notices);
     free(notices);

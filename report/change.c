@@ -20,7 +20,7 @@ enum { SIZES_SHOWN = 20, ALIVE_SHOWN = 10 };
 
 /* ---- finding ---- */
 
-static bool is_known(const struct change_pair *pair)
+static bool change_is_known(const struct change_pair *pair)
 {
     return pair->before >= 0 && pair->after >= 0;
 }
@@ -28,7 +28,7 @@ static bool is_known(const struct change_pair *pair)
 /* NAN: not known. */
 static long double by_how_much(const struct change_pair *pair)
 {
-    return is_known(pair) ? pair->after - pair->before : NAN;
+    return change_is_known(pair) ? pair->after - pair->before : NAN;
 }
 
 static double growth(const struct change_pair *pair)
@@ -36,7 +36,7 @@ static double growth(const struct change_pair *pair)
     return report_growth(pair->before, pair->after);
 }
 
-static int by_size(const void *one, const void *other)
+static int change_by_size(const void *one, const void *other)
 {
     const struct change_size *a = one, *b = other;
     if (a->size != b->size) return a->size > b->size ? 1 : -1;
@@ -48,14 +48,14 @@ static int by_growth(const void *one, const void *other)
 {
     const long double a = by_how_much(&((const struct change_size *)one)->of->objects);
     const long double b = by_how_much(&((const struct change_size *)other)->of->objects);
-    return a != b ? (a < b ? 1 : -1) : by_size(one, other);
+    return a != b ? (a < b ? 1 : -1) : change_by_size(one, other);
 }
 
 /* Numbers known in one trace only follow those that dropped to 0 (-100 %); equal ones come last. */
 static double rank(const struct change_pair *pair)
 {
     if (pair->before == pair->after) return -INFINITY;
-    return is_known(pair) ? growth(pair) : -200;
+    return change_is_known(pair) ? growth(pair) : -200;
 }
 
 static int by_per_cent(const void *one, const void *other)
@@ -79,7 +79,7 @@ static void take_numbers(struct change *change)
     qsort(change->numbers, before.count, sizeof *change->numbers, by_per_cent);
 }
 
-static void take(struct change_counts *to, uint64_t objects, uint64_t bytes, bool after)
+static void change_take(struct change_counts *to, uint64_t objects, uint64_t bytes, bool after)
 {
     *(after ? &to->objects.after : &to->objects.before) = objects;
     *(after ? &to->bytes.after : &to->bytes.before) = bytes;
@@ -95,9 +95,9 @@ static size_t take_sizes(struct change_size *to, const struct sizes *sizes, bool
         if (one->count == 0) continue;
         to[count].size = one->size;
         to[count].highest = sizes_highest(sizes, i);
-        take(&of[CHANGE_MADE], one->count, one->bytes, after);
-        take(&of[CHANGE_PEAK], live->peak_objects, live->peak_bytes, after);
-        take(&of[CHANGE_END], live->objects, live->bytes, after);
+        change_take(&of[CHANGE_MADE], one->count, one->bytes, after);
+        change_take(&of[CHANGE_PEAK], live->peak_objects, live->peak_bytes, after);
+        change_take(&of[CHANGE_END], live->objects, live->bytes, after);
         count++;
     }
     return count;
@@ -111,7 +111,7 @@ static void join(struct change_counts *to, const struct change_counts *one)
     to->bytes.after += one->bytes.after;
 }
 
-static bool differs(const struct change_size *size)
+static bool change_differs(const struct change_size *size)
 {
     for (unsigned i = 0; i < CHANGE_WHENS; i++)
         if (by_how_much(&size->of[i].objects) != 0 || by_how_much(&size->of[i].bytes) != 0)
@@ -125,12 +125,12 @@ static size_t join_sizes(struct change_size *sizes, size_t count)
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         struct change_size one = sizes[i];
-        if (i + 1 < count && by_size(&one, &sizes[i + 1]) == 0) {
+        if (i + 1 < count && change_by_size(&one, &sizes[i + 1]) == 0) {
             i++;
             for (unsigned when = 0; when < CHANGE_WHENS; when++)
                 join(&one.of[when], &sizes[i].of[when]);
         }
-        if (differs(&one)) sizes[kept++] = one;
+        if (change_differs(&one)) sizes[kept++] = one;
     }
     return kept;
 }
@@ -145,7 +145,7 @@ bool change_open(struct change *change, const struct report_trace *before,
     take_numbers(change);
     size_t count = take_sizes(change->sizes, old, false);
     count += take_sizes(change->sizes + count, new, true);
-    qsort(change->sizes, count, sizeof *change->sizes, by_size);
+    qsort(change->sizes, count, sizeof *change->sizes, change_by_size);
     change->sizes_count = join_sizes(change->sizes, count);
     qsort(change->sizes, change->sizes_count, sizeof *change->sizes, by_growth);
     return code_change_open(&change->code, &before->code, &after->code);
@@ -161,15 +161,15 @@ void change_close(struct change *change)
 
 enum { NAME_WIDTH = 20 };
 
-static long double known(long double value)
+static long double change_known(long double value)
 {
     return value >= 0 ? value : NAN;
 }
 
 /* Cells: the count before and after, the difference, and the growth in per cent. */
 #define PAIR(of_unit, pair)                                                                    \
-    {"before", known((pair)->before), "before", 15, .unit = (of_unit)},                        \
-        {"after", known((pair)->after), "after", 15, .unit = (of_unit)},                       \
+    {"before", change_known((pair)->before), "before", 15, .unit = (of_unit)},                 \
+        {"after", change_known((pair)->after), "after", 15, .unit = (of_unit)},                \
         {"difference", .value = by_how_much(pair)},                                            \
         {NULL,        0, "difference", 17, .text = words_signed((of_unit), by_how_much(pair)), \
          .wide = true},                                                                        \

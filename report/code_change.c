@@ -27,7 +27,7 @@ static size_t take_rows(struct code_change_row *rows, const struct by_code *code
     return code->groups.count;
 }
 
-static bool differs(const struct code_change_row *row)
+static bool code_change_differs(const struct code_change_row *row)
 {
     for (unsigned i = 0; i < BY_CODE_NUMBERS; i++)
         if (fabs(row->after[i] - row->before[i]) >= 0.5) return true;
@@ -45,7 +45,7 @@ static size_t join_rows(struct code_change_row *rows, size_t count)
                 one.before[k] += rows[end].before[k];
                 one.after[k] += rows[end].after[k];
             }
-        if (differs(&one)) rows[kept++] = one;
+        if (code_change_differs(&one)) rows[kept++] = one;
     }
     return kept;
 }

@@ -44,7 +44,7 @@ static void take_reached(struct timeline_row *row, unsigned before, unsigned aft
         path_depth(before) == DEPTH_CACHE && path_depth(after) != DEPTH_CACHE;
 }
 
-static void take_call(struct reading *reading, const struct record *record)
+static void depths_take_call(struct reading *reading, const struct record *record)
 {
     struct depths_lane *lane = reading->lane;
     const bool frees = shape_is_free(record->shape);
@@ -101,7 +101,7 @@ static void take_wait(struct reading *reading, const struct record *record)
     reading->row.waited_ns += record->size;
 }
 
-static void take_inside(struct reading *reading, const struct record *record)
+static void depths_take_inside(struct reading *reading, const struct record *record)
 {
     if (record->structure < RAW_STRUCTURES) return take_wait(reading, record);
     const unsigned what = record->structure - RAW_INSIDE_SBRK;
@@ -122,16 +122,16 @@ static void take_class(struct reading *reading, const struct record *record)
     reading->lane->class_of_list[reading->cache->list_of_class[class]] = (uint8_t) class;
 }
 
-static void take_record(struct reading *reading, const struct record *record)
+static void depths_take_record(struct reading *reading, const struct record *record)
 {
-    if (record->number < CALL_KINDS) return take_call(reading, record);
+    if (record->number < CALL_KINDS) return depths_take_call(reading, record);
     take_path(reading, record);
     switch (record->number) {
     case RAW_SEQUENCE_BEFORE:
     case RAW_SEQUENCE_AFTER:
         reading->depths->classes[record->structure % RAW_STRUCTURES].entries++;
         break;
-    case RAW_INSIDE: take_inside(reading, record); break;
+    case RAW_INSIDE: depths_take_inside(reading, record); break;
     case RAW_CLASS: take_class(reading, record); break;
     case RAW_FAILED:
     case RAW_THREAD_CACHE_DELETED: /* what follows belongs to this, not to a call */
@@ -143,7 +143,7 @@ static void take_record(struct reading *reading, const struct record *record)
     }
 }
 
-static void take_records(void *of, const struct raw_batch *batch)
+static void depths_take_records(void *of, const struct raw_batch *batch)
 {
     struct reading *reading = of;
     const uint32_t lane = batch->chunk->lane;
@@ -151,10 +151,10 @@ static void take_records(void *of, const struct raw_batch *batch)
     reading->sums = &reading->depths->lanes[lane];
     reading->cache = &batch->decoder->cache;
     for (uint32_t i = 0; i < batch->count; i++)
-        take_record(reading, &batch->records[i]);
+        depths_take_record(reading, &batch->records[i]);
 }
 
-static void take_tick(void *of, const struct raw_chunk *chunk)
+static void depths_take_tick(void *of, const struct raw_chunk *chunk)
 {
     struct reading *reading = of;
     (void)chunk;
@@ -168,13 +168,13 @@ static void take_tick(void *of, const struct raw_chunk *chunk)
 static int read_chunks(struct reading *reading, int fd, const char *path)
 {
     struct raw_source *source = &reading->source;
-    static const struct raw_visitor visitor = {NULL, take_records, take_tick, true};
+    static const struct raw_visitor visitor = {NULL, depths_take_records, depths_take_tick, true};
     struct error error = {0};
     raw_source_open(source, fd, path);
     reading->depths->known = !raw_source_is_opaque(source);
     if (reading->depths->known) raw_source_visit(source, &visitor, reading);
     if (reading->row.calls + reading->row.waits + reading->row.taken_bytes > 0)
-        take_tick(reading, NULL); /* what follows the last tick, if the process was killed */
+        depths_take_tick(reading, NULL); /* what follows the last tick, if the process was killed */
     timeline_end(&reading->depths->timeline);
     int status = reading->depths->known ? raw_source_state(source, &error) : PROGRAM_OK;
     if (status == PROGRAM_FAILED) cli_data_error(&cli_report, path, &error);

@@ -39,7 +39,7 @@ static void add_paths(struct sum *sum, const uint64_t *paths)
 /* Row numbers of the table: two rows over all classes, then one for each class. */
 enum { ALLOCATIONS, FREES, CLASSES };
 
-static struct sum sum_of(const struct depths *depths, size_t at)
+static struct sum depths_output_sum_of(const struct depths *depths, size_t at)
 {
     struct sum sum = {0};
     for (size_t i = 0; i < RAW_STRUCTURES; i++) {
@@ -59,7 +59,7 @@ static const char *sum_text(const struct depths *depths, size_t at)
 
 static bool sum_row(const void *of, size_t at, struct table_row *row)
 {
-    const struct sum sum = sum_of(of, at);
+    const struct sum sum = depths_output_sum_of(of, at);
     const uint64_t calls = sum.calls;
     const struct cell cells[] = {
         {NULL, 0, "served by", -16, .text = sum_text(of, at)},
@@ -80,7 +80,7 @@ static void print_sums(const struct depths *depths, FILE *to)
     uint64_t beyond[RAW_STRUCTURES];
     uint32_t shown[CLASSES + CLASSES_SHOWN] = {ALLOCATIONS, FREES};
     for (unsigned i = 0; i < RAW_STRUCTURES; i++) {
-        const struct sum sum = sum_of(depths, CLASSES + i);
+        const struct sum sum = depths_output_sum_of(depths, CLASSES + i);
         beyond[i] = sum.calls - sum.depths[DEPTH_CACHE];
     }
     const unsigned classes =
@@ -199,7 +199,7 @@ static bool time_row(const void *of, size_t at, struct table_row *row)
     return true;
 }
 
-static void print_times(const struct depths *depths, FILE *to)
+static void depths_output_print_times(const struct depths *depths, FILE *to)
 {
     struct timeline_row parts[TIMES_SHOWN];
     const unsigned count = timeline_parts(&depths->timeline, parts, TIMES_SHOWN);
@@ -254,7 +254,7 @@ void depths_print(const struct depths *depths, FILE *to)
     }
     print_sums(depths, to);
     print_waits(depths, to);
-    print_times(depths, to);
+    depths_output_print_times(depths, to);
     table_print(&(struct table){inside_row, depths, .rows = RAW_INSIDE_KINDS}, to);
     table_print(&(struct table){taken_row, depths->taken_for, CALL_KINDS, .goes_on = true}, to);
 }

@@ -57,7 +57,7 @@ static const struct fragments *pages_at_peak(const struct report_trace *trace)
     return NULL;
 }
 
-static void take_pages(struct parts *parts, const struct fragments *at)
+static void first_take_pages(struct parts *parts, const struct fragments *at)
 {
     const uint64_t heap = at->pages * at->page_bytes;
     parts->has_pages = parts->has_heap = true;
@@ -77,7 +77,7 @@ static struct parts parts_find(const struct report_trace *trace)
                           .has_older = trace->tally.has_older};
     if (at->bytes == 0) return parts;
     if (pages != NULL) {
-        take_pages(&parts, pages);
+        first_take_pages(&parts, pages);
     } else {
         const uint64_t heap = at->heap_bytes;
         parts.has_heap = heap >= parts.live && heap <= at->bytes;
@@ -197,7 +197,7 @@ static void print_suspects(const struct report_trace *trace, FILE *to)
 
 /* ---- what makes the calls ---- */
 
-static void print_calls(const struct tally *tally, FILE *to)
+static void first_print_calls(const struct tally *tally, FILE *to)
 {
     uint32_t top[KINDS_SHOWN];
     const struct sizes *sizes = &tally->sizes;
@@ -240,7 +240,7 @@ void first_print(const struct report_trace *trace, FILE *to)
         print_leaking_code(&trace->code, to);
     else
         print_suspects(trace, to);
-    print_calls(&trace->tally, to);
+    first_print_calls(&trace->tally, to);
     fputc('\n', to);
 }
 

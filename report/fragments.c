@@ -81,7 +81,7 @@ static bool snapshot_map(struct finding *finding, const char *path, uint64_t obj
 }
 
 /* The member of a struct placed at an offset in bytes. */
-static uint64_t member(const struct placed *object, const size_t *offset)
+static uint64_t fragments_member(const struct placed *object, const size_t *offset)
 {
     uint64_t value;
     memcpy(&value, (const char *)object + *offset, sizeof value);
@@ -90,7 +90,7 @@ static uint64_t member(const struct placed *object, const size_t *offset)
 
 static int by_member(const void *one, const void *other, void *offset)
 {
-    const uint64_t a = member(one, offset), b = member(other, offset);
+    const uint64_t a = fragments_member(one, offset), b = fragments_member(other, offset);
     return (a > b) - (a < b);
 }
 
@@ -131,8 +131,8 @@ static uint64_t overlap(const struct placed *object, uint64_t page, uint64_t pag
 }
 
 /* Calls `visit` for each pair of an object and a resident page that it lies on. */
-static void walk(struct finding *finding,
-                 void (*visit)(struct finding *finding, uint64_t object, uint64_t page))
+static void fragments_walk(struct finding *finding,
+                           void (*visit)(struct finding *finding, uint64_t object, uint64_t page))
 {
     const uint64_t page_bytes = finding->result->page_bytes, pages = finding->result->pages;
     uint64_t first = 0;
@@ -248,8 +248,10 @@ static unsigned blames_find(struct finding *finding, size_t offset, struct fragm
     unsigned count = 0;
     objects_sort(finding, offset);
     for (uint64_t i = 0; i < finding->objects_count;) {
-        struct fragments_blame of = {.what = member(&finding->objects[i], &offset)};
-        for (; i < finding->objects_count && member(&finding->objects[i], &offset) == of.what; i++)
+        struct fragments_blame of = {.what = fragments_member(&finding->objects[i], &offset)};
+        for (; i < finding->objects_count &&
+               fragments_member(&finding->objects[i], &offset) == of.what;
+             i++)
             blame_add(&of, &finding->objects[i]);
         count = blame_show(shown, count, &of);
     }
@@ -297,12 +299,12 @@ bool fragments_find(struct fragments *fragments, const struct tally_object *obje
     if (good && !objects_place(&finding, objects, codes, objects_count))
         good = error_set_system(error, "no memory for objects and pages");
     if (good && !process_interrupted()) {
-        walk(&finding, use_add);
+        fragments_walk(&finding, use_add);
         pages_count(&finding);
         cells_make(&finding);
     }
     if (good && !process_interrupted()) {
-        walk(&finding, kept_add);
+        fragments_walk(&finding, kept_add);
         objects_drop(&finding);
         ages_take(&finding);
         oldest_count(&finding);
@@ -410,7 +412,8 @@ static void put_blames(json_t *object, const char *key, const char *columns,
         json_put_row(table, columns, blames[i].what, BLAME_OF(blames[i]));
 }
 
-static void put_codes(json_t *object, const struct fragments *fragments, const struct by_code *code)
+static void fragments_put_codes(json_t *object, const struct fragments *fragments,
+                                const struct by_code *code)
 {
     json_t *names = json_array();
     put_blames(object, "by_code", "row " BLAME_KEYS, fragments->by_code, fragments->codes_count);
@@ -436,7 +439,7 @@ json_t *fragments_json(const struct fragments *fragments, const struct by_code *
                      BLAME_OF(fragments->sparse));
     put_blames(sparse, "by_size", "size " BLAME_KEYS, fragments->by_size, fragments->sizes_count);
     put_blames(sparse, "by_lane", "lane " BLAME_KEYS, fragments->by_lane, fragments->lanes_count);
-    if (code->is_known) put_codes(sparse, fragments, code);
+    if (code->is_known) fragments_put_codes(sparse, fragments, code);
     json_put_array(sparse, "by_age", fragments->by_age, FRAGMENTS_AGES);
     json_put_array(sparse, "without_oldest", fragments->without_oldest, FRAGMENTS_OLDEST);
     json_t *map = json_put_table(object, "map", "live_per_mille");

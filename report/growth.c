@@ -44,7 +44,7 @@ static uint64_t a_second(uint64_t count, uint64_t ns)
     return (uint64_t)((double)count * 1e9 / (double)ns);
 }
 
-static void line(const char *name, FILE *to)
+static void growth_line(const char *name, FILE *to)
 {
     fprintf(to, "%-*s ", WIDTH, name);
 }
@@ -52,12 +52,12 @@ static void line(const char *name, FILE *to)
 static void print_before(const struct tally *tally, bool is_forked, FILE *to)
 {
     const uint64_t all = tally_sum_of(tally->unknown), reallocs = unknown_reallocs(tally);
-    line(is_forked ? "forked" : "attached", to);
+    growth_line(is_forked ? "forked" : "attached", to);
     fprintf(to, "%s a running process: %s frees and %s reallocs are of objects %s\n",
             is_forked ? "from" : "to", words_count(all - reallocs), words_count(reallocs),
             is_forked ? "inherited at fork" : "from before");
     if (tally->first_rss.bytes == 0) return;
-    line("", to);
+    growth_line("", to);
     fprintf(to, "RSS was %s then", words_bytes(tally->first_rss.bytes));
     if (tally->first_rss.heap_bytes > 0)
         fprintf(to, ", at most %s of it the heap", words_bytes(tally->first_rss.heap_bytes));
@@ -71,7 +71,7 @@ static void print_before(const struct tally *tally, bool is_forked, FILE *to)
 static void print_grown(const struct tally *tally, FILE *to)
 {
     struct grown by_age[AGES] = {{0}};
-    line("grown", to);
+    growth_line("grown", to);
     fprintf(to, "%s in %s objects made since then and alive at the end",
             words_bytes(tally->live_bytes), words_count(tally->live));
     if (tally->ns > 0)
@@ -90,7 +90,7 @@ void growth_print(const struct report_trace *trace, FILE *to)
     if (!tally->has_older) return;
     print_before(tally, trace->is_forked, to);
     if (tally->ns > 0) {
-        line("rate", to);
+        growth_line("rate", to);
         fprintf(to, "%s objects and %s allocated per second\n",
                 words_count(a_second(tally->made, tally->ns)),
                 words_bytes(a_second(tally->bytes, tally->ns)));

@@ -19,7 +19,7 @@ static const struct {
     {"abandoned_segments", "segment abandoned", "segment taken over"},
 };
 
-static const char *event_of(const char *name, uint64_t before, uint64_t after)
+static const char *history_event_of(const char *name, uint64_t before, uint64_t after)
 {
     for (size_t i = 0; before != after && i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].name, name) == 0)
@@ -42,7 +42,7 @@ void history_tick(struct history *history, uint64_t ns)
     if (first) history->first = history->before = history->now;
     for (unsigned i = 0; i < history->names.count; i++) {
         const uint64_t before = history->before.values[i], after = history->now.values[i];
-        const char *what = event_of(history->names.names[i], before, after);
+        const char *what = history_event_of(history->names.names[i], before, after);
         if (what != NULL) add_event(history, &(struct history_event){ns, what, i, before, after});
         if (after > history->most[i]) history->most[i] = after;
     }
@@ -51,7 +51,7 @@ void history_tick(struct history *history, uint64_t ns)
 
 /* ---- text ---- */
 
-static const char *words(const struct history *history, unsigned index, uint64_t value)
+static const char *history_words(const struct history *history, unsigned index, uint64_t value)
 {
     return statistics_is_bytes(history->names.names[index]) ? words_bytes_exact(value)
                                                             : words_count(value);
@@ -62,8 +62,9 @@ static void print_events(const struct history *history, FILE *to)
     for (unsigned i = 0; i < history->events_count && i < EVENTS_SHOWN; i++) {
         const struct history_event *event = &history->events[i];
         fprintf(to, "  %9s  %-18s %s %s, before %s\n", words_ms(event->ns / 1000000), event->what,
-                history->names.names[event->index], words(history, event->index, event->after),
-                words(history, event->index, event->before));
+                history->names.names[event->index],
+                history_words(history, event->index, event->after),
+                history_words(history, event->index, event->before));
     }
     const uint64_t all = history->events_count + history->events_left_out;
     if (all > EVENTS_SHOWN) fprintf(to, "  and %s more events\n", words_count(all - EVENTS_SHOWN));
@@ -80,8 +81,9 @@ void history_print(const struct history *history, FILE *to)
                     "at most", "at the last tick");
         titled = true;
         fprintf(to, "  %-24s %17s %17s %17s\n", history->names.names[i],
-                words(history, i, history->first.values[i]), words(history, i, history->most[i]),
-                words(history, i, history->now.values[i]));
+                history_words(history, i, history->first.values[i]),
+                history_words(history, i, history->most[i]),
+                history_words(history, i, history->now.values[i]));
     }
     print_events(history, to);
 }

@@ -19,7 +19,7 @@ void lanes_close(struct lanes *lanes)
     *lanes = (struct lanes){.lanes = NULL};
 }
 
-static struct lane_pair *pair_find(struct lanes *lanes, uint64_t key)
+static struct lane_pair *lanes_pair_find(struct lanes *lanes, uint64_t key)
 {
     uint64_t at = key * UINT64_C(0x9e3779b97f4a7c15) >> 32;
     while (lanes->pairs[at % LANE_PAIRS_TABLE].key != key &&
@@ -31,7 +31,7 @@ static struct lane_pair *pair_find(struct lanes *lanes, uint64_t key)
 void lanes_add_remote_free(struct lanes *lanes, unsigned owner, unsigned ender, uint64_t bytes)
 {
     const uint64_t key = 1 + ((uint64_t)owner << 16 | ender);
-    struct lane_pair *pair = pair_find(lanes, key);
+    struct lane_pair *pair = lanes_pair_find(lanes, key);
     if (pair->key == 0 && lanes->pairs_count == LANE_PAIRS_MAX) {
         pair = &lanes->other_pairs;
     } else if (pair->key == 0) {

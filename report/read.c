@@ -10,7 +10,7 @@
 #include "stream/metadata.h"
 
 /* False: no memory for it. */
-static bool take_header(struct report_trace *trace, const struct instruction_header *header)
+static bool read_take_header(struct report_trace *trace, const struct instruction_header *header)
 {
     const char *metadata = header->metadata;
     const size_t bytes = header->metadata_bytes;
@@ -63,11 +63,11 @@ static bool make_code(struct report_trace *trace, const struct by_code_options *
     return by_code_make(&trace->code, options, &places);
 }
 
-static int read_all(struct report_trace *trace, struct instruction_reader *reader,
-                    struct output *sizes, const struct by_code_options *code)
+static int read_read_all(struct report_trace *trace, struct instruction_reader *reader,
+                         struct output *sizes, const struct by_code_options *code)
 {
     if (reader->state != INSTRUCTIONS_MORE) return PROGRAM_FAILED; /* no header */
-    if (!tally_open(&trace->tally) || !take_header(trace, &reader->header)) {
+    if (!tally_open(&trace->tally) || !read_take_header(trace, &reader->header)) {
         error_set_system(&reader->error, "no memory for tables");
         return PROGRAM_FAILED;
     }
@@ -103,7 +103,7 @@ static int read_ordered(struct report_trace *trace, struct ordered *ordered, str
 {
     struct instruction_reader reader;
     instruction_reader_open(&reader, ordered->input);
-    int status = read_all(trace, &reader, sizes, code);
+    int status = read_read_all(trace, &reader, sizes, code);
     /* A truncated stream has ended, too: postprocess may be about to print the reason. */
     const bool ended = reader.state == INSTRUCTIONS_END || reader.state == INSTRUCTIONS_CUT;
     *error = reader.error;
@@ -189,7 +189,7 @@ bool report_tally_until(struct tally *tally, struct stack_tally *stacks, const c
 
 /* ---- the most of many ---- */
 
-static uint64_t number_at(const void *first, size_t stride, uint32_t entry)
+static uint64_t read_number_at(const void *first, size_t stride, uint32_t entry)
 {
     return *(const uint64_t *)(const void *)((const char *)first + entry * stride);
 }
@@ -199,9 +199,9 @@ unsigned report_top(const uint64_t *first, uint32_t count, size_t stride, uint32
 {
     unsigned found = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t number = number_at(first, stride, i);
+        const uint64_t number = read_number_at(first, stride, i);
         unsigned at = found;
-        while (at > 0 && number_at(first, stride, top[at - 1]) < number)
+        while (at > 0 && read_number_at(first, stride, top[at - 1]) < number)
             at--;
         if (number == 0 || at == most) continue;
         if (found < most) found++;

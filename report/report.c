@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "report/change.h"
 
-static const char help_text[] =
+static const char report_help_text[] =
     "usage: malloctape report TRACE [OPTION]...\n"
     "       malloctape report BEFORE AFTER [OPTION]...\n"
     "\n"
@@ -124,7 +124,7 @@ static int depth_take(void *of, const char *text)
     return PROGRAM_GO_ON;
 }
 
-static int symbols_take(void *of, const char *directory)
+static int report_symbols_take(void *of, const char *directory)
 {
     struct options *options = of;
     if (options->code.directories_count == DIRECTORIES_MAX)
@@ -155,7 +155,7 @@ static int under_take(void *of, const char *allocator)
 }
 
 /* "libx.so", "libx.so.2"; not "x.sorted". */
-static bool is_library(const char *word)
+static bool report_is_library(const char *word)
 {
     for (const char *at = word; (at = strstr(at, ".so")) != NULL; at++)
         if (at[3] == '\0' || (at[3] == '.' && isdigit((unsigned char)at[4]))) return true;
@@ -172,14 +172,14 @@ static int take_allocator(struct options *options, int count, char **words)
         at++;
     if (options->under != NULL || at == count) return count;
     const bool is_file = strchr(word, '/') != NULL || strstr(word, ".so") != NULL;
-    if (!(is_file ? count > 1 && is_library(word) : under_knows(word))) return count;
+    if (!(is_file ? count > 1 && report_is_library(word) : under_knows(word))) return count;
     options->under = word;
     memmove(words + at, words + at + 1, (size_t)(count - at - 1) * sizeof *words);
     return count - 1;
 }
 
 /* Parses the words that are not options. Returns PROGRAM_GO_ON or an exit status. */
-static int traces_parse(struct options *options, int count, char **words)
+static int report_traces_parse(struct options *options, int count, char **words)
 {
     count = take_allocator(options, count, words);
     if (count == 0 || count > TRACES_MAX)
@@ -210,7 +210,7 @@ static int traces_parse(struct options *options, int count, char **words)
 }
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct options *options, int count, char **words)
+static int report_words_parse(struct options *options, int count, char **words)
 {
     const struct program_option known[] = {
         {"json", .word = &options->json},
@@ -222,18 +222,20 @@ static int words_parse(struct options *options, int count, char **words)
         {"focus", .take = focus_take},
         {"skip", .take = skip_take},
         {"depth", .take = depth_take},
-        {"symbols", .take = symbols_take},
+        {"symbols", .take = report_symbols_take},
         {"fail-if", .take = limit_add},
         {.name = NULL}};
     options->words = words;
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, options);
-    return status == PROGRAM_GO_ON ? traces_parse(options, count - optind, words + optind) : status;
+    const int status =
+        program_options(count, words, known, report_help_text, PROGRAM_ANYWHERE, options);
+    return status == PROGRAM_GO_ON ? report_traces_parse(options, count - optind, words + optind)
+                                   : status;
 }
 
 /* ---- output ---- */
 
 /* Writes the report of one trace, or of the changes between two. Returns an exit status. */
-static int write_results(const struct options *options, const struct report_trace *traces)
+static int report_write_results(const struct options *options, const struct report_trace *traces)
 {
     const bool two = options->traces == TRACES_MAX;
     const char *json = options->json, *html = options->html;
@@ -345,7 +347,7 @@ static int read_under(const struct options *options, struct report_trace *trace)
     return status;
 }
 
-static int read_all(const struct options *options, struct report_trace *traces)
+static int report_read_all(const struct options *options, struct report_trace *traces)
 {
     int status = PROGRAM_OK;
     if (options->is_under) return read_under(options, traces);
@@ -367,23 +369,23 @@ static int report_all(const struct options *options, struct report_trace *traces
         status = cli_spare_input(&cli_report, &outputs, options->paths[i]);
     if (status != PROGRAM_GO_ON) return status;
     if (!cli_can_write(&cli_report, &outputs)) return PROGRAM_FAILED;
-    status = read_all(options, traces);
+    status = report_read_all(options, traces);
     if (status == PROGRAM_FAILED) return status;
     note_without_stacks(options, traces);
     if (options->depths) {
         if (depths_read(&depths, options->paths[0]) == PROGRAM_FAILED) return PROGRAM_FAILED;
         traces[0].depths = &depths;
     }
-    if (write_results(options, traces) != PROGRAM_OK) return PROGRAM_FAILED;
+    if (report_write_results(options, traces) != PROGRAM_OK) return PROGRAM_FAILED;
     const int limits = check_limits(options, traces);
     return limits != PROGRAM_OK ? limits : status;
 }
 
-static int run(int count, char **words)
+static int report_run(int count, char **words)
 {
     struct options options = {0};
     static struct report_trace traces[TRACES_MAX];
-    int status = words_parse(&options, count, words);
+    int status = report_words_parse(&options, count, words);
     if (status == PROGRAM_GO_ON) status = report_all(&options, traces);
     for (unsigned i = 0; i < TRACES_MAX; i++)
         report_close(&traces[i]);
@@ -393,5 +395,5 @@ static int run(int count, char **words)
 }
 
 const struct cli_command cli_report = {
-    "report", "says what a program asks of its allocator, and what holds its memory", run,
-    help_text};
+    "report", "says what a program asks of its allocator, and what holds its memory", report_run,
+    report_help_text};

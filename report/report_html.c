@@ -13,13 +13,13 @@ HTML_EMBED_THREE(report_page_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY
                  REPORT_DIRECTORY "/page.js");
 HTML_EMBED_BOTH(report_change_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/change.js");
 
-static void print_notices(const void *of, FILE *to)
+static void report_html_print_notices(const void *of, FILE *to)
 {
     first_print_notice(of, to);
     report_print_unusual(of, "", to);
 }
 
-static void print_text(const void *of, FILE *to)
+static void report_html_print_text(const void *of, FILE *to)
 {
     report_print(of, to);
 }
@@ -29,8 +29,9 @@ bool report_page_write(const struct report_trace *trace, const char *path, char 
 {
     char title[512];
     snprintf(title, sizeof title, "%.400s: what it asks of its allocator", report_name(trace));
-    return html_page_write(&(struct html_page){title, print_notices, print_text, trace,
-                                               report_json(trace), report_page_js},
+    return html_page_write(&(struct html_page){title, report_html_print_notices,
+                                               report_html_print_text, trace, report_json(trace),
+                                               report_page_js},
                            path, why, why_bytes);
 }
 

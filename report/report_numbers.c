@@ -13,7 +13,7 @@
 #define USE(numbers) use(of, numbers, sizeof(numbers) / sizeof *(numbers))
 
 /* A quotient; not known (-1) if the divisor is 0. */
-static long double ratio(long double one, long double other)
+static long double report_numbers_ratio(long double one, long double other)
 {
     return other > 0 ? one / other : -1;
 }
@@ -27,14 +27,15 @@ static void list_memory(const struct tally *tally, numbers_use *use, void *of)
         {"peak_live", "peak", UNIT_BYTES, peak, " alive"},
         {"peak_objects", "", UNIT_COUNT, tally->peak.objects, " objects"},
         {"second_peak", second > 0 ? "another peak" : NULL, UNIT_BYTES, second, " alive"},
-        {NULL, second > 0 ? "" : NULL, UNIT_SHARE, ratio(second, peak), " of the first"},
+        {NULL, second > 0 ? "" : NULL, UNIT_SHARE, report_numbers_ratio(second, peak),
+         " of the first"},
         {"end_live", "at the end", UNIT_BYTES, end, " alive"},
         {"end_objects", "", UNIT_COUNT, tally->live, " objects"},
-        {NULL, "", UNIT_SHARE, ratio(end, peak), " of the peak"},
+        {NULL, "", UNIT_SHARE, report_numbers_ratio(end, peak), " of the peak"},
         {"peak_rss", "the program had", UNIT_BYTES, number_known(rss), " peak RSS"},
         {"peak_heap", "", UNIT_BYTES, number_known(heap), " heap"},
-        {NULL, heap > 0 && !tally->has_older ? "" : NULL, UNIT_TIMES, ratio(heap, peak),
-         " the peak"},
+        {NULL, heap > 0 && !tally->has_older ? "" : NULL, UNIT_TIMES,
+         report_numbers_ratio(heap, peak), " the peak"},
     };
     USE(numbers);
 }
@@ -56,10 +57,10 @@ static void list_calls(const struct tally *tally, numbers_use *use, void *of)
         {"bytes", "", UNIT_BYTES, tally->bytes, " asked for"},
         {"ended", "", UNIT_COUNT, ended, " ended"},
         {"remote_frees", NULL, UNIT_COUNT, remote, ""},
-        {NULL, by_others, UNIT_SHARE, ratio(remote, ended), " by another thread"},
+        {NULL, by_others, UNIT_SHARE, report_numbers_ratio(remote, ended), " by another thread"},
         {"reallocs", reallocs > 0 ? "reallocs" : NULL, UNIT_COUNT, reallocs, ""},
         {"moved", NULL, UNIT_COUNT, moved, ""},
-        {NULL, more, UNIT_SHARE, ratio(moved, reallocs), " of them moved"},
+        {NULL, more, UNIT_SHARE, report_numbers_ratio(moved, reallocs), " of them moved"},
         {"copied", moved > 0 ? ", copied " : NULL, UNIT_BYTES, of_reallocs->copied_bytes, ""},
         {"grown", more, UNIT_COUNT, of_reallocs->grown, " grow"},
         {"shrunk", more, UNIT_COUNT, of_reallocs->shrunk, " shrink"},
@@ -93,7 +94,7 @@ static void list_sizes(const struct tally *tally, numbers_use *use, void *of)
         if (size < least) least = size;
         if (highest > greatest) greatest = highest;
     }
-    const long double mean = ratio(tally->bytes, tally->made);
+    const long double mean = report_numbers_ratio(tally->bytes, tally->made);
     const bool any = tally->made > 0;
     const struct number numbers[] = {
         {"least_size", any ? "sizes" : NULL, UNIT_BYTES, any ? least : -1.0L, " at least"},
@@ -119,9 +120,9 @@ void report_others(const struct tally *tally, numbers_use *use, void *of)
         {"busiest_calls", more != NULL ? "busiest" : NULL, UNIT_COUNT, calls, " calls"},
         {"busiest_ms", more != NULL ? ", in " : NULL, UNIT_MS, floorl(ns / 1e6), ""},
         {"busiest_from_ms", more != NULL ? ", from " : NULL, UNIT_MS, begin / 1000000, " on"},
-        {NULL, more, UNIT_RATE, ratio(calls * 1e6, ns), " a ms"},
-        {NULL, more != NULL ? ", overall " : NULL, UNIT_RATE, ratio(tally->calls * 1e6, tally->ns),
-         ""},
+        {NULL, more, UNIT_RATE, report_numbers_ratio(calls * 1e6, ns), " a ms"},
+        {NULL, more != NULL ? ", overall " : NULL, UNIT_RATE,
+         report_numbers_ratio(tally->calls * 1e6, tally->ns), ""},
         {"ticks", NULL, UNIT_COUNT, tally->totals.ticks, ""},
         {"user_ns", NULL, UNIT_NS, tally->user_ns, ""},
         {"system_ns", NULL, UNIT_NS, tally->system_ns, ""},
@@ -129,7 +130,7 @@ void report_others(const struct tally *tally, numbers_use *use, void *of)
     USE(numbers);
 }
 
-static void list_add(void *of, const struct number *numbers, size_t count)
+static void report_numbers_list_add(void *of, const struct number *numbers, size_t count)
 {
     struct report_numbers *list = of;
     for (size_t i = 0; i < count; i++)
@@ -139,7 +140,7 @@ static void list_add(void *of, const struct number *numbers, size_t count)
 void report_numbers_list(struct report_numbers *list, const struct tally *tally)
 {
     list->count = 0;
-    report_numbers(tally, list_add, list);
+    report_numbers(tally, report_numbers_list_add, list);
 }
 
 double report_growth(long double before, long double after)

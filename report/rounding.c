@@ -146,7 +146,7 @@ static void class_add(struct rounded_class *to, const struct rounded_class *one)
     to->peak_taken += one->peak_taken;
 }
 
-static int by_size(const void *one, const void *other)
+static int rounding_by_size(const void *one, const void *other)
 {
     const struct rounded_class *a = one, *b = other;
     return (a->size > b->size) - (a->size < b->size);
@@ -171,7 +171,7 @@ static bool count_under(struct rounded *rounded, const struct sizes *sizes,
                                    live->peak_bytes,
                                    taken(live->peak_objects, live->peak_bytes, rule)};
     }
-    if (count > 0) qsort(classes, count, sizeof *classes, by_size);
+    if (count > 0) qsort(classes, count, sizeof *classes, rounding_by_size);
     for (size_t i = 0; i < count; i++) {
         class_add(&rounded->all, &classes[i]);
         if (rounded->count > 0 && classes[rounded->count - 1].size == classes[i].size)

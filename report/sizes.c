@@ -27,7 +27,7 @@ void sizes_close(struct sizes *sizes)
 }
 
 /* The element of the table that has the entry of the size, or the free one where it would go. */
-static uint32_t *table_find(const struct sizes *sizes, uint64_t size)
+static uint32_t *sizes_table_find(const struct sizes *sizes, uint64_t size)
 {
     uint64_t at = size * UINT64_C(0x9e3779b97f4a7c15) >> 32;
     for (;; at++) {
@@ -55,18 +55,18 @@ static bool sizes_grow(struct sizes *sizes)
     sizes->table = table;
     sizes->table_capacity *= 2;
     for (uint32_t i = SIZES_LARGE_FIRST; i < sizes->count; i++)
-        *table_find(sizes, entries[i].size) = i;
+        *sizes_table_find(sizes, entries[i].size) = i;
     return true;
 }
 
 uint32_t sizes_find_large(struct sizes *sizes, uint64_t size)
 {
-    uint32_t *number = table_find(sizes, size);
+    uint32_t *number = sizes_table_find(sizes, size);
     if (*number != 0) return *number;
     if (sizes->count == sizes->capacity) {
         if (sizes->count == SIZES_MAX || !sizes_grow(sizes))
             return SIZES_SMALL + histogram_bucket(size);
-        number = table_find(sizes, size);
+        number = sizes_table_find(sizes, size);
     }
     *number = sizes->count++;
     sizes->entries[*number].size = size;

@@ -90,7 +90,7 @@ static bool is_shown(const struct cell *cell, bool wide)
     return cell->label != NULL && (wide || !cell->wide);
 }
 
-static const char *cell_text(const struct cell *cell)
+static const char *table_cell_text(const struct cell *cell)
 {
     if (cell->text != NULL) return cell->text;
     if (cell->unit != UNIT_SHARE) return words_number(cell->unit, cell->value);
@@ -99,13 +99,13 @@ static const char *cell_text(const struct cell *cell)
 
 /* Columns have a space between them. A text too long for its column takes unused room of others, or
  * makes the line longer if there is none. Returns where the last column ends. */
-static size_t add_row(struct line *line, const struct table_row *row, bool labels, bool wide)
+static size_t table_add_row(struct line *line, const struct table_row *row, bool labels, bool wide)
 {
     size_t end = line->used, space = 0;
     for (size_t i = 0; i < row->count; i++) {
         const struct cell *cell = &row->cells[i];
         if (!is_shown(cell, wide)) continue;
-        const char *text = labels ? cell->label : cell_text(cell);
+        const char *text = labels ? cell->label : table_cell_text(cell);
         const size_t length = strlen(text), begin = end + space;
         size_t at = line->used + space;
         end = begin + (size_t)abs(cell->width);
@@ -128,11 +128,11 @@ void table_print(const struct table *table, FILE *to)
         if (!row_get(table, at, &row)) continue;
         if (!begun) {
             fprintf(to, table->title != NULL ? "\n%s\n" : "\n", table->title);
-            add_row(&line, &row, true, wide);
+            table_add_row(&line, &row, true, wide);
             line_end(&line, to);
         }
         begun = true;
-        add_row(&line, &row, false, wide);
+        table_add_row(&line, &row, false, wide);
         line_end(&line, to);
     }
 }
@@ -147,7 +147,7 @@ static void print_beside(const struct table *tables, size_t count, FILE *to)
         line_fill(&titles, begins[i]);
         line_add(&titles, tables[i].title);
         line_fill(&line, begins[i]);
-        begins[i + 1] = add_row(&line, &row, true, true) + strlen(GAP);
+        begins[i + 1] = table_add_row(&line, &row, true, true) + strlen(GAP);
         if (tables[i].rows > most) most = tables[i].rows;
     }
     fputc('\n', to);
@@ -158,7 +158,7 @@ static void print_beside(const struct table *tables, size_t count, FILE *to)
             if (at >= tables[i].rows || !row_get(&tables[i], at, &row)) continue;
             if (i > 0) line_add(&line, GAP);
             line_fill(&line, begins[i]);
-            add_row(&line, &row, false, true);
+            table_add_row(&line, &row, false, true);
         }
         line_end(&line, to);
     }

@@ -37,7 +37,7 @@ void tally_close(struct tally *tally)
 
 /* Makes room for `more` objects. Objects end in random order, so with small pages each would also
  * cost a page table walk; huge pages are asked for, and if there are none, nothing is lost. */
-static bool objects_reserve(struct tally *tally, uint64_t more)
+static bool tally_objects_reserve(struct tally *tally, uint64_t more)
 {
     const uint64_t before = tally->capacity;
     if (!pages_reserve(&tally->objects, &tally->capacity, tally->live + more, INSTRUCTION_BLOCK_MAX,
@@ -59,8 +59,8 @@ static void peak_move(struct tally *tally)
 }
 
 /* `object` is a free entry of the array, and already counted in `live`. */
-static inline void object_begin(struct tally *tally, struct tally_object *object, uint64_t size,
-                                unsigned chain)
+static inline void tally_object_begin(struct tally *tally, struct tally_object *object,
+                                      uint64_t size, unsigned chain)
 {
     const uint64_t epoch = tally->epoch;
     const uint32_t entry = sizes_find(&tally->sizes, size);
@@ -85,7 +85,7 @@ static inline void object_begin(struct tally *tally, struct tally_object *object
     if (tally->live_bytes > tally->most_live_bytes) peak_move(tally);
 }
 
-static inline void object_end(struct tally *tally, const struct tally_object *object)
+static inline void tally_object_end(struct tally *tally, const struct tally_object *object)
 {
     const uint64_t epoch = tally->epoch, size = object->size;
     const uint64_t calls = tally->calls - object->call;
@@ -112,7 +112,7 @@ static inline void object_end(struct tally *tally, const struct tally_object *ob
 static inline void allocate(struct tally *tally, uint64_t size)
 {
     struct tally_object *object = &tally->objects[tally->live++];
-    object_begin(tally, object, size, 0);
+    tally_object_begin(tally, object, size, 0);
 }
 
 static void chain_end(struct tally *tally, const struct tally_object *object)
@@ -120,15 +120,15 @@ static void chain_end(struct tally *tally, const struct tally_object *object)
     tally->realloc.chains[tally_magnitude(object->chain)]++;
 }
 
-static inline void release(struct tally *tally, uint64_t index)
+static inline void tally_release(struct tally *tally, uint64_t index)
 {
     struct tally_object *object = &tally->objects[index];
-    object_end(tally, object);
+    tally_object_end(tally, object);
     if (__builtin_expect(object->chain != 0, 0)) chain_end(tally, object);
     *object = tally->objects[--tally->live];
 }
 
-static void reallocate(struct tally *tally, const struct instruction *one)
+static void tally_reallocate(struct tally *tally, const struct instruction *one)
 {
     struct tally_reallocs *counts = &tally->realloc;
     struct tally_object *object = &tally->objects[one->object];
@@ -144,8 +144,8 @@ static void reallocate(struct tally *tally, const struct instruction *one)
     *(new > old ? &counts->grown : new < old ? &counts->shrunk : &counts->same) += 1;
     if (moved) counts->copied_bytes += old < new ? old : new;
     tally->reallocs++;
-    object_end(tally, object);
-    object_begin(tally, object, new, chain);
+    tally_object_end(tally, object);
+    tally_object_begin(tally, object, new, chain);
 }
 
 /* ---- lanes and ticks ---- */
@@ -303,9 +303,9 @@ static inline void call(struct tally *tally, unsigned does, const struct instruc
     case INSTRUCTION_ENDS:
         if (shape_has_size(call_shapes[number]))
             tally->wrong_sizes += tally->objects[one->object].size != one->size;
-        release(tally, one->object);
+        tally_release(tally, one->object);
         break;
-    case INSTRUCTION_RESIZES: reallocate(tally, one); break;
+    case INSTRUCTION_RESIZES: tally_reallocate(tally, one); break;
     default: break;
     }
 }
@@ -329,7 +329,7 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_
     struct instruction one;
     const struct instruction_tick *ticks = batch->ticks;
     size_t from = 0;
-    if (!objects_reserve(tally, batch->count)) return false;
+    if (!tally_objects_reserve(tally, batch->count)) return false;
     while (instruction_walk_next(&walk, &one)) {
         const unsigned does = instruction_does[one.opcode];
         const uint64_t *const operands = batch->operands + one.operand_at;

@@ -21,12 +21,12 @@ enum {
     LEFT_SHOWN = 5
 };
 
-static void line(FILE *to, const char *name)
+static void text_line(FILE *to, const char *name)
 {
     fprintf(to, "%-*s ", WIDTH, name);
 }
 
-static double ratio(uint64_t one, uint64_t other)
+static double text_ratio(uint64_t one, uint64_t other)
 {
     return other > 0 ? (double)one / (double)other : 0;
 }
@@ -52,7 +52,7 @@ static void print_left(const struct sizes *sizes, FILE *to)
     const unsigned count = REPORT_TOP(sizes->entries, sizes->count, live.bytes, top, LEFT_SHOWN);
     for (unsigned i = 0; i < count; i++) {
         const struct size_entry *one = &sizes->entries[top[i]];
-        if (i == 0) line(to, "left at the end");
+        if (i == 0) text_line(to, "left at the end");
         fprintf(to, "%s%s of %s", i > 0 ? ", " : "", words_count(one->live.objects),
                 words_sizes(one->size, sizes_highest(sizes, top[i])));
     }
@@ -73,11 +73,11 @@ static void print_lifetimes(const struct tally *tally, FILE *to)
     if (tally->ended == 0) return;
     for (unsigned i = 0; i < histogram_bucket(64 * 1024); i++)
         young += bytes[i];
-    line(to, "lifetimes");
+    text_line(to, "lifetimes");
     fprintf(to, "half of those that end live for at most %s calls, 90 %% for %s, 99 %% for %s\n",
             percentile(calls, tally->ended, 0.5), percentile(calls, tally->ended, 0.9),
             percentile(calls, tally->ended, 0.99));
-    line(to, "");
+    text_line(to, "");
     fprintf(to, "%s of all end before another 64 KiB are allocated, %s live to the end\n",
             words_share(young, tally->made), words_share(tally->live, tally->made));
 }
@@ -87,7 +87,7 @@ static void print_alignments(const struct tally *tally, FILE *to)
     bool first = true;
     for (unsigned i = 0; i < 64; i++) {
         if (tally->aligned[i] == 0) continue;
-        if (first) line(to, "alignments");
+        if (first) text_line(to, "alignments");
         fprintf(to, "%s%s to %s", first ? "" : ", ", words_count(tally->aligned[i]),
                 words_bytes(UINT64_C(1) << i));
         first = false;
@@ -150,12 +150,12 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
         tally->peak_heap_bytes > tally->peak.bytes + (16 << 20))
         fprintf(to,
                 "! %sAt its peak, the heap was %.1f times as large as the peak of live bytes.\n",
-                words, ratio(tally->peak_heap_bytes, tally->peak.bytes));
+                words, text_ratio(tally->peak_heap_bytes, tally->peak.bytes));
 }
 
 /* ---- tables ---- */
 
-static void print_sizes(const struct tally *tally, FILE *to)
+static void text_print_sizes(const struct tally *tally, FILE *to)
 {
     static const char *const titles[] = {"sizes, by how many", "sizes, by bytes asked for",
                                          "sizes, alive at the peak"};
@@ -178,7 +178,7 @@ static void print_sizes(const struct tally *tally, FILE *to)
                 SIZES_LARGE_MAX);
 }
 
-static void print_times(const struct tally *tally, FILE *to)
+static void text_print_times(const struct tally *tally, FILE *to)
 {
     unsigned vm_size = statistics_find(&tally->history.names, STATISTIC_VM_SIZE);
     struct timeline_row parts[TIMES_SHOWN];
@@ -228,9 +228,9 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_lifetimes(tally, to);
     print_alignments(tally, to);
     by_code_print(&trace->code, tally->has_older, to);
-    print_sizes(tally, to);
+    text_print_sizes(tally, to);
     table_print(&(struct table){tables_rounding, trace->rounded, .rows = ROUNDINGS}, to);
-    print_times(tally, to);
+    text_print_times(tally, to);
     print_ages(tally, to);
     print_threads(tally, to);
     history_print(&tally->history, to);

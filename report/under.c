@@ -16,7 +16,7 @@
 /* ---- replaying ---- */
 
 /* In the child. */
-static void enter(void *of)
+static void under_enter(void *of)
 {
     const struct under *under = of;
     allocators_enter(&under->found);
@@ -26,8 +26,8 @@ static void enter(void *of)
 
 /* Replays under the chosen allocator, with one or two additional options. Returns the report, or
  * NULL. */
-static json_t *replay(struct under *under, const char *first, const char *second, char *why,
-                      size_t why_bytes)
+static json_t *under_replay(struct under *under, const char *first, const char *second, char *why,
+                            size_t why_bytes)
 {
     struct installed program;
     char file[PROCESS_PATH_BYTES], json[PROCESS_PATH_BYTES + 32], engine[32];
@@ -55,7 +55,7 @@ static json_t *replay(struct under *under, const char *first, const char *second
                                     .through = allocators_through(&under->found, through),
                                     .input = -1,
                                     .file = under->ordered,
-                                    .enter = enter,
+                                    .enter = under_enter,
                                     .of = under};
     if (!process_run(&process, true, why, why_bytes)) return NULL;
     json_t *report = json_report_read(file, why, why_bytes);
@@ -69,7 +69,7 @@ static json_t *replay(struct under *under, const char *first, const char *second
 /* Finds the call of the first row near the highest RSS (tally.h). */
 static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why_bytes)
 {
-    json_t *report = replay(under, "--series", NULL, why, why_bytes);
+    json_t *report = under_replay(under, "--series", NULL, why, why_bytes);
     if (report == NULL) return false;
     const json_t *series = json_object_get(report, "series");
     const json_t *rss = json_object_get(series, "net_rss_bytes");
@@ -114,7 +114,7 @@ static bool snapshot_find(struct under *under, struct fragments *one, char *why,
     process_directory_path(&under->directory, "snapshot", file, sizeof file);
     snprintf(option, sizeof option, "--snapshot=%s", file);
     snprintf(limit, sizeof limit, "--limit=%" PRIu64, one->call);
-    json_t *report = tally != NULL ? replay(under, option, limit, why, why_bytes) : NULL;
+    json_t *report = tally != NULL ? under_replay(under, option, limit, why, why_bytes) : NULL;
     bool good = report != NULL;
     json_decref(report);
     if (tally == NULL) snprintf(why, why_bytes, "no memory");

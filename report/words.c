@@ -9,7 +9,7 @@
 
 enum { WORD_BYTES = 96 };
 
-static char *next(void)
+static char *words_next(void)
 {
     static char words[WORDS_KEPT][WORD_BYTES];
     static unsigned at;
@@ -18,13 +18,13 @@ static char *next(void)
 
 const char *words_count(uint64_t number)
 {
-    return number_grouped(next(), number);
+    return number_grouped(words_next(), number);
 }
 
 const char *words_bytes(uint64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    char *text = next();
+    char *text = words_next();
     double number = (double)bytes / 1024;
     unsigned unit = 0;
     if (bytes < 1024) {
@@ -39,7 +39,7 @@ const char *words_bytes(uint64_t bytes)
 
 const char *words_bytes_exact(uint64_t bytes)
 {
-    char *text = next();
+    char *text = words_next();
     snprintf(text, WORD_BYTES, "%s %s", words_count(bytes), bytes == 1 ? "byte" : "bytes");
     return text;
 }
@@ -47,7 +47,7 @@ const char *words_bytes_exact(uint64_t bytes)
 const char *words_sizes(uint64_t lowest, uint64_t highest)
 {
     if (lowest == highest) return words_bytes_exact(lowest);
-    char low[40], high[40], *text = next();
+    char low[40], high[40], *text = words_next();
     snprintf(low, sizeof low, "%s", words_count(lowest));
     snprintf(high, sizeof high, "%s", words_bytes_exact(highest));
     snprintf(text, WORD_BYTES, "%s to %s", low, high);
@@ -56,7 +56,7 @@ const char *words_sizes(uint64_t lowest, uint64_t highest)
 
 const char *words_ms(uint64_t ms)
 {
-    char *text = next();
+    char *text = words_next();
     if (ms < 1000)
         snprintf(text, WORD_BYTES, "%" PRIu64 " ms", ms);
     else if (ms < 600000)
@@ -81,7 +81,7 @@ static uint64_t whole(long double value)
 
 const char *words_number(enum number_unit unit, long double value)
 {
-    char *text = next();
+    char *text = words_next();
     if (!(value >= 0)) return "-";
     switch (unit) {
     case UNIT_BYTES: return words_bytes(whole(value));
@@ -102,7 +102,7 @@ const char *words_number(enum number_unit unit, long double value)
 
 const char *words_signed(enum number_unit unit, long double difference)
 {
-    char *text = next();
+    char *text = words_next();
     if (isnan(difference)) return "-";
     snprintf(text, WORD_BYTES, "%c %s", difference < 0 ? '-' : '+',
              words_number(unit, fabsl(difference)));
@@ -111,7 +111,7 @@ const char *words_signed(enum number_unit unit, long double difference)
 
 const char *words_growth(double per_cent)
 {
-    char *text = next();
+    char *text = words_next();
     if (isnan(per_cent)) return "";
     if (isinf(per_cent) || per_cent <= -100) return per_cent > 0 ? "new" : "gone";
     if (numbers_shown(per_cent, 1) == 0) return "0.0 %";
@@ -125,7 +125,7 @@ const char *words_growth(double per_cent)
 
 const char *words_format(const char *format, ...)
 {
-    char *text = next();
+    char *text = words_next();
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, WORD_BYTES, format, arguments);
@@ -185,7 +185,7 @@ const char *words_name(const char *name)
 {
     size_t length = strlen(name);
     if (length <= WORDS_NAME_MOST) return name;
-    char *text = next(), *copy = strdup(name);
+    char *text = words_next(), *copy = strdup(name);
     if (copy == NULL) return "";
     for (unsigned level; length > WORDS_NAME_MOST && (level = deepest(copy)) > 0;
          length = strlen(copy))

@@ -52,7 +52,7 @@ void live_objects_free(struct live_objects *objects)
 }
 
 /* Makes room for the allocations of a block. */
-static bool objects_reserve(struct live_objects *objects, uint64_t allocations)
+static bool instruction_block_objects_reserve(struct live_objects *objects, uint64_t allocations)
 {
     struct register_order *registers = &objects->registers;
     return register_order_reserve(registers, allocations) &&
@@ -501,7 +501,8 @@ static bool reader_reserve(struct instruction_reader *reader, uint64_t allocatio
 {
     struct live_objects *objects = &reader->objects;
     uint64_t most = objects->registers.live + allocations;
-    if (reader->indices ? most <= INSTRUCTION_REGISTERS_MAX : objects_reserve(objects, allocations))
+    if (reader->indices ? most <= INSTRUCTION_REGISTERS_MAX
+                        : instruction_block_objects_reserve(objects, allocations))
         return true;
     error_set_system(&reader->error, "no memory for %" PRIu64 " registers", most);
     return reader_fail(reader);

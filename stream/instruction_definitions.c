@@ -7,7 +7,7 @@
 const struct error_kind instruction_errors[] = {INSTRUCTION_ERROR_LIST(ERROR_LIST_KIND)};
 
 /* The next number. Where there is none, `next` passes the end, which is checked afterwards. */
-static uint64_t take_number(struct column *column)
+static uint64_t instruction_definitions_take_number(struct column *column)
 {
     if (column->next < column->end) return varint_get(&column->next);
     column->next = column->end + 1;
@@ -17,18 +17,19 @@ static uint64_t take_number(struct column *column)
 /* The same; UINT32_MAX, which is never valid, if it does not fit into 32 bits. */
 static uint32_t take_short(struct column *column)
 {
-    uint64_t value = take_number(column);
+    uint64_t value = instruction_definitions_take_number(column);
     return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
-static void take_module(struct column *column, struct stack_definition *module)
+static void instruction_definitions_take_module(struct column *column,
+                                                struct stack_definition *module)
 {
-    module->start = take_number(column);
-    module->end = module->start + take_number(column);
-    module->bias = take_number(column);
+    module->start = instruction_definitions_take_number(column);
+    module->end = module->start + instruction_definitions_take_number(column);
+    module->bias = instruction_definitions_take_number(column);
 }
 
-static bool take_piece(struct column *column, struct stack_definition *text)
+static bool instruction_definitions_take_piece(struct column *column, struct stack_definition *text)
 {
     text->length = take_short(column);
     text->offset = take_short(column);
@@ -40,17 +41,20 @@ static bool take_piece(struct column *column, struct stack_definition *text)
     return true;
 }
 
-static bool take_codes(struct column *column, struct stack_definition *codes)
+static bool instruction_definitions_take_codes(struct column *column,
+                                               struct stack_definition *codes)
 {
     uint64_t offset = 0;
     if (codes->count > STACK_CODES_MAX) return false;
     codes->of = take_short(column);
     for (uint32_t i = 0; i < codes->count; i++)
-        codes->offsets[i] = offset += (uint64_t)unzigzag(take_number(column));
+        codes->offsets[i] = offset +=
+            (uint64_t)unzigzag(instruction_definitions_take_number(column));
     return true;
 }
 
-static bool take_nodes(struct column *column, struct stack_definition *nodes)
+static bool instruction_definitions_take_nodes(struct column *column,
+                                               struct stack_definition *nodes)
 {
     if (nodes->count > STACK_NODES_MAX) return false;
     nodes->of = take_short(column);
@@ -67,10 +71,10 @@ static bool take_definition(struct column *column, struct stack_definition *defi
         (struct stack_definition){.what = head & STACK_WHAT_MASK, .number = take_short(column)};
     *(definition->what == STACK_TEXT ? &definition->of : &definition->count) = more;
     switch (definition->what) {
-    case STACK_MODULE: take_module(column, definition); break;
-    case STACK_TEXT: good = take_piece(column, definition); break;
-    case STACK_CODES: good = take_codes(column, definition); break;
-    case STACK_NODES: good = take_nodes(column, definition); break;
+    case STACK_MODULE: instruction_definitions_take_module(column, definition); break;
+    case STACK_TEXT: good = instruction_definitions_take_piece(column, definition); break;
+    case STACK_CODES: good = instruction_definitions_take_codes(column, definition); break;
+    case STACK_NODES: good = instruction_definitions_take_nodes(column, definition); break;
     default: break;
     }
     return good && column->next <= column->end && stack_definition_is_valid(definition);

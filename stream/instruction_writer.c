@@ -309,7 +309,7 @@ void instruction_put_free_unknown(struct instruction_writer *writer, enum call_k
 
 /* ---- call stacks (4.6) ---- */
 
-static uint8_t *put_codes(uint8_t *to, const struct stack_definition *codes)
+static uint8_t *instruction_writer_put_codes(uint8_t *to, const struct stack_definition *codes)
 {
     uint64_t before = 0;
     to = varint_put(varint_put(to, codes->number), codes->of);
@@ -320,7 +320,7 @@ static uint8_t *put_codes(uint8_t *to, const struct stack_definition *codes)
     return to;
 }
 
-static uint8_t *put_nodes(uint8_t *to, const struct stack_definition *nodes)
+static uint8_t *instruction_writer_put_nodes(uint8_t *to, const struct stack_definition *nodes)
 {
     to = varint_put(varint_put(to, nodes->number), nodes->of);
     for (uint32_t i = 0; i < nodes->count; i++)
@@ -328,7 +328,7 @@ static uint8_t *put_nodes(uint8_t *to, const struct stack_definition *nodes)
     return to;
 }
 
-static uint8_t *put_piece(uint8_t *to, const struct stack_definition *text)
+static uint8_t *instruction_writer_put_piece(uint8_t *to, const struct stack_definition *text)
 {
     const uint32_t bytes = stack_piece_bytes(text);
     to = varint_put(varint_put(varint_put(to, text->number), text->length), text->offset);
@@ -336,7 +336,7 @@ static uint8_t *put_piece(uint8_t *to, const struct stack_definition *text)
     return to + bytes;
 }
 
-static uint8_t *put_module(uint8_t *to, const struct stack_definition *module)
+static uint8_t *instruction_writer_put_module(uint8_t *to, const struct stack_definition *module)
 {
     to = varint_put(varint_put(to, module->number), module->start);
     return varint_put(varint_put(to, module->end - module->start), module->bias);
@@ -347,10 +347,10 @@ void instruction_put_definition(struct instruction_writer *writer,
 {
     uint8_t *to = varint_put(writer->definitions_end, stack_definition_head(definition));
     switch (definition->what) {
-    case STACK_MODULE: to = put_module(to, definition); break;
-    case STACK_TEXT: to = put_piece(to, definition); break;
-    case STACK_CODES: to = put_codes(to, definition); break;
-    case STACK_NODES: to = put_nodes(to, definition); break;
+    case STACK_MODULE: to = instruction_writer_put_module(to, definition); break;
+    case STACK_TEXT: to = instruction_writer_put_piece(to, definition); break;
+    case STACK_CODES: to = instruction_writer_put_codes(to, definition); break;
+    case STACK_NODES: to = instruction_writer_put_nodes(to, definition); break;
     default: to = varint_put(to, definition->number);
     }
     writer->definitions_end = to;
@@ -408,8 +408,8 @@ void instruction_put_tick(struct instruction_writer *writer, uint64_t elapsed_ns
                        (uint64_t[]){elapsed_ns, rss_bytes, heap_bytes, writer->live_bytes});
 }
 
-static void put_statistics(struct instruction_writer *writer,
-                           const struct original_statistics *statistics)
+static void instruction_writer_put_statistics(struct instruction_writer *writer,
+                                              const struct original_statistics *statistics)
 {
     struct original_statistics *before = &writer->statistics;
     for (unsigned i = 0; i < statistics->count; i++) {
@@ -428,7 +428,7 @@ void instruction_put_tick_with_usage(struct instruction_writer *writer, uint64_t
 {
     if (writer->count + 2 + ORIGINAL_STATISTICS_MAX > INSTRUCTION_BLOCK_MAX)
         instruction_writer_end_block(writer);
-    if (statistics != NULL) put_statistics(writer, statistics);
+    if (statistics != NULL) instruction_writer_put_statistics(writer, statistics);
     writer_put_numbers(writer, INSTRUCTION_USAGE, 4,
                        (uint64_t[]){usage->recorder_bytes, usage->user_ns, usage->system_ns,
                                     usage->peak_rss_bytes});

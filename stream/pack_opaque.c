@@ -63,7 +63,8 @@ static inline uint8_t *put_place(const struct packer *packer, uint8_t *out,
 }
 
 /* The unit that names the object of a lane by its age; 0: it has none. */
-static inline uint32_t unit_by_age(struct raw_places *places, unsigned range, uint32_t place)
+static inline uint32_t pack_opaque_unit_by_age(struct raw_places *places, unsigned range,
+                                               uint32_t place)
 {
     const struct units_range_code *code = &units_range_codes[range][RAW_BY_AGE];
     uint32_t age = raw_places_age(places, place);
@@ -73,9 +74,10 @@ static inline uint32_t unit_by_age(struct raw_places *places, unsigned range, ui
 /* --- records --- */
 
 /* An allocation of a range: its place is put before it, not after it. `own`: its first unit. */
-static uint8_t *put_allocation(const struct packer *packer, uint8_t *out, struct raw_places *places,
-                               const struct units_record *coded, const uint16_t *own,
-                               const uint16_t *end)
+static uint8_t *pack_opaque_put_allocation(const struct packer *packer, uint8_t *out,
+                                           struct raw_places *places,
+                                           const struct units_record *coded, const uint16_t *own,
+                                           const uint16_t *end)
 {
     const uint16_t *place = own + 1;
     if (*own < RAW_COMPACT_END) {
@@ -103,9 +105,10 @@ static uint8_t *put_record(const struct packer *packer, struct raw_places *place
     if (out_end - out < 3 * (end - own) + PLACED_BYTES_MAX) return NULL;
     bool is_own = coded->object_form == UNITS_OBJECT_OWN, has_range = coded->range < RAW_RANGES;
     if (coded->begins && has_range && !coded->ends) {
-        out = put_allocation(packer, out, places, coded, own, end);
+        out = pack_opaque_put_allocation(packer, out, places, coded, own, end);
     } else {
-        uint32_t by_age = is_own && has_range ? unit_by_age(places, coded->range, coded->ends) : 0;
+        uint32_t by_age =
+            is_own && has_range ? pack_opaque_unit_by_age(places, coded->range, coded->ends) : 0;
         if (by_age) {
             out = pack_put_unit(packer, out, by_age);
             own += coded->object_units;
@@ -149,7 +152,7 @@ static __attribute__((noinline)) const uint16_t *put_calls(const struct packer *
         } else {
             uint32_t place = operand << 16 | at[1];
             if (call->is_sized && at[2] >= RAW_NUMBER_MORE) break;
-            uint32_t by_age = unit_by_age(places, call->range, place);
+            uint32_t by_age = pack_opaque_unit_by_age(places, call->range, place);
             if (by_age)
                 out = pack_put_unit(packer, out, by_age);
             else

@@ -48,8 +48,8 @@ static inline uint32_t class_of_place(const struct packer *packer, uint32_t plac
     return packer->source.classes[place / RAW_PLACE_BLOCK];
 }
 
-static inline void put_first(const struct packer *packer, struct tcmalloc_lane *lane,
-                             uint32_t place)
+static inline void pack_tcmalloc_put_first(const struct packer *packer, struct tcmalloc_lane *lane,
+                                           uint32_t place)
 {
     uint32_t size_class = class_of_place(packer, place);
     struct list *list = &lane->lists[size_class];
@@ -142,7 +142,8 @@ static inline uint32_t age_of(const struct pack_recent *recent, uint32_t place,
 }
 
 /* The unit that names an object by its age; 0 if it has none. */
-static inline uint32_t unit_by_age(struct packer *packer, unsigned range, uint32_t place)
+static inline uint32_t pack_tcmalloc_unit_by_age(struct packer *packer, unsigned range,
+                                                 uint32_t place)
 {
     const struct units_range_code *code = &units_range_codes[range][RAW_BY_AGE];
     uint32_t age = age_of(recent_of(packer, place), place, (uint32_t)packer->allocations);
@@ -174,8 +175,8 @@ static inline void allocation(struct packer *packer, struct tcmalloc_lane *lane,
 }
 
 /* What a record does to the cache and to its objects. */
-static void follow(struct packer *packer, struct tcmalloc_lane *lane,
-                   const struct units_record *coded)
+static void pack_tcmalloc_follow(struct packer *packer, struct tcmalloc_lane *lane,
+                                 const struct units_record *coded)
 {
     switch (coded->number) {
     case RAW_CACHE_BEGIN:
@@ -200,7 +201,7 @@ static void follow(struct packer *packer, struct tcmalloc_lane *lane,
         return;
     }
     if (coded->begins) allocation(packer, lane, coded->size, coded->place);
-    if (coded->ends) put_first(packer, lane, coded->ends);
+    if (coded->ends) pack_tcmalloc_put_first(packer, lane, coded->ends);
 }
 
 static uint8_t *pack_record(struct packer *packer, struct tcmalloc_lane *lane,
@@ -208,13 +209,13 @@ static uint8_t *pack_record(struct packer *packer, struct tcmalloc_lane *lane,
                             const uint16_t *end, uint8_t *at)
 {
     bool is_own = coded->object_form == UNITS_OBJECT_OWN && coded->range < RAW_RANGES;
-    uint32_t by_age = is_own ? unit_by_age(packer, coded->range, coded->ends) : 0;
+    uint32_t by_age = is_own ? pack_tcmalloc_unit_by_age(packer, coded->range, coded->ends) : 0;
     if (by_age) {
         at = pack_put_unit(packer, at, by_age);
         units += coded->object_units;
     }
     at = pack_put_units(packer, at, units, end);
-    follow(packer, lane, coded);
+    pack_tcmalloc_follow(packer, lane, coded);
     return at;
 }
 
@@ -250,7 +251,7 @@ static __attribute__((noinline)) const uint16_t *pack_calls(struct packer *packe
             if (call->is_sized && at[1 + is_long] >= RAW_NUMBER_MORE) break;
             if (is_long) operand = operand << 16 | at[1];
             uint32_t age = age_of(recent_of(packer, operand), operand, allocations);
-            put_first(packer, lane, operand);
+            pack_tcmalloc_put_first(packer, lane, operand);
             at += is_long;
             if (age < code->limit) {
                 unit = code->first + age;

@@ -208,8 +208,8 @@ static bool name_object(struct raw_decoder *decoder, const struct units_record *
     }
 }
 
-static bool begin_object(struct raw_decoder *decoder, const struct units_record *coded,
-                         struct record *record)
+static bool raw_decoder_begin_object(struct raw_decoder *decoder, const struct units_record *coded,
+                                     struct record *record)
 {
     record->place = coded->number == CALL_REALLOC_IN_PLACE ? record->ends : coded->place;
     if (coded->place_form != UNITS_PLACE_ITSELF && !raw_decoder_find_place(decoder, coded, record))
@@ -284,7 +284,7 @@ static bool add_definition(struct raw_decoder *decoder, const struct units_recor
 }
 
 /* Keeps the node of a `stack` record for the next call that can have one. */
-static void add_stack(struct raw_decoder *decoder, struct record *record)
+static void raw_decoder_add_stack(struct raw_decoder *decoder, struct record *record)
 {
     const bool has = shape_begins(record->shape) || record->number == RAW_FAILED ||
                      (shape_is_free(record->shape) && decoder->features & RAW_FEATURE_FREE_STACKS);
@@ -312,7 +312,7 @@ static bool make_record(struct raw_decoder *decoder, const struct units_record *
     if (decoder->dialect->units->counts_frees && shape_is_free(coded->shape))
         return name_object(decoder, coded, record) && count_allocations(decoder, 1);
     return name_object(decoder, coded, record) &&
-           (!coded->begins || begin_object(decoder, coded, record));
+           (!coded->begins || raw_decoder_begin_object(decoder, coded, record));
 }
 
 /* ---- any record ---- */
@@ -350,7 +350,7 @@ static bool decode_any(struct raw_decoder *decoder, struct record *records, uint
         decoder->allocations = allocations;
         return false;
     }
-    if (decoder->features & RAW_FEATURE_STACKS) add_stack(decoder, &record);
+    if (decoder->features & RAW_FEATURE_STACKS) raw_decoder_add_stack(decoder, &record);
     decoder->at = reader.at;
     *returned = 1;
     if (raw_record_is_of_cache(&record)) {

@@ -12,7 +12,7 @@ enum { PAGE_BYTES = 4096, PLACES_PAGES = 3 };
 #define PLACES_OBJECTS (sizeof(struct raw_places) / (2 * PAGE_BYTES))
 
 /* Forgets them; untouched memory stays untouched. */
-static bool clear_places(struct raw_decoder *decoder)
+static bool decoder_opaque_clear_places(struct raw_decoder *decoder)
 {
     if (decoder->places->objects >= PLACES_OBJECTS) {
         memset(decoder->places, 0, sizeof *decoder->places);
@@ -46,7 +46,8 @@ static bool prepare_places(struct raw_decoder *decoder, const struct raw_chunk *
     if (!chunk->packed || decoder->lookahead) return true;
     bool made = decoder->places != NULL;
     if (!made) decoder->places = pages_map(sizeof *decoder->places);
-    if (decoder->places == NULL || (made && (!was_packed || chunk->key) && !clear_places(decoder)))
+    if (decoder->places == NULL ||
+        (made && (!was_packed || chunk->key) && !decoder_opaque_clear_places(decoder)))
         return error_set_system(&decoder->error, "no memory for the places of a thread");
     decoder->places->rounding = decoder->profile[RAW_PROFILE_ROUNDING];
     return count_places(decoder);

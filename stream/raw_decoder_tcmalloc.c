@@ -3,7 +3,7 @@
 
 #include "stream/raw_decoder_own.h"
 
-static bool no_memory(struct raw_decoder *decoder)
+static bool decoder_tcmalloc_no_memory(struct raw_decoder *decoder)
 {
     errno = ENOMEM;
     return error_set_system(&decoder->error, "no memory for a thread's cache");
@@ -13,13 +13,14 @@ static bool no_memory(struct raw_decoder *decoder)
 static bool find_list(struct raw_decoder *decoder, uint64_t size_class, uint32_t *list)
 {
     struct raw_cache *cache = &decoder->cache;
-    if (!raw_cache_prepare(cache)) return no_memory(decoder);
+    if (!raw_cache_prepare(cache)) return decoder_tcmalloc_no_memory(decoder);
     *list = cache->list_of_class[size_class];
     if (*list != RAW_LIST_UNKNOWN) return true;
     if (!cache->gap)
         return DECODER_FAIL(decoder, RAW_SIZE_CLASS, ": class %" PRIu64 " was not announced",
                             size_class);
-    if (!raw_cache_announce(cache, (uint32_t)size_class, 0)) return no_memory(decoder);
+    if (!raw_cache_announce(cache, (uint32_t)size_class, 0))
+        return decoder_tcmalloc_no_memory(decoder);
     *list = cache->list_of_class[size_class];
     return true;
 }
@@ -33,7 +34,8 @@ static bool note_in_list(struct raw_decoder *decoder, uint32_t place, uint64_t s
     if (before != RAW_LIST_UNKNOWN)
         return DECODER_FAIL(decoder, RAW_PLACE_CLASS,
                             ": place %" PRIu32 " is of class %" PRIu64 " now", place, size_class);
-    return raw_cache_note_place(&decoder->cache, place, list) || no_memory(decoder);
+    return raw_cache_note_place(&decoder->cache, place, list) ||
+           decoder_tcmalloc_no_memory(decoder);
 }
 
 /* The same for a class that a record names, whose list is looked up. */
@@ -101,8 +103,8 @@ static bool begin_at_place(struct raw_decoder *decoder, const struct record *rec
 
 /* Puts the place of the object that ends into the cache, unless another object begins there or the
  * call failed. */
-static bool end_object(struct raw_decoder *decoder, const struct record *record,
-                       const struct units_record *coded)
+static bool decoder_tcmalloc_end_object(struct raw_decoder *decoder, const struct record *record,
+                                        const struct units_record *coded)
 {
     uint32_t list = RAW_LIST_UNKNOWN;
     bool is_own =
@@ -112,7 +114,8 @@ static bool end_object(struct raw_decoder *decoder, const struct record *record,
                  : note_place(decoder, record->ends, coded->ends_class, &list)))
         return false;
     if (stays || !decoder->cache.known || list == RAW_LIST_UNKNOWN) return true;
-    return raw_list_push(&decoder->cache.lists[list], record->ends) || no_memory(decoder);
+    return raw_list_push(&decoder->cache.lists[list], record->ends) ||
+           decoder_tcmalloc_no_memory(decoder);
 }
 
 /* What a call does to the cache of its lane. A moved realloc takes its place before it gives one
@@ -125,10 +128,10 @@ static bool follow_call(struct raw_decoder *decoder, struct record *record,
             !(record->place == RAW_PLACE_NONE ? begin_from_cache(decoder, record)
                                               : begin_at_place(decoder, record, coded)))
             return false;
-        if (!raw_cache_prepare(&decoder->cache)) return no_memory(decoder);
+        if (!raw_cache_prepare(&decoder->cache)) return decoder_tcmalloc_no_memory(decoder);
         raw_cache_set_recent(&decoder->cache, record->serial, record->place);
     }
-    return record->ends == RAW_PLACE_NONE || end_object(decoder, record, coded);
+    return record->ends == RAW_PLACE_NONE || decoder_tcmalloc_end_object(decoder, record, coded);
 }
 
 static bool follow_class(struct raw_decoder *decoder, const struct record *record)
@@ -144,7 +147,7 @@ static bool follow_class(struct raw_decoder *decoder, const struct record *recor
                             ": %" PRIu32 ", another one has %" PRIu64 " bytes", record->structure,
                             record->size);
     return before != 0 || raw_cache_announce(cache, record->structure, (uint32_t)record->size) ||
-           no_memory(decoder);
+           decoder_tcmalloc_no_memory(decoder);
 }
 
 static bool follow_cached(struct raw_decoder *decoder, const struct units_record *coded)
@@ -154,7 +157,7 @@ static bool follow_cached(struct raw_decoder *decoder, const struct units_record
     for (uint32_t i = 0; i < coded->count; i++) {
         if (!note_in_list(decoder, coded->cached[i], coded->structure, list)) return false;
         if (decoder->cache.known && !raw_list_append(&decoder->cache.lists[list], coded->cached[i]))
-            return no_memory(decoder);
+            return decoder_tcmalloc_no_memory(decoder);
     }
     return true;
 }

@@ -23,20 +23,20 @@ _Static_assert(INPUT_PEEK_MAX >= RAW_HEADER_BYTES + RAW_METADATA_BYTES_MAX,
 
 /* ---- ending ---- */
 
-static bool fail(struct raw_reader *reader)
+static bool raw_reader_fail(struct raw_reader *reader)
 {
     reader->state = RAW_STREAM_FAILED;
     return false;
 }
 
 #define RAW_FAIL(reader, which, offset, ...) \
-    (error_set(&(reader)->error, &raw_errors[which], offset, __VA_ARGS__), fail(reader))
+    (error_set(&(reader)->error, &raw_errors[which], offset, __VA_ARGS__), raw_reader_fail(reader))
 
-static bool no_memory(struct raw_reader *reader)
+static bool raw_reader_no_memory(struct raw_reader *reader)
 {
     errno = ENOMEM;
     error_set_system(&reader->error, "no memory for the stream");
-    return fail(reader);
+    return raw_reader_fail(reader);
 }
 
 /* The input has fewer bytes than are needed for what begins at its present offset: cut, unless
@@ -47,7 +47,7 @@ static bool cut(struct raw_reader *reader, enum raw_error which)
     size_t left = (size_t)(reader->input.end - reader->input.next);
     if (reader->input.state == INPUT_FAILED) {
         reader->error = reader->input.error;
-        return fail(reader);
+        return raw_reader_fail(reader);
     }
     if (left > 0)
         error_set(&reader->error, &raw_errors[which], offset, "%zu bytes of it are there", left);
@@ -91,7 +91,7 @@ static bool check_header(struct raw_reader *reader, const uint8_t *at, uint32_t 
     return true;
 }
 
-static bool take_header(struct raw_reader *reader, const uint8_t *at, uint32_t metadata)
+static bool raw_reader_take_header(struct raw_reader *reader, const uint8_t *at, uint32_t metadata)
 {
     struct raw_header *header = &reader->header;
     header->version_major = bytes_get16(at + RAW_HEADER_VERSION_MAJOR);
@@ -103,7 +103,7 @@ static bool take_header(struct raw_reader *reader, const uint8_t *at, uint32_t m
     header->start_ns = bytes_get64(at + RAW_HEADER_START_NS);
     header->pid = bytes_get32(at + RAW_HEADER_PID);
     header->metadata = malloc((size_t)metadata + 1);
-    if (header->metadata == NULL) return no_memory(reader);
+    if (header->metadata == NULL) return raw_reader_no_memory(reader);
     memcpy(header->metadata, at + RAW_HEADER_BYTES, metadata);
     header->metadata[metadata] = '\0';
     header->metadata_bytes = metadata;
@@ -111,7 +111,7 @@ static bool take_header(struct raw_reader *reader, const uint8_t *at, uint32_t m
     return true;
 }
 
-static bool read_header(struct raw_reader *reader)
+static bool header_bytes_read(struct raw_reader *reader)
 {
     size_t there = input_peek(&reader->input, RAW_HEADER_BYTES);
     size_t compare = there < 8 ? there : 8;
@@ -127,7 +127,7 @@ static bool read_header(struct raw_reader *reader)
     if (checksum_of_two(at, RAW_HEADER_CHECKSUM, at + RAW_HEADER_BYTES, metadata) !=
         bytes_get32(at + RAW_HEADER_CHECKSUM))
         return RAW_FAIL(reader, RAW_HEADER_DAMAGED, RAW_HEADER_CHECKSUM, NULL);
-    if (!take_header(reader, at, metadata)) return false;
+    if (!raw_reader_take_header(reader, at, metadata)) return false;
     input_skip(&reader->input, RAW_HEADER_BYTES + metadata);
     return true;
 }
@@ -138,7 +138,7 @@ bool raw_reader_open_fd(struct raw_reader *reader, int fd)
 {
     *reader = (struct raw_reader){.fd = fd};
     input_open_fd(&reader->input, fd);
-    return read_header(reader);
+    return header_bytes_read(reader);
 }
 
 bool raw_reader_open(struct raw_reader *reader, const char *path)
@@ -247,7 +247,7 @@ bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane)
     if (lane < reader->lanes_count) return true;
     if (!array_reserve(&reader->lanes, &reader->lanes_room, (size_t)lane + 1,
                        sizeof *reader->lanes))
-        return no_memory(reader);
+        return raw_reader_no_memory(reader);
     reader->lanes_count = lane + 1;
     return true;
 }
@@ -290,7 +290,7 @@ static bool bridges_gap(const struct raw_reader *reader, const struct raw_chunk 
            chunk->first_allocation >= lane->segment_allocation;
 }
 
-static bool take_units(struct raw_reader *reader, struct raw_chunk *chunk)
+static bool raw_reader_take_units(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     if (!raw_reader_know_lane(reader, chunk->lane)) return false;
     chunk->gap = bridges_gap(reader, chunk);
@@ -299,7 +299,7 @@ static bool take_units(struct raw_reader *reader, struct raw_chunk *chunk)
     return true;
 }
 
-static bool take_tick(struct raw_reader *reader, const struct raw_chunk *chunk)
+static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     if (reader->salvage && chunk->first_unit > reader->ticks) reader->ticks = chunk->first_unit;
     if (chunk->first_unit != reader->ticks)
@@ -352,7 +352,7 @@ static const uint8_t *parse_end(struct raw_reader *reader, const uint8_t *at, co
     return at;
 }
 
-static bool check_totals(struct raw_reader *reader, uint64_t offset)
+static bool raw_reader_check_totals(struct raw_reader *reader, uint64_t offset)
 {
     const struct raw_end *end = &reader->end;
     if (end->lanes < reader->lanes_count)
@@ -368,17 +368,17 @@ static bool check_totals(struct raw_reader *reader, uint64_t offset)
     return true;
 }
 
-static bool take_end(struct raw_reader *reader, const struct raw_chunk *chunk)
+static bool raw_reader_take_end(struct raw_reader *reader, const struct raw_chunk *chunk)
 {
     const uint8_t *limit = chunk->payload + chunk->payload_bytes;
     if (parse_end(reader, chunk->payload, limit) != limit)
         return RAW_FAIL(reader, RAW_END_DAMAGED, chunk->payload_offset, NULL);
-    if (!check_totals(reader, chunk->payload_offset)) return false;
+    if (!raw_reader_check_totals(reader, chunk->payload_offset)) return false;
     if (input_peek(&reader->input, 1) > 0)
         return RAW_FAIL(reader, RAW_TRAILING, input_offset(&reader->input), NULL);
     if (reader->input.state == INPUT_FAILED) {
         reader->error = reader->input.error;
-        return fail(reader);
+        return raw_reader_fail(reader);
     }
     reader->state = RAW_STREAM_COMPLETE;
     return true;
@@ -449,8 +449,8 @@ static uint32_t units_unpacked(const struct raw_reader *reader)
     return reader->header.features & RAW_FEATURE_OPAQUE ? 3 : 1;
 }
 
-static bool unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
-                   uint32_t bytes)
+static bool raw_reader_unpack(struct raw_reader *reader, struct raw_chunk *chunk, const uint8_t *at,
+                              uint32_t bytes)
 {
     uint32_t units = units_unpacked(reader) * chunk->units;
     uint32_t most = units_unpacked(reader) > 1 ? units_unpacked(reader) : 2;
@@ -477,7 +477,7 @@ static bool take_payload(struct raw_reader *reader, struct raw_chunk *chunk)
                         "%" PRIu32 " bytes, %" PRIu32 " units", bytes, chunk->units);
     memcpy(chunk->profile, at, profile);
     chunk->payload_offset += profile;
-    if (chunk->packed) return unpack(reader, chunk, at + profile, bytes - profile);
+    if (chunk->packed) return raw_reader_unpack(reader, chunk, at + profile, bytes - profile);
     memcpy(chunk->payload, at + profile, bytes - profile);
     return true;
 }
@@ -493,7 +493,7 @@ static struct raw_chunk *copy_chunk(struct raw_reader *reader)
         bytes = 2 * units_unpacked(reader) * bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
     struct raw_chunk *chunk = raw_chunk_new(bytes);
     if (chunk == NULL) {
-        no_memory(reader);
+        raw_reader_no_memory(reader);
         return NULL;
     }
     take_fields(reader, chunk);
@@ -507,9 +507,9 @@ static struct raw_chunk *copy_chunk(struct raw_reader *reader)
 static bool take_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
 {
     switch (chunk->type) {
-    case RAW_CHUNK_UNITS: return take_units(reader, chunk);
-    case RAW_CHUNK_TICK: return take_tick(reader, chunk);
-    default: take_end(reader, chunk); return false;
+    case RAW_CHUNK_UNITS: return raw_reader_take_units(reader, chunk);
+    case RAW_CHUNK_TICK: return raw_reader_take_tick(reader, chunk);
+    default: raw_reader_take_end(reader, chunk); return false;
     }
 }
 

@@ -15,8 +15,8 @@ const char stacks_no_memory[] = "no memory for call stacks";
 enum { LEAST_ENTRIES = 1024 };
 
 /* Makes room for numbers below `end`, of which `defined` are defined. */
-static const char *reserve(void *entries, uint64_t *capacity, size_t entry_bytes, uint64_t defined,
-                           uint64_t end)
+static const char *stacks_reserve(void *entries, uint64_t *capacity, size_t entry_bytes,
+                                  uint64_t defined, uint64_t end)
 {
     if (end > GAPS_MAX + GAPS_FOR * defined) return "a number far above those that are defined";
     return pages_reserve(entries, capacity, end, LEAST_ENTRIES, entry_bytes) ? NULL
@@ -49,21 +49,21 @@ static const char *add_piece(struct stack_text *text, const struct stack_definit
 
 static const char *reserve_modules(struct stacks *stacks, uint64_t end)
 {
-    const char *wrong = reserve(&stacks->module, &stacks->modules_capacity, sizeof *stacks->module,
-                                stacks->modules, end);
+    const char *wrong = stacks_reserve(&stacks->module, &stacks->modules_capacity,
+                                       sizeof *stacks->module, stacks->modules, end);
     if (wrong == NULL) extend(&stacks->modules_end, end);
     return wrong;
 }
 
 static const char *reserve_codes(struct stacks *stacks, uint64_t end)
 {
-    const char *wrong =
-        reserve(&stacks->code, &stacks->codes_capacity, sizeof *stacks->code, stacks->codes, end);
+    const char *wrong = stacks_reserve(&stacks->code, &stacks->codes_capacity, sizeof *stacks->code,
+                                       stacks->codes, end);
     if (wrong == NULL) extend(&stacks->codes_end, end);
     return wrong;
 }
 
-static const char *define_text(struct stacks *stacks, const struct stack_definition *piece)
+static const char *stacks_define_text(struct stacks *stacks, const struct stack_definition *piece)
 {
     const uint64_t end = (uint64_t)piece->number + 1;
     const char *wrong;
@@ -85,7 +85,8 @@ static const char *define_text(struct stacks *stacks, const struct stack_definit
 
 /* ---- modules, codes, nodes ---- */
 
-static const char *define_module(struct stacks *stacks, const struct stack_definition *definition)
+static const char *stacks_define_module(struct stacks *stacks,
+                                        const struct stack_definition *definition)
 {
     const char *wrong = reserve_modules(stacks, (uint64_t)definition->number + 1);
     if (wrong != NULL) return wrong;
@@ -121,11 +122,12 @@ static const char *define_codes(struct stacks *stacks, const struct stack_defini
     return NULL;
 }
 
-static const char *define_nodes(struct stacks *stacks, const struct stack_definition *definition)
+static const char *stacks_define_nodes(struct stacks *stacks,
+                                       const struct stack_definition *definition)
 {
     const uint64_t end = (uint64_t)definition->number + definition->count;
-    const char *wrong =
-        reserve(&stacks->node, &stacks->nodes_capacity, sizeof *stacks->node, stacks->nodes, end);
+    const char *wrong = stacks_reserve(&stacks->node, &stacks->nodes_capacity, sizeof *stacks->node,
+                                       stacks->nodes, end);
     if (wrong != NULL) return wrong;
     struct stack_node *node = &stacks->node[definition->number];
     for (uint32_t i = 0; i < definition->count; i++)
@@ -143,10 +145,10 @@ const char *stacks_define(struct stacks *stacks, const struct stack_definition *
 {
     if (!stack_definition_is_valid(definition)) return "a definition outside of its limits";
     switch (definition->what) {
-    case STACK_TEXT: return define_text(stacks, definition);
+    case STACK_TEXT: return stacks_define_text(stacks, definition);
     case STACK_CODES: return define_codes(stacks, definition);
-    case STACK_NODES: return define_nodes(stacks, definition);
-    default: return define_module(stacks, definition);
+    case STACK_NODES: return stacks_define_nodes(stacks, definition);
+    default: return stacks_define_module(stacks, definition);
     }
 }
 

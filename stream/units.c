@@ -29,8 +29,8 @@ void units_forget_segment(struct units_lane *lane, bool key)
 /* ---- objects that end ---- */
 
 /* The object of a record f000..f0ff. Returns the flags of the code. */
-static unsigned put_object(struct units_lane *lane, uint16_t **at,
-                           const struct units_object *object)
+static unsigned units_put_object(struct units_lane *lane, uint16_t **at,
+                                 const struct units_object *object)
 {
     if (object->unknown) {
         *at = units_put_place(lane, *at, object);
@@ -68,7 +68,7 @@ void units_realloc(struct units_lane *lane, unsigned kind, const struct units_ob
 {
     uint16_t *at = units_rest_of_record(lane);
     unsigned unit = put_own(lane, &at, units_range_of(lane, kind), old);
-    if (!unit) unit = RAW_UNIT_GENERAL + kind + put_object(lane, &at, old);
+    if (!unit) unit = RAW_UNIT_GENERAL + kind + units_put_object(lane, &at, old);
     at = units_put_number(at, size);
     if (kind == CALL_REALLOC_MOVED && allocation->taken)
         at = units_put_number(at, RAW_PLACE_NONE);
@@ -100,7 +100,7 @@ void units_free(struct units_lane *lane, unsigned kind, const struct units_objec
         first = put_own(lane, &at, range, object);
     else if (range == RAW_FREE_1)
         first = put_remote(lane, &at, object);
-    if (!first) first = RAW_UNIT_GENERAL + kind + put_object(lane, &at, object);
+    if (!first) first = RAW_UNIT_GENERAL + kind + units_put_object(lane, &at, object);
     if (shape_has_size(shape)) at = units_put_number(at, size);
     if (shape_has_alignment(shape)) at = units_put_number(at, alignment);
     units_finish_event(lane, first, at, lane->dialect->counts_frees);
@@ -111,7 +111,7 @@ void units_failed(struct units_lane *lane, unsigned kind, uint64_t size, uint64_
 {
     uint16_t *at = units_put_number(units_rest_of_record(lane), kind);
     unsigned flags = 0;
-    if (call_shapes[kind] == SHAPE_REALLOC) flags = put_object(lane, &at, object);
+    if (call_shapes[kind] == SHAPE_REALLOC) flags = units_put_object(lane, &at, object);
     at = units_put_number(at, size);
     if (call_shapes[kind] == SHAPE_ALLOCATION_ALIGNED) at = units_put_number(at, alignment);
     units_finish_event(lane, RAW_UNIT_GENERAL + RAW_FAILED + flags, at, 0);

@@ -19,21 +19,22 @@ static uint32_t take_short_number(struct units_reader *reader)
 }
 
 /* The first of some numbers, as a difference to the one after the latest. */
-static uint16_t *put_first(uint16_t *at, uint32_t *next, const struct stack_definition *definition)
+static uint16_t *units_stacks_put_first(uint16_t *at, uint32_t *next,
+                                        const struct stack_definition *definition)
 {
     at = units_put_number(at, zigzag((int64_t)definition->number - *next));
     *next = definition->number + definition->count;
     return at;
 }
 
-static uint16_t *put_module(uint16_t *at, const struct stack_definition *module)
+static uint16_t *units_stacks_put_module(uint16_t *at, const struct stack_definition *module)
 {
     at = units_put_number(units_put_number(at, module->number), module->start);
     at = units_put_number(at, module->end - module->start);
     return units_put_number(at, zigzag((int64_t)(module->start - module->bias)));
 }
 
-static bool take_module(struct units_reader *reader, struct stack_definition *module)
+static bool units_stacks_take_module(struct units_reader *reader, struct stack_definition *module)
 {
     module->number = take_short_number(reader);
     if (module->what == STACK_UNLOADED) return true;
@@ -43,7 +44,7 @@ static bool take_module(struct units_reader *reader, struct stack_definition *mo
     return true;
 }
 
-static uint16_t *put_piece(uint16_t *at, const struct stack_definition *text)
+static uint16_t *units_stacks_put_piece(uint16_t *at, const struct stack_definition *text)
 {
     const uint32_t bytes = stack_piece_bytes(text);
     at = units_put_number(units_put_number(units_put_number(at, text->number), text->length),
@@ -55,7 +56,7 @@ static uint16_t *put_piece(uint16_t *at, const struct stack_definition *text)
     return at;
 }
 
-static bool take_piece(struct units_reader *reader, struct stack_definition *text)
+static bool units_stacks_take_piece(struct units_reader *reader, struct stack_definition *text)
 {
     text->number = take_short_number(reader);
     text->length = take_short_number(reader);
@@ -73,11 +74,11 @@ static bool take_piece(struct units_reader *reader, struct stack_definition *tex
     return true;
 }
 
-static uint16_t *put_codes(struct units_lane *lane, uint16_t *at,
-                           const struct stack_definition *definition)
+static uint16_t *units_stacks_put_codes(struct units_lane *lane, uint16_t *at,
+                                        const struct stack_definition *definition)
 {
     uint64_t before = 0;
-    at = units_put_number(put_first(at, &lane->next_code, definition), definition->of);
+    at = units_put_number(units_stacks_put_first(at, &lane->next_code, definition), definition->of);
     for (uint32_t i = 0; i < definition->count; i++) {
         at = units_put_number(at, zigzag((int64_t)(definition->offsets[i] - before)));
         before = definition->offsets[i];
@@ -85,7 +86,7 @@ static uint16_t *put_codes(struct units_lane *lane, uint16_t *at,
     return at;
 }
 
-static bool take_codes(struct units_reader *reader, struct units_record *coded)
+static bool units_stacks_take_codes(struct units_reader *reader, struct units_record *coded)
 {
     uint64_t offset = 0;
     if (coded->definition.count > STACK_CODES_MAX) return false;
@@ -96,17 +97,17 @@ static bool take_codes(struct units_reader *reader, struct units_record *coded)
     return true;
 }
 
-static uint16_t *put_nodes(struct units_lane *lane, uint16_t *at,
-                           const struct stack_definition *definition)
+static uint16_t *units_stacks_put_nodes(struct units_lane *lane, uint16_t *at,
+                                        const struct stack_definition *definition)
 {
-    at = put_first(at, &lane->next_node, definition);
+    at = units_stacks_put_first(at, &lane->next_node, definition);
     at = units_put_number(at, definition->number - definition->of);
     for (uint32_t i = 0; i < definition->count; i++)
         at = units_put_number(at, definition->codes[i]);
     return at;
 }
 
-static bool take_nodes(struct units_reader *reader, struct units_record *coded)
+static bool units_stacks_take_nodes(struct units_reader *reader, struct units_record *coded)
 {
     if (coded->definition.count > STACK_NODES_MAX) return false;
     coded->operand = units_take_number(reader);
@@ -120,10 +121,10 @@ void units_define(struct units_lane *lane, const struct stack_definition *defini
 {
     uint16_t *at = units_put_number(units_rest_of_record(lane), stack_definition_head(definition));
     switch (definition->what) {
-    case STACK_MODULE: at = put_module(at, definition); break;
-    case STACK_TEXT: at = put_piece(at, definition); break;
-    case STACK_CODES: at = put_codes(lane, at, definition); break;
-    case STACK_NODES: at = put_nodes(lane, at, definition); break;
+    case STACK_MODULE: at = units_stacks_put_module(at, definition); break;
+    case STACK_TEXT: at = units_stacks_put_piece(at, definition); break;
+    case STACK_CODES: at = units_stacks_put_codes(lane, at, definition); break;
+    case STACK_NODES: at = units_stacks_put_nodes(lane, at, definition); break;
     default: at = units_put_number(at, definition->number);
     }
     units_finish(lane, RAW_UNIT_GENERAL + RAW_DEFINE, at);
@@ -139,18 +140,18 @@ bool units_take_define(struct units_reader *reader, struct units_record *coded)
     definition->of = definition->count = 0;
     switch (definition->what) {
     case STACK_MODULE:
-    case STACK_UNLOADED: good = more == 0 && take_module(reader, definition); break;
+    case STACK_UNLOADED: good = more == 0 && units_stacks_take_module(reader, definition); break;
     case STACK_TEXT:
         definition->of = (uint32_t)more;
-        good = good && take_piece(reader, definition);
+        good = good && units_stacks_take_piece(reader, definition);
         break;
     case STACK_CODES:
         definition->count = (uint32_t)more;
-        good = good && take_codes(reader, coded);
+        good = good && units_stacks_take_codes(reader, coded);
         break;
     case STACK_NODES:
         definition->count = (uint32_t)more;
-        good = good && take_nodes(reader, coded);
+        good = good && units_stacks_take_nodes(reader, coded);
         break;
     default: good = false;
     }

@@ -115,7 +115,7 @@ static bool take_heap(struct units_reader *reader, struct units_record *coded)
     return true;
 }
 
-static bool take_call(struct units_reader *reader, unsigned unit, struct units_record *coded)
+static bool units_take_call(struct units_reader *reader, unsigned unit, struct units_record *coded)
 {
     if (shape_ends(coded->shape))
         return take_object(reader, unit, coded) && units_take_rest(reader, true, coded);
@@ -147,7 +147,7 @@ static void take_lost(struct units_reader *reader, struct units_record *coded)
     coded->operand = units_take_number(reader);
 }
 
-static bool has_stacks(const struct units_reader *reader)
+static bool units_take_has_stacks(const struct units_reader *reader)
 {
     return reader->features & RAW_FEATURE_STACKS;
 }
@@ -160,9 +160,9 @@ static bool check_stack(struct units_record *coded)
 }
 
 /* f300..f3ff */
-static bool take_stack(struct units_reader *reader, unsigned unit, struct units_record *coded)
+static bool units_take_stack(struct units_reader *reader, unsigned unit, struct units_record *coded)
 {
-    if (!has_stacks(reader)) return units_fail(coded, RAW_UNIT, unit);
+    if (!units_take_has_stacks(reader)) return units_fail(coded, RAW_UNIT, unit);
     units_begin_record(coded, RAW_STACK);
     coded->size = (unit - RAW_UNIT_STACK) << 16 | units_take_unit(reader);
     return check_stack(coded);
@@ -178,12 +178,12 @@ static bool take_general_record(struct units_reader *reader, unsigned unit,
     case RAW_THREAD_END: return true;
     case RAW_LOST: take_lost(reader, coded); return true;
     case RAW_STACK:
-        if (!has_stacks(reader)) return units_fail(coded, RAW_NUMBER, unit);
+        if (!units_take_has_stacks(reader)) return units_fail(coded, RAW_NUMBER, unit);
         coded->size = units_take_number(reader);
         return check_stack(coded);
     case RAW_DEFINE:
-        return has_stacks(reader) ? units_take_define(reader, coded)
-                                  : units_fail(coded, RAW_NUMBER, unit);
+        return units_take_has_stacks(reader) ? units_take_define(reader, coded)
+                                             : units_fail(coded, RAW_NUMBER, unit);
     default: return reader->dialect->take_own(reader, unit, coded);
     }
 }
@@ -191,9 +191,9 @@ static bool take_general_record(struct units_reader *reader, unsigned unit,
 /* f000..f0ff, f300..f3ff */
 static bool take_general(struct units_reader *reader, unsigned unit, struct units_record *coded)
 {
-    if (unit >= RAW_UNIT_STACK) return take_stack(reader, unit, coded);
+    if (unit >= RAW_UNIT_STACK) return units_take_stack(reader, unit, coded);
     units_begin_record(coded, unit & RAW_GENERAL_NUMBER);
-    return coded->shape != SHAPE_UNDEFINED ? take_call(reader, unit, coded)
+    return coded->shape != SHAPE_UNDEFINED ? units_take_call(reader, unit, coded)
                                            : take_general_record(reader, unit, coded);
 }
 

@@ -82,7 +82,7 @@ void units_cached(struct units_lane *lane, unsigned size_class, unsigned count,
     units_finish(lane, RAW_UNIT_GENERAL + RAW_CACHED, at);
 }
 
-static bool take_cached(struct units_reader *reader, struct units_record *coded)
+static bool units_tcmalloc_take_cached(struct units_reader *reader, struct units_record *coded)
 {
     uint64_t count = units_take_number(reader), place = 0;
     if (count == 0 || count > RAW_CACHED_MAX) return units_fail(coded, RAW_OPERAND, count);
@@ -101,7 +101,7 @@ static bool take_of_class(struct units_reader *reader, struct units_record *code
 {
     if (!units_take_class(reader, coded, &coded->structure)) return false;
     if (coded->structure == 0) return units_fail(coded, RAW_SIZE_CLASS, 0);
-    if (coded->number == RAW_CACHED) return take_cached(reader, coded);
+    if (coded->number == RAW_CACHED) return units_tcmalloc_take_cached(reader, coded);
     uint64_t number = units_take_number(reader);
     if (coded->number == RAW_CLASS)
         coded->size = number;
@@ -120,7 +120,7 @@ void units_inside(struct units_lane *lane, unsigned what, uint64_t amount)
     units_finish(lane, RAW_UNIT_GENERAL + RAW_INSIDE, units_put_number(at, amount));
 }
 
-static bool take_inside(struct units_reader *reader, struct units_record *coded)
+static bool units_tcmalloc_take_inside(struct units_reader *reader, struct units_record *coded)
 {
     uint64_t number = units_take_number(reader), what = number / 2;
     coded->structure = (uint32_t)what;
@@ -141,7 +141,7 @@ static bool tcmalloc_take_other(struct units_reader *reader, unsigned unit,
     case RAW_CLASS:
     case RAW_CACHED:
     case RAW_UNCACHED: return take_of_class(reader, coded);
-    case RAW_INSIDE: return take_inside(reader, coded);
+    case RAW_INSIDE: return units_tcmalloc_take_inside(reader, coded);
     default: return units_fail(coded, RAW_NUMBER, unit);
     }
 }

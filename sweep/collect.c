@@ -21,8 +21,8 @@ static bool write_rows(const struct collection *collection, const char *path)
     return done;
 }
 
-static bool write_all(const struct collection *collection,
-                      const struct sweep_collect_options *options)
+static bool collect_write_all(const struct collection *collection,
+                              const struct sweep_collect_options *options)
 {
     bool good = true;
     if (options->json == NULL || strcmp(options->json, "-") != 0)
@@ -43,7 +43,7 @@ int sweep_collect(const char *directory, const struct sweep_collect_options *opt
     if (!cli_can_write(&cli_sweep, &outputs)) return PROGRAM_FAILED;
     bool good = collection_open(&collection, directory, why, sizeof why);
     if (good)
-        good = write_all(&collection, options) && collection.missing == 0 &&
+        good = collect_write_all(&collection, options) && collection.missing == 0 &&
                collection.unread == 0 && collection.failed == 0;
     else
         cli_fail(&cli_sweep, "%s: %s", directory, why);

@@ -144,7 +144,7 @@ static bool writer_open(struct writer *writer)
 /* ---- one row ---- */
 
 /* Chooses the branch of the row's next value, which is there, or null. */
-static avro_value_t next(struct writer *writer, bool there)
+static avro_value_t collect_avro_next(struct writer *writer, bool there)
 {
     avro_value_t value, chosen;
     avro_value_get_by_index(&writer->row, writer->column++, &value, NULL);
@@ -153,46 +153,46 @@ static avro_value_t next(struct writer *writer, bool there)
     return chosen;
 }
 
-static void put_text(struct writer *writer, const char *text)
+static void collect_avro_put_text(struct writer *writer, const char *text)
 {
-    avro_value_t value = next(writer, text != NULL);
+    avro_value_t value = collect_avro_next(writer, text != NULL);
     if (text != NULL) avro_value_set_string(&value, text);
 }
 
 static void put_whole(struct writer *writer, int64_t number)
 {
-    avro_value_t value = next(writer, true);
+    avro_value_t value = collect_avro_next(writer, true);
     avro_value_set_long(&value, number);
 }
 
 static void put_real(struct writer *writer, double number)
 {
-    avro_value_t value = next(writer, isfinite(number));
+    avro_value_t value = collect_avro_next(writer, isfinite(number));
     if (isfinite(number)) avro_value_set_double(&value, number);
 }
 
 /* Puts an object (settings) as its text. */
-static void put_object(struct writer *writer, const json_t *json)
+static void collect_avro_put_object(struct writer *writer, const json_t *json)
 {
     char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
-    put_text(writer, text);
+    collect_avro_put_text(writer, text);
     free(text);
 }
 
 static void put_json(struct writer *writer, const json_t *json, enum type type)
 {
     if (json_is_object(json) && type == TEXT)
-        put_object(writer, json);
+        collect_avro_put_object(writer, json);
     else if (type == TEXT)
-        put_text(writer, json_string_value(json));
+        collect_avro_put_text(writer, json_string_value(json));
     else if (!(type == TRUTH ? json_is_boolean(json) : json_is_number(json)))
-        next(writer, false);
+        collect_avro_next(writer, false);
     else if (type == WHOLE)
         put_whole(writer, json_integer_value(json));
     else if (type == REAL)
         put_real(writer, json_number_value(json));
     else {
-        avro_value_t value = next(writer, true);
+        avro_value_t value = collect_avro_next(writer, true);
         avro_value_set_boolean(&value, json_is_true(json));
     }
 }
@@ -222,8 +222,8 @@ static bool put_run(struct writer *writer, const struct collection_result *resul
     const json_t *recorded =
         json_object_get(of->recorded != NULL ? of->recorded->json : NULL, "reports");
     writer->column = 0;
-    put_text(writer, result->id);
-    put_text(writer, writer->collection->traces[result->trace].name);
+    collect_avro_put_text(writer, result->id);
+    collect_avro_put_text(writer, writer->collection->traces[result->trace].name);
     put_whole(writer, (int64_t)result->machine);
     put_whole(writer, (int64_t)run + 1);
     for (unsigned measure = 0; measure < COMPARE_MEASURES; measure++)

@@ -12,7 +12,7 @@
 
 HTML_EMBED(sweep_page_js, SWEEP_DIRECTORY "/page.js");
 
-static void print_notices(const void *of, FILE *to)
+static void collect_html_print_notices(const void *of, FILE *to)
 {
     char *text = NULL, *rest;
     size_t bytes;
@@ -27,7 +27,7 @@ static void print_notices(const void *of, FILE *to)
     free(text);
 }
 
-static void print_text(const void *of, FILE *to)
+static void collect_html_print_text(const void *of, FILE *to)
 {
     collection_print(of, to);
 }
@@ -39,7 +39,8 @@ bool collection_html_write(const struct collection *collection, const char *path
     snprintf(title, sizeof title, "%zu trace%s under %zu allocators and settings",
              collection->traces_count, collection->traces_count == 1 ? "" : "s",
              collection->entries_count);
-    return html_page_write(&(struct html_page){title, print_notices, print_text, collection,
+    return html_page_write(&(struct html_page){title, collect_html_print_notices,
+                                               collect_html_print_text, collection,
                                                collection_json(collection), sweep_page_js},
                            path, why, why_bytes);
 }

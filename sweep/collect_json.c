@@ -36,7 +36,7 @@ static json_t *json_best(const struct collection *collection, size_t trace,
     return best;
 }
 
-static json_t *json_trace(const struct collection *collection, size_t at)
+static json_t *collect_json_trace(const struct collection *collection, size_t at)
 {
     static const char *const keys[] = {"engine", "touch", "clock", "replay_options"};
     const struct collection_trace *trace = &collection->traces[at];
@@ -100,7 +100,7 @@ static double replays_of(const struct result_entry *entry, const char *key)
     return compare_median(key, json_object_get(entry->json, "reports"));
 }
 
-static json_t *json_row(const struct collection *collection, size_t trace, size_t at)
+static json_t *collect_json_row(const struct collection *collection, size_t trace, size_t at)
 {
     static const char *const copied[] = {"name", "settings", "library", "library_file",
                                          "library_build_id"};
@@ -161,12 +161,12 @@ json_t *collection_json(const struct collection *collection)
     json_t *object = json_object(), *traces = json_array(), *entries = json_array(),
            *rows = json_array(), *machines = json_array();
     for (size_t i = 0; i < collection->traces_count; i++)
-        json_array_append_new(traces, json_trace(collection, i));
+        json_array_append_new(traces, collect_json_trace(collection, i));
     for (size_t i = 0; i < collection->entries_count; i++)
         json_array_append_new(entries, json_entry(collection, collection->order[i]));
     for (size_t trace = 0; trace < collection->traces_count; trace++)
         for (size_t i = 0; i < collection->entries_count; i++)
-            json_array_append_new(rows, json_row(collection, trace, collection->order[i]));
+            json_array_append_new(rows, collect_json_row(collection, trace, collection->order[i]));
     for (size_t i = 0; i < collection->machines_count; i++)
         json_array_append(machines, collection->machines[i]);
     json_put_text(object, "version", PACKAGE_VERSION);

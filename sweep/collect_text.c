@@ -55,7 +55,8 @@ static void print_long_names(const struct collection *collection, FILE *to)
 /* ---- sentences ---- */
 
 /* The best entry of those that have a change in all traces; `entries_count`: there is none. */
-static size_t best_of(const struct collection *collection, enum compare_measure measure)
+static size_t collect_text_best_of(const struct collection *collection,
+                                   enum compare_measure measure)
 {
     size_t best = collection->entries_count;
     for (size_t i = 0; i < collection->entries_count; i++) {
@@ -114,7 +115,7 @@ static void put_open(const struct collection *collection, FILE *to)
 static void put_best(const struct collection *collection, enum compare_measure measure, FILE *to)
 {
     static const char *const of[] = {[COMPARE_MEMORY] = "memory", [COMPARE_TIME] = "time"};
-    const size_t best = best_of(collection, measure);
+    const size_t best = collect_text_best_of(collection, measure);
     fprintf(to, "For %s over %s%s: ", of[measure],
             collection->traces_count == 1 ? "the trace" : "all traces",
             is_open(collection) ? ", of what is there" : "");
@@ -458,8 +459,8 @@ static void put_halving(const struct collection *collection, FILE *to)
     }
 }
 
-static bool is_any(const struct collection *collection,
-                   bool (*is)(const struct collection_row *row))
+static bool collect_text_is_any(const struct collection *collection,
+                                bool (*is)(const struct collection_row *row))
 {
     for (size_t trace = 0; trace < collection->traces_count; trace++)
         for (size_t at = 0; at < collection->entries_count; at++)
@@ -494,7 +495,7 @@ static void put_notes(const struct collection *collection, FILE *to)
           "MiB or 1 %, or within the spread of the replays; for time, the expected range "
           "includes 0. After the least of a trace, +2: two more are equal to it.\n",
           to);
-    if (is_any(collection, is_elsewhere))
+    if (collect_text_is_any(collection, is_elsewhere))
         fputs("~: on another machine than the trace's first result.\n", to);
     put_of(collection, COMPARE_MEMORY, RESULT_DIFFERENCE,
            "the expected memory of the process is not known; shown is the difference between "

@@ -86,7 +86,7 @@ static bool machine_take(struct collection *collection, struct collection_result
 /* ---- traces, entries ---- */
 
 /* The NAME of an ID, "NAME-GROUP-CHECKSUM". */
-static void name_of(const char *id, char *name, size_t bytes)
+static void collection_name_of(const char *id, char *name, size_t bytes)
 {
     snprintf(name, bytes, "%s", id);
     for (int part = 0; part < 2; part++) {
@@ -121,12 +121,12 @@ static void trace_take(struct collection *collection, struct collection_result *
     if (at == collection->traces_count) {
         collection->traces_count++;
         trace->first = result;
-        name_of(result->id, trace->name, sizeof trace->name);
+        collection_name_of(result->id, trace->name, sizeof trace->name);
     }
     trace->machines_differ = trace->machines_differ || result->machine != trace->first->machine;
 }
 
-static size_t entry_find(const struct collection *collection, const char *label)
+static size_t collection_entry_find(const struct collection *collection, const char *label)
 {
     size_t at = 0;
     while (at < collection->entries_count && strcmp(collection->entries[at].label, label) != 0)
@@ -138,7 +138,7 @@ static bool entries_take(struct collection *collection, const struct result *res
 {
     for (size_t i = 0; i < result->entries_count; i++) {
         const char *label = result->entries[i].label;
-        const size_t at = entry_find(collection, label);
+        const size_t at = collection_entry_find(collection, label);
         if (at < collection->entries_count) continue;
         if (!array_reserve(&collection->entries, room, at + 1, sizeof *collection->entries))
             return false;
@@ -178,7 +178,7 @@ static void rows_take(struct collection *collection, const struct collection_res
 {
     for (size_t i = 0; i < from->of.entries_count; i++) {
         const struct result_entry *entry = &from->of.entries[i];
-        const size_t at = entry_find(collection, entry->label);
+        const size_t at = collection_entry_find(collection, entry->label);
         struct collection_row *row =
             &collection->rows[from->trace * collection->entries_count + at];
         if (!is_better(entry, row->of)) continue;
@@ -228,7 +228,7 @@ static void open_find(struct collection *collection)
                 of->is_open || collection_is_missing(collection_row(collection, trace, at));
         for (size_t i = 0; i < collection->results_count; i++) {
             if (collection_is_read(&collection->results[i])) continue;
-            name_of(collection->results[i].id, name, sizeof name);
+            collection_name_of(collection->results[i].id, name, sizeof name);
             of->is_open = of->is_open || strcmp(name, of->name) == 0;
         }
     }
@@ -283,7 +283,7 @@ static void summary_make(const struct collection *collection, size_t entry,
 }
 
 /* Orders entries: those with results in all traces first, then by memory; unknown ones last. */
-static bool goes_before(const struct collection *collection, size_t one, size_t other)
+static bool collection_goes_before(const struct collection *collection, size_t one, size_t other)
 {
     const struct collection_summary *left = &collection->entries[one].summary[COMPARE_MEMORY];
     const struct collection_summary *right = &collection->entries[other].summary[COMPARE_MEMORY];
@@ -291,11 +291,11 @@ static bool goes_before(const struct collection *collection, size_t one, size_t 
     return left->change.mean < right->change.mean;
 }
 
-static void sort(struct collection *collection)
+static void collection_sort(struct collection *collection)
 {
     for (size_t i = 0; i < collection->entries_count; i++) {
         size_t at = i;
-        for (; at > 0 && goes_before(collection, i, collection->order[at - 1]); at--)
+        for (; at > 0 && collection_goes_before(collection, i, collection->order[at - 1]); at--)
             collection->order[at] = collection->order[at - 1];
         collection->order[at] = i;
     }
@@ -309,7 +309,7 @@ static bool summaries_make(struct collection *collection)
         for (size_t entry = 0; entry < collection->entries_count; entry++)
             for (unsigned measure = 0; measure < COMPARE_MEASURES; measure++)
                 summary_make(collection, entry, measure, logs);
-        sort(collection);
+        collection_sort(collection);
     }
     free(logs);
     return logs != NULL && collection->order != NULL;

@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "common/json_file.h"
 
-static const char *const names[] = {[HALVING_MEMORY] = "memory", [HALVING_TIME] = "time"};
+static const char *const halving_names[] = {[HALVING_MEMORY] = "memory", [HALVING_TIME] = "time"};
 
 /* The keys of compare's numbers (docs/compare.md). */
 static const char *const numbers[] = {
@@ -19,7 +19,8 @@ static const char *const numbers[] = {
 /* ---- entries of all rows ---- */
 
 /* Finds or adds the entry with this text, and takes ownership of it. False: no memory. */
-static bool entry_find(struct halving *halving, char *text, const char *allocator, size_t *at)
+static bool halving_entry_find(struct halving *halving, char *text, const char *allocator,
+                               size_t *at)
 {
     for (*at = 0; text != NULL && *at < halving->count; (*at)++)
         if (strcmp(halving->entries[*at].text, text) == 0) {
@@ -43,8 +44,8 @@ static bool row_open(struct halving *halving, size_t at)
     halving->wanted[at] = calloc(list->count, sizeof **halving->wanted);
     if (halving->index[at] == NULL || halving->wanted[at] == NULL) return false;
     for (size_t i = 0; i < list->count; i++)
-        if (!entry_find(halving, plan_entry_text(&list->entries[i]), list->entries[i].allocator,
-                        &halving->index[at][i]))
+        if (!halving_entry_find(halving, plan_entry_text(&list->entries[i]),
+                                list->entries[i].allocator, &halving->index[at][i]))
             return false;
     return true;
 }
@@ -55,7 +56,7 @@ static bool is_of(const struct halving_entry *entry, const char *allocator)
 }
 
 /* The number of the allocator's entries that have not been dropped. */
-static size_t count_of(const struct halving *halving, const char *allocator)
+static size_t halving_count_of(const struct halving *halving, const char *allocator)
 {
     size_t count = 0;
     for (size_t i = 0; i < halving->count; i++)
@@ -73,8 +74,8 @@ bool halving_open(struct halving *halving, struct sweep *sweep, enum halving_by 
     for (size_t i = 0; i < rows; i++)
         if (!row_open(halving, i)) return false;
     for (size_t i = 0; i < halving->count; i++)
-        for (size_t left = count_of(halving, halving->entries[i].allocator), rounds = 0; left > 1;
-             left = (left + 1) / 2)
+        for (size_t left = halving_count_of(halving, halving->entries[i].allocator), rounds = 0;
+             left > 1; left = (left + 1) / 2)
             if (++rounds > halving->rounds) halving->rounds = (unsigned)rounds;
     return true;
 }
@@ -115,7 +116,7 @@ bool halving_begin_round(struct halving *halving, unsigned round, char *why, siz
         for (size_t at = 0; at < plan->rows[i].list.count; at++) {
             const struct halving_entry *entry = &halving->entries[halving->index[i][at]];
             halving->wanted[i][at] =
-                !entry->dropped && (last || count_of(halving, entry->allocator) > 1);
+                !entry->dropped && (last || halving_count_of(halving, entry->allocator) > 1);
         }
     }
     const struct sweep_round wanted = {.wanted = (const bool *const *)halving->wanted,
@@ -127,7 +128,7 @@ bool halving_begin_round(struct halving *halving, unsigned round, char *why, siz
 /* ---- scores ---- */
 
 /* The number of an entry of a result; NAN: it failed. */
-static double number_of(const struct halving *halving, const json_t *entry)
+static double halving_number_of(const struct halving *halving, const json_t *entry)
 {
     const json_t *number = json_object_get(json_object_get(entry, "numbers"), numbers[halving->by]);
     const double median = json_number_value(json_object_get(number, "median"));
@@ -142,7 +143,7 @@ static double reference_of(const struct halving *halving, const json_t *entries)
     json_t *entry;
     json_array_foreach(entries, at, entry)
     {
-        const double number = number_of(halving, entry);
+        const double number = halving_number_of(halving, entry);
         if (json_is_true(json_object_get(entry, "recorded")) && !isnan(number)) return number;
         if (isnan(first)) first = number;
     }
@@ -160,7 +161,7 @@ static bool take_result(const struct halving *halving, const struct sweep_job *t
     const double reference = reference_of(halving, entries);
     for (size_t i = 0; i < task->entries_count; i++) { /* in the order of the command line */
         const size_t at = halving->index[task->row][task->entries[i]];
-        const double number = number_of(halving, json_array_get(entries, i));
+        const double number = halving_number_of(halving, json_array_get(entries, i));
         sums[at] += isnan(number) ? INFINITY : log(number / reference);
         counts[at]++;
     }
@@ -187,7 +188,7 @@ static bool take_results(struct halving *halving, char *why, size_t why_bytes)
 /* Drops the worse half of the entries of one allocator; of equal ones, the later. */
 static void drop(struct halving *halving, const char *allocator)
 {
-    for (size_t number = count_of(halving, allocator) / 2; number > 0; number--) {
+    for (size_t number = halving_count_of(halving, allocator) / 2; number > 0; number--) {
         struct halving_entry *worst = NULL;
         for (size_t i = 0; i < halving->count; i++) {
             struct halving_entry *entry = &halving->entries[i];
@@ -231,11 +232,12 @@ static json_t *round_json(const struct halving *halving, unsigned round, const b
     return object;
 }
 
-static bool write_json(const struct halving *halving, bool complete, char *why, size_t why_bytes)
+static bool halving_write_json(const struct halving *halving, bool complete, char *why,
+                               size_t why_bytes)
 {
     struct error error = {0};
     json_t *object = json_object();
-    json_put_text(object, "by", names[halving->by]);
+    json_put_text(object, "by", halving_names[halving->by]);
     json_object_set_new(object, "complete", json_boolean(complete));
     json_object_set(object, "rounds", halving->json);
     const bool good =
@@ -257,5 +259,5 @@ bool halving_end_round(struct halving *halving, unsigned round, char *why, size_
         if (is_first_of(halving, i)) drop(halving, halving->entries[i].allocator);
     if (good) json_array_append_new(halving->json, round_json(halving, round, before));
     free(before);
-    return good && write_json(halving, last, why, why_bytes);
+    return good && halving_write_json(halving, last, why, why_bytes);
 }

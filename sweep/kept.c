@@ -8,7 +8,7 @@
 #include "common/array.h"
 
 /* Adds a line without its newline, and takes ownership of it. False: no memory. */
-static bool take_line(struct kept *kept, char *text)
+static bool kept_take_line(struct kept *kept, char *text)
 {
     struct kept_group group = {.text = text};
     size_t room = 0;
@@ -41,7 +41,7 @@ bool kept_read(struct kept *kept, const char *path)
     *kept = (struct kept){0};
     while (good && file != NULL && (length = getline(&line, &bytes, file)) > 0) {
         if (line[length - 1] == '\n') line[length - 1] = '\0';
-        good = take_line(kept, line);
+        good = kept_take_line(kept, line);
         line = NULL;
         bytes = 0;
     }
@@ -79,7 +79,7 @@ bool kept_add(struct kept *kept, uint32_t key, const char *id, const struct plan
         free(entry);
     }
     good = fclose(to) == 0 && good;
-    if (good) return take_line(kept, text);
+    if (good) return kept_take_line(kept, text);
     free(text);
     return false;
 }
@@ -98,7 +98,7 @@ bool kept_write(struct kept *kept, const char *path)
 }
 
 /* The index of the entry with this text; the row's count: there is none. */
-static size_t index_of(const struct plan_row *row, const char *text)
+static size_t kept_index_of(const struct plan_row *row, const char *text)
 {
     size_t at = 0;
     for (; at < row->list.count; at++) {
@@ -115,7 +115,7 @@ size_t *kept_indexes(const struct kept_group *group, const struct plan_row *row,
     size_t *indexes = calloc(group->entries_count + 1, sizeof *indexes);
     bool good = indexes != NULL;
     for (size_t i = 0; good && i < group->entries_count; i++) {
-        indexes[i] = index_of(row, group->entries[i]);
+        indexes[i] = kept_index_of(row, group->entries[i]);
         good = indexes[i] < row->list.count && !taken[indexes[i]];
     }
     if (good) return indexes;

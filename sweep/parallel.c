@@ -34,7 +34,7 @@ static int write_missing(const struct sweep *sweep, bool orders)
     return -1;
 }
 
-static void show(const struct sweep *sweep)
+static void parallel_show(const struct sweep *sweep)
 {
     const size_t all = sweep->tasks.count - sweep->round_begin;
     char message[64];
@@ -44,7 +44,7 @@ static void show(const struct sweep *sweep)
 
 /* Waits for parallel. If interrupted, asks it to end: it then starts no more tasks and waits for
  * those that run. */
-static void wait_for(const struct sweep *sweep, pid_t process)
+static void parallel_wait_for(const struct sweep *sweep, pid_t process)
 {
     const struct timespec while_it_runs = {.tv_nsec = 200000000};
     bool asked = false;
@@ -52,14 +52,14 @@ static void wait_for(const struct sweep *sweep, pid_t process)
     while ((ended = waitpid(process, NULL, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
         if (sweep_interrupted() && !asked) kill(process, SIGTERM);
         asked = sweep_interrupted();
-        show(sweep);
+        parallel_show(sweep);
         nanosleep(&while_it_runs, NULL);
     }
     progress_text("");
 }
 
 /* Runs the list to its end. False: a message has been printed. */
-static bool run_list(const struct sweep *sweep, const char *hosts)
+static bool parallel_run_list(const struct sweep *sweep, const char *hosts)
 {
     char list[2 * PATH_MAX], log[2 * PATH_MAX];
     snprintf(list, sizeof list, "%s", sweep_path(sweep, "parallel.list", ""));
@@ -77,7 +77,7 @@ static bool run_list(const struct sweep *sweep, const char *hosts)
         cli_fail(&cli_sweep, "parallel: %s", strerror(error));
         return false;
     }
-    wait_for(sweep, process);
+    parallel_wait_for(sweep, process);
     return true;
 }
 
@@ -89,7 +89,7 @@ bool sweep_run_parallel(struct sweep *sweep, const char *hosts)
     sweep_catch_signals();
     for (int orders = 1; orders >= 0 && good && !sweep_interrupted(); orders--) {
         const int missing = write_missing(sweep, orders);
-        good = missing >= 0 && (missing == 0 || run_list(sweep, path));
+        good = missing >= 0 && (missing == 0 || parallel_run_list(sweep, path));
     }
     free(path);
     return good && !sweep_interrupted();

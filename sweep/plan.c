@@ -55,7 +55,7 @@ static bool wrong(const struct parser *parser, const struct plan_place *place, c
                          plan_line(parser->text, place), text);
 }
 
-static bool no_memory(const struct parser *parser)
+static bool plan_no_memory(const struct parser *parser)
 {
     return error_explain(parser->why, parser->why_bytes, "no memory");
 }
@@ -84,7 +84,7 @@ static struct found member_of(const struct found *object, const char *name)
 }
 
 /* The member of the row if it has it, else (also if `row` is NULL) that of the plan. */
-static struct found member(const struct found *plan, const struct found *row, const char *name)
+static struct found plan_member(const struct found *plan, const struct found *row, const char *name)
 {
     if (row != NULL && json_object_get(row->value, name) != NULL) return member_of(row, name);
     return member_of(plan, name);
@@ -128,7 +128,7 @@ char *plan_entry_text(const struct compare_entry *entry)
     return NULL;
 }
 
-static bool is_equal(const struct compare_entry *one, const struct compare_entry *other)
+static bool plan_is_equal(const struct compare_entry *one, const struct compare_entry *other)
 {
     if (strcmp(one->allocator, other->allocator) != 0 ||
         one->settings_count != other->settings_count)
@@ -145,7 +145,7 @@ static void drop_doubles(struct compare_list *list, size_t count)
 {
     for (size_t i = count; i < list->count;) {
         size_t at = 0;
-        while (at < i && !is_equal(&list->entries[at], &list->entries[i]))
+        while (at < i && !plan_is_equal(&list->entries[at], &list->entries[i]))
             at++;
         if (at < i)
             compare_list_drop(list, i);
@@ -209,7 +209,7 @@ static const struct joined *joined_of(const char *allocator, const char *name)
 }
 
 /* Writes a number, a text, true or false. */
-static bool put_value(FILE *to, const json_t *value)
+static bool plan_put_value(FILE *to, const json_t *value)
 {
     if (json_is_string(value)) fputs(json_string_value(value), to);
     if (json_is_boolean(value)) fputs(json_is_true(value) ? "true" : "false", to);
@@ -233,7 +233,7 @@ static bool put_settings(FILE *to, const char *allocator, const struct setting *
         if (of == NULL) fprintf(to, "%s%s=", first ? "" : ";", settings[i].name);
         if (of != NULL)
             fprintf(to, "%s%s%s", first ? "" : of->first, settings[i].name, of->between);
-        good = put_value(to, settings[i].value) && good;
+        good = plan_put_value(to, settings[i].value) && good;
         first = false;
     }
     return good;
@@ -265,7 +265,7 @@ static bool add_settings(struct parser *parser, const struct plan_place *place,
         FILE *to = good ? open_memstream(&made[at].value, &bytes) : NULL; /* NULL: no memory */
         const bool put =
             to != NULL && (of != NULL ? put_settings(to, allocator, settings, count, of)
-                                      : put_value(to, settings[i].value));
+                                      : plan_put_value(to, settings[i].value));
         if (to != NULL) fclose(to);
         if (good && !put)
             good = wrong(parser, place, "a value of %s is not a number, a string, true or false",
@@ -273,7 +273,7 @@ static bool add_settings(struct parser *parser, const struct plan_place *place,
     }
     char *text = good ? plan_entry_text(&entry) : NULL;
     if (text != NULL) good = add_text(parser, place, text, list);
-    if (good && text == NULL) good = no_memory(parser);
+    if (good && text == NULL) good = plan_no_memory(parser);
     free(text);
     for (size_t i = 0; i < entry.settings_count; i++)
         free(made[i].value);
@@ -289,7 +289,7 @@ static bool add_object(struct parser *parser, const struct found *object, struct
     struct setting *all = calloc(json_object_size(settings.value) + 1, sizeof *all);
     size_t count = 0;
     json_t *value;
-    if (all == NULL) return no_memory(parser);
+    if (all == NULL) return plan_no_memory(parser);
     bool good = check_members(parser, object, names);
     if (good && allocator == NULL)
         good = wrong(parser, &object->place, "an entry needs an \"allocator\", a string");
@@ -328,7 +328,7 @@ static bool add_product(struct parser *parser, const char *allocator, const stru
     size_t combinations = count > 0, at = 0;
     const char *key;
     bool good = all != NULL && values != NULL;
-    if (!good) no_memory(parser);
+    if (!good) plan_no_memory(parser);
     if (good && count == 0)
         good = wrong(parser, &settings->place, "no settings of %s to search", allocator);
     json_object_foreach(settings->value, key, value)
@@ -388,10 +388,11 @@ static bool read_options(struct parser *parser, const struct found *plan, const 
                          struct plan_row *row)
 {
     static const char *const engines[] = {"auto", "switch", "threads", "null", NULL};
-    const struct found engine = member(plan, of, "engine"), runs = member(plan, of, "runs"),
-                       limit = member(plan, of, "time_limit"),
-                       latency = member(plan, of, "latency"),
-                       words = member(plan, of, "replay_options");
+    const struct found engine = plan_member(plan, of, "engine"),
+                       runs = plan_member(plan, of, "runs"),
+                       limit = plan_member(plan, of, "time_limit"),
+                       latency = plan_member(plan, of, "latency"),
+                       words = plan_member(plan, of, "replay_options");
     size_t at = 0;
     row->engine = json_string_value(engine.value);
     row->runs = RUNS_DEFAULT;
@@ -514,12 +515,12 @@ static void name_row(const struct plan *plan, struct plan_row *row)
     }
 }
 
-static bool add_row(struct parser *parser, const struct found *plan, const struct found *of,
-                    const struct found *trace)
+static bool plan_add_row(struct parser *parser, const struct found *plan, const struct found *of,
+                         const struct found *trace)
 {
     struct plan_row *row = &parser->plan->rows[parser->plan->rows_count++];
-    const struct found allocators = member(plan, of, "allocators"),
-                       search = member(plan, of, "search");
+    const struct found allocators = plan_member(plan, of, "allocators"),
+                       search = plan_member(plan, of, "search");
     if (allocators.value == NULL && search.value == NULL)
         return wrong(parser, of != NULL ? &of->place : &plan->place,
                      "there is neither \"allocators\" nor \"search\"");
@@ -531,7 +532,7 @@ static bool add_row(struct parser *parser, const struct found *plan, const struc
     return good;
 }
 
-static bool add_rows(struct parser *parser, const struct found *plan)
+static bool plan_add_rows(struct parser *parser, const struct found *plan)
 {
     static const char *const names[] = {"trace", COMMON_MEMBERS, NULL};
     const struct found traces = member_of(plan, "traces"), rows = member_of(plan, "rows");
@@ -543,14 +544,14 @@ static bool add_rows(struct parser *parser, const struct found *plan)
                      "their own");
     if (!is_list(parser, all, is_matrix ? "\"traces\"" : "\"rows\"")) return false;
     parser->plan->rows = calloc(json_array_size(all->value), sizeof *parser->plan->rows);
-    if (parser->plan->rows == NULL) return no_memory(parser);
+    if (parser->plan->rows == NULL) return plan_no_memory(parser);
     for (size_t i = 0; i < json_array_size(all->value); i++) {
         const struct found one = element(all, i);
         const struct found trace = is_matrix ? one : member_of(&one, "trace");
         if (!is_matrix && !json_is_object(one.value))
             return wrong(parser, &one.place, "a row must be an object");
         if (!is_matrix && !check_members(parser, &one, names)) return false;
-        if (!add_row(parser, plan, is_matrix ? NULL : &one, &trace)) return false;
+        if (!plan_add_row(parser, plan, is_matrix ? NULL : &one, &trace)) return false;
     }
     return true;
 }
@@ -570,11 +571,11 @@ static bool read_plan(struct parser *parser)
     if (!json_is_object(plan.value)) return wrong(parser, NULL, "a plan must be an object");
     return check_members(parser, &plan, names) &&
            read_whole(parser, &most, ENTRIES_PER_TASK_MAX, &parser->plan->entries_per_task) &&
-           add_rows(parser, &plan);
+           plan_add_rows(parser, &plan);
 }
 
 /* The text of a file with a null byte; the caller frees it. NULL: see `why`. */
-static char *read_text(const char *path, char *why, size_t why_bytes)
+static char *plan_read_text(const char *path, char *why, size_t why_bytes)
 {
     FILE *file = fopen(path, "re");
     char *text = file != NULL ? malloc(PLAN_BYTES_MAX + 1) : NULL;
@@ -595,7 +596,7 @@ static char *read_text(const char *path, char *why, size_t why_bytes)
 
 bool plan_read(struct plan *plan, const char *path, char *why, size_t why_bytes)
 {
-    struct parser parser = {path, read_text(path, why, why_bytes), plan, why, why_bytes};
+    struct parser parser = {path, plan_read_text(path, why, why_bytes), plan, why, why_bytes};
     *plan = (struct plan){.entries_per_task = ENTRIES_PER_TASK};
     const bool good = parser.text != NULL && read_plan(&parser);
     free(parser.text);

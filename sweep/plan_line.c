@@ -33,7 +33,7 @@ static const char *skip_value(const char *at)
 }
 
 /* Skips the name of a member and its colon. */
-static const char *skip_name(const char *at)
+static const char *plan_line_skip_name(const char *at)
 {
     at = skip_space(skip_string(at));
     return *at == ':' ? skip_space(at + 1) : at;
@@ -45,17 +45,17 @@ static int is_named(const char *at, const char *name)
     return strncmp(at + 1, name, length) == 0 && at[1 + length] == '"';
 }
 
-static const char *find(const char *text, const struct plan_place *place)
+static const char *plan_line_find(const char *text, const struct plan_place *place)
 {
     if (place == NULL || place->above == NULL) return skip_space(text);
-    const char *above = find(text, place->above), *at = above;
+    const char *above = plan_line_find(text, place->above), *at = above;
     if (*at != (place->member != NULL ? '{' : '[')) return above;
     for (size_t index = 0;; index++) {
         at = skip_space(at + 1);
         if (*at == '\0' || *at == ']' || *at == '}') return above;
         if (place->member == NULL && index == place->index) return at;
-        if (place->member != NULL && is_named(at, place->member)) return skip_name(at);
-        if (place->member != NULL) at = skip_name(at);
+        if (place->member != NULL && is_named(at, place->member)) return plan_line_skip_name(at);
+        if (place->member != NULL) at = plan_line_skip_name(at);
         at = skip_space(skip_value(at));
         if (*at != ',') return above;
     }
@@ -64,7 +64,7 @@ static const char *find(const char *text, const struct plan_place *place)
 unsigned plan_line(const char *text, const struct plan_place *place)
 {
     unsigned line = 1;
-    for (const char *end = find(text, place); text < end; text++)
+    for (const char *end = plan_line_find(text, place); text < end; text++)
         line += *text == '\n';
     return line;
 }

@@ -11,12 +11,12 @@
 static const char *const keys[COMPARE_MEASURES] = {
     [COMPARE_MEMORY] = "peak_net_rss_bytes", [COMPARE_TIME] = "cpu_seconds"};
 
-static const char *text_of(const json_t *object, const char *key)
+static const char *result_text_of(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
 
-static double number_of(const json_t *object, const char *key)
+static double result_number_of(const json_t *object, const char *key)
 {
     return compare_report_number(object, key);
 }
@@ -40,8 +40,8 @@ static bool values_read(struct result_entry *entry)
 static bool entry_read(struct result_entry *entry, const json_t *json)
 {
     *entry = (struct result_entry){.json = json,
-                                   .label = text_of(json, "entry"),
-                                   .allocator = text_of(json, "allocator"),
+                                   .label = result_text_of(json, "entry"),
+                                   .allocator = result_text_of(json, "allocator"),
                                    .recorded = json_is_true(json_object_get(json, "recorded")),
                                    .more = json_number_value(json_object_get(json, "more_bytes")),
                                    .peak_bytes = NAN,
@@ -49,9 +49,9 @@ static bool entry_read(struct result_entry *entry, const json_t *json)
     for (unsigned measure = 0; measure < COMPARE_MEASURES; measure++)
         entry->change[measure] = (struct result_change){NAN, NAN, NAN, false};
     if (entry->label == NULL) entry->label = "?";
-    const char *status = text_of(json, "status");
+    const char *status = result_text_of(json, "status");
     if (status != NULL && strcmp(status, "complete") == 0) return values_read(entry);
-    entry->why = text_of(json, "error");
+    entry->why = result_text_of(json, "error");
     if (entry->why == NULL) entry->why = "it did not end";
     const json_t *ended_by = json_object_get(json, "ended_by");
     entry->is_missing = ended_by != NULL && !json_is_null(ended_by);
@@ -60,7 +60,7 @@ static bool entry_read(struct result_entry *entry, const json_t *json)
 
 static bool is_nothing(const json_t *json)
 {
-    const char *name = text_of(json, "name");
+    const char *name = result_text_of(json, "name");
     return name != NULL && strcmp(name, "none") == 0;
 }
 
@@ -84,7 +84,7 @@ static bool entries_read(struct result *result)
 
 /* ---- against the recorded allocator ---- */
 
-static double median_of(const struct result_entry *entry, enum compare_measure measure)
+static double result_median_of(const struct result_entry *entry, enum compare_measure measure)
 {
     return compare_median(keys[measure], json_object_get(entry->json, "reports"));
 }
@@ -95,7 +95,7 @@ static double whole_of(const struct result *result, enum compare_measure measure
 {
     return measure == COMPARE_MEMORY && result->of[measure] != RESULT_REPLAYS
                ? result->process_bytes
-               : median_of(result->recorded, measure);
+               : result_median_of(result->recorded, measure);
 }
 
 double result_more(const struct result *result, const struct result_entry *entry,
@@ -129,9 +129,10 @@ static struct result_change change_of_program(const struct result *result,
 {
     const json_t *expected = json_object_get(entry->json, "expected");
     const double all = result->process_seconds;
-    struct result_change change = {number_of(expected, "cpu_change_seconds") / all,
-                                   number_of(expected, "cpu_change_least_seconds") / all,
-                                   number_of(expected, "cpu_change_most_seconds") / all, counts};
+    struct result_change change = {result_number_of(expected, "cpu_change_seconds") / all,
+                                   result_number_of(expected, "cpu_change_least_seconds") / all,
+                                   result_number_of(expected, "cpu_change_most_seconds") / all,
+                                   counts};
     if (!isnan(change.least)) change.counts = !compare_is_tie(change.least, change.most);
     return change;
 }
@@ -141,8 +142,8 @@ static struct result_change change_of_program(const struct result *result,
 static void change_to_medians(const struct result *result, struct result_entry *entry)
 {
     struct result_change *change = &entry->change[COMPARE_MEMORY];
-    entry->peak_change =
-        median_of(entry, COMPARE_MEMORY) - median_of(result->recorded, COMPARE_MEMORY);
+    entry->peak_change = result_median_of(entry, COMPARE_MEMORY) -
+                         result_median_of(result->recorded, COMPARE_MEMORY);
     change->share = entry->peak_change / whole_of(result, COMPARE_MEMORY);
     if (change->least > change->share) change->least = change->share;
     if (change->most < change->share) change->most = change->share;
@@ -164,7 +165,8 @@ static void change_make(const struct result *result, struct result_entry *entry,
 static void values_scale(const struct result *result, struct result_entry *entry,
                          enum compare_measure measure)
 {
-    const double whole = whole_of(result, measure), before = median_of(result->recorded, measure);
+    const double whole = whole_of(result, measure),
+                 before = result_median_of(result->recorded, measure);
     for (size_t i = 0; i < entry->runs; i++)
         entry->of_run[measure][i] = 1 + (entry->of_run[measure][i] - before) / whole;
 }
@@ -185,8 +187,8 @@ static void peaks_make(struct result *result)
         if (entry->why != NULL) continue;
         entry->peak_bytes =
             result->of[COMPARE_MEMORY] == RESULT_PROCESS
-                ? number_of(json_object_get(entry->json, "expected"), "peak_rss_bytes")
-                : median_of(entry, COMPARE_MEMORY);
+                ? result_number_of(json_object_get(entry->json, "expected"), "peak_rss_bytes")
+                : result_median_of(entry, COMPARE_MEMORY);
     }
 }
 
@@ -213,21 +215,21 @@ static void entries_compare(struct result *result)
     const struct result_entry *recorded = result->recorded;
     const json_t *original = json_object_get(result->json, "original");
     const json_t *expected = json_object_get(recorded != NULL ? recorded->json : NULL, "expected");
-    result->process_bytes = number_of(original, "peak_rss_bytes");
-    result->process_seconds = number_of(original, "cpu_seconds");
-    const bool is_expected = !isnan(number_of(expected, "peak_rss_bytes"));
+    result->process_bytes = result_number_of(original, "peak_rss_bytes");
+    result->process_seconds = result_number_of(original, "cpu_seconds");
+    const bool is_expected = !isnan(result_number_of(expected, "peak_rss_bytes"));
     const bool is_most =
-        recorded != NULL && result->process_bytes >= median_of(recorded, COMPARE_MEMORY);
+        recorded != NULL && result->process_bytes >= result_median_of(recorded, COMPARE_MEMORY);
     result->of[COMPARE_MEMORY] = is_expected ? RESULT_PROCESS
                                  : is_most   ? RESULT_DIFFERENCE
                                              : RESULT_REPLAYS;
     result->of[COMPARE_TIME] =
-        result->process_seconds > 0 && !isnan(number_of(expected, "cpu_change_seconds"))
+        result->process_seconds > 0 && !isnan(result_number_of(expected, "cpu_change_seconds"))
             ? RESULT_PROCESS
             : RESULT_REPLAYS;
     peaks_make(result);
     for (unsigned measure = 0; measure < COMPARE_MEASURES; measure++) {
-        const bool known = recorded != NULL && median_of(recorded, measure) > 0;
+        const bool known = recorded != NULL && result_median_of(recorded, measure) > 0;
         known ? changes_make(result, measure) : values_drop(result, measure);
     }
 }
@@ -239,7 +241,7 @@ bool result_read(struct result *result, const char *path, char *why, size_t why_
     json_error_t error;
     *result = (struct result){.json = json_load_file(path, 0, &error)};
     if (result->json == NULL) return error_explain(why, why_bytes, "%s", error.text);
-    result->trace = text_of(json_object_get(result->json, "trace"), "file");
+    result->trace = result_text_of(json_object_get(result->json, "trace"), "file");
     if (result->trace == NULL || !json_is_array(json_object_get(result->json, "allocators")))
         return error_explain(why, why_bytes, "it is not a result of compare --json");
     if (!entries_read(result)) return error_explain(why, why_bytes, "no memory");

@@ -87,7 +87,8 @@ static bool is_active(const char *state)
 }
 
 /* A line "LIST|INDEX|JOB|STATE|REASON|NODE". False: no memory. */
-static bool take_line(const struct sweep *sweep, struct slurm_states *states, const char *line)
+static bool slurm_take_line(const struct sweep *sweep, struct slurm_states *states,
+                            const char *line)
 {
     struct slurm_state state = {.list = 0};
     unsigned index;
@@ -122,7 +123,7 @@ bool slurm_read_states(const struct sweep *sweep, struct slurm_states *states, c
     bool good = true;
     for (char *line = strtok_r(text, "\n", &next); line != NULL && good;
          line = strtok_r(NULL, "\n", &next))
-        good = take_line(sweep, states, line);
+        good = slurm_take_line(sweep, states, line);
     free(text);
     if (good) return true;
     slurm_free_states(states);
@@ -241,7 +242,7 @@ static bool write_list(const struct sweep *sweep, unsigned list, const char *suf
     return error_explain(why, why_bytes, "%s: %s", path, strerror(errno));
 }
 
-static bool write_script(const struct sweep *sweep, char *why, size_t why_bytes)
+static bool slurm_write_script(const struct sweep *sweep, char *why, size_t why_bytes)
 {
     const char *path = sweep_path(sweep, "slurm.sh", "");
     FILE *file = fopen(path, "we");
@@ -353,7 +354,7 @@ static int by_limits(const void *one, const void *other)
     return x < y ? -1 : x > y; /* in the order of the plan */
 }
 
-static bool is_equal(const struct limits *one, const struct limits *other)
+static bool slurm_is_equal(const struct limits *one, const struct limits *other)
 {
     return one->mib == other->mib && one->minutes == other->minutes && one->waits == other->waits;
 }
@@ -365,7 +366,7 @@ static bool submit_all(struct submitting *submitting, struct wanted *wanted, siz
     qsort(wanted, count, sizeof *wanted, by_limits);
     for (size_t begin = 0, end; begin < count; begin = end) {
         for (end = begin; end < count && end - begin < ARRAY_MAX &&
-                          is_equal(&wanted[begin].limits, &wanted[end].limits);
+                          slurm_is_equal(&wanted[begin].limits, &wanted[end].limits);
              end++)
             jobs[end - begin] = wanted[end].job;
         const unsigned long job = submit(submitting, &wanted[begin].limits, jobs, end - begin);
@@ -452,7 +453,7 @@ static void tell_how_to_cancel(const struct sweep *sweep, const char *what)
     fflush(stdout);
 }
 
-static void show(const struct sweep *sweep, const struct slurm_states *states)
+static void slurm_show(const struct sweep *sweep, const struct slurm_states *states)
 {
     const size_t all = sweep->tasks.count - sweep->round_begin;
     char message[128];
@@ -471,7 +472,7 @@ static void wait_a_second(void)
     nanosleep(&second, NULL);
 }
 
-static bool watch(struct submitting *submitting)
+static bool slurm_watch(struct submitting *submitting)
 {
     struct sweep *sweep = submitting->sweep;
     struct slurm_states states = {0};
@@ -480,7 +481,7 @@ static bool watch(struct submitting *submitting)
     while (good && !sweep_interrupted() && sweep_round_missing(sweep) > 0) {
         if (ask_in > 0) {
             ask_in--;
-            show(sweep, &states);
+            slurm_show(sweep, &states);
             wait_a_second();
             continue;
         }
@@ -518,11 +519,11 @@ bool sweep_run_slurm(struct sweep *sweep, const char *partition)
         submitting.facts[i].events = -1;
     sweep_catch_signals();
     if (!good) cli_fail(&cli_sweep, "no memory");
-    if (good && !write_script(sweep, why, sizeof why)) {
+    if (good && !slurm_write_script(sweep, why, sizeof why)) {
         cli_fail(&cli_sweep, "%s", why);
         good = false;
     }
-    good = good && watch(&submitting);
+    good = good && slurm_watch(&submitting);
     if (good && sweep_interrupted()) tell_how_to_cancel(sweep, "the jobs keep running");
     free(submitting.facts);
     free(submitting.tries);

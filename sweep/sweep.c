@@ -12,7 +12,7 @@
 #include "sweep/sweep_run.h"
 #include "sweep/tasks.h"
 
-static const char help_text[] =
+static const char sweep_help_text[] =
     "usage: malloctape sweep --plan TRACE... > PLAN\n"
     "       malloctape sweep PLAN [--dir DIR] [--on WHERE] [--halving BY]\n"
     "       malloctape sweep --status DIR\n"
@@ -57,7 +57,7 @@ struct options {
 };
 
 /* Returns PROGRAM_GO_ON or an exit status. */
-static int words_parse(struct options *options, int count, char **words)
+static int sweep_words_parse(struct options *options, int count, char **words)
 {
     const struct program_option known[] = {
         {"plan", .flag = &options->plan},
@@ -73,7 +73,8 @@ static int words_parse(struct options *options, int count, char **words)
         {"html", .word = &options->outputs.html},
         {.name = NULL}};
     options->halving = HALVING_WAYS;
-    const int status = program_options(count, words, known, help_text, PROGRAM_ANYWHERE, NULL);
+    const int status =
+        program_options(count, words, known, sweep_help_text, PROGRAM_ANYWHERE, NULL);
     const struct sweep_collect_options *outputs = &options->outputs;
     if (status != PROGRAM_GO_ON) return status;
     if (options->plan + options->status + options->collect > 1)
@@ -117,7 +118,7 @@ static void print_failure(const struct sweep *sweep, const char *id,
 static int print_status(const struct sweep *sweep)
 {
     char why[1024];
-    size_t count, done = 0, run = 0, wait = 0;
+    size_t count, done = 0, sweep_command_run = 0, wait = 0;
     struct slurm_states states = {0};
     char **ids = sweep_read_results(sweep, &count);
     if (slurm_was_used(sweep) && !slurm_read_states(sweep, &states, why, sizeof why))
@@ -127,11 +128,11 @@ static int print_status(const struct sweep *sweep)
         const bool is_done = sweep_has_result(sweep, ids[i]);
         const bool runs = state != NULL && strcmp(state->state, "RUNNING") == 0;
         done += is_done;
-        run += !is_done && runs;
+        sweep_command_run += !is_done && runs;
         wait += !is_done && state != NULL && state->active && !runs;
     }
     printf("%zu of %zu done", done, count);
-    if (run > 0) printf(", %zu run", run);
+    if (sweep_command_run > 0) printf(", %zu run", sweep_command_run);
     if (wait > 0) printf(", %zu wait", wait);
     puts(sweep_is_running_here(sweep) ? ", a sweep is running here" : "");
     for (size_t i = 0; i < count; i++) {
@@ -153,7 +154,7 @@ static int print_status(const struct sweep *sweep)
 
 /* Carries out a round. Returns PROGRAM_OK if all its results are there, else an exit status; what
  * is missing has been printed. */
-static int carry_out(struct sweep *sweep, const struct options *options)
+static int order_carry_out(struct sweep *sweep, const struct options *options)
 {
     char words[1024];
     const bool went_on = options->where == ON_SLURM ? sweep_run_slurm(sweep, options->partition)
@@ -169,7 +170,7 @@ static int carry_out(struct sweep *sweep, const struct options *options)
 }
 
 /* Prints how far the sweep has come. */
-static int tell(const struct sweep *sweep, int status)
+static int sweep_tell(const struct sweep *sweep, int status)
 {
     const size_t all = sweep->tasks.count - sweep->round_begin;
     const char *of = sweep->round_begin > 0 ? "of the round " : "";
@@ -187,7 +188,7 @@ static int sweep_all(struct sweep *sweep, const struct options *options)
     unlink(sweep_path(sweep, "halving.json", ""));
     if (!sweep_begin_round(sweep, &(struct sweep_round){0}, why, sizeof why))
         return cli_fail(&cli_sweep, "%s", why);
-    return tell(sweep, carry_out(sweep, options));
+    return sweep_tell(sweep, order_carry_out(sweep, options));
 }
 
 static int sweep_by_halves(struct sweep *sweep, const struct options *options)
@@ -198,15 +199,15 @@ static int sweep_by_halves(struct sweep *sweep, const struct options *options)
     int status = PROGRAM_OK;
     for (unsigned round = 0; good && status == PROGRAM_OK && round <= halving.rounds; round++) {
         good = halving_begin_round(&halving, round, why, sizeof why);
-        if (good) status = carry_out(sweep, options);
+        if (good) status = order_carry_out(sweep, options);
         if (good && status == PROGRAM_OK)
             good = halving_end_round(&halving, round, why, sizeof why);
     }
     halving_close(&halving);
-    return good ? tell(sweep, status) : cli_fail(&cli_sweep, "%s", why);
+    return good ? sweep_tell(sweep, status) : cli_fail(&cli_sweep, "%s", why);
 }
 
-static int run_sweep(const struct options *options, const char *plan)
+static int plan_carry_out(const struct options *options, const char *plan)
 {
     static struct sweep sweep;
     char why[1024];
@@ -230,17 +231,17 @@ static int run(int count, char **words)
     struct options options = {0};
     char why[1024];
     struct sweep sweep;
-    const int status = words_parse(&options, count, words);
+    const int status = sweep_words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
     if (options.plan)
         return plan_print(words + optind, (size_t)(count - optind))
                    ? PROGRAM_OK
                    : cli_fail(&cli_sweep, "no memory");
-    if (!options.collect) return run_sweep(&options, words[optind]);
+    if (!options.collect) return plan_carry_out(&options, words[optind]);
     if (!sweep_find(&sweep, words[optind], options.directory, why, sizeof why))
         return cli_fail(&cli_sweep, "%s", why);
     return sweep_collect(sweep.directory, &options.outputs);
 }
 
 const struct cli_command cli_sweep = {
-    "sweep", "compares many traces and settings, here or on many machines", run, help_text};
+    "sweep", "compares many traces and settings, here or on many machines", run, sweep_help_text};

@@ -12,7 +12,7 @@
 #include "launch/process.h"
 
 /* The contents of the file, which the caller frees; NULL: no memory, or it cannot be read. */
-static char *read_file(FILE *file)
+static char *sweep_read_file(FILE *file)
 {
     char *text = NULL, part[4096];
     size_t bytes, there;
@@ -25,7 +25,7 @@ static char *read_file(FILE *file)
     return NULL;
 }
 
-static int wait_for(pid_t process)
+static int sweep_wait_for(pid_t process)
 {
     int status = 0;
     while (waitpid(process, &status, 0) < 0 && errno == EINTR)
@@ -34,10 +34,10 @@ static int wait_for(pid_t process)
 }
 
 /* Sets `why` to the last line of a program's messages. */
-static void quote(FILE *messages, char *why, size_t why_bytes, const char *name, int status)
+static void sweep_quote(FILE *messages, char *why, size_t why_bytes, const char *name, int status)
 {
     rewind(messages);
-    char *text = read_file(messages);
+    char *text = sweep_read_file(messages);
     size_t length = text != NULL ? strlen(text) : 0;
     while (length > 0 && text[length - 1] == '\n')
         text[--length] = '\0';
@@ -65,15 +65,15 @@ char *command_read(const char *const *words, char *why, size_t why_bytes)
     if (error == 0) error = child_start(&child, &process);
     if (ends[1] >= 0) close(ends[1]);
     FILE *from = error == 0 ? fdopen(ends[0], "r") : NULL;
-    if (from != NULL) text = read_file(from);
+    if (from != NULL) text = sweep_read_file(from);
     if (from != NULL)
         fclose(from);
     else if (ends[0] >= 0)
         close(ends[0]);
     if (process > 0) {
-        const int status = wait_for(process);
+        const int status = sweep_wait_for(process);
         if (status != PROGRAM_OK && status != PROGRAM_CUT) {
-            quote(messages, why, why_bytes, words[0], status);
+            sweep_quote(messages, why, why_bytes, words[0], status);
             free(text);
             text = NULL;
         } else if (text == NULL) {

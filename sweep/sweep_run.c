@@ -20,33 +20,33 @@
 #define GROUP_ASK_NS 10000000
 
 /* State that the signal handler uses. */
-static volatile sig_atomic_t interrupted; /* the signal, or 0 */
-static volatile pid_t running;            /* the group of the task, or 0 */
+static volatile sig_atomic_t sweep_signal; /* the signal, or 0 */
+static volatile pid_t sweep_task_group;    /* the group of the task, or 0 */
 
-static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
-enum { ENDING_SIGNALS = sizeof ending_signals / sizeof *ending_signals };
+static const int sweep_run_ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ENDING_SIGNALS = sizeof sweep_run_ending_signals / sizeof *sweep_run_ending_signals };
 
 /* ---- signals ---- */
 
-static void on_signal(int number)
+static void sweep_run_on_signal(int number)
 {
-    interrupted = number;
-    if (running > 0) kill(-running, SIGTERM);
+    sweep_signal = number;
+    if (sweep_task_group > 0) kill(-sweep_task_group, SIGTERM);
 }
 
 /* Ignored signals stay ignored, as under nohup. No SA_RESTART, so that waiting calls return. */
 void sweep_catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal}, before;
+    struct sigaction action = {.sa_handler = sweep_run_on_signal}, before;
     for (int i = 0; i < ENDING_SIGNALS; i++) {
-        sigaction(ending_signals[i], NULL, &before);
-        if (before.sa_handler != SIG_IGN) sigaction(ending_signals[i], &action, NULL);
+        sigaction(sweep_run_ending_signals[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN) sigaction(sweep_run_ending_signals[i], &action, NULL);
     }
 }
 
 bool sweep_interrupted(void)
 {
-    return interrupted != 0;
+    return sweep_signal != 0;
 }
 
 /* ---- one at a time ---- */
@@ -63,7 +63,7 @@ static int lock_open(const struct sweep *sweep)
     cli_fail(&cli_sweep, "waiting for another sweep of %s, or for a task that it left running",
              sweep->directory);
     while (flock(lock, LOCK_EX) != 0)
-        if (errno != EINTR || interrupted != 0) {
+        if (errno != EINTR || sweep_signal != 0) {
             close(lock);
             return -1;
         }
@@ -81,12 +81,12 @@ bool sweep_is_running_here(const struct sweep *sweep)
 
 /* Called in the child. Its own process group keeps an interrupt at the terminal from killing the
  * processes of the task one by one; this process ends them instead. */
-static void enter(void *unused)
+static void sweep_run_enter(void *unused)
 {
     (void)unused;
     setpgid(0, 0);
     for (int i = 0; i < ENDING_SIGNALS; i++)
-        signal(ending_signals[i], SIG_DFL);
+        signal(sweep_run_ending_signals[i], SIG_DFL);
 }
 
 /* Waits until all processes of a group that was asked to end have ended, the shell of the line first:
@@ -103,7 +103,8 @@ static void run_line(const struct sweep_job *job)
 {
     const char *const words[] = {"sh", "-c", job->line, NULL};
     const int none = open("/dev/null", O_RDWR | O_CLOEXEC);
-    const struct child child = {"/bin/sh", (char *const *)words, none, none, -1, enter, NULL};
+    const struct child child = {"/bin/sh", (char *const *)words, none, none,
+                                -1,        sweep_run_enter,      NULL};
     pid_t process = 0;
     const int error = child_start(&child, &process);
     if (none >= 0) close(none);
@@ -111,15 +112,15 @@ static void run_line(const struct sweep_job *job)
         cli_fail(&cli_sweep, "/bin/sh: %s", strerror(error));
         return;
     }
-    running = process;
-    if (interrupted != 0) kill(-process, SIGTERM);
+    sweep_task_group = process;
+    if (sweep_signal != 0) kill(-process, SIGTERM);
     while (waitpid(process, NULL, 0) < 0 && errno == EINTR)
         ;
-    if (interrupted != 0) wait_for_group(process);
-    running = 0;
+    if (sweep_signal != 0) wait_for_group(process);
+    sweep_task_group = 0;
 }
 
-static void show(const char *what, const char *id, size_t done, size_t all)
+static void sweep_run_show(const char *what, const char *id, size_t done, size_t all)
 {
     char message[SWEEP_ID_BYTES + 128];
     snprintf(message, sizeof message, "%s %s, %zu of %zu", what, id, done + 1, all);
@@ -128,10 +129,10 @@ static void show(const char *what, const char *id, size_t done, size_t all)
 
 static void run_orders(const struct sweep *sweep)
 {
-    for (size_t i = 0; i < sweep->orders.count && interrupted == 0; i++) {
+    for (size_t i = 0; i < sweep->orders.count && sweep_signal == 0; i++) {
         const struct sweep_job *order = &sweep->orders.jobs[i];
         if (!sweep_is_needed(sweep, order)) continue;
-        show("putting in order", order->id, i, sweep->orders.count);
+        sweep_run_show("putting in order", order->id, i, sweep->orders.count);
         run_line(order);
     }
 }
@@ -140,10 +141,10 @@ static void run_tasks(const struct sweep *sweep)
 {
     const size_t all = sweep_round_missing(sweep);
     size_t done = 0;
-    for (size_t i = sweep->round_begin; i < sweep->tasks.count && interrupted == 0; i++) {
+    for (size_t i = sweep->round_begin; i < sweep->tasks.count && sweep_signal == 0; i++) {
         const struct sweep_job *task = &sweep->tasks.jobs[i];
         if (sweep_is_done(sweep, task)) continue;
-        show("comparing", task->id, done++, all);
+        sweep_run_show("comparing", task->id, done++, all);
         run_line(task);
     }
 }
@@ -157,5 +158,5 @@ bool sweep_run_here(struct sweep *sweep)
     run_tasks(sweep);
     progress_text("");
     close(lock);
-    return interrupted == 0;
+    return sweep_signal == 0;
 }

@@ -88,8 +88,8 @@ static bool new_file_close(struct new_file *file, char *why, size_t why_bytes)
     return error_explain(why, why_bytes, "%s: %s", file->path, strerror(errno));
 }
 
-static bool write_script(const struct sweep *sweep, const char *name, const char *text, char *why,
-                         size_t why_bytes)
+static bool tasks_write_script(const struct sweep *sweep, const char *name, const char *text,
+                               char *why, size_t why_bytes)
 {
     struct installed program;
     struct new_file file;
@@ -122,8 +122,8 @@ static bool make_directories(const struct sweep *sweep, char *why, size_t why_by
     static const char *const names[] = {"traces", "results", "logs"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!make_directory(sweep_path(sweep, names[i], ""), why, why_bytes)) return false;
-    return write_script(sweep, "order.sh", order_script, why, why_bytes) &&
-           write_script(sweep, "compare.sh", compare_script, why, why_bytes);
+    return tasks_write_script(sweep, "order.sh", order_script, why, why_bytes) &&
+           tasks_write_script(sweep, "compare.sh", compare_script, why, why_bytes);
 }
 
 static bool write_plan(const struct sweep *sweep, char *why, size_t why_bytes)
@@ -147,7 +147,7 @@ static bool write_lines(const struct sweep *sweep, const char *name, const struc
 
 /* ---- where it is ---- */
 
-static bool is_directory(const char *path)
+static bool tasks_is_directory(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
@@ -161,16 +161,16 @@ static int default_directory(const char *plan, char *path, size_t bytes)
     return snprintf(path, bytes, "%.*s.sweep", (int)(has_suffix ? length - 5 : length), plan);
 }
 
-static bool find(struct sweep *sweep, const char *path, const char *directory, bool create,
-                 char *why, size_t why_bytes)
+static bool tasks_find(struct sweep *sweep, const char *path, const char *directory, bool create,
+                       char *why, size_t why_bytes)
 {
     char given[PATH_MAX];
-    int length = directory == NULL && !is_directory(path)
+    int length = directory == NULL && !tasks_is_directory(path)
                      ? default_directory(path, given, sizeof given)
                      : snprintf(given, sizeof given, "%s", directory != NULL ? directory : path);
     if (length >= (int)sizeof given) return error_explain(why, why_bytes, "%s: too long", path);
     if (create && !make_directory(given, why, why_bytes)) return false;
-    if (realpath(given, sweep->directory) == NULL || !is_directory(sweep->directory))
+    if (realpath(given, sweep->directory) == NULL || !tasks_is_directory(sweep->directory))
         return error_explain(why, why_bytes, "%s: not the directory of a sweep", given);
     if (strchr(sweep->directory, '\n') != NULL)
         return error_explain(why, why_bytes, "%s: the name has several lines", given);
@@ -181,7 +181,7 @@ bool sweep_find(struct sweep *sweep, const char *path, const char *directory, ch
                 size_t why_bytes)
 {
     *sweep = (struct sweep){.orders = {0}};
-    return find(sweep, path, directory, false, why, why_bytes);
+    return tasks_find(sweep, path, directory, false, why, why_bytes);
 }
 
 bool sweep_open(struct sweep *sweep, const char *path, const char *directory, char *why,
@@ -189,9 +189,9 @@ bool sweep_open(struct sweep *sweep, const char *path, const char *directory, ch
 {
     char plan[PATH_MAX + 16];
     *sweep = (struct sweep){.orders = {0}};
-    snprintf(plan, sizeof plan, "%s%s", path, is_directory(path) ? "/plan.json" : "");
+    snprintf(plan, sizeof plan, "%s%s", path, tasks_is_directory(path) ? "/plan.json" : "");
     return plan_read(&sweep->plan, plan, why, why_bytes) &&
-           find(sweep, path, directory, true, why, why_bytes) &&
+           tasks_find(sweep, path, directory, true, why, why_bytes) &&
            make_directories(sweep, why, why_bytes) && write_plan(sweep, why, why_bytes) &&
            (kept_read(&sweep->kept, sweep_path(sweep, "groups", "")) ||
             error_explain(why, why_bytes, "no memory"));
@@ -227,7 +227,8 @@ static void ordered_name(const struct plan_row *row, char *name, size_t bytes)
 
 /* Adds a job that is complete except for its result and its line, and closes the line. Ownership of
  * everything passes to the list. */
-static bool list_add(struct sweep_list *list, struct sweep_job *job, const char *result, FILE *line)
+static bool tasks_list_add(struct sweep_list *list, struct sweep_job *job, const char *result,
+                           FILE *line)
 {
     const bool ended = line != NULL && fclose(line) == 0;
     job->result = strdup(result);
@@ -262,7 +263,7 @@ static bool add_order(struct sweep *sweep, size_t at)
     command_put_quoted(line, sweep_path(sweep, "order.sh", ""));
     fprintf(line, " %s ", job.id);
     command_put_quoted(line, row->trace);
-    return list_add(&sweep->orders, &job, sweep_path(sweep, "traces", job.id), line);
+    return tasks_list_add(&sweep->orders, &job, sweep_path(sweep, "traces", job.id), line);
 }
 
 /* Puts the options that come before the trace. */
@@ -352,7 +353,7 @@ static bool add_task(struct sweep *sweep, const struct sweep_round *round, struc
         return good;
     }
     snprintf(file, sizeof file, "%s.json", job->id);
-    return list_add(&sweep->tasks, job, sweep_path(sweep, "results", file), line) && good;
+    return tasks_list_add(&sweep->tasks, job, sweep_path(sweep, "results", file), line) && good;
 }
 
 /* ---- rounds ---- */
@@ -386,7 +387,7 @@ static bool add_group(struct adding *adding, struct sweep_job *job)
 }
 
 /* The number in NAME-NUMBER-CHECKSUM. */
-static unsigned group_of(const char *id)
+static unsigned tasks_group_of(const char *id)
 {
     const char *last = strrchr(id, '-');
     while (last != NULL && last > id && *--last != '-')
@@ -407,13 +408,13 @@ static bool keep_group(struct adding *adding, const struct kept_group *group, bo
     if (job.entries == NULL) return true;
     job.entries_count = group->entries_count;
     snprintf(file, sizeof file, "%s.json", group->id);
-    if (!make_id(adding->sweep, adding->round, &job, group_of(group->id)) ||
+    if (!make_id(adding->sweep, adding->round, &job, tasks_group_of(group->id)) ||
         strcmp(job.id, group->id) != 0 ||
         (!whole && !kept_has_recorded(sweep_path(adding->sweep, "results", file)))) {
         free(job.entries);
         return true;
     }
-    if (adding->groups < group_of(job.id)) adding->groups = group_of(job.id);
+    if (adding->groups < tasks_group_of(job.id)) adding->groups = tasks_group_of(job.id);
     return add_group(adding, &job);
 }
 
@@ -451,7 +452,7 @@ static bool add_others(struct adding *adding)
 }
 
 /* False: no memory. */
-static bool add_row(struct sweep *sweep, size_t at, const struct sweep_round *round)
+static bool tasks_add_row(struct sweep *sweep, size_t at, const struct sweep_round *round)
 {
     const struct plan_row *row = &sweep->plan.rows[at];
     struct adding adding = {.sweep = sweep, .round = round, .row = row, .at = at};
@@ -473,7 +474,7 @@ bool sweep_begin_round(struct sweep *sweep, const struct sweep_round *round, cha
 {
     sweep->round_begin = sweep->tasks.count;
     for (size_t i = 0; i < sweep->plan.rows_count; i++)
-        if (!add_row(sweep, i, round)) return error_explain(why, why_bytes, "no memory");
+        if (!tasks_add_row(sweep, i, round)) return error_explain(why, why_bytes, "no memory");
     if (!kept_write(&sweep->kept, sweep_path(sweep, "groups", "")))
         return error_explain(why, why_bytes, "%s/groups: %s", sweep->directory, strerror(errno));
     return write_lines(sweep, "order", &sweep->orders, 0, false, why, why_bytes) &&

@@ -24,7 +24,7 @@ static uint64_t mix(uint64_t hash, uint64_t number)
     return hash ^ hash >> 29;
 }
 
-static size_t slot_of(const struct code_grouping *grouping, uint64_t key)
+static size_t code_groups_slot_of(const struct code_grouping *grouping, uint64_t key)
 {
     size_t at = (size_t)mix(key, 0) & (grouping->slots_count - 1);
     while (grouping->slots[at] != 0 && grouping->groups[grouping->slots[at] - 1].key != key)
@@ -32,7 +32,7 @@ static size_t slot_of(const struct code_grouping *grouping, uint64_t key)
     return at;
 }
 
-static bool slots_grow(struct code_grouping *grouping)
+static bool code_groups_slots_grow(struct code_grouping *grouping)
 {
     uint32_t *old = grouping->slots;
     const size_t count = old == NULL ? SLOTS_LEAST : 2 * grouping->slots_count;
@@ -41,20 +41,20 @@ static bool slots_grow(struct code_grouping *grouping)
     grouping->slots = slots;
     grouping->slots_count = count;
     for (size_t i = 0; i < grouping->count; i++)
-        slots[slot_of(grouping, grouping->groups[i].key)] = (uint32_t)i + 1;
+        slots[code_groups_slot_of(grouping, grouping->groups[i].key)] = (uint32_t)i + 1;
     free(old);
     return true;
 }
 
 /* The number of the group with this key; NONE: no memory. Keys are 64-bit hashes: with a million of
  * them, two collide in one of 37 million reports. */
-static uint32_t group_of(struct making *making, uint64_t key, const struct code_frame *frame,
-                         uint32_t parent)
+static uint32_t group_of_frame(struct making *making, uint64_t key, const struct code_frame *frame,
+                               uint32_t parent)
 {
     struct code_grouping *grouping = making->grouping;
-    if ((grouping->count + 1) * 2 > grouping->slots_count && !slots_grow(grouping))
+    if ((grouping->count + 1) * 2 > grouping->slots_count && !code_groups_slots_grow(grouping))
         return CODE_GROUP_NONE;
-    uint32_t *slot = &grouping->slots[slot_of(grouping, key)];
+    uint32_t *slot = &grouping->slots[code_groups_slot_of(grouping, key)];
     if (*slot != 0) return *slot - 1;
     if (!array_reserve(&grouping->groups, &grouping->room, grouping->count + 1,
                        sizeof *grouping->groups))
@@ -98,7 +98,7 @@ static uint64_t key_of_stack(const struct making *making, unsigned first)
     return key;
 }
 
-static bool fits(const struct making *making, uint32_t text)
+static bool code_groups_fits(const struct making *making, uint32_t text)
 {
     return regexec(making->grouping->focus, code_names_text(making->names, text), 0, NULL, 0) == 0;
 }
@@ -107,7 +107,8 @@ static bool is_in_focus(const struct making *making)
 {
     if (making->grouping->focus == NULL) return true;
     for (unsigned i = 0; i < making->count; i++)
-        if (fits(making, making->frames[i].function) || fits(making, making->frames[i].file))
+        if (code_groups_fits(making, making->frames[i].function) ||
+            code_groups_fits(making, making->frames[i].file))
             return true;
     return false;
 }
@@ -133,8 +134,9 @@ static bool add_totals(struct making *making)
     bool good = true;
     for (unsigned i = 0; i < making->count && good; i++)
         if (making->frames[i].code != 0) /* 0: CODE_NAMES_CUT */
-            good = add_total(making, group_of(making, key_of_frame(making, &making->frames[i]),
-                                              &making->frames[i], CODE_GROUP_NONE));
+            good =
+                add_total(making, group_of_frame(making, key_of_frame(making, &making->frames[i]),
+                                                 &making->frames[i], CODE_GROUP_NONE));
     return good;
 }
 
@@ -146,7 +148,7 @@ static uint32_t called_by(struct making *making, uint32_t parent, const struct c
     const struct code_group *groups = making->grouping->groups;
     if (parent != CODE_GROUP_NONE && groups[parent].depth + 1 == CODE_FRAMES_MAX) return parent;
     const uint64_t key = parent != CODE_GROUP_NONE ? groups[parent].key : 1;
-    return group_of(making, mix(key, frame->function), frame, parent);
+    return group_of_frame(making, mix(key, frame->function), frame, parent);
 }
 
 /* The group of the innermost of the frames from `first` to `count`, called by `parent`. */
@@ -162,7 +164,7 @@ static bool call_frames(struct making *making, const struct code_frame *frames, 
 
 /* Sets *group to that of a node, with all its frames and those outside of it; NONE: it has none.
  * Each node is looked at once. False: no memory. */
-static bool path_of(struct making *making, uint32_t node, uint32_t *group)
+static bool code_groups_path_of(struct making *making, uint32_t node, uint32_t *group)
 {
     struct code_grouping *grouping = making->grouping;
     const struct stacks *stacks = making->names->stacks;
@@ -204,8 +206,8 @@ static uint32_t tree_of(struct making *making)
     if (count == 0) return called_by(making, group, &making->frames[0]);
     while (first + 1 < count && frames[first].allocates)
         first++;
-    const bool good =
-        path_of(making, entry->parent, &group) && call_frames(making, frames, first, count, &group);
+    const bool good = code_groups_path_of(making, entry->parent, &group) &&
+                      call_frames(making, frames, first, count, &group);
     return good ? group : CODE_GROUP_NONE;
 }
 
@@ -216,8 +218,9 @@ static uint32_t group_itself(struct making *making)
     const struct code_frame *frame = &making->frames[own];
     switch (making->grouping->by) {
     case CODE_BY_TREE: return tree_of(making);
-    case CODE_BY_STACK: return group_of(making, key_of_stack(making, own), frame, CODE_GROUP_NONE);
-    default: return group_of(making, key_of_frame(making, frame), frame, CODE_GROUP_NONE);
+    case CODE_BY_STACK:
+        return group_of_frame(making, key_of_stack(making, own), frame, CODE_GROUP_NONE);
+    default: return group_of_frame(making, key_of_frame(making, frame), frame, CODE_GROUP_NONE);
     }
 }
 
@@ -232,7 +235,7 @@ static void take_frames(struct making *making)
     making->count = 1;
 }
 
-static bool add_stack(struct making *making)
+static bool code_groups_add_stack(struct making *making)
 {
     struct code_grouping *grouping = making->grouping;
     const uint32_t stack = making->stack;
@@ -266,7 +269,7 @@ bool code_groups_make(struct code_grouping *grouping, const struct stack_tally *
                 (grouping->paths != NULL || grouping->by != CODE_BY_TREE) &&
                 grouping->total_first != NULL && grouping->self_groups != NULL;
     for (; making.stack < stacks && good; making.stack++)
-        good = add_stack(&making);
+        good = code_groups_add_stack(&making);
     free(making.frames);
     grouping->self =
         (struct stack_groups){grouping->self_first, grouping->self_groups, grouping->count};

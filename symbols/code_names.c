@@ -32,7 +32,8 @@ static void classify(const struct code_names *names, struct code_frame *frame, b
 
 /* ---- the frames of a code ---- */
 
-static bool add_frame(struct code_names *names, const struct code_frame *frame, bool is_rust)
+static bool code_names_add_frame(struct code_names *names, const struct code_frame *frame,
+                                 bool is_rust)
 {
     if (!array_reserve(&names->frames, &names->room, names->count + 1, sizeof *names->frames))
         return false;
@@ -60,7 +61,7 @@ static bool add_said(struct code_names *names, const char *said, struct code_fra
         frame.line = line != NULL ? (uint32_t)strtoul(line, NULL, 10) : 0;
         frame.is_inlined = rest != NULL && *rest != '\0';
         if (frame.function == 0) frame.function = strings_put(&names->symbols.strings, "?");
-        good = add_frame(names, &frame, false);
+        good = code_names_add_frame(names, &frame, false);
     }
     free(copy);
     return good;
@@ -78,7 +79,7 @@ static bool add_found(struct code_names *names, uint32_t module, uint64_t offset
         frame.file = found[i].file;
         frame.line = found[i].line;
         frame.is_inlined = i + 1 < count;
-        good = add_frame(names, &frame, found[i].is_rust);
+        good = code_names_add_frame(names, &frame, found[i].is_rust);
     }
     return good;
 }
@@ -90,7 +91,7 @@ static bool add_made(struct code_names *names, uint64_t address, struct code_fra
     frame.function = perf_map_find(&names->map, address > 0 ? address - 1 : 0);
     snprintf(text, sizeof text, "0x%" PRIx64, address);
     if (frame.function == 0) frame.function = strings_put(&names->symbols.strings, text);
-    return add_frame(names, &frame, false);
+    return code_names_add_frame(names, &frame, false);
 }
 
 static const char *module_path(const struct code_names *names, uint32_t number)
@@ -101,7 +102,7 @@ static const char *module_path(const struct code_names *names, uint32_t number)
 }
 
 /* The number of module `number` in `symbols`; UINT32_MAX: no memory. */
-static uint32_t module_of(struct code_names *names, uint32_t number)
+static uint32_t code_names_module_of(struct code_names *names, uint32_t number)
 {
     static const uint8_t none[1];
     const struct stack_module *module = stacks_module(names->stacks, number);
@@ -127,7 +128,7 @@ static bool add_code(struct code_names *names, uint32_t number)
     } else if (code->module == STACK_MODULE_NONE) {
         good = add_made(names, code->offset, frame);
     } else {
-        const uint32_t module = module_of(names, code->module);
+        const uint32_t module = code_names_module_of(names, code->module);
         good = module != UINT32_MAX && add_found(names, module, code->offset, frame);
     }
     names->codes[number] =

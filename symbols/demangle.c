@@ -13,7 +13,7 @@ struct demangling {
 };
 
 /* libiberty has no other way to end what it prints; what it holds then is on its stack. */
-static void take(const char *text, size_t length, void *of)
+static void demangle_take(const char *text, size_t length, void *of)
 {
     struct demangling *name = of;
     if (length == 0) return; /* `text` may be NULL */
@@ -28,9 +28,9 @@ char *demangle(const char *mangled)
     const int options = DMGL_AUTO | DMGL_ANSI;
     name.length = 0;
     if (mangled[0] != '_' || setjmp(name.too_long) != 0) return NULL;
-    if (!rust_demangle_callback(mangled, options, take, &name)) {
+    if (!rust_demangle_callback(mangled, options, demangle_take, &name)) {
         name.length = 0;
-        if (!cplus_demangle_v3_callback(mangled, options, take, &name)) return NULL;
+        if (!cplus_demangle_v3_callback(mangled, options, demangle_take, &name)) return NULL;
     }
     return strndup(name.text, name.length);
 }

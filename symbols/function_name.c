@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-static bool begins_with(const char *text, const char *beginning)
+static bool function_begins_with(const char *text, const char *beginning)
 {
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
@@ -11,11 +11,11 @@ static bool begins_with(const char *text, const char *beginning)
 static bool begins_with_any(const char *text, const char *const *beginnings)
 {
     for (; *beginnings != NULL; beginnings++)
-        if (begins_with(text, *beginnings)) return true;
+        if (function_begins_with(text, *beginnings)) return true;
     return false;
 }
 
-static bool is_any(const char *text, const char *const *texts)
+static bool function_is_any(const char *text, const char *const *texts)
 {
     for (; *texts != NULL; texts++)
         if (strcmp(text, *texts) == 0) return true;
@@ -62,8 +62,8 @@ bool function_name_is_rust(const char *mangled)
 {
     enum { HASH = 16 };
     const size_t length = function_name_length(mangled);
-    if (begins_with(mangled, "_R")) return true;
-    if (!begins_with(mangled, "_ZN") || length < HASH + 7 || mangled[length - 1] != 'E')
+    if (function_begins_with(mangled, "_R")) return true;
+    if (!function_begins_with(mangled, "_ZN") || length < HASH + 7 || mangled[length - 1] != 'E')
         return false;
     const char *hash = mangled + length - 1 - HASH;
     return memcmp(hash - 3, "17h", 3) == 0 && strspn(hash, "0123456789abcdef") >= HASH;
@@ -74,7 +74,7 @@ bool function_name_is_rust(const char *mangled)
 /* After "operator": the end of its symbol, so that brackets in it count for nothing. */
 static const char *after_symbol(const char *at)
 {
-    if (begins_with(at, "()") || begins_with(at, "[]")) return at + 2;
+    if (function_begins_with(at, "()") || function_begins_with(at, "[]")) return at + 2;
     return at + strspn(at, "<>=!+-*/%^&|~,");
 }
 
@@ -82,7 +82,7 @@ static bool is_operator(const char *name, const char *at)
 {
     static const char word[] = "operator";
     const size_t length = sizeof word - 1;
-    return begins_with(at, word) &&
+    return function_begins_with(at, word) &&
            (at == name || !(isalnum((unsigned char)at[-1]) || at[-1] == '_')) &&
            !(isalnum((unsigned char)at[length]) || at[length] == '_');
 }
@@ -97,7 +97,7 @@ void function_name_take_out_types(char *name)
             at = after_symbol(at + strlen("operator")) - 1;
             in_operator = true;
         } else if (strchr("<([{", *at) != NULL) {
-            if (depth++ == 0 && *at == '(' && !begins_with(at, "(anonymous namespace)"))
+            if (depth++ == 0 && *at == '(' && !function_begins_with(at, "(anonymous namespace)"))
                 parameters = at;
         } else if (strchr(">)]}", *at) != NULL) {
             if ((*at != '>' || at == name || at[-1] != '-') && depth > 0) depth--;
@@ -128,7 +128,7 @@ bool function_allocates(const char *name, const char *module)
         "malloc",        "calloc", "realloc",    "memalign",           "posix_memalign",
         "aligned_alloc", "valloc", "pvalloc",    "reallocarray",       "__rust_realloc",
         "free",          "cfree",  "free_sized", "free_aligned_sized", NULL};
-    if (begins_with_any(basename(module), libraries) || is_any(name, names)) return true;
+    if (begins_with_any(basename(module), libraries) || function_is_any(name, names)) return true;
     return begins_with_any(name, families) && strcmp(name, "__libc_start_main") != 0;
 }
 
@@ -162,7 +162,7 @@ static bool is_system(const char *file)
 {
     static const char *const places[] = {"/usr/include/", "/usr/local/include/", "/rustc/", NULL};
     return begins_with_any(file, places) || strstr(file, "/include/c++/") != NULL ||
-           (begins_with(file, "/usr/lib/") && strstr(file, "/include/") != NULL);
+           (function_begins_with(file, "/usr/lib/") && strstr(file, "/include/") != NULL);
 }
 
 bool function_is_library(const char *name, const char *file, bool is_rust)
@@ -171,6 +171,7 @@ bool function_is_library(const char *name, const char *file, bool is_rust)
                                            "xstrdup",  "g_malloc", "g_malloc0", "g_realloc",
                                            "g_strdup", NULL};
     static const char *const beginnings[] = {"std::", "__gnu_cxx::", "__cxxabi", "__cxa_", NULL};
-    if (is_any(name, wrappers) || is_system(file) || begins_with_any(name, beginnings)) return true;
+    if (function_is_any(name, wrappers) || is_system(file) || begins_with_any(name, beginnings))
+        return true;
     return is_rust && is_of_rust(name);
 }

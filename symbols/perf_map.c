@@ -40,7 +40,7 @@ static bool add_line(struct perf_map *map, const char *line, struct strings *str
 
 /* Reads a line, or as much of it as fits, and adds to *bytes what it takes in the file. A file with
  * a hole has lines of zeros. False: there are no more. */
-static bool read_line(FILE *file, char line[LINE_BYTES_MAX], uint64_t *bytes)
+static bool perf_map_read_line(FILE *file, char line[LINE_BYTES_MAX], uint64_t *bytes)
 {
     int next = 0;
     size_t length = 0;
@@ -60,7 +60,7 @@ bool perf_map_read(struct perf_map *map, const char *path, double since_s, struc
     uint64_t bytes = 0;
     bool good = true;
     if (file == NULL) return false;
-    while (good && map->lines.count < LINES_MAX && read_line(file, line, &bytes))
+    while (good && map->lines.count < LINES_MAX && perf_map_read_line(file, line, &bytes))
         good = add_line(map, line, strings);
     fclose(file);
     code_ranges_sort(&map->lines);

@@ -65,7 +65,7 @@ static struct part part_of(struct part whole, uint64_t begin, uint64_t bytes)
     return (struct part){whole.at + begin, bytes < there ? bytes : there};
 }
 
-static uint32_t number_at(struct part part, uint64_t offset)
+static uint32_t split_unit_number_at(struct part part, uint64_t offset)
 {
     uint32_t number = 0;
     if (offset <= part.bytes && part.bytes - offset >= sizeof number)
@@ -87,14 +87,15 @@ static bool index_find(struct index *index, uint64_t id)
 {
     enum { HEADER_BYTES = 16 };
     const struct part all = index->all;
-    index->version = number_at(all, 0) & 0xffff;
-    index->columns = number_at(all, 4);
-    index->units = number_at(all, 8);
-    index->slots = number_at(all, 12);
+    index->version = split_unit_number_at(all, 0) & 0xffff;
+    index->columns = split_unit_number_at(all, 4);
+    index->units = split_unit_number_at(all, 8);
+    index->slots = split_unit_number_at(all, 12);
     index->columns_at = HEADER_BYTES + UINT64_C(12) * index->slots;
     if ((index->version != 2 && index->version != 5) || index->columns_at > all.bytes) return false;
     for (uint64_t i = 0; i < index->slots; i++) {
-        const uint32_t row = number_at(all, HEADER_BYTES + UINT64_C(8) * index->slots + 4 * i);
+        const uint32_t row =
+            split_unit_number_at(all, HEADER_BYTES + UINT64_C(8) * index->slots + 4 * i);
         if (row == 0 || row > index->units ||
             memcmp(all.at + HEADER_BYTES + 8 * i, &id, sizeof id) != 0)
             continue;
@@ -111,10 +112,10 @@ static struct part index_part(const struct index *index, struct part whole, enum
     const uint64_t row_bytes = UINT64_C(4) * index->columns;
     if (column == 0) return whole;
     for (uint64_t i = 0; i < index->columns && index->columns_at + 4 * i < index->all.bytes; i++) {
-        if (number_at(index->all, index->columns_at + 4 * i) != column) continue;
+        if (split_unit_number_at(index->all, index->columns_at + 4 * i) != column) continue;
         const uint64_t offset = index->columns_at + row_bytes * (1 + index->row) + 4 * i;
-        return part_of(whole, number_at(index->all, offset),
-                       number_at(index->all, offset + row_bytes * index->units));
+        return part_of(whole, split_unit_number_at(index->all, offset),
+                       split_unit_number_at(index->all, offset + row_bytes * index->units));
     }
     return (struct part){NULL, 0};
 }
@@ -170,7 +171,7 @@ static Elf *image_make(const struct part parts[SECTIONS])
 
 /* ---- a unit ---- */
 
-static uint64_t number_of(Dwarf_Die *die, unsigned attribute, unsigned older)
+static uint64_t split_unit_number_of(Dwarf_Die *die, unsigned attribute, unsigned older)
 {
     Dwarf_Attribute found;
     Dwarf_Word number;
@@ -202,8 +203,9 @@ static bool take_parts(Dwarf_Die *skeleton, Elf *program, Elf *file, uint64_t id
                          sections[i].of_file != NULL ? sections[i].of_file : sections[i].name);
         if (is_package) parts[i] = index_part(&index, parts[i], i);
     }
-    parts[ADDRESSES] = part_of(
-        parts[ADDRESSES], number_of(skeleton, DW_AT_addr_base, DW_AT_GNU_addr_base), UINT64_MAX);
+    parts[ADDRESSES] =
+        part_of(parts[ADDRESSES],
+                split_unit_number_of(skeleton, DW_AT_addr_base, DW_AT_GNU_addr_base), UINT64_MAX);
     return true;
 }
 
@@ -235,7 +237,7 @@ bool split_unit_open(struct split_unit *split, Dwarf_Die *skeleton, Elf *program
     split->info_end = parts[INFO].at + parts[INFO].bytes;
     split->lists = parts[LISTS].at;
     split->lists_bytes = parts[LISTS].bytes;
-    if (version < 5) split->ranges_base = number_of(skeleton, DW_AT_GNU_ranges_base, 0);
+    if (version < 5) split->ranges_base = split_unit_number_of(skeleton, DW_AT_GNU_ranges_base, 0);
     dwarf_lowpc(skeleton, &split->base);
     return true;
 }
@@ -260,7 +262,7 @@ static uint64_t list_at(const struct split_unit *split, const uint8_t *number)
         index |= (uint64_t)(*number & 0x7f) << shift;
         if ((*number & 0x80) == 0) break;
     }
-    const uint32_t offset = number_at(lists, HEADER_BYTES + 4 * index);
+    const uint32_t offset = split_unit_number_at(lists, HEADER_BYTES + 4 * index);
     return offset != 0 && offset < lists.bytes ? HEADER_BYTES + (uint64_t)offset : 0;
 }
 

@@ -22,22 +22,29 @@ enum { SLOTS_LEAST = 4096, SAMPLES_LEAST = 16 };
 
 /* Kinds of calls with classes of their own: each has HISTOGRAM_BUCKETS numbers, in this order. Of
  * two that differ in size only, calls of the second one are also sampled by bytes. */
-enum calls_of { ALLOCATIONS, LARGE_ALLOCATIONS, REALLOCS, LARGE_REALLOCS, FREES, REMOTE_FREES };
+enum tallied_calls {
+    ALLOCATIONS,
+    LARGE_ALLOCATIONS,
+    REALLOCS,
+    LARGE_REALLOCS,
+    FREES,
+    REMOTE_FREES
+};
 
-static enum calls_of calls_of(const struct stack_tally *tally, size_t cell)
+static enum tallied_calls stack_tally_calls_of(const struct stack_tally *tally, size_t cell)
 {
-    return (enum calls_of)(tally->cells[cell].size_class / HISTOGRAM_BUCKETS);
+    return (enum tallied_calls)(tally->cells[cell].size_class / HISTOGRAM_BUCKETS);
 }
 
 /* Calls whose classes may be estimated together: those that differ in size only. */
-static enum calls_of alike(enum calls_of calls)
+static enum tallied_calls alike(enum tallied_calls calls)
 {
-    return calls < FREES ? (enum calls_of)(calls & ~1u) : calls;
+    return calls < FREES ? (enum tallied_calls)(calls & ~1u) : calls;
 }
 
 static bool are_frees(const struct stack_tally *tally, size_t cell)
 {
-    return calls_of(tally, cell) >= FREES;
+    return stack_tally_calls_of(tally, cell) >= FREES;
 }
 
 struct stack_object {
@@ -48,7 +55,8 @@ struct stack_object {
 
 /* ---- cells ---- */
 
-static size_t slot_of(const struct stack_tally *tally, uint32_t stack, uint32_t size_class)
+static size_t stack_tally_slot_of(const struct stack_tally *tally, uint32_t stack,
+                                  uint32_t size_class)
 {
     const uint64_t key = ((uint64_t)stack << 16 | size_class) * UINT64_C(0x9e3779b97f4a7c15);
     size_t at = (size_t)(key >> 32) & (tally->slots_count - 1);
@@ -60,7 +68,7 @@ static size_t slot_of(const struct stack_tally *tally, uint32_t stack, uint32_t 
     return at;
 }
 
-static bool slots_grow(struct stack_tally *tally)
+static bool stack_tally_slots_grow(struct stack_tally *tally)
 {
     uint32_t *old = tally->slots;
     const size_t more = tally->slots_count == 0 ? SLOTS_LEAST : 2 * tally->slots_count;
@@ -69,20 +77,21 @@ static bool slots_grow(struct stack_tally *tally)
     tally->slots = slots;
     tally->slots_count = more;
     for (size_t i = 0; i < tally->count; i++)
-        slots[slot_of(tally, tally->cells[i].stack, tally->cells[i].size_class)] = (uint32_t)i + 1;
+        slots[stack_tally_slot_of(tally, tally->cells[i].stack, tally->cells[i].size_class)] =
+            (uint32_t)i + 1;
     free(old);
     return true;
 }
 
 /* There is room for one more. */
 static uint32_t cell_find(struct stack_tally *tally, uint32_t stack, uint64_t size,
-                          enum calls_of calls)
+                          enum tallied_calls calls)
 {
     const struct stack_chance *chance = &tally->chance;
     if (calls == ALLOCATIONS && size >= chance->small) calls = LARGE_ALLOCATIONS;
     if (calls == REALLOCS && size >= chance->small_realloc) calls = LARGE_REALLOCS;
     const uint32_t size_class = calls * HISTOGRAM_BUCKETS + histogram_bucket(size);
-    uint32_t *slot = &tally->slots[slot_of(tally, stack, size_class)];
+    uint32_t *slot = &tally->slots[stack_tally_slot_of(tally, stack, size_class)];
     if (*slot != 0) return *slot - 1;
     tally->cells[tally->count] = (struct stack_cell){.stack = stack, .size_class = size_class};
     *slot = (uint32_t)++tally->count;
@@ -117,7 +126,8 @@ static bool pair_slots_grow(struct stack_tally *tally)
 }
 
 /* There is room for one more. */
-static struct stack_pair *pair_find(struct stack_tally *tally, uint32_t made, uint32_t freed)
+static struct stack_pair *stack_tally_pair_find(struct stack_tally *tally, uint32_t made,
+                                                uint32_t freed)
 {
     uint32_t *slot = pair_slot(tally, made, freed);
     if (*slot == 0) {
@@ -135,17 +145,17 @@ static bool pairs_reserve(struct stack_tally *tally, size_t calls)
                          sizeof *tally->pairs);
 }
 
-static bool reserve(struct stack_tally *tally, size_t calls)
+static bool stack_tally_reserve(struct stack_tally *tally, size_t calls)
 {
     while ((tally->count + calls) * 2 > tally->slots_count)
-        if (!slots_grow(tally)) return false;
+        if (!stack_tally_slots_grow(tally)) return false;
     if (tally->with_frees && !pairs_reserve(tally, calls)) return false;
     return array_reserve(&tally->cells, &tally->room, tally->count + calls, sizeof *tally->cells) &&
            pages_reserve(&tally->objects, &tally->capacity, tally->live + calls,
                          INSTRUCTION_BLOCK_MAX, sizeof *tally->objects);
 }
 
-static const char *define(void *stacks, const struct stack_definition *definition)
+static const char *stack_tally_define(void *stacks, const struct stack_definition *definition)
 {
     return stacks_define(stacks, definition);
 }
@@ -177,7 +187,7 @@ static bool stack_chance_read(struct stack_chance *chance, const struct instruct
 bool stack_tally_follow(struct stacks *stacks, struct instruction_reader *reader)
 {
     if ((reader->header.features & INSTRUCTION_FEATURE_STACKS) == 0) return false;
-    reader->define = define;
+    reader->define = stack_tally_define;
     reader->define_context = stacks;
     return true;
 }
@@ -186,7 +196,7 @@ bool stack_tally_open(struct stack_tally *tally, const struct instruction_header
 {
     *tally = (struct stack_tally){.epoch = 1};
     tally->with_frees = (header->features & INSTRUCTION_FEATURE_FREE_STACKS) != 0;
-    return stack_chance_read(&tally->chance, header) && slots_grow(tally);
+    return stack_chance_read(&tally->chance, header) && stack_tally_slots_grow(tally);
 }
 
 void stack_tally_close(struct stack_tally *tally)
@@ -204,18 +214,18 @@ void stack_tally_close(struct stack_tally *tally)
 
 /* ---- objects ---- */
 
-static void add(struct stack_cell *cell, enum stack_measure measure, uint64_t bytes)
+static void cell_add(struct stack_cell *cell, enum stack_measure measure, uint64_t bytes)
 {
     cell->amounts[measure].objects++;
     cell->amounts[measure].bytes += bytes;
 }
 
-static void begin(struct stack_tally *tally, struct stack_object *object, uint64_t size,
-                  uint32_t stack, enum calls_of calls)
+static void object_enters(struct stack_tally *tally, struct stack_object *object, uint64_t size,
+                          uint32_t stack, enum tallied_calls calls)
 {
     const uint32_t at = cell_find(tally, stack, size, calls);
     struct stack_cell *cell = &tally->cells[at];
-    add(cell, STACK_MADE, size);
+    cell_add(cell, STACK_MADE, size);
     live_begin(&cell->live, tally->epoch, size);
     *object = (struct stack_object){size, tally->calls, tally->lane, at};
     tally->live_bytes += size;
@@ -229,25 +239,25 @@ static bool is_short(const struct stack_tally *tally, const struct stack_object 
     return tally->calls - object->call <= STACK_SHORT_CALLS;
 }
 
-static void end(struct stack_tally *tally, const struct stack_object *object)
+static void object_leaves(struct stack_tally *tally, const struct stack_object *object)
 {
     struct stack_cell *cell = &tally->cells[object->cell];
     live_end(&cell->live, tally->epoch, object->size);
-    if (is_short(tally, object)) add(cell, STACK_SHORT_LIVED, object->size);
-    if (object->lane != tally->lane) add(cell, STACK_REMOTE, object->size);
+    if (is_short(tally, object)) cell_add(cell, STACK_SHORT_LIVED, object->size);
+    if (object->lane != tally->lane) cell_add(cell, STACK_REMOTE, object->size);
     tally->live_bytes -= object->size;
 }
 
-/* Counts a free with this stack (0: none), before end() is called for the object. */
+/* Counts a free with this stack (0: none), before object_leaves() is called for the object. */
 static void note_free(struct stack_tally *tally, const struct stack_object *object, uint32_t stack)
 {
     const bool is_remote = object->lane != tally->lane, lived_short = is_short(tally, object);
     const uint32_t at = cell_find(tally, stack, object->size, is_remote ? REMOTE_FREES : FREES);
     const uint32_t made = tally->cells[object->cell].stack;
-    add(&tally->cells[at], STACK_FREED, object->size);
-    if (is_remote) add(&tally->cells[at], STACK_FREED_REMOTE, object->size);
+    cell_add(&tally->cells[at], STACK_FREED, object->size);
+    if (is_remote) cell_add(&tally->cells[at], STACK_FREED_REMOTE, object->size);
     if (stack == 0 || made == 0 || (!is_remote && !lived_short)) return;
-    struct stack_pair *pair = pair_find(tally, made, stack);
+    struct stack_pair *pair = stack_tally_pair_find(tally, made, stack);
     pair->short_lived += lived_short;
     pair->remote += is_remote;
 }
@@ -256,27 +266,27 @@ static void resize(struct stack_tally *tally, struct stack_object *object, uint6
                    uint32_t stack)
 {
     const uint64_t before = object->size;
-    end(tally, object);
-    begin(tally, object, size, stack, REALLOCS);
-    if (size > before) add(&tally->cells[object->cell], STACK_GROWN, size - before);
+    object_leaves(tally, object);
+    object_enters(tally, object, size, stack, REALLOCS);
+    if (size > before) cell_add(&tally->cells[object->cell], STACK_GROWN, size - before);
 }
 
 bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *batch, size_t count)
 {
     struct instruction_walk walk = instruction_walk_over(batch, count);
     struct instruction one;
-    if (!reserve(tally, batch->count)) return false;
+    if (!stack_tally_reserve(tally, batch->count)) return false;
     while (instruction_walk_next(&walk, &one)) {
         const unsigned does = instruction_does[one.opcode];
         const uint32_t stack = instruction_walk_stack(&walk);
         tally->calls += does != INSTRUCTION_OTHER;
         switch (does) {
         case INSTRUCTION_BEGINS:
-            begin(tally, &tally->objects[tally->live++], one.size, stack, ALLOCATIONS);
+            object_enters(tally, &tally->objects[tally->live++], one.size, stack, ALLOCATIONS);
             break;
         case INSTRUCTION_ENDS:
             if (tally->with_frees) note_free(tally, &tally->objects[one.object], stack);
-            end(tally, &tally->objects[one.object]);
+            object_leaves(tally, &tally->objects[one.object]);
             tally->objects[one.object] = tally->objects[--tally->live];
             break;
         case INSTRUCTION_RESIZES:
@@ -299,7 +309,7 @@ uint32_t stack_tally_node(const struct stack_tally *tally, uint64_t index)
 
 /* ---- the end ---- */
 
-static int by_number(const void *one, const void *other)
+static int stack_tally_by_number(const void *one, const void *other)
 {
     const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
     return a < b ? -1 : a > b;
@@ -322,17 +332,17 @@ static bool list_stacks(struct stack_tally *tally)
     if (tally->stacks == NULL || tally->oldest == NULL || tally->ages == NULL) return false;
     for (size_t i = 0; i < tally->count; i++)
         tally->stacks[i + 1] = tally->cells[i].stack;
-    qsort(tally->stacks, tally->count + 1, sizeof *tally->stacks, by_number);
+    qsort(tally->stacks, tally->count + 1, sizeof *tally->stacks, stack_tally_by_number);
     for (size_t i = 1; i <= tally->count; i++)
         if (tally->stacks[i] != tally->stacks[count - 1]) tally->stacks[count++] = tally->stacks[i];
     tally->stacks_count = count;
     return true;
 }
 
-static uint32_t index_of(const struct stack_tally *tally, uint32_t stack)
+static uint32_t stack_tally_index_of(const struct stack_tally *tally, uint32_t stack)
 {
     const uint32_t *at =
-        bsearch(&stack, tally->stacks, tally->stacks_count, sizeof stack, by_number);
+        bsearch(&stack, tally->stacks, tally->stacks_count, sizeof stack, stack_tally_by_number);
     return (uint32_t)(at - tally->stacks);
 }
 
@@ -342,14 +352,14 @@ bool stack_tally_end(struct stack_tally *tally)
     for (size_t i = 0; i < tally->count; i++) {
         struct stack_cell *cell = &tally->cells[i];
         live_settle(&cell->live, tally->epoch);
-        cell->stack = index_of(tally, cell->stack);
+        cell->stack = stack_tally_index_of(tally, cell->stack);
         cell->amounts[STACK_AT_PEAK] =
             (struct stack_amount){cell->live.peak_objects, cell->live.peak_bytes};
         cell->amounts[STACK_AT_END] = (struct stack_amount){cell->live.objects, cell->live.bytes};
     }
     for (size_t i = 0; i < tally->pairs_count; i++) {
-        tally->pairs[i].made = index_of(tally, tally->pairs[i].made);
-        tally->pairs[i].freed = index_of(tally, tally->pairs[i].freed);
+        tally->pairs[i].made = stack_tally_index_of(tally, tally->pairs[i].made);
+        tally->pairs[i].freed = stack_tally_index_of(tally, tally->pairs[i].freed);
     }
     for (uint64_t i = 0; i < tally->live; i++) {
         const struct stack_object *object = &tally->objects[i];
@@ -365,7 +375,7 @@ bool stack_tally_end(struct stack_tally *tally)
 /* ---- sums of groups ---- */
 
 /* Whether only some of the calls of the cell's class have stacks. */
-static bool is_sampled(const struct stack_tally *tally, size_t cell)
+static bool cell_is_sampled(const struct stack_tally *tally, size_t cell)
 {
     return are_frees(tally, cell) ? stack_tally_frees_are_sampled(tally)
                                   : stack_tally_is_sampled(tally);
@@ -376,9 +386,9 @@ static double stands_for(const struct stack_tally *tally, size_t cell)
 {
     const struct stack_chance *chance = &tally->chance;
     const struct stack_amount *made = &tally->cells[cell].amounts[STACK_MADE];
-    const enum calls_of calls = calls_of(tally, cell);
+    const enum tallied_calls calls = stack_tally_calls_of(tally, cell);
     double chosen = 1 / (double)chance->calls; /* how often, on average */
-    if (!is_sampled(tally, cell)) return 1;
+    if (!cell_is_sampled(tally, cell)) return 1;
     if (calls == LARGE_ALLOCATIONS || calls == LARGE_REALLOCS) {
         const double size = (double)made->bytes / (double)made->objects;
         if (size >= (double)chance->all) return 1;
@@ -652,7 +662,7 @@ static size_t equal_until(const struct summing *state, size_t first, size_t end)
 static void sum_alike(struct summing *state, enum stack_measure measure, size_t first, size_t end)
 {
     const struct stack_tally *tally = state->tally;
-    const size_t certain = is_sampled(tally, first) ? certain_from(state, first, end) : first;
+    const size_t certain = cell_is_sampled(tally, first) ? certain_from(state, first, end) : first;
     for (size_t at = first, next; at < certain; at = next) {
         next = range_end(tally, measure, at, equal_until(state, at, certain));
         sum_cells(state, measure, at, next);
@@ -667,8 +677,8 @@ static void sum_measure(struct summing *state, enum stack_measure measure, size_
     memset(state->seen, 0, state->groups->count * sizeof *state->seen);
     state->all = (struct weight){.samples = 0};
     for (size_t at = first, next; at < end; at = next) {
-        const enum calls_of calls = alike(calls_of(tally, at));
-        for (next = at + 1; next < end && alike(calls_of(tally, next)) == calls;)
+        const enum tallied_calls calls = alike(stack_tally_calls_of(tally, at));
+        for (next = at + 1; next < end && alike(stack_tally_calls_of(tally, next)) == calls;)
             next++;
         sum_alike(state, measure, at, next);
     }

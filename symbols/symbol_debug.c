@@ -42,7 +42,7 @@ static bool spend(struct symbol_debug *debug, uint64_t steps)
 
 /* Goes to the next entry of the same level, if it lies behind `*furthest`, the last one that was
  * visited: in a valid file it does. */
-static bool go_on(struct symbol_debug *debug, Dwarf_Die *die, Dwarf_Off *furthest)
+static bool symbol_debug_go_on(struct symbol_debug *debug, Dwarf_Die *die, Dwarf_Off *furthest)
 {
     const Dwarf_Off before = dwarf_dieoffset(die);
     if (dwarf_siblingof(die, die) != 0) return false;
@@ -105,7 +105,7 @@ static bool functions_read(struct symbol_debug *debug, struct symbol_unit *unit,
             break;
         default: break;
         }
-    } while (good && go_on(debug, &die, furthest));
+    } while (good && symbol_debug_go_on(debug, &die, furthest));
     return good;
 }
 
@@ -135,7 +135,7 @@ static unsigned inlined_at(struct symbol_debug *debug, const struct split_unit *
             const int tag = dwarf_tag(&child);
             found = (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
                     has_address(debug, split, &child, address);
-        } while (!found && go_on(debug, &child, &furthest));
+        } while (!found && symbol_debug_go_on(debug, &child, &furthest));
         if (!found) break;
         at = child;
         if (dwarf_tag(&at) == DW_TAG_inlined_subroutine && count < SYMBOL_FRAMES_MAX)
@@ -157,7 +157,7 @@ static unsigned scopes_of(struct symbol_debug *debug, Dwarf_Die *die, Dwarf_Die 
         if (!go_in(debug, &scopes[count - 1], &next, &furthest)) return 0;
         do
             at = next;
-        while (go_on(debug, &next, &furthest) && furthest <= place);
+        while (symbol_debug_go_on(debug, &next, &furthest) && furthest <= place);
     }
     return dwarf_dieoffset(&at) == place ? count : 0;
 }
@@ -269,8 +269,8 @@ static void take_call_place(struct symbols *symbols, struct symbol_unit *unit, D
         frame->file = strings_put(&symbols->strings, dwarf_filesrc(files, number, NULL, NULL));
 }
 
-static void take_line(struct symbols *symbols, struct symbol_unit *unit, uint64_t address,
-                      struct symbol_frame *frame)
+static void symbol_debug_take_line(struct symbols *symbols, struct symbol_unit *unit,
+                                   uint64_t address, struct symbol_frame *frame)
 {
     Dwarf_Line *line = dwarf_getsrc_die(&unit->die, address);
     int number;
@@ -368,7 +368,7 @@ unsigned symbol_debug_find(struct symbol_debug *debug, struct symbols *symbols, 
                                           .is_rust = language_of(die_of(unit)) == DW_LANG_Rust};
         if (i > 0) take_call_place(symbols, unit, &dies[at + 1], &frames[i]);
     }
-    take_line(symbols, unit, address, &frames[0]);
+    symbol_debug_take_line(symbols, unit, address, &frames[0]);
     return count > 0 ? count : frames[0].line > 0;
 }
 
@@ -428,7 +428,7 @@ static Elf *empty_open(void)
 }
 
 /* Gives libdw the file with what is shared, or an empty one, so that it does not look for one. */
-static bool share(struct symbol_debug *debug, Elf *shared)
+static bool symbol_debug_share(struct symbol_debug *debug, Elf *shared)
 {
     const char *name;
     const void *id;
@@ -457,7 +457,7 @@ bool symbol_debug_open(struct symbol_debug *debug, const struct symbol_debug_fil
     if (elf_section_find(file->elf, ".debug_sup") != NULL) debug->lacks |= SYMBOL_LACKS_SHARED;
     if (packing == ELF_PACKING_LARGE || debug->lacks & SYMBOL_LACKS_SHARED) return true;
     debug->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
-    return debug->dwarf == NULL || (share(debug, shared) && units_read(debug));
+    return debug->dwarf == NULL || (symbol_debug_share(debug, shared) && units_read(debug));
 }
 
 void symbol_debug_close(struct symbol_debug *debug)

@@ -66,7 +66,7 @@ static int open_checked(const struct search *search, const char *path)
 }
 
 /* Whether a file is the module's: an ELF file with the same build id. */
-static bool fits(const struct search *search, int fd)
+static bool symbol_file_fits(const struct search *search, int fd)
 {
     const struct symbol_module_name *module = search->module;
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
@@ -87,7 +87,7 @@ static int try(struct search *search, const char *path, bool is_by_name)
 {
     const int fd = open_checked(search, path);
     if (fd < 0) return -1;
-    if (fits(search, fd)) {
+    if (symbol_file_fits(search, fd)) {
         snprintf(search->found, PATH_MAX, "%s", path);
         return fd;
     }
@@ -198,7 +198,7 @@ static int ask_server(struct search *search)
 
 /* ---- all of them ---- */
 
-static int find(struct search *search)
+static int symbol_file_find(struct search *search)
 {
     int fd = -1;
     if (search->places->nowhere) return -1;
@@ -214,7 +214,7 @@ int symbol_file_open(const struct symbol_places *places, const struct symbol_mod
                      char *found, enum symbol_file_state *state)
 {
     struct search search = {.places = places, .module = module, .found = found};
-    int fd = find(&search);
+    int fd = symbol_file_find(&search);
     if (fd < 0 && !places->nowhere) fd = ask_server(&search);
     *state = fd >= 0                       ? SYMBOL_FILE_FOUND
              : search.other                ? SYMBOL_FILE_OTHER
@@ -228,7 +228,7 @@ int symbol_file_open_debug(const struct symbol_places *places,
 {
     struct search search = {.places = places, .module = module, .found = found, .debug = true};
     if (link != NULL && *link != '\0' && strchr(link, '/') == NULL) search.link = link;
-    const int fd = find(&search);
+    const int fd = symbol_file_find(&search);
     return fd >= 0 ? fd : ask_server(&search);
 }
 

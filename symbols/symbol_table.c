@@ -9,7 +9,7 @@
 
 /* ---- a table ---- */
 
-static bool is_function(const GElf_Sym *symbol)
+static bool symbols_table_is_function(const GElf_Sym *symbol)
 {
     const unsigned type = GELF_ST_TYPE(symbol->st_info);
     return symbol->st_name != 0 && symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
@@ -23,7 +23,7 @@ static bool add_functions(struct symbol_table *table, unsigned number)
     bool good = true;
     GElf_Sym symbol;
     for (int i = 1; good && gelf_getsym(section->symbols, i, &symbol) != NULL; i++)
-        if (is_function(&symbol))
+        if (symbols_table_is_function(&symbol))
             good =
                 code_ranges_add(&table->ranges, symbol.st_value, symbol.st_value + symbol.st_size,
                                 (uint64_t)number << 32 | (uint64_t)i);
@@ -48,7 +48,7 @@ static bool add_section(struct symbol_table *table, Elf *elf, unsigned type, boo
 
 /* ---- .gnu_debugdata: an ELF file, packed by xz ---- */
 
-static Elf *unpack(struct symbol_table *table, const Elf_Data *packed)
+static Elf *symbols_table_unpack(struct symbol_table *table, const Elf_Data *packed)
 {
     uint64_t memory = UINT64_C(1) << 28;
     size_t in = 0, out = 0;
@@ -67,7 +67,7 @@ static bool add_unpacked(struct symbol_table *table, Elf *elf)
     const Elf_Data *packed = elf_section_data(elf, ".gnu_debugdata");
     bool good = true;
     if (packed == NULL || table->unpacked_bytes != NULL) return true;
-    table->unpacked = unpack(table, packed);
+    table->unpacked = symbols_table_unpack(table, packed);
     if (table->unpacked != NULL) add_section(table, table->unpacked, SHT_SYMTAB, &good);
     return good;
 }

@@ -88,7 +88,7 @@ static Elf *shared_open(const struct symbols *symbols, Elf *elf, const char *fro
 }
 
 /* False: no memory. */
-static bool module_open(const struct symbols *symbols, struct symbol_module *module)
+static bool symbols_module_open(const struct symbols *symbols, struct symbol_module *module)
 {
     char path[PATH_MAX];
     uint64_t bytes;
@@ -219,7 +219,7 @@ unsigned symbols_find(struct symbols *symbols, uint32_t number, uint64_t address
                       struct symbol_frame *frames)
 {
     struct symbol_module *module = symbols->modules[number];
-    if (!module->is_tried && !module_open(symbols, module)) symbols->no_memory = true;
+    if (!module->is_tried && !symbols_module_open(symbols, module)) symbols->no_memory = true;
     unsigned count = module->debug.dwarf != NULL
                          ? symbol_debug_find(&module->debug, symbols, address, frames)
                          : 0;

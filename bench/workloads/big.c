@@ -11,15 +11,15 @@
 
 enum { SLOTS = 64 /* a power of two */, OBJECT_BYTES_MIN = 256 << 10, OBJECT_BYTES_MAX = 4 << 20 };
 
-static char *slots[SLOTS];
+static char *big_slots[SLOTS];
 
-static uint64_t random_next(uint64_t *state)
+static uint64_t big_random_next(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return *state >> 33;
 }
 
-static char *object_new(size_t size)
+static char *big_object_new(size_t size)
 {
     char *object = malloc(size);
     if (!object) {
@@ -39,12 +39,12 @@ int main(int count, char **words)
     uint64_t steps = strtoull(words[1], NULL, 10);
     uint64_t random_state = 1;
     for (uint64_t step = 0; step < steps; step++) {
-        char **slot = &slots[random_next(&random_state) % SLOTS];
+        char **slot = &big_slots[big_random_next(&random_state) % SLOTS];
         free(*slot);
-        *slot = object_new(OBJECT_BYTES_MIN +
-                           random_next(&random_state) % (OBJECT_BYTES_MAX - OBJECT_BYTES_MIN + 1));
+        *slot = big_object_new(OBJECT_BYTES_MIN + big_random_next(&random_state) %
+                                                      (OBJECT_BYTES_MAX - OBJECT_BYTES_MIN + 1));
     }
     for (int i = 0; i < SLOTS; i++)
-        free(slots[i]);
+        free(big_slots[i]);
     return 0;
 }

@@ -27,29 +27,29 @@ struct ring {
 };
 
 static struct ring rings[THREADS_MAX]; /* to the thread of that number */
-static unsigned threads;
-static uint64_t objects;
+static unsigned circle_threads;
+static uint64_t circle_objects;
 
-static void fail(const char *what)
+static void circle_fail(const char *what)
 {
     fprintf(stderr, "circle: %s\n", what);
     _Exit(1);
 }
 
-static bool put(struct ring *ring, uint64_t *random_state)
+static bool circle_put(struct ring *ring, uint64_t *random_state)
 {
     uint64_t at = ring->put;
-    if (at == objects || at - atomic_load_acquire(&ring->taken) == SLOTS) return false;
+    if (at == circle_objects || at - atomic_load_acquire(&ring->taken) == SLOTS) return false;
     *random_state = *random_state * 6364136223846793005u + 1442695040888963407u;
     uint64_t *object = malloc(16 + ((*random_state >> 33) & 511));
-    if (!object) fail("out of memory");
+    if (!object) circle_fail("out of memory");
     *object = at;
     ring->objects[at % SLOTS] = object;
     atomic_store_release(&ring->put, at + 1);
     return true;
 }
 
-static bool take(struct ring *ring)
+static bool circle_take(struct ring *ring)
 {
     uint64_t at = ring->taken;
     if (atomic_load_acquire(&ring->put) == at) return false;
@@ -58,14 +58,14 @@ static bool take(struct ring *ring)
     return true;
 }
 
-static void *work(void *argument)
+static void *circle_work(void *argument)
 {
     struct ring *own = argument;
-    struct ring *next = &rings[((size_t)(own - rings) + 1) % threads];
+    struct ring *next = &rings[((size_t)(own - rings) + 1) % circle_threads];
     uint64_t random_state = (uint64_t)(own - rings) + 1;
-    while (next->put < objects || own->taken < objects) {
-        bool has_put = put(next, &random_state);
-        bool has_taken = take(own);
+    while (next->put < circle_objects || own->taken < circle_objects) {
+        bool has_put = circle_put(next, &random_state);
+        bool has_taken = circle_take(own);
         if (!has_put && !has_taken) sched_yield();
     }
     return NULL;
@@ -74,14 +74,16 @@ static void *work(void *argument)
 int main(int count, char **words)
 {
     pthread_t thread[THREADS_MAX];
-    if (count != 3 || (threads = (unsigned)atoi(words[1])) < 2 || threads > THREADS_MAX) {
+    if (count != 3 || (circle_threads = (unsigned)atoi(words[1])) < 2 ||
+        circle_threads > THREADS_MAX) {
         fputs("usage: circle THREADS OBJECTS (2 to 64 threads)\n", stderr);
         return 2;
     }
-    objects = strtoull(words[2], NULL, 10);
-    for (unsigned i = 0; i < threads; i++)
-        if (pthread_create(&thread[i], NULL, work, &rings[i]) != 0) fail("cannot set up");
-    for (unsigned i = 0; i < threads; i++)
+    circle_objects = strtoull(words[2], NULL, 10);
+    for (unsigned i = 0; i < circle_threads; i++)
+        if (pthread_create(&thread[i], NULL, circle_work, &rings[i]) != 0)
+            circle_fail("cannot set up");
+    for (unsigned i = 0; i < circle_threads; i++)
         pthread_join(thread[i], NULL);
     return 0;
 }

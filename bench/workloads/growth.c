@@ -20,7 +20,7 @@ struct buffer {
 
 static struct buffer buffers[BUFFERS];
 
-static uint64_t random_next(uint64_t *state)
+static uint64_t growth_random_next(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return *state >> 33;
@@ -59,7 +59,7 @@ int main(int count, char **words)
     uint64_t steps = strtoull(words[1], NULL, 10);
     uint64_t random_state = 1;
     for (uint64_t step = 0; step < steps; step++)
-        buffer_grow(&buffers[random_next(&random_state) % BUFFERS]);
+        buffer_grow(&buffers[growth_random_next(&random_state) % BUFFERS]);
     for (int i = 0; i < BUFFERS; i++)
         buffer_end(&buffers[i]);
     return 0;

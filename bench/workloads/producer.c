@@ -22,42 +22,42 @@ struct batch {
     uint64_t *objects[BATCH_OBJECTS];
 };
 
-static struct batch ring[RING_BATCHES];
+static struct batch producer_ring[RING_BATCHES];
 static sem_t empty_batches;
 static sem_t full_batches;
 static uint64_t batches;
 
-static void fail(const char *what)
+static void producer_fail(const char *what)
 {
     fprintf(stderr, "producer: %s\n", what);
     _Exit(1);
 }
 
-static uint64_t *object_new(uint64_t *random_state)
+static uint64_t *producer_object_new(uint64_t *random_state)
 {
     *random_state = *random_state * 6364136223846793005u + 1442695040888963407u;
     uint64_t *object = malloc(16 + ((*random_state >> 33) & 511));
-    if (!object) fail("out of memory");
+    if (!object) producer_fail("out of memory");
     *object = *random_state;
     return object;
 }
 
-static void produce(void)
+static void producer_produce(void)
 {
     uint64_t random_state = 1;
     for (uint64_t number = 0; number < batches; number++) {
-        struct batch *batch = &ring[number % RING_BATCHES];
+        struct batch *batch = &producer_ring[number % RING_BATCHES];
         sem_wait(&empty_batches);
         for (int i = 0; i < BATCH_OBJECTS; i++)
-            batch->objects[i] = object_new(&random_state);
+            batch->objects[i] = producer_object_new(&random_state);
         sem_post(&full_batches);
     }
 }
 
-static void *consume(void *unused)
+static void *producer_consume(void *unused)
 {
     for (uint64_t number = 0; number < batches; number++) {
-        struct batch *batch = &ring[number % RING_BATCHES];
+        struct batch *batch = &producer_ring[number % RING_BATCHES];
         sem_wait(&full_batches);
         for (int i = 0; i < BATCH_OBJECTS; i++)
             free(batch->objects[i]);
@@ -75,9 +75,9 @@ int main(int count, char **words)
     }
     batches = (strtoull(words[1], NULL, 10) + BATCH_OBJECTS - 1) / BATCH_OBJECTS;
     if (sem_init(&empty_batches, 0, RING_BATCHES) != 0 || sem_init(&full_batches, 0, 0) != 0 ||
-        pthread_create(&consumer, NULL, consume, NULL) != 0)
-        fail("cannot set up");
-    produce();
+        pthread_create(&consumer, NULL, producer_consume, NULL) != 0)
+        producer_fail("cannot set up");
+    producer_produce();
     pthread_join(consumer, NULL);
     return 0;
 }

@@ -15,9 +15,9 @@
 
 #include "common/atomic.h"
 
-static char **ring;
-static uint64_t slots = 4096;
-static uint64_t objects;
+static char **ring_slots_of;
+static uint64_t ring_slots = 4096;
+static uint64_t ring_objects;
 
 /* Each thread's own counter on a cache line of its own. */
 static struct {
@@ -25,33 +25,33 @@ static struct {
     _Alignas(128) uint64_t taken;
 } counts;
 
-static void fail(const char *what)
+static void ring_fail(const char *what)
 {
     fprintf(stderr, "ring: %s\n", what);
     _Exit(1);
 }
 
-static void produce(void)
+static void ring_produce(void)
 {
     uint64_t random_state = 1;
-    for (uint64_t i = 0; i < objects; i++) {
+    for (uint64_t i = 0; i < ring_objects; i++) {
         random_state = random_state * 6364136223846793005u + 1442695040888963407u;
         char *object = malloc(1 + (random_state >> 33) % 1000);
-        if (!object) fail("out of memory");
+        if (!object) ring_fail("out of memory");
         *object = 1;
-        while (i - atomic_load_acquire(&counts.taken) == slots)
+        while (i - atomic_load_acquire(&counts.taken) == ring_slots)
             sched_yield();
-        ring[i % slots] = object;
+        ring_slots_of[i % ring_slots] = object;
         atomic_store_release(&counts.put, i + 1);
     }
 }
 
-static void *consume(void *unused)
+static void *ring_consume(void *unused)
 {
-    for (uint64_t i = 0; i < objects; i++) {
+    for (uint64_t i = 0; i < ring_objects; i++) {
         while (atomic_load_acquire(&counts.put) == i)
             sched_yield();
-        free(ring[i % slots]);
+        free(ring_slots_of[i % ring_slots]);
         atomic_store_release(&counts.taken, i + 1);
     }
     return unused;
@@ -64,12 +64,13 @@ int main(int count, char **words)
         fputs("usage: ring OBJECTS [SLOTS]\n", stderr);
         return 2;
     }
-    objects = strtoull(words[1], NULL, 10);
-    if (count == 3) slots = strtoull(words[2], NULL, 10);
-    ring = calloc(slots, sizeof *ring);
-    if (!ring || pthread_create(&consumer, NULL, consume, NULL) != 0) fail("cannot set up");
-    produce();
+    ring_objects = strtoull(words[1], NULL, 10);
+    if (count == 3) ring_slots = strtoull(words[2], NULL, 10);
+    ring_slots_of = calloc(ring_slots, sizeof *ring_slots_of);
+    if (!ring_slots_of || pthread_create(&consumer, NULL, ring_consume, NULL) != 0)
+        ring_fail("cannot set up");
+    ring_produce();
     pthread_join(consumer, NULL);
-    free(ring);
+    free(ring_slots_of);
     return 0;
 }

@@ -34,10 +34,10 @@ struct server {
 
 static struct server servers[THREADS_MAX];
 static char *boxes[THREADS_MAX][BOXES];
-static unsigned threads;
+static unsigned sessions_threads;
 static uint64_t requests;
 
-static void fail(const char *what)
+static void sessions_fail(const char *what)
 {
     fprintf(stderr, "sessions: %s\n", what);
     _Exit(1);
@@ -52,12 +52,12 @@ static uint32_t draw(struct server *server, uint32_t below)
 static char *make(size_t bytes)
 {
     char *object = malloc(bytes);
-    if (object == NULL) fail("out of memory");
+    if (object == NULL) sessions_fail("out of memory");
     memset(object, 1, bytes);
     return object;
 }
 
-static void end(struct session *session)
+static void sessions_end(struct session *session)
 {
     for (unsigned i = 0; i < session->items_count; i++)
         free(session->items[i]);
@@ -65,7 +65,7 @@ static void end(struct session *session)
     *session = (struct session){0};
 }
 
-static void begin(struct server *server, struct session *session, uint32_t item_bytes)
+static void sessions_begin(struct server *server, struct session *session, uint32_t item_bytes)
 {
     session->state_bytes = 64 + draw(server, 2000);
     session->state = make(session->state_bytes);
@@ -74,12 +74,12 @@ static void begin(struct server *server, struct session *session, uint32_t item_
         session->items[i] = make(16 + draw(server, item_bytes));
 }
 
-static void grow(struct server *server, struct session *session)
+static void sessions_grow(struct server *server, struct session *session)
 {
     size_t bytes = session->state_bytes + draw(server, 500);
     if (session->state == NULL || bytes > 8192) return;
     session->state = realloc(session->state, bytes);
-    if (session->state == NULL) fail("out of memory");
+    if (session->state == NULL) sessions_fail("out of memory");
     memset(session->state + session->state_bytes, 1, bytes - session->state_bytes);
     session->state_bytes = bytes;
 }
@@ -95,40 +95,41 @@ static void *serve(void *argument)
     struct server *server = argument;
     uint32_t item_bytes = 200;
     server->sessions = calloc(SESSIONS, sizeof *server->sessions);
-    if (server->sessions == NULL) fail("out of memory");
+    if (server->sessions == NULL) sessions_fail("out of memory");
     for (uint64_t i = 0; i < requests; i++) {
         struct session *session = &server->sessions[draw(server, SESSIONS)];
         char *scratch = make(1 + draw(server, 16384));
         if (draw(server, 4) == 0) {
-            end(session);
-            begin(server, session, item_bytes);
+            sessions_end(session);
+            sessions_begin(server, session, item_bytes);
         } else {
-            grow(server, session);
+            sessions_grow(server, session);
         }
-        if (draw(server, 16) == 0) post(server, (server->number + 1) % threads);
+        if (draw(server, 16) == 0) post(server, (server->number + 1) % sessions_threads);
         free(scratch);
         if (i != requests / 2) continue;
         item_bytes = 600;
         for (unsigned s = 0; s < SESSIONS; s += 2)
-            end(&server->sessions[s]);
+            sessions_end(&server->sessions[s]);
     }
     return NULL;
 }
 
 int main(int count, char **words)
 {
-    if (count != 3 || (threads = (unsigned)atoi(words[1])) < 1 || threads > THREADS_MAX) {
+    if (count != 3 || (sessions_threads = (unsigned)atoi(words[1])) < 1 ||
+        sessions_threads > THREADS_MAX) {
         fputs("usage: sessions THREADS REQUESTS (1 to 64 threads)\n", stderr);
         return 2;
     }
     requests = strtoull(words[2], NULL, 10);
-    for (unsigned i = 0; i < threads; i++) {
+    for (unsigned i = 0; i < sessions_threads; i++) {
         servers[i].number = i;
         servers[i].random_state = i + 1;
         if (pthread_create(&servers[i].thread, NULL, serve, &servers[i]) != 0)
-            fail("cannot set up");
+            sessions_fail("cannot set up");
     }
-    for (unsigned i = 0; i < threads; i++)
+    for (unsigned i = 0; i < sessions_threads; i++)
         pthread_join(servers[i].thread, NULL);
     return 0;
 }

@@ -28,7 +28,7 @@ struct memory {
     long long peak_bytes, end_bytes;
 };
 
-static int fail(const char *what)
+static int usage_fail(const char *what)
 {
     fprintf(stderr, "usage: %s: %s\n", what, strerror(errno));
     return STATUS_FAILED;
@@ -51,7 +51,7 @@ static void memory_read(struct memory *memory, pid_t pid)
 static void execute(char **words)
 {
     execvp(words[0], words);
-    _exit(fail(words[0]));
+    _exit(usage_fail(words[0]));
 }
 
 static void execute_traced(char **words)
@@ -60,11 +60,11 @@ static void execute_traced(char **words)
         raise(SIGSTOP); /* until the options are set */
         execute(words);
     }
-    _exit(fail(words[0]));
+    _exit(usage_fail(words[0]));
 }
 
 /* Lets the process run until it has ended, and delivers signals sent to it. */
-static int follow(pid_t pid, struct memory *memory, struct rusage *usage)
+static int usage_follow(pid_t pid, struct memory *memory, struct rusage *usage)
 {
     int status;
     while (wait4(pid, &status, 0, usage) == pid && WIFSTOPPED(status)) {
@@ -76,7 +76,7 @@ static int follow(pid_t pid, struct memory *memory, struct rusage *usage)
     return status;
 }
 
-static double seconds_of(struct timeval time)
+static double usage_seconds_of(struct timeval time)
 {
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
@@ -84,21 +84,21 @@ static double seconds_of(struct timeval time)
 static int write_figures(const char *path, const struct memory *memory, const struct rusage *usage)
 {
     FILE *file = fopen(path, "w");
-    if (file == NULL) return fail(path);
+    if (file == NULL) return usage_fail(path);
     fprintf(file,
             "{\"peak_rss_bytes\": %lld, \"end_rss_bytes\": %lld, \"user_seconds\": %.6f, "
             "\"system_seconds\": %.6f, \"minor_faults\": %ld}\n",
-            memory->peak_bytes, memory->end_bytes, seconds_of(usage->ru_utime),
-            seconds_of(usage->ru_stime), usage->ru_minflt);
-    return fclose(file) == 0 ? 0 : fail(path);
+            memory->peak_bytes, memory->end_bytes, usage_seconds_of(usage->ru_utime),
+            usage_seconds_of(usage->ru_stime), usage->ru_minflt);
+    return fclose(file) == 0 ? 0 : usage_fail(path);
 }
 
-static int run(char **words, struct memory *memory, struct rusage *usage)
+static int usage_run(char **words, struct memory *memory, struct rusage *usage)
 {
     int status;
     pid_t pid = fork();
     if (pid == 0) execute(words);
-    if (pid < 0 || wait4(pid, &status, 0, usage) != pid) exit(fail("fork"));
+    if (pid < 0 || wait4(pid, &status, 0, usage) != pid) exit(usage_fail("fork"));
     memory->peak_bytes = usage->ru_maxrss * 1024LL;
     return status;
 }
@@ -107,15 +107,15 @@ static int run_traced(char **words, struct memory *memory, struct rusage *usage)
 {
     int status;
     pid_t pid = fork();
-    if (pid < 0) exit(fail("fork"));
+    if (pid < 0) exit(usage_fail("fork"));
     if (pid == 0) execute_traced(words);
     if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) exit(STATUS_FAILED);
     if (ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL) != 0) {
         kill(pid, SIGKILL);
-        exit(fail("ptrace"));
+        exit(usage_fail("ptrace"));
     }
     ptrace(PTRACE_CONT, pid, NULL, 0);
-    return follow(pid, memory, usage);
+    return usage_follow(pid, memory, usage);
 }
 
 int main(int count, char **words)
@@ -128,7 +128,7 @@ int main(int count, char **words)
         fputs("usage: usage [-s] FILE COMMAND [ARGUMENT...]\n", stderr);
         return STATUS_USAGE;
     }
-    int status = (may_be_stopped ? run : run_traced)(words + 2, &memory, &usage);
+    int status = (may_be_stopped ? usage_run : run_traced)(words + 2, &memory, &usage);
     int failure = write_figures(words[1], &memory, &usage);
     if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
     return WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : failure;

@@ -90,12 +90,21 @@ def circles(calls)
        .select { |circle| circle.size > 1 }.map { |circle| circle.sort.join(' ') }
 end
 
+# Names of static functions that stand in several of these sources (name => text).
+def shared_names(sources)
+  sources.flat_map { |file, text|
+    text.gsub(/__attribute__\(\(.*?\)\)\s|ElfW\(\w+\)/, '')
+        .scan(/^static [^;={}()]*?\b(\w+)\([^;{}]*\)\n\{/).flatten.uniq.map { |name| [name, file] }
+  }.group_by(&:first).select { |_, all| all.size > 1 }
+         .map { |name, all| "#{name}: #{all.map(&:last).join(' ')}" }
+end
+
 all = objects
 found = calls(all)
 recorder = all.keys.select { |name| name.start_with?('tracing/') }
 unplaced = recorder.reject { |name| ALLOWED.key?(room_of(name)) }
 
-plan 6
+plan 7
 report unplaced.empty? && recorder.size > 30, 'each file of the recorder is in a folder of the table', unplaced
 bad = upward(ALLOWED)
 report bad.empty?, 'a folder of the recorder includes those above it in the table only', bad
@@ -105,6 +114,11 @@ bad = forbidden(found)
 report bad.empty?, 'rooms call those only that they may include', bad
 bad = circles(found.map { |from, to,| [room_of(from), room_of(to)] })
 report bad.empty?, 'rooms do not call each other in a circle', bad
+sources = Dir.glob('*/**/*.c', base: SOURCE).reject { |file| file.match?(%r{^(tests|build|check-)}) }
+             .to_h { |file| [file, File.read("#{SOURCE}/#{file}")] }
+bad = shared_names(sources)
+seen = shared_names(sources.merge('b.c' => sources['cli/top.c']))
+report bad.empty? && seen.size > 10, "a static function's name stands in one file only", bad
 
 Dir.mktmpdir do |directory|
   File.write("#{directory}/a.c", 'int recording_begin(void); int f(void) { return recording_begin(); }')

@@ -42,7 +42,7 @@ void malloctape_out_of_memory(void)
 
 /* Room for one event. The first event of a thread and the first after its slot is full come here,
  * and the first of a forked child. */
-static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
+static __attribute__((noinline)) bool capture_make_room(struct malloctape_lane *lane)
 {
     if (lane->slot.busy) return false;
     recording_decide();
@@ -68,7 +68,7 @@ static __attribute__((noinline)) bool make_room(struct malloctape_lane *lane)
 bool malloctape_makes_room(void)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    return recording_has_room(lane) || make_room(lane);
+    return recording_has_room(lane) || capture_make_room(lane);
 }
 
 bool malloctape_ready(void)

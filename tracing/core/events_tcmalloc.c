@@ -26,8 +26,8 @@ static inline struct shadow_page *open_page_of(const void *object)
 
 /* Takes the places of up to RAW_CACHED_MAX objects from the list for the lane. Returns how many; 0
  * if one has no place. Neighbours in the list are often neighbours on a page. */
-static unsigned take_cached(const struct malloctape_lane *lane, const void **object, unsigned count,
-                            uint32_t *places)
+static unsigned events_tcmalloc_take_cached(const struct malloctape_lane *lane, const void **object,
+                                            unsigned count, uint32_t *places)
 {
     struct shadow_page *page = NULL;
     uintptr_t number = 0;
@@ -52,7 +52,7 @@ void malloctape_cached(const void *cache, unsigned size_class, const void *first
     if (!lane->units.cache || lane->units.cache != cache) return;
     while (count > 0) {
         if (!slot_has_room(lane, 2 * RAW_UNITS_PER_RECORD_MAX)) return events_leave_cache(lane);
-        unsigned taken = take_cached(lane, &first, count, places);
+        unsigned taken = events_tcmalloc_take_cached(lane, &first, count, places);
         if (taken == 0) return events_leave_cache(lane);
         announce_class(lane, size_class);
         units_cached(&lane->units, size_class, taken, places);
@@ -118,8 +118,8 @@ static struct units_object object_at(const struct malloctape_lane *lane, const v
 }
 
 /* The object's place is the lane's from now on, which has room. */
-static struct units_allocation_of begin_object(struct malloctape_lane *lane, const void *address,
-                                               bool taken)
+static struct units_allocation_of events_tcmalloc_begin_object(struct malloctape_lane *lane,
+                                                               const void *address, bool taken)
 {
     struct shadow_page *page = open_page_of(address);
     struct units_allocation_of allocation = {.address = address};
@@ -152,7 +152,7 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
     } else if (!object) {
         units_failed(&lane->units, kind, size, alignment, NULL);
     } else {
-        struct units_allocation_of allocation = begin_object(lane, object, taken);
+        struct units_allocation_of allocation = events_tcmalloc_begin_object(lane, object, taken);
         if (has_no_name(&allocation)) return events_lose(lane);
         units_allocation(&lane->units, kind, size, alignment, &allocation);
     }
@@ -223,7 +223,7 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
         units_failed(&lane->units, kind, size, 0, &old);
         return;
     }
-    struct units_allocation_of allocation = begin_object(lane, object, taken);
+    struct units_allocation_of allocation = events_tcmalloc_begin_object(lane, object, taken);
     take_over(lane, &old, old_address);
     if (has_no_name(&allocation)) return events_lose(lane);
     units_realloc(&lane->units, kind, &old, size, &allocation);

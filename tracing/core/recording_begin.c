@@ -122,7 +122,7 @@ static bool threads_have_left(void)
 }
 
 /* NULL, or what is wrong. */
-static const char *reserve(struct writer *writer)
+static const char *memory_reserve(struct writer *writer)
 {
     if (!threads_prepare()) return "no key for thread-specific data";
     if (!writer->registry)
@@ -144,7 +144,7 @@ static void cancel(struct writer *writer)
     writer->registry = recording.registry;
 }
 
-static const char *prepare(struct writer *writer, const char *output)
+static const char *recording_prepare(struct writer *writer, const char *output)
 {
     if (os_process_is_emulated())
         return "Valgrind runs this program and cannot run the writer thread";
@@ -158,14 +158,14 @@ static const char *prepare(struct writer *writer, const char *output)
     recording.stacks_every_bytes = settings.stacks_every_bytes;
     recording.frees_have_stacks = settings.frees_have_stacks;
     if (!wrong && recording.stacks_every_bytes) wrong = stacks_begin();
-    return wrong ? wrong : reserve(writer);
+    return wrong ? wrong : memory_reserve(writer);
 }
 
 /* The state is STARTING. */
-static int begin(const char *output, bool may_defer)
+static int recording_open(const char *output, bool may_defer)
 {
     struct writer *writer = &recording.writer;
-    const char *wrong = prepare(writer, output);
+    const char *wrong = recording_prepare(writer, output);
     int result = -EINVAL;
     if (wrong) {
         notice_text("not recording: %s", wrong);
@@ -193,7 +193,7 @@ static int begin(const char *output, bool may_defer)
 static int begin_or_stay_off(const char *output, bool may_defer)
 {
     int kept_errno = errno;
-    int result = begin(output, may_defer);
+    int result = recording_open(output, may_defer);
     atomic_store_relaxed(&recording.could_not_begin, result < 0);
     /* Before anything is recorded: calls past the core would change the thread caches unseen. */
     if (result == 0) malloctape_front_end.divert();

@@ -76,7 +76,7 @@ void lane_reset(struct malloctape_lane *lane, uint32_t recording_number)
 }
 
 /* Takes the lane out of ENDING. */
-static bool take(struct lane_registry *registry, struct malloctape_lane *lane)
+static bool lane_take(struct lane_registry *registry, struct malloctape_lane *lane)
 {
     uint32_t ending = LANE_ENDING;
     if (!atomic_swap_once(&lane->registry.state, &ending, LANE_TAKEN)) return false;
@@ -100,7 +100,7 @@ static struct malloctape_lane *claim_ended(struct lane_registry *registry)
          i++) {
         uint32_t at = (from + i) % used;
         struct malloctape_lane *lane = lane_at(registry, at);
-        if (atomic_load_relaxed(&lane->registry.state) != LANE_ENDING || !take(registry, lane))
+        if (atomic_load_relaxed(&lane->registry.state) != LANE_ENDING || !lane_take(registry, lane))
             continue;
         tried++;
         if (lane->registry.ended || os_thread_is_gone(lane->registry.thread_id)) {
@@ -187,7 +187,7 @@ void lane_notice_gone(struct lane_registry *registry, struct malloctape_lane *la
 
 bool lane_take_over(struct lane_registry *registry, struct malloctape_lane *lane)
 {
-    if (!take(registry, lane)) return false;
+    if (!lane_take(registry, lane)) return false;
     if (os_thread_is_gone(lane->registry.thread_id)) return true;
     lane_put_back(registry, lane);
     return false;

@@ -12,7 +12,7 @@
 /* Others may take the spool's name again and again. */
 #define SETTLE_TRIES 100
 
-static int fail(struct output_files *files, int error, const char *what)
+static int output_files_fail(struct output_files *files, int error, const char *what)
 {
     files->failed = what;
     return error;
@@ -49,7 +49,7 @@ static void put_directory_path(struct output_files *files, size_t length)
 }
 
 /* Opens the directory of the name, and finds out what is there. */
-static int find_path(struct output_files *files)
+static int output_files_find_path(struct output_files *files)
 {
     struct os_file_status status;
     files->last = output_name_last(files->name);
@@ -86,18 +86,18 @@ static int find_descriptor(struct output_files *files, int number)
     return 0;
 }
 
-static int find(struct output_files *files)
+static int output_files_find(struct output_files *files)
 {
     if (strncmp(files->name, "fd:", 3) == 0)
         return find_descriptor(files, output_name_descriptor(files->name));
-    if (files->name[0] != '|') return find_path(files);
+    if (files->name[0] != '|') return output_files_find_path(files);
     files->kind = OUTPUT_COMMAND;
     files->has_reader = true;
     return 0;
 }
 
 /* Without a name, where possible: then nothing is left if the process is killed early. */
-static int create(struct output_files *files, const char *name, bool *is_nameless)
+static int output_files_create(struct output_files *files, const char *name, bool *is_nameless)
 {
     int file = os_file_create_nameless(files->directory);
     *is_nameless = file >= 0;
@@ -125,11 +125,12 @@ static int make_spool_elsewhere(struct output_files *files)
     text_string(&path, "/");
     files->spool_name = files->spool_path + path.used;
     if (!put_temporary_name(&path, "malloctape-", files->id, ".spool"))
-        return fail(files, -ENAMETOOLONG, files->scratch);
+        return output_files_fail(files, -ENAMETOOLONG, files->scratch);
     files->spool_directory = os_directory_open(files->scratch);
-    if (files->spool_directory < 0) return fail(files, files->spool_directory, files->scratch);
+    if (files->spool_directory < 0)
+        return output_files_fail(files, files->spool_directory, files->scratch);
     files->spool = os_file_create(files->spool_directory, files->spool_name);
-    if (files->spool < 0) return fail(files, files->spool, files->spool_path);
+    if (files->spool < 0) return output_files_fail(files, files->spool, files->spool_path);
     files->settled = true;
     return 0;
 }
@@ -151,8 +152,8 @@ static int make_spool_beside(struct output_files *files)
     put_temporary_name(&name, ".malloctape-", files->id, ".spool");
     struct text older_name = {files->older_spool_name, 0, sizeof files->older_spool_name};
     put_temporary_name(&older_name, ".malloctape-", files->id, ".older");
-    files->spool = create(files, files->new_spool_name, &files->spool_is_nameless);
-    if (files->spool < 0) return fail(files, files->spool, files->spool_path);
+    files->spool = output_files_create(files, files->new_spool_name, &files->spool_is_nameless);
+    if (files->spool < 0) return output_files_fail(files, files->spool, files->spool_path);
     os_file_lock(files->spool);
     return 0;
 }
@@ -170,7 +171,7 @@ static int take_given(struct output_files *files)
     if (result == 0) result = os_file_look_at(files->file, &status);
     files->is_plain = status.kind == OS_FILE_PLAIN;
     files->has_reader = status.kind == OS_FILE_PIPE;
-    if (result < 0) return fail(files, result, files->name);
+    if (result < 0) return output_files_fail(files, result, files->name);
     os_file_lock(files->spool);
     return 0;
 }
@@ -180,14 +181,14 @@ int output_make(struct output_files *files)
     files->file = files->spool = files->directory = files->spool_directory = -1;
     files->command = -1;
     if (files->given.spool >= 0) return take_given(files);
-    int result = find(files);
-    if (result < 0) return fail(files, result, files->name);
+    int result = output_files_find(files);
+    if (result < 0) return output_files_fail(files, result, files->name);
     result = files->spool_is_beside ? make_spool_beside(files) : make_spool_elsewhere(files);
     if (result < 0 || files->kind != OUTPUT_NEW_FILE) return result;
     struct text name = {files->new_name, 0, sizeof files->new_name};
     put_temporary_name(&name, ".malloctape-", files->id, ".raw");
-    files->file = create(files, files->new_name, &files->file_is_nameless);
-    if (files->file < 0) return fail(files, files->file, files->name);
+    files->file = output_files_create(files, files->new_name, &files->file_is_nameless);
+    if (files->file < 0) return output_files_fail(files, files->file, files->name);
     os_file_look_at(files->file, &files->file_status);
     os_file_look_at(files->spool, &files->spool_status);
     return 0;
@@ -208,7 +209,7 @@ int output_start(struct output_files *files)
     if (files->kind == OUTPUT_AS_IS) result = open_as_is(files);
     if (files->kind == OUTPUT_COMMAND)
         result = files->file = os_command_start(files->name + 1, &files->command);
-    return result < 0 ? fail(files, result, files->name) : 0;
+    return result < 0 ? output_files_fail(files, result, files->name) : 0;
 }
 
 void output_defer(struct output_files *files)
@@ -219,19 +220,19 @@ void output_defer(struct output_files *files)
 int output_reopen(struct output_files *files)
 {
     files->directory = files->spool_directory = os_directory_open(files->directory_path);
-    if (files->directory < 0) return fail(files, files->directory, files->name);
+    if (files->directory < 0) return output_files_fail(files, files->directory, files->name);
     files->file = os_file_open_again(files->directory, files->last, &files->file_status);
-    if (files->file < 0) return fail(files, files->file, files->name);
+    if (files->file < 0) return output_files_fail(files, files->file, files->name);
     files->spool = os_file_open_again(files->directory, files->spool_name, &files->spool_status);
     if (files->spool >= 0) return 0;
     os_file_close(files->file);
-    return fail(files, files->spool, files->spool_path);
+    return output_files_fail(files, files->spool, files->spool_path);
 }
 
 int output_connect(struct output_files *files)
 {
     int file = os_file_open_write(files->directory, files->last);
-    if (file < 0) return fail(files, file, files->name);
+    if (file < 0) return output_files_fail(files, file, files->name);
     files->file = file;
     return 0;
 }
@@ -282,14 +283,14 @@ static int settle_beside_others(struct output_files *files)
 {
     int result = put_beside_others(files, files->file, files->file_is_nameless, files->new_name,
                                    files->last);
-    if (result < 0) return fail(files, result, files->name);
+    if (result < 0) return output_files_fail(files, result, files->name);
     result = put_beside_others(files, files->spool, files->spool_is_nameless, files->new_spool_name,
                                files->spool_name);
     files->settled = result == 0;
     if (files->settled) return 0;
     files->file_is_nameless = false;
     os_file_rename(files->directory, files->last, files->new_name);
-    return fail(files, result, files->spool_path);
+    return output_files_fail(files, result, files->spool_path);
 }
 
 void output_rename(struct output_files *files)
@@ -305,11 +306,12 @@ int output_settle(struct output_files *files)
     if (files->keeps_others && files->kind == OUTPUT_NEW_FILE) return settle_beside_others(files);
     int result = files->settled ? 0 : settle_spool(files);
     if (result < 0)
-        return fail(files, result, result == -ETXTBSY ? files->name : files->spool_path);
+        return output_files_fail(files, result,
+                                 result == -ETXTBSY ? files->name : files->spool_path);
     if (files->kind == OUTPUT_NEW_FILE)
         result =
             put_in_place(files, files->file, files->file_is_nameless, files->new_name, files->last);
-    if (result < 0) return fail(files, result, files->name);
+    if (result < 0) return output_files_fail(files, result, files->name);
     if (files->has_older_spool) os_file_remove(files->directory, files->older_spool_name);
     files->has_older_spool = false;
     return 0;
@@ -324,7 +326,7 @@ static void remove_ours(int directory, const char *name, const struct os_file_st
         os_file_remove(directory, name);
 }
 
-static void remove_spool(struct output_files *files)
+static void output_files_remove_spool(struct output_files *files)
 {
     struct os_file_status ours;
     if (files->kind == OUTPUT_GIVEN) return;
@@ -332,7 +334,7 @@ static void remove_spool(struct output_files *files)
         remove_ours(files->spool_directory, files->spool_name, &ours);
 }
 
-static void close_all(struct output_files *files)
+static void output_files_close_all(struct output_files *files)
 {
     if (files->kind == OUTPUT_GIVEN) return;
     if (files->spool_directory != files->directory) os_file_close(files->spool_directory);
@@ -349,7 +351,7 @@ void output_release(struct output_files *files)
 
 void output_discard(struct output_files *files)
 {
-    if (files->spool >= 0 && files->settled) remove_spool(files);
+    if (files->spool >= 0 && files->settled) output_files_remove_spool(files);
     if (files->has_older_spool)
         os_file_rename(files->directory, files->older_spool_name, files->spool_name);
     if (files->spool >= 0 && !files->settled)
@@ -357,7 +359,7 @@ void output_discard(struct output_files *files)
     if (files->file >= 0 && files->kind == OUTPUT_NEW_FILE)
         os_file_remove(files->directory, files->new_name);
     os_file_close(files->file);
-    close_all(files);
+    output_files_close_all(files);
     files->settled = false;
     if (files->command > 0) os_command_wait(files->command, DISCARDED_COMMAND_NS);
 }
@@ -387,9 +389,9 @@ int output_end(struct output_files *files, bool needs_spool, uint64_t timeout_ns
     if (files->command > 0) files->status = os_command_wait(files->command, timeout_ns);
     files->spool_is_needed = needs_spool;
     if (!needs_spool) {
-        remove_spool(files);
+        output_files_remove_spool(files);
         files->settled = false;
     }
-    close_all(files);
+    output_files_close_all(files);
     return files->status < 0 ? files->status : 0;
 }

@@ -12,7 +12,7 @@ static uintptr_t first_page(uintptr_t address)
     return address >> SHADOW_PAGE_BITS;
 }
 
-static uintptr_t last_page(uintptr_t address, size_t bytes)
+static uintptr_t ranges_last_page(uintptr_t address, size_t bytes)
 {
     uintptr_t pages = (address % SHADOW_PAGE_BYTES + (bytes ? bytes - 1 : 0)) >> SHADOW_PAGE_BITS;
     return first_page(address) + (pages < RANGES_PAGES_MAX ? pages : RANGES_PAGES_MAX);
@@ -35,7 +35,7 @@ static bool is_mixed(const struct shadow_page *page)
 
 void ranges_touch(uint16_t owner, uintptr_t address, size_t bytes)
 {
-    uintptr_t last = last_page(address, bytes);
+    uintptr_t last = ranges_last_page(address, bytes);
     for (uintptr_t number = first_page(address); number <= last; number++)
         if (has_entry(number) || shadow_cover(number << SHADOW_PAGE_BITS, 1))
             shadow_touch(number, owner);
@@ -159,7 +159,7 @@ static void find_in_row(struct range *range, uintptr_t number, bool odd)
 
 void ranges_find_inside(struct range *range)
 {
-    uintptr_t last = last_page(range->address, range->bytes);
+    uintptr_t last = ranges_last_page(range->address, range->bytes);
     range->is_clean = true;
     for (uintptr_t number = first_page(range->address); number <= last; number++) {
         if (!has_entry(number)) continue;
@@ -177,7 +177,7 @@ void ranges_find_inside(struct range *range)
 
 /* Looks at a granule. True: it is sure. One that has been forgotten meanwhile, perhaps before its
  * owner was asked, is not: who has its bytes now is found further down. */
-static bool look(struct range *range, uintptr_t number, bool odd, uint32_t index)
+static bool ranges_look(struct range *range, uintptr_t number, bool odd, uint32_t index)
 {
     uint32_t base = base_of(page_at(number), odd);
     if (!base || !owner_of(base + index)) return false;
@@ -196,8 +196,8 @@ static bool look_down(struct range *range, uintptr_t number, uint32_t index, uin
     while (index > lowest) {
         if (!has_odd) index = behind_owned(base_of(page, false), index, lowest);
         if (index-- == lowest) break;
-        if ((has_odd && look(range, number, true, index)) ||
-            (has_even && look(range, number, false, index)))
+        if ((has_odd && ranges_look(range, number, true, index)) ||
+            (has_even && ranges_look(range, number, false, index)))
             return true;
     }
     return false;
@@ -210,7 +210,7 @@ static void find_before(struct range *range)
     uintptr_t number = first_page(range->address);
     uint32_t index = (uint32_t)(range->address % SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES);
     bool odd = range->address & HALF_GRANULE;
-    if (odd && look(range, number, false, index)) return;
+    if (odd && ranges_look(range, number, false, index)) return;
     if (look_down(range, number, index, 0)) return;
     for (uintptr_t pages = 0; pages < RANGES_PAGES_MAX; pages++) {
         bool covered = atomic_load_relaxed(&page_at(number)->marks) & SHADOW_COVERED;
@@ -272,7 +272,8 @@ void ranges_begun(const struct range *range)
     struct shadow_page *page = shadow_page_of(object);
     uint32_t place = shadow_granule_place(page, object);
     const uint16_t owner = range->owner;
-    uintptr_t first = first_page(range->address), last = last_page(range->address, range->bytes);
+    uintptr_t first = first_page(range->address),
+              last = ranges_last_page(range->address, range->bytes);
     if (atomic_load_relaxed(&page->marks) & SHADOW_BLANK)
         atomic_and_relaxed(&page->marks, ~SHADOW_BLANK);
     bool mixed = is_mixed(page);

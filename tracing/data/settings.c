@@ -39,7 +39,7 @@ static struct {
 /* --- metadata --- */
 
 /* Up to its end or its first line break. */
-static void put_value(struct text *text, const char *value)
+static void settings_put_value(struct text *text, const char *value)
 {
     while (*value && *value != '\n')
         text_character(text, *value++);
@@ -52,7 +52,7 @@ static void append_line(const char *prefix, const char *key, const char *value)
     text_string(&text, prefix);
     text_string(&text, key);
     text_character(&text, '=');
-    put_value(&text, value);
+    settings_put_value(&text, value);
     if (text.used >= text.bytes) text.used = text.bytes - 1;
     text_character(&text, '\n');
     settings.metadata_bytes = text.used;
@@ -163,7 +163,7 @@ static bool read_number(const char *text, const struct unit *units, uint64_t max
 /* In place of the environment: texts "NAME=VALUE", then an empty one; or NULL. */
 static const char *given;
 
-static const char *value_of(const char *name)
+static const char *settings_value_of(const char *name)
 {
     const size_t bytes = strlen(name);
     if (!given) return secure_getenv(name);
@@ -178,25 +178,25 @@ static void note_wrong(const char *name, const char *value, const char *why)
     if (!settings.wrong.bytes) message_put(&settings.wrong, "%s=%s%s", name, value, why);
 }
 
-static uint64_t number_of(const char *name, const struct unit *units, uint64_t otherwise,
-                          uint64_t max, const char *wrong)
+static uint64_t settings_number_of(const char *name, const struct unit *units, uint64_t otherwise,
+                                   uint64_t max, const char *wrong)
 {
-    const char *text = value_of(name);
+    const char *text = settings_value_of(name);
     uint64_t number = otherwise;
     if (text && *text && !read_number(text, units, max, &number)) note_wrong(name, text, wrong);
     return number;
 }
 
-static uint64_t count_of(const char *name, const struct unit *units)
+static uint64_t settings_count_of(const char *name, const struct unit *units)
 {
-    return number_of(name, units, 0, COUNT_MAX,
-                     " is not a whole number, alone or followed by k, M or G");
+    return settings_number_of(name, units, 0, COUNT_MAX,
+                              " is not a whole number, alone or followed by k, M or G");
 }
 
 static uint64_t ns_of(const char *name, uint64_t otherwise)
 {
-    return SECOND_NS * number_of(name, &second_units, otherwise, SECONDS_MAX,
-                                 " is not a whole number, alone or followed by s, m or h");
+    return SECOND_NS * settings_number_of(name, &second_units, otherwise, SECONDS_MAX,
+                                          " is not a whole number, alone or followed by s, m or h");
 }
 
 static bool is_set(const char *name)
@@ -318,9 +318,9 @@ static void read_each(void)
 {
     settings.stacks_every_bytes = 0;
     settings.frees_have_stacks = false;
-    read_stacks(value_of(STACKS_VARIABLE));
-    settings.limits.bytes = count_of("TCMALLOC_TRACE_MAX_BYTES", &byte_units);
-    settings.limits.events = count_of("TCMALLOC_TRACE_MAX_EVENTS", &event_units);
+    read_stacks(settings_value_of(STACKS_VARIABLE));
+    settings.limits.bytes = settings_count_of("TCMALLOC_TRACE_MAX_BYTES", &byte_units);
+    settings.limits.events = settings_count_of("TCMALLOC_TRACE_MAX_EVENTS", &event_units);
     settings.limits.ns = ns_of("TCMALLOC_TRACE_MAX_SECONDS", 0);
 }
 
@@ -388,27 +388,27 @@ static int expand(void)
                               sizeof applied.output - before);
 }
 
-static enum os_file_kind kind_of(const char *path)
+static enum os_file_kind settings_kind_of(const char *path)
 {
     struct os_file_status status;
     return os_file_look(OS_NO_DIRECTORY, path, &status) < 0 ? OS_FILE_MISSING : status.kind;
 }
 
-static bool has_spool(void)
+static bool settings_has_spool(void)
 {
     char room[OUTPUT_PATH_BYTES_MAX + sizeof ".spool"];
     struct text path = {room, 0, sizeof room};
     text_string(&path, applied.output);
     text_string(&path, ".spool");
-    return text_end(&path) && kind_of(room) != OS_FILE_MISSING;
+    return text_end(&path) && settings_kind_of(room) != OS_FILE_MISSING;
 }
 
 /* Whether another name has to be found. Without a %p, the same FIFO may serve all recordings. */
 static bool is_taken(bool has_process)
 {
     if (!settings.keeps_others) return false;
-    enum os_file_kind kind = kind_of(applied.output);
-    if (kind == OS_FILE_MISSING) return has_spool();
+    enum os_file_kind kind = settings_kind_of(applied.output);
+    if (kind == OS_FILE_MISSING) return settings_has_spool();
     return has_process || kind == OS_FILE_PLAIN;
 }
 
@@ -486,7 +486,7 @@ const char *settings_apply(struct writer *writer, const char *output, uint64_t b
     append_allocator();
     if (!malloctape_front_end.allocator[0]) return "no library after libmalloctape.so has a malloc";
     if (settings.limits.bytes && settings.limits.bytes < bytes_min + settings.metadata_bytes)
-        note_wrong("TCMALLOC_TRACE_MAX_BYTES", value_of("TCMALLOC_TRACE_MAX_BYTES"),
+        note_wrong("TCMALLOC_TRACE_MAX_BYTES", settings_value_of("TCMALLOC_TRACE_MAX_BYTES"),
                    " is less than a recording without events takes");
     if (settings.wrong.bytes) return settings.wrong.text;
     writer->output = applied.output;

@@ -126,7 +126,7 @@ static bool cover_neighbourhood(uintptr_t address)
 }
 
 /* False: something may be there already. */
-static bool reserve(void)
+static bool shadow_reserve(void)
 {
     if (!memory) atomic_store_release(&memory, os_memory_reserve_per_process(sizeof *memory));
     return memory && choose_window() && cover_neighbourhood((uintptr_t)&memory) &&
@@ -165,7 +165,7 @@ static void clear_regions(void)
         if (shadow_covered[region]) os_memory_clear((void *)region_entries(region), REGION_BYTES);
 }
 
-static void clear_places(void)
+static void shadow_clear_places(void)
 {
     memory->blocks = 1;
     memset(memory->classes, 0, sizeof memory->classes);
@@ -175,7 +175,7 @@ static void clear_places(void)
 
 bool shadow_prepare(bool (*cover)(void))
 {
-    if (!reserve()) {
+    if (!shadow_reserve()) {
         shadow_cancel();
         return false;
     }
@@ -184,7 +184,7 @@ bool shadow_prepare(bool (*cover)(void))
         clear_regions();
         unlock();
     }
-    clear_places();
+    shadow_clear_places();
     atomic_store_release(&memory->state, SHADOW_COVERING);
     if (cover()) return true;
     shadow_cancel();
@@ -212,7 +212,7 @@ void shadow_end(void)
     if (!memory) return;
     atomic_store_release(&memory->state, SHADOW_OFF);
     if (!lock_at_last()) return;
-    clear_places();
+    shadow_clear_places();
     unlock();
 }
 
@@ -305,7 +305,7 @@ static const void *page_start(uintptr_t number)
 }
 
 /* Under the lock. */
-static bool open_page(uintptr_t number, size_t size, uint32_t size_class, bool is_new)
+static bool shadow_open_page(uintptr_t number, size_t size, uint32_t size_class, bool is_new)
 {
     struct shadow_page *page = shadow_page_of(page_start(number));
     if (shadow_is_open(page)) return true;
@@ -325,7 +325,7 @@ bool shadow_open(const void *object, size_t size, uint32_t size_class)
     uintptr_t number = (uintptr_t)object >> SHADOW_PAGE_BITS;
     if (state() == SHADOW_OFF || !shadow_covers(object)) return false;
     lock();
-    bool opened = state() != SHADOW_OFF && open_page(number, size, size_class, false);
+    bool opened = state() != SHADOW_OFF && shadow_open_page(number, size, size_class, false);
     unlock();
     return opened;
 }
@@ -394,7 +394,7 @@ bool shadow_open_pages(uintptr_t first, uintptr_t pages, size_t size, uint32_t s
     lock();
     for (uintptr_t number = first; number < first + pages && state() != SHADOW_OFF; number++)
         if (shadow_covers(page_start(number)) &&
-            !open_page(number, size, size_class, state() == SHADOW_ON))
+            !shadow_open_page(number, size, size_class, state() == SHADOW_ON))
             opened = false;
     unlock();
     return opened;

@@ -61,7 +61,7 @@ static long write_part(struct sink *sink, const uint8_t *data, size_t bytes)
     }
 }
 
-static void write_all(struct sink *sink, const uint8_t *data, size_t bytes)
+static void sink_write_all(struct sink *sink, const uint8_t *data, size_t bytes)
 {
     while (bytes && !sink->error) {
         long written = write_part(sink, data, bytes);
@@ -101,7 +101,7 @@ int sink_open(struct sink *sink, int file)
     header[4] = FRAME_FLAGS;
     header[5] = FRAME_BLOCK_MAX;
     header[6] = (uint8_t)(XXH32(header + 4, 2, 0) >> 8);
-    write_all(sink, header, sizeof header);
+    sink_write_all(sink, header, sizeof header);
     sink->start = sink->end = BLOCK_LENGTH_BYTES;
     sink->packs = true;
     sink->stored_span = SINK_STORED_MIN;
@@ -128,7 +128,7 @@ static void write_stored(struct sink *sink, uint8_t *data, size_t bytes)
     uint8_t *block = data - BLOCK_LENGTH_BYTES;
     uint32_t kept = bytes_get32(block);
     bytes_put32(block, (uint32_t)bytes | FRAME_BLOCK_STORED);
-    write_all(sink, block, BLOCK_LENGTH_BYTES + bytes);
+    sink_write_all(sink, block, BLOCK_LENGTH_BYTES + bytes);
     bytes_put32(block, kept);
 }
 
@@ -211,7 +211,7 @@ static void write_block(struct sink *sink, uint8_t *data, size_t bytes, size_t c
     if (compressed) {
         sink->stored_span = SINK_STORED_MIN;
         bytes_put32(sink->block, (uint32_t)compressed);
-        write_all(sink, sink->block, BLOCK_LENGTH_BYTES + compressed);
+        sink_write_all(sink, sink->block, BLOCK_LENGTH_BYTES + compressed);
     } else if (sink->stored_left > 0) {
         write_stored(sink, data, bytes);
         sink->stored_left -= bytes < sink->stored_left ? bytes : sink->stored_left;
@@ -254,7 +254,7 @@ int sink_close(struct sink *sink)
 {
     static const uint8_t end_mark[SINK_END_BYTES];
     sink_flush(sink);
-    write_all(sink, end_mark, sizeof end_mark);
+    sink_write_all(sink, end_mark, sizeof end_mark);
     os_file_close(sink->file);
     return sink->error;
 }

@@ -3,7 +3,7 @@
 #include "common/atomic.h"
 #include "stream/units_read.h"
 
-static enum watch_path path_of(const struct units_record *coded)
+static enum watch_path watch_path_of(const struct units_record *coded)
 {
     return coded->structure == RAW_STRUCTURE_PAGE_HEAP ? WATCH_PAGE_HEAP : WATCH_CENTRAL;
 }
@@ -34,10 +34,10 @@ void watch_units(struct watch *watch, const uint8_t *profile, uint32_t features,
             coming = WATCH_CACHE;
             any = true;
         } else if (coded.number == RAW_SEQUENCE_BEFORE) {
-            if (path_of(&coded) > coming) coming = path_of(&coded);
-        } else if (coded.number == RAW_SEQUENCE_AFTER && any && path_of(&coded) > latest) {
+            if (watch_path_of(&coded) > coming) coming = watch_path_of(&coded);
+        } else if (coded.number == RAW_SEQUENCE_AFTER && any && watch_path_of(&coded) > latest) {
             atomic_add_own_relaxed(&counts->paths[latest], -every);
-            atomic_add_own_relaxed(&counts->paths[latest = path_of(&coded)], every);
+            atomic_add_own_relaxed(&counts->paths[latest = watch_path_of(&coded)], every);
         }
     }
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Function pointers cannot be cast from what dlsym() returns. */
-static void find(void *function, const char *name)
+static void next_function_find(void *function, const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name);
     memcpy(function, &found, sizeof found);
@@ -15,7 +15,7 @@ static void find(void *function, const char *name)
 
 /* In a constructor, because after a fork dlsym() might wait for a lock; before it, if another
  * library's constructor calls one of ours. */
-__attribute__((constructor)) static void find_all(void)
+__attribute__((constructor)) static void next_function_find_all(void)
 {
     next_functions();
 }
@@ -25,7 +25,7 @@ const struct next_functions *next_functions(void)
     static struct next_functions all;
     static bool found;
     if (atomic_load_acquire(&found)) return &all;
-#define FIND_ONE(name, ...) find(&all.name, #name);
+#define FIND_ONE(name, ...) next_function_find(&all.name, #name);
     NEXT_FUNCTIONS_THAT_CONFINE(FIND_ONE)
     FIND_ONE(execve)
     FIND_ONE(execvpe)

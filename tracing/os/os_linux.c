@@ -75,7 +75,7 @@ static long advise(void *memory, size_t bytes, int advice)
     return system_call(SYS_madvise, (long)memory, (long)bytes, advice, 0, 0, 0);
 }
 
-static void *reserve(void *address, size_t bytes, int flags)
+static void *os_linux_reserve(void *address, size_t bytes, int flags)
 {
     if (os_is_confined()) return NULL;
     void *memory = map(address, bytes, PROT_READ | PROT_WRITE,
@@ -91,7 +91,7 @@ static void *reserve(void *address, size_t bytes, int flags)
 
 void *os_memory_reserve(size_t bytes)
 {
-    return reserve(NULL, bytes, 0);
+    return os_linux_reserve(NULL, bytes, 0);
 }
 
 static void *hide_from_children(void *memory, size_t bytes)
@@ -103,13 +103,13 @@ static void *hide_from_children(void *memory, size_t bytes)
 
 void *os_memory_reserve_per_process(size_t bytes)
 {
-    return hide_from_children(reserve(NULL, bytes, 0), bytes);
+    return hide_from_children(os_linux_reserve(NULL, bytes, 0), bytes);
 }
 
 /* Linux before 4.17 does not know the flag and takes the address as a hint. */
 void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
 {
-    void *memory = reserve((void *)address, bytes, MAP_FIXED_NOREPLACE);
+    void *memory = os_linux_reserve((void *)address, bytes, MAP_FIXED_NOREPLACE);
     if (!memory || (uintptr_t)memory == address) return hide_from_children(memory, bytes);
     os_memory_release(memory, bytes);
     return NULL;
@@ -688,7 +688,7 @@ static void close_files_except(struct os_files kept)
     }
 }
 
-static int thread_main(void *argument)
+static int os_linux_thread_main(void *argument)
 {
     struct start start = *(struct start *)argument;
     const uint64_t faults = SIGBUS_BIT;
@@ -743,8 +743,8 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
      * its own directories. */
     int flags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
                 CLONE_CHILD_CLEARTID;
-    int result = clone(thread_main, (void *)((uintptr_t)start & ~(uintptr_t)63), flags, start, NULL,
-                       pointer, &thread->alive);
+    int result = clone(os_linux_thread_main, (void *)((uintptr_t)start & ~(uintptr_t)63), flags,
+                       start, NULL, pointer, &thread->alive);
     os_signals_restore(signals);
     if (result > 0) return 0;
     os_memory_release(memory, bytes);

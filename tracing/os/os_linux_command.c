@@ -103,15 +103,15 @@ static int become_command(void *argument)
 
 /* Gives back the whole pages from `from` up to `to`. False: the address space does not reach that
  * far. */
-static bool forget(uint64_t from, uint64_t to, uint64_t page_bytes)
+static bool os_linux_forget(uint64_t from, uint64_t to, uint64_t page_bytes)
 {
     from = (from + page_bytes - 1) & -page_bytes;
     to &= -page_bytes;
     return from >= to || system_call(SYS_munmap, (long)from, (long)(to - from), 0, 0, 0, 0) == 0;
 }
 
-/* After forget(), nothing outside this library may be called. */
-static int keep(void *argument)
+/* After os_linux_forget(), nothing outside this library may be called. */
+static int os_linux_keep(void *argument)
 {
     struct command *command = argument;
     const uint64_t page_bytes = os_page_bytes();
@@ -127,10 +127,10 @@ static int keep(void *argument)
                       CLONE_VM | CLONE_VFORK | SIGCHLD, argument);
     if (child < 0) os_process_exit(CANNOT_RUN);
     os_linux_close_files(0, INT_MAX);
-    forget(0, low, page_bytes);
-    forget(low_end, high, page_bytes);
+    os_linux_forget(0, low, page_bytes);
+    os_linux_forget(low_end, high, page_bytes);
     for (unsigned bits = ARCH_ADDRESS_BITS;
-         !forget(high_end, (UINT64_C(1) << bits) - page_bytes, page_bytes); bits--)
+         !os_linux_forget(high_end, (UINT64_C(1) << bits) - page_bytes, page_bytes); bits--)
         continue;
     int status = 0;
     while (system_call(SYS_wait4, child, (long)&status, 0, 0, 0, 0) == -EINTR)
@@ -142,7 +142,7 @@ static int start_keeper(const char *text, int input)
 {
     struct command command = {text, input, os_memory_reserve(2 * STACK_BYTES)};
     if (!command.stacks) return -ENOMEM;
-    int process = clone(keep, command.stacks + STACK_BYTES, 0, &command);
+    int process = clone(os_linux_keep, command.stacks + STACK_BYTES, 0, &command);
     os_memory_release(command.stacks, 2 * STACK_BYTES);
     return process < 0 ? -EAGAIN : process;
 }

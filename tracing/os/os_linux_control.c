@@ -78,7 +78,7 @@ static bool knows_all(const char *map)
  * kernel's rule for that. When a thread changes its user or its group, only root can trace the
  * process, but the program may undo that. So the asker's ids must be those of this thread, which
  * never change, and those of the program's first thread, which own the directory in /proc. */
-static bool is_equal(const struct ucred *peer)
+static bool os_linux_control_is_equal(const struct ucred *peer)
 {
     struct stat process;
     if (system_call(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0, 0) != 1 ||
@@ -98,7 +98,7 @@ static enum os_asker asker_at(int file)
     if (system_call(SYS_getsockopt, file, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&bytes, 0) <
         0)
         return OS_ASKER_OTHER;
-    if (is_equal(&peer)) return OS_ASKER_EQUAL;
+    if (os_linux_control_is_equal(&peer)) return OS_ASKER_EQUAL;
     return peer.uid == 0 ? OS_ASKER_ROOT : OS_ASKER_OTHER;
 }
 
@@ -141,7 +141,7 @@ static void take_files(const struct msghdr *message, struct os_files *given)
         os_files_close(&came);
 }
 
-static long receive(int file, char *text, size_t bytes, struct os_files *given)
+static long os_linux_control_receive(int file, char *text, size_t bytes, struct os_files *given)
 {
     union descriptors descriptors;
     struct iovec part = {text, bytes};
@@ -155,11 +155,11 @@ static long receive(int file, char *text, size_t bytes, struct os_files *given)
 }
 
 /* Reads one line, without its end. False: none came. */
-static bool read_line(int file, char *text, size_t bytes, struct os_files *given)
+static bool os_linux_control_read_line(int file, char *text, size_t bytes, struct os_files *given)
 {
     size_t used = 0;
     while (used < bytes) {
-        long more = receive(file, text + used, bytes - used, given);
+        long more = os_linux_control_receive(file, text + used, bytes - used, given);
         if (more <= 0) return false;
         for (char *end = text + used; more > 0; end++, used++, more--) {
             if (*end != '\n') continue;
@@ -185,7 +185,8 @@ int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout
     request[0] = 0;
     *given = OS_NO_FILES;
     *asker = asker_at(file);
-    if (*asker == OS_ASKER_OTHER || read_line(file, request, bytes, given)) return file;
+    if (*asker == OS_ASKER_OTHER || os_linux_control_read_line(file, request, bytes, given))
+        return file;
     os_files_close(given);
     os_file_close(file);
     return -EAGAIN;

@@ -24,7 +24,7 @@ struct entry {
     bool inherited; /* by a forked child: all but files */
 };
 
-static struct entry entries[ENTRIES_MAX];
+static struct entry os_linux_own_entries[ENTRIES_MAX];
 static uint32_t entries_used; /* those from here on have never been in use */
 static bool is_incomplete;    /* there were more than ENTRIES_MAX */
 
@@ -38,7 +38,7 @@ static void note_used(uint32_t count)
 void os_linux_own_add(void *memory, size_t bytes, bool inherited)
 {
     for (uint32_t i = 0; i < ENTRIES_MAX; i++) {
-        struct entry *entry = &entries[i];
+        struct entry *entry = &os_linux_own_entries[i];
         uintptr_t none = 0;
         if (atomic_load_relaxed(&entry->start) ||
             !atomic_swap_once(&entry->start, &none, (uintptr_t)memory))
@@ -60,14 +60,15 @@ void os_linux_own_remove(const void *memory)
 {
     uint32_t used = atomic_load_acquire(&entries_used);
     for (uint32_t i = 0; i < used; i++)
-        if (atomic_load_relaxed(&entries[i].start) == (uintptr_t)memory)
-            return remove_entry(&entries[i]);
+        if (atomic_load_relaxed(&os_linux_own_entries[i].start) == (uintptr_t)memory)
+            return remove_entry(&os_linux_own_entries[i]);
 }
 
 void os_memory_forked(void)
 {
     for (uint32_t i = 0; i < entries_used; i++)
-        if (entries[i].start && !entries[i].inherited) remove_entry(&entries[i]);
+        if (os_linux_own_entries[i].start && !os_linux_own_entries[i].inherited)
+            remove_entry(&os_linux_own_entries[i]);
 }
 
 size_t os_page_bytes(void)
@@ -101,12 +102,12 @@ uint64_t os_memory_resident_bytes(uint64_t *of_files)
     *of_files = 0;
     if (atomic_load_relaxed(&is_incomplete)) return 0;
     for (uint32_t i = 0; i < used; i++) {
-        size_t bytes = atomic_load_acquire(&entries[i].bytes);
-        const uintptr_t start = atomic_load_relaxed(&entries[i].start);
+        size_t bytes = atomic_load_acquire(&os_linux_own_entries[i].bytes);
+        const uintptr_t start = atomic_load_relaxed(&os_linux_own_entries[i].start);
         if (bytes == 0) continue;
         const uint64_t found = resident_pages(start, bytes, page_bytes);
         pages += found;
-        if (!entries[i].inherited) file_pages += found;
+        if (!os_linux_own_entries[i].inherited) file_pages += found;
     }
     *of_files = file_pages * page_bytes;
     return pages * page_bytes;

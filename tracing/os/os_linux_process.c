@@ -24,7 +24,7 @@
 enum { STAT_STATE = 3, STAT_THREADS = 20, STAT_EXIT_CODE = 52 };
 
 /* Leaves `text` empty if there is no such file. */
-static void read_text(const char *path, char *text, size_t bytes)
+static void os_linux_process_read_text(const char *path, char *text, size_t bytes)
 {
     int file = os_file_open_read(path);
     long used = os_file_read_start(file, text, bytes - 1);
@@ -35,7 +35,7 @@ static void read_text(const char *path, char *text, size_t bytes)
 /* The fields from STAT_STATE on; NULL: there is no such file. */
 static const char *read_stat(const char *path, char *text)
 {
-    read_text(path, text, STAT_BYTES_MAX);
+    os_linux_process_read_text(path, text, STAT_BYTES_MAX);
     const char *name_end = strrchr(text, ')');
     return name_end ? name_end + 2 : NULL;
 }
@@ -138,7 +138,7 @@ struct os_usage os_process_usage(bool without_caller)
 uint64_t os_process_peak_bytes(void)
 {
     char text[STATUS_BYTES_MAX];
-    read_text("/proc/self/status", text, sizeof text);
+    os_linux_process_read_text("/proc/self/status", text, sizeof text);
     const char *peak = strstr(text, "\nVmHWM:");
     return peak ? text_read_decimal(peak + strcspn(peak, "0123456789")) * 1024 : 0;
 }

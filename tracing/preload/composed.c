@@ -68,7 +68,7 @@ EXPORT void vfree(void *object)
     free(object);
 }
 
-static char *copy(const char *text, size_t length)
+static char *composed_copy(const char *text, size_t length)
 {
     char *made = malloc(length + 1);
     if (!made) return NULL;
@@ -79,10 +79,10 @@ static char *copy(const char *text, size_t length)
 
 EXPORT char *strdup(const char *text)
 {
-    return copy(text, strlen(text));
+    return composed_copy(text, strlen(text));
 }
 
 EXPORT char *strndup(const char *text, size_t length_max)
 {
-    return copy(text, strnlen(text, length_max));
+    return composed_copy(text, strnlen(text, length_max));
 }

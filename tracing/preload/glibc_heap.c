@@ -39,7 +39,7 @@ enum {
 enum { MAPPED_BYTES, MOST_MAPPED_BYTES, HEAP_START, CACHE_BINS, CACHE_BYTES, PARAMETER_WORDS };
 
 /* NULL: unknown. */
-static const uintptr_t *main_arena, *parameters;
+static const uintptr_t *glibc_heap_main_arena, *parameters;
 
 /* The last bin is always empty: both its words are the address at which it would begin if it were a
  * chunk. Before the first call there are only a ring of one arena, and its thread. */
@@ -73,12 +73,12 @@ static bool are_parameters(const uintptr_t *words)
 static void look_through(const uintptr_t *words, size_t count)
 {
     for (size_t i = ARENA_TOP; i + ARENA_WORDS <= count; i++)
-        if (is_arena(words + i)) main_arena = words + i;
+        if (is_arena(words + i)) glibc_heap_main_arena = words + i;
     for (size_t i = -TRIM_THRESHOLD; i + PARAMETER_WORDS <= count; i++)
         if (are_parameters(words + i)) parameters = words + i;
 }
 
-static int number_of(const char *version)
+static int glibc_heap_number_of(const char *version)
 {
     bool is_known = strncmp(version, "2.", 2) == 0 && version[2] >= '2' && version[2] <= '9' &&
                     version[3] >= '0' && version[3] <= '9';
@@ -87,18 +87,19 @@ static int number_of(const char *version)
 
 unsigned glibc_heap_find(const struct link_map *libc, const char *version)
 {
-    int number = number_of(version);
+    int number = glibc_heap_number_of(version);
     unknown = "the recorder knows only the variables of glibc 2.27 to 2.41";
     if (number < FIRST_VERSION || number > LAST_VERSION) return 0;
     const ElfW(Ehdr) *file = (const void *)libc->l_addr;
     const ElfW(Phdr) *part = (const void *)(libc->l_addr + file->e_phoff);
-    for (size_t i = 0; i < file->e_phnum && !(main_arena && parameters); i++)
+    for (size_t i = 0; i < file->e_phnum && !(glibc_heap_main_arena && parameters); i++)
         if (part[i].p_type == PT_LOAD && part[i].p_flags & PF_W)
             look_through((const uintptr_t *)((libc->l_addr + part[i].p_vaddr + 7) & ~(uintptr_t)7),
                          part[i].p_memsz / sizeof(uintptr_t) - 1);
-    if (!main_arena || !parameters) main_arena = parameters = NULL;
-    unknown = main_arena ? NULL : "the variables of this glibc were not found";
-    return main_arena && number >= FIRST_WITH_THRESHOLDS ? GLIBC_HEAP_STATISTICS_COUNT : 0;
+    if (!glibc_heap_main_arena || !parameters) glibc_heap_main_arena = parameters = NULL;
+    unknown = glibc_heap_main_arena ? NULL : "the variables of this glibc were not found";
+    return glibc_heap_main_arena && number >= FIRST_WITH_THRESHOLDS ? GLIBC_HEAP_STATISTICS_COUNT
+                                                                    : 0;
 }
 
 const char *glibc_heap_unknown(void)
@@ -115,22 +116,22 @@ struct arenas {
 
 static void add_arenas(struct arenas *arenas)
 {
-    const uintptr_t *arena = main_arena;
+    const uintptr_t *arena = glibc_heap_main_arena;
     do {
         uint64_t bytes = atomic_load_relaxed(&arena[SYSTEM_BYTES]);
-        if (arena == main_arena)
+        if (arena == glibc_heap_main_arena)
             arenas->main_bytes = bytes;
         else
             arenas->other_bytes += bytes;
         arenas->oldest_bytes[arenas->count++ % GLIBC_HEAP_ARENAS] = bytes;
         arena = (const uintptr_t *)atomic_load_acquire(&arena[NEXT]) + ARENA_TOP;
-    } while (arena != main_arena && arenas->count < ARENAS_MAX);
+    } while (arena != glibc_heap_main_arena && arenas->count < ARENAS_MAX);
 }
 
 uint64_t glibc_heap_read(uint64_t values[GLIBC_HEAP_STATISTICS_COUNT])
 {
     struct arenas arenas = {0};
-    if (!main_arena) return 0;
+    if (!glibc_heap_main_arena) return 0;
     add_arenas(&arenas);
     const uint64_t mapped_bytes = atomic_load_relaxed(&parameters[MAPPED_BYTES]);
     *values++ = arenas.count;

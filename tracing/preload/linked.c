@@ -18,7 +18,7 @@ struct symbols {
 };
 
 /* An address in the dynamic section, which some systems leave relative, as it is in the file. */
-static const void *address_in(const struct link_map *library, ElfW(Addr) address)
+static const void *linked_address_in(const struct link_map *library, ElfW(Addr) address)
 {
     return (const void *)(address < library->l_addr ? library->l_addr + address : address);
 }
@@ -27,7 +27,7 @@ static struct symbols symbols_of(const struct link_map *library)
 {
     struct symbols symbols = {0};
     for (const ElfW(Dyn) *entry = library->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
-        const void *at = address_in(library, entry->d_un.d_ptr);
+        const void *at = linked_address_in(library, entry->d_un.d_ptr);
         switch (entry->d_tag) {
         case DT_SYMTAB: symbols.table = at; break;
         case DT_STRTAB: symbols.names = at; break;
@@ -40,7 +40,7 @@ static struct symbols symbols_of(const struct link_map *library)
 }
 
 /* An old version, which only programs get that were linked with it, is not looked for. */
-static bool is_function(const struct symbols *symbols, uint32_t index, const char *name)
+static bool linked_is_function(const struct symbols *symbols, uint32_t index, const char *name)
 {
     const ElfW(Sym) *symbol = &symbols->table[index];
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
@@ -66,7 +66,7 @@ static uint32_t find_symbol(const struct symbols *symbols, const char *name)
     if (index < first) return 0;
     for (;; index++) {
         uint32_t its_hash = chain[index - first];
-        if ((its_hash | 1) == (hash | 1) && is_function(symbols, index, name)) return index;
+        if ((its_hash | 1) == (hash | 1) && linked_is_function(symbols, index, name)) return index;
         if (its_hash & 1) return 0;
     }
 }
@@ -160,7 +160,7 @@ static bool are_segments_of(const struct link_map *library, const ElfW(Phdr) * s
 }
 
 /* False: not all of it can be read. */
-static bool copy(void *to, uintptr_t from, size_t bytes)
+static bool linked_copy(void *to, uintptr_t from, size_t bytes)
 {
     return os_memory_copy(os_thread_id(), to, (const void *)from, bytes) == bytes;
 }
@@ -171,11 +171,12 @@ static const ElfW(Phdr) *
 {
     ElfW(Ehdr) header;
     ElfW(Phdr) last;
-    if (!copy(&header, address, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-        header.e_phentsize != sizeof last || header.e_phnum == 0)
+    if (!linked_copy(&header, address, sizeof header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof last ||
+        header.e_phnum == 0)
         return NULL;
     const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(address + header.e_phoff);
-    if (!copy(&last, (uintptr_t)&segments[header.e_phnum - 1], sizeof last)) return NULL;
+    if (!linked_copy(&last, (uintptr_t)&segments[header.e_phnum - 1], sizeof last)) return NULL;
     *count = header.e_phnum;
     return are_segments_of(library, segments, *count) ? segments : NULL;
 }
@@ -197,7 +198,7 @@ const ElfW(Phdr) * linked_segments(const struct link_map *library, size_t *count
     return segments;
 }
 
-static const ElfW(Dyn) * find_entry(const struct link_map *library, long tag)
+static const ElfW(Dyn) * linked_find_entry(const struct link_map *library, long tag)
 {
     for (const ElfW(Dyn) *entry = library->l_ld; entry && entry->d_tag != DT_NULL; entry++)
         if (entry->d_tag == tag) return entry;
@@ -206,13 +207,13 @@ static const ElfW(Dyn) * find_entry(const struct link_map *library, long tag)
 
 const void *linked_table(const struct link_map *library, long tag)
 {
-    const ElfW(Dyn) *entry = find_entry(library, tag);
-    return entry ? address_in(library, entry->d_un.d_ptr) : NULL;
+    const ElfW(Dyn) *entry = linked_find_entry(library, tag);
+    return entry ? linked_address_in(library, entry->d_un.d_ptr) : NULL;
 }
 
 size_t linked_number(const struct link_map *library, long tag)
 {
-    const ElfW(Dyn) *entry = find_entry(library, tag);
+    const ElfW(Dyn) *entry = linked_find_entry(library, tag);
     return entry ? entry->d_un.d_val : 0;
 }
 

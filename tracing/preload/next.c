@@ -8,14 +8,14 @@
 /* Made by the linker: where this library begins. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-static void find_all(void);
+static void next_find_all(void);
 
 /* --- the first call of any --- */
 
 #define FIRST(result, function, parameters, arguments) \
     static result first_##function parameters          \
     {                                                  \
-        find_all();                                    \
+        next_find_all();                               \
         return next.function arguments;                \
     }
 #define FIRST_ALLOCATION(function, kind, parameters, arguments, ...) \
@@ -68,14 +68,14 @@ const struct link_map *next_own_library(void)
     return own;
 }
 
-static bool is_runtime(const struct link_map *library)
+static bool next_is_runtime(const struct link_map *library)
 {
     const char *file = linked_file(library);
     return strncmp(file, "libstdc++.", 10) == 0 || strncmp(file, "libc++", 6) == 0;
 }
 
 /* Function pointers cannot be cast from object pointers. */
-static void set(void *function, void *found)
+static void next_set(void *function, void *found)
 {
     if (found) memcpy(function, &found, sizeof found);
 }
@@ -99,24 +99,25 @@ static bool is_partly_preceded(const struct link_map *own)
 }
 
 /* `name`: the name of the C library's own `function`. */
-static void find_libc(void *found, const char *function, const char *name)
+static void next_find_libc(void *found, const char *function, const char *name)
 {
     const struct link_map *own = next_own_library(), *library = NULL;
     linked_function(own, function, &library);
-    if (library && !linked_function_in(library, name)) set(found, linked_function(own, name, NULL));
+    if (library && !linked_function_in(library, name))
+        next_set(found, linked_function(own, name, NULL));
 }
 
-#define FIND_LIBC(function, ...) find_libc(&libc.function, #function, "__libc_" #function);
+#define FIND_LIBC(function, ...) next_find_libc(&libc.function, #function, "__libc_" #function);
 /* The library that has it goes to *library, unless that is NULL. */
-static void *find(const char *name, const struct link_map **library)
+static void *next_find(const char *name, const struct link_map **library)
 {
     const struct link_map *own = next_own_library();
     if (!is_attached) return linked_function(own, name, library);
     return linked_function_of_others(own, name, library);
 }
 
-#define FIND(function, ...) set(&found.function, find(#function, NULL));
-static void find_all(void)
+#define FIND(function, ...) next_set(&found.function, next_find(#function, NULL));
+static void next_find_all(void)
 {
     const struct link_map *operators = NULL, *aligned = NULL;
     struct next_functions found = {.operators = NEXT_HERE,
@@ -130,13 +131,13 @@ static void find_all(void)
     FIND(malloc_trim)
     FIND(malloc_usable_size)
     if (!found.cfree) found.cfree = found.free;
-    find("malloc", &allocator);
-    find("_Znwm", &operators);
-    find("memalign", &aligned);
+    next_find("malloc", &allocator);
+    next_find("_Znwm", &operators);
+    next_find("memalign", &aligned);
     found.knows_sizes = allocator && linked_function_in(allocator, "malloc_usable_size");
     found.has_allocators_operators = operators == allocator;
     found.has_memalign = operators == allocator && aligned == allocator;
-    if (operators && ((operators != allocator && !is_runtime(operators)) ||
+    if (operators && ((operators != allocator && !next_is_runtime(operators)) ||
                       (!is_attached && is_partly_preceded(next_own_library())))) {
         found.operators = NEXT_BEHIND;
         ENTRY_CXX_ALLOCATIONS(FIND)
@@ -158,7 +159,7 @@ bool next_is_first(void)
 void next_attach(void)
 {
     is_attached = true;
-    find_all();
+    next_find_all();
 }
 
 const struct next_libc_functions *next_libc(void)
@@ -169,7 +170,7 @@ const struct next_libc_functions *next_libc(void)
 
 const struct link_map *next_library(void)
 {
-    if (!allocator) find_all();
+    if (!allocator) next_find_all();
     return allocator;
 }
 
@@ -178,7 +179,7 @@ const struct link_map *next_library(void)
 next_new_handler *next_handler(void)
 {
     next_new_handler *(*get)(void) = NULL;
-    set(&get, linked_function_now(NULL, "_ZSt15get_new_handlerv"));
+    next_set(&get, linked_function_now(NULL, "_ZSt15get_new_handlerv"));
     return get ? get() : NULL;
 }
 
@@ -187,14 +188,14 @@ bool next_operator(void *function, const char *name)
     const struct link_map *own = next_own_library();
     void *found =
         is_attached ? linked_function_now_of_others(own, name) : linked_function_now(own, name);
-    set(function, found);
+    next_set(function, found);
     return found;
 }
 
 void next_throw_bad_alloc(void)
 {
     void (*throw_it)(void) = NULL;
-    set(&throw_it, linked_function_now(NULL, "_ZSt17__throw_bad_allocv"));
+    next_set(&throw_it, linked_function_now(NULL, "_ZSt17__throw_bad_allocv"));
     if (throw_it) throw_it();
     __builtin_trap();
 }

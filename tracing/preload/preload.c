@@ -221,7 +221,7 @@ INLINE bool freed_fast(unsigned kind, const void *object, size_t size)
 
 /* --- realloc --- */
 
-static void *reallocate(void *object, size_t size)
+static void *preload_reallocate(void *object, size_t size)
 {
     struct malloctape_ending ending;
     int kept_errno = errno;
@@ -249,7 +249,7 @@ ENTRY_C_FREES(DEFINE_FREE)
 
 static void *recorded_realloc(void *object, size_t size)
 {
-    if (object) return reallocate(object, size);
+    if (object) return preload_reallocate(object, size);
     return allocated_slowly(CALL_REALLOC_NULL, size, 0, next.realloc(NULL, size));
 }
 

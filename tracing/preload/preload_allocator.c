@@ -45,21 +45,21 @@ _Static_assert(GLIBC_HEAP_STATISTICS_COUNT + 4 <= ORIGINAL_STATISTICS_MAX,
 /* --- its name --- */
 
 /* Function pointers cannot be cast from object pointers. */
-static void find(void *function, const char *name)
+static void preload_allocator_find(void *function, const char *name)
 {
     void *found = linked_function_in(next_library(), name);
     memcpy(function, &found, sizeof found);
 }
 
-static void find_all(void)
+static void preload_allocator_find_all(void)
 {
-    find(&asked.tcmalloc_version, "tc_version");
-    find(&asked.tcmalloc_property, "MallocExtension_GetNumericProperty");
-    find(&asked.mimalloc_version, "mi_version");
-    find(&asked.mimalloc_process, "mi_process_info");
-    find(&asked.mimalloc_print, "mi_stats_print_out");
-    find(&asked.jemalloc_control, "mallctl");
-    find(&asked.libc_version, "gnu_get_libc_version");
+    preload_allocator_find(&asked.tcmalloc_version, "tc_version");
+    preload_allocator_find(&asked.tcmalloc_property, "MallocExtension_GetNumericProperty");
+    preload_allocator_find(&asked.mimalloc_version, "mi_version");
+    preload_allocator_find(&asked.mimalloc_process, "mi_process_info");
+    preload_allocator_find(&asked.mimalloc_print, "mi_stats_print_out");
+    preload_allocator_find(&asked.jemalloc_control, "mallctl");
+    preload_allocator_find(&asked.libc_version, "gnu_get_libc_version");
     asked.found = true;
 }
 
@@ -140,7 +140,7 @@ static const char mimalloc_names[] = "segments abandoned_segments";
 _Static_assert(sizeof GLIBC_HEAP_STATISTICS <= WATCH_NAMES_BYTES, "top shows them");
 
 /* Also read by the writer, which must not ask. */
-static const char *names = "";
+static const char *preload_allocator_names = "";
 static unsigned names_count;
 
 static void say(unsigned index, uint64_t value)
@@ -162,7 +162,7 @@ static void ask_jemalloc(void)
 }
 
 /* A number like "12", "-3" or "1.5 Ki". Returns what follows it. */
-static const char *take_number(const char *text, int64_t *number)
+static const char *preload_allocator_take_number(const char *text, int64_t *number)
 {
     static const char units[] = "KMG";
     int64_t tenths = 0;
@@ -195,7 +195,7 @@ static uint64_t mimalloc_current(const char *line, unsigned column)
     line += strcspn(line, ":");
     if (*line) line++;
     for (unsigned i = 0; i < column; i++)
-        line = take_number(line, &number);
+        line = preload_allocator_take_number(line, &number);
     return number > 0 ? (uint64_t)number : 0;
 }
 
@@ -231,7 +231,7 @@ static bool jemalloc_has_statistics(void)
 static void set_names(const char *known, unsigned count)
 {
     if (count == 0) return;
-    names = known;
+    preload_allocator_names = known;
     names_count = count;
 }
 
@@ -249,13 +249,13 @@ static void name_statistics(void)
 
 static void ask_statistics(void)
 {
-    if (names == mimalloc_names) ask_mimalloc();
-    if (names == jemalloc_names) ask_jemalloc();
+    if (preload_allocator_names == mimalloc_names) ask_mimalloc();
+    if (preload_allocator_names == jemalloc_names) ask_jemalloc();
 }
 
 const char *allocator_statistics(void)
 {
-    return names;
+    return preload_allocator_names;
 }
 
 void allocator_read_statistics(struct original_statistics *to)
@@ -276,7 +276,7 @@ void allocator_look(void)
 {
     if (!next_library()) return;
     if (!asked.found) {
-        find_all();
+        preload_allocator_find_all();
         name_it();
         name_statistics();
     }

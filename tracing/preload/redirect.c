@@ -53,7 +53,7 @@ struct library {
 
 /* Functions by their first letters, because a process may have 100 000 names, and stands still
  * meanwhile: 1 + the index of the first one with these letters, and of the next one; 0: none. */
-static uint8_t begins[256], continues[FUNCTIONS + 1];
+static uint8_t redirect_begins[256], continues[FUNCTIONS + 1];
 
 static uint8_t letters_of(const char *name)
 {
@@ -63,9 +63,9 @@ static uint8_t letters_of(const char *name)
 
 static void sort_functions(void)
 {
-    memset(begins, 0, sizeof begins);
+    memset(redirect_begins, 0, sizeof redirect_begins);
     for (int i = 0; i < FUNCTIONS; i++) {
-        uint8_t *first = &begins[letters_of(functions[i].name)];
+        uint8_t *first = &redirect_begins[letters_of(functions[i].name)];
         continues[i + 1] = *first;
         *first = (uint8_t)(i + 1);
     }
@@ -73,7 +73,7 @@ static void sort_functions(void)
 
 static const struct function *function_named(const char *name)
 {
-    for (unsigned at = begins[letters_of(name)]; at != 0; at = continues[at])
+    for (unsigned at = redirect_begins[letters_of(name)]; at != 0; at = continues[at])
         if (strcmp(functions[at - 1].name, name) == 0) return &functions[at - 1];
     return NULL;
 }
@@ -88,7 +88,7 @@ static void find_functions(void)
     }
 }
 
-static bool open_page(struct library *library, const void *slot)
+static bool redirect_open_page(struct library *library, const void *slot)
 {
     const uintptr_t at = (uintptr_t)slot;
     if (library->is_open || at < library->sealed || at >= library->sealed_end) return true;
@@ -121,7 +121,7 @@ static void visit(struct library *library, const ElfW(Rela) * entry, struct redi
                               : value == function->theirs || (type == ARCH_RELOCATION_CALL &&
                                                               symbol->st_shndx == SHN_UNDEF &&
                                                               is_not_filled(library, value));
-    if (is_other && !open_page(library, slot))
+    if (is_other && !redirect_open_page(library, slot))
         todo->error = errno;
     else if (is_other)
         __atomic_store_n(slot, wanted, __ATOMIC_RELEASE);

@@ -47,7 +47,7 @@ static void refuse_sanitizer(void)
 
 /* The linker puts this relocation after those that are needed here. If another linker does not, the
  * offset of malloctape_lane is still 0, and its address that of the thread's own structure. */
-__attribute__((used)) static void (*resolve(void))(void)
+__attribute__((used)) static void (*early_resolve(void))(void)
 {
     if ((void *)&malloctape_lane == __builtin_thread_pointer()) return nothing;
     malloctape_lane = &recording_no_lane;
@@ -55,7 +55,7 @@ __attribute__((used)) static void (*resolve(void))(void)
     return nothing;
 }
 
-static void early(void) __attribute__((ifunc("resolve")));
+static void early(void) __attribute__((ifunc("early_resolve")));
 
 /* Makes the linker emit the relocation. */
 static void (*const relocated)(void) __attribute__((used)) = early;

@@ -89,7 +89,7 @@ static void begin_again(void)
 }
 
 /* The exec has failed. */
-static int go_on(bool ended)
+static int exec_go_on(bool ended)
 {
     int kept_errno = errno;
     if (ended) begin_again();
@@ -105,7 +105,7 @@ EXPORT int execve(const char *path, char *const words[], char *const environment
     environment = OTHER_LINKER_ENVIRONMENT(room, environment);
     bool ended = is_at_exec() && runs_from(path, words, environment, false) && end_at_exec();
     next_functions()->execve(path, words, environment);
-    return go_on(ended);
+    return exec_go_on(ended);
 }
 
 EXPORT int execvpe(const char *file, char *const words[], char *const environment[])
@@ -114,7 +114,7 @@ EXPORT int execvpe(const char *file, char *const words[], char *const environmen
     environment = OTHER_LINKER_ENVIRONMENT(room, environment);
     bool ended = is_at_exec() && runs_from(file, words, environment, true) && end_at_exec();
     next_functions()->execvpe(file, words, environment);
-    return go_on(ended);
+    return exec_go_on(ended);
 }
 
 EXPORT int fexecve(int file, char *const words[], char *const environment[])
@@ -124,7 +124,7 @@ EXPORT int fexecve(int file, char *const words[], char *const environment[])
     bool ended =
         is_at_exec() && runs(file, "", words, environment, AT_EMPTY_PATH, false) && end_at_exec();
     next_functions()->fexecve(file, words, environment);
-    return go_on(ended);
+    return exec_go_on(ended);
 }
 
 EXPORT int execveat(int directory, const char *path, char *const words[], char *const environment[],
@@ -135,7 +135,7 @@ EXPORT int execveat(int directory, const char *path, char *const words[], char *
     bool ended =
         is_at_exec() && runs(directory, path, words, environment, flags, false) && end_at_exec();
     next_functions()->execveat(directory, path, words, environment, flags);
-    return go_on(ended);
+    return exec_go_on(ended);
 }
 
 /* These start a child, which shares this process's memory until its exec. Programs that were linked
@@ -172,8 +172,8 @@ EXPORT int execvp(const char *file, char *const words[])
 typedef int exec_function(const char *file, char *const words[], char *const environment[]);
 
 /* `list` continues after `first` up to a NULL, which an environment follows if it brings one. */
-static int run_list(exec_function *run, const char *file, const char *first, va_list list,
-                    bool brings_environment)
+static int exec_run_list(exec_function *run, const char *file, const char *first, va_list list,
+                         bool brings_environment)
 {
     size_t count = 1;
     va_list counted;
@@ -188,14 +188,14 @@ static int run_list(exec_function *run, const char *file, const char *first, va_
     return run(file, words, brings_environment ? va_arg(list, char **) : environ);
 }
 
-#define DEFINE_LIST(function, run, brings_environment)                     \
-    EXPORT int function(const char *file, const char *first, ...)          \
-    {                                                                      \
-        va_list list;                                                      \
-        va_start(list, first);                                             \
-        int result = run_list(run, file, first, list, brings_environment); \
-        va_end(list);                                                      \
-        return result;                                                     \
+#define DEFINE_LIST(function, run, brings_environment)                          \
+    EXPORT int function(const char *file, const char *first, ...)               \
+    {                                                                           \
+        va_list list;                                                           \
+        va_start(list, first);                                                  \
+        int result = exec_run_list(run, file, first, list, brings_environment); \
+        va_end(list);                                                           \
+        return result;                                                          \
     }
 DEFINE_LIST(execl, execve, false)
 DEFINE_LIST(execlp, execvpe, false)

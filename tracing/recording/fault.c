@@ -58,7 +58,7 @@ static void end_by_default(siginfo_t *info, bool is_fault)
     if (!is_fault) os_signal_send_again(info, true);
 }
 
-static void pass_on(int number, siginfo_t *info, void *context, bool is_fault)
+static void fault_pass_on(int number, siginfo_t *info, void *context, bool is_fault)
 {
     const struct sigaction action = of_program;
     if (action.sa_handler == SIG_IGN && !is_fault) return;
@@ -86,7 +86,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
     if (!is_fault && (is_blocked || !os_is_of_program()))
         put_off(info, context);
     else
-        pass_on(number, info, context, is_fault);
+        fault_pass_on(number, info, context, is_fault);
 }
 
 void fault_take(bool (*takes)(uintptr_t address))

@@ -238,7 +238,7 @@ struct at {
 
 enum step { STEP_ON, STEP_ENDS, STEP_FAILED };
 
-static enum step end_at(struct at *at, enum stack_end how)
+static enum step call_stack_end_at(struct at *at, enum stack_end how)
 {
     at->how = how;
     return STEP_ENDS;
@@ -250,15 +250,15 @@ static inline enum step step(struct stack_walk *walk, struct at *at, const struc
     if (unwind_step(frame->rule, &walk->memory, &frame->at, &walk->fresh.frame[at->fresh].at,
                     at->bx))
         return STEP_ON;
-    if (frame->rule.how == UNWIND_OUTERMOST) return end_at(at, STACK_END);
+    if (frame->rule.how == UNWIND_OUTERMOST) return call_stack_end_at(at, STACK_END);
     at->wants_bx = frame->rule.how == UNWIND_BX && !at->bx;
-    return end_at(at, STACK_CUT_BY_CODE);
+    return call_stack_end_at(at, STACK_CUT_BY_CODE);
 }
 
 /* Whether a frame is this remembered one: then it has the same rule and code, and everything
  * further out depends only on the words by which it was found. */
-static inline bool is_same(const struct stack_walk *walk, uint32_t remembered,
-                           const struct unwind_frame *frame)
+static inline bool call_stack_is_same(const struct stack_walk *walk, uint32_t remembered,
+                                      const struct unwind_frame *frame)
 {
     const struct unwind_frame *latest = &walk->frame[remembered].at;
     return frame->pc == latest->pc && frame->sp == latest->sp &&
@@ -285,35 +285,36 @@ static bool leads_on_by_rule(struct stack_walk *walk, uint32_t i)
     const struct frame *frame = &walk->frame[i];
     struct unwind_frame caller;
     return unwind_step(frame->rule, &walk->memory, &frame->at, &caller, NULL) &&
-           is_same(walk, i + 1, &caller);
+           call_stack_is_same(walk, i + 1, &caller);
 }
 
 /* What follows a remembered frame, the outermost one that counts. STEP_ON: the stack goes on. */
-static enum step behind(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at,
-                        uint32_t i)
+static enum step call_stack_behind(struct malloctape_lane *lane, struct stack_walk *walk,
+                                   struct at *at, uint32_t i)
 {
     const struct frame *frame = &walk->frame[i];
     struct unwind_frame caller;
     struct stack_code code;
     switch (frame->rule.how) {
-    case UNWIND_OUTERMOST: return end_at(at, STACK_END);
+    case UNWIND_OUTERMOST: return call_stack_end_at(at, STACK_END);
     case UNWIND_BX: return STEP_FAILED;
     case UNWIND_UNKNOWN:
         /* What has no table today may have one tomorrow. */
         if (!stack_table_code(lane, &walk->memory, frame->at.pc, &code) ||
             code.number != walk->code[i] || code.rule.how != UNWIND_UNKNOWN)
             return STEP_FAILED;
-        return end_at(at, STACK_CUT_BY_CODE);
+        return call_stack_end_at(at, STACK_CUT_BY_CODE);
     default: break;
     }
     if (unwind_step(frame->rule, &walk->memory, &frame->at, &caller, NULL)) return STEP_ON;
-    return end_at(at, STACK_CUT_BY_CODE);
+    return call_stack_end_at(at, STACK_CUT_BY_CODE);
 }
 
 /* The frame is a remembered one, the candidate. If all further out are unchanged, as far as they
  * count, they stay; else those that are unchanged become fresh ones, whose rule and code are
  * known. */
-static enum step follow(struct malloctape_lane *lane, struct stack_walk *walk, struct at *at)
+static enum step call_stack_follow(struct malloctape_lane *lane, struct stack_walk *walk,
+                                   struct at *at)
 {
     const uint32_t deep = at->candidate + (STACKS_DEPTH_MAX - at->fresh) - 1;
     const uint32_t last = deep < LAST ? deep : LAST;
@@ -321,8 +322,8 @@ static enum step follow(struct malloctape_lane *lane, struct stack_walk *walk, s
     while (same < last && (leads_on(walk, same) || leads_on_by_rule(walk, same)))
         same++;
     if (same == last) {
-        enum step result = behind(lane, walk, at, last);
-        if (result == STEP_ON && last == deep) result = end_at(at, STACK_CUT_BY_DEPTH);
+        enum step result = call_stack_behind(lane, walk, at, last);
+        if (result == STEP_ON && last == deep) result = call_stack_end_at(at, STACK_CUT_BY_DEPTH);
         if (result == STEP_ENDS) {
             at->kept = at->candidate;
             at->end = last + 1;
@@ -346,7 +347,7 @@ static inline enum step look_up(struct malloctape_lane *lane, struct stack_walk 
     struct frame *frame = &walk->fresh.frame[at->fresh];
     struct stack_code code;
     if (!stack_table_code(lane, &walk->memory, frame->at.pc, &code))
-        return at->fresh ? end_at(at, STACK_CUT_BY_CODE) : STEP_FAILED;
+        return at->fresh ? call_stack_end_at(at, STACK_CUT_BY_CODE) : STEP_FAILED;
     frame->rule = code.rule;
     walk->fresh.code[at->fresh++] = code.number;
     return step(walk, at, frame);
@@ -359,7 +360,7 @@ static __attribute__((noinline)) enum step look_ahead(struct malloctape_lane *la
     while (at->fresh < FRESH_MAX && look_up(lane, walk, at) == STEP_ON)
         continue;
     at->wants_bx = false;
-    return end_at(at, STACK_CUT_BY_DEPTH);
+    return call_stack_end_at(at, STACK_CUT_BY_DEPTH);
 }
 
 static inline enum step next_frame(struct malloctape_lane *lane, struct stack_walk *walk,
@@ -370,7 +371,8 @@ static inline enum step next_frame(struct malloctape_lane *lane, struct stack_wa
     /* In a child that a signal handler has forked meanwhile all of them are zero. */
     while (at->candidate < REMEMBERED_MAX && walk->frame[at->candidate].at.sp < frame->sp)
         at->candidate++;
-    return is_same(walk, at->candidate, frame) ? follow(lane, walk, at) : look_up(lane, walk, at);
+    return call_stack_is_same(walk, at->candidate, frame) ? call_stack_follow(lane, walk, at)
+                                                          : look_up(lane, walk, at);
 }
 
 /* The frames of the program, of which fresh.frame[0] is the innermost one. False: some code has no
@@ -390,7 +392,7 @@ static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, s
 
 /* --- what is remembered of them --- */
 
-static bool is_plain(struct unwind_rule rule)
+static bool call_stack_is_plain(struct unwind_rule rule)
 {
     return (rule.how == UNWIND_SP || rule.how == UNWIND_BP) && !rule.bp_at_bp;
 }
@@ -398,19 +400,20 @@ static bool is_plain(struct unwind_rule rule)
 static bool needs_bp(struct unwind_rule rule, bool caller_needs_bp)
 {
     if (rule.how == UNWIND_OUTERMOST || rule.how == UNWIND_UNKNOWN) return false;
-    return !is_plain(rule) || rule.how == UNWIND_BP || (caller_needs_bp && !rule.bp);
+    return !call_stack_is_plain(rule) || rule.how == UNWIND_BP || (caller_needs_bp && !rule.bp);
 }
 
-static enum check check_of(const struct frame *frame, bool caller_needs_bp)
+static enum check call_stack_check_of(const struct frame *frame, bool caller_needs_bp)
 {
     const struct unwind_rule rule = frame->rule;
     /* The other things that a guess checks are properties of the code. */
-    if (!(is_plain(rule) || unwind_is_guess(rule)) || frame[1].at.sp % 8 != 0) return CHECK_BY_RULE;
+    if (!(call_stack_is_plain(rule) || unwind_is_guess(rule)) || frame[1].at.sp % 8 != 0)
+        return CHECK_BY_RULE;
     return caller_needs_bp && rule.bp ? CHECK_RETURN_AND_BP : CHECK_RETURN;
 }
 
 /* Forgets the latest stack. No frame equals the sentinel. */
-static void forget(struct stack_walk *walk)
+static void call_stack_forget(struct stack_walk *walk)
 {
     walk->first = walk->end = REMEMBERED_MAX;
     walk->frame[REMEMBERED_MAX].at.sp = UINTPTR_MAX;
@@ -418,7 +421,7 @@ static void forget(struct stack_walk *walk)
 
 /* Makes room before the frame `at`: moves it and those further out, but at most half of all, to the
  * end. Returns where it is then. */
-static uint32_t make_room(struct stack_walk *walk, uint32_t at)
+static uint32_t call_stack_make_room(struct stack_walk *walk, uint32_t at)
 {
     const uint32_t all = REMEMBERED_MAX - at, half = REMEMBERED_MAX / 2;
     const uint32_t count = all < half ? all : half, to = REMEMBERED_MAX - count;
@@ -435,7 +438,7 @@ static void note_checks(struct stack_walk *walk, uint32_t first, uint32_t end)
 {
     for (uint32_t i = end; i > first; i--) {
         const struct frame *frame = &walk->frame[i - 1];
-        walk->check[i - 1] = check_of(frame, walk->needs_bp[i]);
+        walk->check[i - 1] = call_stack_check_of(frame, walk->needs_bp[i]);
         walk->needs_bp[i - 1] = needs_bp(frame->rule, walk->needs_bp[i]);
     }
 }
@@ -452,7 +455,7 @@ static void hash_frames(struct stack_walk *walk, uint32_t first, uint32_t end, u
 /* --- the nodes --- */
 
 /* For a stack that is not known: defines the inner nodes that are not. Returns the innermost. */
-static uint32_t define_nodes(struct malloctape_lane *lane, struct stack_walk *walk)
+static uint32_t call_stack_define_nodes(struct malloctape_lane *lane, struct stack_walk *walk)
 {
     uint32_t known = walk->first, parent = walk->how, count = 0;
     while (known < walk->end && !(parent = stack_table_node(walk->hash[known])))
@@ -473,7 +476,7 @@ static uint32_t find_node(struct malloctape_lane *lane, struct stack_walk *walk)
     const uint64_t hash = walk->hash[walk->first];
     uint32_t node = stack_table_of_call(hash);
     if (node) return node;
-    node = define_nodes(lane, walk);
+    node = call_stack_define_nodes(lane, walk);
     if (node) stack_table_call(hash, node);
     return node;
 }
@@ -494,8 +497,8 @@ static inline struct known *known_set(struct stack_walk *walk, const struct unwi
     return walk->known[scatter(first->pc ^ first->sp << 20) >> (64 - KNOWN_BITS)];
 }
 
-static inline bool is_known(const struct stack_walk *walk, const struct known *known,
-                            const struct unwind_frame *first)
+static inline bool call_stack_is_known(const struct stack_walk *walk, const struct known *known,
+                                       const struct unwind_frame *first)
 {
     const uintptr_t *stack = (const uintptr_t *)first->sp;
     if (known->first.pc != first->pc || known->first.sp != first->sp ||
@@ -512,7 +515,7 @@ static inline uint32_t known_node(struct stack_walk *walk, const struct unwind_f
 {
     const struct known *set = known_set(walk, first);
     for (uint32_t i = 0; i < KNOWN_IN_SET; i++)
-        if (is_known(walk, &set[i], first)) return set[i].node;
+        if (call_stack_is_known(walk, &set[i], first)) return set[i].node;
     return 0;
 }
 
@@ -575,7 +578,7 @@ static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *wal
     if (ends_as_before && at->fresh == 0 && at->kept == walk->first) return walk->node;
     uint32_t kept = at->kept, end = at->end;
     if (at->fresh > kept) {
-        kept = make_room(walk, at->kept);
+        kept = call_stack_make_room(walk, at->kept);
         end += kept - at->kept;
     }
     walk->first = kept - at->fresh;
@@ -593,14 +596,14 @@ static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *wal
     walk->end = end;
     walk->how = at->how;
     walk->node = find_node(lane, walk);
-    if (!walk->node) forget(walk);
+    if (!walk->node) call_stack_forget(walk);
     return walk->node;
 }
 
 /* Forgets all stacks. */
 static void forget_all(struct stack_walk *walk)
 {
-    forget(walk);
+    call_stack_forget(walk);
     walk->generation++;
 }
 
@@ -616,7 +619,7 @@ static bool find_by_frames(struct malloctape_lane *lane, struct stack_walk *walk
     if (!find_frames(lane, walk, at)) return false;
     if (!at->wants_bx) return true;
     /* Once more, without what is known, but with rbx. */
-    forget(walk);
+    call_stack_forget(walk);
     at->bx = bx;
     return walk_out(lane, walk, here, bx, first) && find_frames(lane, walk, at);
 }

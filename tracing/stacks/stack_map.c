@@ -57,7 +57,7 @@ void stack_map_prefetch(const struct stack_map *map, uint64_t key)
 }
 
 /* A key that is there keeps its number. */
-static bool put(struct stack_map_table *table, uint64_t key, uint32_t number)
+static bool entry_put(struct stack_map_table *table, uint64_t key, uint32_t number)
 {
     uint32_t at = home_of(table, key);
     for (uint32_t i = 0; i < SEARCHED_MAX; i++) {
@@ -75,10 +75,10 @@ static bool put(struct stack_map_table *table, uint64_t key, uint32_t number)
 void stack_map_put(struct stack_map *map, uint64_t key, uint32_t number)
 {
     struct stack_map_table *table = atomic_load_acquire(&map->table);
-    if (table && put(table, key, number)) atomic_add_relaxed(&map->used, 1);
+    if (table && entry_put(table, key, number)) atomic_add_relaxed(&map->used, 1);
 }
 
-static bool grow(struct stack_map *map, struct stack_map_table *old)
+static bool stack_map_grow(struct stack_map *map, struct stack_map_table *old)
 {
     const uint32_t places = old ? old->places * 2 : PLACES_FIRST;
     if (places > PLACES_MAX) return false;
@@ -90,7 +90,7 @@ static bool grow(struct stack_map *map, struct stack_map_table *old)
     table->shift = 64 - (uint32_t)__builtin_ctz(places);
     for (uint32_t i = 0; old && i < old->places; i++) {
         const uint32_t number = atomic_load_acquire(&old->place[i].number);
-        if (number) put(table, atomic_load_relaxed(&old->place[i].key), number);
+        if (number) entry_put(table, atomic_load_relaxed(&old->place[i].key), number);
     }
     atomic_store_release(&map->table, table);
     /* Whoever still searches it finds nothing there. Its head stays. */
@@ -106,7 +106,7 @@ bool stack_map_has_room(struct stack_map *map, uint32_t count)
     if (table && used <= table->places / 4 * 3) return true;
     /* Another thread may be at it: there is room enough till it is done. */
     if (atomic_exchange_acquire(&map->growing, 1)) return table && used < table->places / 8 * 7;
-    bool grown = atomic_load_acquire(&map->table) != table || grow(map, table);
+    bool grown = atomic_load_acquire(&map->table) != table || stack_map_grow(map, table);
     atomic_store_release(&map->growing, 0);
     return grown;
 }

@@ -92,7 +92,7 @@ uint64_t stack_table_time(void)
 
 /* --- modules --- */
 
-static bool define(struct malloctape_lane *lane, const struct stack_definition *definition)
+static bool definition_send(struct malloctape_lane *lane, const struct stack_definition *definition)
 {
     /* Bytes of a piece, or numbers of two units and more. */
     const long units = 4 * RAW_NUMBER_UNITS_MAX + 4 * STACK_NODES_MAX;
@@ -109,8 +109,9 @@ struct text {
 };
 
 /* Defines a text: a directory of ours, and what follows. */
-static bool define_text(struct malloctape_lane *lane, struct unwind_memory *memory, uint32_t number,
-                        enum stack_text_of of, const char *directory, struct text rest)
+static bool stack_table_define_text(struct malloctape_lane *lane, struct unwind_memory *memory,
+                                    uint32_t number, enum stack_text_of of, const char *directory,
+                                    struct text rest)
 {
     const uint32_t before = (uint32_t)strlen(directory);
     struct stack_definition piece = {
@@ -126,7 +127,7 @@ static bool define_text(struct malloctape_lane *lane, struct unwind_memory *memo
             else if (!unwind_read_text(memory, rest.its + at - before, &piece.piece[i], 1))
                 return false;
         }
-        if (!define(lane, &piece)) return false;
+        if (!definition_send(lane, &piece)) return false;
     }
     return true;
 }
@@ -143,8 +144,8 @@ static struct text text_at(struct unwind_memory *memory, uintptr_t address)
 }
 
 /* The linker has no name for the program, and perhaps a relative one for a library. */
-static bool define_path(struct malloctape_lane *lane, struct unwind_memory *memory, uint32_t number,
-                        uintptr_t path)
+static bool stack_table_define_path(struct malloctape_lane *lane, struct unwind_memory *memory,
+                                    uint32_t number, uintptr_t path)
 {
     static const char vdso[] = "linux-vdso";
     char begin[sizeof vdso - 1] = {0};
@@ -158,7 +159,7 @@ static bool define_path(struct malloctape_lane *lane, struct unwind_memory *memo
         directory = settings.directory;
     if (!path) text = (struct text){.ours = settings.program_path};
     if (text.ours) text.bytes = (uint32_t)strlen(text.ours);
-    return define_text(lane, memory, number, STACK_PATH, directory, text);
+    return stack_table_define_text(lane, memory, number, STACK_PATH, directory, text);
 }
 
 /* The build id in an object's notes; empty: there is none. */
@@ -198,7 +199,7 @@ static struct text build_id_of(struct unwind_memory *memory, const struct unwind
     return id;
 }
 
-static bool is_same(const struct unwind_object *a, const struct unwind_object *b)
+static bool stack_table_is_same(const struct unwind_object *a, const struct unwind_object *b)
 {
     return a->start == b->start && a->end == b->end && a->id == b->id && a->table == b->table;
 }
@@ -228,11 +229,12 @@ static void note_unloaded(struct malloctape_lane *lane, struct module *module, u
 {
     uint32_t loaded = MODULE_LOADED;
     const struct stack_definition unloaded = {.what = STACK_UNLOADED, .number = number};
-    if (atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED) && lane) define(lane, &unloaded);
+    if (atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED) && lane)
+        definition_send(lane, &unloaded);
 }
 
 /* A free entry. NULL: there are too many modules. */
-static struct module *take_module(void)
+static struct module *stack_table_take_module(void)
 {
     /* Not only as many as have numbers: other threads may have taken the last of these. */
     for (uint32_t i = 0; i < MODULES_MAX; i++) {
@@ -244,19 +246,20 @@ static struct module *take_module(void)
     return NULL;
 }
 
-static bool define_module(struct malloctape_lane *lane, struct unwind_memory *memory,
-                          uint32_t number, const struct unwind_object *object)
+static bool stack_table_define_module(struct malloctape_lane *lane, struct unwind_memory *memory,
+                                      uint32_t number, const struct unwind_object *object)
 {
     const struct stack_definition definition = {.what = STACK_MODULE,
                                                 .number = number,
                                                 .start = object->start,
                                                 .end = object->end,
                                                 .bias = object->bias};
-    if (!define(lane, &definition) || !define_path(lane, memory, number, object->path))
+    if (!definition_send(lane, &definition) ||
+        !stack_table_define_path(lane, memory, number, object->path))
         return false;
     const struct text id = build_id_of(memory, object);
     return id.bytes == 0 || id.bytes > STACK_BUILD_ID_MAX ||
-           define_text(lane, memory, number, STACK_BUILD_ID, "", id);
+           stack_table_define_text(lane, memory, number, STACK_BUILD_ID, "", id);
 }
 
 static void begin_module(struct module *module, uint32_t number, const struct unwind_object *object,
@@ -280,11 +283,11 @@ static void begin_module(struct module *module, uint32_t number, const struct un
 static bool add_module(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
                        const struct unwind_object *object, uint32_t *number)
 {
-    struct module *module = take_module();
+    struct module *module = stack_table_take_module();
     *number = STACK_MODULE_NONE;
     if (!module) return true;
     const uint32_t next = atomic_add_relaxed(&table->modules_count, 1) + 1;
-    if (next < STACK_MODULES_LIMIT && define_module(lane, memory, next, object)) {
+    if (next < STACK_MODULES_LIMIT && stack_table_define_module(lane, memory, next, object)) {
         begin_module(module, next, object, pc);
         *number = next;
         return true;
@@ -296,8 +299,8 @@ static bool add_module(struct malloctape_lane *lane, struct unwind_memory *memor
 /* The number of the module of the object that has `pc`, of which it learns the rest;
  * STACK_MODULE_NONE: there are too many. False: it has gone, or there was no room to define it
  * now. */
-static bool module_of(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
-                      struct unwind_object *object, uint32_t *number)
+static bool stack_table_module_of(struct malloctape_lane *lane, struct unwind_memory *memory,
+                                  uintptr_t pc, struct unwind_object *object, uint32_t *number)
 {
     uint32_t count = atomic_load_relaxed(&table->modules_count);
     if (count > MODULES_MAX) count = MODULES_MAX;
@@ -305,7 +308,7 @@ static bool module_of(struct malloctape_lane *lane, struct unwind_memory *memory
         struct module module;
         if (!read_module(&table->modules[i], &module)) continue;
         *number = module.number;
-        if (is_same(&module.object, object)) {
+        if (stack_table_is_same(&module.object, object)) {
             *object = module.object;
             return true;
         }
@@ -330,7 +333,7 @@ void stack_table_unloaded(struct malloctape_lane *lane)
     for (uint32_t i = 0; i < count && i < MODULES_MAX; i++) {
         struct module module;
         if (!read_module(&table->modules[i], &module)) continue;
-        if (!unwind_find(module.pc, &now) || !is_same(&module.object, &now))
+        if (!unwind_find(module.pc, &now) || !stack_table_is_same(&module.object, &now))
             note_unloaded(lane, &table->modules[i], module.number);
     }
     atomic_add_acq_rel(&table->time, 1);
@@ -342,7 +345,7 @@ void stack_table_unloaded(struct malloctape_lane *lane)
 
 /* --- codes --- */
 
-static uint32_t code_of(struct malloctape_lane *lane, uint32_t module, uint64_t offset)
+static uint32_t stack_table_code_of(struct malloctape_lane *lane, uint32_t module, uint64_t offset)
 {
     const uint64_t key = (uint64_t)module << 48 | (offset & ((UINT64_C(1) << 48) - 1));
     uint32_t code = stack_map_find(&table->codes, key);
@@ -351,14 +354,14 @@ static uint32_t code_of(struct malloctape_lane *lane, uint32_t module, uint64_t 
     code = atomic_add_relaxed(&table->codes_count, 1) + STACK_CODE_FIRST;
     struct stack_definition codes = {
         .what = STACK_CODES, .number = code, .count = 1, .of = module, .offsets = {offset}};
-    if (code >= STACK_NUMBERS_LIMIT || !define(lane, &codes)) return 0;
+    if (code >= STACK_NUMBERS_LIMIT || !definition_send(lane, &codes)) return 0;
     if (stack_map_has_room(&table->codes, 1)) stack_map_put(&table->codes, key, code);
     return code;
 }
 
 /* Finds the rule and the number of a code. `*keeps`: they hold until something is unloaded. */
-static bool resolve(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
-                    struct stack_code *code, bool *keeps)
+static bool stack_table_resolve(struct malloctape_lane *lane, struct unwind_memory *memory,
+                                uintptr_t pc, struct stack_code *code, bool *keeps)
 {
     struct unwind_object object;
     uint32_t module;
@@ -366,7 +369,7 @@ static bool resolve(struct malloctape_lane *lane, struct unwind_memory *memory, 
     *keeps = unwind_find(pc - 1, &object);
     if (!*keeps) {
         code->rule = unwind_guess;
-        code->number = code_of(lane, STACK_MODULE_NONE, pc);
+        code->number = stack_table_code_of(lane, STACK_MODULE_NONE, pc);
         return code->number != 0;
     }
     if (stack_table_is_own(pc)) {
@@ -376,9 +379,9 @@ static bool resolve(struct malloctape_lane *lane, struct unwind_memory *memory, 
         code->rule = unwind_compile(memory, &object, pc);
         return true;
     }
-    if (!module_of(lane, memory, pc - 1, &object, &module)) return false;
+    if (!stack_table_module_of(lane, memory, pc - 1, &object, &module)) return false;
     code->rule = unwind_compile(memory, &object, pc);
-    code->number = code_of(lane, module, module ? pc - object.bias : pc);
+    code->number = stack_table_code_of(lane, module, module ? pc - object.bias : pc);
     return code->number != 0;
 }
 
@@ -415,7 +418,7 @@ static inline struct stack_code code_of_word(uint64_t bits)
         .number = word.number};
 }
 
-static inline uint64_t check_of(uintptr_t pc, uint64_t time, uint64_t word)
+static inline uint64_t stack_table_check_of(uintptr_t pc, uint64_t time, uint64_t word)
 {
     return pc ^ (word ^ time << 32) * UINT64_C(0x9fb21c651e98df25);
 }
@@ -426,7 +429,7 @@ static inline struct rule_set *rule_set_of(uintptr_t pc)
 }
 
 /* Stores a rule in a free entry, or in place of any other, which may be stale. */
-static void keep(uintptr_t pc, uint64_t time, const struct stack_code *code)
+static void stack_table_keep(uintptr_t pc, uint64_t time, const struct stack_code *code)
 {
     struct rule_set *set = rule_set_of(pc);
     const uint64_t word = word_of(code);
@@ -435,7 +438,7 @@ static void keep(uintptr_t pc, uint64_t time, const struct stack_code *code)
     while (at < RULES_IN_SET && atomic_load_relaxed(&set->rules[at].word))
         at++;
     if (at == RULES_IN_SET) at = atomic_add_relaxed(&table->rules_replaced, 1) % RULES_IN_SET;
-    atomic_store_relaxed(&set->rules[at].check, check_of(pc, time, word));
+    atomic_store_relaxed(&set->rules[at].check, stack_table_check_of(pc, time, word));
     atomic_store_relaxed(&set->rules[at].word, word);
 }
 
@@ -446,14 +449,15 @@ bool stack_table_code(struct malloctape_lane *lane, struct unwind_memory *memory
     const struct rule_set *set = rule_set_of(pc);
     for (uint32_t i = 0; i < RULES_IN_SET; i++) {
         const uint64_t word = atomic_load_relaxed(&set->rules[i].word);
-        if (!word || atomic_load_relaxed(&set->rules[i].check) != check_of(pc, time, word))
+        if (!word ||
+            atomic_load_relaxed(&set->rules[i].check) != stack_table_check_of(pc, time, word))
             continue;
         *code = code_of_word(word);
         return true;
     }
     bool keeps;
-    if (!resolve(lane, memory, pc, code, &keeps)) return false;
-    if (time && keeps) keep(pc, time, code);
+    if (!stack_table_resolve(lane, memory, pc, code, &keeps)) return false;
+    if (time && keeps) stack_table_keep(pc, time, code);
     return true;
 }
 
@@ -490,7 +494,7 @@ uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint3
         nodes.number = first + done;
         nodes.count = count - done < STACK_NODES_MAX ? count - done : STACK_NODES_MAX;
         memcpy(nodes.codes, codes + done, nodes.count * sizeof *codes);
-        if (!define(lane, &nodes)) return 0;
+        if (!definition_send(lane, &nodes)) return 0;
         nodes.of = nodes.number + nodes.count - 1;
     }
     /* While another thread makes room they are not put, and perhaps defined once more. */

@@ -33,7 +33,7 @@ bool unwind_can_find(void)
     return _dl_find_object != NULL;
 }
 
-static bool is_program(const void *id)
+static bool unwind_is_program(const void *id)
 {
     struct dl_find_object found;
     return _dl_find_object((void *)getauxval(AT_ENTRY), &found) == 0 && found.dlfo_link_map == id;
@@ -56,7 +56,7 @@ static void widen(struct unwind_object *object)
 {
     const uintptr_t table = object->table, headers = getauxval(AT_PHDR);
     const Elf64_Phdr *segment = (const Elf64_Phdr *)headers;
-    if (!table || !headers || !is_program(object->id)) return;
+    if (!table || !headers || !unwind_is_program(object->id)) return;
     const uintptr_t bias = ((const struct link_map *)object->id)->l_addr;
     uintptr_t start = headers & ~(PAGE_BYTES - 1), end = object->end;
     for (uint64_t i = getauxval(AT_PHNUM); i > 0; i--, segment++)
@@ -134,7 +134,7 @@ static bool read_bytes(struct source *source, uintptr_t from, void *to, size_t b
     return false;
 }
 
-static uint64_t take(struct reader *reader, unsigned bytes)
+static uint64_t unwind_take(struct reader *reader, unsigned bytes)
 {
     uint64_t value = 0;
     if (reader->end - reader->at < bytes ||
@@ -153,7 +153,7 @@ static uint64_t take_leb128(struct reader *reader, unsigned *bits)
     unsigned byte;
     *bits = 0;
     do {
-        byte = (unsigned)take(reader, 1);
+        byte = (unsigned)unwind_take(reader, 1);
         if (*bits < 64) value |= (uint64_t)(byte & 0x7f) << *bits;
         *bits += 7;
     } while (byte & 0x80);
@@ -191,12 +191,12 @@ static uint64_t take_encoded(struct reader *reader, unsigned encoding, bool rela
     uint64_t value;
     switch (encoding & 0x0f) {
     case 0x01: value = take_unsigned(reader); break;
-    case 0x02: value = take(reader, 2); break;
-    case 0x03: value = take(reader, 4); break;
+    case 0x02: value = unwind_take(reader, 2); break;
+    case 0x03: value = unwind_take(reader, 4); break;
     case 0x09: value = (uint64_t)take_signed(reader); break;
-    case 0x0a: value = (uint64_t)(int16_t)take(reader, 2); break;
-    case 0x0b: value = (uint64_t)(int32_t)take(reader, 4); break;
-    default: value = take(reader, 8);
+    case 0x0a: value = (uint64_t)(int16_t)unwind_take(reader, 2); break;
+    case 0x0b: value = (uint64_t)(int32_t)unwind_take(reader, 4); break;
+    default: value = unwind_take(reader, 8);
     }
     return relative && (encoding & 0x70) == 0x10 ? value + here : value;
 }
@@ -224,8 +224,8 @@ static bool begin_entry(uintptr_t at, struct source *source, struct reader *read
 {
     *reader = (struct reader){at, source->object->end, source};
     if (at < source->object->start || at >= source->object->end) return false;
-    uint64_t bytes = take(reader, 4);
-    if (bytes == 0xffffffff) bytes = take(reader, 8);
+    uint64_t bytes = unwind_take(reader, 4);
+    if (bytes == 0xffffffff) bytes = unwind_take(reader, 8);
     if (bytes == 0 || bytes > ENTRY_BYTES_MAX || bytes > reader->end - reader->at) return false;
     reader->end = reader->at + bytes;
     return true;
@@ -235,11 +235,11 @@ static bool take_augmentation(struct reader letters, struct reader more, struct 
                               struct augmentation *augmentation)
 {
     for (;;) {
-        switch (take(&letters, 1)) {
+        switch (unwind_take(&letters, 1)) {
         case 0: return true;
-        case 'R': augmentation->encoding = (unsigned)take(&more, 1); break;
-        case 'L': take(&more, 1); break;
-        case 'P': take_encoded(&more, (unsigned)take(&more, 1), false); break;
+        case 'R': augmentation->encoding = (unsigned)unwind_take(&more, 1); break;
+        case 'L': unwind_take(&more, 1); break;
+        case 'P': take_encoded(&more, (unsigned)unwind_take(&more, 1), false); break;
         case 'S': entry->is_signal = true; break;
         case 'B': break; /* by which key return addresses are signed */
         default: return false;
@@ -251,18 +251,18 @@ static bool read_common(uintptr_t at, struct source *source, struct entry *entry
                         struct augmentation *augmentation)
 {
     struct reader reader;
-    if (!begin_entry(at, source, &reader) || take(&reader, 4) != 0) return false;
-    const uint64_t version = take(&reader, 1);
+    if (!begin_entry(at, source, &reader) || unwind_take(&reader, 4) != 0) return false;
+    const uint64_t version = unwind_take(&reader, 1);
     if (version != 1 && version != 3) return false;
     struct reader letters = reader;
-    while (reader.at < reader.end && take(&reader, 1))
+    while (reader.at < reader.end && unwind_take(&reader, 1))
         continue;
     entry->code_factor = take_unsigned(&reader);
     entry->data_factor = take_signed(&reader);
-    uint64_t address = version == 1 ? take(&reader, 1) : take_unsigned(&reader);
+    uint64_t address = version == 1 ? unwind_take(&reader, 1) : take_unsigned(&reader);
     if (address != UNWIND_NUMBER_PC) return false;
     entry->common = reader;
-    const uint64_t first = take(&letters, 1);
+    const uint64_t first = unwind_take(&letters, 1);
     augmentation->has_length = first == 'z';
     if (!augmentation->has_length) return first == 0;
     struct reader more = take_block(&reader);
@@ -277,7 +277,7 @@ static bool read_entry(uintptr_t at, struct source *source, struct entry *entry)
     *entry = (struct entry){.is_signal = false};
     if (!begin_entry(at, source, &reader)) return false;
     const uintptr_t here = reader.at;
-    const uint64_t back = take(&reader, 4);
+    const uint64_t back = unwind_take(&reader, 4);
     if (back == 0 || !read_common(here - back, source, entry, &augmentation)) return false;
     entry->first = take_encoded(&reader, augmentation.encoding, true);
     entry->end = entry->first + take_encoded(&reader, augmentation.encoding & 0x0f, false);
@@ -317,7 +317,7 @@ static bool read_index(struct source *source, uint32_t at, struct index *index)
 bool unwind_learn(struct unwind_memory *memory, struct unwind_object *object)
 {
     const struct link_map *map = object->id;
-    if (is_program(map))
+    if (unwind_is_program(map))
         learn_program(object);
     else if (!unwind_read_text(memory, (uintptr_t)&map->l_addr, &object->bias,
                                sizeof object->bias) ||
@@ -421,7 +421,7 @@ static void save_by_expression(struct machine *machine, uint64_t number,
     if (saved) *saved = (struct saved){.where = BY_EXPRESSION, .expression = expression};
 }
 
-static void set_end(struct machine *machine, uint64_t base, int64_t offset)
+static void unwind_set_end(struct machine *machine, uint64_t base, int64_t offset)
 {
     machine->now.base = base;
     machine->now.offset = offset;
@@ -451,9 +451,9 @@ static void carry_out_other(struct machine *machine, struct reader *reader,
     uint64_t number;
     switch (code) {
     case 0x00: break; /* nop */
-    case 0x02: machine->at += take(reader, 1) * entry->code_factor; break;
-    case 0x03: machine->at += take(reader, 2) * entry->code_factor; break;
-    case 0x04: machine->at += take(reader, 4) * entry->code_factor; break;
+    case 0x02: machine->at += unwind_take(reader, 1) * entry->code_factor; break;
+    case 0x03: machine->at += unwind_take(reader, 2) * entry->code_factor; break;
+    case 0x04: machine->at += unwind_take(reader, 4) * entry->code_factor; break;
     case 0x05: /* offset_extended */
         number = take_unsigned(reader);
         save(machine, number, AT_OFFSET, (int64_t)take_unsigned(reader) * entry->data_factor);
@@ -475,10 +475,10 @@ static void carry_out_other(struct machine *machine, struct reader *reader,
     case 0x0b: restore_row(machine); break;
     case 0x0c:
         number = take_unsigned(reader);
-        set_end(machine, number, (int64_t)take_unsigned(reader));
+        unwind_set_end(machine, number, (int64_t)take_unsigned(reader));
         break;
-    case 0x0d: set_end(machine, take_unsigned(reader), machine->now.offset); break;
-    case 0x0e: set_end(machine, machine->now.base, (int64_t)take_unsigned(reader)); break;
+    case 0x0d: unwind_set_end(machine, take_unsigned(reader), machine->now.offset); break;
+    case 0x0e: unwind_set_end(machine, machine->now.base, (int64_t)take_unsigned(reader)); break;
     case 0x0f: machine->now.expression = take_expression(reader); break;
     case 0x10:
         number = take_unsigned(reader);
@@ -490,9 +490,11 @@ static void carry_out_other(struct machine *machine, struct reader *reader,
         break;
     case 0x12:
         number = take_unsigned(reader);
-        set_end(machine, number, take_signed(reader) * entry->data_factor);
+        unwind_set_end(machine, number, take_signed(reader) * entry->data_factor);
         break;
-    case 0x13: set_end(machine, machine->now.base, take_signed(reader) * entry->data_factor); break;
+    case 0x13:
+        unwind_set_end(machine, machine->now.base, take_signed(reader) * entry->data_factor);
+        break;
     case 0x2d: break; /* the return address is signed from here on, or no more */
     case 0x2e: take_unsigned(reader); break; /* how many bytes of arguments there are */
     default: machine->is_wrong = true;
@@ -500,11 +502,11 @@ static void carry_out_other(struct machine *machine, struct reader *reader,
 }
 
 /* Carries out instructions up to the row of `address`. */
-static void carry_out(struct machine *machine, struct reader reader, const struct entry *entry,
-                      uintptr_t address)
+static void unwind_carry_out(struct machine *machine, struct reader reader,
+                             const struct entry *entry, uintptr_t address)
 {
     while (reader.at < reader.end && !machine->is_wrong && machine->at <= address) {
-        const unsigned byte = (unsigned)take(&reader, 1), operand = byte & 0x3f;
+        const unsigned byte = (unsigned)unwind_take(&reader, 1), operand = byte & 0x3f;
         switch (byte >> 6) {
         case 1: machine->at += operand * entry->code_factor; break;
         case 2:
@@ -528,7 +530,7 @@ static bool is_expression(struct source *source, struct expression expression, c
 {
     struct reader reader = read_expression(source, expression);
     if (expression.bytes != count) return false;
-    while (count > 0 && take(&reader, 1) == (uint8_t)*bytes)
+    while (count > 0 && unwind_take(&reader, 1) == (uint8_t)*bytes)
         bytes++, count--;
     return count == 0;
 }
@@ -536,7 +538,7 @@ static bool is_expression(struct source *source, struct expression expression, c
 /* Takes a register (breg0 is 0x70) and an offset. */
 static bool takes_register(struct reader *expression, unsigned number, int64_t *offset)
 {
-    if (take(expression, 1) != 0x70 + number) return false;
+    if (unwind_take(expression, 1) != 0x70 + number) return false;
     *offset = take_signed(expression);
     return true;
 }
@@ -547,7 +549,7 @@ static bool fits_offset(int64_t offset)
 }
 
 /* The offset in words; `*fits` becomes false if a rule cannot have it. */
-static int64_t words(const struct saved *saved, bool *fits)
+static int64_t unwind_words(const struct saved *saved, bool *fits)
 {
     if (saved->where == SAME) return 0;
     *fits = *fits && saved->where == AT_OFFSET && saved->offset % 8 == 0 && saved->offset != 0 &&
@@ -562,7 +564,7 @@ static int64_t words_from_bp(struct source *source, const struct saved *saved, b
     struct reader rest = read_expression(source, saved->expression);
     if (saved->where == BY_EXPRESSION && takes_register(&rest, UNWIND_NUMBER_BP, &from_bp.offset) &&
         rest.at == rest.end)
-        return words(&from_bp, fits);
+        return unwind_words(&from_bp, fits);
     *fits = saved->where == SAME;
     return 0;
 }
@@ -597,7 +599,7 @@ static struct unwind_rule rule_by_expression(struct source *source, const struct
     int64_t offset;
     if (is_plt(source, row->expression, &rule)) return rule;
     if (is_signal_frame(source, row, entry)) return (struct unwind_rule){.how = UNWIND_SIGNAL};
-    if (takes_register(&rest, UNWIND_NUMBER_BP, &offset) && take(&rest, 1) == 0x06 &&
+    if (takes_register(&rest, UNWIND_NUMBER_BP, &offset) && unwind_take(&rest, 1) == 0x06 &&
         rest.at == rest.end && fits_offset(offset)) {
         rule.how = UNWIND_BP_SAYS;
         rule.offset = offset;
@@ -610,8 +612,8 @@ static struct unwind_rule rule_with_return(const struct row *row, struct unwind_
                                            bool fits)
 {
     const struct unwind_rule none = {.how = UNWIND_UNKNOWN};
-    rule.bp = words(&row->bp, &fits);
-    rule.bx = words(&row->pc, &fits);
+    rule.bp = unwind_words(&row->bp, &fits);
+    rule.bx = unwind_words(&row->pc, &fits);
     if (!fits || (rule.bx == 0 && rule.how != UNWIND_SP)) return none;
     if (rule.bx == 0) rule.how = UNWIND_BX;
     return rule;
@@ -640,9 +642,9 @@ static struct unwind_rule rule_of(struct source *source, const struct row *row,
     rule.bp_at_bp = rule.how != UNWIND_SP && rule.how != UNWIND_BP &&
                     row->bp.where == BY_EXPRESSION &&
                     is_expression(source, row->bp.expression, "\x76\x00", 2);
-    rule.bp = rule.bp_at_bp ? 0 : words(&row->bp, &fits);
+    rule.bp = rule.bp_at_bp ? 0 : unwind_words(&row->bp, &fits);
     rule.bx = rule.how == UNWIND_BP_SAYS ? words_from_bp(source, &row->bx, &bx_fits)
-                                         : words(&row->bx, &bx_fits);
+                                         : unwind_words(&row->bx, &bx_fits);
     if (!bx_fits) rule.bx = UNWIND_BX_ELSEWHERE;
     return fits ? rule : none;
 }
@@ -674,10 +676,10 @@ static struct unwind_rule compile(struct source *source, uintptr_t pc)
     machine.remembered_count = 0;
     machine.is_wrong = false;
     machine.at = 0;
-    carry_out(&machine, entry.common, &entry, address);
+    unwind_carry_out(&machine, entry.common, &entry, address);
     machine.initial = machine.now;
     machine.at = entry.first;
-    carry_out(&machine, entry.own, &entry, address);
+    unwind_carry_out(&machine, entry.own, &entry, address);
     if (machine.is_wrong) return (struct unwind_rule){.how = UNWIND_UNKNOWN};
     return rule_of(source, &machine.now, &entry);
 }

@@ -22,7 +22,7 @@ struct glibc_stack {
 /* Where the first thread's stack begins. Weak: made by glibc's dynamic linker. */
 extern const void *__libc_stack_end __attribute__((weak));
 
-static uintptr_t page_of(uintptr_t address)
+static uintptr_t unwind_memory_page_of(uintptr_t address)
 {
     return address & ~(uintptr_t)(PAGE_BYTES - 1);
 }
@@ -87,7 +87,8 @@ static bool are_readable(uintptr_t page, uintptr_t end)
  * it: the kernel leaves a gap. */
 static void seek_first(struct unwind_memory *memory, uintptr_t end, uintptr_t sp)
 {
-    const uintptr_t page = page_of(sp), known = memory->own_to ? memory->own_from : page_of(end);
+    const uintptr_t page = unwind_memory_page_of(sp),
+                    known = memory->own_to ? memory->own_from : unwind_memory_page_of(end);
     if (sp >= end || known - page > GROWTH_MAX || !are_readable(page, known)) return;
     memory->own_from = page;
     memory->own_to = end;
@@ -102,5 +103,5 @@ uintptr_t unwind_memory_seek(struct unwind_memory *memory, uintptr_t sp)
     }
     if (memory->own_to == 0 || memory->own_to == end_of_first) seek_first(memory, end_of_first, sp);
     const bool is_own = sp - memory->own_from < memory->own_to - memory->own_from;
-    return is_own ? memory->own_to : page_of(sp) + PAGE_BYTES;
+    return is_own ? memory->own_to : unwind_memory_page_of(sp) + PAGE_BYTES;
 }

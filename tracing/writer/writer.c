@@ -25,13 +25,13 @@
 #define PASS_SLOTS_MIN 2
 #define PASS_SLOTS_MAX 4
 
-static void wake(struct writer *writer)
+static void writer_wake(struct writer *writer)
 {
     if (atomic_exchange_seq_cst(&writer->asleep, 0)) os_wake_all(&writer->asleep);
 }
 
 /* Releases what was taken by the thread, or by whoever opened its files for it. */
-static void release(struct writer *writer)
+static void writer_release(struct writer *writer)
 {
     spool_close(&writer->spool);
     sink_release(&writer->sink);
@@ -115,7 +115,7 @@ static int open_all(struct writer *writer)
 
 /* Makes the output and the spool. A FIFO may have no reader yet. On an error, which has been
  * reported, an older recording of the same name is left as it was. */
-static int open_output(struct writer *writer)
+static int writer_open_output(struct writer *writer)
 {
     int result = open_all(writer);
     if (result < 0) writer_report_failure(writer, "not recording: ");
@@ -185,7 +185,7 @@ static uint32_t wait_for_slot(struct writer *writer, uint64_t at_most_ns)
         if (slot != SPOOL_NO_SLOT || atomic_load_acquire(&writer->finish) || writer_is_gone(writer))
             break;
         atomic_store_seq_cst(&writer->starved, 1);
-        wake(writer);
+        writer_wake(writer);
         writer_need(writer);
         /* A confined thread does not know the time. */
         if (at_most_ns && (os_is_confined() || os_clock_ns() - since >= at_most_ns)) break;
@@ -206,10 +206,11 @@ uint32_t writer_slot(struct writer *writer, bool loses_already)
         if (!loses_already && !atomic_load_relaxed(&writer->cannot_grow))
             return wait_for_slot(writer, WRITER_LOSES_AFTER_NS);
         atomic_store_seq_cst(&writer->starved, 1);
-        wake(writer);
+        writer_wake(writer);
         return SPOOL_NO_SLOT;
     }
-    if (atomic_load_relaxed(&writer->spool.free_count) < SPOOL_EXTENT_SLOTS / 2) wake(writer);
+    if (atomic_load_relaxed(&writer->spool.free_count) < SPOOL_EXTENT_SLOTS / 2)
+        writer_wake(writer);
     return slot;
 }
 
@@ -223,7 +224,7 @@ bool writer_takes_fault(struct writer *writer, uintptr_t address)
         atomic_store_seq_cst(&writer->error, -EFAULT);
     }
     if (!os_file_unmap(extent, SPOOL_EXTENT_BYTES)) return false;
-    wake(writer);
+    writer_wake(writer);
     return true;
 }
 
@@ -232,7 +233,7 @@ void writer_abort(struct writer *writer, int error, const char *what)
     atomic_store_relaxed(&writer->failed, what);
     atomic_store_release(&writer->error, error);
     writer_need(writer);
-    wake(writer);
+    writer_wake(writer);
 }
 
 /* --- the loop --- */
@@ -314,7 +315,7 @@ static void writer_main(struct writer *writer)
 {
     bool was_deferred = atomic_load_acquire(&writer->status) == WRITER_DEFERRED;
     if (writer->begins_again) output_undo(&writer->files);
-    int result = was_deferred ? reopen_output(writer) : open_output(writer);
+    int result = was_deferred ? reopen_output(writer) : writer_open_output(writer);
     if (result == 0 && !was_deferred) tell_begin(writer);
     bool runs = was_deferred || result == 0;
     writer->statm = os_file_open_read("/proc/self/statm");
@@ -339,12 +340,12 @@ static void writer_main(struct writer *writer)
     writer_end_stream(writer);
 }
 
-static void thread_main(void *argument)
+static void writer_thread_main(void *argument)
 {
     struct writer *writer = argument;
     writer_main(writer);
     os_file_close(writer->statm);
-    release(writer);
+    writer_release(writer);
     output_release(&writer->files);
 }
 
@@ -353,7 +354,7 @@ void writer_reset(struct writer *writer)
 {
     bool left = writer->stage != WRITER_THREAD_NONE && !atomic_load_acquire(&writer->done);
     os_thread_release(&writer->thread);
-    if (left) release(writer);
+    if (left) writer_release(writer);
     memset(&writer->thread, 0, sizeof *writer - offsetof(struct writer, thread));
 }
 
@@ -371,7 +372,7 @@ void writer_forget(struct writer *writer)
 static int start_thread(struct writer *writer)
 {
     const struct os_files named = {output_name_descriptor(writer->output), -1};
-    int result = os_thread_start(&writer->thread, thread_main, writer, &writer->done,
+    int result = os_thread_start(&writer->thread, writer_thread_main, writer, &writer->done,
                                  settings.is_given ? settings.given : named);
     atomic_store_release(&writer->stage, result < 0 ? WRITER_THREAD_NEVER : WRITER_THREAD_BEGUN);
     return writer_check(writer, result, "the writer thread");
@@ -380,12 +381,12 @@ static int start_thread(struct writer *writer)
 static void open_apart(void *argument)
 {
     struct writer *writer = argument;
-    bool opened = open_output(writer) == 0;
+    bool opened = writer_open_output(writer) == 0;
     if (opened) {
         output_defer(&writer->files);
         atomic_store_release(&writer->stage, WRITER_THREAD_DEFERRED);
     } else {
-        release(writer);
+        writer_release(writer);
     }
     set_status(writer, opened ? WRITER_DEFERRED : WRITER_FAILED);
     if (opened) tell_begin(writer);
@@ -406,7 +407,7 @@ static bool can_defer(const struct writer *writer)
  * before it had: forgets it. */
 static void forget_opening(struct writer *writer)
 {
-    release(writer);
+    writer_release(writer);
     writer->error = 0;
     writer->begins_again = true;
 }
@@ -517,7 +518,7 @@ void writer_sync(struct writer *writer)
 {
     uint32_t wish = atomic_add_seq_cst(&writer->sync_wanted, 1) + 1;
     writer_need(writer);
-    wake(writer);
+    writer_wake(writer);
     for (;;) {
         uint32_t done = atomic_load_acquire(&writer->sync_done);
         if ((int32_t)(done - wish) >= 0 || writer_is_gone(writer)) return;
@@ -529,6 +530,6 @@ void writer_ask_end(struct writer *writer)
 {
     atomic_store_seq_cst(&writer->finish, 1);
     writer_need(writer);
-    wake(writer);
+    writer_wake(writer);
     writer_wake_waiters(writer, OS_ALL);
 }

@@ -113,7 +113,8 @@ static bool may_pack(const struct writer *writer, const struct spool_segment *se
 
 /* Copies the next `count` units of the lane's read slot. False: an access to the spool has failed,
  * and the copy may have zeros. */
-static bool take_units(struct writer *writer, const struct malloctape_lane *lane, size_t count)
+static bool writer_slots_take_units(struct writer *writer, const struct malloctape_lane *lane,
+                                    size_t count)
 {
     const uint16_t *from = lane->writer.read_from;
     writer->taken.segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
@@ -214,7 +215,8 @@ static void write_units(struct writer *writer, struct malloctape_lane *lane, con
 {
     size_t count = (size_t)(to - lane->writer.read_from);
     /* After an error the units stay in the spool. */
-    if (count == 0 || writer_error(writer) || writer->is_full || !take_units(writer, lane, count))
+    if (count == 0 || writer_error(writer) || writer->is_full ||
+        !writer_slots_take_units(writer, lane, count))
         return;
     if (writer->quiet_ns) end_pause(writer);
     if (!writer_fits(writer, CHUNK_BYTES_MAX(count)))
@@ -293,7 +295,7 @@ uint32_t writer_drain_full_slots(struct writer *writer)
 
 /* If there is no space for more slots, the threads go on with those that there are, unless one has
  * found none and most of them are the lanes' own. */
-static void grow(struct writer *writer, bool is_starved)
+static void writer_slots_grow(struct writer *writer, bool is_starved)
 {
     uint32_t lanes = atomic_load_relaxed(&writer->registry->used);
     uint32_t before = writer->spool.mapped, latest;
@@ -323,12 +325,12 @@ void writer_grow_if_needed(struct writer *writer)
 {
     bool is_starved = atomic_exchange_acq_rel(&writer->starved, 0);
     if (is_starved) writer_flush(writer);
-    if (is_starved || wants_more_slots(writer)) grow(writer, is_starved);
+    if (is_starved || wants_more_slots(writer)) writer_slots_grow(writer, is_starved);
 }
 
 void writer_grow_meanwhile(void *argument)
 {
     struct writer *writer = argument;
     bool is_starved = atomic_exchange_acq_rel(&writer->starved, 0);
-    if (is_starved || wants_more_slots(writer)) grow(writer, is_starved);
+    if (is_starved || wants_more_slots(writer)) writer_slots_grow(writer, is_starved);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* VmSize, RSS, and what of it is of files or of shared memory, in pages. */
-static void read_statm(struct writer *writer)
+static void writer_ticks_read_statm(struct writer *writer)
 {
     char text[128];
     long bytes = os_file_read_start(writer->statm, text, sizeof text - 1);
@@ -26,7 +26,7 @@ static void read_statm(struct writer *writer)
 static void look_at_memory(struct writer *writer)
 {
     uint64_t own_files;
-    read_statm(writer);
+    writer_ticks_read_statm(writer);
     atomic_store_relaxed(&writer->tick.usage.recorder_bytes, os_memory_resident_bytes(&own_files));
     writer->rss_shared_bytes = original_net_bytes(writer->rss_shared_bytes, own_files);
     atomic_store_relaxed(&writer->look_wanted, 1);
@@ -53,7 +53,7 @@ static void look_at_calls(struct writer *writer)
 }
 
 /* The allocator's statistics, and the recorder's own. */
-static void put_statistics(struct writer *writer)
+static void writer_ticks_put_statistics(struct writer *writer)
 {
     struct original_statistics *statistics = &writer->tick.statistics;
     statistics->count = 0;
@@ -80,7 +80,7 @@ uint64_t writer_cycles_ns(const struct writer *writer, uint64_t cycles)
 }
 
 /* What this costs grows with the number of threads, and with the spool that they need. */
-static void look(struct writer *writer, uint64_t now)
+static void writer_ticks_look(struct writer *writer, uint64_t now)
 {
     uint64_t run_ns = os_thread_run_ns();
     if (writer->ticks < WRITER_TICKS_THAT_LOOK || writer->ticks % WRITER_TICKS_PER_MEMORY_LOOK == 0)
@@ -90,13 +90,13 @@ static void look(struct writer *writer, uint64_t now)
     writer->next_look_ns = now + (os_thread_run_ns() - run_ns) * WRITER_LOOKS_ONE_IN;
 }
 
-static void put_tick(struct writer *writer, uint64_t now)
+static void writer_ticks_put_tick(struct writer *writer, uint64_t now)
 {
     if (!writer_fits(writer, CHUNK_TICK_BYTES_MAX)) return;
-    if (now >= writer->next_look_ns) look(writer, now);
+    if (now >= writer->next_look_ns) writer_ticks_look(writer, now);
     writer->tick.since_start_ns = now - writer->start_ns;
     writer->tick.heap_bytes = malloctape_front_end.heap_bytes();
-    put_statistics(writer);
+    writer_ticks_put_statistics(writer);
     uint8_t *room = sink_room(&writer->sink, CHUNK_TICK_BYTES_MAX);
     sink_commit(&writer->sink, chunk_write_tick(writer->ticks++, &writer->tick, room));
 }
@@ -106,7 +106,7 @@ void writer_put_last_tick(struct writer *writer)
     look_at_memory(writer);
     writer->next_look_ns = 0;
     writer->tick.usage.peak_rss_bytes = os_process_peak_bytes();
-    put_tick(writer, os_clock_ns());
+    writer_ticks_put_tick(writer, os_clock_ns());
 }
 
 /* A lane without a thread gives its slot back. Whoever continues the lane takes a new one, and
@@ -163,7 +163,7 @@ bool writer_close_window(struct writer *writer)
     atomic_add_own_relaxed(&writer->windows, 1);
     writer->quiet_ns = now;
     /* After an error, the stream lacks some of what comes before the tick. */
-    if (progress && !writer_has_read_zeros(writer)) put_tick(writer, now);
+    if (progress && !writer_has_read_zeros(writer)) writer_ticks_put_tick(writer, now);
     return progress;
 }
 
