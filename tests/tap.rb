@@ -20,6 +20,7 @@ def report(good, text, notes = [])
   $tests_run = $tests_run.to_i + 1
   puts "#{'not ' unless good}ok #{$tests_run} - #{text}"
   notes.each { |note| puts note.gsub(/^/, '# ') }
+  puts "# so far: #{Process.times.to_a.join(' ')}" if ENV['MALLOCTAPE_TIMES']
 end
 
 def output_of(environment, *command)

@@ -50,6 +50,10 @@ report() {
         echo "not ok $tests_run - $2"
         said
     fi
+    if [ -n "${MALLOCTAPE_TIMES:-}" ]; then
+        times >"$scratch/times"
+        echo "# so far: $(paste -s -d ' ' "$scratch/times")"
+    fi
 }
 
 # The commands of a test are traced: after a failure the last ones are shown, with their values.

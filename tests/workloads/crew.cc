@@ -1,4 +1,5 @@
-// crew - a server of eight threads that do nothing but allocate, until its input ends.
+// crew - a server of eight threads that do nothing but allocate, until its input ends; unless
+// MALLOCTAPE_LONG is in the environment, with pauses that leave the processor to others.
 //
 //     crew [THREADS]
 //
@@ -35,6 +36,7 @@ struct Queue {
 std::atomic<bool> over{false};
 std::atomic<unsigned long> handed{0};
 std::vector<Queue> queues;
+const bool has_pauses = std::getenv("MALLOCTAPE_LONG") == nullptr;
 
 void fail(const char *what)
 {
@@ -70,6 +72,7 @@ void shift(unsigned number, unsigned seed)
 {
     Queue &mine = queues[number], &next = queues[(number + 1) % queues.size()];
     for (unsigned i = 0; i < 2000 && !over; i++) {
+        if (has_pauses) usleep(1000);
         std::unique_ptr<Work> work = make(seed + i);
         {
             std::lock_guard<std::mutex> guard(next.lock);

@@ -4,8 +4,8 @@
  *
  * Each line of its input is a number: so many objects are made, reallocated and freed, then
  * "made NUMBER" is printed. No other call of the allocator is made meanwhile by this thread. THREADS
- * (none) more threads make and free objects all the time, and look whether an object is still what
- * it was. With "kept" objects of the lines are freed by a pointer to free() that was taken at the
+ * (none) more threads make and free objects, a quarter of the time, or with MALLOCTAPE_LONG in the
+ * environment all the time, and look whether an object is still what it was. With "kept" objects of the lines are freed by a pointer to free() that was taken at the
  * start. With "pieces" so many times some objects of other sizes are made, freed by such a pointer, and
  * one that lies on the bytes of all. With "leaks" a thousand objects are held and replaced all the
  * time, and of what is made beside that nothing is freed. At the end "done". */
@@ -16,10 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 64, OBJECTS = 256, SIZE_MAX_BYTES = 700 };
+enum { THREADS_MAX = 64, OBJECTS = 256, SIZE_MAX_BYTES = 700, TURN = 5000, PAUSE_US = 1000 };
 
 static atomic_bool is_over;
 static void (*volatile kept_free)(void *); /* or NULL */
+static int has_pauses;
 
 static void fail(const char *what)
 {
@@ -31,8 +32,9 @@ static void *run(void *of)
 {
     unsigned char *objects[OBJECTS] = {NULL};
     size_t sizes[OBJECTS];
-    unsigned random = *(unsigned *)of;
+    unsigned random = *(unsigned *)of, turn = 0;
     while (!is_over) {
+        if (has_pauses && ++turn % TURN == 0) usleep(PAUSE_US);
         random = random * 1103515245 + 12345;
         const unsigned at = random / 65536 % OBJECTS;
         const unsigned char mark = (unsigned char)at;
@@ -127,6 +129,7 @@ int main(int count, char **words)
     const int has_pieces = count > 2 && strcmp(words[2], "pieces") == 0;
     const int has_leaks = count > 2 && strcmp(words[2], "leaks") == 0;
     if (count > 2) kept_free = free;
+    has_pauses = getenv("MALLOCTAPE_LONG") == NULL;
     if (more > THREADS_MAX) fail("too many threads");
     for (unsigned i = 0; i < more; i++) {
         seeds[i] = i + 1;
