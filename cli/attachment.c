@@ -15,6 +15,7 @@
 #include "attach/attach.h"
 #include "cli/ask.h"
 #include "cli/recordings.h"
+#include "cli/tell.h"
 #include "common/printable.h"
 
 enum { LISTEN_TRIES = 500, LISTEN_WAIT_US = 10000, WHY_BYTES = PATH_MAX + 256 };
@@ -121,10 +122,10 @@ static void undo(struct attachment *attachment)
     }
     wait_for_thread(attachment, false);
     if (!attachment->quiet)
-        recordings_tell("malloctape %s: detached from process %d; one of its threads was stopped "
-                        "for %.1f ms",
-                        attachment->command->name, (int)attachment->process,
-                        (double)attached.stopped_ns / 1e6);
+        cli_tell("malloctape %s: detached from process %d; one of its threads was stopped "
+                 "for %.1f ms",
+                 attachment->command->name, (int)attachment->process,
+                 (double)attached.stopped_ns / 1e6);
 }
 
 /* Explains a recording that could not begin: the process may lack the right to open the file. */
@@ -134,9 +135,8 @@ static void rights_print(const struct attachment *attachment, const char *output
     struct stat status;
     snprintf(path, sizeof path, "/proc/%d", (int)attachment->process);
     if (stat(path, &status) == 0 && status.st_uid != geteuid())
-        recordings_tell("malloctape %s: process %d itself opens %s, as user %u",
-                        attachment->command->name, (int)attachment->process, output,
-                        (unsigned)status.st_uid);
+        cli_tell("malloctape %s: process %d itself opens %s, as user %u", attachment->command->name,
+                 (int)attachment->process, output, (unsigned)status.st_uid);
 }
 
 static int attachment_attach(struct attachment *attachment)
@@ -148,10 +148,10 @@ static int attachment_attach(struct attachment *attachment)
         return cli_fail(attachment->command, "cannot attach to process %d: %s",
                         (int)attachment->process, why);
     if (!attachment->quiet)
-        recordings_tell("malloctape %s: attached to process %d: changed %d pointers in its "
-                        "libraries; one of its threads was stopped for %.1f ms",
-                        attachment->command->name, (int)attachment->process, attached.slots,
-                        (double)attached.stopped_ns / 1e6);
+        cli_tell("malloctape %s: attached to process %d: changed %d pointers in its "
+                 "libraries; one of its threads was stopped for %.1f ms",
+                 attachment->command->name, (int)attachment->process, attached.slots,
+                 (double)attached.stopped_ns / 1e6);
     wait_for_thread(attachment, true);
     attachment->is_attached = true;
     return PROGRAM_OK;

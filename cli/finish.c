@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/recordings.h"
+#include "cli/tell.h"
 #include "common/array.h"
 #include "common/bytes.h"
 #include "common/call_kind.h"
@@ -177,7 +177,7 @@ static bool finish_locked(struct unfinished *stream, const char *name, struct fi
     const bool done = end > 0 && stream->units != NULL && ftruncate(stream->file, end) == 0 &&
                       lseek(stream->file, 0, SEEK_SET) == 0 && finish_file(stream, finished);
     if (!done && end > 0 && ftruncate(stream->file, end) != 0)
-        recordings_tell("malloctape: %s: the incomplete block at its end cannot be removed", name);
+        cli_tell("malloctape: %s: the incomplete block at its end cannot be removed", name);
     free(stream->units);
     free(stream->tail.bytes);
     return done;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/recordings.h"
+#include "cli/tell.h"
 
 enum { KEPT_MAX = 64 << 20, PIECE_BYTES = 1 << 16 };
 
@@ -64,9 +65,9 @@ void made_names_keep(pid_t process, double since_s, const char *output)
     if (to != NULL && fclose(to) != 0) good = false;
     if (to == NULL && file >= 0) close(file);
     if (!good)
-        recordings_tell("malloctape record: %s: not all names of generated code were kept (at "
-                        "most 64 MiB are)",
-                        path);
+        cli_tell("malloctape record: %s: not all names of generated code were kept (at "
+                 "most 64 MiB are)",
+                 path);
     close(from);
 }
 

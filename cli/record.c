@@ -11,6 +11,7 @@
 #include "cli/recording_files.h"
 #include "cli/recordings.h"
 #include "cli/run_program.h"
+#include "cli/tell.h"
 #include "common/output_name.h"
 #include "common/printable.h"
 #include "common/trace_variables.h"
@@ -331,8 +332,8 @@ static int obstacle_print(const struct executable *executable)
                  texts[EXECUTABLE_SANITIZER]);
         return PROGRAM_CANNOT_EXECUTE;
     }
-    recordings_tell("malloctape record: warning: %s %s; it will not be recorded", executable->runs,
-                    texts[executable->obstacle]);
+    cli_tell("malloctape record: warning: %s %s; it will not be recorded", executable->runs,
+             texts[executable->obstacle]);
     return PROGRAM_OK;
 }
 
@@ -367,14 +368,14 @@ static void recording_finish(const struct record *record, const struct recording
         outcome->unfinished++;
         /* With --follow, one line counts them. */
         if (!goes_on && (speaks || record->quiet))
-            recordings_tell("malloctape: %s: cut short; see `malloctape info`", recording->output);
+            cli_tell("malloctape: %s: cut short; see `malloctape info`", recording->output);
         return;
     }
     outcome->events += finished.events;
     if (finished.events == 0) outcome->other_malloc += finished.has_other_malloc;
     if (speaks)
-        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished by record",
-                        recording->output, finished.events, finished.bytes);
+        cli_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; finished by record",
+                 recording->output, finished.events, finished.bytes);
 }
 
 static struct outcome recordings_settle(const struct record *record,
@@ -392,7 +393,7 @@ static struct outcome recordings_settle(const struct record *record,
         if (recording->summary == NULL)
             recording_finish(record, recording, &outcome);
         else if (speaks && *recording->summary != '\0')
-            recordings_tell("%s", recording->summary);
+            cli_tell("%s", recording->summary);
         if (recording->summary != NULL && recording->events == 0)
             outcome.other_malloc += recording->has_other_malloc;
     }
@@ -406,10 +407,10 @@ static void outcome_print(const struct record *record, const struct outcome *out
     if (outcome->unfinished > 0)
         snprintf(unfinished, sizeof unfinished, "; %" PRIu64 " %s cut short", outcome->unfinished,
                  outcome->unfinished == 1 ? "still runs or is" : "still run or are");
-    recordings_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s: %s",
-                    outcome->recordings, outcome->recordings == 1 ? "" : "s", outcome->events,
-                    outcome->events == 1 ? "" : "s", unfinished,
-                    record->idle ? "where `malloctape ctl` said" : record->destination);
+    cli_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s: %s",
+             outcome->recordings, outcome->recordings == 1 ? "" : "s", outcome->events,
+             outcome->events == 1 ? "" : "s", unfinished,
+             record->idle ? "where `malloctape ctl` said" : record->destination);
 }
 
 /* Whether nothing was recorded, although the program ran. */
@@ -431,12 +432,12 @@ static void begin_print(const struct watch *watch)
     const struct record *record = watch->record;
     if (record->quiet) return;
     if (record->idle)
-        recordings_tell("malloctape record: not recording yet, on %s; `malloctape ctl %d start "
-                        "FILE` starts it",
-                        recorded_on[record->front_end], watch->program.process);
+        cli_tell("malloctape record: not recording yet, on %s; `malloctape ctl %d start "
+                 "FILE` starts it",
+                 recorded_on[record->front_end], watch->program.process);
     else
-        recordings_tell("malloctape record: recording on %s to %s", recorded_on[record->front_end],
-                        record->destination);
+        cli_tell("malloctape record: recording on %s to %s", recorded_on[record->front_end],
+                 record->destination);
 }
 
 static void record_look(void *of)
@@ -479,7 +480,7 @@ static int program_run(struct record *record, const struct executable *executabl
         if (!record->quiet && !record->idle) recordings_tell_unrecorded(recordings);
         status = run_program_status(&watch.program);
         if (listens && !record->idle && nothing_is_recorded(&outcome)) {
-            recordings_tell("malloctape record: nothing was recorded");
+            cli_tell("malloctape record: nothing was recorded");
             if (status == 0) status = PROGRAM_NOTHING_RECORDED;
         }
     }
@@ -513,8 +514,8 @@ static void unknown_variables_print(void)
 {
     for (char **entry = environ; *entry != NULL; entry++)
         if (trace_variable_is_unknown(*entry))
-            recordings_tell("malloctape record: there is no variable %.*s",
-                            (int)strcspn(*entry, "="), *entry);
+            cli_tell("malloctape record: there is no variable %.*s", (int)strcspn(*entry, "="),
+                     *entry);
 }
 
 /* A duration in seconds, minutes or hours as seconds; 0 if `text` is NULL. */

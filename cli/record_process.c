@@ -11,6 +11,7 @@
 #include "cli/made_names.h"
 #include "cli/recording_files.h"
 #include "cli/recordings.h"
+#include "cli/tell.h"
 #include "common/progress.h"
 
 /* How often to check whether the recording goes on. */
@@ -55,8 +56,8 @@ static void print_other_program(pid_t process)
     snprintf(path, sizeof path, "/proc/%d/exe", (int)process);
     const ssize_t bytes = readlink(path, program, sizeof program - 1);
     if (bytes > 0) program[bytes] = '\0';
-    recordings_tell("malloctape record: process %d now runs %s, which is not recorded",
-                    (int)process, program);
+    cli_tell("malloctape record: process %d now runs %s, which is not recorded", (int)process,
+             program);
 }
 
 static void record_process_end_print(const struct record_process *record,
@@ -65,13 +66,13 @@ static void record_process_end_print(const struct record_process *record,
     const int process = (int)record->process;
     if (state == ATTACHMENT_OTHER_PROGRAM) print_other_program(record->process);
     if (result->is_complete)
-        recordings_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; %sprocess %d has "
-                        "ended%s",
-                        record->output, result->numbers.events, result->numbers.bytes,
-                        result->is_finished ? "finished by record, as " : "", process,
-                        state == ATTACHMENT_OTHER_PROGRAM ? " what it did" : "");
+        cli_tell("malloctape: %s: %" PRIu64 " events, %" PRIu64 " bytes; %sprocess %d has "
+                 "ended%s",
+                 record->output, result->numbers.events, result->numbers.bytes,
+                 result->is_finished ? "finished by record, as " : "", process,
+                 state == ATTACHMENT_OTHER_PROGRAM ? " what it did" : "");
     else if (state == ATTACHMENT_PROCESS_ENDED)
-        recordings_tell("malloctape: %s: process %d has ended", record->output, process);
+        cli_tell("malloctape: %s: process %d has ended", record->output, process);
 }
 
 static bool record_process_has_stacks(const struct record_process *record)
@@ -84,8 +85,8 @@ static int record_process_watch(const struct record_process *record, struct atta
                                 struct recording_files *files)
 {
     if (!record->quiet)
-        recordings_tell("malloctape record: recording process %d to %s; Ctrl-C ends it",
-                        (int)record->process, record->output);
+        cli_tell("malloctape record: recording process %d to %s; Ctrl-C ends it",
+                 (int)record->process, record->output);
     const double since_s = made_names_since(record->process);
     enum attachment_state state = wait_for_end(record, attachment);
     if (record_process_has_stacks(record))
@@ -97,7 +98,7 @@ static int record_process_watch(const struct record_process *record, struct atta
     is_left = state != ATTACHMENT_PROCESS_ENDED && state != ATTACHMENT_OTHER_PROGRAM;
     const struct result result = is_left ? (struct result){0} : finish_own(files, state);
     if (said != NULL && !record->quiet)
-        recordings_tell("malloctape: %s: %s", record->output, said);
+        cli_tell("malloctape: %s: %s", record->output, said);
     else if (!is_left && !record->quiet)
         record_process_end_print(record, &result, state);
     attachment_end(attachment, state);

@@ -2,12 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/tell.h"
 #include "common/array.h"
 #include "common/printable.h"
 
@@ -38,16 +37,6 @@ bool recordings_begin(struct recordings *recordings, const char *output_director
         return true;
     recordings->path[0] = '\0';
     return false;
-}
-
-void recordings_tell(const char *format, ...)
-{
-    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
-    va_list arguments;
-    if (poll(&error, 1, 0) != 1 || error.revents != POLLOUT) return;
-    va_start(arguments, format);
-    printable_say_list(stderr, format, arguments);
-    va_end(arguments);
 }
 
 /* ---- lines ---- */
@@ -120,7 +109,7 @@ static void recordings_take_line(struct recordings *recordings, const char *line
     else if (sscanf(line, "other_libc %d%n", &process, &used) == 1 && line[used] == ' ')
         take_unrecorded(&recordings->other_libc, line + used + 1);
     else
-        recordings_tell("%s", line);
+        cli_tell("%s", line);
 }
 
 void recordings_look(struct recordings *recordings)
@@ -147,10 +136,10 @@ static void tell_unrecorded(const struct unrecorded *unrecorded, const char *one
 {
     const char *name = unrecorded->program != NULL ? unrecorded->program : "a program";
     if (unrecorded->programs > 1)
-        recordings_tell("malloctape record: it started %s and %zu more, which %s", name,
-                        unrecorded->programs - 1, several);
+        cli_tell("malloctape record: it started %s and %zu more, which %s", name,
+                 unrecorded->programs - 1, several);
     else if (unrecorded->programs == 1)
-        recordings_tell("malloctape record: it started %s, which %s", name, one);
+        cli_tell("malloctape record: it started %s, which %s", name, one);
 }
 
 void recordings_tell_unrecorded(const struct recordings *recordings)
@@ -159,9 +148,8 @@ void recordings_tell_unrecorded(const struct recordings *recordings)
     tell_unrecorded(unfollowed, "was not recorded: use --follow",
                     "were not recorded: use --follow");
     if (unfollowed->programs == 0 && unfollowed->forks > 0)
-        recordings_tell(
-            "malloctape record: it forked; its children (%zu) were not recorded: use --follow",
-            unfollowed->forks);
+        cli_tell("malloctape record: it forked; its children (%zu) were not recorded: use --follow",
+                 unfollowed->forks);
     tell_unrecorded(&recordings->other_libc,
                     "was not recorded: it has another C library than glibc",
                     "were not recorded: they have another C library than glibc");

@@ -45,10 +45,6 @@ struct recordings {
  * messages themselves. */
 bool recordings_begin(struct recordings *recordings, const char *output_directory);
 
-/* Prints a line on standard error. It is dropped if there is no reader, or if printing would block:
- * the reader may be waiting for our end. */
-void recordings_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* Takes the messages that have arrived. */
 void recordings_look(struct recordings *recordings);
 

@@ -238,14 +238,14 @@ static const struct program_option *waiting_after(const struct completing *compl
     return option != NULL && option->flag == NULL ? option : NULL;
 }
 
-int complete_words(const char *name, int count, char **words, const struct program_option *known,
-                   const char *help, enum program_where where)
+void complete_words(const char *name, int count, char **words, const struct program_option *known,
+                    const char *help, enum program_where where)
 {
     const struct completing completing = {name, help, known};
     const struct program_option *waiting = NULL;
     bool options_end = false;
     int others = 0, first = count - 1; /* words that are no options; which one is the first */
-    if (count == 0) return PROGRAM_OK;
+    if (count == 0) return;
     for (int i = 0; i < count - 1; i++) {
         if (waiting != NULL) {
             waiting = NULL;
@@ -267,5 +267,4 @@ int complete_words(const char *name, int count, char **words, const struct progr
         complete_option(&completing, adding_begun);
     else
         complete_other(&completing, words, others, count - first);
-    return PROGRAM_OK;
 }

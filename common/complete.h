@@ -15,14 +15,14 @@
 #ifndef MALLOCTAPE_COMPLETE_H
 #define MALLOCTAPE_COMPLETE_H
 
-#include "common/program.h"
+#include "common/program_option.h"
 
 #define COMPLETE_OPTION "--complete"
 
 /* Completes the last of the words after COMPLETE_OPTION, which may be empty. `name`: of the program
- * or command. Returns PROGRAM_OK. */
-int complete_words(const char *name, int count, char **words, const struct program_option *known,
-                   const char *help, enum program_where where);
+ * or command. */
+void complete_words(const char *name, int count, char **words, const struct program_option *known,
+                    const char *help, enum program_where where);
 
 /* Prints the word if it begins as `begun` does. `about` may be NULL. */
 void complete_word(const char *begun, const char *word, const char *about);

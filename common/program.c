@@ -107,8 +107,10 @@ int program_options(int count, char **words, const struct program_option *known,
     struct option names[OPTIONS_MAX + 3] = {{NULL, 0, NULL, 0}};
     char letters[2 * OPTIONS_MAX + 4], *letter = letters;
     int options = 0, code, status = PROGRAM_GO_ON;
-    if (count > 1 && strcmp(words[1], COMPLETE_OPTION) == 0)
-        return complete_words(words[0], count - 2, words + 2, known, help, where);
+    if (count > 1 && strcmp(words[1], COMPLETE_OPTION) == 0) {
+        complete_words(words[0], count - 2, words + 2, known, help, where);
+        return PROGRAM_OK;
+    }
     if (where == PROGRAM_IN_FRONT) *letter++ = '+';
     for (; known[options].name != NULL; options++) {
         const int argument = argument_of(&known[options]);

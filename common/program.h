@@ -3,8 +3,8 @@
 #define MALLOCTAPE_PROGRAM_H
 
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
+
+#include "common/program_option.h"
 
 enum program_status {
     PROGRAM_OK = 0,     /* all of it */
@@ -50,27 +50,6 @@ int program_usage_error(const char *name, const char *message, ...)
 /* Returned by functions that parse the command line if the program may go on; any other value is
  * the exit status. */
 enum { PROGRAM_GO_ON = -1 };
-
-/* Where options may be: only before all other words, or also between them. */
-enum program_where { PROGRAM_IN_FRONT, PROGRAM_ANYWHERE };
-
-/* Called with each possible word and its description, or NULL: complete.h. */
-typedef void program_add(const char *word, const char *about);
-typedef void program_values(program_add *complete_add);
-
-/* An option: --NAME, or a dash and the letter. With only `flag` it has no argument; with `flag` and
- * `take` it may have one (--NAME=ARGUMENT); else it must have one. */
-struct program_option {
-    const char *name;
-    char letter;                                 /* 0: none */
-    bool *flag;                                  /* is set */
-    const char **word;                           /* is set to the argument */
-    uint64_t *count;                             /* is set to the argument, digits */
-    unsigned *choice;                            /* is set to the argument's index in `choices` */
-    const char *const *choices;                  /* end with NULL; without `choice`: only offered */
-    int (*take)(void *of, const char *argument); /* returns PROGRAM_GO_ON or an exit status */
-    program_values *values; /* gives words to offer; in the last entry, for the word PID */
-};
 
 /* Carries out the options, --help, --version and COMPLETE_OPTION (complete.h) included, and leaves
  * `optind` at the first word that is not one. words[0] is the name in messages; `known` ends with a

@@ -8,7 +8,9 @@
 #include "common/mean.h"
 #include "common/numbers.h"
 #include "common/terminal.h"
-#include "compare/compare.h"
+#include "compare/compare_json.h"
+#include "compare/compare_text.h"
+#include "compare/verdict.h"
 
 /* An entry that is complete in all recordings. */
 struct entry {

@@ -19,13 +19,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "compare/comparison.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-struct compare;
-
-enum { COMPARE_RECORDINGS_MAX = 16 };
 
 void across_print(const struct compare *recordings, size_t count, FILE *to);
 

@@ -1,9 +1,13 @@
 /* The page of compare (page/html_page.h). */
-#include "compare/compare.h"
+#include "compare/compare_html.h"
 
 #include <string.h>
 
 #include "common/json_file.h"
+#include "compare/compare_json.h"
+#include "compare/compare_table.h"
+#include "compare/compare_warnings.h"
+#include "compare/verdict.h"
 #include "page/html_page.h"
 
 #ifndef COMPARE_DIRECTORY

@@ -1,5 +1,5 @@
 /* Everything that compare knows, as JSON; docs/compare.md says what the keys are. */
-#include "compare/compare.h"
+#include "compare/compare_json.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -7,7 +7,10 @@
 #include <time.h>
 
 #include "common/json_file.h"
+#include "compare/compare_table.h"
+#include "compare/compare_warnings.h"
 #include "compare/library.h"
+#include "compare/verdict.h"
 #include "malloctape_config.h"
 
 /* ---- what was replayed, and where ---- */

@@ -1,11 +1,13 @@
-#include "common/json_file.h"
-#include "common/progress.h"
-#include "compare/compare.h"
-#include "compare/compare_latency.h"
+#include "compare/compare_run.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/json_file.h"
+#include "common/progress.h"
+#include "compare/compare_latency.h"
+#include "compare/expected.h"
 
 /* At most this many words of a command line are compare's own; the user's come in addition. */
 enum { OWN_WORDS_MAX = 16 };

@@ -1,6 +1,6 @@
 /* The tables of compare for a terminal, one for memory and one for time: a row for each entry, best
  * first, with its settings and warnings below it; then the verdict. */
-#include "compare/compare.h"
+#include "compare/compare_table.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,7 +8,11 @@
 
 #include "common/numbers.h"
 #include "common/terminal.h"
+#include "compare/compare_text.h"
+#include "compare/compare_warnings.h"
+#include "compare/expected.h"
 #include "compare/machine.h"
+#include "compare/verdict.h"
 
 /* The width of the column of names. A longer name has a line of its own. */
 enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17 };
@@ -56,22 +60,6 @@ static void put_trace(const struct compare *compare, FILE *to)
     fputs(", ", to);
     print_count(report, "thread_switches", "thread switch", to);
     fprintf(to, "; peak live %.1f MiB", (double)peak_live_bytes(compare) / MIB);
-}
-
-FILE *compare_text_open(char *text, size_t bytes)
-{
-    text[0] = text[bytes - 1] = '\0';
-    return fmemopen(text, bytes - 1, "w");
-}
-
-void compare_put_seconds(FILE *to, double seconds)
-{
-    fprintf(to, seconds < 100 ? "%.3g s" : "%.0f s", seconds);
-}
-
-void compare_put_share(FILE *to, double share)
-{
-    fprintf(to, share < 0.01 ? "%.1f %%" : "%.0f %%", 100 * share);
 }
 
 const char *compare_original_text(const struct compare *compare, char *text, size_t bytes)

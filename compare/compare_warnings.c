@@ -10,7 +10,6 @@
 #include "common/array.h"
 #include "common/json_file.h"
 #include "common/numbers.h"
-#include "compare/compare.h"
 
 /* A program with more calls than this is more than a launcher. */
 enum { LAUNCHER_CALLS_MAX = 100000 };

@@ -4,17 +4,8 @@
 #define MALLOCTAPE_COMPARE_WARNINGS_H
 
 #include <jansson.h>
-#include <stdbool.h>
 
-struct compare;
-struct compare_row;
-
-/* Why a number, or a whole row, is not to be trusted. */
-struct compare_warning {
-    const struct compare_row *row; /* NULL: the whole comparison */
-    const char *number;            /* key of the number that it is about, or NULL */
-    char text[400];
-};
+#include "compare/comparison.h"
 
 /* Fills compare->warnings; the caller frees them. False: no memory. */
 bool compare_warnings_collect(struct compare *compare);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/compare.h"
+#include "compare/comparison.h"
 
 /* Environment variables; if `part` is not NULL, what their value contains before the number. */
 static const struct {

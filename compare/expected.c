@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/numbers.h"
-#include "compare/compare.h"
 #include "compare/rank.h"
 
 /* The recorder looks at memory at this interval; ticks in between repeat its latest result. */

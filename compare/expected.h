@@ -13,35 +13,11 @@
 #ifndef MALLOCTAPE_COMPARE_EXPECTED_H
 #define MALLOCTAPE_COMPARE_EXPECTED_H
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
+#include "compare/comparison.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-struct compare;
-struct compare_row;
-
-/* NAN: not known. */
-struct compare_original {
-    /* Without the recorder's memory: of the whole process. */
-    double peak_bytes, mean_bytes, end_bytes;
-    double cpu_seconds;       /* user and system, without the writer's */
-    double allocator_seconds; /* of these, about what the allocator and touching new pages take;
-                                 NAN: no row has a change of time */
-    bool untouched;           /* a replay writes to much memory that the program never touched */
-    double follows;           /* the distance of the curves, as a share of the peak: 0 is best */
-    char why_not[192];        /* empty, or why there are no absolute figures of memory */
-};
-
-/* What is expected under a row's allocator. */
-struct compare_expected {
-    double peak_bytes, mean_bytes, end_bytes; /* RSS of the process */
-    double cpu_change;                        /* s, most likely difference from the original, */
-    double cpu_change_least, cpu_change_most; /* and its range; unknown with few runs */
-};
 
 /* Shortens a series (REPORT.md) to at most `points_max` points: merged neighbours get their last
  * time and the maximum of everything else. NULL is ignored. */

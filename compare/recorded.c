@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/compare.h"
-
 /* Whether the row has the recorded allocator with exactly the recorded settings. A row's settings
  * come from the user, so all of the recording's count, even those that replays ignore. */
 static bool is_recorded(const struct compare_row *row, const char *name, json_t *settings)

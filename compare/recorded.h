@@ -6,9 +6,7 @@
 #ifndef MALLOCTAPE_COMPARE_RECORDED_H
 #define MALLOCTAPE_COMPARE_RECORDED_H
 
-#include <stdbool.h>
-
-struct compare;
+#include "compare/comparison.h"
 
 /* Sets compare->recorded; it stays NULL if compare does not know the allocator. Call once the null
  * engine's report is known; the array of rows must have room for one more. False: no memory. */

@@ -6,7 +6,9 @@
 
 #include "common/json_file.h"
 #include "common/numbers.h"
-#include "compare/compare.h"
+#include "compare/compare_text.h"
+#include "compare/compare_warnings.h"
+#include "compare/expected.h"
 
 /* The number that each measure goes by, and its name. */
 static const struct {

@@ -6,27 +6,11 @@
 #define MALLOCTAPE_COMPARE_VERDICT_H
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
 
-#include "compare/compare_numbers.h"
-#include "compare/rank.h"
-
-struct compare;
-struct compare_row;
+#include "compare/comparison.h"
 
 /* Fewer calls say more about the start of a program than about an allocator. */
 enum { COMPARE_CALLS_MIN = 10000 };
-
-/* The result by one measure. */
-struct compare_verdict {
-    const struct compare_row **order; /* all rows, best first */
-    size_t ranked, best;              /* how many have a rank; how many rank 1 */
-    const struct compare_row *next;   /* the row of the second rank that is closest, or NULL */
-    const struct compare_row *before; /* the row of rank 1 that leads it by `lead` */
-    double before_median;
-    struct rank_difference lead; /* next minus before */
-};
 
 /* Ranks all rows and collects the warnings. Call once, after all runs. False: no memory. */
 bool compare_rank_rows(struct compare *compare);

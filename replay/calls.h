@@ -14,7 +14,7 @@
 
 #include "replay/allocator.h"
 #include "replay/latency.h"
-#include "replay/options.h"
+#include "replay/policy.h"
 #include "replay/promises.h"
 #include "stream/instruction_reader.h"
 

@@ -17,7 +17,7 @@
 #include "common/error.h"
 #include "replay/allocator.h"
 #include "replay/latency.h"
-#include "replay/options.h"
+#include "replay/policy.h"
 #include "replay/promises.h"
 #include "stream/instruction_reader.h"
 

@@ -6,7 +6,6 @@
 
 #include "common/output.h"
 #include "common/program.h"
-#include "replay/engine.h"
 
 /* The default predicts a program, which writes to what it allocates. */
 #define TOUCH_DEFAULT TOUCH_PAGES

@@ -5,6 +5,7 @@
 
 #include "common/call_table.h"
 #include "common/output.h"
+#include "replay/options.h"
 #include "stream/metadata.h"
 
 const char *const report_status_names[] = {"complete", "cut", "failed"};

@@ -1,3 +1,4 @@
+#include "replay/options.h"
 #include "replay/replay_report.h"
 
 #include <inttypes.h>

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/json_file.h"
-#include "report/report.h"
 #include "report/table.h"
 #include "report/words.h"
 

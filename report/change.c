@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "report/report_json.h"
 #include "report/table.h"
 #include "report/words.h"
 

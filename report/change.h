@@ -3,8 +3,8 @@
 #define MALLOCTAPE_REPORT_CHANGE_H
 
 #include "report/code_change.h"
-#include "report/report.h"
 #include "report/report_numbers.h"
+#include "report/report_trace.h"
 
 /* A number of the first and of the second trace; below 0: not known. */
 struct change_pair {

@@ -2,7 +2,6 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "report/depths.h"
-#include "report/report.h"
 #include "report/table.h"
 #include "report/words.h"
 

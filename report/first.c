@@ -7,6 +7,8 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "launch/allocators.h"
+#include "report/table.h"
+#include "report/under.h"
 #include "report/words.h"
 
 /* The width of the words before numbers; how many items a line or list shows. */

@@ -14,7 +14,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "report/report.h"
+#include "report/report_trace.h"
 
 void first_print(const struct report_trace *trace, FILE *to);
 

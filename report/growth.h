@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "report/report.h"
+#include "report/report_trace.h"
 
 /* Prints nothing for other traces. */
 void growth_print(const struct report_trace *trace, FILE *to);

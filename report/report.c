@@ -1,6 +1,4 @@
 /* malloctape report - what a program asks of its allocator, and what holds its memory. */
-#include "report/report.h"
-
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +6,10 @@
 
 #include "cli/cli.h"
 #include "report/change.h"
+#include "report/report_html.h"
+#include "report/report_json.h"
+#include "report/text.h"
+#include "report/under.h"
 
 static const char report_help_text[] =
     "usage: malloctape report TRACE [OPTION]...\n"

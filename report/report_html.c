@@ -1,9 +1,13 @@
 /* The pages of a report (page/html_page.h), of one trace and of two. */
+#include "report/report_html.h"
+
 #include <string.h>
 
 #include "page/html_page.h"
 #include "report/change.h"
 #include "report/first.h"
+#include "report/report_json.h"
+#include "report/text.h"
 
 #ifndef REPORT_DIRECTORY
 #error "the build gives REPORT_DIRECTORY, where the scripts are"

@@ -1,4 +1,6 @@
 /* The JSON of a report: docs/report.md. */
+#include "report/report_json.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,9 +8,9 @@
 #include "common/json_file.h"
 #include "report/first.h"
 #include "report/growth.h"
-#include "report/report.h"
 #include "report/report_numbers.h"
 #include "report/tables.h"
+#include "report/under.h"
 
 /* ---- numbers of the whole ---- */
 

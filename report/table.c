@@ -172,3 +172,27 @@ void table_print_beside(const struct table *tables, size_t count, FILE *to)
         for (size_t i = 0; i < count; i++)
             table_print(&tables[i], to);
 }
+
+/* ---- the most of many ---- */
+
+static uint64_t table_number_at(const void *first, size_t stride, uint32_t entry)
+{
+    return *(const uint64_t *)(const void *)((const char *)first + entry * stride);
+}
+
+unsigned report_top(const uint64_t *first, uint32_t count, size_t stride, uint32_t *top,
+                    unsigned most)
+{
+    unsigned found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t number = table_number_at(first, stride, i);
+        unsigned at = found;
+        while (at > 0 && table_number_at(first, stride, top[at - 1]) < number)
+            at--;
+        if (number == 0 || at == most) continue;
+        if (found < most) found++;
+        memmove(top + at + 1, top + at, (found - 1 - at) * sizeof *top);
+        top[at] = i;
+    }
+    return found;
+}

@@ -89,6 +89,14 @@ void table_print(const struct table *table, FILE *to);
 /* Prints several tables, each with a title, side by side if lines are wide, else one by one. */
 void table_print_beside(const struct table *tables, size_t count, FILE *to);
 
+/* Puts the indices of the greatest of `count` numbers, at most `most`, into `top`: greatest first,
+ * lower index first among equals, without zeros. Returns how many there are. The numbers are
+ * `stride` bytes apart: members of entries. */
+unsigned report_top(const uint64_t *first, uint32_t count, size_t stride, uint32_t *top,
+                    unsigned most);
+#define REPORT_TOP(entries, count, member, top, most) \
+    report_top(&(entries)[0].member, count, sizeof(entries)[0], top, most)
+
 #ifdef __cplusplus
 }
 #endif

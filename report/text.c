@@ -1,13 +1,15 @@
 /* The text of a report: one page, the most telling first. */
+#include "report/text.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "common/terminal.h"
 #include "report/first.h"
 #include "report/growth.h"
-#include "report/report.h"
 #include "report/report_numbers.h"
 #include "report/tables.h"
+#include "report/under.h"
 #include "report/words.h"
 
 /* The width of the words before numbers; how many lines tables and items lines have. */

@@ -8,7 +8,7 @@
 #include "common/progress.h"
 #include "launch/installed.h"
 #include "reading/ordered_file.h"
-#include "report/report.h"
+#include "report/report_trace.h"
 #include "report/words.h"
 
 #define REPLAY "replay"

@@ -10,6 +10,7 @@
 #include "common/array.h"
 #include "symbols/elf_section.h"
 #include "symbols/split_unit.h"
+#include "symbols/symbol_name.h"
 
 /* How deep in a tree of debug information functions, and those that are inlined, are looked for. */
 enum { DEPTH_MAX = 64, INLINED_DEPTH_MAX = 256 };
@@ -221,7 +222,7 @@ static const char *scope_name(Dwarf_Die *scope, const char *function)
 }
 
 /* "outer::Class::name", "function::{lambda}::operator()" */
-static uint32_t put_qualified(struct symbol_debug *debug, struct symbols *symbols, Dwarf_Die *die,
+static uint32_t put_qualified(struct symbol_debug *debug, struct strings *strings, Dwarf_Die *die,
                               const char *name)
 {
     Dwarf_Die declared = declared_at(*die), scopes[DEPTH_MAX];
@@ -233,11 +234,11 @@ static uint32_t put_qualified(struct symbol_debug *debug, struct symbols *symbol
         if (scope != NULL) used += (size_t)snprintf(text + used, sizeof text - used, "%s::", scope);
     }
     if (used < sizeof text) snprintf(text + used, sizeof text - used, "%s", name);
-    return strings_put(&symbols->strings, text);
+    return strings_put(strings, text);
 }
 
 /* 0: it has no name. */
-static uint32_t name_of_die(struct symbol_debug *debug, struct symbols *symbols,
+static uint32_t name_of_die(struct symbol_debug *debug, struct strings *strings,
                             struct symbol_unit *unit, Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;
@@ -245,17 +246,17 @@ static uint32_t name_of_die(struct symbol_debug *debug, struct symbols *symbols,
     if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != NULL ||
         dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) != NULL)
         name = dwarf_formstring(&attribute);
-    if (name != NULL) return symbols_put_name(symbols, name);
+    if (name != NULL) return symbol_name_put(strings, name);
     name = dwarf_diename(die);
     if (name == NULL) return 0;
-    return is_c(die_of(unit)) ? symbols_put_name(symbols, name)
-                              : put_qualified(debug, symbols, die, name);
+    return is_c(die_of(unit)) ? symbol_name_put(strings, name)
+                              : put_qualified(debug, strings, die, name);
 }
 
 /* ---- lines ---- */
 
 /* Sets file and line of a frame to the place where an inlined function was called. */
-static void take_call_place(struct symbols *symbols, struct symbol_unit *unit, Dwarf_Die *die,
+static void take_call_place(struct strings *strings, struct symbol_unit *unit, Dwarf_Die *die,
                             struct symbol_frame *frame)
 {
     Dwarf_Attribute attribute;
@@ -266,17 +267,17 @@ static void take_call_place(struct symbols *symbols, struct symbol_unit *unit, D
     if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &attribute), &number) == 0 &&
         ((unit->is_split && dwarf_getsrcfiles(&unit->split.die, &files, NULL) == 0) ||
          dwarf_getsrcfiles(&unit->die, &files, NULL) == 0))
-        frame->file = strings_put(&symbols->strings, dwarf_filesrc(files, number, NULL, NULL));
+        frame->file = strings_put(strings, dwarf_filesrc(files, number, NULL, NULL));
 }
 
-static void symbol_debug_take_line(struct symbols *symbols, struct symbol_unit *unit,
+static void symbol_debug_take_line(struct strings *strings, struct symbol_unit *unit,
                                    uint64_t address, struct symbol_frame *frame)
 {
     Dwarf_Line *line = dwarf_getsrc_die(&unit->die, address);
     int number;
     if (line == NULL) return;
     if (dwarf_lineno(line, &number) == 0) frame->line = (uint32_t)number;
-    frame->file = strings_put(&symbols->strings, dwarf_linesrc(line, NULL, NULL));
+    frame->file = strings_put(strings, dwarf_linesrc(line, NULL, NULL));
 }
 
 /* ---- split units ---- */
@@ -336,7 +337,7 @@ static bool split_open(struct symbol_debug *debug, struct symbol_unit *unit)
 /* ---- an address ---- */
 
 /* The functions at an address, from the one that has the code inwards; 0: none is known. */
-static unsigned functions_at(struct symbol_debug *debug, struct symbols *symbols,
+static unsigned functions_at(struct symbol_debug *debug, struct strings *strings,
                              struct symbol_unit *unit, uint64_t address,
                              Dwarf_Die dies[SYMBOL_FRAMES_MAX])
 {
@@ -344,7 +345,7 @@ static unsigned functions_at(struct symbol_debug *debug, struct symbols *symbols
     if (!unit->is_read) {
         unit->is_read = true;
         if (unit->is_split) unit->is_split = split_open(debug, unit);
-        if (!functions_read(debug, unit, die_of(unit), &furthest, 0)) symbols->no_memory = true;
+        if (!functions_read(debug, unit, die_of(unit), &furthest, 0)) strings->no_memory = true;
         code_ranges_sort(&unit->functions);
     }
     const struct code_range *range = code_ranges_find(&unit->functions, address);
@@ -353,22 +354,22 @@ static unsigned functions_at(struct symbol_debug *debug, struct symbols *symbols
     return inlined_at(debug, &unit->split, dies, address);
 }
 
-unsigned symbol_debug_find(struct symbol_debug *debug, struct symbols *symbols, uint64_t address,
+unsigned symbol_debug_find(struct symbol_debug *debug, struct strings *strings, uint64_t address,
                            struct symbol_frame *frames)
 {
     Dwarf_Die dies[SYMBOL_FRAMES_MAX];
     const struct code_range *range = code_ranges_find(&debug->ranges, address);
     if (range == NULL) return 0;
     struct symbol_unit *unit = &debug->units[range->of];
-    const unsigned count = functions_at(debug, symbols, unit, address, dies);
+    const unsigned count = functions_at(debug, strings, unit, address, dies);
     frames[0] = (struct symbol_frame){.function = 0};
     for (unsigned i = 0; i < count; i++) { /* from the innermost one */
         const unsigned at = count - 1 - i;
-        frames[i] = (struct symbol_frame){.function = name_of_die(debug, symbols, unit, &dies[at]),
+        frames[i] = (struct symbol_frame){.function = name_of_die(debug, strings, unit, &dies[at]),
                                           .is_rust = language_of(die_of(unit)) == DW_LANG_Rust};
-        if (i > 0) take_call_place(symbols, unit, &dies[at + 1], &frames[i]);
+        if (i > 0) take_call_place(strings, unit, &dies[at + 1], &frames[i]);
     }
-    symbol_debug_take_line(symbols, unit, address, &frames[0]);
+    symbol_debug_take_line(strings, unit, address, &frames[0]);
     return count > 0 ? count : frames[0].line > 0;
 }
 

@@ -1,7 +1,7 @@
 /* symbol_debug - functions, with those that are inlined, and lines: from debug information (DWARF).
  *
  *     symbol_debug_open(&debug, &file, shared);      the file has .debug_info
- *     count = symbol_debug_find(&debug, symbols, address, frames);
+ *     count = symbol_debug_find(&debug, strings, address, frames);
  *
  * The files are not trusted, and libdw neither bounds its work nor what it opens. So entries are
  * visited forwards, each once in a walk; a walk takes from a budget that the size of the file gives,
@@ -16,7 +16,9 @@
 #include <elfutils/libdw.h>
 
 #include "symbols/code_ranges.h"
-#include "symbols/symbols.h"
+#include "symbols/strings.h"
+#include "symbols/symbol_file.h"
+#include "symbols/symbol_frame.h"
 
 struct symbol_debug_file {
     Elf *elf;
@@ -49,7 +51,7 @@ void symbol_debug_close(struct symbol_debug *debug);
 
 /* Fills `frames` (SYMBOL_FRAMES_MAX of them), with function 0 where a name is not known, and returns
  * how many there are; 0: the address is in no unit. */
-unsigned symbol_debug_find(struct symbol_debug *debug, struct symbols *symbols, uint64_t address,
+unsigned symbol_debug_find(struct symbol_debug *debug, struct strings *strings, uint64_t address,
                            struct symbol_frame *frames);
 
 #endif

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "symbols/demangle.h"
 #include "symbols/elf_section.h"
 #include "symbols/function_name.h"
 #include "symbols/symbol_debug.h"
+#include "symbols/symbol_name.h"
 #include "symbols/symbol_table.h"
 
 struct symbol_module {
@@ -29,37 +29,6 @@ struct symbol_module {
     struct symbol_table table; /* is_named */
     Dwarf_CFI *frames;         /* is_framed; NULL: none */
 };
-
-/* ---- names ---- */
-
-/* Removes ABI tags, which tell builds of the C++ library apart: "build[abi:cxx11]". */
-static void take_out_tags(char *name)
-{
-    for (char *at; (at = strstr(name, "[abi:")) != NULL;) {
-        const char *end = strchr(at, ']');
-        if (end == NULL) break;
-        memmove(at, end + 1, strlen(end + 1) + 1);
-    }
-}
-
-char *symbols_demangle(const char *name)
-{
-    char *plain = strndup(name, function_name_length(name));
-    char *demangled = plain != NULL ? demangle(plain) : NULL;
-    if (demangled == NULL) return plain;
-    free(plain);
-    take_out_tags(demangled);
-    return demangled;
-}
-
-uint32_t symbols_put_name(struct symbols *symbols, const char *mangled)
-{
-    char *name = symbols_demangle(mangled);
-    if (name == NULL) symbols->no_memory = true;
-    const uint32_t number = strings_put(&symbols->strings, name);
-    free(name);
-    return number;
-}
 
 /* ---- files ---- */
 
@@ -139,7 +108,7 @@ static void take_symbol(struct symbols *symbols, struct symbol_module *module, u
     if (!good) symbols->no_memory = true;
     const char *name = symbol_table_find(&module->table, address);
     if (name == NULL) return;
-    frame->function = symbols_put_name(symbols, name);
+    frame->function = symbol_name_put(&symbols->strings, name);
     frame->is_rust = function_name_is_rust(name);
 }
 
@@ -221,7 +190,7 @@ unsigned symbols_find(struct symbols *symbols, uint32_t number, uint64_t address
     struct symbol_module *module = symbols->modules[number];
     if (!module->is_tried && !symbols_module_open(symbols, module)) symbols->no_memory = true;
     unsigned count = module->debug.dwarf != NULL
-                         ? symbol_debug_find(&module->debug, symbols, address, frames)
+                         ? symbol_debug_find(&module->debug, &symbols->strings, address, frames)
                          : 0;
     if (count == 0) {
         frames[0] = (struct symbol_frame){.function = 0};

@@ -10,9 +10,8 @@
  * instruction after the call, so callers must ask for the byte before it.
  *
  * An address has one frame, plus one for each function that was inlined there, innermost first.
- * Names are demangled (C++, Rust, D), without the types of parameters: overloaded functions share a
- * name, and two builds of a program have the same names. Suffixes that the compiler adds to the
- * name of a copy (".cold", ".part.0") are left out.
+ * Overloaded functions share a name, and two builds of a program have the same names
+ * (symbol_name.h).
  *
  *   debug information     name, file and line of all frames (symbol_debug.h)
  *   a symbol table        the name of one frame
@@ -27,22 +26,7 @@
 
 #include "symbols/strings.h"
 #include "symbols/symbol_file.h"
-
-enum { SYMBOL_FRAMES_MAX = 64 };
-
-struct symbol_frame {
-    uint32_t function, file; /* numbers of strings; file 0: unknown */
-    uint32_t line;           /* 0: unknown */
-    bool is_rust;
-};
-
-/* What could not be read of a module's debug information. */
-enum symbol_lacks {
-    SYMBOL_LACKS_SHARED = 1,   /* the file with what it shares with other modules (dwz -m) */
-    SYMBOL_LACKS_SPLIT = 2,    /* files of single units (-gsplit-dwarf) */
-    SYMBOL_LACKS_UNPACKED = 4, /* sections that are packed in an unknown way, or too tightly */
-    SYMBOL_LACKS_BUDGET = 8    /* reading all of it would take too long */
-};
+#include "symbols/symbol_frame.h"
 
 struct symbols {
     struct strings strings;
@@ -80,11 +64,5 @@ unsigned symbols_lack(const struct symbols *symbols, uint32_t module);
 
 /* Whether there has been enough memory so far. */
 bool symbols_are_whole(const struct symbols *symbols);
-
-/* A mangled or plain name in the form that frames have. The caller frees it. NULL: no memory. */
-char *symbols_demangle(const char *name);
-
-/* The number of a name in that form. */
-uint32_t symbols_put_name(struct symbols *symbols, const char *mangled);
 
 #endif

@@ -14,7 +14,7 @@
 #include "stream/magic.h"
 #include "tests/fuzz/fuzz_input.h"
 #ifndef FUZZ_EXPORT
-#include "compare/compare.h"
+#include "compare/comparison.h"
 #include "compare/recorded.h"
 #endif
 

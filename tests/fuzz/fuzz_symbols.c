@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "symbols/perf_map.h"
+#include "symbols/symbol_name.h"
 #include "symbols/symbols.h"
 
 int LLVMFuzzerInitialize(int *count, char ***words);
@@ -139,7 +140,7 @@ static void ask_names(const uint8_t *data, size_t bytes)
 {
     char *text = strndup((const char *)data, bytes), *rest = text;
     for (char *line; rest != NULL && (line = strsep(&rest, "\n")) != NULL;)
-        free(symbols_demangle(line));
+        free(symbol_name_demangle(line));
     free(text);
 }
 

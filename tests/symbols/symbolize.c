@@ -12,6 +12,7 @@
 
 #include "symbols/function_name.h"
 #include "symbols/perf_map.h"
+#include "symbols/symbol_name.h"
 #include "symbols/symbols.h"
 
 enum { DIRECTORIES_MAX = 8 };
@@ -66,7 +67,7 @@ int main(int count, char **words)
     words++;
     if (count > 2 && strcmp(words[0], "--demangle") == 0) {
         while (*++words != NULL) {
-            char *name = symbols_demangle(*words);
+            char *name = symbol_name_demangle(*words);
             puts(name);
             free(name);
         }

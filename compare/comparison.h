@@ -1,4 +1,4 @@
-/* compare - one trace, replayed under many allocators in fresh processes, and what follows about
+/* comparison - one trace, replayed under many allocators in fresh processes, and what follows about
  * them.
  *
  *   TRACE --reading/ordered_file.c--> ordered file --+--> replay, engine null: what is in the trace
@@ -7,27 +7,26 @@
  *                                         `--> reports --numbers.c, verdict.c--> table, JSON, page
  *
  * An allocator that fails has a row that says why; it takes no part in later rounds, and the others
- * go on. A replay that a signal ends is tried again before. Rounds alternate in direction, so that no entry always follows the same one.
+ * go on. A replay that a signal ends is tried again before. Rounds alternate in direction, so that
+ * no entry always follows the same one.
  *
  * One thread. Reports stay JSON (REPORT.md): keys that this program does not know are passed on. */
-#ifndef MALLOCTAPE_COMPARE_H
-#define MALLOCTAPE_COMPARE_H
+#ifndef MALLOCTAPE_COMPARE_COMPARISON_H
+#define MALLOCTAPE_COMPARE_COMPARISON_H
 
 #include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 
-#include "compare/across.h"
 #include "compare/compare_numbers.h"
-#include "compare/compare_warnings.h"
-#include "compare/expected.h"
 #include "compare/list.h"
-#include "compare/verdict.h"
+#include "compare/rank.h"
 #include "launch/allocators.h"
 #include "launch/process.h"
 #include "launch/recorded_settings.h"
+
+enum { COMPARE_RECORDINGS_MAX = 16 };
 
 #define COMPARE_REPLAY "replay" /* the program */
 
@@ -46,6 +45,25 @@ struct compare_options {
         sort; /* all tables are sorted by this; COMPARE_MEASURES: each by its own measure */
 };
 
+/* NAN: not known. */
+struct compare_original {
+    /* Without the recorder's memory: of the whole process. */
+    double peak_bytes, mean_bytes, end_bytes;
+    double cpu_seconds;       /* user and system, without the writer's */
+    double allocator_seconds; /* of these, about what the allocator and touching new pages take;
+                                 NAN: no row has a change of time */
+    bool untouched;           /* a replay writes to much memory that the program never touched */
+    double follows;           /* the distance of the curves, as a share of the peak: 0 is best */
+    char why_not[192];        /* empty, or why there are no absolute figures of memory */
+};
+
+/* What is expected under a row's allocator. */
+struct compare_expected {
+    double peak_bytes, mean_bytes, end_bytes; /* RSS of the process */
+    double cpu_change;                        /* s, most likely difference from the original, */
+    double cpu_change_least, cpu_change_most; /* and its range; unknown with few runs */
+};
+
 /* One entry of the list, and its results. */
 struct compare_row {
     const struct compare_entry *entry;
@@ -62,6 +80,23 @@ struct compare_row {
     char printed[256]; /* first line that the allocator printed in any round; empty: none */
     unsigned rank[COMPARE_MEASURES]; /* from 1; 0: none */
     bool rank_shared[COMPARE_MEASURES];
+};
+
+/* The result by one measure. */
+struct compare_verdict {
+    const struct compare_row **order; /* all rows, best first */
+    size_t ranked, best;              /* how many have a rank; how many rank 1 */
+    const struct compare_row *next;   /* the row of the second rank that is closest, or NULL */
+    const struct compare_row *before; /* the row of rank 1 that leads it by `lead` */
+    double before_median;
+    struct rank_difference lead; /* next minus before */
+};
+
+/* Why a number, or a whole row, is not to be trusted. */
+struct compare_warning {
+    const struct compare_row *row; /* NULL: the whole comparison */
+    const char *number;            /* key of the number that it is about, or NULL */
+    char text[400];
 };
 
 struct compare {
@@ -117,52 +152,5 @@ bool compare_is_whole(const struct compare *compare);
 /* A report of any row that did not fail and is not `none`, for what is the same in all of them;
  * NULL: there is no such row. */
 const json_t *compare_any_report(const struct compare *compare);
-
-/* ---- running: compare_run.c ---- */
-
-/* Replays without an allocator, for compare->null_report. False: `why` says what is wrong with the
- * trace. */
-bool compare_run_null(struct compare *compare, char *why, size_t why_bytes);
-
-/* Replays once more without an allocator, for compare->lane_peaks_bytes. False: as above. */
-bool compare_run_lane_peaks(struct compare *compare, char *why, size_t why_bytes);
-
-/* The engine for every row that calls an allocator: the one that was asked for, else threads if
- * several threads make a noticeable share of the calls (replay/lane_shares.h), else switch. */
-const char *compare_engine(const struct compare *compare);
-
-/* Runs all rounds of all rows. */
-void compare_run_rows(struct compare *compare);
-
-/* ---- output ---- */
-
-/* The heading above a number: its group, or the kind of call that the group stands for. */
-const char *compare_group(const struct compare *compare, const struct compare_number *number);
-
-/* The step of the clock that times single calls, in ns. */
-double compare_clock_step(const struct compare *compare);
-
-/* Opens a stream into `text`, which truncates at `bytes`. NULL: no memory, and the text is
- * empty. */
-FILE *compare_text_open(char *text, size_t bytes);
-
-/* "0.0907 s", "1.62 s", "1234 s"; "0.3 %", "8 %". */
-void compare_put_seconds(FILE *to, double seconds);
-void compare_put_share(FILE *to, double share);
-
-/* What the recorded process had and used, and whether the replay under its own allocator follows
- * it; empty: not known. */
-const char *compare_original_text(const struct compare *compare, char *text, size_t bytes);
-
-/* For a terminal. */
-void compare_table_print(const struct compare *compare, FILE *to);
-
-/* Everything as one JSON object, with or without the reports that it was made from. The caller owns
- * it. */
-json_t *compare_json(const struct compare *compare, bool with_reports);
-
-/* One HTML page with everything in it. False: `why` says what is missing or cannot be written. */
-bool compare_html_write(const struct compare *compare, const char *path, char *why,
-                        size_t why_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* report - what a program asks of its allocator, and what holds its memory.
+/* report_trace - what a program asks of its allocator, and what holds its memory.
  *
  *   TRACE --reading/--> tally --> report_numbers.c, --+--> text.c         one page of text
  *                                 tables.c            +--> report_json.c  every number
@@ -7,12 +7,8 @@
  *   two of them --------------------------------------> change.c, report_html.c
  *
  * One thread, one pass. */
-#ifndef MALLOCTAPE_REPORT_REPORT_H
-#define MALLOCTAPE_REPORT_REPORT_H
-
-#include <jansson.h>
-#include <stdbool.h>
-#include <stdio.h>
+#ifndef MALLOCTAPE_REPORT_REPORT_TRACE_H
+#define MALLOCTAPE_REPORT_REPORT_TRACE_H
 
 #include "launch/recorded_settings.h"
 #include "report/arenas.h"
@@ -20,7 +16,8 @@
 #include "report/depths.h"
 #include "report/rounding.h"
 #include "report/tally.h"
-#include "report/under.h"
+
+struct under;
 
 /* A trace and what was counted in it. */
 struct report_trace {
@@ -53,25 +50,5 @@ bool report_tally_until(struct tally *tally, struct stack_tally *stacks, const c
 
 /* The file name of the program, or of the trace. */
 const char *report_name(const struct report_trace *trace);
-
-void report_print(const struct report_trace *trace, FILE *to);
-
-/* Prints a line for each number that few programs have; each begins with "! " and `words`. */
-void report_print_unusual(const struct report_trace *trace, const char *words, FILE *to);
-
-/* A page with charts. False: `why` says what is missing or cannot be written. */
-bool report_page_write(const struct report_trace *trace, const char *path, char *why,
-                       size_t why_bytes);
-
-/* A new object. NULL without memory. */
-json_t *report_json(const struct report_trace *trace);
-
-/* Puts the indices of the greatest of `count` numbers, at most `most`, into `top`: greatest first,
- * lower index first among equals, without zeros. Returns how many there are. The numbers are
- * `stride` bytes apart: members of entries. */
-unsigned report_top(const uint64_t *first, uint32_t count, size_t stride, uint32_t *top,
-                    unsigned most);
-#define REPORT_TOP(entries, count, member, top, most) \
-    report_top(&(entries)[0].member, count, sizeof(entries)[0], top, most)
 
 #endif

@@ -1,3 +1,5 @@
+#include "report/report_trace.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,11 +8,10 @@
 #include "launch/process.h"
 #include "reading/ordered.h"
 #include "report/call_sizes.h"
-#include "report/report.h"
 #include "stream/metadata.h"
 
 /* False: no memory for it. */
-static bool read_take_header(struct report_trace *trace, const struct instruction_header *header)
+static bool report_trace_header(struct report_trace *trace, const struct instruction_header *header)
 {
     const char *metadata = header->metadata;
     const size_t bytes = header->metadata_bytes;
@@ -67,7 +68,7 @@ static int read_read_all(struct report_trace *trace, struct instruction_reader *
                          struct output *sizes, const struct by_code_options *code)
 {
     if (reader->state != INSTRUCTIONS_MORE) return PROGRAM_FAILED; /* no header */
-    if (!tally_open(&trace->tally) || !read_take_header(trace, &reader->header)) {
+    if (!tally_open(&trace->tally) || !report_trace_header(trace, &reader->header)) {
         error_set_system(&reader->error, "no memory for tables");
         return PROGRAM_FAILED;
     }
@@ -185,28 +186,4 @@ bool report_tally_until(struct tally *tally, struct stack_tally *stacks, const c
     instruction_reader_close(&reader);
     input_close(&input);
     return good;
-}
-
-/* ---- the most of many ---- */
-
-static uint64_t read_number_at(const void *first, size_t stride, uint32_t entry)
-{
-    return *(const uint64_t *)(const void *)((const char *)first + entry * stride);
-}
-
-unsigned report_top(const uint64_t *first, uint32_t count, size_t stride, uint32_t *top,
-                    unsigned most)
-{
-    unsigned found = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint64_t number = read_number_at(first, stride, i);
-        unsigned at = found;
-        while (at > 0 && read_number_at(first, stride, top[at - 1]) < number)
-            at--;
-        if (number == 0 || at == most) continue;
-        if (found < most) found++;
-        memmove(top + at + 1, top + at, (found - 1 - at) * sizeof *top);
-        top[at] = i;
-    }
-    return found;
 }
