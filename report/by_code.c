@@ -17,6 +17,7 @@ enum {
     ROWS_SHOWN_IF_ASKED = 20,
     DEPTH_SHOWN = 8,
     ROWS_IN_JSON = 5000,
+    LEAKS_IN_JSON = 64,
     TREE_PART = 2000, /* a branch with less than 1 / TREE_PART of everything is not in JSON */
     FREES_LEAST = 10  /* fewer samples do not tell who frees a row's objects */
 };
@@ -28,7 +29,7 @@ const struct by_code_number by_code_numbers[BY_CODE_NUMBERS] = {
     {"end_live", "alive at the end", STACK_AT_END, true},
     {"end_objects", NULL, STACK_AT_END, false},
     {"short_lived", "gone within 100 calls", STACK_SHORT_LIVED, false},
-    {"grown", "grown by realloc", STACK_GROWN, true},
+    {"grown", "grown by realloc or copy", STACK_GROWN, true},
     {"remote_frees", "ended by another thread", STACK_REMOTE, false},
     {"freed", "that free", STACK_FREED, false},
     {"freed_remote", "that free remote objects", STACK_FREED_REMOTE, false},
@@ -43,6 +44,14 @@ const char *const by_code_kinds[] = {[CODE_BY_FUNCTION] = "function",
                                      [CODE_BY_STACK] = "stack"};
 
 /* ---- making ---- */
+
+static struct code_grouping grouping_of(const struct by_code_options *options, enum code_by by)
+{
+    return (struct code_grouping){.by = by,
+                                  .focus = options->focused,
+                                  .ignore = options->ignored,
+                                  .depth = by == options->by ? options->depth : 0};
+}
 
 /* The row that a stack counts for itself, or CODE_GROUP_NONE: not in focus. */
 static uint32_t row_of(const struct by_code *code, uint32_t stack)
@@ -88,7 +97,7 @@ static bool find_oldest(struct by_code *code)
 static bool find_lines(struct by_code *code)
 {
     struct code_grouping *lines = &code->lines;
-    *lines = (struct code_grouping){.by = CODE_BY_LINE, .focus = code->options->expression};
+    *lines = grouping_of(code->options, CODE_BY_LINE);
     if (!code_groups_make(lines, &code->tally, &code->names)) return false;
     code->in_lines = calloc(lines->count + 1, sizeof *code->in_lines);
     code->lines_of = calloc(code->groups.count + 1, sizeof *code->lines_of);
@@ -196,8 +205,7 @@ static void add_sums(struct stack_sums *to, const struct stack_sums *one)
 static bool make_rows(struct by_code *code)
 {
     const struct by_code_options *options = code->options;
-    code->groups = (struct code_grouping){
-        .by = options->by, .focus = options->expression, .depth = options->depth};
+    code->groups = grouping_of(options, options->by);
     if (!code_groups_make(&code->groups, &code->tally, &code->names) || !name_lines(code))
         return false;
     const size_t count = code->groups.count;
@@ -215,7 +223,7 @@ static bool make_rows(struct by_code *code)
 
 static bool make_tree(struct by_code *code)
 {
-    code->tree = (struct code_grouping){.by = CODE_BY_TREE, .focus = code->options->expression};
+    code->tree = grouping_of(code->options, CODE_BY_TREE);
     if (!code_groups_make(&code->tree, &code->tally, &code->names)) return false;
     code->in_tree = calloc(code->tree.count + 1, sizeof *code->in_tree);
     return code->in_tree != NULL && stack_tally_sum(&code->tally, &code->tree.self, code->in_tree);
@@ -367,13 +375,21 @@ struct order {
     size_t count;
 };
 
+/* A stack has no number but its own. */
+static bool sorts_total(const struct by_code *code)
+{
+    return code->options->sorts_total && code->groups.by < CODE_BY_STACK;
+}
+
 static int by_value(const void *one, const void *other, void *of)
 {
     const struct order *order = of;
-    const struct stack_sums *self = order->code->self;
-    const double a = by_code_sum_of(&self[*(const uint32_t *)one], order->number)->value;
-    const double b = by_code_sum_of(&self[*(const uint32_t *)other], order->number)->value;
-    if (a != b) return a > b ? -1 : 1;
+    const struct stack_sums *by[] = {order->code->total, order->code->self};
+    for (unsigned i = !sorts_total(order->code); i < 2; i++) {
+        const double a = by_code_sum_of(&by[i][*(const uint32_t *)one], order->number)->value;
+        const double b = by_code_sum_of(&by[i][*(const uint32_t *)other], order->number)->value;
+        if (a != b) return a > b ? -1 : 1;
+    }
     return strcmp(by_code_name(order->code, *(const uint32_t *)one),
                   by_code_name(order->code, *(const uint32_t *)other));
 }
@@ -386,8 +402,9 @@ static bool order_rows(struct order *order)
     if (order->rows == NULL) return false;
     for (uint32_t i = 0; i < code->groups.count; i++)
         if (by_code_sum_of(&code->self[i], order->number)->value >= 0.5 ||
-            (order->is_all && (by_code_sum_of(&code->total[i], order->number)->value >= 0.5 ||
-                               code->self[i].objects[STACK_FREED].value >= 0.5)))
+            ((order->is_all || sorts_total(code)) &&
+             by_code_sum_of(&code->total[i], order->number)->value >= 0.5) ||
+            (order->is_all && code->self[i].objects[STACK_FREED].value >= 0.5))
             order->rows[order->count++] = i;
     qsort_r(order->rows, order->count, sizeof *order->rows, by_value, order);
     return true;
@@ -534,7 +551,8 @@ static void by_code_print_row(const struct by_code *code, const struct by_code_n
 static void print_rows(const struct by_code *code, const struct by_code_number *number, FILE *to)
 {
     struct order order = {.code = code, .number = number};
-    const size_t shown = code->options->is_by_given ? ROWS_SHOWN_IF_ASKED : ROWS_SHOWN;
+    const size_t usual = code->options->is_by_given ? ROWS_SHOWN_IF_ASKED : ROWS_SHOWN;
+    const size_t shown = code->options->top > 0 ? code->options->top : usual;
     if (by_code_sum_of(&code->all, number)->value < 0.5 || !order_rows(&order)) return;
     char title[80];
     snprintf(title, sizeof title, "%s, %s", by_code_rows(code), number->words);
@@ -568,6 +586,8 @@ static void by_code_print_notices(const struct by_code *code, FILE *to)
             to);
     if (code->options->focus != NULL)
         fprintf(to, "Only call stacks that match %s.\n", code->options->focus);
+    if (code->options->ignore != NULL)
+        fprintf(to, "Without call stacks that match %s.\n", code->options->ignore);
 }
 
 void by_code_print(const struct by_code *code, bool grows, FILE *to)
@@ -580,6 +600,8 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
     fclose(room);
     if (bytes > 0) fprintf(to, "\n%s", notices);
     free(notices);
+    uint32_t leak;
+    grows = grows || by_code_leaks(code, &leak, 1) > 0;
     for (int first = grows; first >= 0; first--)
         for (unsigned i = 0; i < BY_CODE_NUMBERS; i++) {
             const struct by_code_number *number = &by_code_numbers[i];
@@ -679,6 +701,28 @@ static bool where_row(const void *of, size_t at, struct table_row *row)
         row->cells[i] = (struct cell){keys[i], .text = texts[i]};
     }
     return at < code->groups.count;
+}
+
+static bool leak_row(const void *of, size_t at, struct table_row *row)
+{
+    static const struct stack_sums none;
+    static char place[PATH_MAX + 64];
+    const struct by_code *code = of;
+    const bool there = at < code->groups.count;
+    const struct stack_sums *self = there ? &code->self[at] : &none;
+    place[0] = '\0';
+    FILE *to = there ? fmemopen(place, sizeof place, "w") : NULL;
+    if (to != NULL) {
+        print_place(code, (uint32_t)at, &by_code_numbers[BY_CODE_END], true, to);
+        fclose(to);
+    }
+    const struct cell cells[] = {{"name", .text = there ? by_code_name(code, (uint32_t)at) : ""},
+                                 {"where", .text = place},
+                                 {"made", .value = round(self->objects[STACK_MADE].value)},
+                                 {"end_objects", .value = round(self->objects[STACK_AT_END].value)},
+                                 {"end_bytes", .value = round(self->bytes[STACK_AT_END].value)}};
+    TABLE_ROW(row, cells);
+    return there;
 }
 
 /* A branch of the tree that may be put into JSON ("told"). */
@@ -785,6 +829,8 @@ json_t *by_code_json(const struct by_code *code)
         json_object_set_new(object, "sample_bytes", json_null());
     json_put_text(object, "by", by_code_kinds[code->groups.by]);
     json_put_text(object, "focus", code->options->focus);
+    json_put_text(object, "ignore", code->options->ignore);
+    json_put_text(object, "sort", sorts_total(code) ? "total" : "own");
     json_object_set_new(object, "all", table_row_json(all_row, code, 0));
     if (order_rows(&order)) {
         const size_t count = order.count < ROWS_IN_JSON ? order.count : ROWS_IN_JSON;
@@ -792,6 +838,9 @@ json_t *by_code_json(const struct by_code *code)
         table_put(object, "where", &(struct table){where_row, code, count, .order = order.rows});
     }
     free(order.rows);
+    uint32_t leaks[LEAKS_IN_JSON];
+    const unsigned leaking = by_code_leaks(code, leaks, LEAKS_IN_JSON);
+    table_put(object, "may_leak", &(struct table){leak_row, code, leaking, .order = leaks});
     put_tree(object, code);
     return object;
 }

@@ -22,12 +22,14 @@ extern const char *const by_code_kinds[CODE_BY_TREE];
 /* What the user asked for. */
 struct by_code_options {
     enum code_by by;
-    bool is_by_given;               /* more rows are printed then */
-    const char *focus;              /* as it was given; NULL: none */
-    const regex_t *expression;      /* the same */
-    const regex_t *skip;            /* functions and files that are passed over; NULL: none */
-    unsigned depth;                 /* frames of a stack; 0: the default */
-    const char *const *directories; /* for symbols */
+    bool is_by_given;                 /* more rows are printed then */
+    unsigned top;                     /* rows of a table; 0: the default */
+    bool sorts_total;                 /* tables are sorted by what rows have with what they call */
+    const char *focus, *ignore;       /* as they were given; NULL: none */
+    const regex_t *focused, *ignored; /* the same */
+    const regex_t *skip;              /* functions and files that are passed over; NULL: none */
+    unsigned depth;                   /* frames of a stack; 0: the default */
+    const char *const *directories;   /* for symbols */
     size_t directories_count;
 };
 
@@ -67,7 +69,7 @@ bool by_code_make(struct by_code *code, const struct by_code_options *options,
                   const struct code_places *places);
 void by_code_close(struct by_code *code);
 
-/* `grows`: rows are sorted by what is alive at the end. */
+/* `grows`: begins with what is alive at the end, as it does if something may leak. */
 void by_code_print(const struct by_code *code, bool grows, FILE *to);
 
 /* A new object. */

@@ -65,7 +65,7 @@ const changedBytes = (key) => changedChart(key,
 const codeRows = data.code ?? [];
 const CODE = [['bytes', 'by bytes asked for', bytesText], ['objects', 'by objects made', countText],
   ['peak_live', 'alive at the peak', bytesText], ['end_live', 'alive at the end', bytesText],
-  ['short_lived', 'gone within 100 calls', countText], ['grown', 'grown by realloc', bytesText],
+  ['short_lived', 'gone within 100 calls', countText], ['grown', 'grown by realloc or copy', bytesText],
   ['remote_frees', 'ended by another thread', countText], ['freed', 'that free', countText],
   ['freed_remote', 'that free remote objects', countText]];
 function codeFigure([key, title, text]) {

@@ -1,7 +1,8 @@
 
 // ---- code: call stacks as a flame graph, outermost above, and what functions ask for ----
 
-const NO_CODE = { all: {}, rows: { name: [] }, where: {}, tree: { name: [], parent: [] } };
+const NO_CODE = { all: {}, rows: { name: [] }, where: {}, tree: { name: [], parent: [] },
+  may_leak: { name: [] } };
 const code = data.code ?? NO_CODE;
 
 const MEASURES = [
@@ -10,7 +11,7 @@ const MEASURES = [
   { key: 'peak_bytes', title: 'alive at the peak', text: bytesText },
   { key: 'end_bytes', title: 'alive at the end', text: bytesText },
   { key: 'short_lived', title: 'gone within 100 calls', text: countText },
-  { key: 'grown_bytes', title: 'grown by realloc', text: bytesText },
+  { key: 'grown_bytes', title: 'grown by realloc or copy', text: bytesText },
   { key: 'remote_frees', title: 'ended by another thread', text: countText },
   { key: 'freed', title: 'objects freed', text: countText },
   { key: 'freed_remote', title: 'remote objects freed', text: countText },
@@ -117,7 +118,9 @@ function showFlame(into) {
       + 'those that it calls ask for. A click on one shows it alone.' }),
     make('div', { className: 'controls' }, select, search, back), frame, says);
   draw();
-  MEASURES.forEach((one) => addTable(section, rowsOfCode(one), `${code.by}s: ${one.title}`));
+  // As in the text: if something may leak, what is alive at the end comes first.
+  const leaks = (one) => Number(code.may_leak.name.length > 0 && one.key === 'end_bytes');
+  [...MEASURES].sort((a, b) => leaks(b) - leaks(a)).forEach((one) => addTable(section, rowsOfCode(one), `${code.by}s: ${one.title}`));
   into.append(section);
 }
 
@@ -125,8 +128,9 @@ function showFlame(into) {
 function rowsOfCode({ key, title, text }) {
   const { rows, all } = code;
   const total = rows[`total_${key}`];
-  const top = rows.name.map((_, i) => i).filter((i) => rows[key][i] > 0)
-    .sort((a, b) => rows[key][b] - rows[key][a]).slice(0, 100);
+  const by = code.sort === 'total' && total ? total : rows[key];
+  const top = rows.name.map((_, i) => i).filter((i) => by[i] > 0)
+    .sort((a, b) => by[b] - by[a] || rows[key][b] - rows[key][a]).slice(0, 100);
   const margin = rows[`${key}_margin`] ?? [];
   return { head: [code.by, title, 'share', ...(total ? ['with what it calls'] : []), 'where'],
     rows: top.map((i) => [rows.name[i], text(rows[key][i])

@@ -216,23 +216,46 @@ static void first_print_calls(const struct tally *tally, FILE *to)
     fputc('\n', to);
 }
 
-void first_print_notice(const struct report_trace *trace, FILE *to)
+static void say_leaking_code(const struct by_code *code, FILE *to)
 {
-    const struct parts parts = parts_find(trace);
+    uint32_t rows[SUSPECTS_SHOWN];
+    const unsigned count = by_code_leaks(code, rows, SUSPECTS_SHOWN);
+    for (unsigned i = 0; i < count; i++) {
+        const struct stack_sums *self = &code->self[rows[i]];
+        fprintf(to, "%s%s (%s in %s objects)",
+                i == 0 ? "May leak, as more is alive in each quarter of the calls: " : ", ",
+                words_name(by_code_name(code, rows[i])),
+                words_bytes((uint64_t)llround(self->bytes[STACK_AT_END].value)),
+                words_count((uint64_t)llround(self->objects[STACK_AT_END].value)));
+    }
+    if (count > 0) fputs(".\n", to);
+}
+
+static void say_suspects(const struct report_trace *trace, FILE *to)
+{
     uint32_t suspects[SUSPECTS_MAX];
     const struct sizes *sizes = &trace->tally.sizes;
     const unsigned count = suspects_find(trace, suspects);
-    if (parts.rss > 0) {
-        fprintf(to, "Peak RSS was %s", words_bytes(trace->tally.peak_rss_bytes));
-        parts_list(&parts, say_part, to);
-        fputs(".\n", to);
-    }
     for (unsigned i = 0; i < count && i < SUSPECTS_SHOWN; i++)
         fprintf(to, "%s%s (%s objects)",
                 i == 0 ? "May leak, as hardly any object of these sizes is freed: " : ", ",
                 words_sizes(sizes->entries[suspects[i]].size, sizes_highest(sizes, suspects[i])),
                 words_count(sizes->entries[suspects[i]].live.objects));
     if (count > 0) fputs(".\n", to);
+}
+
+void first_print_notice(const struct report_trace *trace, FILE *to)
+{
+    const struct parts parts = parts_find(trace);
+    if (parts.rss > 0) {
+        fprintf(to, "Peak RSS was %s", words_bytes(trace->tally.peak_rss_bytes));
+        parts_list(&parts, say_part, to);
+        fputs(".\n", to);
+    }
+    if (trace->code.is_known)
+        say_leaking_code(&trace->code, to);
+    else
+        say_suspects(trace, to);
 }
 
 void first_print(const struct report_trace *trace, FILE *to)

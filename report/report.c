@@ -32,7 +32,11 @@ static const char report_help_text[] =
     "                       pages resident\n"
     "      --by WHAT        of a trace with call stacks: which code allocates, by function, line,\n"
     "                       file, module or stack, in tables of 20 rows\n"
+    "      --sort HOW       tables of code by what a row makes itself (own) or with what it calls\n"
+    "                       (total)\n"
+    "      --top N          rows of each table of code\n"
     "      --focus REGEX    only call stacks with a function or a file that matches\n"
+    "      --ignore REGEX   without call stacks with a function or a file that matches\n"
     "      --skip REGEX     functions that match, or whose file does, count for their caller, as do\n"
     "                       those of standard libraries and in headers of the system\n"
     "      --depth N        counts call stacks with the same N innermost functions as one\n"
@@ -48,7 +52,7 @@ static const char report_help_text[] =
     "number of a limit, 2 for a mistake on the command line, 3 when a trace had been cut short, 6\n"
     "when a limit is broken.\n";
 
-enum { TRACES_MAX = 2, LIMITS_MAX = 32, DIRECTORIES_MAX = 16, DEPTH_MAX = 1000 };
+enum { TRACES_MAX = 2, LIMITS_MAX = 32, DIRECTORIES_MAX = 16, DEPTH_MAX = 1000, TOP_MAX = 5000 };
 
 struct options {
     char **words; /* the command line */
@@ -62,7 +66,8 @@ struct options {
     unsigned limits_count;
     bool depths;
     struct by_code_options code;
-    regex_t focus, skip;
+    regex_t focus, ignore, skip;
+    bool is_sort_given;
     const char *symbols[DIRECTORIES_MAX];
 };
 
@@ -102,7 +107,16 @@ static int focus_take(void *of, const char *text)
     struct options *options = of;
     if (!regex_take(&options->focus, "focus", text)) return PROGRAM_USAGE;
     options->code.focus = text;
-    options->code.expression = &options->focus;
+    options->code.focused = &options->focus;
+    return PROGRAM_GO_ON;
+}
+
+static int ignore_take(void *of, const char *text)
+{
+    struct options *options = of;
+    if (!regex_take(&options->ignore, "ignore", text)) return PROGRAM_USAGE;
+    options->code.ignore = text;
+    options->code.ignored = &options->ignore;
     return PROGRAM_GO_ON;
 }
 
@@ -114,16 +128,41 @@ static int skip_take(void *of, const char *text)
     return PROGRAM_GO_ON;
 }
 
+/* Returns PROGRAM_GO_ON or an exit status. */
+static int number_take(unsigned *number, const char *option, unsigned most, const char *text)
+{
+    char *end;
+    const unsigned long value = strtoul(text, &end, 10);
+    if (*end != '\0' || value < 1 || value > most)
+        return cli_usage_error(&cli_report, "--%s takes a number from 1 to %u, not '%s'", option,
+                               most, text);
+    *number = (unsigned)value;
+    return PROGRAM_GO_ON;
+}
+
 static int depth_take(void *of, const char *text)
 {
+    return number_take(&((struct options *)of)->code.depth, "depth", DEPTH_MAX, text);
+}
+
+static int top_take(void *of, const char *text)
+{
+    return number_take(&((struct options *)of)->code.top, "top", TOP_MAX, text);
+}
+
+static int sort_take(void *of, const char *how)
+{
     struct options *options = of;
-    char *end;
-    const unsigned long depth = strtoul(text, &end, 10);
-    if (*end != '\0' || depth < 1 || depth > DEPTH_MAX)
-        return cli_usage_error(&cli_report, "--depth takes a number from 1 to %d, not '%s'",
-                               DEPTH_MAX, text);
-    options->code.depth = (unsigned)depth;
-    return PROGRAM_GO_ON;
+    options->code.sorts_total = strcmp(how, "total") == 0;
+    options->is_sort_given = true;
+    if (options->code.sorts_total || strcmp(how, "own") == 0) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_report, "--sort takes own or total, not '%s'", how);
+}
+
+static void sort_offer(program_add *add)
+{
+    add("own", "of what a row makes itself");
+    add("total", "of what it makes with what it calls");
 }
 
 static int report_symbols_take(void *of, const char *directory)
@@ -221,7 +260,10 @@ static int report_words_parse(struct options *options, int count, char **words)
         {"under", .flag = &options->is_under, .take = under_take, .values = allocators_offer},
         {"depths", .flag = &options->depths},
         {"by", .take = by_take, .values = by_offer},
+        {"sort", .take = sort_take, .values = sort_offer},
+        {"top", .take = top_take},
         {"focus", .take = focus_take},
+        {"ignore", .take = ignore_take},
         {"skip", .take = skip_take},
         {"depth", .take = depth_take},
         {"symbols", .take = report_symbols_take},
@@ -320,10 +362,13 @@ static int check_limits(const struct options *options, const struct report_trace
 static void note_without_stacks(const struct options *options, const struct report_trace *traces)
 {
     const struct by_code_options *code = &options->code;
-    const char *const asked = code->is_by_given          ? "--by"
-                              : code->expression != NULL ? "--focus"
-                              : code->skip != NULL       ? "--skip"
-                                                         : NULL;
+    const char *const asked = code->is_by_given        ? "--by"
+                              : options->is_sort_given ? "--sort"
+                              : code->top > 0          ? "--top"
+                              : code->focused != NULL  ? "--focus"
+                              : code->ignored != NULL  ? "--ignore"
+                              : code->skip != NULL     ? "--skip"
+                                                       : NULL;
     for (unsigned i = 0; i < options->traces && asked != NULL; i++)
         if (!traces[i].code.is_known)
             cli_fail(&cli_report,
@@ -391,7 +436,8 @@ static int report_run(int count, char **words)
     if (status == PROGRAM_GO_ON) status = report_all(&options, traces);
     for (unsigned i = 0; i < TRACES_MAX; i++)
         report_close(&traces[i]);
-    if (options.code.expression != NULL) regfree(&options.focus);
+    if (options.code.focused != NULL) regfree(&options.focus);
+    if (options.code.ignored != NULL) regfree(&options.ignore);
     if (options.code.skip != NULL) regfree(&options.skip);
     return status;
 }

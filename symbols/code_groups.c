@@ -98,19 +98,26 @@ static uint64_t key_of_stack(const struct making *making, unsigned first)
     return key;
 }
 
-static bool code_groups_fits(const struct making *making, uint32_t text)
+static bool code_groups_fits(const struct making *making, const regex_t *regex, uint32_t text)
 {
-    return regexec(making->grouping->focus, code_names_text(making->names, text), 0, NULL, 0) == 0;
+    return regexec(regex, code_names_text(making->names, text), 0, NULL, 0) == 0;
+}
+
+/* Whether a frame matches. */
+static bool has_match(const struct making *making, const regex_t *regex)
+{
+    for (unsigned i = 0; i < making->count; i++)
+        if (code_groups_fits(making, regex, making->frames[i].function) ||
+            code_groups_fits(making, regex, making->frames[i].file))
+            return true;
+    return false;
 }
 
 static bool is_in_focus(const struct making *making)
 {
-    if (making->grouping->focus == NULL) return true;
-    for (unsigned i = 0; i < making->count; i++)
-        if (code_groups_fits(making, making->frames[i].function) ||
-            code_groups_fits(making, making->frames[i].file))
-            return true;
-    return false;
+    const regex_t *focus = making->grouping->focus, *ignore = making->grouping->ignore;
+    return (focus == NULL || has_match(making, focus)) &&
+           (ignore == NULL || !has_match(making, ignore));
 }
 
 /* ---- lists ---- */

@@ -43,12 +43,13 @@ struct code_group {
 
 struct code_grouping {
     enum code_by by;
-    const regex_t *focus; /* NULL: all; else only stacks with a function or file that matches */
-    unsigned depth;       /* for CODE_BY_STACK: compare this many inner frames; 0: all */
+    const regex_t *focus;  /* NULL: all; else only stacks with a function or file that matches */
+    const regex_t *ignore; /* NULL, or no stack with a function or file that matches */
+    unsigned depth;        /* for CODE_BY_STACK: compare this many inner frames; 0: all */
     struct code_group *groups;
     size_t count;
     struct stack_groups self, total; /* in a tree `total` is empty: sum up by parents */
-    uint64_t left_out;               /* stacks that `focus` left out */
+    uint64_t left_out;               /* stacks that these two left out */
 
     /* From here on: code_groups.c only. */
     size_t room, total_room, slots_count, chain_room;
@@ -59,7 +60,7 @@ struct code_grouping {
     size_t total_count;
 };
 
-/* `by`, `focus` and `depth` must be set, the rest zero. False: no memory. */
+/* `by`, `focus`, `ignore` and `depth` must be set, the rest zero. False: no memory. */
 bool code_groups_make(struct code_grouping *grouping, const struct stack_tally *tally,
                       const struct code_names *names);
 void code_groups_free(struct code_grouping *grouping);

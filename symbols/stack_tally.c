@@ -12,6 +12,9 @@
 #include "stream/metadata.h"
 
 enum { SLOTS_LEAST = 4096, SAMPLES_LEAST = 16 };
+/* How many calls of its thread lie at most between the free of a container's memory and the one
+ * that made larger memory, this one included: what it copies may ask for memory, too. */
+enum { GROWTH_CALLS = 4 };
 #define DEGREES_LEAST  2.0
 /* How recorders sampled that did not say it: those of tcmalloc. */
 #define SMALL          1025u
@@ -51,6 +54,17 @@ struct stack_object {
     uint64_t size;
     uint64_t call : 48, lane : 16;
     uint32_t cell;
+};
+
+/* The latest calls of a lane, as far as they made an object. */
+struct stack_latest {
+    struct stack_made {
+        uint64_t size;
+        uint64_t before; /* the call that made the latest object at its stack before; 0: none */
+        uint32_t stack;  /* 0: it has made none */
+        uint32_t cell;
+    } calls[GROWTH_CALLS];
+    unsigned at; /* of the latest one */
 };
 
 /* ---- cells ---- */
@@ -196,7 +210,9 @@ bool stack_tally_open(struct stack_tally *tally, const struct instruction_header
 {
     *tally = (struct stack_tally){.epoch = 1};
     tally->with_frees = (header->features & INSTRUCTION_FEATURE_FREE_STACKS) != 0;
-    return stack_chance_read(&tally->chance, header) && stack_tally_slots_grow(tally);
+    if (!stack_chance_read(&tally->chance, header)) return false;
+    tally->copies_grow = !stack_tally_is_sampled(tally);
+    return stack_tally_slots_grow(tally);
 }
 
 void stack_tally_close(struct stack_tally *tally)
@@ -209,6 +225,8 @@ void stack_tally_close(struct stack_tally *tally)
     free(tally->ages);
     free(tally->pairs);
     free(tally->pair_slots);
+    free(tally->latest);
+    free(tally->latest_at);
     *tally = (struct stack_tally){.count = 0};
 }
 
@@ -271,11 +289,64 @@ static void resize(struct stack_tally *tally, struct stack_object *object, uint6
     if (size > before) cell_add(&tally->cells[object->cell], STACK_GROWN, size - before);
 }
 
+/* ---- what grows without realloc ---- */
+
+/* False: no memory. */
+static bool follow_lane(struct stack_tally *tally, uint32_t lane)
+{
+    const size_t before = tally->latest_room;
+    tally->lane = lane;
+    if (!array_reserve(&tally->latest, &tally->latest_room, (size_t)lane + 1,
+                       sizeof *tally->latest))
+        return false;
+    for (size_t i = before; i < tally->latest_room; i++)
+        tally->latest[i] = (struct stack_latest){.at = 0};
+    return true;
+}
+
+/* Keeps a call of the lane. False: no memory. */
+static bool note_call(struct stack_tally *tally, const struct stack_object *made)
+{
+    struct stack_latest *latest = &tally->latest[tally->lane];
+    const uint32_t stack = made != NULL ? tally->cells[made->cell].stack : 0;
+    const size_t known = tally->latest_at_room;
+    latest->at = (latest->at + 1) % GROWTH_CALLS;
+    latest->calls[latest->at] = (struct stack_made){.stack = 0};
+    if (stack == 0 || !tally->copies_grow) return true;
+    if (!array_reserve(&tally->latest_at, &tally->latest_at_room, (size_t)stack + 1,
+                       sizeof *tally->latest_at))
+        return false;
+    for (size_t i = known; i < tally->latest_at_room; i++)
+        tally->latest_at[i] = 0;
+    latest->calls[latest->at] =
+        (struct stack_made){made->size, tally->latest_at[stack], stack, made->cell};
+    tally->latest_at[stack] = made->call;
+    return true;
+}
+
+/* Before end() is called for the object. */
+static void note_growth(struct stack_tally *tally, const struct stack_object *object)
+{
+    struct stack_latest *latest = &tally->latest[tally->lane];
+    const uint32_t stack = tally->cells[object->cell].stack;
+    if (stack == 0 || object->lane != tally->lane) return;
+    for (unsigned i = 0; i < GROWTH_CALLS; i++) {
+        struct stack_made *made = &latest->calls[i];
+        if (made->stack != stack || made->size <= object->size ||
+            made->size < object->size + object->size / 2 ||
+            (i != latest->at && made->before != object->call))
+            continue;
+        cell_add(&tally->cells[made->cell], STACK_GROWN, made->size - object->size);
+        made->stack = 0;
+        return;
+    }
+}
+
 bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *batch, size_t count)
 {
     struct instruction_walk walk = instruction_walk_over(batch, count);
     struct instruction one;
-    if (!stack_tally_reserve(tally, batch->count)) return false;
+    if (!stack_tally_reserve(tally, batch->count) || !follow_lane(tally, tally->lane)) return false;
     while (instruction_walk_next(&walk, &one)) {
         const unsigned does = instruction_does[one.opcode];
         const uint32_t stack = instruction_walk_stack(&walk);
@@ -283,8 +354,10 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
         switch (does) {
         case INSTRUCTION_BEGINS:
             object_enters(tally, &tally->objects[tally->live++], one.size, stack, ALLOCATIONS);
-            break;
+            if (!note_call(tally, &tally->objects[tally->live - 1])) return false;
+            continue;
         case INSTRUCTION_ENDS:
+            note_growth(tally, &tally->objects[one.object]);
             if (tally->with_frees) note_free(tally, &tally->objects[one.object], stack);
             object_leaves(tally, &tally->objects[one.object]);
             tally->objects[one.object] = tally->objects[--tally->live];
@@ -293,11 +366,13 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
             resize(tally, &tally->objects[one.object], one.size, stack);
             break;
         case INSTRUCTION_OTHER:
-            if (one.opcode == INSTRUCTION_LANE)
-                tally->lane = (uint32_t)batch->operands[one.operand_at];
-            break;
+            if (one.opcode == INSTRUCTION_LANE &&
+                !follow_lane(tally, (uint32_t)batch->operands[one.operand_at]))
+                return false;
+            continue;
         default: break;
         }
+        note_call(tally, NULL);
     }
     return true;
 }

@@ -23,6 +23,11 @@
  *
  * Frees that have stacks, too, are counted by these, and so are pairs of who made and who freed.
  *
+ * An object has grown if a realloc made it larger or, if all calls have stacks, if its thread made
+ * another one, at least half as large again, at the same stack, and freed the first in its next
+ * call; or, if none was made at that stack between these two, in one of its next four calls. So do
+ * containers of C++.
+ *
  * Objects are kept by index (INSTRUCTIONS.md 4.5), as in report/tally.h. The peak is the first
  * instruction after which the most bytes were alive.
  *
@@ -48,7 +53,7 @@ enum stack_measure {
     STACK_AT_END,
     STACK_SHORT_LIVED,  /* made, and ended after at most STACK_SHORT_CALLS calls */
     STACK_REMOTE,       /* made, and ended by another thread */
-    STACK_GROWN,        /* reallocs that made an object larger; bytes: by how much */
+    STACK_GROWN,        /* an object made larger, as below; bytes: by how much */
     STACK_FREED,        /* by a free there */
     STACK_FREED_REMOTE, /* the same, of another thread's objects */
     STACK_MEASURES
@@ -93,7 +98,8 @@ struct stack_tally {
     struct stack_ages *ages; /* likewise: of the live objects */
     uint64_t *oldest; /* by index of `stacks`: the call that made the oldest live object; 0: none */
     size_t stacks_count;
-    bool with_frees; /* count stacks of frees */
+    bool with_frees;  /* count stacks of frees */
+    bool copies_grow; /* count what grows without realloc; stack_tally_open() sets both */
     struct stack_chance chance;
     struct stack_pair *pairs;
     size_t pairs_count;
@@ -109,6 +115,9 @@ struct stack_tally {
     uint64_t live, capacity; /* `live` may be read by anybody */
     uint64_t calls, live_bytes, peak_bytes, epoch;
     uint32_t lane;
+    struct stack_latest *latest; /* by lane */
+    uint64_t *latest_at;         /* by node: the call that made the latest object there */
+    size_t latest_room, latest_at_room;
 };
 
 /* Call before the first block is read: then batches have stacks, and `stacks` their definitions.

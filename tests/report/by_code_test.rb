@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 45
+  plan 49
 
   script = random_script(4000)
   script.write('t.p')
@@ -236,6 +236,10 @@ Dir.mktmpdir do |directory|
   wrong = differences(focus['all'].slice(*KEYS), StackScript.sums(of, script.peak_call))
   report wrong.empty?, '--focus: functions and files', wrong
 
+  ignore = reported('t.p', '--ignore', '^outer::|^fill\.c$')
+  wrong = differences(ignore['all'].slice(*KEYS), StackScript.sums(script.objects - of, script.peak_call))
+  report wrong.empty?, '--ignore: what --focus shows is left out', wrong
+
   depths = [1, 2, 50].map do |n|
     reported('t.p', '--by', 'stack', '--depth', n.to_s)['rows']['name'].size
   end
@@ -254,6 +258,44 @@ Dir.mktmpdir do |directory|
   report first == [by.('bytes'), by.('made')], 'the first line of a table is what asks for most',
          [first.to_s, text[/^functions.*/m].to_s[0, 600]]
 
+  text = output_of({}, MALLOCTAPE, 'report', 't.p', '--sort', 'total', '--top', '7')
+  said = text[/^functions, by bytes .*\n((?: .*\n)*)/, 1].lines
+  totals = script.objects.each_with_object(Hash.new(0)) do |o, all|
+    StackScript.shown(o.stack).map(&:name).uniq.each { |one| all[one] += o.size }
+  end
+  known = reported('t.p', '--sort', 'total')
+  order = known['rows']['name'].first(3) == known['rows']['name']
+    .sort_by.with_index { |_, i| -known['rows']['total_made'][i] }.first(3)
+  report said.size == 7 && said[0].include?("  #{totals.max_by(&:last).first}  ") && order &&
+         known['sort'] == 'total', '--sort total, --top', [said.join, known['rows']['name'].first(5).to_s]
+
+  # --- what grows without realloc ---
+
+  vectors = StackScript.new
+  fills = [function('std::vector<>::_M_realloc_insert'), function('fills', 4), function('main')]
+  10.times { |i| vectors.allocate(1000 + i, 8, fills) }
+  6.times do |k|
+    10.times do |i| # and in the other lane something else is in between
+      vectors.allocate((100 * k) + i, 16 << k, fills)
+      vectors.lane(1)
+      vectors.allocate(5000 + (100 * k) + i, 7, [function('other'), function('main')])
+      vectors.lane(0)
+      vectors.free(k.zero? ? 1000 + i : (100 * (k - 1)) + i)
+    end
+  end
+  # A queue of objects of one size, and a call in between: nothing grows.
+  10.times { |i| vectors.allocate(9000 + i, 32 * (i + 1), [function('queues', 3), function('main')]) }
+  9.times do |i|
+    vectors.allocate(9100 + i, 33 * (i + 1), [function('queues', 3), function('main')])
+    vectors.free(9000 + i)
+  end
+  vectors.write('vectors.p')
+  counted = vectors.sums_by(&name)
+  rows = reported('vectors.p')['rows']
+  grown = rows['name'].zip(rows['grown'], rows['grown_bytes']).to_h { |one, *of| [one, of] }
+  report grown['fills'] == [60, 10 * ((16 << 5) - 8)] && grown['queues'] == [0, 0] &&
+         counted['fills']['grown_bytes'] == grown['fills'][1], 'containers that grow', [grown.to_s]
+
   # --- what may leak ---
 
   leaks = StackScript.new
@@ -271,6 +313,11 @@ Dir.mktmpdir do |directory|
   report text.scan(/^may leak .*\n(?: {16}.* quarter.*\n)*/) ==
          ["may leak        156 KiB in 1 000 of 8 000 objects of serves  serves.c:7, more in each quarter of the calls\n"],
          'what may leak goes by code and growth: not a table, nor a cache', [text.lines.first(14).join]
+  leaking = reported('leaks.p')['may_leak']
+  report leaking == { 'name' => ['serves'], 'where' => ['serves.c:7'], 'made' => [8000],
+                      'end_objects' => [1000], 'end_bytes' => [160_000] } &&
+         text.index('functions, alive at the end') < text.index('functions, by bytes'),
+         'JSON says so, too, and the tables begin with what is alive', [leaking.to_s]
   report text.index('functions, by bytes') < text.index('sizes, by'), 'code comes before sizes', [text]
 
   # --- long names ---

@@ -23,6 +23,8 @@ class StackScript
     @nodes = {}
     @live = {}
     @objects = []
+    @by_malloc = {} # by stack
+    @latest = Hash.new { |all, lane| all[lane] = [] } # calls, each what it made or nil
     @call = @lane = @bytes = @peak = @peak_call = 0
   end
 
@@ -35,11 +37,14 @@ class StackScript
     @call += 1
     put('a', name, size, stack)
     begin_object(name, size, stack, nil)
+    @latest[@lane] << @objects.last
+    (@by_malloc[stack] ||= []) << @objects.last
   end
 
   def reallocate(name, size, stack)
     @call += 1
     put('r', name, size, stack)
+    @latest[@lane] << nil
     before = end_object(name).size
     begin_object(name, size, stack, [size - before, 0].max)
   end
@@ -48,6 +53,8 @@ class StackScript
     @call += 1
     number = stack.any? && @keep.(nil) ? node(stack) : 0
     @text << "f #{name} #{number}\n"
+    note_growth(@live[name])
+    @latest[@lane] << nil
     end_object(name).freed = stack
   end
 
@@ -123,6 +130,24 @@ class StackScript
 
     @peak = @bytes
     @peak_call = @call
+  end
+
+  # As a container grows: it makes a larger object, copies, and frees the smaller one.
+  def note_growth(smaller)
+    return if smaller.stack.empty? || smaller.lane != @lane
+
+    larger = @latest[@lane].last(4).compact.find do |one|
+      one.stack == smaller.stack && one.grown.nil? && one.size > smaller.size &&
+        one.size >= smaller.size + (smaller.size / 2) &&
+        (one == @latest[@lane].last || follows?(one, smaller))
+    end
+    larger.grown = larger.size - smaller.size if larger
+  end
+
+  def follows?(one, before)
+    made = @by_malloc.fetch(one.stack, [])
+    at = made.index { |o| o.equal?(one) }
+    at&.positive? && made[at - 1].equal?(before)
   end
 
   def end_object(name)

@@ -119,8 +119,9 @@ struct Program {
         header.metadata = metadata.c_str();
         header.metadata_bytes = static_cast<uint32_t>(metadata.size());
         header.features = INSTRUCTION_FEATURE_FREE_STACKS;
-        EXPECT_TRUE(stack_tally_open(&tally, &header) && count(&tally, has_stack) &&
-                    stack_tally_end(&tally));
+        EXPECT_TRUE(stack_tally_open(&tally, &header));
+        tally.copies_grow = false; // samples do not tell
+        EXPECT_TRUE(count(&tally, has_stack) && stack_tally_end(&tally));
         std::vector<uint32_t> first, groups;
         Sums result(function_count);
         for (size_t i = 0; i < tally.stacks_count; i++) {
