@@ -292,7 +292,7 @@ static void resize(struct stack_tally *tally, struct stack_object *object, uint6
 /* ---- what grows without realloc ---- */
 
 /* False: no memory. */
-static bool follow_lane(struct stack_tally *tally, uint32_t lane)
+static bool stack_tally_follow_lane(struct stack_tally *tally, uint32_t lane)
 {
     const size_t before = tally->latest_room;
     tally->lane = lane;
@@ -346,7 +346,8 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
 {
     struct instruction_walk walk = instruction_walk_over(batch, count);
     struct instruction one;
-    if (!stack_tally_reserve(tally, batch->count) || !follow_lane(tally, tally->lane)) return false;
+    if (!stack_tally_reserve(tally, batch->count) || !stack_tally_follow_lane(tally, tally->lane))
+        return false;
     while (instruction_walk_next(&walk, &one)) {
         const unsigned does = instruction_does[one.opcode];
         const uint32_t stack = instruction_walk_stack(&walk);
@@ -367,7 +368,7 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
             break;
         case INSTRUCTION_OTHER:
             if (one.opcode == INSTRUCTION_LANE &&
-                !follow_lane(tally, (uint32_t)batch->operands[one.operand_at]))
+                !stack_tally_follow_lane(tally, (uint32_t)batch->operands[one.operand_at]))
                 return false;
             continue;
         default: break;
