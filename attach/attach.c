@@ -337,7 +337,7 @@ static bool call_in(const struct call *call, struct attached *attached, char *wh
     if (good && attached->slots == -EEXIST)
         return error_explain(why, why_bytes,
                              "it was started with " TARGET_LIBRARY
-                             ", but without TCMALLOC_TRACE_CONTROL=1");
+                             ", but without `record --control` or TCMALLOC_TRACE_CONTROL=1");
     if (good && attached->slots < 0)
         return error_explain(why, why_bytes, "%s", strerror(-attached->slots));
     return good;

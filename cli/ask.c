@@ -82,7 +82,7 @@ static bool process_file_has(pid_t process, const char *name, const char *text)
 /* Explains why no process listens. */
 static void say_why_silent(const struct cli_command *command, pid_t process)
 {
-    const char *why = "it was started without TCMALLOC_TRACE_CONTROL=1";
+    const char *why = "it was not started by `malloctape record --control`";
     char attaches[64];
     snprintf(attaches, sizeof attaches, "; `malloctape %s --pid %d` attaches to it",
              command == &cli_top ? "top" : "record", (int)process);
@@ -96,6 +96,8 @@ static void say_why_silent(const struct cli_command *command, pid_t process)
     if (should_listen)
         why = has_library ? "its socket is not there yet, or it is in another network namespace"
                           : "it was started without the tracing library";
+    else if (has_library)
+        why = "it was started without `record --control` or `--idle` (TCMALLOC_TRACE_CONTROL=1)";
     if (should_listen || has_library) *attaches = '\0';
     cli_fail(command, "process %d does not listen: %s%s", (int)process, why, attaches);
 }

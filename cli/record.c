@@ -75,7 +75,9 @@ static const char record_help_text[] =
     "            frees, too, or with all,frees of every free\n"
     "  --addresses\n"
     "            records the address of each object, for `replay --verify-addresses`\n"
-    "  --idle    records nothing until `malloctape ctl PROCESS start FILE` says so\n"
+    "  --control `malloctape ctl` and `malloctape top` can ask and control the recording meanwhile: one\n"
+    "            thread more in PROGRAM\n"
+    "  --idle    the same, and records nothing until `malloctape ctl PROCESS start FILE` says so\n"
     "  -q, --quiet\n"
     "            prints only errors\n"
     "\n"
@@ -99,7 +101,7 @@ struct record {
     const char *seconds, *max_bytes; /* NULL: no limit */
     const char *process;             /* NULL: a program is run */
     const char *stacks;              /* as the library understands it, or NULL */
-    bool follow, quiet, idle, has_stacks, addresses;
+    bool follow, quiet, control, idle, has_stacks, addresses;
     double start_s; /* since the epoch */
     unsigned front_end;
     char **program;             /* PROGRAM and its arguments */
@@ -166,6 +168,7 @@ static int record_words_parse(struct record *record, int count, char **words)
         {"max-bytes", .word = &record->max_bytes},
         {"addresses", .flag = &record->addresses},
         {"stacks", .flag = &record->has_stacks, .take = stacks_take, .choices = stacks_of},
+        {"control", .flag = &record->control},
         {"idle", .flag = &record->idle},
         {"pid", 'p', .word = &record->process},
         {"quiet", 'q', .flag = &record->quiet},
@@ -177,9 +180,11 @@ static int record_words_parse(struct record *record, int count, char **words)
     if (record->process != NULL && optind < count)
         return cli_usage_error(
             &cli_record, "--pid records a running process; it cannot also run %s", words[optind]);
-    if (record->process != NULL && (record->follow || record->idle))
+    if (record->process != NULL && (record->follow || record->idle || record->control))
         return cli_usage_error(&cli_record, "--pid cannot be used with %s",
-                               record->follow ? "--follow" : "--idle");
+                               record->follow ? "--follow"
+                               : record->idle ? "--idle"
+                                              : "--control");
     if (record->process == NULL && optind == count)
         return cli_usage_error(&cli_record, "which program?");
     if (record->seconds != NULL && !is_amount(record->seconds, "smh"))
@@ -444,6 +449,9 @@ static void record_look(void *of)
 {
     struct watch *watch = of;
     if (watch->record->idle && !watch->has_begun) begin_print(watch);
+    if (watch->record->control && !watch->record->idle && !watch->record->quiet &&
+        !watch->has_begun)
+        cli_tell("malloctape record: `malloctape ctl %d` controls it", watch->program.process);
     watch->has_begun = true;
     recordings_look(&watch->recordings);
 }
@@ -501,7 +509,7 @@ static bool variables_set(const struct record *record, const struct executable *
                      {"TCMALLOC_TRACE_MAX_BYTES", record->max_bytes},
                      {"TCMALLOC_TRACE_STACKS", record->stacks},
                      {"TCMALLOC_TRACE_ADDRESSES", record->addresses ? "1" : NULL},
-                     {"TCMALLOC_TRACE_CONTROL", record->idle ? "1" : NULL},
+                     {"TCMALLOC_TRACE_CONTROL", record->control || record->idle ? "1" : NULL},
                      {QUIET_VARIABLE, record->quiet ? "1" : NULL}};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         if (variables[i].value != NULL && setenv(variables[i].name, variables[i].value, 1) != 0)

@@ -380,7 +380,7 @@ preloaded() {
     pids+=("$pid")
     exec 5>input
     make_objects 1
-    refuses 'started with libmalloctape.so, but without TCMALLOC_TRACE_CONTROL=1' && over
+    refuses 'started with libmalloctape.so, but without `record --control` or TCMALLOC_TRACE_CONTROL=1' && over
 }
 
 static_one() {

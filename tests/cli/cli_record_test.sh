@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 58
+plan 59
 
 # --- the program ---
 
@@ -229,6 +229,21 @@ records_stacks() {
     [ "$status" = 125 ]
 }
 
+is_asked_meanwhile() {
+    rm -f asked*.raw.lz4 leave program
+    "$bin/malloctape" record --control -o asked.raw.lz4 ruby -e 'File.write("program.new", $$.to_s)
+        File.rename("program.new", "program")
+        sleep 0.01 until File.exist?("leave")' >out 2>err &
+    local recorder=$! good=1
+    wait_until test -s program
+    wait_until "$bin/malloctape" ctl "$(cat program)" status >printed 2>&1
+    grep -q '^recording to .*/asked.raw.lz4: ' printed &&
+        "$bin/malloctape" top --count 1 "$(cat program)" >printed 2>&1 &&
+        "$bin/malloctape" ctl "$(cat program)" reset "$PWD/asked.raw.lz4" >printed 2>&1 && good=0
+    touch leave
+    wait $recorder && [ $good = 0 ] && rm leave && exits 0 verify asked.raw.lz4 &&
+        exits 0 verify asked.raw.2.lz4 && exits 2 record --control --pid 1
+}
 begins_idle() {
     rm -f idle.raw.lz4 program
     "$bin/malloctape" record --idle ruby -e 'File.write("program.new", $$.to_s)
@@ -507,6 +522,7 @@ fi
 check '--seconds, --max-bytes' ends_by_its_limits
 check '--stacks: of some, of all, and of none without it' records_stacks
 check '--idle: until ctl says so' begins_idle
+check '--control: ctl and top may ask meanwhile; reset begins another file' is_asked_meanwhile
 check 'a program that changes its directory' survives_chdir
 check 'a script' records_script
 check 'the library comes first in LD_PRELOAD' puts_library_first

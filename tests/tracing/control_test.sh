@@ -250,16 +250,18 @@ does_not_listen() {
 nobody_listens() {
     sleep 60 &
     servers+=("$!")
-    does_not_listen "$!" TCMALLOC_TRACE_CONTROL=1 "malloctape record --pid $!" &&
+    ! ctl "$!" status &&
+        grep -q "was not started by .*record --control.; .malloctape record --pid $!. attaches" err &&
         ! "$malloctape" top --count 1 "$!" 2>err &&
-        grep -q "=1; \`malloctape top --pid $!\` attaches to it\$" err &&
+        grep -q "record --control\`; \`malloctape top --pid $!\` attaches to it\$" err &&
         exit_status "$malloctape" top --count 0 "$!" && [ "$status" = 2 ] || return 1
     kill "$!"
     wait "$!" || true
     ! ctl "$!" status && grep -q "there is no process $!\$" err || return 1
     LD_PRELOAD=$tracing_library sleep 60 &
     servers+=("$!")
-    wait_until does_not_listen "$!" TCMALLOC_TRACE_CONTROL=1 && kill "$!" || return 1
+    wait_until does_not_listen "$!" '`record --control` or `--idle` (TCMALLOC_TRACE_CONTROL=1)' &&
+        kill "$!" || return 1
     TCMALLOC_TRACE_CONTROL=1 sleep 60 &
     servers+=("$!")
     wait_until does_not_listen "$!" 'the tracing library' && kill "$!"
