@@ -84,6 +84,15 @@ static bool tail_add_units(struct tail *tail, const struct raw_chunk *chunk, uin
     return true;
 }
 
+static bool tail_add_mappings(struct tail *tail, const struct raw_chunk *chunk)
+{
+    uint8_t *out = tail_room(tail, RAW_CHUNK_HEADER_BYTES + (size_t)chunk->payload_bytes);
+    if (out == NULL) return false;
+    memcpy(out + RAW_CHUNK_HEADER_BYTES, chunk->payload, chunk->payload_bytes);
+    tail->used += chunk_seal_mappings(out, chunk->payload_bytes, chunk->units, chunk->first_unit);
+    return true;
+}
+
 static uint64_t units_of_lane(const void *units, uint32_t lane)
 {
     return ((const uint64_t *)units)[lane];
@@ -122,10 +131,17 @@ static void finish_take_records(void *of, const struct raw_batch *batch)
     if (chunk->spool && !tail_add_units(&stream->tail, chunk, units)) stream->failed = true;
 }
 
+static void finish_take_mappings(void *of, const struct raw_chunk *chunk)
+{
+    struct unfinished *stream = of;
+    if (chunk->spool && !tail_add_mappings(&stream->tail, chunk)) stream->failed = true;
+}
+
 /* Reads everything. True: nothing is missing. */
 static bool finish_read_all(struct unfinished *stream)
 {
-    static const struct raw_visitor visitor = {.records = finish_take_records};
+    static const struct raw_visitor visitor = {.records = finish_take_records,
+                                               .mappings = finish_take_mappings};
     struct raw_source *source = &stream->source;
     if (!raw_source_open_both(source, stream->file, stream->spool)) return false;
     raw_source_visit(source, &visitor, stream);

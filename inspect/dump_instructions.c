@@ -1,5 +1,6 @@
 #include "inspect/dump.h"
 
+#include "inspect/mapping_text.h"
 #include "reading/path.h"
 #include "stream/instruction_reader.h"
 #include "stream/stacks.h"
@@ -149,6 +150,31 @@ static const char *definition_print(void *context, const struct stack_definition
     return NULL;
 }
 
+static void dump_ordered_mapping(void *context, const struct mapping_record *record)
+{
+    struct instruction_dump *state = context;
+    state->offset = input_offset(state->input);
+    if (!dump_wants_general(state->dump)) return;
+    dump_offset(state->dump, state->reader->mappings_offset);
+    mapping_text_print(stdout, record);
+}
+
+static void dump_ordered_residency(void *context, const struct residency *residency,
+                                   const uint8_t *at, const uint8_t *end)
+{
+    struct instruction_dump *state = context;
+    struct residency_area area;
+    uint64_t latest_end = 0;
+    state->offset = input_offset(state->input);
+    if (!dump_wants_general(state->dump)) return;
+    dump_offset(state->dump, state->reader->mappings_offset);
+    residency_text_print(stdout, residency);
+    while (at < end && residency_take_area(&at, end, &latest_end, &area) == NULL) {
+        dump_offset(state->dump, state->reader->mappings_offset);
+        residency_area_print(stdout, &area, residency->page_bytes);
+    }
+}
+
 static void dump_instructions_end_print(const struct dump *dump,
                                         const struct instruction_reader *reader, uint64_t offset)
 {
@@ -175,6 +201,9 @@ int dump_instructions(const struct dump *dump, struct stream *stream, struct err
         state.offset = input_offset(&stream->input);
         reader.define = definition_print;
         reader.define_context = &state;
+        reader.mapping = dump_ordered_mapping;
+        reader.residency = dump_ordered_residency;
+        reader.mappings_context = &state;
         while (instruction_reader_next(&reader, &batch)) {
             struct instruction_walk walk = instruction_walk_over(&batch, batch.count);
             while (instruction_walk_next(&walk, &one)) {

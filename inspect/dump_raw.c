@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/call_table.h"
+#include "inspect/mapping_text.h"
 #include "reading/path.h"
 #include "reading/raw_source.h"
 
@@ -239,6 +240,35 @@ static void tick_print(void *of, const struct raw_chunk *chunk)
     putchar('\n');
 }
 
+static void dump_raw_mappings(void *of, const struct raw_chunk *chunk)
+{
+    const struct raw_dump *state = of;
+    const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
+    struct mapping_record record;
+    uint64_t latest = 0;
+    if (!dump_wants_general(state->dump)) return;
+    while (at < end && mapping_record_take(&at, end, &latest, &record) == NULL) {
+        chunk_offset_print(state, chunk);
+        mapping_text_print(stdout, &record);
+    }
+}
+
+static void dump_raw_residency(void *of, const struct raw_chunk *chunk)
+{
+    const struct raw_dump *state = of;
+    const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
+    struct residency residency;
+    struct residency_area area;
+    uint64_t latest_end = 0;
+    if (!dump_wants_general(state->dump) || residency_take(&at, end, &residency) != NULL) return;
+    chunk_offset_print(state, chunk);
+    residency_text_print(stdout, &residency);
+    while (at < end && residency_take_area(&at, end, &latest_end, &area) == NULL) {
+        chunk_offset_print(state, chunk);
+        residency_area_print(stdout, &area, residency.page_bytes);
+    }
+}
+
 static void dump_raw_end_print(const struct dump *dump, const struct raw_reader *reader,
                                uint64_t offset)
 {
@@ -259,8 +289,9 @@ int dump_raw(const struct dump *dump, struct stream *stream, const char *path, s
 {
     struct raw_dump state = {.dump = dump};
     struct raw_source *source = &state.source;
-    const struct raw_visitor visitor = {segment_print, records_print, tick_print,
-                                        !dump->only_calls || dump->paths};
+    const struct raw_visitor visitor = {segment_print,     records_print,
+                                        tick_print,        !dump->only_calls || dump->paths,
+                                        dump_raw_mappings, dump_raw_residency};
     if (dump->paths) state.latest = calloc(RAW_LANES_MAX, sizeof *state.latest);
     if (dump->paths && state.latest == NULL) return cli_fail(&cli_dump, "no memory for lanes");
     raw_source_open(source, stream->fd, path);

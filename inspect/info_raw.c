@@ -158,8 +158,8 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
 {
     struct raw_info state = {.info = info};
     struct raw_source *source = &state.source;
-    static const struct raw_visitor visitor = {NULL, info_raw_take_records, info_raw_take_tick,
-                                               true};
+    static const struct raw_visitor visitor = {
+        .records = info_raw_take_records, .tick = info_raw_take_tick, .cache_records = true};
     raw_source_open(source, stream->fd, path);
     if (source->reader.has_header) info_raw_take_header(info, &source->reader.header);
     raw_source_visit(source, &visitor, &state);

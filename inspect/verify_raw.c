@@ -196,7 +196,7 @@ struct verify_lane *verify_raw_read(struct verify_raw *raw)
     }
     if (chunk->type == RAW_CHUNK_TICK)
         verify_raw_take_tick(raw);
-    else
+    else if (chunk->type == RAW_CHUNK_UNITS)
         lane = verify_raw_take_records(raw, chunk);
     free(chunk);
     raw->ended |= error_is_set(&raw->error);

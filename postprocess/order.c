@@ -89,8 +89,10 @@ void order_free(struct order *order)
     free(order->lanes);
     for (uint32_t i = 0; i < STRUCTURES; i++)
         free(order->structures[i].coming);
-    for (uint32_t i = 0; i < WINDOWS; i++)
+    for (uint32_t i = 0; i < WINDOWS; i++) {
         free(order->windows[i].lanes);
+        passed_free(&order->windows[i].passed);
+    }
     object_table_free(&order->objects);
     overlaps_free(&order->overlaps);
     placement_free(&order->placement);
@@ -238,6 +240,14 @@ bool order_chunk(struct order *order, struct raw_chunk *chunk)
     order->queued_bytes += chunk->payload_bytes;
     order->bytes_in += chunk->payload_bytes;
     return order->queued_bytes <= order->queued_bytes_limit || order_run_early(order);
+}
+
+void order_pass(struct order *order, struct raw_chunk *chunk)
+{
+    if (order->writer->features & INSTRUCTION_FEATURE_MAPPINGS)
+        passed_add(&order_window(order, order->open)->passed, chunk);
+    else
+        free(chunk);
 }
 
 /* Closes the open window and runs. */

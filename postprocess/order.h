@@ -94,6 +94,9 @@ void order_free(struct order *order);
  * after damage: see order_error(). */
 bool order_chunk(struct order *order, struct raw_chunk *chunk);
 
+/* Takes the next chunk of mappings or of residency, which it will free. */
+void order_pass(struct order *order, struct raw_chunk *chunk);
+
 /* The window ends here. Orders what can be ordered. */
 bool order_tick(struct order *order, const struct raw_tick *tick);
 

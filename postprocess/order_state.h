@@ -25,6 +25,7 @@
 #include "postprocess/object_table.h"
 #include "postprocess/order.h"
 #include "postprocess/overlaps.h"
+#include "postprocess/passed.h"
 #include "postprocess/placement.h"
 #include "stream/raw_decoder.h"
 #include "stream/stacks.h"
@@ -164,6 +165,7 @@ struct order_window {
     uint32_t *lanes;
     uint32_t lanes_count, lanes_room;
     struct raw_tick tick;
+    struct passed passed; /* put before the tick */
 };
 
 struct order {

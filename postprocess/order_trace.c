@@ -39,6 +39,7 @@ static bool open_writer(struct instruction_writer *writer, struct output *output
         if ((raw->features & RAW_FEATURE_FREE_STACKS) != 0)
             header.features |= INSTRUCTION_FEATURE_FREE_STACKS;
     }
+    if ((raw->info & RAW_INFO_MAPPINGS) != 0) header.features |= INSTRUCTION_FEATURE_MAPPINGS;
     bool opened = instruction_writer_open(writer, output, &header);
     free(metadata);
     return opened;
@@ -77,6 +78,10 @@ static bool order_stream(struct work *work)
             if (!order_chunk(work->order, chunk)) return false;
             continue;
         }
+        if (chunk->type != RAW_CHUNK_TICK) {
+            order_pass(work->order, chunk);
+            continue;
+        }
         free(chunk);
         if (!order_tick(work->order, &work->reader->tick)) return false;
     }
@@ -87,7 +92,10 @@ static bool order_spool(struct work *work)
 {
     struct raw_chunk *chunk;
     while ((chunk = spool_reader_next(&work->spool, work->reader)) != NULL)
-        if (!order_chunk(work->order, chunk)) return false;
+        if (chunk->type != RAW_CHUNK_UNITS)
+            order_pass(work->order, chunk);
+        else if (!order_chunk(work->order, chunk))
+            return false;
     work->result->spool_lanes_gapped = work->spool.lanes_gapped;
     if (error_is_set(&work->spool.error)) {
         work->result->spool = ORDER_TRACE_SPOOL_DAMAGED;

@@ -53,6 +53,8 @@ void order_end_window(struct order *order)
     MUST_HOLD(order->oldest <= order->open && order->open <= order->oldest + 2);
     for (uint32_t i = 0; i < window->lanes_count; i++)
         MUST_HOLD(!lane_is_behind(order, order->lanes[window->lanes[i]]));
+    if (window->passed.first != NULL && !passed_put(&window->passed, order->writer))
+        order_no_memory(order);
     if (!last) order_windows_put_tick(order, &window->tick);
     window->lanes_count = 0;
     order->totals.windows++;

@@ -131,6 +131,10 @@ void raw_source_visit(struct raw_source *source, const struct raw_visitor *visit
     while (!error_is_set(&source->error) && (chunk = raw_source_next(source)) != NULL) {
         if (chunk->type == RAW_CHUNK_TICK && visitor->tick != NULL) visitor->tick(of, chunk);
         if (chunk->type == RAW_CHUNK_UNITS) visit_units(source, chunk, visitor, of);
+        if (chunk->type == RAW_CHUNK_MAPPINGS && visitor->mappings != NULL)
+            visitor->mappings(of, chunk);
+        if (chunk->type == RAW_CHUNK_RESIDENCY && visitor->residency != NULL)
+            visitor->residency(of, chunk);
         free(chunk);
     }
 }

@@ -68,13 +68,15 @@ struct raw_batch {
     uint32_t count;
 };
 
-/* Functions to call for the parts of a stream; `segment` and `tick` may be NULL. After the last
+/* Functions to call for the parts of a stream; all but `records` may be NULL. After the last
  * records of a chunk comes an empty batch. */
 struct raw_visitor {
     void (*segment)(void *of, const struct raw_chunk *chunk); /* before its first records */
     void (*records)(void *of, const struct raw_batch *batch);
-    void (*tick)(void *of, const struct raw_chunk *chunk); /* decoded in source->reader.tick */
-    bool cache_records;                                    /* raw_decoder.h */
+    void (*tick)(void *of, const struct raw_chunk *chunk);      /* decoded in source->reader.tick */
+    bool cache_records;                                         /* raw_decoder.h */
+    void (*mappings)(void *of, const struct raw_chunk *chunk);  /* checked: mapping.h */
+    void (*residency)(void *of, const struct raw_chunk *chunk); /* checked: residency.h */
 };
 
 /* Goes through all chunks. raw_source_state() reports errors. */

@@ -168,7 +168,8 @@ static void depths_take_tick(void *of, const struct raw_chunk *chunk)
 static int read_chunks(struct reading *reading, int fd, const char *path)
 {
     struct raw_source *source = &reading->source;
-    static const struct raw_visitor visitor = {NULL, depths_take_records, depths_take_tick, true};
+    static const struct raw_visitor visitor = {
+        .records = depths_take_records, .tick = depths_take_tick, .cache_records = true};
     struct error error = {0};
     raw_source_open(source, fd, path);
     reading->depths->known = !raw_source_is_opaque(source);

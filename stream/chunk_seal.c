@@ -27,6 +27,16 @@ size_t chunk_seal_units(uint8_t *out, unsigned flags, uint32_t lane, size_t payl
     return seal(out, RAW_CHUNK_UNITS, flags, lane, payload, units, first_unit, first_allocation);
 }
 
+size_t chunk_seal_mappings(uint8_t *out, size_t payload, uint32_t cells, uint64_t first)
+{
+    return seal(out, RAW_CHUNK_MAPPINGS, 0, 0, payload, cells, first, 0);
+}
+
+size_t chunk_seal_residency(uint8_t *out, size_t payload)
+{
+    return seal(out, RAW_CHUNK_RESIDENCY, 0, 0, payload, 0, 0, 0);
+}
+
 size_t chunk_write_tick(uint64_t ticks, const struct raw_tick *tick, uint8_t *out)
 {
     const struct original_usage *usage = &tick->usage;

@@ -21,6 +21,11 @@ size_t chunk_seal_units(uint8_t *out, unsigned flags, uint32_t lane, size_t payl
 /* A tick chunk (FORMAT.md 4.3), the `ticks`th from 0. Needs CHUNK_TICK_BYTES_MAX bytes. */
 size_t chunk_write_tick(uint64_t ticks, const struct raw_tick *tick, uint8_t *out);
 
+/* Completes a chunk of mappings (FORMAT.md 4.5), of so many cells after `first`; or of residency
+ * (4.6). The payload follows the room for the header at `out`. */
+size_t chunk_seal_mappings(uint8_t *out, size_t payload, uint32_t cells, uint64_t first);
+size_t chunk_seal_residency(uint8_t *out, size_t payload);
+
 /* The most bytes of an end chunk with this many lanes. */
 #define CHUNK_END_BYTES_MAX(lanes) \
     (RAW_CHUNK_HEADER_BYTES + (7 + (uint64_t)(lanes)) * VARINT_BYTES_MAX)

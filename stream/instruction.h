@@ -79,17 +79,19 @@ const char *instruction_name(unsigned number);
 #define INSTRUCTION_LANES_MAX          65536u
 #define INSTRUCTION_REGISTERS_MAX      UINT64_C(0x100000000)
 
-#define INSTRUCTION_HEADER_BYTES      36u
-#define INSTRUCTION_METADATA_MAX      65536u
-#define INSTRUCTION_VERSION_MAJOR     4u
-#define INSTRUCTION_VERSION_MINOR     0u
-#define INSTRUCTION_INFO_INCOMPLETE   UINT64_C(1)
+#define INSTRUCTION_HEADER_BYTES    36u
+#define INSTRUCTION_METADATA_MAX    65536u
+#define INSTRUCTION_VERSION_MAJOR   4u
+#define INSTRUCTION_VERSION_MINOR   0u
+#define INSTRUCTION_INFO_INCOMPLETE UINT64_C(1)
 
 #define INSTRUCTION_FEATURE_ADDRESSES   UINT64_C(1)
 #define INSTRUCTION_FEATURE_STACKS      UINT64_C(2)
 #define INSTRUCTION_FEATURE_FREE_STACKS UINT64_C(4)
-#define INSTRUCTION_FEATURES_KNOWN \
-    (INSTRUCTION_FEATURE_ADDRESSES | INSTRUCTION_FEATURE_STACKS | INSTRUCTION_FEATURE_FREE_STACKS)
+#define INSTRUCTION_FEATURE_MAPPINGS    UINT64_C(8)
+#define INSTRUCTION_FEATURES_KNOWN                                \
+    (INSTRUCTION_FEATURE_ADDRESSES | INSTRUCTION_FEATURE_STACKS | \
+     INSTRUCTION_FEATURE_FREE_STACKS | INSTRUCTION_FEATURE_MAPPINGS)
 
 #define INSTRUCTION_MAGIC       MAGIC_OF_INSTRUCTIONS
 #define INSTRUCTION_BLOCK_MAGIC "MTBI"
@@ -97,6 +99,10 @@ const char *instruction_name(unsigned number);
 /* Blocks of definitions (4.6). */
 #define INSTRUCTION_STACKS_MAGIC    "MTBS"
 #define INSTRUCTION_DEFINITIONS_MAX 16384u
+
+/* Blocks of mappings (4.7), and of residency (4.8). */
+#define INSTRUCTION_MAPPINGS_MAGIC  "MTBM"
+#define INSTRUCTION_RESIDENCY_MAGIC "MTBR"
 
 /* Values from here up are operands of their own (4.4). */
 #define INSTRUCTION_ESCAPE 0xffffu
@@ -133,6 +139,8 @@ struct instruction_totals {
     uint64_t freed_twice;  /* freed_twice */
     uint64_t missed_frees; /* free_missed */
     uint64_t unknown;      /* calls with the flag *unknown*, also those after freed_twice */
+    uint64_t mappings;     /* records in blocks of mappings */
+    uint64_t residencies;  /* blocks of residency */
 };
 
 /* Adds the instructions of a block: to instructions, calls, by_kind, threads, lane_changes, ticks,

@@ -120,11 +120,25 @@ void instruction_reader_use_indices(struct instruction_reader *reader)
 
 /* ---- blocks (4.2, 4.3) ---- */
 
-/* Whether definitions come next, and not instructions. */
-static bool reader_is_at_definitions(const struct instruction_reader *reader)
+/* Sets what kind of block comes next. False: none. */
+static bool reader_find_kind(const struct instruction_reader *reader, struct block *block)
 {
-    return (reader->header.features & INSTRUCTION_FEATURE_STACKS) != 0 &&
-           memcmp(reader->input->next, INSTRUCTION_STACKS_MAGIC, 4) == 0;
+    static const struct {
+        const char magic[5];
+        uint64_t feature;
+    } kinds[] = {
+        [BLOCK_HAS_INSTRUCTIONS] = {INSTRUCTION_BLOCK_MAGIC, 0},
+        [BLOCK_HAS_DEFINITIONS] = {INSTRUCTION_STACKS_MAGIC, INSTRUCTION_FEATURE_STACKS},
+        [BLOCK_HAS_MAPPINGS] = {INSTRUCTION_MAPPINGS_MAGIC, INSTRUCTION_FEATURE_MAPPINGS},
+        [BLOCK_HAS_RESIDENCY] = {INSTRUCTION_RESIDENCY_MAGIC, INSTRUCTION_FEATURE_MAPPINGS},
+    };
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        block->has = (enum block_has)i;
+        if (memcmp(reader->input->next, kinds[i].magic, 4) == 0 &&
+            (reader->header.features & kinds[i].feature) == kinds[i].feature)
+            return true;
+    }
+    return false;
 }
 
 /* Makes the whole block contiguous and checks it. False: no block, or no good one. */
@@ -135,8 +149,7 @@ static bool reader_read_any(struct instruction_reader *reader, struct block *blo
     block->offset = input_offset(input);
     if (input_peek(input, INSTRUCTION_BLOCK_HEADER_BYTES) < INSTRUCTION_BLOCK_HEADER_BYTES)
         return reader_input_ended(reader, block->offset);
-    block->defines = reader_is_at_definitions(reader);
-    if (!block->defines && memcmp(input->next, INSTRUCTION_BLOCK_MAGIC, 4) != 0)
+    if (!reader_find_kind(reader, block))
         return reader_error(reader, INSTRUCTION_ERROR_BLOCK_MAGIC, block->offset);
     *payload_bytes = bytes_get32(input->next + 4);
     block->count = bytes_get32(input->next + 8);
@@ -155,12 +168,23 @@ static bool reader_read_any(struct instruction_reader *reader, struct block *blo
 static bool reader_read_block(struct instruction_reader *reader, struct block *block,
                               const uint8_t **payload, size_t *payload_bytes)
 {
-    do {
-        if (!reader_read_any(reader, block, payload, payload_bytes) ||
-            (block->defines && !block_define(reader, block, *payload, *payload_bytes)))
-            return false;
-    } while (block->defines);
-    return true;
+    while (reader_read_any(reader, block, payload, payload_bytes)) {
+        bool good = true;
+        switch (block->has) {
+        case BLOCK_HAS_INSTRUCTIONS: return true;
+        case BLOCK_HAS_DEFINITIONS:
+            good = block_define(reader, block, *payload, *payload_bytes);
+            break;
+        case BLOCK_HAS_MAPPINGS:
+            good = block_give_mappings(reader, block, *payload, *payload_bytes);
+            break;
+        case BLOCK_HAS_RESIDENCY:
+            good = block_give_residency(reader, block, *payload, *payload_bytes);
+            break;
+        }
+        if (!good) return false;
+    }
+    return false;
 }
 
 /* ---- end block (6) ---- */

@@ -49,6 +49,8 @@
 #include "common/error.h"
 #include "common/input.h"
 #include "stream/instruction.h"
+#include "stream/mapping.h"
+#include "stream/residency.h"
 #include "stream/stack_definition.h"
 
 #ifdef __cplusplus
@@ -79,6 +81,10 @@ extern "C" {
       "an operand out of range (INSTRUCTIONS.md 5)")                                              \
     X(INSTRUCTION_ERROR_DEFINITION, "instructions_definition",                                    \
       "an invalid definition of call stacks (INSTRUCTIONS.md 4.6)")                               \
+    X(INSTRUCTION_ERROR_MAPPING, "instructions_mapping",                                          \
+      "a mapping that cannot be read (INSTRUCTIONS.md 4.7)")                                      \
+    X(INSTRUCTION_ERROR_RESIDENCY, "instructions_residency",                                      \
+      "a residency that cannot be read (INSTRUCTIONS.md 4.8)")                                    \
     X(INSTRUCTION_ERROR_TOTALS, "instructions_totals",                                            \
       "the totals do not match (INSTRUCTIONS.md 6)")                                              \
     X(INSTRUCTION_ERROR_TRAILING, "instructions_trailing",                                        \
@@ -186,7 +192,8 @@ struct instruction_walk {
 static inline struct instruction_walk instruction_walk_over(const struct instruction_batch *batch,
                                                             size_t count)
 {
-    struct instruction_walk verify_walk = {0, batch->live, batch, batch->values, batch->records, count};
+    struct instruction_walk verify_walk = {0,    batch->live, batch, batch->values, batch->records,
+                                           count};
     return verify_walk;
 }
 
@@ -272,6 +279,16 @@ struct instruction_reader {
     const char *(*define)(void *context, const struct stack_definition *definition);
     void *define_context;
     uint64_t definitions_offset; /* for it: of the block in the stream */
+
+    /* The same: take what the program has done to its address space (4.7), and what of that was
+     * resident (4.8), in order: all batches before have been returned, and the next has not. The name
+     * of a file, and the areas, which residency_take_area() reads from `at`, are valid during the
+     * call. */
+    void (*mapping)(void *context, const struct mapping_record *record);
+    void (*residency)(void *context, const struct residency *residency, const uint8_t *at,
+                      const uint8_t *end);
+    void *mappings_context;
+    uint64_t mappings_offset;
 
     /* From here on: instruction_reader.c only. */
     struct input *input;

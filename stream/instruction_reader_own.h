@@ -3,6 +3,7 @@
  *   instruction_reader.c        the header, blocks, the end
  *   instruction_block.c         the instructions of a block, and the objects that they make
  *   instruction_definitions.c   blocks of definitions
+ *   instruction_mappings.c      blocks of mappings and of residency
  */
 #ifndef MALLOCTAPE_INSTRUCTION_READER_OWN_H
 #define MALLOCTAPE_INSTRUCTION_READER_OWN_H
@@ -18,8 +19,13 @@ struct column {
 
 /* A block while it is decoded. One that is refused has not been counted. */
 struct block {
-    uint64_t offset;                     /* in the stream */
-    bool defines;                        /* it has definitions (4.6), no instructions */
+    uint64_t offset; /* in the stream */
+    enum block_has {
+        BLOCK_HAS_INSTRUCTIONS,
+        BLOCK_HAS_DEFINITIONS,
+        BLOCK_HAS_MAPPINGS,
+        BLOCK_HAS_RESIDENCY
+    } has;
     size_t count;                        /* instructions, or definitions */
     const uint8_t *opcodes, *low, *high; /* `count` bytes each */
     struct column operands, addresses, stacks;
@@ -72,6 +78,12 @@ bool block_take(struct instruction_reader *reader, struct block *block);
 /* Hands out the definitions of a block to whoever wants them. */
 bool block_define(struct instruction_reader *reader, const struct block *block,
                   const uint8_t *payload, size_t payload_bytes);
+
+/* The same of a block of mappings, or of residency. */
+bool block_give_mappings(struct instruction_reader *reader, const struct block *block,
+                         const uint8_t *payload, size_t payload_bytes);
+bool block_give_residency(struct instruction_reader *reader, const struct block *block,
+                          const uint8_t *payload, size_t payload_bytes);
 
 void live_objects_free(struct live_objects *objects);
 

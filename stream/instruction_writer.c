@@ -6,6 +6,7 @@
 #include "common/call_table.h"
 #include "common/pages.h"
 #include "stream/checksum.h"
+#include "stream/mapping.h"
 
 /* The most that one instruction can put into a column (5): the operands of a tick, and one address.
  */
@@ -144,6 +145,40 @@ void instruction_writer_end_block(struct instruction_writer *writer)
     writer->totals.live = writer->registers.live;
     writer->totals.registers = writer->registers.high;
     writer_start_block(writer);
+}
+
+/* ---- mappings and residency (4.7, 4.8) ---- */
+
+/* A block of mappings is encoded where the columns would be, which are empty then. */
+#define MAPPINGS_ROOM (UINT32_C(1) << 19)
+_Static_assert(MAPPINGS_ROOM <= INSTRUCTION_BLOCK_MAX * 3 + OPERANDS_ROOM &&
+                   MAPPINGS_ROOM <= INSTRUCTION_BLOCK_PAYLOAD_MAX,
+               "the columns have room for a block of mappings");
+
+void instruction_put_mappings(struct instruction_writer *writer,
+                              const struct mapping_record *records, size_t count)
+{
+    size_t done = 0;
+    instruction_writer_end_block(writer);
+    while (done < count) {
+        uint8_t *const from = writer->opcodes, *to = from;
+        uint64_t latest = 0;
+        uint32_t some = 0;
+        while (done + some < count && some < INSTRUCTION_BLOCK_MAX &&
+               to + MAPPING_BYTES_MAX <= from + MAPPINGS_ROOM)
+            to = mapping_record_put(to, &records[done + some++], &latest);
+        writer_write_block(writer, INSTRUCTION_MAPPINGS_MAGIC, some, from, (size_t)(to - from));
+        writer->totals.mappings += some;
+        done += some;
+    }
+}
+
+void instruction_put_residency(struct instruction_writer *writer, const uint8_t *payload,
+                               size_t bytes)
+{
+    instruction_writer_end_block(writer);
+    writer_write_block(writer, INSTRUCTION_RESIDENCY_MAGIC, 1, payload, bytes);
+    writer->totals.residencies++;
 }
 
 static void writer_write_header(struct instruction_writer *writer,

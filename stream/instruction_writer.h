@@ -300,6 +300,16 @@ void instruction_put_free_unknown(struct instruction_writer *writer, enum call_k
 void instruction_put_heap(struct instruction_writer *writer, enum call_kind kind, unsigned count,
                           const uint64_t *numbers);
 
+/* With INSTRUCTION_FEATURE_MAPPINGS: records of mappings, in their order, which come after the
+ * instructions so far and before the next one (4.7). */
+struct mapping_record;
+void instruction_put_mappings(struct instruction_writer *writer,
+                              const struct mapping_record *records, size_t count);
+
+/* The same of a residency, encoded (4.8), of at most INSTRUCTION_BLOCK_PAYLOAD_MAX bytes. */
+void instruction_put_residency(struct instruction_writer *writer, const uint8_t *payload,
+                               size_t bytes);
+
 /* A definition within the limits of stack_definition_is_valid(), in a stream with
  * INSTRUCTION_FEATURE_STACKS. It comes before the instructions of the block. */
 void instruction_put_definition(struct instruction_writer *writer,

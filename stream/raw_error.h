@@ -28,6 +28,8 @@ extern "C" {
     X(RAW_CHUNK_FIELD, "raw_chunk_field", "a field of the chunk header is wrong (FORMAT.md 4.2)")  \
     X(RAW_SEQUENCE, "raw_sequence", "chunks are missing or repeated (FORMAT.md 4.2)")              \
     X(RAW_TICK_DAMAGED, "raw_tick_damaged", "a tick that cannot be read (FORMAT.md 4.3)")          \
+    X(RAW_MAPPING, "raw_mapping", "a mapping that cannot be read (FORMAT.md 4.5)")                 \
+    X(RAW_RESIDENCY, "raw_residency", "a residency that cannot be read (FORMAT.md 4.6)")           \
     X(RAW_END_DAMAGED, "raw_end_damaged", "an end chunk that cannot be read (FORMAT.md 4.4)")      \
     X(RAW_END_DIFFERS, "raw_end_differs",                                                          \
       "the end chunk's totals do not match the stream (FORMAT.md 4.4)")                            \

@@ -113,7 +113,10 @@ enum raw_inside {
     (UINT64_C(0) | RAW_FEATURE_ADDRESSES | RAW_FEATURE_OPAQUE | RAW_FEATURE_STACKS | \
      RAW_FEATURE_FREE_STACKS)
 
-/* --- chunks, FORMAT.md 4.2 to 4.4 --- */
+/* Info bits. */
+#define RAW_INFO_MAPPINGS 1u
+
+/* --- chunks, FORMAT.md 4.2 to 4.6 --- */
 
 /* "MTRC" as the little-endian number of its bytes. */
 #define RAW_CHUNK_MAGIC             0x4352544du
@@ -130,7 +133,14 @@ enum raw_inside {
 #define RAW_CHUNK_PAYLOAD_BYTES_MAX 1048576u
 #define RAW_CHUNK_UNITS_MAX         524288u
 
-enum raw_chunk_type { RAW_CHUNK_UNITS = 1, RAW_CHUNK_TICK = 2, RAW_CHUNK_END = 3 };
+enum raw_chunk_type {
+    RAW_CHUNK_UNITS = 1,
+    RAW_CHUNK_TICK = 2,
+    RAW_CHUNK_END = 3,
+    RAW_CHUNK_MAPPINGS = 4,
+    RAW_CHUNK_RESIDENCY = 5,
+    RAW_CHUNK_LAST = RAW_CHUNK_RESIDENCY
+};
 
 #define RAW_CHUNK_FLAG_BEGIN  1u
 #define RAW_CHUNK_FLAG_KEY    2u
@@ -290,7 +300,7 @@ enum raw_code { RAW_CODE_LIST(RAW_CODE_NUMBERS) };
 #define SPOOL_MAGIC                UINT64_C(0x4c5053455041544d)
 #define SPOOL_VERSION_MAJOR        4
 #define SPOOL_VERSION_MINOR        0
-#define SPOOL_HEADER_BYTES         52
+#define SPOOL_HEADER_BYTES         56
 #define SPOOL_HEADER_MAGIC         0
 #define SPOOL_HEADER_VERSION_MAJOR 8
 #define SPOOL_HEADER_VERSION_MINOR 10
@@ -299,7 +309,10 @@ enum raw_code { RAW_CODE_LIST(RAW_CODE_NUMBERS) };
 #define SPOOL_HEADER_PID           32
 #define SPOOL_HEADER_FEATURES      40
 #define SPOOL_HEADER_CHECKSUM      48
-#define SPOOL_SLOTS_OFFSET         4096
+#define SPOOL_HEADER_CELLS         52
+#define SPOOL_CELLS_OFFSET         4096 /* slots follow the cells */
+#define SPOOL_CELLS_MAX            65536u
+#define SPOOL_CELLS_ALIGNMENT      32u
 #define SPOOL_SLOT_ALIGNMENT       4096u
 #define SPOOL_SLOT_BYTES_MAX       1048576u
 
@@ -314,6 +327,27 @@ enum raw_code { RAW_CODE_LIST(RAW_CODE_NUMBERS) };
 
 #define SPOOL_SLOT_FLAG_KEY        1u
 #define SPOOL_SLOT_FLAG_INCOMPLETE 2u /* the lane's thread has gone on, unrecorded */
+
+/* A cell, in numbers of 8 bytes. */
+#define SPOOL_CELL_BYTES        128
+#define SPOOL_CELL_WORDS        (SPOOL_CELL_BYTES / 8)
+#define SPOOL_CELL_NUMBER       0
+#define SPOOL_CELL_WHAT         1
+#define SPOOL_CELL_ADDRESS      2
+#define SPOOL_CELL_LENGTH       3
+#define SPOOL_CELL_PROTECTION   4
+#define SPOOL_CELL_OFFSET       5
+#define SPOOL_CELL_DEVICE       6
+#define SPOOL_CELL_INODE        7
+#define SPOOL_CELL_CALLS        8
+#define SPOOL_CELL_NODE         9
+#define SPOOL_CELL_NAME         10 /* in the first cell of a mapping; in others: */
+#define SPOOL_CELL_MORE_NAME    1
+#define SPOOL_CELLS_PER_MAPPING 9u
+#define SPOOL_CELL_CONTINUES    (UINT64_C(1) << 63) /* in the number of one that is not the first */
+#define SPOOL_CELL_NAME_BYTES_MAX                \
+    (8u * (SPOOL_CELL_WORDS - SPOOL_CELL_NAME) + \
+     8u * (SPOOL_CELLS_PER_MAPPING - 1) * (SPOOL_CELL_WORDS - SPOOL_CELL_MORE_NAME))
 
 enum spool_slot_state { SPOOL_SLOT_FREE = 0, SPOOL_SLOT_IN_USE = 1 };
 

@@ -12,6 +12,8 @@
 #include "common/bytes.h"
 #include "stream/checksum.h"
 #include "stream/magic.h"
+#include "stream/mapping.h"
+#include "stream/residency.h"
 #include "stream/varint.h"
 
 const struct error_kind raw_errors[] = {RAW_ERROR_LIST(ERROR_LIST_KIND)};
@@ -327,6 +329,37 @@ static bool raw_reader_take_tick(struct raw_reader *reader, const struct raw_chu
     return true;
 }
 
+static bool raw_reader_take_mappings(struct raw_reader *reader, const struct raw_chunk *chunk)
+{
+    const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
+    struct mapping_record record;
+    uint64_t latest = 0, records = 0;
+    if (chunk->first_unit < reader->mapping_cells ||
+        (chunk->first_unit > reader->mapping_cells && !reader->salvage))
+        return RAW_FAIL(reader, RAW_SEQUENCE, chunk->offset,
+                        "mappings continue with cell %" PRIu64 ", expected %" PRIu64,
+                        chunk->first_unit, reader->mapping_cells);
+    for (; at < end; records++) {
+        const uint8_t *from = at;
+        const char *wrong = mapping_record_take(&at, end, &latest, &record);
+        if (wrong != NULL)
+            return RAW_FAIL(reader, RAW_MAPPING,
+                            chunk->payload_offset + (uint64_t)(from - chunk->payload), "%s", wrong);
+    }
+    reader->mapping_cells = chunk->first_unit + chunk->units;
+    reader->mappings += records;
+    return true;
+}
+
+static bool raw_reader_take_residency(struct raw_reader *reader, const struct raw_chunk *chunk)
+{
+    const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
+    const char *wrong = residency_check(at, end);
+    if (wrong != NULL) return RAW_FAIL(reader, RAW_RESIDENCY, chunk->payload_offset, "%s", wrong);
+    reader->residencies++;
+    return true;
+}
+
 /* Fills `end` as far as the payload goes; returns where reading stopped, NULL if a number is out of
  * range. */
 static const uint8_t *parse_end(struct raw_reader *reader, const uint8_t *at, const uint8_t *limit)
@@ -414,7 +447,8 @@ static bool check_fields(struct raw_reader *reader, const struct raw_chunk *chun
     if (!fits || (chunk->key && !chunk->begin))
         return RAW_FAIL(reader, RAW_CHUNK_FIELD, chunk->offset, "flags 0x%02x", flags);
     if (chunk->type != RAW_CHUNK_UNITS &&
-        (chunk->lane != 0 || chunk->units != 0 || chunk->first_allocation != 0))
+        (chunk->lane != 0 || (chunk->units != 0 && chunk->type != RAW_CHUNK_MAPPINGS) ||
+         chunk->first_allocation != 0))
         return RAW_FAIL(reader, RAW_CHUNK_FIELD, chunk->offset,
                         "a lane, units or an allocation in a chunk of type %u", chunk->type);
     if (chunk->first_allocation > RAW_SERIAL_MAX)
@@ -487,7 +521,7 @@ static struct raw_chunk *copy_chunk(struct raw_reader *reader)
 {
     const uint8_t *at = reader->input.next;
     uint8_t type = at[RAW_CHUNK_HEADER_TYPE];
-    if (type < RAW_CHUNK_UNITS || type > RAW_CHUNK_END) return NULL;
+    if (type < RAW_CHUNK_UNITS || type > RAW_CHUNK_LAST) return NULL;
     uint32_t bytes = bytes_get32(at + RAW_CHUNK_HEADER_PAYLOAD);
     if (type == RAW_CHUNK_UNITS)
         bytes = 2 * units_unpacked(reader) * bytes_get32(at + RAW_CHUNK_HEADER_UNITS);
@@ -509,6 +543,8 @@ static bool take_chunk(struct raw_reader *reader, struct raw_chunk *chunk)
     switch (chunk->type) {
     case RAW_CHUNK_UNITS: return raw_reader_take_units(reader, chunk);
     case RAW_CHUNK_TICK: return raw_reader_take_tick(reader, chunk);
+    case RAW_CHUNK_MAPPINGS: return raw_reader_take_mappings(reader, chunk);
+    case RAW_CHUNK_RESIDENCY: return raw_reader_take_residency(reader, chunk);
     default: raw_reader_take_end(reader, chunk); return false;
     }
 }

@@ -104,6 +104,9 @@ struct raw_reader {
     struct raw_lane_position *lanes;
     uint32_t lanes_count; /* lanes seen: highest number plus one */
     uint64_t chunks, ticks;
+    uint64_t mapping_cells; /* that came before the next chunk of mappings */
+    uint64_t mappings;      /* records in those that were returned */
+    uint64_t residencies;
 
     /* With `salvage`, to be set after the opening, reading goes on after damage at the next good
      * chunk: chunks that are damaged, or cannot be used because of those that are missing, are left
@@ -130,7 +133,8 @@ bool raw_reader_open_fd(struct raw_reader *reader, int fd);
 
 /* The next chunk of a known type, checked; NULL at the end (see state). The chunk is the
  * caller's, to be freed; the end chunk is not returned but parsed into `end`, a tick is parsed
- * into `tick`. */
+ * into `tick`. The payload of one of mappings or of residency has been checked (mapping.h,
+ * residency.h). */
 struct raw_chunk *raw_reader_next(struct raw_reader *reader);
 
 /* A chunk with room for `payload_bytes` and slack, for what comes from elsewhere (spool_reader).

@@ -10,6 +10,7 @@
 
 #include "common/array.h"
 #include "common/bytes.h"
+#include "stream/cell.h"
 #include "stream/checksum.h"
 #include "stream/spool_format.h"
 
@@ -66,6 +67,10 @@ static bool spool_check_header(struct spool_reader *spool)
         spool->slot_bytes % SPOOL_SLOT_ALIGNMENT != 0)
         return SPOOL_FAIL(spool, SPOOL_SLOT_SIZE, SPOOL_HEADER_SLOT_BYTES, "%" PRIu32,
                           spool->slot_bytes);
+    spool->cells = bytes_get32(at + SPOOL_HEADER_CELLS);
+    if (spool->cells > SPOOL_CELLS_MAX || spool->cells % SPOOL_CELLS_ALIGNMENT != 0)
+        return SPOOL_FAIL(spool, SPOOL_SLOT_SIZE, SPOOL_HEADER_CELLS, "%" PRIu32 " cells",
+                          spool->cells);
     spool->features = bytes_get64(at + SPOOL_HEADER_FEATURES);
     if ((spool->features & ~RAW_FEATURES_KNOWN) != 0)
         return SPOOL_FAIL(spool, RAW_FEATURE, SPOOL_HEADER_FEATURES, "bit %d",
@@ -109,15 +114,14 @@ static bool spool_list_slots(struct spool_reader *spool)
     struct stat status;
     if (fstat(spool->fd, &status) != 0)
         return error_set_system(&spool->error, "cannot read the spool");
-    uint64_t slots = (uint64_t)status.st_size <= SPOOL_SLOTS_OFFSET
-                         ? 0
-                         : ((uint64_t)status.st_size - SPOOL_SLOTS_OFFSET + spool->slot_bytes - 1) /
-                               spool->slot_bytes;
+    const uint64_t from = SPOOL_CELLS_OFFSET + (uint64_t)spool->cells * SPOOL_CELL_BYTES;
+    const uint64_t bytes = (uint64_t)status.st_size;
+    uint64_t slots = bytes <= from ? 0 : (bytes - from + spool->slot_bytes - 1) / spool->slot_bytes;
     if (slots > FILE_SLOTS_MAX)
         return SPOOL_FAIL(spool, SPOOL_SLOT_SIZE, SPOOL_HEADER_SLOT_BYTES, "%" PRIu64 " slots",
                           slots);
     for (uint64_t slot = 0; slot < slots; slot++)
-        if (!spool_list_slot(spool, SPOOL_SLOTS_OFFSET + slot * spool->slot_bytes)) return false;
+        if (!spool_list_slot(spool, from + slot * spool->slot_bytes)) return false;
     if (spool->slots_used > 0)
         qsort(spool->slots, spool->slots_used, sizeof *spool->slots, spool_compare_slots);
     return true;
@@ -135,6 +139,7 @@ static bool spool_join(struct spool_reader *spool, struct raw_header *header, bo
     memcpy(header->recording_id, spool->recording_id, RAW_RECORDING_ID_BYTES);
     header->pid = spool->pid;
     header->features = spool->features;
+    if (spool->cells > 0) header->info |= RAW_INFO_MAPPINGS;
     return true;
 }
 
@@ -269,8 +274,60 @@ static struct raw_chunk *spool_take_slot(struct spool_reader *spool, struct raw_
     return chunk;
 }
 
+/* ---- cells as a chunk ---- */
+
+/* The mappings in the ring that the stream lacks, as the payload of a chunk with enough room. */
+static void spool_fill_mappings(struct spool_reader *spool, struct raw_reader *reader,
+                                const struct cell_ring *ring, struct raw_chunk *chunk)
+{
+    char name[SPOOL_CELL_NAME_BYTES_MAX];
+    struct mapping_record record;
+    uint64_t latest = 0, number = reader->mapping_cells + 1;
+    uint8_t *at = chunk->payload;
+    const uint64_t end = number + spool->cells;
+    while (number < end) {
+        const uint32_t cells = cell_take(ring, number, &record, name);
+        if (cells == 0 || number + cells > end) break;
+        at = mapping_record_put(at, &record, &latest);
+        number += cells;
+        reader->mappings++;
+    }
+    chunk->type = RAW_CHUNK_MAPPINGS;
+    chunk->spool = true;
+    chunk->first_unit = reader->mapping_cells;
+    chunk->units = (uint32_t)(number - 1 - reader->mapping_cells);
+    chunk->offset = chunk->payload_offset = chunk->end_offset = SPOOL_CELLS_OFFSET;
+    chunk->payload_bytes = (uint32_t)(at - chunk->payload);
+    reader->mapping_cells += chunk->units;
+}
+
+/* NULL: there are none, or the spool cannot be read. */
+static struct raw_chunk *spool_take_cells(struct spool_reader *spool, struct raw_reader *reader)
+{
+    const size_t bytes = (size_t)spool->cells * SPOOL_CELL_BYTES;
+    size_t got;
+    spool->cells_read = true;
+    if (bytes == 0) return NULL;
+    struct cell_ring ring = {calloc(1, bytes), spool->cells};
+    /* A record takes no more bytes in a stream than its cells, but for numbers that are longer. */
+    struct raw_chunk *chunk = raw_chunk_new((uint32_t)(2 * bytes + MAPPING_BYTES_MAX));
+    if (ring.words == NULL || chunk == NULL) {
+        spool_no_memory(spool);
+    } else if (spool_read(spool, ring.words, bytes, SPOOL_CELLS_OFFSET, &got)) {
+        spool_fill_mappings(spool, reader, &ring, chunk);
+    }
+    free(ring.words);
+    if (chunk != NULL && chunk->payload_bytes > 0 && !error_is_set(&spool->error) &&
+        chunk->type == RAW_CHUNK_MAPPINGS)
+        return chunk;
+    free(chunk);
+    return NULL;
+}
+
 struct raw_chunk *spool_reader_next(struct spool_reader *spool, struct raw_reader *reader)
 {
+    struct raw_chunk *mappings = spool->cells_read ? NULL : spool_take_cells(spool, reader);
+    if (mappings != NULL) return mappings;
     while (spool->next_slot < spool->slots_used && !error_is_set(&spool->error)) {
         struct raw_chunk *chunk = spool_take_slot(spool, reader);
         if (chunk != NULL) return chunk;

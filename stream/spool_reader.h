@@ -44,6 +44,7 @@ struct spool_reader {
     bool is_incomplete; /* an error has ended the recording: what came later is in neither file */
     uint64_t features;  /* of the stream */
     uint32_t slot_bytes;
+    uint32_t cells;        /* of mappings; 0: there are none */
     uint32_t slots_used;   /* slots in use */
     uint32_t lanes_gapped; /* lanes that ended in a gap */
 
@@ -52,6 +53,7 @@ struct spool_reader {
     int fd;
     struct spool_slot *slots; /* in use, by lane and serial */
     uint32_t next_slot;
+    bool cells_read;
 };
 
 /* Whether a stream has a spool of this name beside it: a plain file. Whoever made the stream may

@@ -174,6 +174,110 @@ class Definitions
   end
 end
 
+# FORMAT.md 4.5 and 4.6: both streams have the same payloads. `stream` is Bytes; each returns lines of
+# a dump.
+class AddressSpace
+  WHATS = [nil, 'map', 'unmap', 'move_from', 'move_to', 'advise', 'protect', 'attach', 'detach',
+           'break', 'lost'].freeze
+  WHYS = %w[look peak sync end].freeze
+
+  def self.mappings(stream)
+    latest = 0
+    lines = []
+    until stream.end?
+      line, latest = mapping(stream, latest)
+      lines << line
+    end
+    lines
+  end
+
+  def self.mapping(stream, latest)
+    offset = stream.offset
+    flags, what = stream.varint.divmod(16)
+    refuse(offset, "mapping #{what}") unless what.positive? && WHATS[what] && flags < 16
+    thread = word(stream)
+    address = (latest + stream.svarint) % (1 << 64)
+    words = ['mapping', WHATS[what], 'thread', thread, 'at', format('0x%x', address), 'bytes',
+             stream.varint, 'protection', word(stream), 'flags', format('0x%x', word(stream))]
+    stack = word(stream)
+    refuse(offset, "stack #{stack}") unless stack < Definitions::NUMBERS
+    words << 'stack' << stack if stack.positive?
+    words.concat(lane(stream)) if flags[3] == 1
+    words << 'own' if flags[1] == 1
+    words << 'failed' if flags[0] == 1
+    words.concat(file(stream)) << name(stream) if flags[2] == 1
+    [words.compact.join(' '), address]
+  end
+
+  def self.word(stream)
+    offset = stream.offset
+    value = stream.varint
+    refuse(offset, "#{value} has more than 32 bits") if value >= 1 << 32
+    value
+  end
+
+  def self.lane(stream)
+    offset = stream.offset
+    lane = stream.varint
+    calls = stream.varint
+    refuse(offset, "#{calls} calls of lane #{lane}") unless lane < 1 << 16 && calls < 1 << 42
+    ['lane', lane, 'calls', calls]
+  end
+
+  def self.file(stream)
+    ['file offset', stream.varint, 'device', stream.varint, 'inode', stream.varint]
+  end
+
+  # nil: there is none.
+  def self.name(stream)
+    offset = stream.offset
+    bytes = stream.varint
+    refuse(offset, "a name of #{bytes}") if bytes > 4096
+    printable(stream.take(bytes)) if bytes.positive?
+  end
+
+  def self.residency(stream)
+    offset = stream.offset
+    nanoseconds, why, page, areas = Array.new(4) { stream.varint }
+    refuse(offset, "residency for #{why}") unless WHYS[why]
+    refuse(offset, "pages of #{page}") unless page.between?(1024, 1 << 20) && page.nobits?(page - 1)
+    lines = ["residency #{WHYS[why]} nanoseconds #{nanoseconds} page #{page} areas #{areas}"]
+    latest = 0
+    areas.times do
+      line, latest = area(stream, latest, page)
+      lines << line
+    end
+    check_used_up(residency: stream)
+    lines
+  end
+
+  SIZES = %w[resident proportional unshared anonymous huge swapped locked].freeze
+
+  def self.area(stream, latest, page)
+    offset = stream.offset
+    head, gap, pages = Array.new(3) { stream.varint }
+    refuse(offset, "head #{head}") if head > 127
+    first = latest + gap
+    refuse(offset, 'a place') if pages.zero? || first + pages > 1 << 52
+    letters = %w[r w x].each_with_index.map { |letter, bit| head[bit] == 1 ? letter : '-' }.join
+    words = [format('area 0x%x to 0x%x', first * page, (first + pages) * page),
+             letters + (head[3] == 1 ? 's' : 'p'),
+             *SIZES.flat_map { |size| [size, stream.varint] }]
+    words << 'recorder' if head[4] == 1
+    file = file(stream) if head[5] == 1
+    name = name(stream)
+    words.concat(runs(stream, pages)) if head[6] == 1
+    [[*words, *file, *name].join(' '), first + pages]
+  end
+
+  def self.runs(stream, pages)
+    offset = stream.offset
+    runs = Array.new(stream.varint) { [stream.varint, stream.varint] }
+    refuse(offset, 'runs') if runs.any? { |_, resident| resident.zero? } || runs.flatten.sum > pages
+    ['runs', *runs.map { |pair| pair.join('+') }]
+  end
+end
+
 # The words of a HEAP call. Numbers are unsigned, but for those of mallopt, whose parameters can be
 # negative.
 def heap_text(call, numbers)

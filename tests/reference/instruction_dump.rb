@@ -99,10 +99,11 @@ class InstructionDump
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
-    refuse(16, format('feature bits 0x%x are unknown', features & ~7)) if features > 7
+    refuse(16, format('feature bits 0x%x are unknown', features & ~15)) if features > 15
     @has_addresses = features[0] == 1
     @has_stacks = features[1] == 1
     @frees_have_stacks = features[2] == 1
+    @has_mappings = features[3] == 1
     @definitions = Definitions.new
     info = @stream.u64
     @stream.u32 # checksum
@@ -115,7 +116,8 @@ class InstructionDump
     offset = @stream.offset
     magic = @stream.take(4)
     defines = @has_stacks && magic == 'MTBS'
-    refuse(offset, 'no block here') unless magic == 'MTBI' || defines
+    maps = @has_mappings && %w[MTBM MTBR].include?(magic)
+    refuse(offset, 'no block here') unless magic == 'MTBI' || defines || maps
     payload_bytes = @stream.u32
     instructions = @stream.u32
     @stream.u32 # checksum
@@ -123,8 +125,17 @@ class InstructionDump
     refuse(offset, 'too many instructions') if instructions > 16_384
     payload = @stream.part(payload_bytes)
     return definitions(offset, payload, instructions) if defines
+    return address_space(offset, payload, instructions, magic) if maps
 
     instructions.zero? ? finish(offset, payload) : instructions(offset, payload, instructions)
+  end
+
+  # 4.7 Mappings, 4.8 residency
+  def address_space(block, payload, count, magic)
+    lines = magic == 'MTBM' ? AddressSpace.mappings(payload) : AddressSpace.residency(payload)
+    records = magic == 'MTBM' ? lines.size : 1
+    refuse(block, "#{count} records, #{records} read") unless count == records && count.positive?
+    lines.each { |line| puts format('%012x %s', block, line) }
   end
 
   # 4.3 Payload. A line has the offset of its block. Nothing is printed of a block with a mistake in

@@ -227,7 +227,7 @@ class RawDump
   def initialize(stream)
     @stream = stream
     @lanes = Hash.new { |lanes, number| lanes[number] = RawLane.new(number) }
-    @ticks = @nanoseconds = 0
+    @ticks = @nanoseconds = @cells = 0
   end
 
   # 4. Stream
@@ -287,6 +287,8 @@ class RawDump
     when 1 then units(chunk)
     when 2 then tick(*without_units(chunk), chunk.first_unit)
     when 3 then finish(*without_units(chunk))
+    when 4 then mappings(chunk)
+    when 5 then residency(*without_units(chunk))
     end
   end
 
@@ -400,6 +402,21 @@ class RawDump
     puts text
     @nanoseconds = nanoseconds
     @ticks += 1
+  end
+
+  # 4.5 Mappings, 4.6 residency
+  def mappings(chunk)
+    cells = chunk.units
+    chunk.units = 0
+    offset, payload = without_units(chunk)
+    refuse(offset, "cell #{chunk.first_unit} where #{@cells} was due") unless
+      chunk.first_unit == @cells
+    AddressSpace.mappings(payload).each { |line| puts format('%012x %s', offset, line) }
+    @cells += cells
+  end
+
+  def residency(offset, payload)
+    AddressSpace.residency(payload).each { |line| puts format('%012x %s', offset, line) }
   end
 
   # 4.4 End. Checked before anything is printed.

@@ -182,6 +182,18 @@ std::string feature()
     return RawSample(header).finish();
 }
 
+/* One chunk of mappings (4) or of residency (5). */
+std::string address_space(int type, const std::vector<uint64_t> &numbers, uint64_t first = 0,
+                          uint32_t cells = 0)
+{
+    RawSample raw;
+    std::string payload;
+    for (uint64_t number : numbers)
+        bytes::put_varint(payload, number);
+    raw.chunk(type, 0, 0, payload, cells, first, 0);
+    return raw.finish();
+}
+
 void one_malloc(RawSample &raw)
 {
     raw.allocate(CALL_MALLOC, 24);
@@ -246,6 +258,79 @@ void add_bad_raw_samples(Samples *samples)
         {"number", [] { return one_chunk([](RawSample &r) { r.units(0, {0xf02f}); }); }},
         {"structure", [] { return one_chunk([](RawSample &r) { r.sequence(0, 51, 128, 1); }); }},
         {"rest", [] { return payload(3, std::string("\x31\xf0\0", 3), 1); }}, /* a byte too many */
+        {"mapping_what",
+         [] {
+             return address_space(4, {0, 1, 0, 0, 0, 0, 0});
+         }},
+        {"mapping_undefined",
+         [] {
+             return address_space(4, {11, 1, 0, 0, 0, 0, 0});
+         }},
+        {"mapping_flags",
+         [] {
+             return address_space(4, {1 + 256, 1, 0, 0, 0, 0, 0});
+         }},
+        {"mapping_short",
+         [] {
+             return address_space(4, {1, 1, 0, 0, 0, 0});
+         }},
+        {"mapping_word",
+         [] {
+             return address_space(4, {1, 1, 0, 0, uint64_t{1} << 32, 0, 0});
+         }},
+        {"mapping_stack",
+         [] {
+             return address_space(4, {1, 1, 0, 0, 0, 0, 1u << 28});
+         }},
+        {"mapping_lane",
+         [] {
+             return address_space(4, {1 + 128, 1, 0, 0, 0, 0, 0, 65536, 0});
+         }},
+        {"mapping_name",
+         [] {
+             return address_space(4, {1 + 64, 1, 0, 0, 0, 0, 0, 0, 0, 0, 9});
+         }},
+        {"mapping_gap",
+         [] {
+             return address_space(4, {1, 1, 0, 0, 0, 0, 0}, 1);
+         }},
+        {"residency_why",
+         [] {
+             return address_space(5, {0, 4, 4096, 0});
+         }},
+        {"residency_page",
+         [] {
+             return address_space(5, {0, 0, 4095, 0});
+         }},
+        {"residency_short",
+         [] {
+             return address_space(5, {0, 0, 4096, 1});
+         }},
+        {"residency_empty",
+         [] {
+             return address_space(5, {0, 0, 4096, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+         }},
+        {"residency_place",
+         [] {
+             return address_space(5,
+                                  {0, 0, 4096, 1, 0, uint64_t{1} << 52, 1, 0, 0, 0, 0, 0, 0, 0, 0});
+         }},
+        {"residency_run",
+         [] {
+             return address_space(5, {0, 0, 4096, 1, 64, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2});
+         }},
+        {"residency_no_run",
+         [] {
+             return address_space(5, {0, 0, 4096, 1, 64, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0});
+         }},
+        {"residency_rest",
+         [] {
+             return address_space(5, {0, 0, 4096, 0, 0});
+         }},
+        {"residency_cells",
+         [] {
+             return address_space(5, {0, 0, 4096, 0}, 0, 1);
+         }},
         {"feature", feature},
         {"checksum", checksum},
         {"totals", totals}};

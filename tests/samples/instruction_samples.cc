@@ -191,8 +191,32 @@ std::string minor()
 std::string bad_feature()
 {
     InstructionHeader header;
-    header.features = 8;
+    header.features = 16;
     return InstructionBuilder(header).finish();
+}
+
+/* What a program did to its address space, before, between and behind calls (INSTRUCTIONS.md 4.7,
+ * 4.8). */
+std::string mappings(const std::string &records, uint64_t count, const std::string &residency)
+{
+    InstructionHeader header;
+    header.features = 8;
+    InstructionBuilder out(header);
+    out.block(records, count, "MTBM");
+    Register object = out.allocate(CALL_MALLOC, 24);
+    out.end_block();
+    out.block(records, count, "MTBM");
+    out.block(residency, 1, "MTBR");
+    out.free(CALL_FREE, object);
+    out.tick(10000000, 4096, 4096);
+    out.end_block();
+    out.block(residency, 1, "MTBR");
+    return out.finish();
+}
+
+std::string good_mappings()
+{
+    return mappings(mapping_records(), kMappingRecords, residency_areas());
 }
 
 /* A free and a realloc of an object that had been freed already (INSTRUCTIONS.md 5.3). */
@@ -277,6 +301,11 @@ void add_instruction_samples(Samples *samples)
         {"large", large},
         {"bad_register", [] { return bad(false, [](Out &out) { out.free(CALL_FREE, 0); }); }},
         {"bad_feature", bad_feature},
+        {"mappings", good_mappings},
+        {"bad_mappings_count",
+         [] { return mappings(mapping_records(), kMappingRecords - 1, residency_areas()); }},
+        {"bad_residency_rest",
+         [] { return mappings(mapping_records(), kMappingRecords, residency_areas() + '\1'); }},
         {"bad_value", [] { return bad(false, [](Out &out) { out.other(50, {}, 1); }); }},
         {"bad_live_bytes", [] { return bad(true, [](Out &out) { out.misstate_live_bytes(); }); }},
         {"bad_peak", [] { return bad(true, [](Out &out) { out.misstate_peak(); }); }},

@@ -396,6 +396,22 @@ std::string long_numbers()
     return raw.bytes;
 }
 
+/* Mappings and residencies, in windows of their own and beside calls (FORMAT.md 4.5, 4.6). */
+std::string mappings()
+{
+    RawStreamHeader header = RawSample::header();
+    header.info = 1;
+    RawSample raw(header);
+    raw.chunk(4, 0, 0, mapping_records(), 40, 0, 0);
+    raw.records(0, [&] { raw.allocate(CALL_MALLOC, 24); });
+    raw.chunk(4, 0, 0, mapping_records(), 40, 40, 0);
+    raw.chunk(5, 0, 0, residency_areas(), 0, 0, 0);
+    raw.tick(10000000, 4194304, 0);
+    raw.chunk(4, 0, 0, "", 0, 80, 0);
+    raw.chunk(5, 0, 0, residency_areas(), 0, 0, 0);
+    return raw.finish();
+}
+
 /* More frees than a list has room for, then allocations that say their places, until the cache is
  * known again. */
 std::string list_end()
@@ -415,7 +431,50 @@ std::string list_end()
     return raw.finish();
 }
 
+void put_all(std::string &to, const std::vector<uint64_t> &numbers)
+{
+    for (uint64_t number : numbers)
+        bytes::put_varint(to, number);
+}
+
 } // namespace
+
+std::string mapping_records()
+{
+    const uint64_t at = 0x10000, lane = 16 * 8, file = 16 * 4, own = 16 * 2, failed = 16;
+    const uint64_t ago = bytes::zigzag(-static_cast<int64_t>(at));
+    std::string to;
+    /* The example of FORMAT.md. */
+    put_all(to, {1 + lane, 7, bytes::zigzag(at), 8192, 3, 0x22, 9, 0, 3});
+    put_all(to, {1 + file + own, 7, 0, 4096, 1, 2, 0, 8192, 65024, UINT64_MAX, 6});
+    to += "/bin/a";
+    put_all(to, {1 + file + failed, 7, 0, 1, 1, 2, 0, 0, 0, 5, 8});
+    to += "/a \x1b[2J\xe9";
+    put_all(to, {2 + 16 * 15, 8, ago, UINT64_MAX, 0, 0, (1u << 28) - 1, 65535,
+                 (uint64_t{1} << 42) - 1, 0, 0, 0, 0});
+    put_all(to, {3, 8, 0, 8192, 0, 1, 0});
+    put_all(to, {4, 8, bytes::zigzag(-4096), 16384, 0, 1, 0});
+    put_all(to, {5, 8, 0, 4096, 4, 0, 0});
+    put_all(to, {6, 8, 0, 4096, UINT32_MAX, 0, 0});
+    put_all(to, {7 + file, 9, 0, 65536, 3, 0, 0, 0, 0, 4711, 0});
+    put_all(to, {8, 9, 0, 0, 0, 0, 0});
+    put_all(to, {9, UINT32_MAX, 0, 0, 0, UINT32_MAX, 0});
+    put_all(to, {10, 0, 0, 3, 0, 0, 0});
+    return to;
+}
+
+std::string residency_areas()
+{
+    std::string to;
+    put_all(to, {123456789, 1, 4096, 4});
+    put_all(to, {5 + 32, 16, 4, 16, 8, 0, 0, 0, 0, 0, 4096, 65024, 7, 6});
+    to += "/bin/a";
+    put_all(to, {3 + 64, 0, 10, 12, 12, 12, 12, 0, 4, 4, 0, 2, 1, 1, 3, 2});
+    put_all(to, {3 + 8 + 16, 1 << 20, 1, 4, 4, 4, 0, 0, 0, 0, 9});
+    to += "[anon:\n]1";
+    put_all(to, {0, 0, 2, 0, 0, 0, 0, 0, 8, 0, 0});
+    return to;
+}
 
 void add_raw_samples(Samples *samples)
 {
@@ -431,6 +490,7 @@ void add_raw_samples(Samples *samples)
                      {"raw_cut", [] { return everything(false).bytes; }},
                      {"raw_minor", minor},
                      {"raw_usage", usage},
+                     {"raw_mappings", mappings},
                      {"raw_recorder_unknown", recorder_unknown},
                      {"raw_long_numbers", long_numbers},
                      {"raw_list_end", list_end},

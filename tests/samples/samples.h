@@ -20,4 +20,9 @@ void add_bad_raw_samples(Samples *samples);
 void add_instruction_samples(Samples *samples);
 void add_verify_samples(Samples *samples);
 
+/* Payloads of mappings and of residency (FORMAT.md 4.5, 4.6), with everything that may be in them. */
+constexpr uint64_t kMappingRecords = 12;
+std::string mapping_records();
+std::string residency_areas();
+
 #endif

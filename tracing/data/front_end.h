@@ -40,6 +40,9 @@ struct malloctape_front_end {
      * until the next look. False: it cannot be done in this call, but will be in the next. */
     bool (*look)(void);
     const char *path; /* the file that has the allocator */
+    /* If opaque: whether the allocator's code is at this address, as far as that is known; or NULL.
+     * Any thread. */
+    bool (*made_call)(const void *address);
     /* Returns why heap_bytes() is always 0, or NULL if it is not. May itself be NULL. */
     const char *(*heap_unknown)(void);
     /* The allocator's statistics (FORMAT.md 4.3): the names, and the values; or NULL. */

@@ -9,9 +9,14 @@
 #include <errno.h>
 #include <string.h>
 
+/* Where the slots begin. */
+#define SLOTS_OFFSET (SPOOL_CELLS_OFFSET + SPOOL_CELLS_BYTES)
+_Static_assert(SPOOL_CELLS % SPOOL_CELLS_ALIGNMENT == 0 && SPOOL_CELLS <= SPOOL_CELLS_MAX,
+               "FORMAT.md 8");
+
 static int write_header(int file, const uint8_t *recording_id, int process_id, uint64_t features)
 {
-    uint8_t header[SPOOL_SLOTS_OFFSET] = {0};
+    uint8_t header[SPOOL_CELLS_OFFSET] = {0};
     bytes_put64(header + SPOOL_HEADER_MAGIC, SPOOL_MAGIC);
     header[SPOOL_HEADER_VERSION_MAJOR] = SPOOL_VERSION_MAJOR;
     header[SPOOL_HEADER_VERSION_MINOR] = SPOOL_VERSION_MINOR;
@@ -21,6 +26,7 @@ static int write_header(int file, const uint8_t *recording_id, int process_id, u
     bytes_put64(header + SPOOL_HEADER_FEATURES, features);
     bytes_put32(header + SPOOL_HEADER_CHECKSUM,
                 checksum_of_two(header, SPOOL_HEADER_CHECKSUM, NULL, 0));
+    bytes_put32(header + SPOOL_HEADER_CELLS, SPOOL_CELLS);
     long written = os_file_write(file, header, sizeof header);
     return written == (long)sizeof header ? 0 : written < 0 ? (int)written : -ENOSPC;
 }
@@ -53,6 +59,17 @@ uint32_t spool_take(struct spool *spool)
     return (uint32_t)head - 1;
 }
 
+static int open_cells(struct spool *spool)
+{
+    uint64_t *words = spool->cells.ring.words;
+    int result = os_file_allocate(spool->file, SPOOL_CELLS_OFFSET, SPOOL_CELLS_BYTES);
+    if (result < 0) return result;
+    words = os_file_map(spool->file, SPOOL_CELLS_OFFSET, SPOOL_CELLS_BYTES, words, false);
+    if (!words) return -ENOMEM;
+    spool->cells = (struct spool_cells){.ring = {words, SPOOL_CELLS}};
+    return 0;
+}
+
 int spool_open(struct spool *spool, int file, const uint8_t *recording_id, int process_id,
                uint64_t features)
 {
@@ -61,6 +78,7 @@ int spool_open(struct spool *spool, int file, const uint8_t *recording_id, int p
     if (!spool->notes) return -ENOMEM;
     spool->file = file;
     int result = write_header(file, recording_id, process_id, features);
+    if (result == 0) result = open_cells(spool);
     return result < 0 ? result : spool_grow(spool, SPOOL_SLOTS_MAX);
 }
 
@@ -75,13 +93,13 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
 {
     uint32_t first = spool->mapped;
     if (first + SPOOL_EXTENT_SLOTS > slots_max) return 0;
-    uint64_t offset = SPOOL_SLOTS_OFFSET + (uint64_t)first * SPOOL_SLOT_BYTES;
+    uint64_t offset = SLOTS_OFFSET + (uint64_t)first * SPOOL_SLOT_BYTES;
     const size_t bytes = SPOOL_EXTENT_BYTES;
     struct os_file_status status;
     int result = os_file_look_at(spool->file, &status);
     if (result < 0) return result;
     /* Somebody has cut the file: made longer again, it would have zeros where slots were. */
-    if (status.bytes < (first ? offset : SPOOL_SLOTS_OFFSET)) return -EFAULT;
+    if (status.bytes < offset) return -EFAULT;
     result = os_file_allocate(spool->file, offset, bytes);
     if (result < 0) return result;
     /* Cut just before. */
@@ -103,12 +121,17 @@ void spool_close(struct spool *spool)
     spool->free_count = 0;
     for (uint32_t i = 0; i < spool->mapped / SPOOL_EXTENT_SLOTS; i++)
         os_file_unmap(spool->extents[i], SPOOL_EXTENT_BYTES);
+    if (spool->cells.ring.words) os_file_unmap(spool->cells.ring.words, SPOOL_CELLS_BYTES);
     spool->mapped = 0;
     if (spool->notes) os_memory_clear(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
 }
 
-void *spool_extent_at(const struct spool *spool, uintptr_t address)
+void *spool_extent_at(const struct spool *spool, uintptr_t address, size_t *bytes)
 {
+    uint64_t *words = atomic_load_relaxed(&spool->cells.ring.words);
+    *bytes = SPOOL_CELLS_BYTES;
+    if (words && address - (uintptr_t)words < SPOOL_CELLS_BYTES) return words;
+    *bytes = SPOOL_EXTENT_BYTES;
     for (uint32_t i = 0; i < SPOOL_EXTENTS_MAX; i++) {
         uint8_t *extent = atomic_load_relaxed(&spool->extents[i]);
         if (!extent || address - (uintptr_t)extent < SPOOL_EXTENT_BYTES) return extent;

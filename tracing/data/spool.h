@@ -37,8 +37,8 @@ bool spool_is_cut(const struct spool *spool);
  * errno: -EFAULT if somebody has cut the file. */
 int spool_grow(struct spool *spool, uint32_t slots_max);
 
-/* The extent that this address is in, SPOOL_EXTENT_BYTES long; NULL: none. Any thread. */
-void *spool_extent_at(const struct spool *spool, uintptr_t address);
+/* The extent that this address is in, or the cells, and their length; NULL: none. Any thread. */
+void *spool_extent_at(const struct spool *spool, uintptr_t address, size_t *bytes);
 
 /* Takes a free slot, SPOOL_NO_SLOT if there is none. Any thread. */
 uint32_t spool_take(struct spool *spool);

@@ -33,6 +33,7 @@
 #define MALLOCTAPE_STATE_H
 
 #include "common/atomic.h"
+#include "stream/cell.h"
 #include "stream/pack.h"
 #include "stream/spool_format.h"
 #include "stream/units.h"
@@ -197,7 +198,32 @@ struct spool_note {
     uint64_t extra_units; /* thread, when it begins the slot: those of the lane before it */
 };
 
+/* Mappings (FORMAT.md 4.5) go through cells, which all threads share: 128 KiB, some thousand calls
+ * between two passes of the writer.
+ *
+ *   taken        read            freed
+ *     |            |               |
+ *     threads ---> the sink -----> the file has it: the cell may be used again
+ *
+ * Invariant   freed <= read <= taken <= freed + SPOOL_CELLS, but for threads that wait */
+#define SPOOL_CELLS       1024u
+#define SPOOL_CELLS_BYTES ((size_t)SPOOL_CELLS * SPOOL_CELL_BYTES)
+struct spool_cells {
+    struct cell_ring
+        ring;       /* writer, once; its words again for the next file. NULL in a forked child */
+    uint64_t taken; /* threads, by addition (relaxed) */
+    uint64_t read;  /* writer (relaxed): those up to this number are in the sink, */
+    uint64_t freed; /* writer (release): and in the file */
+    uint64_t lost;  /* threads (relaxed): mappings that found no cell in time */
+    uint64_t lost_said;       /* writer: of them */
+    uint64_t limit;           /* writer: those up to this number belong to the window that ends */
+    uint64_t stuck, stuck_ns; /* writer: the cell that is not complete, and since when */
+    uint32_t wanted;          /* threads (seq_cst): one waits for cells, or will soon */
+    uint32_t stacks; /* threads, by addition (relaxed): in this window; the writer resets it */
+};
+
 struct spool {
+    struct spool_cells cells;
     uint8_t *extents[SPOOL_EXTENTS_MAX]; /* writer: mapped one by one, and again for the next file;
                                             threads learn of a slot by the free list */
     struct spool_note *notes;

@@ -20,10 +20,16 @@ __attribute__((constructor)) static void next_function_find_all(void)
     next_functions();
 }
 
+static struct next_functions all;
+static bool found;
+
+const struct next_functions *next_functions_found(void)
+{
+    return atomic_load_acquire(&found) ? &all : NULL;
+}
+
 const struct next_functions *next_functions(void)
 {
-    static struct next_functions all;
-    static bool found;
     if (atomic_load_acquire(&found)) return &all;
 #define FIND_ONE(name, ...) next_function_find(&all.name, #name);
     NEXT_FUNCTIONS_THAT_CONFINE(FIND_ONE)
@@ -38,6 +44,16 @@ const struct next_functions *next_functions(void)
     FIND_ONE(sysv_signal)
     FIND_ONE(sigprocmask)
     FIND_ONE(pthread_sigmask)
+    FIND_ONE(mmap)
+    FIND_ONE(munmap)
+    FIND_ONE(mremap)
+    FIND_ONE(madvise)
+    FIND_ONE(posix_madvise)
+    FIND_ONE(mprotect)
+    FIND_ONE(shmat)
+    FIND_ONE(shmdt)
+    FIND_ONE(brk)
+    FIND_ONE(sbrk)
     FIND_ONE(dlopen)
     FIND_ONE(dlclose)
     atomic_store_release(&found, true);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Functions that take from the program what the recorder needs, each as DO(name, parameters,
@@ -46,6 +47,16 @@ struct next_functions {
     sighandler_t (*sysv_signal)(int number, sighandler_t handler);
     int (*sigprocmask)(int how, const sigset_t *set, sigset_t *before);
     int (*pthread_sigmask)(int how, const sigset_t *set, sigset_t *before);
+    void *(*mmap)(void *address, size_t length, int protection, int flags, int file, off_t offset);
+    int (*munmap)(void *address, size_t length);
+    void *(*mremap)(void *address, size_t length, size_t new_length, int flags, ...);
+    int (*madvise)(void *address, size_t length, int advice);
+    int (*posix_madvise)(void *address, size_t length, int advice);
+    int (*mprotect)(void *address, size_t length, int protection);
+    void *(*shmat)(int id, const void *address, int flags);
+    int (*shmdt)(const void *address);
+    int (*brk)(void *end);
+    void *(*sbrk)(intptr_t bytes);
     void *(*dlopen)(const char *file, int mode);
     int (*dlclose)(void *library);
 };
@@ -56,6 +67,10 @@ extern "C" {
 
 /* Any thread. */
 const struct next_functions *next_functions(void);
+
+/* The same, NULL if they have not been found yet: finding them may call the allocator, which may be
+ * what calls here. */
+const struct next_functions *next_functions_found(void);
 
 #ifdef __cplusplus
 }

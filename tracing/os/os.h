@@ -165,6 +165,11 @@ void *os_file_map(int file, uint64_t offset, size_t bytes, void *at, bool touche
  * False: there is none, and the mapping is as it was. */
 bool os_file_unmap(void *memory, size_t bytes);
 
+/* What file a descriptor of the program's is: its device, its inode, and the name by which it was
+ * opened, ended by a zero byte (empty: not known, or longer than `bytes`). False: there is none. Any
+ * thread of the program. */
+bool os_program_file(int file, uint64_t *device, uint64_t *inode, char *name, size_t bytes);
+
 /* --- a command that reads what the writer thread writes --- */
 
 /* Runs "/bin/sh -c command" and returns a descriptor of the pipe that is its standard input. Its

@@ -4,9 +4,11 @@
 #include "tracing/os/os_linux.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/membarrier.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -47,6 +49,27 @@ static uint64_t stat_number(const char *fields, int field)
         fields += *fields == ' ';
     }
     return text_read_decimal(fields);
+}
+
+bool os_program_file(int file, uint64_t *device, uint64_t *inode, char *name, size_t bytes)
+{
+    static const char directory[] = "/proc/self/fd/";
+    char path[sizeof directory + 10], digits[10];
+    struct stat status;
+    size_t used = sizeof directory - 1, count = 0;
+    if (system_call(SYS_fstat, file, (long)&status, 0, 0, 0, 0) != 0) return false;
+    *device = status.st_dev;
+    *inode = status.st_ino;
+    memcpy(path, directory, used);
+    for (unsigned rest = (unsigned)file; count == 0 || rest > 0; rest /= 10)
+        digits[count++] = (char)('0' + rest % 10);
+    while (count > 0)
+        path[used++] = digits[--count];
+    path[used] = 0;
+    const long length =
+        system_call(SYS_readlinkat, AT_FDCWD, (long)path, (long)name, (long)bytes, 0, 0);
+    name[length > 0 && (size_t)length < bytes ? length : 0] = 0;
+    return true;
 }
 
 unsigned os_process_threads(void)

@@ -449,6 +449,7 @@ const struct malloctape_front_end malloctape_front_end = {
     .rounding = allocator_rounding,
     .look = look,
     .path = allocator_path,
+    .made_call = allocator_made_call,
     .heap_unknown = allocator_heap_unknown,
     .statistics = allocator_statistics,
     .read_statistics = allocator_read_statistics,

@@ -106,6 +106,35 @@ static void name_it(void)
         set_name(linked_file(next_library()), "");
 }
 
+/* --- its code --- */
+
+/* Several threads may find the same at the same time. `code_end` is stored last; 1: there is none. */
+static uintptr_t code_start, code_end;
+
+static void find_code(void)
+{
+    const struct link_map *library = next_library();
+    uintptr_t start = UINTPTR_MAX, end = 1;
+    size_t count = 0;
+    const ElfW(Phdr) *segments =
+        library && library->l_name[0] ? linked_segments(library, &count) : NULL;
+    for (size_t i = 0; segments && i < count; i++) {
+        const uintptr_t from = library->l_addr + segments[i].p_vaddr;
+        if (segments[i].p_type != PT_LOAD) continue;
+        if (from < start) start = from;
+        if (from + segments[i].p_memsz > end) end = from + segments[i].p_memsz;
+    }
+    atomic_store_relaxed(&code_start, start);
+    atomic_store_release(&code_end, end);
+}
+
+bool allocator_made_call(const void *address)
+{
+    if (!atomic_load_acquire(&code_end)) find_code();
+    return (uintptr_t)address >= atomic_load_relaxed(&code_start) &&
+           (uintptr_t)address < atomic_load_relaxed(&code_end);
+}
+
 /* --- its heap --- */
 
 static uint64_t jemalloc_number(const char *name)

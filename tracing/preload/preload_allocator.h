@@ -15,6 +15,10 @@ void allocator_look(void);
 /* jemalloc begins and ends threads of its own while it holds locks that asking takes, too. */
 bool allocator_is_jemalloc(void);
 
+/* Whether its code is at this address. Of an allocator in the program's own file nobody knows:
+ * false. */
+bool allocator_made_call(const void *address);
+
 /* What it said then: its name and version, and the file that has it. Empty: there is none. */
 extern char allocator_name[];
 extern char allocator_path[];

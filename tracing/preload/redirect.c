@@ -30,7 +30,11 @@ static struct function functions[] = {
                     FUNCTION(setrlimit) FUNCTION(setrlimit64) FUNCTION(prlimit) FUNCTION(prlimit64)
                         FUNCTION(execve) FUNCTION(execvpe) FUNCTION(fexecve) FUNCTION(execveat)
                             FUNCTION(execv) FUNCTION(execvp) FUNCTION(execl) FUNCTION(execlp)
-                                FUNCTION(execle) FUNCTION(_exit) FUNCTION(_Exit) FUNCTION(dlclose)};
+                                FUNCTION(execle) FUNCTION(_exit) FUNCTION(_Exit) FUNCTION(dlclose)
+    /* And those that change the address space. */
+    FUNCTION(mmap) FUNCTION(mmap64) FUNCTION(munmap) FUNCTION(mremap) FUNCTION(madvise)
+        FUNCTION(posix_madvise) FUNCTION(mprotect) FUNCTION(shmat) FUNCTION(shmdt) FUNCTION(brk)
+            FUNCTION(sbrk)};
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 _Static_assert(FUNCTIONS < UINT8_MAX, "a number of a function is a byte");
 

@@ -20,6 +20,8 @@
 /* How often a thread that waits for a slot looks by itself: one that was woken for it may never
  * take it (a signal handler that does not return). Thousands may wait. */
 #define WAITER_LOOK_NS UINT64_C(1000000000)
+/* The same of one that waits for a cell. */
+#define CELL_LOOK_NS   UINT64_C(1000000)
 /* How many slots a pass is to find. More would take much of the caches from the program, as slots
  * are filled and written in turn; fewer would not be worth the microseconds that a pass costs. */
 #define PASS_SLOTS_MIN 2
@@ -50,6 +52,7 @@ static void put_header(struct writer *writer)
     bytes_put16(header + RAW_HEADER_VERSION_MINOR, RAW_VERSION_MINOR);
     bytes_put32(header + RAW_HEADER_METADATA_BYTES, (uint32_t)settings.metadata_bytes);
     bytes_put64(header + RAW_HEADER_FEATURES, writer->features);
+    bytes_put64(header + RAW_HEADER_INFO, RAW_INFO_MAPPINGS);
     memcpy(header + RAW_HEADER_RECORDING_ID, writer->recording_id, RAW_RECORDING_ID_BYTES);
     bytes_put64(header + RAW_HEADER_START_NS,
                 os_wall_clock_ns() - (os_clock_ns() - writer->start_ns));
@@ -214,16 +217,43 @@ uint32_t writer_slot(struct writer *writer, bool loses_already)
     return slot;
 }
 
+uint64_t writer_cells(struct writer *writer, uint32_t count)
+{
+    struct spool_cells *cells = &writer->spool.cells;
+    if (settings.loses &&
+        atomic_load_relaxed(&cells->taken) + count - atomic_load_relaxed(&cells->freed) >
+            SPOOL_CELLS) {
+        atomic_add_relaxed(&cells->lost, 1);
+        return 0;
+    }
+    const uint64_t first = atomic_add_relaxed(&cells->taken, count) + 1, last = first + count - 1;
+    for (;;) {
+        uint32_t epoch = atomic_load_seq_cst(&writer->space_epoch);
+        const uint64_t ahead = last - atomic_load_acquire(&cells->freed);
+        if (ahead <= SPOOL_CELLS / 2) return first;
+        if (!atomic_exchange_seq_cst(&cells->wanted, 1) || ahead > SPOOL_CELLS) {
+            writer_wake(writer);
+            writer_need(writer);
+        }
+        if (ahead <= SPOOL_CELLS) return first;
+        if (atomic_load_acquire(&writer->finish) || writer_is_gone(writer)) return 0;
+        atomic_add_seq_cst(&writer->waiters, 1);
+        os_wait(&writer->space_epoch, epoch, CELL_LOOK_NS);
+        atomic_add_relaxed(&writer->waiters, -1);
+    }
+}
+
 /* The error comes first: whoever reads zeros finds it. */
 bool writer_takes_fault(struct writer *writer, uintptr_t address)
 {
-    void *extent = spool_extent_at(&writer->spool, address);
+    size_t bytes;
+    void *extent = spool_extent_at(&writer->spool, address, &bytes);
     if (!extent) return false;
     if (!atomic_load_relaxed(&writer->error)) {
         atomic_store_relaxed(&writer->failed, writer->files.spool_path);
         atomic_store_seq_cst(&writer->error, -EFAULT);
     }
-    if (!os_file_unmap(extent, SPOOL_EXTENT_BYTES)) return false;
+    if (!os_file_unmap(extent, bytes)) return false;
     writer_wake(writer);
     return true;
 }
@@ -265,7 +295,8 @@ static void sleep_until_next_pass(struct writer *writer)
         return;
     }
     atomic_store_seq_cst(&writer->asleep, 1);
-    if (!atomic_load_seq_cst(&writer->finish) && !atomic_load_seq_cst(&writer->starved))
+    if (!atomic_load_seq_cst(&writer->finish) && !atomic_load_seq_cst(&writer->starved) &&
+        !atomic_load_seq_cst(&writer->spool.cells.wanted))
         note_sleep(writer, os_wait(&writer->asleep, 1, sleep_ns));
     atomic_store_relaxed(&writer->asleep, 0);
 }
@@ -330,6 +361,7 @@ static void writer_main(struct writer *writer)
     while (!atomic_load_acquire(&writer->finish) && !is_at_end(writer)) {
         uint32_t slots = writer_drain_full_slots(writer);
         adapt_sleep(writer, slots);
+        writer_drain_wanted_cells(writer);
         uint64_t now = os_clock_ns();
         if (now >= writer->next_tick_ns) writer_tick(writer, now);
         writer_grow_if_needed(writer);
@@ -456,6 +488,7 @@ static void pass_apart(void *argument)
     struct writer *writer = argument;
     if (reopen_output(writer) == 0) {
         writer_drain_full_slots(writer);
+        writer_drain_wanted_cells(writer);
         int result = writer_flush(writer);
         if (!writer_error(writer)) writer_check(writer, result, writer->output);
         output_defer(&writer->files);

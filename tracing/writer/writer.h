@@ -105,4 +105,9 @@ bool writer_takes_fault(struct writer *writer, uintptr_t address);
  * SPOOL_NO_SLOT: there is none, or recording has ended. */
 uint32_t writer_slot(struct writer *writer, bool loses_already);
 
+/* For any thread: `count` consecutive cells, at most SPOOL_CELLS_PER_MAPPING, which it must fill at
+ * once: the number of the first. Waits for the writer where necessary. 0: there are none, or
+ * recording has ended. */
+uint64_t writer_cells(struct writer *writer, uint32_t count);
+
 #endif

@@ -3,6 +3,7 @@
  *   writer.c         its output; what other threads ask of it; the thread and its loop
  *   writer_end.c     counts, messages, the end
  *   writer_ticks.c   windows and ticks
+ *   writer_cells.c   cells become chunks of mappings
  *   writer_slots.c   slots become chunks; more slots
  *
  * Each calls those below it.
@@ -88,6 +89,12 @@ const uint16_t *writer_position_of(const struct writer *writer, const struct mal
 uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,
                            const uint16_t *upto);
 uint32_t writer_drain_full_slots(struct writer *writer);
+
+/* Writes the mappings in cells up to this number that are complete. Returns whether there were any. */
+bool writer_drain_cells(struct writer *writer, uint64_t limit);
+
+/* The same of all, where threads may soon find no cell. */
+void writer_drain_wanted_cells(struct writer *writer);
 
 /* The packer forgets what it knows of the lane, and gives its memory to other lanes. */
 void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane);

@@ -45,12 +45,24 @@ bool writer_fits(const struct writer *writer, size_t bytes)
 
 /* --- slots to chunks --- */
 
+/* The file has what was read of the cells. */
+static void free_cells(struct writer *writer)
+{
+    struct spool_cells *cells = &writer->spool.cells;
+    if (cells->freed == cells->read) return;
+    atomic_store_release(&cells->freed, cells->read);
+    if (atomic_load_relaxed(&cells->wanted)) writer_wake_waiters(writer, OS_ALL);
+}
+
 int writer_flush(struct writer *writer)
 {
     int result = sink_flush(&writer->sink);
     if (writer_error(writer)) result = writer_error(writer);
     /* Slots that the stream does not get stay in the spool (FORMAT.md 8). */
-    if (result < 0) writer->pending_count = 0;
+    if (result < 0)
+        writer->pending_count = 0;
+    else
+        free_cells(writer);
     for (uint32_t i = 0; i < writer->pending_count; i++)
         spool_give(&writer->spool, writer->pending[i]);
     uint32_t given = writer->pending_count;

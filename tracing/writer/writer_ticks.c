@@ -143,6 +143,8 @@ bool writer_close_window(struct writer *writer)
     bool progress = false;
     /* Both clocks at once: what follows takes milliseconds. */
     atomic_store_relaxed(&writer->ns_of_2_32_cycles, measure_cycles(writer, now));
+    /* What their threads have done before is below the cursors that are read next. */
+    const uint64_t cells = atomic_load_acquire(&writer->spool.cells.taken);
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = lane_at(writer->registry, i);
         lane->writer.tick_cursor = writer_position_of(writer, lane);
@@ -159,6 +161,8 @@ bool writer_close_window(struct writer *writer)
             if (writer->packer.followed == PACK_LANES_MAX) writer_leave_lane(writer, lane);
         }
     }
+    progress |= writer_drain_cells(writer, cells);
+    atomic_store_relaxed(&writer->spool.cells.stacks, 0);
     sink_rate(&writer->sink, now);
     atomic_add_own_relaxed(&writer->windows, 1);
     writer->quiet_ns = now;

@@ -1,0 +1,91 @@
+#include "tracing/core/mappings.h"
+
+#include "tracing/core/capture.h"
+#include "tracing/core/recording_begin.h"
+#include "tracing/data/spool.h"
+#include "tracing/os/os.h"
+#include "tracing/recording/recording.h"
+#include "tracing/recording/slot.h"
+#include "tracing/stacks/call_stack.h"
+
+#include <errno.h>
+
+/* A program may map millions of times: so many of the calls between two ticks have stacks. */
+#define STACKS_PER_WINDOW 512u
+
+/* Made by the linker: where this library is. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+/* Of an opaque allocator the library is the recorder and nothing else. */
+static bool is_ours(const void *maker)
+{
+    return (const char *)maker >= __ehdr_start && (const char *)maker < _end;
+}
+
+static bool is_of_allocator(const void *maker)
+{
+    return malloctape_front_end.opaque
+               ? malloctape_front_end.made_call != NULL && malloctape_front_end.made_call(maker)
+               : is_ours(maker);
+}
+
+/* The lane of this thread, if it has one in this recording. */
+static struct malloctape_lane *own_lane(void)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    if (lane == &recording_no_lane || lane->registry.recording != recording.number ||
+        !malloctape_lane_has_slot(lane))
+        return NULL;
+    return lane;
+}
+
+/* Finding a stack writes what is new in it into the thread's lane. A call of the allocator's own may
+ * be the thread's first, in which it gets no lane. */
+static uint32_t stack_of_call(bool is_own)
+{
+    struct spool_cells *cells = &recording.writer.spool.cells;
+    if (!recording.stacks_every_bytes || recording_state() != MALLOCTAPE_RECORDING ||
+        atomic_add_relaxed(&cells->stacks, 1) >= STACKS_PER_WINDOW)
+        return STACK_END;
+    if (own_lane() == NULL && (is_own || !malloctape_makes_room())) return STACK_END;
+    struct malloctape_lane *lane = own_lane();
+    if (lane == NULL || lane->slot.busy || !slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX))
+        return STACK_END;
+    return stacks_find(lane);
+}
+
+static void mappings_put(struct mapping_record *record, int file, bool is_own)
+{
+    struct spool_cells *cells = &recording.writer.spool.cells;
+    char name[SPOOL_CELL_NAME_BYTES_MAX];
+    record->own = is_own;
+    if (file >= 0 && !os_is_confined()) {
+        record->has_file =
+            os_program_file(file, &record->device, &record->inode, name, sizeof name);
+        record->name = name;
+        record->name_bytes = record->has_file ? (uint32_t)strlen(name) : 0;
+    }
+    record->stack = stack_of_call(is_own);
+    const struct malloctape_lane *lane = own_lane();
+    record->has_lane = lane != NULL;
+    record->thread_id =
+        (uint32_t)(lane != NULL ? atomic_load_relaxed(&lane->registry.thread_id) : os_thread_id());
+    if (lane != NULL)
+        record->calls =
+            raw_allocations(lane->registry.number, units_allocations_so_far(&lane->units));
+    const uint64_t number = writer_cells(&recording.writer, cells_of(record));
+    if (number) cell_put(&cells->ring, number, record);
+}
+
+void mappings_record(struct mapping_record *record, int file, const void *maker)
+{
+    const int kept_errno = errno;
+    if (is_ours(maker) && malloctape_front_end.opaque) return;
+    /* A forked child has not inherited the cells. */
+    recording_notice_fork();
+    if (mappings_are_recorded() && recording_own_registry() &&
+        atomic_load_relaxed(&recording.writer.spool.cells.ring.words))
+        mappings_put(record, file, is_of_allocator(maker));
+    errno = kept_errno;
+}

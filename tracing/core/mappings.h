@@ -1,0 +1,29 @@
+/* mappings - what the program does to its address space is recorded: FORMAT.md 4.5.
+ *
+ * Nothing here is on the way of malloc() and free(). A record goes into cells that all threads share
+ * (state.h), not into the thread's lane: their numbers are the order of the calls, a thread needs no
+ * lane, and a signal handler may interrupt anything.
+ *
+ * Threads   any, also in signal handlers and in children that share the memory; errno is kept. */
+#ifndef MALLOCTAPE_MAPPINGS_H
+#define MALLOCTAPE_MAPPINGS_H
+
+#include "common/atomic.h"
+#include "stream/mapping.h"
+#include "tracing/data/state.h"
+
+#include <stdbool.h>
+
+/* Whether calls are recorded now: also in a pause, as what is mapped must be known after it. */
+static inline bool mappings_are_recorded(void)
+{
+    const uint32_t state = atomic_load_acquire(&malloctape_state);
+    return state == MALLOCTAPE_RECORDING || state == MALLOCTAPE_PAUSED;
+}
+
+/* Records a call that has been made, or that is about to give pages up. What, address, length,
+ * protection, flags, offset, inode and the result are the caller's; the rest is found here. `file`: a
+ * descriptor of the program's, or -1. `maker`: where the call goes on. */
+void mappings_record(struct mapping_record *record, int file, const void *maker);
+
+#endif
