@@ -123,7 +123,8 @@ static int target_module_open(const struct target *target, const struct target_m
              mapping->start, mapping->end);
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file >= 0) return file;
-    if (target->original != NULL && strstr(target->modules[mapping->module].path, ":" TARGET_COPY))
+    if (target->original != NULL &&
+        strstr(target->modules[mapping->module].path, ":" TARGET_COPY) != NULL)
         return open(target->original, O_RDONLY | O_CLOEXEC);
     snprintf(path, sizeof path, "/proc/%d/root%s", (int)target->process,
              target->modules[mapping->module].path);

@@ -34,9 +34,9 @@
 #define MALLOCTAPE_ARCH_H
 
 #if defined(__x86_64__)
-#include "arch_x86_64.h"
+#include "common/arch_x86_64.h"
 #elif defined(__aarch64__) && defined(__LP64__) && !defined(__AARCH64EB__)
-#include "arch_aarch64.h"
+#include "common/arch_aarch64.h"
 #else
 #error "only x86-64 and aarch64 so far: another architecture needs files like common/arch_aarch64.h"
 #endif

@@ -45,7 +45,7 @@ static inline void arch_thread_storage(void *pointer)
     (void)pointer;
 }
 
-/* --- the clock: steps of 1 to 40 ns --- */
+/* ---- the clock: steps of 1 to 40 ns ---- */
 
 #define ARCH_CLOCK_NAME "cntvct_el0"
 
@@ -75,7 +75,7 @@ static inline bool arch_clock_is_steady(void)
     return true;
 }
 
-/* --- memory --- */
+/* ---- memory ---- */
 
 #define ARCH_PLAIN_IS_ATOMIC 0
 #define ARCH_STORES_AT_ONCE  0
@@ -96,7 +96,7 @@ static inline void arch_pause(void)
     __asm__ volatile("isb" ::: "memory");
 }
 
-/* --- Valgrind, which runs a program instruction by instruction --- */
+/* ---- Valgrind, which runs a program instruction by instruction ---- */
 
 static inline uint64_t arch_ask_valgrind(const uint64_t request[6])
 {

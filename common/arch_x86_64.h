@@ -44,7 +44,7 @@ static inline void arch_thread_storage(void *pointer)
     unwind_words[2] = pointer;
 }
 
-/* --- the clock --- */
+/* ---- the clock ---- */
 
 #define ARCH_CLOCK_NAME "tsc"
 
@@ -75,7 +75,7 @@ static inline bool arch_clock_is_steady(void)
     return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1u << 8) != 0;
 }
 
-/* --- memory --- */
+/* ---- memory ---- */
 
 /* ThreadSanitizer, which checks memory orders, knows only C11's operations. */
 #ifdef __SANITIZE_THREAD__
@@ -108,7 +108,7 @@ static inline void arch_pause(void)
     __asm__ volatile("pause" ::: "memory");
 }
 
-/* --- Valgrind, which runs a program instruction by instruction --- */
+/* ---- Valgrind, which runs a program instruction by instruction ---- */
 
 static inline uint64_t arch_ask_valgrind(const uint64_t request[6])
 {

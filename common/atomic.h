@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "arch.h"
+#include "common/arch.h"
 
 #define atomic_load_relaxed(object) __atomic_load_n(object, __ATOMIC_RELAXED)
 #define atomic_load_acquire(object) __atomic_load_n(object, __ATOMIC_ACQUIRE)

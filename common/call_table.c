@@ -1,4 +1,4 @@
-#include "call_table.h"
+#include "common/call_table.h"
 
 #define CALL_SHAPE_ENTRY(number, identifier, name, shape) [(number)] = SHAPE_##shape,
 #define CALL_NAME_ENTRY(number, identifier, name, shape)  [(number)] = (name),

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "call_kind.h"
+#include "common/call_kind.h"
 
 #ifdef __cplusplus
 extern "C" {

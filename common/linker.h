@@ -14,7 +14,7 @@
 static inline bool linker_is_glibc(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return strcmp(slash ? slash + 1 : path, ARCH_LINKER) == 0;
+    return strcmp(slash != NULL ? slash + 1 : path, ARCH_LINKER) == 0;
 }
 
 #endif

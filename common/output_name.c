@@ -1,6 +1,6 @@
-#include "output_name.h"
+#include "common/output_name.h"
 
-#include "text.h"
+#include "common/text.h"
 
 #include <errno.h>
 #include <string.h>

@@ -110,18 +110,18 @@ static json_t *compare_row_replay(const struct compare *compare, struct compare_
     }
     char printed[sizeof row->printed] = "", *through[ALLOCATOR_WORDS];
     struct process_end end = {0};
-    const struct process process = {.path = compare->replay,
-                                    .words = words,
-                                    .through =
-                                        row ? allocators_through(&row->found, through) : NULL,
-                                    .input = -1,
-                                    .limit_s = time_limit(compare, row),
-                                    .file = compare->ordered,
-                                    .enter = compare_run_enter,
-                                    .of = row,
-                                    .printed = printed,
-                                    .printed_bytes = sizeof printed,
-                                    .end = &end};
+    const struct process process = {
+        .path = compare->replay,
+        .words = words,
+        .through = row != NULL ? allocators_through(&row->found, through) : NULL,
+        .input = -1,
+        .limit_s = time_limit(compare, row),
+        .file = compare->ordered,
+        .enter = compare_run_enter,
+        .of = row,
+        .printed = printed,
+        .printed_bytes = sizeof printed,
+        .end = &end};
     const bool ran = run_to_end(&process, why, why_bytes);
     free(words);
     if (row != NULL && !ran) row->end = end;

@@ -1,6 +1,6 @@
-#include "cell.h"
+#include "stream/cell.h"
 
-#include "stack_definition.h"
+#include "stream/stack_definition.h"
 
 #include <string.h>
 

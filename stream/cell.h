@@ -5,8 +5,8 @@
 #ifndef MALLOCTAPE_CELL_H
 #define MALLOCTAPE_CELL_H
 
-#include "../common/atomic.h"
-#include "mapping.h"
+#include "common/atomic.h"
+#include "stream/mapping.h"
 
 /* A ring: number `i`, from 1, lies at (i - 1) % count. */
 struct cell_ring {

@@ -1,4 +1,4 @@
-#include "chunk.h"
+#include "stream/chunk.h"
 
 #include <string.h>
 
@@ -14,9 +14,9 @@ size_t chunk_write(struct packer *packer, struct chunk_units *chunk, uint8_t *ou
     uint8_t *packed = NULL;
     if (chunk->flags & RAW_CHUNK_FLAG_PACKED) {
         packed = pack_units(packer, chunk->followed, records, at);
-        if (!packed) chunk->flags &= ~RAW_CHUNK_FLAG_PACKED;
+        if (packed == NULL) chunk->flags &= ~RAW_CHUNK_FLAG_PACKED;
     }
-    if (packed) {
+    if (packed != NULL) {
         at = packed;
     } else if (records->count != 0) { /* else `units` may be NULL, which memcpy does not take */
         memcpy(at, records->units, records->count * sizeof *records->units);

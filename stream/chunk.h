@@ -4,9 +4,9 @@
 #ifndef MALLOCTAPE_CHUNK_H
 #define MALLOCTAPE_CHUNK_H
 
-#include "chunk_seal.h"
-#include "pack.h"
-#include "raw_format.h"
+#include "stream/chunk_seal.h"
+#include "stream/pack.h"
+#include "stream/raw_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

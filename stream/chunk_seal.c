@@ -1,8 +1,8 @@
-#include "chunk_seal.h"
+#include "stream/chunk_seal.h"
 
-#include "../common/bytes.h"
-#include "checksum.h"
-#include "varint.h"
+#include "common/bytes.h"
+#include "stream/checksum.h"
+#include "stream/varint.h"
 
 static size_t seal(uint8_t *out, unsigned type, unsigned flags, uint32_t lane, size_t payload,
                    size_t units, uint64_t first, uint64_t first_allocation)

@@ -5,8 +5,8 @@
 #ifndef MALLOCTAPE_CHUNK_SEAL_H
 #define MALLOCTAPE_CHUNK_SEAL_H
 
-#include "raw_format.h"
-#include "varint.h"
+#include "stream/raw_format.h"
+#include "stream/varint.h"
 
 #include <stddef.h>
 #include <stdint.h>

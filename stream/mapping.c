@@ -1,7 +1,7 @@
-#include "mapping.h"
+#include "stream/mapping.h"
 
-#include "stack_definition.h"
-#include "varint.h"
+#include "stream/stack_definition.h"
+#include "stream/varint.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #ifndef MALLOCTAPE_MAPPING_H
 #define MALLOCTAPE_MAPPING_H
 
-#include "raw_format.h"
+#include "stream/raw_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

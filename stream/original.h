@@ -9,6 +9,7 @@
 #define MALLOCTAPE_ORIGINAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The usage in one tick. */
@@ -54,7 +55,7 @@ static inline uint64_t original_net_bytes(uint64_t rss_bytes, uint64_t recorder_
 static inline void original_add(struct original *original, uint64_t elapsed_ns, uint64_t rss_bytes,
                                 const struct original_usage *usage)
 {
-    uint64_t recorder_bytes = usage ? usage->recorder_bytes : 0;
+    uint64_t recorder_bytes = usage != NULL ? usage->recorder_bytes : 0;
     uint64_t net_bytes = original_net_bytes(rss_bytes, recorder_bytes);
     bool first = original->now_ns == 0;
     original->now_ns += elapsed_ns;
@@ -69,7 +70,7 @@ static inline void original_add(struct original *original, uint64_t elapsed_ns, 
     }
     if (original->most_at_tick > original->peak_rss_bytes)
         original->peak_rss_bytes = original->most_at_tick;
-    if (!usage) return;
+    if (usage == NULL) return;
     original->has_usage = true;
     if (rss_bytes > 0 && recorder_bytes == 0) original->recorder_unknown = true;
     original->user_ns = usage->user_ns;

@@ -1,10 +1,10 @@
-#include "pack.h"
+#include "stream/pack.h"
 
-#include "units_read.h"
+#include "stream/units_read.h"
 
 #include <string.h>
 
-/* --- units as bytes --- */
+/* ---- units as bytes ---- */
 
 void pack_fill_entries(uint32_t entries[PACK_ENTRIES])
 {
@@ -32,7 +32,7 @@ static void make_codes(uint8_t *codes)
         codes[entries[code] - PACK_CODES_FIRST] = (uint8_t)code;
 }
 
-/* --- lanes --- */
+/* ---- lanes ---- */
 
 void packer_init(struct packer *packer, const struct pack_source *source)
 {
@@ -44,7 +44,7 @@ void packer_init(struct packer *packer, const struct pack_source *source)
 
 void packer_release(struct packer *packer)
 {
-    while (packer->lanes) {
+    while (packer->lanes != NULL) {
         struct pack_lane *lane = packer->lanes;
         packer->lanes = lane->next;
         packer->source.release(lane, packer->dialect->lane_bytes);
@@ -57,12 +57,13 @@ struct pack_lane *pack_lane_begin(struct packer *packer)
 {
     const struct pack_dialect *dialect = packer->dialect;
     struct pack_lane *lane = packer->unused;
-    const bool is_new = !lane;
-    if (packer->followed == PACK_LANES_MAX || (dialect->is_ready && !dialect->is_ready(packer)))
+    const bool is_new = lane == NULL;
+    if (packer->followed == PACK_LANES_MAX ||
+        (dialect->is_ready != NULL && !dialect->is_ready(packer)))
         return NULL;
     if (is_new) {
         lane = packer->source.reserve(dialect->lane_bytes);
-        if (!lane) return NULL;
+        if (lane == NULL) return NULL;
         lane->next = packer->lanes;
         packer->lanes = lane;
     } else {
@@ -85,8 +86,8 @@ uint8_t *pack_units(struct packer *packer, struct pack_lane *lane,
 {
     const uint16_t *end = records->units + records->count;
     struct units_call calls[UNITS_CALLS];
-    if (!lane && packer->dialect->needs_lane) return NULL;
-    if (!lane) return pack_put_units(packer, out, records->units, end);
+    if (lane == NULL && packer->dialect->needs_lane) return NULL;
+    if (lane == NULL) return pack_put_units(packer, out, records->units, end);
     units_fill_calls(calls, records->profile, records->features, false);
     return packer->dialect->pack(packer, lane, calls, records, out);
 }

@@ -19,7 +19,7 @@
 #ifndef MALLOCTAPE_PACK_H
 #define MALLOCTAPE_PACK_H
 
-#include "pack_own.h"
+#include "stream/pack_own.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,13 +1,13 @@
 /* pack_opaque - packed units of an opaque stream (FORMAT.md 5.6): allocations leave out their places
  * where a reader finds them by itself (raw_places.h). */
-#include "pack_own.h"
-#include "units_read.h"
+#include "stream/pack_own.h"
+#include "stream/units_read.h"
 
-#include "../common/bytes.h"
-#include "../common/call_kind.h"
-#include "../common/call_table.h"
-#include "raw_places.h"
-#include "varint.h"
+#include "common/bytes.h"
+#include "common/call_kind.h"
+#include "common/call_table.h"
+#include "stream/raw_places.h"
+#include "stream/varint.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static unsigned number_units(const uint16_t *at)
     return units;
 }
 
-/* --- places --- */
+/* ---- places ---- */
 
 static __attribute__((noinline)) uint8_t *put_distant(const struct packer *packer, uint8_t *out,
                                                       uint64_t difference)
@@ -71,7 +71,7 @@ static inline uint32_t pack_opaque_unit_by_age(struct raw_places *places, unsign
     return age - 1 < code->limit - 1 ? code->first + age : 0;
 }
 
-/* --- records --- */
+/* ---- records ---- */
 
 /* An allocation of a range: its place is put before it, not after it. `own`: its first unit. */
 static uint8_t *pack_opaque_put_allocation(const struct packer *packer, uint8_t *out,
@@ -166,7 +166,7 @@ static __attribute__((noinline)) const uint16_t *put_calls(const struct packer *
     return at;
 }
 
-/* --- lanes --- */
+/* ---- lanes ---- */
 
 struct opaque_lane {
     struct pack_lane lane;
@@ -193,8 +193,8 @@ static uint8_t *opaque_pack(struct packer *packer, struct pack_lane *of,
         at = put_calls(packer, places, calls, at, end, &out, out_end);
         if (at == end) return out;
         const uint16_t *next = units_next(records->profile, records->features, at, end, &coded);
-        out = next ? put_record(packer, places, &coded, at, next, out, out_end) : NULL;
-        if (!out) return NULL;
+        out = next != NULL ? put_record(packer, places, &coded, at, next, out, out_end) : NULL;
+        if (out == NULL) return NULL;
         at = next;
     }
 }

@@ -7,8 +7,8 @@
 #ifndef MALLOCTAPE_PACK_OWN_H
 #define MALLOCTAPE_PACK_OWN_H
 
-#include "../common/bytes.h"
-#include "raw_format.h"
+#include "common/bytes.h"
+#include "stream/raw_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,14 +1,14 @@
 /* pack_tcmalloc - packed units of a stream whose readers follow the caches of threads (FORMAT.md
  * 5.5): frees name their objects by age. */
-#include "pack_own.h"
-#include "units_read.h"
+#include "stream/pack_own.h"
+#include "stream/units_read.h"
 
-#include "../common/atomic.h"
-#include "../common/call_kind.h"
+#include "common/atomic.h"
+#include "common/call_kind.h"
 
 #include <string.h>
 
-/* --- caches --- */
+/* ---- caches ---- */
 
 /* The first places of a class in the cache: a ring, the first at top - 1. */
 struct list {
@@ -93,7 +93,7 @@ static bool know_classes(struct packer *packer)
 {
     const unsigned last = PACK_SIZES - 1;
     if (packer->classes[last]) return true;
-    if (!packer->source.class_of_size || !packer->source.class_of_size(last * UINT64_C(8)))
+    if (packer->source.class_of_size == NULL || !packer->source.class_of_size(last * UINT64_C(8)))
         return false;
     atomic_fence_acquire();
     for (unsigned i = 0; i <= last; i++)
@@ -108,7 +108,7 @@ static void begin_lane(struct packer *packer, struct pack_lane *of, bool is_new)
     packer->recent_lane = NULL;
 }
 
-/* --- ages --- */
+/* ---- ages ---- */
 
 /* Counts allocations whose places are not known. Forgets everything before the numbers, which are
  * modulo 2^32, repeat. */
@@ -157,7 +157,7 @@ static inline void note_allocation(struct packer *packer, uint32_t place)
         *recent_of(packer, place) = (struct pack_recent){place, (uint32_t)packer->allocations};
 }
 
-/* --- records --- */
+/* ---- records ---- */
 
 /* An object is allocated, at the given place, or at RAW_PLACE_NONE: the first one of its class. */
 static inline void allocation(struct packer *packer, struct tcmalloc_lane *lane, uint64_t size,
@@ -280,7 +280,7 @@ static uint8_t *pack(struct packer *packer, struct pack_lane *of, const struct u
         at = pack_calls(packer, lane, calls, at, end, &out);
         if (at == end) return out;
         const uint16_t *next = units_next(records->profile, records->features, at, end, &coded);
-        if (!next) return pack_put_units(packer, out, at, end);
+        if (next == NULL) return pack_put_units(packer, out, at, end);
         out = pack_record(packer, lane, &coded, at, next, out);
         at = next;
     }

@@ -117,7 +117,7 @@ bool raw_decoder_open(struct raw_decoder *decoder, const struct raw_chunk *chunk
                             ": the lane had %" PRIu64 " units, the chunk begins with %" PRIu64,
                             decoder->units, chunk->first_unit);
     if (chunk->begin && !decoder_begin_segment(decoder, chunk)) return false;
-    if (decoder->dialect->prepare && !decoder->dialect->prepare(decoder, chunk, was_packed))
+    if (decoder->dialect->prepare != NULL && !decoder->dialect->prepare(decoder, chunk, was_packed))
         return false;
     if (chunk->begin || was_packed != chunk->packed)
         units_fill_calls(decoder->codes, decoder->profile, decoder->features, chunk->packed);

@@ -7,7 +7,7 @@
 #ifndef MALLOCTAPE_RAW_ERROR_H
 #define MALLOCTAPE_RAW_ERROR_H
 
-#include "../common/error.h"
+#include "common/error.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,7 +10,7 @@
 #ifndef MALLOCTAPE_RAW_FORMAT_H
 #define MALLOCTAPE_RAW_FORMAT_H
 
-#include "original.h"
+#include "stream/original.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@
 #define RAW_VERSION_MAJOR 4
 #define RAW_VERSION_MINOR 0
 
-/* --- objects and places, FORMAT.md 2.5 --- */
+/* ---- objects and places, FORMAT.md 2.5 ---- */
 
 #define RAW_PLACE_LIMIT      (UINT64_C(1) << 32)
 #define RAW_PLACE_NONE       0u
@@ -47,7 +47,7 @@ static inline uint64_t raw_allocations_count(uint64_t allocations)
     return allocations & RAW_SERIAL_MAX;
 }
 
-/* --- records that are not calls, FORMAT.md 3 --- */
+/* ---- records that are not calls, FORMAT.md 3 ---- */
 
 enum raw_record {
     RAW_THREAD_BEGIN = 48,
@@ -87,7 +87,7 @@ enum raw_inside {
 };
 #define RAW_INSIDE_KINDS (RAW_INSIDE_MERGE + 1 - RAW_STRUCTURES)
 
-/* --- the header of a stream, FORMAT.md 4.1 --- */
+/* ---- the header of a stream, FORMAT.md 4.1 ---- */
 
 /* "MTAPERAW" as the little-endian number of its bytes. */
 #define RAW_MAGIC                 UINT64_C(0x574152455041544d)
@@ -116,7 +116,7 @@ enum raw_inside {
 /* Info bits. */
 #define RAW_INFO_MAPPINGS 1u
 
-/* --- chunks, FORMAT.md 4.2 to 4.6 --- */
+/* ---- chunks, FORMAT.md 4.2 to 4.6 ---- */
 
 /* "MTRC" as the little-endian number of its bytes. */
 #define RAW_CHUNK_MAGIC             0x4352544du
@@ -150,7 +150,7 @@ enum raw_chunk_type {
 /* At least one in this many segments of a lane is key, FORMAT.md 5.3. */
 #define RAW_KEY_SEGMENT_EVERY 16
 
-/* --- a tick, FORMAT.md 4.3 --- */
+/* ---- a tick, FORMAT.md 4.3 ---- */
 
 struct raw_tick {
     uint64_t since_start_ns, rss_bytes, heap_bytes;
@@ -159,7 +159,7 @@ struct raw_tick {
     struct original_statistics statistics;
 };
 
-/* --- the end, FORMAT.md 4.4 --- */
+/* ---- the end, FORMAT.md 4.4 ---- */
 
 enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 };
 
@@ -169,7 +169,7 @@ struct raw_end {
     uint32_t lanes; /* in the stream, the units of each follow */
 };
 
-/* --- the profile of a segment, FORMAT.md 5.1 --- */
+/* ---- the profile of a segment, FORMAT.md 5.1 ---- */
 
 enum raw_range {
     RAW_FREE_1,
@@ -187,7 +187,7 @@ enum raw_range {
 #define RAW_PROFILE_ROUNDING 7
 #define RAW_ROUNDING_LIMIT   16u
 
-/* --- units, FORMAT.md 5.2, 5.5 and 5.6: what a first unit means --- */
+/* ---- units, FORMAT.md 5.2, 5.5 and 5.6: what a first unit means ---- */
 
 /* Those of the profile's ranges. The operand of an allocation is its size, that of the others the
  * place of an object, and there is a code for operands below the limit:
@@ -282,7 +282,7 @@ enum raw_code { RAW_CODE_LIST(RAW_CODE_NUMBERS) };
 /* The most numbers of a HEAP call. */
 #define RAW_HEAP_NUMBERS_MAX 2
 
-/* --- packed units, FORMAT.md 5.5 --- */
+/* ---- packed units, FORMAT.md 5.5 ---- */
 
 #define RAW_AGES 0x800u /* allocations, at most, between an object's and the record */
 
@@ -294,7 +294,7 @@ enum raw_code { RAW_CODE_LIST(RAW_CODE_NUMBERS) };
 #define RAW_PACKED_LOW          0xf3u /* two bytes: the upper one is 0 */
 #define RAW_PACKED_UNIT         255u  /* three bytes */
 
-/* --- the spool, FORMAT.md 8 --- */
+/* ---- the spool, FORMAT.md 8 ---- */
 
 /* "MTAPESPL" as the little-endian number of its bytes. */
 #define SPOOL_MAGIC                UINT64_C(0x4c5053455041544d)

@@ -12,7 +12,7 @@
 #ifndef MALLOCTAPE_RAW_PLACES_H
 #define MALLOCTAPE_RAW_PLACES_H
 
-#include "raw_format.h"
+#include "stream/raw_format.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static inline uint32_t raw_places_find(struct raw_places *places, uint64_t size,
 {
     struct raw_places_list *list = raw_places_list_of(places, size);
     const struct raw_places_size *latest = raw_places_size_of(places, place);
-    if (!list || list->count == 0) return RAW_PLACES_NAMED;
+    if (list == NULL || list->count == 0) return RAW_PLACES_NAMED;
     if (*raw_places_at(list, 0) == place) return 0;
     /* If another place has taken its entry, it may be in the list nevertheless: that is rare. */
     if (latest->place != place || !(latest->latest & RAW_PLACES_ENDED)) return RAW_PLACES_NAMED;
@@ -90,7 +90,7 @@ static inline uint32_t raw_places_find(struct raw_places *places, uint64_t size,
 static inline uint32_t raw_places_take(struct raw_places *places, uint64_t size, uint32_t index)
 {
     struct raw_places_list *list = raw_places_list_of(places, size);
-    if (!list || index >= list->count) return RAW_PLACE_NONE;
+    if (list == NULL || index >= list->count) return RAW_PLACE_NONE;
     uint32_t place = *raw_places_at(list, index);
     for (; index > 0; index--)
         *raw_places_at(list, index) = *raw_places_at(list, index - 1);

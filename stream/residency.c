@@ -1,6 +1,6 @@
-#include "residency.h"
+#include "stream/residency.h"
 
-#include "varint.h"
+#include "stream/varint.h"
 
 #include <string.h>
 

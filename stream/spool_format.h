@@ -2,8 +2,8 @@
 #ifndef MALLOCTAPE_SPOOL_FORMAT_H
 #define MALLOCTAPE_SPOOL_FORMAT_H
 
-#include "../common/bytes.h"
-#include "raw_format.h"
+#include "common/bytes.h"
+#include "stream/raw_format.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stack_definition.h"
+#include "stream/stack_definition.h"
 
 #ifdef __cplusplus
 extern "C" {

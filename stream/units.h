@@ -23,10 +23,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../common/atomic.h"
-#include "../common/call_table.h"
-#include "raw_format.h"
-#include "stack_definition.h"
+#include "common/atomic.h"
+#include "common/call_table.h"
+#include "stream/raw_format.h"
+#include "stream/stack_definition.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -125,7 +125,7 @@ struct units_lane {
     uint64_t sequences[RAW_SIZE_CLASSES_MAX + 1];  /* latest numbers; the last: of the page heap */
 };
 
-/* --- where a thread is ---
+/* ---- where a thread is ----
  *
  * A lane's head is one word, so that an allocation stores only once. It holds the address of the
  * slot's next free unit (48 bits) and below it the number of allocations so far, modulo
@@ -207,7 +207,7 @@ static inline const struct units_code *units_code_of(const struct units_lane *la
     return &lane->codes[units_code_at(kind)];
 }
 
-/* --- usual records ---
+/* ---- usual records ----
  *
  * `cursor` is that of lane->head, which is below lane->limit. */
 
@@ -296,11 +296,11 @@ static inline bool units_fast_free_remote(struct units_lane *lane, unsigned kind
 {
     struct units_remote *latest = lane->latest_remote;
     /* NULL in a child that was forked by a signal handler since the caller looked at the lane. */
-    if (__builtin_expect(!latest || latest->owner != owner, 0)) {
+    if (__builtin_expect(latest == NULL || latest->owner != owner, 0)) {
         latest = lane->latest_remote = &lane->remote[(owner - 1) % RAW_REMOTE_ENTRIES];
         if (latest->owner != owner) return false;
     }
-    if (!latest->lane || lane->profile[RAW_FREE_1] != kind || place >= RAW_REMOTE_LIMIT ||
+    if (latest->lane == NULL || lane->profile[RAW_FREE_1] != kind || place >= RAW_REMOTE_LIMIT ||
         !units_is_announced(lane, size_class) || (sized && size >= RAW_NUMBER_MORE))
         return false;
     uint64_t bound = raw_allocations(owner - 1, units_allocations_so_far(latest->lane));
@@ -317,7 +317,7 @@ static inline bool units_fast_free_remote(struct units_lane *lane, unsigned kind
     return true;
 }
 
-/* --- usual records of an opaque allocator ---
+/* ---- usual records of an opaque allocator ----
  *
  * An allocation names its place, and a free is a call that bounds count. */
 
@@ -400,7 +400,7 @@ static inline void units_fast_realloc(struct units_lane *lane, uint16_t *cursor,
     atomic_add_own_release(&lane->head, (1 + extra) * UNITS_HEAD_UNIT + UNITS_HEAD_ALLOCATION);
 }
 
-/* --- usual records of a stream with the stacks of all allocations ---
+/* ---- usual records of a stream with the stacks of all allocations ----
  *
  * These have no code on the fast path (struct units_code), but mostly the units of one. */
 
@@ -438,7 +438,7 @@ static inline bool units_opaque_usual_allocation(struct units_lane *lane, unsign
     return true;
 }
 
-/* --- all records --- */
+/* ---- all records ---- */
 
 /* A part of units_begin_segment(): forgets what the segment before remembered. `key`: sequence
  * numbers start from 0 again. */

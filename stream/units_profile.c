@@ -1,7 +1,7 @@
-#include "units_profile.h"
+#include "stream/units_profile.h"
 
-#include "../common/call_table.h"
-#include "units_own.h"
+#include "common/call_table.h"
+#include "stream/units_own.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void count_kinds(const struct units_lane *lane, const uint16_t *units, si
     for (unsigned range = 0; range < RAW_RANGES; range++)
         counts[first_profile[range]] = RAW_RANGES - range;
     units_fill_calls(calls, lane->profile, lane->features, false);
-    while (units && units < end) {
+    while (units != NULL && units < end) {
         unsigned passed = units_of_call(calls, units, end);
         if (passed) {
             const struct units_call *call = &calls[*units >> UNITS_CALL_SHIFT];
@@ -47,7 +47,7 @@ static void count_kinds(const struct units_lane *lane, const uint16_t *units, si
             continue;
         }
         units = units_next(lane->profile, lane->features, units, end, &coded);
-        if (!units) break;
+        if (units == NULL) break;
         if (coded.number < CALL_KINDS) counts[coded.number] += RAW_RANGES + 1;
         *not_short += coded.object_form == UNITS_OBJECT_OWN && coded.ends >= RAW_FREE_1_SHORT_LIMIT;
     }

@@ -2,7 +2,7 @@
 #ifndef MALLOCTAPE_UNITS_PROFILE_H
 #define MALLOCTAPE_UNITS_PROFILE_H
 
-#include "units.h"
+#include "stream/units.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -57,7 +57,7 @@ void units_fill_calls(struct units_call calls[UNITS_CALLS], const uint8_t *profi
 {
     const struct units_dialect *dialect = units_dialect_of(features);
     memset(calls, 0, UNITS_CALLS * sizeof *calls);
-    if (dialect->add_calls && !packed) dialect->add_calls(calls, profile, features);
+    if (dialect->add_calls != NULL && !packed) dialect->add_calls(calls, profile, features);
     for (size_t i = 0; i < units_rows_count; i++) {
         const struct units_row *row = &units_rows[i];
         const bool is_allocation = row->form == UNITS_CALL_ALLOCATION;
@@ -77,7 +77,7 @@ uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t 
     struct units_record coded;
     uint64_t events = 0;
     units_fill_calls(calls, profile, features, false);
-    while (at && at < end) {
+    while (at != NULL && at < end) {
         unsigned passed = units_of_call(calls, at, end);
         if (passed) {
             at += passed;
@@ -85,7 +85,7 @@ uint64_t units_events(const uint8_t *profile, uint32_t features, const uint16_t 
             continue;
         }
         at = units_next(profile, features, at, end, &coded);
-        events += at && units_is_event(&coded);
+        events += at != NULL && units_is_event(&coded);
     }
     return events;
 }
@@ -97,7 +97,7 @@ size_t units_whole(const uint8_t *profile, uint32_t features, const uint16_t *un
     struct units_record coded;
     while (at < end) {
         const uint16_t *next = units_next(profile, features, at, end, &coded);
-        if (!next || (size_t)(next - units) > units_max) break;
+        if (next == NULL || (size_t)(next - units) > units_max) break;
         at = next;
     }
     return (size_t)(at - units);

@@ -90,7 +90,7 @@ bool units_read(struct units_reader *reader, struct units_record *coded);
 const uint16_t *units_next(const uint8_t *profile, uint32_t features, const uint16_t *at,
                            const uint16_t *end, struct units_record *coded);
 
-/* --- reading many ---
+/* ---- reading many ----
  *
  * Most records are allocations and frees that need only their first unit, one more for a
  * long code and one for the size that a free is given. A table says which first units begin such a

@@ -124,6 +124,12 @@ one_place_for_architectures() {
             --exclude=arch.h --exclude-dir=tests --exclude-dir='build*' --exclude-dir='check-*' .)
 }
 
+one_kind_of_banner() {
+    (cd "$source_dir" &&
+        ! grep -rnE '/\* (---|-{5,}) ' --include='*.[ch]' --include='*.cc' --exclude-dir=tests \
+            --exclude-dir='build*' --exclude-dir='check-*' .)
+}
+
 # --- packages.sh: with dpkg-query and apt-get of our own ------------------------------------------
 
 # machine WHO INSTALLABLE... - commands that play a system on which WHO is logged in and apt-get can
@@ -324,7 +330,7 @@ map_leads_somewhere() {
         exit files.size > 50 && functions.size > 50 && gone.empty?')
 }
 
-plan 30
+plan 31
 check 'TAP lines count one by one' counts_tap_lines
 check 'GoogleTest cases count one by one' counts_gtest_cases
 check 'a failed GoogleTest case counts once' counts_gtest_failures_once
@@ -350,6 +356,7 @@ check 'every document that something names is installed' installs_documents
 check 'the document has the figures that compare tells' prediction_is_documented
 check 'what docs/architecture.md names is there' map_leads_somewhere
 check 'what differs between architectures stands in their files' one_place_for_architectures
+check 'banners look alike' one_kind_of_banner
 check 'directories include only what docs/architecture.md allows' \
     ruby "$source_dir/tests/includes.rb" "$source_dir"
 check 'the demo compares reports that agree' tells_agreement

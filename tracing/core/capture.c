@@ -12,7 +12,7 @@
 /* A recording that ends is often followed by another one: calls are led past the capture core only
  * this long after its end. */
 #define IDLE_AFTER_NS UINT64_C(1000000000)
-/* --- nothing is recorded --- */
+/* ---- nothing is recorded ---- */
 
 bool malloctape_begin_idle(void)
 {
@@ -38,7 +38,7 @@ void malloctape_out_of_memory(void)
                  "memory for the shadow table");
 }
 
-/* --- the way to an event --- */
+/* ---- the way to an event ---- */
 
 /* Room for one event. The first event of a thread and the first after its slot is full come here,
  * and the first of a forked child. */

@@ -79,7 +79,7 @@ static inline void malloctape_freed_nothing(void)
     atomic_add_own_release(&malloctape_lane->null_frees, 1);
 }
 
-/* --- recording, general --- */
+/* ---- recording, general ---- */
 
 /* Whether it is not known yet if anything will be recorded: before the first call that is the
  * program's. */
@@ -143,7 +143,7 @@ bool malloctape_remote_freeing(unsigned kind, const void *object, bool sized, ui
 void malloctape_reallocated(unsigned kind, const void *old, uint64_t size, const void *object,
                             bool taken);
 
-/* --- of an opaque allocator: nothing is known of it but addresses --- */
+/* ---- of an opaque allocator: nothing is known of it but addresses ---- */
 
 /* As malloctape_allocated(), malloctape_allocated_unrecorded() and malloctape_freeing(). */
 void malloctape_opaque_allocated(unsigned kind, uint64_t size, uint64_t alignment,
@@ -172,7 +172,7 @@ bool malloctape_reallocating(const void *old, struct malloctape_ending *ending);
 void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,
                                  const void *object);
 
-/* --- any call --- */
+/* ---- any call ---- */
 
 /* Records a heap-wide call with `count` (0 to 2) numbers. */
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second);

@@ -19,7 +19,8 @@ struct malloctape_lane *events_lane(void)
 struct malloctape_lane *events_lane_for_object(uint64_t size, bool is_realloc)
 {
     struct malloctape_lane *lane = events_lane();
-    if (!lane || !recording.stacks_every_bytes || !stack_sample_takes(lane, size, is_realloc))
+    if (lane == NULL || !recording.stacks_every_bytes ||
+        !stack_sample_takes(lane, size, is_realloc))
         return lane;
     stacks_put(lane);
     return events_lane();
@@ -28,7 +29,7 @@ struct malloctape_lane *events_lane_for_object(uint64_t size, bool is_realloc)
 struct malloctape_lane *events_lane_for_free(void)
 {
     struct malloctape_lane *lane = events_lane();
-    if (!lane || !stack_sample_takes_free(lane)) return lane;
+    if (lane == NULL || !stack_sample_takes_free(lane)) return lane;
     stacks_put(lane);
     return events_lane();
 }
@@ -54,5 +55,5 @@ void events_lose(struct malloctape_lane *lane)
 void malloctape_heap_call(unsigned kind, unsigned count, uint64_t first, uint64_t second)
 {
     struct malloctape_lane *lane = events_lane();
-    if (lane) units_heap_call(&lane->units, kind, count, first, second);
+    if (lane != NULL) units_heap_call(&lane->units, kind, count, first, second);
 }

@@ -3,13 +3,13 @@
 #include "tracing/data/front_end.h"
 #include "tracing/data/ranges.h"
 
-/* --- places --- */
+/* ---- places ---- */
 
 /* NULL: the object has no place. */
 static inline struct shadow_page *open_granule_of(const void *object)
 {
     struct shadow_page *page = shadow_covers(object) ? shadow_page_of(object) : NULL;
-    return page && shadow_is_open(page) && shadow_granule_place(page, object) ? page : NULL;
+    return page != NULL && shadow_is_open(page) && shadow_granule_place(page, object) ? page : NULL;
 }
 
 /* The same for an object that exists: opens its granule. */
@@ -17,7 +17,7 @@ static struct shadow_page *page_for(struct malloctape_lane *lane, const void *ob
 {
     struct shadow_page *page = open_granule_of(object);
     uint32_t first;
-    if (page || !shadow_open_granule(object, &first)) return page;
+    if (page != NULL || !shadow_open_granule(object, &first)) return page;
     const uintptr_t odd = (uintptr_t)object & (SHADOW_GRANULE_BYTES / 2);
     const uintptr_t start = (uintptr_t)object & ~(SHADOW_PAGE_BYTES - 1);
     if (first && slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX))
@@ -29,7 +29,7 @@ static struct shadow_page *page_for(struct malloctape_lane *lane, const void *ob
 static struct units_object opaque_object_at(const struct malloctape_lane *lane, const void *address)
 {
     const struct shadow_page *page = open_granule_of(address);
-    if (!page) return (struct units_object){.unknown = true};
+    if (page == NULL) return (struct units_object){.unknown = true};
     const uint32_t place = shadow_granule_place(page, address);
     return events_object(lane, place, 0, atomic_load_relaxed(shadow_owner(place)) & ~SHADOW_SURE);
 }
@@ -37,7 +37,7 @@ static struct units_object opaque_object_at(const struct malloctape_lane *lane, 
 void malloctape_opaque_allocated_unrecorded(const void *object)
 {
     struct shadow_page *page = shadow_has_begun() ? open_granule_of(object) : NULL;
-    if (page) atomic_store_relaxed(shadow_owner(shadow_granule_place(page, object)), 0);
+    if (page != NULL) atomic_store_relaxed(shadow_owner(shadow_granule_place(page, object)), 0);
 }
 
 /* The lane may have left it for a pause. */
@@ -46,7 +46,7 @@ static void return_to_fast_path(struct malloctape_lane *lane)
     if (!atomic_load_operand(&lane->units.limit)) slot_enable_fast_path(lane);
 }
 
-/* --- objects --- */
+/* ---- objects ---- */
 
 /* An object that begins, and the bounds that are recorded before it. */
 struct beginning {
@@ -133,7 +133,7 @@ static bool allocated_at_own_place(struct malloctape_lane *lane, unsigned kind, 
 {
     struct shadow_page *page = size < RANGES_SMALL ? open_granule_of(object) : NULL;
     struct units_allocation_of allocation = {.address = object};
-    if (!page) return false;
+    if (page == NULL) return false;
     allocation.object.place = shadow_granule_place(page, object);
     if (!shadow_begin_small(page, shadow_owner(allocation.object.place), object, size,
                             lane->units.owner))
@@ -149,7 +149,7 @@ static void allocated_somewhere(struct malloctape_lane *lane, unsigned kind, uin
     struct shadow_page *page = page_for(lane, object);
     struct units_allocation_of allocation = {.address = object};
     struct beginning beginning;
-    if (!page) return events_lose(lane);
+    if (page == NULL) return events_lose(lane);
     allocation.object.place = shadow_granule_place(page, object);
     if (!begin_somewhere(&beginning, lane, object, size, false, false))
         return malloctape_opaque_allocated_unrecorded(object);
@@ -165,17 +165,17 @@ static void touch_ending(const struct malloctape_lane *lane, const void *object,
     ranges_touch(lane->units.owner, (uintptr_t)object, *bytes);
 }
 
-/* --- calls --- */
+/* ---- calls ---- */
 
 void malloctape_opaque_allocated(unsigned kind, uint64_t size, uint64_t alignment,
                                  const void *object)
 {
     struct malloctape_lane *lane = events_lane_for_object(size, false);
-    if (!lane) {
-        if (object) malloctape_opaque_allocated_unrecorded(object);
+    if (lane == NULL) {
+        if (object != NULL) malloctape_opaque_allocated_unrecorded(object);
         return;
     }
-    if (object)
+    if (object != NULL)
         allocated_somewhere(lane, kind, size, alignment, object);
     else
         units_failed(&lane->units, kind, size, alignment, NULL);
@@ -187,7 +187,7 @@ bool malloctape_allocated_as_usual(unsigned kind, uint64_t size, const void *obj
     struct malloctape_lane *lane = malloctape_lane;
     struct shadow_page *page = size < RANGES_SMALL ? open_granule_of(object) : NULL;
     struct units_allocation_of allocation = {.address = object};
-    if (!page) return false;
+    if (page == NULL) return false;
     allocation.object.place = shadow_granule_place(page, object);
     if (!shadow_begin_small(page, shadow_owner(allocation.object.place), object, size,
                             lane->units.owner) ||
@@ -202,7 +202,7 @@ void malloctape_opaque_freeing(unsigned kind, const void *address, uint64_t size
                                uint64_t alignment)
 {
     struct malloctape_lane *lane = events_lane_for_free();
-    if (!lane) return;
+    if (lane == NULL) return;
     /* Most allocators look there for the size. Another processor's cache may have it. */
     __builtin_prefetch((const char *)address - 1, 1);
     struct units_object object = opaque_object_at(lane, address);
@@ -221,9 +221,9 @@ void malloctape_opaque_freeing(unsigned kind, const void *address, uint64_t size
 bool malloctape_reallocating(const void *old, struct malloctape_ending *ending)
 {
     struct malloctape_lane *lane = events_lane();
-    if (!lane) return false;
+    if (lane == NULL) return false;
     page_for(lane, old);
-    if (!events_lane()) return false;
+    if (events_lane() == NULL) return false;
     *ending = (struct malloctape_ending){
         .address = old, .object = opaque_object_at(lane, old), .recording = recording.number};
     uint32_t place = ending->object.place;
@@ -253,7 +253,7 @@ static void reallocated_somewhere(struct malloctape_lane *lane,
     struct shadow_page *page = page_for(lane, object);
     struct units_allocation_of allocation = {.address = object};
     struct beginning beginning;
-    if (!page) return events_lose(lane);
+    if (page == NULL) return events_lose(lane);
     allocation.object.place = shadow_granule_place(page, object);
     if (!begin_somewhere(&beginning, lane, object, size, true, stays)) {
         malloctape_unrecorded();
@@ -268,13 +268,13 @@ void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_
                                  const void *object)
 {
     struct malloctape_lane *lane =
-        object || size ? events_lane_for_object(size, true) : events_lane_for_free();
-    if (!lane || ending->recording != recording.number) {
+        object != NULL || size ? events_lane_for_object(size, true) : events_lane_for_free();
+    if (lane == NULL || ending->recording != recording.number) {
         malloctape_unrecorded();
-        if (object) malloctape_opaque_allocated_unrecorded(object);
-    } else if (!object && size == 0) {
+        if (object != NULL) malloctape_opaque_allocated_unrecorded(object);
+    } else if (object == NULL && size == 0) {
         units_free(&lane->units, CALL_REALLOC_ZERO, &ending->object, 0, 0);
-    } else if (!object) {
+    } else if (object == NULL) {
         put_failed_realloc(lane, ending, size);
     } else {
         reallocated_somewhere(lane, ending, size, object);

@@ -29,7 +29,7 @@ void events_lose(struct malloctape_lane *lane);
 /* What happens to the cache from now on is not in the stream. */
 static inline void events_leave_cache(struct malloctape_lane *lane)
 {
-    if (!lane->units.cache) return;
+    if (lane->units.cache == NULL) return;
     atomic_store_relaxed(&lane->units.limit, 0);
     lane->units.cache = NULL;
 }

@@ -9,7 +9,7 @@
 #define SEQUENCE_UNITS_MAX (1 + RAW_NUMBER_UNITS_MAX)
 #define INSIDE_UNITS_MAX   (1 + 2 * RAW_NUMBER_UNITS_MAX)
 
-/* --- the thread's cache --- */
+/* ---- the thread's cache ---- */
 
 static void announce_class(struct malloctape_lane *lane, uint32_t size_class)
 {
@@ -21,7 +21,7 @@ static void announce_class(struct malloctape_lane *lane, uint32_t size_class)
 static inline struct shadow_page *open_page_of(const void *object)
 {
     struct shadow_page *page = shadow_covers(object) ? shadow_page_of(object) : NULL;
-    return page && shadow_is_open(page) ? page : NULL;
+    return page != NULL && shadow_is_open(page) ? page : NULL;
 }
 
 /* Takes the places of up to RAW_CACHED_MAX objects from the list for the lane. Returns how many; 0
@@ -35,7 +35,7 @@ static unsigned events_tcmalloc_take_cached(const struct malloctape_lane *lane, 
     for (; taken < RAW_CACHED_MAX && taken < count; taken++) {
         uintptr_t its_number = (uintptr_t)*object >> SHADOW_PAGE_BITS;
         if (its_number != number) page = open_page_of(*object);
-        if (!page) return 0;
+        if (page == NULL) return 0;
         number = its_number;
         places[taken] = shadow_place(page, *object);
         shadow_take(page, places[taken], lane->units.owner);
@@ -49,7 +49,7 @@ void malloctape_cached(const void *cache, unsigned size_class, const void *first
 {
     struct malloctape_lane *lane = malloctape_lane;
     uint32_t places[RAW_CACHED_MAX];
-    if (!lane->units.cache || lane->units.cache != cache) return;
+    if (lane->units.cache == NULL || lane->units.cache != cache) return;
     while (count > 0) {
         if (!slot_has_room(lane, 2 * RAW_UNITS_PER_RECORD_MAX)) return events_leave_cache(lane);
         unsigned taken = events_tcmalloc_take_cached(lane, &first, count, places);
@@ -63,7 +63,7 @@ void malloctape_cached(const void *cache, unsigned size_class, const void *first
 void malloctape_uncached(const void *cache, unsigned size_class, unsigned count)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane->units.cache || lane->units.cache != cache || count == 0) return;
+    if (lane->units.cache == NULL || lane->units.cache != cache || count == 0) return;
     if (!slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX)) return events_leave_cache(lane);
     units_uncached(&lane->units, size_class, count);
 }
@@ -77,12 +77,12 @@ void malloctape_thread_cache_is(void *cache)
         lane->slot.count < lane->slot.count_to_follow)
         return;
     events_leave_cache(lane);
-    if (!cache || recording_is_slow()) return;
+    if (cache == NULL || recording_is_slow()) return;
     if (!slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX)) return;
     units_thread(&lane->units, RAW_CACHE_BEGIN, 0);
     lane->units.cache = cache;
     malloctape_front_end.announce_cache(cache);
-    if (lane->units.cache) slot_enable_fast_path(lane);
+    if (lane->units.cache != NULL) slot_enable_fast_path(lane);
 }
 
 void malloctape_thread_cache_changed(void)
@@ -100,19 +100,19 @@ void malloctape_thread_cache_deleted(void)
         units_thread(&lane->units, RAW_THREAD_CACHE_DELETED, 0);
 }
 
-/* --- objects --- */
+/* ---- objects ---- */
 
 void malloctape_allocated_unrecorded(const void *object)
 {
     struct shadow_page *page = shadow_has_begun() ? open_page_of(object) : NULL;
-    if (page) shadow_take(page, shadow_place(page, object), 0);
+    if (page != NULL) shadow_take(page, shadow_place(page, object), 0);
 }
 
 /* The object at this address, as the lane of the calling thread names it. */
 static struct units_object object_at(const struct malloctape_lane *lane, const void *address)
 {
     const struct shadow_page *page = open_page_of(address);
-    if (!page) return (struct units_object){.unknown = true};
+    if (page == NULL) return (struct units_object){.unknown = true};
     const uint32_t place = shadow_place(page, address);
     return events_object(lane, place, page->size_class, atomic_load_relaxed(shadow_owner(place)));
 }
@@ -124,8 +124,8 @@ static struct units_allocation_of events_tcmalloc_begin_object(struct malloctape
     struct shadow_page *page = open_page_of(address);
     struct units_allocation_of allocation = {.address = address};
     if (recording_is_slow()) events_leave_cache(lane);
-    allocation.taken = taken && lane->units.cache;
-    if (!page) return allocation;
+    allocation.taken = taken && lane->units.cache != NULL;
+    if (page == NULL) return allocation;
     allocation.object.place = shadow_place(page, address);
     allocation.object.size_class = page->size_class;
     shadow_take(page, allocation.object.place, lane->units.owner);
@@ -141,15 +141,15 @@ static bool has_no_name(const struct units_allocation_of *allocation)
     return !allocation->taken && allocation->object.place == RAW_PLACE_NONE;
 }
 
-/* --- calls --- */
+/* ---- calls ---- */
 
 void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
                           bool taken)
 {
     struct malloctape_lane *lane = events_lane_for_object(size, false);
-    if (!lane) {
-        if (object) malloctape_allocated_unrecorded(object);
-    } else if (!object) {
+    if (lane == NULL) {
+        if (object != NULL) malloctape_allocated_unrecorded(object);
+    } else if (object == NULL) {
         units_failed(&lane->units, kind, size, alignment, NULL);
     } else {
         struct units_allocation_of allocation = events_tcmalloc_begin_object(lane, object, taken);
@@ -165,7 +165,7 @@ void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *obj
     struct malloctape_lane *lane = malloctape_lane;
     if (!lane->units.all_have_stacks || !events_put_stack(lane))
         lane = events_lane_for_object(size, false);
-    if (!lane)
+    if (lane == NULL)
         malloctape_allocated_unrecorded(object);
     else if (!units_usual_allocation(&lane->units, kind, size))
         units_allocation(&lane->units, kind, size, 0, &allocation);
@@ -187,7 +187,7 @@ static void take_over(struct malloctape_lane *lane, const struct units_object *o
 void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint64_t alignment)
 {
     struct malloctape_lane *lane = events_lane_for_free();
-    if (!lane) return;
+    if (lane == NULL) return;
     struct units_object object = object_at(lane, address);
     take_over(lane, &object, address);
     units_free(&lane->units, kind, &object, size, alignment);
@@ -200,7 +200,7 @@ bool malloctape_remote_freeing(unsigned kind, const void *address, bool sized, u
     __builtin_prefetch(address, 1);
     if (!recording_has_room(lane)) return false;
     struct shadow_page *page = open_page_of(address);
-    if (!page) return false;
+    if (page == NULL) return false;
     uint32_t place = shadow_place(page, address);
     uint32_t owner = atomic_load_relaxed(shadow_owner(place));
     if (!units_fast_free_remote(&lane->units, kind, place, page->size_class, owner, sized, size))
@@ -213,12 +213,12 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
                             const void *object, bool taken)
 {
     struct malloctape_lane *lane = events_lane_for_object(size, true);
-    if (!lane) {
-        if (object) malloctape_allocated_unrecorded(object);
+    if (lane == NULL) {
+        if (object != NULL) malloctape_allocated_unrecorded(object);
         return;
     }
     struct units_object old = object_at(lane, old_address);
-    if (!object) {
+    if (object == NULL) {
         announce_class_of(lane, &old);
         units_failed(&lane->units, kind, size, 0, &old);
         return;
@@ -229,7 +229,7 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
     units_realloc(&lane->units, kind, &old, size, &allocation);
 }
 
-/* --- inside a call --- */
+/* ---- inside a call ---- */
 
 void malloctape_sequence(unsigned structure)
 {
@@ -243,13 +243,14 @@ void malloctape_inside(unsigned what, unsigned long amount)
 {
     struct malloctape_lane *lane = malloctape_lane;
     /* The library's own threads have none. */
-    if (lane && slot_has_room(lane, INSIDE_UNITS_MAX)) units_inside(&lane->units, what, amount);
+    if (lane != NULL && slot_has_room(lane, INSIDE_UNITS_MAX))
+        units_inside(&lane->units, what, amount);
 }
 
 void malloctape_waited(unsigned structure, unsigned long cycles)
 {
     struct malloctape_lane *lane = malloctape_lane;
-    if (!lane || !slot_has_room(lane, INSIDE_UNITS_MAX)) return;
+    if (lane == NULL || !slot_has_room(lane, INSIDE_UNITS_MAX)) return;
     /* May take a system call, so not if nothing is recorded. */
     const uint64_t waited_ns = writer_cycles_ns(&recording.writer, cycles);
     units_inside(&lane->units, structure, waited_ns);

@@ -84,8 +84,8 @@ void mappings_record(struct mapping_record *record, int file, const void *maker)
     if (is_ours(maker) && malloctape_front_end.opaque) return;
     /* A forked child has not inherited the cells. */
     recording_notice_fork();
-    if (mappings_are_recorded() && recording_own_registry() &&
-        atomic_load_relaxed(&recording.writer.spool.cells.ring.words))
+    if (mappings_are_recorded() && recording_own_registry() != NULL &&
+        atomic_load_relaxed(&recording.writer.spool.cells.ring.words) != NULL)
         mappings_put(record, file, is_of_allocator(maker));
     errno = kept_errno;
 }

@@ -35,7 +35,7 @@
 /* This process forked from one that recorded, and has gone on without exec. */
 static bool is_forked;
 
-/* --- the thread of control.c --- */
+/* ---- the thread of control.c ---- */
 
 static bool control_is_running(void)
 {
@@ -50,7 +50,7 @@ static void end_control(void)
     control.running = false;
 }
 
-/* --- begin --- */
+/* ---- begin ---- */
 
 bool recording_is_abandoned(void)
 {
@@ -109,7 +109,7 @@ static bool has_left(const struct malloctape_lane *lane, uint64_t deadline_ns)
  * stores are visible: none can appear later, among those of the next recording. */
 static bool threads_have_left(void)
 {
-    uint32_t used = recording.registry ? atomic_load_acquire(&recording.registry->used) : 0;
+    uint32_t used = recording.registry != NULL ? atomic_load_acquire(&recording.registry->used) : 0;
     uint64_t deadline_ns = os_clock_ns() + LATE_THREADS_NS;
     if (used) os_threads_barrier();
     for (uint32_t i = 0; i < used; i++)
@@ -125,13 +125,14 @@ static bool threads_have_left(void)
 static const char *memory_reserve(struct writer *writer)
 {
     if (!threads_prepare()) return "no key for thread-specific data";
-    if (!writer->registry)
-        atomic_store_release(&writer->registry,
-                             recording.registry ? recording.registry : lane_registry_create());
-    if (!writer->registry || !shadow_prepare(malloctape_front_end.cover_heap))
+    if (writer->registry == NULL)
+        atomic_store_release(&writer->registry, recording.registry != NULL
+                                                    ? recording.registry
+                                                    : lane_registry_create());
+    if (writer->registry == NULL || !shadow_prepare(malloctape_front_end.cover_heap))
         return "no memory for the shadow table, or a kernel older than Linux 4.14";
     void *rest = os_memory_reserve(ADDRESS_SPACE_LEFT_BYTES);
-    if (!rest) return "the limit on address space would leave too little for the program";
+    if (rest == NULL) return "the limit on address space would leave too little for the program";
     os_memory_release(rest, ADDRESS_SPACE_LEFT_BYTES);
     return NULL;
 }
@@ -140,7 +141,7 @@ static const char *memory_reserve(struct writer *writer)
 static void cancel(struct writer *writer)
 {
     shadow_cancel();
-    if (!recording.registry) lane_registry_release(writer->registry);
+    if (recording.registry == NULL) lane_registry_release(writer->registry);
     writer->registry = recording.registry;
 }
 
@@ -157,8 +158,8 @@ static const char *recording_prepare(struct writer *writer, const char *output)
     const char *wrong = settings_apply(writer, output, writer_bytes_min());
     recording.stacks_every_bytes = settings.stacks_every_bytes;
     recording.frees_have_stacks = settings.frees_have_stacks;
-    if (!wrong && recording.stacks_every_bytes) wrong = stacks_begin();
-    return wrong ? wrong : memory_reserve(writer);
+    if (wrong == NULL && recording.stacks_every_bytes) wrong = stacks_begin();
+    return wrong != NULL ? wrong : memory_reserve(writer);
 }
 
 /* The state is STARTING. */
@@ -167,7 +168,7 @@ static int recording_open(const char *output, bool may_defer)
     struct writer *writer = &recording.writer;
     const char *wrong = recording_prepare(writer, output);
     int result = -EINVAL;
-    if (wrong) {
+    if (wrong != NULL) {
         notice_text("not recording: %s", wrong);
     } else {
         writer->is_abandoned = recording_is_abandoned;
@@ -183,7 +184,7 @@ static int recording_open(const char *output, bool may_defer)
         cancel(writer);
         return result;
     }
-    if (!recording.registry) atomic_store_release(&recording.registry, writer->registry);
+    if (recording.registry == NULL) atomic_store_release(&recording.registry, writer->registry);
     shadow_begin();
     return 0;
 }
@@ -228,10 +229,11 @@ bool recording_is_forked(void)
 
 void recording_notice_fork(void)
 {
-    if (atomic_load_acquire(&recording.registry) && !recording_own_registry()) child_begins();
+    if (atomic_load_acquire(&recording.registry) != NULL && recording_own_registry() == NULL)
+        child_begins();
 }
 
-/* --- the process is about to be confined --- */
+/* ---- the process is about to be confined ---- */
 
 void recording_needs_writer(void)
 {
@@ -274,7 +276,7 @@ int recording_begin(const char *output)
     for (unsigned i = 0; i < IDLE_TRIES && recording_state() == MALLOCTAPE_STARTING; i++)
         os_wait(&malloctape_state, MALLOCTAPE_STARTING, LATE_THREAD_ASK_NS);
     recording_notice_fork();
-    if (!output) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
+    if (output == NULL) output = settings.output[0] ? settings.output : "%e.%p.raw.lz4";
     recording_settle();
     if (os_is_confined()) return -EPERM;
     if (!recording_change(MALLOCTAPE_OFF, MALLOCTAPE_STARTING)) return -EBUSY;
@@ -303,7 +305,7 @@ int recording_reset(const char *output)
 void recording_decide(void)
 {
     static uint32_t deciding;
-    if (recording_state() != MALLOCTAPE_UNDECIDED || !environ ||
+    if (recording_state() != MALLOCTAPE_UNDECIDED || environ == NULL ||
         atomic_exchange_acquire(&deciding, 1))
         return;
     int kept_errno = errno;

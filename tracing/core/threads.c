@@ -30,7 +30,7 @@ bool threads_begin(struct malloctape_lane *lane)
         lane = lane_claim(recording.registry, thread_id, recording.number, &continued);
     else
         lane_reset(lane, recording.number);
-    if (!lane) {
+    if (lane == NULL) {
         atomic_add_relaxed(&recording.writer.lost_events, 1);
         return false;
     }

@@ -21,15 +21,15 @@ _Static_assert(offsetof(struct malloctape_lane, slot) % 64 == 0 &&
 struct lane_registry *lane_registry_create(void)
 {
     struct lane_registry *registry = os_memory_reserve_per_process(sizeof *registry);
-    if (registry) registry->present = 1;
+    if (registry != NULL) registry->present = 1;
     return registry;
 }
 
 void lane_registry_release(struct lane_registry *registry)
 {
-    if (!registry) return;
+    if (registry == NULL) return;
     for (uint32_t i = 0; i < RAW_LANES_MAX / LANE_BLOCK; i++)
-        if (registry->blocks[i])
+        if (registry->blocks[i] != NULL)
             os_memory_release(registry->blocks[i], LANE_BLOCK * sizeof *registry->blocks[i]);
     os_memory_release(registry, sizeof *registry);
 }
@@ -117,9 +117,9 @@ static bool has_block(struct lane_registry *registry, uint32_t number)
 {
     struct malloctape_lane **place = &registry->blocks[number / LANE_BLOCK];
     struct malloctape_lane *none = NULL;
-    if (atomic_load_acquire(place)) return true;
+    if (atomic_load_acquire(place) != NULL) return true;
     struct malloctape_lane *block = os_memory_reserve_per_process(LANE_BLOCK * sizeof *block);
-    if (!block) return false;
+    if (block == NULL) return false;
     if (!atomic_swap_once(place, &none, block))
         os_memory_release(block, LANE_BLOCK * sizeof *block);
     return true;
@@ -148,9 +148,9 @@ struct malloctape_lane *lane_claim(struct lane_registry *registry, int thread_id
                                    uint32_t recording_number, bool *continued)
 {
     struct malloctape_lane *lane = claim_ended(registry);
-    *continued = lane && lane->registry.recording == recording_number;
-    if (!lane) lane = claim_new(registry);
-    if (!lane) return NULL;
+    *continued = lane != NULL && lane->registry.recording == recording_number;
+    if (lane == NULL) lane = claim_new(registry);
+    if (lane == NULL) return NULL;
     if (!*continued) lane_reset(lane, recording_number);
     *continued = *continued && !lane->registry.ended;
     atomic_store_relaxed(&lane->registry.ended, 0);

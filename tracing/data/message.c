@@ -60,11 +60,11 @@ void message_error(struct message *message, int error)
     /* Reads a table in libc: takes no lock and no memory, and ignores the locale. */
     const char *text = own_text(error), *of_libc = strerrordesc_np(-error);
     size_t at = message->bytes;
-    if (text || of_libc)
-        message_put(message, "%s", text ? text : of_libc);
+    if (text != NULL || of_libc != NULL)
+        message_put(message, "%s", text != NULL ? text : of_libc);
     else
         message_put(message, "error %lu", (uint64_t)-error);
-    if (!text && of_libc && at < message->bytes) message->text[at] |= 'a' ^ 'A';
+    if (text == NULL && of_libc != NULL && at < message->bytes) message->text[at] |= 'a' ^ 'A';
 }
 
 /* Replaces what a terminal would obey, and line breaks: names may have it. */

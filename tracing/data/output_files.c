@@ -366,7 +366,7 @@ void output_discard(struct output_files *files)
 
 void output_undo(struct output_files *files)
 {
-    if (files->kind != OUTPUT_NEW_FILE || !files->last || !*files->last) return;
+    if (files->kind != OUTPUT_NEW_FILE || files->last == NULL || !*files->last) return;
     int directory = os_directory_open(files->directory_path);
     if (directory < 0) return;
     output_rename(files);

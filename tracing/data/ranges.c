@@ -5,7 +5,7 @@
 #define GRANULES     ((uint32_t)(SHADOW_PAGE_BYTES / SHADOW_GRANULE_BYTES))
 #define HALF_GRANULE (SHADOW_GRANULE_BYTES / 2)
 
-/* --- pages of a range --- */
+/* ---- pages of a range ---- */
 
 static uintptr_t first_page(uintptr_t address)
 {
@@ -55,7 +55,7 @@ bool ranges_may_reach(uint16_t owner, uintptr_t address)
     return (marks & SHADOW_COVERED) || its != owner;
 }
 
-/* --- granules ---
+/* ---- granules ----
  *
  * A page has one row of them or two: objects at 8 modulo 16 are in the second. */
 
@@ -143,7 +143,7 @@ static uint32_t behind_owned(uint32_t base, uint32_t index, uint32_t lowest)
     return index;
 }
 
-/* --- who had the bytes --- */
+/* ---- who had the bytes ---- */
 
 static void find_in_row(struct range *range, uintptr_t number, bool odd)
 {
@@ -231,7 +231,7 @@ void ranges_find(struct range *range)
     ranges_find_inside(range);
 }
 
-/* --- it has begun --- */
+/* ---- it has begun ---- */
 
 static void forget_in_row(const struct range *range, uintptr_t number, bool odd)
 {

@@ -36,7 +36,7 @@ static struct {
     bool has_allocator;
 } applied;
 
-/* --- metadata --- */
+/* ---- metadata ---- */
 
 /* Up to its end or its first line break. */
 static void settings_put_value(struct text *text, const char *value)
@@ -68,7 +68,7 @@ static void append_setting(const char *entry)
 {
     char name[SETTING_NAME_BYTES_MAX];
     const char *value = strchr(entry, '=');
-    if (!value || (size_t)(value - entry) >= sizeof name ||
+    if (value == NULL || (size_t)(value - entry) >= sizeof name ||
         strncmp(entry, OWN_PREFIX, sizeof OWN_PREFIX - 1) == 0)
         return;
     memcpy(name, entry, (size_t)(value - entry));
@@ -82,7 +82,7 @@ static void append_settings(const char *name)
     size_t bytes = strlen(name);
     bool is_prefix = name[bytes - 1] == '*';
     bytes -= is_prefix;
-    for (size_t i = 0; environ && environ[i]; i++)
+    for (size_t i = 0; environ != NULL && environ[i] != NULL; i++)
         if (strncmp(environ[i], name, bytes) == 0 && (is_prefix || environ[i][bytes] == '='))
             append_setting(environ[i]);
 }
@@ -109,15 +109,17 @@ static void collect_metadata(void)
 /* Only when a recording begins: asking an allocator may cost time and locks. */
 static void append_allocator(void)
 {
-    if (malloctape_front_end.look) malloctape_front_end.look();
+    if (malloctape_front_end.look != NULL) malloctape_front_end.look();
     if (applied.has_allocator) return;
     applied.has_allocator = true;
     append_line("", "allocator", malloctape_front_end.allocator);
-    if (malloctape_front_end.path) append_line("", "allocator.path", malloctape_front_end.path);
+    if (malloctape_front_end.path != NULL)
+        append_line("", "allocator.path", malloctape_front_end.path);
     const char *unknown =
-        malloctape_front_end.heap_unknown ? malloctape_front_end.heap_unknown() : NULL;
-    if (unknown) append_line("", "heap.unknown", unknown);
-    const char *names = malloctape_front_end.statistics ? malloctape_front_end.statistics() : "";
+        malloctape_front_end.heap_unknown != NULL ? malloctape_front_end.heap_unknown() : NULL;
+    if (unknown != NULL) append_line("", "heap.unknown", unknown);
+    const char *names =
+        malloctape_front_end.statistics != NULL ? malloctape_front_end.statistics() : "";
     struct message all;
     message_clear(&all);
     message_put(&all,
@@ -127,7 +129,7 @@ static void append_allocator(void)
     append_line("", "statistics", all.text);
 }
 
-/* --- reading --- */
+/* ---- reading ---- */
 
 /* Letters that may follow a number: `first` is the factor of the first one, and each of the others
  * is `step` times the one before. */
@@ -142,8 +144,8 @@ static const struct unit byte_units = {"kMG", 1024, 1024}, event_units = {"kMG",
 static uint64_t factor_of(const struct unit *units, char letter)
 {
     const char *at = strchr(units->letters, letter == 'K' ? 'k' : letter);
-    uint64_t factor = at ? units->first : 0;
-    for (; at && at > units->letters; at--)
+    uint64_t factor = at != NULL ? units->first : 0;
+    for (; at != NULL && at > units->letters; at--)
         factor *= units->step;
     return factor;
 }
@@ -166,7 +168,7 @@ static const char *given;
 static const char *settings_value_of(const char *name)
 {
     const size_t bytes = strlen(name);
-    if (!given) return secure_getenv(name);
+    if (given == NULL) return secure_getenv(name);
     for (const char *at = given; *at; at += strlen(at) + 1)
         if (strncmp(at, name, bytes) == 0 && at[bytes] == '=') return at + bytes + 1;
     return NULL;
@@ -183,7 +185,8 @@ static uint64_t settings_number_of(const char *name, const struct unit *units, u
 {
     const char *text = settings_value_of(name);
     uint64_t number = otherwise;
-    if (text && *text && !read_number(text, units, max, &number)) note_wrong(name, text, wrong);
+    if (text != NULL && *text && !read_number(text, units, max, &number))
+        note_wrong(name, text, wrong);
     return number;
 }
 
@@ -202,7 +205,7 @@ static uint64_t ns_of(const char *name, uint64_t otherwise)
 static bool is_set(const char *name)
 {
     const char *text = secure_getenv(name);
-    return text && *text && strcmp(text, "0") != 0;
+    return text != NULL && *text && strcmp(text, "0") != 0;
 }
 
 /* False: it is too long, and nothing has changed. */
@@ -218,7 +221,7 @@ static void read_output(void)
 {
     /* The value may be changed: it is the environment itself. */
     char *value = (char *)(uintptr_t)secure_getenv("TCMALLOC_TRACE_OUTPUT");
-    if (!value) return;
+    if (value == NULL) return;
     settings.too_long = !copy_path(settings.output, value);
     /* A program that this one starts must not write into the same file. */
     if (!output_name_has_process(value))
@@ -230,7 +233,7 @@ static void read_output(void)
 static void read_notices(void)
 {
     const char *path = secure_getenv("TCMALLOC_TRACE_REPORT");
-    if (!path || path[0] != '/') return;
+    if (path == NULL || path[0] != '/') return;
     copy_path(settings.notices, path);
     settings.speaks = false;
 }
@@ -246,9 +249,9 @@ static void look_at_malloc(void)
     Dl_info info;
     const ElfW(Sym) *symbol = NULL;
     void *found = dlsym(RTLD_DEFAULT, "malloc");
-    if (!found || !dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT)) return;
-    if (info.dli_fbase == __ehdr_start || !info.dli_fname) return;
-    if (symbol && symbol->st_shndx == SHN_UNDEF) return;
+    if (found == NULL || !dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT)) return;
+    if (info.dli_fbase == __ehdr_start || info.dli_fname == NULL) return;
+    if (symbol != NULL && symbol->st_shndx == SHN_UNDEF) return;
     copy_path(settings.other_malloc, info.dli_fname);
 }
 
@@ -257,7 +260,7 @@ static void look_at_malloc(void)
 static void read_program(void)
 {
     const char *path = (const char *)getauxval(AT_EXECFN);
-    if (!path || !*path || strncmp(path, "/dev/fd/", 8) == 0) path = program_invocation_name;
+    if (path == NULL || !*path || strncmp(path, "/dev/fd/", 8) == 0) path = program_invocation_name;
     const char *name = output_name_last(path);
     size_t bytes = strlen(name);
     if (bytes >= sizeof settings.program) bytes = sizeof settings.program - 1;
@@ -267,7 +270,7 @@ static void read_program(void)
 static void read_scratch(void)
 {
     const char *directory = secure_getenv("TMPDIR");
-    if (!directory || directory[0] != '/' || !copy_path(settings.scratch, directory))
+    if (directory == NULL || directory[0] != '/' || !copy_path(settings.scratch, directory))
         copy_path(settings.scratch, "/tmp");
 }
 
@@ -277,7 +280,7 @@ static void read_scratch(void)
 static void read_stacks(const char *text)
 {
     uint64_t bytes = 0;
-    if (!text || !*text || strcmp(text, "0") == 0) return;
+    if (text == NULL || !*text || strcmp(text, "0") == 0) return;
     const bool frees = strcmp(text, "all,frees") == 0;
     if (strcmp(text, "1") == 0)
         bytes = STACK_SAMPLE_DEFAULT;
@@ -307,7 +310,7 @@ static void read_stacks(const char *text)
 static void read_overload(void)
 {
     const char *policy = secure_getenv("TCMALLOC_TRACE_ON_OVERLOAD");
-    if (!policy || !*policy || strcmp(policy, "wait") == 0) return;
+    if (policy == NULL || !*policy || strcmp(policy, "wait") == 0) return;
     settings.loses = strcmp(policy, "lose") == 0;
     if (!settings.loses)
         note_wrong("TCMALLOC_TRACE_ON_OVERLOAD", policy, " is neither wait nor lose");
@@ -345,7 +348,7 @@ void settings_read(void)
 void settings_attach(const char *lines)
 {
     static char room[GIVEN_BYTES_MAX];
-    size_t bytes = lines ? strlen(lines) : 0;
+    size_t bytes = lines != NULL ? strlen(lines) : 0;
     if (bytes > sizeof room - 2) bytes = sizeof room - 2;
     if (bytes) memcpy(room, lines, bytes);
     room[bytes] = room[bytes + 1] = 0;
@@ -369,7 +372,7 @@ void settings_fork(void)
     append_line("", "forked", "1");
 }
 
-/* --- the output's name --- */
+/* ---- the output's name ---- */
 
 static bool is_relative_path(const char *output)
 {
@@ -482,7 +485,7 @@ const char *settings_apply(struct writer *writer, const char *output, uint64_t b
                             ? "the name of the output is too long"
                         : settings.is_given ? take_name(output)
                                             : name_output(output);
-    if (wrong) return wrong;
+    if (wrong != NULL) return wrong;
     append_allocator();
     if (!malloctape_front_end.allocator[0]) return "no library after libmalloctape.so has a malloc";
     if (settings.limits.bytes && settings.limits.bytes < bytes_min + settings.metadata_bytes)

@@ -84,7 +84,7 @@ static void unlock(void)
 static uint32_t state(void)
 {
     const struct shadow_memory *its = atomic_load_acquire(&memory);
-    return its ? atomic_load_acquire(&its->state) : SHADOW_OFF;
+    return its != NULL ? atomic_load_acquire(&its->state) : SHADOW_OFF;
 }
 
 bool shadow_has_begun(void)
@@ -92,7 +92,7 @@ bool shadow_has_begun(void)
     return state() == SHADOW_ON;
 }
 
-/* --- begin and end --- */
+/* ---- begin and end ---- */
 
 static uintptr_t region_entries(uintptr_t region)
 {
@@ -103,7 +103,7 @@ static bool cover_region(uintptr_t region)
 {
     if (region >= SHADOW_REGIONS) return false;
     if (!shadow_covered[region] &&
-        os_memory_reserve_per_process_at(region_entries(region), REGION_BYTES))
+        os_memory_reserve_per_process_at(region_entries(region), REGION_BYTES) != NULL)
         atomic_store_release(&shadow_covered[region], true);
     return shadow_covered[region];
 }
@@ -128,8 +128,9 @@ static bool cover_neighbourhood(uintptr_t address)
 /* False: something may be there already. */
 static bool shadow_reserve(void)
 {
-    if (!memory) atomic_store_release(&memory, os_memory_reserve_per_process(sizeof *memory));
-    return memory && choose_window() && cover_neighbourhood((uintptr_t)&memory) &&
+    if (memory == NULL)
+        atomic_store_release(&memory, os_memory_reserve_per_process(sizeof *memory));
+    return memory != NULL && choose_window() && cover_neighbourhood((uintptr_t)&memory) &&
            cover_neighbourhood((uintptr_t)__builtin_frame_address(0));
 }
 
@@ -193,7 +194,7 @@ bool shadow_prepare(bool (*cover)(void))
 
 void shadow_cancel(void)
 {
-    if (!memory) return;
+    if (memory == NULL) return;
     atomic_store_release(&memory->state, SHADOW_OFF);
     if (memory->kept || !lock_at_last()) return;
     release_regions();
@@ -209,14 +210,14 @@ void shadow_begin(void)
 /* The pages stay as they are: a thread that is late may be about to look there. */
 void shadow_end(void)
 {
-    if (!memory) return;
+    if (memory == NULL) return;
     atomic_store_release(&memory->state, SHADOW_OFF);
     if (!lock_at_last()) return;
     shadow_clear_places();
     unlock();
 }
 
-/* --- pages --- */
+/* ---- pages ---- */
 
 bool shadow_cover(uintptr_t address, size_t bytes)
 {
@@ -236,9 +237,10 @@ bool shadow_cover(uintptr_t address, size_t bytes)
 static bool map_piece(void)
 {
     void *owners = owners_of(pieces);
-    if (pieces == PIECES_MAX || !os_memory_reserve_per_process_at((uintptr_t)owners, OWNERS_BYTES))
+    if (pieces == PIECES_MAX ||
+        os_memory_reserve_per_process_at((uintptr_t)owners, OWNERS_BYTES) == NULL)
         return false;
-    if (!os_memory_reserve_per_process_at((uintptr_t)classes_of(pieces), CLASSES_BYTES)) {
+    if (os_memory_reserve_per_process_at((uintptr_t)classes_of(pieces), CLASSES_BYTES) == NULL) {
         os_memory_release(owners, OWNERS_BYTES);
         return false;
     }

@@ -78,7 +78,7 @@ static void sink_write_all(struct sink *sink, const uint8_t *data, size_t bytes)
 int sink_prepare(struct sink *sink)
 {
     sink->ring = os_memory_reserve(MEMORY_BYTES);
-    if (!sink->ring) return -ENOMEM;
+    if (sink->ring == NULL) return -ENOMEM;
     sink->lz4 = sink->ring + SINK_RING_BYTES;
     /* Initialized where it is first used: most streams are small. */
     sink->lz4_hc = sink->ring + SINK_RING_BYTES + sizeof(LZ4_stream_t);
@@ -89,7 +89,7 @@ int sink_prepare(struct sink *sink)
 
 void sink_release(struct sink *sink)
 {
-    if (sink->ring) os_memory_release(sink->ring, MEMORY_BYTES);
+    if (sink->ring != NULL) os_memory_release(sink->ring, MEMORY_BYTES);
     sink->ring = NULL;
 }
 

@@ -65,7 +65,7 @@ static int open_cells(struct spool *spool)
     int result = os_file_allocate(spool->file, SPOOL_CELLS_OFFSET, SPOOL_CELLS_BYTES);
     if (result < 0) return result;
     words = os_file_map(spool->file, SPOOL_CELLS_OFFSET, SPOOL_CELLS_BYTES, words, false);
-    if (!words) return -ENOMEM;
+    if (words == NULL) return -ENOMEM;
     spool->cells = (struct spool_cells){.ring = {words, SPOOL_CELLS}};
     return 0;
 }
@@ -73,9 +73,9 @@ static int open_cells(struct spool *spool)
 int spool_open(struct spool *spool, int file, const uint8_t *recording_id, int process_id,
                uint64_t features)
 {
-    if (!spool->notes)
+    if (spool->notes == NULL)
         spool->notes = os_memory_reserve_per_process(SPOOL_SLOTS_MAX * sizeof *spool->notes);
-    if (!spool->notes) return -ENOMEM;
+    if (spool->notes == NULL) return -ENOMEM;
     spool->file = file;
     int result = write_header(file, recording_id, process_id, features);
     if (result == 0) result = open_cells(spool);
@@ -107,7 +107,7 @@ int spool_grow(struct spool *spool, uint32_t slots_max)
     uint8_t *place = spool->extents[first / SPOOL_EXTENT_SLOTS];
     bool touched = first < SPOOL_SLOTS_TOUCHED;
     uint8_t *extent = os_file_map(spool->file, offset, bytes, place, touched);
-    if (!extent) return -ENOMEM;
+    if (extent == NULL) return -ENOMEM;
     atomic_store_relaxed(&spool->extents[first / SPOOL_EXTENT_SLOTS], extent);
     spool->mapped = first + SPOOL_EXTENT_SLOTS;
     for (uint32_t slot = spool->mapped; slot-- > first;)
@@ -121,27 +121,28 @@ void spool_close(struct spool *spool)
     spool->free_count = 0;
     for (uint32_t i = 0; i < spool->mapped / SPOOL_EXTENT_SLOTS; i++)
         os_file_unmap(spool->extents[i], SPOOL_EXTENT_BYTES);
-    if (spool->cells.ring.words) os_file_unmap(spool->cells.ring.words, SPOOL_CELLS_BYTES);
+    if (spool->cells.ring.words != NULL) os_file_unmap(spool->cells.ring.words, SPOOL_CELLS_BYTES);
     spool->mapped = 0;
-    if (spool->notes) os_memory_clear(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
+    if (spool->notes != NULL) os_memory_clear(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
 }
 
 void *spool_extent_at(const struct spool *spool, uintptr_t address, size_t *bytes)
 {
     uint64_t *words = atomic_load_relaxed(&spool->cells.ring.words);
     *bytes = SPOOL_CELLS_BYTES;
-    if (words && address - (uintptr_t)words < SPOOL_CELLS_BYTES) return words;
+    if (words != NULL && address - (uintptr_t)words < SPOOL_CELLS_BYTES) return words;
     *bytes = SPOOL_EXTENT_BYTES;
     for (uint32_t i = 0; i < SPOOL_EXTENTS_MAX; i++) {
         uint8_t *extent = atomic_load_relaxed(&spool->extents[i]);
-        if (!extent || address - (uintptr_t)extent < SPOOL_EXTENT_BYTES) return extent;
+        if (extent == NULL || address - (uintptr_t)extent < SPOOL_EXTENT_BYTES) return extent;
     }
     return NULL;
 }
 
 void spool_forget(struct spool *spool)
 {
-    if (spool->notes) os_memory_release(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
+    if (spool->notes != NULL)
+        os_memory_release(spool->notes, SPOOL_SLOTS_MAX * sizeof *spool->notes);
     memset(spool, 0, sizeof *spool);
 }
 

@@ -53,7 +53,7 @@ extern "C" {
 /* Nothing here is visible outside the library. */
 #pragma GCC visibility push(hidden)
 
-/* --- a lane: the events of one thread, and of threads that continue it ---
+/* ---- a lane: the events of one thread, and of threads that continue it ----
  *
  *   units      units.[ch]      how events are encoded in the slot's units; the fast path
  *   slot       slot.c          the slot, and events that found none
@@ -167,7 +167,7 @@ static inline struct malloctape_lane *lane_at(const struct lane_registry *regist
 extern MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane;
 extern struct malloctape_lane recording_no_lane;
 
-/* --- slots ---
+/* ---- slots ----
  *
  *   free --take--> a thread fills it --next--> ... --in the sink--> written out --give--> free
  *
@@ -234,7 +234,7 @@ struct spool {
     int file;            /* in the writer's descriptor table */
 };
 
-/* --- the writer --- */
+/* ---- the writer ---- */
 
 /* Slots in the sink but not yet given back, at most. */
 #define WRITER_PENDING_SLOTS 128
@@ -328,7 +328,7 @@ struct writer {
     const char *reason; /* why it ends before the program, if that is no error; or NULL */
 };
 
-/* --- the recording ---
+/* ---- the recording ----
  *
  * A process can have one recording after another, but one at a time:
  *

@@ -63,7 +63,7 @@ void os_current_directory(char *path, size_t bytes);
  * than `bytes`. */
 void os_program_path(char *path, size_t bytes);
 
-/* --- files: descriptors belong to the writer thread; `directory` is one of them --- */
+/* ---- files: descriptors belong to the writer thread; `directory` is one of them ---- */
 
 /* Instead of a directory: names are relative to the current one. */
 #define OS_NO_DIRECTORY (-100)
@@ -170,7 +170,7 @@ bool os_file_unmap(void *memory, size_t bytes);
  * thread of the program. */
 bool os_program_file(int file, uint64_t *device, uint64_t *inode, char *name, size_t bytes);
 
-/* --- a command that reads what the writer thread writes --- */
+/* ---- a command that reads what the writer thread writes ---- */
 
 /* Runs "/bin/sh -c command" and returns a descriptor of the pipe that is its standard input. Its
  * two other streams are the standard error of the writer thread. It has a session of its own, so
@@ -183,7 +183,7 @@ int os_command_start(const char *command, int *process);
  * `timeout_ns` 0: no limit. */
 int os_command_wait(int process, uint64_t timeout_ns);
 
-/* --- a socket through which others control this process; for the control thread --- */
+/* ---- a socket through which others control this process; for the control thread ---- */
 
 #define OS_REQUEST_BYTES_MAX 8192
 
@@ -210,7 +210,7 @@ int os_control_next(int listening, char *request, size_t bytes, uint64_t timeout
 /* Sends the answer and closes the descriptor. */
 void os_control_answer(int file, const char *text, size_t bytes);
 
-/* --- the rest --- */
+/* ---- the rest ---- */
 
 /* Remembers what the standard error is. To be called once, before the program can have changed
  * it. */

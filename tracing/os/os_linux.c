@@ -80,7 +80,7 @@ static void *os_linux_reserve(void *address, size_t bytes, int flags)
     if (os_is_confined()) return NULL;
     void *memory = map(address, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
-    if (memory) {
+    if (memory != NULL) {
         /* Sparse use: a huge page would cost 512 pages for the one that is touched. */
         advise(memory, bytes, MADV_NOHUGEPAGE);
         advise(memory, bytes, MADV_DONTDUMP);
@@ -96,7 +96,7 @@ void *os_memory_reserve(size_t bytes)
 
 static void *hide_from_children(void *memory, size_t bytes)
 {
-    if (!memory || advise(memory, bytes, MADV_WIPEONFORK) == 0) return memory;
+    if (memory == NULL || advise(memory, bytes, MADV_WIPEONFORK) == 0) return memory;
     os_memory_release(memory, bytes);
     return NULL;
 }
@@ -110,7 +110,7 @@ void *os_memory_reserve_per_process(size_t bytes)
 void *os_memory_reserve_per_process_at(uintptr_t address, size_t bytes)
 {
     void *memory = os_linux_reserve((void *)address, bytes, MAP_FIXED_NOREPLACE);
-    if (!memory || (uintptr_t)memory == address) return hide_from_children(memory, bytes);
+    if (memory == NULL || (uintptr_t)memory == address) return hide_from_children(memory, bytes);
     os_memory_release(memory, bytes);
     return NULL;
 }
@@ -188,7 +188,7 @@ void os_program_path(char *path, size_t bytes)
     path[length > 0 && (size_t)length < bytes ? length : 0] = 0;
 }
 
-/* --- files --- */
+/* ---- files ---- */
 
 int os_linux_keep_from_messages(int file)
 {
@@ -441,17 +441,17 @@ static size_t begun_page(uint64_t at)
 
 void *os_file_map(int file, uint64_t offset, size_t bytes, void *at, bool touched)
 {
-    int flags = MAP_SHARED | (touched ? MAP_POPULATE : 0) | (at ? MAP_FIXED : 0);
+    int flags = MAP_SHARED | (touched ? MAP_POPULATE : 0) | (at != NULL ? MAP_FIXED : 0);
     const size_t before = begun_page(offset);
-    uint8_t *start = at ? (uint8_t *)at - before : NULL;
+    uint8_t *start = at != NULL ? (uint8_t *)at - before : NULL;
     bytes += before;
     start = map(start, bytes, PROT_READ | PROT_WRITE, flags, file, offset - before);
-    if (!start) return NULL;
+    if (start == NULL) return NULL;
     /* Otherwise the kernel reads ahead around each page that is touched. */
     if (!touched) advise(start, bytes, MADV_RANDOM);
     advise(start, bytes, MADV_DONTFORK);
     advise(start, bytes, MADV_DONTDUMP);
-    if (!at) os_linux_own_add(start, bytes, false);
+    if (at == NULL) os_linux_own_add(start, bytes, false);
     return start + before;
 }
 
@@ -461,7 +461,7 @@ bool os_file_unmap(void *memory, size_t bytes)
     const size_t before = begun_page((uintptr_t)memory);
     uint8_t *start = (uint8_t *)memory - before;
     bytes += before;
-    if (!map(start, bytes, PROT_READ | PROT_WRITE, flags, -1, 0)) return false;
+    if (map(start, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) == NULL) return false;
     advise(start, bytes, MADV_DONTFORK);
     return true;
 }
@@ -624,7 +624,7 @@ void os_process_exit(int status)
         system_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-/* --- threads of ours --- */
+/* ---- threads of ours ---- */
 
 uint64_t os_signals_block(void)
 {
@@ -732,7 +732,7 @@ int os_thread_start(struct os_thread *thread, void (*function)(void *), void *ar
     const size_t below = ARCH_STORAGE_IS_BELOW ? storage : THREAD_DESCRIPTOR_BYTES;
     const size_t bytes = THREAD_STACK_BYTES + storage + THREAD_DESCRIPTOR_BYTES;
     uint8_t *memory = os_memory_reserve(bytes);
-    if (!memory) return -ENOMEM;
+    if (memory == NULL) return -ENOMEM;
     struct start *start = (struct start *)(void *)(memory + THREAD_STACK_BYTES - sizeof *start);
     *start = (struct start){function, argument, done, kept};
     *thread = (struct os_thread){.memory = memory, .bytes = bytes, .alive = 1};
@@ -770,7 +770,7 @@ static int apart_main(void *argument)
 int os_linux_run_apart(int (*run)(void *), void *argument)
 {
     uint8_t *stack = os_memory_reserve(THREAD_STACK_BYTES);
-    if (!stack) return -ENOMEM;
+    if (stack == NULL) return -ENOMEM;
     uint64_t signals = os_signals_block();
     int process = clone(run, stack + THREAD_STACK_BYTES, CLONE_VM | CLONE_VFORK, argument);
     if (process > 0)
@@ -789,7 +789,7 @@ int os_call_apart(void (*function)(void *), void *argument, bool survives)
 
 void os_thread_release(struct os_thread *thread)
 {
-    if (!thread->memory) return;
+    if (thread->memory == NULL) return;
     while (atomic_load_acquire(&thread->alive))
         os_wait(&thread->alive, 1, THREAD_LEAVES_NS);
     os_memory_release(thread->memory, thread->bytes);

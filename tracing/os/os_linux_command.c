@@ -41,7 +41,7 @@ struct command {
     uint8_t *stacks; /* of the keeper, then of the process that becomes the command */
 };
 
-/* --- its environment --- */
+/* ---- its environment ---- */
 
 /* Gives the keeper an environment without what makes a program record. The program's may be in
  * memory that cannot be written to. */
@@ -49,10 +49,10 @@ static bool make_environment(void)
 {
     char **from = environ;
     size_t count = 0, bytes = 0;
-    for (; from && from[count]; count++)
+    for (; from != NULL && from[count] != NULL; count++)
         bytes += strlen(from[count]) + 1;
     char **to = os_memory_reserve((count + 1) * sizeof *to + bytes);
-    if (!to) return false;
+    if (to == NULL) return false;
     char *room = (char *)(to + count + 1);
     environ = to;
     for (; count > 0; count--, from++) {
@@ -60,13 +60,13 @@ static bool make_environment(void)
         bytes = strlen(*from) + 1;
         *to++ = memcpy(room, *from, bytes);
         const char *list = preload_list_in(room);
-        if (list) preload_list_without_own(room + (list - room), list);
+        if (list != NULL) preload_list_without_own(room + (list - room), list);
         room += bytes;
     }
     return true;
 }
 
-/* --- the processes --- */
+/* ---- the processes ---- */
 
 /* The program may ignore SIGCHLD, and then nobody could wait for the command. */
 static void handle_signals_by_default(void)
@@ -141,7 +141,7 @@ static int os_linux_keep(void *argument)
 static int start_keeper(const char *text, int input)
 {
     struct command command = {text, input, os_memory_reserve(2 * STACK_BYTES)};
-    if (!command.stacks) return -ENOMEM;
+    if (command.stacks == NULL) return -ENOMEM;
     int process = clone(os_linux_keep, command.stacks + STACK_BYTES, 0, &command);
     os_memory_release(command.stacks, 2 * STACK_BYTES);
     return process < 0 ? -EAGAIN : process;

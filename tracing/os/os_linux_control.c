@@ -43,7 +43,7 @@ static long bind_socket(int file, const struct sockaddr_un *address, const struc
     return system_call(SYS_bind, file, (long)address, (long)bytes, 0, 0, 0);
 }
 
-/* --- who may ask --- */
+/* ---- who may ask ---- */
 
 static uid_t own_user(void)
 {
@@ -102,7 +102,7 @@ static enum os_asker asker_at(int file)
     return peer.uid == 0 ? OS_ASKER_ROOT : OS_ASKER_OTHER;
 }
 
-/* --- requests --- */
+/* ---- requests ---- */
 
 int os_control_listen(void)
 {
@@ -130,7 +130,7 @@ static void take_files(const struct msghdr *message, struct os_files *given)
 {
     const struct cmsghdr *head = CMSG_FIRSTHDR(message);
     struct os_files came = OS_NO_FILES;
-    if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) return;
+    if (head == NULL || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) return;
     const size_t bytes = head->cmsg_len - CMSG_LEN(0);
     memcpy(&came, CMSG_DATA(head), bytes < sizeof came ? bytes : sizeof came);
     came.stream = os_linux_keep_from_messages(came.stream);

@@ -70,7 +70,7 @@ int os_exec_try(int directory, const char *path, char *const words[], char *cons
     return trial.result;
 }
 
-/* --- the dynamic linker --- */
+/* ---- the dynamic linker ---- */
 
 enum {
     SCRIPT_LINE_BYTES = 256, /* the kernel reads no more, either */

@@ -39,7 +39,7 @@ static const char *read_stat(const char *path, char *text)
 {
     os_linux_process_read_text(path, text, STAT_BYTES_MAX);
     const char *name_end = strrchr(text, ')');
-    return name_end ? name_end + 2 : NULL;
+    return name_end != NULL ? name_end + 2 : NULL;
 }
 
 static uint64_t stat_number(const char *fields, int field)
@@ -76,7 +76,7 @@ unsigned os_process_threads(void)
 {
     char text[STAT_BYTES_MAX];
     const char *fields = read_stat("/proc/self/stat", text);
-    return fields ? (unsigned)stat_number(fields, STAT_THREADS) : 0;
+    return fields != NULL ? (unsigned)stat_number(fields, STAT_THREADS) : 0;
 }
 
 /* A thread that has ended has no memory. The first one keeps its number until the process ends. */
@@ -110,7 +110,7 @@ bool os_process_is_abandoned(unsigned own)
 {
     char text[STAT_BYTES_MAX];
     const char *fields = read_stat("/proc/self/stat", text);
-    if (!fields) return first_thread_has_ended() && !has_other_threads(own);
+    if (fields == NULL) return first_thread_has_ended() && !has_other_threads(own);
     /* The first thread is counted until the process has ended. */
     if (*fields != 'Z' || stat_number(fields, STAT_THREADS) > own + 1) return false;
     os_linux_exit_status = (int)(stat_number(fields, STAT_EXIT_CODE) >> 8 & 0xff);
@@ -163,7 +163,7 @@ uint64_t os_process_peak_bytes(void)
     char text[STATUS_BYTES_MAX];
     os_linux_process_read_text("/proc/self/status", text, sizeof text);
     const char *peak = strstr(text, "\nVmHWM:");
-    return peak ? text_read_decimal(peak + strcspn(peak, "0123456789")) * 1024 : 0;
+    return peak != NULL ? text_read_decimal(peak + strcspn(peak, "0123456789")) * 1024 : 0;
 }
 
 static uint64_t clock_time_ns(long clock)
@@ -206,5 +206,5 @@ void os_thread_look(int thread_id, struct os_thread_look *look)
     text_end(&path);
     const char *fields = read_stat(room, text);
     /* Where there is no /proc, nothing better is known. */
-    look->sleeps = !fields || (*fields != 'R' && *fields != 'D');
+    look->sleeps = fields == NULL || (*fields != 'R' && *fields != 'D');
 }

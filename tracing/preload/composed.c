@@ -33,7 +33,7 @@ EXPORT void *reallocarray(void *object, size_t count, size_t size)
 EXPORT void *reallocf(void *object, size_t size)
 {
     void *moved = realloc(object, size);
-    if (!moved && size) free(object);
+    if (moved == NULL && size) free(object);
     return moved;
 }
 
@@ -52,7 +52,7 @@ EXPORT int reallocarr(void *object, size_t count, size_t size)
         moved = NULL;
     }
     errno = kept_errno;
-    if (!moved && bytes) return ENOMEM;
+    if (moved == NULL && bytes) return ENOMEM;
     memcpy(object, &moved, sizeof moved);
     return 0;
 }
@@ -71,7 +71,7 @@ EXPORT void vfree(void *object)
 static char *composed_copy(const char *text, size_t length)
 {
     char *made = malloc(length + 1);
-    if (!made) return NULL;
+    if (made == NULL) return NULL;
     memcpy(made, text, length);
     made[length] = 0;
     return made;

@@ -92,14 +92,17 @@ unsigned glibc_heap_find(const struct link_map *libc, const char *version)
     if (number < FIRST_VERSION || number > LAST_VERSION) return 0;
     const ElfW(Ehdr) *file = (const void *)libc->l_addr;
     const ElfW(Phdr) *part = (const void *)(libc->l_addr + file->e_phoff);
-    for (size_t i = 0; i < file->e_phnum && !(glibc_heap_main_arena && parameters); i++)
+    for (size_t i = 0; i < file->e_phnum && !(glibc_heap_main_arena != NULL && parameters != NULL);
+         i++)
         if (part[i].p_type == PT_LOAD && part[i].p_flags & PF_W)
             look_through((const uintptr_t *)((libc->l_addr + part[i].p_vaddr + 7) & ~(uintptr_t)7),
                          part[i].p_memsz / sizeof(uintptr_t) - 1);
-    if (!glibc_heap_main_arena || !parameters) glibc_heap_main_arena = parameters = NULL;
-    unknown = glibc_heap_main_arena ? NULL : "the variables of this glibc were not found";
-    return glibc_heap_main_arena && number >= FIRST_WITH_THRESHOLDS ? GLIBC_HEAP_STATISTICS_COUNT
-                                                                    : 0;
+    if (glibc_heap_main_arena == NULL || parameters == NULL)
+        glibc_heap_main_arena = parameters = NULL;
+    unknown = glibc_heap_main_arena != NULL ? NULL : "the variables of this glibc were not found";
+    return glibc_heap_main_arena != NULL && number >= FIRST_WITH_THRESHOLDS
+               ? GLIBC_HEAP_STATISTICS_COUNT
+               : 0;
 }
 
 const char *glibc_heap_unknown(void)
@@ -131,7 +134,7 @@ static void add_arenas(struct arenas *arenas)
 uint64_t glibc_heap_read(uint64_t values[GLIBC_HEAP_STATISTICS_COUNT])
 {
     struct arenas arenas = {0};
-    if (!glibc_heap_main_arena) return 0;
+    if (glibc_heap_main_arena == NULL) return 0;
     add_arenas(&arenas);
     const uint64_t mapped_bytes = atomic_load_relaxed(&parameters[MAPPED_BYTES]);
     *values++ = arenas.count;

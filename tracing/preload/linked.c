@@ -26,7 +26,8 @@ static const void *linked_address_in(const struct link_map *library, ElfW(Addr) 
 static struct symbols symbols_of(const struct link_map *library)
 {
     struct symbols symbols = {0};
-    for (const ElfW(Dyn) *entry = library->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
+    for (const ElfW(Dyn) *entry = library->l_ld; entry != NULL && entry->d_tag != DT_NULL;
+         entry++) {
         const void *at = linked_address_in(library, entry->d_un.d_ptr);
         switch (entry->d_tag) {
         case DT_SYMTAB: symbols.table = at; break;
@@ -48,7 +49,7 @@ static bool linked_is_function(const struct symbols *symbols, uint32_t index, co
         ELF64_ST_BIND(symbol->st_info) == STB_LOCAL)
         return false;
     if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
-    if (symbols->versions && symbols->versions[index] & 0x8000u) return false;
+    if (symbols->versions != NULL && symbols->versions[index] & 0x8000u) return false;
     return strcmp(symbols->names + symbol->st_name, name) == 0;
 }
 
@@ -74,7 +75,7 @@ static uint32_t find_symbol(const struct symbols *symbols, const char *name)
 void *linked_function_in(const struct link_map *library, const char *name)
 {
     struct symbols symbols = symbols_of(library);
-    if (!symbols.table || !symbols.names || !symbols.gnu_hash) return NULL;
+    if (symbols.table == NULL || symbols.names == NULL || symbols.gnu_hash == NULL) return NULL;
     uint32_t index = find_symbol(&symbols, name);
     if (index == 0) return NULL;
     uintptr_t address = library->l_addr + symbols.table[index].st_value;
@@ -86,11 +87,11 @@ void *linked_function_in(const struct link_map *library, const char *name)
 void *linked_function(const struct link_map *behind, const char *name,
                       const struct link_map **found)
 {
-    const struct link_map *library = behind ? behind->l_next : _r_debug.r_map;
-    for (; library; library = library->l_next) {
+    const struct link_map *library = behind != NULL ? behind->l_next : _r_debug.r_map;
+    for (; library != NULL; library = library->l_next) {
         void *function = linked_function_in(library, name);
-        if (!function) continue;
-        if (found) *found = library;
+        if (function == NULL) continue;
+        if (found != NULL) *found = library;
         return function;
     }
     return NULL;
@@ -112,11 +113,11 @@ static int search_in(struct dl_phdr_info *library, size_t bytes, void *of)
     for (unsigned i = 0; i < library->dlpi_phnum; i++)
         if (library->dlpi_phdr[i].p_type == PT_DYNAMIC)
             map.l_ld = (ElfW(Dyn) *)(library->dlpi_addr + library->dlpi_phdr[i].p_vaddr);
-    if (search->behind) {
+    if (search->behind != NULL) {
         if (map.l_ld == search->behind->l_ld) search->behind = NULL;
         return 0;
     }
-    if (search->except && map.l_ld == search->except->l_ld) return 0;
+    if (search->except != NULL && map.l_ld == search->except->l_ld) return 0;
     search->found = linked_function_in(&map, search->name);
     return search->found != NULL;
 }
@@ -138,16 +139,17 @@ void *linked_function_now_of_others(const struct link_map *own, const char *name
 void *linked_function_of_others(const struct link_map *own, const char *name,
                                 const struct link_map **found)
 {
-    for (const struct link_map *library = _r_debug.r_map; library; library = library->l_next) {
+    for (const struct link_map *library = _r_debug.r_map; library != NULL;
+         library = library->l_next) {
         void *function = library != own ? linked_function_in(library, name) : NULL;
-        if (!function) continue;
-        if (found) *found = library;
+        if (function == NULL) continue;
+        if (found != NULL) *found = library;
         return function;
     }
     return NULL;
 }
 
-/* --- segments --- */
+/* ---- segments ---- */
 
 /* Whether these are the program headers of this library. */
 static bool are_segments_of(const struct link_map *library, const ElfW(Phdr) * segments,
@@ -189,18 +191,18 @@ const ElfW(Phdr) * linked_segments(const struct link_map *library, size_t *count
     const size_t page = getauxval(AT_PAGESZ);
     const ElfW(Phdr) *segments = (const ElfW(Phdr) *)getauxval(AT_PHDR);
     *count = getauxval(AT_PHNUM);
-    if (segments && are_segments_of(library, segments, *count)) return segments;
+    if (segments != NULL && are_segments_of(library, segments, *count)) return segments;
     /* In nearly all libraries, addresses begin with 0. */
     segments = segments_behind(library, library->l_addr, count);
     uintptr_t at = (uintptr_t)library->l_ld & -page;
-    for (unsigned i = 0; i < PAGES_MAX && !segments && at > page; i++, at -= page)
+    for (unsigned i = 0; i < PAGES_MAX && segments == NULL && at > page; i++, at -= page)
         segments = segments_behind(library, at, count);
     return segments;
 }
 
 static const ElfW(Dyn) * linked_find_entry(const struct link_map *library, long tag)
 {
-    for (const ElfW(Dyn) *entry = library->l_ld; entry && entry->d_tag != DT_NULL; entry++)
+    for (const ElfW(Dyn) *entry = library->l_ld; entry != NULL && entry->d_tag != DT_NULL; entry++)
         if (entry->d_tag == tag) return entry;
     return NULL;
 }
@@ -208,21 +210,23 @@ static const ElfW(Dyn) * linked_find_entry(const struct link_map *library, long 
 const void *linked_table(const struct link_map *library, long tag)
 {
     const ElfW(Dyn) *entry = linked_find_entry(library, tag);
-    return entry ? linked_address_in(library, entry->d_un.d_ptr) : NULL;
+    return entry != NULL ? linked_address_in(library, entry->d_un.d_ptr) : NULL;
 }
 
 size_t linked_number(const struct link_map *library, long tag)
 {
     const ElfW(Dyn) *entry = linked_find_entry(library, tag);
-    return entry ? entry->d_un.d_val : 0;
+    return entry != NULL ? entry->d_un.d_val : 0;
 }
 
 /* The one with the highest start that is not above it, as in memory. */
 const struct link_map *linked_library(const void *address)
 {
     const struct link_map *best = NULL;
-    for (const struct link_map *library = _r_debug.r_map; library; library = library->l_next)
-        if (library->l_addr <= (uintptr_t)address && (!best || library->l_addr > best->l_addr))
+    for (const struct link_map *library = _r_debug.r_map; library != NULL;
+         library = library->l_next)
+        if (library->l_addr <= (uintptr_t)address &&
+            (best == NULL || library->l_addr > best->l_addr))
             best = library;
     return best;
 }

@@ -10,7 +10,7 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 static void next_find_all(void);
 
-/* --- the first call of any --- */
+/* ---- the first call of any ---- */
 
 #define FIRST(result, function, parameters, arguments) \
     static result first_##function parameters          \
@@ -38,7 +38,7 @@ struct next_functions next = {
     .posix_memalign = first_posix_memalign, .mallopt = first_mallopt,
     .malloc_trim = first_malloc_trim, .malloc_usable_size = first_malloc_usable_size};
 
-/* --- what an allocator may lack --- */
+/* ---- what an allocator may lack ---- */
 
 static void free_sized_by_free(void *object, size_t size)
 {
@@ -53,7 +53,7 @@ static void free_aligned_sized_by_free(void *object, size_t alignment, size_t si
     next.free(object);
 }
 
-/* --- finding them --- */
+/* ---- finding them ---- */
 
 static const struct link_map *allocator;
 static struct next_libc_functions libc;
@@ -64,7 +64,7 @@ static bool is_attached;
 const struct link_map *next_own_library(void)
 {
     static const struct link_map *own;
-    if (!own) own = linked_library(__ehdr_start);
+    if (own == NULL) own = linked_library(__ehdr_start);
     return own;
 }
 
@@ -77,7 +77,7 @@ static bool next_is_runtime(const struct link_map *library)
 /* Function pointers cannot be cast from object pointers. */
 static void next_set(void *function, void *found)
 {
-    if (found) memcpy(function, &found, sizeof found);
+    if (found != NULL) memcpy(function, &found, sizeof found);
 }
 
 /* Whether a malloc() or some of the operators come before this library, as in many programs. Then a
@@ -103,7 +103,7 @@ static void next_find_libc(void *found, const char *function, const char *name)
 {
     const struct link_map *own = next_own_library(), *library = NULL;
     linked_function(own, function, &library);
-    if (library && !linked_function_in(library, name))
+    if (library != NULL && linked_function_in(library, name) == NULL)
         next_set(found, linked_function(own, name, NULL));
 }
 
@@ -130,15 +130,16 @@ static void next_find_all(void)
     FIND(mallopt)
     FIND(malloc_trim)
     FIND(malloc_usable_size)
-    if (!found.cfree) found.cfree = found.free;
+    if (found.cfree == NULL) found.cfree = found.free;
     next_find("malloc", &allocator);
     next_find("_Znwm", &operators);
     next_find("memalign", &aligned);
-    found.knows_sizes = allocator && linked_function_in(allocator, "malloc_usable_size");
+    found.knows_sizes =
+        allocator != NULL && linked_function_in(allocator, "malloc_usable_size") != NULL;
     found.has_allocators_operators = operators == allocator;
     found.has_memalign = operators == allocator && aligned == allocator;
-    if (operators && ((operators != allocator && !next_is_runtime(operators)) ||
-                      (!is_attached && is_partly_preceded(next_own_library())))) {
+    if (operators != NULL && ((operators != allocator && !next_is_runtime(operators)) ||
+                              (!is_attached && is_partly_preceded(next_own_library())))) {
         found.operators = NEXT_BEHIND;
         ENTRY_CXX_ALLOCATIONS(FIND)
         ENTRY_CXX_FREES(FIND)
@@ -170,17 +171,17 @@ const struct next_libc_functions *next_libc(void)
 
 const struct link_map *next_library(void)
 {
-    if (!allocator) next_find_all();
+    if (allocator == NULL) next_find_all();
     return allocator;
 }
 
-/* --- the C++ runtime --- */
+/* ---- the C++ runtime ---- */
 
 next_new_handler *next_handler(void)
 {
     next_new_handler *(*get)(void) = NULL;
     next_set(&get, linked_function_now(NULL, "_ZSt15get_new_handlerv"));
-    return get ? get() : NULL;
+    return get != NULL ? get() : NULL;
 }
 
 bool next_operator(void *function, const char *name)
@@ -196,6 +197,6 @@ void next_throw_bad_alloc(void)
 {
     void (*throw_it)(void) = NULL;
     next_set(&throw_it, linked_function_now(NULL, "_ZSt17__throw_bad_allocv"));
-    if (throw_it) throw_it();
+    if (throw_it != NULL) throw_it();
     __builtin_trap();
 }

@@ -39,7 +39,7 @@ int mallopt(int parameter, int value);
 int malloc_trim(size_t padding);
 size_t malloc_usable_size(void *object);
 
-/* --- allocations --- */
+/* ---- allocations ---- */
 
 /* The shape of calls of a kind: known when this is compiled. */
 INLINE unsigned shape_of(unsigned kind)
@@ -104,7 +104,7 @@ static MALLOCTAPE_THREAD_LOCAL struct {
 /* An unrecorded call has made the object: readers must not take it for one recorded earlier. */
 static void *unrecorded(void *object)
 {
-    if (object && !malloctape_is_off()) malloctape_opaque_allocated_unrecorded(object);
+    if (object != NULL && !malloctape_is_off()) malloctape_opaque_allocated_unrecorded(object);
     return object;
 }
 
@@ -113,7 +113,8 @@ static NOINLINE void *allocated_slowly(unsigned kind, uint64_t size, uint64_t al
                                        void *object)
 {
     const struct malloctape_lane *lane = malloctape_lane;
-    if (malloctape_lane_is_fast(lane) && lane->units.all_have_stacks && object && !alignment) {
+    if (malloctape_lane_is_fast(lane) && lane->units.all_have_stacks && object != NULL &&
+        !alignment) {
         note_for_thread(kind);
         if (malloctape_allocated_as_usual(kind, size, object)) return object;
     }
@@ -173,13 +174,13 @@ slow:
     }                                                                                   \
     DEFINE_ENTRY(void *, function, parameters, arguments)
 
-/* --- frees --- */
+/* ---- frees ---- */
 
 static COLD void freeing_slowly(unsigned kind, const void *object, size_t size, size_t alignment)
 {
     int kept_errno = errno;
     if (begin_slow(kind)) {
-        if (object)
+        if (object != NULL)
             malloctape_opaque_freeing(kind, object, size, alignment);
         else
             malloctape_freed_nothing();
@@ -219,7 +220,7 @@ INLINE bool freed_fast(unsigned kind, const void *object, size_t size)
     }                                                                                      \
     DEFINE_ENTRY(void, function, parameters, arguments)
 
-/* --- realloc --- */
+/* ---- realloc ---- */
 
 static void *preload_reallocate(void *object, size_t size)
 {
@@ -235,7 +236,7 @@ static void *preload_reallocate(void *object, size_t size)
     return moved;
 }
 
-/* --- the entry points of C --- */
+/* ---- the entry points of C ---- */
 
 #define DEFINE_ALLOCATION(function, kind, parameters, arguments, bytes, align)       \
     DEFINE_ALLOCATION_OF(function, parameters, arguments, bytes, align, CALL_##kind, \
@@ -249,7 +250,7 @@ ENTRY_C_FREES(DEFINE_FREE)
 
 static void *recorded_realloc(void *object, size_t size)
 {
-    if (object) return preload_reallocate(object, size);
+    if (object != NULL) return preload_reallocate(object, size);
     return allocated_slowly(CALL_REALLOC_NULL, size, 0, next.realloc(NULL, size));
 }
 
@@ -303,7 +304,7 @@ NEXT_LIBC(DEFINE_LIBC)
 int __posix_memalign(void **result, size_t alignment, size_t size)
     __attribute__((alias("posix_memalign"), visibility("default")));
 
-/* --- the entry points of C++ ---
+/* ---- the entry points of C++ ----
  *
  * malloc(), and if that fails, the new handler and malloc() again (next.h). */
 
@@ -329,12 +330,12 @@ INLINE bool is_nothrow(unsigned kind)
 static NOINLINE void *make_again(unsigned kind, size_t size, size_t alignment)
 {
     void *object = NULL;
-    for (next_new_handler *handler; !object && (handler = next_handler());) {
+    for (next_new_handler *handler; object == NULL && (handler = next_handler()) != NULL;) {
         handler();
         object = make(size, alignment);
     }
-    if (!object && begin_slow(kind)) fail_and_throw(kind, size, alignment);
-    if (!object) next_throw_bad_alloc();
+    if (object == NULL && begin_slow(kind)) fail_and_throw(kind, size, alignment);
+    if (object == NULL) next_throw_bad_alloc();
     return allocated_slowly(kind, size, alignment, object);
 }
 
@@ -381,7 +382,7 @@ ENTRY_CXX_ALLOCATIONS(DEFINE_NEW)
                    next.operators != NEXT_BEHIND, plain_##function arguments)
 ENTRY_CXX_FREES(DEFINE_DELETE)
 
-/* --- where the entry points lead --- */
+/* ---- where the entry points lead ---- */
 
 #define RECORDED(function, ...) .function = recorded_##function,
 static const struct next_functions recorded = {
@@ -404,7 +405,8 @@ static void make_idle(void)
 /* Leads the entry points past the capture core. No recording can begin meanwhile. */
 static void pass_by(void)
 {
-    if (!next_library() || atomic_load_relaxed(&front) != &recorded || !malloctape_begin_idle())
+    if (next_library() == NULL || atomic_load_relaxed(&front) != &recorded ||
+        !malloctape_begin_idle())
         return;
     /* Another thread may have done it meanwhile; others then use the table. */
     if (atomic_load_relaxed(&front) == &recorded) {
@@ -419,7 +421,7 @@ static void divert(void)
     atomic_store_relaxed(&front, &recorded);
 }
 
-/* --- what the capture core asks --- */
+/* ---- what the capture core asks ---- */
 
 static bool nothing_to_cover(void)
 {

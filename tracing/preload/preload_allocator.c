@@ -42,7 +42,7 @@ static uint64_t statistics[ORIGINAL_STATISTICS_MAX];
 _Static_assert(GLIBC_HEAP_STATISTICS_COUNT + 4 <= ORIGINAL_STATISTICS_MAX,
                "three more are the recorder's own");
 
-/* --- its name --- */
+/* ---- its name ---- */
 
 /* Function pointers cannot be cast from object pointers. */
 static void preload_allocator_find(void *function, const char *name)
@@ -94,19 +94,19 @@ static void name_it(void)
     struct text path = {allocator_path, 0, sizeof allocator_path};
     text_string(&path, next_library()->l_name);
     text_end(&path);
-    if (asked.tcmalloc_version)
+    if (asked.tcmalloc_version != NULL)
         set_name(asked.tcmalloc_version(&major, &minor, &patch), "");
-    else if (asked.mimalloc_version)
+    else if (asked.mimalloc_version != NULL)
         set_mimalloc_version(asked.mimalloc_version());
-    else if (asked.jemalloc_control)
+    else if (asked.jemalloc_control != NULL)
         set_jemalloc_version();
-    else if (asked.libc_version)
+    else if (asked.libc_version != NULL)
         set_name("glibc", asked.libc_version());
     else
         set_name(linked_file(next_library()), "");
 }
 
-/* --- its code --- */
+/* ---- its code ---- */
 
 /* Several threads may find the same at the same time. `code_end` is stored last; 1: there is none. */
 static uintptr_t code_start, code_end;
@@ -117,8 +117,8 @@ static void find_code(void)
     uintptr_t start = UINTPTR_MAX, end = 1;
     size_t count = 0;
     const ElfW(Phdr) *segments =
-        library && library->l_name[0] ? linked_segments(library, &count) : NULL;
-    for (size_t i = 0; segments && i < count; i++) {
+        library != NULL && library->l_name[0] ? linked_segments(library, &count) : NULL;
+    for (size_t i = 0; segments != NULL && i < count; i++) {
         const uintptr_t from = library->l_addr + segments[i].p_vaddr;
         if (segments[i].p_type != PT_LOAD) continue;
         if (from < start) start = from;
@@ -135,7 +135,7 @@ bool allocator_made_call(const void *address)
            (uintptr_t)address < atomic_load_relaxed(&code_end);
 }
 
-/* --- its heap --- */
+/* ---- its heap ---- */
 
 static uint64_t jemalloc_number(const char *name)
 {
@@ -147,19 +147,19 @@ static uint64_t ask_heap_bytes(void)
 {
     size_t bytes = 0, other;
     uint64_t epoch = 1;
-    if (asked.tcmalloc_property)
+    if (asked.tcmalloc_property != NULL)
         return asked.tcmalloc_property("generic.heap_size", &bytes) ? bytes : 0;
-    if (asked.mimalloc_process) {
+    if (asked.mimalloc_process != NULL) {
         asked.mimalloc_process(&other, &other, &other, &other, &other, &bytes, &other, &other);
         return bytes;
     }
-    if (!asked.jemalloc_control ||
+    if (asked.jemalloc_control == NULL ||
         asked.jemalloc_control("epoch", NULL, NULL, &epoch, sizeof epoch) != 0)
         return 0;
     return jemalloc_number("stats.mapped");
 }
 
-/* --- its statistics --- */
+/* ---- its statistics ---- */
 
 static const char jemalloc_names[] =
     "allocated_bytes active_bytes metadata_bytes resident_bytes retained_bytes dirty_bytes "
@@ -205,9 +205,9 @@ static const char *preload_allocator_take_number(const char *text, int64_t *numb
     }
     text += strspn(text, " ");
     const char *unit = *text ? strchr(units, *text) : NULL;
-    if (unit) tenths <<= 10 * (unit - units + 1);
+    if (unit != NULL) tenths <<= 10 * (unit - units + 1);
     *number = (is_negative ? -tenths : tenths) / 10;
-    return unit ? text + strcspn(text, " ") : text;
+    return unit != NULL ? text + strcspn(text, " ") : text;
 }
 
 /* One print of mimalloc. */
@@ -235,7 +235,7 @@ static void take_mimalloc_line(const char *line, void *of)
     static const char *const lines[] = {"segments:", "-abandoned:"};
     struct mimalloc_print *print = of;
     line += strspn(line, " ");
-    if (strncmp(line, "heap stats:", 11) == 0) print->column = strchr(line, 'f') ? 4 : 3;
+    if (strncmp(line, "heap stats:", 11) == 0) print->column = strchr(line, 'f') != NULL ? 4 : 3;
     if (!print->column || print->taken == 2 ||
         strncmp(line, lines[print->taken], strlen(lines[print->taken])) != 0)
         return;
@@ -267,12 +267,12 @@ static void set_names(const char *known, unsigned count)
 /* Asks in the same order as name_it(). */
 static void name_statistics(void)
 {
-    if (asked.tcmalloc_version) return;
-    if (asked.mimalloc_version)
-        set_names(mimalloc_names, asked.mimalloc_print && ask_mimalloc() ? 2 : 0);
-    else if (asked.jemalloc_control)
+    if (asked.tcmalloc_version != NULL) return;
+    if (asked.mimalloc_version != NULL)
+        set_names(mimalloc_names, asked.mimalloc_print != NULL && ask_mimalloc() ? 2 : 0);
+    else if (asked.jemalloc_control != NULL)
         set_names(jemalloc_names, jemalloc_has_statistics() ? 7 : 0);
-    else if (asked.libc_version)
+    else if (asked.libc_version != NULL)
         set_names(GLIBC_HEAP_STATISTICS, glibc_heap_find(next_library(), asked.libc_version()));
 }
 
@@ -294,16 +294,16 @@ void allocator_read_statistics(struct original_statistics *to)
         to->values[i] = atomic_load_relaxed(&statistics[i]);
 }
 
-/* --- asking --- */
+/* ---- asking ---- */
 
 bool allocator_is_jemalloc(void)
 {
-    return next_library() && linked_function_in(next_library(), "mallctl");
+    return next_library() != NULL && linked_function_in(next_library(), "mallctl") != NULL;
 }
 
 void allocator_look(void)
 {
-    if (!next_library()) return;
+    if (next_library() == NULL) return;
     if (!asked.found) {
         preload_allocator_find_all();
         name_it();
@@ -317,7 +317,7 @@ void allocator_look(void)
 uint64_t allocator_heap_bytes(void)
 {
     uint64_t values[GLIBC_HEAP_STATISTICS_COUNT] = {0};
-    if (!asked.libc_version) return atomic_load_relaxed(&heap_bytes);
+    if (asked.libc_version == NULL) return atomic_load_relaxed(&heap_bytes);
     const uint64_t bytes = glibc_heap_read(values);
     for (unsigned i = 0; i < names_count; i++)
         say(i, values[i]);
@@ -326,13 +326,15 @@ uint64_t allocator_heap_bytes(void)
 
 const char *allocator_heap_unknown(void)
 {
-    if (asked.tcmalloc_property || asked.mimalloc_process || asked.jemalloc_control) return NULL;
-    return asked.libc_version ? glibc_heap_unknown()
-                              : "this allocator has no statistics that can be read";
+    if (asked.tcmalloc_property != NULL || asked.mimalloc_process != NULL ||
+        asked.jemalloc_control != NULL)
+        return NULL;
+    return asked.libc_version != NULL ? glibc_heap_unknown()
+                                      : "this allocator has no statistics that can be read";
 }
 
 /* glibc has 8 bytes of its own in front of each object. */
 uint8_t allocator_rounding(void)
 {
-    return asked.libc_version ? 7 : 15;
+    return asked.libc_version != NULL ? 7 : 15;
 }

@@ -116,7 +116,7 @@ static void visit(struct library *library, const ElfW(Rela) * entry, struct redi
         return;
     const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(entry->r_info)];
     const struct function *function = function_named(library->names + symbol->st_name);
-    if (!function || !function->ours || !function->theirs || entry->r_addend != 0) return;
+    if (function == NULL || !function->ours || !function->theirs || entry->r_addend != 0) return;
     uintptr_t *slot = (uintptr_t *)(library->map->l_addr + entry->r_offset);
     const uintptr_t value = __atomic_load_n(slot, __ATOMIC_RELAXED);
     const uintptr_t wanted = todo->back ? function->theirs : function->ours;
@@ -137,7 +137,7 @@ static void visit_all(struct library *library, const void *table, size_t bytes,
                       struct redirection *todo)
 {
     const ElfW(Rela) *entries = table;
-    for (size_t i = 0; entries && i < bytes / sizeof *entries; i++)
+    for (size_t i = 0; entries != NULL && i < bytes / sizeof *entries; i++)
         visit(library, &entries[i], todo);
 }
 
@@ -147,7 +147,7 @@ static bool segments_find(struct library *library)
     const uintptr_t page = getauxval(AT_PAGESZ);
     size_t count;
     const ElfW(Phdr) *segments = linked_segments(library->map, &count);
-    for (size_t i = 0; segments && i < count; i++) {
+    for (size_t i = 0; segments != NULL && i < count; i++) {
         const ElfW(Phdr) *segment = &segments[i];
         const uintptr_t start = library->map->l_addr + segment->p_vaddr;
         const uintptr_t end = start + segment->p_memsz;
@@ -167,7 +167,7 @@ static void visit_library(const struct link_map *map, struct redirection *todo)
     const void *relocations = linked_table(map, DT_RELA), *jumps = linked_table(map, DT_JMPREL);
     library.symbols = linked_table(map, DT_SYMTAB);
     library.names = linked_table(map, DT_STRTAB);
-    if (!library.symbols || !library.names) return;
+    if (library.symbols == NULL || library.names == NULL) return;
     visit_all(&library, relocations, linked_number(map, DT_RELASZ), todo);
     visit_all(&library, jumps, linked_number(map, DT_PLTRELSZ), todo);
     if (library.is_open)
@@ -177,7 +177,7 @@ static void visit_library(const struct link_map *map, struct redirection *todo)
 static int redirect(bool back)
 {
     struct redirection todo = {.back = back};
-    for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next)
+    for (const struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next)
         visit_library(map, &todo);
     return todo.error ? -todo.error : todo.slots;
 }

@@ -73,9 +73,10 @@ static void *map_pages(void *address, size_t length, int protection, int flags, 
                        off_t offset, const void *maker)
 {
     const struct next_functions *libc = next_functions_found();
-    void *made = libc ? libc->mmap(address, length, protection, flags, file, offset)
-                      : (void *)as_libc(os_system_call(SYS_mmap, (long)address, (long)length,
-                                                       protection, flags, file, offset));
+    void *made = libc != NULL
+                     ? libc->mmap(address, length, protection, flags, file, offset)
+                     : (void *)as_libc(os_system_call(SYS_mmap, (long)address, (long)length,
+                                                      protection, flags, file, offset));
     if (!mappings_are_recorded()) return made;
     const bool failed = made == MAP_FAILED;
     if (protection == PROT_NONE && !failed) space_has_none((uintptr_t)made, length, true);
@@ -108,8 +109,9 @@ int space_munmap(void *address, size_t length)
     const bool recorded = mappings_are_recorded();
     if (recorded) mappings_record(&record, -1, MAKER);
     int result =
-        libc ? libc->munmap(address, length)
-             : (int)as_libc(os_system_call(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0));
+        libc != NULL
+            ? libc->munmap(address, length)
+            : (int)as_libc(os_system_call(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0));
     if (result == 0 || !recorded) return result;
     record.failed = true;
     mappings_record(&record, -1, MAKER);
@@ -138,9 +140,10 @@ void *space_mremap(void *address, size_t length, size_t new_length, int flags, .
     if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) to = va_arg(more, void *);
     va_end(more);
     if (recorded && !keeps) mappings_record(&record, -1, MAKER);
-    void *made = libc ? libc->mremap(address, length, new_length, flags, to)
-                      : (void *)as_libc(os_system_call(SYS_mremap, (long)address, (long)length,
-                                                       (long)new_length, flags, (long)to, 0));
+    void *made = libc != NULL
+                     ? libc->mremap(address, length, new_length, flags, to)
+                     : (void *)as_libc(os_system_call(SYS_mremap, (long)address, (long)length,
+                                                      (long)new_length, flags, (long)to, 0));
     if (!recorded) return made;
     record.failed = made == MAP_FAILED;
     if (!record.failed || keeps) {
@@ -168,9 +171,9 @@ static void space_note_change(unsigned what, const void *address, size_t length,
 int space_madvise(void *address, size_t length, int advice)
 {
     const struct next_functions *libc = next_functions_found();
-    int result = libc ? libc->madvise(address, length, advice)
-                      : (int)as_libc(os_system_call(SYS_madvise, (long)address, (long)length,
-                                                    advice, 0, 0, 0));
+    int result = libc != NULL ? libc->madvise(address, length, advice)
+                              : (int)as_libc(os_system_call(SYS_madvise, (long)address,
+                                                            (long)length, advice, 0, 0, 0));
     if (mappings_are_recorded())
         space_note_change(MAPPING_ADVISE, address, length, advice, result != 0, MAKER);
     return result;
@@ -188,9 +191,9 @@ int space_posix_madvise(void *address, size_t length, int advice)
 int space_mprotect(void *address, size_t length, int protection)
 {
     const struct next_functions *libc = next_functions_found();
-    int result = libc ? libc->mprotect(address, length, protection)
-                      : (int)as_libc(os_system_call(SYS_mprotect, (long)address, (long)length,
-                                                    protection, 0, 0, 0));
+    int result = libc != NULL ? libc->mprotect(address, length, protection)
+                              : (int)as_libc(os_system_call(SYS_mprotect, (long)address,
+                                                            (long)length, protection, 0, 0, 0));
     const bool none = protection == PROT_NONE;
     if (mappings_are_recorded() && space_has_none((uintptr_t)address, length, none) | none)
         space_note_change(MAPPING_PROTECT, address, length, protection, result != 0, MAKER);

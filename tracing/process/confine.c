@@ -42,7 +42,7 @@ static long result_of(long result)
     return -1;
 }
 
-/* --- filters --- */
+/* ---- filters ---- */
 
 static long confine(long number, long a, long b, long c, long d, long e, long f)
 {
@@ -74,7 +74,7 @@ int confine_prctl(long option, long a, long b, long c, long d)
     return (int)result_of(os_system_call(SYS_prctl, option, a, b, c, d, 0));
 }
 
-/* --- limits --- */
+/* ---- limits ---- */
 
 EXPORT int confine_setrlimit(int resource, const struct rlimit *limit) __asm__("setrlimit");
 /* The same on a machine with words of 64 bits. */
@@ -91,7 +91,8 @@ EXPORT int confine_prlimit64(pid_t process, int resource, const struct rlimit *l
 static bool lowers(long process, long resource, const struct rlimit *limit)
 {
     struct rlimit now;
-    if (os_is_confined() || !limit || (process != 0 && process != os_process_id())) return false;
+    if (os_is_confined() || limit == NULL || (process != 0 && process != os_process_id()))
+        return false;
     if (resource != RLIMIT_NOFILE && resource != RLIMIT_FSIZE && resource != RLIMIT_AS &&
         resource != RLIMIT_NPROC)
         return false;
@@ -111,7 +112,7 @@ int confine_setrlimit(int resource, const struct rlimit *limit)
     return confine_prlimit(0, resource, limit, NULL);
 }
 
-/* --- root directories, users, groups, capabilities --- */
+/* ---- root directories, users, groups, capabilities ---- */
 
 EXPORT int chroot(const char *path)
 {
@@ -128,7 +129,7 @@ EXPORT int chroot(const char *path)
     }
 NEXT_FUNCTIONS_THAT_CONFINE(DEFINE)
 
-/* --- namespaces --- */
+/* ---- namespaces ---- */
 
 /* With CLONE_NEWUSER, which needs a process of one thread, our threads end if the call fails
  * because of them. Without it, CLONE_NEWPID lets no thread begin any more, so the writer begins
@@ -147,7 +148,7 @@ EXPORT int unshare(int flags)
     return (int)result_of(unshare_alone(flags));
 }
 
-/* --- any of these --- */
+/* ---- any of these ---- */
 
 /* Whether the call takes away what opening the files needs. SYS_capset is left out: programs that
  * make it by themselves are sandboxes, which later look whether they are alone (browsers). */

@@ -27,7 +27,7 @@
 /* How often the thread checks whether the program still has a thread. */
 #define LOOK_NS UINT64_C(200000000)
 
-/* --- answers --- */
+/* ---- answers ---- */
 
 /* The request does not fit what the process is doing. */
 static void put_state(struct message *answer, const char *request)
@@ -167,16 +167,16 @@ static void answer_line(int file, const char *line, const struct os_files *given
 {
     struct message answer;
     const char *refused = refusal(line, asker), *request = line + sizeof CONTROL_HEAD - 1;
-    if (!refused && strcmp(request, "watch") == 0 && answer_watch(file)) return;
+    if (refused == NULL && strcmp(request, "watch") == 0 && answer_watch(file)) return;
     message_clear(&answer);
-    if (refused)
+    if (refused != NULL)
         message_put(&answer, CONTROL_ERROR "%s", refused);
     else
         answer_request(request, given, &answer);
     os_control_answer(file, answer.text, answer.bytes);
 }
 
-/* --- the thread --- */
+/* ---- the thread ---- */
 
 static void say_why(const char *what, int error)
 {

@@ -19,7 +19,8 @@ static void nothing(void) {}
 /* Whether there is a library whose file name begins with `name`. */
 static bool is_linked(const char *name)
 {
-    for (const struct link_map *library = _r_debug.r_map; library; library = library->l_next) {
+    for (const struct link_map *library = _r_debug.r_map; library != NULL;
+         library = library->l_next) {
         const char *file = library->l_name;
         for (const char *at = file; *at; at++)
             if (*at == '/') file = at + 1;

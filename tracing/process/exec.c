@@ -24,7 +24,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* --- whether it will succeed --- */
+/* ---- whether it will succeed ---- */
 
 /* True also if that cannot be tried. `is_script_run`: /bin/sh runs what the system cannot
  * execute. */
@@ -40,7 +40,7 @@ static bool runs_from_path(const char *file, char *const words[], char *const en
 {
     size_t bytes = program_path_bytes(file);
     char *path = os_memory_reserve(bytes);
-    if (!path) return false;
+    if (path == NULL) return false;
     bool found = program_path_find(file, path) && runs(AT_FDCWD, path, words, environment, 0, true);
     os_memory_release(path, bytes);
     return found;
@@ -49,12 +49,12 @@ static bool runs_from_path(const char *file, char *const words[], char *const en
 static bool runs_from(const char *file, char *const words[], char *const environment[],
                       bool searched)
 {
-    if (!file || !*file) return false;
-    if (searched && !strchr(file, '/')) return runs_from_path(file, words, environment);
+    if (file == NULL || !*file) return false;
+    if (searched && strchr(file, '/') == NULL) return runs_from_path(file, words, environment);
     return os_file_is_executable(file) && runs(AT_FDCWD, file, words, environment, 0, searched);
 }
 
-/* --- the recording --- */
+/* ---- the recording ---- */
 
 /* Whether this process, not a child that shares its memory, has a recording that an exec ends. */
 static bool is_at_exec(void)
@@ -97,7 +97,7 @@ static int exec_go_on(bool ended)
     return -1;
 }
 
-/* --- the functions --- */
+/* ---- the functions ---- */
 
 EXPORT int execve(const char *path, char *const words[], char *const environment[])
 {
@@ -178,7 +178,7 @@ static int exec_run_list(exec_function *run, const char *file, const char *first
     size_t count = 1;
     va_list counted;
     va_copy(counted, list);
-    for (const char *word = first; word; word = va_arg(counted, char *))
+    for (const char *word = first; word != NULL; word = va_arg(counted, char *))
         count++;
     va_end(counted);
     char **words = __builtin_alloca(count * sizeof *words), **last = words;

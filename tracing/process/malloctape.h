@@ -61,44 +61,45 @@ int malloctape_library_status(struct malloctape_summary *summary, unsigned long 
  * already. Other errors are explained by a line on standard error. */
 static inline int malloctape_start(const char *output)
 {
-    return malloctape_library_start ? malloctape_library_start(output) : ENOSYS;
+    return malloctape_library_start != NULL ? malloctape_library_start(output) : ENOSYS;
 }
 
 /* Ends the recording, and returns when its output is complete. EBUSY: there is none. */
 static inline int malloctape_stop(void)
 {
-    return malloctape_library_stop ? malloctape_library_stop() : ENOSYS;
+    return malloctape_library_stop != NULL ? malloctape_library_stop() : ENOSYS;
 }
 
 /* Ends the recording, if there is one, and begins another. `output` as above; no file is replaced:
  * if one has the name, a number comes before its ".lz4". */
 static inline int malloctape_reset(const char *output)
 {
-    return malloctape_library_reset ? malloctape_library_reset(output) : ENOSYS;
+    return malloctape_library_reset != NULL ? malloctape_library_reset(output) : ENOSYS;
 }
 
 /* Calls that begin from now on are not recorded until malloctape_resume(). EBUSY: nothing is
  * recorded anyway, or there is no pause. */
 static inline int malloctape_pause(void)
 {
-    return malloctape_library_pause ? malloctape_library_pause() : ENOSYS;
+    return malloctape_library_pause != NULL ? malloctape_library_pause() : ENOSYS;
 }
 static inline int malloctape_resume(void)
 {
-    return malloctape_library_resume ? malloctape_library_resume() : ENOSYS;
+    return malloctape_library_resume != NULL ? malloctape_library_resume() : ENOSYS;
 }
 
 /* Returns when everything that was recorded before is in the output. EBUSY: there is no
  * recording. */
 static inline int malloctape_sync(void)
 {
-    return malloctape_library_sync ? malloctape_library_sync() : ENOSYS;
+    return malloctape_library_sync != NULL ? malloctape_library_sync() : ENOSYS;
 }
 
 static inline int malloctape_status(struct malloctape_summary *summary)
 {
     memset(summary, 0, sizeof *summary);
-    return malloctape_library_status ? malloctape_library_status(summary, sizeof *summary) : ENOSYS;
+    return malloctape_library_status != NULL ? malloctape_library_status(summary, sizeof *summary)
+                                             : ENOSYS;
 }
 
 /* How many events the recording has: exactly, after malloctape_stop() and malloctape_pause(); else

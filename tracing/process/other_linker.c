@@ -18,33 +18,33 @@ enum { LINKER_BYTES = 256 };
 /* An environment, or a PATH, that needs more is left alone: it would be too much for the stack. */
 enum { ROOM_BYTES_MAX = 1 << 18 };
 
-/* --- the environment --- */
+/* ---- the environment ---- */
 
 static const char *own_list(const char *variable)
 {
     const char *list = preload_list_in(variable);
-    return list && preload_list_has_own(list) ? list : NULL;
+    return list != NULL && preload_list_has_own(list) ? list : NULL;
 }
 
 /* 0: it would load no library that records. */
 static size_t room_for(char *const environment[])
 {
     size_t count = 0, bytes = 0;
-    for (; environment && environment[count]; count++)
-        if (own_list(environment[count])) bytes += strlen(environment[count]) + 1;
+    for (; environment && environment[count] != NULL; count++)
+        if (own_list(environment[count]) != NULL) bytes += strlen(environment[count]) + 1;
     return bytes ? (count + 1) * sizeof *environment + bytes : 0;
 }
 
 char *const *other_linker_environment(void *room, char *const environment[])
 {
-    if (!room) return environment;
+    if (room == NULL) return environment;
     size_t count = 0;
-    while (environment[count])
+    while (environment[count] != NULL)
         count++;
     char **to = room, *text = (char *)(to + count + 1);
     for (size_t i = 0; i < count; i++) {
         const char *list = own_list(environment[i]);
-        if (!list) {
+        if (list == NULL) {
             *to++ = environment[i];
             continue;
         }
@@ -59,7 +59,7 @@ char *const *other_linker_environment(void *room, char *const environment[])
     return room;
 }
 
-/* --- the program --- */
+/* ---- the program ---- */
 
 static void tell(void *path)
 {
@@ -78,7 +78,7 @@ size_t other_linker_room(int directory, const char *path, int flags, char *const
 {
     char linker[LINKER_BYTES];
     const size_t bytes = room_for(environment);
-    if (bytes == 0 || bytes > ROOM_BYTES_MAX || !path || os_is_confined() ||
+    if (bytes == 0 || bytes > ROOM_BYTES_MAX || path == NULL || os_is_confined() ||
         os_exec_linker(directory, path, flags, linker, sizeof linker) == 0 ||
         linker_is_glibc(linker))
         return 0;
@@ -88,7 +88,7 @@ size_t other_linker_room(int directory, const char *path, int flags, char *const
 
 size_t other_linker_room_in_path(const char *file, char *const environment[])
 {
-    if (!file || strchr(file, '/') || room_for(environment) == 0)
+    if (file == NULL || strchr(file, '/') != NULL || room_for(environment) == 0)
         return other_linker_room(AT_FDCWD, file, 0, environment);
     const size_t bytes = program_path_bytes(file);
     if (bytes > ROOM_BYTES_MAX) return 0;

@@ -8,7 +8,7 @@
 static const char *path_directories(void)
 {
     const char *directories = getenv("PATH");
-    return directories ? directories : "/bin:/usr/bin";
+    return directories != NULL ? directories : "/bin:/usr/bin";
 }
 
 size_t program_path_bytes(const char *file)

@@ -28,7 +28,7 @@ static bool needs_runtime(const struct link_map *map)
     const char *names = NULL;
     for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
         if (entry->d_tag == DT_STRTAB) names = runtime_address_in(map, entry->d_un.d_ptr);
-    for (const ElfW(Dyn) *entry = map->l_ld; names && entry->d_tag != DT_NULL; entry++)
+    for (const ElfW(Dyn) *entry = map->l_ld; names != NULL && entry->d_tag != DT_NULL; entry++)
         if (entry->d_tag == DT_NEEDED && runtime_is_runtime(names + entry->d_un.d_val)) return true;
     return false;
 }
@@ -36,10 +36,10 @@ static bool needs_runtime(const struct link_map *map)
 bool runtime_is_for_us(const void *caller)
 {
     Dl_info info;
-    if (!dladdr(caller, &info) || !info.dli_fname || !runtime_is_runtime(info.dli_fname))
+    if (!dladdr(caller, &info) || info.dli_fname == NULL || !runtime_is_runtime(info.dli_fname))
         return false;
-    for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next)
-        if ((const char *)map->l_addr != __ehdr_start && map->l_ld && needs_runtime(map))
+    for (const struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next)
+        if ((const char *)map->l_addr != __ehdr_start && map->l_ld != NULL && needs_runtime(map))
             return false;
     return true;
 }

@@ -28,7 +28,7 @@ static bool (*takes_fault)(uintptr_t address); /* NULL: the signal is not ours y
 static struct sigaction of_program;
 static __thread bool is_blocked __attribute__((tls_model("initial-exec")));
 
-/* --- the signal --- */
+/* ---- the signal ---- */
 
 static bool is_handler(sighandler_t handler)
 {
@@ -103,17 +103,17 @@ void fault_take(bool (*takes)(uintptr_t address))
 void fault_reach_thread(void)
 {
     const uint64_t sigbus = UINT64_C(1) << (SIGBUS - 1);
-    if (!takes_fault || os_is_confined()) return;
+    if (takes_fault == NULL || os_is_confined()) return;
     is_blocked = true;
     is_blocked = os_signals_unblock(sigbus) & sigbus;
 }
 
-/* --- the functions --- */
+/* ---- the functions ---- */
 
 /* In a child the action is that of its parent until it sets one. */
 static bool is_noted(int number)
 {
-    return number == SIGBUS && takes_fault && recording_is_own();
+    return number == SIGBUS && takes_fault != NULL && recording_is_own();
 }
 
 EXPORT int fault_sigaction(int number, const struct sigaction *action,
@@ -124,15 +124,15 @@ int fault_sigaction(int number, const struct sigaction *action, struct sigaction
     struct sigaction wanted, noted = of_program;
     if (!is_noted(number)) {
         int result = next_functions()->sigaction(number, action, before);
-        if (result == 0 && before && before->sa_sigaction == on_sigbus) *before = noted;
+        if (result == 0 && before != NULL && before->sa_sigaction == on_sigbus) *before = noted;
         return result;
     }
-    if (action) {
+    if (action != NULL) {
         wanted = *action;
         of_program = wanted;
         tell_kernel();
     }
-    if (before) *before = noted;
+    if (before != NULL) *before = noted;
     return 0;
 }
 
@@ -168,17 +168,17 @@ static int change_mask(mask_function *function, int how, const sigset_t *set, si
 {
     const bool was = is_blocked;
     sigset_t wanted;
-    if (!takes_fault) return function(how, set, before);
-    if (set) {
+    if (takes_fault == NULL) return function(how, set, before);
+    if (set != NULL) {
         wanted = *set;
         const bool named = sigismember(&wanted, SIGBUS);
         if (how == SIG_SETMASK || named) is_blocked = named && how != SIG_UNBLOCK;
         if (how != SIG_UNBLOCK) sigdelset(&wanted, SIGBUS);
     }
-    int result = function(how, set ? &wanted : NULL, before);
+    int result = function(how, set != NULL ? &wanted : NULL, before);
     if (result != 0)
         is_blocked = was;
-    else if (before && was)
+    else if (before != NULL && was)
         sigaddset(before, SIGBUS);
     return result;
 }

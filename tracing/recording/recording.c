@@ -10,7 +10,7 @@ static void stop_threads(void)
 {
     atomic_fence_full();
     const struct lane_registry *registry = atomic_load_acquire(&recording.registry);
-    uint32_t used = registry ? atomic_load_acquire(&registry->used) : 0;
+    uint32_t used = registry != NULL ? atomic_load_acquire(&registry->used) : 0;
     for (uint32_t i = 0; i < used; i++)
         atomic_store_relaxed(&lane_at(registry, i)->units.limit, 0);
 }
@@ -24,14 +24,14 @@ void recording_leave_fast_path(bool *reason)
 /* In a forked child nothing is mapped there, or something else. */
 bool recording_takes_fault(uintptr_t address)
 {
-    return recording_own_registry() && writer_takes_fault(&recording.writer, address);
+    return recording_own_registry() != NULL && writer_takes_fault(&recording.writer, address);
 }
 
-/* --- end --- */
+/* ---- end ---- */
 
 bool recording_is_own(void)
 {
-    if (!recording_own_registry()) return false;
+    if (recording_own_registry() == NULL) return false;
     if (os_is_confined()) return true;
     /* Below 0: a filter of system calls has answered with an error. */
     int process_id = os_process_id();
@@ -124,10 +124,10 @@ void recording_look(struct recording_status *status)
     status->is_recording = recording_state() == MALLOCTAPE_RECORDING;
     status->is_paused = recording_state() == MALLOCTAPE_PAUSED;
     writer_look(&recording.writer, &status->totals);
-    if (recording.writer.output) status->output = recording.writer.output;
+    if (recording.writer.output != NULL) status->output = recording.writer.output;
 }
 
 bool recording_has_writer(void)
 {
-    return recording.writer.thread.memory && !writer_is_gone(&recording.writer);
+    return recording.writer.thread.memory != NULL && !writer_is_gone(&recording.writer);
 }

@@ -30,7 +30,7 @@ static inline bool recording_has_room(struct malloctape_lane *lane)
 {
     if (malloctape_lane_is_fast(lane)) return true;
     /* The state is read first: what the lane and the recording hold is valid in this state. */
-    if (recording_state() != MALLOCTAPE_RECORDING || lane->units.cache || lane->slot.busy ||
+    if (recording_state() != MALLOCTAPE_RECORDING || lane->units.cache != NULL || lane->slot.busy ||
         lane->registry.recording != recording.number || !malloctape_lane_has_room(lane))
         return false;
     lane->slot.unrecorded = 0;
@@ -42,7 +42,7 @@ static inline bool recording_has_room(struct malloctape_lane *lane)
 static inline struct lane_registry *recording_own_registry(void)
 {
     struct lane_registry *registry = atomic_load_acquire(&recording.registry);
-    return registry && atomic_load_relaxed(&registry->present) ? registry : NULL;
+    return registry != NULL && atomic_load_relaxed(&registry->present) ? registry : NULL;
 }
 
 /* Whether this process has begun the recording, not one that forked it or shares its memory. */

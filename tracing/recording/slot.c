@@ -31,7 +31,8 @@ static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uin
     lane->units.features = recording.writer.features;
     lane->units.all_have_stacks = stack_sample_is_all();
     lane->units.frees_have_stacks = recording.frees_have_stacks;
-    if (malloctape_front_end.rounding) lane->units.rounding = malloctape_front_end.rounding();
+    if (malloctape_front_end.rounding != NULL)
+        lane->units.rounding = malloctape_front_end.rounding();
     units_begin_segment(&lane->units, before, count, lane->slot.count, key);
     struct spool_segment segment = {.lane = lane->registry.number,
                                     .serial = lane->slot.count++,
@@ -46,7 +47,7 @@ static void begin_segment(struct malloctape_lane *lane, uint32_t slot, const uin
 void slot_enable_fast_path(struct malloctape_lane *lane)
 {
     lane->slot.unrecorded = 0;
-    if (!lane->units.cache && malloctape_front_end.announce_cache) return;
+    if (lane->units.cache == NULL && malloctape_front_end.announce_cache != NULL) return;
     const uint16_t *limit = stack_sample_is_some() ? stack_sample_limit(lane) : lane->slot.room;
     atomic_store_relaxed(&lane->units.limit, units_head(limit, 0));
     atomic_fence_full();
@@ -73,7 +74,7 @@ static void put_beginning(struct malloctape_lane *lane)
 /* When a slot is taken, which is seldom: an allocator may make system calls to answer. */
 static void look_at_allocator(struct writer *writer)
 {
-    if (malloctape_front_end.look && atomic_load_relaxed(&writer->look_wanted) &&
+    if (malloctape_front_end.look != NULL && atomic_load_relaxed(&writer->look_wanted) &&
         !os_is_confined() && atomic_exchange_relaxed(&writer->look_wanted, 0) &&
         !malloctape_front_end.look())
         atomic_store_relaxed(&writer->look_wanted, 1);

@@ -117,17 +117,17 @@ static struct walks *walks;
 const char *stacks_begin(void)
 {
     if (!unwind_can_find()) return "call stacks need glibc 2.35 or newer";
-    if (!walks) walks = os_memory_reserve_per_process(sizeof *walks);
-    return walks && stack_table_begin() ? NULL : "no memory for call stacks";
+    if (walks == NULL) walks = os_memory_reserve_per_process(sizeof *walks);
+    return walks != NULL && stack_table_begin() ? NULL : "no memory for call stacks";
 }
 
 static struct stack_walk *walk_of(const struct malloctape_lane *lane)
 {
     struct stack_walk **place = &walks->blocks[lane->registry.number / LANE_BLOCK];
     struct stack_walk *block = atomic_load_acquire(place), *none = NULL;
-    if (!block) {
+    if (block == NULL) {
         block = os_memory_reserve_per_process(LANE_BLOCK * sizeof *block);
-        if (!block) return NULL;
+        if (block == NULL) return NULL;
         if (!atomic_swap_once(place, &none, block)) {
             os_memory_release(block, LANE_BLOCK * sizeof *block);
             block = none;
@@ -136,7 +136,7 @@ static struct stack_walk *walk_of(const struct malloctape_lane *lane)
     return &block[lane->registry.number % LANE_BLOCK];
 }
 
-/* --- out of the recorder --- */
+/* ---- out of the recorder ---- */
 
 /* Each word is on the stack if those before it are unchanged. False: this is another way. */
 static inline bool leads_out(const struct way *way, const struct unwind_frame *here,
@@ -223,7 +223,7 @@ static inline bool leave_by_way(struct stack_walk *walk, const struct unwind_fra
     return false;
 }
 
-/* --- the frames --- */
+/* ---- the frames ---- */
 
 /* How far a stack has been followed. The next frame is fresh.frame[fresh]: it is built where it
  * stays, because to copy at once what has just been stored in parts makes the processor wait. */
@@ -251,7 +251,7 @@ static inline enum step step(struct stack_walk *walk, struct at *at, const struc
                     at->bx))
         return STEP_ON;
     if (frame->rule.how == UNWIND_OUTERMOST) return call_stack_end_at(at, STACK_END);
-    at->wants_bx = frame->rule.how == UNWIND_BX && !at->bx;
+    at->wants_bx = frame->rule.how == UNWIND_BX && at->bx == NULL;
     return call_stack_end_at(at, STACK_CUT_BY_CODE);
 }
 
@@ -390,7 +390,7 @@ static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, s
     return result == STEP_ENDS;
 }
 
-/* --- what is remembered of them --- */
+/* ---- what is remembered of them ---- */
 
 static bool call_stack_is_plain(struct unwind_rule rule)
 {
@@ -452,7 +452,7 @@ static void hash_frames(struct stack_walk *walk, uint32_t first, uint32_t end, u
     }
 }
 
-/* --- the nodes --- */
+/* ---- the nodes ---- */
 
 /* For a stack that is not known: defines the inner nodes that are not. Returns the innermost. */
 static uint32_t call_stack_define_nodes(struct malloctape_lane *lane, struct stack_walk *walk)
@@ -481,7 +481,7 @@ static uint32_t find_node(struct malloctape_lane *lane, struct stack_walk *walk)
     return node;
 }
 
-/* --- stacks that recur ---
+/* ---- stacks that recur ----
  *
  * Most programs allocate by the same calls at the same place of their stack again and again. The
  * innermost frame of such a stack, and the words by which the others were found, determine all its
@@ -567,7 +567,7 @@ static void know(struct stack_walk *walk)
     known->generation = walk->generation;
 }
 
-/* --- the stack --- */
+/* ---- the stack ---- */
 
 /* Puts the fresh frames before those that stay. Returns the stack's node; 0: it has none. */
 static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *walk,
@@ -633,7 +633,7 @@ static __attribute__((noinline)) uint32_t find_anew(struct malloctape_lane *lane
     const int kept_errno = errno;
     struct at at;
     uint32_t node = STACK_END;
-    if (first) walk->fresh.frame[0].at = *first;
+    if (first != NULL) walk->fresh.frame[0].at = *first;
     if (find_by_frames(lane, walk, here, &bx, first, &at)) node = keep_frames(lane, walk, &at);
     if (node && comes_again(walk)) know(walk);
     errno = kept_errno;
@@ -676,7 +676,7 @@ uint32_t stacks_find(struct malloctape_lane *lane)
     /* Once: in a child that a signal handler forks from here on it is NULL. */
     struct stack_walk *walk = atomic_load_relaxed(&lane->stacks.walk);
     if (lane->stacks.busy) return 0;
-    if (!walk && !(walk = lane->stacks.walk = walk_of(lane))) return 0;
+    if (walk == NULL && (walk = lane->stacks.walk = walk_of(lane)) == NULL) return 0;
     atomic_store_relaxed(&lane->stacks.busy, true);
     const uint32_t node = find_stack(lane, walk);
     atomic_store_release(&lane->stacks.busy, false);

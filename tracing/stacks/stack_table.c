@@ -69,8 +69,8 @@ static struct stack_table *table;
 
 bool stack_table_begin(void)
 {
-    if (!table) table = os_memory_reserve_per_process(sizeof *table);
-    if (!table) return false;
+    if (table == NULL) table = os_memory_reserve_per_process(sizeof *table);
+    if (table == NULL) return false;
     stack_map_clear(&table->codes);
     stack_map_clear(&table->nodes);
     stack_map_clear(&table->of_calls);
@@ -90,7 +90,7 @@ uint64_t stack_table_time(void)
     return atomic_load_acquire(&table->time);
 }
 
-/* --- modules --- */
+/* ---- modules ---- */
 
 static bool definition_send(struct malloctape_lane *lane, const struct stack_definition *definition)
 {
@@ -122,7 +122,7 @@ static bool stack_table_define_text(struct malloctape_lane *lane, struct unwind_
             const uint32_t at = piece.offset + i;
             if (at < before)
                 piece.piece[i] = (uint8_t)directory[at];
-            else if (rest.ours)
+            else if (rest.ours != NULL)
                 piece.piece[i] = (uint8_t)rest.ours[at - before];
             else if (!unwind_read_text(memory, rest.its + at - before, &piece.piece[i], 1))
                 return false;
@@ -158,7 +158,7 @@ static bool stack_table_define_path(struct malloctape_lane *lane, struct unwind_
     else if (text.bytes > 0 && begin[0] != '/')
         directory = settings.directory;
     if (!path) text = (struct text){.ours = settings.program_path};
-    if (text.ours) text.bytes = (uint32_t)strlen(text.ours);
+    if (text.ours != NULL) text.bytes = (uint32_t)strlen(text.ours);
     return stack_table_define_text(lane, memory, number, STACK_PATH, directory, text);
 }
 
@@ -229,7 +229,7 @@ static void note_unloaded(struct malloctape_lane *lane, struct module *module, u
 {
     uint32_t loaded = MODULE_LOADED;
     const struct stack_definition unloaded = {.what = STACK_UNLOADED, .number = number};
-    if (atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED) && lane)
+    if (atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED) && lane != NULL)
         definition_send(lane, &unloaded);
 }
 
@@ -285,7 +285,7 @@ static bool add_module(struct malloctape_lane *lane, struct unwind_memory *memor
 {
     struct module *module = stack_table_take_module();
     *number = STACK_MODULE_NONE;
-    if (!module) return true;
+    if (module == NULL) return true;
     const uint32_t next = atomic_add_relaxed(&table->modules_count, 1) + 1;
     if (next < STACK_MODULES_LIMIT && stack_table_define_module(lane, memory, next, object)) {
         begin_module(module, next, object, pc);
@@ -322,13 +322,13 @@ static bool stack_table_module_of(struct malloctape_lane *lane, struct unwind_me
 
 void stack_table_unloading(void)
 {
-    if (table) atomic_add_acq_rel(&table->unloading, 1);
+    if (table != NULL) atomic_add_acq_rel(&table->unloading, 1);
 }
 
 void stack_table_unloaded(struct malloctape_lane *lane)
 {
     struct unwind_object now;
-    if (!table || !atomic_load_relaxed(&table->is_there)) return;
+    if (table == NULL || !atomic_load_relaxed(&table->is_there)) return;
     const uint32_t count = atomic_load_relaxed(&table->modules_count);
     for (uint32_t i = 0; i < count && i < MODULES_MAX; i++) {
         struct module module;
@@ -343,7 +343,7 @@ void stack_table_unloaded(struct malloctape_lane *lane)
         continue;
 }
 
-/* --- codes --- */
+/* ---- codes ---- */
 
 static uint32_t stack_table_code_of(struct malloctape_lane *lane, uint32_t module, uint64_t offset)
 {
@@ -461,7 +461,7 @@ bool stack_table_code(struct malloctape_lane *lane, struct unwind_memory *memory
     return true;
 }
 
-/* --- nodes --- */
+/* ---- nodes ---- */
 
 uint32_t stack_table_of_call(uint64_t hash)
 {

@@ -23,7 +23,7 @@
 /* An address no farther away is on the same stack. */
 #define STACK_FAR       ((uintptr_t)8 << 20)
 
-/* --- objects --- */
+/* ---- objects ---- */
 
 /* Weak, because an older C library does not have it. */
 extern int _dl_find_object(void *address, struct dl_find_object *result) __attribute__((weak));
@@ -43,7 +43,7 @@ static bool unwind_is_program(const void *id)
 static const Elf64_Phdr *segment_of_program(uintptr_t address)
 {
     const Elf64_Phdr *segment = (const Elf64_Phdr *)getauxval(AT_PHDR);
-    for (uint64_t i = segment ? getauxval(AT_PHNUM) : 0; i > 0; i--, segment++)
+    for (uint64_t i = segment != NULL ? getauxval(AT_PHNUM) : 0; i > 0; i--, segment++)
         if (segment->p_type == PT_LOAD && address >= segment->p_vaddr &&
             address - segment->p_vaddr < segment->p_filesz)
             return segment;
@@ -70,7 +70,7 @@ static void widen(struct unwind_object *object)
 bool unwind_find(uintptr_t address, struct unwind_object *object)
 {
     struct dl_find_object found;
-    if (!_dl_find_object || _dl_find_object((void *)address, &found) != 0) return false;
+    if (_dl_find_object == NULL || _dl_find_object((void *)address, &found) != 0) return false;
     *object = (struct unwind_object){.start = (uintptr_t)found.dlfo_map_start,
                                      .end = (uintptr_t)found.dlfo_map_end,
                                      .id = found.dlfo_link_map,
@@ -106,14 +106,14 @@ static void learn_program(struct unwind_object *object)
     const Elf64_Phdr *segment = segment_of_program(object->table - map->l_addr);
     object->bias = map->l_addr;
     object->path = 0;
-    if (!segment || !(segment->p_flags & PF_R)) return;
+    if (segment == NULL || !(segment->p_flags & PF_R)) return;
     const uintptr_t start = object->bias + segment->p_vaddr, end = start + segment->p_filesz;
     if (!os_memory_is_readable((const void *)((end - 1) & ~(uintptr_t)7))) return;
     object->stays_from = start;
     object->stays_to = end;
 }
 
-/* --- bytes of a table --- */
+/* ---- bytes of a table ---- */
 
 struct source {
     struct unwind_memory *memory;
@@ -201,7 +201,7 @@ static uint64_t take_encoded(struct reader *reader, unsigned encoding, bool rela
     return relative && (encoding & 0x70) == 0x10 ? value + here : value;
 }
 
-/* --- entries of the table --- */
+/* ---- entries of the table ---- */
 
 struct entry {                 /* FDE, and what its CIE says */
     struct reader common, own; /* instructions */
@@ -353,7 +353,7 @@ static bool find_entry(struct source *source, uintptr_t address, struct entry *e
            read_entry(table + (uintptr_t)(intptr_t)index.entry, source, entry);
 }
 
-/* --- instructions --- */
+/* ---- instructions ---- */
 
 enum where { SAME = 0, AT_OFFSET, BY_EXPRESSION, NOWHERE, ELSEWHERE };
 
@@ -399,13 +399,13 @@ static struct saved *saved_of(struct row *row, uint64_t number)
 static void save(struct machine *machine, uint64_t number, enum where where, int64_t offset)
 {
     struct saved *saved = saved_of(&machine->now, number);
-    if (saved) *saved = (struct saved){.where = where, .offset = offset};
+    if (saved != NULL) *saved = (struct saved){.where = where, .offset = offset};
 }
 
 static void restore(struct machine *machine, uint64_t number)
 {
     struct saved *saved = saved_of(&machine->now, number);
-    if (saved) *saved = *saved_of(&machine->initial, number);
+    if (saved != NULL) *saved = *saved_of(&machine->initial, number);
 }
 
 static struct expression take_expression(struct reader *reader)
@@ -418,7 +418,7 @@ static void save_by_expression(struct machine *machine, uint64_t number,
                                struct expression expression)
 {
     struct saved *saved = saved_of(&machine->now, number);
-    if (saved) *saved = (struct saved){.where = BY_EXPRESSION, .expression = expression};
+    if (saved != NULL) *saved = (struct saved){.where = BY_EXPRESSION, .expression = expression};
 }
 
 static void unwind_set_end(struct machine *machine, uint64_t base, int64_t offset)
@@ -518,7 +518,7 @@ static void unwind_carry_out(struct machine *machine, struct reader reader,
     }
 }
 
-/* --- rules --- */
+/* ---- rules ---- */
 
 static struct reader read_expression(struct source *source, struct expression expression)
 {
@@ -692,7 +692,7 @@ struct unwind_rule unwind_compile(struct unwind_memory *memory, const struct unw
     return source.is_cut ? (struct unwind_rule){.how = UNWIND_UNKNOWN} : rule;
 }
 
-/* --- steps --- */
+/* ---- steps ---- */
 
 static bool step_out_of_signal(struct unwind_memory *memory, uintptr_t sp,
                                struct unwind_frame *caller, uintptr_t *bx)
@@ -700,7 +700,7 @@ static bool step_out_of_signal(struct unwind_memory *memory, uintptr_t sp,
     if (!unwind_memory_word(memory, sp + UNWIND_SIGNAL_PC, &caller->pc) ||
         !unwind_memory_word(memory, sp + UNWIND_SIGNAL_SP, &caller->sp) ||
         !unwind_memory_word(memory, sp + UNWIND_SIGNAL_BP, &caller->bp) ||
-        (bx && !unwind_memory_word(memory, sp + UNWIND_SIGNAL_BX, bx)))
+        (bx != NULL && !unwind_memory_word(memory, sp + UNWIND_SIGNAL_BX, bx)))
         return false;
     caller->pc++;
     return caller->pc != 1;
@@ -718,7 +718,7 @@ static bool step_to(struct unwind_rule rule, struct unwind_memory *memory, uintp
     caller->sp = end;
     caller->bp = frame->bp;
     if ((rule.bp || rule.bp_at_bp) && !unwind_memory_word(memory, bp_at, &caller->bp)) return false;
-    if (bx && rule.bx &&
+    if (bx != NULL && rule.bx &&
         !unwind_load_bx(rule, memory, rule.how == UNWIND_BP_SAYS ? frame->bp : end, bx))
         return false;
     return caller->pc != 0;
@@ -819,11 +819,11 @@ bool unwind_step_rarely(struct unwind_rule rule, struct unwind_memory *memory,
     switch (rule.how) {
     case UNWIND_SIGNAL: return step_out_of_signal(memory, frame->sp, caller, bx);
     case UNWIND_PLT:
-        if (unwind_is_guess(rule)) return !bx && step_by_guess(memory, frame, caller);
+        if (unwind_is_guess(rule)) return bx == NULL && step_by_guess(memory, frame, caller);
         end = frame->sp + ((frame->pc - 1) % 16 >= (uintptr_t)(int64_t)rule.offset ? 16 : 8);
         break;
     case UNWIND_BX:
-        if (!bx) return false;
+        if (bx == NULL) return false;
         if (!UNWIND_RETURN_OFFSET) return step_by_register(rule, memory, frame, caller, bx);
         end = *bx + (uintptr_t)(int64_t)rule.offset;
         break;

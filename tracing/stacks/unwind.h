@@ -139,7 +139,7 @@ static inline bool unwind_step(struct unwind_rule rule, struct unwind_memory *me
     caller->bp = frame->bp;
     if (rule.bp && !unwind_memory_word(memory, end + (uintptr_t)(int64_t)rule.bp * 8, &caller->bp))
         return false;
-    if (bx && rule.bx && !unwind_load_bx(rule, memory, end, bx)) return false;
+    if (bx != NULL && rule.bx && !unwind_load_bx(rule, memory, end, bx)) return false;
     caller->sp = end;
     return caller->pc != 0;
 }

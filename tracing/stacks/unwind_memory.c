@@ -52,7 +52,7 @@ bool unwind_memory_copy_word(struct unwind_memory *memory, uintptr_t address, ui
     return address % 8 == 0 && unwind_memory_copy(memory, address, word, sizeof *word);
 }
 
-/* --- the thread's own stack --- */
+/* ---- the thread's own stack ---- */
 
 static bool is_stack_of(const struct glibc_stack *stack, uintptr_t thread)
 {

@@ -40,7 +40,7 @@ static void writer_release(struct writer *writer)
     packer_release(&writer->packer);
 }
 
-/* --- the output --- */
+/* ---- the output ---- */
 
 static void put_header(struct writer *writer)
 {
@@ -165,7 +165,7 @@ static int await_reader(struct writer *writer)
     return result;
 }
 
-/* --- threads' side --- */
+/* ---- threads' side ---- */
 
 /* Returns as soon as the word has another value, or the thread is gone. */
 static void wait_while(struct writer *writer, const uint32_t *word, uint32_t value)
@@ -248,7 +248,7 @@ bool writer_takes_fault(struct writer *writer, uintptr_t address)
 {
     size_t bytes;
     void *extent = spool_extent_at(&writer->spool, address, &bytes);
-    if (!extent) return false;
+    if (extent == NULL) return false;
     if (!atomic_load_relaxed(&writer->error)) {
         atomic_store_relaxed(&writer->failed, writer->files.spool_path);
         atomic_store_seq_cst(&writer->error, -EFAULT);
@@ -266,7 +266,7 @@ void writer_abort(struct writer *writer, int error, const char *what)
     writer_wake(writer);
 }
 
-/* --- the loop --- */
+/* ---- the loop ---- */
 
 static void adapt_sleep(struct writer *writer, uint32_t slots)
 {
@@ -301,13 +301,13 @@ static void sleep_until_next_pass(struct writer *writer)
     atomic_store_relaxed(&writer->asleep, 0);
 }
 
-/* --- the thread --- */
+/* ---- the thread ---- */
 
 /* Whether an error, a limit or the end of the program ends the stream without anybody asking. */
 static bool is_at_end(struct writer *writer)
 {
     const struct settings_limits *limits = &settings.limits;
-    if (writer_error(writer) || writer->sink.error || writer->reason) return true;
+    if (writer_error(writer) || writer->sink.error || writer->reason != NULL) return true;
     if (writer->is_full || (limits->events && writer_events(writer) >= limits->events) ||
         (limits->ns && os_clock_ns() - writer->start_ns >= limits->ns)) {
         writer->end_status = RAW_END_LIMIT;

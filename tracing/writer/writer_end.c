@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* --- totals --- */
+/* ---- totals ---- */
 
 uint64_t writer_events(const struct writer *writer)
 {
@@ -34,8 +34,9 @@ void writer_watch(struct writer *writer, struct watch_counts *counts)
     watch_read(&writer->watch, counts);
     counts->opaque = malloctape_front_end.opaque;
     counts->heap_bytes = malloctape_front_end.heap_bytes();
-    if (malloctape_front_end.used_bytes) counts->used_bytes = malloctape_front_end.used_bytes();
-    if (malloctape_front_end.read_statistics) {
+    if (malloctape_front_end.used_bytes != NULL)
+        counts->used_bytes = malloctape_front_end.used_bytes();
+    if (malloctape_front_end.read_statistics != NULL) {
         const char *names = malloctape_front_end.statistics();
         memcpy(counts->names, names, strlen(names) + 1);
         malloctape_front_end.read_statistics(&counts->statistics);
@@ -52,8 +53,8 @@ static uint64_t events_of_lane(const struct writer *writer, const struct malloct
     const uint16_t *cursor = writer_cursor_of(lane);
     /* Without a slot the lane had no thread when `extra` was read; or that one has gone, and all
      * that it recorded is in the stream. */
-    if (!cursor || (cursor == lane->writer.read_from &&
-                    os_thread_is_gone(atomic_load_relaxed(&lane->registry.thread_id))))
+    if (cursor == NULL || (cursor == lane->writer.read_from &&
+                           os_thread_is_gone(atomic_load_relaxed(&lane->registry.thread_id))))
         return lane->writer.written - extra;
     const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
     struct spool_segment segment = spool_segment_of(&writer->spool, lane->writer.read_slot);
@@ -80,7 +81,7 @@ static uint64_t events_lost(const struct writer *writer)
     return events;
 }
 
-/* --- messages: written here because this thread has standard error as it was at the start --- */
+/* ---- messages: written here because this thread has standard error as it was at the start ---- */
 
 void writer_report_failure(const struct writer *writer, const char *what)
 {
@@ -145,7 +146,7 @@ static void put_summary(const struct writer *writer, struct message *message, ui
     message_put(message, "%s: ", writer->output);
     writer_put_totals(message, &totals);
     if (writer->end_status == RAW_END_LIMIT) message_put(message, "; a limit was reached");
-    if (writer->reason) message_put(message, "%s", writer->reason);
+    if (writer->reason != NULL) message_put(message, "%s", writer->reason);
     if (*settings.other_malloc)
         message_put(message, "; another malloc is in use%s: %s",
                     events ? ", only what it passes on was recorded" : "", settings.other_malloc);
@@ -163,7 +164,7 @@ static void report_end(const struct writer *writer)
     if (message.bytes && settings.speaks) message_write(&message);
 }
 
-/* --- the end --- */
+/* ---- the end ---- */
 
 /* Leaves out lanes at the end that have nothing in the stream: they may have come since room for
  * the end chunk was reserved. */

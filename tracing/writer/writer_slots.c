@@ -15,7 +15,7 @@
  * that is worth it (struct pack_dialect). */
 #define LANES_TO_FOLLOW 64
 
-/* --- the limit of bytes --- */
+/* ---- the limit of bytes ---- */
 
 uint64_t writer_end_bytes_max(uint32_t lanes)
 {
@@ -43,7 +43,7 @@ bool writer_fits(const struct writer *writer, size_t bytes)
            sink_bytes_at_most(&writer->sink) + bytes <= bytes_before_end(writer);
 }
 
-/* --- slots to chunks --- */
+/* ---- slots to chunks ---- */
 
 /* The file has what was read of the cells. */
 static void free_cells(struct writer *writer)
@@ -86,7 +86,7 @@ static void stop_following(struct writer *writer, struct malloctape_lane *lane)
 
 void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane)
 {
-    if (!lane->writer.followed) return;
+    if (lane->writer.followed == NULL) return;
     stop_following(writer, lane);
     lane->writer.left = true;
 }
@@ -108,9 +108,10 @@ static struct pack_lane *follow_lane(struct writer *writer, struct malloctape_la
     const bool packed = flags & RAW_CHUNK_FLAG_PACKED, left = lane->writer.left;
     const struct pack_dialect *dialect = writer->packer.dialect;
     lane->writer.left = false;
-    if (lane->writer.followed && (!packed || (dialect->needs_lane && flags & RAW_CHUNK_FLAG_KEY)))
+    if (lane->writer.followed != NULL &&
+        (!packed || (dialect->needs_lane && flags & RAW_CHUNK_FLAG_KEY)))
         stop_following(writer, lane);
-    if (lane->writer.followed || !packed ||
+    if (lane->writer.followed != NULL || !packed ||
         (dialect->needs_lane ? left : !(flags & RAW_CHUNK_FLAG_BEGIN)))
         return lane->writer.followed;
     if (is_worth_following(writer, serial, count))
@@ -154,7 +155,7 @@ static void commit_units(struct writer *writer, struct malloctape_lane *lane, si
     chunk.followed = follow_lane(writer, lane, chunk.flags, segment->serial, count);
     size_t bytes = chunk_write(&writer->packer, &chunk, room);
     bool is_packed = chunk.flags & RAW_CHUNK_FLAG_PACKED;
-    if (chunk.followed && !is_packed) stop_following(writer, lane);
+    if (chunk.followed != NULL && !is_packed) stop_following(writer, lane);
     if (is_packed)
         sink_commit_packed(&writer->sink, bytes, CHUNK_BYTES_PLAIN(count));
     else
@@ -259,7 +260,7 @@ static bool is_in_slot(const uint16_t *units, const uint16_t *cursor)
 const uint16_t *writer_position_of(const struct writer *writer, const struct malloctape_lane *lane)
 {
     const uint16_t *cursor = writer_cursor_of(lane);
-    if (!cursor) return NULL;
+    if (cursor == NULL) return NULL;
     const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
     if (is_in_slot(units, cursor)) return cursor;
     if (!atomic_load_acquire(&writer->spool.notes[lane->writer.read_slot].next)) return units;
@@ -272,12 +273,13 @@ uint32_t writer_drain_lane(struct writer *writer, struct malloctape_lane *lane,
     uint32_t slots = 0;
     for (;;) {
         const uint16_t *units = spool_units(&writer->spool, lane->writer.read_slot);
-        if (upto && is_in_slot(units, upto)) {
+        if (upto != NULL && is_in_slot(units, upto)) {
             write_units(writer, lane, upto);
             return slots;
         }
         uint32_t next = atomic_load_acquire(&writer->spool.notes[lane->writer.read_slot].next);
-        if (next == 0 || (!upto && slots == WRITER_SLOTS_PER_PASS) || writer->is_full) return slots;
+        if (next == 0 || (upto == NULL && slots == WRITER_SLOTS_PER_PASS) || writer->is_full)
+            return slots;
         finish_slot(writer, lane, next - 1);
         slots++;
     }
@@ -294,7 +296,7 @@ uint32_t writer_drain_full_slots(struct writer *writer)
         for (lanes = atomic_exchange_relaxed(word, 0); lanes; lanes &= lanes - 1) {
             struct malloctape_lane *lane =
                 lane_at(registry, first + (uint32_t)__builtin_ctzll(lanes));
-            if (!writer_cursor_of(lane)) continue;
+            if (writer_cursor_of(lane) == NULL) continue;
             uint32_t slots = writer_drain_lane(writer, lane, NULL);
             if (slots == WRITER_SLOTS_PER_PASS) lane_left_slot(registry, lane);
             total += slots;
@@ -303,7 +305,7 @@ uint32_t writer_drain_full_slots(struct writer *writer)
     return total;
 }
 
-/* --- more slots --- */
+/* ---- more slots ---- */
 
 /* If there is no space for more slots, the threads go on with those that there are, unless one has
  * found none and most of them are the lanes' own. */

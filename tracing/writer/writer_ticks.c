@@ -16,11 +16,11 @@ static void writer_ticks_read_statm(struct writer *writer)
     long bytes = os_file_read_start(writer->statm, text, sizeof text - 1);
     text[bytes > 0 ? bytes : 0] = 0;
     const char *resident = strchr(text, ' ');
-    const char *shared = resident ? strchr(resident + 1, ' ') : NULL;
+    const char *shared = resident != NULL ? strchr(resident + 1, ' ') : NULL;
     const uint64_t page_bytes = os_page_bytes();
-    writer->vm_size_bytes = resident ? text_read_decimal(text) * page_bytes : 0;
-    writer->tick.rss_bytes = resident ? text_read_decimal(resident + 1) * page_bytes : 0;
-    writer->rss_shared_bytes = shared ? text_read_decimal(shared + 1) * page_bytes : 0;
+    writer->vm_size_bytes = resident != NULL ? text_read_decimal(text) * page_bytes : 0;
+    writer->tick.rss_bytes = resident != NULL ? text_read_decimal(resident + 1) * page_bytes : 0;
+    writer->rss_shared_bytes = shared != NULL ? text_read_decimal(shared + 1) * page_bytes : 0;
 }
 
 static void look_at_memory(struct writer *writer)
@@ -57,7 +57,8 @@ static void writer_ticks_put_statistics(struct writer *writer)
 {
     struct original_statistics *statistics = &writer->tick.statistics;
     statistics->count = 0;
-    if (malloctape_front_end.read_statistics) malloctape_front_end.read_statistics(statistics);
+    if (malloctape_front_end.read_statistics != NULL)
+        malloctape_front_end.read_statistics(statistics);
     statistics->values[statistics->count++] = writer->rss_shared_bytes;
     statistics->values[statistics->count++] = writer->vm_size_bytes;
     statistics->values[statistics->count++] = writer->null_frees;
@@ -113,8 +114,8 @@ void writer_put_last_tick(struct writer *writer)
  * records the end of the thread if there was no room for that here. */
 static void retire_lane(struct writer *writer, struct malloctape_lane *lane)
 {
-    if (atomic_load_relaxed(&lane->registry.ended) || writer->is_full || !writer_cursor_of(lane) ||
-        !lane_take_over(writer->registry, lane))
+    if (atomic_load_relaxed(&lane->registry.ended) || writer->is_full ||
+        writer_cursor_of(lane) == NULL || !lane_take_over(writer->registry, lane))
         return;
     uint32_t slot = lane->slot.number;
     bool ended = units_cursor(&lane->units) < lane->slot.end;
@@ -151,7 +152,7 @@ bool writer_close_window(struct writer *writer)
     }
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = lane_at(writer->registry, i);
-        if (!lane->writer.tick_cursor) continue;
+        if (lane->writer.tick_cursor == NULL) continue;
         if (lane->writer.tick_cursor != lane->writer.read_from) {
             writer_drain_lane(writer, lane, lane->writer.tick_cursor);
             progress = true;
