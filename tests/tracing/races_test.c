@@ -109,14 +109,14 @@ struct thread {
 #define CELLS      (HEAP_BYTES / CELL_BYTES / 16) /* on few pages */
 static bool used[CELLS];
 
-static size_t cells_of(size_t bytes)
+static size_t cells_in(size_t bytes)
 {
     return bytes ? (bytes + CELL_BYTES - 1) / CELL_BYTES : 1;
 }
 
 static void *take_bytes(struct thread *thread, size_t bytes)
 {
-    const size_t count = cells_of(bytes);
+    const size_t count = cells_in(bytes);
     void *object = NULL;
     lock();
     for (unsigned tries = 0; tries < 50 && !object; tries++) {
@@ -134,7 +134,7 @@ static void *take_bytes(struct thread *thread, size_t bytes)
 static void give_bytes(const void *object, size_t bytes)
 {
     lock();
-    memset(used + ((const uint8_t *)object - heap) / CELL_BYTES, 0, cells_of(bytes));
+    memset(used + ((const uint8_t *)object - heap) / CELL_BYTES, 0, cells_in(bytes));
     unlock();
 }
 
@@ -212,11 +212,11 @@ static void resize(struct thread *thread, struct object *object)
     const bool announced = malloctape_ready() && malloctape_reallocating(object->address, &ending);
     if (!announced) malloctape_unrecorded();
     struct object moved = {object->address, bytes};
-    if (cells_of(bytes) > cells_of(object->bytes) || below(&thread->random, 2)) {
+    if (cells_in(bytes) > cells_in(object->bytes) || below(&thread->random, 2)) {
         moved.address = take_bytes(thread, bytes);
         if (moved.address) give_bytes(object->address, object->bytes);
-    } else if (cells_of(bytes) < cells_of(object->bytes)) {
-        const size_t kept = cells_of(bytes) * CELL_BYTES;
+    } else if (cells_in(bytes) < cells_in(object->bytes)) {
+        const size_t kept = cells_in(bytes) * CELL_BYTES;
         give_bytes((uint8_t *)object->address + kept, object->bytes - kept);
     }
     if (announced)
