@@ -163,7 +163,7 @@ static void dump_ordered_residency(void *context, const struct residency *reside
                                    const uint8_t *at, const uint8_t *end)
 {
     struct instruction_dump *state = context;
-    struct residency_area area;
+    struct residency_area area = {0};
     uint64_t latest_end = 0;
     state->offset = input_offset(state->input);
     if (!dump_wants_general(state->dump)) return;

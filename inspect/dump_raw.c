@@ -258,7 +258,7 @@ static void dump_raw_residency(void *of, const struct raw_chunk *chunk)
     const struct raw_dump *state = of;
     const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
     struct residency residency;
-    struct residency_area area;
+    struct residency_area area = {0};
     uint64_t latest_end = 0;
     if (!dump_wants_general(state->dump) || residency_take(&at, end, &residency) != NULL) return;
     chunk_offset_print(state, chunk);

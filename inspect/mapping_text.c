@@ -36,9 +36,9 @@ void mapping_text_print(FILE *to, const struct mapping_record *record)
 
 void residency_text_print(FILE *to, const struct residency *residency)
 {
-    fprintf(to, "residency %s nanoseconds %" PRIu64 " page %" PRIu32 " areas %" PRIu64 "\n",
-            residency_why_name(residency->why), residency->since_start_ns, residency->page_bytes,
-            residency->areas);
+    fprintf(to, "residency %s%s nanoseconds %" PRIu64 " page %" PRIu32 " areas %" PRIu64 "\n",
+            residency_why_name(residency->why), residency->is_brief ? " brief" : "",
+            residency->since_start_ns, residency->page_bytes, residency->areas);
 }
 
 void residency_area_print(FILE *to, const struct residency_area *area, uint32_t page_bytes)

@@ -5,7 +5,15 @@
 #include <string.h>
 
 /* The bits of an area's head, above its protection (FORMAT.md 4.6). */
-enum { AREA_RECORDER = 16, AREA_FILE = 32, AREA_RUNS = 64, AREA_HEAD_LIMIT = 128 };
+enum {
+    AREA_RECORDER = 16,
+    AREA_FILE = 32,
+    AREA_RUNS = 64,
+    AREA_SAME_FILE = 128,
+    AREA_HEAD_LIMIT = 256
+};
+/* Above the reason. */
+enum { WHY_BRIEF = 8 };
 
 #define AREA_PAGES_LIMIT (UINT64_C(1) << 52)
 
@@ -25,7 +33,7 @@ const char *residency_why_name(unsigned why)
 uint8_t *residency_put(uint8_t *at, const struct residency *residency)
 {
     at = varint_put(at, residency->since_start_ns);
-    at = varint_put(at, residency->why);
+    at = varint_put(at, residency->why | (residency->is_brief ? WHY_BRIEF : 0));
     at = varint_put(at, residency->page_bytes);
     return varint_put(at, residency->areas);
 }
@@ -35,7 +43,8 @@ uint8_t *residency_put_area(uint8_t *at, const struct residency_area *area, uint
     const uint64_t kib[] = {area->resident, area->proportional, area->unshared, area->anonymous,
                             area->huge,     area->swapped,      area->locked};
     at = varint_put(at, area->protection | (area->is_recorder ? AREA_RECORDER : 0) |
-                            (area->has_file ? AREA_FILE : 0) | (area->has_runs ? AREA_RUNS : 0));
+                            (area->has_file ? AREA_FILE : 0) | (area->has_runs ? AREA_RUNS : 0) |
+                            (area->same_file ? AREA_SAME_FILE : 0));
     at = varint_put(at, area->start - *latest_end);
     at = varint_put(at, area->end - area->start);
     *latest_end = area->end;
@@ -43,12 +52,16 @@ uint8_t *residency_put_area(uint8_t *at, const struct residency_area *area, uint
         at = varint_put(at, kib[i]);
     if (area->has_file) {
         at = varint_put(at, area->offset);
+    }
+    if (area->has_file && !area->same_file) {
         at = varint_put(at, area->device);
         at = varint_put(at, area->inode);
     }
-    at = varint_put(at, area->name_bytes);
-    if (area->name_bytes > 0) memcpy(at, area->name, area->name_bytes);
-    at += area->name_bytes;
+    if (!area->same_file) {
+        at = varint_put(at, area->name_bytes);
+        if (area->name_bytes > 0) memcpy(at, area->name, area->name_bytes);
+        at += area->name_bytes;
+    }
     return area->has_runs ? varint_put(at, area->runs) : at;
 }
 
@@ -71,7 +84,9 @@ const char *residency_take(const uint8_t **at, const uint8_t *end, struct reside
 {
     const uint8_t *from = *at;
     residency->since_start_ns = take_residency_number(&from, end);
-    const uint64_t why = take_residency_number(&from, end);
+    uint64_t why = take_residency_number(&from, end);
+    residency->is_brief = why & WHY_BRIEF;
+    why &= ~(uint64_t)WHY_BRIEF;
     const uint64_t page_bytes = take_residency_number(&from, end);
     residency->areas = take_residency_number(&from, end);
     if (from > end || residency_why_name((unsigned)why) == NULL || why > UINT32_MAX)
@@ -121,10 +136,12 @@ const char *residency_take_area(const uint8_t **at, const uint8_t *end, uint64_t
     const uint64_t head = take_residency_number(&from, end);
     const uint64_t gap = take_residency_number(&from, end);
     const uint64_t pages = take_residency_number(&from, end);
+    const struct residency_area before = *area;
     *area = (struct residency_area){.protection = (uint32_t)head & 15u,
                                     .is_recorder = head & AREA_RECORDER,
                                     .has_file = head & AREA_FILE,
-                                    .has_runs = head & AREA_RUNS};
+                                    .has_runs = head & AREA_RUNS,
+                                    .same_file = head & AREA_SAME_FILE};
     if (from > end || head >= AREA_HEAD_LIMIT) return "the head of an area";
     if (gap >= AREA_PAGES_LIMIT || pages == 0 || pages >= AREA_PAGES_LIMIT ||
         *latest_end + gap + pages > AREA_PAGES_LIMIT)
@@ -138,10 +155,17 @@ const char *residency_take_area(const uint8_t **at, const uint8_t *end, uint64_t
         *kib[i] = take_residency_number(&from, end);
     if (area->has_file) {
         area->offset = take_residency_number(&from, end);
+    }
+    if (area->same_file) {
+        area->device = area->has_file ? before.device : 0;
+        area->inode = area->has_file ? before.inode : 0;
+        area->name = before.name;
+        area->name_bytes = before.name_bytes;
+    } else if (area->has_file) {
         area->device = take_residency_number(&from, end);
         area->inode = take_residency_number(&from, end);
     }
-    const char *wrong = take_area_name(&from, end, area);
+    const char *wrong = area->same_file ? NULL : take_area_name(&from, end, area);
     if (wrong == NULL && area->has_runs) wrong = take_area_runs(&from, end, area);
     if (wrong != NULL) return wrong;
     *latest_end = area->end;
@@ -160,7 +184,7 @@ bool residency_run_take(struct residency_area *area, struct residency_run *run)
 const char *residency_check(const uint8_t *at, const uint8_t *end)
 {
     struct residency residency;
-    struct residency_area area;
+    struct residency_area area = {0};
     uint64_t latest_end = 0;
     const char *wrong = residency_take(&at, end, &residency);
     for (uint64_t i = 0; wrong == NULL && i < residency.areas; i++)

@@ -36,6 +36,7 @@ enum residency_why {
 struct residency {
     uint64_t since_start_ns;
     uint32_t why;        /* enum residency_why */
+    bool is_brief;       /* of sizes, only `resident` is known */
     uint32_t page_bytes; /* the unit of addresses and runs */
     uint64_t areas;
 };
@@ -56,6 +57,7 @@ struct residency_area {
     bool is_recorder;    /* it is the recorder's own */
     bool has_file;
     bool has_runs;
+    bool same_file; /* device, inode and name are those of the area before */
     /* KiB, as the kernel says them. */
     uint64_t resident, proportional, unshared, anonymous, huge, swapped, locked;
     uint64_t offset, device, inode; /* with has_file; the offset in bytes */
@@ -81,7 +83,8 @@ uint8_t *residency_put(uint8_t *at, const struct residency *residency);
 uint8_t *residency_put_area(uint8_t *at, const struct residency_area *area, uint64_t *latest_end);
 uint8_t *residency_put_run(uint8_t *at, const struct residency_run *run);
 
-/* NULL: good; else what is wrong. VARINT_SLACK bytes after `end` may be touched. */
+/* NULL: good; else what is wrong. VARINT_SLACK bytes after `end` may be touched. `area`: the one
+ * before, or all zero. */
 const char *residency_take(const uint8_t **at, const uint8_t *end, struct residency *residency);
 const char *residency_take_area(const uint8_t **at, const uint8_t *end, uint64_t *latest_end,
                                 struct residency_area *area);

@@ -567,6 +567,24 @@ int os_file_look(int directory, const char *name, struct os_file_status *status)
     return 0;
 }
 
+bool os_memory_pages(uintptr_t start, size_t pages, uint8_t *resident)
+{
+    (void)start, (void)pages, (void)resident;
+    return false;
+}
+
+bool os_memory_is_own(uintptr_t start, uintptr_t end)
+{
+    (void)start, (void)end;
+    return false;
+}
+
+long os_file_read_at(int file, uint64_t offset, void *data, size_t bytes)
+{
+    (void)file, (void)offset, (void)data, (void)bytes;
+    return -EACCES;
+}
+
 bool os_program_file(int file, uint64_t *device, uint64_t *inode, char *name, size_t bytes)
 {
     (void)file, (void)device, (void)inode, (void)name, (void)bytes;

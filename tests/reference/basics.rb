@@ -239,12 +239,14 @@ class AddressSpace
   def self.residency(stream)
     offset = stream.offset
     nanoseconds, why, page, areas = Array.new(4) { stream.varint }
+    brief, why = [why[3] == 1, why - (why[3] * 8)]
     refuse(offset, "residency for #{why}") unless WHYS[why]
     refuse(offset, "pages of #{page}") unless page.between?(1024, 1 << 20) && page.nobits?(page - 1)
-    lines = ["residency #{WHYS[why]} nanoseconds #{nanoseconds} page #{page} areas #{areas}"]
+    lines = ["residency #{WHYS[why]}#{' brief' if brief} nanoseconds #{nanoseconds} page #{page} areas #{areas}"]
     latest = 0
+    before = []
     areas.times do
-      line, latest = area(stream, latest, page)
+      line, latest, before = area(stream, latest, page, before)
       lines << line
     end
     check_used_up(residency: stream)
@@ -253,10 +255,11 @@ class AddressSpace
 
   SIZES = %w[resident proportional unshared anonymous huge swapped locked].freeze
 
-  def self.area(stream, latest, page)
+  # `before`: words of the latest file, and the latest name.
+  def self.area(stream, latest, page, before)
     offset = stream.offset
     head, gap, pages = Array.new(3) { stream.varint }
-    refuse(offset, "head #{head}") if head > 127
+    refuse(offset, "head #{head}") if head > 255
     first = latest + gap
     refuse(offset, 'a place') if pages.zero? || first + pages > 1 << 52
     letters = %w[r w x].each_with_index.map { |letter, bit| head[bit] == 1 ? letter : '-' }.join
@@ -264,10 +267,11 @@ class AddressSpace
              letters + (head[3] == 1 ? 's' : 'p'),
              *SIZES.flat_map { |size| [size, stream.varint] }]
     words << 'recorder' if head[4] == 1
-    file = file(stream) if head[5] == 1
-    name = name(stream)
+    place = ['file offset', stream.varint] if head[5] == 1
+    before = [(['device', stream.varint, 'inode', stream.varint] if place), name(stream)] if head[7].zero?
     words.concat(runs(stream, pages)) if head[6] == 1
-    [[*words, *file, *name].join(' '), first + pages]
+    file = [*place, *(before[0] || %w[device 0 inode 0])] if place
+    [[*words, *file, *before[1]].join(' '), first + pages, before]
   end
 
   def self.runs(stream, pages)

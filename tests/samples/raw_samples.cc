@@ -466,9 +466,12 @@ std::string mapping_records()
 std::string residency_areas()
 {
     std::string to;
-    put_all(to, {123456789, 1, 4096, 4});
+    /* Pages, KiB, and what the kernel says of the file. */
+    put_all(to, {123456789, 1 + 8, 4096, 6});
     put_all(to, {5 + 32, 16, 4, 16, 8, 0, 0, 0, 0, 0, 4096, 65024, 7, 6});
     to += "/bin/a";
+    put_all(to, {3 + 32 + 128, 0, 1, 4, 4, 4, 4, 0, 0, 0, 69632});
+    put_all(to, {3 + 128, 0, 1, 4, 4, 4, 4, 0, 0, 0});
     put_all(to, {3 + 64, 0, 10, 12, 12, 12, 12, 0, 4, 4, 0, 2, 1, 1, 3, 2});
     put_all(to, {3 + 8 + 16, 1 << 20, 1, 4, 4, 4, 0, 0, 0, 0, 9});
     to += "[anon:\n]1";

@@ -13,6 +13,9 @@
 /* A program may map millions of times: so many of the calls between two ticks have stacks. */
 #define STACKS_PER_WINDOW 512u
 
+#define MUCH_BYTES (UINT64_C(32) << 20)
+#define WRITABLE   2u /* PROT_WRITE */
+
 /* Made by the linker: where this library is. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
@@ -55,6 +58,17 @@ static uint32_t stack_of_call(bool is_own)
     return stacks_find(lane);
 }
 
+/* Whether the program has mapped so much that its memory is worth a look: then the writer's thread is
+ * to begin, which may have been deferred. */
+static bool maps_much(const struct mapping_record *record)
+{
+    if (record->what != MAPPING_MAP || record->failed || !(record->protection & WRITABLE))
+        return false;
+    const uint64_t before =
+        atomic_add_relaxed(&recording.writer.spool.cells.mapped, record->length);
+    return before < MUCH_BYTES && before + record->length >= MUCH_BYTES;
+}
+
 static void mappings_put(struct mapping_record *record, int file, bool is_own)
 {
     struct spool_cells *cells = &recording.writer.spool.cells;
@@ -74,6 +88,7 @@ static void mappings_put(struct mapping_record *record, int file, bool is_own)
     if (lane != NULL)
         record->calls =
             raw_allocations(lane->registry.number, units_allocations_so_far(&lane->units));
+    if (maps_much(record)) writer_need(&recording.writer);
     const uint64_t number = writer_cells(&recording.writer, cells_of(record));
     if (number) cell_put(&cells->ring, number, record);
 }

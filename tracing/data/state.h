@@ -219,6 +219,7 @@ struct spool_cells {
     uint64_t limit;           /* writer: those up to this number belong to the window that ends */
     uint64_t stuck, stuck_ns; /* writer: the cell that is not complete, and since when */
     uint32_t wanted;          /* threads (seq_cst): one waits for cells, or will soon */
+    uint64_t mapped;          /* threads, by addition (relaxed): bytes that can be written */
     uint32_t stacks; /* threads, by addition (relaxed): in this window; the writer resets it */
 };
 
@@ -235,6 +236,18 @@ struct spool {
 };
 
 /* ---- the writer ---- */
+
+/* When and at what cost it has looked at what is resident (writer_residency.c). Writer. */
+struct residency_looks {
+    int maps, smaps, pagemap; /* files of /proc; negative: they cannot be opened */
+    uint8_t *memory;          /* for the text of one, and what becomes of it; NULL: none yet */
+    uint64_t peak_bytes;      /* RSS at the highest peak that was looked at */
+    uint64_t latest_ns;       /* when it looked, since the start, */
+    uint64_t spent_ns;        /* how long that has taken in all, */
+    uint64_t brief_ns;        /* the latest without details, */
+    uint64_t ns_per_mib;      /* and the latest with details, by MiB of RSS; 0: not known */
+    bool is_refused;          /* that was told */
+};
 
 /* Slots in the sink but not yet given back, at most. */
 #define WRITER_PENDING_SLOTS 128
@@ -324,6 +337,7 @@ struct writer {
     /* As of the latest look. */
     uint64_t rss_shared_bytes, vm_size_bytes, null_frees, sizes_asked;
     int statm;
+    struct residency_looks residency;
     uint64_t events;    /* in the stream, exactly: when it has ended */
     const char *reason; /* why it ends before the program, if that is no error; or NULL */
 };

@@ -52,6 +52,14 @@ bool os_memory_can_be_copied(void);
  * it is of files; 0: not known. Writer thread. */
 uint64_t os_memory_resident_bytes(uint64_t *of_files);
 
+/* Which of so many pages from `start` on are resident: bit 0 of a byte for each. Of memory that is of
+ * no file it says what the process has; of a file, what the system has of it. False: not all of that
+ * is mapped, or the system does not say. */
+bool os_memory_pages(uintptr_t start, size_t pages, uint8_t *resident);
+
+/* Whether any of what these functions and os_file_map() have mapped lies between the addresses. */
+bool os_memory_is_own(uintptr_t start, uintptr_t end);
+
 /* In a forked child, before anything is mapped: forgets what the child has not inherited. */
 void os_memory_forked(void);
 
@@ -151,6 +159,9 @@ int os_file_open_again(int directory, const char *name, const struct os_file_sta
 
 /* Reads at most `bytes` from the start of a file. The number of bytes, or a negative errno. */
 long os_file_read_start(int file, void *data, size_t bytes);
+
+/* The same from `offset` on. */
+long os_file_read_at(int file, uint64_t offset, void *data, size_t bytes);
 
 /* Makes the file at least `from + bytes` long and allocates the space of these bytes, so that no
  * store into their mapping can fail. The caller has allocated those before `from`. */

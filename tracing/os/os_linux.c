@@ -409,6 +409,11 @@ long os_file_read_start(int file, void *data, size_t bytes)
     return system_call(SYS_pread64, file, (long)data, (long)bytes, 0, 0, 0);
 }
 
+long os_file_read_at(int file, uint64_t offset, void *data, size_t bytes)
+{
+    return system_call(SYS_pread64, file, (long)data, (long)bytes, (long)offset, 0, 0);
+}
+
 /* Where the file system cannot preallocate, writing zeros does the same, more slowly. */
 static int allocate_by_writing(int file, uint64_t bytes)
 {

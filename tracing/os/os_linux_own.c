@@ -71,6 +71,23 @@ void os_memory_forked(void)
             remove_entry(&os_linux_own_entries[i]);
 }
 
+bool os_memory_is_own(uintptr_t start, uintptr_t end)
+{
+    uint32_t used = atomic_load_acquire(&entries_used);
+    for (uint32_t i = 0; i < used; i++) {
+        size_t bytes = atomic_load_acquire(&os_linux_own_entries[i].bytes);
+        const uintptr_t from = atomic_load_relaxed(&os_linux_own_entries[i].start);
+        if (bytes && from < end && from + bytes > start) return true;
+    }
+    return false;
+}
+
+bool os_memory_pages(uintptr_t start, size_t pages, uint8_t *resident)
+{
+    return system_call(SYS_mincore, (long)start, (long)(pages * os_page_bytes()), (long)resident, 0,
+                       0, 0) == 0;
+}
+
 size_t os_page_bytes(void)
 {
     return getauxval(AT_PAGESZ);

@@ -322,6 +322,7 @@ static void fulfil_sync(struct writer *writer)
 {
     uint32_t wanted = atomic_load_acquire(&writer->sync_wanted);
     if (wanted == writer->sync_done) return;
+    writer_residency_now(writer, RESIDENCY_SYNC);
     writer_close_window(writer);
     writer_flush(writer);
     atomic_store_release(&writer->sync_done, wanted);
@@ -350,6 +351,7 @@ static void writer_main(struct writer *writer)
     if (result == 0 && !was_deferred) tell_begin(writer);
     bool runs = was_deferred || result == 0;
     writer->statm = os_file_open_read("/proc/self/statm");
+    writer_open_residency(writer);
     set_status(writer, runs ? WRITER_RUNNING : WRITER_FAILED);
     if (!runs) return;
     if (result == 0 && writer->files.kind == OUTPUT_FIFO) result = await_reader(writer);
@@ -377,6 +379,7 @@ static void writer_thread_main(void *argument)
     struct writer *writer = argument;
     writer_main(writer);
     os_file_close(writer->statm);
+    writer_close_residency(writer);
     writer_release(writer);
     output_release(&writer->files);
 }

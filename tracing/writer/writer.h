@@ -29,6 +29,8 @@
 #define WRITER_TICKS_PER_FLUSH          10
 /* How often it is checked whether the threads of silent lanes still live. */
 #define WRITER_WINDOWS_PER_THREAD_LOOK  16
+/* How often, where nothing is recorded, it is checked whether RSS has a new peak. */
+#define WRITER_WINDOWS_PER_PEAK_LOOK    4
 /* How often it is checked whether all threads of the program have gone; that costs a system call or
  * two. */
 #define WRITER_WINDOWS_PER_PROCESS_LOOK 16

@@ -3,6 +3,7 @@
  *   writer.c         its output; what other threads ask of it; the thread and its loop
  *   writer_end.c     counts, messages, the end
  *   writer_ticks.c   windows and ticks
+ *   writer_residency.c   what is resident
  *   writer_cells.c   cells become chunks of mappings
  *   writer_slots.c   slots become chunks; more slots
  *
@@ -12,6 +13,7 @@
 #ifndef MALLOCTAPE_WRITER_OWN_H
 #define MALLOCTAPE_WRITER_OWN_H
 
+#include "stream/residency.h"
 #include "stream/units.h"
 #include "tracing/data/front_end.h"
 #include "tracing/data/spool.h"
@@ -95,6 +97,14 @@ bool writer_drain_cells(struct writer *writer, uint64_t limit);
 
 /* The same of all, where threads may soon find no cell. */
 void writer_drain_wanted_cells(struct writer *writer);
+
+/* Look at what is resident: if it is time to, when the memory has been looked at; at once, as long
+ * as it may take. */
+void writer_look_at_residency(struct writer *writer, uint64_t now);
+bool writer_residency_is_due(const struct writer *writer, uint64_t now);
+void writer_residency_now(struct writer *writer, enum residency_why why);
+void writer_open_residency(struct writer *writer);
+void writer_close_residency(struct writer *writer);
 
 /* The packer forgets what it knows of the lane, and gives its memory to other lanes. */
 void writer_leave_lane(struct writer *writer, struct malloctape_lane *lane);

@@ -95,6 +95,7 @@ static void writer_ticks_put_tick(struct writer *writer, uint64_t now)
 {
     if (!writer_fits(writer, CHUNK_TICK_BYTES_MAX)) return;
     if (now >= writer->next_look_ns) writer_ticks_look(writer, now);
+    writer_look_at_residency(writer, now);
     writer->tick.since_start_ns = now - writer->start_ns;
     writer->tick.heap_bytes = malloctape_front_end.heap_bytes();
     writer_ticks_put_statistics(writer);
@@ -107,6 +108,7 @@ void writer_put_last_tick(struct writer *writer)
     look_at_memory(writer);
     writer->next_look_ns = 0;
     writer->tick.usage.peak_rss_bytes = os_process_peak_bytes();
+    writer_residency_now(writer, RESIDENCY_END);
     writer_ticks_put_tick(writer, os_clock_ns());
 }
 
@@ -164,6 +166,11 @@ bool writer_close_window(struct writer *writer)
     }
     progress |= writer_drain_cells(writer, cells);
     atomic_store_relaxed(&writer->spool.cells.stacks, 0);
+    /* Memory grows without a call when it is touched. */
+    if (!progress && writer->windows % WRITER_WINDOWS_PER_PEAK_LOOK == 0) {
+        writer_ticks_read_statm(writer);
+        progress = writer_residency_is_due(writer, now);
+    }
     sink_rate(&writer->sink, now);
     atomic_add_own_relaxed(&writer->windows, 1);
     writer->quiet_ns = now;
