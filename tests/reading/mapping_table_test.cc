@@ -1,0 +1,152 @@
+// mapping_table_test - what is mapped against a plain list of pages: calls at random, in whole pages
+// and not, that fail, replace and overlap; and how areas are divided.
+#include "reading/mapping_table.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace {
+
+constexpr uint64_t kPage = 4096, kPages = 96;
+
+mapping_record make(unsigned what, uint64_t address, uint64_t length, uint32_t flags = 0)
+{
+    mapping_record record{};
+    record.what = static_cast<uint8_t>(what);
+    record.address = address;
+    record.length = length;
+    record.flags = flags;
+    return record;
+}
+
+// A table and what it must say of each page: 1 + its maker, or 0.
+class Checked {
+  public:
+    Checked() { table.page_bytes = kPage; }
+    ~Checked() { mapping_table_free(&table); }
+
+    void take(const mapping_record &record)
+    {
+        mapping_table_take(&table, &record);
+        if (record.failed || record.length == 0) return;
+        uint64_t first = record.address / kPage;
+        uint64_t last = (record.address + record.length - 1) / kPage;
+        bool maps = record.what == MAPPING_MAP || record.what == MAPPING_MOVE_TO;
+        bool gives = record.what == MAPPING_UNMAP || record.what == MAPPING_MOVE_FROM;
+        bool fixed = record.flags == (record.what == MAPPING_MAP ? 0x10u : 2u);
+        bool met = false;
+        if (maps) makers++;
+        for (uint64_t page = first; page <= last && page < kPages && (maps || gives); page++) {
+            met |= pages[page] != 0;
+            pages[page] = maps ? makers : 0;
+        }
+        overlaps += maps && met && !fixed;
+    }
+
+    void compare() const
+    {
+        uint64_t mapped = 0;
+        for (uint64_t page = 0; page < kPages; page++) {
+            const mapping_piece *piece = mapping_table_find(&table, page * kPage + page);
+            ASSERT_EQ(piece == nullptr ? 0 : 1 + piece->maker, pages[page]) << "page " << page;
+            mapped += pages[page] != 0;
+        }
+        ASSERT_EQ(table.bytes, mapped * kPage);
+        ASSERT_EQ(table.overlaps, overlaps);
+        for (size_t i = 1; i < table.pieces_count; i++)
+            ASSERT_LE(table.pieces[i - 1].end, table.pieces[i].start);
+    }
+
+    mapping_table table{};
+    std::vector<uint32_t> pages = std::vector<uint32_t>(kPages);
+    uint32_t makers = 0;
+    uint64_t overlaps = 0;
+};
+
+TEST(MappingTable, RandomCalls)
+{
+    std::mt19937 random(7);
+    auto below = [&](uint64_t limit) { return random() % limit; };
+    for (int round = 0; round < 50; round++) {
+        Checked checked;
+        for (int call = 0; call < 200; call++) {
+            const unsigned whats[] = {MAPPING_MAP, MAPPING_UNMAP, MAPPING_MOVE_FROM,
+                                      MAPPING_MOVE_TO, MAPPING_ADVISE};
+            const unsigned what = whats[below(5)];
+            const uint64_t page = below(kPages - 1), most = (kPages - page) * kPage;
+            mapping_record record = make(what, page * kPage, below(below(4) ? 8 * kPage : most));
+            if (record.length > most) record.length = most;
+            if (below(2)) record.flags = what == MAPPING_MAP ? 0x10 : 2;
+            record.failed = below(8) == 0;
+            checked.take(record);
+        }
+        checked.compare();
+    }
+}
+
+TEST(MappingTable, LongRangesAndLosses)
+{
+    Checked checked;
+    checked.take(make(MAPPING_MAP, 4 * kPage, 8 * kPage));
+    mapping_record all = make(MAPPING_UNMAP, kPage, UINT64_MAX);
+    mapping_table_take(&checked.table, &all);
+    EXPECT_EQ(checked.table.bytes, 0u);
+    EXPECT_EQ(checked.table.peak_bytes, 8 * kPage);
+    mapping_record lost = make(MAPPING_LOST, 0, 3);
+    mapping_table_take(&checked.table, &lost);
+    EXPECT_EQ(checked.table.lost, 3u);
+}
+
+TEST(MappingTable, Detach)
+{
+    Checked checked;
+    for (mapping_record record :
+         {make(MAPPING_MAP, 0, kPage), make(MAPPING_ATTACH, kPage, kPage + 1),
+          make(MAPPING_DETACH, 0, 0), make(MAPPING_DETACH, kPage, 0)})
+        mapping_table_take(&checked.table, &record);
+    EXPECT_EQ(checked.table.bytes, kPage);
+    EXPECT_EQ(mapping_table_find(&checked.table, kPage), nullptr);
+}
+
+// The parts of an area of ten pages from the second on, as text.
+std::string divided(const mapping_table &table, uint64_t resident, const std::string &runs)
+{
+    residency_area area{};
+    std::string text;
+    area.start = 1;
+    area.end = 11;
+    area.resident = resident;
+    /* Behind the runs are bytes that a varint may touch. */
+    std::string bytes = runs + std::string(16, '\0');
+    area.has_runs = !runs.empty();
+    area.run_at = reinterpret_cast<const uint8_t *>(bytes.data());
+    area.run_end = area.run_at + runs.size();
+    mapping_table_divide(
+        &table, &area, kPage,
+        [](void *context, const mapping_piece *piece, uint64_t start, uint64_t end, uint64_t kib) {
+            *static_cast<std::string *>(context) +=
+                (piece == nullptr ? "-" : std::to_string(piece->maker)) + " " +
+                std::to_string(start / kPage) + ".." + std::to_string(end / kPage) + " " +
+                std::to_string(kib) + "; ";
+        },
+        &text);
+    return text;
+}
+
+TEST(MappingTable, AreasAreDivided)
+{
+    Checked checked;
+    const mapping_table &table = checked.table;
+    EXPECT_EQ(divided(table, 8, ""), "- 1..11 8; ");
+    checked.take(make(MAPPING_MAP, 0, 3 * kPage));
+    checked.take(make(MAPPING_MAP, 3 * kPage, 4 * kPage));
+    checked.take(make(MAPPING_MAP, 9 * kPage, 9 * kPage));
+    EXPECT_EQ(divided(table, 40, ""), "0 1..3 8; 1 3..7 16; - 7..9 8; 2 9..11 8; ");
+    EXPECT_EQ(divided(table, 20, ""), "0 1..3 4; 1 3..7 8; - 7..9 4; 2 9..11 4; ");
+    /* Two pages that are not, three that are, two that are not, one that is. */
+    EXPECT_EQ(divided(table, 16, "\x05\x07\x05\x03"), "0 1..3 0; 1 3..7 12; - 7..9 4; 2 9..11 0; ");
+}
+
+} // namespace
