@@ -23,7 +23,8 @@ bool json_file_write(const json_t *value, const char *path, struct error *error)
     fflush(stdout); /* what stands before it there */
     bool opened = output_open(&output, path);
     bool dumped = opened && json_dump_callback(value, json_file_put, &output,
-                                               JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
+                                               JSON_INDENT(2) | JSON_ENSURE_ASCII |
+                                                   JSON_REAL_PRECISION(12)) == 0;
     if (dumped) output_write(&output, "\n", 1);
     output.discards = !dumped;
     bool written = output_close(&output);

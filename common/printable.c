@@ -12,6 +12,9 @@ enum { ESCAPE_BYTES = 4 };
 /* Of a message: two paths fit. */
 enum { MESSAGE_BYTES = 3 * 4096 };
 
+/* Of a text: a path fits, each byte of which may have to be escaped. */
+enum { TEXT_BYTES = ESCAPE_BYTES * 4096 };
+
 /* The length of the UTF-8 character at `text`, and its code point; 0: it is not valid. */
 static size_t character(const char *text, size_t bytes, uint32_t *code)
 {
@@ -81,6 +84,21 @@ char *printable_copy(const char *text, size_t bytes)
         at += length;
     }
     return copy;
+}
+
+const char *printable_text(const char *text)
+{
+    static char texts[PRINTABLE_TEXTS][TEXT_BYTES];
+    static unsigned next;
+    const size_t bytes = strlen(text);
+    if (printable_is(text, bytes)) return text;
+    char *to = texts[next++ % PRINTABLE_TEXTS];
+    FILE *room = fmemopen(to, TEXT_BYTES, "w");
+    if (room == NULL) return "?";
+    printable_print(room, text, bytes);
+    fclose(room);
+    to[TEXT_BYTES - 1] = '\0';
+    return to;
 }
 
 void printable_print(FILE *to, const char *text, size_t bytes)

@@ -31,6 +31,11 @@ void printable_say(FILE *to, const char *message, ...) __attribute__((format(pri
 void printable_say_list(FILE *to, const char *message, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
+/* The text itself if it is printable, else a copy that is, cut if it is very long; for an argument
+ * of printf(). A copy stays until so many later ones are made. One thread. */
+enum { PRINTABLE_TEXTS = 16 };
+const char *printable_text(const char *text);
+
 /* Prints a text and nothing else. */
 void printable_put(FILE *to, const char *text);
 

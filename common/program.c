@@ -14,7 +14,7 @@
 
 int program_version(const char *name)
 {
-    printf("%s (malloctape) %s\n", name, PACKAGE_VERSION);
+    printf("%s (malloctape) %s\n", printable_text(name), PACKAGE_VERSION);
     return PROGRAM_OK;
 }
 
@@ -24,8 +24,8 @@ int program_end(const char *name, int status)
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     /* The failure was earlier: write again, to get the reason. */
     if (errno == 0 && write(STDOUT_FILENO, "\n", 1) == 1) errno = 0;
-    fprintf(stderr, "%s: cannot write to the standard output%s%s\n", name, errno != 0 ? ": " : "",
-            errno != 0 ? strerror(errno) : "");
+    fprintf(stderr, "%s: cannot write to the standard output%s%s\n", printable_text(name),
+            errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
     return status == PROGRAM_OK || status == PROGRAM_CUT ? PROGRAM_FAILED : status;
 }
 
@@ -37,7 +37,7 @@ int program_help(const char *text)
 
 void program_say(const char *name, const char *message, va_list arguments)
 {
-    fprintf(stderr, "%s: ", name);
+    fprintf(stderr, "%s: ", printable_text(name));
     printable_say_list(stderr, message, arguments);
 }
 
@@ -49,7 +49,7 @@ int program_usage_error(const char *name, const char *message, ...)
         program_say(name, message, arguments);
         va_end(arguments);
     }
-    fprintf(stderr, "%s: see %s --help\n", name, name);
+    fprintf(stderr, "%s: see %s --help\n", printable_text(name), printable_text(name));
     return PROGRAM_USAGE;
 }
 
@@ -101,17 +101,51 @@ static int option_take(const struct program_option *option, const char *program,
     return option->take != NULL ? option->take(of, optarg) : PROGRAM_GO_ON;
 }
 
+/* How many options begin with a word; one that is equal counts alone. */
+static int options_alike(const struct option *names, const char *word, size_t bytes)
+{
+    int alike = 0;
+    for (const struct option *one = names; one->name != NULL; one++) {
+        if (strncmp(one->name, word, bytes) != 0) continue;
+        if (strlen(one->name) == bytes) return 1;
+        alike++;
+    }
+    return alike;
+}
+
+/* Says what is wrong with the option that getopt_long() has just refused. */
+static int option_refuse(char **words, const struct option *names,
+                         const struct program_option *known, bool lacks_argument)
+{
+    const char *word = words[optind - 1], *program = words[0];
+    const char *long_name = NULL;
+    for (int i = 0; known[i].name != NULL; i++)
+        if (program_code_of(known, i) == optopt) long_name = known[i].name;
+    if (lacks_argument && long_name != NULL && strncmp(word, "--", 2) == 0)
+        return program_usage_error(program, "option '--%s' requires an argument", long_name);
+    if (lacks_argument)
+        return program_usage_error(program, "option requires an argument -- '%c'", optopt);
+    if (optopt != 0 && strncmp(word, "--", 2) == 0 && strchr(word, '=') != NULL)
+        return program_usage_error(program, "option '%.*s' doesn't allow an argument",
+                                   (int)strcspn(word, "="), word);
+    if (optopt != 0) return program_usage_error(program, "invalid option -- '%c'", optopt);
+    const bool several = options_alike(names, word + 2, strcspn(word + 2, "=")) > 1;
+    return program_usage_error(
+        program, several ? "option '%s' is ambiguous" : "unrecognized option '%s'", word);
+}
+
 int program_options(int count, char **words, const struct program_option *known, const char *help,
                     enum program_where where, void *of)
 {
     struct option names[OPTIONS_MAX + 3] = {{NULL, 0, NULL, 0}};
-    char letters[2 * OPTIONS_MAX + 4], *letter = letters;
+    char letters[2 * OPTIONS_MAX + 5], *letter = letters;
     int options = 0, code, status = PROGRAM_GO_ON;
     if (count > 1 && strcmp(words[1], COMPLETE_OPTION) == 0) {
         complete_words(words[0], count - 2, words + 2, known, help, where);
         return PROGRAM_OK;
     }
     if (where == PROGRAM_IN_FRONT) *letter++ = '+';
+    *letter++ = ':'; /* so getopt_long() tells what is missing, and says nothing */
     for (; known[options].name != NULL; options++) {
         const int argument = argument_of(&known[options]);
         assert(options < OPTIONS_MAX);
@@ -133,7 +167,8 @@ int program_options(int count, char **words, const struct program_option *known,
         else if (code == 'h')
             status = program_help(help);
         else
-            status = code == 'V' ? program_version(words[0]) : program_usage_error(words[0], NULL);
+            status = code == 'V' ? program_version(words[0])
+                                 : option_refuse(words, names, known, code == ':');
     }
     return status;
 }

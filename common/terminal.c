@@ -1,5 +1,7 @@
 #include "common/terminal.h"
 
+#include "common/printable.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,9 @@ void terminal_print_wrapped(const char *text, int at, int indent, FILE *to)
             at = indent;
             first = true;
         }
-        at += fprintf(to, first ? "%.*s" : " %.*s", length, text);
+        if (!first) fputc(' ', to);
+        printable_print(to, text, (size_t)length);
+        at += length + !first;
         first = false;
         text += length + (text[length] == ' ');
     }

@@ -7,6 +7,7 @@
 #include "common/json_file.h"
 #include "common/mean.h"
 #include "common/numbers.h"
+#include "common/printable.h"
 #include "common/terminal.h"
 #include "compare/compare_json.h"
 #include "compare/compare_text.h"
@@ -236,16 +237,18 @@ static void put_verdict(FILE *to, const struct across *across)
         return;
     }
     if (now != NULL)
-        fprintf(to, "now %s, %.1f MiB at peak%s on average. ", now->label, now->peak.mean / MIB,
-                across->of_process ? "" : " in replays");
+        fprintf(to, "now %s, %.1f MiB at peak%s on average. ", printable_text(now->label),
+                now->peak.mean / MIB, across->of_process ? "" : " in replays");
     if (now == best) {
         fprintf(to, "None%s takes less.", others);
     } else if (now != NULL && best->memory.most >= 0) {
-        fprintf(to, "None%s clearly takes less: the least has %s, ", others, best->label);
+        fprintf(to, "None%s clearly takes less: the least has %s, ", others,
+                printable_text(best->label));
         put_change(to, &best->memory);
         fputc('.', to);
     } else {
-        fprintf(to, "Best%s: %s, %.1f MiB", others, best->label, best->peak.mean / MIB);
+        fprintf(to, "Best%s: %s, %.1f MiB", others, printable_text(best->label),
+                best->peak.mean / MIB);
         if (now != NULL) {
             fputs(", ", to);
             put_change(to, &best->memory);
@@ -256,7 +259,7 @@ static void put_verdict(FILE *to, const struct across *across)
     for (size_t i = 0; i < across->recordings_count; i++)
         more[i] = best[1].peaks[i] / best->peaks[i] - 1;
     const struct mean next = mean_of_changes(more, across->recordings_count);
-    fprintf(to, " The next, %s, takes ", best[1].label);
+    fprintf(to, " The next, %s, takes ", printable_text(best[1].label));
     put_change(to, &next);
     fputs(next.least > 0 ? " more." : " more: the two may be equal.", to);
 }
@@ -290,7 +293,8 @@ static void put_paste(const struct across *across, FILE *to)
     if (!is_sure(across)) return;
     const struct compare_row *row = find_row(across->recordings[0], across->entries->label);
     compare_row_paste(row, text, sizeof text);
-    if (*text != '\0') fprintf(to, "To start a program with the best for memory:\n  %s\n", text);
+    if (*text != '\0')
+        fprintf(to, "To start a program with the best for memory:\n  %s\n", printable_text(text));
 }
 
 static void print_entry(const struct across *across, const struct entry *entry, int width, FILE *to)
@@ -310,7 +314,7 @@ static void print_entry(const struct across *across, const struct entry *entry, 
         snprintf(
             time, sizeof time, "%+.1f (%+.1f to %+.1f)", numbers_shown(100 * entry->time.mean, 1),
             numbers_shown(100 * entry->time.least, 1), numbers_shown(100 * entry->time.most, 1));
-    fprintf(to, fits ? "%-*s" : "%-*s\n", width, entry->label);
+    fprintf(to, fits ? "%-*s" : "%-*s\n", width, printable_text(entry->label));
     fprintf(to, "%*s %9.1f %9.1f %9.1f %18s %22s\n", fits ? 0 : width, "", entry->peak.mean / MIB,
             entry->least / MIB, entry->most / MIB, memory, time);
 }
@@ -321,7 +325,7 @@ enum { NAME_WIDTH = 17 };
 static void print_recording(const struct compare *recording, FILE *to)
 {
     char text[2048];
-    fprintf(to, "%s:\n", recording->options.trace);
+    fprintf(to, "%s:\n", printable_text(recording->options.trace));
     compare_headline(recording, text, sizeof text);
     if (*text == '\0') compare_verdict_text(recording, text, sizeof text);
     terminal_print_wrapped(text, 0, 2, to);

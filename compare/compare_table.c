@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/numbers.h"
+#include "common/printable.h"
 #include "common/terminal.h"
 #include "compare/compare_text.h"
 #include "compare/compare_warnings.h"
@@ -52,8 +53,8 @@ static void put_trace(const struct compare *compare, FILE *to)
 {
     const json_t *report = compare->null_report;
     const char *program = json_string_value(json_object_get(report, "program"));
-    fprintf(to, "%s%s%s: ", compare->options.trace, program != NULL ? ", " : "",
-            program != NULL ? basename(program) : "");
+    fprintf(to, "%s%s%s: ", printable_text(compare->options.trace), program != NULL ? ", " : "",
+            program != NULL ? printable_text(basename(program)) : "");
     print_count(report, "events", "event", to);
     fputs(", ", to);
     print_count(report, "threads", "thread", to);
@@ -80,7 +81,7 @@ const char *compare_original_text(const struct compare *compare, char *text, siz
         fputs(") of it in its allocator and in touching new pages", to);
     }
     if ((peak || cpu) && *original->why_not != '\0')
-        fprintf(to, "; %s", original->why_not);
+        fprintf(to, "; %s", printable_text(original->why_not));
     else if (!isnan(original->follows))
         fprintf(to, "; a replay on its own allocator follows its memory within %.1f %% of that",
                 100 * original->follows);
@@ -308,7 +309,7 @@ static void print_name(const struct compare *compare, const struct compare_row *
     snprintf(name, sizeof name, "%s%s", compare_row_name(row),
              row == compare->recorded ? RECORDED : "");
     bool fits = strlen(name) <= (size_t)width;
-    fprintf(to, fits ? "%-*s" : "%-*s\n", width, name);
+    fprintf(to, fits ? "%-*s" : "%-*s\n", width, printable_text(name));
     if (!fits) fprintf(to, "%*s", width, "");
 }
 
@@ -316,7 +317,8 @@ static void print_settings(const struct compare_row *row, FILE *to)
 {
     const struct compare_entry *entry = row->entry;
     for (size_t i = 0; i < entry->settings_count; i++)
-        fprintf(to, "  %s=%s\n", entry->settings[i].name, entry->settings[i].value);
+        fprintf(to, "  %s=%s\n", printable_text(entry->settings[i].name),
+                printable_text(entry->settings[i].value));
 }
 
 /* Prints the warnings of a row; NULL: those of the comparison. */
@@ -548,7 +550,8 @@ void compare_table_print(const struct compare *compare, FILE *to)
     if (*verdict != '\0') terminal_print_wrapped(verdict, 0, 2, to);
     compare_paste_text(compare, &paste_of, verdict, sizeof verdict);
     if (*verdict != '\0')
-        fprintf(to, "To start a program with the best for %s:\n  %s\n", paste_of, verdict);
+        fprintf(to, "To start a program with the best for %s:\n  %s\n", paste_of,
+                printable_text(verdict));
     compare_table_print_warnings(compare, NULL, to);
     print_notes(compare, to);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/json_file.h"
+#include "common/printable.h"
 
 /* The first line of a file, without its end; empty: there is none. */
 static const char *line_read(const char *path, char *line, size_t bytes)
@@ -110,12 +111,12 @@ void machine_print(const json_t *machine, bool load, FILE *to)
     const char *processor = json_string_value(json_object_get(machine, "processor"));
     const long long processors = json_integer_value(json_object_get(machine, "processors"));
     const long long nodes = json_integer_value(json_object_get(machine, "numa_nodes"));
-    if (processor != NULL) fprintf(to, "%s, ", processor);
+    if (processor != NULL) fprintf(to, "%s, ", printable_text(processor));
     fprintf(to, "%lld processor%s", processors, processors == 1 ? "" : "s");
     if (nodes > 1) fprintf(to, " on %lld NUMA nodes", nodes);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *value = json_string_value(json_object_get(machine, texts[i].key));
-        if (value != NULL) fprintf(to, ", %s%s", texts[i].before, value);
+        if (value != NULL) fprintf(to, ", %s%s", texts[i].before, printable_text(value));
     }
     const json_t *loaded = json_object_get(machine, "load");
     if (load && json_is_number(loaded)) fprintf(to, ", load %.2f", json_number_value(loaded));

@@ -84,7 +84,7 @@ static void print_violation(const struct verify_violation *violation, const char
 {
     static const char *const names[] = {"", "lanes", "objects", "numbers", "windows"};
     printf("rule %d  violated (%s): %s\n", (int)violation->rule, names[violation->rule],
-           violation->text);
+           printable_text(violation->text));
     printable_say(stdout, "%s: NOT in order", raw);
 }
 

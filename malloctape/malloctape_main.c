@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/complete.h"
+#include "common/printable.h"
 
 static const struct cli_command *const commands[] = {
     &cli_record, &cli_info, &cli_dump,   &cli_verify, &cli_compare, &cli_report, &cli_sweep,
@@ -35,7 +36,7 @@ static void help_documents(void)
     static const char where[] = MALLOCTAPE_DOCUMENT_DIRECTORY;
     fputs("The documents that messages name, such as\n", stdout);
     if (access(where, F_OK) == 0)
-        printf("FORMAT.md 4.1, are in %s.\n", where);
+        printf("FORMAT.md 4.1, are in %s.\n", printable_text(where));
     else
         fputs("FORMAT.md 4.1, are in the directories stream, replay and docs of the source.\n",
               stdout);

@@ -66,7 +66,7 @@ static void report(const struct summary *summary, const struct options *options)
         fprintf(stderr,
                 "%s: %s: ordering it takes more than the %" PRIu64
                 " MiB that --max-memory allows\n",
-                PROGRAM, summary->input, options->memory_bytes >> 20);
+                PROGRAM, printable_text(summary->input), options->memory_bytes >> 20);
     summary_print_problems(summary, stderr);
     const struct order_trace_result *result = &summary->result;
     const bool empty = result->bytes_in == 0 && result->spool != ORDER_TRACE_SPOOL_USED;

@@ -6,6 +6,7 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "common/numbers.h"
+#include "common/printable.h"
 
 static const char *const status_names[] = {
     [ORDER_TRACE_COMPLETE] = "complete", [ORDER_TRACE_CUT] = "cut",
@@ -26,11 +27,13 @@ static void print_spool(const struct summary *summary, FILE *to)
     case ORDER_TRACE_SPOOL_USED:
     case ORDER_TRACE_SPOOL_DAMAGED:
         fprintf(to, "%s: %s: its spool had %" PRIu64 " more records; they were used\n",
-                summary->program, summary->input, result->spool_records);
+                printable_text(summary->program), printable_text(summary->input),
+                result->spool_records);
     }
     if (result->spool_lanes_gapped > 0)
-        fprintf(to, "%s: %s: the spool is incomplete for %" PRIu32 " lanes\n", summary->program,
-                summary->input, result->spool_lanes_gapped);
+        fprintf(to, "%s: %s: the spool is incomplete for %" PRIu32 " lanes\n",
+                printable_text(summary->program), printable_text(summary->input),
+                result->spool_lanes_gapped);
 }
 
 void summary_print_problems(const struct summary *summary, FILE *to)
@@ -38,31 +41,34 @@ void summary_print_problems(const struct summary *summary, FILE *to)
     const struct order_trace_result *result = &summary->result;
     char text[512];
     if (error_is_set(&result->cut))
-        fprintf(to, "%s: %s: the recording was cut short: %s\n", summary->program, summary->input,
-                error_text(&result->cut, text, sizeof text));
+        fprintf(to, "%s: %s: the recording was cut short: %s\n", printable_text(summary->program),
+                printable_text(summary->input),
+                printable_text(error_text(&result->cut, text, sizeof text)));
     else if (result->truncated)
         fprintf(to, "%s: %s: an error ended the recording before the program ended\n",
-                summary->program, summary->input);
+                printable_text(summary->program), printable_text(summary->input));
     print_spool(summary, to);
     uint64_t lost = result->lost_at_end > result->order.lost_events ? result->lost_at_end
                                                                     : result->order.lost_events;
     if (lost > 0)
-        fprintf(to, "%s: %s: %" PRIu64 " events were lost while recording\n", summary->program,
-                summary->input, lost);
+        fprintf(to, "%s: %s: %" PRIu64 " events were lost while recording\n",
+                printable_text(summary->program), printable_text(summary->input), lost);
     if (result->totals.freed_twice > 0)
         fprintf(to,
                 "%s: %s: calls that free an object that was freed already: %" PRIu64
                 "; the first is instruction #%" PRIu64 "\n",
-                summary->program, summary->input, result->totals.freed_twice,
-                result->order.first_freed_twice);
+                printable_text(summary->program), printable_text(summary->input),
+                result->totals.freed_twice, result->order.first_freed_twice);
     if (result->totals.missed_frees > 0)
         fprintf(to,
                 "%s: %s: frees that were missed: %" PRIu64
                 "; another object was later allocated in the same place\n",
-                summary->program, summary->input, result->totals.missed_frees);
+                printable_text(summary->program), printable_text(summary->input),
+                result->totals.missed_frees);
     if (result->status == ORDER_TRACE_SALVAGED)
-        fprintf(to, "%s: %s: damaged parts left out: %" PRIu64 "; the first:\n", summary->program,
-                summary->input, result->order.damages);
+        fprintf(to, "%s: %s: damaged parts left out: %" PRIu64 "; the first:\n",
+                printable_text(summary->program), printable_text(summary->input),
+                result->order.damages);
     if (error_is_set(&result->error))
         error_print(to, summary->program, summary->input, &result->error);
 }

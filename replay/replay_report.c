@@ -5,6 +5,7 @@
 
 #include "common/call_table.h"
 #include "common/output.h"
+#include "common/printable.h"
 #include "replay/options.h"
 #include "stream/metadata.h"
 
@@ -314,7 +315,7 @@ static void replay_report_print_warnings(const struct report *report, FILE *to)
     struct warning warnings[WARNINGS_MAX];
     unsigned count = warnings_find(report, warnings);
     for (unsigned i = 0; i < count; i++)
-        fprintf(to, "%-22s %s\n", "warning", warnings[i].text);
+        fprintf(to, "%-22s %s\n", "warning", printable_text(warnings[i].text));
 }
 
 void report_print(const struct report *report, FILE *to)
@@ -323,11 +324,12 @@ void report_print(const struct report *report, FILE *to)
     char allocator[160];
 
     fprintf(to, "%-22s %s\n", "engine", report->engine->name);
-    fprintf(to, "%-22s %s\n", "allocator", report_allocator(report, allocator, sizeof allocator));
+    fprintf(to, "%-22s %s\n", "allocator",
+            printable_text(report_allocator(report, allocator, sizeof allocator)));
     if (report->engine->calls_allocator)
-        fprintf(to, "%-22s %s\n", "  from", report->allocator->path);
+        fprintf(to, "%-22s %s\n", "  from", printable_text(report->allocator->path));
     if (report->caches != NULL && report->caches[0] != '\0')
-        fprintf(to, "%-22s %s\n", "thread caches", report->caches);
+        fprintf(to, "%-22s %s\n", "thread caches", printable_text(report->caches));
     if (report->status != REPORT_COMPLETE)
         fprintf(to, "%-22s %s\n", "status", report_status_names[report->status]);
     else if (report->limited)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "common/printable.h"
 #include "report/table.h"
 #include "report/words.h"
 
@@ -585,9 +586,9 @@ static void by_code_print_notices(const struct by_code *code, FILE *to)
             "Call stacks of frees are sampled: what code frees is an estimate (+-: 95 % interval).\n",
             to);
     if (code->options->focus != NULL)
-        fprintf(to, "Only call stacks that match %s.\n", code->options->focus);
+        fprintf(to, "Only call stacks that match %s.\n", printable_text(code->options->focus));
     if (code->options->ignore != NULL)
-        fprintf(to, "Without call stacks that match %s.\n", code->options->ignore);
+        fprintf(to, "Without call stacks that match %s.\n", printable_text(code->options->ignore));
 }
 
 void by_code_print(const struct by_code *code, bool grows, FILE *to)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "common/printable.h"
 #include "report/report_json.h"
 #include "report/table.h"
 #include "report/words.h"
@@ -360,7 +361,8 @@ static void print_alive(const struct change *change, enum change_when when, FILE
 void change_print(const struct change *change, FILE *to)
 {
     change_print_first(change, to);
-    fprintf(to, "\nbefore  %s\nafter   %s\n", change->before->path, change->after->path);
+    fprintf(to, "\nbefore  %s\nafter   %s\n", printable_text(change->before->path),
+            printable_text(change->after->path));
     table_print(&(struct table){number_row, change, .rows = change->differing}, to);
     code_change_print(&change->code, to);
     print_made(change, to);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "common/printable.h"
 #include "report/words.h"
 
 enum { EVENTS_SHOWN = 30 };
@@ -42,7 +43,7 @@ void history_tick(struct history *history, uint64_t ns)
     if (first) history->first = history->before = history->now;
     for (unsigned i = 0; i < history->names.count; i++) {
         const uint64_t before = history->before.values[i], after = history->now.values[i];
-        const char *what = history_event_of(history->names.names[i], before, after);
+        const char *what = history_event_of(printable_text(history->names.names[i]), before, after);
         if (what != NULL) add_event(history, &(struct history_event){ns, what, i, before, after});
         if (after > history->most[i]) history->most[i] = after;
     }
@@ -62,7 +63,7 @@ static void print_events(const struct history *history, FILE *to)
     for (unsigned i = 0; i < history->events_count && i < EVENTS_SHOWN; i++) {
         const struct history_event *event = &history->events[i];
         fprintf(to, "  %9s  %-18s %s %s, before %s\n", words_ms(event->ns / 1000000), event->what,
-                history->names.names[event->index],
+                printable_text(history->names.names[event->index]),
                 history_words(history, event->index, event->after),
                 history_words(history, event->index, event->before));
     }
@@ -80,7 +81,7 @@ void history_print(const struct history *history, FILE *to)
             fprintf(to, "\n%-26s %17s %17s %17s\n", "the allocator says", "at the first tick",
                     "at most", "at the last tick");
         titled = true;
-        fprintf(to, "  %-24s %17s %17s %17s\n", history->names.names[i],
+        fprintf(to, "  %-24s %17s %17s %17s\n", printable_text(history->names.names[i]),
                 history_words(history, i, history->first.values[i]),
                 history_words(history, i, history->most[i]),
                 history_words(history, i, history->now.values[i]));
@@ -98,7 +99,7 @@ static json_t *json_events(const struct history *history)
         json_t *one = json_object();
         json_put_number(one, "ns", event->ns);
         json_put_text(one, "event", event->what);
-        json_put_text(one, "name", history->names.names[event->index]);
+        json_put_text(one, "name", printable_text(history->names.names[event->index]));
         json_put_number(one, "before", event->before);
         json_put_number(one, "after", event->after);
         json_array_append_new(events, one);
@@ -113,8 +114,8 @@ json_t *history_json(const struct history *history, const struct timeline *timel
         json_t *values = json_array();
         for (unsigned row = 0; row < timeline->count; row++)
             json_array_append_new(values, json_whole(timeline->rows[row].statistics[i]));
-        json_object_set_new(over_time, history->names.names[i], values);
-        json_put_number(last, history->names.names[i], history->now.values[i]);
+        json_object_set_new(over_time, printable_text(history->names.names[i]), values);
+        json_put_number(last, printable_text(history->names.names[i]), history->now.values[i]);
     }
     json_object_set_new(object, "last", last);
     json_object_set_new(object, "timeline", over_time);

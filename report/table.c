@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "common/printable.h"
 #include "common/terminal.h"
 #include "report/words.h"
 
@@ -81,7 +82,8 @@ static void line_end(struct line *line, FILE *to)
 {
     while (line->used > 0 && line->text[line->used - 1] == ' ')
         line->used--;
-    fprintf(to, "%.*s\n", (int)line->used, line->text);
+    printable_print(to, line->text, line->used);
+    fputc('\n', to);
     line->used = 0;
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/printable.h"
 #include "common/terminal.h"
 #include "report/first.h"
 #include "report/growth.h"
@@ -39,8 +40,8 @@ static void print_title(const struct report_trace *trace, FILE *to)
 {
     const struct tally *tally = &trace->tally;
     const uint64_t threads = tally->totals.threads;
-    fprintf(to, "%s: %s calls by %s thread%s", report_name(trace), words_count(tally->calls),
-            words_count(threads), threads == 1 ? "" : "s");
+    fprintf(to, "%s: %s calls by %s thread%s", printable_text(report_name(trace)),
+            words_count(tally->calls), words_count(threads), threads == 1 ? "" : "s");
     if (tally->ns > 0) fprintf(to, " in %s", words_ms(tally->ms));
     if (*trace->allocator != '\0') fprintf(to, ", on %s", trace->allocator);
     if (*trace->heap_unknown != '\0')

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "common/printable.h"
 #include "common/progress.h"
 #include "launch/installed.h"
 #include "reading/ordered_file.h"
@@ -214,7 +215,7 @@ void under_print(const struct under *under, FILE *to)
     if (ignored != NULL) fprintf(to, "\n! " RECORDED_SETTINGS_IGNORED "\n", ignored);
     for (unsigned i = 0; i < under->snapshots_count; i++) {
         const struct fragments *one = &under->snapshots[i];
-        fprintf(to, "\nunder %s, engine %s", under->allocator, under->engine);
+        fprintf(to, "\nunder %s, engine %s", printable_text(under->allocator), under->engine);
         for (unsigned k = 0; k < FRAGMENTS_TIMES; k++)
             if (one->is[k]) fprintf(to, ", %s", fragments_time_names[k].text);
         fprintf(to, " (after call %s, %s objects alive)\n", words_count(one->call),

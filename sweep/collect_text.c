@@ -1,5 +1,6 @@
 /* The tables of collected results for a terminal: the traces; for memory and for time, a row for
  * each entry, over all traces and by trace; below them, an explanation of the marks. */
+#include "common/printable.h"
 #include "sweep/collection.h"
 
 #include <math.h>
@@ -48,7 +49,8 @@ static void print_long_names(const struct collection *collection, FILE *to)
         if (!is_long(collection->entries[i].label)) continue;
         if (first) fputc('\n', to);
         first = false;
-        fprintf(to, "%s: %s\n", name_shown(collection, i), collection->entries[i].label);
+        fprintf(to, "%s: %s\n", printable_text(name_shown(collection, i)),
+                printable_text(collection->entries[i].label));
     }
 }
 
@@ -101,8 +103,8 @@ static void put_open(const struct collection *collection, FILE *to)
         for (size_t at = 0; at < collection->entries_count; at++) {
             const struct collection_row *row = collection_row(collection, trace, at);
             if (!collection_is_missing(row) || rows++ > 0) continue;
-            fprintf(to, "%s is missing in %s (%s)", row->of->label, collection->traces[trace].name,
-                    row->of->why);
+            fprintf(to, "%s is missing in %s (%s)", printable_text(row->of->label),
+                    printable_text(collection->traces[trace].name), printable_text(row->of->why));
         }
     }
     if (rows > 1) fprintf(to, ", and %zu more", rows - 1);
@@ -126,13 +128,14 @@ static void put_best(const struct collection *collection, enum compare_measure m
     const struct collection_entry *entry = &collection->entries[best];
     const struct mean *change = &entry->summary[measure].change;
     if (entry->recorded) {
-        fprintf(to, "none takes less than %s, which the programs were recorded on.", entry->label);
+        fprintf(to, "none takes less than %s, which the programs were recorded on.",
+                printable_text(entry->label));
         return;
     }
     if (!is_surely_less(&entry->summary[measure]))
         fputs("none clearly takes less; the least has ", to);
-    fprintf(to, "%s, %+.1f %% from what the programs were recorded on", entry->label,
-            per_cent(change->mean));
+    fprintf(to, "%s, %+.1f %% from what the programs were recorded on",
+            printable_text(entry->label), per_cent(change->mean));
     if (isnan(change->least))
         fputc('.', to);
     else
@@ -157,7 +160,7 @@ static void warn_missing(const struct collection *collection, FILE *to)
     fprintf(to, "%zu of %zu results are missing:", collection->missing, collection->results_count);
     for (size_t i = 0; i < collection->results_count; i++) {
         if (!collection->results[i].is_missing || ++named > NAMED) continue;
-        fprintf(to, "%s %s", named > 1 ? "," : "", collection->results[i].id);
+        fprintf(to, "%s %s", named > 1 ? "," : "", printable_text(collection->results[i].id));
     }
     if (named > NAMED) fprintf(to, " and %zu more", named - NAMED);
     fputc('\n', to);
@@ -192,9 +195,10 @@ static void warn_failed(const struct collection *collection, FILE *to)
             const struct result_entry *of = collection_row(collection, trace, at)->of;
             if (of == NULL || of->why == NULL || was_warned(collection, at, trace)) continue;
             const size_t count = failed_alike(collection, at, trace);
-            fprintf(to, "%s, %s", of->label, collection->traces[trace].name);
+            fprintf(to, "%s, %s", printable_text(of->label),
+                    printable_text(collection->traces[trace].name));
             if (count > 1) fprintf(to, " and %zu more", count - 1);
-            fprintf(to, ": %s\n", of->why);
+            fprintf(to, ": %s\n", printable_text(of->why));
         }
     }
 }
@@ -206,7 +210,7 @@ static void warn_yardstick(const struct collection *collection, FILE *to)
         if (collection_is_read(result) && result->of.recorded == NULL)
             fprintf(to,
                     "%s: there is no replay on the recorded allocator, so changes are not known\n",
-                    result->id);
+                    printable_text(result->id));
     }
 }
 
@@ -238,7 +242,7 @@ static void warn_versions(const struct collection *collection, FILE *to)
             fprintf(to,
                     "%s: in %zu of the traces it is another version or build than in the "
                     "first\n",
-                    collection->entries[at].label, others);
+                    printable_text(collection->entries[at].label), others);
     }
 }
 
@@ -247,8 +251,9 @@ void collection_print_warnings(const struct collection *collection, FILE *to)
     warn_missing(collection, to);
     for (size_t i = 0; i < collection->results_count; i++)
         if (*collection->results[i].why != '\0')
-            fprintf(to, "%s: its result cannot be read: %s\n", collection->results[i].id,
-                    collection->results[i].why);
+            fprintf(to, "%s: its result cannot be read: %s\n",
+                    printable_text(collection->results[i].id),
+                    printable_text(collection->results[i].why));
     warn_failed(collection, to);
     warn_yardstick(collection, to);
     warn_versions(collection, to);
@@ -453,8 +458,8 @@ static void put_halving(const struct collection *collection, FILE *to)
             const char *label = json_string_value(json_object_get(entry, "entry"));
             if (label == NULL || !json_is_true(json_object_get(entry, "dropped"))) continue;
             const double score = json_number_value(json_object_get(entry, "score"));
-            fprintf(to, "Dropped after round %zu: %s, %+.1f %%.\n", round + 1, label,
-                    per_cent(score - 1));
+            fprintf(to, "Dropped after round %zu: %s, %+.1f %%.\n", round + 1,
+                    printable_text(label), per_cent(score - 1));
         }
     }
 }

@@ -657,7 +657,8 @@ bool plan_print(char *const *traces, size_t count)
     json_object_set_new(plan, "allocators", allocators);
     json_object_set_new(plan, "engine", json_string("auto"));
     json_object_set_new(plan, "runs", json_integer(RUNS_DEFAULT));
-    const bool good = plan != NULL && json_dumpf(plan, stdout, JSON_INDENT(2)) == 0;
+    const bool good =
+        plan != NULL && json_dumpf(plan, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII) == 0;
     json_decref(plan);
     if (good) putchar('\n');
     return good;

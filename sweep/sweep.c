@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "common/printable.h"
 #include "sweep/collect.h"
 #include "sweep/halving.h"
 #include "sweep/parallel.h"
@@ -108,10 +109,11 @@ static void print_failure(const struct sweep *sweep, const char *id,
     char words[1024];
     read_last_words(sweep, id, words, sizeof words);
     if (state != NULL)
-        printf("  %s: %s, %s%s%s\n", id, state->state, state->reason, *words != '\0' ? ": " : "",
-               words);
+        printf("  %s: %s, %s%s%s\n", printable_text(id), printable_text(state->state),
+               printable_text(state->reason), *words != '\0' ? ": " : "", printable_text(words));
     else
-        printf("  %s: %s\n", id, *words != '\0' ? words : "not started, or not finished");
+        printf("  %s: %s\n", printable_text(id),
+               *words != '\0' ? printable_text(words) : "not started, or not finished");
 }
 
 /* Returns an exit status. */
@@ -141,9 +143,9 @@ static int print_status(const struct sweep *sweep)
         if (state == NULL || !state->active)
             print_failure(sweep, ids[i], state);
         else if (strcmp(state->state, "RUNNING") == 0)
-            printf("  %s: runs on %s\n", ids[i], state->node);
+            printf("  %s: runs on %s\n", printable_text(ids[i]), printable_text(state->node));
         else
-            printf("  %s: waits, %s\n", ids[i], state->reason);
+            printf("  %s: waits, %s\n", printable_text(ids[i]), printable_text(state->reason));
     }
     slurm_free_states(&states);
     sweep_free_results(ids, count);
@@ -176,7 +178,7 @@ static int sweep_tell(const struct sweep *sweep, int status)
     const char *of = sweep->round_begin > 0 ? "of the round " : "";
     printf("%zu of %zu %sdone", all - sweep_round_missing(sweep), all, of);
     if (status == PROGRAM_OK)
-        printf("; the table: malloctape sweep --collect %s\n", sweep->directory);
+        printf("; the table: malloctape sweep --collect %s\n", printable_text(sweep->directory));
     else
         printf("; to continue, run the same command again\n");
     return status;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/printable.h"
 #include "symbols/function_name.h"
 
 struct code_names_of_code {
@@ -250,7 +251,8 @@ static void print_lacks(const char *path, unsigned lacks, const char *prefix, FI
                               "larger than others"}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (lacks & texts[i].lack)
-            fprintf(to, "%sthe debug information of %s: %s.\n", prefix, path, texts[i].text);
+            fprintf(to, "%sthe debug information of %s: %s.\n", prefix, printable_text(path),
+                    texts[i].text);
 }
 
 void code_names_print_missing(const struct code_names *names, const char *prefix, FILE *to)
@@ -265,7 +267,7 @@ void code_names_print_missing(const struct code_names *names, const char *prefix
         const enum symbol_file_state state = symbols_state(&names->symbols, i);
         const char *path = symbols_path(&names->symbols, i);
         if (state != SYMBOL_FILE_FOUND && *path == '/')
-            fprintf(to, "%s%s %s.\n", prefix, path, why[state]);
+            fprintf(to, "%s%s %s.\n", prefix, printable_text(path), why[state]);
         print_lacks(path, symbols_lack(&names->symbols, i), prefix, to);
     }
 }
