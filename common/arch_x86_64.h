@@ -39,9 +39,9 @@ static inline long arch_system_call(long number, long a, long b, long c, long d,
 /* The thread pointer points to itself. */
 static inline void arch_thread_storage(void *pointer)
 {
-    void **unwind_words = (void **)pointer;
-    unwind_words[0] = pointer;
-    unwind_words[2] = pointer;
+    void **words = (void **)pointer;
+    words[0] = pointer;
+    words[2] = pointer;
 }
 
 /* ---- the clock ---- */

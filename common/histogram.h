@@ -53,7 +53,7 @@ static inline void histogram_add(struct histogram *histogram, uint64_t value)
 
 /* The value below which `share` of all values lie: the middle of its bucket, but never above the
  * largest value. False: not known, too few values are above it. */
-bool histogram_quantile(const struct histogram *histogram, double top_share, double *value);
+bool histogram_quantile(const struct histogram *histogram, double share, double *value);
 
 #ifdef __cplusplus
 }

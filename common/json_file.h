@@ -41,7 +41,7 @@ json_t *json_put_table(json_t *object, const char *key, const char *columns);
 #define JSON_NUMBERS_COUNT(...) (sizeof(JSON_NUMBERS(__VA_ARGS__)) / sizeof(uint64_t))
 
 /* Each number becomes the value of its key, or the last element if the key has an array. */
-void json_put_list(json_t *object, const char *keys, const uint64_t *halving_numbers, size_t count);
+void json_put_list(json_t *object, const char *keys, const uint64_t *numbers, size_t count);
 
 /* An array of numbers as `key` of the object. */
 void json_put_array(json_t *object, const char *key, const uint64_t *numbers, size_t count);

@@ -11,7 +11,7 @@ enum program_where { PROGRAM_IN_FRONT, PROGRAM_ANYWHERE };
 
 /* Called with each possible word and its description, or NULL: complete.h. */
 typedef void program_add(const char *word, const char *about);
-typedef void program_values(program_add *complete_add);
+typedef void program_values(program_add *add);
 
 /* An option: --NAME, or a dash and the letter. With only `flag` it has no argument; with `flag` and
  * `take` it may have one (--NAME=ARGUMENT); else it must have one. */

@@ -71,7 +71,7 @@ struct allocator_found {
 bool allocators_know(const char *name);
 
 /* Calls `add` for each installed allocator, for COMPLETE_OPTION. */
-void allocators_offer(void (*compare_warnings_add)(const char *name, const char *about));
+void allocators_offer(void (*add)(const char *name, const char *about));
 
 /* The name of an allocator, given the name with version that a recording has; or NULL. */
 const char *allocators_name_recorded(const char *allocator);

@@ -41,7 +41,7 @@ struct objects {
 };
 
 /* False: no memory. */
-bool objects_open(struct objects *objects, object_put heaptrack_put, void *of);
+bool objects_open(struct objects *objects, object_put put, void *of);
 void objects_close(struct objects *objects);
 
 /* Adds a batch. Batches have indices (instruction_reader.h) and come one after another. False:

@@ -11,7 +11,8 @@
 #include "stream/metadata.h"
 
 /* False: no memory for it. */
-static bool report_trace_header(struct report_trace *trace, const struct instruction_header *header)
+static bool report_trace_take_header(struct report_trace *trace,
+                                     const struct instruction_header *header)
 {
     const char *metadata = header->metadata;
     const size_t bytes = header->metadata_bytes;
@@ -64,11 +65,11 @@ static bool make_code(struct report_trace *trace, const struct by_code_options *
     return by_code_make(&trace->code, options, &places);
 }
 
-static int read_read_all(struct report_trace *trace, struct instruction_reader *reader,
-                         struct output *sizes, const struct by_code_options *code)
+static int report_trace_read_all(struct report_trace *trace, struct instruction_reader *reader,
+                                 struct output *sizes, const struct by_code_options *code)
 {
     if (reader->state != INSTRUCTIONS_MORE) return PROGRAM_FAILED; /* no header */
-    if (!tally_open(&trace->tally) || !report_trace_header(trace, &reader->header)) {
+    if (!tally_open(&trace->tally) || !report_trace_take_header(trace, &reader->header)) {
         error_set_system(&reader->error, "no memory for tables");
         return PROGRAM_FAILED;
     }
@@ -104,7 +105,7 @@ static int read_ordered(struct report_trace *trace, struct ordered *ordered, str
 {
     struct instruction_reader reader;
     instruction_reader_open(&reader, ordered->input);
-    int status = read_read_all(trace, &reader, sizes, code);
+    int status = report_trace_read_all(trace, &reader, sizes, code);
     /* A truncated stream has ended, too: postprocess may be about to print the reason. */
     const bool ended = reader.state == INSTRUCTIONS_END || reader.state == INSTRUCTIONS_CUT;
     *error = reader.error;

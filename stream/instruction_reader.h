@@ -192,28 +192,27 @@ struct instruction_walk {
 static inline struct instruction_walk instruction_walk_over(const struct instruction_batch *batch,
                                                             size_t count)
 {
-    struct instruction_walk verify_walk = {0,    batch->live, batch, batch->values, batch->records,
-                                           count};
-    return verify_walk;
+    struct instruction_walk walk = {0, batch->live, batch, batch->values, batch->records, count};
+    return walk;
 }
 
 /* The next instruction. The caller knows its opcode, and what that does: where these are constants
  * at compile time, little code is left of this. */
 static inline __attribute__((always_inline)) struct instruction instruction_walk_take(
-    struct instruction_walk *fragments_walk, unsigned opcode, unsigned does)
+    struct instruction_walk *walk, unsigned opcode, unsigned does)
 {
-    const uint64_t value = fragments_walk->values[fragments_walk->at++];
+    const uint64_t value = walk->values[walk->at++];
     struct instruction one = {0, 0, 0, 0, 0};
-    if (does == INSTRUCTION_ENDS) fragments_walk->live--;
+    if (does == INSTRUCTION_ENDS) walk->live--;
     if (__builtin_expect(value == INSTRUCTION_ESCAPE, 0)) {
-        one = *fragments_walk->record++;
+        one = *walk->record++;
     } else if (does == INSTRUCTION_ENDS) {
-        one.object = (uint32_t)(fragments_walk->live - value);
+        one.object = (uint32_t)(walk->live - value);
     } else {
-        one.object = (uint32_t)fragments_walk->live;
+        one.object = (uint32_t)walk->live;
         one.size = value;
     }
-    if (does == INSTRUCTION_BEGINS) fragments_walk->live++;
+    if (does == INSTRUCTION_BEGINS) walk->live++;
     one.opcode = (uint8_t)opcode; /* also of a record, so that the compiler knows it */
     return one;
 }

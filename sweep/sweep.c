@@ -120,7 +120,7 @@ static void print_failure(const struct sweep *sweep, const char *id,
 static int print_status(const struct sweep *sweep)
 {
     char why[1024];
-    size_t count, done = 0, sweep_command_run = 0, wait = 0;
+    size_t count, done = 0, run = 0, wait = 0;
     struct slurm_states states = {0};
     char **ids = sweep_read_results(sweep, &count);
     if (slurm_was_used(sweep) && !slurm_read_states(sweep, &states, why, sizeof why))
@@ -130,11 +130,11 @@ static int print_status(const struct sweep *sweep)
         const bool is_done = sweep_has_result(sweep, ids[i]);
         const bool runs = state != NULL && strcmp(state->state, "RUNNING") == 0;
         done += is_done;
-        sweep_command_run += !is_done && runs;
+        run += !is_done && runs;
         wait += !is_done && state != NULL && state->active && !runs;
     }
     printf("%zu of %zu done", done, count);
-    if (sweep_command_run > 0) printf(", %zu run", sweep_command_run);
+    if (run > 0) printf(", %zu run", run);
     if (wait > 0) printf(", %zu wait", wait);
     puts(sweep_is_running_here(sweep) ? ", a sweep is running here" : "");
     for (size_t i = 0; i < count; i++) {

@@ -253,7 +253,7 @@ struct os_thread_look {
     bool sleeps; /* waits in a system call, or stopped */
     uint64_t cpu_ns;
 };
-void os_thread_look(int thread_id, struct os_thread_look *preload_look);
+void os_thread_look(int thread_id, struct os_thread_look *look);
 
 /* Each thread of the process passes a full barrier between the beginning and the end of this call:
  * the caller then sees what the thread stored before its barrier, and after it the thread sees what
