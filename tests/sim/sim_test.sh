@@ -8,9 +8,9 @@ set -euo pipefail
 plan 14
 
 simulate=$build_dir/tests/sim/simulate
-programs=$(size 20 500)
+programs=$(size 12 500)
 # Programs on opaque allocators take longer. All mistakes of the recorder show in 3 000 calls (below).
-opaque_events=$(size 10000 20000)
+opaque_events=$(size 6000 20000)
 
 # The program that checks itself (common/check.h).
 run_simulate() { "$simulate" --postprocess="$build_dir/tests/sim/postprocess" "$@" >out 2>err; }
@@ -35,7 +35,7 @@ hidden='failures=2 share=80 queue=0 mail=0 own=5 pauses=100 end=0 opaque=1 event
 circles_are_broken()
 {
     # shellcheck disable=SC2086 # words
-    run_simulate --seeds="115-$((114 + $(size 5 300)))" $hidden
+    run_simulate --seeds="115-$((114 + $(size 2 300)))" $hidden
 }
 verify_agrees()
 {
@@ -68,12 +68,12 @@ same_seed_same_bytes() {
     done
 }
 spoiled_results_are_found() {
-    run_simulate --mutant=all --quiet --seeds=1-8 events=3000
+    run_simulate --mutant=all --quiet --seeds="1-$(size 4 8)" events=3000
     grep -qx 'mutants: \([0-9]*\), found: \1' out && ! grep 'found in 0 programs' out
 }
 opaque_results_are_found()
 {
-    run_simulate --mutant=all --quiet --seeds="1-$(size 3 8)" events=3000 opaque=1 sequences=1 split=1 reallocs=5
+    run_simulate --mutant=all --quiet --seeds="1-$(size 2 8)" events="$(size 2000 3000)" opaque=1 sequences=1 split=1 reallocs=5
     grep -qx 'mutants: \([0-9]*\), found: \1' out
 }
 

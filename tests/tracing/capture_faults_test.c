@@ -1238,12 +1238,13 @@ static bool has_text(int file, const char *text)
     return bytes == (ssize_t)strlen(text) && memcmp(found, text, strlen(text)) == 0;
 }
 
+/* Without the one about /proc/self/maps, which the fake system does not have. */
 static unsigned lines_said(void)
 {
     unsigned lines = 0;
     for (const char *at = fake_messages(); *at; at++)
         lines += *at == '\n';
-    return lines;
+    return lines - (strstr(fake_messages(), "what is resident cannot be recorded") != NULL);
 }
 
 /* What a removal that failed leaves is not ours to blame. */
@@ -1425,12 +1426,20 @@ static uint32_t next_number(uint32_t number)
     return number < 24 ? number + 1 : number * 2;
 }
 
+/* Whether it is only in the long form that a run tells more than the one before: the last call
+ * fails, and so would others, but only what goes on after the failure could make them. */
+static bool is_for_long(uint32_t number, unsigned calls, int lasting)
+{
+    return lasting && number == calls && number > 2 && getenv("MALLOCTAPE_LONG") == NULL;
+}
+
 static unsigned fail_call(struct run run, enum fake_call call, unsigned calls, unsigned *failures)
 {
     unsigned runs = 0;
     for (unsigned index = 0; fake_error_of(call, index); index++) {
         for (uint32_t number = 1; number <= calls; number = next_number(number)) {
             for (int lasting = 0; lasting < 2; lasting++) {
+                if (is_for_long(number, calls, lasting)) continue;
                 run.plan.call = call;
                 run.plan.number = number;
                 run.plan.lasting = lasting;

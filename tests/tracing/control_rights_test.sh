@@ -5,7 +5,7 @@ set -eu
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/../tap.sh"
 
-rounds=10
+rounds=$(size 3 30)
 nobody=65534
 malloctape=$bin/malloctape
 processes=()

@@ -71,18 +71,18 @@ covers_family() {
 # Recording goes off and on 20 times; there are calls in both states, and objects of one released in
 # the other.
 pauses() {
-    TRUTH_LOCK=1 witnessed "$workloads/relay" 4 8 $((times * 2500)) pauses &&
-        agree $((times * 100000)) 10000 &&
+    TRUTH_LOCK=1 witnessed "$workloads/relay" 4 8 $((times * 1500)) pauses &&
+        agree $((times * 60000)) 5000 &&
         [ "$(count while-off)" -gt 1000 ] && [ "$(count of-unknown-objects)" -gt 100 ] &&
         [ "$(count at-edges)" = 0 ]
 }
 
 # With addresses each allocation is the very one.
 addresses() {
-    TCMALLOC_TRACE_ADDRESSES=1 whole 500000 50000 "$workloads/relay" 4 4 $((times * 3000))
+    TCMALLOC_TRACE_ADDRESSES=1 whole 250000 25000 "$workloads/relay" 4 4 $((times * 1500))
 }
 
-one_at_a_time() { TRUTH_LOCK=1 whole 700000 50000 "$workloads/relay" 4 8 $((times * 3000)); }
+one_at_a_time() { TRUTH_LOCK=1 whole 350000 25000 "$workloads/relay" 4 8 $((times * 1500)); }
 
 redis() {
     rm -f truth raw.lz4
@@ -91,11 +91,11 @@ redis() {
         --daemonize no --dir . --io-threads 3 --io-threads-do-reads yes >redis.log 2>err &
     local server=$!
     redis_answers $server || return 1
-    redis-benchmark -s redis.socket -q -t set,lpush,hset,zadd -n $((times * 15000)) -c 50 -P 16 \
+    redis-benchmark -s redis.socket -q -t set,lpush,hset,zadd -n $((times * 6000)) -c 50 -P 16 \
         -r 10000 >out 2>&1
     redis-cli -s redis.socket shutdown nosave >>out 2>&1
     exit_status wait $server
-    [ "$status" = 0 ] && agree 100000 1000 && all_recorded
+    [ "$status" = 0 ] && agree 40000 400 && all_recorded
 }
 
 python_program() {
@@ -117,7 +117,7 @@ for thread in threads: thread.join()
 CODE
 }
 
-lines_of_part() { seq -f "line %g of $1" 1 "$1" $(($1 * 20000)); }
+lines_of_part() { seq -f "line %g of $1" 1 "$1" $(($1 * 10000)); }
 
 lists_objects() { "$git" -C repository rev-list --objects --all | cut -d ' ' -f 1 >objects; }
 
@@ -125,16 +125,16 @@ packs() {
     witnessed "$git" -C repository pack-objects --quiet --threads=3 \
         --stdout --no-reuse-delta --window=20 <objects || return 1
     mv out pack
-    agree 30000 0 && all_recorded
+    agree 15000 0 && all_recorded
 }
 
 indexes_pack() {
-    witnessed "$git" -C repository index-pack --threads=3 --stdin <pack && agree 10000 0 &&
+    witnessed "$git" -C repository index-pack --threads=3 --stdin <pack && agree 5000 0 &&
         all_recorded
 }
 
 greps() {
-    witnessed "$git" -C repository grep --threads 3 -c '7.*7' && agree 5000 100 && all_recorded
+    witnessed "$git" -C repository grep --threads 3 -c '7.*7' && agree 2500 50 && all_recorded
 }
 
 sql() {
@@ -161,12 +161,12 @@ plan $((14 + $(echo $spoils | wc -w)))
 
 check 'the witness knows every function of the allocator' covers_family
 check 'known calls' whole 70 0 "$workloads/known_calls"
-check 'objects handed to other threads' whole 700000 50000 "$workloads/relay" 4 8 $((times * 3000))
+check 'objects handed to other threads' whole 350000 25000 "$workloads/relay" 4 8 $((times * 1500))
 check 'the same, one call at a time' one_at_a_time
 check 'the same, with addresses' addresses
-check '1 600 short threads' whole 700000 50000 "$workloads/relay" 4 400 $((times * 60))
-check 'the same few addresses to and fro' whole 200000 1000 "$workloads/handoff" 4 \
-    $((times * 30000)) log strict
+check '1 600 short threads' whole 350000 25000 "$workloads/relay" 4 400 $((times * 30))
+check 'the same few addresses to and fro' whole 100000 500 "$workloads/handoff" 4 \
+    $((times * 15000)) log strict
 check 'pauses' pauses
 
 if redis_server=$(found redis-server) && command -v redis-benchmark >/dev/null; then
