@@ -1420,17 +1420,23 @@ static bool run_apart(const struct run *run, unsigned *counts)
     return false;
 }
 
-/* A call fails: early ones each, later ones now and then. */
+static bool is_long(void)
+{
+    return getenv("MALLOCTAPE_LONG") != NULL;
+}
+
+/* A call fails: early ones each, later ones now and then; in the long form more early ones. */
 static uint32_t next_number(uint32_t number)
 {
-    return number < 24 ? number + 1 : number * 2;
+    if (number < (is_long() ? 24 : 8)) return number + 1;
+    return is_long() ? number * 2 : number + number / 2;
 }
 
 /* Whether it is only in the long form that a run tells more than the one before: the last call
  * fails, and so would others, but only what goes on after the failure could make them. */
 static bool is_for_long(uint32_t number, unsigned calls, int lasting)
 {
-    return lasting && number == calls && number > 2 && getenv("MALLOCTAPE_LONG") == NULL;
+    return lasting && number == calls && number > 2 && !is_long();
 }
 
 static unsigned fail_call(struct run run, enum fake_call call, unsigned calls, unsigned *failures)

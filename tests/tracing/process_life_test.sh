@@ -191,7 +191,7 @@ one_thread_with_variable() {
     recorded raw.lz4 "$life" tasks && [ "$(cat out)" = 1 ] && complete raw.lz4
 }
 
-errno_is_kept() { recorded raw.lz4 "$life" errno 1000000 "$front_end" && complete raw.lz4; }
+errno_is_kept() { recorded raw.lz4 "$life" errno "$(size 300000 1000000)" "$front_end" && complete raw.lz4; }
 
 # What the program sees of itself and what its children see, compared with the allocator untraced.
 sees_nothing() {
@@ -251,7 +251,7 @@ zero_alignment() {
 # A child must not wait for what a thread of the parent held when it forked.
 forks_beside_busy_threads() {
     rm -f raw.lz4*
-    recorded raw.lz4 "$workloads/edges" forks 150 >out 2>err && [ "$(cat out)" = 0 ] &&
+    recorded raw.lz4 "$workloads/edges" forks "$(size 60 150)" >out 2>err && [ "$(cat out)" = 0 ] &&
         [ ! -e raw.lz4.spool ] &&
         "$bin/postprocess" --quiet raw.lz4 /dev/null 2>err
 }
@@ -304,7 +304,7 @@ strains() {
 
 # _exit() in a handler, wherever the thread is just then.
 ends_in_a_handler() {
-    for i in $(seq "$(size 15 40)"); do
+    for i in $(seq "$(size 8 40)"); do
         rm -f raw.lz4*
         exit_status timeout 300 env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" \
             "$strain" interrupt $((10000 + i * 977)) >out 2>err
@@ -349,9 +349,9 @@ for what in stack static mapped small; do
     check "a free of what is no object: $what" is_told_of_wrong_free $what
 done
 check 'SIGKILL soon' loses_nothing_when_killed 20000 3
-check 'SIGKILL, one thread' loses_nothing_when_killed "$(size 100000 300000)" 1
-check 'SIGKILL, three threads' loses_nothing_when_killed "$(size 150000 500000)" 3
-check 'SIGKILL, sixteen threads' loses_nothing_when_killed "$(size 100000 300000)" 16
+check 'SIGKILL, one thread' loses_nothing_when_killed "$(size 40000 300000)" 1
+check 'SIGKILL, three threads' loses_nothing_when_killed "$(size 60000 500000)" 3
+check 'SIGKILL, sixteen threads' loses_nothing_when_killed "$(size 40000 300000)" 16
 for how in add set; do
     if [ "$front_end" = tcmalloc ]; then
         check "malloc hooks that the program has: $how" hooks_see_all $how
@@ -365,7 +365,7 @@ for how in exit _exit _Exit quick_exit abort exec thread; do
 done
 check 'exec: the new program is not recorded and leaves the file alone' execs
 check 'thread-specific data destructors' thread_destructors_are_recorded
-check 'many short threads' many_threads "$(size 10000 100000)"
+check 'many short threads' many_threads "$(size 4000 100000)"
 check 'no such directory' cannot_record /no/such/directory/raw.lz4
 check 'the output is a directory' cannot_record "$scratch"
 if [ "$(id -u)" = 0 ]; then

@@ -136,7 +136,7 @@ static void *allocate_until_stopped(void *argument)
 /* A child: status 5, or a signal. */
 static void child_run(const char *how)
 {
-    allocate(999, 20000);
+    allocate(999, 5000);
     void *kept = malloc(999);
     kept = realloc(kept, 100000);
     free(kept);
@@ -161,7 +161,7 @@ static int fork_children(const char *how, const char *path)
 {
     pthread_t threads[3];
     uint64_t calls[3] = {0};
-    alarm(60); /* a child that hangs */
+    alarm(300); /* a child that hangs */
     for (int i = 0; i < 3; i++)
         pthread_create(&threads[i], NULL, allocate_until_stopped, &calls[i]);
     for (int i = 0; i < CHILDREN; i++) {
