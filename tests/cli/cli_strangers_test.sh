@@ -219,9 +219,12 @@ silent() {
     pid=$!
     pids+=("$pid")
     wait_until grep -q listening listening
-    exits 1 ctl "$pid" status && says 'has not answered for 10 seconds' &&
-        exits 1 record --pid "$pid" -o silent.lz4 && says 'listens, but does not answer' &&
-        [ ! -e silent.lz4 ] || return 1
+    "$bin/malloctape" ctl "$pid" status >ctl.out 2>ctl.err &
+    local asking=$!
+    pids+=("$asking")
+    exits 1 record --pid "$pid" -o silent.lz4 && says 'listens, but does not answer' &&
+        [ ! -e silent.lz4 ] && exit_status wait "$asking" && [ "$status" = 1 ] &&
+        grep -q 'has not answered for 10 seconds' ctl.err || return 1
     "$bin/malloctape" record --pid "$pid" -o silent.lz4 2>err &
     recorder=$!
     sleep 0.5
