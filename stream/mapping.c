@@ -23,10 +23,8 @@ const char *mapping_what_name(unsigned what)
 bool mapping_voids(const struct mapping_record *record, const struct mapping_record *earlier)
 {
     return record->failed && !earlier->failed && record->what == earlier->what &&
-           (record->what == MAPPING_UNMAP || record->what == MAPPING_MOVE_FROM ||
-            record->what == MAPPING_DETACH) &&
-           record->thread_id == earlier->thread_id && record->address == earlier->address &&
-           record->length == earlier->length;
+           record->what == MAPPING_UNMAP && record->thread_id == earlier->thread_id &&
+           record->address == earlier->address && record->length == earlier->length;
 }
 
 /* ---- writing ---- */

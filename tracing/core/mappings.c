@@ -69,14 +69,12 @@ static bool maps_much(const struct mapping_record *record)
     return before < MUCH_BYTES && before + record->length >= MUCH_BYTES;
 }
 
-static void mappings_put(struct mapping_record *record, int file, bool is_own)
+static uint64_t mappings_reserve(struct mapping_record *record, int file, bool is_own, char *name)
 {
-    struct spool_cells *cells = &recording.writer.spool.cells;
-    char name[SPOOL_CELL_NAME_BYTES_MAX];
     record->own = is_own;
     if (file >= 0 && !os_is_confined()) {
         record->has_file =
-            os_program_file(file, &record->device, &record->inode, name, sizeof name);
+            os_program_file(file, &record->device, &record->inode, name, SPOOL_CELL_NAME_BYTES_MAX);
         record->name = name;
         record->name_bytes = record->has_file ? (uint32_t)strlen(name) : 0;
     }
@@ -89,18 +87,38 @@ static void mappings_put(struct mapping_record *record, int file, bool is_own)
         record->calls =
             raw_allocations(lane->registry.number, units_allocations_so_far(&lane->units));
     if (maps_much(record)) writer_need(&recording.writer);
-    const uint64_t number = writer_cells(&recording.writer, cells_of(record));
-    if (number) cell_put(&cells->ring, number, record);
+    return writer_cells(&recording.writer, cells_of(record));
+}
+
+/* A forked child has not inherited the cells. */
+static bool mappings_have_cells(void)
+{
+    recording_notice_fork();
+    return mappings_are_recorded() && recording_own_registry() &&
+           atomic_load_relaxed(&recording.writer.spool.cells.ring.words);
+}
+
+uint64_t mappings_begin(struct mapping_record *record, const void *maker)
+{
+    const int kept_errno = errno;
+    uint64_t number = 0;
+    if (is_ours(maker) && malloctape_front_end.opaque) return 0;
+    if (mappings_have_cells()) number = mappings_reserve(record, -1, is_of_allocator(maker), NULL);
+    errno = kept_errno;
+    return number;
+}
+
+void mappings_end(uint64_t begun, const struct mapping_record *record)
+{
+    if (begun && mappings_have_cells()) cell_put(&recording.writer.spool.cells.ring, begun, record);
 }
 
 void mappings_record(struct mapping_record *record, int file, const void *maker)
 {
     const int kept_errno = errno;
+    char name[SPOOL_CELL_NAME_BYTES_MAX];
     if (is_ours(maker) && malloctape_front_end.opaque) return;
-    /* A forked child has not inherited the cells. */
-    recording_notice_fork();
-    if (mappings_are_recorded() && recording_own_registry() != NULL &&
-        atomic_load_relaxed(&recording.writer.spool.cells.ring.words) != NULL)
-        mappings_put(record, file, is_of_allocator(maker));
+    if (mappings_have_cells())
+        mappings_end(mappings_reserve(record, file, is_of_allocator(maker), name), record);
     errno = kept_errno;
 }

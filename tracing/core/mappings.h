@@ -26,4 +26,10 @@ static inline bool mappings_are_recorded(void)
  * descriptor of the program's, or -1. `maker`: where the call goes on. */
 void mappings_record(struct mapping_record *record, int file, const void *maker);
 
+/* The same in two parts, around a call that is short, gives pages up and may fail: the record has its
+ * place in the order from the first on, and its result, `failed`, with the second. Returns what the
+ * second is to be given; 0: nothing is recorded. Records of all threads wait in between. */
+uint64_t mappings_begin(struct mapping_record *record, const void *maker);
+void mappings_end(uint64_t begun, const struct mapping_record *record);
+
 #endif

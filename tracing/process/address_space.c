@@ -40,7 +40,7 @@ EXPORT int space_brk(void *end) __asm__("brk");
 EXPORT void *space_sbrk(intptr_t bytes) __asm__("sbrk");
 
 /* The result of a system call, as libc returns it. */
-static long as_libc(long result)
+static long space_as_libc(long result)
 {
     if (result >= 0 || result < -4095) return result;
     errno = (int)-result;
@@ -75,8 +75,8 @@ static void *map_pages(void *address, size_t length, int protection, int flags, 
     const struct next_functions *libc = next_functions_found();
     void *made = libc != NULL
                      ? libc->mmap(address, length, protection, flags, file, offset)
-                     : (void *)as_libc(os_system_call(SYS_mmap, (long)address, (long)length,
-                                                      protection, flags, file, offset));
+                     : (void *)space_as_libc(os_system_call(SYS_mmap, (long)address, (long)length,
+                                                            protection, flags, file, offset));
     if (!mappings_are_recorded()) return made;
     const bool failed = made == MAP_FAILED;
     if (protection == PROT_NONE && !failed) space_has_none((uintptr_t)made, length, true);
@@ -101,17 +101,27 @@ void *space_mmap64(void *address, size_t length, int protection, int flags, int 
     return map_pages(address, length, protection, flags, file, offset, MAKER);
 }
 
+/* Whether the call surely fails. Otherwise it hardly ever does: where the process would have too many
+ * areas. */
+static bool space_refuses(const void *address, size_t length)
+{
+    const uintptr_t from = (uintptr_t)address;
+    return from % os_page_bytes() != 0 || length == 0 || from + length < from ||
+           (from + length) >> 63;
+}
+
+/* It may take long, as pages are given back: others' records are not to wait. So it is recorded before
+ * the call, and once more if that fails. */
 int space_munmap(void *address, size_t length)
 {
     const struct next_functions *libc = next_functions_found();
     struct mapping_record record = {
         .what = MAPPING_UNMAP, .address = (uint64_t)address, .length = length};
     const bool recorded = mappings_are_recorded();
-    if (recorded) mappings_record(&record, -1, MAKER);
-    int result =
-        libc != NULL
-            ? libc->munmap(address, length)
-            : (int)as_libc(os_system_call(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0));
+    if (recorded && !space_refuses(address, length)) mappings_record(&record, -1, MAKER);
+    int result = libc != NULL ? libc->munmap(address, length)
+                              : (int)space_as_libc(os_system_call(SYS_munmap, (long)address,
+                                                                  (long)length, 0, 0, 0, 0));
     if (result == 0 || !recorded) return result;
     record.failed = true;
     mappings_record(&record, -1, MAKER);
@@ -139,19 +149,20 @@ void *space_mremap(void *address, size_t length, size_t new_length, int flags, .
     va_start(more, flags);
     if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) to = va_arg(more, void *);
     va_end(more);
-    if (recorded && !keeps) mappings_record(&record, -1, MAKER);
+    const uint64_t begun = recorded && !keeps ? mappings_begin(&record, MAKER) : 0;
     void *made = libc != NULL
                      ? libc->mremap(address, length, new_length, flags, to)
-                     : (void *)as_libc(os_system_call(SYS_mremap, (long)address, (long)length,
-                                                      (long)new_length, flags, (long)to, 0));
-    if (!recorded) return made;
+                     : (void *)space_as_libc(os_system_call(SYS_mremap, (long)address, (long)length,
+                                                            (long)new_length, flags, (long)to, 0));
     record.failed = made == MAP_FAILED;
-    if (!record.failed || keeps) {
-        record.what = MAPPING_MOVE_TO;
-        record.address = (uint64_t)(record.failed ? to : made);
-        record.length = new_length;
-    }
-    mappings_record(&record, -1, MAKER);
+    mappings_end(begun, &record);
+    if (!recorded || (record.failed && !keeps)) return made;
+    struct mapping_record got = {.what = MAPPING_MOVE_TO,
+                                 .failed = record.failed,
+                                 .address = (uint64_t)(record.failed ? to : made),
+                                 .length = new_length,
+                                 .flags = (uint32_t)flags};
+    mappings_record(&got, -1, MAKER);
     return made;
 }
 
@@ -172,8 +183,8 @@ int space_madvise(void *address, size_t length, int advice)
 {
     const struct next_functions *libc = next_functions_found();
     int result = libc != NULL ? libc->madvise(address, length, advice)
-                              : (int)as_libc(os_system_call(SYS_madvise, (long)address,
-                                                            (long)length, advice, 0, 0, 0));
+                              : (int)space_as_libc(os_system_call(SYS_madvise, (long)address,
+                                                                  (long)length, advice, 0, 0, 0));
     if (mappings_are_recorded())
         space_note_change(MAPPING_ADVISE, address, length, advice, result != 0, MAKER);
     return result;
@@ -191,9 +202,10 @@ int space_posix_madvise(void *address, size_t length, int advice)
 int space_mprotect(void *address, size_t length, int protection)
 {
     const struct next_functions *libc = next_functions_found();
-    int result = libc != NULL ? libc->mprotect(address, length, protection)
-                              : (int)as_libc(os_system_call(SYS_mprotect, (long)address,
-                                                            (long)length, protection, 0, 0, 0));
+    int result = libc != NULL
+                     ? libc->mprotect(address, length, protection)
+                     : (int)space_as_libc(os_system_call(SYS_mprotect, (long)address, (long)length,
+                                                         protection, 0, 0, 0));
     const bool none = protection == PROT_NONE;
     if (mappings_are_recorded() && space_has_none((uintptr_t)address, length, none) | none)
         space_note_change(MAPPING_PROTECT, address, length, protection, result != 0, MAKER);
@@ -226,12 +238,10 @@ void *space_shmat(int id, const void *address, int flags)
 int space_shmdt(const void *address)
 {
     struct mapping_record record = {.what = MAPPING_DETACH, .address = (uint64_t)address};
-    const bool recorded = mappings_are_recorded();
-    if (recorded) mappings_record(&record, -1, MAKER);
+    const uint64_t begun = mappings_are_recorded() ? mappings_begin(&record, MAKER) : 0;
     int result = next_functions()->shmdt(address);
-    if (result == 0 || !recorded) return result;
-    record.failed = true;
-    mappings_record(&record, -1, MAKER);
+    record.failed = result != 0;
+    mappings_end(begun, &record);
     return result;
 }
 

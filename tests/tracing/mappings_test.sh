@@ -1,0 +1,93 @@
+#!/bin/bash
+# mappings_test.sh - what a program does to its address space is recorded: each call, in the order of
+# the calls, with its stack and its file; and what is resident, all of RSS.
+#
+# With MALLOCTAPE_LONG (make check-truth) at 1 000 moments.
+set -eu
+# shellcheck source=tests/cli_tap.sh
+. "$(dirname "$0")/../cli_tap.sh"
+
+lib=$build_dir/lib
+moments=${MALLOCTAPE_LONG:+1000}
+moments=${moments:-15}
+libraries='libmalloctape.so libtcmalloc_minimal_tracing.so'
+
+# record NAME LIBRARY PROGRAM ARGUMENTS... - to NAME, and NAME.dump of the ordered recording.
+record() {
+    local name=$1 library=$2
+    shift 2
+    rm -f "$name" "$name".*
+    exit_status env TCMALLOC_TRACE_OUTPUT="$name" LD_PRELOAD="$lib/$library" "$@" 2>err
+    exit_status "$bin/postprocess" -q "$name" "$name.p" 2>err
+    { [ "$status" = 0 ] || [ "$status" = 3 ]; } && "$bin/malloctape" dump "$name.p" >"$name.dump"
+}
+
+# holds LIBRARY [kill] - at random moments what is mapped is what /proc/self/maps says.
+holds() {
+    record maps.raw "$1" "$workloads/maps" moments "$RANDOM" "$moments" ${2+kill} &&
+        ruby "$source_dir/tests/truth/maps.rb" moments <maps.raw.dump >out
+}
+
+# Each call, without addresses and threads.
+wanted='map bytes 12288 protection 3 flags 0x22
+map bytes 100 protection 1 flags 0x1 file FILE
+map bytes 0 protection 1 flags 0x22 failed
+advise bytes 4096 protection 4 flags 0x0
+advise bytes 4096 protection 3 flags 0x0
+protect bytes 4096 protection 0 flags 0x0
+protect bytes 4096 protection 3 flags 0x0
+move_from bytes 12288 protection 0 flags 0x1
+move_to bytes 2048000 protection 0 flags 0x1
+move_from bytes 4096 protection 0 flags 0x0 failed
+unmap bytes 2043904 protection 0 flags 0x0
+unmap bytes 4096 protection 0 flags 0x0 failed
+unmap bytes 100 protection 0 flags 0x0
+attach bytes 4096 protection 3 flags 0x0 file ID
+detach bytes 0 protection 0 flags 0x0
+detach bytes 0 protection 0 flags 0x0 failed
+break bytes 0 protection 0 flags 0x0
+break bytes 0 protection 0 flags 0x0'
+
+each_call() {
+    head -c 9000 /dev/zero >'a file' &&
+        TCMALLOC_TRACE_STACKS=1 record calls.raw "$1" "$workloads/mapping_calls" 'a file' &&
+        grep ' mapping ' calls.raw.dump | grep -v ' own' >lines &&
+        sed -e 's/^\w* mapping //' -e 's/ thread [0-9]* at 0x[0-9a-f]*//' \
+            -e 's/ stack [0-9]*//' -e 's/ lane [0-9]* calls [0-9]*//' \
+            -e 's/file offset 4096 device [0-9]* inode [0-9]* .*\/a file/file FILE/' \
+            -e 's/file offset 0 device 0 inode [0-9]*$/file ID/' lines >out &&
+        [ "$(cat out)" = "$wanted" ] && ! grep -v ' stack [0-9]* lane 0 calls [0-9]' lines >out
+}
+
+# The recorded allocator's own calls are marked.
+own_calls() {
+    record own.raw libtcmalloc_minimal_tracing.so "$workloads/many" 400000 &&
+        grep -q ' mapping \(map\|break\) .* own$' own.raw.dump
+}
+
+# all_resident LIBRARY - areas together have the RSS of the tick, but for what comes and goes
+# meanwhile.
+all_resident() {
+    record areas.raw "$1" "$workloads/maps" moments 1 3 && ruby -e '
+        sum = nil
+        sums = []
+        $stdin.each_line do |line|
+            sum = 0 if line.include?(" residency ")
+            sum += $1.to_i if sum && line =~ / area .* resident (\d+)/
+            next unless sum && line =~ / tick .* rss (\d+)/
+            sums << [sum, $1.to_i / 1024]
+            sum = nil
+        end
+        puts sums.inspect
+        exit sums.size > 1 && sums.all? { |all, rss| (all - rss).abs < 500 + rss / 50 }' <areas.raw.dump >out &&
+        grep -q ' residency end nanoseconds ' areas.raw.dump
+}
+
+plan 9
+for library in $libraries; do
+    check "$library: each call, with its stack and its file" each_call "$library"
+    check "$library: what is mapped at random moments" holds "$library"
+    check "$library: and in a process that was killed" holds "$library" kill
+    check "$library: areas have all of RSS" all_resident "$library"
+done
+check "the allocator's own calls are marked" own_calls
