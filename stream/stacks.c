@@ -185,14 +185,40 @@ bool stacks_use(struct stacks *stacks, uint32_t node)
     return true;
 }
 
+static bool stacks_has_bit(const uint64_t *bits, uint64_t number)
+{
+    return bits[number / 64] >> number % 64 & 1;
+}
+
+/* A bit for each node from which on all are defined: parents have lower numbers. The caller frees
+ * it. NULL: no memory. */
+static uint64_t *whole_nodes(const struct stacks *stacks)
+{
+    uint64_t *whole = calloc(stacks->nodes_end / 64 + 1, sizeof *whole);
+    for (uint32_t i = STACK_NODE_FIRST; whole != NULL && i < stacks->nodes_end; i++) {
+        const struct stack_node *node = stacks_node(stacks, i);
+        if (node != NULL &&
+            (node->parent < STACK_NODE_FIRST || stacks_has_bit(whole, node->parent)))
+            whole[i / 64] |= UINT64_C(1) << i % 64;
+    }
+    return whole;
+}
+
+static bool is_whole(const struct stacks *stacks, const uint64_t *whole, uint32_t node)
+{
+    if (whole == NULL || node < STACK_NODE_FIRST)
+        return stacks_end(stacks, node, NULL) < STACK_NODE_FIRST;
+    return node < stacks->nodes_end && stacks_has_bit(whole, node);
+}
+
 uint64_t stacks_unknown(const struct stacks *stacks)
 {
-    uint64_t unknown = 0;
+    uint64_t *whole = whole_nodes(stacks), unknown = 0;
     for (uint64_t i = 0; i < stacks->used_capacity; i++)
-        for (uint64_t bits = stacks->used[i]; bits != 0; bits &= bits - 1) {
-            const uint32_t node = (uint32_t)(64 * i) + (uint32_t)__builtin_ctzll(bits);
-            unknown += stacks_end(stacks, node, NULL) >= STACK_NODE_FIRST;
-        }
+        for (uint64_t bits = stacks->used[i]; bits != 0; bits &= bits - 1)
+            unknown +=
+                !is_whole(stacks, whole, (uint32_t)(64 * i) + (uint32_t)__builtin_ctzll(bits));
+    free(whole);
     return unknown;
 }
 

@@ -125,7 +125,8 @@ static inline const uint8_t *stack_text_bytes(const struct stack_text *text)
  * a bit for each number up to the greatest. */
 bool stacks_use(struct stacks *stacks, uint32_t node);
 
-/* How many of the stacks that calls have are not wholly defined. */
+/* How many of the stacks that calls have are not wholly defined. Takes a bit for each node or, if
+ * there is no memory for that, longer. */
 uint64_t stacks_unknown(const struct stacks *stacks);
 
 /* Where the stack of a call ends on its outer side: less than STACK_NODE_FIRST, or the first node

@@ -14,6 +14,8 @@
 #include "symbols/symbol_name.h"
 #include "symbols/symbol_table.h"
 
+enum { SLOTS_LEAST = 256 };
+
 struct symbol_module {
     char *path;
     uint32_t text; /* the number of the same, printable */
@@ -153,8 +155,53 @@ void symbols_close(struct symbols *symbols)
     for (size_t i = 0; i < symbols->count; i++)
         module_close(symbols->modules[i]);
     free(symbols->modules);
+    free(symbols->slots);
     strings_free(&symbols->strings);
     *symbols = (struct symbols){.count = 0};
+}
+
+/* ---- modules by path and build id ---- */
+
+static uint64_t symbols_hash(uint32_t text, const uint8_t *build_id, size_t bytes)
+{
+    uint64_t hash = (UINT64_C(0xcbf29ce484222325) ^ text) * UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ build_id[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+    return hash ^ hash >> 32;
+}
+
+/* The slot of the module, or the free one where it would be. */
+static uint32_t *symbols_slot_of(const struct symbols *symbols, uint32_t text,
+                                 const uint8_t *build_id, size_t bytes)
+{
+    const size_t last = symbols->slots_count - 1;
+    for (size_t at = symbols_hash(text, build_id, bytes) & last;; at = (at + 1) & last) {
+        uint32_t *slot = &symbols->slots[at];
+        const struct symbol_module *one = *slot != 0 ? symbols->modules[*slot - 1] : NULL;
+        if (one == NULL || (one->text == text && one->build_id_bytes == bytes &&
+                            memcmp(one->build_id, build_id, bytes) == 0))
+            return slot;
+    }
+}
+
+/* Makes room for one more. False: no memory. */
+static bool symbols_reserve(struct symbols *symbols)
+{
+    if (!array_reserve(&symbols->modules, &symbols->room, symbols->count + 1,
+                       sizeof *symbols->modules))
+        return false;
+    if (2 * (symbols->count + 1) <= symbols->slots_count) return true;
+    const size_t more = symbols->slots_count == 0 ? SLOTS_LEAST : 2 * symbols->slots_count;
+    uint32_t *slots = calloc(more, sizeof *slots);
+    if (slots == NULL) return false;
+    free(symbols->slots);
+    symbols->slots = slots;
+    symbols->slots_count = more;
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct symbol_module *one = symbols->modules[i];
+        *symbols_slot_of(symbols, one->text, one->build_id, one->build_id_bytes) = (uint32_t)i + 1;
+    }
+    return true;
 }
 
 uint32_t symbols_module(struct symbols *symbols, const char *path, const uint8_t *build_id,
@@ -162,17 +209,15 @@ uint32_t symbols_module(struct symbols *symbols, const char *path, const uint8_t
 {
     if (build_id_bytes > BUILD_ID_MAX) build_id_bytes = 0;
     const uint32_t text = strings_put(&symbols->strings, path);
-    for (size_t i = 0; i < symbols->count; i++) {
-        const struct symbol_module *one = symbols->modules[i];
-        if (one->text == text && one->build_id_bytes == build_id_bytes &&
-            memcmp(one->build_id, build_id, build_id_bytes) == 0)
-            return (uint32_t)i;
+    if (!symbols_reserve(symbols)) {
+        symbols->no_memory = true;
+        return UINT32_MAX;
     }
+    uint32_t *slot = symbols_slot_of(symbols, text, build_id, build_id_bytes);
+    if (*slot != 0) return *slot - 1;
     struct symbol_module *module = calloc(1, sizeof *module);
     char *copy = strdup(path);
-    if (module == NULL || copy == NULL ||
-        !array_reserve(&symbols->modules, &symbols->room, symbols->count + 1,
-                       sizeof *symbols->modules)) {
+    if (module == NULL || copy == NULL) {
         free(copy);
         free(module);
         symbols->no_memory = true;
@@ -181,7 +226,8 @@ uint32_t symbols_module(struct symbols *symbols, const char *path, const uint8_t
     *module = (struct symbol_module){.path = copy, .text = text, .build_id_bytes = build_id_bytes};
     if (build_id_bytes > 0) memcpy(module->build_id, build_id, build_id_bytes);
     symbols->modules[symbols->count] = module;
-    return (uint32_t)symbols->count++;
+    *slot = (uint32_t)++symbols->count;
+    return *slot - 1;
 }
 
 unsigned symbols_find(struct symbols *symbols, uint32_t number, uint64_t address,

@@ -36,6 +36,8 @@ struct symbols {
     struct symbol_places places;
     struct symbol_module **modules;
     size_t room;
+    uint32_t *slots; /* by path and build id: a module's number, plus 1 */
+    size_t slots_count;
     bool no_memory;
 };
 

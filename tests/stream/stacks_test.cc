@@ -76,6 +76,25 @@ TEST_F(Stacks, AStackIsAWayThroughTheTree)
     EXPECT_EQ(stacks.nodes, 3u);
 }
 
+// Also of a hundred thousand stacks that are as deep: each node is looked at once.
+TEST_F(Stacks, UnknownStacksAreCounted)
+{
+    const uint32_t count = 100000;
+    for (uint32_t i = STACK_NODE_FIRST; i < count; i++) {
+        const uint32_t parent = i == STACK_NODE_FIRST ? uint32_t{STACK_END} : i - 1;
+        if (i != 50) {
+            EXPECT_EQ(nodes(i, parent, {1}), nullptr);
+        }
+        EXPECT_TRUE(stacks_use(&stacks, i));
+    }
+    EXPECT_EQ(stacks_unknown(&stacks), count - 50);
+    EXPECT_TRUE(stacks_use(&stacks, count + 7));
+    EXPECT_TRUE(stacks_use(&stacks, STACK_CUT_BY_CODE));
+    EXPECT_EQ(stacks_unknown(&stacks), count - 49) << "one that is not there; one without frames";
+    EXPECT_EQ(nodes(50, 49, {1}), nullptr);
+    EXPECT_EQ(stacks_unknown(&stacks), 1u);
+}
+
 TEST_F(Stacks, CodesAndModules)
 {
     EXPECT_EQ(codes(1, 2, {0x500, 7}), nullptr) << "before its module";

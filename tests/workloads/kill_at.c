@@ -3,7 +3,7 @@
  *   kill_at PROCESS CALL COMMAND [WORD...]
  *
  * PROCESS  0: the command; N: the Nth process that it, or one that came of it, began as vfork()
- *          does
+ *          does; fN: as fork() does
  * CALL     1: the first
  * Exit     status of the command, 128 and the signal that ended it; 99 if the process did not come
  *          to that call, whose number of calls is then the last line on standard error */
@@ -47,12 +47,13 @@ static void meet(struct process *process)
     if (process->is_expected && process->has_stopped) go_on(process->id, 0);
 }
 
-static void take_event(pid_t id, int event, unsigned *begun, unsigned wanted)
+/* `kind`: the event of the process that is to be killed. */
+static void take_event(pid_t id, int event, int kind, unsigned *begun, unsigned wanted)
 {
     unsigned long child = 0;
     if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE) {
         ptrace(PTRACE_GETEVENTMSG, id, NULL, &child);
-        if (event == PTRACE_EVENT_VFORK && ++*begun == wanted) killed = (pid_t)child;
+        if (event == kind && ++*begun == wanted) killed = (pid_t)child;
         struct process *process = process_at((pid_t)child);
         process->is_expected = true;
         meet(process);
@@ -91,7 +92,8 @@ static pid_t begin(char **command)
 int main(int count, char **words)
 {
     if (count < 4) fail("see the head of tests/workloads/kill_at.c");
-    const unsigned wanted = (unsigned)strtoul(words[1], NULL, 10);
+    const int kind = *words[1] == 'f' ? PTRACE_EVENT_FORK : PTRACE_EVENT_VFORK;
+    const unsigned wanted = (unsigned)strtoul(words[1] + (*words[1] == 'f'), NULL, 10);
     const unsigned long wanted_call = strtoul(words[2], NULL, 10);
     unsigned begun = 0;
     int status = 0, result = 0;
@@ -107,7 +109,7 @@ int main(int count, char **words)
     for (pid_t id; (id = waitpid(-1, &status, __WALL)) > 0;) {
         if (WIFSTOPPED(status)) {
             if (status >> 16 != 0)
-                take_event(id, status >> 16, &begun, wanted);
+                take_event(id, status >> 16, kind, &begun, wanted);
             else
                 take_stop(id, status, wanted_call);
         } else if (id == command) {
