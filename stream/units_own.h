@@ -1,8 +1,8 @@
 /* units_own - what the files of the codec of units share (units.h).
  *
- *   units.c            records of any stream, written
+ *   units.c            records of any stream, written: frees, reallocs, threads, what was lost
  *   units_tcmalloc.c   records of a stream that knows classes and caches, and what only it has
- *   units_opaque.c     the same of an opaque stream (FORMAT.md 5.6)
+ *   units_opaque.c     the same of an opaque stream (FORMAT.md 5.6): allocations, pages
  *   units_stacks.c     call stacks and what their numbers mean
  *   units_take.c       what records of any stream have, read
  *   units_read.c       any record, and many (units_read.h)

@@ -326,6 +326,15 @@ map_leads_somewhere() {
         functions = map.scan(/`(\w+)\(\)`/).flatten.uniq
         gone = files.reject { |file| Dir["{,*/,*/*/}#{file}"].any? }
         gone += functions.reject { |function| sources.match?(/\b#{function}\(/) }
+        text = []
+        map.scan(/^\| [^|]* \| ([^|]*) \| (`[^|]*\(\)`) \|$/) do |in_files, named|
+            stems = in_files.scan(%r{([\w-]+)\.(?:c|h|cc)}).flatten
+            its = Dir["{*,*/*}/{#{stems.join(",")}}.{c,h,cc}"]
+            text = its.map { |file| File.read(file) }.join unless stems.empty?
+            named.scan(/`(\w+)\(\)`/) do |function,|
+                gone << "#{function}() of #{in_files}" unless text.match?(/\b#{function}\(/)
+            end
+        end
         puts gone.map { |name| "# #{name} is not there" }
         exit files.size > 50 && functions.size > 50 && gone.empty?')
 }
