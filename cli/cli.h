@@ -6,6 +6,7 @@
  *
  *   malloctape/malloctape_main.c --table--> cli/ record.c, ctl.c, top.c
  *                                inspect/ info.c, dump.c, verify.c
+ *                                change/ change_command.c
  *                                compare/ compare.c
  *                                report/ report.c
  *                                cli/ programs.c --exec--> malloctape-convert: convert/
@@ -35,6 +36,7 @@ extern const struct cli_command cli_record;
 extern const struct cli_command cli_info;
 extern const struct cli_command cli_dump;
 extern const struct cli_command cli_verify;
+extern const struct cli_command cli_change;
 extern const struct cli_command cli_compare;
 extern const struct cli_command cli_report;
 extern const struct cli_command cli_sweep;

@@ -20,6 +20,7 @@
 #include "compare/recorded.h"
 #include "compare/tune.h"
 #include "compare/verdict.h"
+#include "compare/what_if.h"
 #include "launch/installed.h"
 #include "reading/ordered_file.h"
 
@@ -42,6 +43,11 @@ static const char compare_help_text[] =
     "                         ALLOCATOR:NAME=VALUE;NAME=VALUE sets environment variables for that\n"
     "                         one alone; a comma, semicolon or backslash in a value has a\n"
     "                         backslash before it\n"
+    "      --what-if CHANGE   also replays the trace as it would be with changed code, such as\n"
+    "                         'parse_json: remove', 'Cache::insert: until=60s', 'Row: size=-8',\n"
+    "                         'append: reserve' (malloctape help change): under LIST, or the recorded\n"
+    "                         allocator alone; may be given several times\n"
+    "      --symbols DIR      for --what-if, to name functions: as of malloctape report\n"
     "      --tune             also tries settings of each allocator\n"
     "  -e, --engine ENGINE    how to replay, see malloctape help replay (default: threads if more\n"
     "                         than one thread makes a call in 1000 or more, else switch)\n"
@@ -113,6 +119,30 @@ static int limit_parse(void *of, const char *text)
     return cli_usage_error(&cli_compare, "--time-limit: '%s' is not a number of seconds", text);
 }
 
+static int what_if_take(void *of, const char *text)
+{
+    static struct change_list all[COMPARE_WHAT_IFS_MAX];
+    struct compare_options *options = of;
+    char why[512];
+    options->what_ifs = all;
+    if (options->what_ifs_count == COMPARE_WHAT_IFS_MAX)
+        return cli_usage_error(&cli_compare, "--what-if: more than %d", COMPARE_WHAT_IFS_MAX);
+    if (!change_list_parse(&all[options->what_ifs_count++], text, why, sizeof why))
+        return cli_usage_error(&cli_compare, "--what-if: %s", why);
+    return PROGRAM_GO_ON;
+}
+
+static int compare_symbols_take(void *of, const char *directory)
+{
+    static const char *all[COMPARE_DIRECTORIES_MAX];
+    struct compare_options *options = of;
+    options->symbols = all;
+    if (options->symbols_count == COMPARE_DIRECTORIES_MAX)
+        return cli_usage_error(&cli_compare, "--symbols: too many directories");
+    all[options->symbols_count++] = directory;
+    return PROGRAM_GO_ON;
+}
+
 /* Those of replay. */
 static const char *const compare_engines[] = {"auto", "switch", "threads", "null", NULL};
 
@@ -130,7 +160,10 @@ static int list_complete(struct compare_options *options)
 {
     char why[256];
     options->list_is_default = options->list.count == 0;
-    const int status = options->list_is_default ? list_add_installed(options) : PROGRAM_GO_ON;
+    const bool wants_installed = options->list_is_default && options->what_ifs_count == 0;
+    if (options->tune && options->list_is_default && !wants_installed)
+        return cli_usage_error(&cli_compare, "--tune with --what-if needs --allocators");
+    const int status = wants_installed ? list_add_installed(options) : PROGRAM_GO_ON;
     if (status == PROGRAM_GO_ON && options->tune && !compare_tune(&options->list, why, sizeof why))
         return cli_usage_error(&cli_compare, "--tune: %s", why);
     return status;
@@ -151,6 +184,8 @@ static int compare_traces_parse(struct compare_options *options, char **words)
     options->replay_words = words; /* after "--" */
     if (options->traces_count > 1 && options->html != NULL)
         return cli_usage_error(&cli_compare, "--html takes one trace");
+    if (options->traces_count > 1 && options->what_ifs_count > 0)
+        return cli_usage_error(&cli_compare, "--what-if takes one trace");
     return list_complete(options);
 }
 
@@ -162,6 +197,8 @@ static int compare_words_parse(struct compare_options *options, int count, char 
     const struct program_option known[] = {
         {"allocators", 'a', .take = word_list_add, .values = allocators_offer},
         {"engine", 'e', .take = compare_engine_take, .choices = compare_engines},
+        {"what-if", .take = what_if_take},
+        {"symbols", .take = compare_symbols_take},
         {"tune", .flag = &options->tune},
         {"no-latency", .flag = &options->no_latency},
         {"no-series", .flag = &options->no_series},
@@ -186,11 +223,12 @@ static int compare_words_parse(struct compare_options *options, int count, char 
 
 /* ---- rows ---- */
 
-/* Makes a row for each entry, with room for one more (compare/recorded.h). */
+/* Makes a row for each entry, with room for one more (compare/recorded.h), and for those of changes. */
 static bool rows_open(struct compare *compare)
 {
     const struct compare_list *list = &compare->options.list;
-    compare->rows = calloc(list->count + 1, sizeof *compare->rows);
+    compare->rows =
+        calloc(list->count + 1 + compare_what_if_rows(&compare->options), sizeof *compare->rows);
     if (compare->rows == NULL) return false;
     for (; compare->rows_count < list->count; compare->rows_count++)
         compare_row_open(&compare->rows[compare->rows_count], &list->entries[compare->rows_count]);
@@ -230,6 +268,7 @@ static void rows_close(struct compare *compare)
     }
     free(compare->rows);
     compare_recorded_close(compare);
+    compare_what_if_close(compare);
 }
 
 /* ---- from trace to numbers ---- */
@@ -258,6 +297,11 @@ static int measure(struct compare *compare)
     }
     rows_drop_no_switching(compare);
     if (!compare_recorded_find(compare)) return cli_fail(&cli_compare, "no memory");
+    if (!compare_what_if_open(compare, why, sizeof why)) {
+        progress_text("");
+        return process_interrupted() ? PROGRAM_FAILED
+                                     : cli_fail(&cli_compare, "%s: %s", trace, why);
+    }
     compare->lane_peaks_bytes = NAN;
     if (contention_is_possible(compare) && !compare_run_lane_peaks(compare, why, sizeof why))
         return process_interrupted() ? PROGRAM_FAILED
@@ -380,6 +424,8 @@ static int compare_command_run(int count, char **words)
     int status = compare_words_parse(&options, count, words);
     if (status == PROGRAM_GO_ON) status = compare_all(all, &options);
     compare_list_free(&options.list);
+    for (unsigned i = 0; i < options.what_ifs_count; i++)
+        change_list_free((struct change_list *)&options.what_ifs[i]);
     return status;
 }
 

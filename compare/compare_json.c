@@ -11,6 +11,7 @@
 #include "compare/compare_warnings.h"
 #include "compare/library.h"
 #include "compare/verdict.h"
+#include "compare/what_if.h"
 #include "malloctape_config.h"
 
 /* ---- what was replayed, and where ---- */
@@ -129,6 +130,7 @@ static json_t *compare_json_row(const struct compare *compare, const struct comp
     json_put_text(object, "entry", row->label);
     json_put_text(object, "name", row->entry->allocator);
     json_object_set_new(object, "settings", json_settings(row->entry));
+    json_object_set_new(object, "what_if", compare_what_if_json(row));
     put_library(object, row->found.library);
     json_object_set_new(object, "recorded", json_boolean(row == compare->recorded));
     json_put_text(object, "status", *row->why == '\0' ? "complete" : "failed");

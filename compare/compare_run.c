@@ -43,6 +43,7 @@ struct run_how {
     const char *further; /* an option, or NULL */
     const char *sample;  /* words that say which calls are timed */
     char sample_offset[48];
+    const char *ordered; /* the stream */
 };
 
 /* The command line; the caller frees it. The user's words come after options that they may
@@ -71,7 +72,7 @@ static char **words_make(const struct compare *compare, const struct run_how *ho
     *next++ = file;
     *next++ = (char *)"--series";
     *next++ = (char *)"--";
-    *next++ = (char *)compare->ordered;
+    *next++ = (char *)how->ordered;
     return words;
 }
 
@@ -116,7 +117,7 @@ static json_t *compare_row_replay(const struct compare *compare, struct compare_
         .through = row != NULL ? allocators_through(&row->found, through) : NULL,
         .input = -1,
         .limit_s = time_limit(compare, row),
-        .file = compare->ordered,
+        .file = how->ordered,
         .enter = compare_run_enter,
         .of = row,
         .printed = printed,
@@ -241,16 +242,25 @@ static void compare_run_show_progress(const struct compare *compare, const struc
 
 bool compare_run_null(struct compare *compare, char *why, size_t why_bytes)
 {
-    const struct run_how how = {"null", NULL, "--sample=0", "--sample-offset=0"};
+    const struct run_how how = {"null", NULL, "--sample=0", "--sample-offset=0", compare->ordered};
     double started = seconds_now();
     compare->null_report = compare_row_replay(compare, NULL, &how, why, why_bytes);
     compare->null_s = seconds_now() - started;
     return compare->null_report != NULL;
 }
 
+bool compare_run_null_changed(const struct compare *compare, struct compare_changed *changed,
+                              char *why, size_t why_bytes)
+{
+    const struct run_how how = {"null", NULL, "--sample=0", "--sample-offset=0", changed->ordered};
+    changed->null_report = compare_row_replay(compare, NULL, &how, why, why_bytes);
+    return changed->null_report != NULL;
+}
+
 bool compare_run_lane_peaks(struct compare *compare, char *why, size_t why_bytes)
 {
-    const struct run_how how = {"null", "--lane-peaks", "--sample=0", "--sample-offset=0"};
+    const struct run_how how = {"null", "--lane-peaks", "--sample=0", "--sample-offset=0",
+                                compare->ordered};
     json_t *report = compare_row_replay(compare, NULL, &how, why, why_bytes);
     if (report == NULL) return false;
     compare->lane_peaks_bytes = compare_report_number(report, "lane_peaks_bytes");
@@ -270,14 +280,15 @@ static void compare_row_run(struct compare *compare, struct compare_row *row, un
     const struct known_allocator *known = row->found.known;
     bool nothing = known != NULL && known->where == ALLOCATOR_NOTHING;
     bool only_times = round >= compare->options.rounds;
-    const struct run_how how = how_of(compare, nothing ? "null" : compare_engine(compare), round);
+    struct run_how how = how_of(compare, nothing ? "null" : compare_engine(compare), round);
+    how.ordered = row->changed != NULL ? row->changed->ordered : compare->ordered;
     if (nothing && only_times) return;
     json_t *report = compare_row_replay(compare, row, &how, row->why, sizeof row->why);
     compare->runs_done++;
     if (report == NULL) return;
     const char *reported = json_string_value(json_object_get(report, "allocator"));
     if (allocators_was_used(&row->found, reported, row->why, sizeof row->why))
-        check_counts(compare->null_report, report, row->why, sizeof row->why);
+        check_counts(compare_row_null_report(compare, row), report, row->why, sizeof row->why);
     json_array_append_new(only_times ? row->timed : row->reports, report);
     series_take(row, report);
 }

@@ -8,6 +8,10 @@
  * trace. */
 bool compare_run_null(struct compare *compare, char *why, size_t why_bytes);
 
+/* The same of a changed trace, for changed->null_report. */
+bool compare_run_null_changed(const struct compare *compare, struct compare_changed *changed,
+                              char *why, size_t why_bytes);
+
 /* Replays once more without an allocator, for compare->lane_peaks_bytes. False: as above. */
 bool compare_run_lane_peaks(struct compare *compare, char *why, size_t why_bytes);
 

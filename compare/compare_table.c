@@ -14,6 +14,7 @@
 #include "compare/expected.h"
 #include "compare/machine.h"
 #include "compare/verdict.h"
+#include "compare/what_if.h"
 
 /* The width of the column of names. A longer name has a line of its own. */
 enum { NAME_WIDTH_MIN = 9, NAME_WIDTH_MAX = 17 };
@@ -413,6 +414,7 @@ static void compare_table_print_row(const struct compare *compare, const struct 
     }
     fputc('\n', to);
     print_settings(row, to);
+    compare_what_if_print(row, columns->measure == COMPARE_MEMORY, to);
     if (columns->measure == COMPARE_MEMORY) compare_table_print_warnings(compare, row, to);
 }
 
@@ -456,6 +458,7 @@ static void print_failures(const struct compare *compare, FILE *to)
         fputc(' ', to);
         terminal_print_wrapped(row->why, width + 1, width + 1, to);
         print_settings(row, to);
+        compare_what_if_print(row, false, to);
     }
 }
 
@@ -526,6 +529,10 @@ static void print_notes(const struct compare *compare, FILE *to)
     if (has_reallocs(compare))
         print_note(to, "Moved: the share of reallocs that returned another address, and copied.");
     if (step > 0) print_note(to, "Single calls: the clock's resolution is %.1f ns.", step);
+    if (compare->changed != NULL)
+        print_note(to,
+                   "If: the program with changed code. Its calls are those of the recording but "
+                   "for what is said; peak: of live bytes, as recorded.");
     print_note(to, "%s", PREDICTION);
 }
 

@@ -218,7 +218,8 @@ static void collect_too_small(struct compare *compare, const struct compare_row 
     const json_t *report = json_array_get(row->reports, 0);
     const char *touch = json_string_value(json_object_get(report, "touch"));
     bool untouched = touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0);
-    double live = json_number_value(json_object_get(compare->null_report, "peak_live_bytes"));
+    const json_t *null_report = compare_row_null_report(compare, row);
+    double live = json_number_value(json_object_get(null_report, "peak_live_bytes"));
     double rss = compare_median(PEAK_RSS, row->reports);
     if (rss < live * (1 - account_share) - account_bytes)
         compare_warning_add(

@@ -54,12 +54,21 @@ static void row_label(struct compare_row *row)
         length += (size_t)snprintf(row->label + length, sizeof row->label - length, "%c%s=%s",
                                    i == 0 ? ':' : ';', row->entry->settings[i].name,
                                    row->entry->settings[i].value);
+    if (row->changed != NULL && length < sizeof row->label)
+        snprintf(row->label + length, sizeof row->label - length, ", %s", row->changed->list->text);
     make_utf8(row->label);
 }
 
 void compare_row_open(struct compare_row *row, const struct compare_entry *entry)
 {
-    *row = (struct compare_row){.entry = entry, .reports = json_array(), .timed = json_array()};
+    compare_row_open_changed(row, entry, NULL);
+}
+
+void compare_row_open_changed(struct compare_row *row, const struct compare_entry *entry,
+                              const struct compare_changed *changed)
+{
+    *row = (struct compare_row){
+        .entry = entry, .changed = changed, .reports = json_array(), .timed = json_array()};
     row_label(row);
     if (!allocators_find(&row->found, entry->allocator))
         memcpy(row->why, row->found.why, sizeof row->found.why);

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "change/change_stream.h"
 #include "compare/compare_numbers.h"
 #include "compare/list.h"
 #include "compare/rank.h"
@@ -26,7 +27,7 @@
 #include "launch/process.h"
 #include "launch/recorded_settings.h"
 
-enum { COMPARE_RECORDINGS_MAX = 16 };
+enum { COMPARE_RECORDINGS_MAX = 16, COMPARE_WHAT_IFS_MAX = 40, COMPARE_DIRECTORIES_MAX = 16 };
 
 #define COMPARE_REPLAY "replay" /* the program */
 
@@ -40,6 +41,10 @@ struct compare_options {
     double limit_s;      /* of one replay; 0: none; negative: derived from the first replay */
     char **replay_words; /* further options of replay; ends with NULL */
     struct compare_list list;
+    const struct change_list *what_ifs;
+    unsigned what_ifs_count;
+    const char *const *symbols; /* directories, for the names in them */
+    size_t symbols_count;
     bool list_is_default, tune, no_latency, no_series;
     enum compare_measure
         sort; /* all tables are sorted by this; COMPARE_MEASURES: each by its own measure */
@@ -64,9 +69,18 @@ struct compare_expected {
     double cpu_change_least, cpu_change_most; /* and its range; unknown with few runs */
 };
 
+/* The trace as it would be if the code were changed (what_if.h). */
+struct compare_changed {
+    const struct change_list *list;
+    char ordered[PATH_MAX]; /* the stream */
+    json_t *null_report;    /* of that */
+    struct change_result result;
+};
+
 /* One entry of the list, and its results. */
 struct compare_row {
     const struct compare_entry *entry;
+    const struct compare_changed *changed; /* NULL: the trace is replayed as it is */
     struct allocator_found found;
     char label[256];          /* allocator and settings, for people */
     char why[PATH_MAX + 256]; /* empty, or why there are no numbers */
@@ -102,13 +116,14 @@ struct compare_warning {
 struct compare {
     struct compare_options options;
     struct process_directory directory;
-    char ordered[PATH_MAX];   /* the stream that is replayed */
-    char replay[PATH_MAX];    /* the program */
-    json_t *machine;          /* machine.h, before the first replay */
-    json_t *null_report;      /* report of engine null */
-    double null_s;            /* how long that took */
-    double lane_peaks_bytes;  /* contention.h; NAN: not needed */
-    struct compare_row *rows; /* the last one may be that of `recorded_entry`, and hidden */
+    char ordered[PATH_MAX];          /* the stream that is replayed */
+    char replay[PATH_MAX];           /* the program */
+    json_t *machine;                 /* machine.h, before the first replay */
+    json_t *null_report;             /* report of engine null */
+    double null_s;                   /* how long that took */
+    struct compare_changed *changed; /* one for each of options.what_ifs, or NULL */
+    double lane_peaks_bytes;         /* contention.h; NAN: not needed */
+    struct compare_row *rows;        /* the last one may be that of `recorded_entry`, and hidden */
     size_t rows_count, rows_hidden;
     struct recorded_settings recorded_settings; /* of the recorded allocator */
     struct compare_entry recorded_entry;
@@ -127,6 +142,10 @@ struct compare {
 /* A row for the entry, without reports as yet. */
 void compare_row_open(struct compare_row *row, const struct compare_entry *entry);
 
+/* The same for the trace as changed. */
+void compare_row_open_changed(struct compare_row *row, const struct compare_entry *entry,
+                              const struct compare_changed *changed);
+
 /* The name of a row without its settings; for a library, without its directory. */
 const char *compare_row_name(const struct compare_row *row);
 
@@ -139,6 +158,13 @@ static inline bool compare_row_is_missing(const struct compare_row *row)
 
 /* Whether there is such a row. */
 bool compare_is_missing_any(const struct compare *compare);
+
+/* The report without an allocator of what the row replays. */
+static inline const json_t *compare_row_null_report(const struct compare *compare,
+                                                    const struct compare_row *row)
+{
+    return row->changed != NULL ? row->changed->null_report : compare->null_report;
+}
 
 /* Whether it is `none`. */
 static inline bool compare_row_is_nothing(const struct compare_row *row)

@@ -67,7 +67,8 @@ bool compare_recorded_find(struct compare *compare)
 void compare_recorded_hide(struct compare *compare)
 {
     const struct compare_row *recorded = compare->recorded;
-    if (!compare->recorded_is_added || *recorded->why == '\0' || compare_row_is_missing(recorded))
+    if (!compare->recorded_is_added || compare->options.what_ifs_count > 0 ||
+        *recorded->why == '\0' || compare_row_is_missing(recorded))
         return;
     compare->rows_count--;
     compare->rows_hidden = 1;

@@ -2,7 +2,8 @@
  *
  *   "gperftools 2.16", settings --> tcmalloc, the same settings --> a row of the list, or a new one
  *
- * A new row is replayed and shown like the others, but hidden if it fails: nobody asked for it. */
+ * A new row is replayed and shown like the others, but hidden if it fails: nobody asked for it, unless
+ * changes of code are compared with it. */
 #ifndef MALLOCTAPE_COMPARE_RECORDED_H
 #define MALLOCTAPE_COMPARE_RECORDED_H
 

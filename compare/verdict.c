@@ -515,6 +515,7 @@ static bool is_gain(const struct compare *compare, enum compare_measure measure)
 {
     const struct compare_row *now = now_of(compare), *best = verdict_best_of(compare, measure);
     if (best == NULL || best == now || compare_is_missing_any(compare)) return false;
+    if (best->changed != NULL) return false; /* no command line changes code */
     if (measure == COMPARE_TIME && !(best->expected.cpu_change_most < 0)) return false;
     return now == NULL || now->rank[measure] != 1;
 }

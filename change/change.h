@@ -1,0 +1,68 @@
+/* change - what a program would do if its code were changed: a text becomes changes.
+ *
+ *   WHAT-IF   CHANGE; CHANGE; ...           of each object, the first that matches it counts
+ *   CHANGE    PATTERN: ACTION
+ *   PATTERN   [NAME [> NAME ...] [itself]] [of SIZE[-SIZE]]
+ *   ACTION    remove[=SHARE%]               they are not needed, and neither is what frees them
+ *             size=-N, size=+N, size=xF, size=N
+ *             until=60s, until=1000calls, until=1000objects, until=64MiB
+ *                                           freed that much later than made, not when they were
+ *             reserve                       one that grows is made with its last size at once
+ *
+ * NAME is a function, file:line, file or module; of a name with parts, the last ones are enough
+ * (insert, Cache::insert), and * stands for any characters. A pattern matches the stacks that have
+ * NAME in any place, and with several NAMEs in this order, the outermost first. With "itself" the
+ * last one is the function that allocates (symbols/code_groups.h). Memory: from malloc(). */
+#ifndef MALLOCTAPE_CHANGE_CHANGE_H
+#define MALLOCTAPE_CHANGE_CHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { CHANGES_MAX = 16, CHANGE_NAMES_MAX = 8 };
+
+struct change_pattern {
+    char *names[CHANGE_NAMES_MAX]; /* outermost first */
+    unsigned names_count;          /* 0: all code */
+    bool itself;
+    uint64_t least, most; /* the size of an object when it is made */
+};
+
+enum change_action { CHANGE_REMOVE, CHANGE_SIZE, CHANGE_UNTIL, CHANGE_RESERVE };
+
+/* What `until` counts. Objects and bytes: those made by the code of the pattern. */
+enum change_unit { CHANGE_NS, CHANGE_CALLS, CHANGE_OBJECTS, CHANGE_BYTES };
+
+struct change {
+    char *text; /* as it was given */
+    struct change_pattern pattern;
+    enum change_action action;
+    double share;          /* remove: of the objects, up to 1 */
+    double times;          /* size: a factor, and */
+    int64_t more;          /* what is added then */
+    enum change_unit unit; /* until */
+    uint64_t limit;        /* until */
+};
+
+struct change_list {
+    char *text; /* all of it */
+    struct change at[CHANGES_MAX];
+    size_t count;
+};
+
+/* False: `why` says what is wrong. To be freed in either case. */
+bool change_list_parse(struct change_list *list, const char *text, char *why, size_t why_bytes);
+void change_list_free(struct change_list *list);
+
+/* The size that a change of sizes makes of one; *is_clamped: it would be less than 0. */
+uint64_t change_size(const struct change *change, uint64_t size, bool *is_clamped);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,135 @@
+/* malloctape change - writes the trace of a program as it would be with other code. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "change/change_text.h"
+#include "cli/cli.h"
+#include "reading/ordered_file.h"
+
+static const char change_help_text[] =
+    "usage: malloctape change TRACE 'PATTERN: ACTION' -o OUT\n"
+    "\n"
+    "Writes TRACE, a recording or an instruction stream, as it would be if the program's code were\n"
+    "changed: an instruction stream, to be replayed, reported on or verified like another.\n"
+    "malloctape compare --what-if replays the same at once, and says what it gains.\n"
+    "\n"
+    "  PATTERN   a function, file:line, file or module on the call stack; * is any text;\n"
+    "            OUTER > INNER: both, in this order; NAME itself: the one that allocates;\n"
+    "            of SIZE, of SIZE-SIZE, alone or after that: objects made with that size\n"
+    "  ACTION    remove, remove=75%  (all, or a share of) the objects are not needed\n"
+    "            size=-8, size=+8, size=x0.5, size=24\n"
+    "            until=60s (ms, us, min, h), until=1000calls, until=1000objects, until=64MiB\n"
+    "                                they are freed that much later than they are made\n"
+    "            reserve             one that grows is made with its last size at once\n"
+    "\n"
+    "Several changes are separated by ;. Of each object, the first one that matches counts.\n"
+    "\n"
+    "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
+    "      --symbols DIR where files of programs and libraries are looked for, by build id or\n"
+    "                    name, to name functions; may be given several times; none: nowhere\n"
+    "  -j, --json FILE   writes what matched as JSON\n"
+    "  -q, --quiet       does not print what matched\n"
+    "\n"
+    "  malloctape change server.raw.lz4 'parse_json: remove' -o without.lz4\n"
+    "\n"
+    "The exit status is 0, 3 when the trace was cut short, 1 when it is damaged, a pattern matches\n"
+    "nothing or OUT cannot be written, 2 for a mistake on the command line.\n";
+
+enum { CHANGE_DIRECTORIES_MAX = 16 };
+
+struct change_options {
+    const char *trace, *output, *json;
+    struct change_list list;
+    const char *symbols[CHANGE_DIRECTORIES_MAX];
+    size_t symbols_count;
+    bool quiet;
+};
+
+static int change_symbols_take(void *of, const char *directory)
+{
+    struct change_options *options = of;
+    if (options->symbols_count == CHANGE_DIRECTORIES_MAX)
+        return cli_usage_error(&cli_change, "--symbols: too many directories");
+    options->symbols[options->symbols_count++] = directory;
+    return PROGRAM_GO_ON;
+}
+
+/* Returns PROGRAM_GO_ON or an exit status. */
+static int change_words_parse(struct change_options *options, int count, char **words)
+{
+    const struct program_option known[] = {{"symbols", .take = change_symbols_take},
+                                           {"output", 'o', .word = &options->output},
+                                           {"json", 'j', .word = &options->json},
+                                           {"quiet", 'q', .flag = &options->quiet},
+                                           {.name = NULL}};
+    char why[512];
+    const int status =
+        program_options(count, words, known, change_help_text, PROGRAM_ANYWHERE, options);
+    if (status != PROGRAM_GO_ON) return status;
+    if (optind + 2 != count)
+        return cli_usage_error(&cli_change, "change takes one trace and one text, "
+                                            "'PATTERN: ACTION'");
+    if (options->output == NULL) return cli_usage_error(&cli_change, "-o OUT is needed");
+    options->trace = words[optind];
+    if (!change_list_parse(&options->list, words[optind + 1], why, sizeof why))
+        return cli_usage_error(&cli_change, "%s", why);
+    const char *const outputs[] = {options->output, options->json};
+    return cli_spare_input(&cli_change, &(struct cli_outputs){outputs, 2}, options->trace);
+}
+
+static bool change_show(const struct change_options *options, const struct change_result *result)
+{
+    char text[512];
+    for (size_t i = 0; i < options->list.count && !options->quiet; i++) {
+        change_count_text(&options->list.at[i], &result->of[i], text, sizeof text);
+        fprintf(stderr, "%s: %s\n", options->list.at[i].text, text);
+    }
+    if (options->json == NULL) return true;
+    return cli_write_json(&cli_change, change_result_json(&options->list, result), options->json);
+}
+
+static int change_ordered(const struct change_options *options, const char *ordered)
+{
+    const struct change_places places = {options->trace, options->symbols, options->symbols_count};
+    struct change_trace trace;
+    struct change_result result;
+    char why[1024];
+    const bool good =
+        change_trace_open(&trace, ordered, &places, why, sizeof why) &&
+        change_stream_write(&trace, &options->list, options->output, &result, why, sizeof why);
+    change_trace_close(&trace);
+    if (!good) return cli_fail(&cli_change, "%s: %s", options->trace, why);
+    if (!change_show(options, &result)) return PROGRAM_FAILED;
+    return result.is_cut ? PROGRAM_CUT : PROGRAM_OK;
+}
+
+static int change_trace_file(const struct change_options *options)
+{
+    struct process_directory directory;
+    char ordered[PATH_MAX], why[1024];
+    int status;
+    if (!process_directory_open(&directory))
+        return cli_fail(&cli_change, "cannot make a directory in $TMPDIR or /tmp: %s",
+                        strerror(errno));
+    if (ordered_file_prepare(&directory, options->trace, ordered, sizeof ordered, why, sizeof why))
+        status = change_ordered(options, ordered);
+    else
+        status = cli_fail(&cli_change, "%s: %s", options->trace, why);
+    process_directory_close(&directory);
+    return status;
+}
+
+static int change_run(int count, char **words)
+{
+    struct change_options options = {.trace = NULL};
+    int status = change_words_parse(&options, count, words);
+    if (status == PROGRAM_GO_ON) status = change_trace_file(&options);
+    change_list_free(&options.list);
+    return status;
+}
+
+const struct cli_command cli_change = {"change",
+                                       "writes the trace of a program as if its code were changed",
+                                       change_run, change_help_text};

@@ -1,0 +1,287 @@
+#!/usr/bin/env ruby
+# frozen_string_literal: true
+
+# change_test.rb - `malloctape change`: each change on a small stream, to the last call; and `compare
+# --what-if`, which replays them.
+
+require 'json'
+require 'open3'
+require 'tmpdir'
+require_relative '../tap'
+
+MALLOCTAPE = "#{BUILD}/bin/malloctape"
+
+# main calls parse (json.c:12) and insert (cache.c:7), and parse calls insert. Nodes: 8 main, 9 main >
+# parse, 10 main > insert, 11 main > parse > insert, 12 main > parse > std::vector::push_back.
+CODE = <<~TEXT
+  c 1 0 10
+  x 1 Json::parse	src/json.c	12
+  c 2 0 20
+  x 2 insert	src/cache.c	7
+  c 3 0 30
+  x 3 main	main.c	3
+  c 4 0 40
+  x 4 std::vector::push_back	/usr/include/c++/vector	1
+  n 8 0 3
+  n 9 8 1
+  n 10 8 2
+  n 11 9 2
+  n 12 9 4
+TEXT
+
+CALLS = <<~TEXT
+  a 1 100 9
+  a 2 24 10
+  a 3 50 11
+  r 2 48 10
+  f 1 0
+  r 2 96 10
+  t 20000000 1000 1000
+  a 4 24 12
+  f 3 0
+  f 2 0
+  f 4 0
+TEXT
+
+def write(path, calls, stacks: 'all')
+  output, status = Open3.capture2("#{BUILD}/tests/symbols/write_stacks",
+                                  stdin_data: "w stacks=#{stacks}\n#{CODE}#{calls}")
+  abort 'Bail out! write_stacks failed' unless status.success?
+  File.binwrite(path, output)
+end
+
+def change(trace, what, *options)
+  Open3.capture3(MALLOCTAPE, 'change', trace, what, '-o', 'changed', *options)
+end
+
+# The calls of a stream: "malloc 24", "realloc 48", "free"; with the number of their object.
+def calls_of(path)
+  output_of({}, MALLOCTAPE, 'dump', '--only-calls', path).lines.map do |line|
+    line.chomp.sub(/ stack \d+$/, '').sub('realloc_moved', 'realloc').sub(/ -> (r\d+)$/, ' \1')
+        .sub(/^realloc (r\d+) (\d+) \1$/, 'realloc \2 \1')
+  end
+end
+
+def consistent?(path) = system(MALLOCTAPE, 'verify', path, out: File::NULL)
+
+# Whether a change makes these calls, and its summary matches.
+def changes(what, summary, wanted, text = "#{what} changes what it should", trace: 'trace')
+  _, errors, status = change(trace, what)
+  got = status.success? ? calls_of('changed') : []
+  good = got.join("\n") == wanted.strip && errors.match?(summary) &&
+         consistent?('changed')
+  report good, text, ["got:\n#{got.join("\n")}\n#{errors}"] * (good ? 0 : 1)
+end
+
+def refuses(what, message, trace: 'trace', status: 1)
+  File.delete('changed') if File.exist?('changed')
+  _, errors, ended = change(trace, what)
+  good = ended.exitstatus == status && errors.match?(message) && !File.exist?('changed')
+  report good, "#{what.inspect} is refused: #{message.source}", [errors] * (good ? 0 : 1)
+end
+
+plan 28
+Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
+at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
+require 'fileutils'
+write('trace', CALLS)
+
+changes 'parse: remove', /^parse: remove: 3 objects, 2 of them .* alive at the peak$/, <<~CALLS
+  malloc 24 r0
+  realloc 48 r0
+  realloc 96 r0
+  free r0
+CALLS
+# The vector works for parse, so it is parse that allocates.
+changes 'Json::parse itself: remove', /: 2 objects, 1 of them/, <<~CALLS
+  malloc 24 r0
+  malloc 50 r1
+  realloc 48 r0
+  realloc 96 r0
+  free r1
+  free r0
+CALLS
+changes 'parse > insert: size=-8', /: 1 object, 1 of them/, <<~CALLS
+  malloc 100 r0
+  malloc 24 r1
+  malloc 42 r2
+  realloc 48 r1
+  free r0
+  realloc 96 r1
+  malloc 24 r0
+  free r2
+  free r1
+  free r0
+CALLS
+changes 'cache.c:7: reserve', /: 1 object, 1 of them/, <<~CALLS
+  malloc 100 r0
+  malloc 96 r1
+  malloc 50 r2
+  free r0
+  malloc 24 r0
+  free r2
+  free r1
+  free r0
+CALLS
+changes 'json.c: size=x0.5; insert of 24: size=1000', /json.c.*: 3 objects.*insert of 24.*: 1 object,/m,
+        <<~CALLS
+          malloc 50 r0
+          malloc 1000 r1
+          malloc 25 r2
+          realloc 1000 r1
+          free r0
+          realloc 1000 r1
+          malloc 12 r0
+          free r2
+          free r1
+          free r0
+        CALLS
+# Two calls later; what the program does with them afterwards is left out.
+changes 'of 24-50: until=2calls',
+        /: 3 objects, 2 of them .* peak; 3 freed by the change, 3 of them by the program later/, <<~CALLS
+          malloc 100 r0
+          malloc 24 r1
+          malloc 50 r2
+          realloc 48 r1
+          free r1
+          free r0
+          free r2
+          malloc 24 r2
+          free r2
+        CALLS
+changes 'main: until=10ms', /: 4 objects, 3 of them .*; 2 freed by the change/, <<~CALLS
+  malloc 100 r0
+  malloc 24 r1
+  malloc 50 r2
+  realloc 48 r1
+  free r0
+  realloc 96 r1
+  free r1
+  free r2
+  malloc 24 r2
+  free r2
+CALLS
+changes 'main: until=1objects', /: 4 objects/, <<~CALLS
+  malloc 100 r0
+  malloc 24 r1
+  free r0
+  malloc 50 r0
+  free r1
+  malloc 24 r1
+  free r0
+  free r1
+CALLS
+changes 'main: until=100bytes', /: 4 objects/, <<~CALLS
+  malloc 100 r0
+  malloc 24 r1
+  malloc 50 r2
+  realloc 48 r1
+  free r0
+  realloc 96 r1
+  malloc 24 r0
+  free r2
+  free r1
+  free r0
+CALLS
+changes 'insert: size=-30', /: 2 objects.*; 1 size would have been less than 0/, <<~CALLS
+  malloc 100 r0
+  malloc 0 r1
+  malloc 20 r2
+  realloc 18 r1
+  free r0
+  realloc 66 r1
+  malloc 24 r0
+  free r2
+  free r1
+  free r0
+CALLS
+
+# --- a share ---
+
+write('many', (1..4000).map { |at| "a #{at} 16 9\n" }.join)
+counts = Array.new(2) do
+  change('many', 'parse: remove=75%')
+  calls_of('changed').size
+end
+report counts[0] == counts[1] && (850..1150).cover?(counts[0]),
+       'a share of the objects is removed, the same each time', [counts.inspect]
+
+# --- containers that copy ---
+
+write('vector', <<~CALLS)
+  a 1 16 12
+  a 2 32 12
+  f 1 0
+  a 3 500 9
+  a 4 64 12
+  f 2 0
+  a 5 16 12
+  f 4 0
+  f 3 0
+CALLS
+changes 'push_back: reserve', /: 1 object, 1 of them/, <<~CALLS, trace: 'vector'
+  malloc 64 r0
+  malloc 500 r1
+  malloc 16 r2
+  free r0
+  free r1
+CALLS
+write('shrinks', "a 1 16 9\nr 1 400 9\nr 1 300 9\n")
+changes 'parse: reserve', /; 1 had been larger than at last/, 'malloc 300 r0', trace: 'shrinks'
+write('grown', "a 1 16 8\nr 1 400 9\na 2 7 9\n")
+changes 'parse: size=24', /: 1 object, .*; 1 realloc of objects made elsewhere stays/, <<~CALLS,
+  malloc 16 r0
+  realloc 400 r0
+  malloc 24 r1
+CALLS
+        'reallocs of objects that others made are told', trace: 'grown'
+
+# --- threads ---
+
+write('lanes', "l 1\na 1 16 9\nl 2\na 2 16 8\na 3 16 8\na 4 16 8\n")
+change('lanes', 'parse: until=1calls')
+lines = output_of({}, MALLOCTAPE, 'dump', 'changed').scan(/ (L\d (?:malloc|free)) /).flatten
+report lines == ['L1 malloc', 'L2 malloc', 'L1 free', 'L2 malloc', 'L2 malloc'],
+       'an object is freed by the thread that made it', [lines.inspect]
+
+# --- what stays ---
+
+change('trace', 'parse: remove', '--json', 'json', '--quiet')
+entry = JSON.parse(File.read('json'))[0]
+wanted = { 'objects' => 3, 'bytes' => 174, 'peak_objects' => 2, 'peak_bytes' => 150, 'removed' => 3,
+           'calls_left_out' => 6 }
+report wanted.all? { |key, value| entry[key] == value }, 'JSON has what matched', [entry.inspect]
+report output_of({}, MALLOCTAPE, 'dump', 'changed').include?('what_if=parse: remove'),
+       'the changed stream says what it is'
+
+# --- mistakes ---
+
+refuses 'pars: remove', /no function, file or module .* 'pars'; near: Json::parse/
+refuses 'insrt: remove', /'insrt'; near: insert/
+refuses 'of 1000: remove', /no object in the trace matches/
+refuses 'insert > parse: remove', /no object in the trace matches/
+refuses 'main itself: reserve', /no object that grows matches/
+refuses 'parse', /no colon/, status: 2
+refuses 'parse: away', /'away' is no change: remove/, status: 2
+refuses 'parse: until=60', /'60' is no time/, status: 2
+write('sampled', CALLS, stacks: '524288')
+refuses 'parse: remove', /the trace has those of samples: malloctape record --stacks=all/,
+        trace: 'sampled'
+
+# --- replayed ---
+
+loop_of = ->(at) { "a #{at} 1000 9\na #{at + 1} 1000 10\n" }
+write('grows', (1..20_000).step(2).map(&loop_of).join)
+output_of({}, MALLOCTAPE, 'compare', 'grows', '--runs', '2', '--no-latency', '--allocators', 'glibc',
+          '--what-if', 'parse: remove', '--json', 'compared')
+compared = JSON.parse(File.read('compared'))['allocators']
+plain, changed = compared
+peaks = compared.map { |row| row.dig('numbers', 'peak_net_rss_bytes', 'median') }
+report plain['what_if'].nil? && changed['entry'] == 'glibc, parse: remove' &&
+       changed.dig('what_if', 'changes', 0, 'peak_objects') == 10_000 && changed['warnings'].empty? &&
+       (0.4..0.6).cover?(peaks[1] / peaks[0]),
+       'compare --what-if replays both, and says what a change concerns', [peaks.inspect]
+_, errors, status =
+  Open3.capture3(MALLOCTAPE, 'compare', 'grows', '-a', 'glibc', '--what-if', 'pars: remove')
+report status.exitstatus == 1 && errors.include?('near: Json::parse'),
+       'compare --what-if refuses what matches nothing', [errors]
