@@ -15,6 +15,7 @@
 #include "tests/memory_file.h"
 #include "tests/raw_builder.h"
 #include "tests/raw_simulator.h"
+#include "tests/test_size.h"
 
 namespace {
 
@@ -1345,14 +1346,15 @@ TEST(Order, WrongRecordsDoNoHarm)
     RawSimulator simulator(options);
     simulator.raw.end();
     uint64_t random = 88172645463325252u;
+    const int rounds = test_size(300, 1000);
     int damaged = 0;
-    for (int round = 0; round < 1000; round++) {
+    for (int round = 0; round < rounds; round++) {
         Ordered ordered = order(with_wrong_records(simulator.raw.bytes, &random, 1 + round % 3));
         EXPECT_EQ(ordered.state, INSTRUCTIONS_END);
         EXPECT_EQ(ordered.error.empty(), ordered.result.status != ORDER_TRACE_DAMAGED);
         damaged += ordered.result.status == ORDER_TRACE_DAMAGED;
     }
-    EXPECT_GT(damaged, 700);
+    EXPECT_GT(damaged, rounds * 7 / 10);
 }
 
 /* --- salvage --- */
@@ -1650,7 +1652,7 @@ TEST(Order, SalvageFindsTheNextChunk)
     uint64_t random = 88172645463325252u, events = 0;
     order_options how = {};
     how.salvage = true;
-    const int rounds = 60;
+    const int rounds = test_size(20, 60);
     for (int round = 0; round < rounds; round++) {
         std::string raw = simulator.raw.bytes;
         random = random * 6364136223846793005u + 1442695040888963407u;
@@ -1753,7 +1755,8 @@ TEST(Order, SimulatedProgramsCutAnywhere)
     simulator.raw.end();
     const std::string &bytes = simulator.raw.bytes;
     uint64_t before = 0;
-    for (size_t length = 100; length < bytes.size(); length += 37) {
+    const size_t step = static_cast<size_t>(test_size(111, 37));
+    for (size_t length = 100; length < bytes.size(); length += step) {
         Ordered ordered = order(bytes.substr(0, length));
         ASSERT_EQ(ordered.result.status, ORDER_TRACE_CUT) << length << ": " << ordered.error;
         EXPECT_GE(ordered.result.totals.calls, before);

@@ -20,6 +20,7 @@
 #include "stream/instruction_writer.h"
 #include "stream/metadata.h"
 #include "stream/varint.h"
+#include "tests/test_size.h"
 
 namespace {
 
@@ -752,8 +753,9 @@ void damage(std::string *stream, std::mt19937_64 *random)
 TEST(InstructionReader, MixturesComeBack)
 {
     std::mt19937_64 random(7);
+    const unsigned rounds = static_cast<unsigned>(test_size(30, 100));
     size_t failed = 0;
-    for (unsigned round = 0; round < 100; round++) {
+    for (unsigned round = 0; round < rounds; round++) {
         Mixture mixture(round);
         std::string stream = written([&](instruction_writer *writer) {
             for (unsigned part = 0; part < 4; part++) {
@@ -777,7 +779,7 @@ TEST(InstructionReader, MixturesComeBack)
             failed += read_stream(damaged).state != INSTRUCTIONS_END;
         }
     }
-    EXPECT_GT(failed, 1500u);
+    EXPECT_GT(failed, rounds * 15u);
 }
 
 TEST(InstructionReader, Addresses)
@@ -904,7 +906,7 @@ TEST(InstructionReader, DamageBehindGoodChecksumsIsHarmless)
             bytes += static_cast<char>(random() % 3 ? random() % 8 : random());
         return bytes;
     };
-    for (int round = 0; round < 5000; round++) {
+    for (int round = 0, rounds = test_size(1500, 5000); round < rounds; round++) {
         static const char likely[] = "\x01\x15\x01\x15\x08\x12\x1f\x30\x34";
         std::string columns, operands = some(60), addresses = some(20);
         size_t count = 1 + random() % 40;

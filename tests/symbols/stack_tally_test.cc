@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/call_kind.h"
+#include "tests/test_size.h"
 
 namespace {
 
@@ -237,7 +238,8 @@ TEST_P(Intervals, HoldInRandomPrograms)
                                                "short-lived", "remote",      "grown",
                                                "freed",       "freed remote"};
     Held objects[STACK_MEASURES], bytes[STACK_MEASURES];
-    for (unsigned seed = 1; seed <= 100; seed++) {
+    const unsigned seeds = 100;
+    for (unsigned seed = 1; seed <= seeds; seed++) {
         const Program program = random_program(seed, 1000u << seed % 7);
         const auto truth = program.truth(), found = program.sampled(GetParam(), seed + 1000);
         for (size_t i = 0; i < truth.size(); i++)
@@ -274,11 +276,11 @@ TEST_P(Intervals, KeepLargeAndSmallApart)
     }
 }
 
-// In the middle of 200 recordings of a program, an interval is at most twice as wide as 95 % of the
+// In the middle of 100 recordings of a program, an interval is at most twice as wide as 95 % of the
 // errors ask for.
 TEST_P(Intervals, AreNoWiderThanTheyMust)
 {
-    const int seeds = 200;
+    const int seeds = test_size(100, 200);
     const Program program = random_program(7, 30000);
     const auto truth = program.truth();
     std::vector<std::vector<double>> margins(truth.size());
