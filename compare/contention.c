@@ -4,41 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators/facts.h"
 #include "compare/comparison.h"
 
-/* Environment variables; if `part` is not NULL, what their value contains before the number. */
-static const struct {
-    const char *name, *part;
-} settings[] = {
-    {"MALLOC_ARENA_MAX", NULL},
-    {"GLIBC_TUNABLES", "glibc.malloc.arena_max="},
-    {"MALLOC_CONF", "narenas:"},
-};
-
-/* Those without a number of locks. */
-static const struct {
-    const char *name, *part;
-} others[] = {
-    {"MALLOC_CONF", "tcache:false"},
-    {"GLIBC_TUNABLES", "glibc.malloc.tcache_count=0"},
-};
+/* The number of locks that a setting leaves; 0: it leaves them. */
+static double locks_of(const struct compare_setting *setting, const struct allocator_locks *known)
+{
+    const char *part = known->part, *at = setting->value;
+    if (strcmp(setting->name, known->variable) != 0) return 0;
+    if (part != NULL && (at = strstr(at, part)) == NULL) return 0;
+    if (known->is_one) return 1;
+    const double number = strtod(at + (part != NULL ? strlen(part) : 0), NULL);
+    return number >= 1 ? number : 0;
+}
 
 double contention_locks(const struct compare_entry *entry)
 {
     double locks = 0;
-    for (size_t i = 0; i < entry->settings_count; i++) {
-        const struct compare_setting *one = &entry->settings[i];
-        for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
-            const char *part = settings[k].part, *at = one->value;
-            if (strcmp(one->name, settings[k].name) != 0) continue;
-            if (part != NULL && (at = strstr(at, part)) == NULL) continue;
-            const double number = strtod(at + (part != NULL ? strlen(part) : 0), NULL);
-            if (number >= 1) locks = number;
+    for (size_t i = 0; i < entry->settings_count * ALLOCATORS; i++) {
+        const struct compare_setting *one = &entry->settings[i / ALLOCATORS];
+        const struct allocator_locks *known = allocator_facts[i % ALLOCATORS]->locks;
+        for (; known->variable != NULL; known++) {
+            const double left = locks_of(one, known);
+            if (left > 0 && !(known->is_one && locks > 0)) locks = left;
         }
-        for (size_t k = 0; k < sizeof others / sizeof *others && locks == 0; k++)
-            if (strcmp(one->name, others[k].name) == 0 &&
-                strstr(one->value, others[k].part) != NULL)
-                locks = 1;
     }
     return locks;
 }

@@ -2,42 +2,37 @@
 
 #include <string.h>
 
-/* Settings that are known to change much for some programs, each tried by itself, in the form of
- * --allocators. The allocators' manuals say what they do. */
-static const char *const settings[] = {
-    "glibc:MALLOC_ARENA_MAX=1",
-    "glibc:MALLOC_ARENA_MAX=2",
-    "glibc:MALLOC_TRIM_THRESHOLD_=65536",
-    "glibc:MALLOC_MMAP_THRESHOLD_=65536",
-    "tcmalloc:TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=1048576",
-    "tcmalloc:TCMALLOC_RELEASE_RATE=10",
-    "tcmalloc:TCMALLOC_AGGRESSIVE_DECOMMIT=1",
-    "jemalloc:MALLOC_CONF=narenas:1",
-    "jemalloc:MALLOC_CONF=dirty_decay_ms:0\\,muzzy_decay_ms:0",
-    "jemalloc:MALLOC_CONF=dirty_decay_ms:1000\\,muzzy_decay_ms:0",
-    "jemalloc:MALLOC_CONF=background_thread:true",
-    "jemalloc:MALLOC_CONF=tcache:false",
-    /* The first name is for mimalloc up to 2.0, the second for 2.1 and later. */
-    "mimalloc:MIMALLOC_RESET_DELAY=0;MIMALLOC_PURGE_DELAY=0",
-    "mimalloc:MIMALLOC_EAGER_COMMIT=0;MIMALLOC_ARENA_EAGER_COMMIT=0",
-};
+#include "allocators/facts.h"
+#include "common/error.h"
 
-static bool has_allocator(const struct compare_list *list, size_t count, const char *setting)
+static bool has_allocator(const struct compare_list *list, size_t count, const char *name)
 {
-    const size_t length = strcspn(setting, ":");
     for (size_t i = 0; i < count; i++)
-        if (list->entries[i].settings_count == 0 && strlen(list->entries[i].allocator) == length &&
-            memcmp(list->entries[i].allocator, setting, length) == 0)
+        if (list->entries[i].settings_count == 0 && strcmp(list->entries[i].allocator, name) == 0)
             return true;
     return false;
+}
+
+/* Each setting by itself, in the form of --allocators. */
+static bool tune_add(struct compare_list *list, const struct allocator_facts *facts, char *why,
+                     size_t why_bytes)
+{
+    char text[256];
+    for (const char *const *tuned = facts->tuned; tuned != NULL && *tuned != NULL; tuned++) {
+        snprintf(text, sizeof text, "%s:%s", facts->name, *tuned);
+        if (!compare_list_add(list, text, why, why_bytes)) return false;
+    }
+    return true;
 }
 
 bool compare_tune(struct compare_list *list, char *why, size_t why_bytes)
 {
     const size_t count = list->count;
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (has_allocator(list, count, settings[i]) &&
-            !compare_list_add(list, settings[i], why, why_bytes))
+    for (unsigned i = 0; i < ALLOCATORS; i++) {
+        /* The C library's, the last one, first. */
+        const struct allocator_facts *facts = allocator_facts[(i + ALLOCATORS - 1) % ALLOCATORS];
+        if (has_allocator(list, count, facts->name) && !tune_add(list, facts, why, why_bytes))
             return false;
+    }
     return true;
 }

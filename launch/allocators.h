@@ -1,6 +1,6 @@
 /* allocators - turns the name of an allocator into how to start a replay with it.
  *
- *   a name of the table below  --> its library, where this system has it
+ *   a name of the table       --> its library, where this system has it
  *   glibc:/DIR/libc.so.6       --> that C library, through the dynamic linker beside it
  *   a word with a slash        --> that shared library
  *   any other with ".so"       --> the library of that name
@@ -15,48 +15,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "allocators/facts.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum allocator_where {
-    ALLOCATOR_OURS,    /* built with malloctape */
-    ALLOCATOR_SYSTEM,  /* installed on the system */
-    ALLOCATOR_LIBC,    /* that of a program with nothing preloaded */
-    ALLOCATOR_NOTHING, /* no allocator is called */
-};
-
-#define ALLOCATOR_OWN_TCMALLOC "libtcmalloc_minimal.so"
-
-/* X(name, where, names of its file, Debian package, thread caches are not switched, description).
- * Names of files may be patterns; the first one is preferred. */
-#define KNOWN_ALLOCATOR_LIST(X)                                                                 \
-    X("tcmalloc", ALLOCATOR_OURS, ALLOCATOR_OWN_TCMALLOC, NULL, false,                          \
-      "malloctape's, with thread caches switched")                                              \
-    X("tcmalloc-noswitch", ALLOCATOR_OURS, ALLOCATOR_OWN_TCMALLOC, NULL, true,                  \
-      "the same, with one thread cache for all threads")                                        \
-    X("tcmalloc-system", ALLOCATOR_SYSTEM, "libtcmalloc_minimal.so.4* libtcmalloc.so.4*",       \
-      "libtcmalloc-minimal4", false, "this system's tcmalloc")                                  \
-    X("glibc", ALLOCATOR_LIBC, NULL, NULL, false, "the C library's malloc; also called system") \
-    X("jemalloc", ALLOCATOR_SYSTEM, "libjemalloc.so.2 libjemalloc.so*", "libjemalloc2", false,  \
-      "this system's jemalloc")                                                                 \
-    X("mimalloc", ALLOCATOR_SYSTEM, "libmimalloc.so.[0-9]* libmimalloc.so", "libmimalloc2.0",   \
-      false, "this system's mimalloc")                                                          \
-    X("tbbmalloc", ALLOCATOR_SYSTEM, "libtbbmalloc_proxy.so.2", "libtbbmalloc2", false,         \
-      "this system's oneTBB scalable allocator")                                                \
-    X("none", ALLOCATOR_NOTHING, NULL, NULL, false,                                             \
-      "no allocator: shows what replaying itself costs")
-
 struct known_allocator {
     const char *name;
     enum allocator_where where;
-    const char *files;
+    const char *files; /* patterns; the first one is preferred */
     const char *package;
-    bool no_switching;
+    bool no_switching; /* of thread caches */
     const char *help;
 };
 
-/* The list above; ends with a name of NULL. */
+/* KNOWN_ALLOCATOR_LIST; ends with a name of NULL. */
 extern const struct known_allocator known_allocators[];
 
 struct allocator_found {

@@ -4,70 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators/facts.h"
 #include "common/printable.h"
 
 /* Of what is ignored, so much is shown. */
 enum { IGNORED_BYTES_MAX = 240 };
 
 /* ---- what may be set ---- */
-
-/* Variables that hold one number or switch. Not MALLOC_TRACE (a file), MALLOC_CHECK_ (prints),
- * TCMALLOC_MEMFS_... and TCMALLOC_DEVMEM_... (files), ..._REPORT_THRESHOLD, MIMALLOC_SHOW_... and
- * MIMALLOC_VERBOSE (print), MIMALLOC_RESERVE_... (memory of the whole machine). */
-static const char recorded_settings_numbers[] =
-    " MALLOC_ARENA_MAX MALLOC_ARENA_TEST MALLOC_MMAP_MAX_ MALLOC_MMAP_THRESHOLD_"
-    " MALLOC_PERTURB_ MALLOC_TOP_PAD_ MALLOC_TRIM_THRESHOLD_"
-    " TCMALLOC_AGGRESSIVE_DECOMMIT TCMALLOC_DISABLE_MEMORY_RELEASE TCMALLOC_HEAP_LIMIT_MB"
-    " TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES TCMALLOC_MIN_PER_THREAD_CACHE_SIZE"
-    " TCMALLOC_OVERRIDE_PAGESIZE TCMALLOC_RELEASE_RATE TCMALLOC_SAMPLE_PARAMETER"
-    " TCMALLOC_SKIP_MMAP TCMALLOC_SKIP_SBRK TCMALLOC_TRANSFER_NUM_OBJ"
-    " MIMALLOC_ABANDONED_PAGE_PURGE MIMALLOC_ABANDONED_PAGE_RESET"
-    " MIMALLOC_ABANDONED_RECLAIM_ON_FREE MIMALLOC_ALLOW_DECOMMIT MIMALLOC_ALLOW_LARGE_OS_PAGES"
-    " MIMALLOC_ARENA_EAGER_COMMIT MIMALLOC_ARENA_PURGE_MULT MIMALLOC_ARENA_RESERVE"
-    " MIMALLOC_DECOMMIT_DELAY MIMALLOC_DECOMMIT_EXTEND_DELAY MIMALLOC_DESTROY_ON_EXIT"
-    " MIMALLOC_DISALLOW_ARENA_ALLOC MIMALLOC_DISALLOW_OS_ALLOC MIMALLOC_EAGER_COMMIT"
-    " MIMALLOC_EAGER_COMMIT_DELAY MIMALLOC_EAGER_REGION_COMMIT MIMALLOC_GENERIC_COLLECT"
-    " MIMALLOC_LARGE_OS_PAGES MIMALLOC_LIMIT_OS_ALLOC MIMALLOC_MAX_SEGMENT_RECLAIM"
-    " MIMALLOC_MINIMAL_PURGE_SIZE MIMALLOC_OS_TAG MIMALLOC_PAGE_COMMIT_ON_DEMAND"
-    " MIMALLOC_PAGE_FULL_RETAIN MIMALLOC_PAGE_MAX_CANDIDATES MIMALLOC_PAGE_RECLAIM_ON_FREE"
-    " MIMALLOC_PAGE_RESET MIMALLOC_PURGE_DECOMMITS MIMALLOC_PURGE_DELAY"
-    " MIMALLOC_PURGE_EXTEND_DELAY MIMALLOC_RESET_DECOMMITS MIMALLOC_RESET_DELAY"
-    " MIMALLOC_SEGMENT_CACHE MIMALLOC_SEGMENT_DECOMMIT_DELAY MIMALLOC_SEGMENT_RESET"
-    " MIMALLOC_TARGET_SEGMENTS_PER_THREAD MIMALLOC_USE_NUMA_NODES MIMALLOC_VISIT_ABANDONED ";
-
-/* Not prof... (files), stats_..., confirm_conf, utrace (print), abort..., xmalloc, junk. */
-static const char jemalloc_keys[] =
-    " background_thread bin_shards cache_oblivious calloc_madvise_threshold dirty_decay_ms"
-    " decay_time disable_large_size_classes dss experimental_infallible_new"
-    " experimental_tcache_gc hpa hpa_dirty_mult hpa_hugification_threshold"
-    " hpa_hugification_threshold_ratio hpa_hugify_delay_ms hpa_min_purge_interval_ms"
-    " hpa_sec_batch_fill_extra hpa_sec_bytes_after_flush hpa_sec_max_alloc hpa_sec_max_bytes"
-    " hpa_sec_nshards hpa_slab_max_alloc huge_arena_pac_thp lg_chunk lg_dirty_mult"
-    " lg_extent_max_active_fit lg_san_uaf_align lg_tcache_flush_large_div"
-    " lg_tcache_flush_small_div lg_tcache_max lg_tcache_nslots_mul max_background_threads"
-    " metadata_thp muzzy_decay_ms mutex_max_spin narenas narenas_ratio oversize_threshold"
-    " percpu_arena process_madvise_max_batch purge remote_free_max remote_free_max_batch retain"
-    " san_guard_large san_guard_small slab_sizes tcache tcache_gc_delay_bytes"
-    " tcache_gc_incr_bytes tcache_max tcache_ncached_max tcache_nslots_large"
-    " tcache_nslots_small_max tcache_nslots_small_min thp trust_madvise zero zero_realloc ";
-
-/* Without glibc.malloc.check, which prints, and tunables of other parts than malloc. */
-static const char glibc_keys[] =
-    " glibc.malloc.arena_max glibc.malloc.arena_test glibc.malloc.hugetlb glibc.malloc.mmap_max"
-    " glibc.malloc.mmap_threshold glibc.malloc.mxfast glibc.malloc.perturb"
-    " glibc.malloc.tcache_count glibc.malloc.tcache_max glibc.malloc.tcache_unsorted_limit"
-    " glibc.malloc.top_pad glibc.malloc.trim_threshold ";
-
-/* Variables with several settings: KEY, `assigns`, VALUE, and `separates` before the next. */
-static const struct several {
-    const char *name;
-    char assigns, separates;
-    const char *keys;
-} severals[] = {
-    {"GLIBC_TUNABLES", '=', ':', glibc_keys},
-    {"MALLOC_CONF", ':', ',', jemalloc_keys},
-    {"JE_MALLOC_CONF", ':', ',', jemalloc_keys},
-};
 
 /* Whether the word is in a list of words, each between spaces. */
 static bool is_listed(const char *list, const char *word, size_t bytes)
@@ -76,6 +19,28 @@ static bool is_listed(const char *list, const char *word, size_t bytes)
     for (const char *at = list; (at = strchr(at, ' ')) != NULL && at[1] != '\0'; at++)
         if (strncmp(at + 1, word, bytes) == 0 && at[1 + bytes] == ' ') return true;
     return false;
+}
+
+/* Whether some allocator has a variable of that name that holds one number or switch. */
+static bool holds_number(const char *name)
+{
+    for (unsigned i = 0; i < ALLOCATORS; i++)
+        if (allocator_facts[i]->numbers != NULL &&
+            is_listed(allocator_facts[i]->numbers, name, strlen(name)))
+            return true;
+    return false;
+}
+
+/* NULL: no allocator has one of that name with several settings. */
+static const struct allocator_variable *variable_with_several(const char *name)
+{
+    enum { VARIABLES = sizeof allocator_facts[0]->several / sizeof *allocator_facts[0]->several };
+    for (unsigned i = 0; i < ALLOCATORS * VARIABLES; i++) {
+        const struct allocator_variable *one =
+            &allocator_facts[i / VARIABLES]->several[i % VARIABLES];
+        if (one->name != NULL && strcmp(one->name, name) == 0) return one;
+    }
+    return NULL;
 }
 
 /* Whether a value is a number or a word, or, as for jemalloc's bin_shards, ranges of them. */
@@ -89,7 +54,8 @@ static bool recorded_settings_is_plain(const char *value, size_t bytes)
     return bytes > 0 && at == bytes;
 }
 
-static bool is_allowed_part(const struct several *several, const char *part, size_t bytes)
+static bool is_allowed_part(const struct allocator_variable *several, const char *part,
+                            size_t bytes)
 {
     const char *assigns = memchr(part, several->assigns, bytes);
     if (assigns == NULL) return false;
@@ -110,13 +76,10 @@ static void append(char *to, const char *part, size_t bytes, char separates)
  * Both buffers have room for all of it. */
 static void divide(const char *name, const char *value, char *allowed, char *refused)
 {
-    const struct several *several = severals, *end = severals + sizeof severals / sizeof *severals;
+    const struct allocator_variable *several = variable_with_several(name);
     *allowed = *refused = '\0';
-    while (several < end && strcmp(several->name, name) != 0)
-        several++;
-    if (several == end) {
-        const bool fits = is_listed(recorded_settings_numbers, name, strlen(name)) &&
-                          recorded_settings_is_plain(value, strlen(value));
+    if (several == NULL) {
+        const bool fits = holds_number(name) && recorded_settings_is_plain(value, strlen(value));
         strcpy(fits ? allowed : refused, value);
         return;
     }

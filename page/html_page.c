@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators/facts.h"
 #include "common/output.h"
 
 #ifndef HTML_DIRECTORY
@@ -106,6 +107,20 @@ static void put_data(FILE *to, const struct writing *writing)
     }
 }
 
+/* page.js, with the allocators that have a colour of their own. */
+static void put_page_script(FILE *to)
+{
+    static const char marker[] = "/*ALLOCATORS*/", names[] = ALLOCATOR_COLOURS;
+    const char *at = strstr(html_page_js, marker);
+    fwrite(html_page_js, 1, (size_t)(at - html_page_js), to);
+    for (const char *name = names; *name != '\0';) {
+        const int length = (int)strcspn(name, " ");
+        fprintf(to, "%s'%.*s'", name > names ? ", " : "", length, name);
+        name += length + (name[length] != '\0');
+    }
+    fputs(at + strlen(marker), to);
+}
+
 /* Copied unchanged: a library made for web pages never contains the end tag of a script. */
 static void put_charts(FILE *to, const struct writing *writing)
 {
@@ -114,7 +129,7 @@ static void put_charts(FILE *to, const struct writing *writing)
     while ((bytes = fread(buffer, 1, sizeof buffer, writing->chartjs)) > 0)
         fwrite(buffer, 1, bytes, to);
     fputs("\n</script>\n<script>\n", to);
-    fputs(html_page_js, to);
+    put_page_script(to);
 }
 
 static void put_script(FILE *to, const struct writing *writing)

@@ -20,7 +20,7 @@ const variable = (name) => getComputedStyle(document.documentElement).getPropert
 
 // These allocators have the same colour on every page. Any other gets one of the two that are left,
 // by its name.
-const ALLOCATORS = ['tcmalloc', 'glibc', 'jemalloc', 'mimalloc', 'tbbmalloc'];
+const ALLOCATORS = [/*ALLOCATORS*/];
 
 function allocatorColour(name) {
   const known = ALLOCATORS.indexOf(name.replace(/-(noswitch|system)$/, ''));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/atomic.h"
+#include "common/text.h"
 #include "replay/new_handler.h"
 
 static void *call_posix_memalign(size_t alignment, size_t size)
@@ -159,7 +160,7 @@ static void allocator_avoid_throwing(struct allocator *allocator)
 {
     static const uint8_t kinds[] = {CALL_NEW, CALL_NEW_ARRAY, CALL_NEW_ALIGNED,
                                     CALL_NEW_ARRAY_ALIGNED};
-    const struct allocator_library *library = &allocator->library;
+    const struct allocator_functions *library = &allocator->library;
     if (library->mi_malloc == NULL || library->mi_malloc_aligned == NULL || new_handler_exists())
         return;
     allocator->new_object = allocator->new_array = library->mi_malloc;
@@ -214,7 +215,7 @@ static void allocator_find_library(struct allocator *allocator)
 {
 #define FIND_FUNCTION(result, symbol, arguments) \
     ASSIGN_FUNCTION(allocator->library.symbol, find_own(#symbol));
-    ALLOCATOR_LIBRARY_LIST(FIND_FUNCTION)
+    ALLOCATOR_FUNCTION_LIST(FIND_FUNCTION)
 #undef FIND_FUNCTION
 #define NOTE_HEAP_CALL(kind, symbol) \
     allocator->substituted[CALL_##kind] = allocator->library.symbol == NULL;
@@ -224,37 +225,18 @@ static void allocator_find_library(struct allocator *allocator)
 
 /* ---- names ---- */
 
-static void allocator_set_name(struct allocator *allocator, const char *name, const char *version)
-{
-    snprintf(allocator->name, sizeof allocator->name, "%s", name);
-    snprintf(allocator->version, sizeof allocator->version, "%s", version);
-}
-
 static void allocator_find_name(struct allocator *allocator)
 {
-    const struct allocator_library *library = &allocator->library;
+    const struct allocator_facts *facts = allocator_facts_of(&allocator->library);
     const char *path = "";
+    struct text version = {allocator->version, 0, sizeof allocator->version};
     library_of(dlsym(RTLD_DEFAULT, "malloc"), &path);
     snprintf(allocator->path, sizeof allocator->path, "%s", path);
-    allocator_set_name(allocator, basename(path), "");
-
-    if (library->tc_version != NULL) {
-        int major, minor;
-        const char *patch;
-        allocator_set_name(allocator, "tcmalloc", library->tc_version(&major, &minor, &patch));
-    } else if (library->mi_version != NULL) {
-        const int number = library->mi_version();
-        char text[32];
-        snprintf(text, sizeof text, "%d.%d.%d", number / 100, number / 10 % 10, number % 10);
-        allocator_set_name(allocator, "mimalloc", text);
-    } else if (library->mallctl != NULL) {
-        const char *text = "";
-        size_t bytes = sizeof text;
-        if (library->mallctl("version", &text, &bytes, NULL, 0) != 0) text = "";
-        allocator_set_name(allocator, "jemalloc", text);
-    } else if (library->gnu_get_libc_version != NULL) {
-        allocator_set_name(allocator, "glibc", library->gnu_get_libc_version());
-    }
+    snprintf(allocator->name, sizeof allocator->name, "%s",
+             facts != NULL ? facts->name : basename(path));
+    if (facts != NULL) facts->put_version(&allocator->library, &version);
+    text_end(&version);
+    allocator->facts = facts;
 }
 
 void allocator_find(struct allocator *allocator)

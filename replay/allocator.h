@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "allocators/facts.h"
 #include "common/call_kind.h"
 
 /* Argument lists of the optional calls. A tag is a const std::nothrow_t &. */
@@ -95,28 +96,6 @@ typedef void *allocator_memalign(size_t alignment, size_t size);
     X(ALIGNED_ALLOC, aligned_alloc, memalign, "aligned_alloc", memalign)
 #define ALLOCATOR_C_CALL_LIST(X) ALLOCATOR_C_ALLOCATION_LIST(X) ALLOCATOR_C_ALIGNED_LIST(X)
 
-/* Functions that some allocators have: X(result, symbol, arguments). */
-#define ALLOCATOR_LIBRARY_LIST(X)                                                              \
-    X(const char *, tc_version, (int *major, int *minor, const char **patch))                  \
-    X(int, MallocExtension_GetNumericProperty, (const char *name, size_t *value))              \
-    X(int, MallocExtension_SetNumericProperty, (const char *name, size_t value))               \
-    X(void, MallocExtension_SetMemoryReleaseRate, (double rate))                               \
-    X(void, MallocExtension_ReleaseFreeMemory, (void))                                         \
-    X(void, MallocExtension_ReleaseToSystem, (size_t bytes))                                   \
-    X(void, MallocExtension_MarkThreadIdle, (void))                                            \
-    X(void, MallocExtension_MarkThreadTemporarilyIdle, (void))                                 \
-    X(void, MallocExtension_MarkThreadBusy, (void))                                            \
-    X(int, mallctl, (const char *name, void *old, size_t *old_bytes, void *set, size_t))       \
-    X(int, mi_version, (void))                                                                 \
-    X(void *, mi_malloc, (size_t size))                                                        \
-    X(void *, mi_malloc_aligned, (size_t size, size_t alignment))                              \
-    X(void, mi_collect, (bool force))                                                          \
-    X(void, mi_process_info,                                                                   \
-      (size_t *, size_t *, size_t *, size_t *, size_t *, size_t * commit, size_t *, size_t *)) \
-    X(const char *, gnu_get_libc_version, (void))                                              \
-    X(int, mallopt, (int parameter, int value))                                                \
-    X(int, malloc_trim, (size_t padding))
-
 /* Calls on the whole heap (INSTRUCTIONS.md 5.1, HEAP): X(KIND, symbol). */
 #define ALLOCATOR_HEAP_LIST(X)                                            \
     X(RELEASE_MEMORY, MallocExtension_ReleaseToSystem)                    \
@@ -127,13 +106,6 @@ typedef void *allocator_memalign(size_t alignment, size_t size);
     X(SET_RELEASE_RATE, MallocExtension_SetMemoryReleaseRate)             \
     X(MALLOPT, mallopt)                                                   \
     X(MALLOC_TRIM, malloc_trim)
-
-/* Each is NULL if the library that malloc comes from has no function of that name. */
-struct allocator_library {
-#define ALLOCATOR_LIBRARY_MEMBER(result, symbol, arguments) result(*symbol) arguments;
-    ALLOCATOR_LIBRARY_LIST(ALLOCATOR_LIBRARY_MEMBER)
-#undef ALLOCATOR_LIBRARY_MEMBER
-};
 
 struct ThreadCacheState;
 
@@ -148,7 +120,8 @@ struct allocator {
     ALLOCATOR_CALL_LIST(ALLOCATOR_MEMBER)
     ALLOCATOR_C_CALL_LIST(ALLOCATOR_MEMBER)
 #undef ALLOCATOR_MEMBER
-    struct allocator_library library;
+    struct allocator_functions library;
+    const struct allocator_facts *facts; /* NULL: an unknown one */
     bool substituted[CALL_KINDS]; /* this kind of call is made as another one, or, if on the whole
                                      heap, not at all */
 

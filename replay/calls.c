@@ -96,7 +96,7 @@ void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *number
     static const char *const properties[] = {
         NULL, "tcmalloc.max_total_thread_cache_bytes", "tcmalloc.aggressive_memory_decommit",
         "tcmalloc.heap_limit_mb", "tcmalloc.min_per_thread_cache_bytes"};
-    const struct allocator_library *library = &calls->allocator->library;
+    const struct allocator_functions *library = &calls->allocator->library;
     uint64_t first = count > 0 ? numbers[0] : 0, second = count > 1 ? numbers[1] : 0;
     if (!calls->heap_calls || calls->allocator->substituted[kind]) return;
     switch (kind) {

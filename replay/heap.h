@@ -11,9 +11,10 @@
 #include "replay/allocator.h"
 
 struct heap {
-    const struct allocator_library *library;
+    const struct allocator *allocator;
     const char *source; /* "none": heap_bytes() is 0 */
-    uint64_t own_bytes; /* the replay's, which heap_bytes() subtracts; only with glibc */
+    bool is_known;
+    uint64_t own_bytes; /* the replay's, which heap_bytes() subtracts */
 };
 
 /* Uses the allocator. */

@@ -34,7 +34,7 @@ static void look_at_resident(struct looks *looks, uint64_t live_bytes, bool whol
 /* glibc walks its lists of free chunks for this, so its share of the time is limited, too. */
 static void look_at_heap(struct looks *looks, uint64_t now_ns, bool last)
 {
-    if (looks->heap.library == NULL || (now_ns < looks->heap_next_ns && !last)) return;
+    if (looks->heap.allocator == NULL || (now_ns < looks->heap_next_ns && !last)) return;
     uint64_t begin = measure_now_ns();
     looks->seen.heap_bytes = heap_bytes(&looks->heap);
     uint64_t end = measure_now_ns();

@@ -90,27 +90,15 @@ static uint64_t glibc_settle(void)
     return info.arena - info.keepcost - (first - 2 * CHUNK_HEAD);
 }
 
-/* ---- the others ---- */
-
-/* Gives the thread a new cache. Its first search for memory to recycle begins where the last one of
- * the old cache ended. */
-static void jemalloc_settle(const struct allocator_library *library)
-{
-    bool wanted = false;
-    library->mallctl("thread.tcache.enabled", NULL, NULL, &wanted, sizeof wanted);
-    wanted = true;
-    library->mallctl("thread.tcache.enabled", NULL, NULL, &wanted, sizeof wanted);
-}
+/* ---- any allocator ---- */
 
 uint64_t settle(const struct allocator *allocator)
 {
-    const struct allocator_library *library = &allocator->library;
+    const struct allocator_facts *facts = allocator->facts;
     new_handler_free_pool();
     /* The second call frees the message of a failed dlsym(). */
     dlerror();
     dlerror();
-    if (library->MallocExtension_MarkThreadIdle != NULL) library->MallocExtension_MarkThreadIdle();
-    if (library->mallctl != NULL) jemalloc_settle(library);
-    if (library->mi_collect != NULL) library->mi_collect(true);
-    return library->gnu_get_libc_version != NULL ? glibc_settle() : 0;
+    if (facts != NULL && facts->settle != NULL) facts->settle(&allocator->library);
+    return facts == &allocator_glibc ? glibc_settle() : 0;
 }

@@ -32,10 +32,7 @@ static uint64_t rounding_of(const struct report_trace *trace, uint64_t live)
     const char *name = allocators_name_recorded(trace->allocator);
     for (unsigned i = 0; name != NULL && i < ROUNDINGS; i++) {
         const struct rounded_class *all = &trace->rounded[i].all;
-        const size_t length = strlen(name);
-        if (strncmp(roundings[i].name, name, length) != 0 || all->peak_bytes == 0 ||
-            (roundings[i].name[length] != ' ' && roundings[i].name[length] != '\0'))
-            continue;
+        if (strcmp(allocator_facts[i]->name, name) != 0 || all->peak_bytes == 0) continue;
         return (uint64_t)((unsigned __int128)(all->peak_taken - all->peak_bytes) * live /
                           all->peak_bytes);
     }

@@ -43,7 +43,7 @@ static void put_rounding(json_t *object, const struct rounded rounded[ROUNDINGS]
     json_t *all = json_put_object(object, "rounding");
     for (unsigned i = 0; i < ROUNDINGS; i++) {
         json_t *of = table_row_json(tables_rounding, rounded, i);
-        json_object_set_new(all, roundings[i].name, of);
+        json_object_set_new(all, allocator_facts[i]->sizes_name, of);
         json_t *classes = json_put_table(of, "classes", columns);
         for (size_t k = 0; k < rounded[i].count; k++) {
             const struct rounded_class *one = &rounded[i].classes[k];

@@ -1,4 +1,5 @@
-/* rounding - how many bytes an allocator takes for an object of a given size, by its own rules.
+/* rounding - how many bytes an allocator takes for an object of a given size, by its own rules
+ * (`size` of struct allocator_facts).
  *
  * Metadata apart from the objects (lists, bitmaps, page headers) is not included, but the 8 bytes
  * of a glibc chunk are, because they lie between the objects. The rules are those of objects
@@ -9,15 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "allocators/facts.h"
 #include "report/sizes.h"
 
-enum { ROUNDINGS = 4 };
-
-struct rounding {
-    const char *name; /* of the allocator, with the version that has these rules */
-    uint64_t (*size)(uint64_t size);
-};
-extern const struct rounding roundings[ROUNDINGS];
+enum { ROUNDINGS = ALLOCATORS };
 
 /* Objects of one size class, or of all; what they asked for and what the allocator takes. */
 struct rounded_class {

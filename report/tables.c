@@ -60,7 +60,8 @@ bool tables_rounding(const void *of, size_t at, struct table_row *row)
     const struct rounded_class *all = &rounded->all;
     const uint64_t added = all->taken - all->bytes, peak_added = all->peak_taken - all->peak_bytes;
     const struct cell cells[] = {
-        {NULL, 0, "what rounding up adds", -22, .text = words_format("  %s", roundings[at].name)},
+        {NULL, 0, "what rounding up adds", -22,
+         .text = words_format("  %s", allocator_facts[at]->sizes_name)},
         {"taken", .value = all->taken},
         {"peak_taken", .value = all->peak_taken},
         {NULL, peak_added, "", 11, .unit = UNIT_BYTES},

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "allocators/facts.h"
 #include "common/array.h"
 #include "common/error.h"
 #include "common/json_file.h"
@@ -20,6 +21,7 @@
 #include "sweep/plan_line.h"
 
 enum { RUNS_DEFAULT = 5, RUNS_MAX = 1000, ENTRIES_PER_TASK = 8, ENTRIES_PER_TASK_MAX = 1000 };
+enum { SETTINGS_MAX = 66 }; /* of an entry */
 
 /* The most bytes of a plan; and how much of each end of a trace is in its checksum. */
 enum { PLAN_BYTES_MAX = 16 << 20, END_BYTES = 1 << 20 };
@@ -178,33 +180,18 @@ static bool add_text(struct parser *parser, const struct plan_place *place, cons
     return true;
 }
 
-/* Settings of an allocator that are joined into one environment variable. */
-struct joined {
-    const char *allocator, *variable, *between, *first;
-    bool (*is_part)(const char *name);
-};
-
-static bool is_lower(const char *name)
-{
-    return islower((unsigned char)*name);
-}
-
-static bool is_tunable(const char *name)
-{
-    return strncmp(name, "glibc.", 6) == 0;
-}
-
-static const struct joined joined[] = {{"jemalloc", "MALLOC_CONF", ":", ",", is_lower},
-                                       {"glibc", "GLIBC_TUNABLES", "=", ":", is_tunable}};
-enum { JOINED = sizeof joined / sizeof *joined };
-
-/* How a setting is joined; NULL: its name is that of a variable. */
-static const struct joined *joined_of(const char *allocator, const char *name)
+/* The variable into which a setting is joined with others; NULL: its name is that of a variable. */
+static const struct allocator_variable *joined_of(const char *allocator, const char *name)
 {
     const char *slash = strrchr(allocator, '/');
     const char *last = slash != NULL && strncmp(allocator, "glibc:", 6) != 0 ? slash : allocator;
-    for (size_t i = 0; i < JOINED; i++)
-        if (strstr(last, joined[i].allocator) != NULL && joined[i].is_part(name)) return &joined[i];
+    for (size_t i = 0; i < ALLOCATORS; i++) {
+        const struct allocator_variable *joined = &allocator_facts[i]->several[0];
+        if (joined->name == NULL || strstr(last, allocator_facts[i]->name) == NULL) continue;
+        if (joined->prefix != NULL ? strncmp(name, joined->prefix, strlen(joined->prefix)) == 0
+                                   : islower((unsigned char)*name))
+            return joined;
+    }
     return NULL;
 }
 
@@ -225,14 +212,13 @@ struct setting {
 };
 
 static bool put_settings(FILE *to, const char *allocator, const struct setting *settings,
-                         size_t count, const struct joined *of)
+                         size_t count, const struct allocator_variable *of)
 {
     bool first = true, good = true;
     for (size_t i = 0; i < count; i++) {
         if (joined_of(allocator, settings[i].name) != of) continue;
-        if (of == NULL) fprintf(to, "%s%s=", first ? "" : ";", settings[i].name);
-        if (of != NULL)
-            fprintf(to, "%s%s%s", first ? "" : of->first, settings[i].name, of->between);
+        if (!first) fputc(of != NULL ? of->separates : ';', to);
+        fprintf(to, "%s%c", settings[i].name, of != NULL ? of->assigns : '=');
         good = plan_put_value(to, settings[i].value) && good;
         first = false;
     }
@@ -244,12 +230,12 @@ static bool add_settings(struct parser *parser, const struct plan_place *place,
                          const char *allocator, const struct setting *settings, size_t count,
                          struct compare_list *list)
 {
-    struct compare_setting made[JOINED + 64];
+    struct compare_setting made[SETTINGS_MAX];
     struct compare_entry entry = {(char *)allocator, made, 0};
     bool good = true;
     for (size_t i = 0; i < count && good; i++) {
-        const struct joined *of = joined_of(allocator, settings[i].name);
-        const char *name = of != NULL ? of->variable : settings[i].name;
+        const struct allocator_variable *of = joined_of(allocator, settings[i].name);
+        const char *name = of != NULL ? of->name : settings[i].name;
         size_t at = 0, bytes;
         while (at < entry.settings_count && strcmp(made[at].name, name) != 0)
             at++;

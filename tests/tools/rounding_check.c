@@ -1,4 +1,4 @@
-/* rounding_check - compares the rules of report/rounding.c with the allocator that is preloaded.
+/* rounding_check - compares the rules of allocators/ with the allocator that is preloaded.
  *
  *   LD_PRELOAD=libjemalloc.so.2 rounding_check jemalloc GREATEST
  *
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/rounding.h"
+#include "allocators/facts.h"
 
 enum { EACH_UP_TO = 40000, STEPS = 997, MESSAGES_MAX = 10 };
 
@@ -34,18 +34,18 @@ static unsigned compare(const char *who, uint64_t size, uint64_t said, uint64_t 
 
 int main(int count, char **words)
 {
-    const struct rounding *rounding = roundings, *end = roundings + ROUNDINGS;
+    const struct allocator_facts *const *facts = allocator_facts, *const *end = facts + ALLOCATORS;
     unsigned wrong = 0, compared = 0;
     if (count != 3) return 2;
-    while (rounding < end && strncmp(rounding->name, words[1], strlen(words[1])) != 0)
-        rounding++;
-    if (rounding == end) return 2;
+    while (facts < end && strcmp((*facts)->name, words[1]) != 0)
+        facts++;
+    if (facts == end) return 2;
     const uint64_t greatest = strtoull(words[2], NULL, 10);
     const uint64_t header = strcmp(words[1], "glibc") == 0 ? GLIBC_HEADER : 0;
     nallocx_function nallocx = (nallocx_function)dlsym(RTLD_DEFAULT, "nallocx");
     good_size_function good_size = (good_size_function)dlsym(RTLD_DEFAULT, "mi_good_size");
     for (uint64_t size = 0; size <= greatest; size += size < EACH_UP_TO ? 1 : size / STEPS) {
-        const uint64_t rule = rounding->size(size);
+        const uint64_t rule = (*facts)->size(size);
         void *object = malloc(size);
         if (good_size == NULL)
             wrong += compare("the object", size, malloc_usable_size(object) + header, rule);
@@ -56,6 +56,6 @@ int main(int count, char **words)
         free(object);
         compared++;
     }
-    printf("# %s: %u sizes, %u differences\n", rounding->name, compared, wrong);
+    printf("# %s: %u sizes, %u differences\n", (*facts)->sizes_name, compared, wrong);
     return wrong > 0;
 }

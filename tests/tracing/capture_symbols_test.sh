@@ -28,7 +28,7 @@ capture_imports() { imports "${capture_objects[@]}"; }
 
 # The front end for any allocator is such a guest, too.
 front_end_imports_no_more() {
-    imports "${capture_objects[@]}" "$build_dir"/preload-build/tracing/preload/*.o >imported_by_both &&
+    imports "${capture_objects[@]}" "$build_dir"/preload-build/{allocators,tracing/preload}/*.o >imported_by_both &&
         comm -23 imported_by_both allowed |
         sed 's/$/ is not in tests\/capture_symbols.txt/' >out
     [ ! -s out ]

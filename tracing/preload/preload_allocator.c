@@ -1,5 +1,6 @@
 #include "tracing/preload/preload_allocator.h"
 
+#include "allocators/facts.h"
 #include "common/atomic.h"
 #include "common/text.h"
 #include "stream/original.h"
@@ -19,22 +20,11 @@
 char allocator_name[NAME_BYTES_MAX];
 char allocator_path[PATH_MAX];
 
-const char *const allocator_settings[] = {"GLIBC_TUNABLES", "MALLOC_*",   "JE_MALLOC_CONF",
-                                          "MIMALLOC_*",     "TCMALLOC_*", NULL};
+const char *const allocator_settings[] = {ALLOCATOR_VARIABLES, NULL};
 
-/* Functions by which known allocators are asked; NULL: this is another allocator. */
-static struct {
-    bool found;
-    const char *(*tcmalloc_version)(int *major, int *minor, const char **patch);
-    int (*tcmalloc_property)(const char *name, size_t *value);
-    int (*mimalloc_version)(void);
-    void (*mimalloc_process)(size_t *, size_t *, size_t *, size_t *, size_t *, size_t *commit,
-                             size_t *, size_t *);
-    void (*mimalloc_print)(void (*line)(const char *text, void *of), void *of);
-    int (*jemalloc_control)(const char *name, void *old, size_t *old_bytes, void *new,
-                            size_t new_bytes);
-    const char *(*libc_version)(void);
-} asked;
+static const struct allocator_facts *facts; /* NULL: another allocator, or not asked yet */
+static struct allocator_functions functions;
+static bool found; /* asked */
 
 /* What they said at the latest look. */
 static uint64_t heap_bytes;
@@ -47,63 +37,36 @@ _Static_assert(GLIBC_HEAP_STATISTICS_COUNT + 4 <= ORIGINAL_STATISTICS_MAX,
 /* Function pointers cannot be cast from object pointers. */
 static void preload_allocator_find(void *function, const char *name)
 {
-    void *found = linked_function_in(next_library(), name);
-    memcpy(function, &found, sizeof found);
+    void *address = linked_function_in(next_library(), name);
+    memcpy(function, &address, sizeof address);
 }
 
 static void preload_allocator_find_all(void)
 {
-    preload_allocator_find(&asked.tcmalloc_version, "tc_version");
-    preload_allocator_find(&asked.tcmalloc_property, "MallocExtension_GetNumericProperty");
-    preload_allocator_find(&asked.mimalloc_version, "mi_version");
-    preload_allocator_find(&asked.mimalloc_process, "mi_process_info");
-    preload_allocator_find(&asked.mimalloc_print, "mi_stats_print_out");
-    preload_allocator_find(&asked.jemalloc_control, "mallctl");
-    preload_allocator_find(&asked.libc_version, "gnu_get_libc_version");
-    asked.found = true;
+#define FIND_FUNCTION(result, symbol, arguments) preload_allocator_find(&functions.symbol, #symbol);
+    ALLOCATOR_FUNCTION_LIST(FIND_FUNCTION)
+#undef FIND_FUNCTION
+    facts = allocator_facts_of(&functions);
+    found = true;
 }
 
-static void set_name(const char *name, const char *version)
-{
-    struct text text = {allocator_name, 0, NAME_BYTES_MAX};
-    text_string(&text, name);
-    if (*version) text_character(&text, ' ');
-    text_string(&text, version);
-    text_end(&text);
-}
-
-static void set_mimalloc_version(int version)
-{
-    char digits[] = {(char)('0' + version / 100 % 10), '.', (char)('0' + version / 10 % 10), '.',
-                     (char)('0' + version % 10),       0};
-    set_name("mimalloc", digits);
-}
-
-static void set_jemalloc_version(void)
-{
-    const char *version = "";
-    size_t bytes = sizeof version;
-    if (asked.jemalloc_control("version", &version, &bytes, NULL, 0) != 0) version = "";
-    set_name("jemalloc", version);
-}
-
+/* "jemalloc 5.3.0"; what some say as their version begins with their name. */
 static void name_it(void)
 {
-    int major, minor;
-    const char *patch;
-    struct text path = {allocator_path, 0, sizeof allocator_path};
+    char said[NAME_BYTES_MAX];
+    struct text text = {allocator_name, 0, NAME_BYTES_MAX}, version = {said, 0, sizeof said},
+                path = {allocator_path, 0, sizeof allocator_path};
     text_string(&path, next_library()->l_name);
     text_end(&path);
-    if (asked.tcmalloc_version != NULL)
-        set_name(asked.tcmalloc_version(&major, &minor, &patch), "");
-    else if (asked.mimalloc_version != NULL)
-        set_mimalloc_version(asked.mimalloc_version());
-    else if (asked.jemalloc_control != NULL)
-        set_jemalloc_version();
-    else if (asked.libc_version != NULL)
-        set_name("glibc", asked.libc_version());
-    else
-        set_name(linked_file(next_library()), "");
+    if (facts != NULL) facts->put_version(&functions, &version);
+    text_end(&version);
+    if (facts == NULL)
+        text_string(&text, linked_file(next_library()));
+    else if (!facts->version_has_name)
+        text_string(&text, facts->name);
+    if (text.used > 0 && *said) text_character(&text, ' ');
+    text_string(&text, said);
+    text_end(&text);
 }
 
 /* ---- its code ---- */
@@ -135,36 +98,7 @@ bool allocator_made_call(const void *address)
            (uintptr_t)address < atomic_load_relaxed(&code_end);
 }
 
-/* ---- its heap ---- */
-
-static uint64_t jemalloc_number(const char *name)
-{
-    size_t number = 0, bytes = sizeof number;
-    return asked.jemalloc_control(name, &number, &bytes, NULL, 0) == 0 ? number : 0;
-}
-
-static uint64_t ask_heap_bytes(void)
-{
-    size_t bytes = 0, other;
-    uint64_t epoch = 1;
-    if (asked.tcmalloc_property != NULL)
-        return asked.tcmalloc_property("generic.heap_size", &bytes) ? bytes : 0;
-    if (asked.mimalloc_process != NULL) {
-        asked.mimalloc_process(&other, &other, &other, &other, &other, &bytes, &other, &other);
-        return bytes;
-    }
-    if (asked.jemalloc_control == NULL ||
-        asked.jemalloc_control("epoch", NULL, NULL, &epoch, sizeof epoch) != 0)
-        return 0;
-    return jemalloc_number("stats.mapped");
-}
-
-/* ---- its statistics ---- */
-
-static const char jemalloc_names[] =
-    "allocated_bytes active_bytes metadata_bytes resident_bytes retained_bytes dirty_bytes "
-    "muzzy_bytes";
-static const char mimalloc_names[] = "segments abandoned_segments";
+/* ---- its heap and its statistics ---- */
 
 _Static_assert(sizeof GLIBC_HEAP_STATISTICS <= WATCH_NAMES_BYTES, "top shows them");
 
@@ -177,86 +111,6 @@ static void say(unsigned index, uint64_t value)
     atomic_store_relaxed(&statistics[index], value);
 }
 
-/* As of the epoch that ask_heap_bytes() has begun. 4096 is MALLCTL_ARENAS_ALL. */
-static void ask_jemalloc(void)
-{
-    const uint64_t page_bytes = jemalloc_number("arenas.page");
-    say(0, jemalloc_number("stats.allocated"));
-    say(1, jemalloc_number("stats.active"));
-    say(2, jemalloc_number("stats.metadata"));
-    say(3, jemalloc_number("stats.resident"));
-    say(4, jemalloc_number("stats.retained"));
-    say(5, jemalloc_number("stats.arenas.4096.pdirty") * page_bytes);
-    say(6, jemalloc_number("stats.arenas.4096.pmuzzy") * page_bytes);
-}
-
-/* A number like "12", "-3" or "1.5 Ki". Returns what follows it. */
-static const char *preload_allocator_take_number(const char *text, int64_t *number)
-{
-    static const char units[] = "KMG";
-    int64_t tenths = 0;
-    text += strspn(text, " ");
-    const bool is_negative = *text == '-';
-    for (text += is_negative; *text >= '0' && *text <= '9'; text++)
-        tenths = (tenths + *text - '0') * 10;
-    if (text[0] == '.' && text[1] >= '0' && text[1] <= '9') {
-        tenths += text[1] - '0';
-        text += 2;
-    }
-    text += strspn(text, " ");
-    const char *unit = *text ? strchr(units, *text) : NULL;
-    if (unit != NULL) tenths <<= 10 * (unit - units + 1);
-    *number = (is_negative ? -tenths : tenths) / 10;
-    return unit != NULL ? text + strcspn(text, " ") : text;
-}
-
-/* One print of mimalloc. */
-struct mimalloc_print {
-    unsigned column; /* of the current numbers, by the header; 0: there was none yet */
-    unsigned taken;
-};
-
-/* Of "NAME: PEAK TOTAL FREED CURRENT ..." the current one. It may be below 0, as a thread's own
- * counts are added up when it ends. */
-static uint64_t mimalloc_current(const char *line, unsigned column)
-{
-    int64_t number = 0;
-    line += strcspn(line, ":");
-    if (*line) line++;
-    for (unsigned i = 0; i < column; i++)
-        line = preload_allocator_take_number(line, &number);
-    return number > 0 ? (uint64_t)number : 0;
-}
-
-/* Since 2.2 the header has no "freed", and no other f. Two lines are called "-abandoned"; the first
- * one is of segments. */
-static void take_mimalloc_line(const char *line, void *of)
-{
-    static const char *const lines[] = {"segments:", "-abandoned:"};
-    struct mimalloc_print *print = of;
-    line += strspn(line, " ");
-    if (strncmp(line, "heap stats:", 11) == 0) print->column = strchr(line, 'f') != NULL ? 4 : 3;
-    if (!print->column || print->taken == 2 ||
-        strncmp(line, lines[print->taken], strlen(lines[print->taken])) != 0)
-        return;
-    say(print->taken++, mimalloc_current(line, print->column));
-}
-
-/* False: it prints no such numbers, as mimalloc 3, which has no segments. */
-static bool ask_mimalloc(void)
-{
-    struct mimalloc_print print = {0, 0};
-    asked.mimalloc_print(take_mimalloc_line, &print);
-    return print.taken == 2;
-}
-
-static bool jemalloc_has_statistics(void)
-{
-    bool has = false;
-    size_t bytes = sizeof has;
-    return asked.jemalloc_control("config.stats", &has, &bytes, NULL, 0) == 0 && has;
-}
-
 static void set_names(const char *known, unsigned count)
 {
     if (count == 0) return;
@@ -264,22 +118,30 @@ static void set_names(const char *known, unsigned count)
     names_count = count;
 }
 
-/* Asks in the same order as name_it(). */
 static void name_statistics(void)
 {
-    if (asked.tcmalloc_version != NULL) return;
-    if (asked.mimalloc_version != NULL)
-        set_names(mimalloc_names, asked.mimalloc_print != NULL && ask_mimalloc() ? 2 : 0);
-    else if (asked.jemalloc_control != NULL)
-        set_names(jemalloc_names, jemalloc_has_statistics() ? 7 : 0);
-    else if (asked.libc_version != NULL)
-        set_names(GLIBC_HEAP_STATISTICS, glibc_heap_find(next_library(), asked.libc_version()));
+    if (facts == &allocator_glibc)
+        set_names(GLIBC_HEAP_STATISTICS,
+                  glibc_heap_find(next_library(), functions.gnu_get_libc_version()));
+    else if (facts != NULL && facts->statistics != NULL)
+        set_names(facts->statistics,
+                  facts->has_statistics(&functions) ? facts->statistics_count : 0);
 }
 
-static void ask_statistics(void)
+/* glibc is not asked, but read. */
+static bool is_asked(void)
 {
-    if (preload_allocator_names == mimalloc_names) ask_mimalloc();
-    if (preload_allocator_names == jemalloc_names) ask_jemalloc();
+    return facts != NULL && facts != &allocator_glibc;
+}
+
+static void ask(void)
+{
+    uint64_t values[ALLOCATOR_STATISTICS_MAX];
+    if (!is_asked()) return;
+    atomic_store_relaxed(&heap_bytes, facts->heap_bytes(&functions));
+    const unsigned count = names_count > 0 ? facts->read_statistics(&functions, values) : 0;
+    for (unsigned i = 0; i < count; i++)
+        say(i, values[i]);
 }
 
 const char *allocator_statistics(void)
@@ -304,20 +166,19 @@ bool allocator_is_jemalloc(void)
 void allocator_look(void)
 {
     if (next_library() == NULL) return;
-    if (!asked.found) {
+    if (!found) {
         preload_allocator_find_all();
         name_it();
         name_statistics();
     }
-    atomic_store_relaxed(&heap_bytes, ask_heap_bytes());
-    ask_statistics();
+    ask();
 }
 
-/* glibc is not asked, but read: its statistics, too, come from here. */
+/* glibc's statistics, too, come from here. */
 uint64_t allocator_heap_bytes(void)
 {
     uint64_t values[GLIBC_HEAP_STATISTICS_COUNT] = {0};
-    if (asked.libc_version == NULL) return atomic_load_relaxed(&heap_bytes);
+    if (facts != &allocator_glibc) return atomic_load_relaxed(&heap_bytes);
     const uint64_t bytes = glibc_heap_read(values);
     for (unsigned i = 0; i < names_count; i++)
         say(i, values[i]);
@@ -326,15 +187,11 @@ uint64_t allocator_heap_bytes(void)
 
 const char *allocator_heap_unknown(void)
 {
-    if (asked.tcmalloc_property != NULL || asked.mimalloc_process != NULL ||
-        asked.jemalloc_control != NULL)
-        return NULL;
-    return asked.libc_version != NULL ? glibc_heap_unknown()
-                                      : "this allocator has no statistics that can be read";
+    if (facts == &allocator_glibc) return glibc_heap_unknown();
+    return is_asked() ? NULL : "this allocator has no statistics that can be read";
 }
 
-/* glibc has 8 bytes of its own in front of each object. */
 uint8_t allocator_rounding(void)
 {
-    return asked.libc_version != NULL ? 7 : 15;
+    return facts != NULL ? facts->rounding : 15;
 }

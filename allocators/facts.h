@@ -1,0 +1,171 @@
+/* facts - what is known of each allocator: how it is found, asked, replayed and shown.
+ *
+ *   NAME.h   what the compiler puts into lists and texts: names, files, packages, variables
+ *   NAME.c   data, and functions that reach the allocator by `struct allocator_functions` alone
+ *
+ * The recorder has all of this in the program that it records, so these files import nothing that
+ * allocates or asks the system (tests/tracing/capture_symbols_test.sh). What differs between the two
+ * sides that ask is theirs: the recorder reads glibc's variables (tracing/preload/glibc_heap.h), a
+ * replay prepares the top of glibc's heap (replay/settle.c). */
+#ifndef MALLOCTAPE_ALLOCATORS_FACTS_H
+#define MALLOCTAPE_ALLOCATORS_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocators/glibc.h"
+#include "allocators/jemalloc.h"
+#include "allocators/mimalloc.h"
+#include "allocators/others.h"
+#include "allocators/tcmalloc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct mallinfo2;
+struct text;
+
+/* ---- lists ---- */
+
+/* Every order has the C library's own at one end, as it is there without being loaded. */
+#define ALLOCATOR_LIBRARIES(X) X(tcmalloc) X(jemalloc) X(mimalloc)
+#define ALLOCATOR_LIST(X)      ALLOCATOR_LIBRARIES(X) X(glibc)
+
+/* Names, in the order of help: X(name, where, names of its file, Debian package, thread caches are
+ * not switched, description). Names of files may be patterns; the first one is preferred. */
+#define KNOWN_ALLOCATOR_LIST(X) \
+    TCMALLOC_NAMES(X) GLIBC_NAMES(X) JEMALLOC_NAMES(X) MIMALLOC_NAMES(X) OTHER_NAMES(X)
+
+enum allocator_where {
+    ALLOCATOR_OURS,    /* built with malloctape */
+    ALLOCATOR_SYSTEM,  /* installed on the system */
+    ALLOCATOR_LIBC,    /* that of a program with nothing preloaded */
+    ALLOCATOR_NOTHING, /* no allocator is called */
+};
+
+/* Environment variables that change some allocator; `*`: all that begin so. */
+#define ALLOCATOR_VARIABLES \
+    GLIBC_VARIABLES, JEMALLOC_VARIABLES, MIMALLOC_VARIABLES, TCMALLOC_VARIABLES
+
+/* Those that have the same colour on every page, in the order of the palette (page/page.js), which
+ * keeps two of its seven for all others. */
+#define ALLOCATOR_COLOURS "tcmalloc glibc jemalloc mimalloc tbbmalloc"
+
+/* ---- functions ---- */
+
+/* Functions that some allocators have: X(result, symbol, arguments). */
+#define ALLOCATOR_FUNCTION_LIST(X)                                                             \
+    X(const char *, tc_version, (int *major, int *minor, const char **patch))                  \
+    X(int, MallocExtension_GetNumericProperty, (const char *name, size_t *value))              \
+    X(int, MallocExtension_SetNumericProperty, (const char *name, size_t value))               \
+    X(void, MallocExtension_SetMemoryReleaseRate, (double rate))                               \
+    X(void, MallocExtension_ReleaseFreeMemory, (void))                                         \
+    X(void, MallocExtension_ReleaseToSystem, (size_t bytes))                                   \
+    X(void, MallocExtension_MarkThreadIdle, (void))                                            \
+    X(void, MallocExtension_MarkThreadTemporarilyIdle, (void))                                 \
+    X(void, MallocExtension_MarkThreadBusy, (void))                                            \
+    X(int, mallctl, (const char *name, void *old, size_t *old_bytes, void *set, size_t))       \
+    X(int, mi_version, (void))                                                                 \
+    X(void *, mi_malloc, (size_t size))                                                        \
+    X(void *, mi_malloc_aligned, (size_t size, size_t alignment))                              \
+    X(void, mi_collect, (bool force))                                                          \
+    X(void, mi_process_info,                                                                   \
+      (size_t *, size_t *, size_t *, size_t *, size_t *, size_t * commit, size_t *, size_t *)) \
+    X(void, mi_stats_print_out, (void (*line)(const char *text, void *of), void *of))          \
+    X(const char *, gnu_get_libc_version, (void))                                              \
+    X(struct mallinfo2, mallinfo2, (void))                                                     \
+    X(int, mallopt, (int parameter, int value))                                                \
+    X(int, malloc_trim, (size_t padding))
+
+/* Each is NULL if the library that malloc comes from has no function of that name. */
+struct allocator_functions {
+#define ALLOCATOR_FUNCTION_MEMBER(result, symbol, arguments) result(*symbol) arguments;
+    ALLOCATOR_FUNCTION_LIST(ALLOCATOR_FUNCTION_MEMBER)
+#undef ALLOCATOR_FUNCTION_MEMBER
+};
+
+/* ---- facts ---- */
+
+/* A variable with several settings: KEY, `assigns`, VALUE, and `separates` before the next. */
+struct allocator_variable {
+    const char *name; /* NULL: it has none */
+    char assigns, separates;
+    const char *keys;   /* that a replay takes over, each between spaces */
+    const char *prefix; /* of each key; NULL: a small letter */
+};
+
+/* A setting that divides the allocator into few parts, each with a lock. */
+struct allocator_locks {
+    const char *variable;
+    const char *part; /* what its value contains; NULL: nothing but the number */
+    bool is_one;      /* no number follows: it is as if there were one lock */
+};
+
+enum { ALLOCATOR_STATISTICS_MAX = 8 };
+
+/* What may be NULL is then not known, or the allocator has none. */
+struct allocator_facts {
+    const char *name;
+
+    /* In its process: it is the first of the list that says so. */
+    bool (*is_it)(const struct allocator_functions *functions);
+    void (*put_version)(const struct allocator_functions *functions, struct text *to);
+    bool version_has_name; /* so a recording has only the version */
+    uint8_t rounding; /* what it adds to a size before it rounds that down to a multiple of 16 */
+
+    /* The size of its heap: where it comes from (NULL: it cannot be asked), and the bytes; 0 then. */
+    const char *(*heap_source)(const struct allocator_functions *functions);
+    uint64_t (*heap_bytes)(const struct allocator_functions *functions);
+
+    /* May be NULL: its statistics in a recording (FORMAT.md 4.3): names; whether it has them; the
+     * values, right after heap_bytes(), and how many there were. */
+    const char *statistics;
+    unsigned statistics_count;
+    bool (*has_statistics)(const struct allocator_functions *functions);
+    unsigned (*read_statistics)(const struct allocator_functions *functions,
+                                uint64_t values[ALLOCATOR_STATISTICS_MAX]);
+
+    /* How it gives memory back, in words, and the call. */
+    const char *release_means;
+    void (*release)(const struct allocator_functions *functions);
+
+    /* May be NULL: a replay begins, and what the process did before leaves no trace (REPORT.md,
+     * "Addresses"). */
+    void (*settle)(const struct allocator_functions *functions);
+
+    /* What it takes for an object of that size (report/rounding.h), and a name with the version that
+     * does so. */
+    const char *sizes_name;
+    uint64_t (*size)(uint64_t size);
+
+    /* May be NULL: settings worth a try, as for --allocators, NULL at the end (its manual says what
+     * they do); variables that a replay takes over, those with one number or word, each between
+     * spaces, and those with several. */
+    const char *const *tuned;
+    const char *numbers;
+    struct allocator_variable several[2];
+    struct allocator_locks locks[3]; /* no variable: the end */
+};
+
+#define ALLOCATOR_DECLARATION(name) extern const struct allocator_facts allocator_##name;
+ALLOCATOR_LIST(ALLOCATOR_DECLARATION)
+#undef ALLOCATOR_DECLARATION
+
+#define ALLOCATOR_ONE(name) +1
+enum { ALLOCATORS = 0 ALLOCATOR_LIST(ALLOCATOR_ONE) };
+#undef ALLOCATOR_ONE
+extern const struct allocator_facts *const allocator_facts[ALLOCATORS];
+
+/* The allocator that has these functions; NULL: an unknown one. */
+const struct allocator_facts *allocator_facts_of(const struct allocator_functions *functions);
+
+/* `size` rounded up to a multiple of `step`; and to one of four classes for each doubling. */
+uint64_t allocator_round_up(uint64_t size, uint64_t step);
+uint64_t allocator_round_to_quarter(uint64_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

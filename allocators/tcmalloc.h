@@ -1,0 +1,17 @@
+/* tcmalloc - of gperftools: ours, built with malloctape, and the system's. */
+#ifndef MALLOCTAPE_ALLOCATORS_TCMALLOC_H
+#define MALLOCTAPE_ALLOCATORS_TCMALLOC_H
+
+#define ALLOCATOR_OWN_TCMALLOC "libtcmalloc_minimal.so"
+
+#define TCMALLOC_NAMES(X)                                                                 \
+    X("tcmalloc", ALLOCATOR_OURS, ALLOCATOR_OWN_TCMALLOC, NULL, false,                    \
+      "malloctape's, with thread caches switched")                                        \
+    X("tcmalloc-noswitch", ALLOCATOR_OURS, ALLOCATOR_OWN_TCMALLOC, NULL, true,            \
+      "the same, with one thread cache for all threads")                                  \
+    X("tcmalloc-system", ALLOCATOR_SYSTEM, "libtcmalloc_minimal.so.4* libtcmalloc.so.4*", \
+      "libtcmalloc-minimal4", false, "this system's tcmalloc")
+
+#define TCMALLOC_VARIABLES "TCMALLOC_*"
+
+#endif
