@@ -36,14 +36,15 @@ unloads() {
     [ "$status" = 7 ] && verified raw.lz4 0
 }
 
-# It cannot be read there how many threads are left.
+# It cannot be read there how many threads are left, nor, of which a line is said, what is resident.
 ends_without_proc() {
     rm -f raw.lz4*
     # shellcheck disable=SC2016
     exit_status timeout 300 unshare -m sh -c 'umount -l /proc && exec "$@"' sh \
         env TCMALLOC_TRACE_OUTPUT=raw.lz4 LD_PRELOAD="$tracing_library" "$resolver" 1 leave \
         >out 2>err
-    [ "$status" = 0 ] && one_line 'raw.lz4: ' && [ "$(objects raw.lz4 777)" = 20 ] && verified raw.lz4 0
+    [ "$status" = 0 ] && sed -i '/^malloctape: what is resident cannot be recorded: /d' err &&
+        one_line 'raw.lz4: ' && [ "$(objects raw.lz4 777)" = 20 ] && verified raw.lz4 0
 }
 
 # The library of gcc's ThreadSanitizer does not survive an allocator in front of it.
