@@ -54,6 +54,7 @@ static void info_free(struct info *info)
     free(info->source);
     free(info->lacks);
     statistics_free(&info->names);
+    mapping_table_free(&info->mappings);
 }
 
 /* Two processes are compared by the clock, so a time is since the epoch. */
@@ -69,6 +70,23 @@ void info_take_tick(struct info *info, uint64_t elapsed_ns, uint64_t rss_bytes,
 {
     original_add(&info->original, elapsed_ns, rss_bytes, usage);
     if (info->together != NULL && rss_bytes > 0) look_together(info, info->original.net_bytes);
+}
+
+void info_take_mapping(void *of, const struct mapping_record *record)
+{
+    struct info *info = of;
+    if (info->mappings.page_bytes == 0)
+        info->mappings.page_bytes = info->page_bytes != 0 ? info->page_bytes : MAPPING_PAGE_BYTES;
+    mapping_table_take(&info->mappings, record);
+}
+
+void info_take_mappings(struct info *info, const struct raw_chunk *chunk)
+{
+    const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
+    struct mapping_record record;
+    uint64_t latest = 0;
+    while (at < end && mapping_record_take(&at, end, &latest, &record) == NULL)
+        info_take_mapping(info, &record);
 }
 
 static bool info_show(const struct info *info, const struct options *options, const char *path)

@@ -17,6 +17,7 @@
 #include "common/call_kind.h"
 #include "common/error.h"
 #include "inspect/together.h"
+#include "reading/mapping_table.h"
 #include "reading/raw_source.h"
 #include "reading/stream.h"
 #include "stream/metadata.h"
@@ -53,6 +54,10 @@ struct info {
     uint64_t codes_of_none;                           /* codes that are in no module */
     bool nodes_ran_out, modules_ran_out;              /* there were more than there are numbers */
     uint64_t stacks_unknown; /* stacks of calls that are not completely defined */
+    bool has_mappings;
+    struct mapping_table
+        mappings; /* what was mapped; of a raw stream, calls that failed included */
+    uint64_t residencies;
     uint64_t waits, waited_ns;
     uint64_t lock_waits, lock_waited_ns;  /* of threads for the allocator's locks */
     uint64_t taken_bytes, released_bytes; /* got from the system, and given back */
@@ -90,6 +95,10 @@ static inline void info_take_stacks(struct info *info, const struct stacks *stac
     info->nodes_ran_out = stacks_nodes_ran_out(stacks);
     info->stacks_unknown = stacks_unknown(stacks);
 }
+
+/* A chunk of mappings; a record. */
+void info_take_mappings(struct info *info, const struct raw_chunk *chunk);
+void info_take_mapping(void *info, const struct mapping_record *record);
 
 /* A new object. */
 json_t *info_json(const struct info *info);

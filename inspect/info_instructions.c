@@ -16,6 +16,7 @@ static void info_instructions_take_header(struct info *info,
     info->version_minor = header->version_minor;
     info->has_addresses = (header->features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
     info->has_stacks = (header->features & INSTRUCTION_FEATURE_STACKS) != 0;
+    info->has_mappings = (header->features & INSTRUCTION_FEATURE_MAPPINGS) != 0;
     info->truncated = (header->info & INSTRUCTION_INFO_INCOMPLETE) != 0;
     info->program = metadata_copy(metadata, bytes, "program");
     info->architecture = metadata_copy(metadata, bytes, "architecture");
@@ -89,6 +90,7 @@ static void take_totals(struct info *info, const struct instruction_totals *tota
     info->ticks = totals->ticks;
     info->freed_twice = totals->freed_twice;
     info->missed_frees = totals->missed_frees;
+    info->residencies = totals->residencies;
 }
 
 static const char *ended(const struct instruction_reader *reader)
@@ -115,6 +117,8 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
         info_instructions_take_header(info, &reader.header);
         reader.define = info_instructions_define;
         reader.define_context = &stacks;
+        reader.mapping = info_take_mapping;
+        reader.mappings_context = info;
         while (instruction_reader_next(&reader, &batch)) {
             if (!take_stacks(info, &stacks, &batch)) {
                 reader.state = INSTRUCTIONS_FAILED;

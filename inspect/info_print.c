@@ -69,6 +69,8 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
     const bool stacks = info->has_stacks;
     const double bytes = (double)info->file_bytes, events = (double)info->events;
     const double null_frees = null_frees_of(info);
+    const bool mapped = info->has_mappings;
+    const double mappings = (double)info->mappings.records;
     const struct number numbers[] = {
         {"failed", "failed", UNIT_COUNT, (double)info->failed, ""},
         {"free_null", only_if(null_frees > 0, "frees of NULL"), UNIT_COUNT, null_frees,
@@ -114,6 +116,16 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
          info->modules_ran_out
              ? ", the most that there can be: for code of later ones no file is known"
              : ""},
+        {only_if(mapped, "mappings"), only_if(mappings > 0, "mapping calls"), UNIT_COUNT, mappings,
+         ""},
+        {only_if(mapped, "mappings_failed"), only_if(info->mappings.failed > 0, ""), UNIT_COUNT,
+         (double)info->mappings.failed, " of them failed"},
+        {only_if(mapped, "mappings_lost"), only_if(info->mappings.lost > 0, ""), UNIT_COUNT,
+         (double)info->mappings.lost, " more are missing"},
+        {only_if(mapped, "mapped_peak_bytes"), only_if(mappings > 0, ""), UNIT_BYTES,
+         (double)info->mappings.peak_bytes, " mapped at most"},
+        {only_if(mapped, "residencies"), only_if(info->residencies > 0, "looks at RSS"), UNIT_COUNT,
+         (double)info->residencies, ""},
         {only_if(raw, "spool_events"), only_if(raw && used, "from the spool"), UNIT_COUNT,
          (double)info->spool_events, " events"},
         {only_if(!raw, "instructions"), only_if(!raw, "instructions"), UNIT_COUNT,

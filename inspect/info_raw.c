@@ -91,6 +91,11 @@ static void info_raw_take_tick(void *of, const struct raw_chunk *chunk)
                    tick->rss_bytes, tick->has_usage ? &tick->usage : NULL);
 }
 
+static void info_raw_take_mappings(void *of, const struct raw_chunk *chunk)
+{
+    info_take_mappings(((struct raw_info *)of)->info, chunk);
+}
+
 /* ---- header and end ---- */
 
 static void info_raw_take_header(struct info *info, const struct raw_header *header)
@@ -100,6 +105,7 @@ static void info_raw_take_header(struct info *info, const struct raw_header *hea
     info->version_minor = header->version_minor;
     info->has_addresses = (header->features & RAW_FEATURE_ADDRESSES) != 0;
     info->has_stacks = (header->features & RAW_FEATURE_STACKS) != 0;
+    info->has_mappings = (header->info & RAW_INFO_MAPPINGS) != 0;
     info->program = metadata_copy(header->metadata, header->metadata_bytes, "program");
     info->architecture = metadata_copy(header->metadata, header->metadata_bytes, "architecture");
     info->page_bytes = metadata_page_bytes(header->metadata, header->metadata_bytes);
@@ -158,8 +164,10 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
 {
     struct raw_info state = {.info = info};
     struct raw_source *source = &state.source;
-    static const struct raw_visitor visitor = {
-        .records = info_raw_take_records, .tick = info_raw_take_tick, .cache_records = true};
+    static const struct raw_visitor visitor = {.records = info_raw_take_records,
+                                               .tick = info_raw_take_tick,
+                                               .cache_records = true,
+                                               .mappings = info_raw_take_mappings};
     raw_source_open(source, stream->fd, path);
     if (source->reader.has_header) info_raw_take_header(info, &source->reader.header);
     raw_source_visit(source, &visitor, &state);
@@ -167,6 +175,7 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
         info->lanes += source->decoders[lane] != NULL && source->decoders[lane]->records > 0;
     info->ticks = source->reader.ticks;
     info->spool = source->spool_use;
+    info->residencies = source->reader.residencies;
     if (source->reader.state == RAW_STREAM_COMPLETE)
         info_raw_take_end(&state);
     else

@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include "inspect/verify_raw.h"
+#include "reading/mapping_table.h"
 #include "reading/stream.h"
 #include "stream/instruction_reader.h"
 
@@ -100,6 +101,8 @@ struct verify {
     struct verify_structure structures[RAW_STRUCTURES];
     uint32_t ready; /* list of lanes whose number has become due; lane plus one */
     struct verify_counts counts;
+    struct mapping_table mappings; /* rule 5 */
+    bool has_mappings;
     struct verify_violation violation;
     struct verify_ranges ranges;
     struct verify_violation overlap; /* the first one, which a pause may excuse */

@@ -27,6 +27,9 @@
 extern "C" {
 #endif
 
+/* Where a trace does not say how large pages are. */
+#define MAPPING_PAGE_BYTES 4096u
+
 /* A call that has mapped something. */
 struct mapping_maker {
     uint64_t record; /* its number, from 0 */

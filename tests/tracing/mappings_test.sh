@@ -25,7 +25,9 @@ record() {
 # holds LIBRARY [kill] - at random moments what is mapped is what /proc/self/maps says.
 holds() {
     record maps.raw "$1" "$workloads/maps" moments "$RANDOM" "$moments" ${2+kill} &&
-        ruby "$source_dir/tests/truth/maps.rb" moments <maps.raw.dump >out
+        ruby "$source_dir/tests/truth/maps.rb" moments <maps.raw.dump >out &&
+        { "$bin/malloctape" verify maps.raw maps.raw.p >out 2>err || [ $? = 3 ]; } &&
+        prints '^rule 5  mapping calls: [0-9]*; none got pages that were mapped$'
 }
 
 # Each call, without addresses and threads.
@@ -56,7 +58,8 @@ each_call() {
             -e 's/ stack [0-9]*//' -e 's/ lane [0-9]* calls [0-9]*//' \
             -e 's/file offset 4096 device [0-9]* inode [0-9]* .*\/a file/file FILE/' \
             -e 's/file offset 0 device 0 inode [0-9]*$/file ID/' lines >out &&
-        [ "$(cat out)" = "$wanted" ] && ! grep -v ' stack [0-9]* lane 0 calls [0-9]' lines >out
+        [ "$(cat out)" = "$wanted" ] && ! grep -v ' stack [0-9]* lane 0 calls [0-9]' lines >out &&
+        exits 0 info calls.raw.p && prints '^mapping calls  *[0-9]*, [4-9] of them failed, .* mapped at most$'
 }
 
 # The recorded allocator's own calls are marked.

@@ -43,19 +43,28 @@ static struct malloctape_lane *own_lane(void)
     return lane;
 }
 
-/* Finding a stack writes what is new in it into the thread's lane. A call of the allocator's own may
- * be the thread's first, in which it gets no lane. */
+/* Finding a stack writes what is new in it into the thread's lane, and may take a slot; the allocator
+ * is not asked anything then, as it may be what calls, with its locks. A call of its own may be the
+ * thread's first, in which it gets no lane. */
+static uint32_t find_stack_of_call(bool is_own)
+{
+    if (own_lane() == NULL && (is_own || !malloctape_makes_room())) return STACK_END;
+    struct malloctape_lane *lane = own_lane();
+    if (lane == NULL || lane->slot.busy || !slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX))
+        return STACK_END;
+    return stacks_find(lane);
+}
+
 static uint32_t stack_of_call(bool is_own)
 {
     struct spool_cells *cells = &recording.writer.spool.cells;
     if (!recording.stacks_every_bytes || recording_state() != MALLOCTAPE_RECORDING ||
         atomic_add_relaxed(&cells->stacks, 1) >= STACKS_PER_WINDOW)
         return STACK_END;
-    if (own_lane() == NULL && (is_own || !malloctape_makes_room())) return STACK_END;
-    struct malloctape_lane *lane = own_lane();
-    if (lane == NULL || lane->slot.busy || !slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX))
-        return STACK_END;
-    return stacks_find(lane);
+    slot_asks_nothing = true;
+    const uint32_t node = find_stack_of_call(is_own);
+    slot_asks_nothing = false;
+    return node;
 }
 
 /* Whether the program has mapped so much that its memory is worth a look: then the writer's thread is
@@ -90,10 +99,10 @@ static uint64_t mappings_reserve(struct mapping_record *record, int file, bool i
     return writer_cells(&recording.writer, cells_of(record));
 }
 
-/* A forked child has not inherited the cells. */
+/* A forked child has not inherited the cells. It is not made to notice here that it is one: that
+ * begins a recording, which asks the allocator, which may be what calls. */
 static bool mappings_have_cells(void)
 {
-    recording_notice_fork();
     return mappings_are_recorded() && recording_own_registry() &&
            atomic_load_relaxed(&recording.writer.spool.cells.ring.words);
 }

@@ -211,7 +211,7 @@ struct spool_note {
 struct spool_cells {
     struct cell_ring
         ring;       /* writer, once; its words again for the next file. NULL in a forked child */
-    uint64_t taken; /* threads, by addition (relaxed) */
+    uint64_t taken; /* threads, by addition (acq_rel) */
     uint64_t read;  /* writer (relaxed): those up to this number are in the sink, */
     uint64_t freed; /* writer (release): and in the file */
     uint64_t lost;  /* threads (relaxed): mappings that found no cell in time */

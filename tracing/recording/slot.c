@@ -71,12 +71,14 @@ static void put_beginning(struct malloctape_lane *lane)
     lane->slot.unbegun = 0;
 }
 
+MALLOCTAPE_THREAD_LOCAL bool slot_asks_nothing;
+
 /* When a slot is taken, which is seldom: an allocator may make system calls to answer. */
 static void look_at_allocator(struct writer *writer)
 {
-    if (malloctape_front_end.look != NULL && atomic_load_relaxed(&writer->look_wanted) &&
-        !os_is_confined() && atomic_exchange_relaxed(&writer->look_wanted, 0) &&
-        !malloctape_front_end.look())
+    if (malloctape_front_end.look != NULL && !slot_asks_nothing &&
+        atomic_load_relaxed(&writer->look_wanted) && !os_is_confined() &&
+        atomic_exchange_relaxed(&writer->look_wanted, 0) && !malloctape_front_end.look())
         atomic_store_relaxed(&writer->look_wanted, 1);
 }
 

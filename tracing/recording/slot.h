@@ -6,6 +6,10 @@
 
 #include "tracing/data/state.h"
 
+/* The thread may be inside the allocator, with its locks: a slot is taken without asking that
+ * anything. */
+extern MALLOCTAPE_THREAD_LOCAL bool slot_asks_nothing;
+
 /* Gives the lane a new slot. False: it has found none, or recording has ended. */
 bool slot_take(struct malloctape_lane *lane);
 

@@ -226,7 +226,7 @@ uint64_t writer_cells(struct writer *writer, uint32_t count)
         atomic_add_relaxed(&cells->lost, 1);
         return 0;
     }
-    const uint64_t first = atomic_add_relaxed(&cells->taken, count) + 1, last = first + count - 1;
+    const uint64_t first = atomic_add_acq_rel(&cells->taken, count) + 1, last = first + count - 1;
     for (;;) {
         uint32_t epoch = atomic_load_seq_cst(&writer->space_epoch);
         const uint64_t ahead = last - atomic_load_acquire(&cells->freed);
