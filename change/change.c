@@ -10,14 +10,17 @@
 /* No object is larger: sizes beyond are clamped. */
 #define CHANGE_SIZE_MOST (UINT64_C(1) << 62)
 
+#define CHANGE_CHUNK_BYTES 65536
+
 struct change_parser {
     struct change *change;
     char *why;
     size_t why_bytes;
 };
 
-#define CHANGE_ACTIONS \
-    "remove, remove=75%%, size=-8 (or +8, x0.5, 24), until=60s (or calls, objects, MiB) or reserve"
+#define CHANGE_ACTIONS                                                                     \
+    "remove, remove=75%%, size=-8 (or +8, x0.5, 24), until=60s (or calls, objects, MiB), " \
+    "reserve, pool or arena"
 
 /* Takes white space off both ends. */
 static char *change_trim(char *text)
@@ -97,6 +100,23 @@ static bool change_parse_share(struct change_parser *parser, const char *text)
     return true;
 }
 
+/* Whether the text is the action; "pool" or "arena", perhaps with the size of a chunk. */
+static bool change_is_chunks(const char *text, enum change_action *action)
+{
+    *action = strcmp(text, "pool") == 0 ? CHANGE_POOL : CHANGE_ARENA;
+    return *action == CHANGE_POOL || strcmp(text, "arena") == 0;
+}
+
+static bool change_parse_chunk(struct change_parser *parser, const char *text)
+{
+    struct change *change = parser->change;
+    change->limit = CHANGE_CHUNK_BYTES;
+    if (text == NULL) return true;
+    if (!change_parse_until(parser, text)) return false;
+    return change->unit == CHANGE_BYTES ||
+           error_explain(parser->why, parser->why_bytes, "'%s' is no size of a chunk: 64KiB", text);
+}
+
 /* ---- actions ---- */
 
 static bool change_parse_action(struct change_parser *parser, char *text)
@@ -121,6 +141,7 @@ static bool change_parse_action(struct change_parser *parser, char *text)
         change->action = CHANGE_UNTIL;
         return change_parse_until(parser, value);
     }
+    if (change_is_chunks(text, &change->action)) return change_parse_chunk(parser, value);
     return error_explain(parser->why, parser->why_bytes, "'%s%s%s' is no change: " CHANGE_ACTIONS,
                          text, value != NULL ? "=" : "", value != NULL ? value : "");
 }

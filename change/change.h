@@ -8,6 +8,9 @@
  *             until=60s, until=1000calls, until=1000objects, until=64MiB
  *                                           freed that much later than made, not when they were
  *             reserve                       one that grows is made with its last size at once
+ *             pool, pool=64KiB              those of a size lie in chunks, with a list of free ones
+ *             arena, arena=64KiB            those of a thread lie in chunks, which are given back
+ *                                           when the last of them ends
  *
  * NAME is a function, file:line, file or module; of a name with parts, the last ones are enough
  * (insert, Cache::insert), and * stands for any characters. A pattern matches the stacks that have
@@ -33,7 +36,14 @@ struct change_pattern {
     uint64_t least, most; /* the size of an object when it is made */
 };
 
-enum change_action { CHANGE_REMOVE, CHANGE_SIZE, CHANGE_UNTIL, CHANGE_RESERVE };
+enum change_action {
+    CHANGE_REMOVE,
+    CHANGE_SIZE,
+    CHANGE_UNTIL,
+    CHANGE_RESERVE,
+    CHANGE_POOL,
+    CHANGE_ARENA
+};
 
 /* What `until` counts. Objects and bytes: those made by the code of the pattern. */
 enum change_unit { CHANGE_NS, CHANGE_CALLS, CHANGE_OBJECTS, CHANGE_BYTES };
@@ -46,7 +56,7 @@ struct change {
     double times;          /* size: a factor, and */
     int64_t more;          /* what is added then */
     enum change_unit unit; /* until */
-    uint64_t limit;        /* until */
+    uint64_t limit;        /* until; pool, arena: bytes of a chunk */
 };
 
 struct change_list {

@@ -23,6 +23,8 @@ static const char change_help_text[] =
     "            until=60s (ms, us, min, h), until=1000calls, until=1000objects, until=64MiB\n"
     "                                they are freed that much later than they are made\n"
     "            reserve             one that grows is made with its last size at once\n"
+    "            pool, pool=64KiB    those of a size share chunks, with a list of free ones\n"
+    "            arena, arena=64KiB  those of a thread share chunks, given back when all have ended\n"
     "\n"
     "Several changes are separated by ;. Of each object, the first one that matches counts.\n"
     "\n"

@@ -26,6 +26,11 @@ void change_count_text(const struct change *change, const struct change_count *c
     if (change->action == CHANGE_UNTIL)
         fprintf(to, "; %" PRIu64 " freed by the change, %" PRIu64 " of them by the program later",
                 count->ended, count->outlived);
+    if (change->action >= CHANGE_POOL)
+        fprintf(to, "; %" PRIu64 " chunk%s", count->chunks, change_plural(count->chunks));
+    if (change->action == CHANGE_ARENA)
+        fprintf(to, ", given back %" PRIu64 " time%s", count->given_back,
+                change_plural(count->given_back));
     if (count->shrunk > 0) fprintf(to, "; %" PRIu64 " had been larger than at last", count->shrunk);
     if (count->clamped > 0)
         fprintf(to, "; %" PRIu64 " size%s would have been less than 0", count->clamped,
@@ -52,6 +57,8 @@ json_t *change_result_json(const struct change_list *list, const struct change_r
         json_put_number(object, "outlived", count->outlived);
         json_put_number(object, "clamped", count->clamped);
         json_put_number(object, "shrunk", count->shrunk);
+        json_put_number(object, "chunks", count->chunks);
+        json_put_number(object, "given_back", count->given_back);
         json_put_number(object, "elsewhere", count->elsewhere);
         json_put_number(object, "calls_left_out", count->calls);
         json_array_append_new(changes, object);

@@ -57,7 +57,7 @@ end
 # The calls of a stream: "malloc 24", "realloc 48", "free"; with the number of their object.
 def calls_of(path)
   output_of({}, MALLOCTAPE, 'dump', '--only-calls', path).lines.map do |line|
-    line.chomp.sub(/ stack \d+$/, '').sub('realloc_moved', 'realloc').sub(/ -> (r\d+)$/, ' \1')
+    line.chomp.sub(/ stack \d+$/, '').sub(/ at 0x\h+$/, '').sub('realloc_moved', 'realloc').sub(/ -> (r\d+)$/, ' \1')
         .sub(/^realloc (r\d+) (\d+) \1$/, 'realloc \2 \1')
   end
 end
@@ -80,7 +80,7 @@ def refuses(what, message, trace: 'trace', status: 1)
   report good, "#{what.inspect} is refused: #{message.source}", [errors] * (good ? 0 : 1)
 end
 
-plan 28
+plan 32
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 require 'fileutils'
@@ -236,6 +236,42 @@ changes 'parse: size=24', /: 1 object, .*; 1 realloc of objects made elsewhere s
 CALLS
         'reallocs of objects that others made are told', trace: 'grown'
 
+# --- chunks ---
+
+write('chunks', <<~CALLS)
+  a 1 24 9
+  a 2 24 9
+  a 3 40 9
+  f 1 0
+  a 4 24 9
+  r 2 40 9
+  f 2 0
+  f 3 0
+  f 4 0
+  a 5 24 9
+CALLS
+changes 'parse: pool=64bytes', /: 5 objects.*; 3 chunks$/, <<~CALLS, trace: 'chunks'
+  malloc 64 r0
+  malloc 48 r1
+  malloc 48 r2
+CALLS
+changes 'parse: arena=64bytes', /; 5 chunks, given back 1 time$/, <<~CALLS, trace: 'chunks'
+  malloc 64 r0
+  malloc 64 r1
+  malloc 64 r2
+  malloc 64 r3
+  free r3
+  free r2
+  free r1
+  free r0
+  malloc 64 r0
+CALLS
+changes 'parse: arena', /; 2 chunks, given back 1 time$/, <<~CALLS, trace: 'chunks'
+  malloc 65536 r0
+  free r0
+  malloc 65536 r0
+CALLS
+
 # --- threads ---
 
 write('lanes', "l 1\na 1 16 9\nl 2\na 2 16 8\na 3 16 8\na 4 16 8\n")
@@ -245,6 +281,13 @@ report lines == ['L1 malloc', 'L2 malloc', 'L1 free', 'L2 malloc', 'L2 malloc'],
        'an object is freed by the thread that made it', [lines.inspect]
 
 # --- what stays ---
+
+# Every kind of call and instruction: a change of sizes that changes none.
+golden = Dir[File.expand_path('../golden/instructions-4.0-*', __dir__)].grep_v(/\.dump$/)
+others = golden.reject { |path|
+  change(path, 'of 0-4000000000: size=x1')[2].exitstatus != 1 && calls_of('changed') == calls_of(path)
+}
+report golden.size >= 10 && others.empty?, 'what is not changed stays as it is', others
 
 change('trace', 'parse: remove', '--json', 'json', '--quiet')
 entry = JSON.parse(File.read('json'))[0]
