@@ -225,10 +225,11 @@ static bool is_in_sequence(const struct inject *inject, uint64_t code)
            code - sequence.start < sequence.length;
 }
 
-static bool thread_is_safe(struct inject *inject, const struct safe_places *places)
+/* `registers`: as the thread was stopped. */
+static bool thread_is_safe(struct inject *inject, const struct safe_places *places,
+                           const struct user_regs_struct *registers)
 {
     static uint64_t stack[STACK_WORDS];
-    const struct user_regs_struct *registers = &inject->state.registers;
     size_t bytes = 0, more;
     if (is_in_sequence(inject, registers_code(registers))) return false;
     /* The stack may end before: read it in pieces. */
@@ -241,7 +242,8 @@ static bool thread_is_safe(struct inject *inject, const struct safe_places *plac
     return safe_place_is(places, inject->thread, registers, stack, bytes / sizeof *stack);
 }
 
-/* The stop has ended the system call that the thread was in: it is made again. */
+/* The stop has ended the system call that the thread was in: it is made again. The thread has that in
+ * its registers at once: if this process died first, the call would return EINTR. */
 static void call_make_again(struct inject *inject, const struct wait *wait)
 {
     struct user_regs_struct *registers = &inject->state.registers;
@@ -258,6 +260,7 @@ static void call_make_again(struct inject *inject, const struct wait *wait)
     if (wait_kind_of(inject->target->process, number, arguments) == WAIT_FRAGILE) return;
     registers_make_again(registers, arguments);
     inject->is_made_again = true;
+    registers_put(inject->thread, registers);
 }
 
 static bool state_get(struct inject *inject)
@@ -301,8 +304,9 @@ static bool inject_thread_take(struct inject *inject, const struct safe_places *
     bool good = registers_get(thread, &inject->state.registers);
     if (good && !call_is_whole(inject)) return false;
     if (good) {
-        good = thread_is_safe(inject, places);
+        const struct user_regs_struct stopped = inject->state.registers;
         call_make_again(inject, wait);
+        good = thread_is_safe(inject, places, &stopped);
     }
     good = good && state_get(inject);
     if (!good) thread_release(inject);
