@@ -1,5 +1,6 @@
 /* check - what must hold at some place in the code, in builds for tests (MALLOCTAPE_CHECKS). In
- * others nothing of it is compiled. No input makes one fail: bad input is an error. */
+ * others nothing of it is compiled. No input makes one fail: bad input is an error. For each there is
+ * a mistake that it finds (tests/common/mutations_test.rb). */
 #ifndef MALLOCTAPE_CHECK_H
 #define MALLOCTAPE_CHECK_H
 
