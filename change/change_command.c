@@ -31,6 +31,7 @@ static const char change_help_text[] =
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
     "      --symbols DIR where files of programs and libraries are looked for, by build id or\n"
     "                    name, to name functions; may be given several times; none: nowhere\n"
+    "      --skip REGEX  functions that match, or whose file does, allocate for their callers\n"
     "  -j, --json FILE   writes what matched as JSON\n"
     "  -q, --quiet       does not print what matched\n"
     "\n"
@@ -39,33 +40,36 @@ static const char change_help_text[] =
     "The exit status is 0, 3 when the trace was cut short, 1 when it is damaged, a pattern matches\n"
     "nothing or OUT cannot be written, 2 for a mistake on the command line.\n";
 
-enum { CHANGE_DIRECTORIES_MAX = 16 };
-
 struct change_options {
     const char *trace, *output, *json;
     struct change_list list;
-    const char *symbols[CHANGE_DIRECTORIES_MAX];
-    size_t symbols_count;
+    struct change_places places;
     bool quiet;
 };
 
 static int change_symbols_take(void *of, const char *directory)
 {
     struct change_options *options = of;
-    if (options->symbols_count == CHANGE_DIRECTORIES_MAX)
-        return cli_usage_error(&cli_change, "--symbols: too many directories");
-    options->symbols[options->symbols_count++] = directory;
-    return PROGRAM_GO_ON;
+    char why[256];
+    if (change_places_add(&options->places, directory, why, sizeof why)) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_change, "--symbols: %s", why);
+}
+
+static int change_skip_take(void *of, const char *regex)
+{
+    struct change_options *options = of;
+    char why[256];
+    if (change_places_skip(&options->places, regex, why, sizeof why)) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_change, "--skip: %s", why);
 }
 
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int change_words_parse(struct change_options *options, int count, char **words)
 {
-    const struct program_option known[] = {{"symbols", .take = change_symbols_take},
-                                           {"output", 'o', .word = &options->output},
-                                           {"json", 'j', .word = &options->json},
-                                           {"quiet", 'q', .flag = &options->quiet},
-                                           {.name = NULL}};
+    const struct program_option known[] = {
+        {"symbols", .take = change_symbols_take},  {"skip", .take = change_skip_take},
+        {"output", 'o', .word = &options->output}, {"json", 'j', .word = &options->json},
+        {"quiet", 'q', .flag = &options->quiet},   {.name = NULL}};
     char why[512];
     const int status =
         program_options(count, words, known, change_help_text, PROGRAM_ANYWHERE, options);
@@ -74,7 +78,7 @@ static int change_words_parse(struct change_options *options, int count, char **
         return cli_usage_error(&cli_change, "change takes one trace and one text, "
                                             "'PATTERN: ACTION'");
     if (options->output == NULL) return cli_usage_error(&cli_change, "-o OUT is needed");
-    options->trace = words[optind];
+    options->trace = options->places.trace = words[optind];
     if (!change_list_parse(&options->list, words[optind + 1], why, sizeof why))
         return cli_usage_error(&cli_change, "%s", why);
     const char *const outputs[] = {options->output, options->json};
@@ -94,12 +98,11 @@ static bool change_show(const struct change_options *options, const struct chang
 
 static int change_ordered(const struct change_options *options, const char *ordered)
 {
-    const struct change_places places = {options->trace, options->symbols, options->symbols_count};
     struct change_trace trace;
     struct change_result result;
     char why[1024];
     const bool good =
-        change_trace_open(&trace, ordered, &places, why, sizeof why) &&
+        change_trace_open(&trace, ordered, &options->places, why, sizeof why) &&
         change_stream_write(&trace, &options->list, options->output, &result, why, sizeof why);
     change_trace_close(&trace);
     if (!good) return cli_fail(&cli_change, "%s: %s", options->trace, why);
@@ -129,6 +132,7 @@ static int change_run(int count, char **words)
     int status = change_words_parse(&options, count, words);
     if (status == PROGRAM_GO_ON) status = change_trace_file(&options);
     change_list_free(&options.list);
+    change_places_free(&options.places);
     return status;
 }
 

@@ -206,6 +206,9 @@ void change_match_explain(const struct change_match *match, const struct change 
             explain_near(match->names, change->pattern.names[i], why, why_bytes);
             return;
         }
-    error_explain(why, why_bytes, "no object %s matches '%s'",
-                  change->action == CHANGE_RESERVE ? "that grows" : "in the trace", change->text);
+    error_explain(why, why_bytes, "no object %s matches '%s'%s",
+                  change->action == CHANGE_RESERVE ? "that grows" : "in the trace", change->text,
+                  change->pattern.itself ? "; 'itself' is the innermost function that is neither a "
+                                           "library's nor passed over (--skip)"
+                                         : "");
 }

@@ -4,6 +4,31 @@
 
 #include "stream/metadata.h"
 
+bool change_places_add(struct change_places *places, const char *directory, char *why,
+                       size_t why_bytes)
+{
+    if (places->count == CHANGE_DIRECTORIES_MAX)
+        return error_explain(why, why_bytes, "too many directories");
+    places->directories[places->count++] = directory;
+    return true;
+}
+
+bool change_places_skip(struct change_places *places, const char *regex, char *why,
+                        size_t why_bytes)
+{
+    change_places_free(places);
+    const int wrong = regcomp(&places->skip, regex, REG_EXTENDED | REG_NOSUB);
+    if (wrong != 0) regerror(wrong, &places->skip, why, why_bytes);
+    places->has_skip = wrong == 0;
+    return places->has_skip;
+}
+
+void change_places_free(struct change_places *places)
+{
+    if (places->has_skip) regfree(&places->skip);
+    places->has_skip = false;
+}
+
 static const char *trace_define(void *of, const struct stack_definition *definition)
 {
     return stacks_define(of, definition);
@@ -31,7 +56,8 @@ static bool trace_take_names(struct change_trace *trace, const struct instructio
     char *pid = metadata_copy(header->metadata, header->metadata_bytes, "pid");
     char *sampled = metadata_copy(header->metadata, header->metadata_bytes, "stacks");
     bool good = pid != NULL && sampled != NULL;
-    struct code_places places = {from->directories, from->count, from->trace, 0, 0, NULL};
+    struct code_places places = {
+        from->directories, from->count, from->trace, 0, 0, from->has_skip ? &from->skip : NULL};
     if (good) {
         places.pid = strtoull(pid, NULL, 10);
         places.start_s = metadata_start_s(header->metadata, header->metadata_bytes);

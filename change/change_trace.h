@@ -18,12 +18,23 @@ struct change_trace {
     bool is_sampled; /* only some calls have stacks */
 };
 
-/* What the user calls the trace, and where files for names are looked for: as in code_places. */
+enum { CHANGE_DIRECTORIES_MAX = 16 };
+
+/* How functions get names: as in code_places. */
 struct change_places {
-    const char *trace;
-    const char *const *directories;
+    const char *trace; /* what the user calls it */
+    const char *directories[CHANGE_DIRECTORIES_MAX];
     size_t count;
+    regex_t skip;
+    bool has_skip;
 };
+
+/* Take what the user wants: --symbols, --skip. False: `why` says what is wrong. */
+bool change_places_add(struct change_places *places, const char *directory, char *why,
+                       size_t why_bytes);
+bool change_places_skip(struct change_places *places, const char *regex, char *why,
+                        size_t why_bytes);
+void change_places_free(struct change_places *places);
 
 /* Reads the file once. False: `why` says what is wrong. To be closed in either case. */
 bool change_trace_open(struct change_trace *trace, const char *path,

@@ -47,7 +47,8 @@ static const char compare_help_text[] =
     "                         'parse_json: remove', 'Cache::insert: until=60s', 'Row: size=-8',\n"
     "                         'append: reserve' (malloctape help change): under LIST, or the recorded\n"
     "                         allocator alone; may be given several times\n"
-    "      --symbols DIR      for --what-if, to name functions: as of malloctape report\n"
+    "      --symbols DIR      for --what-if: where programs and libraries are looked for\n"
+    "      --skip REGEX       for --what-if: functions that allocate for their callers\n"
     "      --tune             also tries settings of each allocator\n"
     "  -e, --engine ENGINE    how to replay, see malloctape help replay (default: threads if more\n"
     "                         than one thread makes a call in 1000 or more, else switch)\n"
@@ -132,15 +133,22 @@ static int what_if_take(void *of, const char *text)
     return PROGRAM_GO_ON;
 }
 
+static struct change_places compare_places;
+
 static int compare_symbols_take(void *of, const char *directory)
 {
-    static const char *all[COMPARE_DIRECTORIES_MAX];
-    struct compare_options *options = of;
-    options->symbols = all;
-    if (options->symbols_count == COMPARE_DIRECTORIES_MAX)
-        return cli_usage_error(&cli_compare, "--symbols: too many directories");
-    all[options->symbols_count++] = directory;
-    return PROGRAM_GO_ON;
+    char why[256];
+    (void)of;
+    if (change_places_add(&compare_places, directory, why, sizeof why)) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_compare, "--symbols: %s", why);
+}
+
+static int compare_skip_take(void *of, const char *regex)
+{
+    char why[256];
+    (void)of;
+    if (change_places_skip(&compare_places, regex, why, sizeof why)) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_compare, "--skip: %s", why);
 }
 
 /* Those of replay. */
@@ -180,7 +188,8 @@ static int compare_traces_parse(struct compare_options *options, char **words)
                                    COMPARE_RECORDINGS_MAX);
         options->traces[options->traces_count++] = *words++;
     } while (*words != NULL && **words != '-');
-    options->trace = options->traces[0];
+    options->trace = compare_places.trace = options->traces[0];
+    options->places = &compare_places;
     options->replay_words = words; /* after "--" */
     if (options->traces_count > 1 && options->html != NULL)
         return cli_usage_error(&cli_compare, "--html takes one trace");
@@ -199,6 +208,7 @@ static int compare_words_parse(struct compare_options *options, int count, char 
         {"engine", 'e', .take = compare_engine_take, .choices = compare_engines},
         {"what-if", .take = what_if_take},
         {"symbols", .take = compare_symbols_take},
+        {"skip", .take = compare_skip_take},
         {"tune", .flag = &options->tune},
         {"no-latency", .flag = &options->no_latency},
         {"no-series", .flag = &options->no_series},
@@ -424,6 +434,7 @@ static int compare_command_run(int count, char **words)
     int status = compare_words_parse(&options, count, words);
     if (status == PROGRAM_GO_ON) status = compare_all(all, &options);
     compare_list_free(&options.list);
+    change_places_free(&compare_places);
     for (unsigned i = 0; i < options.what_ifs_count; i++)
         change_list_free((struct change_list *)&options.what_ifs[i]);
     return status;

@@ -27,7 +27,7 @@
 #include "launch/process.h"
 #include "launch/recorded_settings.h"
 
-enum { COMPARE_RECORDINGS_MAX = 16, COMPARE_WHAT_IFS_MAX = 40, COMPARE_DIRECTORIES_MAX = 16 };
+enum { COMPARE_RECORDINGS_MAX = 16, COMPARE_WHAT_IFS_MAX = 40 };
 
 #define COMPARE_REPLAY "replay" /* the program */
 
@@ -43,8 +43,7 @@ struct compare_options {
     struct compare_list list;
     const struct change_list *what_ifs;
     unsigned what_ifs_count;
-    const char *const *symbols; /* directories, for the names in them */
-    size_t symbols_count;
+    const struct change_places *places; /* for the names in them */
     bool list_is_default, tune, no_latency, no_series;
     enum compare_measure
         sort; /* all tables are sorted by this; COMPARE_MEASURES: each by its own measure */

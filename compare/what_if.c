@@ -30,9 +30,8 @@ static bool what_if_write(struct compare *compare, const struct change_trace *tr
 static bool what_if_write_all(struct compare *compare, char *why, size_t why_bytes)
 {
     const struct compare_options *options = &compare->options;
-    const struct change_places places = {options->trace, options->symbols, options->symbols_count};
     struct change_trace trace;
-    bool good = change_trace_open(&trace, compare->ordered, &places, why, why_bytes);
+    bool good = change_trace_open(&trace, compare->ordered, options->places, why, why_bytes);
     for (unsigned i = 0; good && i < options->what_ifs_count; i++) {
         compare->changed[i].list = &options->what_ifs[i];
         progress_text("changing the trace");
