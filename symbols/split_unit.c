@@ -279,7 +279,14 @@ ptrdiff_t split_unit_range(const struct split_unit *split, Dwarf_Die *die, ptrdi
     else if (dwarf_formudata(&ranges, &offset) == 0)
         offset += split->ranges_base;
     *base = split->base;
-    return offset > 1 && offset < PTRDIFF_MAX
-               ? dwarf_ranges(die, (ptrdiff_t)offset, base, begin, end)
-               : dwarf_ranges(die, 0, base, begin, end);
+    if (offset > 1 && offset < PTRDIFF_MAX)
+        return dwarf_ranges(die, (ptrdiff_t)offset, base, begin, end);
+    /* A list at 0 is taken for that of the attribute, which is the same, but without our base. */
+    const ptrdiff_t next = dwarf_ranges(die, 0, base, begin, end);
+    if (next > 0 && ranges.form != DW_FORM_rnglistx && *base == 0) {
+        *base = split->base;
+        *begin += split->base;
+        *end += split->base;
+    }
+    return next;
 }

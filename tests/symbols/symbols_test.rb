@@ -94,7 +94,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 34
+  plan 36
 
   known = compile('known', '-g')
   where = addresses(known)
@@ -187,6 +187,30 @@ Dir.mktmpdir do |directory|
   report state == 'found, lacks split' &&
          found == [["plain #{at('in_inlined')}"], ["outer::(anonymous namespace)::hidden #{at('in_hidden')}"]],
          'without: lines, names of the symbol table, and it is said', [state, found.to_s]
+
+  # The first list of ranges lies at the beginning of its section.
+  File.write('units/first.c', <<~SOURCE)
+    #include <stdlib.h>
+    static inline __attribute__((always_inline)) void *in_ranges(int n) { return malloc(n); }
+    __attribute__((noinline)) void *around(int n) { return in_ranges(n + 1); }
+    int main(void) { return around(10) == 0; }
+  SOURCE
+  frames = ['-g', '-gdwarf-4 -gsplit-dwarf'].map do |how|
+    system('gcc', '-O1', '-Wl,--build-id', *how.split, '-o', 'first', 'units/first.c') or raise 'no compiler'
+    call = output_of({}, 'objdump', '-d', '--no-show-raw-insn', 'first')[/<around>:.*?^ *(\h+):\s+(?:call|bl)\s/m, 1]
+    symbolize("#{directory}/first", build_id('first'), call)
+  end
+  report frames.first == frames.last && frames.last.first.first.first.include?('in_ranges'),
+         'inlined functions whose ranges are the first of the section', frames.map(&:to_s)
+
+  if has?('clang++') && has?('llvm-dwp')
+    program = compile('units/clang5', '-gdwarf-5', '-gsplit-dwarf', '-Wl,--build-id', compiler: 'clang++')
+    system('llvm-dwp', '-e', program, '-o', "#{program}.dwp") or raise 'llvm-dwp failed'
+    FileUtils.rm(Dir['units/clang5*.dwo'] + Dir['*.dwo'])
+    check_places(program, 'that of all units in one file, of clang and DWARF 5')
+  else
+    report true, 'of clang and DWARF 5 # SKIP no clang++, or no llvm-dwp'
+  end
 
   File.write('nested.s', nested_entries(80))
   output_of({}, 'gcc', '-shared', '-Wl,--build-id', '-o', 'nested', 'nested.s')
