@@ -410,6 +410,7 @@ end
 
 def predict_tools(build_dir, small)
   sessions = File.join(build_dir, 'bench/workloads/sessions')
+  requests = File.join(build_dir, 'bench/workloads/requests')
   lines = ->(dir) { PredictInput.lines(File.join(dir, 'in.txt'), small ? 2_000 : 250_000) }
   fewer = ->(dir) { PredictInput.lines(File.join(dir, 'in.txt'), small ? 2_000 : 120_000) }
   [
@@ -418,7 +419,9 @@ def predict_tools(build_dir, small)
     PredictedProgram.new('xz', 'xz with two threads', 'xz',
                          %w[-3 -T2 --block-size=2MiB -k -f DIR/in.txt], threads: true, &fewer),
     PredictedProgram.new('sessions', 'four threads that serve sessions', sessions,
-                         ['4', small ? '2000' : '200000'], threads: true)
+                         ['4', small ? '2000' : '200000'], threads: true),
+    PredictedProgram.new('requests', 'eight threads that serve requests, and rest', requests,
+                         ['8', small ? '2' : '40'], threads: true)
   ]
 end
 

@@ -240,15 +240,16 @@ static void print_lacks(const char *path, unsigned lacks, const char *prefix, FI
     static const struct {
         enum symbol_lacks lack;
         const char *text;
-    } texts[] = {
-        {SYMBOL_LACKS_SHARED, "a file that it shares with others (dwz) was not found, so some "
-                              "functions have no names (--symbols DIR)"},
-        {SYMBOL_LACKS_SPLIT,
-         "files of split units (.dwo, .dwp) were not found, so inlined functions "
-         "are missing (--symbols DIR)"},
-        {SYMBOL_LACKS_UNPACKED, "sections are packed in a way that libelf cannot read"},
-        {SYMBOL_LACKS_BUDGET, "reading all of it would take too long: it is damaged, or far "
-                              "larger than others"}};
+    } texts[] = {{SYMBOL_LACKS_SHARED,
+                  "what it shares with others (dwz) was not found, or is .debug_sup, so some "
+                  "functions have no names (--symbols DIR)"},
+                 {SYMBOL_LACKS_SPLIT,
+                  "files of split units (.dwo, .dwp) were not found, so inlined functions "
+                  "are missing (--symbols DIR)"},
+                 {SYMBOL_LACKS_UNPACKED, "sections are packed in a way that libelf cannot read"},
+                 {SYMBOL_LACKS_BUDGET,
+                  "reading all of it would take too long: it is damaged, or far "
+                  "larger than others"}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (lacks & texts[i].lack)
             fprintf(to, "%sthe debug information of %s: %s.\n", prefix, printable_text(path),
