@@ -12,7 +12,8 @@ STEP = Integer(ARGV.shift)
 KILLED = { 'attaching' => 'f1', 'detaching' => 'f2', 'the recorder' => '0' }.freeze
 ROUNDS = 10 # with one process
 NOT_REACHED = 99
-DEFAULT_KINDS = %w[contexts registers counter threads loads pipe poll futex read_socket].freeze
+# Not `pipe`: of a write that was cut, nobody is left to do the rest (docs/recording.md).
+DEFAULT_KINDS = %w[contexts registers counter threads loads poll futex read_socket].freeze
 
 class KilledCalls
   def initialize(directory)
