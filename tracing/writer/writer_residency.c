@@ -371,7 +371,7 @@ void writer_look_at_residency(struct writer *writer, uint64_t now)
     const uint64_t left = residency_left_ns(writer, now), detailed = residency_detailed_ns(writer);
     if (looks->is_refused) return;
     if (writer_residency_is_due(writer, now))
-        residency_take_look(writer, RESIDENCY_PEAK, detailed * 8 <= left);
+        residency_take_look(writer, RESIDENCY_PEAK, detailed * 4 <= left);
     else if (now - looks->latest_ns >= RESIDENCY_SELDOM_NS && detailed * 4 <= left)
         residency_take_look(writer, RESIDENCY_LOOK, true);
 }
