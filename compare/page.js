@@ -5,10 +5,15 @@ const narrow = matchMedia('(max-width: 40rem)');
 
 // Settings that are too long for a chart are replaced by a letter, which the facts explain.
 const LONG = 24;
-const settingsOf = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/).slice(1);
+// A change of code (--what-if) stands behind a comma.
+const changeOf = (row) => (row.what_if && row.entry.endsWith(`, ${row.what_if.text}`)
+  ? [`if ${row.what_if.text}`] : []);
+const partsOf = (row) => (changeOf(row).length > 0 ? row.entry.slice(0, -row.what_if.text.length - 2) : row.entry)
+  .split(/[:;](?=[A-Za-z_]\w*=)/);
+const settingsOf = (row) => [...partsOf(row).slice(1), ...changeOf(row)];
 const lettered = allocators.filter((row) => settingsOf(row).join('; ').length > LONG);
 const letterOf = (row) => String.fromCodePoint(65 + lettered.indexOf(row) % 26);
-const nameOf = (row) => row.entry.split(/[:;](?=[A-Za-z_]\w*=)/)[0];
+const nameOf = (row) => partsOf(row)[0];
 const rowName = (row) => (lettered.includes(row) ? `${nameOf(row)} (${letterOf(row)})` : row.entry);
 
 // The recorded allocator has a mark; a short setting has a line of its own.

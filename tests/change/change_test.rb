@@ -80,7 +80,7 @@ def refuses(what, message, trace: 'trace', status: 1)
   report good, "#{what.inspect} is refused: #{message.source}", [errors] * (good ? 0 : 1)
 end
 
-plan 33
+plan 34
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 require 'fileutils'
@@ -319,7 +319,7 @@ refuses 'parse: remove', /the trace has those of samples: malloctape record --st
 loop_of = ->(at) { "a #{at} 1000 9\na #{at + 1} 1000 10\n" }
 write('grows', (1..20_000).step(2).map(&loop_of).join)
 output_of({}, MALLOCTAPE, 'compare', 'grows', '--runs', '2', '--no-latency', '--allocators', 'glibc',
-          '--what-if', 'parse: remove', '--json', 'compared')
+          '--what-if', 'parse: remove', '--json', 'compared', '--html', 'page')
 compared = JSON.parse(File.read('compared'))['allocators']
 plain, changed = compared
 peaks = compared.map { |row| row.dig('numbers', 'peak_net_rss_bytes', 'median') }
@@ -327,6 +327,12 @@ report plain['what_if'].nil? && changed['entry'] == 'glibc, parse: remove' &&
        changed.dig('what_if', 'changes', 0, 'peak_objects') == 10_000 && changed['warnings'].empty? &&
        (0.4..0.6).cover?(peaks[1] / peaks[0]),
        'compare --what-if replays both, and says what a change concerns', [peaks.inspect]
+if system('node --version', out: File::NULL, err: File::NULL)
+  drawn = output_of({}, 'node', File.expand_path('../tools/run_page.js', __dir__), 'page')
+  report drawn.include?('  glibc if parse: remove |'), 'the page has it, too', [drawn.lines.first(4).join]
+else
+  report true, 'the page has it, too # SKIP needs node'
+end
 _, errors, status =
   Open3.capture3(MALLOCTAPE, 'compare', 'grows', '-a', 'glibc', '--what-if', 'pars: remove')
 report status.exitstatus == 1 && errors.include?('near: Json::parse'),

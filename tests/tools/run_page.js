@@ -51,7 +51,7 @@ class Chart {
     config.data.datasets.forEach((one) => check(one.data, where));
     const count = config.data.datasets.reduce((sum, one) => sum + one.data.length, 0);
     const steps = count > 0 && config.data.datasets.every(({ stepped, data }) => stepped === 'after'
-      || data.length > 1 && data.every(({ x, y }, i) => i % 2 === 0 || (y === data[i - 1].y && x > data[i - 1].x)));
+      || data.length > 1 && data.every((one, i) => i % 2 === 0 || (one?.y === data[i - 1]?.y && one?.x > data[i - 1]?.x)));
     drawn.set(canvas, `${count} drawn${steps ? ' in steps' : ''}`);
   }
   destroy() {}
