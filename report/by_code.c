@@ -10,7 +10,6 @@
 #include "report/table.h"
 #include "report/words.h"
 
-#define NO_STACK  "(no stack)"
 #define NO_SAMPLE "(no sample)"
 
 enum {
@@ -34,6 +33,7 @@ const struct by_code_number by_code_numbers[BY_CODE_NUMBERS] = {
     {"remote_frees", "ended by another thread", STACK_REMOTE, false},
     {"freed", "that free", STACK_FREED, false},
     {"freed_remote", "that free remote objects", STACK_FREED_REMOTE, false},
+    {"mapped", "resident, mapped", STACK_MAPPED, true},
 };
 enum { NUMBER_FREED = 8 };
 _Static_assert(STACK_SHORT_CALLS == 100, "the words say so");
@@ -266,7 +266,7 @@ const char *by_code_name(const struct by_code *code, uint32_t row)
     const struct code_group *group = &code->groups.groups[row];
     const struct code_names *names = &code->names;
     if (group->frame.code == 0 && group->frame.function == 0)
-        return stack_tally_is_sampled(&code->tally) ? NO_SAMPLE : NO_STACK;
+        return stack_tally_is_sampled(&code->tally) ? NO_SAMPLE : BY_CODE_NO_STACK;
     switch (code->groups.by) {
     case CODE_BY_FILE:
         return code_names_text(names,
@@ -405,7 +405,8 @@ static bool order_rows(struct order *order)
         if (by_code_sum_of(&code->self[i], order->number)->value >= 0.5 ||
             ((order->is_all || sorts_total(code)) &&
              by_code_sum_of(&code->total[i], order->number)->value >= 0.5) ||
-            (order->is_all && code->self[i].objects[STACK_FREED].value >= 0.5))
+            (order->is_all && (code->self[i].objects[STACK_FREED].value >= 0.5 ||
+                               code->total[i].objects[STACK_MAPPED].value >= 0.5)))
             order->rows[order->count++] = i;
     qsort_r(order->rows, order->count, sizeof *order->rows, by_value, order);
     return true;
@@ -511,6 +512,7 @@ static void print_callers(const struct by_code *code, uint32_t row, FILE *to)
 
 static bool by_code_is_sampled(const struct by_code *code, const struct by_code_number *number)
 {
+    if (number->measure == STACK_MAPPED) return false;
     return number->measure < STACK_FREED ? stack_tally_is_sampled(&code->tally)
                                          : stack_tally_frees_are_sampled(&code->tally);
 }
@@ -614,21 +616,22 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
 /* ---- JSON ---- */
 
 /* The cells of the measures that every table has, from `sums`. */
-#define CELLS_OF(sums)                                                             \
-    {"made", .value = round((sums)->objects[STACK_MADE].value)},                   \
-        {"bytes", .value = round((sums)->bytes[STACK_MADE].value)},                \
-        {"peak_objects", .value = round((sums)->objects[STACK_AT_PEAK].value)},    \
-        {"peak_bytes", .value = round((sums)->bytes[STACK_AT_PEAK].value)},        \
-        {"end_objects", .value = round((sums)->objects[STACK_AT_END].value)},      \
-        {"end_bytes", .value = round((sums)->bytes[STACK_AT_END].value)},          \
-        {"short_lived", .value = round((sums)->objects[STACK_SHORT_LIVED].value)}, \
-        {"grown", .value = round((sums)->objects[STACK_GROWN].value)},             \
-        {"grown_bytes", .value = round((sums)->bytes[STACK_GROWN].value)},         \
-        {"remote_frees", .value = round((sums)->objects[STACK_REMOTE].value)},     \
-        {"freed", .value = round((sums)->objects[STACK_FREED].value)},             \
-        {"freed_bytes", .value = round((sums)->bytes[STACK_FREED].value)},         \
-    {                                                                              \
-        "freed_remote", .value = round((sums)->objects[STACK_FREED_REMOTE].value)  \
+#define CELLS_OF(sums)                                                               \
+    {"made", .value = round((sums)->objects[STACK_MADE].value)},                     \
+        {"bytes", .value = round((sums)->bytes[STACK_MADE].value)},                  \
+        {"peak_objects", .value = round((sums)->objects[STACK_AT_PEAK].value)},      \
+        {"peak_bytes", .value = round((sums)->bytes[STACK_AT_PEAK].value)},          \
+        {"end_objects", .value = round((sums)->objects[STACK_AT_END].value)},        \
+        {"end_bytes", .value = round((sums)->bytes[STACK_AT_END].value)},            \
+        {"short_lived", .value = round((sums)->objects[STACK_SHORT_LIVED].value)},   \
+        {"grown", .value = round((sums)->objects[STACK_GROWN].value)},               \
+        {"grown_bytes", .value = round((sums)->bytes[STACK_GROWN].value)},           \
+        {"remote_frees", .value = round((sums)->objects[STACK_REMOTE].value)},       \
+        {"freed", .value = round((sums)->objects[STACK_FREED].value)},               \
+        {"freed_bytes", .value = round((sums)->bytes[STACK_FREED].value)},           \
+        {"freed_remote", .value = round((sums)->objects[STACK_FREED_REMOTE].value)}, \
+    {                                                                                \
+        "mapped", .value = round((sums)->bytes[STACK_MAPPED].value)                  \
     }
 
 /* Half the confidence interval of a sum; NAN, which becomes null, if it is exact. */
@@ -676,6 +679,7 @@ static bool code_row(const void *of, size_t at, struct table_row *row)
         {"total_bytes", .value = round(total->bytes[STACK_MADE].value)},
         {"total_peak_bytes", .value = round(total->bytes[STACK_AT_PEAK].value)},
         {"total_end_bytes", .value = round(total->bytes[STACK_AT_END].value)},
+        {"total_mapped", .value = round(total->bytes[STACK_MAPPED].value)},
     };
     TABLE_ROW(row, cells);
     return there;
@@ -685,8 +689,8 @@ static bool code_row(const void *of, size_t at, struct table_row *row)
 static bool where_row(const void *of, size_t at, struct table_row *row)
 {
     static const char *const keys[BY_CODE_NUMBERS] = {
-        "bytes",       "made",        "peak_bytes",   "end_bytes", "end_objects",
-        "short_lived", "grown_bytes", "remote_frees", "freed",     "freed_remote"};
+        "bytes",       "made",         "peak_bytes", "end_bytes",    "end_objects", "short_lived",
+        "grown_bytes", "remote_frees", "freed",      "freed_remote", "mapped"};
     static char texts[BY_CODE_NUMBERS][PATH_MAX + 64];
     const struct by_code *code = of;
     row->count = BY_CODE_NUMBERS;
@@ -793,8 +797,8 @@ static bool tree_row(const void *of, size_t at, struct table_row *row)
     const bool is_root = !there || branch->parent == CODE_GROUP_NONE;
     const uint32_t function = there ? telling->code->tree.groups[at].frame.function : 0;
     const struct cell cells[] = {
-        {"name",
-         .text = function != 0 ? code_names_text(&telling->code->names, function) : NO_STACK},
+        {"name", .text = function != 0 ? code_names_text(&telling->code->names, function)
+                                       : BY_CODE_NO_STACK},
         {"parent", .value = is_root ? NAN : (long double)telling->branches[branch->parent].number},
         CELLS_OF(&branch->sums),
     };

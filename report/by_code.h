@@ -19,6 +19,9 @@
 /* What `by` is called: "function", ... */
 extern const char *const by_code_kinds[CODE_BY_TREE];
 
+/* Names what has no call stack. */
+#define BY_CODE_NO_STACK "(no stack)"
+
 /* What the user asked for. */
 struct by_code_options {
     enum code_by by;
@@ -81,7 +84,7 @@ struct by_code_number {
     enum stack_measure measure;
     bool is_bytes;
 };
-enum { BY_CODE_END = 3, BY_CODE_NUMBERS = 10 }; /* END: alive at the end, in bytes */
+enum { BY_CODE_END = 3, BY_CODE_NUMBERS = 11 }; /* END: alive at the end, in bytes */
 extern const struct by_code_number by_code_numbers[BY_CODE_NUMBERS];
 
 /* The row whose name is the first `bytes` of `name`, or ends with that after a ":" or "/";

@@ -150,12 +150,14 @@ bool change_open(struct change *change, const struct report_trace *before,
     qsort(change->sizes, count, sizeof *change->sizes, change_by_size);
     change->sizes_count = join_sizes(change->sizes, count);
     qsort(change->sizes, change->sizes_count, sizeof *change->sizes, by_growth);
-    return code_change_open(&change->code, &before->code, &after->code);
+    return owners_change_open(&change->owners, &before->owners, &after->owners) &&
+           code_change_open(&change->code, &before->code, &after->code);
 }
 
 void change_close(struct change *change)
 {
     free(change->sizes);
+    owners_change_close(&change->owners);
     code_change_close(&change->code);
 }
 
@@ -364,6 +366,7 @@ void change_print(const struct change *change, FILE *to)
     fprintf(to, "\nbefore  %s\nafter   %s\n", printable_text(change->before->path),
             printable_text(change->after->path));
     table_print(&(struct table){number_row, change, .rows = change->differing}, to);
+    owners_change_print(&change->owners, to);
     code_change_print(&change->code, to);
     print_made(change, to);
     print_alive(change, CHANGE_END, to);
@@ -397,6 +400,8 @@ json_t *change_json(const struct change *change)
         json_object_set_new(numbers, change->numbers[i].key, table_row_json(number_row, change, i));
     for (size_t i = 0; i < change->sizes_count; i++)
         json_array_append_new(sizes, size_json(&change->sizes[i]));
+    if (change->owners.is_known)
+        json_object_set_new(object, "owners", owners_change_json(&change->owners));
     if (change->code.code != NULL)
         json_object_set_new(object, "code", code_change_json(&change->code));
     return object;

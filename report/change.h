@@ -3,6 +3,7 @@
 #define MALLOCTAPE_REPORT_CHANGE_H
 
 #include "report/code_change.h"
+#include "report/owners_change.h"
 #include "report/report_numbers.h"
 #include "report/report_trace.h"
 
@@ -37,6 +38,7 @@ struct change {
     size_t numbers_count, differing;                  /* those that differ come first */
     struct change_size *sizes; /* those that differ; by growth in objects made, greatest first */
     size_t sizes_count;
+    struct owners_change owners;
     struct code_change code;
 };
 

@@ -5,6 +5,13 @@ const NO_CODE = { all: {}, rows: { name: [] }, where: {}, tree: { name: [], pare
   may_leak: { name: [] } };
 const code = data.code ?? NO_CODE;
 
+// What was alive at the peak and what was mapped, together: most of the process.
+for (const of of [code.all, code.rows, code.tree])
+  if (code.all.mapped > 0)
+    of.both = Array.isArray(of.mapped) ? of.mapped.map((bytes, i) => bytes + of.peak_bytes[i])
+      : of.mapped + of.peak_bytes;
+code.where.both = code.where.peak_bytes?.map((text, i) => text || code.where.mapped[i]);
+
 const MEASURES = [
   { key: 'bytes', title: 'bytes asked for', text: bytesText },
   { key: 'made', title: 'objects made', text: countText },
@@ -15,6 +22,8 @@ const MEASURES = [
   { key: 'remote_frees', title: 'ended by another thread', text: countText },
   { key: 'freed', title: 'objects freed', text: countText },
   { key: 'freed_remote', title: 'remote objects freed', text: countText },
+  { key: 'mapped', title: 'resident, mapped', text: bytesText },
+  { key: 'both', title: 'alive at the peak, or mapped', text: bytesText },
 ].filter(({ key }) => code.all[key] > 0);
 
 // The tree with the total of each branch. Parents come before their children.

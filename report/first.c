@@ -7,6 +7,7 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "launch/allocators.h"
+#include "report/owners_output.h"
 #include "report/table.h"
 #include "report/under.h"
 #include "report/words.h"
@@ -29,14 +30,7 @@ struct parts {
 /* What the recorded allocator adds to `live` bytes by rounding; 0: its rules are not known. */
 static uint64_t rounding_of(const struct report_trace *trace, uint64_t live)
 {
-    const char *name = allocators_name_recorded(trace->allocator);
-    for (unsigned i = 0; name != NULL && i < ROUNDINGS; i++) {
-        const struct rounded_class *all = &trace->rounded[i].all;
-        if (strcmp(allocator_facts[i]->name, name) != 0 || all->peak_bytes == 0) continue;
-        return (uint64_t)((unsigned __int128)(all->peak_taken - all->peak_bytes) * live /
-                          all->peak_bytes);
-    }
-    return 0;
+    return owners_rounding(trace->rounded, trace->allocator, live);
 }
 
 static uint64_t least(uint64_t one, uint64_t other)
@@ -244,7 +238,9 @@ static void say_suspects(const struct report_trace *trace, FILE *to)
 void first_print_notice(const struct report_trace *trace, FILE *to)
 {
     const struct parts parts = parts_find(trace);
-    if (parts.rss > 0) {
+    if (trace->owners.is_known) {
+        owners_say(trace, to);
+    } else if (parts.rss > 0) {
         fprintf(to, "Peak RSS was %s", words_bytes(trace->tally.peak_rss_bytes));
         parts_list(&parts, say_part, to);
         fputs(".\n", to);
@@ -257,7 +253,10 @@ void first_print_notice(const struct report_trace *trace, FILE *to)
 
 void first_print(const struct report_trace *trace, FILE *to)
 {
-    print_parts(trace, to);
+    if (trace->owners.is_known)
+        owners_print(trace, pages_at_peak(trace), to);
+    else
+        print_parts(trace, to);
     if (trace->code.is_known)
         print_leaking_code(&trace->code, to);
     else

@@ -16,6 +16,31 @@ function memory() {
     line('heap', 'heap_bytes', 1), line('RSS of the program', 'rss_bytes', 3), vmSize]);
 }
 
+// ---- who has RSS ----
+
+const rss = data.rss ?? { over_time: { end_ns: [], owners: [] } };
+
+// The largest owners, and all others together, as stacked areas; in the order of the text.
+function ownersChart() {
+  const { owners } = rss.over_time;
+  const most = ({ bytes }) => Math.max(...bytes);
+  const large = [...owners].sort((a, b) => most(b) - most(a)).slice(0, 6);
+  const shown = owners.filter((one) => large.includes(one));
+  const others = owners.filter((one) => !large.includes(one));
+  if (others.length > 0)
+    shown.push({ owner: 'others', bytes: others[0].bytes.map((_, i) => sum(others.map(({ bytes }) => bytes[i]))) });
+  const unit = unitFor(others.concat(shown).map(most));
+  const chart = timeChart(unit.name, shown.map(({ owner, bytes }, at) => ({ label: shortName(owner, 60),
+    seconds: secondsOf(rss.over_time), at, values: bytes.map((value) => value / unit.bytes),
+    fill: at > 0 ? '-1' : 'origin' })));
+  chart.data.datasets.forEach((one) => Object.assign(one, { borderWidth: 0, pointStyle: 'rect' }));
+  chart.options.scales.y.stacked = true;
+  return chart;
+}
+
+const ownerRows = () => objectsOf(rss.owners).map((one) => [one.owner, one.kind, bytesText(one.bytes),
+  share(one.bytes, rss.peak.bytes), bytesText(one.end_bytes)]);
+
 // ---- what the allocator says of itself ----
 
 const statistics = data.statistics.timeline;
@@ -384,6 +409,11 @@ showFacts(factsOf(data));
 showFigures([
   { title: 'Memory over time', wide: true, config: memory, there: seconds.length > 1,
     text: 'What was alive, as the program asked for it, and what it cost.' },
+  { title: 'Who has RSS, over time', wide: true, config: ownersChart,
+    there: rss.over_time.end_ns.length > 1,
+    text: 'All of it, when the recorder looked at what was resident.',
+    table: () => ({ head: ['owner', 'kind', 'at the peak', 'share', 'at the end'],
+      rows: ownerRows() }) },
   { title: 'What the allocator reports about itself', wide: true, config: allocatorStatistics,
     there: drawn.length + data.statistics.events.length > 0 && seconds.length > 1,
     text: `Besides RSS and heap. At the last tick: ${names

@@ -8,6 +8,7 @@
 #include "common/json_file.h"
 #include "report/first.h"
 #include "report/growth.h"
+#include "report/owners_output.h"
 #include "report/report_numbers.h"
 #include "report/tables.h"
 #include "report/under.h"
@@ -166,6 +167,7 @@ json_t *report_json(const struct report_trace *trace)
     put_origin(object, trace);
     put_numbers(object, tally);
     json_object_set_new(object, "first", first_json(trace));
+    if (trace->owners.is_known) json_object_set_new(object, "rss", owners_json(&trace->owners));
     json_object_set_new(object, "growth", growth_json(trace));
     table_put(object, "sizes", &(struct table){tables_size, &sizes, .rows = tally->sizes.count});
     put_rounding(object, trace->rounded);

@@ -79,6 +79,10 @@ static int report_trace_read_all(struct report_trace *trace, struct instruction_
         error_set_system(&reader->error, "no memory for call stacks");
         return PROGRAM_FAILED;
     }
+    if (!owners_follow(&trace->owners, reader, &trace->tally, trace->allocator)) {
+        error_set_system(&reader->error, "no memory for mappings");
+        return PROGRAM_FAILED;
+    }
     if (!take_batches(trace, reader, sizes) || reader->state == INSTRUCTIONS_FAILED ||
         process_interrupted())
         return PROGRAM_FAILED;
@@ -88,8 +92,15 @@ static int report_trace_read_all(struct report_trace *trace, struct instruction_
         error_set_system(&reader->error, "no memory for classes of sizes");
         return PROGRAM_FAILED;
     }
-    if (trace->code.is_known && !make_code(trace, code)) {
+    owners_end(&trace->owners);
+    if (trace->code.is_known &&
+        !(owners_tell(&trace->owners, &trace->code.tally) && make_code(trace, code))) {
         error_set_system(&reader->error, "no memory for call stacks");
+        return PROGRAM_FAILED;
+    }
+    if (trace->owners.no_memory ||
+        !owners_make(&trace->owners, &trace->code, trace->rounded, trace->allocator)) {
+        error_set_system(&reader->error, "no memory for mappings");
         return PROGRAM_FAILED;
     }
     if (reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT)
@@ -143,6 +154,7 @@ void report_close(struct report_trace *trace)
 {
     tally_close(&trace->tally);
     arenas_close(&trace->arenas);
+    owners_close(&trace->owners);
     by_code_close(&trace->code);
     rounding_free(trace->rounded);
     recorded_settings_free(&trace->settings);

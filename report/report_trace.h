@@ -14,6 +14,7 @@
 #include "report/arenas.h"
 #include "report/by_code.h"
 #include "report/depths.h"
+#include "report/owners.h"
 #include "report/rounding.h"
 #include "report/tally.h"
 
@@ -31,6 +32,7 @@ struct report_trace {
     struct tally tally;
     struct arenas arenas;
     struct rounded rounded[ROUNDINGS];
+    struct owners owners;        /* known if the trace says what was resident */
     struct by_code code;         /* known if the trace has call stacks */
     const struct under *under;   /* what keeps pages resident, or NULL */
     const struct depths *depths; /* how far calls went, or NULL */

@@ -48,7 +48,7 @@ struct cell {
     bool wide;        /* only where lines are wide */
 };
 
-enum { TABLE_CELLS_MAX = 32 };
+enum { TABLE_CELLS_MAX = 40 };
 
 struct table_row {
     struct cell cells[TABLE_CELLS_MAX];

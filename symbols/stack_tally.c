@@ -31,7 +31,8 @@ enum tallied_calls {
     REALLOCS,
     LARGE_REALLOCS,
     FREES,
-    REMOTE_FREES
+    REMOTE_FREES,
+    MAPPINGS
 };
 
 static enum tallied_calls stack_tally_calls_of(const struct stack_tally *tally, size_t cell)
@@ -47,7 +48,8 @@ static enum tallied_calls alike(enum tallied_calls calls)
 
 static bool are_frees(const struct stack_tally *tally, size_t cell)
 {
-    return stack_tally_calls_of(tally, cell) >= FREES;
+    const enum tallied_calls calls = stack_tally_calls_of(tally, cell);
+    return calls == FREES || calls == REMOTE_FREES;
 }
 
 struct stack_object {
@@ -375,6 +377,16 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
         }
         note_call(tally, NULL);
     }
+    return true;
+}
+
+bool stack_tally_add_mapped(struct stack_tally *tally, uint32_t stack, uint64_t pieces,
+                            uint64_t bytes)
+{
+    if (!stack_tally_reserve(tally, 1)) return false;
+    struct stack_cell *cell = &tally->cells[cell_find(tally, stack, 0, MAPPINGS)];
+    cell->amounts[STACK_MAPPED].objects += pieces;
+    cell->amounts[STACK_MAPPED].bytes += bytes;
     return true;
 }
 
@@ -746,12 +758,36 @@ static void sum_alike(struct summing *state, enum stack_measure measure, size_t 
     sum_exactly(state, measure, certain, end);
 }
 
-/* Sums up all cells of allocations and reallocs, or of frees. */
+/* Which cells a measure is of: cells are sorted by the kind of their calls. */
+static struct cell_range cells_of_measure(const struct stack_tally *tally,
+                                          enum stack_measure measure, size_t *first)
+{
+    const bool of_frees = measure == STACK_FREED || measure == STACK_FREED_REMOTE;
+    const enum tallied_calls from = measure == STACK_MAPPED ? MAPPINGS
+                                    : of_frees              ? FREES
+                                                            : ALLOCATIONS;
+    const enum tallied_calls until = measure == STACK_MAPPED ? MAPPINGS + 1
+                                     : of_frees              ? MAPPINGS
+                                                             : FREES;
+    struct cell_range range = {.end = 0};
+    while (range.end < tally->count && stack_tally_calls_of(tally, range.end) < from)
+        range.end++;
+    *first = range.end;
+    while (range.end < tally->count && stack_tally_calls_of(tally, range.end) < until)
+        range.end++;
+    return range;
+}
+
+/* Sums up all cells of allocations and reallocs, of frees, or of mappings. */
 static void sum_measure(struct summing *state, enum stack_measure measure, size_t first, size_t end)
 {
     const struct stack_tally *tally = state->tally;
     memset(state->seen, 0, state->groups->count * sizeof *state->seen);
     state->all = (struct weight){.samples = 0};
+    if (measure == STACK_MAPPED) {
+        sum_exactly(state, measure, first, end);
+        return;
+    }
     for (size_t at = first, next; at < end; at = next) {
         const enum tallied_calls calls = alike(stack_tally_calls_of(tally, at));
         for (next = at + 1; next < end && alike(stack_tally_calls_of(tally, next)) == calls;)
@@ -773,13 +809,10 @@ bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups 
                       state.stands_for != NULL;
     for (size_t i = 0; i < tally->count && good; i++)
         state.stands_for[i] = stands_for(tally, i);
-    size_t frees = 0;
-    while (frees < tally->count && good && !are_frees(tally, frees))
-        frees++;
     for (unsigned i = 0; i < STACK_MEASURES && good; i++) {
-        const bool of_frees = i == STACK_FREED || i == STACK_FREED_REMOTE;
-        sum_measure(&state, (enum stack_measure)i, of_frees ? frees : 0,
-                    of_frees ? tally->count : frees);
+        size_t first;
+        const struct cell_range cells = cells_of_measure(tally, (enum stack_measure)i, &first);
+        sum_measure(&state, (enum stack_measure)i, first, cells.end);
     }
     free(state.here);
     free(state.seen);

@@ -56,6 +56,7 @@ enum stack_measure {
     STACK_GROWN,        /* an object made larger, as below; bytes: by how much */
     STACK_FREED,        /* by a free there */
     STACK_FREED_REMOTE, /* the same, of another thread's objects */
+    STACK_MAPPED,       /* pieces of mappings that it made, and what of them was resident */
     STACK_MEASURES
 };
 
@@ -131,6 +132,10 @@ void stack_tally_close(struct stack_tally *tally);
  * another; only of the last one may `count` be less than all. False: no memory. */
 bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *batch,
                      size_t count);
+/* Adds what was resident of mappings that a stack made, in so many pieces; before stack_tally_end().
+ * It is exact, however calls are sampled. False: no memory. */
+bool stack_tally_add_mapped(struct stack_tally *tally, uint32_t stack, uint64_t pieces,
+                            uint64_t bytes);
 /* The node of the object at this index, which is less than `live`. Before stack_tally_end(). */
 uint32_t stack_tally_node(const struct stack_tally *tally, uint64_t index);
 bool stack_tally_end(struct stack_tally *tally);

@@ -555,15 +555,34 @@ end
 
 NOT_COUNTED = %w[path program allocator heap_unknown recording pid start status].freeze
 
+# Bytes that were resident, by look.
+def looks(lines)
+  lines.each_with_object([]) do |line, sums|
+    sums << 0 if line.match?(/\A\h{12} residency /)
+    sums[-1] += 1024 * $1.to_i if line =~ /\A\h{12} area .*? resident (\d+) /
+  end
+end
+
+# Whether owners at the peak and at the end add up to all that was resident then.
+def owners_right?(rss, sums)
+  return sums.empty? if rss.nil?
+  peak, last = rss.values_at('peak', 'end').map { |look| look['bytes'] }
+  sums.include?(peak) && peak >= sums.max - sums.max / 100 && last == sums.last &&
+    rss['owners']['bytes'].sum + rss['unowned'] == peak &&
+    rss['owners']['end_bytes'].sum + rss['unowned_end'] == last
+end
+
+lines = $stdin.each_line(chomp: true).to_a
 told = JSON.parse(File.read(ARGV[0])).except(*NOT_COUNTED)
-told['code'] = told['code'].slice('all') if told['code']
+rss = told.delete('rss')
+told['code'] = { 'all' => told['code']['all'].except('mapped') } if told['code']
 # Sizes and pairs of lanes stand in no order.
 { 'sizes' => %w[size], 'remote_frees' => %w[made_by ended_by] }.each do |key, by|
   columns = told[key].select { |_, column| column.is_a?(Array) }
   order = columns[by[0]].each_index.sort_by { |i| by.map { |name| columns[name][i] } }
   told[key].merge!(columns.transform_values { |column| column.values_at(*order) })
 end
-found = []
-differences(told, Count.new($stdin.each_line(chomp: true).to_a).result, '', found)
+found = owners_right?(rss, looks(lines)) ? [] : ['rss: owners do not add up']
+differences(told, Count.new(lines).result, '', found)
 puts found
 exit found.empty?

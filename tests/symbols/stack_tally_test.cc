@@ -234,9 +234,9 @@ class Intervals : public testing::TestWithParam<Recorder> {};
 
 TEST_P(Intervals, HoldInRandomPrograms)
 {
-    const char *const names[STACK_MEASURES] = {"made",        "at the peak", "at the end",
-                                               "short-lived", "remote",      "grown",
-                                               "freed",       "freed remote"};
+    const char *const names[STACK_MEASURES] = {"made",        "at the peak",  "at the end",
+                                               "short-lived", "remote",       "grown",
+                                               "freed",       "freed remote", "mapped"};
     Held objects[STACK_MEASURES], bytes[STACK_MEASURES];
     const unsigned seeds = 100;
     for (unsigned seed = 1; seed <= seeds; seed++) {
@@ -251,7 +251,7 @@ TEST_P(Intervals, HoldInRandomPrograms)
     for (int m = 0; m < STACK_MEASURES; m++) {
         EXPECT_GE(objects[m].held, objects[m].all * 0.95) << names[m] << " of " << objects[m].all;
         EXPECT_GE(bytes[m].held, bytes[m].all * 0.95) << names[m] << ", bytes, of " << bytes[m].all;
-        EXPECT_GT(bytes[m].all, 100) << names[m];
+        if (m != STACK_MAPPED) EXPECT_GT(bytes[m].all, 100) << names[m];
     }
 }
 

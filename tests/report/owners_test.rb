@@ -1,0 +1,125 @@
+#!/usr/bin/env ruby
+# frozen_string_literal: true
+
+# owners_test.rb - a program that maps memory in several ways, recorded on its own allocator: report
+# says which function has how much of RSS, and all parts add up to it; two traces say what changed.
+
+require 'json'
+require 'tmpdir'
+require_relative '../tap'
+
+MALLOCTAPE = "#{BUILD}/bin/malloctape"
+MIB = 1 << 20
+SOURCE = <<~C
+  #define _GNU_SOURCE
+  #include <pthread.h>
+  #include <stdlib.h>
+  #include <string.h>
+  #include <sys/mman.h>
+  #include <unistd.h>
+  static char zeros[3 << 20];
+  /* No function, so that its callers are those that map. */
+  #define map(mib, flags) \\
+      mmap(NULL, (mib) << 20, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | (flags), -1, 0)
+  /* Beside each other, so that the kernel makes one area of them. */
+  __attribute__((noinline)) void fill_cache(void) { memset(map(CACHE, MAP_PRIVATE), 1, CACHE << 20); }
+  __attribute__((noinline)) void half_used(void) { memset(map(16ul, MAP_PRIVATE), 1, 8 << 20); }
+  __attribute__((noinline)) void shares(void) { memset(map(6ul, MAP_SHARED), 1, 6 << 20); }
+  __attribute__((noinline)) void grows(void)
+  {
+      char *at = mremap(map(1ul, MAP_PRIVATE), 1 << 20, 5 << 20, MREMAP_MAYMOVE);
+      if (at == MAP_FAILED) exit(1);
+      memset(at, 1, 5 << 20);
+  }
+  static pthread_barrier_t barrier;
+  static void *thread(void *of)
+  {
+      char used[512 << 10];
+      memset(used, 1, sizeof used);
+      __asm__ volatile("" : : "r"(used) : "memory");
+      pthread_barrier_wait(&barrier);
+      pthread_barrier_wait(&barrier);
+      return of;
+  }
+  int main(void)
+  {
+      pthread_t threads[3];
+      pthread_barrier_init(&barrier, NULL, 4);
+      fill_cache();
+      half_used();
+      shares();
+      grows();
+      memset(zeros, 1, sizeof zeros);
+      for (int i = 0; i < 4; i++) memset(malloc(5 << 20), 1, 5 << 20);
+      for (int i = 0; i < 3; i++) pthread_create(&threads[i], NULL, thread, NULL);
+      pthread_barrier_wait(&barrier);
+      exit(0);
+  }
+C
+
+def compile(name, *options)
+  File.write('owners.c', SOURCE)
+  output_of({}, 'gcc', '-g', '-O1', '-pthread', '-w', *options, '-o', name, 'owners.c')
+end
+
+def record(file, program, *options)
+  output_of({}, MALLOCTAPE, 'record', '--quiet', '--allocator=program', *options, '-o', file, '--',
+            "./#{program}")
+end
+
+def report_of(*words)
+  text = output_of({}, MALLOCTAPE, 'report', *words, '--json', 'report.json')
+  [text, JSON.parse(File.read('report.json'))]
+end
+
+# Bytes at the end, by owner.
+def owners(rss)
+  table = rss['owners']
+  table['owner'].zip(table['kind'], table['end_bytes']).to_h { |owner, kind, bytes| [[kind, owner], bytes] }
+end
+
+def near(bytes, mib) = bytes && (bytes - mib * MIB).abs <= MIB / 4
+
+Dir.mktmpdir do |directory|
+  Dir.chdir(directory)
+  plan 8
+  compile('before', '-DCACHE=32ul')
+  compile('after', '-DCACHE=40ul')
+  record('before.lz4', 'before', '--stacks=all')
+  record('after.lz4', 'after', '--stacks=all')
+
+  text, json = report_of('before.lz4')
+  rss = json['rss']
+  of = owners(rss)
+  code = { 'fill_cache' => 32, 'half_used' => 8, 'grows' => 5 }
+  report code.all? { |name, mib| near(of[['mapped', name]], mib) },
+         'mappings belong to the functions that made them', [of.to_s]
+  report near(of[['shared', 'shares']], 6), 'so does shared memory'
+  stacks = of.find { |(kind, _), _| kind == 'stacks' }
+  report stacks && stacks[0][1] == 'stacks of 4 threads' && stacks[1].between?(1.5 * MIB, 2.5 * MIB),
+         'the stacks of threads are known', [stacks.to_s]
+  data = of.find { |(kind, name), _| kind == 'file' && name.end_with?('/before') }
+  report data && data[1] >= 3 * MIB && of.find { |(kind, _), _| kind == 'alive' }[1] >= 20 * MIB,
+         'static data belong to the program, large objects to the heap', [of.to_s]
+  sums = %w[peak end].zip(%w[bytes end_bytes], %w[unowned unowned_end]).map do |look, column, unowned|
+    rss[look]['bytes'] == rss['owners'][column].sum + rss[unowned]
+  end
+  report sums.all? && rss['unowned_end'] <= rss['end']['bytes'] / 50 &&
+         text.match?(/^RSS  *peak .* after call /) && text.match?(/  mapped by fill_cache$/),
+         'all add up to RSS, and nearly all has an owner', [rss['unowned_end'].to_s]
+
+  rows = json['code']['rows']
+  main = rows['total_mapped'][rows['name'].index('main')]
+  report rss['peak']['why'] != 'end' || near(main, 32 + 8 + 6 + 5), 'functions have what they call map',
+         [main.to_s]
+  broken = ['mapped@fill_cache>20M', 'mapped@fill_cache>100M'].map do |limit|
+    system(MALLOCTAPE, 'report', 'before.lz4', '--fail-if', limit, %i[out err] => '/dev/null')
+    $?.exitstatus
+  end
+  report broken == [6, 0], 'a limit on what a function has mapped', [broken.to_s]
+
+  text, json = report_of('before.lz4', 'after.lz4')
+  change = json['owners']&.find { |one| one['owner'] == 'fill_cache' }
+  report change && near(change['end']['difference'], 8) && text.match?(/fill_cache/),
+         'two traces: what changed, by owner', [change.to_s]
+end
