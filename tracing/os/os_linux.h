@@ -1,5 +1,5 @@
-/* os_linux - what the files of the Linux layer share. os_linux.c itself needs only os_linux_own.c
- * of the others.
+/* os_linux - what the files of the Linux layer share. os_linux.c itself needs only os_linux_files.c
+ * and os_linux_own.c of the others.
  *
  * syscall() of libc sets errno, which belongs to the traced program, so the calls are made here;
  * results are negative errno values. */
@@ -13,11 +13,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 static inline long system_call(long number, long a, long b, long c, long d, long e, long f)
 {
     return arch_system_call(number, a, b, c, d, e, f);
+}
+
+/* NULL: it fails. */
+static inline void *os_linux_map(void *at, size_t bytes, int protection, int flags, int file,
+                                 uint64_t offset)
+{
+    long result =
+        system_call(SYS_mmap, (long)at, (long)bytes, protection, flags, file, (long)offset);
+    return result < 0 && result > -4096 ? NULL : (void *)result;
+}
+
+static inline long os_linux_advise(void *memory, size_t bytes, int advice)
+{
+    return system_call(SYS_madvise, (long)memory, (long)bytes, advice, 0, 0, 0);
 }
 
 static inline struct timespec os_linux_timespec(uint64_t ns)
