@@ -141,12 +141,6 @@ struct raw_chunk *raw_reader_next(struct raw_reader *reader);
  * NULL: no memory. To be freed like any other. */
 struct raw_chunk *raw_chunk_new(uint32_t payload_bytes);
 
-/* Unpacks the units of a packed chunk (FORMAT.md 5.5), by the entries of pack_fill_entries().
- * Writes little-endian units to `to`, at most `*units`, and stores in `*units` how many they are.
- * False: the `bytes` at `from` are no whole codes, or have more units. */
-bool raw_unpack(const uint32_t *entries, const uint8_t *from, uint32_t bytes, uint8_t *to,
-                uint32_t *units);
-
 /* Makes sure that reader->lanes covers `lane`. False: no memory, see error. */
 bool raw_reader_know_lane(struct raw_reader *reader, uint32_t lane);
 

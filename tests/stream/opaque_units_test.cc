@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "stream/raw_decoder.h"
 #include "stream/raw_reader.h"
+#include "stream/raw_unpack.h"
 #include "stream/units.h"
 #include "stream/units_profile.h"
 

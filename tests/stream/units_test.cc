@@ -16,6 +16,7 @@
 #include "common/call_table.h"
 #include "stream/raw_decoder.h"
 #include "stream/raw_reader.h"
+#include "stream/raw_unpack.h"
 
 extern "C" {
 #include "stream/pack.h"
