@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -19,52 +18,26 @@
 
 #include "attach/registers.h"
 #include "attach/safe_place.h"
+#include "attach/stopped_thread.h"
 #include "attach/wait.h"
 #include "common/error.h"
 
 enum {
     STACK_BYTES = 1 << 20, /* of the mapped stack: constructors of libraries run on it */
-    STACK_WORDS = 16384,   /* how much of a thread's own stack is looked at */
     CODE_BYTES = 4096,
     ERRAND_OFFSET = 256, /* of its code in there, behind registers_calling */
-    TEXTS = 3,           /* PATH_MAX each, at the top of the stack; below them the errand */
-    /* A stop at a system call (ptrace(2), PTRACE_O_TRACESYSGOOD). */
-    SYSCALL_STOP = SIGTRAP | 0x80
+    TEXTS = 3            /* PATH_MAX each, at the top of the stack; below them the errand */
 };
 /* The pause between two rounds over all threads. */
 #define ROUND_NS UINT64_C(1000000)
-/* How long to wait for a thread to stop. One that sleeps uninterruptibly in the kernel stops only
- * when it wakes (in vfork(2), when its child has executed another program): then another is
- * tried. */
-#define STOP_NS  UINT64_C(20000000)
 /* A wait began at most this long ago if the thread was last seen this long ago, before it began. */
 #define FRESH_NS (5 * ROUND_NS)
 /* After this time without another one, a thread is taken whose wait will begin anew. */
 #define RENEW_NS UINT64_C(2000000000)
 /* A thread that runs has been looked at this often before. */
 enum { LOOKS = 5 };
-/* The system also says EPERM of a thread that is just ending. */
-enum { DENIALS_MAX = 50 };
 /* A waiting thread that was at no safe place is not stopped again in the same wait before. */
 #define AGAIN_NS UINT64_C(100000000)
-
-/* Since Linux 5.13; older headers do not have it. */
-#ifndef PTRACE_GET_RSEQ_CONFIGURATION
-#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
-#endif
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static void rest(uint64_t ns)
-{
-    const struct timespec time = {.tv_nsec = (long)ns};
-    nanosleep(&time, NULL);
-}
 
 /* ---- the memory of the process ---- */
 
@@ -83,234 +56,6 @@ void inject_read_text(const struct inject *inject, uint64_t address, char *text,
            text[used] != '\0')
         used++;
     text[used] = '\0';
-}
-
-/* ---- one thread ---- */
-
-/* Waits for the thread's next stop, up to `patience_ns`. False: none, or it has ended. */
-static bool stop_await(pid_t thread, uint64_t patience_ns, int *status)
-{
-    const uint64_t end = now_ns() + patience_ns;
-    for (;;) {
-        const pid_t got = waitpid(thread, status, __WALL | WNOHANG);
-        if (got == thread) return WIFSTOPPED(*status);
-        if (got < 0 && errno != EINTR) return false;
-        if (now_ns() >= end) return false;
-        rest(50000);
-    }
-}
-
-static int inject_event_of(int status)
-{
-    return status >> 16;
-}
-
-/* The entry of a thread that has been asked to stop and has not yet (0: a free entry); NULL:
- * none. */
-static pid_t *late_find(struct inject *inject, pid_t thread)
-{
-    for (unsigned i = 0; i < INJECT_LATE_MAX; i++)
-        if (inject->late[i] == thread) return &inject->late[i];
-    return NULL;
-}
-
-/* Stops a thread and leaves it stopped. False: it has not stopped yet, or cannot be traced (errno).
- * When this process ends, it goes on. */
-static bool inject_thread_stop(struct inject *inject, pid_t thread)
-{
-    int status;
-    pid_t *late = late_find(inject, thread);
-    if (late == NULL) {
-        if ((late = late_find(inject, 0)) == NULL) return false;
-        if (ptrace(PTRACE_SEIZE, thread, NULL, (void *)PTRACE_O_TRACESYSGOOD) != 0) return false;
-        *late = thread;
-        if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0) return false;
-    }
-    bool stops = stop_await(thread, STOP_NS, &status);
-    /* A signal came first: deliver it. The thread stops right afterwards. */
-    while (stops && inject_event_of(status) != PTRACE_EVENT_STOP) {
-        ptrace(PTRACE_CONT, thread, NULL, (void *)(long)WSTOPSIG(status));
-        stops = stop_await(thread, STOP_NS, &status);
-    }
-    if (stops) *late = 0;
-    errno = 0;
-    return stops;
-}
-
-/* Waits for the thread's next stop. False: it has ended. */
-static bool call_await(struct inject *inject, int *status)
-{
-    for (;;) {
-        const pid_t got = waitpid(inject->thread, status, __WALL | WNOHANG);
-        if (got < 0 && errno != EINTR) break;
-        if (got == inject->thread && !WIFSTOPPED(*status)) break;
-        if (got == inject->thread) return true;
-        rest(50000);
-    }
-    inject->is_gone = true;
-    return false;
-}
-
-/* Whether the stop may have cut the system call short that the thread was in: a write, for example,
- * that had already put something into a pipe. *done: how much. */
-static bool call_was_cut(const struct user_regs_struct *registers, long number, uint64_t *done)
-{
-    uint64_t arguments[6];
-    registers_arguments(registers, arguments);
-    *done = registers_result(registers);
-    return REGISTERS_KEEP_ARGUMENTS && *done > 0 && *done < arguments[2] &&
-           (number == SYS_write || number == SYS_sendto ||
-            (number == SYS_recvfrom && (arguments[3] & MSG_WAITALL) != 0));
-}
-
-/* Has the thread do the rest of such a call, then adds the results, and leaves it stopped. False: a
- * signal of the program's came first. *signal: that, or 0. */
-static bool call_complete(struct inject *inject, long number, uint64_t done, int *signal)
-{
-    struct user_regs_struct registers = inject->state.registers;
-    uint64_t arguments[6];
-    unsigned stops = 0;
-    int status = 0;
-    registers_arguments(&registers, arguments);
-    arguments[1] += done;
-    arguments[2] -= done;
-    registers_to_system_call(&registers, registers_code(&registers) - sizeof registers_system_call,
-                             registers_stack(&registers), 0, number, arguments);
-    *signal = 0;
-    if (!registers_put(inject->thread, &registers)) return false;
-    while (stops < 2 && *signal == 0 && ptrace(PTRACE_SYSCALL, inject->thread, NULL, NULL) == 0 &&
-           call_await(inject, &status)) {
-        if (inject_event_of(status) != 0) continue;
-        if (WSTOPSIG(status) == SYSCALL_STOP)
-            stops++;
-        else
-            *signal = WSTOPSIG(status);
-    }
-    int64_t rest = 0;
-    if (stops == 2 && registers_get(inject->thread, &registers))
-        rest = (int64_t)registers_result(&registers);
-    registers_return(&inject->state.registers, done + (rest > 0 ? (uint64_t)rest : 0));
-    registers_put(inject->thread, &inject->state.registers);
-    return *signal == 0;
-}
-
-static void thread_release(struct inject *inject)
-{
-    if (inject->is_made_again) registers_put(inject->thread, &inject->state.registers);
-    ptrace(PTRACE_DETACH, inject->thread, NULL, NULL);
-}
-
-/* Whether the thread is inside a restartable sequence (rseq(2)): the kernel would not abort it if
- * the thread did something else and then went on there. */
-static bool is_in_sequence(const struct inject *inject, uint64_t code)
-{
-    struct {
-        uint64_t area;
-        uint32_t bytes, signature, flags, unused;
-    } of = {0};
-    struct {
-        uint32_t version, flags;
-        uint64_t start, length, abort;
-    } sequence;
-    uint64_t address = 0;
-    if (ptrace((enum __ptrace_request)PTRACE_GET_RSEQ_CONFIGURATION, inject->thread,
-               (void *)sizeof of, &of) <= 0 ||
-        of.area == 0)
-        return false;
-    if (target_read(inject->target, of.area + sizeof(uint64_t), &address, sizeof address) !=
-            sizeof address ||
-        address == 0)
-        return false;
-    return target_read(inject->target, address, &sequence, sizeof sequence) != sizeof sequence ||
-           code - sequence.start < sequence.length;
-}
-
-/* `registers`: as the thread was stopped. */
-static bool thread_is_safe(struct inject *inject, const struct safe_places *places,
-                           const struct user_regs_struct *registers)
-{
-    static uint64_t stack[STACK_WORDS];
-    size_t bytes = 0, more;
-    if (is_in_sequence(inject, registers_code(registers))) return false;
-    /* The stack may end before: read it in pieces. */
-    do {
-        more =
-            target_read(inject->target, registers_stack(registers) + bytes, (char *)stack + bytes,
-                        sizeof stack - bytes < 4096 ? sizeof stack - bytes : 4096);
-        bytes += more;
-    } while (more == 4096 && bytes < sizeof stack);
-    return safe_place_is(places, inject->thread, registers, stack, bytes / sizeof *stack);
-}
-
-/* The stop has ended the system call that the thread was in: it is made again. The thread has that in
- * its registers at once: if this process died first, the call would return EINTR. */
-static void call_make_again(struct inject *inject, const struct wait *wait)
-{
-    struct user_regs_struct *registers = &inject->state.registers;
-    const long number = registers_waits_in(inject->thread, registers);
-    uint64_t arguments[6];
-    inject->is_made_again = false;
-    if (number < 0 || !registers_was_interrupted(registers)) return;
-    if (number == wait->number)
-        memcpy(arguments, wait->arguments, sizeof arguments);
-    else if (REGISTERS_KEEP_ARGUMENTS)
-        registers_arguments(registers, arguments);
-    else
-        return;
-    if (wait_kind_of(inject->target->process, number, arguments) == WAIT_FRAGILE) return;
-    registers_make_again(registers, arguments);
-    inject->is_made_again = true;
-    registers_put(inject->thread, registers);
-}
-
-static bool state_get(struct inject *inject)
-{
-    struct iovec all = {inject->state.vectors, sizeof inject->state.vectors};
-    if (ptrace(PTRACE_GETSIGMASK, inject->thread, (void *)sizeof inject->state.blocked,
-               &inject->state.blocked) != 0 ||
-        !registers_vectors_get(inject->thread, &all, &inject->state.vectors_kind))
-        return false;
-    inject->state.vectors_bytes = all.iov_len;
-    return true;
-}
-
-/* False: the thread had to be let go, with a signal. */
-static bool call_is_whole(struct inject *inject)
-{
-    const long number = registers_waits_in(inject->thread, &inject->state.registers);
-    uint64_t done;
-    int signal;
-    if (number < 0 || !call_was_cut(&inject->state.registers, number, &done) ||
-        call_complete(inject, number, done, &signal))
-        return true;
-    ptrace(PTRACE_DETACH, inject->thread, NULL, (void *)(long)signal);
-    return false;
-}
-
-/* Stops a thread. True: it is at a safe place, and stays there. */
-static bool inject_thread_take(struct inject *inject, const struct safe_places *places,
-                               pid_t thread, const struct wait *wait, int *error)
-{
-    inject->thread = thread;
-    inject->stopped_at_ns = now_ns();
-    inject->is_made_again = false;
-    errno = 0;
-    if (!inject_thread_stop(inject, thread)) {
-        if (errno == EPERM && ++inject->denials > DENIALS_MAX) *error = EPERM;
-        return false;
-    }
-    inject->denials = 0;
-    *error = 0;
-    bool good = registers_get(thread, &inject->state.registers);
-    if (good && !call_is_whole(inject)) return false;
-    if (good) {
-        const struct user_regs_struct stopped = inject->state.registers;
-        call_make_again(inject, wait);
-        good = thread_is_safe(inject, places, &stopped);
-    }
-    good = good && state_get(inject);
-    if (!good) thread_release(inject);
-    return good;
 }
 
 /* ---- which thread ---- */
@@ -350,7 +95,7 @@ static bool is_fresh(const struct inject *inject, pid_t thread, struct seen *see
 {
     uint64_t count = 0;
     if (!wait_count(inject->target->process, thread, &count)) return false;
-    const uint64_t now = now_ns(), before_ns = seen->counted_ns;
+    const uint64_t now = inject_now_ns(), before_ns = seen->counted_ns;
     const bool has_begun = before_ns != 0 && count != seen->count;
     seen->count = count;
     seen->counted_ns = now;
@@ -360,7 +105,7 @@ static bool is_fresh(const struct inject *inject, pid_t thread, struct seen *see
 static enum rank rank_of(const struct inject *inject, pid_t thread, const struct wait *wait)
 {
     struct seen *seen = seen_of(thread);
-    const uint64_t now = now_ns();
+    const uint64_t now = inject_now_ns();
     seen->looks++;
     seen->is_fragile = seen->is_fragile || wait->kind == WAIT_FRAGILE;
     /* It may be about to wait in such a call. */
@@ -383,11 +128,12 @@ static enum rank rank_of(const struct inject *inject, pid_t thread, const struct
 static bool candidate_take(struct inject *inject, const struct safe_places *places,
                            const struct candidate *candidate, int *error)
 {
-    if (inject_thread_take(inject, places, candidate->thread, &candidate->wait, error)) return true;
+    if (stopped_thread_take(inject, places, candidate->thread, &candidate->wait, error))
+        return true;
     struct seen *seen = seen_of(candidate->thread);
     seen->stack = candidate->wait.stack;
     seen->code = candidate->wait.code;
-    seen->rejected_ns = now_ns();
+    seen->rejected_ns = inject_now_ns();
     return false;
 }
 
@@ -449,8 +195,8 @@ static bool run_until(struct inject *inject, int request, int signal, uint64_t a
     int status;
     for (;;) {
         if (ptrace((enum __ptrace_request)request, inject->thread, NULL, NULL) != 0) break;
-        if (!call_await(inject, &status)) return false;
-        if (inject_event_of(status) != 0) continue; /* an interrupt, or a group stop */
+        if (!stopped_thread_await(inject, &status)) return false;
+        if (stopped_thread_event(status) != 0) continue; /* an interrupt, or a group stop */
         if (!registers_get(inject->thread, registers)) break;
         if (WSTOPSIG(status) == signal && registers_code(registers) == address) return true;
         if (WSTOPSIG(status) == SYSCALL_STOP) continue;
@@ -621,8 +367,8 @@ static bool lock_take(struct inject *inject, uint64_t end_ns)
     snprintf(path, sizeof path, "/proc/%d", (int)inject->target->process);
     inject->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (inject->lock >= 0 && flock(inject->lock, LOCK_EX | LOCK_NB) != 0) {
-        if (now_ns() >= end_ns) return false;
-        rest(ROUND_NS);
+        if (inject_now_ns() >= end_ns) return false;
+        inject_rest(ROUND_NS);
     }
     return inject->lock >= 0;
 }
@@ -648,8 +394,8 @@ static bool thread_find(struct inject *inject, const struct safe_places *places,
 {
     int error = 0;
     bool found;
-    while (!(found = threads_try(inject, places, &error)) && error == 0 && now_ns() < end_ns)
-        rest(ROUND_NS);
+    while (!(found = threads_try(inject, places, &error)) && error == 0 && inject_now_ns() < end_ns)
+        inject_rest(ROUND_NS);
     if (found) return true;
     inject->is_denied = error == EPERM;
     if (error != 0)
@@ -689,7 +435,7 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
     memset(inject, 0, sizeof *inject);
     inject->target = target;
     inject->memory = inject->lock = -1;
-    inject->began_ns = now_ns();
+    inject->began_ns = inject_now_ns();
     const uint64_t end_ns = inject->began_ns + patience_ns;
     bool good = inject_prepare(inject, &places, end_ns, why, why_bytes);
     if (good) {
@@ -724,8 +470,8 @@ void inject_end(struct inject *inject)
         for (int signal = 1; signal <= 64; signal++)
             if (inject->held >> (signal - 1) & 1)
                 syscall(SYS_tgkill, inject->target->process, inject->thread, signal);
-        thread_release(inject);
-        inject->stopped_ns = now_ns() - inject->stopped_at_ns;
+        stopped_thread_release(inject);
+        inject->stopped_ns = inject_now_ns() - inject->stopped_at_ns;
     }
     files_close(inject);
 }
