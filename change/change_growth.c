@@ -4,6 +4,7 @@
 
 #include "common/array.h"
 #include "common/pages.h"
+#include "launch/process.h"
 
 /* An object that is alive; `first`, `most` and `change` are those of the one that it continues. */
 struct growing {
@@ -159,10 +160,11 @@ bool change_growth_read(struct change_growth *growth, const struct change_trace 
     for (uint32_t i = 0; state.latest != NULL && i < INSTRUCTION_LANES_MAX; i++)
         state.latest[i] = INSTRUCTION_NO_REGISTER;
     state.good = state.latest != NULL;
-    while (good && state.good && instruction_reader_next(&reader, &batch))
+    while (good && state.good && !process_interrupted() && instruction_reader_next(&reader, &batch))
         state.good = growth_take_batch(&state, &batch);
     for (uint64_t i = 0; i < state.capacity; i++) /* those that are alive */
         if (state.objects[i].made != UINT64_MAX) growth_end(&state, &state.objects[i]);
+    if (good && process_interrupted()) good = error_explain(why, why_bytes, CHANGE_INTERRUPTED);
     if (good && !state.good) good = error_explain(why, why_bytes, "no memory for objects");
     if (growth->count > 0) qsort(growth->at, growth->count, sizeof *growth->at, growth_ascending);
     pages_unmap(state.latest, GROWTH_LANES_BYTES);

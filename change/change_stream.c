@@ -6,6 +6,7 @@
 
 #include "change/changing.h"
 #include "common/pages.h"
+#include "launch/process.h"
 
 #define CHANGE_LANES_BYTES INSTRUCTION_LANES_MAX
 
@@ -54,9 +55,11 @@ static bool changing_copy(struct changing *changing, struct instruction_reader *
                           size_t why_bytes)
 {
     struct instruction_batch batch;
-    while (instruction_reader_next(reader, &batch) && !instruction_writer_failed(&changing->writer))
+    while (!process_interrupted() && instruction_reader_next(reader, &batch) &&
+           !instruction_writer_failed(&changing->writer))
         if (!changing_take_batch(changing, &batch))
             return error_explain(why, why_bytes, "no memory for objects");
+    if (process_interrupted()) return error_explain(why, why_bytes, CHANGE_INTERRUPTED);
     if (reader->state == INSTRUCTIONS_FAILED) {
         error_text(&reader->error, why, why_bytes);
         return false;

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "launch/process.h"
 #include "stream/metadata.h"
 
 bool change_places_add(struct change_places *places, const char *directory, char *why,
@@ -80,11 +81,14 @@ bool change_trace_open(struct change_trace *trace, const char *path,
     if (good) {
         trace->has_stacks = reader.define != NULL;
         instruction_reader_use_indices(&reader);
-        while (instruction_reader_next(&reader, &batch))
+        while (!process_interrupted() && instruction_reader_next(&reader, &batch))
             ;
         good = reader.state == INSTRUCTIONS_END || reader.state == INSTRUCTIONS_CUT;
     }
-    if (!good) error_text(&reader.error, why, why_bytes);
+    if (process_interrupted())
+        good = error_explain(why, why_bytes, CHANGE_INTERRUPTED);
+    else if (!good)
+        error_text(&reader.error, why, why_bytes);
     if (good && trace->has_stacks && !trace_take_names(trace, &reader.header, places))
         good = error_explain(why, why_bytes, "no memory for names of functions");
     instruction_reader_close(&reader);

@@ -18,6 +18,9 @@ struct change_trace {
     bool is_sampled; /* only some calls have stacks */
 };
 
+/* What a pass over a trace says that a signal has ended. */
+#define CHANGE_INTERRUPTED "interrupted"
+
 enum { CHANGE_DIRECTORIES_MAX = 16 };
 
 /* How functions get names: as in code_places. */
