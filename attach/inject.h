@@ -42,6 +42,7 @@ struct inject {
     pid_t late[INJECT_LATE_MAX];        /* 0: none */
     int memory, lock;                   /* files: the process's memory, a lock on its directory */
     unsigned denials;                   /* EPERM, one after the other */
+    uint64_t denied_since_ns;           /* the first of these */
     bool is_gone;                       /* the process has ended meanwhile */
     bool is_denied;                     /* the system does not permit tracing it */
 };

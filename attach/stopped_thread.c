@@ -18,6 +18,8 @@ enum { STACK_WORDS = 16384 };
 #define STOP_NS UINT64_C(20000000)
 /* The system also says EPERM of a thread that is just ending. */
 enum { DENIALS_MAX = 50 };
+/* And they must have come for so long: on a busy machine an end takes its time. */
+#define DENIED_NS UINT64_C(1000000000)
 
 /* Since Linux 5.13; older headers do not have it. */
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
@@ -226,7 +228,11 @@ bool stopped_thread_take(struct inject *inject, const struct safe_places *places
     inject->is_made_again = false;
     errno = 0;
     if (!stopped_thread_stop(inject, thread)) {
-        if (errno == EPERM && ++inject->denials > DENIALS_MAX) *error = EPERM;
+        if (errno == EPERM && inject->denials++ == 0)
+            inject->denied_since_ns = inject->stopped_at_ns;
+        if (errno == EPERM && inject->denials > DENIALS_MAX &&
+            inject->stopped_at_ns - inject->denied_since_ns > DENIED_NS)
+            *error = EPERM;
         return false;
     }
     inject->denials = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "common/printable.h"
 #include "report/owners_output.h"
 #include "report/report_numbers.h"
 #include "report/words.h"
@@ -94,7 +95,7 @@ static void owners_change_print_row(const uint64_t pair[2], const char *words, F
     fprintf(to, "  %37s %14s %16s %10s", words_number(UNIT_BYTES, before),
             words_number(UNIT_BYTES, after), words_signed(UNIT_BYTES, after - before),
             words_growth(report_growth(before, after)));
-    fprintf(to, "  %s\n", words);
+    fprintf(to, "  %s\n", printable_text(words));
 }
 
 void owners_change_print(const struct owners_change *change, FILE *to)

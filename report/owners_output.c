@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/json_file.h"
+#include "common/printable.h"
 #include "report/table.h"
 #include "report/words.h"
 
@@ -67,7 +68,7 @@ static void owners_print_line(const struct owners_printing *printing, uint64_t p
     fprintf(printing->to, "%*s %11s %8s", WIDTH, "", words_bytes(peak),
             words_share(peak, printing->peak));
     if (printing->has_end) fprintf(printing->to, " %11s", words_bytes(end));
-    fprintf(printing->to, "  %s\n", words);
+    fprintf(printing->to, "  %s\n", printable_text(words));
 }
 
 /* What is free in the heap, by the pages of a replay under the recorded allocator. */
@@ -172,7 +173,8 @@ void owners_say(const struct report_trace *trace, FILE *to)
         const struct owners_row *row = &owners->rows[i];
         if (row->at_peak.resident * 20 >= all)
             fprintf(to, "; %s (%s) %s", words_bytes(row->at_peak.resident),
-                    words_share(row->at_peak.resident, all), owners_words(owners, row));
+                    words_share(row->at_peak.resident, all),
+                    printable_text(owners_words(owners, row)));
     }
     fputs(".\n", to);
 }
