@@ -3,110 +3,11 @@
 #include "tracing/os/os.h"
 #include "tracing/recording/recording.h"
 #include "tracing/recording/slot.h"
+#include "tracing/stacks/call_stack_own.h"
 #include "tracing/stacks/stack_table.h"
 
 #include <errno.h>
 #include <string.h>
-
-/* A frame, and the rule by which its caller's is found. */
-struct frame {
-    struct unwind_frame at;
-    struct unwind_rule rule;
-};
-
-_Static_assert(sizeof(struct frame) == 32, "two in a cache line");
-
-/* How many more frames are found of a stack that is too deep, as those of the next one may reach
- * further out. */
-#define AHEAD          64u
-#define FRESH_MAX      (STACKS_DEPTH_MAX + AHEAD)
-/* Frames that are remembered: when stacks have grown up to the beginning of the arrays, at most
- * half of them are kept. */
-#define REMEMBERED_MAX (3 * STACKS_DEPTH_MAX)
-#define LAST           (REMEMBERED_MAX - 1)
-
-/* How to check that a frame of the latest stack still has the same caller. */
-enum check {
-    CHECK_RETURN = 0,    /* by its return address */
-    CHECK_RETURN_AND_BP, /* and by the caller's rbp, which a rule further out needs */
-    CHECK_BY_RULE
-};
-
-/* At most this many of the innermost functions are the recorder's. */
-#define OWN_MAX 16u
-/* Each of the entry points that a program uses at the same time has a way of its own. */
-#define WAYS    8u
-
-/* A way out of the recorder. The frames of its functions have fixed sizes, so as long as these
- * return addresses are where they were, and frame pointers point to where they did, no rule is
- * needed. Positions are in bytes above rsp. */
-struct way {
-    uint32_t count;
-    struct way_word {
-        int32_t at; /* or: it is rbp itself */
-        bool is_register;
-        bool is_place; /* else a return address */
-        uintptr_t value;
-    } words[2 * OWN_MAX];
-    /* Of the outermost of these frames: its end and its return address; and where the program's rbp
-     * is, if it is not in rbp. */
-    int32_t end, return_at, bp;
-    bool saves_bp;
-};
-
-/* Frames that are not in the latest stack, from the inside to the outside. */
-struct fresh {
-    struct frame frame[FRESH_MAX + 1];
-    uint32_t code[FRESH_MAX];
-};
-
-/* A stack that recurs, and the words by which its frames were found: as long as they are unchanged,
- * it is the same. */
-#define KNOWN_WORDS 48u
-struct known {
-    struct unwind_frame first; /* the innermost one; bp counts only if `needs_bp` */
-    uintptr_t end;             /* the words lie between its sp and here */
-    uint32_t generation;       /* 0: this is none */
-    uint32_t node;
-    uint16_t count;
-    bool needs_bp;
-    uint16_t at[KNOWN_WORDS]; /* in words above sp */
-    uintptr_t value[KNOWN_WORDS];
-};
-/* How many sets there are (as a logarithm), each for frames with the same hash; how many stacks are
- * in a set; and how many are watched for whether they recur (as a logarithm). */
-#define KNOWN_BITS   5u
-#define KNOWN_IN_SET 4u
-#define MET_BITS     10u
-
-/* The latest stack of a lane: the frames from `first` to `end`, from the inside to the outside.
- * Those from `end` on are of earlier stacks, and may no longer exist. The last entry of `frame` is
- * a sentinel. */
-struct stack_walk {
-    uint64_t time;      /* of the rules */
-    uint32_t recording; /* of the nodes */
-    uint32_t thread_id;
-    uint32_t first, end; /* both REMEMBERED_MAX: there is none */
-    enum stack_end how;
-    uint32_t node;
-    struct unwind_memory memory;
-    struct frame frame[REMEMBERED_MAX + 1];
-    uint8_t check[REMEMBERED_MAX];     /* enum check */
-    bool needs_bp[REMEMBERED_MAX + 1]; /* what is further out depends on the frame's rbp */
-    uint32_t code[REMEMBERED_MAX];
-    uint64_t hash[REMEMBERED_MAX]; /* from `first` to `end`: of the stack from there on */
-    struct fresh fresh;
-    uint32_t latest_way;
-    struct way ways[WAYS];
-    /* The nodes that are to be defined. */
-    uint32_t missing_codes[STACKS_DEPTH_MAX];
-    uint64_t missing_hashes[STACKS_DEPTH_MAX];
-    /* Recurring stacks of this generation; and by a part of their hash, those seen once. */
-    uint32_t generation;
-    uint32_t replaced; /* by addition */
-    uint32_t met[1u << MET_BITS];
-    struct known known[1u << KNOWN_BITS][KNOWN_IN_SET];
-};
 
 /* Allocated in blocks, when the first lane of a block needs one. */
 struct walks {
@@ -390,97 +291,6 @@ static bool find_frames(struct malloctape_lane *lane, struct stack_walk *walk, s
     return result == STEP_ENDS;
 }
 
-/* ---- what is remembered of them ---- */
-
-static bool call_stack_is_plain(struct unwind_rule rule)
-{
-    return (rule.how == UNWIND_SP || rule.how == UNWIND_BP) && !rule.bp_at_bp;
-}
-
-static bool needs_bp(struct unwind_rule rule, bool caller_needs_bp)
-{
-    if (rule.how == UNWIND_OUTERMOST || rule.how == UNWIND_UNKNOWN) return false;
-    return !call_stack_is_plain(rule) || rule.how == UNWIND_BP || (caller_needs_bp && !rule.bp);
-}
-
-static enum check call_stack_check_of(const struct frame *frame, bool caller_needs_bp)
-{
-    const struct unwind_rule rule = frame->rule;
-    /* The other things that a guess checks are properties of the code. */
-    if (!(call_stack_is_plain(rule) || unwind_is_guess(rule)) || frame[1].at.sp % 8 != 0)
-        return CHECK_BY_RULE;
-    return caller_needs_bp && rule.bp ? CHECK_RETURN_AND_BP : CHECK_RETURN;
-}
-
-/* Forgets the latest stack. No frame equals the sentinel. */
-static void call_stack_forget(struct stack_walk *walk)
-{
-    walk->first = walk->end = REMEMBERED_MAX;
-    walk->frame[REMEMBERED_MAX].at.sp = UINTPTR_MAX;
-}
-
-/* Makes room before the frame `at`: moves it and those further out, but at most half of all, to the
- * end. Returns where it is then. */
-static uint32_t call_stack_make_room(struct stack_walk *walk, uint32_t at)
-{
-    const uint32_t all = REMEMBERED_MAX - at, half = REMEMBERED_MAX / 2;
-    const uint32_t count = all < half ? all : half, to = REMEMBERED_MAX - count;
-    memmove(&walk->frame[to], &walk->frame[at], count * sizeof *walk->frame);
-    memmove(&walk->check[to], &walk->check[at], count * sizeof *walk->check);
-    memmove(&walk->needs_bp[to], &walk->needs_bp[at], count * sizeof *walk->needs_bp);
-    memmove(&walk->code[to], &walk->code[at], count * sizeof *walk->code);
-    memmove(&walk->hash[to], &walk->hash[at], count * sizeof *walk->hash);
-    return to;
-}
-
-/* Notes how to check the frames from `first` to `end`. */
-static void note_checks(struct stack_walk *walk, uint32_t first, uint32_t end)
-{
-    for (uint32_t i = end; i > first; i--) {
-        const struct frame *frame = &walk->frame[i - 1];
-        walk->check[i - 1] = call_stack_check_of(frame, walk->needs_bp[i]);
-        walk->needs_bp[i - 1] = needs_bp(frame->rule, walk->needs_bp[i]);
-    }
-}
-
-/* Hashes the same frames. `of_caller`: the hash of the stack that calls the outermost one. */
-static void hash_frames(struct stack_walk *walk, uint32_t first, uint32_t end, uint64_t of_caller)
-{
-    for (uint32_t i = end; i > first; i--) {
-        if (walk->code[i - 1]) of_caller = stack_table_hash(of_caller, walk->code[i - 1]);
-        walk->hash[i - 1] = of_caller;
-    }
-}
-
-/* ---- the nodes ---- */
-
-/* For a stack that is not known: defines the inner nodes that are not. Returns the innermost. */
-static uint32_t call_stack_define_nodes(struct malloctape_lane *lane, struct stack_walk *walk)
-{
-    uint32_t known = walk->first, parent = walk->how, count = 0;
-    while (known < walk->end && !(parent = stack_table_node(walk->hash[known])))
-        known++;
-    if (known == walk->end) parent = walk->how;
-    for (uint32_t i = known; i > walk->first; i--) {
-        if (!walk->code[i - 1]) continue;
-        walk->missing_codes[count] = walk->code[i - 1];
-        walk->missing_hashes[count++] = walk->hash[i - 1];
-    }
-    return count
-               ? stack_table_define(lane, parent, count, walk->missing_codes, walk->missing_hashes)
-               : parent;
-}
-
-static uint32_t find_node(struct malloctape_lane *lane, struct stack_walk *walk)
-{
-    const uint64_t hash = walk->hash[walk->first];
-    uint32_t node = stack_table_of_call(hash);
-    if (node) return node;
-    node = call_stack_define_nodes(lane, walk);
-    if (node) stack_table_call(hash, node);
-    return node;
-}
-
 /* ---- stacks that recur ----
  *
  * Most programs allocate by the same calls at the same place of their stack again and again. The
@@ -588,14 +398,14 @@ static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *wal
     if (kept == REMEMBERED_MAX && at->fresh > STACKS_DEPTH_MAX)
         end = walk->first + STACKS_DEPTH_MAX;
     if (ends_as_before)
-        hash_frames(walk, walk->first, kept, walk->hash[kept]);
+        call_stack_hash_frames(walk, walk->first, kept, walk->hash[kept]);
     else
-        hash_frames(walk, walk->first, end, stack_table_hash_of_end(at->how));
+        call_stack_hash_frames(walk, walk->first, end, stack_table_hash_of_end(at->how));
     stack_table_will_ask(walk->hash[walk->first]);
-    note_checks(walk, walk->first, kept);
+    call_stack_note_checks(walk, walk->first, kept);
     walk->end = end;
     walk->how = at->how;
-    walk->node = find_node(lane, walk);
+    walk->node = call_stack_find_node(lane, walk);
     if (!walk->node) call_stack_forget(walk);
     return walk->node;
 }
