@@ -278,6 +278,7 @@ static void rows_close(struct compare *compare)
     }
     free(compare->rows);
     compare_recorded_close(compare);
+    compare_others_free(&compare->others);
     compare_what_if_close(compare);
 }
 
@@ -318,6 +319,11 @@ static int measure(struct compare *compare)
                                      : cli_fail(&cli_compare, "%s: %s", trace, why);
     compare_run_rows(compare);
     compare_recorded_hide(compare);
+    const char *allocator =
+        json_string_value(json_object_get(compare->null_report, "recorded_allocator"));
+    if (!compare_others_read(&compare->others, compare->ordered,
+                             allocator != NULL ? allocator : ""))
+        return cli_fail(&cli_compare, "%s: no memory for what was resident", trace);
     compare_expect(compare);
     contention_widen(compare);
     return process_interrupted() ? PROGRAM_FAILED : PROGRAM_OK;

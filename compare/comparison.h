@@ -22,6 +22,7 @@
 #include "change/change_stream.h"
 #include "compare/compare_numbers.h"
 #include "compare/list.h"
+#include "compare/others.h"
 #include "compare/rank.h"
 #include "launch/allocators.h"
 #include "launch/process.h"
@@ -116,6 +117,7 @@ struct compare {
     struct compare_options options;
     struct process_directory directory;
     char ordered[PATH_MAX];          /* the stream that is replayed */
+    struct compare_others others;    /* what of the process was not its allocator's */
     char replay[PATH_MAX];           /* the program */
     json_t *machine;                 /* machine.h, before the first replay */
     json_t *null_report;             /* report of engine null */

@@ -80,6 +80,26 @@ double compare_curves_distance(const double *seconds, const double *one, const d
     return distance;
 }
 
+/* What they had at a time; `*at` is the first look that is not before it, and moves on. */
+static double others_bytes_at(const struct compare_others *others, double seconds, size_t *at)
+{
+    while (*at < others->count && others->seconds[*at] < seconds)
+        ++*at;
+    if (*at == 0) return others->bytes[0];
+    if (*at == others->count) return others->bytes[*at - 1];
+    const double from = others->seconds[*at - 1], to = others->seconds[*at];
+    const double part = to > from ? (seconds - from) / (to - from) : 1;
+    return others->bytes[*at - 1] + part * (others->bytes[*at] - others->bytes[*at - 1]);
+}
+
+void compare_curves_subtract(const struct compare_others *others, const double *seconds,
+                             double *values, size_t count)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count && others->count > 0; i++)
+        values[i] -= others_bytes_at(others, seconds[i], &at);
+}
+
 void compare_curves_shorten(json_t *series, size_t points_max)
 {
     const char *key;
@@ -111,16 +131,49 @@ static void curve_read(double *values, const json_t *series, const char *key, si
     }
 }
 
-static double distance_of_replay(const json_t *series)
+/* Makes of the heap's size at each time what of it was resident: looks say how much less that is.
+ * Where the heap's size is not known, it is what the process had and others had not. */
+static bool expected_heap_curve(const struct compare_others *others, const double *seconds,
+                                const double *process, double *heap, size_t count)
+{
+    struct compare_others less = *others;
+    double *rest = calloc(count + 1, sizeof *rest);
+    less.bytes = calloc(others->count + 1, sizeof *less.bytes);
+    const bool good = rest != NULL && less.bytes != NULL;
+    for (size_t look = 0, i = 0; good && look < others->count && count > 0; look++) {
+        while (i + 1 < count && seconds[i] < others->seconds[look])
+            i++;
+        less.bytes[look] = heap[i] > others->heap[look] ? heap[i] - others->heap[look] : 0;
+    }
+    if (good) {
+        memcpy(rest, process, count * sizeof *rest);
+        compare_curves_subtract(others, seconds, rest, count);
+        compare_curves_subtract(&less, seconds, heap, count);
+    }
+    for (size_t i = 0; good && i < count; i++)
+        if (!(heap[i] > 0)) heap[i] = rest[i];
+    free(rest);
+    free(less.bytes);
+    return good;
+}
+
+/* The distance of the whole process's curve, or of the heap's part of it: if the rest of the process
+ * changes, that is less; what is resident between looks is not known, so it may be more. */
+static double distance_of_replay(const json_t *series, const struct compare_others *others)
 {
     const size_t count = json_array_size(json_object_get(series, "seconds"));
-    double *seconds = calloc(3 * count + 1, sizeof *seconds);
+    double *seconds = calloc(4 * count + 1, sizeof *seconds);
     double *original = seconds + count, *replay = original + count, distance = NAN;
+    double *heap = replay + count;
     if (seconds == NULL) return NAN;
     curve_read(seconds, series, "seconds", count);
     curve_read(original, series, "original_net_rss_bytes", count);
     curve_read(replay, series, "net_rss_bytes", count);
+    curve_read(heap, series, "original_heap_bytes", count);
     if (count > 0) distance = compare_curves_distance(seconds, original, replay, count);
+    if (count > 0 && others->count > 0 &&
+        expected_heap_curve(others, seconds, original, heap, count))
+        distance = fmin(distance, compare_curves_distance(seconds, heap, replay, count));
     free(seconds);
     return distance;
 }
@@ -160,11 +213,12 @@ static bool original_is_replayed(struct compare *compare)
 
 /* Sets original->why_not: why the replay cannot stand for the allocator's part of the process;
  * empty if it can. */
-static void original_follow(struct compare_original *original, const struct compare_row *recorded)
+static void original_follow(struct compare_original *original, const struct compare_row *recorded,
+                            const struct compare_others *others)
 {
     const double peak = original->peak_bytes;
     const double replayed = compare_median("peak_net_rss_bytes", recorded->reports);
-    const double apart = original->follows = distance_of_replay(recorded->series) / peak;
+    const double apart = original->follows = distance_of_replay(recorded->series, others) / peak;
     char *why = original->why_not;
     const size_t bytes = sizeof original->why_not;
     if (isnan(peak))
@@ -281,7 +335,7 @@ void compare_expect(struct compare *compare)
         compare->rows[i].expected = unknown;
     original_read(original, compare->null_report);
     if (!original_is_replayed(compare)) return;
-    original_follow(original, compare->recorded);
+    original_follow(original, compare->recorded, &compare->others);
     if (!original->untouched) original->allocator_seconds = allocator_seconds(compare);
     for (size_t i = 0; i < compare->rows_count; i++)
         expect_row(compare, &compare->rows[i]);

@@ -7,8 +7,9 @@
  * expected = original + (replay under the row's allocator - replay under the recorded one)
  *
  * Memory is without the recorder's. A replay has the memory of the allocator alone, so absolute
- * figures are valid only if the rest of the process stays the same over its life: if the replay
- * under the recorded allocator does not follow the recorded curve, none are given. REPORT.md and
+ * figures are valid only if the rest of the process stays the same over its life, or if it is known
+ * what it had (others.h): if the replay under the recorded allocator does not follow the recorded
+ * curve, none are given. REPORT.md and
  * docs/prediction.md define the terms and say how accurate all this is. */
 #ifndef MALLOCTAPE_COMPARE_EXPECTED_H
 #define MALLOCTAPE_COMPARE_EXPECTED_H
@@ -29,6 +30,11 @@ void compare_curves_shorten(json_t *series, size_t points_max);
 enum { COMPARE_CURVE_POINTS_MIN = 5 };
 double compare_curves_distance(const double *seconds, const double *one, const double *other,
                                size_t count);
+
+/* Subtracts what others had from a curve: values at these times, which ascend. Before the first look and after
+ * the last one, what they had at these. */
+void compare_curves_subtract(const struct compare_others *others, const double *seconds,
+                             double *values, size_t count);
 
 /* Turns the range by which the processor time of replays differs into that by which a program's
  * does, which takes `cpu_seconds` of it. All in seconds. */

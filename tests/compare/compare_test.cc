@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "compare/compare_numbers.h"
 #include "compare/expected.h"
 #include "compare/list.h"
-#include "compare/compare_numbers.h"
 #include "compare/rank.h"
 #include "launch/allocators.h"
 
@@ -284,6 +284,46 @@ TEST(Rank, WhatMayBeMoreIsInTheInterval)
     rank_difference of = rank_difference_of(&candidates[1], &candidates[0], &none);
     EXPECT_EQ(of.least, -1);
     EXPECT_EQ(of.most, 11);
+}
+
+// Of six areas one is the recorder's, and of one nothing is resident.
+TEST(Expected, WhatOthersHadIsRead)
+{
+    const char *source = getenv("MALLOCTAPE_SOURCE");
+    ASSERT_NE(source, nullptr);
+    const std::string golden = std::string(source) + "/tests/golden/instructions-4.0-mappings";
+    compare_others others;
+    ASSERT_TRUE(compare_others_read(&others, golden.c_str(), "gperftools 2.10"));
+    ASSERT_EQ(others.count, 2u);
+    for (size_t i = 0; i < 2; i++) {
+        EXPECT_DOUBLE_EQ(others.seconds[i], 0.123456789);
+        EXPECT_EQ(others.bytes[i], 36 * 1024);
+        EXPECT_EQ(others.heap[i], 0);
+    }
+    compare_others_free(&others);
+    EXPECT_FALSE(compare_others_read(&others, "/nonexistent", ""));
+}
+
+TEST(Expected, WhatOthersHadIsSubtracted)
+{
+    std::vector<double> at = {2, 4, 4, 6}, bytes = {10, 30, 40, 40};
+    compare_others others{};
+    others.seconds = at.data();
+    others.bytes = bytes.data();
+    others.count = at.size();
+    const std::vector<double> seconds = {1, 2, 3, 4, 5, 6, 7};
+    std::vector<double> values(7, 100);
+    compare_curves_subtract(&others, seconds.data(), values.data(), values.size());
+    EXPECT_EQ(values, (std::vector<double>{90, 90, 80, 70, 60, 60, 60}));
+    /* The heap is the same, but the process has mapped more and more. */
+    const std::vector<double> heap = {5, 9, 5, 9, 5, 9, 5};
+    std::vector<double> process = {15, 19, 25, 39, 45, 49, 45};
+    EXPECT_GT(distance(seconds, process, heap), 9);
+    compare_curves_subtract(&others, seconds.data(), process.data(), process.size());
+    EXPECT_EQ(process, heap);
+    others.count = 0;
+    compare_curves_subtract(&others, seconds.data(), process.data(), process.size());
+    EXPECT_EQ(process, heap);
 }
 
 TEST(Expected, CurvesThatGoTogetherAreNotApart)

@@ -1,0 +1,101 @@
+#include "compare/others.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "reading/resident.h"
+#include "stream/instruction_reader.h"
+#include "stream/metadata.h"
+
+/* Of a trace that does not say it. */
+#define OTHERS_PAGE_BYTES 4096u
+
+struct others_reading {
+    struct compare_others *others;
+    struct mapping_table table;
+    struct resident_dividing dividing;
+    double kib, heap_kib; /* in the present look */
+    bool no_memory;
+};
+
+static void others_put_part(void *of, const struct resident_part *part)
+{
+    struct others_reading *reading = of;
+    if (part->owner == RESIDENT_HEAP)
+        reading->heap_kib += (double)part->resident;
+    else if (part->owner != RESIDENT_RECORDER)
+        reading->kib += (double)part->resident;
+}
+
+static void others_take_mapping(void *of, const struct mapping_record *record)
+{
+    struct others_reading *reading = of;
+    reading->dividing.moves_break |= record->what == MAPPING_BREAK && record->own;
+    mapping_table_take(&reading->table, record);
+}
+
+/* Of large chunks it is not asked how many there can be. */
+static void others_take_residency(void *of, const struct residency *residency, const uint8_t *at,
+                                  const uint8_t *end)
+{
+    struct others_reading *reading = of;
+    struct compare_others *others = reading->others;
+    struct resident_dividing dividing = reading->dividing;
+    dividing.large_bytes = UINT64_MAX;
+    reading->kib = reading->heap_kib = 0;
+    resident_divide(&dividing, &reading->table, residency, at, end);
+    if (dividing.no_memory ||
+        !array_reserve(&others->seconds, &others->seconds_room, others->count + 1,
+                       sizeof *others->seconds) ||
+        !array_reserve(&others->bytes, &others->bytes_room, others->count + 1,
+                       sizeof *others->bytes) ||
+        !array_reserve(&others->heap, &others->heap_room, others->count + 1,
+                       sizeof *others->heap)) {
+        reading->no_memory = true;
+        return;
+    }
+    others->seconds[others->count] = (double)residency->since_start_ns / 1e9;
+    others->heap[others->count] = reading->heap_kib * 1024;
+    others->bytes[others->count++] = reading->kib * 1024;
+}
+
+bool compare_others_read(struct compare_others *others, const char *path, const char *allocator)
+{
+    struct others_reading reading = {.others = others};
+    struct instruction_reader reader;
+    struct instruction_batch batch;
+    struct input input;
+    *others = (struct compare_others){.count = 0};
+    if (!input_open(&input, path)) return false;
+    instruction_reader_open(&reader, &input);
+    if (reader.state == INSTRUCTIONS_MORE) {
+        const uint64_t page_bytes =
+            metadata_page_bytes(reader.header.metadata, reader.header.metadata_bytes);
+        reading.table.page_bytes = page_bytes > 0 ? page_bytes : OTHERS_PAGE_BYTES;
+    }
+    reading.dividing.is_glibc = strncmp(allocator, "glibc", 5) == 0;
+    reading.dividing.is_libc = reading.dividing.is_glibc || strncmp(allocator, "musl", 4) == 0;
+    reading.dividing.put = others_put_part;
+    reading.dividing.of = &reading;
+    instruction_reader_use_indices(&reader);
+    reader.mapping = others_take_mapping;
+    reader.residency = others_take_residency;
+    reader.mappings_context = &reading;
+    while (instruction_reader_next(&reader, &batch))
+        ;
+    const bool good =
+        reader.state != INSTRUCTIONS_FAILED && !reading.no_memory && !reading.table.no_memory;
+    mapping_table_free(&reading.table);
+    instruction_reader_close(&reader);
+    input_close(&input);
+    return good;
+}
+
+void compare_others_free(struct compare_others *others)
+{
+    free(others->seconds);
+    free(others->bytes);
+    free(others->heap);
+    *others = (struct compare_others){.count = 0};
+}

@@ -1,0 +1,34 @@
+/* compare/others - what of the recorded process was resident and not its allocator's: mappings of the
+ * program, files, stacks (reading/resident.h), at the times at which the recorder looked.
+ *
+ * A replay has the allocator's memory alone. What the others had, subtracted from the process's
+ * memory, leaves a curve that a replay under the recorded allocator can follow, however they change.
+ * Between looks they are taken to change evenly. */
+#ifndef MALLOCTAPE_COMPARE_OTHERS_H
+#define MALLOCTAPE_COMPARE_OTHERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct compare_others {
+    double *seconds, *bytes; /* by look, in order; without the recorder's own */
+    double *heap;            /* what the allocator had then */
+    size_t count;            /* 0: the stream does not say it */
+
+    /* From here on: others.c only. */
+    size_t seconds_room, bytes_room, heap_room;
+};
+
+/* Reads the stream in `path`. `allocator`: its name, as recorded. False: no memory, or the stream
+ * cannot be read. */
+bool compare_others_read(struct compare_others *others, const char *path, const char *allocator);
+void compare_others_free(struct compare_others *others);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
