@@ -198,6 +198,7 @@ static void control_main(void *unused)
 {
     (void)unused;
     static char line[OS_REQUEST_BYTES_MAX];
+    static const char late[] = CONTROL_ERROR "it is being detached from: try again";
     int listening = os_control_listen();
     if (listening < 0) {
         say_why("the socket", listening);
@@ -208,7 +209,11 @@ static void control_main(void *unused)
         struct os_files given;
         int file = os_control_next(listening, line, sizeof line, LOOK_NS, &asker, &given);
         if (file < 0) continue;
-        answer_line(file, line, &given, asker);
+        /* What began now would have nobody left to end it. */
+        if (atomic_load_relaxed(&control.finish))
+            os_control_answer(file, late, sizeof late - 1);
+        else
+            answer_line(file, line, &given, asker);
         os_files_close(&given);
     }
 }
