@@ -11,7 +11,7 @@ require_relative '../tap'
 LIFE = File.join(BUILD, 'tests/workloads/life')
 LIBRARIES = { 'tcmalloc' => 'lib/libtcmalloc_minimal_tracing.so', 'program' => 'lib/libmalloctape.so' }.freeze
 LIBRARY = File.join(BUILD, LIBRARIES.fetch(ENV.fetch('MALLOCTAPE_FRONT_END', 'tcmalloc')))
-RUNS = Integer(ENV['MALLOCTAPE_KILLS'] || size(6, 200))
+RUNS = Integer(ENV['MALLOCTAPE_KILLS'] || size(4, 200))
 SEED = Integer(ENV.fetch('MALLOCTAPE_SEED') { Random.new_seed % 1_000_000 })
 THREADS = 2
 # The longest life, in seconds: a few hundred slots.
