@@ -14,6 +14,7 @@
 #include "common/json_file.h"
 #include "common/numbers.h"
 #include "convert/convert_files.h"
+#include "reading/mapped_peak.h"
 #include "reading/ordered.h"
 #include "stream/metadata.h"
 
@@ -37,7 +38,7 @@ static const char export_help_text[] =
     "                    that mean compression (.gz) are refused for the others\n"
     "      --measure WHAT\n"
     "                    the numbers of folded: calls, bytes (the default), peak or end (bytes\n"
-    "                    alive then)\n"
+    "                    alive then), mapped (bytes resident of what was mapped)\n"
     "      --stacks FILE with avro: writes the call stacks, whose numbers the objects have, too\n"
     "      --symbols DIR where files of programs and libraries are looked for, by build id or\n"
     "                    name, to name functions; may be given several times; none: nowhere\n"
@@ -64,7 +65,8 @@ static const struct measure {
 } measures[] = {{"bytes", STACK_MADE, true},
                 {"calls", STACK_MADE, false},
                 {"peak", STACK_AT_PEAK, true},
-                {"end", STACK_AT_END, true}};
+                {"end", STACK_AT_END, true},
+                {"mapped", STACK_MAPPED, true}};
 enum { MEASURES = sizeof measures / sizeof *measures };
 
 struct options {
@@ -101,8 +103,8 @@ static int measure_take(void *of, const char *name)
         options->measure = &measures[i];
         if (strcmp(measures[i].name, name) == 0) return PROGRAM_GO_ON;
     }
-    return cli_usage_error(&cli_export, "--measure takes calls, bytes, peak or end, not '%s'",
-                           name);
+    return cli_usage_error(&cli_export,
+                           "--measure takes calls, bytes, peak, end or mapped, not '%s'", name);
 }
 
 static void measures_offer(program_add *add)
@@ -178,6 +180,7 @@ struct exporting {
     uint32_t lane;
     uint64_t tick_ns, ns; /* of the latest tick; of the latest call */
     uint64_t peak_rss_bytes;
+    bool has_mapped; /* something that the program has mapped was resident */
 };
 
 /* A call gets the time of the latest tick, but at least a nanosecond more than the previous
@@ -292,13 +295,19 @@ static bool count_stacks(struct exporting *state, struct instruction_reader *rea
                          struct stack_tally *tally)
 {
     struct instruction_batch batch;
+    struct mapped_peak mapped;
     bool good = stack_tally_open(tally, &reader->header);
     instruction_reader_use_indices(reader);
+    mapped_peak_follow(&mapped, reader);
     while (good && instruction_reader_next(reader, &batch)) {
         good = stack_tally_add(tally, &batch, batch.count);
         ticks_take(state, &batch);
     }
-    good = good && stack_tally_end(tally);
+    for (size_t i = 0; good && i < mapped.count; i++)
+        good = stack_tally_add_mapped(tally, mapped.parts[i].stack, 1, mapped.parts[i].bytes);
+    good = good && !mapped.no_memory && stack_tally_end(tally);
+    state->has_mapped = mapped.count > 0;
+    mapped_peak_free(&mapped);
     return good || error_set_system(&state->export.error, "no memory for call stacks");
 }
 
@@ -334,7 +343,8 @@ static bool write_code(struct exporting *state, const struct instruction_reader 
                                                  tally->chance.bytes > 0 ? tally->chance.bytes : 1,
                                              .start_ns = (uint64_t)(places.start_s * 1e9),
                                              .duration_ns = state->tick_ns,
-                                             .peak_rss_bytes = state->peak_rss_bytes});
+                                             .peak_rss_bytes = state->peak_rss_bytes,
+                                             .has_mapped = state->has_mapped});
     if (good && !options->quiet) code_names_print_missing(&names, "! ", stderr);
     code_names_close(&names);
     free(pid);

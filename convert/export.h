@@ -43,6 +43,7 @@ struct export_code {
     uint64_t sample_bytes; /* mean distance of two samples; 1: all calls have stacks */
     uint64_t start_ns;     /* since the epoch; 0: unknown */
     uint64_t duration_ns, peak_rss_bytes;
+    bool has_mapped; /* stacks have mapped something that was resident */
 };
 
 /* Numbers of calls; `threads`: threads that had to continue one that had ended. */

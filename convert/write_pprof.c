@@ -52,6 +52,7 @@ static const struct {
     {"alloc_objects", STACK_MADE, false},   {"alloc_space", STACK_MADE, true},
     {"inuse_objects", STACK_AT_END, false}, {"inuse_space", STACK_AT_END, true},
     {"peak_objects", STACK_AT_PEAK, false}, {"peak_space", STACK_AT_PEAK, true},
+    {"mapped_space", STACK_MAPPED, true},
 };
 enum { VALUES = sizeof values / sizeof *values, VALUE_DEFAULT = 1 };
 
@@ -248,6 +249,12 @@ static uint64_t location_without_code(struct profile *profile, const struct code
     return id;
 }
 
+/* Only some traces have the last one. */
+static unsigned pprof_values(const struct export_code *code)
+{
+    return code->has_mapped ? VALUES : VALUES - 1;
+}
+
 static void put_samples(struct profile *profile, const struct stack_sums *sums)
 {
     const struct export_code *code = profile->code;
@@ -256,7 +263,9 @@ static void put_samples(struct profile *profile, const struct stack_sums *sums)
     uint64_t made = 0;
     for (size_t stack = 0; stack < code->tally->stacks_count; stack++) {
         unsigned count = code_names_of(code->names, code->tally->stacks[stack], frames);
-        if (sums[stack].objects[STACK_MADE].value < 0.5) continue;
+        if (sums[stack].objects[STACK_MADE].value < 0.5 &&
+            sums[stack].bytes[STACK_MAPPED].value < 0.5)
+            continue;
         if (count == 0) frames[count++] = (struct code_frame){.function = 0};
         for (unsigned i = 0; i < count; i++)
             if (frames[i].code == 0)
@@ -264,7 +273,7 @@ static void put_samples(struct profile *profile, const struct stack_sums *sums)
             else if (i == 0 || frames[i].code != frames[i - 1].code || !frames[i - 1].is_inlined)
                 put_varint(&list, frames[i].code);
         put_message(&sample, SAMPLE_LOCATION, &list);
-        for (unsigned i = 0; i < VALUES; i++) {
+        for (unsigned i = 0; i < pprof_values(code); i++) {
             const struct stack_sum *of =
                 values[i].is_bytes ? sums[stack].bytes : sums[stack].objects;
             put_varint(&list, (uint64_t)llround(of[values[i].measure].value));
@@ -280,7 +289,7 @@ static void put_samples(struct profile *profile, const struct stack_sums *sums)
 static void put_profile(struct profile *profile, const struct stack_sums *sums)
 {
     const struct export_code *code = profile->code;
-    for (unsigned i = 0; i < VALUES; i++)
+    for (unsigned i = 0; i < pprof_values(code); i++)
         put_value_type(profile, PROFILE_SAMPLE_TYPE, values[i].name,
                        values[i].is_bytes ? "bytes" : "count");
     put_mappings(profile);

@@ -82,7 +82,7 @@ def near(bytes, mib) = bytes && (bytes - mib * MIB).abs <= MIB / 4
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 8
+  plan 9
   compile('before', '-DCACHE=32ul')
   compile('after', '-DCACHE=40ul')
   record('before.lz4', 'before', '--stacks=all')
@@ -117,6 +117,12 @@ Dir.mktmpdir do |directory|
     $?.exitstatus
   end
   report broken == [6, 0], 'a limit on what a function has mapped', [broken.to_s]
+
+  output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'folded', '--measure', 'mapped',
+            '-o', 'folded', 'before.lz4')
+  folded = File.readlines('folded').to_h { |line| line[/([^;]+) (\d+)$/] && [$1, $2.to_i] }
+  report near(folded['fill_cache'], 32) && near(folded['shares'], 6) && near(folded['half_used'], 8),
+         'exported, too', [folded.to_s]
 
   text, json = report_of('before.lz4', 'after.lz4')
   change = json['owners']&.find { |one| one['owner'] == 'fill_cache' }
