@@ -228,6 +228,16 @@ static void collect_too_small(struct compare *compare, const struct compare_row 
                       : "memory was swapped out, or not all objects were live at one time");
 }
 
+/* Warns that a change saves less than its replays if these write to what the program left alone. */
+static void collect_untouched(struct compare *compare, const struct compare_row *row)
+{
+    if (row->changed != NULL && compare->original.untouched)
+        compare_warning_add(
+            compare, row, PEAK_RSS,
+            "replays write to all of an object, the program did not: the change may "
+            "save much less (-- --touch line writes to the beginning only)");
+}
+
 static void collect_of_row(struct compare *compare, const struct compare_row *row)
 {
     if (*row->why != '\0' || compare_row_is_nothing(row)) return;
@@ -240,6 +250,7 @@ static void collect_of_row(struct compare *compare, const struct compare_row *ro
     if (*row->printed != '\0')
         compare_warning_add(compare, row, NULL, "it printed: %s", row->printed);
     collect_too_small(compare, row);
+    collect_untouched(compare, row);
     collect_of_reports(compare, row);
 }
 

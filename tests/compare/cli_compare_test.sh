@@ -195,9 +195,13 @@ expects_memory() {
 # A buffer of which little is used; a recording that says nothing of the recorder.
 expects_no_memory() {
     record untouched.raw.lz4 sort -S 300M churn &&
-        exits 0 compare untouched.raw.lz4 -r 1 -a glibc --json f.json &&
+        exits 0 compare untouched.raw.lz4 -r 1 -a glibc --what-if 'of 1000-10000: remove' \
+            --json f.json &&
         json f.json 'j["original"]["why_not"].include?("untouched") &&
-            j["allocators"][0]["expected"].values.all?(&:nil?)' &&
+            j["allocators"][0]["expected"].values.all?(&:nil?) &&
+            j["allocators"].count { |a| a["warnings"].any? { |w|
+                w.include?("the change may save much less") } == !a["what_if"].nil? } ==
+                j["allocators"].size' &&
         json lanes.json 'j["original"]["why_not"].include?("allocator, which is not named")' &&
         sample raw_example && exits 0 compare raw_example -r 1 -a glibc --json f.json &&
         json f.json 'j["original"]["why_not"].include?("how much memory the recorder had") &&
