@@ -13,8 +13,8 @@ KILLED = { 'attaching' => 'f1', 'detaching' => 'f2', 'the recorder' => '0' }.fre
 ROUNDS = 10 # with one process
 NOT_REACHED = 99
 # Not what docs/recording.md excepts: of a write that was cut (pipe), nobody is left to do the rest,
-# and a wait that the kernel does not make again (read_socket, with SO_RCVTIMEO) may end with EINTR.
-DEFAULT_KINDS = %w[contexts registers counter threads loads poll futex].freeze
+# and waits with a time limit (poll, futex, read_socket) may end with EINTR.
+DEFAULT_KINDS = %w[contexts registers counter threads loads].freeze
 
 class KilledCalls
   def initialize(directory)
