@@ -23,6 +23,7 @@ ENTRY_MARK = 7_000_000
 NOT_ENTRY_POINTS = {
   /\AMallocHook_/ => 'hooks that programs set',
   /\A(mmap|mmap64|munmap|mremap|sbrk)\z/ => 'the system calls, for those hooks',
+  /\A(brk|madvise|mprotect|posix_madvise|shmat|shmdt)\z/ => 'what is mapped; tests/tracing/mappings_test.sh',
   /\Aperftools_pthread_/ => 'upstream: threads where there may be none',
   /\A(TCMallocGetenvSafe|RunningOnValgrind)\z/ => 'upstream: helpers',
   /\A(release|set)_malloc_thread_cache\z/ => 'for replay; tests/gperftools/thread_cache_api_test.c',
