@@ -30,6 +30,7 @@ malloctape-sweep
 
 share/man/man1:
 malloctape-bump-pipes.1
+malloctape-change.1
 malloctape-compare.1
 malloctape-convert.1
 malloctape-ctl.1
