@@ -9,7 +9,7 @@
 #include "common/printable.h"
 #include "symbols/function_name.h"
 
-struct code_names_of_code {
+struct codes_frames {
     uint32_t first, count; /* in names->frames; 0 of them: the code is not defined */
 };
 
@@ -132,8 +132,7 @@ static bool add_code(struct code_names *names, uint32_t number)
         const uint32_t module = code_names_module_of(names, code->module);
         good = module != UINT32_MAX && add_found(names, module, code->offset, frame);
     }
-    names->codes[number] =
-        (struct code_names_of_code){(uint32_t)first, (uint32_t)(names->count - first)};
+    names->codes[number] = (struct codes_frames){(uint32_t)first, (uint32_t)(names->count - first)};
     return good;
 }
 

@@ -55,8 +55,8 @@ struct code_names {
     size_t count, room;
 
     /* From here on: code_names.c only. */
-    struct code_names_of_code *codes; /* by code */
-    uint32_t *modules;                /* by module: its number in `symbols`, plus 1 */
+    struct codes_frames *codes; /* by code */
+    uint32_t *modules;          /* by module: its number in `symbols`, plus 1 */
     struct perf_map map;
     uint32_t cut;
 };

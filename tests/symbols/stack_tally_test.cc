@@ -251,7 +251,9 @@ TEST_P(Intervals, HoldInRandomPrograms)
     for (int m = 0; m < STACK_MEASURES; m++) {
         EXPECT_GE(objects[m].held, objects[m].all * 0.95) << names[m] << " of " << objects[m].all;
         EXPECT_GE(bytes[m].held, bytes[m].all * 0.95) << names[m] << ", bytes, of " << bytes[m].all;
-        if (m != STACK_MAPPED) EXPECT_GT(bytes[m].all, 100) << names[m];
+        if (m != STACK_MAPPED) {
+            EXPECT_GT(bytes[m].all, 100) << names[m];
+        }
     }
 }
 
