@@ -233,9 +233,21 @@ static bool residency_has_room(const struct residency_look *look, uint64_t runs)
            look->memory->payload + RESIDENCY_PAYLOAD_BYTES;
 }
 
+/* The kernel goes through the areas while the program changes them: one may begin before the end of
+ * one that was written, of which it has become a part. False: nothing is left of it. */
+static bool residency_cut_area(const struct residency_look *look, struct residency_area *area)
+{
+    if (area->start >= look->latest_end) return area->end > area->start;
+    if (area->end <= look->latest_end) return false;
+    if (area->has_file) area->offset += (look->latest_end - area->start) * look->page_bytes;
+    area->start = look->latest_end;
+    return true;
+}
+
 static void residency_end_area(struct residency_look *look, struct residency_area *area)
 {
     struct residency_memory *memory = look->memory;
+    if (!residency_cut_area(look, area)) return;
     const uint64_t runs = residency_find_pages(look, area);
     if (area->resident + area->swapped + area->locked == 0 || !residency_has_room(look, runs))
         return;
