@@ -27,7 +27,7 @@ static void changing_leave_out(struct changing *changing, uint32_t change)
 {
     changing->has_ways = false;
     changing->free_missed = false;
-    changing_count(changing, change)->calls++;
+    if (change != CHANGE_NONE) changing_count(changing, change)->calls++;
 }
 
 /* ---- objects that the change frees ---- */
@@ -262,6 +262,7 @@ static void changing_begin(struct changing *changing, const struct changing_call
     if (call_shapes[call->kind] == SHAPE_ALLOCATION_ALIGNED) object->alignment = call->operands[0];
     changing->made++;
     if (grown != NULL && grown->continues) {
+        changing->has_ways = false;
         changing->continued[changing->lane] = at; /* the next call of the lane frees the other */
         changing_add_live(changing, object);
         return;

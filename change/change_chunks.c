@@ -20,6 +20,7 @@ static uint32_t chunk_make(struct change_chunks *chunks, const struct change_chu
 
 static uint64_t chunk_rounded(uint64_t size)
 {
+    if (size > UINT64_MAX - CHUNK_ALIGNMENT) return UINT64_MAX - UINT64_MAX % CHUNK_ALIGNMENT;
     return size <= CHUNK_ALIGNMENT
                ? CHUNK_ALIGNMENT
                : (size + CHUNK_ALIGNMENT - 1) / CHUNK_ALIGNMENT * CHUNK_ALIGNMENT;

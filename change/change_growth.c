@@ -82,7 +82,8 @@ static bool growth_continues(const struct growing *copy, const struct growing *f
 {
     return copy != freed && copy->stack == freed->stack && copy->stack != STACK_END &&
            copy->lane == freed->lane && !copy->has_grown && copy->size > freed->size &&
-           copy->size >= freed->size + freed->size / 2 && freed->change != CHANGE_NONE;
+           copy->size >= freed->size + freed->size / 2 && freed->change != CHANGE_NONE &&
+           copy->made != UINT64_MAX;
 }
 
 static void growth_free(struct growth_state *state, uint32_t object)

@@ -138,24 +138,41 @@ static void owners_print_others(const struct owners *owners, FILE *to)
     fputc('\n', to);
 }
 
+/* What the recorder has, in all. */
+static struct owners_row owners_of_recorder(const struct owners *owners)
+{
+    struct owners_row own = {.kind = OWNERS_RECORDER};
+    for (size_t i = 0; i < owners->rows_count; i++) {
+        if (owners->rows[i].kind != OWNERS_RECORDER) continue;
+        own.at_peak.resident += owners->rows[i].at_peak.resident;
+        own.at_end.resident += owners->rows[i].at_end.resident;
+    }
+    return own;
+}
+
 void owners_print(const struct report_trace *trace, const struct fragments *pages, FILE *to)
 {
     const struct owners *owners = &trace->owners;
     const struct owners_look *peak = &owners->looks[owners->peak];
     const struct owners_look *end = &owners->looks[owners->end];
+    const struct owners_row own = owners_of_recorder(owners);
+    const uint64_t resident = peak->resident - own.at_peak.resident;
     const struct owners_printing printing = {
-        owners, peak->resident, end->resident, owners->end != owners->peak, pages, to};
+        owners, resident, end->resident - own.at_end.resident, owners->end != owners->peak,
+        pages,  to};
     fprintf(to, "%-*s ", WIDTH, "RSS");
     if (trace->tally.peak_rss_bytes > 0)
         fprintf(to, "peak %s; ", words_bytes(trace->tally.peak_rss_bytes));
     fprintf(to, "%s of it at %s, after call %s",
-            peak->resident < OWNERS_NEAR(trace->tally.peak_rss_bytes) ? words_bytes(peak->resident)
-                                                                      : "all",
+            resident < OWNERS_NEAR(trace->tally.peak_rss_bytes) ? words_bytes(resident) : "all",
             words_ms(peak->ns / 1000000), words_count(peak->call));
     fputs(printing.has_end ? ", and at the end:\n" : ":\n", to);
     for (unsigned kind = 0; kind < OWNERS_KINDS; kind++)
-        owners_print_kind(&printing, (enum owners_kind)kind);
-    owners_print_line(&printing, peak->resident, end->resident, "= RSS");
+        if (kind != OWNERS_RECORDER) owners_print_kind(&printing, (enum owners_kind)kind);
+    owners_print_line(&printing, printing.peak, printing.end, "= RSS");
+    fprintf(to, "%*s %11s %8s", WIDTH, "", words_bytes(own.at_peak.resident), "");
+    if (printing.has_end) fprintf(to, " %11s", words_bytes(own.at_end.resident));
+    fputs("  beside that: the recorder's own\n", to);
     owners_print_others(owners, to);
     if (peak->is_estimate)
         fprintf(to,
@@ -167,11 +184,12 @@ void owners_print(const struct report_trace *trace, const struct fragments *page
 void owners_say(const struct report_trace *trace, FILE *to)
 {
     const struct owners *owners = &trace->owners;
-    const uint64_t all = owners->looks[owners->peak].resident;
+    const uint64_t all =
+        owners->looks[owners->peak].resident - owners_of_recorder(owners).at_peak.resident;
     fprintf(to, "RSS was %s at its peak", words_bytes(all));
     for (size_t i = 0; i < owners->rows_count; i++) {
         const struct owners_row *row = &owners->rows[i];
-        if (row->at_peak.resident * 20 >= all)
+        if (row->kind != OWNERS_RECORDER && row->at_peak.resident * 20 >= all)
             fprintf(to, "; %s (%s) %s", words_bytes(row->at_peak.resident),
                     words_share(row->at_peak.resident, all),
                     printable_text(owners_words(owners, row)));

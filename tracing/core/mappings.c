@@ -21,16 +21,16 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
 /* Of an opaque allocator the library is the recorder and nothing else. */
-static bool is_ours(const void *maker)
+static bool is_ours(struct mappings_maker maker)
 {
-    return (const char *)maker >= __ehdr_start && (const char *)maker < _end;
+    return (const char *)maker.code >= __ehdr_start && (const char *)maker.code < _end;
 }
 
-static bool is_of_allocator(const void *maker)
+static bool is_of_allocator(struct mappings_maker maker)
 {
-    return malloctape_front_end.opaque
-               ? malloctape_front_end.made_call != NULL && malloctape_front_end.made_call(maker)
-               : is_ours(maker);
+    return malloctape_front_end.opaque ? malloctape_front_end.made_call != NULL &&
+                                             malloctape_front_end.made_call(maker.code)
+                                       : is_ours(maker);
 }
 
 /* The lane of this thread, if it has one in this recording. */
@@ -46,23 +46,26 @@ static struct malloctape_lane *own_lane(void)
 /* Finding a stack writes what is new in it into the thread's lane, and may take a slot; the allocator
  * is not asked anything then, as it may be what calls, with its locks. A call of its own may be the
  * thread's first, in which it gets no lane. */
-static uint32_t find_stack_of_call(bool is_own)
+static uint32_t find_stack_of_call(const void *frame, bool is_own)
 {
-    if (own_lane() == NULL && (is_own || !malloctape_makes_room())) return STACK_END;
     struct malloctape_lane *lane = own_lane();
+    if (lane != NULL && (lane->slot.busy || stacks_interrupt(lane, (const uintptr_t *)frame + 2)))
+        return STACK_END;
+    if (lane == NULL && (is_own || !malloctape_makes_room())) return STACK_END;
+    lane = own_lane();
     if (lane == NULL || lane->slot.busy || !slot_has_room(lane, RAW_UNITS_PER_RECORD_MAX))
         return STACK_END;
     return stacks_find(lane);
 }
 
-static uint32_t stack_of_call(bool is_own)
+static uint32_t stack_of_call(const void *frame, bool is_own)
 {
     struct spool_cells *cells = &recording.writer.spool.cells;
     if (!recording.stacks_every_bytes || recording_state() != MALLOCTAPE_RECORDING ||
         atomic_add_relaxed(&cells->stacks, 1) >= STACKS_PER_WINDOW)
         return STACK_END;
     slot_asks_nothing = true;
-    const uint32_t node = find_stack_of_call(is_own);
+    const uint32_t node = find_stack_of_call(frame, is_own);
     slot_asks_nothing = false;
     return node;
 }
@@ -78,8 +81,10 @@ static bool maps_much(const struct mapping_record *record)
     return before < MUCH_BYTES && before + record->length >= MUCH_BYTES;
 }
 
-static uint64_t mappings_reserve(struct mapping_record *record, int file, bool is_own, char *name)
+static uint64_t mappings_reserve(struct mapping_record *record, int file,
+                                 struct mappings_maker maker, char *name)
 {
+    const bool is_own = is_of_allocator(maker);
     record->own = is_own;
     if (file >= 0 && !os_is_confined()) {
         record->has_file =
@@ -87,7 +92,7 @@ static uint64_t mappings_reserve(struct mapping_record *record, int file, bool i
         record->name = name;
         record->name_bytes = record->has_file ? (uint32_t)strlen(name) : 0;
     }
-    record->stack = stack_of_call(is_own);
+    record->stack = stack_of_call(maker.frame, is_own);
     const struct malloctape_lane *lane = own_lane();
     record->has_lane = lane != NULL;
     record->thread_id =
@@ -107,12 +112,12 @@ static bool mappings_have_cells(void)
            atomic_load_relaxed(&recording.writer.spool.cells.ring.words);
 }
 
-uint64_t mappings_begin(struct mapping_record *record, const void *maker)
+uint64_t mappings_begin(struct mapping_record *record, struct mappings_maker maker)
 {
     const int kept_errno = errno;
     uint64_t number = 0;
     if (is_ours(maker) && malloctape_front_end.opaque) return 0;
-    if (mappings_have_cells()) number = mappings_reserve(record, -1, is_of_allocator(maker), NULL);
+    if (mappings_have_cells()) number = mappings_reserve(record, -1, maker, NULL);
     errno = kept_errno;
     return number;
 }
@@ -122,12 +127,11 @@ void mappings_end(uint64_t begun, const struct mapping_record *record)
     if (begun && mappings_have_cells()) cell_put(&recording.writer.spool.cells.ring, begun, record);
 }
 
-void mappings_record(struct mapping_record *record, int file, const void *maker)
+void mappings_record(struct mapping_record *record, int file, struct mappings_maker maker)
 {
     const int kept_errno = errno;
     char name[SPOOL_CELL_NAME_BYTES_MAX];
     if (is_ours(maker) && malloctape_front_end.opaque) return;
-    if (mappings_have_cells())
-        mappings_end(mappings_reserve(record, file, is_of_allocator(maker), name), record);
+    if (mappings_have_cells()) mappings_end(mappings_reserve(record, file, maker, name), record);
     errno = kept_errno;
 }

@@ -14,6 +14,12 @@
 
 #include <stdbool.h>
 
+/* What made a call: where it goes on, and the frame of the function that it called. */
+struct mappings_maker {
+    const void *code;
+    const void *frame;
+};
+
 /* Whether calls are recorded now: also in a pause, as what is mapped must be known after it. */
 static inline bool mappings_are_recorded(void)
 {
@@ -23,13 +29,13 @@ static inline bool mappings_are_recorded(void)
 
 /* Records a call that has been made, or that is about to give pages up. What, address, length,
  * protection, flags, offset, inode and the result are the caller's; the rest is found here. `file`: a
- * descriptor of the program's, or -1. `maker`: where the call goes on. */
-void mappings_record(struct mapping_record *record, int file, const void *maker);
+ * descriptor of the program's, or -1. */
+void mappings_record(struct mapping_record *record, int file, struct mappings_maker maker);
 
 /* The same in two parts, around a call that is short, gives pages up and may fail: the record has its
  * place in the order from the first on, and its result, `failed`, with the second. Returns what the
  * second is to be given; 0: nothing is recorded. Records of all threads wait in between. */
-uint64_t mappings_begin(struct mapping_record *record, const void *maker);
+uint64_t mappings_begin(struct mapping_record *record, struct mappings_maker maker);
 void mappings_end(uint64_t begun, const struct mapping_record *record);
 
 #endif

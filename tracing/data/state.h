@@ -211,7 +211,7 @@ struct spool_note {
 struct spool_cells {
     struct cell_ring
         ring;       /* writer, once; its words again for the next file. NULL in a forked child */
-    uint64_t taken; /* threads, by addition (acq_rel) */
+    uint64_t taken; /* threads, by compare-and-swap (acq_rel) */
     uint64_t read;  /* writer (relaxed): those up to this number are in the sink, */
     uint64_t freed; /* writer (release): and in the file */
     uint64_t lost;  /* threads (relaxed): mappings that found no cell in time */
@@ -219,7 +219,8 @@ struct spool_cells {
     uint64_t limit;           /* writer: those up to this number belong to the window that ends */
     uint64_t stuck, stuck_ns; /* writer: the cell that is not complete, and since when */
     uint32_t wanted;          /* threads (seq_cst): one waits for cells, or will soon */
-    uint64_t mapped;          /* threads, by addition (relaxed): bytes that can be written */
+    uint64_t late;   /* threads (relaxed): `freed`, plus 1, when one had waited for too long */
+    uint64_t mapped; /* threads, by addition (relaxed): bytes that can be written */
     uint32_t stacks; /* threads, by addition (relaxed): in this window; the writer resets it */
 };
 

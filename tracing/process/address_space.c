@@ -17,7 +17,8 @@
 #include <sys/syscall.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define MAKER  __builtin_return_address(0)
+/* What calls the function in which this stands. */
+#define MAKER  ((struct mappings_maker){__builtin_return_address(0), __builtin_frame_address(0)})
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -70,7 +71,7 @@ static bool space_has_none(uintptr_t address, size_t length, bool set)
 /* ---- mmap, munmap ---- */
 
 static void *map_pages(void *address, size_t length, int protection, int flags, int file,
-                       off_t offset, const void *maker)
+                       off_t offset, struct mappings_maker maker)
 {
     const struct next_functions *libc = next_functions_found();
     void *made = libc != NULL
@@ -169,7 +170,7 @@ void *space_mremap(void *address, size_t length, size_t new_length, int flags, .
 /* ---- advice and protection ---- */
 
 static void space_note_change(unsigned what, const void *address, size_t length, int how,
-                              bool failed, const void *maker)
+                              bool failed, struct mappings_maker maker)
 {
     struct mapping_record record = {.what = (uint8_t)what,
                                     .failed = failed,
@@ -247,7 +248,7 @@ int space_shmdt(const void *address)
 
 /* ---- the data segment ---- */
 
-static void space_note_break(const void *end, bool failed, const void *maker)
+static void space_note_break(const void *end, bool failed, struct mappings_maker maker)
 {
     struct mapping_record record = {
         .what = MAPPING_BREAK, .failed = failed, .address = (uint64_t)end};

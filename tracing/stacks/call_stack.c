@@ -493,6 +493,40 @@ uint32_t stacks_find(struct malloctape_lane *lane)
     return node;
 }
 
+/* How much a handler is expected to need of its stack. */
+#define HANDLER_BYTES 16384u
+
+/* Made by the linker: where this library's code ends. */
+extern const char _etext[] __attribute__((visibility("hidden")));
+
+/* The kernel has put the interrupted address on the handler's stack. */
+static bool is_in_handler(struct stack_walk *walk, uintptr_t outside)
+{
+    uintptr_t word, end = outside + HANDLER_BYTES;
+    unwind_memory_begin(&walk->memory, outside);
+    if (walk->memory.to == walk->memory.own_to && walk->memory.to < end) end = walk->memory.to;
+    for (uintptr_t at = outside; at < end && unwind_memory_word(&walk->memory, at, &word);
+         at += sizeof word)
+        if (stack_table_is_own(word) && word < (uintptr_t)_etext &&
+            unwind_may_be_signal(&walk->memory, at - UNWIND_SIGNAL_PC))
+            return true;
+    return false;
+}
+
+bool stacks_interrupt(struct malloctape_lane *lane, const void *outside)
+{
+    const int kept_errno = errno;
+    struct stack_walk *walk = atomic_load_relaxed(&lane->stacks.walk);
+    if (lane->stacks.busy) return true;
+    if (walk == NULL && (walk = lane->stacks.walk = walk_of(lane)) == NULL) return true;
+    atomic_store_relaxed(&lane->stacks.busy, true);
+    if (!is_of_now(lane, walk)) forget_others(lane, walk);
+    const bool interrupts = is_in_handler(walk, (uintptr_t)outside);
+    atomic_store_release(&lane->stacks.busy, false);
+    errno = kept_errno;
+    return interrupts;
+}
+
 void stacks_put(struct malloctape_lane *lane)
 {
     const uint32_t node = stacks_find(lane);

@@ -20,6 +20,11 @@ const char *stacks_begin(void);
  * recording has ended. Keeps errno. */
 uint32_t stacks_find(struct malloctape_lane *lane);
 
+/* Whether the caller may be a signal handler that has interrupted this library in this thread: then
+ * nothing may be written into the lane. `outside`: where the stack of what has called this library
+ * begins. Keeps errno. */
+bool stacks_interrupt(struct malloctape_lane *lane, const void *outside);
+
 /* Writes the stack of the next allocation, realloc or free. There may be no room in the slot
  * afterwards; as above. */
 void stacks_put(struct malloctape_lane *lane);

@@ -25,6 +25,14 @@ enum {
     UNWIND_SIGNAL_PC = UNWIND_SIGNAL_X + 32 * 8
 };
 
+/* Whether that may be there. */
+static inline bool unwind_may_be_signal(struct unwind_memory *memory, uintptr_t sp)
+{
+    (void)memory;
+    (void)sp;
+    return true;
+}
+
 /* Rules say where the return address is. */
 #define UNWIND_RETURN_OFFSET 0
 

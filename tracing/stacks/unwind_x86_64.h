@@ -16,6 +16,18 @@ enum {
     UNWIND_SIGNAL_PC = 168
 };
 
+/* Whether what the kernel puts there for a signal may begin at `sp`: below it the handler has an
+ * address to return to, where rt_sigreturn(2) is called. */
+static inline bool unwind_may_be_signal(struct unwind_memory *memory, uintptr_t sp)
+{
+    static const uint8_t returns[] = {0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
+    uint8_t code[sizeof returns + 1];
+    uintptr_t back;
+    return unwind_memory_word(memory, sp - 8, &back) &&
+           unwind_memory_copy(memory, back, code, sizeof code) &&
+           memcmp(code + 1, returns, sizeof returns) == 0;
+}
+
 /* Tables say where the return address is: always there. */
 #define UNWIND_RETURN_OFFSET (-8)
 

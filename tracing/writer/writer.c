@@ -22,6 +22,8 @@
 #define WAITER_LOOK_NS UINT64_C(1000000000)
 /* The same of one that waits for a cell. */
 #define CELL_LOOK_NS   UINT64_C(1000000)
+/* So often: a writer that has not freed any then waits itself, for a reader or a full disk. */
+#define CELL_LOOKS_MAX 100u
 /* How many slots a pass is to find. More would take much of the caches from the program, as slots
  * are filled and written in turn; fewer would not be worth the microseconds that a pass costs. */
 #define PASS_SLOTS_MIN 2
@@ -217,29 +219,47 @@ uint32_t writer_slot(struct writer *writer, bool loses_already)
     return slot;
 }
 
+/* Waits until cells are free again. False: not in time, or they will not be: the mapping is lost. After
+ * that nobody waits until some have been freed. */
+static bool wait_for_cells(struct writer *writer, uint32_t epoch, uint64_t freed, unsigned waited)
+{
+    struct spool_cells *cells = &writer->spool.cells;
+    if (settings.loses || atomic_load_acquire(&writer->finish) || writer_is_gone(writer) ||
+        atomic_load_relaxed(&cells->late) == freed + 1)
+        return false;
+    if (waited == CELL_LOOKS_MAX) {
+        atomic_store_relaxed(&cells->late, freed + 1);
+        return false;
+    }
+    atomic_store_seq_cst(&cells->wanted, 1);
+    writer_wake(writer);
+    writer_need(writer);
+    atomic_add_seq_cst(&writer->waiters, 1);
+    os_wait(&writer->space_epoch, epoch, CELL_LOOK_NS);
+    atomic_add_relaxed(&writer->waiters, -1);
+    return true;
+}
+
+/* A thread waits before it has cells: those that it did not fill would stop all others. */
 uint64_t writer_cells(struct writer *writer, uint32_t count)
 {
     struct spool_cells *cells = &writer->spool.cells;
-    if (settings.loses &&
-        atomic_load_relaxed(&cells->taken) + count - atomic_load_relaxed(&cells->freed) >
-            SPOOL_CELLS) {
-        atomic_add_relaxed(&cells->lost, 1);
-        return 0;
-    }
-    const uint64_t first = atomic_add_acq_rel(&cells->taken, count) + 1, last = first + count - 1;
-    for (;;) {
-        uint32_t epoch = atomic_load_seq_cst(&writer->space_epoch);
-        const uint64_t ahead = last - atomic_load_acquire(&cells->freed);
-        if (ahead <= SPOOL_CELLS / 2) return first;
-        if (!atomic_exchange_seq_cst(&cells->wanted, 1) || ahead > SPOOL_CELLS) {
+    for (unsigned waited = 0;;) {
+        const uint32_t epoch = atomic_load_seq_cst(&writer->space_epoch);
+        const uint64_t freed = atomic_load_acquire(&cells->freed);
+        uint64_t taken = atomic_load_relaxed(&cells->taken);
+        const uint64_t ahead = taken + count - freed;
+        if (ahead > SPOOL_CELLS) {
+            if (wait_for_cells(writer, epoch, freed, waited++)) continue;
+            atomic_add_relaxed(&cells->lost, 1);
+            return 0;
+        }
+        if (!atomic_swap_once(&cells->taken, &taken, taken + count)) continue;
+        if (ahead > SPOOL_CELLS / 2 && !atomic_exchange_seq_cst(&cells->wanted, 1)) {
             writer_wake(writer);
             writer_need(writer);
         }
-        if (ahead <= SPOOL_CELLS) return first;
-        if (atomic_load_acquire(&writer->finish) || writer_is_gone(writer)) return 0;
-        atomic_add_seq_cst(&writer->waiters, 1);
-        os_wait(&writer->space_epoch, epoch, CELL_LOOK_NS);
-        atomic_add_relaxed(&writer->waiters, -1);
+        return taken + 1;
     }
 }
 
@@ -503,10 +523,11 @@ static void pass_apart(void *argument)
 }
 
 /* In a child that shares the memory: the thread would end with it. The child needs none as long as
- * it finds slots; if it does not, a pass is made, as its parent may be waiting for it. */
+ * it finds slots and cells; if it does not, a pass is made, as its parent may be waiting for it. */
 static int serve_child(struct writer *writer)
 {
-    if (atomic_exchange_acq_rel(&writer->starved, 0)) {
+    const bool starved = atomic_exchange_acq_rel(&writer->starved, 0);
+    if (starved || atomic_load_seq_cst(&writer->spool.cells.wanted)) {
         int result = os_call_apart(pass_apart, writer, true);
         /* Killed in the middle, it may have written anything. */
         bool passed = atomic_load_acquire(&writer->stage) != WRITER_THREAD_BEGINNING;

@@ -8,8 +8,9 @@
 #define CELLS_CHUNK_ROOM  (RAW_CHUNK_HEADER_BYTES + CELLS_PAYLOAD_MAX + MAPPING_BYTES_MAX)
 
 /* A thread that has a cell fills it in an instant, unless it has been ended in between: the writer
- * goes past it after this time. */
-#define CELL_PATIENCE_NS UINT64_C(10000000000)
+ * goes past it after this time, or, if not many are left, after the lesser one. */
+#define CELL_PATIENCE_NS        UINT64_C(10000000000)
+#define CELL_PATIENCE_LESSER_NS UINT64_C(50000000)
 
 /* The next mapping; 0: it is not complete. */
 static uint32_t next_mapping(struct writer *writer, uint64_t number, uint64_t limit,
@@ -18,11 +19,16 @@ static uint32_t next_mapping(struct writer *writer, uint64_t number, uint64_t li
     struct spool_cells *cells = &writer->spool.cells;
     const uint32_t taken = cell_take(&cells->ring, number, record, name);
     if (taken) return taken;
+    const uint64_t now = os_clock_ns(), behind = atomic_load_relaxed(&cells->taken) - number;
     if (cells->stuck != number) {
         cells->stuck = number;
-        cells->stuck_ns = os_clock_ns();
+        cells->stuck_ns = now;
     }
-    if (number > limit || os_clock_ns() - cells->stuck_ns < CELL_PATIENCE_NS) return 0;
+    if (number > limit ||
+        now - cells->stuck_ns <
+            (behind > SPOOL_CELLS / 2 ? CELL_PATIENCE_LESSER_NS : CELL_PATIENCE_NS))
+        return 0;
+    cells->stuck = number + 1; /* it may be a mapping of several cells: these go at once */
     *record = (struct mapping_record){.what = MAPPING_LOST, .length = 1};
     return 1;
 }
@@ -34,8 +40,14 @@ static bool write_mappings(struct writer *writer, uint64_t limit)
     struct mapping_record record;
     char name[SPOOL_CELL_NAME_BYTES_MAX];
     uint64_t number = cells->read + 1, latest = 0;
-    if (writer_error(writer) || writer->is_full || !writer_fits(writer, CELLS_CHUNK_ROOM))
+    if (writer_error(writer) || writer->is_full) return false;
+    if (!writer_fits(writer, CELLS_CHUNK_ROOM)) {
+        if (number <= limit) {
+            writer->is_full = true;
+            writer->end_status = RAW_END_LIMIT;
+        }
         return false;
+    }
     uint8_t *room = sink_room(&writer->sink, CELLS_CHUNK_ROOM);
     uint8_t *payload = room + RAW_CHUNK_HEADER_BYTES, *at = payload;
     const uint64_t lost = atomic_load_relaxed(&cells->lost) - cells->lost_said;

@@ -16,15 +16,17 @@
 #include <string.h>
 
 /* What looks may take: one part in so many of the time since the start, and this. */
-#define RESIDENCY_ONE_IN       200
-#define RESIDENCY_ALLOWANCE_NS UINT64_C(50000000)
+#define RESIDENCY_ONE_IN          200
+#define RESIDENCY_ALLOWANCE_NS    UINT64_C(50000000)
+/* One look, as the program cannot map meanwhile. */
+#define RESIDENCY_DETAILED_MAX_NS UINT64_C(50000000)
 /* Before anything was measured. */
-#define RESIDENCY_BRIEF_NS     UINT64_C(1000000)
-#define RESIDENCY_NS_PER_MIB   UINT64_C(130000)
+#define RESIDENCY_BRIEF_NS        UINT64_C(1000000)
+#define RESIDENCY_NS_PER_MIB      UINT64_C(130000)
 /* A peak is clearly new if it is higher by one part in so many, and in between there is a look after
  * so long. */
-#define RESIDENCY_HIGHER_BY    20
-#define RESIDENCY_SELDOM_NS    UINT64_C(10000000000)
+#define RESIDENCY_HIGHER_BY       20
+#define RESIDENCY_SELDOM_NS       UINT64_C(10000000000)
 
 /* The memory: text of a file of /proc, what pages are resident, the payload, and names. */
 #define RESIDENCY_TEXT_BYTES    32768u
@@ -365,6 +367,12 @@ static uint64_t residency_brief_ns(const struct writer *writer)
     return writer->residency.brief_ns ? writer->residency.brief_ns : RESIDENCY_BRIEF_NS;
 }
 
+static bool residency_affords_details(const struct writer *writer, uint64_t left_ns)
+{
+    const uint64_t detailed = residency_detailed_ns(writer);
+    return detailed <= left_ns && detailed <= RESIDENCY_DETAILED_MAX_NS;
+}
+
 bool writer_residency_is_due(const struct writer *writer, uint64_t now)
 {
     const struct residency_looks *looks = &writer->residency;
@@ -380,11 +388,11 @@ bool writer_residency_is_due(const struct writer *writer, uint64_t now)
 void writer_look_at_residency(struct writer *writer, uint64_t now)
 {
     const struct residency_looks *looks = &writer->residency;
-    const uint64_t left = residency_left_ns(writer, now), detailed = residency_detailed_ns(writer);
+    const bool details = residency_affords_details(writer, residency_left_ns(writer, now) / 4);
     if (looks->is_refused) return;
     if (writer_residency_is_due(writer, now))
-        residency_take_look(writer, RESIDENCY_PEAK, detailed * 4 <= left);
-    else if (now - looks->latest_ns >= RESIDENCY_SELDOM_NS && detailed * 4 <= left)
+        residency_take_look(writer, RESIDENCY_PEAK, details);
+    else if (now - looks->latest_ns >= RESIDENCY_SELDOM_NS && details)
         residency_take_look(writer, RESIDENCY_LOOK, true);
 }
 
@@ -392,7 +400,7 @@ void writer_residency_now(struct writer *writer, enum residency_why why)
 {
     const uint64_t left = residency_left_ns(writer, os_clock_ns());
     if (writer->residency.is_refused) return;
-    residency_take_look(writer, why, residency_detailed_ns(writer) <= left);
+    residency_take_look(writer, why, residency_affords_details(writer, left));
 }
 
 void writer_open_residency(struct writer *writer)

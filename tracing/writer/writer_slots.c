@@ -51,7 +51,7 @@ static void free_cells(struct writer *writer)
     struct spool_cells *cells = &writer->spool.cells;
     if (cells->freed == cells->read) return;
     atomic_store_release(&cells->freed, cells->read);
-    if (atomic_load_relaxed(&cells->wanted)) writer_wake_waiters(writer, OS_ALL);
+    writer_wake_waiters(writer, OS_ALL);
 }
 
 int writer_flush(struct writer *writer)
