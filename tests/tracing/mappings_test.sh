@@ -86,11 +86,22 @@ all_resident() {
         grep -q ' residency end nanoseconds ' areas.raw.dump
 }
 
-plan 9
+# ends LIBRARY MODE [VARIABLE] - the program ends, and what is recorded is in order.
+ends() {
+    rm -f ends.raw*
+    timeout 60 env ${3+"$3"} TCMALLOC_TRACE_OUTPUT=ends.raw LD_PRELOAD="$lib/$1" \
+        "$workloads/mapping_hazards" "$2" >out 2>err && prints '^done$' || return 1
+    exit_status "$bin/malloctape" verify ends.raw && { [ "$status" = 0 ] || [ "$status" = 3 ]; }
+}
+
+plan 15
 for library in $libraries; do
     check "$library: each call, with its stack and its file" each_call "$library"
     check "$library: what is mapped at random moments" holds "$library"
     check "$library: and in a process that was killed" holds "$library" kill
     check "$library: areas have all of RSS" all_resident "$library"
+    check "$library: a child of vfork() maps" ends "$library" vfork
+    check "$library: a signal handler maps" ends "$library" handler TCMALLOC_TRACE_STACKS=1
+    check "$library: maps beyond a limit of bytes" ends "$library" many TCMALLOC_TRACE_MAX_BYTES=60000
 done
 check "the allocator's own calls are marked" own_calls

@@ -1,0 +1,101 @@
+/* mapping_hazards MODE - maps and unmaps where a recorder could be in the way:
+ *
+ *   many      20 000 times in a row, of many sizes
+ *   vfork     the same in a child made by vfork()
+ *   handler   in a signal handler, at stacks that are new each time, while malloc() is interrupted
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TIMES = 20000, SIGNALS = 3000, DEPTH = 16 };
+
+static volatile int is_over;
+
+static void map_and_unmap(size_t bytes)
+{
+    void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(mapped, bytes);
+}
+
+static void map_often(void)
+{
+    for (uint32_t i = 0; i < TIMES; i++)
+        map_and_unmap(((size_t)(i * 2654435761u >> 20) + 1) * 4096);
+}
+
+static void one(unsigned depth, unsigned turns);
+static void other(unsigned depth, unsigned turns);
+
+#define DEFINE_TURN(name)                                                      \
+    static __attribute__((noinline)) void name(unsigned depth, unsigned turns) \
+    {                                                                          \
+        if (depth == 0)                                                        \
+            map_and_unmap(4096);                                               \
+        else                                                                   \
+            (turns & 1 ? one : other)(depth - 1, turns >> 1);                  \
+        __asm__ volatile("");                                                  \
+    }
+DEFINE_TURN(one)
+DEFINE_TURN(other)
+
+static void handle(int number)
+{
+    static unsigned calls;
+    (void)number;
+    one(DEPTH, calls++ * 2654435761u >> 8);
+}
+
+static void *send_signals(void *to)
+{
+    const struct timespec pause = {0, 100000};
+    for (unsigned i = 0; i < SIGNALS; i++) {
+        pthread_kill(*(pthread_t *)to, SIGUSR1);
+        nanosleep(&pause, NULL);
+    }
+    is_over = 1;
+    return NULL;
+}
+
+static void allocate_meanwhile(void)
+{
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    void *objects[16] = {NULL};
+    pthread_t self = pthread_self(), sender;
+    sigaction(SIGUSR1, &action, NULL);
+    if (pthread_create(&sender, NULL, send_signals, &self) != 0) exit(1);
+    for (size_t i = 0; !is_over; i++) {
+        free(objects[i % 16]);
+        objects[i % 16] = malloc(24);
+    }
+    pthread_join(sender, NULL);
+}
+
+int main(int count, char **words)
+{
+    const char *mode = count == 2 ? words[1] : "";
+    free(malloc(1));
+    if (strcmp(mode, "many") == 0) {
+        map_often();
+    } else if (strcmp(mode, "handler") == 0) {
+        allocate_meanwhile();
+    } else if (strcmp(mode, "vfork") == 0) {
+        const pid_t child = vfork();
+        if (child == 0) {
+            map_often();
+            _exit(0);
+        }
+        if (waitpid(child, NULL, 0) != child) return 1;
+    } else {
+        return 2;
+    }
+    puts("done");
+    return 0;
+}
