@@ -496,9 +496,6 @@ uint32_t stacks_find(struct malloctape_lane *lane)
 /* How much a handler is expected to need of its stack. */
 #define HANDLER_BYTES 16384u
 
-/* Made by the linker: where this library's code ends. */
-extern const char _etext[] __attribute__((visibility("hidden")));
-
 /* The kernel has put the interrupted address on the handler's stack. */
 static bool is_in_handler(struct stack_walk *walk, uintptr_t outside)
 {
@@ -507,8 +504,7 @@ static bool is_in_handler(struct stack_walk *walk, uintptr_t outside)
     if (walk->memory.to == walk->memory.own_to && walk->memory.to < end) end = walk->memory.to;
     for (uintptr_t at = outside; at < end && unwind_memory_word(&walk->memory, at, &word);
          at += sizeof word)
-        if (stack_table_is_own(word) && word < (uintptr_t)_etext &&
-            unwind_may_be_signal(&walk->memory, at - UNWIND_SIGNAL_PC))
+        if (stack_table_is_own(word) && unwind_may_be_signal(&walk->memory, at - UNWIND_SIGNAL_PC))
             return true;
     return false;
 }
