@@ -1,7 +1,7 @@
 /* facts - what is known of each allocator: how it is found, asked, replayed and shown.
  *
- *   NAME.h   what the compiler puts into lists and texts: names, files, packages, variables
- *   NAME.c   data, and functions that reach the allocator by `struct allocator_functions` alone
+ *   facts_NAME.h   what the compiler puts into lists and texts: names, files, packages, variables
+ *   facts_NAME.c   data, and functions that reach the allocator by `struct allocator_functions` alone
  *
  * The recorder has all of this in the program that it records, so these files import nothing that
  * allocates or asks the system (tests/tracing/capture_symbols_test.sh). What differs between the two
@@ -14,11 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocators/glibc.h"
-#include "allocators/jemalloc.h"
-#include "allocators/mimalloc.h"
+#include "allocators/facts_glibc.h"
+#include "allocators/facts_jemalloc.h"
+#include "allocators/facts_mimalloc.h"
+#include "allocators/facts_tcmalloc.h"
 #include "allocators/others.h"
-#include "allocators/tcmalloc.h"
 
 #ifdef __cplusplus
 extern "C" {

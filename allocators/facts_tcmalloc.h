@@ -1,6 +1,6 @@
-/* tcmalloc - of gperftools: ours, built with malloctape, and the system's. */
-#ifndef MALLOCTAPE_ALLOCATORS_TCMALLOC_H
-#define MALLOCTAPE_ALLOCATORS_TCMALLOC_H
+/* facts_tcmalloc - of gperftools: ours, built with malloctape, and the system's. */
+#ifndef MALLOCTAPE_ALLOCATORS_FACTS_TCMALLOC_H
+#define MALLOCTAPE_ALLOCATORS_FACTS_TCMALLOC_H
 
 #define ALLOCATOR_OWN_TCMALLOC "libtcmalloc_minimal.so"
 
