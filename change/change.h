@@ -13,9 +13,10 @@
  *                                           when the last of them ends
  *
  * NAME is a function, file:line, file or module; of a name with parts, the last ones are enough
- * (insert, Cache::insert), and * stands for any characters. A pattern matches the stacks that have
- * NAME in any place, and with several NAMEs in this order, the outermost first. With "itself" the
- * last one is the function that allocates (symbols/code_groups.h). Memory: from malloc(). */
+ * (insert, Cache::insert), without the arguments of templates, and * stands for any characters. A
+ * pattern matches the stacks that have NAME in any place, and with several NAMEs in this order, the
+ * outermost first. With "itself" the last one is the function that allocates
+ * (symbols/code_groups.h). Memory: from malloc(). */
 #ifndef MALLOCTAPE_CHANGE_CHANGE_H
 #define MALLOCTAPE_CHANGE_CHANGE_H
 

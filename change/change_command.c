@@ -1,11 +1,14 @@
 /* malloctape change - writes the trace of a program as it would be with other code. */
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "change/change_text.h"
 #include "cli/cli.h"
+#include "common/output.h"
 #include "reading/ordered_file.h"
 
 static const char change_help_text[] =
@@ -96,15 +99,35 @@ static bool change_show(const struct change_options *options, const struct chang
     return cli_write_json(&cli_change, change_result_json(&options->list, result), options->json);
 }
 
+/* Where the trace is written first, so that a file that is there stays if it cannot be made: beside
+ * it, with the same end of its name. What is no plain file is written at once. False: the name is too
+ * long. */
+static bool change_first_path(const char *output, char *path, size_t bytes)
+{
+    struct stat there;
+    const char *name = strrchr(output, '/');
+    name = name != NULL ? name + 1 : output;
+    if (lstat(output, &there) != 0 || !S_ISREG(there.st_mode)) name = "";
+    const int length = *name == '\0' ? snprintf(path, bytes, "%s", output)
+                                     : snprintf(path, bytes, "%.*s.new-%d-%s", (int)(name - output),
+                                                output, (int)getpid(), name);
+    return length < (int)bytes;
+}
+
 static int change_ordered(const struct change_options *options, const char *ordered)
 {
     struct change_trace trace;
     struct change_result result;
-    char why[1024];
-    const bool good =
-        change_trace_open(&trace, ordered, &options->places, why, sizeof why) &&
-        change_stream_write(&trace, &options->list, options->output, &result, why, sizeof why);
+    char why[1024], path[PATH_MAX];
+    if (!change_first_path(options->output, path, sizeof path))
+        return cli_fail(&cli_change, "%s: %s", options->output, strerror(ENAMETOOLONG));
+    bool good = change_trace_open(&trace, ordered, &options->places, why, sizeof why) &&
+                change_stream_write(&trace, &options->list, path, &result, why, sizeof why);
     change_trace_close(&trace);
+    if (good && strcmp(path, options->output) != 0 && rename(path, options->output) != 0) {
+        output_remove(path);
+        return cli_fail(&cli_change, "%s: %s", options->output, strerror(errno));
+    }
     if (!good) return cli_fail(&cli_change, "%s: %s", options->trace, why);
     if (!change_show(options, &result)) return PROGRAM_FAILED;
     return result.is_cut ? PROGRAM_CUT : PROGRAM_OK;

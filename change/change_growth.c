@@ -12,6 +12,7 @@ struct growing {
     uint32_t change, stack;
     uint32_t lane;
     bool has_grown;
+    bool is_resized; /* not just made: it is no copy */
 };
 
 struct growth_state {
@@ -61,9 +62,10 @@ static void growth_resize(struct growth_state *state, uint32_t object, uint64_t 
 {
     struct growing *growing = &state->objects[object];
     if (growing->change == CHANGE_NONE) growing->change = growth_match(state, stack, growing->size);
+    growing->has_grown = growing->has_grown || size > growing->size;
+    growing->is_resized = true;
     growing->size = size;
     if (size > growing->most) growing->most = size;
-    growing->has_grown = true;
     state->latest[state->lane] = INSTRUCTION_NO_REGISTER;
 }
 
@@ -81,7 +83,7 @@ static void growth_end(struct growth_state *state, const struct growing *growing
 static bool growth_continues(const struct growing *copy, const struct growing *freed)
 {
     return copy != freed && copy->stack == freed->stack && copy->stack != STACK_END &&
-           copy->lane == freed->lane && !copy->has_grown && copy->size > freed->size &&
+           copy->lane == freed->lane && !copy->is_resized && copy->size > freed->size &&
            copy->size >= freed->size + freed->size / 2 && freed->change != CHANGE_NONE &&
            copy->made != UINT64_MAX;
 }
@@ -101,7 +103,7 @@ static void growth_free(struct growth_state *state, uint32_t object)
     copy->first = freed->first;
     copy->change = freed->change;
     if (freed->most > copy->most) copy->most = freed->most;
-    copy->has_grown = true;
+    copy->has_grown = copy->is_resized = true;
     freed->made = UINT64_MAX;
 }
 

@@ -14,27 +14,62 @@ _Static_assert(CHANGES_MAX < 31, "a bit for each change");
 
 /* ---- names ---- */
 
+/* Whether the text, or what of it follows a ":" or "/", is the name with its "*". */
+static bool match_any_end(const char *text, const char *name)
+{
+    for (;;) {
+        if (fnmatch(name, text, 0) == 0) return true;
+        text += strcspn(text, ":/");
+        if (*text == '\0') return false;
+        text++;
+    }
+}
+
 bool change_match_name(const char *text, const char *name)
 {
     const size_t length = strlen(text), bytes = strlen(name);
     if (strcmp(text, name) == 0) return true;
-    if (strchr(name, '*') != NULL && fnmatch(name, text, 0) == 0) return true;
+    if (strchr(name, '*') != NULL) return match_any_end(text, name);
     if (bytes == 0 || length <= bytes || strcmp(text + length - bytes, name) != 0) return false;
     return strchr(":/", text[length - bytes - 1]) != NULL;
+}
+
+/* "Cache<int>::insert" without the arguments of templates: "Cache::insert". */
+static bool match_without_arguments(const char *function, const char *name)
+{
+    static const char operator_name[] = "operator";
+    char plain[1024];
+    size_t bytes = 0, depth = 0;
+    if (strchr(function, '<') == NULL || strchr(name, '<') != NULL) return false;
+    for (const char *at = function; *at != '\0' && bytes < sizeof plain - 1; at++) {
+        const size_t before = (size_t)(at - function), most = sizeof operator_name - 1;
+        if (before >= most && memcmp(at - most, operator_name, most) == 0) at += strspn(at, "<>-=");
+        if (*at == '\0') break;
+        if (*at == '<')
+            depth++;
+        else if (*at == '>' && depth > 0)
+            depth--;
+        else if (depth == 0)
+            plain[bytes++] = *at;
+    }
+    plain[bytes] = '\0';
+    return change_match_name(plain, name);
 }
 
 static bool match_frame(const struct code_names *names, const struct code_frame *frame,
                         const char *name)
 {
     const char *file = code_names_text(names, frame->file);
+    const char *function = code_names_text(names, frame->function);
     char place[1024];
     if (frame->code == 0) return false; /* outer functions are unknown */
-    if (change_match_name(code_names_text(names, frame->function), name) ||
+    if (change_match_name(function, name) || match_without_arguments(function, name) ||
         change_match_name(code_names_text(names, frame->module), name))
         return true;
     if (*file == '\0') return false;
     snprintf(place, sizeof place, "%s:%u", file, frame->line);
-    return change_match_name(file, name) || change_match_name(place, name);
+    return change_match_name(file, name) ||
+           (strchr(name, ':') != NULL && change_match_name(place, name));
 }
 
 /* Whether the frames, innermost first, have the names, outermost first, outside of frame `inner`. */

@@ -13,7 +13,7 @@ MALLOCTAPE = "#{BUILD}/bin/malloctape"
 
 # main calls parse (json.c:12) and insert (cache.c:7), and parse calls insert. Nodes: 8 main, 9 main >
 # parse, 10 main > insert, 11 main > parse > insert, 12 main > parse > std::vector::push_back.
-CODE = <<~TEXT
+CODE = +<<~TEXT
   c 1 0 10
   x 1 Json::parse	src/json.c	12
   c 2 0 20
@@ -80,7 +80,7 @@ def refuses(what, message, trace: 'trace', status: 1)
   report good, "#{what.inspect} is refused: #{message.source}", [errors] * (good ? 0 : 1)
 end
 
-plan 34
+plan 43
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 require 'fileutils'
@@ -313,6 +313,30 @@ refuses 'parse: until=60', /'60' is no time/, status: 2
 write('sampled', CALLS, stacks: '524288')
 refuses 'parse: remove', /the trace has those of samples: malloctape record --stacks=all/,
         trace: 'sampled'
+
+# --- names ---
+
+CODE.sub!('x 3 main', "c 5 0 50\nx 5 app::Cache<std::map<int, int> >::insert\tsrc/app.cc\t12\nn 13 8 5\nx 3 main")
+write('named', "a 1 16 13\nf 1 0\n")
+['Cache::insert', 'Cache*', 'app.cc:12', 'ap*.cc'].each do |name|
+  changes "#{name}: remove", /: 1 object/, '', "#{name} is app::Cache<...>::insert", trace: 'named'
+end
+refuses '12: remove', /no function/, trace: 'named'
+
+# --- what an attacker, or an allocator that fails, may have written ---
+
+write('failed', "l 1\na 1 16 9\na 2 32 9\nl 2\nR 2 100\nl 1\nf 1 0\nf 2 0\n")
+changes 'parse: reserve', /: 1 object,/, "malloc 32 r0\nfree r0",
+        'a realloc of a copy fails in another thread', trace: 'failed'
+write('huge', "a 1 18446744073709551610 9\nf 1 0\n")
+_, errors, status = change('huge', 'parse: pool')
+report status.success? && consistent?('changed'), 'a size near 2^64 has a pool', [errors]
+write('shrinks', "a 1 4096 9\nr 1 100 9\nf 1 0\n")
+refuses 'parse: reserve', /no object that grows/, trace: 'shrinks'
+File.write('changed', 'older')
+change('trace', 'nothing_here: remove')
+report File.read('changed') == 'older' && Dir.glob('.new*').empty?,
+       'an older file stays if nothing can be written', []
 
 # --- replayed ---
 

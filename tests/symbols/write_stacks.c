@@ -11,6 +11,7 @@
  *   l LANE                                 the calls that follow are of that lane
  *   a OBJECT SIZE NODE                     malloc; objects have numbers below 65 536
  *   r OBJECT SIZE NODE                     realloc, which moves
+ *   R OBJECT SIZE                          one that fails
  *   f OBJECT NODE                          free
  *   t NS RSS HEAP                          a tick */
 #include <inttypes.h>
@@ -97,6 +98,7 @@ static void put_line(char *line)
         instruction_put_stack(&writer, (uint32_t)c);
         instruction_put_realloc(&writer, CALL_REALLOC_MOVED, objects[a % OBJECTS_MAX], b, 0);
         break;
+    case 'R': instruction_put_realloc_failed(&writer, objects[a % OBJECTS_MAX], b); break;
     case 'f':
         instruction_put_stack(&writer, (uint32_t)b);
         instruction_put_free(&writer, CALL_FREE, objects[a % OBJECTS_MAX]);
