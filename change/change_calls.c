@@ -425,6 +425,7 @@ static void changing_pass_other(struct changing *changing, const struct changing
     switch (number) {
     case INSTRUCTION_THREAD_BEGIN: instruction_put_thread_begin(writer, call->operands[0]); break;
     case INSTRUCTION_THREAD_END: instruction_put_thread_end(writer); break;
+    case INSTRUCTION_BASE_END: instruction_put_base_end(writer); break;
     case INSTRUCTION_THREAD_CACHE_DELETED: instruction_put_thread_cache_deleted(writer); break;
     default: instruction_put_freed_twice(writer); break;
     }

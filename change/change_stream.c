@@ -47,7 +47,8 @@ static bool changing_header(struct instruction_header *header, const struct chan
              list->text);
     header->metadata = metadata;
     header->metadata_bytes = bytes - 1;
-    header->features &= INSTRUCTION_FEATURE_STACKS | INSTRUCTION_FEATURE_FREE_STACKS;
+    header->features &=
+        INSTRUCTION_FEATURE_STACKS | INSTRUCTION_FEATURE_FREE_STACKS | INSTRUCTION_FEATURE_BASE;
     return true;
 }
 

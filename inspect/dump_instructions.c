@@ -118,6 +118,8 @@ static void general_print(struct instruction_dump *state, const struct instructi
                operands[0], operands[1], operands[2], operands[3]);
     else if (instruction_number(one) == INSTRUCTION_STATISTIC)
         printf("statistic %" PRIu64 " is %" PRIu64 "\n", operands[0], operands[1]);
+    else if (instruction_number(one) == INSTRUCTION_BASE_END)
+        puts("base_end");
     else
         printf("lost lane %" PRIu64 " events %" PRIu64 "\n", operands[0], operands[1]);
 }
@@ -128,7 +130,8 @@ static void instruction_print(struct instruction_dump *state, const struct instr
     unsigned number = instruction_number(one);
     if (number == INSTRUCTION_LANE) state->lane = (uint32_t)state->batch->operands[one->operand_at];
     if (number == INSTRUCTION_TICK || number == INSTRUCTION_USAGE ||
-        number == INSTRUCTION_STATISTIC || number == INSTRUCTION_LOST) {
+        number == INSTRUCTION_STATISTIC || number == INSTRUCTION_LOST ||
+        number == INSTRUCTION_BASE_END) {
         if (dump_wants_general(dump)) general_print(state, one);
         if (number == INSTRUCTION_TICK) state->ticks++;
     } else if (dump_wants_lane(dump, state->lane)) {

@@ -46,6 +46,8 @@ struct info {
     bool frees_too_many;   /* raw stream: there were double frees; only ordering tells which */
     uint64_t freed_twice;  /* instruction stream only */
     uint64_t missed_frees; /* instruction stream only */
+    bool has_base;         /* the same: INSTRUCTIONS.md 4.9 */
+    uint64_t base_calls, base_objects, base_bytes;
     uint64_t instructions; /* instruction stream only */
     uint64_t sequences;    /* raw stream only */
     bool has_stacks;

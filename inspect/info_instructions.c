@@ -17,6 +17,7 @@ static void info_instructions_take_header(struct info *info,
     info->has_addresses = (header->features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
     info->has_stacks = (header->features & INSTRUCTION_FEATURE_STACKS) != 0;
     info->has_mappings = (header->features & INSTRUCTION_FEATURE_MAPPINGS) != 0;
+    info->has_base = (header->features & INSTRUCTION_FEATURE_BASE) != 0;
     info->truncated = (header->info & INSTRUCTION_INFO_INCOMPLETE) != 0;
     info->program = metadata_copy(metadata, bytes, "program");
     info->architecture = metadata_copy(metadata, bytes, "architecture");
@@ -38,8 +39,9 @@ static void take_ticks(struct info *info, const struct instruction_batch *batch)
         const uint64_t *operands = &batch->operands[tick->operand_at];
         struct original_usage usage;
         bool has_usage = instruction_batch_usage(batch, tick, &usage);
-        info->duration_ns += operands[0];
         instruction_batch_statistics(batch, tick, &info->statistics);
+        if (batch->is_base) continue;
+        info->duration_ns += operands[0];
         info_take_tick(info, operands[0], operands[1], has_usage ? &usage : NULL);
     }
 }
@@ -57,7 +59,8 @@ static void take_batch(struct info *info, bool *seen, uint64_t *lane,
             info->lanes += !seen[*lane];
             seen[*lane] = true;
         }
-        if (number < CALL_KINDS && (one.opcode & INSTRUCTION_FAILED) != 0) info->failed++;
+        if (number < CALL_KINDS && (one.opcode & INSTRUCTION_FAILED) != 0 && !batch->is_base)
+            info->failed++;
     }
 }
 
@@ -73,7 +76,7 @@ static bool take_stacks(struct info *info, struct stacks *stacks,
     for (size_t i = 0; batch->stacks != NULL && i < batch->count; i++) {
         if (batch->stacks[i] == STACK_END) continue;
         if (!stacks_use(stacks, batch->stacks[i])) return false;
-        info->stacks++;
+        info->stacks += !batch->is_base;
     }
     return true;
 }
@@ -91,6 +94,9 @@ static void take_totals(struct info *info, const struct instruction_totals *tota
     info->freed_twice = totals->freed_twice;
     info->missed_frees = totals->missed_frees;
     info->residencies = totals->residencies;
+    info->base_calls = totals->base_calls;
+    info->base_objects = totals->base_live;
+    info->base_bytes = totals->base_live_bytes;
 }
 
 static const char *ended(const struct instruction_reader *reader)

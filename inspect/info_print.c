@@ -71,7 +71,13 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
     const double null_frees = null_frees_of(info);
     const bool mapped = info->has_mappings;
     const double mappings = (double)info->mappings.records;
+    const bool base = info->has_base;
     const struct number numbers[] = {
+        {only_if(base, "base_objects"), only_if(base, "base"), UNIT_COUNT,
+         (double)info->base_objects, " objects alive before"},
+        {only_if(base, "base_bytes"), only_if(base, ""), UNIT_BYTES, (double)info->base_bytes, ""},
+        {only_if(base, "base_calls"), only_if(base, ""), UNIT_COUNT, (double)info->base_calls,
+         " calls that make them, not counted as events"},
         {"failed", "failed", UNIT_COUNT, (double)info->failed, ""},
         {"free_null", only_if(null_frees > 0, "frees of NULL"), UNIT_COUNT, null_frees,
          ", not counted as events"},

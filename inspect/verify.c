@@ -151,6 +151,11 @@ static int check_ordered(struct verify *verify, const struct options *options, s
         instruction_reader_close(&reader);
         return status;
     }
+    if (reader.in_base) {
+        instruction_reader_close(&reader);
+        return cli_fail(&cli_verify,
+                        "%s: a part of a recording, with a base: verify checks it alone", ordered);
+    }
     const size_t page_bytes =
         metadata_page_bytes(reader.header.metadata, reader.header.metadata_bytes);
     verify->has_mappings = (reader.header.features & INSTRUCTION_FEATURE_MAPPINGS) != 0;

@@ -47,6 +47,7 @@ static void object_is_made(const struct objects *objects, struct object_made *ma
 static bool object_is_gone(const struct objects *objects, const struct object_made *made,
                            unsigned kind)
 {
+    if (kind != 0 && objects->in_base) return true;
     struct object object = {.size = made->size,
                             .alignment = made->alignment,
                             .stack = made->stack,
@@ -82,10 +83,11 @@ bool objects_add(struct objects *objects, const struct instruction_batch *batch)
     struct instruction one;
     bool good = pages_reserve(&objects->row, &objects->capacity, objects->live + batch->count,
                               INSTRUCTION_BLOCK_MAX, sizeof *objects->row);
+    objects->in_base = batch->is_base;
     while (good && instruction_walk_next(&walk, &one)) {
         const unsigned number = instruction_number(&one), does = instruction_does[one.opcode];
         const uint64_t *const operands = batch->operands + one.operand_at;
-        objects->call += does != INSTRUCTION_OTHER;
+        objects->call += does != INSTRUCTION_OTHER && !batch->is_base;
         switch (does) {
         case INSTRUCTION_BEGINS:
             object_is_made(objects, &objects->row[objects->live++], &one, operands,

@@ -5,7 +5,8 @@
  *                             objects_end() --those alive-----> put()
  *
  * A realloc ends an object and makes one. Calls are counted from 1, failed ones included; times are
- * those of the latest tick before the call, in nanoseconds since recording began.
+ * those of the latest tick before the call, in nanoseconds since recording began. An object of a base
+ * (INSTRUCTIONS.md 4.9) was made by call 0; one that ended there was never there.
  *
  * Memory: 48 bytes for each object that is alive, 8 for each lane. */
 #ifndef MALLOCTAPE_READING_OBJECTS_H
@@ -38,6 +39,7 @@ struct objects {
     uint64_t live, capacity;
     uint32_t lane;
     uint64_t call, ns;
+    bool in_base;
 };
 
 /* False: no memory. */

@@ -91,6 +91,13 @@ uint64_t looks_begin(struct looks *looks)
     return looks->resident.all_bytes;
 }
 
+void looks_restart(struct looks *looks, uint64_t live_bytes)
+{
+    *looks->memory = (struct memory){.looks = 0};
+    look_at_resident(looks, live_bytes, true);
+    memory_add_time(looks->memory, 0);
+}
+
 void looks_end(struct looks *looks, const struct series_row *last)
 {
     look_at_resident(looks, last->live_bytes, true);

@@ -48,6 +48,9 @@ void looks_close(struct looks *looks);
 /* Takes the first look. Returns the resident bytes before the first call, with the replay's own. */
 uint64_t looks_begin(struct looks *looks);
 
+/* Forgets what was seen, and takes the first look again, at `live_bytes`. */
+void looks_restart(struct looks *looks, uint64_t live_bytes);
+
 /* Sets a mark at the end of slice number `slice`, from 1. */
 void looks_mark(struct looks *looks, uint64_t slice, const struct series_row *row, bool tick);
 

@@ -32,6 +32,9 @@ static inline uint64_t measure_now_ns(void)
 
 void measure_begin(struct measurement *measurement);
 
+/* What came before does not count, but for `base_rss_bytes`. */
+void measure_restart(struct measurement *measurement);
+
 /* The last block has been carried out. */
 void measure_end(struct measurement *measurement);
 

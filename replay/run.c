@@ -294,12 +294,67 @@ static bool run_batch(struct run *run, const struct instruction_batch *batch,
     return done == end && !limited && !error_is_set(&run->state.error);
 }
 
+/* ---- the base (INSTRUCTIONS.md 4.9) ---- */
+
+/* Carries out a batch of the base, as fast as it goes: nothing of it is timed or counted. The
+ * allocator is shown the time, as what dies of age has done so by now. */
+static bool run_base_batch(struct run *run, const struct instruction_batch *batch)
+{
+    const struct instruction_tick *tick = batch->ticks, *const ticks_end =
+                                                            tick + batch->ticks_count;
+    if (!run->engine->prepare(&run->state, batch)) return false;
+    if (run->peaks.lanes != NULL && !lane_peaks_add(&run->peaks, batch, &run->state.error))
+        return false;
+    for (size_t from = 0, to; from < batch->count; from = to) {
+        to = tick < ticks_end ? tick->at + 1 : batch->count;
+        const size_t done = run->engine->run(&run->state, batch, from, to);
+        run->slices++;
+        if (done < to && !error_is_set(&run->state.error)) run_allocation_failed(run, batch, done);
+        if (done < to) return false;
+        if (tick == ticks_end) continue;
+        instruction_batch_statistics(batch, tick, &run->report->statistics);
+        run->row.shown_ns += batch->operands[tick++->operand_at];
+        if (run->policy->shown_time != SHOWN_TIME_REAL) shown_clock_set(run->row.shown_ns);
+    }
+    latency_count(&run->latency, &run->latency.list);
+    if (run->follows)
+        snapshot_row_follow(&run->snapshot_row, batch, batch->count, &run->state.error);
+    return !error_is_set(&run->state.error);
+}
+
+/* Measuring begins where the base has ended. */
+static bool run_end_base(struct run *run)
+{
+    const struct instruction_reader *reader = &run->ahead->reader;
+    if (run->engine->drain != NULL && !run->engine->drain(&run->state)) return false;
+    latency_clear(&run->latency);
+    measure_restart(&run->report->measurement);
+    looks_restart(&run->looks, reader->objects.bytes);
+    run->looks.shown_ns = run->row.shown_ns;
+    run->report->totals = reader->totals;
+    return true;
+}
+
+/* Makes what was there, before the first call. */
+static bool run_base(struct run *run)
+{
+    const struct instruction_reader *reader = &run->ahead->reader;
+    struct instruction_batch batch;
+    const bool has_base = reader->in_base;
+    while (reader->in_base && ahead_next(run->ahead, &batch)) {
+        run->report->totals = reader->totals;
+        if (!run_base_batch(run, &batch)) return false;
+    }
+    return !has_base || run_end_base(run);
+}
+
 /* ---- the whole stream ---- */
 
 static bool run_batches(struct run *run)
 {
     const struct instruction_reader *reader = &run->ahead->reader;
     struct instruction_batch batch;
+    if (!run_base(run)) return false;
     while (reader->totals.calls < run->policy->limit_calls) {
         struct instruction_totals before = reader->totals;
         if (!ahead_next(run->ahead, &batch)) break;

@@ -89,11 +89,11 @@ void growth_print(const struct report_trace *trace, FILE *to)
     const struct tally *tally = &trace->tally;
     if (!tally->has_older) return;
     print_before(tally, trace->is_forked, to);
-    if (tally->ns > 0) {
+    if (tally_took_ns(tally) > 0) {
         growth_line("rate", to);
         fprintf(to, "%s objects and %s allocated per second\n",
-                words_count(a_second(tally->made, tally->ns)),
-                words_bytes(a_second(tally->bytes, tally->ns)));
+                words_count(a_second(tally->made, tally_took_ns(tally))),
+                words_bytes(a_second(tally->bytes, tally_took_ns(tally))));
     }
     print_grown(tally, to);
     fputc('\n', to);

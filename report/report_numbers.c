@@ -51,7 +51,8 @@ static void list_calls(const struct tally *tally, numbers_use *use, void *of)
     const char *by_others = totals->threads > 1 ? "" : NULL, *more = reallocs > 0 ? "" : NULL;
     const struct number numbers[] = {
         {"calls", NULL, UNIT_COUNT, tally->calls, ""},
-        {"time", NULL, UNIT_MS, totals->ticks > 0 ? (long double)tally->ms : -1, ""},
+        {"time", NULL, UNIT_MS,
+         totals->ticks > 0 ? (long double)(tally_took_ns(tally) / 1000000) : -1, ""},
         {"threads", NULL, UNIT_COUNT, totals->threads, ""},
         {"objects", "objects", UNIT_COUNT, tally->made, " made"},
         {"bytes", "", UNIT_BYTES, tally->bytes, " asked for"},
@@ -122,7 +123,7 @@ void report_others(const struct tally *tally, numbers_use *use, void *of)
         {"busiest_from_ms", more != NULL ? ", from " : NULL, UNIT_MS, begin / 1000000, " on"},
         {NULL, more, UNIT_RATE, report_numbers_ratio(calls * 1e6, ns), " a ms"},
         {NULL, more != NULL ? ", overall " : NULL, UNIT_RATE,
-         report_numbers_ratio(tally->calls * 1e6, tally->ns), ""},
+         report_numbers_ratio(tally->calls * 1e6, tally_took_ns(tally)), ""},
         {"ticks", NULL, UNIT_COUNT, tally->totals.ticks, ""},
         {"user_ns", NULL, UNIT_NS, tally->user_ns, ""},
         {"system_ns", NULL, UNIT_NS, tally->system_ns, ""},

@@ -48,7 +48,7 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
         if (trace->code.is_known && good)
             good = stack_tally_add(&trace->code.tally, &batch, batch.count);
         if (is_glibc && good) good = arenas_add(&trace->arenas, names, &batch);
-        if (sizes != NULL) call_sizes_add(sizes, &batch);
+        if (sizes != NULL && !batch.is_base) call_sizes_add(sizes, &batch);
         progress_show(&progress, reader->totals.calls, input_file_offset(reader->input));
     }
     progress_close(&progress);

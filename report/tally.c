@@ -153,8 +153,9 @@ static void tally_reallocate(struct tally *tally, const struct instruction *one)
 /* The counters, as they are now. */
 static struct tally_counts counts_now(const struct tally *tally)
 {
-    return (struct tally_counts){tally->calls,    tally->made,  tally->made - tally->live,
-                                 tally->reallocs, tally->bytes, tally->ms};
+    return (struct tally_counts){
+        tally->calls,    tally->made,  tally->made + tally->base_live - tally->live,
+        tally->reallocs, tally->bytes, tally->ms};
 }
 
 static void turn_end(struct tally *tally)
@@ -323,6 +324,42 @@ static bool tick_of(struct tally *tally, const struct instruction_batch *batch, 
     return good;
 }
 
+static void base_tick(struct tally *tally, const struct instruction_batch *batch,
+                      const struct instruction_tick *at)
+{
+    instruction_batch_statistics(batch, at, &tally->history.now);
+    tally->ns += batch->operands[at->operand_at];
+    tally->ms = tally->ns / 1000000;
+}
+
+/* A batch of the base: no call of it counts. */
+static void base_add(struct tally *tally, const struct instruction_batch *batch)
+{
+    struct instruction_walk walk = instruction_walk_over(batch, batch->count);
+    struct instruction one;
+    const struct instruction_tick *ticks = batch->ticks;
+    while (instruction_walk_next(&walk, &one)) {
+        switch (instruction_does[one.opcode]) {
+        case INSTRUCTION_BEGINS: allocate(tally, one.size); break;
+        case INSTRUCTION_ENDS: tally_release(tally, one.object); break;
+        case INSTRUCTION_RESIZES:
+            tally_object_end(tally, &tally->objects[one.object]);
+            tally_object_begin(tally, &tally->objects[one.object], one.size, 0);
+            break;
+        default:
+            if (one.opcode == INSTRUCTION_TICK)
+                base_tick(tally, batch, ticks++);
+            else if (one.opcode == INSTRUCTION_LANE)
+                tally->lane = (unsigned)batch->operands[one.operand_at];
+            else if (instruction_does[one.opcode] == INSTRUCTION_OTHER)
+                other(tally, one.opcode, batch->operands + one.operand_at);
+        }
+    }
+    if (!instruction_batch_ends_base(batch)) return;
+    tally_end_base(tally);
+    tally->at_tick = tally->at_turn = counts_now(tally);
+}
+
 bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count)
 {
     struct instruction_walk walk = instruction_walk_over(batch, count);
@@ -330,6 +367,10 @@ bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_
     const struct instruction_tick *ticks = batch->ticks;
     size_t from = 0;
     if (!tally_objects_reserve(tally, batch->count)) return false;
+    if (batch->is_base) {
+        base_add(tally, batch);
+        return true;
+    }
     while (instruction_walk_next(&walk, &one)) {
         const unsigned does = instruction_does[one.opcode];
         const uint64_t *const operands = batch->operands + one.operand_at;
@@ -354,7 +395,7 @@ void tally_end(struct tally *tally, const struct instruction_totals *totals)
 {
     tally->totals = *totals;
     if (tally->rises_count > 0) tally->at_rss = tally->rises[tally->rises_first];
-    tally->ended = tally->made - tally->live;
+    tally->ended = tally->made + tally->base_live - tally->live;
     turn_end(tally);
     if (tally->calls > tally->at_tick.calls) piece_end(tally, 0, 0);
     timeline_end(&tally->timeline);

@@ -10,8 +10,11 @@
  * are counted from 1. The time of a call is that of the latest tick before it, in whole
  * milliseconds since recording began.
  *
- *   made == ended + alive at the end
+ *   made + base_live == ended + alive at the end
  *   live_bytes == sum of the sizes of the objects that are alive
+ *
+ * Of a base (INSTRUCTIONS.md 4.9) only the objects count that are alive where it ends: as made by no
+ * call (0), at their time.
  *
  * Memory   32 bytes for each object that is alive, and tables of fixed size: pages_map(). */
 #ifndef MALLOCTAPE_REPORT_TALLY_H
@@ -80,6 +83,8 @@ struct tally {
     uint64_t calls, made, ended, reallocs; /* a realloc is in all; `ended`: set by tally_end() */
     uint64_t bytes;                        /* of all objects that were made */
     uint64_t live, live_bytes;
+    uint64_t base_live, base_bytes,
+        base_ns;           /* where the base ended: objects, their bytes, the time */
     uint64_t remote_frees; /* objects ended by another lane than the one that made them */
     uint64_t ns, ms;       /* of the latest tick */
     uint64_t epoch;        /* live.h */
@@ -128,8 +133,17 @@ void tally_close(struct tally *tally);
  * another; only of the last one may `count` be less than all. False: no memory. */
 bool tally_add(struct tally *tally, const struct instruction_batch *batch, size_t count);
 
+/* tally.c only: what has been counted is a base. */
+void tally_end_base(struct tally *tally);
+
 /* After the last batch: all numbers of the tally can be read. */
 void tally_end(struct tally *tally, const struct instruction_totals *totals);
+
+/* The time from the first call that counts to the last. */
+static inline uint64_t tally_took_ns(const struct tally *tally)
+{
+    return tally->ns - tally->base_ns;
+}
 
 static inline uint64_t tally_sum_of(const uint64_t by_kind[CALL_KINDS])
 {

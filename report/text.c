@@ -42,7 +42,7 @@ static void print_title(const struct report_trace *trace, FILE *to)
     const uint64_t threads = tally->totals.threads;
     fprintf(to, "%s: %s calls by %s thread%s", printable_text(report_name(trace)),
             words_count(tally->calls), words_count(threads), threads == 1 ? "" : "s");
-    if (tally->ns > 0) fprintf(to, " in %s", words_ms(tally->ms));
+    if (tally->ns > 0) fprintf(to, " in %s", words_ms(tally_took_ns(tally) / 1000000));
     if (*trace->allocator != '\0') fprintf(to, ", on %s", trace->allocator);
     if (*trace->heap_unknown != '\0')
         fprintf(to, "\nits heap is not known: %s", trace->heap_unknown);

@@ -95,9 +95,10 @@ const struct timeline_row *timeline_busiest(const struct timeline *timeline, uin
 {
     const struct timeline_row *busiest = NULL;
     double most = 0;
-    uint64_t begin = 0;
+    uint64_t begin = timeline->begin_ns;
     if (timeline->count < 2) return NULL;
-    const uint64_t half = timeline->rows[timeline->count - 1].end_ns / timeline->count / 2;
+    const uint64_t all = timeline->rows[timeline->count - 1].end_ns - begin;
+    const uint64_t half = all / timeline->count / 2;
     for (unsigned i = 0; i < timeline->count; i++) {
         const struct timeline_row *row = &timeline->rows[i];
         const uint64_t ns = row->end_ns - begin;

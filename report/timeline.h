@@ -42,6 +42,7 @@ struct timeline {
     unsigned ticks_per_row; /* a power of two */
     unsigned ticks;         /* in the present row */
     struct timeline_row present;
+    uint64_t begin_ns; /* of the first row; since recording began */
 };
 
 /* Adds a piece of time, which ends at a tick, to the current row, which ends when long enough. */

@@ -51,6 +51,16 @@ void instruction_totals_add(struct instruction_totals *totals, const uint8_t *op
     totals->missed_frees += by_number[INSTRUCTION_FREE_MISSED];
 }
 
+void instruction_totals_add_base(struct instruction_totals *totals, const uint8_t *opcodes,
+                                 size_t count)
+{
+    struct instruction_totals of_block = {.instructions = 0};
+    instruction_totals_add(&of_block, opcodes, count);
+    totals->instructions += of_block.instructions;
+    totals->threads += of_block.threads;
+    totals->base_calls += of_block.calls;
+}
+
 /* ---- registers ---- */
 
 bool register_order_reserve(struct register_order *registers, uint64_t more)

@@ -38,9 +38,10 @@ extern "C" {
     X(55, USAGE, "usage", 4)                               \
     X(56, STATISTIC, "statistic", 2)                       \
     X(57, PATH, "path", 1)                                 \
-    X(58, FREE_MISSED, "free_missed", 0)
+    X(58, FREE_MISSED, "free_missed", 0)                   \
+    X(59, BASE_END, "base_end", 0)
 
-#define INSTRUCTION_LAST INSTRUCTION_FREE_MISSED
+#define INSTRUCTION_LAST INSTRUCTION_BASE_END
 
 /* Ways of a call inside the allocator that recorded it, bits of a PATH (5.3): X(bit, "name", our path
  * of reading/path.h that fits). They are those of the GNU C library's dj/malloc branch. */
@@ -89,9 +90,10 @@ const char *instruction_name(unsigned number);
 #define INSTRUCTION_FEATURE_STACKS      UINT64_C(2)
 #define INSTRUCTION_FEATURE_FREE_STACKS UINT64_C(4)
 #define INSTRUCTION_FEATURE_MAPPINGS    UINT64_C(8)
+#define INSTRUCTION_FEATURE_BASE        UINT64_C(16)
 #define INSTRUCTION_FEATURES_KNOWN                                \
     (INSTRUCTION_FEATURE_ADDRESSES | INSTRUCTION_FEATURE_STACKS | \
-     INSTRUCTION_FEATURE_FREE_STACKS | INSTRUCTION_FEATURE_MAPPINGS)
+     INSTRUCTION_FEATURE_FREE_STACKS | INSTRUCTION_FEATURE_MAPPINGS | INSTRUCTION_FEATURE_BASE)
 
 #define INSTRUCTION_MAGIC       MAGIC_OF_INSTRUCTIONS
 #define INSTRUCTION_BLOCK_MAGIC "MTBI"
@@ -125,7 +127,10 @@ enum instruction_status { /* of the end block (6) */
 /* ---- totals (5.2) ---- */
 
 /*   calls == sum of by_kind
- *   live <= registers: now, and the most there ever were at once */
+ *   live <= registers: now, and the most there ever were at once
+ *
+ * Of a base (4.9), `instructions`, `live`, `registers`, `threads`, `lost_events`, `mappings` and
+ * `residencies` count all, and the others nothing. */
 struct instruction_totals {
     uint64_t instructions; /* of every kind */
     uint64_t calls;
@@ -141,12 +146,20 @@ struct instruction_totals {
     uint64_t unknown;      /* calls with the flag *unknown*, also those after freed_twice */
     uint64_t mappings;     /* records in blocks of mappings */
     uint64_t residencies;  /* blocks of residency */
+
+    uint64_t base_calls;      /* in the base */
+    uint64_t base_live;       /* objects where it ends, */
+    uint64_t base_live_bytes; /* and what they asked for */
 };
 
 /* Adds the instructions of a block: to instructions, calls, by_kind, threads, lane_changes, ticks,
  * freed_twice, missed_frees and unknown. */
 void instruction_totals_add(struct instruction_totals *totals, const uint8_t *opcodes,
                             size_t count);
+
+/* The same of a block of the base: to instructions, threads and base_calls. */
+void instruction_totals_add_base(struct instruction_totals *totals, const uint8_t *opcodes,
+                                 size_t count);
 
 /* ---- registers and positions (4.5) ---- */
 

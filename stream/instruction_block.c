@@ -222,6 +222,11 @@ static bool block_decode_other(struct instruction_reader *reader, struct block *
         block->usage_behind = block->at + 1;
     }
     if (number == INSTRUCTION_STATISTIC) block_note_statistic(block, to);
+    if (number == INSTRUCTION_BASE_END) {
+        if (!reader->in_base || block->at + 1 != block->count)
+            return block_error(reader, block, INSTRUCTION_ERROR_BASE, "of ", block->count);
+        block->ends_base = true;
+    }
     block->others++;
     return true;
 }
@@ -508,6 +513,16 @@ static bool reader_reserve(struct instruction_reader *reader, uint64_t allocatio
     return reader_fail(reader);
 }
 
+/* What came before does not count. */
+static void block_end_base(struct instruction_reader *reader)
+{
+    struct live_objects *objects = &reader->objects;
+    reader->in_base = false;
+    objects->peak_bytes = objects->bytes;
+    reader->totals.base_live = reader->totals.live;
+    reader->totals.base_live_bytes = objects->bytes;
+}
+
 bool block_take(struct instruction_reader *reader, struct block *block)
 {
     bool addresses = (reader->header.features & INSTRUCTION_FEATURE_ADDRESSES) != 0;
@@ -533,8 +548,10 @@ bool block_take(struct instruction_reader *reader, struct block *block)
 
     objects->registers.high = block->high_live;
     reader->totals.lost_events += block->lost_events;
-    instruction_totals_add(&reader->totals, block->opcodes, block->count);
+    (reader->in_base ? instruction_totals_add_base
+                     : instruction_totals_add)(&reader->totals, block->opcodes, block->count);
     reader->totals.live = objects->registers.live;
     reader->totals.registers = objects->registers.high;
+    if (block->ends_base) block_end_base(reader);
     return true;
 }

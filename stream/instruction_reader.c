@@ -99,7 +99,10 @@ bool instruction_reader_open(struct instruction_reader *reader, struct input *in
         error_set_system(&reader->error, "no memory for a block");
         return reader_fail(reader);
     }
-    if (reader_read_header(reader)) return true;
+    if (reader_read_header(reader)) {
+        reader->in_base = (reader->header.features & INSTRUCTION_FEATURE_BASE) != 0;
+        return true;
+    }
     if (reader->header.metadata == NULL) reader->header.metadata_bytes = 0;
     return false;
 }
@@ -240,6 +243,7 @@ static bool reader_end(struct instruction_reader *reader, uint64_t offset, const
         return false;
     if (status > INSTRUCTION_STATUS_DAMAGED)
         return reader_error(reader, INSTRUCTION_ERROR_OPERAND, offset);
+    if (reader->in_base) return reader_error(reader, INSTRUCTION_ERROR_BASE, offset);
     if (!end_compare(reader, offset, "live objects", live, totals->live) ||
         (!reader->indices &&
          !end_compare(reader, offset, "registers", registers, totals->registers)) ||
@@ -265,6 +269,7 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
     size_t payload_bytes = 0;
     if (reader->state != INSTRUCTIONS_MORE) return false;
     const uint64_t number = reader->totals.instructions, live = reader->totals.live;
+    const bool is_base = reader->in_base;
     if (!reader_read_block(reader, &block, &payload, &payload_bytes)) return false;
     if (block.count == 0) return reader_end(reader, block.offset, payload, payload_bytes);
     if (!block_split_columns(reader, &block, payload, payload_bytes)) return false;
@@ -286,6 +291,7 @@ bool instruction_reader_next(struct instruction_reader *reader, struct instructi
         .number = number,
         .offset = block.offset,
         .registers = reader->totals.registers,
+        .is_base = is_base,
     };
     return true;
 }

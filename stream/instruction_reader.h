@@ -85,6 +85,8 @@ extern "C" {
       "a mapping that cannot be read (INSTRUCTIONS.md 4.7)")                                      \
     X(INSTRUCTION_ERROR_RESIDENCY, "instructions_residency",                                      \
       "a residency that cannot be read (INSTRUCTIONS.md 4.8)")                                    \
+    X(INSTRUCTION_ERROR_BASE, "instructions_base",                                                \
+      "a base that does not end once, with its block (INSTRUCTIONS.md 4.9)")                      \
     X(INSTRUCTION_ERROR_TOTALS, "instructions_totals",                                            \
       "the totals do not match (INSTRUCTIONS.md 6)")                                              \
     X(INSTRUCTION_ERROR_TRAILING, "instructions_trailing",                                        \
@@ -169,6 +171,7 @@ struct instruction_batch {
     uint64_t number;    /* of the first instruction in the stream, from 0 */
     uint64_t offset;    /* of the block in the stream */
     uint64_t registers; /* every `object` in this batch and before is less */
+    bool is_base;       /* it is a part of the base (4.9): what is in it does not count */
 
     /* instruction_walk only. */
     const uint16_t *values; /* as in the stream; INSTRUCTION_ESCAPE: there is a record */
@@ -246,6 +249,12 @@ static inline uint64_t instruction_walk_ahead(const struct instruction_walk *wal
  */
 size_t instruction_batch_after_call(const struct instruction_batch *batch, uint64_t calls);
 
+/* Whether a batch is the last one of the base (4.9). */
+static inline bool instruction_batch_ends_base(const struct instruction_batch *batch)
+{
+    return batch->is_base && batch->opcodes[batch->count - 1] == INSTRUCTION_BASE_END;
+}
+
 enum instruction_state {
     INSTRUCTIONS_MORE,
     INSTRUCTIONS_END,   /* after a good end block */
@@ -259,7 +268,7 @@ struct live_objects {
     uint64_t *sizes;                 /* by register: of its latest object */
     uint64_t sizes_count;            /* entries of `sizes`; every register is less */
     uint64_t bytes;                  /* asked for by live objects */
-    uint64_t peak_bytes;             /* the most there ever were at once */
+    uint64_t peak_bytes;             /* the most there ever were at once, from the base's end on */
 };
 
 struct instruction_reader {
@@ -269,6 +278,7 @@ struct instruction_reader {
     struct instruction_totals totals;   /* of what has been handed out */
     struct live_objects objects;        /* `bytes` and `peak_bytes` are for everybody */
     enum instruction_status end_status; /* with INSTRUCTIONS_END */
+    bool in_base;                       /* a base (4.9) has begun, and not ended */
 
     struct instruction_room *room; /* where the next batch goes: the reader's own, or another one */
 

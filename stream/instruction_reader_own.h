@@ -37,6 +37,7 @@ struct block {
     size_t usage_at, usage_behind; /* the latest usage: its operands; the index after it */
     size_t changed_at, changed;    /* the latest statistics: operands of the first; how many */
     size_t changed_behind;         /* the index after them */
+    bool ends_base;
     uint64_t lost_events;
     uint64_t live, high_live;        /* objects now, and the most there ever were */
     uint64_t live_bytes, peak_bytes; /* what the block states (4.3) */

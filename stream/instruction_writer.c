@@ -137,7 +137,8 @@ void instruction_writer_end_block(struct instruction_writer *writer)
     writer_end_definitions(writer);
     if (count > 0) {
         uint8_t *end;
-        instruction_totals_add(&writer->totals, writer->opcodes, count);
+        (writer->in_base ? instruction_totals_add_base
+                         : instruction_totals_add)(&writer->totals, writer->opcodes, count);
         uint8_t *payload = writer_join_columns(writer, &end);
         writer_write_block(writer, INSTRUCTION_BLOCK_MAGIC, (uint32_t)count, payload,
                            (size_t)(end - payload));
@@ -207,7 +208,9 @@ bool instruction_writer_open(struct instruction_writer *writer, struct output *o
                              const struct instruction_header *header)
 {
     *writer = (struct instruction_writer){.output = output};
-    writer->features = header->features & INSTRUCTION_FEATURES_KNOWN;
+    writer->features =
+        header->features & INSTRUCTION_FEATURES_KNOWN & ~(uint64_t)INSTRUCTION_FEATURE_BASE;
+    writer->in_base = (header->features & INSTRUCTION_FEATURE_BASE) != 0;
     writer->block = (uint8_t *)pages_map(MAPPING_BYTES);
     if (writer->block == NULL) return error_set_system(&writer->error, "no memory for a block");
     writer->opcodes = writer->block + PAYLOAD_HEAD_BYTES;
@@ -419,6 +422,15 @@ void instruction_put_lane_change(struct instruction_writer *writer, uint64_t lan
 {
     writer->lane = lane;
     writer_put_numbers(writer, INSTRUCTION_LANE, 1, &lane);
+}
+
+void instruction_put_base_end(struct instruction_writer *writer)
+{
+    writer_put_numbers(writer, INSTRUCTION_BASE_END, 0, NULL);
+    instruction_writer_end_block(writer);
+    writer->totals.base_live = writer->totals.live;
+    writer->totals.base_live_bytes = writer->live_bytes;
+    writer->in_base = false;
 }
 
 void instruction_put_thread_begin(struct instruction_writer *writer, uint64_t thread)

@@ -59,6 +59,7 @@ struct instruction_writer {
     struct original_statistics statistics; /* as the latest tick said them */
     uint64_t last_address;                 /* of the `addresses` column of this block */
     uint64_t features;                     /* those that add columns */
+    bool in_base;                          /* INSTRUCTION_FEATURE_BASE, and no base_end yet */
     uint32_t stack;                        /* of the next call that brings or changes an object */
     uint8_t *definitions_end;              /* where the next definition goes */
     uint32_t definitions;                  /* how many there are */
@@ -314,6 +315,11 @@ void instruction_put_residency(struct instruction_writer *writer, const uint8_t 
  * INSTRUCTION_FEATURE_STACKS. It comes before the instructions of the block. */
 void instruction_put_definition(struct instruction_writer *writer,
                                 const struct stack_definition *definition);
+
+/* ---- the base (4.9) ---- */
+
+/* In a stream with INSTRUCTION_FEATURE_BASE, once: what was put so far is the base. Ends the block. */
+void instruction_put_base_end(struct instruction_writer *writer);
 
 /* ---- other instructions (5.3) ---- */
 

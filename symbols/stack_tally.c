@@ -256,7 +256,7 @@ static void object_enters(struct stack_tally *tally, struct stack_object *object
 
 static bool is_short(const struct stack_tally *tally, const struct stack_object *object)
 {
-    return tally->calls - object->call <= STACK_SHORT_CALLS;
+    return object->call > 0 && tally->calls - object->call <= STACK_SHORT_CALLS;
 }
 
 static void object_leaves(struct stack_tally *tally, const struct stack_object *object)
@@ -344,6 +344,18 @@ static void note_growth(struct stack_tally *tally, const struct stack_object *ob
     }
 }
 
+/* What was counted is a base (INSTRUCTIONS.md 4.9): the objects that are alive stay. */
+static void forget_base(struct stack_tally *tally)
+{
+    for (size_t i = 0; i < tally->count; i++)
+        memset(tally->cells[i].amounts, 0, sizeof tally->cells[i].amounts);
+    for (size_t i = 0; i < tally->pair_slots_count; i++)
+        tally->pair_slots[i] = 0;
+    tally->pairs_count = 0;
+    tally->peak_bytes = tally->live_bytes;
+    tally->epoch++;
+}
+
 bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *batch, size_t count)
 {
     struct instruction_walk walk = instruction_walk_over(batch, count);
@@ -353,7 +365,7 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
     while (instruction_walk_next(&walk, &one)) {
         const unsigned does = instruction_does[one.opcode];
         const uint32_t stack = instruction_walk_stack(&walk);
-        tally->calls += does != INSTRUCTION_OTHER;
+        tally->calls += does != INSTRUCTION_OTHER && !batch->is_base;
         switch (does) {
         case INSTRUCTION_BEGINS:
             object_enters(tally, &tally->objects[tally->live++], one.size, stack, ALLOCATIONS);
@@ -377,6 +389,7 @@ bool stack_tally_add(struct stack_tally *tally, const struct instruction_batch *
         }
         note_call(tally, NULL);
     }
+    if (instruction_batch_ends_base(batch)) forget_base(tally);
     return true;
 }
 
@@ -454,7 +467,8 @@ bool stack_tally_end(struct stack_tally *tally)
         const uint32_t stack = tally->cells[object->cell].stack;
         uint64_t *oldest = &tally->oldest[stack];
         if (*oldest == 0 || object->call < *oldest) *oldest = object->call;
-        tally->ages[stack].quarters[4 * (object->call - 1) / tally->calls]++;
+        /* Of a base, call 0: before the first quarter. */
+        tally->ages[stack].quarters[object->call > 0 ? 4 * (object->call - 1) / tally->calls : 0]++;
     }
     if (tally->count > 1) qsort(tally->cells, tally->count, sizeof *tally->cells, by_class);
     return true;
@@ -478,7 +492,8 @@ static double stands_for(const struct stack_tally *tally, size_t cell)
     double chosen = 1 / (double)chance->calls; /* how often, on average */
     if (!cell_is_sampled(tally, cell)) return 1;
     if (calls == LARGE_ALLOCATIONS || calls == LARGE_REALLOCS) {
-        const double size = (double)made->bytes / (double)made->objects;
+        const double size =
+            made->objects > 0 ? (double)made->bytes / (double)made->objects : (double)chance->small;
         if (size >= (double)chance->all) return 1;
         chosen += size / (double)chance->bytes;
     }

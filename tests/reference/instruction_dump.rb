@@ -67,6 +67,7 @@ class InstructionDump
   STATISTIC = 56
   PATH = 57
   FREE_MISSED = 58
+  BASE_END = 59
   SYSTEM = %w[sbrk mmap munmap].freeze
   WAYS = %w[thread_cache processor_cache contention sbrk mmap munmap malloc_and_free hook unsorted_add
             unsorted_remove unsorted_empty fastbin_add fastbin_remove consolidate].freeze
@@ -99,11 +100,12 @@ class InstructionDump
     metadata_bytes = @stream.u32
     refuse(12, 'too much metadata') if metadata_bytes > 65_536
     features = @stream.u64
-    refuse(16, format('feature bits 0x%x are unknown', features & ~15)) if features > 15
+    refuse(16, format('feature bits 0x%x are unknown', features & ~31)) if features > 31
     @has_addresses = features[0] == 1
     @has_stacks = features[1] == 1
     @frees_have_stacks = features[2] == 1
     @has_mappings = features[3] == 1
+    @in_base = features[4] == 1
     @definitions = Definitions.new
     info = @stream.u64
     @stream.u32 # checksum
@@ -176,7 +178,7 @@ class InstructionDump
     value = self.value
     call = CALLS[opcode & 0x3f]
     if call
-      @counts[call.number] += 1
+      @counts[call.number] += 1 unless @in_base
       return "L#{@lane} #{call(call, opcode[6] == 1, opcode[7] == 1, value, offset)}"
     end
 
@@ -296,6 +298,7 @@ class InstructionDump
     when THREAD_CACHE_DELETED then "L#{@lane} thread_cache_deleted"
     when FREED_TWICE then freed_twice
     when FREE_MISSED then "L#{@lane} free_missed"
+    when BASE_END then base_end(offset)
     when PATH then path
     when TICK then tick(offset)
     when USAGE then usage
@@ -325,8 +328,15 @@ class InstructionDump
     ["L#{@lane} path #{letters.join}", *names].join(' ')
   end
 
+  # 4.9 The base. Calls of it are not counted, the rest is.
+  def base_end(offset)
+    refuse(offset, 'the end of a base') unless @in_base && @opcodes.end?
+    @in_base = false
+    'base_end'
+  end
+
   def freed_twice
-    @freed_twice += 1
+    @freed_twice += 1 unless @in_base
     "L#{@lane} freed_twice"
   end
 
@@ -355,6 +365,7 @@ class InstructionDump
     counts = payload.pairs
     check_used_up(end: payload)
     refuse(offset, "status #{status}") if status > 2
+    refuse(offset, 'a base that has not ended') if @in_base
     differ(offset, 'live objects', live, @registers.live)
     differ(offset, 'registers', high, @registers.high)
     differ(offset, 'threads', threads, @threads)

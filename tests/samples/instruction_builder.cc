@@ -74,6 +74,14 @@ void InstructionBuilder::freed_twice()
     other(54, {});
 }
 
+void InstructionBuilder::base_end()
+{
+    other(59, {});
+    end_block();
+    counts_.clear();
+    twice_ = 0;
+}
+
 void InstructionBuilder::other(int number, const std::vector<uint64_t> &operands, uint64_t value)
 {
     opcode(number, value);

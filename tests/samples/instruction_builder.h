@@ -57,6 +57,7 @@ class InstructionBuilder {
     void usage(const std::vector<uint64_t> &numbers) { other(55, numbers); }
     void lost(uint64_t lane, uint64_t events);
     void freed_twice();
+    void base_end(); /* INSTRUCTIONS.md 4.9; the header has feature bit 4 */
 
     /* What INSTRUCTIONS.md may forbid. */
     void other(int number, const std::vector<uint64_t> &operands, uint64_t value = 0);

@@ -191,7 +191,7 @@ std::string minor()
 std::string bad_feature()
 {
     InstructionHeader header;
-    header.features = 16;
+    header.features = 32;
     return InstructionBuilder(header).finish();
 }
 
@@ -228,6 +228,44 @@ std::string freed_twice()
     out.free(CALL_DELETE_SIZED, kUnknown, 10);
     out.freed_twice();
     out.realloc(CALL_REALLOC_MOVED, kUnknown, 20);
+    return out.finish();
+}
+
+/* What was there before: objects of two threads, and what has worn the heap (INSTRUCTIONS.md 4.9). */
+InstructionBuilder base_begin()
+{
+    InstructionHeader header;
+    header.features = 16;
+    InstructionBuilder out(header);
+    out.thread_begin(4711);
+    out.allocate(CALL_MALLOC, 100);
+    Register dead = out.allocate(CALL_NEW, 5000);
+    out.tick(10000000, 0, 0);
+    out.lane(1);
+    out.thread_begin(4712);
+    out.realloc(CALL_REALLOC_MOVED, out.allocate(CALL_REALLOC_NULL, 64), 128);
+    out.free(CALL_DELETE, dead);
+    out.usage({5, 6, 7, 0});
+    out.tick(3000000000, 1048576, 65536);
+    return out;
+}
+
+std::string base()
+{
+    InstructionBuilder out = base_begin();
+    out.base_end();
+    out.free(CALL_FREE, 0);
+    out.tick(10000000, 1048576, 65536);
+    out.lane(0);
+    out.allocate(CALL_MALLOC, 50);
+    out.tick(10000000, 2097152, 65536);
+    return out.finish();
+}
+
+std::string bad_base(const std::function<void(InstructionBuilder &)> &spoil)
+{
+    InstructionBuilder out = base_begin();
+    spoil(out);
     return out.finish();
 }
 
@@ -297,6 +335,23 @@ void add_instruction_samples(Samples *samples)
         {"freed_twice", freed_twice},
         {"missed_free", missed_free},
         {"usage", usage},
+        {"base", base},
+        {"bad_base_end", [] { return bad(true, [](Out &out) { out.base_end(); }); }},
+        {"bad_base_none", [] { return bad_base([](Out &) {}); }},
+        {"bad_base_twice",
+         [] {
+             return bad_base([](Out &out) {
+                 out.base_end();
+                 out.base_end();
+             });
+         }},
+        {"bad_base_middle",
+         [] {
+             return bad_base([](Out &out) {
+                 out.other(59, {});
+                 out.allocate(CALL_MALLOC, 8);
+             });
+         }},
         {"plateau", plateau},
         {"large", large},
         {"bad_register", [] { return bad(false, [](Out &out) { out.free(CALL_FREE, 0); }); }},

@@ -313,6 +313,34 @@ void put_everything(instruction_writer *writer)
     instruction_put_missed_free(writer, put_malloc(writer, 1));
 }
 
+// INSTRUCTIONS.md 4.9: of the base, objects, registers and threads count, calls and peaks do not.
+TEST(Instructions, Base)
+{
+    const std::string stream = written(
+        [](instruction_writer *writer) {
+            instruction_put_thread_begin(writer, 77);
+            const uint32_t first = put_malloc(writer, 1000);
+            put_malloc(writer, 24);
+            instruction_put_free(writer, CALL_FREE, first);
+            instruction_put_base_end(writer);
+            put_malloc(writer, 8);
+        },
+        INSTRUCTION_FEATURE_BASE);
+    const Read read = read_stream(stream);
+    EXPECT_EQ(read.state, INSTRUCTIONS_END) << read.failure.detail;
+    EXPECT_EQ(read.instructions.size(), 6u);
+    EXPECT_EQ(read.totals.instructions, 6u);
+    EXPECT_EQ(read.totals.calls, 1u);
+    EXPECT_EQ(read.totals.by_kind[CALL_MALLOC], 1u);
+    EXPECT_EQ(read.totals.threads, 1u);
+    EXPECT_EQ(read.totals.registers, 2u);
+    EXPECT_EQ(read.totals.base_calls, 3u);
+    EXPECT_EQ(read.totals.base_live, 1u);
+    EXPECT_EQ(read.totals.base_live_bytes, 24u);
+    EXPECT_EQ(read.live_bytes, 32u);
+    EXPECT_EQ(read.peak_live_bytes, 32u);
+}
+
 // What the opcodes of INSTRUCTIONS.md 5.1 do to objects, by the shapes there.
 TEST(InstructionReader, WhatAnOpcodeDoes)
 {
