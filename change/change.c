@@ -20,7 +20,7 @@ struct change_parser {
 
 #define CHANGE_ACTIONS                                                                     \
     "remove, remove=75%%, size=-8 (or +8, x0.5, 24), until=60s (or calls, objects, MiB), " \
-    "reserve, pool or arena"
+    "reserve, shared=75%%, pool, arena or separate"
 
 /* Takes white space off both ends. */
 static char *change_trim(char *text)
@@ -100,11 +100,25 @@ static bool change_parse_share(struct change_parser *parser, const char *text)
     return true;
 }
 
-/* Whether the text is the action; "pool" or "arena", perhaps with the size of a chunk. */
+/* Whether the text is such an action, perhaps with the size of a chunk. */
 static bool change_is_chunks(const char *text, enum change_action *action)
 {
-    *action = strcmp(text, "pool") == 0 ? CHANGE_POOL : CHANGE_ARENA;
-    return *action == CHANGE_POOL || strcmp(text, "arena") == 0;
+    static const char *const names[] = {"pool", "arena", "separate"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        *action = (enum change_action)(CHANGE_POOL + i);
+        if (strcmp(text, names[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* The contents of objects are in no recording, so the share has to be given. */
+static bool change_parse_shared(struct change_parser *parser, const char *text)
+{
+    parser->change->action = CHANGE_SHARED;
+    if (text != NULL) return change_parse_share(parser, text);
+    return error_explain(parser->why, parser->why_bytes,
+                         "which objects are equal is not in a recording, as it has not what is in "
+                         "them: say how many are, shared=75%%");
 }
 
 static bool change_parse_chunk(struct change_parser *parser, const char *text)
@@ -141,6 +155,7 @@ static bool change_parse_action(struct change_parser *parser, char *text)
         change->action = CHANGE_UNTIL;
         return change_parse_until(parser, value);
     }
+    if (strcmp(text, "shared") == 0) return change_parse_shared(parser, value);
     if (change_is_chunks(text, &change->action)) return change_parse_chunk(parser, value);
     return error_explain(parser->why, parser->why_bytes, "'%s%s%s' is no change: " CHANGE_ACTIONS,
                          text, value != NULL ? "=" : "", value != NULL ? value : "");

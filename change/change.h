@@ -8,9 +8,12 @@
  *             until=60s, until=1000calls, until=1000objects, until=64MiB
  *                                           freed that much later than made, not when they were
  *             reserve                       one that grows is made with its last size at once
+ *             shared=SHARE%                 so many are equal to the latest one of their size and
+ *                                           stack that is alive, and are that one
  *             pool, pool=64KiB              those of a size lie in chunks, with a list of free ones
  *             arena, arena=64KiB            those of a thread lie in chunks, which are given back
  *                                           when the last of them ends
+ *             separate, separate=64KiB      they lie in a heap of their own (change_chunks.h)
  *
  * NAME is a function, file:line, file or module; of a name with parts, the last ones are enough
  * (insert, Cache::insert), without the arguments of templates, and * stands for any characters. A
@@ -42,8 +45,10 @@ enum change_action {
     CHANGE_SIZE,
     CHANGE_UNTIL,
     CHANGE_RESERVE,
-    CHANGE_POOL,
-    CHANGE_ARENA
+    CHANGE_SHARED,
+    CHANGE_POOL, /* from here on: in chunks */
+    CHANGE_ARENA,
+    CHANGE_SEPARATE
 };
 
 /* What `until` counts. Objects and bytes: those made by the code of the pattern. */
@@ -53,11 +58,11 @@ struct change {
     char *text; /* as it was given */
     struct change_pattern pattern;
     enum change_action action;
-    double share;          /* remove: of the objects, up to 1 */
+    double share;          /* remove, shared: of the objects, up to 1 */
     double times;          /* size: a factor, and */
     int64_t more;          /* what is added then */
     enum change_unit unit; /* until */
-    uint64_t limit;        /* until; pool, arena: bytes of a chunk */
+    uint64_t limit;        /* until; in chunks: bytes of one */
 };
 
 struct change_list {

@@ -75,7 +75,8 @@ static enum call_kind kind_that_frees(unsigned kind)
     return CALL_FREE;
 }
 
-/* Frees an object that is due: in the thread that made it, unless that has ended. */
+/* Frees an object that is due: in the thread that made it, or if that has ended, in the current one,
+ * which has not. */
 static void changing_free_due(struct changing *changing, uint32_t change, uint32_t at)
 {
     struct changed_object *object = &changing->objects[at];
@@ -102,9 +103,10 @@ static uint64_t changing_now(struct changing *changing, uint32_t change)
     }
 }
 
-/* Frees all that are due, before the next call. */
+/* Frees all that are due, before the next call; later, if the current thread has ended. */
 static void changing_free_all_due(struct changing *changing)
 {
+    if (changing->ended[changing->lane]) return;
     for (uint32_t i = 0; i < changing->list->count; i++) {
         struct changed_queue *queue = &changing->queues[i];
         if (queue->first == INSTRUCTION_NO_REGISTER) continue;
@@ -152,14 +154,21 @@ static double changing_chance(uint64_t number)
 }
 
 /* The size in the new stream. */
-static uint64_t changing_size(struct changing *changing, const struct changed_object *object,
-                              uint64_t size)
+static uint64_t changing_size(const struct changing *changing, const struct changed_object *object,
+                              uint64_t size, bool *is_clamped)
 {
-    bool is_clamped = false;
+    *is_clamped = false;
     if (object->change == CHANGE_NONE) return size;
     const struct change *change = changing_of(changing, object->change);
-    if (change->action == CHANGE_SIZE) size = change_size(change, size, &is_clamped);
-    changing_count(changing, object->change)->clamped += is_clamped;
+    return change->action == CHANGE_SIZE ? change_size(change, size, is_clamped) : size;
+}
+
+/* The same for one that the program asks for. */
+static uint64_t changing_new_size(struct changing *changing, const struct changed_object *object)
+{
+    bool is_clamped;
+    const uint64_t size = changing_size(changing, object, object->size, &is_clamped);
+    if (is_clamped) changing_count(changing, object->change)->clamped++;
     return size;
 }
 
@@ -213,19 +222,61 @@ static bool changing_is_in_chunk(const struct changing *changing,
            changing_of(changing, object->change)->action >= CHANGE_POOL;
 }
 
-static void changing_make_in_chunk(struct changing *changing, const struct changed_object *object,
+static void changing_make_in_chunk(struct changing *changing, struct changed_object *object,
                                    uint32_t stack)
 {
     const struct change_chunk_call call = chunk_call(changing, object, stack);
-    if (!change_chunks_take(&changing->chunks, &call)) changing->lacks = true;
+    if (!change_chunks_take(&changing->chunks, &call, &object->part)) changing->lacks = true;
 }
 
 /* Before the size of the object changes, or when it ends. */
 static void changing_end_in_chunk(struct changing *changing, const struct changed_object *object)
 {
     const struct change_chunk_call call = chunk_call(changing, object, STACK_END);
-    if (!change_chunks_give(&changing->chunks, &call)) changing->lacks = true;
+    if (!change_chunks_give(&changing->chunks, &call, object->part)) changing->lacks = true;
 }
+
+/* ---- objects that are shared ---- */
+
+static bool changing_is_shared(const struct changing *changing, const struct changed_object *object)
+{
+    return object->change != CHANGE_NONE &&
+           changing_of(changing, object->change)->action == CHANGE_SHARED;
+}
+
+static struct change_key shared_key(const struct changed_object *object)
+{
+    return (struct change_key){object->size, object->change, object->node};
+}
+
+/* Whether the object is equal to one that is there, and becomes that. */
+static bool changing_join(struct changing *changing, struct changed_object *object)
+{
+    struct change_count *count = changing_count(changing, object->change);
+    if (changing_chance(count->objects) >= changing_of(changing, object->change)->share)
+        return false;
+    const uint32_t at = change_shared_join(&changing->shared, shared_key(object));
+    if (at == CHANGE_NOWHERE) return false;
+    object->part = at;
+    object->name = changing->shared.ones[at].name;
+    count->removed++;
+    return true;
+}
+
+/* Others may join it from now on. */
+static void changing_share(struct changing *changing, struct changed_object *object)
+{
+    object->part = change_shared_make(&changing->shared, shared_key(object), object->name);
+    changing->lacks = changing->lacks || object->part == CHANGE_NOWHERE;
+}
+
+/* The object leaves what it shares. Whether that ends: nobody else needs it. */
+static bool changing_leave(struct changing *changing, const struct changed_object *object)
+{
+    return change_shared_leave(&changing->shared, shared_key(object), object->part);
+}
+
+/* ---- calls that make an object: the whole ---- */
 
 /* Does with a new object what its change says. Whether it is to be put. */
 static bool changing_apply(struct changing *changing, struct changed_object *object, uint32_t at,
@@ -243,6 +294,7 @@ static bool changing_apply(struct changing *changing, struct changed_object *obj
         changing_make_in_chunk(changing, object, stack);
         return false;
     }
+    if (change->action == CHANGE_SHARED) return !changing_join(changing, object);
     if (change->action != CHANGE_UNTIL) return true;
     object->due = changing_now(changing, object->change) + change->limit;
     queue_append(changing, &changing->queues[object->change], at);
@@ -258,6 +310,7 @@ static void changing_begin(struct changing *changing, const struct changing_call
                                       .name = INSTRUCTION_NO_REGISTER,
                                       .change = changing_find(changing, call, grown),
                                       .lane = (uint16_t)changing->lane,
+                                      .node = call->stack,
                                       .kind = (uint8_t)call->kind};
     if (call_shapes[call->kind] == SHAPE_ALLOCATION_ALIGNED) object->alignment = call->operands[0];
     changing->made++;
@@ -271,10 +324,10 @@ static void changing_begin(struct changing *changing, const struct changing_call
         object->change == CHANGE_NONE || changing_apply(changing, object, at, call->stack);
     if (stays)
         changing_put_object(changing, call, object,
-                            grown != NULL ? grown->size
-                                          : changing_size(changing, object, object->size));
+                            grown != NULL ? grown->size : changing_new_size(changing, object));
     else
         changing_leave_out(changing, object->change);
+    if (stays && changing_is_shared(changing, object)) changing_share(changing, object);
     if (grown != NULL) changing_count(changing, object->change)->shrunk += grown->has_shrunk;
     changing_add_live(changing, object);
 }
@@ -309,9 +362,14 @@ static void changing_resize(struct changing *changing, const struct changing_cal
         changing_leave_out(changing, object->change);
         return;
     }
+    const bool copies = changing_is_shared(changing, object) && !changing_leave(changing, &before);
     changing_put_call(changing, call->stack);
-    instruction_put_realloc(&changing->writer, call->kind, object->name,
-                            changing_size(changing, object, object->size), 0);
+    if (copies) /* others still need the one that it was */
+        object->name = instruction_put_allocation(&changing->writer, CALL_MALLOC, object->size, 0);
+    else
+        instruction_put_realloc(&changing->writer, call->kind, object->name,
+                                changing_new_size(changing, object), 0);
+    if (changing_is_shared(changing, object)) changing_share(changing, object);
 }
 
 /* Passes what an object is in the new stream to its copy, if the latest call of the lane made one. */
@@ -339,13 +397,16 @@ static void changing_end(struct changing *changing, const struct changing_call *
     changing_take_live(changing, object);
     if (object->is_due)
         queue_remove(changing, &changing->queues[object->change], call->one->object);
-    if (changing_is_gone(changing, object)) {
+    if (changing_is_gone(changing, object) ||
+        (changing_is_shared(changing, object) && !changing_leave(changing, object))) {
         if (changing_is_in_chunk(changing, object)) changing_end_in_chunk(changing, object);
         changing_leave_out(changing, object->change);
         return;
     }
     const uint64_t given = call->one->size;
-    const uint64_t size = given == object->size ? changing_size(changing, object, given) : given;
+    bool is_clamped;
+    const uint64_t size =
+        given == object->size ? changing_size(changing, object, given, &is_clamped) : given;
     changing_put_call(changing, call->stack);
     if (changing->free_missed)
         instruction_put_missed_free(writer, object->name);
@@ -392,20 +453,11 @@ static void changing_pass(struct changing *changing, const struct changing_call 
         instruction_put_free_unknown(&changing->writer, call->kind, call->one->size, alignment);
 }
 
-void changing_tick(struct changing *changing, const struct changing_call *call,
-                   const struct instruction_tick *tick)
+void changing_tick(struct changing *changing, const struct changing_call *call)
 {
-    struct original_usage usage;
-    const bool has_usage = instruction_batch_usage(call->batch, tick, &usage);
     changing->ns += call->operands[0];
     changing_free_all_due(changing);
-    instruction_batch_statistics(call->batch, tick, &changing->statistics);
-    if (has_usage)
-        instruction_put_tick_with_usage(&changing->writer, call->operands[0], call->operands[1],
-                                        call->operands[2], &usage, &changing->statistics);
-    else
-        instruction_put_tick(&changing->writer, call->operands[0], call->operands[1],
-                             call->operands[2]);
+    instruction_put_tick(&changing->writer, call->operands[0], 0, 0);
 }
 
 static void changing_pass_other(struct changing *changing, const struct changing_call *call)
@@ -429,7 +481,8 @@ static void changing_pass_other(struct changing *changing, const struct changing
     case INSTRUCTION_THREAD_CACHE_DELETED: instruction_put_thread_cache_deleted(writer); break;
     default: instruction_put_freed_twice(writer); break;
     }
-    changing->ended[changing->lane] = number == INSTRUCTION_THREAD_END;
+    if (number == INSTRUCTION_THREAD_BEGIN || number == INSTRUCTION_THREAD_END)
+        changing->ended[changing->lane] = number == INSTRUCTION_THREAD_END;
 }
 
 void changing_take(struct changing *changing, const struct changing_call *call)

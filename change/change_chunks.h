@@ -1,19 +1,33 @@
-/* change_chunks - pools and arenas: many objects in few objects of the allocator.
+/* change_chunks - pools, arenas and heaps: many objects in few objects of the allocator.
  *
- *   pool    chunks of objects of one size with a list of free ones; a chunk is never given back
- *   arena   one for each thread: chunks that are filled from front to end, all given back when the last
- *           object in them ends
+ *   pool      chunks of objects of one size with a list of free ones; a chunk is never given back
+ *   arena     one for each thread: chunks that are filled from front to end, all given back when the
+ *             last object in them ends
+ *   separate  a heap: chunks of objects of a class of sizes, eight classes from one power of two to
+ *             the next; a new object goes into one that is partly full, a chunk without objects is
+ *             given back, unless no other of its class has room. An object of which less than eight
+ *             fit has a chunk to itself
  *
- * Memory: 24 bytes a size of a pool, 32 a thread, 4 a chunk of an arena. */
+ * Memory: 72 bytes a size or class, 24 a chunk of a heap, 32 a thread, 4 a chunk of an arena. */
 #ifndef MALLOCTAPE_CHANGE_CHANGE_CHUNKS_H
 #define MALLOCTAPE_CHANGE_CHANGE_CHUNKS_H
 
 #include "change/change.h"
+#include "change/change_index.h"
 #include "stream/instruction_writer.h"
 
-struct change_pool {
-    uint64_t size, free; /* free objects in its chunks */
-    uint32_t change;
+/* A size of a pool, or a class of sizes of a heap. */
+struct change_class {
+    uint64_t size;
+    uint64_t free;  /* pool: objects in its chunks that are free */
+    uint32_t first; /* heap: of the chunks that have room; CHANGE_NOWHERE: there is none */
+};
+
+/* A chunk of a heap. */
+struct change_chunk {
+    uint32_t name; /* register */
+    uint32_t class_at, live, room;
+    uint32_t before, after; /* of its class that have room; free descriptors: only `after` */
 };
 
 struct change_arena {
@@ -25,11 +39,15 @@ struct change_arena {
 
 struct change_chunks {
     struct instruction_writer *writer;
-    struct change_pool *pools;
-    size_t pools_count, pools_room;
+    struct change_index index; /* of classes */
+    struct change_class *classes;
+    size_t classes_count, classes_room;
+    struct change_chunk *heap;
+    size_t heap_count, heap_room;
+    uint32_t unused; /* the first descriptor that is free, and one more: 0: none */
     struct change_arena *arenas[CHANGES_MAX]; /* by lane */
     uint64_t made[CHANGES_MAX];               /* chunks */
-    uint64_t given[CHANGES_MAX];              /* how often an arena was given back */
+    uint64_t given[CHANGES_MAX]; /* how often an arena, or a chunk of a heap, was given back */
 };
 
 /* Where an object is made or ends. */
@@ -42,12 +60,14 @@ struct change_chunk_call {
     uint64_t size;
 };
 
-/* An object is made in a chunk: puts the call that makes the chunk, if it needs one. False: no
- * memory. */
-bool change_chunks_take(struct change_chunks *chunks, const struct change_chunk_call *call);
+/* An object is made in a chunk: puts the call that makes the chunk, if it needs one. *chunk says
+ * where it is. False: no memory. */
+bool change_chunks_take(struct change_chunks *chunks, const struct change_chunk_call *call,
+                        uint32_t *chunk);
 
 /* It ends. */
-bool change_chunks_give(struct change_chunks *chunks, const struct change_chunk_call *call);
+bool change_chunks_give(struct change_chunks *chunks, const struct change_chunk_call *call,
+                        uint32_t chunk);
 
 void change_chunks_free(struct change_chunks *chunks);
 

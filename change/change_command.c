@@ -26,8 +26,12 @@ static const char change_help_text[] =
     "            until=60s (ms, us, min, h), until=1000calls, until=1000objects, until=64MiB\n"
     "                                they are freed that much later than they are made\n"
     "            reserve             one that grows is made with its last size at once\n"
+    "            shared=75%          so many are equal to the one before that has their size and stack,\n"
+    "                                is alive, and will do for both\n"
     "            pool, pool=64KiB    those of a size share chunks, with a list of free ones\n"
     "            arena, arena=64KiB  those of a thread share chunks, given back when all have ended\n"
+    "            separate, separate=64KiB\n"
+    "                                they have a heap of their own\n"
     "\n"
     "Several changes are separated by ;. Of each object, the first one that matches counts.\n"
     "\n"
@@ -84,6 +88,8 @@ static int change_words_parse(struct change_options *options, int count, char **
     options->trace = options->places.trace = words[optind];
     if (!change_list_parse(&options->list, words[optind + 1], why, sizeof why))
         return cli_usage_error(&cli_change, "%s", why);
+    if (options->json != NULL && strcmp(options->json, options->output) == 0)
+        return cli_usage_error(&cli_change, "--json and -o have the same file, %s", options->json);
     const char *const outputs[] = {options->output, options->json};
     return cli_spare_input(&cli_change, &(struct cli_outputs){outputs, 2}, options->trace);
 }
@@ -96,6 +102,10 @@ static bool change_show(const struct change_options *options, const struct chang
         fprintf(stderr, "%s: %s\n", options->list.at[i].text, text);
     }
     if (options->json == NULL) return true;
+    if (output_would_replace(options->json, options->output)) {
+        cli_fail(&cli_change, "%s: --json and -o have the same file", options->json);
+        return false;
+    }
     return cli_write_json(&cli_change, change_result_json(&options->list, result), options->json);
 }
 
@@ -117,7 +127,7 @@ static bool change_first_path(const char *output, char *path, size_t bytes)
 static int change_ordered(const struct change_options *options, const char *ordered)
 {
     struct change_trace trace;
-    struct change_result result;
+    struct change_result result = {.output_failed = false};
     char why[1024], path[PATH_MAX];
     if (!change_first_path(options->output, path, sizeof path))
         return cli_fail(&cli_change, "%s: %s", options->output, strerror(ENAMETOOLONG));
@@ -128,7 +138,9 @@ static int change_ordered(const struct change_options *options, const char *orde
         output_remove(path);
         return cli_fail(&cli_change, "%s: %s", options->output, strerror(errno));
     }
-    if (!good) return cli_fail(&cli_change, "%s: %s", options->trace, why);
+    if (!good)
+        return cli_fail(&cli_change, "%s: %s",
+                        result.output_failed ? options->output : options->trace, why);
     if (!change_show(options, &result)) return PROGRAM_FAILED;
     return result.is_cut ? PROGRAM_CUT : PROGRAM_OK;
 }

@@ -13,6 +13,7 @@ struct growing {
     uint32_t lane;
     bool has_grown;
     bool is_resized; /* not just made: it is no copy */
+    bool is_taken;   /* by a change that stands before and does not reserve */
 };
 
 struct growth_state {
@@ -36,10 +37,9 @@ static void growth_add(struct growth_state *state, const struct change_grown *gr
     if (state->good) growth->at[growth->count++] = *grown;
 }
 
-/* The change that reserves, if this is one. */
-static uint32_t growth_match(struct growth_state *state, uint32_t stack, uint64_t size)
+/* The change, if it is one that reserves. */
+static uint32_t growth_reserving(const struct growth_state *state, uint32_t change)
 {
-    const uint32_t change = change_match_of(state->match, stack, size);
     if (change == CHANGE_NONE) return change;
     return state->match->list->at[change].action == CHANGE_RESERVE ? change : CHANGE_NONE;
 }
@@ -47,13 +47,16 @@ static uint32_t growth_match(struct growth_state *state, uint32_t stack, uint64_
 static void growth_begin(struct growth_state *state, uint32_t object, uint64_t size, uint32_t stack)
 {
     const uint64_t made = state->made++;
+    const uint32_t change = change_match_of(state->match, stack, size),
+                   reserving = growth_reserving(state, change);
     state->objects[object] = (struct growing){.made = made,
                                               .first = made,
                                               .size = size,
                                               .most = size,
-                                              .change = growth_match(state, stack, size),
+                                              .change = reserving,
                                               .stack = stack,
-                                              .lane = state->lane};
+                                              .lane = state->lane,
+                                              .is_taken = reserving != change};
     state->latest[state->lane] = object;
 }
 
@@ -61,7 +64,9 @@ static void growth_resize(struct growth_state *state, uint32_t object, uint64_t 
                           uint32_t stack)
 {
     struct growing *growing = &state->objects[object];
-    if (growing->change == CHANGE_NONE) growing->change = growth_match(state, stack, growing->size);
+    if (growing->change == CHANGE_NONE && !growing->is_taken)
+        growing->change =
+            growth_reserving(state, change_match_of(state->match, stack, growing->size));
     growing->has_grown = growing->has_grown || size > growing->size;
     growing->is_resized = true;
     growing->size = size;

@@ -6,6 +6,8 @@
  * A copy continues an object if the same thread made it at the same stack, at least half as large
  * again, and freed the first in its next call.
  *
+ * An object that another change takes, before one that reserves, is not reserved, wherever it grows.
+ *
  * Objects are known by the number of the call that made them, counted from 0, calls that make no
  * object left out. Memory: 48 bytes for each register, 24 for each object that grew. */
 #ifndef MALLOCTAPE_CHANGE_CHANGE_GROWTH_H

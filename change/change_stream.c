@@ -15,7 +15,6 @@ static bool changing_take_batch(struct changing *changing, const struct instruct
 {
     struct instruction_walk walk = instruction_walk_over(batch, batch->count);
     struct instruction one;
-    const struct instruction_tick *tick = batch->ticks;
     if (!pages_reserve(&changing->objects, &changing->capacity, batch->registers,
                        INSTRUCTION_BLOCK_MAX, sizeof *changing->objects))
         return false;
@@ -23,7 +22,7 @@ static bool changing_take_batch(struct changing *changing, const struct instruct
         const struct changing_call call = {&one, batch, batch->operands + one.operand_at,
                                            instruction_walk_stack(&walk), instruction_number(&one)};
         changing_take(changing, &call);
-        if (call.kind == INSTRUCTION_TICK) changing_tick(changing, &call, tick++);
+        if (call.kind == INSTRUCTION_TICK) changing_tick(changing, &call);
     }
     return !changing->lacks;
 }
@@ -52,6 +51,13 @@ static bool changing_header(struct instruction_header *header, const struct chan
     return true;
 }
 
+static void changing_explain_output(struct changing *changing, const struct error *error, char *why,
+                                    size_t why_bytes)
+{
+    changing->result->output_failed = true;
+    error_text(error, why, why_bytes);
+}
+
 static bool changing_copy(struct changing *changing, struct instruction_reader *reader, char *why,
                           size_t why_bytes)
 {
@@ -74,7 +80,7 @@ static bool changing_copy(struct changing *changing, struct instruction_reader *
     const enum instruction_status status =
         reader->state == INSTRUCTIONS_CUT ? INSTRUCTION_STATUS_CUT : reader->end_status;
     if (instruction_writer_finish(&changing->writer, status)) return true;
-    error_text(&changing->writer.error, why, why_bytes);
+    changing_explain_output(changing, &changing->writer.error, why, why_bytes);
     return false;
 }
 
@@ -84,20 +90,20 @@ static bool changing_write(struct changing *changing, struct instruction_reader 
     struct instruction_header header = reader->header;
     struct output output;
     if (!output_open(&output, path)) {
-        error_text(&output.error, why, why_bytes);
+        changing_explain_output(changing, &output.error, why, why_bytes);
         return false;
     }
     if (output_is_lz4(path)) output_compress(&output);
     bool good = changing_header(&header, changing->list);
     if (!good) error_explain(why, why_bytes, "no memory");
     if (good && !(good = instruction_writer_open(&changing->writer, &output, &header)))
-        error_text(&changing->writer.error, why, why_bytes);
+        changing_explain_output(changing, &changing->writer.error, why, why_bytes);
     if (header.metadata != reader->header.metadata) free((char *)header.metadata);
     good = good && changing_copy(changing, reader, why, why_bytes);
     instruction_writer_close(&changing->writer);
     output.discards = !good;
     if (output_close(&output)) return good;
-    if (good) error_text(&output.error, why, why_bytes);
+    if (good) changing_explain_output(changing, &output.error, why, why_bytes);
     return false;
 }
 
@@ -122,6 +128,7 @@ static void changing_close(struct changing *changing)
     change_match_close(&changing->match);
     change_growth_free(&changing->growth);
     change_chunks_free(&changing->chunks);
+    change_shared_free(&changing->shared);
     pages_unmap(changing->ended, CHANGE_LANES_BYTES);
     pages_unmap(changing->continued, CHANGE_LANES_BYTES * sizeof *changing->continued);
     pages_unmap(changing->objects, changing->capacity * sizeof *changing->objects);

@@ -4,11 +4,12 @@
  *   another one (change_growth), if something is reserved --> last sizes
  *   the last one: instruction_reader --each object's change--> instruction_writer --> a new file
  *
- * All calls keep their order, lane and stack. What is lost: addresses, mappings and residency, which
- * would not be those of the changed program. Ticks keep the time and memory of the recorded program.
+ * All calls keep their order, lane and stack. What is lost: addresses, mappings, residency, and the
+ * memory and processor time of the recorded program, which would not be those of the changed one.
+ * Ticks keep its time.
  *
  * An object is changed as a whole, by the call that made it: its reallocs and its free, wherever
- * they are, go with it. Memory: 56 bytes for each object alive, and that of the parts. */
+ * they are, go with it. Memory: 64 bytes for each object alive, and that of the parts. */
 #ifndef MALLOCTAPE_CHANGE_CHANGE_STREAM_H
 #define MALLOCTAPE_CHANGE_CHANGE_STREAM_H
 
@@ -23,14 +24,14 @@
 struct change_count {
     uint64_t objects, bytes;           /* that match; as they were made */
     uint64_t peak_objects, peak_bytes; /* of these, alive when the trace had most live bytes */
-    uint64_t removed;                  /* of the objects: a share may stay */
+    uint64_t removed;                  /* of the objects: a share may stay; shared: not made */
     uint64_t ended;                    /* until: freed by the change; of these, the program */
     uint64_t outlived;   /* freed or reallocated some later: it may still have used them */
     uint64_t elsewhere;  /* reallocs at a stack of the pattern, of objects that do not match */
     uint64_t clamped;    /* size: it would have been less than 0 */
     uint64_t shrunk;     /* reserve: they had been larger than they were at last */
-    uint64_t chunks;     /* pool, arena: made */
-    uint64_t given_back; /* arena: how often all of a thread's ended */
+    uint64_t chunks;     /* pool, arena, separate: made */
+    uint64_t given_back; /* arena: how often all of a thread's ended; separate: chunks */
     uint64_t calls;      /* that the changed stream lacks */
 };
 
@@ -38,6 +39,7 @@ struct change_result {
     struct change_count of[CHANGES_MAX];
     uint64_t peak_live_bytes; /* of the trace as it is */
     bool is_cut;              /* the trace is */
+    bool output_failed;       /* what is wrong is with the new file, not with the trace */
 };
 
 /* Writes the changed stream to `path`. False: `why` says what is wrong: with a file, or with a

@@ -26,11 +26,15 @@ void change_count_text(const struct change *change, const struct change_count *c
     if (change->action == CHANGE_UNTIL)
         fprintf(to, "; %" PRIu64 " freed by the change, %" PRIu64 " of them by the program later",
                 count->ended, count->outlived);
+    if (change->action == CHANGE_SHARED)
+        fprintf(to, "; %" PRIu64 " are equal to another one", count->removed);
     if (change->action >= CHANGE_POOL)
         fprintf(to, "; %" PRIu64 " chunk%s", count->chunks, change_plural(count->chunks));
     if (change->action == CHANGE_ARENA)
         fprintf(to, ", given back %" PRIu64 " time%s", count->given_back,
                 change_plural(count->given_back));
+    if (change->action == CHANGE_SEPARATE)
+        fprintf(to, ", %" PRIu64 " given back", count->given_back);
     if (count->shrunk > 0) fprintf(to, "; %" PRIu64 " had been larger than at last", count->shrunk);
     if (count->clamped > 0)
         fprintf(to, "; %" PRIu64 " size%s would have been less than 0", count->clamped,

@@ -5,6 +5,7 @@
 
 #include "change/change_chunks.h"
 #include "change/change_growth.h"
+#include "change/change_shared.h"
 #include "change/change_stream.h"
 #include "stream/instruction_writer.h"
 
@@ -15,6 +16,8 @@ struct changed_object {
     uint32_t name;          /* its register in the new stream; NO_REGISTER: it is not there */
     uint32_t change;        /* or CHANGE_NONE */
     uint32_t before, after; /* those to be freed before and after it, by register */
+    uint32_t part;          /* separate: its chunk; shared: which one it is */
+    uint32_t node;          /* shared: where it was made */
     uint16_t lane;
     uint8_t kind;
     bool is_due;   /* it is in the list of those to be freed */
@@ -46,8 +49,8 @@ struct changing {
     bool free_missed; /* the next free was */
     bool has_ways;    /* of the next call, */
     uint64_t ways;
-    struct original_statistics statistics;
     struct change_chunks chunks;
+    struct change_shared shared;
     bool lacks; /* memory */
 };
 
@@ -63,8 +66,7 @@ struct changing_call {
 /* Takes the instruction at hand. */
 void changing_take(struct changing *changing, const struct changing_call *call);
 
-/* The same for a tick: writes it. */
-void changing_tick(struct changing *changing, const struct changing_call *call,
-                   const struct instruction_tick *tick);
+/* The same for a tick: writes it, without the memory and the processor time that it has. */
+void changing_tick(struct changing *changing, const struct changing_call *call);
 
 #endif

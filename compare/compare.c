@@ -188,13 +188,11 @@ static int compare_traces_parse(struct compare_options *options, char **words)
                                    COMPARE_RECORDINGS_MAX);
         options->traces[options->traces_count++] = *words++;
     } while (*words != NULL && **words != '-');
-    options->trace = compare_places.trace = options->traces[0];
+    options->trace = options->traces[0];
     options->places = &compare_places;
     options->replay_words = words; /* after "--" */
     if (options->traces_count > 1 && options->html != NULL)
         return cli_usage_error(&cli_compare, "--html takes one trace");
-    if (options->traces_count > 1 && options->what_ifs_count > 0)
-        return cli_usage_error(&cli_compare, "--what-if takes one trace");
     return list_complete(options);
 }
 
@@ -420,7 +418,7 @@ static int compare_all(struct compare *all, const struct compare_options *option
     status = cli_can_write(&cli_compare, &outputs) ? PROGRAM_OK : PROGRAM_FAILED;
     for (unsigned i = 0; i < options->traces_count; i++) {
         all[i].options = *options;
-        all[i].options.trace = options->traces[i];
+        all[i].options.trace = compare_places.trace = options->traces[i];
         if (status == PROGRAM_OK) status = compare_trace(&all[i]);
     }
     if (status == PROGRAM_OK) status = compare_write_results(all);

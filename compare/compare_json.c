@@ -23,6 +23,7 @@ static json_t *compare_json_trace(const struct compare *compare)
                                        "recorded_page_bytes",
                                        "status",
                                        "recording",
+                                       "what_if",
                                        "events",
                                        "by_kind",
                                        "threads",

@@ -136,6 +136,12 @@ static void collect_of_trace(struct compare *compare)
     if (!compare_is_whole(compare))
         compare_warning_add(compare, NULL, NULL,
                             "the recording was cut short or is damaged: it is not complete");
+    const char *changed = json_string_value(json_object_get(compare->null_report, "what_if"));
+    if (changed != NULL)
+        compare_warning_add(compare, NULL, NULL,
+                            "the trace is not what the program did, but what it would do with "
+                            "changed code: %s",
+                            changed);
     if (lost > 0)
         compare_warning_add(compare, NULL, NULL, "%lld calls were lost while recording", lost);
     if (compare->recorded_settings.ignored != NULL)

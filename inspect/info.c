@@ -53,6 +53,7 @@ static void info_free(struct info *info)
     free(info->pid);
     free(info->source);
     free(info->lacks);
+    free(info->what_if);
     statistics_free(&info->names);
     mapping_table_free(&info->mappings);
 }

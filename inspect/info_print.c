@@ -208,6 +208,7 @@ void info_print(const struct info *info, const char *path)
     print_format(info);
     print_line_of("made from", info->source);
     print_line_of("which lacks", info->lacks);
+    print_line_of("changed code", info->what_if);
     print_line_of("program", info->program);
     print_machine(info);
     print_line_of("allocator", info->allocator);
@@ -274,6 +275,7 @@ json_t *info_json(const struct info *info)
     json_object_set_new(object, "stacks", json_boolean(info->has_stacks));
     info_print_put_text(object, "source", info->source);
     info_print_put_text(object, "lacks", info->lacks);
+    info_print_put_text(object, "what_if", info->what_if);
     info_print_put_text(object, "program", info->program);
     info_print_put_text(object, "architecture", info->architecture);
     json_put_number(object, "page_bytes", info->page_bytes);

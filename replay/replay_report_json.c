@@ -71,7 +71,8 @@ static void report_set_program(json_t *object, const struct report *report)
     const struct instruction_header *header = report->header;
     static const char *const keys[][2] = {{"program", "program"},
                                           {"architecture", "recorded_architecture"},
-                                          {"allocator", "recorded_allocator"}};
+                                          {"allocator", "recorded_allocator"},
+                                          {"what_if", "what_if"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         size_t bytes = 0;
         const char *text =

@@ -25,6 +25,7 @@ static void put_origin(json_t *object, const struct report_trace *trace)
     if (*trace->pid != '\0') json_put_number(object, "pid", strtoull(trace->pid, NULL, 10));
     json_put_real(object, "start", trace->start_s);
     json_put_text(object, "status", trace->status);
+    json_put_text(object, "what_if", trace->what_if);
 }
 
 static void put_numbers(json_t *object, const struct tally *tally)

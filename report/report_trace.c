@@ -21,6 +21,7 @@ static bool report_trace_take_header(struct report_trace *trace,
     trace->heap_unknown = metadata_copy(metadata, bytes, "heap.unknown");
     trace->recording = metadata_copy(metadata, bytes, "run");
     trace->pid = metadata_copy(metadata, bytes, "pid");
+    trace->what_if = metadata_copy(metadata, bytes, "what_if");
     char *architecture = metadata_copy(metadata, bytes, "architecture");
     trace->arenas.is_aarch64 = architecture != NULL && strcmp(architecture, "aarch64") == 0;
     trace->arenas.page_bytes = metadata_page_bytes(metadata, bytes);
@@ -30,7 +31,8 @@ static bool report_trace_take_header(struct report_trace *trace,
     trace->is_forked = metadata_is_forked(metadata, bytes);
     trace->tally.has_older = trace->is_forked || metadata_is_attached(metadata, bytes);
     return trace->program != NULL && trace->allocator != NULL && trace->recording != NULL &&
-           trace->pid != NULL && recorded_settings_take(&trace->settings, metadata);
+           trace->pid != NULL && trace->what_if != NULL &&
+           recorded_settings_take(&trace->settings, metadata);
 }
 
 /* `sizes` may be NULL. */
@@ -163,6 +165,7 @@ void report_close(struct report_trace *trace)
     free(trace->heap_unknown);
     free(trace->recording);
     free(trace->pid);
+    free(trace->what_if);
 }
 
 const char *report_name(const struct report_trace *trace)

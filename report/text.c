@@ -46,6 +46,9 @@ static void print_title(const struct report_trace *trace, FILE *to)
     if (*trace->allocator != '\0') fprintf(to, ", on %s", trace->allocator);
     if (*trace->heap_unknown != '\0')
         fprintf(to, "\nits heap is not known: %s", trace->heap_unknown);
+    if (*trace->what_if != '\0')
+        fprintf(to, "\nnot what the program did, but what it would do with changed code: %s",
+                printable_text(trace->what_if));
     fputs("\n\n", to);
 }
 

@@ -80,7 +80,7 @@ def refuses(what, message, trace: 'trace', status: 1)
   report good, "#{what.inspect} is refused: #{message.source}", [errors] * (good ? 0 : 1)
 end
 
-plan 43
+plan 61
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 require 'fileutils'
@@ -275,6 +275,58 @@ changes 'parse: arena', /; 2 chunks, given back 1 time$/, <<~CALLS, trace: 'chun
   malloc 65536 r0
 CALLS
 
+changes 'parse: separate=512bytes', /; 2 chunks, 0 given back$/, <<~CALLS, trace: 'chunks'
+  malloc 512 r0
+  malloc 480 r1
+CALLS
+nine = (1..9).map { |at| "a #{at} #{192 + at} 9\n" } + (1..8).map { |at| "f #{at} 0\n" }
+write('classes', "#{nine.join}a 10 100000 9\na 11 208 9\nf 10 0\n")
+changes 'parse: separate=1664bytes', /: 11 objects.*; 3 chunks, 2 given back$/, <<~CALLS, trace: 'classes'
+  malloc 1664 r0
+  malloc 1664 r1
+  free r0
+  malloc 106496 r0
+  free r0
+CALLS
+
+# --- equal objects ---
+
+write('equal', <<~CALLS)
+  a 1 24 9
+  a 2 24 9
+  a 3 24 10
+  a 4 24 9
+  f 1 0
+  r 4 40 9
+  f 2 0
+  a 5 24 9
+  f 4 0
+CALLS
+changes 'parse: shared=100%', /: 4 objects.*; 2 are equal to another one$/, <<~CALLS, trace: 'equal'
+  malloc 24 r0
+  malloc 24 r1
+  malloc 40 r2
+  free r0
+  malloc 24 r0
+  free r2
+CALLS
+write('many', (1..4000).map { |at| "a #{at} 16 9\n" }.join)
+change('many', 'parse: shared=75%')
+report (850..1150).cover?(calls_of('changed').size), 'a share of the objects is equal to another one'
+refuses 'parse: shared', /it has not what is in them: say how many are, shared=75%/, status: 2
+
+# --- the order of changes ---
+
+write('ordered', "a 1 16 9\nr 1 400 10\nr 1 500 10\na 2 8 10\nr 2 80 10\n")
+changes 'parse: remove; insert: reserve', /parse: remove: 1 object.*insert: reserve: 1 object/m, 'malloc 80 r0',
+        'what one change takes is not reserved elsewhere', trace: 'ordered'
+write('sized', "a 1 16 9\nr 1 20 9\nf 1 20\n")
+changes 'parse: size=-30', /; 2 sizes would have been less than 0$/, <<~CALLS, trace: 'sized'
+  malloc 0 r0
+  realloc 0 r0
+  free r0
+CALLS
+
 # --- threads ---
 
 write('lanes', "l 1\na 1 16 9\nl 2\na 2 16 8\na 3 16 8\na 4 16 8\n")
@@ -282,6 +334,11 @@ change('lanes', 'parse: until=1calls')
 lines = output_of({}, MALLOCTAPE, 'dump', 'changed').scan(/ (L\d (?:malloc|free)) /).flatten
 report lines == ['L1 malloc', 'L2 malloc', 'L1 free', 'L2 malloc', 'L2 malloc'],
        'an object is freed by the thread that made it', [lines.inspect]
+
+write('ended', "l 1\na 1 16 9\nT\nt 20000000 1000 1000\nl 2\na 2 16 8\n")
+change('ended', 'parse: until=1ms')
+lines = output_of({}, MALLOCTAPE, 'dump', 'changed').scan(/ (L\d \w+)/).flatten
+report lines.last(2) == ['L2 free', 'L2 malloc'], 'a thread that has ended frees nothing', [lines.inspect]
 
 # --- what stays ---
 
@@ -300,7 +357,21 @@ report wanted.all? { |key, value| entry[key] == value }, 'JSON has what matched'
 report output_of({}, MALLOCTAPE, 'dump', 'changed').include?('what_if=parse: remove'),
        'the changed stream says what it is'
 
+info, = Open3.capture2(MALLOCTAPE, 'info', 'changed')
+report info.match?(/^changed code +parse: remove$/) && !info.include?('RSS'),
+       'info says that the code is changed, and no memory of the recorded process', [info]
+shown, = Open3.capture2(MALLOCTAPE, 'report', '--json', 'json', 'changed')
+report shown.include?('with changed code: parse: remove') && shown.match?(/ - +-$/) &&
+       JSON.parse(File.read('json'))['what_if'] == 'parse: remove', 'so does report', [shown]
+shown, = Open3.capture2(MALLOCTAPE, 'compare', 'changed', '-a', 'glibc', '--runs', '1', '--no-latency')
+report shown.include?('with changed code: parse: remove'), 'so does compare', [shown]
+
 # --- mistakes ---
+
+_, errors, status = change('trace', 'parse: remove', '--json', 'changed')
+report status.exitstatus == 2 && errors.include?('the same file'), 'OUT and the JSON are two files', [errors]
+_, errors, = Open3.capture3(MALLOCTAPE, 'change', 'trace', 'parse: remove', '-o', 'nowhere/out')
+report errors.include?('nowhere/out: ') && !errors.include?('trace: '), 'an error of OUT names OUT', [errors]
 
 refuses 'pars: remove', /no function, file or module .* 'pars'; near: Json::parse/
 refuses 'insrt: remove', /'insrt'; near: insert/
@@ -351,6 +422,10 @@ report plain['what_if'].nil? && changed['entry'] == 'glibc, parse: remove' &&
        changed.dig('what_if', 'changes', 0, 'peak_objects') == 10_000 && changed['warnings'].empty? &&
        (0.4..0.6).cover?(peaks[1] / peaks[0]),
        'compare --what-if replays both, and says what a change concerns', [peaks.inspect]
+write('grows2', (1..24_000).step(2).map(&loop_of).join)
+shown = output_of({}, MALLOCTAPE, 'compare', 'grows', 'grows2', '--runs', '1', '--no-latency', '--allocators',
+                  'glibc', '--what-if', 'parse: remove')
+report shown.match?(/^glibc, parse: remove$/), 'changes of several recordings are told together', [shown]
 if system('node --version', out: File::NULL, err: File::NULL)
   drawn = output_of({}, 'node', File.expand_path('../tools/run_page.js', __dir__), 'page')
   report drawn.include?('  glibc if parse: remove |'), 'the page has it, too', [drawn.lines.first(4).join]

@@ -13,6 +13,7 @@
  *   r OBJECT SIZE NODE                     realloc, which moves
  *   R OBJECT SIZE                          one that fails
  *   f OBJECT NODE                          free
+ *   T                                      the thread of the lane ends
  *   t NS RSS HEAP                          a tick */
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,6 +76,7 @@ static void put_line(char *line)
     else
         sscanf(line + 2, "%" SCNu64 " %" SCNu64 " %" SCNx64, &a, &b, &c);
     switch (letter) {
+    case 'T': instruction_put_thread_end(&writer); break;
     case 'm': put_module(line + 2); break;
     case 'x': put_code_text(line + 2); break;
     case 'c':
