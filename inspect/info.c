@@ -13,8 +13,9 @@ static const char info_help_text[] =
     "\n"
     "Reads all of a raw stream or an instruction stream and says what is in it; '-' is the\n"
     "standard input. Of several, such as those of `malloctape record --follow`, each has one line:\n"
-    "how many events, the program, the file, and how it ends. The last line says how much memory\n"
-    "they had at the same time, at most: what can be shared counts once.\n"
+    "how many events, the program, the file, and how it ends. The last lines say how much memory\n"
+    "they had at the same time, at most: what can be shared counts once; then, as far as the\n"
+    "kernel was asked, with each process's part of what is shared (PSS).\n"
     "\n"
     "  --json FILE   writes the same as a JSON object; to '-', the standard output, instead of\n"
     "                the text\n"
@@ -59,18 +60,39 @@ static void info_free(struct info *info)
 }
 
 /* Two processes are compared by the clock, so a time is since the epoch. */
-static void look_together(const struct info *info, uint64_t rss_bytes)
+static void look_together(const struct info *info, uint64_t since_start_ns, uint64_t rss_bytes)
 {
     const unsigned shared = statistics_find(&info->names, STATISTIC_RSS_SHARED);
-    together_look(info->together, (uint64_t)(info->start_s * 1e9) + info->original.now_ns,
-                  rss_bytes, shared < info->statistics.count ? info->statistics.values[shared] : 0);
+    together_look(info->together, (uint64_t)(info->start_s * 1e9) + since_start_ns, rss_bytes,
+                  shared < info->statistics.count ? info->statistics.values[shared] : 0);
+}
+
+/* Until the first tick it had what it had then: a child that does little has none for long. */
+static void tick_together(const struct info *info)
+{
+    const struct original *now = &info->original;
+    if (now->now_ns == now->begin_ns) look_together(info, 0, now->net_bytes);
+    look_together(info, now->now_ns, now->net_bytes);
 }
 
 void info_take_tick(struct info *info, uint64_t elapsed_ns, uint64_t rss_bytes,
                     const struct original_usage *usage)
 {
     original_add(&info->original, elapsed_ns, rss_bytes, usage);
-    if (info->together != NULL && rss_bytes > 0) look_together(info, info->original.net_bytes);
+    if (info->together != NULL && rss_bytes > 0) tick_together(info);
+}
+
+void info_take_residency(void *of, const struct residency *residency, const uint8_t *at,
+                         const uint8_t *end)
+{
+    struct info *info = of;
+    struct residency_area area = {0};
+    uint64_t latest = 0, kib = 0;
+    if (info->together == NULL || residency->is_brief) return;
+    while (at < end && residency_take_area(&at, end, &latest, &area) == NULL)
+        kib += area.is_recorder ? 0 : area.proportional;
+    together_divided(info->together, (uint64_t)(info->start_s * 1e9) + residency->since_start_ns,
+                     kib * 1024);
 }
 
 void info_take_mapping(void *of, const struct mapping_record *record)
@@ -112,7 +134,8 @@ static int info_tell(const struct options *options, const char *path, struct tog
     int status = stream.format == STREAM_RAW ? info_raw(&info, &stream, path, &error)
                                              : info_instructions(&info, &stream, &error);
     info.lz4 = stream.lz4;
-    if (together != NULL) look_together(&info, 0);
+    /* It ends after its last tick. */
+    if (together != NULL) look_together(&info, info.duration_ns + 1, 0);
     if (!stream_close(&stream))
         status = PROGRAM_FAILED;
     else if (error_is_set(&error))

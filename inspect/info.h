@@ -21,6 +21,7 @@
 #include "reading/raw_source.h"
 #include "reading/stream.h"
 #include "stream/metadata.h"
+#include "stream/residency.h"
 
 struct info {
     enum stream_format format;
@@ -98,6 +99,10 @@ static inline void info_take_stacks(struct info *info, const struct stacks *stac
     info->nodes_ran_out = stacks_nodes_ran_out(stacks);
     info->stacks_unknown = stacks_unknown(stacks);
 }
+
+/* What was resident; its areas, which have been checked. */
+void info_take_residency(void *info, const struct residency *residency, const uint8_t *at,
+                         const uint8_t *end);
 
 /* A chunk of mappings; a record. */
 void info_take_mappings(struct info *info, const struct raw_chunk *chunk);

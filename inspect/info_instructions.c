@@ -125,6 +125,7 @@ int info_instructions(struct info *info, struct stream *stream, struct error *er
         reader.define = info_instructions_define;
         reader.define_context = &stacks;
         reader.mapping = info_take_mapping;
+        reader.residency = info_take_residency;
         reader.mappings_context = info;
         while (instruction_reader_next(&reader, &batch)) {
             if (!take_stacks(info, &stacks, &batch)) {

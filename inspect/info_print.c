@@ -245,6 +245,11 @@ void info_print_together(const struct together_most *most)
            (double)(most->own_bytes + most->shared_bytes) / MIB, (double)most->since_ns / 1e9,
            (double)most->own_bytes / MIB, (double)most->shared_bytes / MIB,
            (double)most->rss_bytes / MIB);
+    if (most->divided == 0) return;
+    printf("With what they share divided among them: %.1f MiB (PSS of %" PRIu32 " of the %" PRIu32
+           ", each looked at within %.1f s of that).\n",
+           (double)most->proportional_bytes / MIB, most->divided, most->processes,
+           (double)most->away_ns / 1e9);
 }
 
 /* ---- JSON ---- */

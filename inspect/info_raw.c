@@ -96,6 +96,14 @@ static void info_raw_take_mappings(void *of, const struct raw_chunk *chunk)
     info_take_mappings(((struct raw_info *)of)->info, chunk);
 }
 
+static void info_raw_take_residency(void *of, const struct raw_chunk *chunk)
+{
+    const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
+    struct residency residency;
+    if (residency_take(&at, end, &residency) == NULL)
+        info_take_residency(((struct raw_info *)of)->info, &residency, at, end);
+}
+
 /* ---- header and end ---- */
 
 static void info_raw_take_header(struct info *info, const struct raw_header *header)
@@ -167,7 +175,8 @@ int info_raw(struct info *info, struct stream *stream, const char *path, struct 
     static const struct raw_visitor visitor = {.records = info_raw_take_records,
                                                .tick = info_raw_take_tick,
                                                .cache_records = true,
-                                               .mappings = info_raw_take_mappings};
+                                               .mappings = info_raw_take_mappings,
+                                               .residency = info_raw_take_residency};
     raw_source_open(source, stream->fd, path);
     if (source->reader.has_header) info_raw_take_header(info, &source->reader.header);
     raw_source_visit(source, &visitor, &state);

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan "$(size 32 33)" # with one that takes long
+plan "$(size 33 34)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -265,11 +265,18 @@ shared_memory_counts_once() {
             children.append(child)
         for child in children:
             os.waitpid(child, 0)' || return 1
-    exits 0 info shared.*.lz4 && [ "$(wc -l <out)" = "$(($(ls shared.*.lz4 | wc -l) + 1))" ] &&
-        tail -n 1 out | grep -q '^At most, .* MiB of their own, .* that can be shared (RSS added up: ' &&
-        tail -n 1 out | ruby -e 'n, all, _, own, shared, rss = STDIN.read.scan(/[\d.]+/).map(&:to_f)
+    exits 0 info shared.*.lz4 && [ "$(wc -l <out)" = "$(($(ls shared.*.lz4 | wc -l) + 2))" ] &&
+        prints '^At most, .* MiB of their own, .* that can be shared (RSS added up: ' &&
+        prints '^With what they share divided among them: .* MiB (PSS of \([0-9]*\) of the \1, ' &&
+        tail -n 2 out | ruby -e 'n, all, _, own, shared, rss, pss = STDIN.read.scan(/\d[\d.]*/).map(&:to_f)
             exit n >= 4 && (all - own - shared).abs < 0.2 && shared.between?(40, 80) &&
-                own >= 3 * 8 && rss - own >= 4 * 40'
+                own >= 3 * 8 && rss - own >= 4 * 40 && pss.between?(40 + 3 * 8, rss - 2 * 40)'
+}
+
+# A process that has ended has no memory, also if it had a single tick.
+one_after_another() {
+    record after.%p.lz4 sh -c 'for i in 1 2 3 4 5 6; do /bin/true; done' && exits 0 info after.*.lz4 &&
+        [ "$(grep -c ' events ' out)" = 7 ] && prints '^At most, [12] process'
 }
 
 # What was recorded is what is ordered.
@@ -422,8 +429,9 @@ check 'several files: a line each' several
 if [ -n "$sanitized" ] || ! command -v python3 >/dev/null; then
     skip_test 'of their memory, what can be shared counts once' 'needs python3, without a sanitizer'
 else
-    check 'of their memory, what can be shared counts once' shared_memory_counts_once
+check 'of their memory, what can be shared counts once' shared_memory_counts_once
 fi
+check 'what has ended has no memory any more' one_after_another
 check 'recording, order and postprocess tell the same numbers' same_in_both_formats
 check 'where a recording comes from' origin
 check 'a killed process: the spool is used, missing or unusable' killed
