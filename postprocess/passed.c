@@ -1,6 +1,7 @@
 #include "postprocess/passed.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 
@@ -27,22 +28,64 @@ void passed_free(struct passed *passed)
 struct passed_records {
     struct mapping_record *at;
     size_t count, room;
+    /* By what it gives up, the latest unmap that did not fail: its index, plus 1; 0: none. */
+    uint32_t *unmaps;
+    size_t unmaps_size; /* a power of two, greater than `count`, or 0 */
+    /* For each record, in the same way, the unmap before it. */
+    uint32_t *before;
+    size_t before_room;
 };
 
-/* The record says that an earlier one of its thread was in vain: that one is left out. It is among
- * the latest. */
-enum { PASSED_LOOKED_BACK = 4096 };
-
-static void passed_void(struct passed_records *records, const struct mapping_record *record)
+static size_t passed_place(const struct passed_records *records,
+                           const struct mapping_record *record)
 {
-    if (!record->failed) return;
-    for (size_t i = 1; i <= records->count && i <= PASSED_LOOKED_BACK; i++) {
-        struct mapping_record *earlier = &records->at[records->count - i];
-        if (earlier->thread_id != record->thread_id || !mapping_voids(record, earlier)) continue;
-        for (; i > 1; i--, earlier++)
-            *earlier = earlier[1];
-        records->count--;
-        return;
+    uint64_t hash = record->address * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ record->length ^ record->thread_id) * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(hash >> 32) & (records->unmaps_size - 1);
+}
+
+/* The entry of unmaps of the same thread and pages, or an empty one. */
+static uint32_t *passed_unmap(const struct passed_records *records,
+                              const struct mapping_record *record)
+{
+    size_t at = passed_place(records, record);
+    for (;; at = (at + 1) & (records->unmaps_size - 1)) {
+        uint32_t *entry = &records->unmaps[at];
+        const struct mapping_record *other = *entry ? &records->at[*entry - 1] : NULL;
+        if (other == NULL || (other->thread_id == record->thread_id &&
+                              other->address == record->address && other->length == record->length))
+            return entry;
+    }
+}
+
+/* False: no memory. */
+static bool passed_grow(struct passed_records *records)
+{
+    if (records->count < records->unmaps_size / 2) return true;
+    records->unmaps_size = records->unmaps_size ? 2 * records->unmaps_size : 1024;
+    free(records->unmaps);
+    records->unmaps = calloc(records->unmaps_size, sizeof *records->unmaps);
+    for (size_t i = 0; i < records->count && records->unmaps != NULL; i++)
+        if (records->at[i].what == MAPPING_UNMAP && !records->at[i].failed)
+            *passed_unmap(records, &records->at[i]) = (uint32_t)i + 1;
+    return records->unmaps != NULL;
+}
+
+/* An unmap, the last of the records: if it failed, the earlier one of its thread was in vain, and is
+ * left out (0 of `what`). */
+static void passed_note_unmap(struct passed_records *records)
+{
+    const struct mapping_record *record = &records->at[records->count - 1];
+    uint32_t *entry = passed_unmap(records, record);
+    struct mapping_record *earlier = *entry ? &records->at[*entry - 1] : NULL;
+    if (!record->failed) {
+        records->before[records->count - 1] = *entry;
+        *entry = (uint32_t)records->count;
+    } else if (earlier != NULL && mapping_voids(record, earlier)) {
+        /* An entry never becomes empty: others may lie behind it. */
+        const uint32_t before = records->before[*entry - 1];
+        if (before != 0) *entry = before;
+        earlier->what = 0;
     }
 }
 
@@ -52,18 +95,26 @@ static bool passed_take(struct passed_records *records, const struct raw_chunk *
     struct mapping_record record;
     uint64_t latest = 0;
     while (at < end && mapping_record_take(&at, end, &latest, &record) == NULL) {
-        passed_void(records, &record);
-        if (!array_reserve(&records->at, &records->room, records->count + 1, sizeof *records->at))
+        if (!array_reserve(&records->at, &records->room, records->count + 1, sizeof *records->at) ||
+            !array_reserve(&records->before, &records->before_room, records->count + 1,
+                           sizeof *records->before) ||
+            !passed_grow(records))
             return false;
         records->at[records->count++] = record;
+        if (record.what == MAPPING_UNMAP) passed_note_unmap(records);
     }
     return true;
 }
 
 static void passed_put_records(struct passed_records *records, struct instruction_writer *writer)
 {
-    if (records->count > 0) instruction_put_mappings(writer, records->at, records->count);
+    size_t kept = 0;
+    for (size_t i = 0; i < records->count; i++)
+        if (records->at[i].what != 0) records->at[kept++] = records->at[i];
+    if (kept > 0) instruction_put_mappings(writer, records->at, kept);
     records->count = 0;
+    if (records->unmaps != NULL)
+        memset(records->unmaps, 0, records->unmaps_size * sizeof *records->unmaps);
 }
 
 bool passed_put(struct passed *passed, struct instruction_writer *writer)
@@ -81,6 +132,8 @@ bool passed_put(struct passed *passed, struct instruction_writer *writer)
     }
     passed_put_records(&records, writer);
     free(records.at);
+    free(records.unmaps);
+    free(records.before);
     passed_free(passed);
     return good;
 }

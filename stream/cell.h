@@ -8,6 +8,10 @@
 #include "common/atomic.h"
 #include "stream/mapping.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A ring: number `i`, from 1, lies at (i - 1) % count. */
 struct cell_ring {
     uint64_t *words;
@@ -30,5 +34,9 @@ void cell_put(const struct cell_ring *ring, uint64_t number, const struct mappin
  * SPOOL_CELL_NAME_BYTES_MAX bytes. Returns how many cells it takes; 0: it is not complete. */
 uint32_t cell_take(const struct cell_ring *ring, uint64_t number, struct mapping_record *record,
                    char *name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

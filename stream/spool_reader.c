@@ -276,6 +276,17 @@ static struct raw_chunk *spool_take_slot(struct spool_reader *spool, struct raw_
 
 /* ---- cells as a chunk ---- */
 
+/* Threads that were ended, or were about to write, left cells that are not complete: how many come
+ * before the next mapping; 0: there is none before `end`. */
+static uint32_t spool_hole(const struct cell_ring *ring, uint64_t number, uint64_t end)
+{
+    char name[SPOOL_CELL_NAME_BYTES_MAX];
+    struct mapping_record record;
+    for (uint64_t at = number + 1; at < end; at++)
+        if (cell_take(ring, at, &record, name)) return (uint32_t)(at - number);
+    return 0;
+}
+
 /* The mappings in the ring that the stream lacks, as the payload of a chunk with enough room. */
 static void spool_fill_mappings(struct spool_reader *spool, struct raw_reader *reader,
                                 const struct cell_ring *ring, struct raw_chunk *chunk)
@@ -286,7 +297,11 @@ static void spool_fill_mappings(struct spool_reader *spool, struct raw_reader *r
     uint8_t *at = chunk->payload;
     const uint64_t end = number + spool->cells;
     while (number < end) {
-        const uint32_t cells = cell_take(ring, number, &record, name);
+        uint32_t cells = cell_take(ring, number, &record, name);
+        if (cells == 0) {
+            cells = spool_hole(ring, number, end);
+            record = (struct mapping_record){.what = MAPPING_LOST, .length = cells};
+        }
         if (cells == 0 || number + cells > end) break;
         at = mapping_record_put(at, &record, &latest);
         number += cells;

@@ -983,6 +983,12 @@ int os_process_id(void)
     return PROCESS_ID;
 }
 
+size_t os_stack_left(const void *address)
+{
+    (void)address;
+    return SIZE_MAX;
+}
+
 int os_thread_id(void)
 {
     return FIRST_THREAD_ID + (int)(fake.current - fake.fibers);

@@ -304,6 +304,54 @@ looks() {
     over
 }
 
+# Another library has a mmap() of its own: it goes on to get all calls, and they are recorded.
+wraps() {
+    cat >wrap.c <<'EOF'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/mman.h>
+static unsigned long wrapped;
+void *mmap(void *address, size_t length, int protection, int flags, int file, off_t offset)
+{
+    static void *(*next)(void *, size_t, int, int, int, off_t);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "mmap");
+    wrapped += length == 12345;
+    return next(address, length, protection, flags, file, offset);
+}
+__attribute__((destructor)) static void end(void) { printf("wrapped %lu\n", wrapped); }
+EOF
+    cat >maps.c <<'EOF'
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+int main(void)
+{
+    unsigned long calls = 0, count;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    while (scanf("%lu", &count) == 1) {
+        for (unsigned long i = 0; i < count; i++, calls++)
+            munmap(mmap(NULL, 12345, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 12345);
+        printf("made %lu\n", count);
+    }
+    printf("calls %lu\n", calls);
+}
+EOF
+    ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o wrap.so wrap.c && ${CC:-cc} -O1 -o maps maps.c || return 1
+    rm -f input answers
+    mkfifo input
+    LD_PRELOAD=$PWD/wrap.so ./maps <input >answers &
+    pid=$!
+    pids+=("$pid")
+    exec 5>input
+    make_objects 10
+    attach wraps.lz4
+    make_objects 20
+    detach && make_objects 30 || return 1
+    exec 5>&-
+    wait "$pid" && grep -qx 'calls 60' answers && grep -qx 'wrapped 60' answers &&
+        "$bin/malloctape" dump wraps.lz4 >out 2>err && [ "$(grep -c 'mapping map .* bytes 12345 ' out)" = 20 ]
+}
+
 # The limit ends the recording, and then the process is let go.
 limited() {
     begin 2
@@ -461,7 +509,7 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 30
+plan 31
 check 'what is called while it is attached is recorded, no call less or more' exact
 check 'again' again
 check 'with call stacks' stacks
@@ -488,6 +536,7 @@ else
     skip_test 'and stands on the page' 'needs node'
 fi
 check 'top --pid' looks
+check 'calls of a library that wraps mmap()' wraps
 check '--max-bytes' limited
 check_as_root 'a process in a container' contained
 check 'a process that listens already is used as it is' listens

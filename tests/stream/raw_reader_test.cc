@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/call_kind.h"
+#include "stream/cell.h"
 #include "stream/metadata.h"
 #include "stream/raw_decoder.h"
 #include "stream/raw_reader.h"
@@ -1573,6 +1574,52 @@ TEST(SpoolReader, SlotsContinueTheStreamAnywhere)
             expect_same_records(reading.lanes[0], all.lanes[0]);
         }
     }
+}
+
+/* The mappings that a spool has, each "what address" or, if some are missing, "lost count". */
+std::vector<std::string> mappings_of(const std::string &spool_bytes)
+{
+    std::vector<std::string> all;
+    MemoryFile stream_file(RawBuilder().bytes), spool_file(spool_bytes);
+    raw_reader reader;
+    spool_reader spool;
+    raw_reader_open_fd(&reader, stream_file.fd());
+    while (raw_chunk *chunk = raw_reader_next(&reader))
+        free(chunk);
+    EXPECT_TRUE(spool_reader_open(&spool, spool_file.path().c_str(), &reader));
+    while (raw_chunk *chunk = spool_reader_next(&spool, &reader)) {
+        const uint8_t *at = chunk->payload, *end = at + chunk->payload_bytes;
+        mapping_record record;
+        uint64_t latest = 0;
+        while (at < end && mapping_record_take(&at, end, &latest, &record) == nullptr)
+            all.push_back(
+                std::string(mapping_what_name(record.what)) + " " +
+                std::to_string(record.what == MAPPING_LOST ? record.length : record.address));
+        free(chunk);
+    }
+    spool_reader_close(&spool);
+    raw_reader_close(&reader);
+    return all;
+}
+
+/* Threads were ended before they had filled their cells: what others have recorded is there. */
+TEST(SpoolReader, MappingsBehindAHole)
+{
+    constexpr uint32_t kCells = 32;
+    uint64_t words[kCells * SPOOL_CELL_WORDS] = {0};
+    const cell_ring ring = {words, kCells};
+    for (uint64_t number : {1, 4, 5, 9, 33, 64}) {
+        mapping_record record = {};
+        record.what = MAPPING_UNMAP;
+        record.address = number;
+        cell_put(&ring, number, &record);
+    }
+    std::string bytes = SpoolBuilder().bytes;
+    bytes[SPOOL_HEADER_CELLS] = kCells;
+    bytes.append(reinterpret_cast<const char *>(words), sizeof words);
+    EXPECT_EQ(mappings_of(bytes),
+              (std::vector<std::string>{"lost 3", "unmap 4", "unmap 5", "lost 3", "unmap 9"}))
+        << "of the first, a later one has its cell; of the last, there is no such number yet";
 }
 
 TEST(SpoolReader, UnitsAreTheSameRecords)

@@ -94,7 +94,23 @@ ends() {
     exit_status "$bin/malloctape" verify ends.raw && { [ "$status" = 0 ] || [ "$status" = 3 ]; }
 }
 
-plan 15
+# A handler with little stack maps: recording takes less than 700 bytes of it, with stacks, too.
+little_stack() {
+    ends "$1" little TCMALLOC_TRACE_STACKS=1 && [ "$(sed -n 's/^taken //p' out)" -lt 700 ]
+}
+
+# Threads map while one recording ends and the next begins: each has its own calls, and all of them.
+again_and_again() {
+    rm -f reset-*.raw
+    timeout 60 env TCMALLOC_TRACE_STACKS=1 TCMALLOC_TRACE_OUTPUT=reset-0.raw \
+        LD_PRELOAD="$lib/$1" "$workloads/mapping_hazards" reset >out 2>err || return 1
+    for i in 0 1 2 3 4 5 6 7 8 9 10; do
+        exits 0 dump "reset-$i.raw" && ! grep -q 'mapping lost' out || return 1
+        exits 0 verify "reset-$i.raw" && prints 'none got pages that were mapped' || return 1
+    done
+}
+
+plan 17
 for library in $libraries; do
     check "$library: each call, with its stack and its file" each_call "$library"
     check "$library: what is mapped at random moments" holds "$library"
@@ -104,4 +120,6 @@ for library in $libraries; do
     check "$library: a signal handler maps" ends "$library" handler TCMALLOC_TRACE_STACKS=1
     check "$library: maps beyond a limit of bytes" ends "$library" many TCMALLOC_TRACE_MAX_BYTES=60000
 done
+check 'a signal handler with little stack maps' little_stack libmalloctape.so
+check 'recordings follow one another' again_and_again libmalloctape.so
 check "the allocator's own calls are marked" own_calls

@@ -3,13 +3,19 @@
  *   many      20 000 times in a row, of many sizes
  *   vfork     the same in a child made by vfork()
  *   handler   in a signal handler, at stacks that are new each time, while malloc() is interrupted
+ *   little    in a signal handler that has a stack of its own, of which little is left; prints how
+ *             many bytes each call takes of it at most
+ *   reset     in four threads, while the recording begins anew ten times: reset-1.raw and so on
  */
+#include "tracing/process/malloctape.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -78,6 +84,71 @@ static void allocate_meanwhile(void)
     pthread_join(sender, NULL);
 }
 
+/* ---- a stack of which little is left ---- */
+
+enum { PAINT = 0x5a, LITTLE_BYTES = 4096, NOT_PAINTED = 512 };
+static unsigned char *handlers_stack;
+static size_t handlers_taken;
+
+static void map_painted(int number)
+{
+    const unsigned char *here = __builtin_frame_address(0);
+    const size_t left = (size_t)(here - handlers_stack) - NOT_PAINTED;
+    size_t painted = 0;
+    (void)number;
+    memset(handlers_stack, PAINT, left);
+    map_and_unmap(4096);
+    while (painted < left && handlers_stack[painted] == PAINT)
+        painted++;
+    handlers_taken = (size_t)(here - handlers_stack) - painted;
+}
+
+static void map_with_little(void)
+{
+    const struct sigaction action = {.sa_handler = map_painted, .sa_flags = SA_ONSTACK};
+    const size_t bytes = getauxval(AT_MINSIGSTKSZ) + LITTLE_BYTES;
+    handlers_stack = malloc(bytes);
+    const stack_t stack = {.ss_sp = handlers_stack, .ss_size = bytes};
+    if (sigaltstack(&stack, NULL) != 0 || sigaction(SIGUSR1, &action, NULL) != 0) exit(1);
+    map_and_unmap(4096);
+    raise(SIGUSR1);
+    printf("taken %zu\n", handlers_taken);
+}
+
+/* ---- recordings that follow one another ---- */
+
+static void *map_and_move(void *unused)
+{
+    (void)unused;
+    while (!is_over) {
+        char *mapped =
+            mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *moved = mremap(mapped, 65536, 131072, MREMAP_MAYMOVE);
+        if (moved == MAP_FAILED) exit(1);
+        munmap(moved, 131072);
+        free(malloc(100));
+    }
+    return NULL;
+}
+
+static void record_again_and_again(void)
+{
+    enum { THREADS = 4, RECORDINGS = 10 };
+    pthread_t threads[THREADS];
+    const struct timespec pause = {0, 5000000};
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, map_and_move, NULL) != 0) exit(1);
+    for (int i = 1; i <= RECORDINGS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "reset-%d.raw", i);
+        if (malloctape_reset(name) != 0) exit(1);
+        nanosleep(&pause, NULL);
+    }
+    is_over = 1;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
 int main(int count, char **words)
 {
     const char *mode = count == 2 ? words[1] : "";
@@ -86,6 +157,10 @@ int main(int count, char **words)
         map_often();
     } else if (strcmp(mode, "handler") == 0) {
         allocate_meanwhile();
+    } else if (strcmp(mode, "little") == 0) {
+        map_with_little();
+    } else if (strcmp(mode, "reset") == 0) {
+        record_again_and_again();
     } else if (strcmp(mode, "vfork") == 0) {
         const pid_t child = vfork();
         if (child == 0) {

@@ -13,6 +13,9 @@
 /* A program may map millions of times: so many of the calls between two ticks have stacks. */
 #define STACKS_PER_WINDOW 512u
 
+/* What finding a stack takes of the thread's: a signal handler's may have little more than nothing. */
+#define STACK_BYTES_LEFT 12288u
+
 #define MUCH_BYTES (UINT64_C(32) << 20)
 #define WRITABLE   2u /* PROT_WRITE */
 
@@ -62,7 +65,8 @@ static uint32_t stack_of_call(const void *frame, bool is_own)
 {
     struct spool_cells *cells = &recording.writer.spool.cells;
     if (!recording.stacks_every_bytes || recording_state() != MALLOCTAPE_RECORDING ||
-        atomic_add_relaxed(&cells->stacks, 1) >= STACKS_PER_WINDOW)
+        atomic_add_relaxed(&cells->stacks, 1) >= STACKS_PER_WINDOW ||
+        os_stack_left(frame) < STACK_BYTES_LEFT)
         return STACK_END;
     slot_asks_nothing = true;
     const uint32_t node = find_stack_of_call(frame, is_own);
@@ -81,17 +85,34 @@ static bool maps_much(const struct mapping_record *record)
     return before < MUCH_BYTES && before + record->length >= MUCH_BYTES;
 }
 
-static uint64_t mappings_reserve(struct mapping_record *record, int file,
-                                 struct mappings_maker maker, char *name)
+/* A forked child has not inherited the cells. It is not made to notice here that it is one: that
+ * begins a recording, which asks the allocator, which may be what calls. */
+static bool mappings_have_cells(void)
+{
+    return mappings_are_recorded() && recording_own_registry() &&
+           atomic_load_relaxed(&recording.writer.spool.cells.ring.words);
+}
+
+/* Nothing of the recording may be used before. */
+static struct mappings_place mappings_enter(void)
+{
+    struct mappings_place place = {.is_entered = mappings_have_cells()};
+    if (place.is_entered) atomic_add_seq_cst(&recording.writer.spool.cells.users, 1);
+    place.recording = atomic_load_acquire(&recording.number);
+    return place;
+}
+
+/* In a forked child the count is of no use, and does no harm. */
+static void mappings_leave(void)
+{
+    atomic_add_seq_cst(&recording.writer.spool.cells.users, -1);
+}
+
+static void mappings_reserve(struct mappings_place *place, struct mapping_record *record,
+                             struct mappings_maker maker)
 {
     const bool is_own = is_of_allocator(maker);
     record->own = is_own;
-    if (file >= 0 && !os_is_confined()) {
-        record->has_file =
-            os_program_file(file, &record->device, &record->inode, name, SPOOL_CELL_NAME_BYTES_MAX);
-        record->name = name;
-        record->name_bytes = record->has_file ? (uint32_t)strlen(name) : 0;
-    }
     record->stack = stack_of_call(maker.frame, is_own);
     const struct malloctape_lane *lane = own_lane();
     record->has_lane = lane != NULL;
@@ -101,37 +122,60 @@ static uint64_t mappings_reserve(struct mapping_record *record, int file,
         record->calls =
             raw_allocations(lane->registry.number, units_allocations_so_far(&lane->units));
     if (maps_much(record)) writer_need(&recording.writer);
-    return writer_cells(&recording.writer, cells_of(record));
+    place->number =
+        writer_cells(&recording.writer, place->recording, cells_of(record), &place->ring);
 }
 
-/* A forked child has not inherited the cells. It is not made to notice here that it is one: that
- * begins a recording, which asks the allocator, which may be what calls. */
-static bool mappings_have_cells(void)
+/* In a forked child, and in a later recording, it is for nobody. */
+static void mappings_put(const struct mappings_place *place, const struct mapping_record *record)
 {
-    return mappings_are_recorded() && recording_own_registry() &&
-           atomic_load_relaxed(&recording.writer.spool.cells.ring.words);
+    if (place->number && recording_own_registry() &&
+        atomic_load_relaxed(&recording.number) == place->recording)
+        cell_put(&place->ring, place->number, record);
 }
 
-uint64_t mappings_begin(struct mapping_record *record, struct mappings_maker maker)
+struct mappings_place mappings_begin(struct mapping_record *record, struct mappings_maker maker)
 {
     const int kept_errno = errno;
-    uint64_t number = 0;
-    if (is_ours(maker) && malloctape_front_end.opaque) return 0;
-    if (mappings_have_cells()) number = mappings_reserve(record, -1, maker, NULL);
+    struct mappings_place place = {.is_entered = false};
+    if (is_ours(maker) && malloctape_front_end.opaque) return place;
+    place = mappings_enter();
+    if (place.is_entered) mappings_reserve(&place, record, maker);
     errno = kept_errno;
-    return number;
+    return place;
 }
 
-void mappings_end(uint64_t begun, const struct mapping_record *record)
+void mappings_end(const struct mappings_place *place, const struct mapping_record *record)
 {
-    if (begun && mappings_have_cells()) cell_put(&recording.writer.spool.cells.ring, begun, record);
+    if (!place->is_entered) return;
+    mappings_put(place, record);
+    mappings_leave();
+}
+
+/* Apart, as the name takes much of a stack, which may be a signal handler's. */
+static __attribute__((noinline)) void mappings_record_file(struct mapping_record *record, int file,
+                                                           struct mappings_maker maker)
+{
+    char name[SPOOL_CELL_NAME_BYTES_MAX];
+    if (!os_is_confined() &&
+        os_program_file(file, &record->device, &record->inode, name, sizeof name)) {
+        record->has_file = true;
+        record->name = name;
+        record->name_bytes = (uint32_t)strlen(name);
+    }
+    const struct mappings_place place = mappings_begin(record, maker);
+    mappings_end(&place, record);
 }
 
 void mappings_record(struct mapping_record *record, int file, struct mappings_maker maker)
 {
     const int kept_errno = errno;
-    char name[SPOOL_CELL_NAME_BYTES_MAX];
     if (is_ours(maker) && malloctape_front_end.opaque) return;
-    if (mappings_have_cells()) mappings_end(mappings_reserve(record, file, maker, name), record);
+    if (file >= 0 && mappings_have_cells()) {
+        mappings_record_file(record, file, maker);
+    } else {
+        const struct mappings_place place = mappings_begin(record, maker);
+        mappings_end(&place, record);
+    }
     errno = kept_errno;
 }

@@ -32,10 +32,18 @@ static inline bool mappings_are_recorded(void)
  * descriptor of the program's, or -1. */
 void mappings_record(struct mapping_record *record, int file, struct mappings_maker maker);
 
+/* Where a record goes: cells of a recording. */
+struct mappings_place {
+    struct cell_ring ring;
+    uint64_t number; /* 0: nowhere */
+    uint32_t recording;
+    bool is_entered; /* the thread is among the users of the cells */
+};
+
 /* The same in two parts, around a call that is short, gives pages up and may fail: the record has its
- * place in the order from the first on, and its result, `failed`, with the second. Returns what the
- * second is to be given; 0: nothing is recorded. Records of all threads wait in between. */
-uint64_t mappings_begin(struct mapping_record *record, struct mappings_maker maker);
-void mappings_end(uint64_t begun, const struct mapping_record *record);
+ * place in the order from the first on, and its result, `failed`, with the second. The second must
+ * follow, or the memory of the cells is not used again. Records of all threads wait in between. */
+struct mappings_place mappings_begin(struct mapping_record *record, struct mappings_maker maker);
+void mappings_end(const struct mappings_place *place, const struct mapping_record *record);
 
 #endif

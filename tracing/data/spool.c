@@ -59,26 +59,37 @@ uint32_t spool_take(struct spool *spool)
     return (uint32_t)head - 1;
 }
 
-static int open_cells(struct spool *spool)
+static int open_cells(struct spool *spool, uint32_t of_recording)
 {
-    uint64_t *words = spool->cells.ring.words;
+    struct spool_cells *cells = &spool->cells;
+    uint64_t *words = atomic_load_seq_cst(&cells->users) ? NULL : cells->ring.words;
     int result = os_file_allocate(spool->file, SPOOL_CELLS_OFFSET, SPOOL_CELLS_BYTES);
     if (result < 0) return result;
     words = os_file_map(spool->file, SPOOL_CELLS_OFFSET, SPOOL_CELLS_BYTES, words, false);
     if (words == NULL) return -ENOMEM;
-    spool->cells = (struct spool_cells){.ring = {words, SPOOL_CELLS}};
+    cells->read = cells->limit = cells->stuck = cells->stuck_ns = cells->lost_said = 0;
+    cells->is_last = false;
+    atomic_store_relaxed(&cells->freed, 0);
+    atomic_store_relaxed(&cells->lost, 0);
+    atomic_store_relaxed(&cells->late, 0);
+    atomic_store_relaxed(&cells->mapped, 0);
+    atomic_store_relaxed(&cells->stacks, 0);
+    atomic_store_relaxed(&cells->wanted, 0);
+    atomic_store_relaxed(&cells->ring.count, SPOOL_CELLS);
+    atomic_store_relaxed(&cells->ring.words, words);
+    atomic_store_seq_cst(&cells->taken, spool_cells_first(of_recording));
     return 0;
 }
 
 int spool_open(struct spool *spool, int file, const uint8_t *recording_id, int process_id,
-               uint64_t features)
+               uint64_t features, uint32_t of_recording)
 {
     if (spool->notes == NULL)
         spool->notes = os_memory_reserve_per_process(SPOOL_SLOTS_MAX * sizeof *spool->notes);
     if (spool->notes == NULL) return -ENOMEM;
     spool->file = file;
     int result = write_header(file, recording_id, process_id, features);
-    if (result == 0) result = open_cells(spool);
+    if (result == 0) result = open_cells(spool, of_recording);
     return result < 0 ? result : spool_grow(spool, SPOOL_SLOTS_MAX);
 }
 
@@ -119,6 +130,7 @@ void spool_close(struct spool *spool)
 {
     atomic_store_relaxed(&spool->free_head, 0);
     spool->free_count = 0;
+    atomic_store_seq_cst(&spool->cells.taken, 0);
     for (uint32_t i = 0; i < spool->mapped / SPOOL_EXTENT_SLOTS; i++)
         os_file_unmap(spool->extents[i], SPOOL_EXTENT_BYTES);
     if (spool->cells.ring.words != NULL) os_file_unmap(spool->cells.ring.words, SPOOL_CELLS_BYTES);

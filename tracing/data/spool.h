@@ -18,10 +18,10 @@
 _Static_assert(SPOOL_SLOT_BYTES % SPOOL_SLOT_ALIGNMENT == 0, "slots are mapped page by page");
 _Static_assert(SPOOL_SLOT_BYTES <= SPOOL_SLOT_BYTES_MAX, "FORMAT.md 8");
 
-/* Writes the header of the new file and maps its first extent. Writer thread. Returns 0 or a
- * negative errno. */
+/* Writes the header of the new file and maps its first extent; its cells are for the recording with
+ * this number. Writer thread. Returns 0 or a negative errno. */
 int spool_open(struct spool *spool, int file, const uint8_t *recording_id, int process_id,
-               uint64_t features);
+               uint64_t features, uint32_t of_recording);
 
 /* At the end of a stream: the file is not used any more. Its addresses stay, for threads that are
  * late and for the next file. Writer thread. */

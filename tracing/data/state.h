@@ -205,24 +205,43 @@ struct spool_note {
  *     |            |               |
  *     threads ---> the sink -----> the file has it: the cell may be used again
  *
- * Invariant   freed <= read <= taken <= freed + SPOOL_CELLS, but for threads that wait */
-#define SPOOL_CELLS       1024u
-#define SPOOL_CELLS_BYTES ((size_t)SPOOL_CELLS * SPOOL_CELL_BYTES)
+ * Invariant   freed <= read <= taken <= freed + SPOOL_CELLS, but for threads that wait
+ *
+ * A thread may be late: it maps in one recording, and comes here in the next one. `taken` also says
+ * the recording, in its upper bits, 0 between two. Whoever began in another one gets no cell; and as
+ * long as anybody is between the beginning and the end of a mapping, the next recording does not use
+ * the memory of these cells again. */
+#define SPOOL_CELLS             1024u
+#define SPOOL_CELLS_BYTES       ((size_t)SPOOL_CELLS * SPOOL_CELL_BYTES)
+#define SPOOL_CELLS_NUMBER_BITS 40
 struct spool_cells {
-    struct cell_ring
-        ring;       /* writer, once; its words again for the next file. NULL in a forked child */
-    uint64_t taken; /* threads, by compare-and-swap (acq_rel) */
+    struct cell_ring ring; /* writer, before `taken`; its words again for the next file. NULL in a
+                              forked child */
+    uint64_t taken; /* threads, by compare-and-swap (acq_rel); for the next recording, the writer */
+    uint32_t users; /* threads, by addition (seq_cst): they record a mapping */
     uint64_t read;  /* writer (relaxed): those up to this number are in the sink, */
     uint64_t freed; /* writer (release): and in the file */
     uint64_t lost;  /* threads (relaxed): mappings that found no cell in time */
     uint64_t lost_said;       /* writer: of them */
     uint64_t limit;           /* writer: those up to this number belong to the window that ends */
     uint64_t stuck, stuck_ns; /* writer: the cell that is not complete, and since when */
+    bool is_last;             /* writer: this is the last window, nobody is waited for any more */
     uint32_t wanted;          /* threads (seq_cst): one waits for cells, or will soon */
     uint64_t late;   /* threads (relaxed): `freed`, plus 1, when one had waited for too long */
     uint64_t mapped; /* threads, by addition (relaxed): bytes that can be written */
     uint32_t stacks; /* threads, by addition (relaxed): in this window; the writer resets it */
 };
+
+/* `taken` before the first cell of the recording with this number. */
+static inline uint64_t spool_cells_first(uint32_t of_recording)
+{
+    return (uint64_t)of_recording << SPOOL_CELLS_NUMBER_BITS;
+}
+
+static inline uint64_t spool_cells_taken(const struct spool_cells *cells)
+{
+    return atomic_load_acquire(&cells->taken) & ((UINT64_C(1) << SPOOL_CELLS_NUMBER_BITS) - 1);
+}
 
 struct spool {
     struct spool_cells cells;

@@ -20,6 +20,15 @@ __attribute__((constructor)) static void next_function_find_all(void)
     next_functions();
 }
 
+#define NEXT_FUNCTION_LIST(DO)                                                                \
+    NEXT_FUNCTIONS_THAT_CONFINE(DO)                                                           \
+    DO(execve)                                                                                \
+    DO(execvpe)                                                                               \
+    DO(fexecve) DO(execveat) DO(posix_spawn) DO(posix_spawnp) DO(sigaction) DO(signal)        \
+        DO(sysv_signal) DO(sigprocmask) DO(pthread_sigmask) DO(mmap) DO(mmap64) DO(munmap)    \
+            DO(mremap) DO(madvise) DO(posix_madvise) DO(mprotect) DO(shmat) DO(shmdt) DO(brk) \
+                DO(sbrk) DO(dlopen) DO(dlclose)
+
 static struct next_functions all;
 static bool found;
 
@@ -32,30 +41,18 @@ const struct next_functions *next_functions(void)
 {
     if (atomic_load_acquire(&found)) return &all;
 #define FIND_ONE(name, ...) next_function_find(&all.name, #name);
-    NEXT_FUNCTIONS_THAT_CONFINE(FIND_ONE)
-    FIND_ONE(execve)
-    FIND_ONE(execvpe)
-    FIND_ONE(fexecve)
-    FIND_ONE(execveat)
-    FIND_ONE(posix_spawn)
-    FIND_ONE(posix_spawnp)
-    FIND_ONE(sigaction)
-    FIND_ONE(signal)
-    FIND_ONE(sysv_signal)
-    FIND_ONE(sigprocmask)
-    FIND_ONE(pthread_sigmask)
-    FIND_ONE(mmap)
-    FIND_ONE(munmap)
-    FIND_ONE(mremap)
-    FIND_ONE(madvise)
-    FIND_ONE(posix_madvise)
-    FIND_ONE(mprotect)
-    FIND_ONE(shmat)
-    FIND_ONE(shmdt)
-    FIND_ONE(brk)
-    FIND_ONE(sbrk)
-    FIND_ONE(dlopen)
-    FIND_ONE(dlclose)
+    NEXT_FUNCTION_LIST(FIND_ONE)
+#undef FIND_ONE
     atomic_store_release(&found, true);
     return &all;
+}
+
+void next_functions_lead(const char *name, uintptr_t to)
+{
+    next_functions();
+#define LEAD_ONE(function, ...)                                                     \
+    if (strcmp(name, #function) == 0 && memcmp(&all.function, &to, sizeof to) != 0) \
+        memcpy(&all.function, &to, sizeof to);
+    NEXT_FUNCTION_LIST(LEAD_ONE)
+#undef LEAD_ONE
 }

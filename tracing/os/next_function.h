@@ -48,6 +48,8 @@ struct next_functions {
     int (*sigprocmask)(int how, const sigset_t *set, sigset_t *before);
     int (*pthread_sigmask)(int how, const sigset_t *set, sigset_t *before);
     void *(*mmap)(void *address, size_t length, int protection, int flags, int file, off_t offset);
+    void *(*mmap64)(void *address, size_t length, int protection, int flags, int file,
+                    off_t offset);
     int (*munmap)(void *address, size_t length);
     void *(*mremap)(void *address, size_t length, size_t new_length, int flags, ...);
     int (*madvise)(void *address, size_t length, int advice);
@@ -71,6 +73,10 @@ const struct next_functions *next_functions(void);
 /* The same, NULL if they have not been found yet: finding them may call the allocator, which may be
  * what calls here. */
 const struct next_functions *next_functions_found(void);
+
+/* From now on ours of this name calls that one, if it calls any. The caller sees to it that nobody
+ * calls ours meanwhile. */
+void next_functions_lead(const char *name, uintptr_t to);
 
 #ifdef __cplusplus
 }

@@ -269,6 +269,10 @@ struct os_usage os_process_usage(bool without_caller);
 /* How long the calling thread has run, in nanoseconds. */
 uint64_t os_thread_run_ns(void);
 
+/* If the thread is in a signal handler with a stack of its own (sigaltstack()), how many bytes that
+ * has below this address; else SIZE_MAX. */
+size_t os_stack_left(const void *address);
+
 /* The most resident memory that the process has had, in bytes; 0: not known. */
 uint64_t os_process_peak_bytes(void);
 

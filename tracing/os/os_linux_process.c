@@ -72,6 +72,16 @@ bool os_program_file(int file, uint64_t *device, uint64_t *inode, char *name, si
     return true;
 }
 
+size_t os_stack_left(const void *address)
+{
+    stack_t stack = {.ss_flags = 0};
+    const uintptr_t at = (uintptr_t)address;
+    if (os_is_confined() || system_call(SYS_sigaltstack, 0, (long)&stack, 0, 0, 0, 0) != 0 ||
+        !(stack.ss_flags & SS_ONSTACK) || at - (uintptr_t)stack.ss_sp > stack.ss_size)
+        return SIZE_MAX;
+    return at - (uintptr_t)stack.ss_sp;
+}
+
 unsigned os_process_threads(void)
 {
     char text[STAT_BYTES_MAX];

@@ -33,7 +33,7 @@ FIRST(size_t, malloc_usable_size, (void *object), (object))
 
 #define INITIAL(function, ...) .function = first_##function,
 
-struct next_functions next = {
+struct next_allocator next = {
     ENTRY_C_ALLOCATIONS(INITIAL) ENTRY_C_FREES(INITIAL).realloc = first_realloc,
     .posix_memalign = first_posix_memalign, .mallopt = first_mallopt,
     .malloc_trim = first_malloc_trim, .malloc_usable_size = first_malloc_usable_size};
@@ -120,7 +120,7 @@ static void *next_find(const char *name, const struct link_map **library)
 static void next_find_all(void)
 {
     const struct link_map *operators = NULL, *aligned = NULL;
-    struct next_functions found = {.operators = NEXT_HERE,
+    struct next_allocator found = {.operators = NEXT_HERE,
                                    .free_sized = free_sized_by_free,
                                    .free_aligned_sized = free_aligned_sized_by_free};
     ENTRY_C_ALLOCATIONS(FIND)

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 /* Operators are set only if they are NEXT_BEHIND. */
-struct next_functions {
+struct next_allocator {
 #define NEXT_ALLOCATION(function, kind, parameters, ...) void *(*function)parameters;
     ENTRY_ALLOCATIONS(NEXT_ALLOCATION)
 #undef NEXT_ALLOCATION
@@ -35,7 +35,7 @@ struct next_functions {
 };
 
 /* Until they have been looked up, the functions here do that first. */
-extern struct next_functions next;
+extern struct next_allocator next;
 
 /* Names by which old programs call the same functions, and some interposers those of the C library:
  * X(function, result, (parameters), (arguments)) */

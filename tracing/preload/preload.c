@@ -54,7 +54,7 @@ INLINE unsigned shape_of(unsigned kind)
 }
 
 /* Where the entry points lead. */
-static const struct next_functions recorded, *front = &recorded;
+static const struct next_allocator recorded, *front = &recorded;
 
 /* Defines an entry point. */
 #define DEFINE_ENTRY(result, function, parameters, arguments)   \
@@ -385,11 +385,11 @@ ENTRY_CXX_FREES(DEFINE_DELETE)
 /* ---- where the entry points lead ---- */
 
 #define RECORDED(function, ...) .function = recorded_##function,
-static const struct next_functions recorded = {
+static const struct next_allocator recorded = {
     ENTRY_ALLOCATIONS(RECORDED) ENTRY_FREES(RECORDED).realloc = recorded_realloc,
     .posix_memalign = recorded_posix_memalign, .malloc_usable_size = recorded_malloc_usable_size};
 
-static struct next_functions idle;
+static struct next_allocator idle;
 
 static void make_idle(void)
 {

@@ -1,6 +1,7 @@
 #include "tracing/preload/redirect.h"
 
 #include "common/arch.h"
+#include "tracing/os/next_function.h"
 #include "tracing/preload/entry_points.h"
 #include "tracing/preload/linked.h"
 #include "tracing/preload/next.h"
@@ -89,6 +90,8 @@ static void find_functions(void)
     for (int i = 0; i < FUNCTIONS; i++) {
         functions[i].ours = (uintptr_t)linked_function_in(own, functions[i].name);
         functions[i].theirs = (uintptr_t)linked_function_of_others(own, functions[i].name, NULL);
+        /* It may be another library's, which itself calls libc's. */
+        if (functions[i].theirs) next_functions_lead(functions[i].name, functions[i].theirs);
     }
 }
 

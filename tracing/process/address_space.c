@@ -70,15 +70,17 @@ static bool space_has_none(uintptr_t address, size_t length, bool set)
 
 /* ---- mmap, munmap ---- */
 
-static void *map_pages(void *address, size_t length, int protection, int flags, int file,
-                       off_t offset, struct mappings_maker maker)
+static void *map_by_system(void *address, size_t length, int protection, int flags, int file,
+                           off_t offset)
 {
-    const struct next_functions *libc = next_functions_found();
-    void *made = libc != NULL
-                     ? libc->mmap(address, length, protection, flags, file, offset)
-                     : (void *)space_as_libc(os_system_call(SYS_mmap, (long)address, (long)length,
-                                                            protection, flags, file, offset));
-    if (!mappings_are_recorded()) return made;
+    return (void *)space_as_libc(
+        os_system_call(SYS_mmap, (long)address, (long)length, protection, flags, file, offset));
+}
+
+static void note_map(void *made, void *address, size_t length, int protection, int flags, int file,
+                     off_t offset, struct mappings_maker maker)
+{
+    if (!mappings_are_recorded()) return;
     const bool failed = made == MAP_FAILED;
     if (protection == PROT_NONE && !failed) space_has_none((uintptr_t)made, length, true);
     struct mapping_record record = {.what = MAPPING_MAP,
@@ -89,17 +91,24 @@ static void *map_pages(void *address, size_t length, int protection, int flags, 
                                     .flags = (uint32_t)flags,
                                     .offset = (uint64_t)offset};
     mappings_record(&record, flags & MAP_ANONYMOUS ? -1 : file, maker);
-    return made;
 }
 
 void *space_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset)
 {
-    return map_pages(address, length, protection, flags, file, offset, MAKER);
+    const struct next_functions *libc = next_functions_found();
+    void *made = (libc != NULL ? libc->mmap : map_by_system)(address, length, protection, flags,
+                                                             file, offset);
+    note_map(made, address, length, protection, flags, file, offset, MAKER);
+    return made;
 }
 
 void *space_mmap64(void *address, size_t length, int protection, int flags, int file, off_t offset)
 {
-    return map_pages(address, length, protection, flags, file, offset, MAKER);
+    const struct next_functions *libc = next_functions_found();
+    void *made = (libc != NULL ? libc->mmap64 : map_by_system)(address, length, protection, flags,
+                                                               file, offset);
+    note_map(made, address, length, protection, flags, file, offset, MAKER);
+    return made;
 }
 
 /* Whether the call surely fails. Otherwise it hardly ever does: where the process would have too many
@@ -150,13 +159,14 @@ void *space_mremap(void *address, size_t length, size_t new_length, int flags, .
     va_start(more, flags);
     if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) to = va_arg(more, void *);
     va_end(more);
-    const uint64_t begun = recorded && !keeps ? mappings_begin(&record, MAKER) : 0;
+    struct mappings_place place = {.is_entered = false};
+    if (recorded && !keeps) place = mappings_begin(&record, MAKER);
     void *made = libc != NULL
                      ? libc->mremap(address, length, new_length, flags, to)
                      : (void *)space_as_libc(os_system_call(SYS_mremap, (long)address, (long)length,
                                                             (long)new_length, flags, (long)to, 0));
     record.failed = made == MAP_FAILED;
-    mappings_end(begun, &record);
+    mappings_end(&place, &record);
     if (!recorded || (record.failed && !keeps)) return made;
     struct mapping_record got = {.what = MAPPING_MOVE_TO,
                                  .failed = record.failed,
@@ -239,10 +249,11 @@ void *space_shmat(int id, const void *address, int flags)
 int space_shmdt(const void *address)
 {
     struct mapping_record record = {.what = MAPPING_DETACH, .address = (uint64_t)address};
-    const uint64_t begun = mappings_are_recorded() ? mappings_begin(&record, MAKER) : 0;
+    struct mappings_place place = {.is_entered = false};
+    if (mappings_are_recorded()) place = mappings_begin(&record, MAKER);
     int result = next_functions()->shmdt(address);
     record.failed = result != 0;
-    mappings_end(begun, &record);
+    mappings_end(&place, &record);
     return result;
 }
 

@@ -84,7 +84,7 @@ static int open_files(struct writer *writer)
     int result = output_make(files);
     if (writer_check(writer, result, files->failed) < 0) return result;
     result = spool_open(&writer->spool, files->spool, writer->recording_id, writer->process_id,
-                        writer->features);
+                        writer->features, recording.number);
     if (writer_check(writer, result, files->spool_path) < 0) return result;
     result = output_start(files);
     if (writer_check(writer, result, files->failed) < 0) return result;
@@ -241,17 +241,23 @@ static bool wait_for_cells(struct writer *writer, uint32_t epoch, uint64_t freed
 }
 
 /* A thread waits before it has cells: those that it did not fill would stop all others. */
-uint64_t writer_cells(struct writer *writer, uint32_t count)
+uint64_t writer_cells(struct writer *writer, uint32_t of_recording, uint32_t count,
+                      struct cell_ring *ring)
 {
     struct spool_cells *cells = &writer->spool.cells;
+    const uint64_t first = spool_cells_first(of_recording);
     for (unsigned waited = 0;;) {
         const uint32_t epoch = atomic_load_seq_cst(&writer->space_epoch);
+        uint64_t taken = atomic_load_acquire(&cells->taken);
         const uint64_t freed = atomic_load_acquire(&cells->freed);
-        uint64_t taken = atomic_load_relaxed(&cells->taken);
-        const uint64_t ahead = taken + count - freed;
+        const uint64_t ahead = taken - first + count - freed;
+        if (!first || taken >> SPOOL_CELLS_NUMBER_BITS != first >> SPOOL_CELLS_NUMBER_BITS)
+            return 0;
+        *ring = (struct cell_ring){atomic_load_acquire(&cells->ring.words), SPOOL_CELLS};
         if (ahead > SPOOL_CELLS) {
             if (wait_for_cells(writer, epoch, freed, waited++)) continue;
-            atomic_add_relaxed(&cells->lost, 1);
+            /* What comes after the end is not in the recording, and not lost. */
+            if (!atomic_load_acquire(&writer->finish)) atomic_add_relaxed(&cells->lost, 1);
             return 0;
         }
         if (!atomic_swap_once(&cells->taken, &taken, taken + count)) continue;
@@ -259,7 +265,7 @@ uint64_t writer_cells(struct writer *writer, uint32_t count)
             writer_wake(writer);
             writer_need(writer);
         }
-        return taken + 1;
+        return taken - first + 1;
     }
 }
 

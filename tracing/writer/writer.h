@@ -107,9 +107,11 @@ bool writer_takes_fault(struct writer *writer, uintptr_t address);
  * SPOOL_NO_SLOT: there is none, or recording has ended. */
 uint32_t writer_slot(struct writer *writer, bool loses_already);
 
-/* For any thread: `count` consecutive cells, at most SPOOL_CELLS_PER_MAPPING, which it must fill at
- * once: the number of the first. Waits for the writer where necessary. 0: there are none, or
- * recording has ended. */
-uint64_t writer_cells(struct writer *writer, uint32_t count);
+/* For any thread, which is among the users of the cells: `count` consecutive cells of the recording
+ * with this number, at most SPOOL_CELLS_PER_MAPPING, which it must fill at once: the number of the
+ * first, and the ring. Waits for the writer where necessary. 0: there are none, or the recording has
+ * ended. */
+uint64_t writer_cells(struct writer *writer, uint32_t of_recording, uint32_t count,
+                      struct cell_ring *ring);
 
 #endif

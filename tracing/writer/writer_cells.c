@@ -11,6 +11,9 @@
  * goes past it after this time, or, if not many are left, after the lesser one. */
 #define CELL_PATIENCE_NS        UINT64_C(10000000000)
 #define CELL_PATIENCE_LESSER_NS UINT64_C(50000000)
+/* In the last window, so often and so long. */
+#define CELL_LAST_TRIES         10
+#define CELL_LAST_NS            UINT64_C(1000000)
 
 /* The next mapping; 0: it is not complete. */
 static uint32_t next_mapping(struct writer *writer, uint64_t number, uint64_t limit,
@@ -19,15 +22,15 @@ static uint32_t next_mapping(struct writer *writer, uint64_t number, uint64_t li
     struct spool_cells *cells = &writer->spool.cells;
     const uint32_t taken = cell_take(&cells->ring, number, record, name);
     if (taken) return taken;
-    const uint64_t now = os_clock_ns(), behind = atomic_load_relaxed(&cells->taken) - number;
+    const uint64_t now = os_clock_ns(), behind = spool_cells_taken(cells) - number;
     if (cells->stuck != number) {
         cells->stuck = number;
         cells->stuck_ns = now;
     }
-    if (number > limit ||
-        now - cells->stuck_ns <
-            (behind > SPOOL_CELLS / 2 ? CELL_PATIENCE_LESSER_NS : CELL_PATIENCE_NS))
-        return 0;
+    const uint64_t patience_ns = cells->is_last             ? 0
+                                 : behind > SPOOL_CELLS / 2 ? CELL_PATIENCE_LESSER_NS
+                                                            : CELL_PATIENCE_NS;
+    if (number > limit || now - cells->stuck_ns < patience_ns) return 0;
     cells->stuck = number + 1; /* it may be a mapping of several cells: these go at once */
     *record = (struct mapping_record){.what = MAPPING_LOST, .length = 1};
     return 1;
@@ -82,6 +85,19 @@ void writer_drain_wanted_cells(struct writer *writer)
 {
     struct spool_cells *cells = &writer->spool.cells;
     if (!atomic_exchange_seq_cst(&cells->wanted, 0)) return;
-    writer_drain_cells(writer, atomic_load_acquire(&cells->taken));
+    writer_drain_cells(writer, spool_cells_taken(cells));
     writer_flush(writer);
+}
+
+void writer_drain_last_cells(struct writer *writer)
+{
+    struct spool_cells *cells = &writer->spool.cells;
+    const uint64_t limit = spool_cells_taken(cells);
+    for (unsigned i = 0; i < CELL_LAST_TRIES && cells->read < limit; i++) {
+        writer_drain_cells(writer, limit);
+        if (writer_error(writer) || writer->is_full) return;
+        if (cells->read < limit) os_sleep(CELL_LAST_NS);
+    }
+    cells->is_last = true;
+    writer_drain_cells(writer, limit);
 }

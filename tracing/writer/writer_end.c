@@ -221,6 +221,7 @@ void writer_end_output(struct writer *writer)
 
 void writer_end_stream(struct writer *writer)
 {
+    writer_drain_last_cells(writer);
     writer_close_window(writer);
     writer_flush(writer);
     /* After an error the stream is one that was cut: the rest is in the spool. */

@@ -95,6 +95,10 @@ uint32_t writer_drain_full_slots(struct writer *writer);
 /* Writes the mappings in cells up to this number that are complete. Returns whether there were any. */
 bool writer_drain_cells(struct writer *writer, uint64_t limit);
 
+/* The same at the end of the stream: what does not become complete soon is lost, and nothing behind
+ * it. */
+void writer_drain_last_cells(struct writer *writer);
+
 /* The same of all, where threads may soon find no cell. */
 void writer_drain_wanted_cells(struct writer *writer);
 

@@ -333,7 +333,7 @@ static void residency_take_look(struct writer *writer, enum residency_why why, b
                                   .file = detailed ? looks->smaps : looks->maps};
     if (!look.memory) return;
     look.at = look.memory->payload;
-    writer_drain_cells(writer, atomic_load_acquire(&writer->spool.cells.taken));
+    writer_drain_cells(writer, spool_cells_taken(&writer->spool.cells));
     if (look.file < 0 || !residency_read(&look)) return residency_refuse(writer);
     residency_commit(writer, &look, why, now);
     const uint64_t took = writer_since(os_clock_ns(), now);

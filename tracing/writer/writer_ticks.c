@@ -147,7 +147,7 @@ bool writer_close_window(struct writer *writer)
     /* Both clocks at once: what follows takes milliseconds. */
     atomic_store_relaxed(&writer->ns_of_2_32_cycles, measure_cycles(writer, now));
     /* What their threads have done before is below the cursors that are read next. */
-    const uint64_t cells = atomic_load_acquire(&writer->spool.cells.taken);
+    const uint64_t cells = spool_cells_taken(&writer->spool.cells);
     for (uint32_t i = 0; i < used; i++) {
         struct malloctape_lane *lane = lane_at(writer->registry, i);
         lane->writer.tick_cursor = writer_position_of(writer, lane);
