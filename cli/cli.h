@@ -7,6 +7,7 @@
  *   malloctape/malloctape_main.c --table--> cli/ record.c, ctl.c, top.c
  *                                inspect/ info.c, dump.c, verify.c
  *                                change/ change_command.c
+ *                                cut/ cut_command.c
  *                                compare/ compare.c
  *                                report/ report.c
  *                                cli/ programs.c --exec--> malloctape-convert: convert/
@@ -37,6 +38,7 @@ extern const struct cli_command cli_info;
 extern const struct cli_command cli_dump;
 extern const struct cli_command cli_verify;
 extern const struct cli_command cli_change;
+extern const struct cli_command cli_cut;
 extern const struct cli_command cli_compare;
 extern const struct cli_command cli_report;
 extern const struct cli_command cli_sweep;

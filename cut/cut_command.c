@@ -1,0 +1,150 @@
+/* malloctape cut - writes a part of a trace, as a trace. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "common/numbers.h"
+#include "common/output.h"
+#include "cut/cut.h"
+#include "reading/ordered.h"
+
+static const char cut_help_text[] =
+    "usage: malloctape cut TRACE -o OUT [--from T] [--to T] [OPTION]...\n"
+    "\n"
+    "Writes a part of TRACE, a recording or an instruction stream, as an instruction stream that can\n"
+    "be replayed, reported on or cut again. What was alive where the part begins is in its base\n"
+    "(INSTRUCTIONS.md 4.9), with enough of what had died that its heap is as worn. TRACE and OUT may\n"
+    "be -, the standard input and output.\n"
+    "\n"
+    "      --from T      where the part begins: a time since recording began (10m, 90s, 1.5s,\n"
+    "                    500ms) or a number of calls (1000000calls)\n"
+    "      --to T        where it ends\n"
+    "      --lanes LIST  only objects that these threads' lanes (info, report) make: 0,3-5\n"
+    "      --sizes LIST  only objects that are made with these sizes: 48,1024-\n"
+    "      --drop WHAT   stacks, addresses, statistics or mappings; may be given several times\n"
+    "      --moments N   how many moments of the past leave their dead in the base, 0 to 64 (the\n"
+    "                    default); 0: only what is alive\n"
+    "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
+    "  -q, --quiet       does not print what was written\n"
+    "\n"
+    "  malloctape cut raw.lz4 -o part.lz4 --from 10m --to 12m\n"
+    "\n"
+    "The exit status is 0, 3 when the trace was cut short, 1 when it is damaged or ends before the\n"
+    "part begins or OUT cannot be written, 2 for a mistake on the command line.\n";
+
+struct cut_options {
+    const char *trace, *output;
+    struct cut_plan plan;
+    uint64_t moments;
+    bool quiet;
+};
+
+/* ---- options ---- */
+
+static int cut_bound_take(struct cut_bound *bound, const char *option, const char *text)
+{
+    if (cut_bound_parse(bound, text)) return PROGRAM_GO_ON;
+    return cli_usage_error(
+        &cli_cut, "%s takes a time (10m, 90s, 500ms) or calls (1000calls), not '%s'", option, text);
+}
+
+static int cut_from_take(void *of, const char *text)
+{
+    return cut_bound_take(&((struct cut_options *)of)->plan.from, "--from", text);
+}
+
+static int cut_to_take(void *of, const char *text)
+{
+    return cut_bound_take(&((struct cut_options *)of)->plan.to, "--to", text);
+}
+
+static int cut_lanes_take(void *of, const char *text)
+{
+    if (cut_ranges_parse(&((struct cut_options *)of)->plan.lanes, text)) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_cut, "--lanes takes numbers and ranges (0,3-5), not '%s'", text);
+}
+
+static int cut_sizes_take(void *of, const char *text)
+{
+    if (cut_ranges_parse(&((struct cut_options *)of)->plan.sizes, text)) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_cut, "--sizes takes numbers and ranges (48,1024-), not '%s'", text);
+}
+
+static const char *const cut_drops[] = {"stacks", "addresses", "statistics", "mappings", NULL};
+
+static int cut_drop_take(void *of, const char *text)
+{
+    struct cut_plan *plan = &((struct cut_options *)of)->plan;
+    bool *const flags[] = {&plan->drops_stacks, &plan->drops_addresses, &plan->drops_statistics,
+                           &plan->drops_mappings};
+    for (size_t i = 0; cut_drops[i] != NULL; i++) {
+        if (strcmp(text, cut_drops[i]) != 0) continue;
+        *flags[i] = true;
+        return PROGRAM_GO_ON;
+    }
+    return cli_usage_error(
+        &cli_cut, "--drop takes stacks, addresses, statistics or mappings, not '%s'", text);
+}
+
+/* Returns PROGRAM_GO_ON or an exit status. */
+static int cut_words_parse(struct cut_options *options, int count, char **words)
+{
+    const struct program_option known[] = {{"from", .take = cut_from_take},
+                                           {"to", .take = cut_to_take},
+                                           {"lanes", .take = cut_lanes_take},
+                                           {"sizes", .take = cut_sizes_take},
+                                           {"drop", .take = cut_drop_take, .choices = cut_drops},
+                                           {"moments", .count = &options->moments},
+                                           {"output", 'o', .word = &options->output},
+                                           {"quiet", 'q', .flag = &options->quiet},
+                                           {.name = NULL}};
+    struct cut_plan *plan = &options->plan;
+    const int status =
+        program_options(count, words, known, cut_help_text, PROGRAM_ANYWHERE, options);
+    if (status != PROGRAM_GO_ON) return status;
+    if (optind + 1 != count) return cli_usage_error(&cli_cut, "cut takes one trace");
+    if (options->output == NULL) return cli_usage_error(&cli_cut, "-o OUT is needed");
+    options->trace = words[optind];
+    if (options->moments > 64) return cli_usage_error(&cli_cut, "--moments takes 0 to 64");
+    plan->moments = options->moments > 0 ? (unsigned)options->moments : CUT_NO_MOMENTS;
+    if (plan->from.unit == plan->to.unit && plan->from.unit != CUT_NOWHERE &&
+        plan->to.value <= plan->from.value)
+        return cli_usage_error(&cli_cut, "--to is not after --from");
+    return cli_spare_input(&cli_cut, &(struct cli_outputs){&options->output, 1}, options->trace);
+}
+
+/* ---- the work ---- */
+
+static void cut_print(const struct cut_counts *counts)
+{
+    fprintf(stderr, "base: %" PRIu64 " objects, %.1f MiB, in %" PRIu64 " calls\n",
+            counts->base_objects, (double)counts->base_bytes / MIB, counts->base_calls);
+    fprintf(stderr, "part: %" PRIu64 " calls, after %" PRIu64 " calls and %.3f s\n", counts->calls,
+            counts->before, (double)counts->before_ns / 1e9);
+    if (counts->left_out > 0) fprintf(stderr, "left out: %" PRIu64 " calls\n", counts->left_out);
+}
+
+static int cut_run(int count, char **words)
+{
+    struct cut_options options = {.trace = NULL, .moments = 64};
+    struct cut_counts counts;
+    struct ordered ordered;
+    struct error error = {0};
+    char why[1024];
+    const int status = cut_words_parse(&options, count, words);
+    if (status != PROGRAM_GO_ON) return status;
+    if (!ordered_open(&ordered, options.trace, cli_cut.name, &error))
+        return cli_data_error(&cli_cut, options.trace, &error);
+    const bool good =
+        cut_stream_write(&options.plan, ordered.input, options.output, &counts, why, sizeof why);
+    const int ordering = ordered_close(&ordered, good && options.plan.to.unit == CUT_NOWHERE);
+    if (!good) return cli_fail(&cli_cut, "%s: %s", options.trace, why);
+    if (!options.quiet) cut_print(&counts);
+    if (counts.is_cut) return PROGRAM_CUT;
+    return options.plan.to.unit == CUT_NOWHERE ? ordering : PROGRAM_OK;
+}
+
+const struct cli_command cli_cut = {"cut", "writes a part of a trace, as a trace", cut_run,
+                                    cut_help_text};

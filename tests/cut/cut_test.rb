@@ -1,0 +1,86 @@
+#!/usr/bin/env ruby
+# frozen_string_literal: true
+
+# cut_test.rb - `malloctape cut`: a part has the calls of the whole there, and its base the objects.
+
+require 'json'
+require 'open3'
+require 'tmpdir'
+require_relative 'traces'
+
+def cut(trace, part, *options)
+  Open3.capture3(MALLOCTAPE, 'cut', '-q', trace, '-o', part, *options)
+end
+
+def info(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
+
+# What differs between a part and the whole from `calls` on.
+def differences(whole, part, calls)
+  there = part.at_base
+  return "objects: #{(there - whole.alive(calls)).first(3)} #{(whole.alive(calls) - there).first(3)}" if
+    there != whole.alive(calls)
+
+  wanted = whole.calls[calls, part.calls.size]
+  at = part.calls.each_index.find { |i| part.calls[i] != wanted[i] }
+  at && "call #{at}: #{part.calls[at]} instead of #{wanted[at]}"
+end
+
+plan 7
+
+Dir.mktmpdir('malloctape-cut') do |directory|
+  Dir.chdir(directory)
+  simulate('whole', 7, 4000, 'threads=3', 'addresses=1', 'frames=6', 'exits=40', 'failures=30', 'heap_calls=30')
+  whole = Trace.new('whole')
+  last = whole.calls.size
+
+  wrong = [0, 1, 100, last / 2, last - 1, last].filter_map { |calls|
+    _, errors, status = cut('whole', 'part', '--from', "#{calls}calls")
+    next "#{calls}: #{errors}" unless status.success?
+
+    part = Trace.new('part')
+    difference = differences(whole, part, calls)
+    difference ||= "#{part.calls.size} calls" unless part.calls.size == last - calls
+    difference && "#{calls}: #{difference}"
+  }
+  report wrong.empty?, 'a part has the objects that were alive, and the calls after that', wrong
+
+  cut('whole', 'part', '--from', "#{last / 3}calls", '--to', "#{last}calls")
+  cut('part', 'again', '--from', "#{last / 3}calls", '--to', "#{last / 2}calls")
+  again = Trace.new('again')
+  difference = differences(whole, again, 2 * (last / 3))
+  report difference.nil? && again.calls.size == last / 2 - last / 3, 'a part of a part is a part', [difference.to_s]
+
+  verified = output_of({}, MALLOCTAPE, 'verify', 'again')
+  replayed = JSON.parse(output_of({}, "#{BUILD}/bin/replay", '-q', '--json', '-', 'again'))
+  told = JSON.parse(output_of({}, MALLOCTAPE, 'report', '--json', '-', 'again'))
+  counts = [info('again')['events'], replayed['events'], told['numbers']['calls'], again.calls.size]
+  report verified.include?('consistent') && counts.uniq.size == 1,
+         'verify, info, replay and report count the calls of the part', [counts.inspect]
+
+  ns = whole.then { |_| info('whole')['duration_ns'] / 2 }
+  cut('whole', 'part', '--from', "#{ns}ns")
+  part = Trace.new('part')
+  calls = last - part.calls.size
+  report part.ns_at_base >= ns && differences(whole, part, calls).nil?, 'a part begins at a time',
+         [part.ns_at_base, ns, differences(whole, part, calls)].map(&:to_s)
+
+  cut('whole', 'part', '--from', "#{last / 2}calls", '--sizes', '100-', '--lanes', '0-1', '--drop', 'stacks',
+      '--drop', 'addresses')
+  sizes = Trace.new('part').at_base.map { |text| text.to_i }
+  fewer = info('part')
+  report (fewer['addresses'] || fewer['stacks']) == false && sizes.all? { |size| size >= 100 } &&
+         !sizes.empty? && fewer['events'] < last / 2,
+         'only what is chosen', [sizes.min, fewer['events']].map(&:to_s)
+
+  streamed, = Open3.capture2(MALLOCTAPE, 'cut', '-q', '-', '-o', '-', '--from', '100calls',
+                             stdin_data: File.binread('whole'), binmode: true)
+  cut('whole', 'part', '--from', '100calls')
+  report streamed == File.binread('part'), 'from a pipe to a pipe'
+
+  beyond = cut('whole', 'none', '--from', '1h')
+  mistaken = [['--from', '3x'], ['--sizes', '5-4'], ['--drop', 'all'], ['--from', '9s', '--to', '8s'], ['--moments', '65']]
+             .map { |words| cut('whole', 'none', *words)[2].exitstatus }
+  report beyond[2].exitstatus == 1 && beyond[1].include?('ends before the part begins') &&
+         mistaken.uniq == [2] && !File.exist?('none'),
+         'what is no part is refused, and leaves no file', [beyond[1], mistaken.inspect]
+end
