@@ -214,7 +214,7 @@ static void explain_near(const struct code_names *names, const char *name, char 
     unsigned distances[NEAR_NAMES] = {NEAR_FAR, NEAR_FAR, NEAR_FAR};
     int length =
         snprintf(why, why_bytes, "no function, file or module on a stack is called '%s'", name);
-    for (size_t i = 0; i < names->count; i++) {
+    for (size_t i = CODE_FRAME_FIRST; i < names->count; i++) {
         const uint32_t function = names->frames[i].function;
         near_keep(functions, distances, function,
                   near_distance(code_names_text(names, function), name));
@@ -228,7 +228,7 @@ static void explain_near(const struct code_names *names, const char *name, char 
 
 static bool match_any_frame(const struct code_names *names, const char *name)
 {
-    for (size_t i = 0; i < names->count; i++)
+    for (size_t i = CODE_FRAME_FIRST; i < names->count; i++)
         if (match_frame(names, &names->frames[i], name)) return true;
     return false;
 }

@@ -356,7 +356,7 @@ static bool write_code(struct exporting *state, const struct instruction_reader 
 static bool export_code(struct exporting *state, struct instruction_reader *reader)
 {
     const struct export_writer *writer = state->writer;
-    struct stack_tally tally = {.count = 0};
+    struct stack_tally tally = {.stacks = NULL};
     struct stacks stacks = {.nodes = 0};
     const bool wants = writer->object == NULL || state->options->stacks != NULL;
     if (!stack_tally_follow(&stacks, reader) && wants)

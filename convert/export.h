@@ -15,7 +15,7 @@
 #include "reading/objects.h"
 #include "stream/instruction_reader.h"
 #include "symbols/code_names.h"
-#include "symbols/stack_tally.h"
+#include "symbols/stack_sums.h"
 
 struct export_call {
     unsigned kind, shape; /* common/call_kind.h */

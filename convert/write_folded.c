@@ -8,7 +8,7 @@
 
 #include "common/text.h"
 #include "convert/export.h"
-#include "symbols/code_groups.h"
+#include "symbols/code_tree.h"
 
 enum { DEPTH_MAX = CODE_FRAMES_MAX };
 
@@ -22,17 +22,17 @@ static bool put_name(struct export *export, const char *name)
 }
 
 static bool folded_put_line(struct export *export, const struct export_code *code,
-                            const struct code_grouping *tree, uint32_t leaf, double value)
+                            const struct code_tree *tree, uint32_t leaf, double value)
 {
     uint32_t path[DEPTH_MAX];
     unsigned depth = 0;
     char number[40];
     bool good = true;
-    for (uint32_t at = leaf; at != CODE_GROUP_NONE && depth < DEPTH_MAX;
-         at = tree->groups[at].parent)
+    for (uint32_t at = leaf; at != CODE_BRANCH_NONE && depth < DEPTH_MAX;
+         at = tree->branches[at].parent)
         path[depth++] = at;
     while (good && depth-- > 0) {
-        const uint32_t function = tree->groups[path[depth]].frame.function;
+        const uint32_t function = tree->branches[path[depth]].function;
         good = put_name(export,
                         function != 0 ? code_names_text(code->names, function) : EXPORT_NO_STACK);
         if (good && depth > 0) good = output_write(&export->output, ";", 1);
@@ -42,20 +42,37 @@ static bool folded_put_line(struct export *export, const struct export_code *cod
     return good && output_write(&export->output, number, (size_t)length);
 }
 
+/* What each branch has of the measure. NULL: no memory. */
+static double *values_of_branches(const struct export_code *code, const struct code_tree *tree)
+{
+    struct stack_scales scales = {.of = {NULL}};
+    double *values = calloc(tree->count + 1, sizeof *values);
+    const bool good = values != NULL && stack_scales_make(&scales, code->tally);
+    for (size_t i = 0; good && i < code->tally->cells.count; i++) {
+        const struct stack_cell *cell = &code->tally->cells.at[i];
+        double objects, bytes;
+        if (stack_cell_value(&scales, cell, code->measure, &objects, &bytes))
+            values[tree->of[cell->stack]] += code->is_bytes ? bytes : objects;
+    }
+    stack_scales_free(&scales);
+    if (good) return values;
+    free(values);
+    return NULL;
+}
+
 static bool folded_code(struct export *export, const struct export_code *code)
 {
-    struct code_grouping tree = {.by = CODE_BY_TREE};
-    bool good = code_groups_make(&tree, code->tally, code->names);
-    struct stack_sums *sums = good ? calloc(tree.count + 1, sizeof *sums) : NULL;
-    good = sums != NULL && stack_tally_sum(code->tally, &tree.self, sums);
+    struct code_tree tree = {.count = 0};
+    bool good = code_tree_make(&tree, NULL, code->tally, code->names);
+    double *values = good ? values_of_branches(code, &tree) : NULL;
+    good = values != NULL;
     if (!good) error_set_system(&export->error, "no memory for call stacks");
     for (uint32_t i = 0; good && i < tree.count; i++) {
-        const struct stack_sum *of = code->is_bytes ? sums[i].bytes : sums[i].objects;
-        const double value = round(of[code->measure].value);
+        const double value = round(values[i]);
         if (value > 0) good = folded_put_line(export, code, &tree, i, value);
     }
-    free(sums);
-    code_groups_free(&tree);
+    free(values);
+    code_tree_free(&tree);
     return good;
 }
 

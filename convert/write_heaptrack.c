@@ -152,7 +152,7 @@ static bool heaptrack_put_codes(struct export *export, const struct export_code 
     const struct code_names *names = code->names;
     uint32_t count = 0;
     bool good = true;
-    for (size_t i = 0; i < names->count && good; i++) {
+    for (size_t i = CODE_FRAME_FIRST; i < names->count && good; i++) {
         const struct code_frame *frame = &names->frames[i];
         if (numbers[frame->code] == 0) {
             const struct stack_code *of = stacks_code(code->stacks, frame->code);

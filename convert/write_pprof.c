@@ -231,7 +231,7 @@ static void put_location(struct profile *profile, uint64_t id, const struct code
 static void put_locations(struct profile *profile)
 {
     const struct code_names *names = profile->code->names;
-    for (size_t i = 0, end; i < names->count; i = end) {
+    for (size_t i = CODE_FRAME_FIRST, end; i < names->count; i = end) {
         end = i + 1;
         while (end < names->count && names->frames[end].code == names->frames[i].code)
             end++;

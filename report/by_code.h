@@ -1,23 +1,23 @@
 /* by_code - the part of a report about call stacks: which code asks for what, by function, line, file,
- * by module or by whole stacks.
+ * by module or by whole stacks. The rows are made here; by_code_text.h, by_code_json.h and
+ * interactive.h show them.
  *
  *   batches --stack_tally--> what each stack asked for
  *   definitions --code_names--> functions --code_groups--> rows: itself, with what it calls
- *                                                          tree, for the flame graph
+ *                           --code_tree--> tree, for the flame graph
  *
  * The rules are in symbols/: code_groups.h says which function a call counts for, stack_tally.h
  * what is measured and how samples are scaled. */
 #ifndef MALLOCTAPE_REPORT_BY_CODE_H
 #define MALLOCTAPE_REPORT_BY_CODE_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "symbols/code_groups.h"
+#include "symbols/code_tree.h"
 
 /* What `by` is called: "function", ... */
-extern const char *const by_code_kinds[CODE_BY_TREE];
+extern const char *const by_code_kinds[CODE_BY_KINDS];
 
 /* Names what has no call stack. */
 #define BY_CODE_NO_STACK "(no stack)"
@@ -34,6 +34,8 @@ struct by_code_options {
     unsigned depth;                   /* frames of a stack; 0: the default */
     const char *const *directories;   /* for symbols */
     size_t directories_count;
+    bool has_range; /* only what happened from from_ns until to_ns (UINT64_MAX: the end) */
+    uint64_t from_ns, to_ns;
 };
 
 /* Who frees most of some objects of a row. */
@@ -46,11 +48,17 @@ struct by_code_freed {
     struct by_code_freer short_lived, remote;
 };
 
+/* What happened in a stretch of time: objects of a row that were made, and that ended. */
+struct by_code_span {
+    double made, bytes, ended, ended_bytes;
+};
+
 struct by_code {
     bool is_known; /* the trace has call stacks */
     const struct by_code_options *options;
     struct stacks stacks;
     struct stack_tally tally;
+    struct stack_scales scales;
     struct code_names names;
     struct code_grouping groups;
     struct stack_sums *self, *total; /* by group */
@@ -60,9 +68,9 @@ struct by_code {
     struct stack_sums *in_lines; /* by line */
     uint32_t *lines_of;          /* by group: one of its lines, plus 1; 0: none */
     uint32_t *next_line; /* by line: the next one of the same group; CODE_GROUP_NONE: none */
-    struct by_code_freed *freed; /* by group */
-    struct code_grouping tree;
-    struct stack_sums *in_tree;
+    struct by_code_freed *freed;              /* by group */
+    struct by_code_span *span_of, *span_with; /* by group, itself and with what it calls: of
+                                                 options->has_range; else NULL */
     struct stack_sums all;
 };
 
@@ -72,19 +80,13 @@ bool by_code_make(struct by_code *code, const struct by_code_options *options,
                   const struct code_places *places);
 void by_code_close(struct by_code *code);
 
-/* `grows`: begins with what is alive at the end, as it does if something may leak. */
-void by_code_print(const struct by_code *code, bool grows, FILE *to);
-
-/* A new object. */
-json_t *by_code_json(const struct by_code *code);
-
 /* A number of a function, with what it calls, for limits and for what changed: */
 struct by_code_number {
     const char *key, *words;
     enum stack_measure measure;
     bool is_bytes;
 };
-enum { BY_CODE_END = 3, BY_CODE_NUMBERS = 11 }; /* END: alive at the end, in bytes */
+enum { BY_CODE_END = 3, BY_CODE_FREED = 8, BY_CODE_NUMBERS = 11 }; /* END: in bytes */
 extern const struct by_code_number by_code_numbers[BY_CODE_NUMBERS];
 
 /* The row whose name is the first `bytes` of `name`, or ends with that after a ":" or "/";
@@ -97,12 +99,43 @@ double by_code_value(const struct by_code *code, uint32_t row, const struct by_c
 double by_code_itself(const struct by_code *code, uint32_t row,
                       const struct by_code_number *number);
 
-const char *by_code_name(const struct by_code *code, uint32_t row);
+/* Its sum, of a row or of all. */
+const struct stack_sum *by_code_sum_of(const struct stack_sums *sums,
+                                       const struct by_code_number *number);
 
-/* Prints "  file.c:12 and 2 others", where most of a number of a row itself is made, as far as it is
- * known. */
-void by_code_print_place(const struct by_code *code, uint32_t row,
-                         const struct by_code_number *number, FILE *to);
+/* Whether the number is an estimate. */
+bool by_code_is_sampled(const struct by_code *code, const struct by_code_number *number);
+
+/* Adds the values, without what is known of their errors. */
+void by_code_add(struct stack_sums *to, const struct stack_sums *one);
+
+/* What happened in buckets of code->tally.times, from `from` until before `until`, by stack; then by
+ * row. The caller frees the arrays. NULL, false: no memory. */
+struct by_code_span *by_code_spans(const struct by_code *code, unsigned from, unsigned until);
+bool by_code_spans_of_rows(struct by_code *code, const struct by_code_span *spans,
+                           struct by_code_span **self, struct by_code_span **total);
+
+/* Rows in the order of a number. */
+struct by_code_order {
+    const struct by_code *code;
+    const struct by_code_number *number;
+    bool is_all; /* with rows that only call what asks for memory, or that only free */
+    uint32_t *rows;
+    size_t count;
+};
+
+/* Sorts the rows, the greatest first, and leaves out those with 0; the caller frees `rows`. False: no
+ * memory. */
+bool by_code_order_rows(struct by_code_order *order);
+
+/* Whether tables are sorted by what rows have with what they call: a stack has no number but its
+ * own. */
+static inline bool by_code_sorts_total(const struct by_code *code)
+{
+    return code->options->sorts_total && code->groups.by < CODE_BY_STACK;
+}
+
+const char *by_code_name(const struct by_code *code, uint32_t row);
 
 /* The rows that still grow at the end: of their live objects, at least 16, some were made in each
  * quarter of the calls. Those with most live bytes first; returns how many. */

@@ -3,6 +3,8 @@
 #ifndef MALLOCTAPE_REPORT_CODE_CHANGE_H
 #define MALLOCTAPE_REPORT_CODE_CHANGE_H
 
+#include <jansson.h>
+
 #include "report/by_code.h"
 
 struct code_change_row {

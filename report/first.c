@@ -7,6 +7,7 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "launch/allocators.h"
+#include "report/by_code_place.h"
 #include "report/owners_output.h"
 #include "report/table.h"
 #include "report/under.h"

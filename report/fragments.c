@@ -11,6 +11,7 @@
 #include "common/json_file.h"
 #include "common/snapshot_file.h"
 #include "launch/process.h"
+#include "report/by_code_place.h"
 #include "report/words.h"
 
 const double fragments_oldest[FRAGMENTS_OLDEST] = {0.01, 0.1, 0.5};

@@ -6,6 +6,7 @@
 
 #include "common/call_table.h"
 #include "common/json_file.h"
+#include "report/by_code_json.h"
 #include "report/first.h"
 #include "report/growth.h"
 #include "report/owners_output.h"

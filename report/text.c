@@ -6,6 +6,7 @@
 
 #include "common/printable.h"
 #include "common/terminal.h"
+#include "report/by_code_text.h"
 #include "report/first.h"
 #include "report/growth.h"
 #include "report/report_numbers.h"

@@ -94,7 +94,7 @@ static bool peak_find(struct under *under, uint64_t *call, char *why, size_t why
 static bool objects_find(struct under *under, struct fragments *one, const char *file,
                          struct tally *tally, struct error *error)
 {
-    struct stack_tally stacks = {.count = 0};
+    struct stack_tally stacks = {.stacks = NULL};
     uint32_t *codes = NULL;
     bool good = report_tally_until(tally, &stacks, under->ordered, one->call, error);
     if (good && under->code->is_known) {

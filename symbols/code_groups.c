@@ -11,8 +11,9 @@ struct making {
     struct code_grouping *grouping;
     const struct stack_tally *tally;
     const struct code_names *names;
-    struct code_frame *frames; /* of the stack at hand */
-    unsigned count;
+    uint32_t frames[CODE_FRAMES_MAX]; /* of the stack at hand */
+    uint32_t groups[CODE_FRAMES_MAX]; /* of these, each once */
+    unsigned count, groups_count;
     uint32_t stack; /* its index */
 };
 
@@ -48,8 +49,7 @@ static bool code_groups_slots_grow(struct code_grouping *grouping)
 
 /* The number of the group with this key; NONE: no memory. Keys are 64-bit hashes: with a million of
  * them, two collide in one of 37 million reports. */
-static uint32_t group_of_frame(struct making *making, uint64_t key, const struct code_frame *frame,
-                               uint32_t parent)
+static uint32_t group_of_key(struct making *making, uint64_t key, const struct code_frame *frame)
 {
     struct code_grouping *grouping = making->grouping;
     if ((grouping->count + 1) * 2 > grouping->slots_count && !code_groups_slots_grow(grouping))
@@ -60,9 +60,7 @@ static uint32_t group_of_frame(struct making *making, uint64_t key, const struct
                        sizeof *grouping->groups))
         return CODE_GROUP_NONE;
     grouping->groups[grouping->count] =
-        (struct code_group){.key = key, .frame = *frame, .stack = making->stack, .parent = parent};
-    if (parent != CODE_GROUP_NONE)
-        grouping->groups[grouping->count].depth = grouping->groups[parent].depth + 1;
+        (struct code_group){.key = key, .frame = *frame, .stack = making->stack};
     *slot = (uint32_t)++grouping->count;
     return *slot - 1;
 }
@@ -89,157 +87,121 @@ static uint64_t key_of_frame(const struct making *making, const struct code_fram
     }
 }
 
+static const struct code_frame *frame_at(const struct making *making, unsigned i)
+{
+    return &making->names->frames[making->frames[i]];
+}
+
+/* The group of a frame of the stack; NONE: no memory. */
+static uint32_t group_of_frame(struct making *making, unsigned i)
+{
+    uint32_t *known = &making->grouping->of_frame[making->frames[i]];
+    if (*known == 0) {
+        const struct code_frame *frame = frame_at(making, i);
+        *known = group_of_key(making, key_of_frame(making, frame), frame) + 1;
+    }
+    return *known - 1;
+}
+
+/* The frame that allocates. */
+static unsigned own_frame(const struct making *making)
+{
+    for (unsigned i = 0; i < making->count; i++)
+        if (!frame_at(making, i)->is_library && frame_at(making, i)->code != 0) return i;
+    return 0;
+}
+
 static uint64_t key_of_stack(const struct making *making, unsigned first)
 {
     const unsigned depth = making->grouping->depth;
     uint64_t key = 1;
     for (unsigned i = first; i < making->count && (depth == 0 || i < first + depth); i++)
-        key = mix(mix(key, making->frames[i].function), making->frames[i].line);
+        key = mix(mix(key, frame_at(making, i)->function), frame_at(making, i)->line);
     return key;
 }
 
-static bool code_groups_fits(const struct making *making, const regex_t *regex, uint32_t text)
+/* ---- focus ---- */
+
+enum { IS_MATCHED = 1, IS_FOCUSED = 2, IS_IGNORED = 4 };
+
+static bool frame_fits(const struct making *making, const regex_t *regex,
+                       const struct code_frame *frame)
 {
-    return regexec(regex, code_names_text(making->names, text), 0, NULL, 0) == 0;
+    return regex != NULL &&
+           (regexec(regex, code_names_text(making->names, frame->function), 0, NULL, 0) == 0 ||
+            regexec(regex, code_names_text(making->names, frame->file), 0, NULL, 0) == 0);
 }
 
-/* Whether a frame matches. */
-static bool has_match(const struct making *making, const regex_t *regex)
+/* Which of the two expressions match a frame; each is asked once. */
+static unsigned matches_of(const struct making *making, unsigned i)
 {
-    for (unsigned i = 0; i < making->count; i++)
-        if (code_groups_fits(making, regex, making->frames[i].function) ||
-            code_groups_fits(making, regex, making->frames[i].file))
-            return true;
-    return false;
+    const struct code_grouping *grouping = making->grouping;
+    uint8_t *known = &grouping->matches[making->frames[i]];
+    if (*known == 0) {
+        const struct code_frame *frame = frame_at(making, i);
+        *known =
+            (uint8_t)(IS_MATCHED | (frame_fits(making, grouping->focus, frame) ? IS_FOCUSED : 0) |
+                      (frame_fits(making, grouping->ignore, frame) ? IS_IGNORED : 0));
+    }
+    return *known;
 }
 
 static bool is_in_focus(const struct making *making)
 {
-    const regex_t *focus = making->grouping->focus, *ignore = making->grouping->ignore;
-    return (focus == NULL || has_match(making, focus)) &&
-           (ignore == NULL || !has_match(making, ignore));
+    const struct code_grouping *grouping = making->grouping;
+    unsigned matches = 0;
+    if (grouping->focus == NULL && grouping->ignore == NULL) return true;
+    for (unsigned i = 0; i < making->count; i++)
+        matches |= matches_of(making, i);
+    return (grouping->focus == NULL || (matches & IS_FOCUSED) != 0) && (matches & IS_IGNORED) == 0;
 }
 
-/* ---- lists ---- */
+/* ---- stacks ---- */
+
+/* Lists the groups of the frames, each once. False: no memory. */
+static bool list_groups(struct making *making)
+{
+    struct code_grouping *grouping = making->grouping;
+    making->groups_count = 0;
+    for (unsigned i = 0; i < making->count; i++) {
+        if (frame_at(making, i)->code == 0) continue; /* CODE_NAMES_CUT */
+        const uint32_t group = group_of_frame(making, i);
+        if (group == CODE_GROUP_NONE) return false;
+        if (grouping->groups[group].counted == making->stack + 1) continue;
+        grouping->groups[group].counted = making->stack + 1;
+        making->groups[making->groups_count++] = group;
+    }
+    return true;
+}
 
 /* False: no memory. */
-static bool add_total(struct making *making, uint32_t group)
+static bool put_totals(struct making *making)
 {
     struct code_grouping *grouping = making->grouping;
-    if (group == CODE_GROUP_NONE) return false;
-    if (grouping->groups[group].counted == making->stack + 1) return true;
-    grouping->groups[group].counted = making->stack + 1;
-    if (!array_reserve(&grouping->total_groups, &grouping->total_room, grouping->total_count + 1,
+    const size_t count = grouping->total_count + making->groups_count;
+    if (!array_reserve(&grouping->total_groups, &grouping->total_room, count,
                        sizeof *grouping->total_groups))
         return false;
-    grouping->total_groups[grouping->total_count++] = group;
+    for (unsigned i = 0; i < making->groups_count; i++)
+        grouping->total_groups[grouping->total_count++] = making->groups[i];
     return true;
-}
-
-static bool add_totals(struct making *making)
-{
-    bool good = true;
-    for (unsigned i = 0; i < making->count && good; i++)
-        if (making->frames[i].code != 0) /* 0: CODE_NAMES_CUT */
-            good =
-                add_total(making, group_of_frame(making, key_of_frame(making, &making->frames[i]),
-                                                 &making->frames[i], CODE_GROUP_NONE));
-    return good;
-}
-
-/* ---- the tree ---- */
-
-/* The group of a function that `parent` calls; NONE: no memory. */
-static uint32_t called_by(struct making *making, uint32_t parent, const struct code_frame *frame)
-{
-    const struct code_group *groups = making->grouping->groups;
-    if (parent != CODE_GROUP_NONE && groups[parent].depth + 1 == CODE_FRAMES_MAX) return parent;
-    const uint64_t key = parent != CODE_GROUP_NONE ? groups[parent].key : 1;
-    return group_of_frame(making, mix(key, frame->function), frame, parent);
-}
-
-/* The group of the innermost of the frames from `first` to `count`, called by `parent`. */
-static bool call_frames(struct making *making, const struct code_frame *frames, unsigned first,
-                        unsigned count, uint32_t *parent)
-{
-    for (unsigned i = count; i-- > first;) {
-        *parent = called_by(making, *parent, &frames[i]);
-        if (*parent == CODE_GROUP_NONE) return false;
-    }
-    return true;
-}
-
-/* Sets *group to that of a node, with all its frames and those outside of it; NONE: it has none.
- * Each node is looked at once. False: no memory. */
-static bool code_groups_path_of(struct making *making, uint32_t node, uint32_t *group)
-{
-    struct code_grouping *grouping = making->grouping;
-    const struct stacks *stacks = making->names->stacks;
-    const struct code_frame cut = {.function = making->names->cut}, *frames;
-    const struct stack_node *entry;
-    size_t count = 0;
-    for (; (entry = stacks_node(stacks, node)) != NULL && grouping->paths[node] == 0;
-         node = entry->parent) {
-        if (code_names_of_code(making->names, entry->code, &frames) == 0) break;
-        if (!array_reserve(&grouping->chain, &grouping->chain_room, count + 1, sizeof node))
-            return false;
-        grouping->chain[count++] = node;
-    }
-    *group = CODE_GROUP_NONE;
-    if (entry != NULL && grouping->paths[node] != 0)
-        *group = grouping->paths[node] - 1;
-    else if (node != STACK_END && !call_frames(making, &cut, 0, 1, group))
-        return false;
-    while (count-- > 0) {
-        const uint32_t inner = grouping->chain[count];
-        const unsigned all = code_names_of_code(making->names, stacks->node[inner].code, &frames);
-        if (!call_frames(making, frames, 0, all, group)) return false;
-        grouping->paths[inner] = *group + 1;
-    }
-    return true;
-}
-
-/* Makes the groups of a stack in the tree, from the outside in; returns the innermost. NONE: no
- * memory. */
-static uint32_t tree_of(struct making *making)
-{
-    const struct code_names *names = making->names;
-    const uint32_t node = code_names_caller(names, making->tally->stacks[making->stack]);
-    const struct stack_node *entry = stacks_node(names->stacks, node);
-    const struct code_frame *frames;
-    const unsigned count = entry != NULL ? code_names_of_code(names, entry->code, &frames) : 0;
-    unsigned first = 0;
-    uint32_t group = CODE_GROUP_NONE;
-    if (count == 0) return called_by(making, group, &making->frames[0]);
-    while (first + 1 < count && frames[first].allocates)
-        first++;
-    const bool good = code_groups_path_of(making, entry->parent, &group) &&
-                      call_frames(making, frames, first, count, &group);
-    return good ? group : CODE_GROUP_NONE;
 }
 
 /* The group of the stack itself; NONE: no memory. */
 static uint32_t group_itself(struct making *making)
 {
-    const unsigned own = code_groups_own(making->frames, making->count);
-    const struct code_frame *frame = &making->frames[own];
-    switch (making->grouping->by) {
-    case CODE_BY_TREE: return tree_of(making);
-    case CODE_BY_STACK:
-        return group_of_frame(making, key_of_stack(making, own), frame, CODE_GROUP_NONE);
-    default: return group_of_frame(making, key_of_frame(making, frame), frame, CODE_GROUP_NONE);
-    }
+    static const struct code_frame unknown;
+    const unsigned own = own_frame(making);
+    if (making->count == 0) return group_of_key(making, 0, &unknown);
+    if (making->grouping->by == CODE_BY_STACK)
+        return group_of_key(making, key_of_stack(making, own), frame_at(making, own));
+    return group_of_frame(making, own);
 }
 
-/* Gets the frames of the current stack. If nothing is known of it, it gets one frame without a
- * function. */
 static void take_frames(struct making *making)
 {
-    making->count =
-        code_names_of(making->names, making->tally->stacks[making->stack], making->frames);
-    if (making->count > 0) return;
-    making->frames[0] = (struct code_frame){.function = 0};
-    making->count = 1;
+    const uint32_t node = making->tally->stacks[making->stack];
+    making->count = code_names_walk(making->names, node, making->frames);
 }
 
 static bool code_groups_add_stack(struct making *making)
@@ -250,9 +212,14 @@ static bool code_groups_add_stack(struct making *making)
     bool good = true;
     take_frames(making);
     if (is_in_focus(making)) {
-        grouping->self_groups[self] = group_itself(making);
-        good = grouping->self_groups[self++] != CODE_GROUP_NONE;
-        if (grouping->by < CODE_BY_STACK) good = good && add_totals(making);
+        const uint32_t group = group_itself(making);
+        grouping->self_groups[self++] = group;
+        good = group != CODE_GROUP_NONE;
+        const bool is_listed = grouping->listed != NULL && grouping->listed[stack] != 0;
+        if (good && grouping->by < CODE_BY_STACK && (is_listed || grouping->take != NULL))
+            good = list_groups(making) && (!is_listed || put_totals(making)) &&
+                   (grouping->take == NULL ||
+                    grouping->take(grouping->take_of, stack, making->groups, making->groups_count));
     } else {
         grouping->left_out++;
     }
@@ -266,18 +233,16 @@ bool code_groups_make(struct code_grouping *grouping, const struct stack_tally *
 {
     struct making making = {.grouping = grouping, .tally = tally, .names = names};
     const size_t stacks = tally->stacks_count;
-    making.frames = calloc(CODE_FRAMES_MAX, sizeof *making.frames);
     grouping->self_first = calloc(stacks + 1, sizeof(uint32_t));
     grouping->total_first = calloc(stacks + 1, sizeof(uint32_t));
     grouping->self_groups = calloc(stacks + 1, sizeof(uint32_t));
-    if (grouping->by == CODE_BY_TREE)
-        grouping->paths = calloc(names->stacks->nodes_end + 1, sizeof(uint32_t));
-    bool good = making.frames != NULL && grouping->self_first != NULL &&
-                (grouping->paths != NULL || grouping->by != CODE_BY_TREE) &&
-                grouping->total_first != NULL && grouping->self_groups != NULL;
+    grouping->of_frame = calloc(names->count + 1, sizeof(uint32_t));
+    grouping->matches = calloc(names->count + 1, 1);
+    bool good = grouping->self_first != NULL && grouping->total_first != NULL &&
+                grouping->self_groups != NULL && grouping->of_frame != NULL &&
+                grouping->matches != NULL;
     for (; making.stack < stacks && good; making.stack++)
         good = code_groups_add_stack(&making);
-    free(making.frames);
     grouping->self =
         (struct stack_groups){grouping->self_first, grouping->self_groups, grouping->count};
     grouping->total =
@@ -285,20 +250,35 @@ bool code_groups_make(struct code_grouping *grouping, const struct stack_tally *
     return good;
 }
 
+bool code_groups_walk(struct code_grouping *grouping, const struct stack_tally *tally,
+                      const struct code_names *names, code_groups_take *take, void *of)
+{
+    struct making making = {.grouping = grouping, .tally = tally, .names = names};
+    for (size_t i = 0; i < grouping->count; i++)
+        grouping->groups[i].counted = 0;
+    for (; making.stack < tally->stacks_count; making.stack++) {
+        if (code_groups_itself(grouping, making.stack) == CODE_GROUP_NONE) continue;
+        take_frames(&making);
+        if (!list_groups(&making) || !take(of, making.stack, making.groups, making.groups_count))
+            return false;
+    }
+    return true;
+}
+
 void code_groups_free(struct code_grouping *grouping)
 {
     free(grouping->groups);
     free(grouping->slots);
-    free(grouping->paths);
-    free(grouping->chain);
+    free(grouping->of_frame);
+    free(grouping->matches);
     free(grouping->self_first);
     free(grouping->total_first);
     free(grouping->self_groups);
     free(grouping->total_groups);
     grouping->groups = NULL;
     grouping->slots = NULL;
-    grouping->paths = grouping->chain = NULL;
-    grouping->chain_room = 0;
+    grouping->of_frame = NULL;
+    grouping->matches = NULL;
     grouping->self_first = grouping->total_first = NULL;
     grouping->self_groups = grouping->total_groups = NULL;
 }

@@ -1,5 +1,5 @@
-/* code_groups - groups of call stacks, for stack_tally_sum(): stacks with a function, a file, a
- * module or a line in common; each stack by itself; or a tree of their common outer parts.
+/* code_groups - groups of call stacks: stacks with a function, a file, a module or a line in common;
+ * or each stack by itself.
  *
  *   of each stack: frames --key--> group "itself"                the one that allocates
  *                                  groups "with what it calls"   each of the stack's, once
@@ -8,17 +8,18 @@
  * a container allocates counts for the code that fills the container. If all are library functions,
  * it is the innermost frame.
  *
- * In a tree, stacks that are deeper than CODE_FRAMES_MAX functions count for the one at that depth.
+ * Numbers that are exact are added up while stacks are walked (`take`); only estimates need to know
+ * which stacks a group has (`listed`).
  *
- * Memory: 8 bytes for each pair of a stack and a group that it belongs to, 80 a group; for a tree, 4
- * a node. One thread. */
+ * Memory: 8 bytes a stack, 5 a frame, 80 a group; 4 for each pair of a listed stack and a group that
+ * it belongs to. One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_CODE_GROUPS_H
 #define MALLOCTAPE_SYMBOLS_CODE_GROUPS_H
 
 #include <regex.h>
 
 #include "symbols/code_names.h"
-#include "symbols/stack_tally.h"
+#include "symbols/stack_sums.h"
 
 enum code_by {
     CODE_BY_FUNCTION,
@@ -26,7 +27,7 @@ enum code_by {
     CODE_BY_FILE, /* code of an unknown file: by module */
     CODE_BY_MODULE,
     CODE_BY_STACK,
-    CODE_BY_TREE
+    CODE_BY_KINDS
 };
 
 #define CODE_GROUP_NONE UINT32_MAX
@@ -35,35 +36,50 @@ struct code_group {
     uint64_t key;
     struct code_frame frame; /* one that belongs to it; for a stack, the one that allocates */
     uint32_t stack;          /* the index of a stack that belongs to it */
-    uint32_t parent;         /* in a tree: the next outer group, whose number is lower; or NONE */
-    uint32_t depth;          /* in a tree: how many groups are outside of it */
-
-    uint32_t counted; /* code_groups.c's: the latest stack with a frame in it, plus 1 */
+    uint32_t counted;        /* code_groups.c's: the latest stack with a frame in it, plus 1 */
 };
+
+/* Gets the groups with a frame of a stack, each once. False: no memory. */
+typedef bool code_groups_take(void *of, uint32_t stack, const uint32_t *groups, unsigned count);
 
 struct code_grouping {
     enum code_by by;
-    const regex_t *focus;  /* NULL: all; else only stacks with a function or file that matches */
-    const regex_t *ignore; /* NULL, or no stack with a function or file that matches */
-    unsigned depth;        /* for CODE_BY_STACK: compare this many inner frames; 0: all */
+    const regex_t *focus;   /* NULL: all; else only stacks with a function or file that matches */
+    const regex_t *ignore;  /* NULL, or no stack with a function or file that matches */
+    unsigned depth;         /* for CODE_BY_STACK: compare this many inner frames; 0: all */
+    code_groups_take *take; /* NULL, or called for each stack in focus; not for CODE_BY_STACK */
+    void *take_of;
+    const uint8_t *listed; /* by stack: whether it is in `total`; NULL: none is */
     struct code_group *groups;
     size_t count;
-    struct stack_groups self, total; /* in a tree `total` is empty: sum up by parents */
-    uint64_t left_out;               /* stacks that these two left out */
+    struct stack_groups self, total;
+    uint64_t left_out; /* stacks that these two left out */
 
     /* From here on: code_groups.c only. */
-    size_t room, total_room, slots_count, chain_room;
+    size_t room, total_room, slots_count;
     uint32_t *slots;
-    uint32_t *paths; /* by node, in a tree: its group, plus 1; 0: not made yet */
-    uint32_t *chain; /* of nodes whose groups are being made */
+    uint32_t *of_frame; /* by frame: its group, plus 1; 0: not known yet */
+    uint8_t *matches;   /* by frame */
     uint32_t *self_first, *total_first, *self_groups, *total_groups;
     size_t total_count;
 };
 
-/* `by`, `focus`, `ignore` and `depth` must be set, the rest zero. False: no memory. */
+/* What stands before `groups` must be set, the rest zero. False: no memory. */
 bool code_groups_make(struct code_grouping *grouping, const struct stack_tally *tally,
                       const struct code_names *names);
 void code_groups_free(struct code_grouping *grouping);
+
+/* Calls `take` for each stack in focus once more. False: no memory. */
+bool code_groups_walk(struct code_grouping *grouping, const struct stack_tally *tally,
+                      const struct code_names *names, code_groups_take *take, void *of);
+
+/* The group that a stack counts for itself, or CODE_GROUP_NONE: not in focus. */
+static inline uint32_t code_groups_itself(const struct code_grouping *grouping, uint32_t stack)
+{
+    const struct stack_groups *self = &grouping->self;
+    return self->first[stack] < self->first[stack + 1] ? self->groups[self->first[stack]]
+                                                       : CODE_GROUP_NONE;
+}
 
 /* The index of the frame that allocates; there is at least one. */
 unsigned code_groups_own(const struct code_frame *frames, unsigned count);

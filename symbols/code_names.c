@@ -162,6 +162,7 @@ bool code_names_open(struct code_names *names, const struct stacks *stacks,
     names->modules = calloc(stacks->modules_end + UINT16_MAX + 1, sizeof *names->modules);
     good = good && names->codes != NULL && names->modules != NULL && read_maps(names, places);
     if (good) names->cut = strings_put(&names->symbols.strings, CODE_NAMES_CUT);
+    good = good && code_names_add_frame(names, &(struct code_frame){.function = names->cut}, false);
     for (uint64_t i = STACK_CODE_FIRST; i < stacks->codes_end && good; i++)
         good = add_code(names, (uint32_t)i);
     return good && symbols_are_whole(&names->symbols);
@@ -177,16 +178,6 @@ void code_names_close(struct code_names *names)
     *names = (struct code_names){.count = 0};
 }
 
-/* Drops inner frames that belong to allocation, but keeps at least one frame. */
-static unsigned without_allocator(struct code_frame *frames, unsigned count)
-{
-    unsigned first = 0;
-    while (first + 1 < count && frames[first].allocates)
-        first++;
-    memmove(frames, frames + first, (count - first) * sizeof *frames);
-    return count - first;
-}
-
 unsigned code_names_of_code(const struct code_names *names, uint32_t code,
                             const struct code_frame **frames)
 {
@@ -195,21 +186,41 @@ unsigned code_names_of_code(const struct code_names *names, uint32_t code,
     return names->codes[code].count;
 }
 
-unsigned code_names_of(const struct code_names *names, uint32_t node, struct code_frame *frames)
+/* How many inner frames belong to allocation, but not all of them. */
+static unsigned frames_of_allocator(const struct code_names *names, const uint32_t *at,
+                                    unsigned count)
+{
+    unsigned first = 0;
+    while (first + 1 < count && names->frames[at[first]].allocates)
+        first++;
+    return first;
+}
+
+unsigned code_names_walk(const struct code_names *names, uint32_t node, uint32_t *at)
 {
     const struct stack_node *entry;
-    const struct code_frame *of;
     unsigned count = 0;
     for (; count < CODE_FRAMES_MAX - 1 && (entry = stacks_node(names->stacks, node)) != NULL;
          node = entry->parent) {
-        const unsigned more = code_names_of_code(names, entry->code, &of);
-        if (more == 0) break; /* the code was lost */
-        for (unsigned i = 0; i < more && count < CODE_FRAMES_MAX - 1; i++)
-            frames[count++] = of[i];
+        if (entry->code >= names->stacks->codes_end || names->codes[entry->code].count == 0)
+            break; /* the code was lost */
+        const struct codes_frames *of = &names->codes[entry->code];
+        for (unsigned i = 0; i < of->count && count < CODE_FRAMES_MAX - 1; i++)
+            at[count++] = of->first + i;
     }
-    count = without_allocator(frames, count);
-    if (count > 0 && node != STACK_END)
-        frames[count++] = (struct code_frame){.function = names->cut};
+    const unsigned first = frames_of_allocator(names, at, count);
+    count -= first;
+    memmove(at, at + first, count * sizeof *at);
+    if (count > 0 && node != STACK_END) at[count++] = 0;
+    return count;
+}
+
+unsigned code_names_of(const struct code_names *names, uint32_t node, struct code_frame *frames)
+{
+    uint32_t at[CODE_FRAMES_MAX];
+    const unsigned count = code_names_walk(names, node, at);
+    for (unsigned i = 0; i < count; i++)
+        frames[i] = names->frames[at[i]];
     return count;
 }
 

@@ -23,6 +23,7 @@
 #include "symbols/symbols.h"
 
 #define CODE_NAMES_CUT "(outer functions unknown)"
+enum { CODE_FRAME_FIRST = 1 }; /* of codes; the one before is CODE_NAMES_CUT */
 
 /* Of a stack: outer ones beyond are unknown. The recorder takes 128 return addresses, each with what
  * was inlined there. */
@@ -51,7 +52,7 @@ struct code_names {
     struct symbols symbols;
     const struct stacks *stacks;
     const regex_t *skip;
-    struct code_frame *frames;
+    struct code_frame *frames; /* by code, from CODE_FRAME_FIRST on */
     size_t count, room;
 
     /* From here on: code_names.c only. */
@@ -66,8 +67,11 @@ bool code_names_open(struct code_names *names, const struct stacks *stacks,
                      const struct code_places *places);
 void code_names_close(struct code_names *names);
 
-/* Fills `frames` (CODE_FRAMES_MAX of them) and returns how many are used. 0: nothing is known of
- * the stack. */
+/* Fills `at` (CODE_FRAMES_MAX of them) with where the frames of a stack are in names->frames, and
+ * returns how many there are. 0: nothing is known of the stack. */
+unsigned code_names_walk(const struct code_names *names, uint32_t node, uint32_t *at);
+
+/* Fills `frames` (CODE_FRAMES_MAX of them) and returns how many are used: the same. */
 unsigned code_names_of(const struct code_names *names, uint32_t node, struct code_frame *frames);
 
 /* The frames of one code, innermost first; 0 of them: it was lost. */

@@ -1,25 +1,8 @@
 /* stack_tally - what the code of each call stack asked for, and what became of the objects.
  *
- *   batch with stacks --> stack_tally_add() --> cells: of each stack and each class of sizes
- *                         stack_tally_end() --> sums for groups of stacks (functions, files ...)
- *
- * If all calls have stacks, sums are exact. If only some were sampled, totals are still exact: each
- * class of sizes is counted completely, and its samples only say how to divide it.
- *
- *   estimate for a group, of a class = all * samples of the group / samples of the class
- *   its variance                     = all^2 * that of a ratio:
- *                                      sum over samples of (x - share * all samples)^2 / sum^2
- *
- * with one additional sample inside and one outside of the group, so that it is not 0 when all
- * samples agree. A sample that stands for w objects counts w (w - 1) instead of w^2, because one
- * of the w is known; 1 / w is the chance of a call of that size (struct stack_chance). With few
- * samples of unequal weight the variance itself is uncertain: the interval is that of Student's
- * distribution, with Satterthwaite's degrees of freedom. Classes with few samples of what is
- * estimated (objects made, alive at the end ...) are estimated together with the next greater ones.
- * If there are no samples, all goes to stack 0.
- *
- * A group may also have objects in classes without a sample of it: over all of these together, its
- * variance is that of one sample. So a number is exact only if all calls have stacks.
+ *   batch with stacks --> stack_tally_add() --> cells: of each stack and each class of sizes, and
+ *                                                      over time (stack_times.h)
+ *                                               sums for groups of stacks: stack_sums.h
  *
  * Frees that have stacks, too, are counted by these, and so are pairs of who made and who freed.
  *
@@ -31,14 +14,16 @@
  * Objects are kept by index (INSTRUCTIONS.md 4.5), as in report/tally.h. The peak is the first
  * instruction after which the most bytes were alive.
  *
- * Memory: 24 bytes for each live object, 176 for each pair of stack and class, 40 for each pair of
- * stacks that made and freed. One thread. */
+ * Memory: 24 bytes for each live object, 12 for the greatest node, what stack_cells.h and
+ * stack_times.h say, 40 for each stack and for each pair of stacks that made and freed. One
+ * thread. */
 #ifndef MALLOCTAPE_SYMBOLS_STACK_TALLY_H
 #define MALLOCTAPE_SYMBOLS_STACK_TALLY_H
 
-#include "common/live.h"
 #include "stream/instruction_reader.h"
 #include "stream/stacks.h"
+#include "symbols/stack_cells.h"
+#include "symbols/stack_times.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,30 +31,6 @@ extern "C" {
 
 /* An object is short-lived if it ends at most this many calls after the one that made it. */
 enum { STACK_SHORT_CALLS = 100 };
-
-enum stack_measure {
-    STACK_MADE,
-    STACK_AT_PEAK,
-    STACK_AT_END,
-    STACK_SHORT_LIVED,  /* made, and ended after at most STACK_SHORT_CALLS calls */
-    STACK_REMOTE,       /* made, and ended by another thread */
-    STACK_GROWN,        /* an object made larger, as below; bytes: by how much */
-    STACK_FREED,        /* by a free there */
-    STACK_FREED_REMOTE, /* the same, of another thread's objects */
-    STACK_MAPPED,       /* pieces of mappings that it made, and what of them was resident */
-    STACK_MEASURES
-};
-
-struct stack_amount {
-    uint64_t objects, bytes;
-};
-
-struct stack_cell {
-    uint32_t stack; /* a node, 0: none; after stack_tally_end() an index of `stacks` */
-    uint32_t size_class;
-    struct stack_amount amounts[STACK_MEASURES]; /* AT_PEAK, AT_END: after stack_tally_end() */
-    struct live live;
-};
 
 /* Objects by the quarter of all calls in which they were made. */
 struct stack_ages {
@@ -93,8 +54,8 @@ struct stack_chance {
 };
 
 struct stack_tally {
-    struct stack_cell *cells; /* after stack_tally_end(), sorted by class */
-    size_t count;
+    struct stack_cells cells; /* after stack_tally_end(), sorted by class */
+    struct stack_times times;
     uint32_t *stacks; /* after stack_tally_end(): the nodes, ascending; the first is 0: no stack */
     struct stack_ages *ages; /* likewise: of the live objects */
     uint64_t *oldest; /* by index of `stacks`: the call that made the oldest live object; 0: none */
@@ -106,9 +67,6 @@ struct stack_tally {
     size_t pairs_count;
 
     /* From here on: stack_tally.c only. */
-    size_t room;
-    uint32_t *slots; /* 1 + index of a cell */
-    size_t slots_count;
     size_t pairs_room;
     uint32_t *pair_slots; /* 1 + index of a pair */
     size_t pair_slots_count;
@@ -118,14 +76,16 @@ struct stack_tally {
     uint32_t lane;
     struct stack_latest *latest; /* by lane */
     uint64_t *latest_at;         /* by node: the call that made the latest object there */
-    size_t latest_room, latest_at_room;
+    size_t latest_room;
+    uint64_t latest_at_room;
 };
 
 /* Call before the first block is read: then batches have stacks, and `stacks` their definitions.
  * False: the stream has none. */
 bool stack_tally_follow(struct stacks *stacks, struct instruction_reader *reader);
 
-/* Counts a stream that has this header. False: no memory. */
+/* Counts a stream that has this header; what happens over time is counted from stack_times_limit()
+ * on. False: no memory. */
 bool stack_tally_open(struct stack_tally *tally, const struct instruction_header *header);
 void stack_tally_close(struct stack_tally *tally);
 /* Counts the first `count` instructions of a batch. Batches have indices and come one after
@@ -140,6 +100,10 @@ bool stack_tally_add_mapped(struct stack_tally *tally, uint32_t stack, uint64_t 
 uint32_t stack_tally_node(const struct stack_tally *tally, uint64_t index);
 bool stack_tally_end(struct stack_tally *tally);
 
+/* The number of bits of the sizes in a cell of allocations: less than STACK_MAGNITUDES. */
+enum { STACK_MAGNITUDES = 65 };
+unsigned stack_tally_magnitude(const struct stack_tally *tally, const struct stack_cell *cell);
+
 /* Whether only some allocations have stacks; only some frees. */
 static inline bool stack_tally_is_sampled(const struct stack_tally *tally)
 {
@@ -150,30 +114,6 @@ static inline bool stack_tally_frees_are_sampled(const struct stack_tally *tally
 {
     return tally->with_frees && tally->chance.frees_are_sampled;
 }
-
-/* An estimate, or an exact number (variance 0). */
-struct stack_sum {
-    double value, variance;
-    double doubt; /* sum of variance^2 / degrees of freedom: how uncertain the variance is */
-};
-
-struct stack_sums {
-    struct stack_sum objects[STACK_MEASURES], bytes[STACK_MEASURES];
-};
-
-/* Which groups each stack belongs to: stack s to groups[first[s]] ... groups[first[s + 1] - 1],
- * each once. */
-struct stack_groups {
-    const uint32_t *first, *groups;
-    size_t count; /* of groups */
-};
-
-/* Sums up each group; `sums` has `groups->count` elements, all zero. False: no memory. */
-bool stack_tally_sum(const struct stack_tally *tally, const struct stack_groups *groups,
-                     struct stack_sums *sums);
-
-/* Half the width of the 95 % confidence interval. */
-double stack_sum_margin(const struct stack_sum *sum);
 
 #ifdef __cplusplus
 }

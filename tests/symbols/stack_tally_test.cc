@@ -1,7 +1,7 @@
 // stack_tally_test - random programs of which a recorder has sampled some calls: the interval of each
 // number has the true one in it as often as it says, whatever sizes, kinds, threads, phases and
 // frees the programs mix; and it is not much wider than it must be.
-#include "symbols/stack_tally.h"
+#include "symbols/stack_sums.h"
 
 #include <gtest/gtest.h>
 
