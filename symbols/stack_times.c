@@ -7,6 +7,7 @@
 
 enum { LOG_MOST = 1 << 20, CLASS_BASE = 1 }; /* in the log, before its end: what was there before */
 #define SPAN_LEAST_NS    UINT64_C(10000000)
+#define SPAN_LIMITED_NS  UINT64_C(1000000)
 #define SPAN_LEAST_CALLS UINT64_C(4096)
 
 void stack_times_open(struct stack_times *times)
@@ -85,24 +86,24 @@ static bool go_on_in(struct stack_times *times, struct stack_cells *cells, uint6
 }
 
 /* With the first tick, all before becomes one bucket. */
-static bool clock_begins(struct stack_times *times, struct stack_cells *cells)
+static void clock_begins(struct stack_times *times, struct stack_cells *cells)
 {
     const uint64_t length = times->to_ns - times->from_ns;
-    times->has_clock = true;
-    for (size_t i = 0; i < cells->count; i++)
-        cells->at[i].bucket = 0;
     size_t kept = 0; /* what was there before */
-    for (size_t i = 0; i < times->count; i++)
-        if (times->log[i].size_class == CLASS_BASE) times->log[kept++] = times->log[i];
-    for (size_t i = 0; i < kept; i++)
-        times->log[i].bucket = 0;
-    times->count = kept;
+    times->has_clock = true;
     times->at = 0;
     times->span = SPAN_LEAST_NS;
     if (times->is_limited)
         times->span =
-            times->to_ns == UINT64_MAX ? 1000000 : length / (times->most - times->base) + 1;
-    return true;
+            times->to_ns == UINT64_MAX ? SPAN_LIMITED_NS : length / (times->most - times->base) + 1;
+    for (size_t i = 0; i < cells->count; i++)
+        cells->at[i].bucket = 0;
+    for (size_t i = 0; i < times->count; i++) {
+        if (times->log[i].size_class != CLASS_BASE) continue;
+        times->log[kept] = times->log[i];
+        times->log[kept++].bucket = 0;
+    }
+    times->count = kept;
 }
 
 bool stack_times_tick(struct stack_times *times, struct stack_cells *cells, uint64_t ns,
@@ -110,7 +111,7 @@ bool stack_times_tick(struct stack_times *times, struct stack_cells *cells, uint
 {
     times->ns += ns;
     if (times->ns == 0) return true;
-    if (!times->has_clock && !clock_begins(times, cells)) return false;
+    if (!times->has_clock) clock_begins(times, cells);
     if (times->ns < times->from_ns) return true;
     if (times->ns < times->to_ns) return go_on_in(times, cells, times->ns - times->from_ns, calls);
     while (times->at < times->most)

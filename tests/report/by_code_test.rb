@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 49
+  plan 52
 
   script = random_script(4000)
   script.write('t.p')
@@ -228,6 +228,37 @@ Dir.mktmpdir do |directory|
                   .transform_values { |of| of['bytes'] }
   wrong = differences(paths.reject { |_, bytes| bytes.zero? }, counted)
   report wrong.empty?, 'the tree: each stack', wrong.first(3)
+
+  # --- over time, and by size ---
+
+  times = reported('t.p')['times']
+  buckets = times['end_call'].zip([0] + times['end_call'])
+  counted = Hash.new { |all, key| all[key] = [0, 0, 0, 0] }
+  in_bucket = ->(call) { times['end_call'].index { |last| call <= last } }
+  script.objects.each do |o|
+    [[o.call, 0], [o.ended, 2]].each do |at, column|
+      next if at.nil?
+
+      of = counted[[name.(o), in_bucket.(at)]]
+      of[column] += 1
+      of[column + 1] += o.size
+    end
+  end
+  columns = %w[bucket made bytes ended ended_bytes]
+  told = times['rows']['of'].zip(*times['rows'].values_at(*columns))
+                            .to_h { |row, bucket, *of| [[code['rows']['name'][row], bucket], of] }
+  wrong = differences(told, counted)
+  report wrong.empty? && buckets.size > 5 && times['end_ns'].last == 80_000_000,
+         'over time: what was made and ended in each bucket', wrong.first(5)
+  told = times['tree']['of'].each_index.sum { |i| times['tree']['bytes'][i] - times['tree']['ended_bytes'][i] }
+  report told == sums['end_bytes'], 'over time: the tree has all of it', [told.to_s]
+  sizes = reported('t.p')['sizes']
+  told = sizes['of'].each_index.group_by { |i| [code['rows']['name'][sizes['of'][i]], sizes['size'][i]] }
+                    .transform_values { |of| %w[made bytes end_bytes].map { |key| sizes[key][of[0]] } }
+  counted = script.objects.group_by { |o| [name.(o), 1 << (o.size.bit_length - 1)] }
+                  .transform_values { |of| [of.size, of.sum(&:size), of.reject(&:ended).sum(&:size)] }
+  wrong = differences(told, counted)
+  report wrong.empty? && told.size > 10, 'by size', wrong.first(5)
 
   focus = reported('t.p', '--focus', '^outer::|^fill\.c$')
   of = script.objects.select do |o|
