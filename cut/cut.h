@@ -40,11 +40,14 @@ struct cut_ranges {
     size_t count; /* 0: all */
 };
 
+struct anonymous;
+
 struct cut_plan {
     struct cut_bound from, to;
     struct cut_ranges lanes, sizes;
     bool drops_stacks, drops_addresses, drops_statistics, drops_mappings;
-    unsigned moments; /* struct base_limits */
+    unsigned moments;            /* struct base_limits */
+    struct anonymous *anonymous; /* or NULL: names stay */
 };
 #define CUT_NO_MOMENTS UINT32_MAX
 

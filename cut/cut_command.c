@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "common/numbers.h"
 #include "common/output.h"
+#include "cut/anonymous.h"
 #include "cut/cut.h"
 #include "reading/ordered.h"
 
@@ -26,6 +27,12 @@ static const char cut_help_text[] =
     "      --drop WHAT   stacks, addresses, statistics or mappings; may be given several times\n"
     "      --moments N   how many moments of the past leave their dead in the base, 0 to 64 (the\n"
     "                    default); 0: only what is alive\n"
+    "      --anonymous   leaves out what names the machine, the user or the program: cut.md says what,\n"
+    "                    field by field; what is left is printed\n"
+    "      --keep WHAT   with --anonymous, keeps build-ids (of programs and libraries, with the places\n"
+    "                    in them) or functions (of interpreters, by name); may be given twice\n"
+    "      --blur WHAT   with --anonymous, rounds sizes (to three significant bits) or times (to\n"
+    "                    0.1 s); may be given twice\n"
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
     "  -q, --quiet       does not print what was written\n"
     "\n"
@@ -37,8 +44,9 @@ static const char cut_help_text[] =
 struct cut_options {
     const char *trace, *output;
     struct cut_plan plan;
+    struct anonymous anonymous;
     uint64_t moments;
-    bool quiet;
+    bool is_anonymous, quiet;
 };
 
 /* ---- options ---- */
@@ -88,6 +96,42 @@ static int cut_drop_take(void *of, const char *text)
         &cli_cut, "--drop takes stacks, addresses, statistics or mappings, not '%s'", text);
 }
 
+static const char *const cut_keeps[] = {"build-ids", "functions", NULL};
+static const char *const cut_blurs[] = {"sizes", "times", NULL};
+
+/* Sets the flag of one of two words. */
+static int cut_word_take(const char *option, const char *const words[3], bool *const flags[2],
+                         const char *text)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (strcmp(text, words[i]) != 0) continue;
+        *flags[i] = true;
+        return PROGRAM_GO_ON;
+    }
+    return cli_usage_error(&cli_cut, "%s takes %s or %s, not '%s'", option, words[0], words[1],
+                           text);
+}
+
+static int cut_keep_take(void *of, const char *text)
+{
+    struct anonymous *anonymous = &((struct cut_options *)of)->anonymous;
+    bool *const flags[] = {&anonymous->keeps_build_ids, &anonymous->keeps_functions};
+    return cut_word_take("--keep", cut_keeps, flags, text);
+}
+
+static int cut_blur_take(void *of, const char *text)
+{
+    struct anonymous *anonymous = &((struct cut_options *)of)->anonymous;
+    bool *const flags[] = {&anonymous->blurs_sizes, &anonymous->blurs_times};
+    return cut_word_take("--blur", cut_blurs, flags, text);
+}
+
+static bool cut_is_about_names(const struct anonymous *anonymous)
+{
+    return anonymous->keeps_build_ids || anonymous->keeps_functions || anonymous->blurs_sizes ||
+           anonymous->blurs_times;
+}
+
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int cut_words_parse(struct cut_options *options, int count, char **words)
 {
@@ -97,6 +141,9 @@ static int cut_words_parse(struct cut_options *options, int count, char **words)
                                            {"sizes", .take = cut_sizes_take},
                                            {"drop", .take = cut_drop_take, .choices = cut_drops},
                                            {"moments", .count = &options->moments},
+                                           {"anonymous", .flag = &options->is_anonymous},
+                                           {"keep", .take = cut_keep_take, .choices = cut_keeps},
+                                           {"blur", .take = cut_blur_take, .choices = cut_blurs},
                                            {"output", 'o', .word = &options->output},
                                            {"quiet", 'q', .flag = &options->quiet},
                                            {.name = NULL}};
@@ -107,6 +154,9 @@ static int cut_words_parse(struct cut_options *options, int count, char **words)
     if (optind + 1 != count) return cli_usage_error(&cli_cut, "cut takes one trace");
     if (options->output == NULL) return cli_usage_error(&cli_cut, "-o OUT is needed");
     options->trace = words[optind];
+    if (options->is_anonymous) plan->anonymous = &options->anonymous;
+    if (!options->is_anonymous && cut_is_about_names(&options->anonymous))
+        return cli_usage_error(&cli_cut, "--keep and --blur need --anonymous");
     if (options->moments > 64) return cli_usage_error(&cli_cut, "--moments takes 0 to 64");
     plan->moments = options->moments > 0 ? (unsigned)options->moments : CUT_NO_MOMENTS;
     if (plan->from.unit == plan->to.unit && plan->from.unit != CUT_NOWHERE &&
@@ -126,6 +176,29 @@ static void cut_print(const struct cut_counts *counts)
     if (counts->left_out > 0) fprintf(stderr, "left out: %" PRIu64 " calls\n", counts->left_out);
 }
 
+/* What --anonymous has left, in words. */
+static void cut_print_left(const struct cut_options *options)
+{
+    const struct anonymous *anonymous = &options->anonymous;
+    const struct cut_plan *plan = &options->plan;
+    fprintf(stderr,
+            "left: which calls, in which order, of which thread (numbered), %s sizes, alignments;\n"
+            "      %s times since recording began, memory and processor time at ticks;\n"
+            "      the allocator and its version, the architecture\n",
+            anonymous->blurs_sizes ? "rounded" : "exact",
+            anonymous->blurs_times ? "rounded" : "exact");
+    if (!plan->drops_addresses) fputs("      addresses of objects, if recorded\n", stderr);
+    if (!plan->drops_statistics)
+        fputs("      statistics of the allocator, if recorded, and their names\n", stderr);
+    if (!plan->drops_mappings)
+        fputs("      addresses and sizes of mappings, what was resident (files numbered)\n",
+              stderr);
+    if (plan->drops_stacks) return;
+    fputs("      which call stacks are alike (codes numbered), if recorded\n", stderr);
+    if (anonymous->keeps_build_ids) fputs("      build ids, and places in their files\n", stderr);
+    if (anonymous->keeps_functions) fputs("      names of functions of interpreters\n", stderr);
+}
+
 static int cut_run(int count, char **words)
 {
     struct cut_options options = {.trace = NULL, .moments = 64};
@@ -140,8 +213,10 @@ static int cut_run(int count, char **words)
     const bool good =
         cut_stream_write(&options.plan, ordered.input, options.output, &counts, why, sizeof why);
     const int ordering = ordered_close(&ordered, good && options.plan.to.unit == CUT_NOWHERE);
+    anonymous_close(&options.anonymous);
     if (!good) return cli_fail(&cli_cut, "%s: %s", options.trace, why);
     if (!options.quiet) cut_print(&counts);
+    if (options.is_anonymous && !options.quiet) cut_print_left(&options);
     if (counts.is_cut) return PROGRAM_CUT;
     return options.plan.to.unit == CUT_NOWHERE ? ordering : PROGRAM_OK;
 }

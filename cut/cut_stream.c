@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cut/anonymous.h"
 #include "cut/cut_copy.h"
 #include "launch/process.h"
 #include "stream/metadata.h"
@@ -17,6 +18,7 @@ struct cutting {
     struct base base;
     struct cut_copy copy;
     const char *path;
+    const char *wrong;  /* with a definition */
     uint64_t calls, ns; /* so far; of a base in the trace only the time */
     bool begun, ended, no_memory;
 };
@@ -64,6 +66,15 @@ static bool cut_keeps_line(const struct cut_plan *plan, const char *line)
     return !plan->drops_statistics || strncmp(line, "statistics=", 11) != 0;
 }
 
+/* Returns how many bytes were put. */
+static size_t cut_put_line(const struct cut_plan *plan, const char *line, size_t bytes, char *to)
+{
+    if (plan->anonymous != NULL)
+        return anonymous_line(line, line + bytes - (line[bytes - 1] == '\n'), to);
+    memcpy(to, line, bytes);
+    return bytes;
+}
+
 /* The metadata of the new stream, and where it was cut: calls and nanoseconds before the part. NULL:
  * no memory. */
 static char *cut_metadata(const struct cutting *state)
@@ -71,19 +82,17 @@ static char *cut_metadata(const struct cutting *state)
     const char *at = state->reader.header.metadata;
     const size_t bytes = state->reader.header.metadata_bytes;
     char *before = metadata_copy(at, bytes, "cut");
-    char *metadata = malloc(bytes + 64), *to = metadata;
+    char *metadata = malloc(bytes + 128), *to = metadata;
     const uint64_t earlier = before != NULL ? strtoull(before, NULL, 10) : 0;
     free(before);
     if (metadata == NULL) return NULL;
     for (const char *end = at + bytes; at < end;) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const size_t line = newline != NULL ? (size_t)(newline - at) + 1 : (size_t)(end - at);
-        if (cut_keeps_line(state->plan, at)) {
-            memcpy(to, at, line);
-            to += line;
-        }
+        if (cut_keeps_line(state->plan, at)) to += cut_put_line(state->plan, at, line, to);
         at += line;
     }
+    if (state->plan->anonymous != NULL) to += sprintf(to, "anonymous=1\n");
     sprintf(to, "cut=%" PRIu64 " %" PRIu64 "\n", earlier + state->calls, state->ns);
     return metadata;
 }
@@ -130,28 +139,47 @@ static bool cut_begin_part(struct cutting *state, bool has_base)
 
 /* ---- what the reader hands out ---- */
 
+static void cut_put_definition(void *of, const struct stack_definition *definition)
+{
+    struct cutting *state = of;
+    if (state->begun)
+        instruction_put_definition(&state->copy.writer, definition);
+    else
+        state->wrong = base_take_definition(&state->base, definition);
+}
+
 static const char *cut_take_definition(void *of, const struct stack_definition *definition)
 {
     struct cutting *state = of;
-    if (!state->begun) return base_take_definition(&state->base, definition);
-    instruction_put_definition(&state->copy.writer, definition);
-    return NULL;
+    state->wrong = NULL;
+    if (state->plan->anonymous != NULL)
+        anonymous_definition(state->plan->anonymous, definition, cut_put_definition, of);
+    else
+        cut_put_definition(of, definition);
+    return state->wrong;
 }
 
 static void cut_take_mapping(void *of, const struct mapping_record *record)
 {
     struct cutting *state = of;
+    struct mapping_record one = *record;
+    if (state->plan->anonymous != NULL) anonymous_mapping(&one);
     if (state->begun)
-        cut_copy_mapping(&state->copy, record);
+        cut_copy_mapping(&state->copy, &one);
     else
-        base_take_mapping(&state->base, record);
+        base_take_mapping(&state->base, &one);
 }
 
 static void cut_take_residency(void *of, const struct residency *residency, const uint8_t *at,
                                const uint8_t *end)
 {
     struct cutting *state = of;
-    if (state->begun) cut_copy_residency(&state->copy, residency, at, end);
+    struct residency one = *residency;
+    if (!state->begun) return;
+    if (state->plan->anonymous != NULL &&
+        !anonymous_residency(state->plan->anonymous, &one, &at, &end))
+        return;
+    cut_copy_residency(&state->copy, &one, at, end);
 }
 
 static void cut_listen(struct cutting *state)
@@ -206,6 +234,8 @@ static void cut_take_part(struct cutting *state, const struct instruction_batch 
 static void cut_take_batch(struct cutting *state, const struct instruction_batch *batch)
 {
     size_t from = 0;
+    if (state->plan->anonymous != NULL)
+        anonymous_batch(state->plan->anonymous, batch, state->reader.room);
     if (!state->begun) {
         from = cut_take_before(state, batch);
         if (state->no_memory) return;
@@ -220,7 +250,8 @@ static void cut_take_batch(struct cutting *state, const struct instruction_batch
 static bool cut_fails(struct cutting *state, char *why, size_t why_bytes)
 {
     if (process_interrupted()) return !error_explain(why, why_bytes, "interrupted");
-    if (state->no_memory) return !error_explain(why, why_bytes, "no memory");
+    if (state->no_memory || (state->plan->anonymous != NULL && state->plan->anonymous->no_memory))
+        return !error_explain(why, why_bytes, "no memory");
     if (state->reader.state == INSTRUCTIONS_FAILED) {
         error_text(&state->reader.error, why, why_bytes);
         return true;
