@@ -1,8 +1,8 @@
-# killed_sweeps.rb BIN COUNT SEED - carries out sweeps and compares of two small recordings, and kills them and
+# killed_sweeps.rb BIN COUNT SEED [slurm] - carries out sweeps and compares of two small recordings, and kills them and
 # their replays at random moments, COUNT of them in all. A sweep goes on when it is called again, until
 # it says that all is there; then it has the rows and events of one that nobody disturbed. A compare whose
 # replay was killed has them too, or says which row is missing, and a replay that was killed once is
-# tried again. Prints a line for each that is wrong; the last line says how many were.
+# tried again. With `slurm`, all are sweeps there (SLURM_CONF); who is killed is the same. Prints a line for each that is wrong; the last line says how many were.
 require "json"
 require "open3"
 require "tmpdir"
@@ -10,6 +10,7 @@ require "tmpdir"
 BIN = File.expand_path(ARGV.fetch(0))
 COUNT = Integer(ARGV.fetch(1))
 RANDOM = Random.new(Integer(ARGV.fetch(2)))
+ON = ARGV[3] ? ["--on", ARGV[3]] : []
 ALLOCATORS = %w[glibc jemalloc mimalloc].freeze
 TRIES_MAX = 40
 MALLOCTAPE = File.join(BIN, "malloctape")
@@ -23,8 +24,16 @@ def children_of(pid)
   own + own.flat_map { |child| children_of(child) }
 end
 
+# On Slurm they are children of its daemons.
+def ours(pid)
+  return children_of(pid) if ON.empty?
+  wanted = "SLURM_CONF=#{ENV.fetch("SLURM_CONF")}"
+  Dir.glob("/proc/[0-9]*").map { |folder| File.basename(folder).to_i }
+     .select { |other| (File.binread("/proc/#{other}/environ") rescue "").split("\0").include?(wanted) }
+end
+
 def replays_below(pid)
-  children_of(pid).select { |child| (File.read("/proc/#{child}/comm") rescue "") =~ /\Areplay/ }
+  ours(pid).select { |child| (File.read("/proc/#{child}/comm") rescue "") =~ /\Areplay/ }
 end
 
 # Runs it, and kills at random: the whole command, or its replays. Returns its status and how many
@@ -74,11 +83,11 @@ Dir.mktmpdir do |directory|
   calm = sweep_results("calm")
   system(MALLOCTAPE, "compare", "a.lz4", "-a", ALLOCATORS.join(","), "-r", "2", "--json", "calm.json", out: File::NULL, err: File::NULL)
   COUNT.times do |number|
-    if number.even?
+    if number.even? || ON.any?
       kills, tries, status = 1 + RANDOM.rand(4), 0, nil
       total = 0
       loop do
-        status, killed, said = disturbed([MALLOCTAPE, "sweep", "plan.json", "--dir", "s#{number}"], kills - total)
+        status, killed, said = disturbed([MALLOCTAPE, "sweep", "plan.json", "--dir", "s#{number}", *ON], kills - total)
         total += killed
         tries += 1
         break if status.success? || tries == TRIES_MAX
