@@ -121,13 +121,14 @@ static void owners_print_kind(const struct owners_printing *printing, enum owner
                                     : owners_words_of_rest(kind, rows));
 }
 
-/* What else the kernel says of the whole. */
+/* What else the kernel says of all but the recorder's own, as RSS is shown. */
 static void owners_print_others(const struct owners *owners, FILE *to)
 {
     struct owners_amount all = {.resident = 0};
     const struct owners_look *look = &owners->looks[owners->peak];
     if (look->is_brief) return;
     for (size_t i = 0; i < owners->rows_count; i++) {
+        if (owners->rows[i].kind == OWNERS_RECORDER) continue;
         all.proportional += owners->rows[i].at_peak.proportional;
         all.huge += owners->rows[i].at_peak.huge;
         all.swapped += owners->rows[i].at_peak.swapped;

@@ -15,7 +15,7 @@ for program in slurmctld slurmd sbatch squeue; do
 done
 
 plan 9
-. "$(dirname "$0")/slurm_here.sh"
+. "$source_dir/tests/sweep/slurm_here.sh"
 
 # Leaves a task that compares, as JOB_INDEX, in the file `running`.
 compares() {
