@@ -2,6 +2,7 @@
  *
  * See ask.h. */
 #include "cli/ask.h"
+#include "cli/kept.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -15,6 +16,7 @@
 static const char ctl_help_text[] =
     "usage: malloctape ctl PID start|reset [OUTPUT]\n"
     "       malloctape ctl PID stop|pause|resume|sync|status\n"
+    "       malloctape ctl PID keep FILE\n"
     "\n"
     "Controls the recording of a running process, which was started by `malloctape record --control`\n"
     "or `--idle`, or with the tracing library preloaded and TCMALLOC_TRACE_CONTROL=1 in its\n"
@@ -31,6 +33,8 @@ static const char ctl_help_text[] =
     "  pause     nothing is recorded until `resume`\n"
     "  sync      returns when everything recorded so far is in the output\n"
     "  status    prints what the process is doing\n"
+    "  keep      writes the last minutes of `malloctape record --keep` to FILE (without --control,\n"
+    "            too)\n"
     "\n"
     "pause, stop and sync print what the recording has. Objects that were made before `start` or\n"
     "during a pause are unknown in it.\n"
@@ -39,6 +43,7 @@ static const char ctl_help_text[] =
 struct ctl {
     pid_t process;
     char request[PATH_MAX + 16];
+    const char *kept; /* where to, or NULL */
 };
 
 /* Makes the output absolute: the process has another current directory. */
@@ -72,6 +77,12 @@ static int ctl_words_parse(struct ctl *ctl, int count, char **words)
     const char *output = words[optind + 2];
     if (!ask_parse_process(&ctl->process, words[optind]))
         return cli_usage_error(&cli_ctl, "%s is not a process id", words[optind]);
+    if (strcmp(request, "keep") == 0) {
+        if (output == NULL || *output == '\0' || words[optind + 3] != NULL)
+            return cli_usage_error(&cli_ctl, "keep takes one FILE");
+        ctl->kept = output;
+        return PROGRAM_GO_ON;
+    }
     if (!is_request(request))
         return cli_usage_error(&cli_ctl, "there is no command '%s' for a process", request);
     if (output == NULL) {
@@ -89,10 +100,11 @@ static int ctl_words_parse(struct ctl *ctl, int count, char **words)
 
 static int ctl_run(int count, char **words)
 {
-    struct ctl ctl;
+    struct ctl ctl = {.kept = NULL};
     char answer[2048];
     int status = ctl_words_parse(&ctl, count, words);
     if (status != PROGRAM_GO_ON) return status;
+    if (ctl.kept != NULL) return kept_ask(ctl.process, ctl.kept);
     struct ask ask = {
         .command = &cli_ctl, .process = ctl.process, .signals = -1, .given = {-1, -1}};
     if (ask_process(&ask, ctl.request, answer, sizeof answer) == 0) return PROGRAM_FAILED;

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/executable.h"
 #include "cli/finish.h"
+#include "cli/kept.h"
 #include "cli/made_names.h"
 #include "cli/record_process.h"
 #include "cli/recording_files.h"
@@ -35,6 +36,7 @@
 #define QUIET_VARIABLE  "TCMALLOC_TRACE_QUIET"
 
 #define DEFAULT_SUFFIX ".raw.lz4"
+#define KEPT_SUFFIX    ".kept.lz4"
 enum { NUMBER_MAX = 10000, STACKS_BYTES_MIN = 1024 };
 
 /* The allocators under which a program can be recorded, and the library for each. */
@@ -48,6 +50,7 @@ static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=pr
 static const char record_help_text[] =
     "usage: malloctape record [OPTION]... [--] PROGRAM [ARGUMENTS...]\n"
     "       malloctape record --pid PROCESS [-o FILE] [--seconds N] [--max-bytes N] [--stacks] [-q]\n"
+    "                         [--keep TIME]\n"
     "\n"
     "Runs PROGRAM and records every call of its allocator; or records a process that runs already,\n"
     "on the allocator that it has, until Ctrl-C, and lets it go on.\n"
@@ -73,6 +76,17 @@ static const char record_help_text[] =
     "            records call stacks: of about one allocation for each BYTES allocated (default\n"
     "            512k), and of each of 1 MiB and more; all: of every allocation; always of some\n"
     "            frees, too, or with all,frees of every free\n"
+    "  --keep TIME[,BYTES]\n"
+    "            for days: FILE has only the last 90s, 10m or 2h, of at most so many bytes (500M), and\n"
+    "            what was alive before; it is written at the end, and by `malloctape ctl PROCESS keep`\n"
+    "  --when CONDITION\n"
+    "            with --keep: writes FILE.1, FILE.2, ... when 'rss>4G', 'live>+20%/10m', 'heap>1G'\n"
+    "            or 'calls/s>2M' has become true, at most once a minute\n"
+    "  --listen ADDRESS\n"
+    "            with --keep: an HTTP server at HOST:PORT or the path of a socket, with a page,\n"
+    "            /metrics, /debug/pprof/heap and /trace; for this machine only\n"
+    "  --token FILE\n"
+    "            with --listen: for any machine; who asks must send FILE's first line as a token\n"
     "  --addresses\n"
     "            records the address of each object, for `replay --verify-addresses`\n"
     "  --control `malloctape ctl` and `malloctape top` can ask and control the recording meanwhile: one\n"
@@ -102,13 +116,21 @@ struct record {
     const char *process;             /* NULL: a program is run */
     const char *stacks;              /* as the library understands it, or NULL */
     bool follow, quiet, control, idle, has_stacks, addresses;
+    struct kept kept;
     double start_s; /* since the epoch */
     unsigned front_end;
     char **program;             /* PROGRAM and its arguments */
     char destination[PATH_MAX]; /* empty with --idle */
     char expanded[PATH_MAX];    /* the same for a running process */
+    char kept_file[PATH_MAX];   /* FILE of --keep */
     char reserved[PATH_MAX];    /* an empty file, created so that nobody else takes the name */
 };
+
+/* Whether an output is a file name, not an open descriptor or a command. */
+static bool is_file_name(const char *output)
+{
+    return strncmp(output, "fd:", 3) != 0 && output[0] != '|';
+}
 
 /* Checks that the library will understand the name. Returns PROGRAM_GO_ON or an exit status. */
 static int output_check(const struct record *record)
@@ -157,6 +179,28 @@ static int stacks_take(void *of, const char *argument)
     return PROGRAM_GO_ON;
 }
 
+static int when_take(void *of, const char *argument)
+{
+    struct kept *kept = &((struct record *)of)->kept;
+    if (kept->when_count == KEPT_WHEN_MAX)
+        return cli_usage_error(&cli_record, "--when: at most %d", KEPT_WHEN_MAX);
+    kept->when[kept->when_count++] = argument;
+    return PROGRAM_GO_ON;
+}
+
+/* A keeper keeps one recording, in a file. Returns PROGRAM_GO_ON or an exit status. */
+static int kept_check_options(const struct record *record)
+{
+    const char *output = record->output;
+    if (record->kept.keep != NULL && (record->follow || record->idle))
+        return cli_usage_error(&cli_record, "--keep cannot be used with %s",
+                               record->follow ? "--follow" : "--idle");
+    if (record->kept.keep != NULL && output != NULL &&
+        (!is_file_name(output) || output_name_has_process(output)))
+        return cli_usage_error(&cli_record, "--keep needs the name of one file: -o %s", output);
+    return kept_check(&record->kept);
+}
+
 /* Returns PROGRAM_GO_ON or an exit status. */
 static int record_words_parse(struct record *record, int count, char **words)
 {
@@ -168,6 +212,10 @@ static int record_words_parse(struct record *record, int count, char **words)
         {"max-bytes", .word = &record->max_bytes},
         {"addresses", .flag = &record->addresses},
         {"stacks", .flag = &record->has_stacks, .take = stacks_take, .choices = stacks_of},
+        {"keep", .word = &record->kept.keep},
+        {"when", .take = when_take},
+        {"listen", .word = &record->kept.listen},
+        {"token", .word = &record->kept.token},
         {"control", .flag = &record->control},
         {"idle", .flag = &record->idle},
         {"pid", 'p', .word = &record->process},
@@ -193,13 +241,8 @@ static int record_words_parse(struct record *record, int count, char **words)
         return cli_usage_error(&cli_record, "--max-bytes %s: not a whole number",
                                record->max_bytes);
     record->program = words + optind;
-    return output_check(record);
-}
-
-/* Whether an output is a file name, not an open descriptor or a command. */
-static bool is_file_name(const char *output)
-{
-    return strncmp(output, "fd:", 3) != 0 && output[0] != '|';
+    const int checked = kept_check_options(record);
+    return checked == PROGRAM_GO_ON ? output_check(record) : checked;
 }
 
 /* Adds text to the destination; `literal`: any % in it stands for itself. */
@@ -238,8 +281,8 @@ static bool destination_default(struct record *record, unsigned number)
 {
     char name[PATH_MAX], spool[PATH_MAX + 8], digits[16] = "";
     if (number > 1) snprintf(digits, sizeof digits, ".%u", number);
-    const int length =
-        snprintf(name, sizeof name, "%s%s" DEFAULT_SUFFIX, basename(record->program[0]), digits);
+    const int length = snprintf(name, sizeof name, "%s%s%s", basename(record->program[0]), digits,
+                                record->kept.keep != NULL ? KEPT_SUFFIX : DEFAULT_SUFFIX);
     if (length >= (int)sizeof name || !destination_begin(record, true) ||
         !destination_add(record, name, true))
         return false;
@@ -303,7 +346,8 @@ static int destination_check(const struct record *record)
         if (S_ISDIR(status.st_mode)) return cli_fail(&cli_record, "%s is a directory", destination);
         if (access(destination, W_OK) != 0)
             return cli_fail(&cli_record, "cannot write %s: %s", destination, strerror(errno));
-        if (!may_be_replaced(destination))
+        if (!may_be_replaced(destination) &&
+            !(record->kept.keep != NULL && kept_may_replace(destination)))
             return cli_fail(&cli_record,
                             "%s exists and is not a recording: remove it, or give another name",
                             destination);
@@ -367,6 +411,7 @@ static void recording_finish(const struct record *record, const struct recording
 {
     struct finished finished;
     const bool speaks = !record->follow && !record->quiet;
+    if (record->kept.keep != NULL) return; /* the keeper says what there is */
     bool goes_on = kill(recording->process, 0) == 0 || errno != ESRCH;
     if (goes_on || !is_file_name(recording->output) ||
         !finish(recording->output, &recording->made, &finished)) {
@@ -397,7 +442,7 @@ static struct outcome recordings_settle(const struct record *record,
         outcome.events += recording->events;
         if (recording->summary == NULL)
             recording_finish(record, recording, &outcome);
-        else if (speaks && *recording->summary != '\0')
+        else if (speaks && *recording->summary != '\0' && record->kept.keep == NULL)
             cli_tell("%s", recording->summary);
         if (recording->summary != NULL && recording->events == 0)
             outcome.other_malloc += recording->has_other_malloc;
@@ -426,7 +471,7 @@ static bool nothing_is_recorded(const struct outcome *outcome)
 
 /* What is done while the program runs. */
 struct watch {
-    const struct record *record;
+    struct record *record;
     struct recordings recordings;
     struct running_program program;
     bool has_begun;
@@ -442,12 +487,13 @@ static void begin_print(const struct watch *watch)
                  recorded_on[record->front_end], watch->program.process);
     else
         cli_tell("malloctape record: recording on %s to %s", recorded_on[record->front_end],
-                 record->destination);
+                 record->kept.keep != NULL ? record->kept_file : record->destination);
 }
 
 static void record_look(void *of)
 {
     struct watch *watch = of;
+    kept_look(&watch->record->kept);
     if (watch->record->idle && !watch->has_begun) begin_print(watch);
     if (watch->record->control && !watch->record->idle && !watch->record->quiet &&
         !watch->has_begun)
@@ -479,10 +525,12 @@ static int program_run(struct record *record, const struct executable *executabl
     int error = run_program(&watch.program, executable->path, record->program, record_look, &watch);
     recordings_look(recordings);
     int status = PROGRAM_CANNOT_EXECUTE;
+    if (error != 0 && record->kept.keep != NULL) kept_end(&record->kept);
     if (error != 0) {
         cli_fail(&cli_record, "%s: %s", executable->path, strerror(error));
         if (error == ENOENT) status = PROGRAM_NOT_FOUND;
     } else {
+        const bool is_kept = record->kept.keep == NULL || kept_end(&record->kept);
         struct outcome outcome = recordings_settle(record, recordings);
         outcome_print(record, &outcome);
         if (!record->quiet && !record->idle) recordings_tell_unrecorded(recordings);
@@ -491,6 +539,7 @@ static int program_run(struct record *record, const struct executable *executabl
             cli_tell("malloctape record: nothing was recorded");
             if (status == 0) status = PROGRAM_NOTHING_RECORDED;
         }
+        if (!is_kept && status == 0) status = PROGRAM_NOTHING_RECORDED;
     }
     reserved_remove(record);
     recordings_end(recordings);
@@ -548,6 +597,28 @@ static const char *settings_lines(const struct record *record, char *lines, size
     return *lines != '\0' ? lines : NULL;
 }
 
+/* Starts the keeper: from now on the destination is its FIFO. Returns an exit status. */
+static int keeper_begin(struct record *record)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    const struct output_names names = {.process_id = 0,
+                                       .host = host,
+                                       .time_s = (uint64_t)time(NULL),
+                                       .program = basename(record->program[0]),
+                                       .program_number = 1};
+    if (record->kept.keep == NULL) return PROGRAM_OK;
+    gethostname(host, sizeof host - 1);
+    if (output_name_expand(record->destination, &names, record->kept_file,
+                           sizeof record->kept_file) < 0)
+        return destination_fail();
+    record->kept.quiet = record->quiet;
+    const int status = kept_begin(&record->kept, record->kept_file);
+    record->destination[0] = '\0';
+    return status != PROGRAM_OK || destination_add(record, record->kept.fifo, true)
+               ? status
+               : destination_fail();
+}
+
 /* Fills names in. As in any recording, a name with the process in it replaces no file. Returns an
  * exit status. */
 static int destination_expand(struct record *record, const struct record_process *process)
@@ -570,6 +641,20 @@ static int destination_expand(struct record *record, const struct record_process
     while (output_name_has_process(record->destination) && file_exists(record->expanded) &&
            names.program_number++ < NUMBER_MAX);
     return PROGRAM_OK;
+}
+
+/* The same with a keeper, which gets what a process records that runs already. */
+static int process_keep(struct record *record, struct record_process *process, const char *library)
+{
+    int status = destination_check(record);
+    if (status == PROGRAM_OK) status = keeper_begin(record);
+    if (status != PROGRAM_OK) return status;
+    process->kept = &record->kept;
+    process->output = record->kept_file;
+    process->library = library;
+    status = record_process(process);
+    reserved_remove(record);
+    return status;
 }
 
 /* Records a running process: the recording gets the name of its program. */
@@ -595,6 +680,7 @@ static int process_run(struct record *record)
     record->program = words;
     if (!destination_set(record)) return destination_fail();
     int status = destination_expand(record, &process);
+    if (record->kept.keep != NULL) return process_keep(record, &process, library.path);
     if (status == PROGRAM_OK && !recording_files_fit(record->expanded))
         status = destination_check(record);
     if (status == PROGRAM_OK) {
@@ -631,6 +717,8 @@ static int record_run(int count, char **words)
     if (status != PROGRAM_OK) return status;
     if (getenv(QUIET_VARIABLE) != NULL) record.quiet = true;
     if (!record.quiet) unknown_variables_print();
+    status = keeper_begin(&record);
+    if (status != PROGRAM_OK) return status;
     if (!variables_set(&record, &executable, library.path))
         return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
     return program_run(&record, &executable);

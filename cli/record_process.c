@@ -26,6 +26,7 @@ static enum attachment_state wait_for_end(const struct record_process *record,
     while (state == ATTACHMENT_GOES_ON) {
         double left = record->seconds > 0 ? end - seconds_now() : LOOK_MS;
         if (left <= 0) return ATTACHMENT_ASKED_TO_END;
+        if (record->kept != NULL) kept_look(record->kept);
         state =
             attachment_wait(attachment, left < LOOK_MS / 1e3 ? (int)(left * 1e3) + 1 : LOOK_MS, -1);
     }
@@ -97,12 +98,26 @@ static int record_process_watch(const struct record_process *record, struct atta
         state = attachment_wait(attachment, 0, -1);
     is_left = state != ATTACHMENT_PROCESS_ENDED && state != ATTACHMENT_OTHER_PROGRAM;
     const struct result result = is_left ? (struct result){0} : finish_own(files, state);
-    if (said != NULL && !record->quiet)
+    if (said != NULL && !record->quiet && record->kept == NULL)
         cli_tell("malloctape: %s: %s", record->output, said);
     else if (!is_left && !record->quiet)
         record_process_end_print(record, &result, state);
     attachment_end(attachment, state);
     return attachment->is_silent ? PROGRAM_FAILED : PROGRAM_OK;
+}
+
+/* With a keeper, which has the files that the process gets. */
+static int record_process_keep(const struct record_process *record, struct attachment *attachment)
+{
+    int given[2];
+    int status = kept_give(record->kept, given) ? PROGRAM_OK : PROGRAM_FAILED;
+    if (status == PROGRAM_OK) {
+        status = attachment_begin(attachment, record->output, given);
+        close(given[0]); /* the process has them now */
+        close(given[1]);
+    }
+    if (status == PROGRAM_OK) status = record_process_watch(record, attachment, NULL);
+    return kept_end(record->kept) ? status : PROGRAM_FAILED;
 }
 
 int record_process(const struct record_process *record)
@@ -112,6 +127,7 @@ int record_process(const struct record_process *record)
                                     .library = record->library,
                                     .settings = record->settings,
                                     .quiet = record->quiet};
+    if (record->kept != NULL) return record_process_keep(record, &attachment);
     struct recording_files room, *files = recording_files_fit(record->output) ? &room : NULL;
     if (files != NULL && !recording_files_make(files, record->output)) return PROGRAM_FAILED;
     int status = files != NULL ? attachment_begin(&attachment, record->output, files->given)

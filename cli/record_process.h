@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "cli/kept.h"
+
 struct record_process {
     pid_t process;
     const char *output;   /* an absolute path: of a file to be made, or of what the process opens */
@@ -12,6 +14,7 @@ struct record_process {
     const char *library;  /* libmalloctape.so */
     const char *settings; /* attachment.h */
     double seconds;       /* 0: until a signal comes or the process ends */
+    struct kept *kept;    /* who gets the recording; NULL: it goes to `output` */
     bool quiet;
 };
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,24 @@ static void open_spool(struct work *work, const char *path)
     spool_reader_close(&work->spool);
 }
 
+/* The same for a stream that came through a pipe: the name has the recording's id in it. */
+static void open_spool_elsewhere(struct work *work)
+{
+    char path[PATH_MAX];
+    const char *directory = work->options->spool_directory;
+    if (directory == NULL || !work->reader->has_header) return;
+    if (spool_elsewhere_path(directory, work->reader->header.recording_id, path, sizeof path) &&
+        spool_is_there(path))
+        open_spool(work, path);
+}
+
+static void spool_complete(struct work *work)
+{
+    if (work->options->spool_completes && work->has_spool && work->spool.lanes_gapped == 0 &&
+        !work->spool.is_incomplete && !error_is_set(&work->spool.error))
+        work->result->truncated = false;
+}
+
 /* Everything there is, in order. False: see judge(). */
 static bool order_everything(struct work *work)
 {
@@ -127,7 +146,9 @@ static bool order_everything(struct work *work)
         work->result->cut = work->reader->error;
         work->result->truncated = true;
         if (!work->has_spool) open_spool(work, work->options->spool_path);
+        if (!work->has_spool) open_spool_elsewhere(work);
         if (work->has_spool && !order_spool(work)) return false;
+        spool_complete(work);
     }
     bool ordered = order_end(work->order);
     work->result->spool_records = order_totals_of(work->order)->spool_records;

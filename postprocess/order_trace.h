@@ -66,6 +66,12 @@ struct order_trace_result {
 
 struct order_trace_options {
     const char *spool_path; /* where the spool would be, or NULL */
+    bool
+        spool_completes; /* a stream with the rest in its spool is complete, as a file that `record`
+                               has finished */
+    /* Where the recorder puts the spool of a stream without a file (tracing/data/output_files.h), or
+     * NULL. */
+    const char *spool_directory;
     struct order_options order;
     /* Called every now and then, unless it is NULL: how much of the file has been read, and how
      * many instructions have been put. */

@@ -27,10 +27,18 @@
 #define STATUS_OUTPUT_FAILED 4
 #define STATUS_SALVAGED      5
 
-static bool postprocess_has_spool(const struct raw_reader *reader, const char *input)
+/* Sets where a spool may be; *path is to be freed afterwards. */
+static void postprocess_find_spool(struct order_trace_options *how, const struct raw_reader *reader,
+                                   const char *input, char **path)
 {
     struct stat status;
-    return strcmp(input, "-") != 0 && fstat(reader->fd, &status) == 0 && S_ISREG(status.st_mode);
+    if (fstat(reader->fd, &status) != 0) return;
+    const bool is_pipe = S_ISFIFO(status.st_mode);
+    if (is_pipe) how->spool_directory = spool_scratch_directory();
+    how->spool_completes = is_pipe;
+    if (strcmp(input, "-") == 0 || !(is_pipe || S_ISREG(status.st_mode))) return;
+    if (asprintf(path, "%s.spool", input) < 0) *path = NULL;
+    if (*path != NULL && spool_is_there(*path)) how->spool_path = *path;
 }
 
 static int exit_status(const struct order_trace_result *result, bool output_failed)
@@ -111,9 +119,7 @@ static int postprocess_run(const struct options *options, const char *input,
         .context = &progress,
     };
     char *spool = NULL;
-    if (postprocess_has_spool(reader, input) && asprintf(&spool, "%s.spool", input) < 0)
-        spool = NULL;
-    how.spool_path = spool != NULL && spool_is_there(spool) ? spool : NULL;
+    postprocess_find_spool(&how, reader, input, &spool);
     order_trace(reader, &how, &output, &summary->result);
     free(spool);
     output.discards = summary->result.status >= ORDER_TRACE_DAMAGED;

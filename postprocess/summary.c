@@ -40,7 +40,7 @@ void summary_print_problems(const struct summary *summary, FILE *to)
 {
     const struct order_trace_result *result = &summary->result;
     char text[512];
-    if (error_is_set(&result->cut))
+    if (error_is_set(&result->cut) && result->status != ORDER_TRACE_COMPLETE)
         fprintf(to, "%s: %s: the recording was cut short: %s\n", printable_text(summary->program),
                 printable_text(summary->input),
                 printable_text(error_text(&result->cut, text, sizeof text)));

@@ -10,6 +10,7 @@
 
 #include "common/array.h"
 #include "common/bytes.h"
+#include "common/text.h"
 #include "stream/cell.h"
 #include "stream/checksum.h"
 #include "stream/spool_format.h"
@@ -45,6 +46,27 @@ static bool spool_read(struct spool_reader *spool, void *to, size_t bytes, uint6
             return error_set_system(&spool->error, "cannot read the spool");
     }
     return true;
+}
+
+/* ---- where it is ---- */
+
+const char *spool_scratch_directory(void)
+{
+    const char *directory = secure_getenv("TMPDIR");
+    return directory != NULL && directory[0] == '/' ? directory : "/tmp";
+}
+
+bool spool_elsewhere_path(const char *directory, const uint8_t *recording_id, char *path,
+                          size_t bytes)
+{
+    struct text text = {path, 0, bytes};
+    uint64_t id;
+    memcpy(&id, recording_id, sizeof id);
+    text_string(&text, directory);
+    text_string(&text, "/malloctape-");
+    text_hexadecimal(&text, id);
+    text_string(&text, ".spool");
+    return text_end(&text);
 }
 
 /* ---- opening ---- */

@@ -60,6 +60,12 @@ struct spool_reader {
  * have put a link to elsewhere there, or something that blocks when it is opened. */
 bool spool_is_there(const char *path);
 
+/* The directory for temporary files, as the recorder finds it: a stream through a pipe has its spool
+ * there. And the path of that spool; false: it does not fit. */
+const char *spool_scratch_directory(void);
+bool spool_elsewhere_path(const char *directory, const uint8_t *recording_id, char *path,
+                          size_t bytes);
+
 /* False: see error, which is SPOOL_OTHER_RECORDING if another recording's spool is there. A stream
  * that was cut before its header was complete gets from the spool what that knows: the recording's
  * id, its process and its features. */

@@ -24,6 +24,7 @@ bin:
 malloctape
 malloctape-bump-pipes
 malloctape-convert
+malloctape-keep
 malloctape-postprocess
 malloctape-replay
 malloctape-sweep

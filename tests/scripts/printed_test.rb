@@ -10,7 +10,7 @@ require_relative 'printed'
 
 SOURCE = ENV.fetch('MALLOCTAPE_SOURCE') { File.expand_path('../..', __dir__) }
 ROOMS = %w[attach cli common compare convert inspect launch malloctape page postprocess reading
-           replay report stream sweep symbols].freeze
+           keep replay report stream sweep symbols].freeze
 MALLOCTAPE = File.join(BUILD, 'bin/malloctape')
 # ESC and an operating system's command, CSI as one character, a change of direction, no UTF-8.
 HOSTILE = "\e]0;PWNED\a\u009b31m\u202e".b.freeze

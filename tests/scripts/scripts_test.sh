@@ -297,7 +297,7 @@ distributes_everything() {
 installs_documents() {
     make -C "$build_dir" install-dist_docDATA DESTDIR="$scratch/root" docdir=/doc >out 2>err ||
         return 1
-    (cd "$source_dir" && grep -ohE '\b(COPYING|[A-Za-z]+\.md)\b' */*.h */*.c */*.1) |
+    (cd "$source_dir" && grep -ohE '\b(COPYING|[A-Za-z-]+\.md)\b' */*.h */*.c */*.1) |
         grep -v '^PEAR' | sort -u | while read -r name; do
         [ -e "root/doc/$name" ] || echo "$name is not installed"
     done >missing

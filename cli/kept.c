@@ -1,0 +1,258 @@
+#include "cli/kept.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/tell.h"
+#include "common/amount.h"
+#include "common/printable.h"
+#include "keep/keep_socket.h"
+#include "launch/installed.h"
+#include "launch/process.h"
+#include "reading/stream.h"
+
+/* How long the keeper may take to open the FIFO. */
+enum { KEPT_OPEN_TRIES = 500, KEPT_OPEN_WAIT_US = 10000 };
+
+int kept_check(const struct kept *kept)
+{
+    uint64_t ns, bytes;
+    if (kept->keep == NULL) {
+        const char *const alone = kept->listen != NULL   ? "--listen"
+                                  : kept->token != NULL  ? "--token"
+                                  : kept->when_count > 0 ? "--when"
+                                                         : NULL;
+        if (alone == NULL) return PROGRAM_GO_ON;
+        return cli_usage_error(&cli_record, "%s needs --keep", alone);
+    }
+    if (!amount_parse_keep(kept->keep, &ns, &bytes))
+        return cli_usage_error(&cli_record, "--keep %s: TIME or TIME,BYTES, as 10m,500M",
+                               kept->keep);
+    return PROGRAM_GO_ON;
+}
+
+/* ---- beginning ---- */
+
+/* Removes a directory of segments. Whether it is gone. */
+static bool kept_remove_directory(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (directory == NULL) return errno == ENOENT;
+    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        unlinkat(dirfd(directory), entry->d_name, 0);
+    closedir(directory);
+    return rmdir(path) == 0;
+}
+
+/* What an earlier keeper could not finish stays, under another name; what was there under that
+ * goes. Whether the name is free now. */
+static bool kept_set_aside(const struct kept *kept)
+{
+    char older[PATH_MAX];
+    const int directory = open(kept->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory < 0) return errno == ENOENT;
+    const bool is_used = flock(directory, LOCK_EX | LOCK_NB) != 0;
+    close(directory);
+    if (is_used) {
+        errno = EBUSY;
+        return false;
+    }
+    if (rmdir(kept->directory) == 0) return true;
+    snprintf(older, sizeof older, "%.*s.older", PATH_MAX - 8, kept->directory);
+    return kept_remove_directory(older) && rename(kept->directory, older) == 0;
+}
+
+static int kept_fail(const struct kept *kept, const char *what)
+{
+    return cli_fail(&cli_record, "%s: %s: %s", kept->directory, what, strerror(errno));
+}
+
+/* Waits until the keeper is ready. Returns an exit status. */
+static int kept_run(struct kept *kept, const char *path, const char *const *words)
+{
+    int ends[2];
+    char ready[8];
+    if (pipe2(ends, O_CLOEXEC) != 0) return kept_fail(kept, "cannot make a pipe");
+    const struct child child = {
+        .path = path, .words = (char *const *)words, .input = -1, .output = ends[1], .error = -1};
+    const int failed = child_start(&child, &kept->keeper);
+    close(ends[1]);
+    const bool is_ready = failed == 0 && read(ends[0], ready, sizeof ready) > 0;
+    close(ends[0]);
+    if (is_ready) return PROGRAM_OK;
+    if (failed != 0) return cli_fail(&cli_record, "cannot start the keeper: %s", strerror(failed));
+    if (waitpid(kept->keeper, &kept->status, 0) == kept->keeper) kept->keeper = 0;
+    kept_remove_directory(kept->directory);
+    return WIFEXITED(kept->status) ? WEXITSTATUS(kept->status) : PROGRAM_FAILED;
+}
+
+static int kept_start(struct kept *kept)
+{
+    struct installed program;
+    const char *words[16 + 2 * KEPT_WHEN_MAX];
+    size_t count = 0;
+    if (!installed_find_program(&program, "malloctape-keep"))
+        return cli_fail(&cli_record, "%s not found", program.path);
+    words[count++] = "malloctape-keep";
+    words[count++] = "--keep";
+    words[count++] = kept->keep;
+    words[count++] = "-o";
+    words[count++] = kept->output;
+    for (size_t i = 0; i < kept->when_count; i++) {
+        words[count++] = "--when";
+        words[count++] = kept->when[i];
+    }
+    if (kept->listen != NULL) words[count++] = "--listen", words[count++] = kept->listen;
+    if (kept->token != NULL) words[count++] = "--token", words[count++] = kept->token;
+    if (kept->quiet) words[count++] = "--quiet";
+    words[count++] = "--";
+    words[count++] = kept->directory;
+    words[count] = NULL;
+    return kept_run(kept, program.path, words);
+}
+
+int kept_begin(struct kept *kept, const char *output)
+{
+    kept->output = output;
+    const int bytes = snprintf(kept->directory, sizeof kept->directory, "%s.keep", output);
+    if (bytes < 0 || (size_t)bytes + sizeof "/fifo.spool" > sizeof kept->directory)
+        return cli_fail(&cli_record, "the name of the output is too long");
+    snprintf(kept->fifo, sizeof kept->fifo, "%.*s/fifo", PATH_MAX - 6, kept->directory);
+    if (!kept_set_aside(kept)) return kept_fail(kept, "is in the way");
+    if (mkdir(kept->directory, 0700) != 0) return kept_fail(kept, "cannot be made");
+    if (mkfifo(kept->fifo, 0600) != 0) return kept_fail(kept, "cannot make a FIFO in it");
+    return kept_start(kept);
+}
+
+/* ---- while it goes on ---- */
+
+static void kept_tell_lost(struct kept *kept)
+{
+    kept->was_lost = true;
+    if (WIFSIGNALED(kept->status))
+        cli_tell(
+            "malloctape record: signal %d has ended the keeper: nothing more is recorded; what "
+            "was kept is in %s",
+            WTERMSIG(kept->status), kept->directory);
+    else
+        cli_tell("malloctape record: the keeper has ended: nothing more is recorded");
+}
+
+void kept_look(struct kept *kept)
+{
+    if (kept->keeper <= 0 || waitpid(kept->keeper, &kept->status, WNOHANG) != kept->keeper) return;
+    kept->keeper = 0;
+    if (!WIFEXITED(kept->status) || WEXITSTATUS(kept->status) == PROGRAM_FAILED)
+        kept_tell_lost(kept);
+}
+
+/* The keeper has to open the FIFO first. */
+static int kept_open_fifo(struct kept *kept)
+{
+    int file = -1;
+    for (unsigned i = 0; i < KEPT_OPEN_TRIES && file < 0 && kept->keeper > 0; i++) {
+        file = open(kept->fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        if (file >= 0 || errno != ENXIO) break;
+        usleep(KEPT_OPEN_WAIT_US);
+        kept_look(kept);
+    }
+    if (file >= 0) fcntl(file, F_SETFL, 0);
+    return file;
+}
+
+bool kept_give(struct kept *kept, int given[2])
+{
+    char spool[PATH_MAX + 8];
+    snprintf(spool, sizeof spool, "%s.spool", kept->fifo);
+    given[1] = open(spool, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    given[0] = given[1] >= 0 ? kept_open_fifo(kept) : -1;
+    if (given[0] >= 0) return true;
+    kept_fail(kept, "the keeper does not read");
+    if (given[1] >= 0) close(given[1]);
+    return false;
+}
+
+bool kept_may_replace(const char *path)
+{
+    struct stream stream;
+    struct error error = {0};
+    const bool opened = stream_open(&stream, path, &error);
+    if (opened) stream_close(&stream);
+    return opened;
+}
+
+bool kept_end(struct kept *kept)
+{
+    /* If nobody has opened the FIFO, the keeper still waits for that. */
+    const int file = open(kept->fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file >= 0) close(file);
+    if (kept->keeper > 0 && waitpid(kept->keeper, &kept->status, 0) == kept->keeper) {
+        kept->keeper = 0;
+        if (WIFSIGNALED(kept->status)) kept_tell_lost(kept);
+    }
+    return WIFEXITED(kept->status) && WEXITSTATUS(kept->status) != PROGRAM_FAILED;
+}
+
+/* ---- ctl ---- */
+
+static int kept_connect(pid_t process)
+{
+    struct sockaddr_un address;
+    const socklen_t bytes = keep_socket_address(&address, process);
+    const int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (file >= 0 && connect(file, (struct sockaddr *)&address, bytes) == 0) return file;
+    if (file >= 0) close(file);
+    return -1;
+}
+
+/* Anybody could have taken the name. */
+static bool kept_is_ours(int file)
+{
+    struct ucred peer;
+    socklen_t bytes = sizeof peer;
+    return getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0);
+}
+
+int kept_ask(pid_t process, const char *path)
+{
+    char request[PATH_MAX + 16], answer[600], here[PATH_MAX] = "";
+    size_t used = 0;
+    ssize_t some;
+    if (path[0] != '/' && getcwd(here, sizeof here) == NULL)
+        return cli_fail(&cli_ctl, "the current directory: %s", strerror(errno));
+    const int bytes =
+        snprintf(request, sizeof request, "keep %s%s%s\n", here, *here != '\0' ? "/" : "", path);
+    if (strchr(path, '\n') != NULL || (size_t)bytes >= sizeof request)
+        return cli_fail(&cli_ctl, "%s: this name cannot be sent to the keeper", path);
+    const int file = kept_connect(process);
+    if (file < 0)
+        return cli_fail(&cli_ctl,
+                        "process %d has no keeper: it was not started by `malloctape "
+                        "record --keep`",
+                        (int)process);
+    const bool is_sent =
+        kept_is_ours(file) && send(file, request, (size_t)bytes, MSG_NOSIGNAL) == bytes;
+    while (is_sent && used < sizeof answer - 1 &&
+           (some = read(file, answer + used, sizeof answer - 1 - used)) > 0)
+        used += (size_t)some;
+    close(file);
+    answer[used] = '\0';
+    answer[strcspn(answer, "\n")] = '\0';
+    if (strncmp(answer, "ok: ", 4) != 0)
+        return cli_fail(&cli_ctl, "the keeper of process %d: %s", (int)process,
+                        used > 0 ? answer : "no answer");
+    printable_print(stdout, answer + 4, strlen(answer + 4));
+    putchar('\n');
+    return PROGRAM_OK;
+}

@@ -1,0 +1,57 @@
+/* kept - `record --keep`: the recording goes to a keeper (keep/keeper.h), which keeps its last minutes.
+ *
+ *   record --starts--> malloctape-keep                FILE.keep/fifo, segments; at the end FILE
+ *          --starts--> PROGRAM --raw stream--> FILE.keep/fifo
+ *
+ * Threads   one. */
+#ifndef MALLOCTAPE_KEPT_H
+#define MALLOCTAPE_KEPT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { KEPT_WHEN_MAX = 16 };
+
+struct kept {
+    /* As given. */
+    const char *keep; /* NULL: the recording is not kept so */
+    const char *listen, *token;
+    const char *when[KEPT_WHEN_MAX];
+    size_t when_count;
+    bool quiet;
+
+    const char *output; /* FILE, absolute */
+    char directory[PATH_MAX], fifo[PATH_MAX];
+
+    /* From here on: kept.c only. */
+    pid_t keeper; /* 0: it has ended */
+    int status;   /* of it, as of waitpid() */
+    bool was_lost;
+};
+
+/* Checks the options. Returns PROGRAM_GO_ON or an exit status. */
+int kept_check(const struct kept *kept);
+
+/* Whether -o may replace a file: a trace. */
+bool kept_may_replace(const char *path);
+
+/* Makes the directory and the FIFO, and starts the keeper. `output` must stay. Returns an exit
+ * status, after a message unless it is PROGRAM_OK. */
+int kept_begin(struct kept *kept, const char *output);
+
+/* Says so, once, if the keeper has ended before its time. */
+void kept_look(struct kept *kept);
+
+/* Opens the FIFO, and makes a spool beside it: for a process that gets them (recording_files.h).
+ * False: a message has been printed. */
+bool kept_give(struct kept *kept, int given[2]);
+
+/* The program has ended. Waits until the keeper has written FILE. Whether it has. */
+bool kept_end(struct kept *kept);
+
+/* `malloctape ctl PID keep FILE`. Returns an exit status. */
+int kept_ask(pid_t process, const char *path);
+
+#endif

@@ -1,0 +1,24 @@
+/* keep_options - what the keeper is asked for. */
+#ifndef MALLOCTAPE_KEEP_OPTIONS_H
+#define MALLOCTAPE_KEEP_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "keep/triggers.h"
+
+struct keep_options {
+    const char *input;     /* a FIFO */
+    const char *output;    /* FILE */
+    const char *directory; /* of segments */
+    const char *listen;    /* where to listen, or NULL */
+    const char *token;     /* a file with the token, or NULL */
+    uint64_t keep_ns, max_bytes;
+    struct triggers triggers;
+    bool has_keep, quiet;
+};
+
+/* Returns PROGRAM_GO_ON or an exit status. */
+int keep_options_parse(struct keep_options *options, int count, char **words);
+
+#endif

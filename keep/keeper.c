@@ -1,0 +1,429 @@
+#include "keep/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/output.h"
+#include "common/printable.h"
+#include "common/program.h"
+#include "keep/control.h"
+#include "keep/listen.h"
+#include "launch/installed.h"
+#include "launch/process.h"
+#include "stream/spool_reader.h"
+
+#define KEEPER_NAME "malloctape keep"
+
+void keeper_say(const struct keeper *keeper, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (keeper->options->quiet) return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    printable_say(stderr, KEEPER_NAME ": %s", text);
+}
+
+static int keeper_fail(const char *what, const struct error *error)
+{
+    error_print(stderr, KEEPER_NAME, what, error);
+    return PROGRAM_FAILED;
+}
+
+/* ---- the stream ---- */
+
+struct following {
+    pid_t ordering;
+    int pipe;
+    struct input input;
+    struct instruction_reader reader;
+};
+
+/* postprocess opens the FIFO, which waits for the recorder. */
+static bool following_open(struct following *following, const char *directory, struct error *error)
+{
+    struct installed program;
+    char fifo[PATH_MAX];
+    int ends[2];
+    snprintf(fifo, sizeof fifo, "%s/fifo", directory);
+    if (!installed_find_program(&program, "postprocess"))
+        return error_set(error, &error_system, ERROR_NO_OFFSET, "%.200s not found", program.path);
+    if (pipe2(ends, O_CLOEXEC) != 0) return error_set_system(error, "cannot make a pipe");
+    const char *const words[] = {KEEPER_NAME, "--quiet", "--no-compress", "--", fifo, "-", NULL};
+    const struct child child = {.path = program.path,
+                                .words = (char *const *)words,
+                                .input = -1,
+                                .output = ends[1],
+                                .error = -1};
+    errno = child_start(&child, &following->ordering);
+    close(ends[1]);
+    following->pipe = ends[0];
+    if (errno != 0) return error_set_system(error, "cannot start postprocess");
+    input_open_fd(&following->input, following->pipe);
+    if (instruction_reader_open(&following->reader, &following->input)) return true;
+    *error = following->reader.error;
+    return false;
+}
+
+/* Returns the exit status of postprocess. */
+static int following_close(struct following *following)
+{
+    int status = 0;
+    instruction_reader_close(&following->reader);
+    input_close(&following->input);
+    if (following->pipe >= 0) close(following->pipe);
+    if (following->ordering <= 0 || waitpid(following->ordering, &status, 0) < 0)
+        return PROGRAM_FAILED;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : PROGRAM_FAILED;
+}
+
+/* ---- what the header says ---- */
+
+/* The value of a line KEY=VALUE of the metadata. */
+static bool metadata_take(const struct instruction_header *header, const char *key, char *value,
+                          size_t bytes)
+{
+    const size_t length = strlen(key);
+    const char *at = header->metadata;
+    while (at != NULL && *at != '\0') {
+        const size_t line = strcspn(at, "\n");
+        if (line > length && strncmp(at, key, length) == 0 && at[length] == '=') {
+            snprintf(value, bytes, "%.*s", (int)(line - length - 1), at + length + 1);
+            return true;
+        }
+        at += line + (at[line] == '\n');
+    }
+    return false;
+}
+
+static void keeper_take_header(struct keeper *keeper, const struct instruction_header *header)
+{
+    char text[32];
+    if (metadata_take(header, "pid", text, sizeof text)) keeper->process = atoi(text);
+    if (metadata_take(header, "start", text, sizeof text)) keeper->start_s = atof(text);
+    metadata_take(header, "run", keeper->run, sizeof keeper->run);
+    keeper->segments.header = *header;
+}
+
+/* The spool of a process that was killed, from which postprocess has taken the rest. */
+static void keeper_remove_spool(const struct keeper *keeper)
+{
+    uint8_t id[RAW_RECORDING_ID_BYTES];
+    char path[PATH_MAX];
+    if (strlen(keeper->run) != 2 * sizeof id) return;
+    for (size_t i = 0; i < sizeof id; i++) {
+        unsigned byte;
+        if (sscanf(keeper->run + 2 * i, "%2x", &byte) != 1) return;
+        id[i] = (uint8_t)byte;
+    }
+    if (spool_elsewhere_path(spool_scratch_directory(), id, path, sizeof path) &&
+        spool_is_there(path))
+        unlink(path);
+}
+
+/* ---- files ---- */
+
+/* The others' files are for nobody else, either. */
+static bool keeper_write_joined(struct joined *joined, const char *path, struct error *error)
+{
+    char *part;
+    if (asprintf(&part, "%s.part%s", path, output_is_lz4(path) ? ".lz4" : "") < 0)
+        return error_set_system(error, "no memory for a name");
+    bool good = joined_write(joined, part);
+    if (!good) *error = joined->error;
+    if (good && rename(part, path) != 0) {
+        good = error_set_system(error, "cannot rename it to its name");
+        unlink(part);
+    }
+    free(part);
+    return good;
+}
+
+/* With the lock: why there is nothing to be written, or NULL. */
+static const char *keeper_state(const struct keeper *keeper)
+{
+    if (keeper->has_ended) return "the recording has ended";
+    return keeper->has_begun ? NULL : "nothing has been recorded yet";
+}
+
+bool keeper_write(struct keeper *keeper, const char *path, struct instruction_totals *totals,
+                  struct error *error)
+{
+    struct segments *segments = &keeper->segments;
+    struct joined *joined = malloc(sizeof *joined);
+    if (joined == NULL) return error_set_system(error, "no memory");
+    pthread_mutex_lock(&keeper->writing);
+    pthread_mutex_lock(&keeper->lock);
+    const char *state = keeper_state(keeper);
+    bool good = state == NULL && segments_turn(segments) &&
+                joined_open(joined, segments, segments->count - 1);
+    if (state != NULL)
+        error_set(error, &error_system, ERROR_NO_OFFSET, "%s", state);
+    else if (!good)
+        *error = error_is_set(&segments->error) ? segments->error : joined->error;
+    pthread_mutex_unlock(&keeper->lock);
+    good = good && keeper_write_joined(joined, path, error);
+    if (good) *totals = joined->totals;
+    pthread_mutex_unlock(&keeper->writing);
+    free(joined);
+    return good;
+}
+
+bool keeper_write_live(struct keeper *keeper, const char *path, struct error *error)
+{
+    struct instruction_writer writer = {.count = 0};
+    struct output output;
+    struct instruction_header header = keeper->segments.header;
+    uint32_t *names = NULL;
+    header.features |= INSTRUCTION_FEATURE_BASE;
+    if (!output_open(&output, path)) {
+        *error = output.error;
+        return false;
+    }
+    pthread_mutex_lock(&keeper->lock);
+    const char *state = keeper_state(keeper);
+    if (state != NULL) error_set(error, &error_system, ERROR_NO_OFFSET, "%s", state);
+    if (state == NULL) names = malloc((keeper->follow.base.live + 1) * sizeof *names);
+    bool good = names != NULL && instruction_writer_open(&writer, &output, &header) &&
+                base_write(&keeper->follow.base, &writer, names);
+    pthread_mutex_unlock(&keeper->lock);
+    free(names);
+    good = good && instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
+    if (!good && error_is_set(&writer.error)) *error = writer.error;
+    if (!good) error_set_system(error, "no memory");
+    instruction_writer_close(&writer);
+    output.discards = !good;
+    if (!output_close(&output) && good) {
+        *error = output.error;
+        good = false;
+    }
+    return good;
+}
+
+/* ---- triggers ---- */
+
+struct firing {
+    struct keeper *keeper;
+    const char *text; /* of the condition */
+    char path[PATH_MAX];
+};
+
+/* FILE.1.lz4 of FILE.lz4, so that it is compressed, too. */
+static void firing_name(const struct keeper *keeper, char *path, size_t bytes)
+{
+    const char *output = keeper->options->output;
+    const size_t stem = strlen(output) - (output_is_lz4(output) ? strlen(".lz4") : 0);
+    snprintf(path, bytes, "%.*s.%u%s", (int)stem, output, keeper->fired, output + stem);
+}
+
+static void *firing_run(void *of)
+{
+    struct firing *firing = of;
+    struct instruction_totals totals;
+    struct error error = {0};
+    if (keeper_write(firing->keeper, firing->path, &totals, &error))
+        keeper_say(firing->keeper, "%s: %" PRIu64 " events; because of %s", firing->path,
+                   totals.calls, firing->text);
+    else
+        keeper_fail(firing->path, &error);
+    free(firing);
+    return NULL;
+}
+
+/* With the lock. */
+static void keeper_fire(struct keeper *keeper, const struct trigger *trigger)
+{
+    struct firing *firing = malloc(sizeof *firing);
+    pthread_t thread;
+    if (firing == NULL) return;
+    *firing = (struct firing){.keeper = keeper, .text = trigger->text};
+    keeper->fired++;
+    firing_name(keeper, firing->path, sizeof firing->path);
+    if (pthread_create(&thread, NULL, firing_run, firing) == 0)
+        pthread_detach(thread);
+    else
+        free(firing);
+}
+
+static void keeper_look_at_triggers(struct keeper *keeper)
+{
+    const struct copy *copy = &keeper->follow.copy;
+    const struct trigger_values values = {copy->ns, copy->rss_bytes, keeper->follow.base.live_bytes,
+                                          copy->heap_bytes, copy->all_calls};
+    const struct trigger *fired = triggers_look(&keeper->triggers, &values);
+    if (fired != NULL) keeper_fire(keeper, fired);
+}
+
+/* ---- following ---- */
+
+/* With the lock. False: nothing more can be kept. */
+static bool keeper_take(struct keeper *keeper, const struct instruction_batch *batch)
+{
+    if (!follow_take(&keeper->follow, batch)) {
+        error_set_system(&keeper->segments.error, "no memory for objects");
+        return false;
+    }
+    if (batch->ticks_count > 0) keeper_look_at_triggers(keeper);
+    return segments_look(&keeper->segments);
+}
+
+static bool keeper_follow(struct keeper *keeper, struct instruction_reader *reader)
+{
+    struct instruction_batch batch;
+    bool good = true;
+    while (good && instruction_reader_next(reader, &batch)) {
+        pthread_mutex_lock(&keeper->lock);
+        good = keeper_take(keeper, &batch);
+        pthread_mutex_unlock(&keeper->lock);
+    }
+    return good;
+}
+
+/* Everything has been finished: the segments become FILE. */
+static bool keeper_write_all(struct keeper *keeper, struct instruction_totals *totals,
+                             struct error *error)
+{
+    const char *output = keeper->options->output;
+    struct joined *joined = malloc(sizeof *joined);
+    bool good = joined != NULL && joined_open(joined, &keeper->segments, keeper->segments.count);
+    if (joined != NULL && !good) *error = joined->error;
+    if (joined == NULL) error_set_system(error, "no memory");
+    good = good && keeper_write_joined(joined, output, error);
+    if (good) *totals = joined->totals;
+    free(joined);
+    return good;
+}
+
+/* Nothing of what was kept is needed any more. */
+static void keeper_remove_directory(const struct keeper *keeper)
+{
+    unlinkat(keeper->segments.directory, "fifo", 0);
+    unlinkat(keeper->segments.directory, "fifo.spool", 0);
+    rmdir(keeper->options->directory);
+}
+
+/* Returns an exit status. */
+static int keeper_end(struct keeper *keeper, const struct instruction_reader *reader)
+{
+    struct segments *segments = &keeper->segments;
+    struct instruction_totals totals = {0};
+    struct error error = {0};
+    const enum instruction_status status =
+        reader->state == INSTRUCTIONS_END ? reader->end_status : INSTRUCTION_STATUS_CUT;
+    pthread_mutex_lock(&keeper->writing);
+    pthread_mutex_lock(&keeper->lock);
+    keeper->has_ended = true;
+    const uint64_t since_ns = segments->list[0].start_ns;
+    segments_finish(segments, status);
+    if (error_is_set(&segments->error)) keeper_fail(keeper->options->directory, &segments->error);
+    pthread_mutex_unlock(&keeper->lock);
+    const bool written = keeper_write_all(keeper, &totals, &error);
+    pthread_mutex_unlock(&keeper->writing);
+    if (!written) {
+        keeper_fail(keeper->options->output, &error);
+        keeper_say(keeper, "what was kept is in %s", keeper->options->directory);
+        return PROGRAM_FAILED;
+    }
+    segments_remove(segments);
+    keeper_remove_directory(keeper);
+    keeper_say(keeper, "%s: %" PRIu64 " events, the last %.1f s%s; %" PRIu64 " objects alive",
+               keeper->options->output, totals.calls,
+               (double)(keeper->follow.copy.ns - since_ns) / 1e9,
+               status == INSTRUCTION_STATUS_COMPLETE ? "" : ", cut short", totals.live);
+    return status == INSTRUCTION_STATUS_COMPLETE ? PROGRAM_OK : PROGRAM_CUT;
+}
+
+static int keeper_start(struct keeper *keeper, struct following *following)
+{
+    struct error error = {0};
+    keeper_take_header(keeper, &following->reader.header);
+    pthread_mutex_lock(&keeper->lock);
+    keeper->has_begun =
+        follow_open(&keeper->follow, &following->reader) && segments_open(&keeper->segments);
+    pthread_mutex_unlock(&keeper->lock);
+    if (!keeper->has_begun) return keeper_fail(keeper->options->directory, &keeper->segments.error);
+    if (!control_begin(keeper, &error)) keeper_fail(NULL, &error);
+    keeper_follow(keeper, &following->reader);
+    return keeper_end(keeper, &following->reader);
+}
+
+/* The directory is this keeper's as long as it is locked. -1: after a message. */
+static int keeper_directory(const char *path)
+{
+    struct error error = {0};
+    const int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0 && flock(directory, LOCK_EX | LOCK_NB) == 0) return directory;
+    error_set_system(&error, "cannot be used");
+    keeper_fail(path, &error);
+    if (directory >= 0) close(directory);
+    return -1;
+}
+
+/* The program's end may be told to its whole group: this goes on until the stream has ended. */
+static void keeper_ignore_signals(void)
+{
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+}
+
+/* `record` waits for this before it starts the program. */
+static void keeper_is_ready(void)
+{
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (write(STDOUT_FILENO, "ready\n", 6) < 0) return; /* nobody waits */
+    if (nowhere >= 0) dup2(nowhere, STDOUT_FILENO);
+}
+
+/* Until the stream has ended. Returns an exit status. */
+static int keeper_serve(struct keeper *keeper)
+{
+    struct following following = {.pipe = -1};
+    struct listen *listener = NULL;
+    struct error error = {0};
+    const struct keep_options *options = keeper->options;
+    int status = PROGRAM_FAILED;
+    if (options->listen != NULL && !listen_begin(&listener, keeper, &error)) {
+        keeper_fail(options->listen, &error);
+        return PROGRAM_USAGE;
+    }
+    keeper_is_ready();
+    if (following_open(&following, options->directory, &error)) {
+        status = keeper_start(keeper, &following);
+        if (status != PROGRAM_FAILED) keeper_remove_spool(keeper);
+    } else {
+        keeper_remove_directory(keeper); /* nobody has recorded anything */
+    }
+    listen_end(listener);
+    following_close(&following);
+    return status;
+}
+
+int keeper_run(const struct keep_options *options)
+{
+    struct keeper *keeper = calloc(1, sizeof *keeper);
+    if (keeper == NULL) return PROGRAM_FAILED;
+    keeper->options = options;
+    keeper->triggers = options->triggers;
+    pthread_mutex_init(&keeper->lock, NULL);
+    pthread_mutex_init(&keeper->writing, NULL);
+    keeper->segments.directory = keeper_directory(options->directory);
+    if (keeper->segments.directory < 0) return PROGRAM_FAILED;
+    keeper->segments.follow = &keeper->follow;
+    keeper->segments.keep_ns = options->keep_ns;
+    keeper->segments.max_bytes = options->max_bytes;
+    setsid();
+    keeper_ignore_signals();
+    return keeper_serve(keeper);
+}

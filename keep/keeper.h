@@ -1,0 +1,54 @@
+/* keeper - follows a recording while it goes on, and keeps its last minutes.
+ *
+ *   recorded process --raw--> FIFO --> postprocess --ordered--> follow --> segments
+ *                                                                 |         |
+ *                                              triggers, metrics <+         +--> joined --> FILE
+ *
+ * It is a process of its own, in a session of its own: what ends the recorded program does not end
+ * it. It ends when the stream does, and writes FILE then.
+ *
+ * Threads   one follows the stream; others ask (control.h, listen.h): each takes `lock` for what is
+ *           below it. Files are written without the lock. */
+#ifndef MALLOCTAPE_KEEP_KEEPER_H
+#define MALLOCTAPE_KEEP_KEEPER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "keep/joined.h"
+#include "keep/keep_options.h"
+#include "keep/segments.h"
+
+struct keeper {
+    const struct keep_options *options;
+    pid_t process;       /* that is recorded, as it calls itself */
+    char run[64];        /* the recording's id, in hexadecimal digits; empty: not known */
+    const char *program; /* its name */
+    double start_s;      /* when the recording began, since the epoch */
+
+    pthread_mutex_t lock;
+    struct follow follow;
+    struct segments segments;
+    struct triggers triggers;
+    unsigned fired; /* files written by triggers */
+    bool has_begun, has_ended;
+
+    pthread_mutex_t writing; /* one file at a time */
+};
+
+/* Follows the stream to its end. Returns an exit status. */
+int keeper_run(const struct keep_options *options);
+
+/* Writes what is kept at present to `path`. Any thread, without the lock. False: see error. */
+bool keeper_write(struct keeper *keeper, const char *path, struct instruction_totals *totals,
+                  struct error *error);
+
+/* Writes what is alive at present, and nothing else. The same. */
+bool keeper_write_live(struct keeper *keeper, const char *path, struct error *error);
+
+/* Prints a line for people, on the standard error. */
+void keeper_say(const struct keeper *keeper, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

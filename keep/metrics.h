@@ -1,0 +1,12 @@
+/* metrics - what the process asks of its allocator, as OpenMetrics text. */
+#ifndef MALLOCTAPE_KEEP_METRICS_H
+#define MALLOCTAPE_KEEP_METRICS_H
+
+#include "keep/keeper.h"
+
+#define METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+/* The text, to be freed; NULL: no memory. Any thread, without the lock. */
+char *metrics_text(struct keeper *keeper, size_t *bytes);
+
+#endif

@@ -1,0 +1,225 @@
+#include "keep/segments.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A segment is this part of the time, and of the bytes, that are kept. */
+enum { SEGMENT_PART = 10 };
+
+struct segment_file {
+    struct output output;
+    struct instruction_writer writer;
+    int fd;
+};
+
+static const char *segment_name(char *name, uint64_t number, bool is_join)
+{
+    snprintf(name, SEGMENT_NAME_BYTES, "%" PRIu64 ".%s", number, is_join ? "join" : "lz4");
+    return name;
+}
+
+static bool segments_fail(struct segments *segments, const struct error *error)
+{
+    if (!error_is_set(&segments->error)) segments->error = *error;
+    return false;
+}
+
+static bool segments_fail_system(struct segments *segments, const char *what)
+{
+    error_set_system(&segments->error, "%s", what);
+    return false;
+}
+
+int segments_open_file(const struct segments *segments, const struct segment *segment, bool is_join)
+{
+    char name[SEGMENT_NAME_BYTES];
+    return openat(segments->directory, segment_name(name, segment->number, is_join),
+                  O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* ---- one file ---- */
+
+static void segment_file_close(struct segment_file *file)
+{
+    if (file == NULL) return;
+    instruction_writer_close(&file->writer);
+    output_close(&file->output);
+    close(file->fd);
+    free(file);
+}
+
+/* The first segment of all has no base. */
+static struct segment_file *segment_file_open(struct segments *segments, uint64_t number)
+{
+    char name[SEGMENT_NAME_BYTES];
+    struct instruction_header header = segments->header;
+    if (number > 0) header.features |= INSTRUCTION_FEATURE_BASE;
+    struct segment_file *file = calloc(1, sizeof *file);
+    if (file == NULL) {
+        segments_fail_system(segments, "no memory for a segment");
+        return NULL;
+    }
+    file->fd = openat(segments->directory, segment_name(name, number, false),
+                      O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file->fd < 0) {
+        segments_fail_system(segments, "cannot make a segment");
+        free(file);
+        return NULL;
+    }
+    if (output_open_fd(&file->output, file->fd) && output_compress(&file->output) &&
+        instruction_writer_open(&file->writer, &file->output, &header))
+        return file;
+    segments_fail(segments,
+                  error_is_set(&file->output.error) ? &file->output.error : &file->writer.error);
+    segment_file_close(file);
+    return NULL;
+}
+
+static uint64_t segment_file_bytes(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+/* ---- the end of one ---- */
+
+static void segments_count_bytes(struct segments *segments, uint64_t bytes)
+{
+    segments->list[segments->count - 1].bytes += bytes;
+    segments->bytes += bytes;
+    if (segments->bytes > segments->peak_bytes) segments->peak_bytes = segments->bytes;
+}
+
+/* Finishes the last segment of the list. */
+static bool segment_end(struct segments *segments, enum instruction_status status)
+{
+    struct segment_file *file = segments->file;
+    bool good = instruction_writer_finish(&file->writer, status);
+    if (!good) segments_fail(segments, &file->writer.error);
+    instruction_writer_close(&file->writer);
+    if (!output_close(&file->output)) good = segments_fail(segments, &file->output.error);
+    segments_count_bytes(segments, segment_file_bytes(file->fd));
+    close(file->fd);
+    free(file);
+    segments->file = NULL;
+    return good;
+}
+
+static void segments_drop_first(struct segments *segments)
+{
+    char name[SEGMENT_NAME_BYTES];
+    for (unsigned is_join = 0; is_join < 2; is_join++)
+        unlinkat(segments->directory, segment_name(name, segments->list[0].number, is_join), 0);
+    segments->bytes -= segments->list[0].bytes;
+    segments->count--;
+    memmove(segments->list, segments->list + 1, segments->count * sizeof *segments->list);
+}
+
+/* All but the last one, which is being written, may go. */
+static void segments_drop_old(struct segments *segments)
+{
+    const uint64_t now = segments->follow->copy.ns;
+    while (segments->count > 1 &&
+           (segments->count == SEGMENTS_MAX ||
+            (now > segments->keep_ns && segments->list[1].start_ns <= now - segments->keep_ns) ||
+            (segments->max_bytes > 0 && segments->bytes > segments->max_bytes)))
+        segments_drop_first(segments);
+}
+
+/* ---- the beginning of one ---- */
+
+static bool join_write(struct segments *segments, uint64_t number, const uint32_t *rows,
+                       uint64_t live)
+{
+    char name[SEGMENT_NAME_BYTES];
+    const int fd = openat(segments->directory, segment_name(name, number, true),
+                          O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    struct output output;
+    if (fd < 0) return segments_fail_system(segments, "cannot make a segment");
+    bool good = output_open_fd(&output, fd) && output_write(&output, rows, live * sizeof *rows);
+    if (!output_close(&output)) good = false;
+    if (!good) segments_fail(segments, &output.error);
+    segments_count_bytes(segments, segment_file_bytes(fd));
+    close(fd);
+    return good;
+}
+
+static void segments_append(struct segments *segments, uint64_t number)
+{
+    segments->list[segments->count++] =
+        (struct segment){.number = number, .start_ns = segments->follow->copy.ns};
+}
+
+bool segments_open(struct segments *segments)
+{
+    segments->file = segment_file_open(segments, segments->next_number);
+    if (segments->file == NULL) return false;
+    segments->follow->copy.writer = &segments->file->writer;
+    segments_append(segments, segments->next_number++);
+    return true;
+}
+
+/* Writes a base into a new file, and ends the one before. */
+static bool segments_turn_to(struct segments *segments, struct segment_file *next)
+{
+    uint32_t *rows;
+    uint64_t live;
+    if (!follow_turn(segments->follow, &next->writer, &rows, &live))
+        return segments_fail_system(segments, "no memory for a segment");
+    bool good = segment_end(segments, INSTRUCTION_STATUS_CUT);
+    segments->file = next;
+    segments_append(segments, segments->next_number);
+    good = good && join_write(segments, segments->next_number++, rows, live);
+    segments->base_bytes = segment_file_bytes(next->fd);
+    free(rows);
+    return good;
+}
+
+bool segments_turn(struct segments *segments)
+{
+    struct copy *copy = &segments->follow->copy;
+    if (error_is_set(&segments->error)) return false;
+    struct segment_file *next = segment_file_open(segments, segments->next_number);
+    if (next == NULL) return false;
+    if (segments->count == SEGMENTS_MAX) segments_drop_first(segments);
+    struct instruction_writer *before = copy->writer;
+    const bool good = segments_turn_to(segments, next);
+    if (copy->writer == before) segment_file_close(next);
+    segments_drop_old(segments);
+    return good;
+}
+
+static bool segments_is_time(const struct segments *segments)
+{
+    const struct segment *last = &segments->list[segments->count - 1];
+    const uint64_t age = segments->follow->copy.ns - last->start_ns;
+    if (age >= segments->keep_ns / SEGMENT_PART && age > 0) return true;
+    if (segments->max_bytes == 0) return false;
+    const uint64_t bytes = segment_file_bytes(segments->file->fd);
+    return bytes >= segments->max_bytes / SEGMENT_PART + 2 * segments->base_bytes;
+}
+
+bool segments_look(struct segments *segments)
+{
+    if (error_is_set(&segments->error)) return false;
+    if (instruction_writer_failed(&segments->file->writer))
+        return segments_fail(segments, &segments->file->writer.error);
+    return !segments_is_time(segments) || segments_turn(segments);
+}
+
+bool segments_finish(struct segments *segments, enum instruction_status status)
+{
+    segments->follow->copy.writer = NULL;
+    return segments->file == NULL || segment_end(segments, status);
+}
+
+void segments_remove(struct segments *segments)
+{
+    while (segments->count > 0)
+        segments_drop_first(segments);
+}

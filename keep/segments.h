@@ -1,0 +1,72 @@
+/* segments - the last minutes of an ordered stream, in files that are removed one by one.
+ *
+ *   DIRECTORY/  7.lz4  [base | what the program did]
+ *               8.lz4  [base | what the program did]  8.join
+ *               9.lz4  ... being written              9.join
+ *
+ * Each is an instruction stream of its own. A .join says which object of the segment before each
+ * object is that was alive when the segment began: 4 bytes for each by its index, the index then.
+ * So segments can be put together (joined.h).
+ *
+ * Bounds   keep_ns of the stream's time, and a tenth more; `max_bytes`, and a segment more, unless
+ *          what is alive takes more already.
+ * Threads  one at a time. */
+#ifndef MALLOCTAPE_KEEP_SEGMENTS_H
+#define MALLOCTAPE_KEEP_SEGMENTS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/output.h"
+#include "keep/follow.h"
+
+enum { SEGMENTS_MAX = 256, SEGMENT_NAME_BYTES = 32 };
+
+struct segment {
+    uint64_t number;
+    uint64_t start_ns;
+    uint64_t bytes; /* of its files, once it is finished */
+};
+
+/* What is written, with the file that it goes to. */
+struct segment_file;
+
+struct segments {
+    /* Set by the caller. */
+    int directory;
+    uint64_t keep_ns, max_bytes; /* the latter 0: no limit */
+    struct follow *follow;
+    struct instruction_header header; /* of the stream */
+
+    struct segment list[SEGMENTS_MAX]; /* the oldest first; the last one is being written */
+    size_t count;
+    uint64_t bytes, peak_bytes; /* on disk */
+    struct error error;         /* the first one; nothing is written after it */
+
+    /* From here on: segments.c only. */
+    struct segment_file *file;
+    uint64_t next_number, base_bytes;
+};
+
+/* Begins the first segment. False: see error. */
+bool segments_open(struct segments *segments);
+
+/* To be called when a batch has been taken: begins another segment when it is time to, and removes
+ * old ones. */
+bool segments_look(struct segments *segments);
+
+/* Begins another one in any case, so that all before it are finished. */
+bool segments_turn(struct segments *segments);
+
+/* Finishes the last one. */
+bool segments_finish(struct segments *segments, enum instruction_status status);
+
+/* Opens the file of a segment, or its .join; -1: see errno. */
+int segments_open_file(const struct segments *segments, const struct segment *segment,
+                       bool is_join);
+
+/* Removes all files. */
+void segments_remove(struct segments *segments);
+
+#endif

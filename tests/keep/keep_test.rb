@@ -1,0 +1,197 @@
+#!/usr/bin/env ruby
+# keep_test.rb - `record --keep`: the last moments of a program, whatever ended it, and what can be asked
+# meanwhile. MALLOCTAPE_KILLS says how often it is killed.
+require 'socket'
+require 'tmpdir'
+
+require_relative 'kept_trace'
+
+RUNS = Integer(ENV['MALLOCTAPE_KILLS'] || size(2, 200))
+THREADS = 2
+MANY = 1_000_000_000
+PAUSE_US = 4000
+KEEP_S = 0.15
+FILE = 'n.kept.lz4'
+$random = Random.new(Integer(ENV.fetch('MALLOCTAPE_SEED') { Random.new_seed % 1_000_000 }))
+
+def record(*options, count: MANY, keep: KEEP_S.to_s)
+  File.write('counts', '')
+  spawn(bin('malloctape'), 'record', '--keep', keep, '-o', FILE, *options, '--', NUMBERED, 'counts',
+        THREADS.to_s, count.to_s, PAUSE_US.to_s, err: 'err', out: 'out')
+end
+
+def wait_until(what)
+  6000.times do
+    result = yield
+    return result if result
+
+    sleep 0.01
+  end
+  raise Failure, "#{what}: never; #{File.read('err')}"
+end
+
+def done = File.size?('counts') ? counts('counts').sum { |count| count[:done] } : 0
+
+# The process that runs, once it has made so many objects.
+def process_of(recorder, objects)
+  wait_until("#{objects} objects") { done >= objects }
+  Integer(File.read("/proc/#{recorder}/task/#{recorder}/children").split.find do |child|
+    File.readlink("/proc/#{child}/exe") == NUMBERED
+  end)
+end
+
+def keeper_of(recorder)
+  Integer(File.read("/proc/#{recorder}/task/#{recorder}/children").split.find do |child|
+    File.readlink("/proc/#{child}/exe") == bin('malloctape-keep')
+  end)
+end
+
+def ended(recorder)
+  Process.wait(recorder)
+  $?.exitstatus
+end
+
+def verified(file)
+  system(bin('malloctape'), 'verify', file, out: File::NULL, err: 'verify.err') or
+    raise Failure, "verify: #{File.read('verify.err')}"
+end
+
+def kept(file = FILE)
+  raise Failure, "no #{file}: #{File.read('err')}" unless File.exist?(file)
+
+  verified(file)
+  KeptTrace.new(file, THREADS)
+end
+
+def check_kept
+  trace = kept
+  trace.check(counts('counts'))
+  raise Failure, "#{FILE}.keep is left" if File.exist?("#{FILE}.keep")
+
+  trace
+end
+
+def test(text)
+  Dir.mktmpdir do |directory|
+    Dir.chdir(directory) do
+      ENV['TMPDIR'] = directory
+      yield
+      report true, text
+    rescue Failure => e
+      report false, text, [e.message]
+    end
+  end
+end
+
+# One request; the status and the body.
+def ask(path, method: 'GET', headers: '')
+  UNIXSocket.open('socket') do |socket|
+    socket.write("#{method} #{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n#{headers}\r\n")
+    head, body = socket.read.split("\r\n\r\n", 2)
+    [head[/\d\d\d/].to_i, body]
+  end
+end
+
+plan 8
+
+test 'of a program that ends there are the last moments, complete' do
+  status = ended(record(count: 100_000))
+  trace = check_kept
+  whole = counts('counts').sum { |count| count[:done] + count[:freed] }
+  raise Failure, "status #{status}" unless status.zero?
+  raise Failure, "all #{whole} calls" unless trace.has_base && trace.calls < whole && trace.calls > 1000
+end
+
+test "killed, #{RUNS} times: complete to its last call" do
+  RUNS.times do
+    recorder = record
+    process = process_of(recorder, 1000)
+    sleep $random.rand(0.4)
+    Process.kill(:KILL, process)
+    raise Failure, 'status' unless ended(recorder) == 137
+
+    check_kept
+    raise Failure, "#{Dir['*.spool']} is left" unless Dir['*.spool'].empty?
+  end
+end
+
+test 'what is kept can be had while it goes on' do
+  recorder = record
+  process = process_of(recorder, 100_000)
+  text = IO.popen([bin('malloctape'), 'ctl', process.to_s, 'keep', 'now.lz4'], &:read)
+  Process.kill(:KILL, process)
+  ended(recorder)
+  trace = kept('now.lz4')
+  gap = trace.made.any? { |made| made.each_cons(2).any? { |a, b| b != (a + 1) % CYCLE } }
+  raise Failure, "#{trace.calls} calls: #{text}" if gap || !text.start_with?("#{trace.calls} events")
+
+  check_kept
+end
+
+test 'a condition that becomes true has a trace written' do
+  recorder = record('--when', 'calls/s>1000', keep: '5m')
+  wait_until('FILE.1') { File.exist?('n.kept.1.lz4') }
+  Process.kill(:KILL, process_of(recorder, 1000))
+  ended(recorder)
+  raise Failure, File.read('err') unless kept('n.kept.1.lz4').calls.positive?
+
+  check_kept
+end
+
+test 'pages and profiles while it goes on' do
+  recorder = record('--stacks=all', '--listen', './socket')
+  process = process_of(recorder, 1000)
+  wait_until('the socket') { File.socket?('socket') }
+  status, metrics = wait_until('live objects') do
+    answer = ask('/metrics')
+    answer if answer[1][/^malloctape_live_objects (\d+)/, 1].to_i >= 200
+  end
+  profile, pprof = ask('/debug/pprof/heap')
+  trace, bytes = ask('/trace')
+  others = [ask('/nothing')[0], ask('/metrics', method: 'POST')[0],
+            ask('/', headers: "X: #{'x' * 100_000}\r\n")[0]]
+  Process.kill(:KILL, process)
+  ended(recorder)
+  check_kept
+  File.binwrite('http.lz4', bytes)
+  raise Failure, metrics unless status == 200 && metrics.end_with?("# EOF\n")
+  raise Failure, "profile: #{profile}" unless profile == 200 && pprof.b.start_with?("\x1f\x8b".b)
+  raise Failure, "trace: #{trace}" unless trace == 200 && kept('http.lz4').calls.positive?
+  raise Failure, "others: #{others}" unless others[0] == 404 && others[1] == 405 && others[2] >= 400
+end
+
+test 'a keeper that is killed harms nobody, and record says so' do
+  recorder = record(count: 100_000)
+  process_of(recorder, 1000)
+  Process.kill(:KILL, keeper_of(recorder))
+  status = ended(recorder)
+  raise Failure, "status #{status}, #{done} objects" unless status == 125 && done == 2 * 100_000
+  raise Failure, File.read('err') unless File.read('err').include?('signal 9 has ended the keeper')
+end
+
+test 'the last moments of a process that runs already' do
+  process = spawn(NUMBERED, 'counts', THREADS.to_s, MANY.to_s, PAUSE_US.to_s)
+  wait_until('objects') { done > 1000 }
+  recorder = spawn(bin('malloctape'), 'record', '--keep', KEEP_S.to_s, '-o', FILE, '--pid',
+                   process.to_s, err: 'err')
+  wait_until('recording') { File.exist?("#{FILE}.keep/3.lz4") || !File.exist?("/proc/#{recorder}") }
+  Process.kill(:KILL, process)
+  Process.wait(process)
+  ended(recorder)
+  trace = kept
+  last = counts('counts').each_with_index.all? do |count, thread|
+    trace.check_made(thread, count)
+  end
+  raise Failure, File.read('err') unless last && !File.exist?("#{FILE}.keep")
+end
+
+test 'what cannot be is refused' do
+  { %w[--keep never] => 'TIME', %w[--keep 10m,0] => 'TIME', %w[--when rss>1G] => 'needs --keep',
+    %w[--keep 1m --follow] => '--follow', %w[--keep 1m -o |cat] => 'one file',
+    %w[--keep 1m --when rss] => 'rss>',
+    %w[--keep 1m --listen 0.0.0.0:0] => 'loopback' }.each do |options, text|
+    status = system(bin('malloctape'), 'record', *options, '--', 'true', err: 'err')
+    raise Failure, "#{options}: #{File.read('err')}" if status || !File.read('err').include?(text) ||
+                                                       File.exist?('true.kept.lz4.keep')
+  end
+end
