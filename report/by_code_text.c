@@ -97,7 +97,8 @@ static void by_code_print_notices(const struct by_code *code, FILE *to)
         fprintf(
             to,
             "Call stacks are sampled, one per %s allocated: numbers by code are estimates (+-: 95 %% "
-            "interval).\n",
+            "interval).\n"
+            "What grows by copying, as containers of C++ do, is seen with --stacks=all only.\n",
             words_bytes(code->tally.chance.bytes));
     else if (some_frees)
         fputs(

@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 52
+  plan 53
 
   script = random_script(4000)
   script.write('t.p')
@@ -612,6 +612,9 @@ Dir.mktmpdir do |directory|
   report sampled['sample_bytes'] == 16_384 &&
          (sampled['all']['bytes'] - JSON.parse(File.read('report.json'))['numbers']['bytes']).abs <= 16,
          'samples divide what is known exactly', [sampled['all'].to_s]
+  report output_of({}, MALLOCTAPE, 'report', 's.p').match?(/^What grows by copying, .* --stacks=all only\.$/) &&
+         !output_of({}, MALLOCTAPE, 'report', 't.p').include?('What grows by copying'),
+         'samples: what they cannot show is said'
 
   # --- a program with debug information ---
 
