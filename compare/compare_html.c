@@ -14,7 +14,7 @@
 #error "the build gives COMPARE_DIRECTORY, where page.js is"
 #endif
 
-HTML_EMBED(compare_page_js, COMPARE_DIRECTORY "/page.js");
+HTML_EMBED(compare_page_js, HTML_FILE(COMPARE_DIRECTORY "/page.js"));
 
 /* Prints the verdict, what the program had, and the warnings. */
 static void compare_html_print_notices(const void *of, FILE *to)

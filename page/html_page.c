@@ -6,14 +6,15 @@
 
 #include "allocators/facts.h"
 #include "common/output.h"
+#include "page/page_pack.h"
 
 #ifndef HTML_DIRECTORY
 #error "the build gives HTML_DIRECTORY, where page.html, page.css and page.js are"
 #endif
 
-HTML_EMBED(html_page_html, HTML_DIRECTORY "/page.html");
-HTML_EMBED(html_page_css, HTML_DIRECTORY "/page.css");
-HTML_EMBED(html_page_js, HTML_DIRECTORY "/page.js");
+HTML_EMBED(html_page_html, HTML_FILE(HTML_DIRECTORY "/page.html"));
+HTML_EMBED(html_page_css, HTML_FILE(HTML_DIRECTORY "/page.css"));
+HTML_EMBED(html_page_js, HTML_FILE(HTML_DIRECTORY "/page.js"));
 
 /* Where distributions put Chart.js, versions 3 and 4. */
 #define CHARTJS_PACKAGE "libjs-chart.js"
@@ -194,11 +195,13 @@ static bool html_page_write_all(const struct writing *writing, const char *path,
 bool html_page_write(const struct html_page *page, const char *path, char *why, size_t why_bytes)
 {
     FILE *chartjs = chartjs_open(why, why_bytes);
-    char *data = json_dumps(page->data, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_t *packed = page_pack(page->data);
+    char *data = json_dumps(packed, JSON_COMPACT | JSON_REAL_PRECISION(9));
     const struct writing writing = {.page = page, .data = data, .chartjs = chartjs};
     if (chartjs != NULL && data == NULL) snprintf(why, why_bytes, "no memory for its data");
     bool done =
         chartjs != NULL && data != NULL && html_page_write_all(&writing, path, why, why_bytes);
+    json_decref(packed);
     json_decref(page->data);
     free(data);
     if (chartjs != NULL) fclose(chartjs);

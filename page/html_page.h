@@ -16,21 +16,17 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Embeds a source file as the string `name`. The assembler reads it, which dependency tracking does
- * not see, so a Makefile.inc must state that the object depends on the file. */
-#define HTML_EMBED(name, file) HTML_EMBED_INCLUDING(name, ".incbin \"" file "\"\n")
-
-/* The same for several files, concatenated. */
-#define HTML_EMBED_BOTH(name, first, second) \
-    HTML_EMBED_INCLUDING(name, ".incbin \"" first "\"\n.incbin \"" second "\"\n")
-
-#define HTML_EMBED_THREE(name, first, second, third) \
-    HTML_EMBED_INCLUDING(name,                       \
-                         ".incbin \"" first "\"\n.incbin \"" second "\"\n.incbin \"" third "\"\n")
+/* Embeds a source file as the string `name`, or several ones, concatenated:
+ *
+ *     HTML_EMBED(name, HTML_FILE(DIRECTORY "/a.js") HTML_FILE(DIRECTORY "/b.js"));
+ *
+ * The assembler reads them, which dependency tracking does not see, so a Makefile.inc must state that
+ * the object depends on them. */
+#define HTML_FILE(file) ".incbin \"" file "\"\n"
 
 /* Global, because with -flto code that uses it may be in another object. */
-#define HTML_EMBED_INCLUDING(name, lines)                                               \
-    __asm__(".section .rodata\n.globl " #name "\n.hidden " #name "\n" #name ":\n" lines \
+#define HTML_EMBED(name, files)                                                         \
+    __asm__(".section .rodata\n.globl " #name "\n.hidden " #name "\n" #name ":\n" files \
             ".byte 0\n.previous");                                                      \
     extern const char name[] __asm__(#name)
 

@@ -1,6 +1,36 @@
 'use strict';
-const data = JSON.parse(document.getElementById('data').textContent);
+
+// Long lists are written shorter (page/page_pack.h).
+function unpacked(value) {
+  if (value === null || typeof value !== 'object') return value;
+  if (Array.isArray(value)) return value.map(unpacked);
+  if (value.packed === 'texts') {
+    const texts = unpacked(value.texts);
+    return unpacked(value.at).map((at) => texts[at]);
+  }
+  if (value.packed === 'mostly') {
+    const list = new Array(value.length).fill(value.value);
+    const is = unpacked(value.is);
+    unpacked(value.at).forEach((at, i) => { list[at] = is[i]; });
+    return list;
+  }
+  let last = 0;
+  if (value.packed === 'steps') return value.steps.map((step) => { last += step; return last; });
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, unpacked(one)]));
+}
+
+const data = unpacked(JSON.parse(document.getElementById('data').textContent));
 const MIB = 1024 * 1024;
+
+// An element: `properties` are its own ("textContent"), or attributes ("role", "aria-label").
+function make(tag, properties, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties))
+    if (name === 'role' || name === 'scope' || name.includes('-')) element.setAttribute(name, value);
+    else element[name] = value;
+  element.append(...children);
+  return element;
+}
 
 // ---- colours ----
 
@@ -157,7 +187,8 @@ function addFigure(figure, into) {
   into.append(element);
 }
 
-function showFigures(figures, into) {
+// `other`: something else with a draw() of its own, or null.
+function showFigures(figures, into, other = null) {
   figures.forEach((figure) => addFigure(figure, into));
   Chart.defaults.locale = 'en';
   spaceNumbers(Chart.LinearScale, 'linear');
@@ -171,6 +202,7 @@ function showFigures(figures, into) {
       if (figure.chart) figure.chart.destroy();
       figure.chart = new Chart(figure.canvas, figure.config());
     }
+    other?.draw();
   }
   theme.addEventListener('change', draw);
   draw();

@@ -107,6 +107,10 @@ const peakUnit = unitFor(atPeak.flat());
 showFacts(factsOf(before, 'Before'));
 showFacts(factsOf(after, 'After'));
 
+const codes = [before.code, after.code];
+const codeOverTime = codes.every((code) => code?.tree.name.length > 0)
+  ? showCode(codes, ['before', 'after'], document.getElementById('charts')) : null;
+
 showFigures([
   { title: 'Memory over time', wide: true, config: memory,
     there: both.some(([, one]) => one.timeline.end_ns.length > 1),
@@ -142,4 +146,4 @@ showFigures([
     config: () => standingBars(lived[0].map((_, at) => livedText(at)), sides(lived, 1),
       'lived for so many calls, or less than twice as many', 'objects'),
     text: 'Objects that ended.' },
-].filter((figure) => figure.there), document.getElementById('charts'));
+].filter((figure) => figure.there), document.getElementById('charts'), codeOverTime);

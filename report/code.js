@@ -1,151 +1,174 @@
+// ---- code: what functions ask for; everything for one measure, stretch of time and focus ----
 
-// ---- code: call stacks as a flame graph, outermost above, and what functions ask for ----
+const VIEWS = ['functions', 'tree', 'flame graph'];
 
-const NO_CODE = { all: {}, rows: { name: [] }, where: {}, tree: { name: [], parent: [] },
-  may_leak: { name: [] } };
-const code = data.code ?? NO_CODE;
-
-// What was alive at the peak and what was mapped, together: most of the process.
-for (const of of [code.all, code.rows, code.tree])
-  if (code.all.mapped > 0)
-    of.both = Array.isArray(of.mapped) ? of.mapped.map((bytes, i) => bytes + of.peak_bytes[i])
-      : of.mapped + of.peak_bytes;
-code.where.both = code.where.peak_bytes?.map((text, i) => text || code.where.mapped[i]);
-
-const MEASURES = [
-  { key: 'bytes', title: 'bytes asked for', text: bytesText },
-  { key: 'made', title: 'objects made', text: countText },
-  { key: 'peak_bytes', title: 'alive at the peak', text: bytesText },
-  { key: 'end_bytes', title: 'alive at the end', text: bytesText },
-  { key: 'short_lived', title: 'gone within 100 calls', text: countText },
-  { key: 'grown_bytes', title: 'grown by realloc or copy', text: bytesText },
-  { key: 'remote_frees', title: 'ended by another thread', text: countText },
-  { key: 'freed', title: 'objects freed', text: countText },
-  { key: 'freed_remote', title: 'remote objects freed', text: countText },
-  { key: 'mapped', title: 'resident, mapped', text: bytesText },
-  { key: 'both', title: 'alive at the peak, or mapped', text: bytesText },
-].filter(({ key }) => code.all[key] > 0);
-
-// The tree with the total of each branch. Parents come before their children.
-function flameTree(key) {
-  const { name, parent } = code.tree;
-  const nodes = name.map((text, i) => ({ text, value: code.tree[key][i], children: [] }));
-  const root = { text: 'all', value: 0, children: [], parent: null };
-  for (let i = nodes.length - 1; i >= 0; i -= 1) {
-    const up = parent[i] === null ? root : nodes[parent[i]];
-    nodes[i].parent = up;
-    up.value += nodes[i].value;
-    if (nodes[i].value > 0) up.children.push(nodes[i]);
-  }
-  [root, ...nodes].forEach((node) => node.children.sort((a, b) => (a.text < b.text ? -1 : 1)));
-  return root;
+// With most of the table's number first, as in the text: what may leak comes before all others.
+function codeFirstMeasure({ measures }, codes) {
+  const leaks = codes.at(-1).may_leak.name.length > 0 && measures.find(({ key }) => key === 'end_bytes');
+  return leaks || measures[0];
 }
 
-// Bars { node, left, width, depth } as fractions of the width, without those narrower than `least`;
-// `zoomed` and the bars above it have the whole width.
-function flameBars(zoomed, least) {
-  const above = [];
-  for (let node = zoomed.parent; node; node = node.parent) above.unshift(node);
-  const bars = above.map((node, depth) => ({ node, left: 0, width: 1, depth }));
-  const walk = (node, left, width, depth) => {
-    bars.push({ node, left, width, depth });
-    let at = left;
-    for (const child of node.children) {
-      const part = width * child.value / node.value;
-      if (part >= least) walk(child, at, part, depth + 1);
-      at += part;
+function codeFunctionColumns(model, state, all) {
+  const { text, key } = state.measure;
+  const of = (name) => ({ index }) => all.map((side) => side[name][index]);
+  const side = model.sides.length - 1;
+  const { code } = model.sides[side];
+  const margin = ({ rows }) => (state.range === null && state.only === null && state.without === null
+    && code.rows[`${key}_margin`]?.[rows[side]]) || 0;
+  const columns = [...codeSideColumns(of('own'), text, all, 'itself'), ...codeSideColumns(of('total'), text, all, 'with calls')];
+  const own = columns.findLast(({ title }) => title.startsWith('itself') && title !== '%');
+  const plain = own.text;
+  own.text = (row) => plain(row) + (margin(row) > 0 ? ` ± ${text(margin(row))}` : '');
+  const first = columns.find(({ title }) => title.startsWith(code.sort === 'total' ? 'with calls' : 'itself'));
+  columns.forEach((column) => { column.first = all.length === 1 ? column === first : column === own; });
+  const where = ({ rows }) => code.where[key]?.[rows[side]] || code.where.bytes?.[rows[side]] || '';
+  return [...columns, ...(state.hasAllNumbers ? codeOtherColumns(model, state) : []),
+    { title: code.by, isText: true, value: ({ name }) => name.toLowerCase(), text: ({ name }) => shortName(name, 90), whole: ({ name }) => name },
+    { title: 'where', isText: true, value: where, text: (row) => shortPlace(where(row)), whole: where,
+      link: (row) => codeLink(codePlace(model, row), state.editor) }];
+}
+
+const shortPlace = (text) => (text.startsWith('/') ? text.replace(/^.*\//, '') : text);
+
+// Each other measure, of itself and with what it calls.
+function codeOtherColumns(model, state) {
+  return model.measures.filter((one) => one !== state.measure).flatMap((measure) => {
+    const all = codeNumbers(model, { ...state, measure });
+    return ['own', 'total'].map((name) => {
+      const value = ({ index }) => codeValue(all.map((side) => side[name][index]));
+      return { title: name === 'own' ? measure.title : '… with calls', value, text: (row) => signedText(value(row), measure.text) };
+    });
+  });
+}
+
+function codeCheck(label, onchange) {
+  const input = make('input', { type: 'checkbox', onchange: () => onchange(input.checked) });
+  return { input, element: make('label', {}, input, ` ${label}`) };
+}
+
+// What is looked at: which measure, when, what of it.
+function codeSelect(label, options, value, onchange) {
+  const select = make('select', { 'aria-label': label, onchange: () => onchange(Number(select.value)) },
+    ...options.map((text, i) => make('option', { value: String(i), textContent: text })));
+  select.value = String(value);
+  return select;
+}
+
+const CODE_KEYS = [['/', 'find a function'], ['1 2 3', 'functions, tree, flame graph'], ['m, M', 'next, previous measure'],
+  ['i', 'the other way up'], ['↑ ↓, Home, End', 'another row'], ['→ ←', 'open, close; beside'], ['*', 'open the heaviest path'],
+  ['Enter', 'callers and callees; zoom'], ['Escape', 'leave the search; show all']];
+
+// Shows the codes of one trace, or of two.
+function showCode(codes, names, into) {
+  const model = codeModel(codes);
+  const state = { measure: codeFirstMeasure(model, codes), range: null, only: null, without: null, chosen: null,
+    search: '', inArguments: false, view: 0, isUp: false, sideOf: codes.length - 1, hasAllNumbers: false, editor: keptEditor() };
+  const change = (more) => { Object.assign(state, more); show(); };
+  const choose = (index) => { if (index >= 0) { state.chosen = index; chosen.show(); } };
+
+  const chosen = codeChosen(model, state, { choose: (index) => { choose(index); show(); }, change });
+  const views = [
+    workTable({ label: 'functions', hasFilters: true, choose: ({ index }) => choose(index), enter: ({ index }) => { choose(index); chosen.focus(); } }),
+    codeTree({ choose: (node) => choose(node.function) }),
+    codeFlame({ choose: (node) => choose(node.function) }),
+  ];
+  const time = model.isTimed ? codeTime(codes, names, { change: (range) => change({ range }) }) : null;
+
+  const measures = codeSelect('what is counted', model.measures.map(({ title }) => title), model.measures.indexOf(state.measure),
+    (at) => change({ measure: model.measures[at] }));
+  const search = make('input', { type: 'search', placeholder: 'find a function', value: '', 'aria-label': 'find a function',
+    oninput: () => change({ search: search.value }) });
+  const inArguments = codeCheck('also in template arguments', (is) => change({ inArguments: is }));
+  const allNumbers = codeCheck('all numbers', (is) => change({ hasAllNumbers: is }));
+  const isUp = codeCheck('from the innermost out', (is) => change({ isUp: is }));
+  const side = codeSelect('whose widths', names.map((name) => `widths: ${name}`), state.sideOf, (at) => change({ sideOf: at }));
+  const editors = Object.keys(EDITORS);
+  const editor = codeSelect('editor of links', editors.map((name) => (name ? `links: ${name}` : 'no links for an editor')), editors.indexOf(state.editor),
+    (at) => change({ editor: keptEditor(editors[at]) }));
+  const focus = make('button', { type: 'button', onclick: () => change({ only: null, without: null }) });
+  const tabs = VIEWS.map((name, at) => make('button', { type: 'button', role: 'tab', textContent: name, onclick: () => change({ view: at }) }));
+  const note = make('p', { className: 'quiet' });
+
+  function showFunctions() {
+    const all = codeNumbers(model, state);
+    const has = ({ index }) => all.some(({ own, total }) => own[index] !== 0 || total[index] !== 0);
+    const rows = model.functions.filter((one) => model.isRow(one) && (state.hasAllNumbers || has(one)) && nameFits(one.name, state));
+    views[0].show(rows, codeFunctionColumns(model, state, all), state.chosen);
+  }
+  const roots = { key: null };
+  function rootOf(all) {
+    if (roots.key !== all || roots.isUp !== state.isUp)
+      Object.assign(roots, { key: all, isUp: state.isUp, root: (state.isUp ? codeUp : codeDown)(model, all) });
+    return roots.root;
+  }
+  function showNodes() {
+    const all = codeNumbers(model, state);
+    const { text } = state.measure;
+    const fitting = new Map();
+    const fits = ({ name }) => {
+      if (!fitting.has(name)) fitting.set(name, state.search !== '' && nameFits(name, state));
+      return fitting.get(name);
+    };
+    const whole = all.map((one) => one.all);
+    views[state.view].show({ root: rootOf(all), fits, search: state.search, isUp: state.isUp, sideOf: state.sideOf,
+      columns: codeSideColumns(({ sides }) => sides, text, all, ''),
+      text: ({ sides }) => (sides.length > 1 ? `${sides.map((value) => signedText(value, text)).join(' → ')}`
+        : `${signedText(sides[0], text)}, ${partText(sides[0], whole[0])}`) });
+  }
+  function heaviest() {
+    const [all] = codeNumbers(model, state).slice(-1);
+    return all.own.reduce((most, value, at) => (value > all.own[most] ? at : most), 0);
+  }
+  function showNote() {
+    const isWhole = state.range !== null && !codeIsTimed(model, state);
+    const focused = state.only ?? state.without;
+    focus.hidden = focused === null;
+    if (focused !== null) focus.textContent = `${state.only === null ? 'without' : 'only through'} ${shortName(model.functions[focused].name, 40)}  ✕`;
+    note.textContent = isWhole ? 'This number is of the whole time.' : '';
+    note.hidden = !isWhole;
+  }
+  function show() {
+    measures.value = String(model.measures.indexOf(state.measure));
+    tabs.forEach((tab, at) => {
+      tab.setAttribute('aria-selected', String(at === state.view));
+      views[at].element.hidden = at !== state.view;
+    });
+    isUp.input.checked = state.isUp;
+    isUp.element.hidden = state.view === 0;
+    allNumbers.element.hidden = state.view !== 0;
+    side.hidden = state.view !== 2 || codes.length === 1;
+    showNote();
+    if (state.view === 0) showFunctions();
+    else showNodes();
+    chosen.show();
+  }
+  const next = (step) => {
+    const { length } = model.measures;
+    change({ measure: model.measures[(model.measures.indexOf(state.measure) + step + length) % length] });
+  };
+  const keys = { '/': () => search.focus(), m: () => next(1), M: () => next(-1), i: () => change({ isUp: !state.isUp }) };
+  ['1', '2', '3'].forEach((key, at) => { keys[key] = () => { change({ view: at }); views[at].focus(); }; });
+  const section = make('section', { className: 'code wide', 'aria-label': 'by code' },
+    make('h3', { textContent: 'By code' }), ...(time ? [time.element] : []),
+    make('div', { className: 'controls' }, measures, search, inArguments.element),
+    make('div', { className: 'controls' }, make('div', { role: 'tablist', className: 'tabs' }, ...tabs),
+      isUp.element, allNumbers.element, side, focus, editor), note,
+    make('div', { className: 'beside' }, make('div', {}, ...views.map(({ element }) => element)), chosen.element),
+    make('details', { className: 'keys' }, make('summary', { textContent: 'keys' }),
+      make('dl', {}, ...CODE_KEYS.map(([key, does]) => make('div', {}, make('dt', { textContent: key }), make('dd', { textContent: does }))))));
+  section.onkeydown = (event) => {
+    const isTyping = event.target.tagName === 'INPUT' && event.target.type !== 'checkbox' && event.target.type !== 'range';
+    if (event.key === 'Escape' && event.target === search) {
+      search.value = '';
+      change({ search: '' });
+      views[state.view].focus();
     }
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === 'SELECT' || !(event.key in keys)) return;
+    event.preventDefault();
+    keys[event.key]();
   };
-  walk(zoomed, 0, 1, above.length);
-  return bars;
-}
-
-// The same function has the same colour everywhere.
-const hueOf = (text) => [...text].reduce((hash, letter) => (hash * 31 + letter.codePointAt(0)) % 360, 7);
-
-function make(tag, properties, ...children) {
-  const element = document.createElement(tag);
-  Object.assign(element, properties);
-  element.append(...children);
-  return element;
-}
-
-function showFlame(into) {
-  const graph = make('div', { className: 'flame' });
-  // Deep stacks scroll here, so that the tables stay near; the keyboard gets there, too.
-  const frame = make('div', { className: 'deep', tabIndex: 0, role: 'region' }, graph);
-  frame.setAttribute('aria-label', 'flame graph');
-  const says = make('p', { className: 'says' });
-  const search = make('input', { type: 'search', placeholder: 'find a function', value: '' });
-  search.setAttribute('aria-label', 'find a function');
-  const select = make('select', {},
-    ...MEASURES.map(({ title }, i) => make('option', { value: String(i), textContent: title })));
-  select.setAttribute('aria-label', 'what the widths are');
-  const back = make('button', { type: 'button', textContent: 'show all' });
-  let measure = MEASURES[0];
-  let zoomed = flameTree(measure.key);
-  let root = zoomed;
-  const partText = (node) => `${node.text}: ${measure.text(node.value)}, `
-    + `${share(node.value, root.value)}`;
-  const fits = (node) => search.value !== ''
-    && node.text.toLowerCase().includes(search.value.toLowerCase());
-  // The total in functions that match, each object once.
-  const found = (node) => (fits(node) ? node.value : sum(node.children.map(found)));
-  function draw() {
-    const bars = flameBars(zoomed, 0.0015);
-    graph.replaceChildren(...bars.map(({ node, left, width, depth }) => {
-      const bar = make('button', { type: 'button', tabIndex: -1, title: partText(node),
-        textContent: width > 0.01 ? shortName(node.text, 80) : '',
-        className: search.value === '' ? '' : fits(node) ? 'hit' : 'miss',
-        onclick: () => { zoomed = node; draw(); },
-        onpointerenter: () => { says.textContent = partText(node); } });
-      Object.assign(bar.style, { left: `${100 * left}%`, width: `${100 * width}%`,
-        top: `calc(${depth} * var(--bar))` });
-      bar.style.setProperty('--hue', String(hueOf(node.text)));
-      return bar;
-    }));
-    const depths = Math.max(...bars.map(({ depth }) => depth)) + 1;
-    graph.style.height = `calc(${depths} * var(--bar))`;
-    back.hidden = zoomed === root;
-    says.textContent = search.value === '' ? partText(zoomed)
-      : `${share(found(root), root.value) || '0 %'} in functions with "${search.value}"`;
-  }
-  function showRoot() {
-    frame.scrollTop = 0;
-    draw();
-  }
-  select.onchange = () => {
-    measure = MEASURES[Number(select.value)];
-    zoomed = root = flameTree(measure.key);
-    showRoot();
-  };
-  search.oninput = draw;
-  back.onclick = () => { zoomed = root; showRoot(); };
-  const section = make('section', { className: 'code wide' },
-    make('h3', { textContent: 'By code' }),
-    make('p', { textContent: 'Call stacks, the outermost function above: as wide as what it and '
-      + 'those that it calls ask for. A click on one shows it alone.' }),
-    make('div', { className: 'controls' }, select, search, back), frame, says);
-  draw();
-  // As in the text: if something may leak, what is alive at the end comes first.
-  const leaks = (one) => Number(code.may_leak.name.length > 0 && one.key === 'end_bytes');
-  [...MEASURES].sort((a, b) => leaks(b) - leaks(a)).forEach((one) => addTable(section, rowsOfCode(one), `${code.by}s: ${one.title}`));
   into.append(section);
+  state.chosen = heaviest();
+  show();
+  return time;
 }
-
-// The rows with the most of one measure.
-function rowsOfCode({ key, title, text }) {
-  const { rows, all } = code;
-  const total = rows[`total_${key}`];
-  const by = code.sort === 'total' && total ? total : rows[key];
-  const top = rows.name.map((_, i) => i).filter((i) => by[i] > 0)
-    .sort((a, b) => by[b] - by[a] || rows[key][b] - rows[key][a]).slice(0, 100);
-  const margin = rows[`${key}_margin`] ?? [];
-  return { head: [code.by, title, 'share', ...(total ? ['with what it calls'] : []), 'where'],
-    rows: top.map((i) => [rows.name[i], text(rows[key][i])
-      + (margin[i] > 0 ? ` ± ${text(margin[i])}` : ''), share(rows[key][i], all[key]),
-    ...(total ? [text(total[i])] : []),
-    code.where[key][i]]) };
-}
-
-if (MEASURES.length > 0) showFlame(document.getElementById('charts'));

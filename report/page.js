@@ -406,6 +406,10 @@ function snapshotFigures(snapshot) {
 
 showFacts(factsOf(data));
 
+const code = data.code ?? NO_CODE;
+const codeOverTime = code.tree.name.length > 0
+  ? showCode([code], ['this trace'], document.getElementById('charts')) : null;
+
 showFigures([
   { title: 'Memory over time', wide: true, config: memory, there: seconds.length > 1,
     text: 'What was alive, as the program asked for it, and what it cost.' },
@@ -485,4 +489,4 @@ showFigures([
   { title: 'Memory from the system', config: systemChart, there: depthsTime.end_ns.length > 1,
     text: 'Taken and given back between ticks, by calls of the program.' },
   ...(data.under ? data.under.snapshots.flatMap(snapshotFigures) : []),
-].filter((figure) => figure.there), document.getElementById('charts'));
+].filter((figure) => figure.there), document.getElementById('charts'), codeOverTime);

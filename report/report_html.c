@@ -13,9 +13,15 @@
 #error "the build gives REPORT_DIRECTORY, where the scripts are"
 #endif
 
-HTML_EMBED_THREE(report_page_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/code.js",
-                 REPORT_DIRECTORY "/page.js");
-HTML_EMBED_BOTH(report_change_js, REPORT_DIRECTORY "/shared.js", REPORT_DIRECTORY "/change.js");
+#define REPORT_FILE(name) HTML_FILE(REPORT_DIRECTORY "/" name)
+#define REPORT_CODE_FILES                                                                 \
+    REPORT_FILE("code_numbers.js")                                                        \
+    REPORT_FILE("code_branches.js")                                                       \
+    REPORT_FILE("code_table.js") REPORT_FILE("code_tree.js") REPORT_FILE("code_flame.js") \
+        REPORT_FILE("code_time.js") REPORT_FILE("code_chosen.js") REPORT_FILE("code.js")
+
+HTML_EMBED(report_page_js, REPORT_FILE("shared.js") REPORT_CODE_FILES REPORT_FILE("page.js"));
+HTML_EMBED(report_change_js, REPORT_FILE("shared.js") REPORT_CODE_FILES REPORT_FILE("change.js"));
 
 static void report_html_print_notices(const void *of, FILE *to)
 {

@@ -10,7 +10,7 @@
 #error "the build gives SWEEP_DIRECTORY, where page.js is"
 #endif
 
-HTML_EMBED(sweep_page_js, SWEEP_DIRECTORY "/page.js");
+HTML_EMBED(sweep_page_js, HTML_FILE(SWEEP_DIRECTORY "/page.js"));
 
 static void collect_html_print_notices(const void *of, FILE *to)
 {

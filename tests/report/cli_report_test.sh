@@ -316,8 +316,9 @@ writes_page() {
         ! grep -q -i 'src=\|<link\|@[A-Z]*@' page.html &&
         grep -q '<h1>make_instructions: what it asks of its allocator</h1>' page.html &&
         grep -q '<p class="warning">.* ended by another thread' page.html &&
-        ruby -rjson -e 'data = File.read("page.html")[%r{id="data">(.*)</script>}, 1]
-            exit JSON.parse(data) == JSON.parse(File.read("f.json"))'
+        grep -q '"packed":"steps"' page.html &&
+        ruby -r "$reference/page_data.rb" \
+            -e 'exit page_data(File.read("page.html")) == JSON.parse(File.read("f.json"))'
 }
 # Of two traces, too; of the two, one size differs.
 runs_scripts() {

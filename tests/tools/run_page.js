@@ -13,11 +13,12 @@ const vm = require('vm');
 
 class Element {
   constructor(tag) {
-    Object.assign(this, { tag, children: [], style: { setProperty() {} }, textContent: '' });
+    Object.assign(this, { tag, children: [], style: { setProperty() {} }, textContent: '', dataset: {} });
   }
   replaceChildren(...all) { this.children = all; }
   append(...more) { this.children.push(...more); }
   setAttribute(name, value) { this[name] = value; }
+  contains() { return false; }
   add(tag) { const child = new Element(tag); this.append(child); return child; }
   createTHead() { return this.add('thead'); }
   createTBody() { return this.add('tbody'); }
@@ -47,6 +48,7 @@ const drawn = new Map();
 class Chart {
   constructor(canvas, config) {
     const where = canvas['aria-label'];
+    this.draw = () => {};
     if (/undefined|NaN/.test(where)) throw new Error(`a figure is called '${where}'`);
     config.data.datasets.forEach((one) => check(one.data, where));
     const count = config.data.datasets.reduce((sum, one) => sum + one.data.length, 0);
@@ -75,7 +77,8 @@ for (const Scale of [Chart.LinearScale, Chart.LogarithmicScale])
   numbers.push(new Scale().getLabelForValue(1234567.5));
 if (numbers.some((text) => text !== '1 234 567.5')) throw new Error(`charts have ${numbers}`);
 
-const lineOf = (cells) => cells.map((one) => one.textContent.replace('\n', ' ')).join(' | ');
+const textOf = (one) => (one instanceof Element ? one.textContent + one.children.map(textOf).join('') : one);
+const lineOf = (cells) => cells.map((one) => textOf(one).replace('\n', ' ')).join(' | ');
 
 for (const figure of [...elements.values()].flatMap((one) => (one.all ? one.all('figure') : []))) {
   const rows = figure.all('tr').map((row) => row.children);
@@ -85,27 +88,13 @@ for (const figure of [...elements.values()].flatMap((one) => (one.all ? one.all(
     + `${canvas ? `${drawn.get(canvas)}, ` : ''}${Math.max(rows.length - 1, 0)} rows`);
   rows.forEach((cells) => console.log(`  ${lineOf(cells)}`));
 }
-// The flame graph of each measure: how many bars, and the widest of each of the upper lines.
+// The part "By code": its measures, and what its tables show at first.
 for (const section of byId('charts').all('section')) {
-  const [select] = section.all('select');
-  // Of limited height: it scrolls, also by the keyboard, and begins with the outermost function.
-  const frame = section.all('div').find((one) => one.className === 'deep' && one.tabIndex === 0);
-  const [bars] = frame.all('div');
-  for (const option of select.all('option')) {
-    select.value = option.value;
-    frame.scrollTop = 1;
-    select.onchange();
-    console.log(`By code, ${option.textContent}: ${bars.children.length} bars`
-      + `${frame.scrollTop === 0 ? '' : ', scrolled'}`);
-    bars.children.slice(0, 8).forEach((bar) => console.log(`  ${bar.title}`));
-  }
-  const [search] = section.all('input');
-  search.value = section.all('button')[2]?.textContent ?? '';
-  search.oninput();
-  console.log(`By code: ${section.all('p').at(-1).textContent}`);
-  for (const details of section.all('details')) {
-    console.log(`${details.all('summary')[0].textContent}:`);
-    details.all('tr').forEach((row) => console.log(`  ${lineOf(row.children)}`));
+  const measures = section.all('select').find((one) => one['aria-label'] === 'what is counted');
+  console.log(`By code: ${measures.all('option').map((one) => one.textContent).join(', ')}`);
+  for (const table of section.all('table')) {
+    console.log(`By code, ${table['aria-label']}:`);
+    table.all('tr').forEach((row) => console.log(`  ${lineOf(row.children)}`));
   }
 }
 for (const fact of byId('facts').all('div'))

@@ -1,0 +1,134 @@
+// ---- code: all about the chosen function: its place, numbers, callers, callees and sizes ----
+
+// How editors are asked to open a file at a line.
+const EDITORS = { '': null,
+  'VS Code': (file, line) => `vscode://file${file}:${line}`,
+  VSCodium: (file, line) => `vscodium://file${file}:${line}`,
+  JetBrains: (file, line) => `idea://open?file=${file}&line=${line}`,
+  'Sublime Text': (file, line) => `subl://open?url=file://${file}&line=${line}`,
+  TextMate: (file, line) => `txmt://open?url=file://${file}&line=${line}`,
+  Emacs: (file, line) => `org-protocol://open-source?file=${file}&line=${line}`,
+};
+
+// Kept for the next page; a browser may refuse to.
+function keptEditor(newName) {
+  try {
+    if (newName !== undefined) localStorage.setItem('malloctape-editor', newName);
+    return localStorage.getItem('malloctape-editor') ?? '';
+  } catch {
+    return newName ?? '';
+  }
+}
+
+// The file and line where the function asks for most, of the last side that knows it.
+function codePlace(model, of) {
+  for (let side = model.sides.length - 1; side >= 0; side -= 1) {
+    const { rows } = model.sides[side].code;
+    const row = of.rows[side];
+    if (row >= 0 && rows.file[row])
+      return { file: rows.file[row], line: rows.line[row], module: rows.module[row] };
+    if (row >= 0 && rows.module[row]) return { module: rows.module[row] };
+  }
+  return {};
+}
+
+function codeLink({ file, line }, editor) {
+  const open = EDITORS[editor];
+  return open && file?.startsWith('/') && line > 0 ? open(encodeURI(file), line) : null;
+}
+
+// Sizes of what the function makes: { size, made, bytes, ... } of the last side.
+function codeSizes(model, of) {
+  const side = model.sides.length - 1;
+  const { sizes } = model.sides[side].code;
+  return sizes ? objectsOf(sizes).filter((one) => one.of === of.rows[side]).map((one) => ({ ...one, index: one.size })) : [];
+}
+
+const SIZE_COLUMNS = [
+  { title: 'size from', value: (row) => row.size, text: (row) => bytesText(row.size) },
+  ...[['objects', 'made', countText], ['bytes', 'bytes', bytesText], ['at the peak', 'peak_bytes', bytesText],
+    ['at the end', 'end_bytes', bytesText], ['gone within 100 calls', 'short_lived', countText]]
+    .map(([title, key, text]) => ({ title, first: key === 'bytes', value: (row) => row[key] ?? 0, text: (row) => text(row[key] ?? 0) })),
+];
+
+// `state` is that of code.js. `choose(index)`: another function.
+function codeChosen(model, state, { choose, change }) {
+  const title = make('h4', {});
+  const place = make('p', { className: 'quiet' });
+  const numbers = make('p', {});
+  const none = () => {};
+  const callers = workTable({ label: 'callers', choose: none, enter: ({ index }) => choose(index) });
+  const callees = workTable({ label: 'callees', choose: none, enter: ({ index }) => choose(index) });
+  const sizes = workTable({ label: 'sizes', choose: none });
+  const sizesPart = make('div', {}, make('h5', { textContent: 'Sizes and lifetimes (whole time)' }), sizes.element);
+  const callersPart = make('div', {}, make('h5', { textContent: 'Callers' }), callers.element);
+  const calleesPart = make('div', {}, make('h5', { textContent: 'Callees' }), callees.element);
+  const only = make('button', { type: 'button', textContent: 'only through it',
+    onclick: () => change({ only: state.chosen, without: null }) });
+  const without = make('button', { type: 'button', textContent: 'without it',
+    onclick: () => change({ without: state.chosen, only: null }) });
+  const source = make('pre', { className: 'scroll' });
+  const parts = make('div', {}, title, place, numbers, make('div', { className: 'controls' }, only, without),
+    callersPart, calleesPart, sizesPart, source);
+  const hint = make('p', { className: 'quiet', textContent: 'Choose a function: its callers, callees and sizes are shown here.' });
+
+  function showPlace(of) {
+    const where = codePlace(model, of);
+    const link = codeLink(where, state.editor);
+    const text = where.file ? `${where.file}:${where.line}` : where.module ?? '';
+    place.replaceChildren(...(link ? [make('a', { href: link, textContent: text })] : [text]));
+  }
+  function show() {
+    const of = model.functions[state.chosen];
+    [parts.hidden, hint.hidden] = [!of, Boolean(of)];
+    if (!of) return;
+    title.textContent = model.nameOf(of.name);
+    showPlace(of);
+    const all = codeNumbers(model, state);
+    const { text } = state.measure;
+    const sidesText = (key) => all.map((side) => `${signedText(side[key][state.chosen], text)} ${
+      all.length === 1 ? `(${partText(side[key][state.chosen], side.all)})` : ''}`.trim()).join(' → ');
+    numbers.textContent = `${state.measure.title}: itself ${sidesText('own')}, with what it calls ${sidesText('total')}`;
+    const { callers: up, callees: down } = codeCalls(model, all, state.chosen);
+    const columns = codeCallColumns(state.measure, all);
+    callers.show(up, columns, null);
+    callees.show(down, columns, null);
+    calleesPart.hidden = down.length === 0;
+    callersPart.hidden = up.length === 0;
+    const bySize = codeSizes(model, of);
+    sizesPart.hidden = bySize.length === 0;
+    if (bySize.length > 0) sizes.show(bySize, SIZE_COLUMNS, null);
+    source.textContent = codeSource(model, of);
+    source.hidden = source.textContent === '';
+  }
+  return { element: make('aside', { className: 'chosen', 'aria-label': 'the chosen function' }, hint, parts), show,
+    focus: () => callers.focus() };
+}
+
+// Columns of a table of nodes: one trace: number and share; two: before, after, difference.
+function codeCallColumns({ text }, all) {
+  const name = { title: 'function', isText: true, value: (row) => row.name.toLowerCase(),
+    text: (row) => shortName(row.name, 60), whole: (row) => row.name };
+  return [...codeSideColumns((row) => row.sides, text, all, ''), name];
+}
+
+function codeSideColumns(sidesOf, text, all, title) {
+  const value = (row) => codeValue(sidesOf(row));
+  if (all.length === 1) {
+    const whole = Math.max(Math.abs(all[0].all), 1);
+    return [{ title: title || 'in all', first: true, value, text: (row) => signedText(value(row), text) },
+      { title: '%', narrow: title !== '', value: (row) => 100 * value(row) / whole,
+        text: (row) => partText(value(row), whole), part: (row) => Math.abs(value(row)) / whole }];
+  }
+  return [...['before', 'after'].map((when, side) => ({ title: `${title} ${when}`.trim(), narrow: true,
+    value: (row) => sidesOf(row)[side], text: (row) => signedText(sidesOf(row)[side], text) })),
+  { title: `${title} difference`.trim(), first: true, value: (row) => value(row),
+    text: (row) => (value(row) > 0 ? '+ ' : '') + signedText(value(row), text) }];
+}
+
+// The listing of a function that was asked for with --source.
+function codeSource(model, of) {
+  const all = model.sides.at(-1).code.sources ?? [];
+  const found = all.find(({ name }) => name === of.name);
+  return found ? found.text : '';
+}
