@@ -120,6 +120,27 @@ static bool make_rows(struct by_code *code)
     return true;
 }
 
+/* Which rows have nothing alive at the end but what is known to stay. */
+static bool find_suppressed(struct by_code *code)
+{
+    const struct stack_tally *tally = &code->tally;
+    uint8_t *stacks = calloc(tally->stacks_count + 1, 1);
+    code->suppressed = calloc(code->groups.count + 1, 1);
+    const bool good = stacks != NULL && code->suppressed != NULL;
+    if (good && code->options->suppressions != NULL)
+        suppressions_find(code->options->suppressions, tally, &code->names, stacks);
+    for (unsigned other = 0; good && other < 2; other++) /* one other stack, and it is shown */
+        for (uint32_t i = 0; i < tally->stacks_count; i++) {
+            const uint32_t row = code_groups_itself(&code->groups, i);
+            if (row != CODE_GROUP_NONE && tally->oldest[i] != 0 && (stacks[i] == 0) == other)
+                code->suppressed[row] = !other;
+        }
+    for (size_t i = 0; good && i < code->groups.count; i++)
+        if (code->suppressed[i]) by_code_add(&code->suppressions, &code->self[i]);
+    free(stacks);
+    return good;
+}
+
 /* Sums up the range that the user asked for. */
 static bool make_range(struct by_code *code)
 {
@@ -139,7 +160,7 @@ bool by_code_make(struct by_code *code, const struct by_code_options *options,
     code->options = options;
     return stack_tally_end(&code->tally) && stack_scales_make(&code->scales, &code->tally) &&
            code_names_open(&code->names, &code->stacks, places) && make_rows(code) &&
-           make_range(code);
+           find_suppressed(code) && make_range(code);
 }
 
 void by_code_close(struct by_code *code)
@@ -158,6 +179,7 @@ void by_code_close(struct by_code *code)
     free(code->oldest);
     free(code->ages);
     free(code->freed);
+    free(code->suppressed);
     free(code->span_of);
     free(code->span_with);
     *code = (struct by_code){.is_known = false};
@@ -250,7 +272,8 @@ static bool may_leak(const struct by_code *code, uint32_t row)
     const uint64_t *quarters = code->ages[row].quarters;
     const uint64_t all = quarters[0] + quarters[1] + quarters[2] + quarters[3];
     const struct code_frame *frame = &code->groups.groups[row].frame;
-    bool grows = all >= LEAK_OBJECTS_LEAST && (frame->code != 0 || frame->function != 0);
+    bool grows = code->suppressed[row] == 0 && all >= LEAK_OBJECTS_LEAST &&
+                 (frame->code != 0 || frame->function != 0);
     for (unsigned i = 0; i < 4; i++)
         grows = grows && quarters[i] * LEAK_PART >= all;
     return grows;

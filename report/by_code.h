@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "symbols/code_tree.h"
+#include "symbols/suppressions.h"
 
 /* What `by` is called: "function", ... */
 extern const char *const by_code_kinds[CODE_BY_KINDS];
@@ -34,6 +35,7 @@ struct by_code_options {
     unsigned depth;                   /* frames of a stack; 0: the default */
     const char *const *directories;   /* for symbols */
     size_t directories_count;
+    const struct suppressions *suppressions; /* NULL: none */
     bool has_range; /* only what happened from from_ns until to_ns (UINT64_MAX: the end) */
     uint64_t from_ns, to_ns;
 };
@@ -72,6 +74,8 @@ struct by_code {
     struct by_code_span *span_of, *span_with; /* by group, itself and with what it calls: of
                                                  options->has_range; else NULL */
     struct stack_sums all;
+    uint8_t *suppressed; /* by group: all that it has alive at the end is known to stay */
+    struct stack_sums suppressions; /* of those: STACK_AT_END only */
 };
 
 /* Makes the rows, once code->tally has all batches and code->stacks the definitions. False: no
@@ -86,7 +90,13 @@ struct by_code_number {
     enum stack_measure measure;
     bool is_bytes;
 };
-enum { BY_CODE_END = 3, BY_CODE_FREED = 8, BY_CODE_NUMBERS = 11 }; /* END: in bytes */
+enum {
+    BY_CODE_END = 3,
+    BY_CODE_SHORT_LIVED = 5,
+    BY_CODE_GROWN = 6,
+    BY_CODE_FREED = 8,
+    BY_CODE_NUMBERS = 11
+}; /* END: in bytes */
 extern const struct by_code_number by_code_numbers[BY_CODE_NUMBERS];
 
 /* The row whose name is the first `bytes` of `name`, or ends with that after a ":" or "/";

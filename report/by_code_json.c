@@ -142,6 +142,11 @@ json_t *by_code_json(const struct by_code *code)
     json_put_text(object, "focus", code->options->focus);
     json_put_text(object, "ignore", code->options->ignore);
     put_range(object, code->options);
+    json_t *suppressed = json_put_object(object, "suppressed");
+    json_put_number(suppressed, "objects",
+                    (uint64_t)llround(code->suppressions.objects[STACK_AT_END].value));
+    json_put_number(suppressed, "bytes",
+                    (uint64_t)llround(code->suppressions.bytes[STACK_AT_END].value));
     json_put_text(object, "sort", by_code_sorts_total(code) ? "total" : "own");
     json_object_set_new(object, "all", table_row_json(all_row, code, 0));
     if (by_code_order_rows(&order)) {

@@ -2,8 +2,10 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/printable.h"
+#include "report/by_code_first.h"
 #include "report/by_code_place.h"
 #include "report/words.h"
 
@@ -76,9 +78,88 @@ static void print_rows(const struct by_code *code, const struct by_code_number *
     char title[80];
     snprintf(title, sizeof title, "%s, %s", by_code_rows(code), number->words);
     fprintf(to, code->groups.by < CODE_BY_STACK ? "\n%-36swith what it calls\n" : "\n%s\n", title);
-    for (size_t i = 0; i < order.count && i < shown; i++)
+    const bool at_end = number->measure == STACK_AT_END;
+    for (size_t i = 0, printed = 0; i < order.count && printed < shown; i++) {
+        if (at_end && code->suppressed[order.rows[i]]) continue;
         by_code_print_row(code, number, order.rows[i], to);
+        printed++;
+    }
     free(order.rows);
+    const double kept = code->suppressions.bytes[STACK_AT_END].value;
+    if (at_end && kept >= 0.5)
+        fprintf(to, "  %12s of %s objects are known to stay, and left out (--suppressions)\n",
+                words_bytes((uint64_t)llround(kept)),
+                words_count((uint64_t)llround(code->suppressions.objects[STACK_AT_END].value)));
+}
+
+/* ---- a range of time ---- */
+
+struct span_order {
+    const struct by_code *code;
+    bool by_growth;
+};
+
+static double span_value(const struct by_code_span *span, bool by_growth)
+{
+    return by_growth ? span->bytes - span->ended_bytes : span->bytes;
+}
+
+static int by_span(const void *one, const void *other, void *of)
+{
+    const struct span_order *order = of;
+    const struct by_code *code = order->code;
+    const struct by_code_span *spans = by_code_sorts_total(code) ? code->span_with : code->span_of;
+    const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
+    const double x = span_value(&spans[a], order->by_growth);
+    const double y = span_value(&spans[b], order->by_growth);
+    if (x != y) return x > y ? -1 : 1;
+    return strcmp(by_code_name(code, a), by_code_name(code, b));
+}
+
+static void print_span_row(const struct by_code *code, uint32_t row, bool by_growth, FILE *to)
+{
+    const struct by_code_span *own = &code->span_of[row], *with = &code->span_with[row];
+    fprintf(to, "  %12s", words_signed(UNIT_BYTES, own->bytes - own->ended_bytes));
+    fprintf(to, " %12s", words_bytes((uint64_t)llround(own->bytes)));
+    fprintf(to, " %12s", words_bytes((uint64_t)llround(own->ended_bytes)));
+    if (code->groups.by < CODE_BY_STACK)
+        fprintf(to, " %12s",
+                by_growth ? words_signed(UNIT_BYTES, with->bytes - with->ended_bytes)
+                          : words_bytes((uint64_t)llround(with->bytes)));
+    fprintf(to, "  %s", words_name(by_code_name(code, row)));
+    by_code_print_place(code, row, &by_code_numbers[0], to);
+    fputc('\n', to);
+}
+
+static void print_spans(const struct by_code *code, bool by_growth, FILE *to)
+{
+    struct span_order order = {code, by_growth};
+    uint32_t *rows = calloc(code->groups.count + 1, sizeof *rows);
+    size_t count = 0;
+    for (uint32_t i = 0; rows != NULL && i < code->groups.count; i++)
+        if (code->span_of[i].made >= 0.5 || code->span_of[i].ended >= 0.5) rows[count++] = i;
+    if (rows != NULL && count > 0) {
+        qsort_r(rows, count, sizeof *rows, by_span, &order);
+        fprintf(to, "\n%s, in this time, by %s\n  %12s %12s %12s%s\n", by_code_rows(code),
+                by_growth ? "what grew" : "bytes asked for", "grown", "allocated", "freed",
+                code->groups.by < CODE_BY_STACK ? "  with calls" : "");
+    }
+    const size_t shown = code->options->top > 0 ? code->options->top : ROWS_SHOWN_IF_ASKED;
+    for (size_t i = 0; rows != NULL && i < count && i < shown; i++)
+        print_span_row(code, rows[i], by_growth, to);
+    free(rows);
+}
+
+static void print_range(const struct by_code *code, FILE *to)
+{
+    const struct by_code_options *options = code->options;
+    const struct stack_times *times = &code->tally.times;
+    const uint64_t end = times->end_ns[times->buckets - 1];
+    fprintf(to, "\nFrom %s", words_ms(options->from_ns / 1000000));
+    fprintf(to, " to %s: what was made and freed in this time, as far as ticks tell.\n",
+            words_ms((options->to_ns < end ? options->to_ns : end) / 1000000));
+    print_spans(code, true, to);
+    print_spans(code, false, to);
 }
 
 static void by_code_print_notices(const struct by_code *code, FILE *to)
@@ -120,12 +201,21 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
     fclose(room);
     if (bytes > 0) fprintf(to, "\n%s", notices);
     free(notices);
+    if (code->options->has_range) {
+        print_range(code, to);
+        return;
+    }
+    if (!code->options->is_by_given) by_code_print_first(code, to);
+    /* What grows and what holds memory comes before how much is asked for. */
+    static const unsigned char growing[] = {BY_CODE_END, BY_CODE_GROWN};
     uint32_t leak;
+    bool printed[BY_CODE_NUMBERS] = {false};
     grows = grows || by_code_leaks(code, &leak, 1) > 0;
-    for (int first = grows; first >= 0; first--)
-        for (unsigned i = 0; i < BY_CODE_NUMBERS; i++) {
-            const struct by_code_number *number = &by_code_numbers[i];
-            const bool is_first = grows && number->measure == STACK_AT_END;
-            if (number->words != NULL && is_first == first) print_rows(code, number, to);
-        }
+    for (unsigned i = 0; i < sizeof growing && grows; i++) {
+        print_rows(code, &by_code_numbers[growing[i]], to);
+        printed[growing[i]] = true;
+    }
+    for (unsigned i = 0; i < BY_CODE_NUMBERS; i++)
+        if (by_code_numbers[i].words != NULL && !printed[i])
+            print_rows(code, &by_code_numbers[i], to);
 }

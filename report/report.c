@@ -10,6 +10,7 @@
 #include "report/report_json.h"
 #include "report/text.h"
 #include "report/under.h"
+#include "report/words.h"
 
 static const char report_help_text[] =
     "usage: malloctape report TRACE [OPTION]...\n"
@@ -39,6 +40,13 @@ static const char report_help_text[] =
     "      --ignore REGEX   without call stacks with a function or a file that matches\n"
     "      --skip REGEX     functions that match, or whose file does, count for their caller, as do\n"
     "                       those of standard libraries and in headers of the system\n"
+    "      --from T         what code allocated and freed from this time on, and what grew: seconds\n"
+    "                       since recording began, or with a unit (1.5s, 300ms, 2min)\n"
+    "      --to T           the same until this time\n"
+    "      --suppressions FILE\n"
+    "                       patterns of call stacks whose objects are known to stay until the end, as\n"
+    "                       LeakSanitizer has them; may be given several times; none: shows also what\n"
+    "                       libstdc++ and the loader keep\n"
     "      --depth N        counts call stacks with the same N innermost functions as one\n"
     "      --symbols DIR    to name functions, looks for programs and libraries in this directory,\n"
     "                       too, by build id or name; may be given several times; none: reads no\n"
@@ -69,6 +77,8 @@ struct options {
     regex_t focus, ignore, skip;
     bool is_sort_given;
     const char *symbols[DIRECTORIES_MAX];
+    struct suppressions suppressions;
+    bool all_is_shown; /* --suppressions none */
 };
 
 /* ---- the command line ---- */
@@ -175,6 +185,51 @@ static int report_symbols_take(void *of, const char *directory)
     return PROGRAM_GO_ON;
 }
 
+/* A time in ns. Returns PROGRAM_GO_ON or an exit status. */
+static int time_take(uint64_t *ns, const char *option, const char *text)
+{
+    static const struct {
+        const char *unit;
+        double ns;
+    } units[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"m", 6e10}, {"min", 6e10}, {"h", 3.6e12}, {"ns", 1}};
+    char *end;
+    const double value = strtod(text, &end);
+    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].unit) == 0 && value >= 0 && value * units[i].ns < 1e18) {
+            *ns = (uint64_t)(value * units[i].ns);
+            return PROGRAM_GO_ON;
+        }
+    return cli_usage_error(&cli_report, "--%s takes a time like 1.5s, 300ms or 2min, not '%s'",
+                           option, text);
+}
+
+static int from_take(void *of, const char *text)
+{
+    struct by_code_options *code = &((struct options *)of)->code;
+    code->has_range = true;
+    return time_take(&code->from_ns, "from", text);
+}
+
+static int to_take(void *of, const char *text)
+{
+    struct by_code_options *code = &((struct options *)of)->code;
+    code->has_range = true;
+    return time_take(&code->to_ns, "to", text);
+}
+
+static int suppressions_take(void *of, const char *path)
+{
+    struct options *options = of;
+    char why[256];
+    if (strcmp(path, "none") == 0) {
+        options->all_is_shown = true;
+        return PROGRAM_GO_ON;
+    }
+    if (suppressions_read(&options->suppressions, path, why, sizeof why)) return PROGRAM_GO_ON;
+    cli_fail(&cli_report, "%s: %s", path, why);
+    return PROGRAM_FAILED;
+}
+
 static int limit_add(void *of, const char *text)
 {
     struct options *options = of;
@@ -233,6 +288,8 @@ static int report_traces_parse(struct options *options, int count, char **words)
                                options->under_word);
     if (of_one && count == TRACES_MAX)
         return cli_usage_error(&cli_report, "--under, --depths and --call-sizes take one trace");
+    if (options->code.has_range && options->code.from_ns >= options->code.to_ns)
+        return cli_usage_error(&cli_report, "--from must be before --to");
     if (options->depths && strcmp(words[0], "-") == 0)
         return cli_usage_error(&cli_report,
                                "--depths reads the recording twice, so it must be a file");
@@ -265,6 +322,9 @@ static int report_words_parse(struct options *options, int count, char **words)
         {"focus", .take = focus_take},
         {"ignore", .take = ignore_take},
         {"skip", .take = skip_take},
+        {"from", .take = from_take},
+        {"to", .take = to_take},
+        {"suppressions", .take = suppressions_take},
         {"depth", .take = depth_take},
         {"symbols", .take = report_symbols_take},
         {"fail-if", .take = limit_add},
@@ -368,12 +428,29 @@ static void note_without_stacks(const struct options *options, const struct repo
                               : code->focused != NULL  ? "--focus"
                               : code->ignored != NULL  ? "--ignore"
                               : code->skip != NULL     ? "--skip"
+                              : code->has_range        ? "--from"
                                                        : NULL;
     for (unsigned i = 0; i < options->traces && asked != NULL; i++)
         if (!traces[i].code.is_known)
             cli_fail(&cli_report,
                      "%s: has no call stacks, so %s shows nothing (record --stacks has them)",
                      options->paths[i], asked);
+}
+
+/* False: a trace does not reach the time that was asked for; said so. */
+static bool has_times(const struct options *options, const struct report_trace *traces)
+{
+    for (unsigned i = 0; i < options->traces && options->code.has_range; i++) {
+        const uint64_t ns = traces[i].tally.ns;
+        if (traces[i].code.is_known && ns <= options->code.from_ns) {
+            cli_fail(&cli_report,
+                     ns == 0 ? "%s: has no times, so there is no --from or --to"
+                             : "%s: ends before the time of --from, after %s",
+                     options->paths[i], words_ms(ns / 1000000));
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Reads one trace and replays it. */
@@ -418,6 +495,7 @@ static int report_all(const struct options *options, struct report_trace *traces
     if (!cli_can_write(&cli_report, &outputs)) return PROGRAM_FAILED;
     status = report_read_all(options, traces);
     if (status == PROGRAM_FAILED) return status;
+    if (!has_times(options, traces)) return PROGRAM_FAILED;
     note_without_stacks(options, traces);
     if (options->depths) {
         if (depths_read(&depths, options->paths[0]) == PROGRAM_FAILED) return PROGRAM_FAILED;
@@ -430,10 +508,14 @@ static int report_all(const struct options *options, struct report_trace *traces
 
 static int report_run(int count, char **words)
 {
-    struct options options = {0};
+    struct options options = {.code.to_ns = UINT64_MAX};
     static struct report_trace traces[TRACES_MAX];
     int status = report_words_parse(&options, count, words);
+    options.code.suppressions = &options.suppressions;
+    if (!options.all_is_shown && !suppressions_add_known(&options.suppressions))
+        status = cli_fail(&cli_report, "no memory");
     if (status == PROGRAM_GO_ON) status = report_all(&options, traces);
+    suppressions_free(&options.suppressions);
     for (unsigned i = 0; i < TRACES_MAX; i++)
         report_close(&traces[i]);
     if (options.code.focused != NULL) regfree(&options.focus);

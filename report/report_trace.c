@@ -81,6 +81,7 @@ static int report_trace_read_all(struct report_trace *trace, struct instruction_
         error_set_system(&reader->error, "no memory for call stacks");
         return PROGRAM_FAILED;
     }
+    if (code->has_range) stack_times_limit(&trace->code.tally.times, code->from_ns, code->to_ns);
     if (!owners_follow(&trace->owners, reader, &trace->tally, trace->allocator)) {
         error_set_system(&reader->error, "no memory for mappings");
         return PROGRAM_FAILED;

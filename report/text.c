@@ -229,12 +229,13 @@ void report_print(const struct report_trace *trace, FILE *to)
     if (tally->calls == 0) return;
     growth_print(trace, to);
     first_print(trace, to);
+    by_code_print(&trace->code, tally->has_older, to);
+    if (trace->code.is_known) fputc('\n', to);
     report_numbers(tally, numbers_print, &text);
     report_others(tally, numbers_print, &text);
     print_left(&tally->sizes, to);
     print_lifetimes(tally, to);
     print_alignments(tally, to);
-    by_code_print(&trace->code, tally->has_older, to);
     text_print_sizes(tally, to);
     table_print(&(struct table){tables_rounding, trace->rounded, .rows = ROUNDINGS}, to);
     text_print_times(tally, to);

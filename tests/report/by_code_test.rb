@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 53
+  plan 57
 
   script = random_script(4000)
   script.write('t.p')
@@ -259,6 +259,34 @@ Dir.mktmpdir do |directory|
                   .transform_values { |of| [of.size, of.sum(&:size), of.reject(&:ended).sum(&:size)] }
   wrong = differences(told, counted)
   report wrong.empty? && told.size > 10, 'by size', wrong.first(5)
+
+  # --- a range of time, suppressions ---
+
+  phases = StackScript.new
+  3.times do |phase|
+    40.times { |i| phases.allocate((phase * 100) + i, 1000, [function("phase#{phase}", 3), function('main')]) }
+    30.times { |i| phases.free(((phase - 1) * 100) + i) } if phase.positive?
+    phases.tick
+  end
+  phases.write('phases.p')
+  text = output_of({}, MALLOCTAPE, 'report', 'phases.p', '--from', '10ms', '--to', '0.02')
+  told = text[/^functions, in this time, by what grew\n.*\n((?:  .*\n)*)/, 1].to_s.lines.map { |line| line.split.join(' ') }
+  report told == ['+ 39.1 KiB 39.1 KiB 0 bytes + 39.1 KiB phase1 phase1.c:3',
+                  '- 29.3 KiB 0 bytes 29.3 KiB - 29.3 KiB phase0 phase0.c:3'],
+         '--from, --to: what was made, freed and grew in this time', told
+  refused = %w[9 3x].map { |time| IO.popen([MALLOCTAPE, 'report', 'phases.p', '--from', time, { err: %i[child out] }], &:read).lines[0] }
+  report refused[0].end_with?("phases.p: ends before the time of --from, after 30 ms\n") &&
+         refused[1].end_with?("--from takes a time like 1.5s, 300ms or 2min, not '3x'\n"),
+         'a time beyond the end, and what is none', refused
+  File.write('known', "# of ours\nleak:^ph*0$\n")
+  text = output_of({}, MALLOCTAPE, 'report', 'phases.p', '--suppressions', 'known')
+  said = text[/^functions, alive at the end .*\n((?:  .*\n)*)/, 1].to_s
+  json = reported('phases.p', '--suppressions', 'known')
+  report said.scan(/phase\d/).uniq.sort == %w[phase1 phase2] && said.include?('9.8 KiB of 10 objects are known to stay') &&
+         json['suppressed'] == { 'objects' => 10, 'bytes' => 10_000 }, '--suppressions', [said]
+  File.write('known', "leak:a\n\nrace:b\n")
+  said = IO.popen([MALLOCTAPE, 'report', 'phases.p', '--suppressions', 'known', { err: %i[child out] }], &:read)
+  report said == "malloctape report: known: line 3 begins with neither leak: nor made:\n", 'a line that is none', [said]
 
   focus = reported('t.p', '--focus', '^outer::|^fill\.c$')
   of = script.objects.select do |o|
@@ -582,7 +610,7 @@ Dir.mktmpdir do |directory|
     most = script.sums_by(&name).max_by { |_, row| row['bytes'] }
     row = drawn[/^By code, functions:\n.*\n.*\n  (.*)$/, 1].split(' | ')
     measures = drawn[/^By code: (.*)$/, 1].split(', ').size
-    report row[4] == most.first && row[5].start_with?('parse.c:10') && measures == 8, 'the page: rows by each measure',
+    report row[4] == most.first && row[5].start_with?('parse.c:10') && measures == 11, 'the page: rows by each measure',
            drawn.lines.grep(/^By code/).push(row.to_s)
     output_of({}, MALLOCTAPE, 'report', 'before.p', 'after.p', '--html', 'two.html')
     drawn = draw.('two.html')

@@ -1,0 +1,11 @@
+/* by_code_first - the first table about code: of each number that tells of a fault those rows that
+ * have most of it, each row once. */
+#ifndef MALLOCTAPE_REPORT_BY_CODE_FIRST_H
+#define MALLOCTAPE_REPORT_BY_CODE_FIRST_H
+
+#include "report/by_code.h"
+
+/* Prints nothing if nothing stands out. */
+void by_code_print_first(const struct by_code *code, FILE *to);
+
+#endif

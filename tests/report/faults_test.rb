@@ -1,0 +1,34 @@
+#!/usr/bin/env ruby
+# frozen_string_literal: true
+
+# faults_test.rb - a service with eight faults: each is in the first ten rows about code that a
+# newcomer sees, with its line; with all call stacks, and with some.
+
+require 'tmpdir'
+require_relative '../tap'
+
+MALLOCTAPE = "#{BUILD}/bin/malloctape"
+SOURCE = "#{__dir__}/faulty_service.cc"
+FAULTS = { 'leak' => 'note', 'cache' => 'keep', 'cycle' => 'open_session', 'copies' => 'articles',
+           'growing' => 'prices_of', 'temporaries' => 'cell', 'buffer' => 'pack', 'fragments' => 'count' }
+         .transform_values { |name| "#{name}  faulty_service.cc:" }.freeze
+LINES = FAULTS.keys.to_h do |fault|
+  [fault, File.readlines(SOURCE).index { |line| line.include?("/* fault: #{fault} */") } + 1]
+end
+
+Dir.mktmpdir do |directory|
+  Dir.chdir(directory)
+  plan 2
+  output_of({}, 'g++', '-g', '-O1', '-std=gnu++17', '-pthread', '-w', '-o', 'service', SOURCE)
+  { 'all' => '300', '16384' => '1500' }.each do |stacks, requests|
+    output_of({}, MALLOCTAPE, 'record', '--quiet', "--stacks=#{stacks}", '-o', "#{stacks}.lz4", '--',
+              './service', requests)
+    text = output_of({}, MALLOCTAPE, 'report', "#{stacks}.lz4")
+    rows = text[/^functions to look at first\n((?:  .*\n)*)/, 1].to_s.lines
+    missing = FAULTS.keys.reject do |fault|
+      rows.first(10).any? { |row| row.match?(/\b#{FAULTS[fault]}#{LINES[fault]}\b/) }
+    end
+    report missing.empty?, "each fault is in the first ten rows, with its line: stacks=#{stacks}",
+           missing + rows
+  end
+end
