@@ -6,6 +6,7 @@
 
 #include "common/json_file.h"
 #include "report/by_code_cells.h"
+#include "report/by_code_first.h"
 #include "report/by_code_place.h"
 #include "report/by_code_tree.h"
 
@@ -158,6 +159,7 @@ json_t *by_code_json(const struct by_code *code)
     free(order.rows);
     uint32_t leaks[LEAKS_IN_JSON];
     const unsigned leaking = by_code_leaks(code, leaks, LEAKS_IN_JSON);
+    by_code_put_first(object, code);
     table_put(object, "may_leak", &(struct table){leak_row, code, leaking, .order = leaks});
     return object;
 }

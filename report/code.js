@@ -149,7 +149,7 @@ function showCode(codes, names, into) {
   const keys = { '/': () => search.focus(), m: () => next(1), M: () => next(-1), i: () => change({ isUp: !state.isUp }) };
   ['1', '2', '3'].forEach((key, at) => { keys[key] = () => { change({ view: at }); views[at].focus(); }; });
   const section = make('section', { className: 'code wide', 'aria-label': 'by code' },
-    make('h3', { textContent: 'By code' }), ...(time ? [time.element] : []),
+    make('h3', { textContent: 'By code' }), ...[codeFirst(model, { change }), time?.element].filter((part) => part),
     make('div', { className: 'controls' }, measures, search, inArguments.element),
     make('div', { className: 'controls' }, make('div', { role: 'tablist', className: 'tabs' }, ...tabs),
       isUp.element, allNumbers.element, side, focus, editor), note,

@@ -118,7 +118,7 @@ function workTable({ label, hasFilters, choose, enter = choose, rowsAtOnce = 200
       conditions.set(at, test);
       draw();
     };
-    return make('td', { className: column.narrow ? 'narrow' : '' }, input);
+    return make('td', { className: cellClass(column) }, input);
   }
   function drawHead() {
     head.replaceChildren(make('tr', {}, ...columns.map((column, at) => {

@@ -37,7 +37,11 @@ function codeTime(codes, names, { change }) {
   const ends = codeEnds(codes.at(-1).times);
   const hasClock = codes.at(-1).times.end_ns[0] !== null;
   const last = ends.length;
-  let [from, until] = [0, last];
+  // --from and --to: the stretch that was asked for.
+  const { range: asked } = codes.at(-1);
+  const asBucket = (ns) => ends.filter((end) => end <= ns / 1e9 + 1e-9).length;
+  let from = asked ? Math.min(asBucket(asked.from_ns), last - 1) : 0;
+  let until = asked && asked.to_ns !== null ? Math.max(asBucket(asked.to_ns), from + 1) : last;
   let chart = null;
   const canvas = make('canvas', { role: 'img', 'aria-label': 'alive over time, by function: the range below chooses a stretch' });
   const begin = (at) => (at === 0 ? 0 : ends[at - 1]);
@@ -107,7 +111,9 @@ function codeTime(codes, names, { change }) {
     began = null;
   };
   canvas.onpointercancel = () => { began = null; };
-  return { element: make('div', { className: 'time' },
+  const caption = make('p', { className: 'quiet', textContent: `What is alive at the ends of ${last} stretches of time${
+    codes.length > 1 ? '' : ', by the functions that hold most'}.` });
+  return { element: make('div', { className: 'time' }, caption,
     make('div', { className: 'canvas' }, canvas),
     make('div', { className: 'range' }, low, high),
     make('div', { className: 'controls' }, says, whole)),

@@ -18,7 +18,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 2
+  plan 3
   output_of({}, 'g++', '-g', '-O1', '-std=gnu++17', '-pthread', '-w', '-o', 'service', SOURCE)
   { 'all' => '300', '16384' => '1500' }.each do |stacks, requests|
     output_of({}, MALLOCTAPE, 'record', '--quiet', "--stacks=#{stacks}", '-o', "#{stacks}.lz4", '--',
@@ -31,4 +31,15 @@ Dir.mktmpdir do |directory|
     report missing.empty?, "each fault is in the first ten rows, with its line: stacks=#{stacks}",
            missing + rows
   end
+  unless system('node --version', out: File::NULL) && Dir.exist?('/usr/share/javascript/chart.js')
+    report true, 'and on the page # SKIP needs node and libjs-chart.js'
+    exit
+  end
+  output_of({}, MALLOCTAPE, 'report', 'all.lz4', '--html', 'page.html')
+  drawn = output_of({}, 'node', "#{__dir__}/../tools/run_page.js", 'page.html')
+  rows = drawn[/^By code, functions to look at first:\n((?:  .*\n)*)/, 1].to_s.lines
+  missing = FAULTS.keys.reject do |fault|
+    rows.first(10).any? { |row| row.match?(/\b#{FAULTS[fault].sub('  ', ' \\| ')}#{LINES[fault]}\b/) }
+  end
+  report missing.empty?, 'and on the page', missing + rows
 end

@@ -72,15 +72,20 @@ const steps = {
     all('.work').filter(isShown).every((box) => box.getBoundingClientRect().right <= innerWidth)]; },
 };
 
-// Parts of the time, if the trace has any.
-if (byLabel('from')) Object.assign(steps, {
-  buckets: () => Number(byLabel('until').max),
+// A stretch of time: by sliders, in the tree, and by a drag.
+const own = () => lines('functions').map((cells) => [cells[4], cells[0]]).filter(([, text]) => text !== '0 bytes');
+const stretch = () => [byLabel('from').value, byLabel('until').value].map(Number);
+Object.assign(steps, {
   held: () => Chart.getChart(find('.time canvas')).data.datasets.map(({ label }) => label),
-  first_half: () => { view('functions'); slide('until', Number(byLabel('until').max) / 2); return lines('functions').map((cells) => [cells[4], cells[0]]); },
-  grown: () => { measure('growth: made less ended'); return lines('functions').map((cells) => [cells[4], cells[0]]); },
-  second_half: () => { const half = Number(byLabel('until').value); slide('until', byLabel('until').max); slide('from', half); return lines('functions').map((cells) => [cells[4], cells[0]]); },
-  range_in_tree: () => { view('tree'); return lines('call tree').map((cells) => [cells.at(-1), cells[0]]); },
+  first_half: () => { slide('until', 20); return own(); },
+  third_quarter: () => { slide('until', 30); slide('from', 20); return own(); },
+  grown: () => { measure('growth: made less ended'); return own(); },
+  shrunk: () => { slide('until', 40); slide('from', 30); return own(); },
+  shrunk_in_tree: () => { view('tree'); return lines('call tree').map((cells) => [cells.at(-1), cells[0]]); },
+  other_measure: () => { measure('alive at the peak'); return all('.quiet').find((one) => isShown(one) && one.textContent.includes('whole time.'))?.textContent; },
   dragged: () => {
+    view('functions');
+    measure('bytes asked for');
     const canvas = find('.time canvas');
     const { scales: { x }, chartArea: { top } } = Chart.getChart(canvas);
     const box = canvas.getBoundingClientRect();
@@ -89,9 +94,9 @@ if (byLabel('from')) Object.assign(steps, {
     point('pointerdown', 0.25);
     point('pointermove', 0.5);
     point('pointerup', 0.5);
-    return [Number(byLabel('from').value), Number(byLabel('until').value)].map((at) => at / Number(byLabel('until').max));
+    return [stretch(), own()];
   },
-  whole_again: () => { buttonOf('whole time').click(); return [byLabel('from').value, byLabel('until').value === byLabel('until').max]; },
+  whole_again: () => { buttonOf('whole time').click(); return own().length; },
 });
 
 const results = {};

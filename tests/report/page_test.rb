@@ -13,7 +13,7 @@ require_relative '../reference/page_data'
 
 MALLOCTAPE = "#{BUILD}/bin/malloctape"
 BROWSER = %w[chromium chromium-browser google-chrome].find { |name| system('which', name, out: File::NULL) }
-TESTS = 13
+TESTS = 18
 
 def function(name) = Function.new(name, "#{name[/\w+\z/]}.c", 1)
 
@@ -113,5 +113,15 @@ Dir.mktmpdir do |directory|
         [%w[all main load cache], %w[all cache load main]]
   check 'keys in it', got.values_at('flame_keys', 'flame_back', 'next_measure'),
         [["serve: #{bytes_text(serve)}, 51 %", 'serve', false], [7, true], 'objects made']
-  check 'nothing is wider than its box', got['wide'], [true, 3, true]
+  # --- a stretch of time ---
+  check 'what held most over time', got['held'], %w[cache leaks]
+  check 'a part of the time, by sliders', got.values_at('first_half', 'third_quarter'),
+        [texts.([[parses, 20 * 2000], ['leaks', own['leaks']]]), texts.([['cache', own['cache']], [parses, 10 * 2000]])]
+  less = "−#{bytes_text(own['cache'])}"
+  check 'what it grew and shrank by, in the tree, too', got.values_at('grown', 'shrunk', 'shrunk_in_tree'),
+        [texts.([['cache', own['cache']]]), [['cache', less]], [['▾main', less], ['▾load', less], ['cache', less]]]
+  check 'what is of one moment says so', got['other_measure'], 'This number is of the whole time.'
+  check 'a part of the time, by a drag; and all of it again', got.values_at('dragged', 'whole_again'),
+        [[[10, 20], texts.([[parses, 10 * 2000]])], 3]
+  check 'nothing is wider than its box', got['wide'], [true, 4, true]
 end
