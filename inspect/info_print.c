@@ -70,7 +70,7 @@ static void info_counts(const struct info *info, numbers_use *use, void *of)
     const double bytes = (double)info->file_bytes, events = (double)info->events;
     const double null_frees = null_frees_of(info);
     const bool mapped = info->has_mappings;
-    const double mappings = (double)info->mappings.records;
+    const double mappings = (double)(info->mappings.records - info->mappings.found);
     const bool base = info->has_base;
     const struct number numbers[] = {
         {only_if(base, "base_objects"), only_if(base, "base"), UNIT_COUNT,

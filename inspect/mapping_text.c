@@ -56,6 +56,7 @@ void residency_area_print(FILE *to, const struct residency_area *area, uint32_t 
             area->resident, area->proportional, area->unshared, area->anonymous, area->huge,
             area->swapped, area->locked);
     if (area->is_recorder) fputs(" recorder", to);
+    if (area->is_heap) fputs(" heap", to);
     if (area->has_runs) fputs(" runs", to);
     while (residency_run_take(&runs, &run))
         fprintf(to, " %" PRIu64 "+%" PRIu64, run.skipped, run.resident);

@@ -41,24 +41,25 @@ static bool table_replace(struct mapping_table *table, size_t at, size_t old,
     return true;
 }
 
-/* Takes away what is mapped between the addresses. Returns how many bytes that was. */
+/* Takes away what is mapped between the addresses. Returns how many bytes of it calls had mapped. */
 static uint64_t table_remove(struct mapping_table *table, uint64_t start, uint64_t end)
 {
     const size_t first = table_first_behind(table, start);
     struct mapping_piece rest[2];
     size_t last = first, count = 0;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, found = 0;
     for (; last < table->pieces_count && table->pieces[last].start < end; last++) {
         const struct mapping_piece *piece = &table->pieces[last];
         const uint64_t from = piece->start > start ? piece->start : start;
         const uint64_t to = piece->end < end ? piece->end : end;
         bytes += to - from;
+        if (table->makers[piece->maker].what == MAPPING_FOUND) found += to - from;
         if (piece->start < start)
             rest[count++] = (struct mapping_piece){piece->start, start, piece->maker};
         if (piece->end > end) rest[count++] = (struct mapping_piece){end, piece->end, piece->maker};
     }
     if (bytes > 0 && table_replace(table, first, last - first, rest, count)) table->bytes -= bytes;
-    return bytes;
+    return bytes - found;
 }
 
 /* ---- records ---- */
@@ -139,6 +140,8 @@ void mapping_table_take(struct mapping_table *table, const struct mapping_record
     table->failed += record->failed;
     if (record->failed) return;
     switch (record->what) {
+    case MAPPING_FOUND: table->found++;
+    /* fall through */
     case MAPPING_MAP:
     case MAPPING_MOVE_TO:
     case MAPPING_ATTACH: table_add(table, record); break;

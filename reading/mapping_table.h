@@ -9,8 +9,8 @@
  *     makers   0: map, stack 17, ...             3: move_to, stack 9, ...
  *
  * A piece is part of what one call has mapped: others may have unmapped the rest, or mapped over it.
- * Pieces do not overlap. What was mapped before recording began, by the dynamic linker, or by bare
- * system calls, is not here.
+ * Pieces do not overlap. What was mapped by the dynamic linker, or by bare system calls, is not here;
+ * of what was there when recording began, only memory without a name is.
  *
  * Memory   24 bytes a piece; a maker stays for good. Threads: one. */
 #ifndef MALLOCTAPE_READING_MAPPING_TABLE_H
@@ -37,7 +37,7 @@ struct mapping_maker {
     uint32_t stack;  /* FORMAT.md 2.8; 0: none */
     uint32_t thread_id;
     uint32_t protection, flags;
-    uint8_t what; /* MAPPING_MAP, MAPPING_MOVE_TO or MAPPING_ATTACH */
+    uint8_t what; /* MAPPING_MAP, MAPPING_MOVE_TO, MAPPING_ATTACH or MAPPING_FOUND */
     bool own;     /* of the recorded allocator */
     bool has_file;
     uint64_t offset, device, inode;
@@ -59,6 +59,7 @@ struct mapping_table {
     uint64_t peak_bytes;    /* the most that they were */
     uint64_t records;       /* taken */
     uint64_t failed;        /* of them */
+    uint64_t found;         /* of them: no calls, what was there when recording began */
     uint64_t lost;          /* records that are missing */
     uint64_t overlaps;      /* calls that got pages which others had, and had not asked for these */
     uint64_t first_overlap; /* the number of the first such record */

@@ -9,7 +9,7 @@
 /* A piece of an area: of one mapping, or of none that is known. */
 struct resident_share {
     struct resident_piece piece;
-    const struct mapping_maker *maker; /* NULL: none is known */
+    const struct mapping_maker *maker; /* NULL: none is known; or it was found at the beginning */
     uint64_t kib;                      /* resident, as far as runs or lengths tell */
 };
 
@@ -66,11 +66,13 @@ static void resident_took(void *of, const struct mapping_piece *piece, uint64_t 
         return;
     }
     struct resident_share *share = &state->shares[state->count++];
-    *share = (struct resident_share){
-        .piece = {.start = start, .end = end, .protection = state->area->protection}, .kib = kib};
-    if (piece != NULL) {
-        share->maker = &state->table->makers[piece->maker];
-    } else {
+    *share = (struct resident_share){.piece = {.start = start,
+                                               .end = end,
+                                               .protection = state->area->protection,
+                                               .is_heap = state->area->is_heap},
+                                     .kib = kib};
+    if (piece != NULL) share->maker = &state->table->makers[piece->maker];
+    if (share->maker == NULL || share->maker->what == MAPPING_FOUND) {
         share->piece.has_first = resident_has_page(state->area, start / page);
         share->piece.has_last = resident_has_page(state->area, end / page - 1);
     }
@@ -119,8 +121,10 @@ static void resident_put(const struct resident_state *state, const struct reside
 
 /* A piece without a recorded call. */
 static void resident_judge(struct resident_state *state, const struct residency_area *area,
-                           const struct resident_piece *piece, struct resident_part *part)
+                           const struct resident_share *share, struct resident_part *part)
 {
+    static const char before[] = "(before the recording)";
+    const struct resident_piece *piece = &share->piece;
     struct resident_dividing *dividing = state->dividing;
     if (resident_begins(area, "[heap]")) {
         part->owner = dividing->is_libc || dividing->moves_break ? RESIDENT_HEAP : RESIDENT_LIBC;
@@ -136,6 +140,11 @@ static void resident_judge(struct resident_state *state, const struct residency_
         part->name_bytes = area->name_bytes;
     } else {
         part->owner = resident_unknown(dividing, piece, &state->data);
+        if (part->owner == RESIDENT_UNOWNED && share->maker != NULL) {
+            part->owner = RESIDENT_MAPPED;
+            part->name = before;
+            part->name_bytes = sizeof before - 1;
+        }
         if (part->owner != RESIDENT_FILE) return;
         part->name = state->file.name;
         part->name_bytes = state->file.name_bytes;
@@ -161,11 +170,11 @@ static void resident_put_pieces(struct resident_state *state, const struct resid
         struct resident_part part = {
             .owner = owner, .start = share->piece.start, .end = share->piece.end};
         resident_take_portion(&part, &rest, share->kib);
-        if (maker != NULL) {
+        if (maker != NULL && maker->what != MAPPING_FOUND) {
             part.stack = maker->stack;
             if (maker->own) part.owner = RESIDENT_HEAP;
         } else if (owner == RESIDENT_MAPPED) {
-            resident_judge(state, area, &share->piece, &part);
+            resident_judge(state, area, share, &part);
         }
         resident_put(state, &part);
     }

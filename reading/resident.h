@@ -5,8 +5,9 @@
  *                        `-- memory without a name: by the pieces of the table that lie in it
  *                               own              the heap's
  *                               others           of the code that made them
- *                               none             mapped by libc itself, or by a bare system call:
- *                                                resident_unknown.c judges what it may be
+ *                               none             mapped by libc itself, by a bare system call, or
+ *                                                before the recording: resident_unknown.c judges what
+ *                                                it may be
  *
  * Of an area that several mappings share, each has the pages that are resident in it, if the
  * residency has them as runs, else a part by its length (`is_estimate`).

@@ -27,7 +27,7 @@ enum resident_owner resident_unknown(struct resident_dividing *dividing,
 {
     const uint64_t bytes = piece->end - piece->start;
     if (before->end == piece->start && (piece->protection & RESIDENCY_WRITE)) return RESIDENT_FILE;
-    if (resident_is_arena(dividing, piece)) return RESIDENT_HEAP;
+    if (piece->is_heap || resident_is_arena(dividing, piece)) return RESIDENT_HEAP;
     if (!piece->has_first && piece->has_last && (piece->protection & RESIDENCY_WRITE))
         return RESIDENT_STACK;
     if (resident_is_large_chunk(dividing, piece)) return RESIDENT_HEAP;

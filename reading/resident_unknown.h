@@ -2,6 +2,7 @@
  * dynamic linker map it for themselves, or the program did by bare system calls.
  *
  *   behind the data of a file      its data that is zero at first ("bss")
+ *   recorded objects in the area   the heap: its allocator mapped it before the recording
  *   at a multiple of 64 MiB        an arena of glibc
  *   touched from its end on        the stack of a thread
  *   touched at its beginning       large chunks of libc's allocator, as many as it can have
@@ -21,6 +22,7 @@ struct resident_piece {
     uint64_t start, end;      /* bytes */
     uint32_t protection;      /* enum residency_protection */
     bool has_first, has_last; /* whether its first and its last page are resident */
+    bool is_heap;             /* recorded objects are in its area, or were */
 };
 
 /* The file whose data lie before a piece, if any do. */

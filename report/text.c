@@ -9,6 +9,7 @@
 #include "report/by_code_text.h"
 #include "report/first.h"
 #include "report/growth.h"
+#include "report/owners_output.h"
 #include "report/report_numbers.h"
 #include "report/tables.h"
 #include "report/under.h"
@@ -226,7 +227,10 @@ void report_print(const struct report_trace *trace, FILE *to)
     struct numbers_text text = {to, WIDTH, words_number};
     print_title(trace, to);
     report_print_unusual(trace, "", to);
-    if (tally->calls == 0) return;
+    if (tally->calls == 0) {
+        if (trace->owners.is_known) owners_print(trace, NULL, to);
+        return;
+    }
     growth_print(trace, to);
     first_print(trace, to);
     by_code_print(&trace->code, tally->has_older, to);

@@ -32,14 +32,15 @@ extern "C" {
     X(7, ATTACH, "attach")       \
     X(8, DETACH, "detach")       \
     X(9, BREAK, "break")         \
-    X(10, LOST, "lost")
+    X(10, LOST, "lost")          \
+    X(11, FOUND, "found")
 
 enum mapping_what {
 #define MAPPING_WHAT_ENUM(number, identifier, name) MAPPING_##identifier = (number),
     MAPPING_WHAT_LIST(MAPPING_WHAT_ENUM)
 #undef MAPPING_WHAT_ENUM
 };
-#define MAPPING_WHAT_LAST MAPPING_LOST
+#define MAPPING_WHAT_LAST MAPPING_FOUND
 
 #define MAPPING_NAME_BYTES_MAX 4096u
 

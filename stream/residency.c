@@ -10,7 +10,8 @@ enum {
     AREA_FILE = 32,
     AREA_RUNS = 64,
     AREA_SAME_FILE = 128,
-    AREA_HEAD_LIMIT = 256
+    AREA_HEAP = 256,
+    AREA_HEAD_LIMIT = 512
 };
 /* Above the reason. */
 enum { WHY_BRIEF = 8 };
@@ -44,7 +45,8 @@ uint8_t *residency_put_area(uint8_t *at, const struct residency_area *area, uint
                             area->huge,     area->swapped,      area->locked};
     at = varint_put(at, area->protection | (area->is_recorder ? AREA_RECORDER : 0) |
                             (area->has_file ? AREA_FILE : 0) | (area->has_runs ? AREA_RUNS : 0) |
-                            (area->same_file ? AREA_SAME_FILE : 0));
+                            (area->same_file ? AREA_SAME_FILE : 0) |
+                            (area->is_heap ? AREA_HEAP : 0));
     at = varint_put(at, area->start - *latest_end);
     at = varint_put(at, area->end - area->start);
     *latest_end = area->end;
@@ -139,6 +141,7 @@ const char *residency_take_area(const uint8_t **at, const uint8_t *end, uint64_t
     const struct residency_area before = *area;
     *area = (struct residency_area){.protection = (uint32_t)head & 15u,
                                     .is_recorder = head & AREA_RECORDER,
+                                    .is_heap = head & AREA_HEAP,
                                     .has_file = head & AREA_FILE,
                                     .has_runs = head & AREA_RUNS,
                                     .same_file = head & AREA_SAME_FILE};

@@ -55,6 +55,7 @@ struct residency_area {
     uint64_t start, end; /* in pages */
     uint32_t protection; /* enum residency_protection */
     bool is_recorder;    /* it is the recorder's own */
+    bool is_heap;        /* recorded objects are in it, or were */
     bool has_file;
     bool has_runs;
     bool same_file; /* device, inode and name are those of the area before */

@@ -99,6 +99,21 @@ TEST(MappingTable, LongRangesAndLosses)
     EXPECT_EQ(checked.table.lost, 3u);
 }
 
+// What was there before is no call's: to get it is no overlap.
+TEST(MappingTable, Found)
+{
+    Checked checked;
+    for (mapping_record record :
+         {make(MAPPING_FOUND, 4 * kPage, 4 * kPage), make(MAPPING_MAP, 6 * kPage, kPage)})
+        mapping_table_take(&checked.table, &record);
+    EXPECT_EQ(checked.table.overlaps, 0u);
+    EXPECT_EQ(checked.table.found, 1u);
+    EXPECT_EQ(checked.table.makers[mapping_table_find(&checked.table, 6 * kPage)->maker].what,
+              MAPPING_MAP);
+    EXPECT_EQ(checked.table.makers[mapping_table_find(&checked.table, 7 * kPage)->maker].what,
+              MAPPING_FOUND);
+}
+
 TEST(MappingTable, Detach)
 {
     Checked checked;

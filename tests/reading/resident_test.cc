@@ -26,6 +26,7 @@ struct Area {
     uint32_t protection = kData;
     uint64_t anonymous = 0; // KiB
     bool is_recorder = false;
+    bool is_heap = false;
 };
 
 class Resident : public testing::Test {
@@ -33,10 +34,11 @@ class Resident : public testing::Test {
     Resident() { table.page_bytes = kPage; }
     ~Resident() override { mapping_table_free(&table); }
 
-    void map(uint64_t page, uint64_t pages, uint32_t stack, bool own = false)
+    void map(uint64_t page, uint64_t pages, uint32_t stack, bool own = false,
+             unsigned what = MAPPING_MAP)
     {
         mapping_record record{};
-        record.what = MAPPING_MAP;
+        record.what = static_cast<uint8_t>(what);
         record.address = page * kPage;
         record.length = pages * kPage;
         record.stack = stack;
@@ -57,6 +59,7 @@ class Resident : public testing::Test {
             area.resident = one.resident * kPage / 1024;
             area.anonymous = one.anonymous;
             area.is_recorder = one.is_recorder;
+            area.is_heap = one.is_heap;
             area.has_file = !one.name.empty() && one.name[0] == '/';
             area.name = one.name.data();
             area.name_bytes = static_cast<uint32_t>(one.name.size());
@@ -111,6 +114,19 @@ TEST_F(Resident, WhatIsMappedIsDividedByRuns)
     EXPECT_FALSE(dividing.is_estimate);
     EXPECT_EQ(divide({{100, 130, 20}}), "mapped 7 6; mapped 8 6; heap 6");
     EXPECT_TRUE(dividing.is_estimate);
+}
+
+TEST_F(Resident, WhatWasThereBeforeTheRecording)
+{
+    map(1000, 30, 0, false, MAPPING_FOUND);
+    EXPECT_EQ(divide({{1000, 1030, 30}}), "mapped 30");
+    EXPECT_EQ(names[0], "(before the recording)");
+    EXPECT_EQ(divide({{1000, 1030, 30, "", {}, kData, 0, false, true}}), "heap 30");
+    EXPECT_EQ(divide({{1000, 1030, 3, "", {{27, 3}}}}), "stack 3");
+    map(1010, 10, 5);
+    EXPECT_EQ(divide({{1000, 1030, 30, "", {}, kData, 0, false, true}}),
+              "heap 10; mapped 5 10; heap 10");
+    EXPECT_EQ(divide({{3000, 3030, 30}}), "unowned 30");
 }
 
 TEST_F(Resident, WhatNobodyMappedIsJudgedByItsShape)

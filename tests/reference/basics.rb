@@ -178,7 +178,7 @@ end
 # a dump.
 class AddressSpace
   WHATS = [nil, 'map', 'unmap', 'move_from', 'move_to', 'advise', 'protect', 'attach', 'detach',
-           'break', 'lost'].freeze
+           'break', 'lost', 'found'].freeze
   WHYS = %w[look peak sync end].freeze
 
   def self.mappings(stream)
@@ -259,7 +259,7 @@ class AddressSpace
   def self.area(stream, latest, page, before)
     offset = stream.offset
     head, gap, pages = Array.new(3) { stream.varint }
-    refuse(offset, "head #{head}") if head > 255
+    refuse(offset, "head #{head}") if head > 511
     first = latest + gap
     refuse(offset, 'a place') if pages.zero? || first + pages > 1 << 52
     letters = %w[r w x].each_with_index.map { |letter, bit| head[bit] == 1 ? letter : '-' }.join
@@ -267,6 +267,7 @@ class AddressSpace
              letters + (head[3] == 1 ? 's' : 'p'),
              *SIZES.flat_map { |size| [size, stream.varint] }]
     words << 'recorder' if head[4] == 1
+    words << 'heap' if head[8] == 1
     place = ['file offset', stream.varint] if head[5] == 1
     before = [(['device', stream.varint, 'inode', stream.varint] if place), name(stream)] if head[7].zero?
     words.concat(runs(stream, pages)) if head[6] == 1

@@ -396,6 +396,12 @@ std::string long_numbers()
     return raw.bytes;
 }
 
+void put_all(std::string &to, const std::vector<uint64_t> &numbers)
+{
+    for (uint64_t number : numbers)
+        bytes::put_varint(to, number);
+}
+
 /* Mappings and residencies, in windows of their own and beside calls (FORMAT.md 4.5, 4.6). */
 std::string mappings()
 {
@@ -409,6 +415,25 @@ std::string mappings()
     raw.tick(10000000, 4194304, 0);
     raw.chunk(4, 0, 0, "", 0, 80, 0);
     raw.chunk(5, 0, 0, residency_areas(), 0, 0, 0);
+    return raw.finish();
+}
+
+/* Memory that was there when recording began, in a chunk without a cell, and what is in it later. */
+std::string found()
+{
+    RawStreamHeader header = RawSample::header();
+    header.info = 1;
+    RawSample raw(header);
+    std::string records, areas;
+    put_all(records, {11, 0, bytes::zigzag(0x10000), 8192, 3, 0, 0});
+    put_all(records, {11, 0, bytes::zigzag(0x10000), 4096, 1, 0, 0});
+    put_all(areas, {10000000, 1, 4096, 2});
+    put_all(areas, {3 + 256, 16, 2, 8, 8, 8, 8, 0, 0, 0, 0});
+    put_all(areas, {3 + 256 + 64, 14, 4, 4, 4, 4, 4, 0, 0, 0, 0, 1, 2, 1});
+    raw.chunk(4, 0, 0, records, 0, 0, 0);
+    raw.records(0, [&] { raw.allocate(CALL_MALLOC, 24); });
+    raw.chunk(5, 0, 0, areas, 0, 0, 0);
+    raw.tick(10000000, 4194304, 0);
     return raw.finish();
 }
 
@@ -429,12 +454,6 @@ std::string list_end()
         raw.allocate(CALL_MALLOC, 1);
     });
     return raw.finish();
-}
-
-void put_all(std::string &to, const std::vector<uint64_t> &numbers)
-{
-    for (uint64_t number : numbers)
-        bytes::put_varint(to, number);
 }
 
 } // namespace
@@ -494,6 +513,7 @@ void add_raw_samples(Samples *samples)
                      {"raw_minor", minor},
                      {"raw_usage", usage},
                      {"raw_mappings", mappings},
+                     {"raw_found", found},
                      {"raw_recorder_unknown", recorder_unknown},
                      {"raw_long_numbers", long_numbers},
                      {"raw_list_end", list_end},

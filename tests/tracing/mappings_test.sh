@@ -53,7 +53,7 @@ break bytes 0 protection 0 flags 0x0'
 each_call() {
     head -c 9000 /dev/zero >'a file' &&
         TCMALLOC_TRACE_STACKS=1 record calls.raw "$1" "$workloads/mapping_calls" 'a file' &&
-        grep ' mapping ' calls.raw.dump | grep -v ' own' >lines &&
+        grep ' mapping ' calls.raw.dump | grep -v -e ' own' -e ' found ' >lines &&
         sed -e 's/^\w* mapping //' -e 's/ thread [0-9]* at 0x[0-9a-f]*//' \
             -e 's/ stack [0-9]*//' -e 's/ lane [0-9]* calls [0-9]*//' \
             -e 's/file offset 4096 device [0-9]* inode [0-9]* .*\/a file/file FILE/' \
@@ -66,6 +66,17 @@ each_call() {
 own_calls() {
     record own.raw libtcmalloc_minimal_tracing.so "$workloads/many" 400000 &&
         grep -q ' mapping \(map\|break\) .* own$' own.raw.dump
+}
+
+# What jemalloc has mapped before the recording begins is the heap's, as objects are in it; other
+# memory without a name is known to have been there.
+found_before() {
+    rm -f found.raw
+    env TCMALLOC_TRACE_OUTPUT=found.raw LD_PRELOAD="$lib/libmalloctape.so:$jemalloc" \
+        "$workloads/many" 200000 2>err && exits 0 dump found.raw &&
+        prints ' mapping found thread 0 at 0x' && prints ' area .* heap' &&
+        exits 0 report --json=found.json found.raw &&
+        json found.json "j['rss']['unowned'] == 0"
 }
 
 # all_resident LIBRARY - areas together have the RSS of the tick, but for what comes and goes
@@ -110,7 +121,7 @@ again_and_again() {
     done
 }
 
-plan 17
+plan 18
 for library in $libraries; do
     check "$library: each call, with its stack and its file" each_call "$library"
     check "$library: what is mapped at random moments" holds "$library"
@@ -123,3 +134,8 @@ done
 check 'a signal handler with little stack maps' little_stack libmalloctape.so
 check 'recordings follow one another' again_and_again libmalloctape.so
 check "the allocator's own calls are marked" own_calls
+if jemalloc=$(system_library libjemalloc.so.2); then
+    check 'memory that was there before' found_before
+else
+    skip 'memory that was there before' 'no jemalloc'
+fi

@@ -13,7 +13,9 @@ enum {
     UNWIND_SIGNAL_BP = 120,
     UNWIND_SIGNAL_BX = 128,
     UNWIND_SIGNAL_SP = 160,
-    UNWIND_SIGNAL_PC = 168
+    UNWIND_SIGNAL_PC = 168,
+    UNWIND_SIGNAL_SEGMENTS = 184, /* of code, in the lower half, and others */
+    UNWIND_SIGNAL_CODE_SEGMENT = 0x33
 };
 
 /* Whether what the kernel puts there for a signal may begin at `sp`: below it the handler has an
@@ -22,8 +24,11 @@ static inline bool unwind_may_be_signal(struct unwind_memory *memory, uintptr_t 
 {
     static const uint8_t returns[] = {0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
     uint8_t code[sizeof returns + 1];
-    uintptr_t back;
-    return unwind_memory_word(memory, sp - 8, &back) &&
+    uintptr_t back, segments;
+    /* sigaction() leaves the address of that code on the stack, too. */
+    return unwind_memory_word(memory, sp + UNWIND_SIGNAL_SEGMENTS, &segments) &&
+           (segments & UINT16_MAX) == UNWIND_SIGNAL_CODE_SEGMENT &&
+           unwind_memory_word(memory, sp - 8, &back) &&
            unwind_memory_copy(memory, back, code, sizeof code) &&
            memcmp(code + 1, returns, sizeof returns) == 0;
 }

@@ -70,6 +70,7 @@ static int begin_stream(struct writer *writer)
     int result = sink_open(&writer->sink, writer->files.file);
     if (writer_check(writer, result, writer->output) < 0) return result;
     put_header(writer);
+    writer_put_found(writer);
     return writer_check(writer, sink_flush(&writer->sink), writer->output);
 }
 

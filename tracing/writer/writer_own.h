@@ -108,6 +108,9 @@ void writer_look_at_residency(struct writer *writer, uint64_t now);
 bool writer_residency_is_due(const struct writer *writer, uint64_t now);
 void writer_residency_now(struct writer *writer, enum residency_why why);
 void writer_open_residency(struct writer *writer);
+
+/* At the beginning of the stream: what memory there is already that nobody knows. */
+void writer_put_found(struct writer *writer);
 void writer_close_residency(struct writer *writer);
 
 /* The packer forgets what it knows of the lane, and gives its memory to other lanes. */

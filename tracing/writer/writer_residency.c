@@ -12,6 +12,7 @@
 #include "stream/chunk_seal.h"
 #include "stream/residency.h"
 #include "tracing/data/notice.h"
+#include "tracing/data/shadow.h"
 
 #include <string.h>
 
@@ -45,6 +46,8 @@ struct residency_memory {
 /* Areas with more pages are not looked through in a brief look: it would take too long. */
 #define RESIDENCY_AREA_PAGES_MAX ((uint64_t)4 << 20)
 #define RESIDENCY_FILE_PAGES_MAX ((uint64_t)256 << 10)
+/* So many pages of the shadow table are looked at for one area. */
+#define RESIDENCY_HEAP_PAGES     16384
 
 /* One look. */
 struct residency_look {
@@ -53,6 +56,7 @@ struct residency_look {
     uint64_t page_bytes;
     uint64_t file_pages; /* of files, that were looked through */
     bool detailed;
+    bool is_beginning; /* mappings are written, of areas that are there when recording begins */
     /* The text: lines are taken from `next` on. */
     int file;
     uint64_t offset;
@@ -227,6 +231,46 @@ static uint64_t residency_find_pages(struct residency_look *look, struct residen
     return area->runs;
 }
 
+/* ---- the heap ---- */
+
+/* Whether recorded objects have been in a range of addresses. Of much memory it is looked at some. */
+static bool residency_has_objects(uint64_t start, uint64_t end)
+{
+    const uint64_t pages = (end - start) / SHADOW_PAGE_BYTES + 1;
+    const uint64_t step = (pages / RESIDENCY_HEAP_PAGES + 1) * SHADOW_PAGE_BYTES;
+    if (!shadow_has_begun()) return false;
+    for (uint64_t at = start; at < end; at += step) {
+        const void *address = (const void *)(uintptr_t)at;
+        if (!shadow_covers(address))
+            at |= (UINT64_C(1) << SHADOW_REGION_BITS) - 1;
+        else if (shadow_is_open(shadow_page_of(address)))
+            return true;
+    }
+    return false;
+}
+
+static bool residency_is_nameless(const struct residency_area *area)
+{
+    return !area->has_file && !area->is_recorder && area->name_bytes == 0 &&
+           !(area->protection & RESIDENCY_SHARED);
+}
+
+/* ---- what is there at the beginning ---- */
+
+static void residency_put_found(struct residency_look *look, const struct residency_area *area)
+{
+    const struct mapping_record record = {
+        .what = MAPPING_FOUND,
+        .address = area->start * look->page_bytes,
+        .length = (area->end - area->start) * look->page_bytes,
+        .protection = area->protection & (RESIDENCY_READ | RESIDENCY_WRITE | RESIDENCY_EXECUTE)};
+    if (!residency_is_nameless(area) ||
+        look->at + MAPPING_BYTES_MAX > look->memory->payload + RESIDENCY_PAYLOAD_BYTES)
+        return;
+    look->at = mapping_record_put(look->at, &record, &look->latest_end);
+    look->areas++;
+}
+
 /* ---- the payload ---- */
 
 static bool residency_has_room(const struct residency_look *look, uint64_t runs)
@@ -249,10 +293,14 @@ static bool residency_cut_area(const struct residency_look *look, struct residen
 static void residency_end_area(struct residency_look *look, struct residency_area *area)
 {
     struct residency_memory *memory = look->memory;
+    if (look->is_beginning) return residency_put_found(look, area);
     if (!residency_cut_area(look, area)) return;
     const uint64_t runs = residency_find_pages(look, area);
     if (area->resident + area->swapped + area->locked == 0 || !residency_has_room(look, runs))
         return;
+    area->is_heap =
+        residency_is_nameless(area) &&
+        residency_has_objects(area->start * look->page_bytes, area->end * look->page_bytes);
     area->same_file = look->has_latest && look->latest_device == area->device &&
                       look->latest_inode == area->inode &&
                       look->latest_name_bytes == area->name_bytes &&
@@ -326,6 +374,7 @@ static void residency_take_look(struct writer *writer, enum residency_why why, b
 {
     struct residency_looks *looks = &writer->residency;
     const uint64_t now = os_clock_ns(), rss = writer->tick.rss_bytes;
+    const uint64_t ran = os_thread_run_ns();
     struct residency_look look = {.memory = residency_memory_of(writer),
                                   .files = looks,
                                   .page_bytes = os_page_bytes(),
@@ -336,7 +385,7 @@ static void residency_take_look(struct writer *writer, enum residency_why why, b
     writer_drain_cells(writer, spool_cells_taken(&writer->spool.cells));
     if (look.file < 0 || !residency_read(&look)) return residency_refuse(writer);
     residency_commit(writer, &look, why, now);
-    const uint64_t took = writer_since(os_clock_ns(), now);
+    const uint64_t took = os_thread_run_ns() - ran;
     looks->spent_ns += took;
     looks->latest_ns = now;
     if (rss > looks->peak_bytes) looks->peak_bytes = rss;
@@ -401,6 +450,23 @@ void writer_residency_now(struct writer *writer, enum residency_why why)
     const uint64_t left = residency_left_ns(writer, os_clock_ns());
     if (writer->residency.is_refused) return;
     residency_take_look(writer, why, residency_affords_details(writer, left));
+}
+
+void writer_put_found(struct writer *writer)
+{
+    struct residency_look look = {.memory = residency_memory_of(writer),
+                                  .page_bytes = os_page_bytes(),
+                                  .is_beginning = true,
+                                  .file = os_file_open_read("/proc/self/maps")};
+    if (look.memory && look.file >= 0) {
+        look.at = look.memory->payload;
+        residency_read(&look);
+        const size_t bytes = (size_t)(look.at - look.memory->payload);
+        uint8_t *room = sink_room(&writer->sink, RAW_CHUNK_HEADER_BYTES + bytes);
+        memcpy(room + RAW_CHUNK_HEADER_BYTES, look.memory->payload, bytes);
+        if (bytes) sink_commit(&writer->sink, chunk_seal_mappings(room, bytes, 0, 0));
+    }
+    os_file_close(look.file);
 }
 
 void writer_open_residency(struct writer *writer)
