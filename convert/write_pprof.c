@@ -255,6 +255,16 @@ static unsigned pprof_values(const struct export_code *code)
     return code->has_mapped ? VALUES : VALUES - 1;
 }
 
+/* Of a stack that made objects in a base only (INSTRUCTIONS.md 4.9), those that are alive. */
+static bool pprof_has_value(const struct stack_sums *sums)
+{
+    for (unsigned i = 0; i < VALUES; i++) {
+        const struct stack_sum *of = values[i].is_bytes ? sums->bytes : sums->objects;
+        if (of[values[i].measure].value >= 0.5) return true;
+    }
+    return false;
+}
+
 static void put_samples(struct profile *profile, const struct stack_sums *sums)
 {
     const struct export_code *code = profile->code;
@@ -263,9 +273,7 @@ static void put_samples(struct profile *profile, const struct stack_sums *sums)
     uint64_t made = 0;
     for (size_t stack = 0; stack < code->tally->stacks_count; stack++) {
         unsigned count = code_names_of(code->names, code->tally->stacks[stack], frames);
-        if (sums[stack].objects[STACK_MADE].value < 0.5 &&
-            sums[stack].bytes[STACK_MAPPED].value < 0.5)
-            continue;
+        if (!pprof_has_value(&sums[stack])) continue;
         if (count == 0) frames[count++] = (struct code_frame){.function = 0};
         for (unsigned i = 0; i < count; i++)
             if (frames[i].code == 0)

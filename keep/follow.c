@@ -59,7 +59,8 @@ bool follow_turn(struct follow *follow, struct instruction_writer *to, uint32_t 
     uint32_t *names = malloc((copy->live + 1) * sizeof *names);
     const bool good = *rows != NULL && names != NULL && base_write(&follow->base, to, names);
     for (uint64_t i = 0; good && i < copy->live; i++) {
-        (*rows)[to->objects[names[i]].index] = before->objects[copy->names[i]].index;
+        if (before != NULL)
+            (*rows)[to->objects[names[i]].index] = before->objects[copy->names[i]].index;
         copy->names[i] = names[i];
     }
     free(names);

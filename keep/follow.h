@@ -22,8 +22,8 @@ void follow_close(struct follow *follow);
 /* False: no memory. */
 bool follow_take(struct follow *follow, const struct instruction_batch *batch);
 
-/* Writes a base, and copies into this writer from now on. `rows`, unless it is NULL, gets an entry
- * for each of `*live` objects by its index in the new stream: its index in the one before. False: no
+/* Writes a base, and copies into this writer from now on. `rows` gets an entry for each of `*live`
+ * objects by its index in the new stream: its index in the one before, if there was one. False: no
  * memory; the copy goes on where it was. */
 bool follow_turn(struct follow *follow, struct instruction_writer *to, uint32_t **rows,
                  uint64_t *live);

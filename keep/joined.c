@@ -188,10 +188,8 @@ bool joined_write(struct joined *joined, const char *path)
     instruction_writer_close(&writer);
     copy_free(&before);
     output.discards = !good;
-    if (!output_close(&output) && good) {
-        joined->error = output.error;
-        good = false;
-    }
+    if (!output_close(&output)) good = false;
+    if (!good && !error_is_set(&joined->error)) joined->error = output.error;
     joined_close(joined);
     return good;
 }

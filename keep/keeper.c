@@ -267,6 +267,20 @@ static void keeper_look_at_triggers(struct keeper *keeper)
 
 /* ---- following ---- */
 
+/* Most likely the disk is full. It is tried once for each segment's time. */
+static bool keeper_restart(struct keeper *keeper)
+{
+    struct segments *segments = &keeper->segments;
+    const uint64_t ns = keeper->follow.copy.ns;
+    if (keeper->has_restarted && ns - keeper->restarted_ns < segments->keep_ns / 100) return false;
+    keeper->has_restarted = true;
+    keeper->restarted_ns = ns;
+    keeper_fail(keeper->options->directory, &segments->error);
+    if (!segments_restart(segments)) return false;
+    keeper_say(keeper, "keeping begins anew, with at most %" PRIu64 " bytes", segments->max_bytes);
+    return true;
+}
+
 /* With the lock. False: nothing more can be kept. */
 static bool keeper_take(struct keeper *keeper, const struct instruction_batch *batch)
 {
@@ -275,7 +289,7 @@ static bool keeper_take(struct keeper *keeper, const struct instruction_batch *b
         return false;
     }
     if (batch->ticks_count > 0) keeper_look_at_triggers(keeper);
-    return segments_look(&keeper->segments);
+    return segments_look(&keeper->segments) || keeper_restart(keeper);
 }
 
 static bool keeper_follow(struct keeper *keeper, struct instruction_reader *reader)
@@ -290,11 +304,24 @@ static bool keeper_follow(struct keeper *keeper, struct instruction_reader *read
     return good;
 }
 
+/* The only segment becomes FILE as it is, if both lie on one file system. */
+static bool keeper_take_only(struct keeper *keeper, struct instruction_totals *totals)
+{
+    const struct segments *segments = &keeper->segments;
+    char name[SEGMENT_NAME_BYTES];
+    if (segments->count != 1 || !segments->is_finished || !output_is_lz4(keeper->options->output))
+        return false;
+    *totals = segments->totals;
+    return renameat(segments->directory, segments_name(name, &segments->list[0]), AT_FDCWD,
+                    keeper->options->output) == 0;
+}
+
 /* Everything has been finished: the segments become FILE. */
 static bool keeper_write_all(struct keeper *keeper, struct instruction_totals *totals,
                              struct error *error)
 {
     const char *output = keeper->options->output;
+    if (keeper_take_only(keeper, totals)) return true;
     struct joined *joined = malloc(sizeof *joined);
     bool good = joined != NULL && joined_open(joined, &keeper->segments, keeper->segments.count);
     if (joined != NULL && !good) *error = joined->error;
@@ -324,11 +351,17 @@ static int keeper_end(struct keeper *keeper, const struct instruction_reader *re
     pthread_mutex_lock(&keeper->writing);
     pthread_mutex_lock(&keeper->lock);
     keeper->has_ended = true;
-    const uint64_t since_ns = segments->list[0].start_ns;
+    uint64_t since_ns = segments->list[0].start_ns;
     segments_finish(segments, status);
     if (error_is_set(&segments->error)) keeper_fail(keeper->options->directory, &segments->error);
     pthread_mutex_unlock(&keeper->lock);
-    const bool written = keeper_write_all(keeper, &totals, &error);
+    bool written = keeper_write_all(keeper, &totals, &error);
+    while (!written && segments->count > 1) {
+        segments_drop_first(segments);
+        since_ns = segments->list[0].start_ns;
+        error = (struct error){.kind = NULL};
+        written = keeper_write_all(keeper, &totals, &error);
+    }
     pthread_mutex_unlock(&keeper->writing);
     if (!written) {
         keeper_fail(keeper->options->output, &error);

@@ -31,6 +31,8 @@ struct keeper {
     struct follow follow;
     struct segments segments;
     struct triggers triggers;
+    bool has_restarted;
+    uint64_t restarted_ns;
     unsigned fired; /* files written by triggers */
     bool has_begun, has_ended;
 

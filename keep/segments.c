@@ -11,6 +11,9 @@
 /* A segment is this part of the time, and of the bytes, that are kept. */
 enum { SEGMENT_PART = 10 };
 
+/* Where the disk is full, this part of what had room is kept: so FILE has room, too. */
+enum { SEGMENTS_FIT_PERCENT = 40 };
+
 struct segment_file {
     struct output output;
     struct instruction_writer writer;
@@ -21,6 +24,11 @@ static const char *segment_name(char *name, uint64_t number, bool is_join)
 {
     snprintf(name, SEGMENT_NAME_BYTES, "%" PRIu64 ".%s", number, is_join ? "join" : "lz4");
     return name;
+}
+
+const char *segments_name(char name[SEGMENT_NAME_BYTES], const struct segment *segment)
+{
+    return segment_name(name, segment->number, false);
 }
 
 static bool segments_fail(struct segments *segments, const struct error *error)
@@ -99,6 +107,7 @@ static void segments_count_bytes(struct segments *segments, uint64_t bytes)
 static bool segment_end(struct segments *segments, enum instruction_status status)
 {
     struct segment_file *file = segments->file;
+    segments->totals = *instruction_writer_totals(&file->writer);
     bool good = instruction_writer_finish(&file->writer, status);
     if (!good) segments_fail(segments, &file->writer.error);
     instruction_writer_close(&file->writer);
@@ -110,7 +119,7 @@ static bool segment_end(struct segments *segments, enum instruction_status statu
     return good;
 }
 
-static void segments_drop_first(struct segments *segments)
+void segments_drop_first(struct segments *segments)
 {
     char name[SEGMENT_NAME_BYTES];
     for (unsigned is_join = 0; is_join < 2; is_join++)
@@ -194,6 +203,29 @@ bool segments_turn(struct segments *segments)
     return good;
 }
 
+bool segments_restart(struct segments *segments)
+{
+    const uint64_t had = segments->bytes + segment_file_bytes(segments->file->fd);
+    uint32_t *rows;
+    uint64_t live;
+    segments->follow->copy.writer = NULL;
+    segment_file_close(segments->file);
+    segments->file = NULL;
+    segments_remove(segments);
+    segments->error = (struct error){.kind = NULL};
+    segments->max_bytes = had * SEGMENTS_FIT_PERCENT / 100;
+    struct segment_file *next = segment_file_open(segments, segments->next_number);
+    if (next == NULL) return false;
+    segments->file = next;
+    segments_append(segments, segments->next_number++);
+    if (!follow_turn(segments->follow, &next->writer, &rows, &live))
+        return segments_fail_system(segments, "no memory for a segment");
+    free(rows);
+    segments->base_bytes = segment_file_bytes(next->fd);
+    return !instruction_writer_failed(&next->writer) ||
+           segments_fail(segments, &next->writer.error);
+}
+
 static bool segments_is_time(const struct segments *segments)
 {
     const struct segment *last = &segments->list[segments->count - 1];
@@ -215,7 +247,8 @@ bool segments_look(struct segments *segments)
 bool segments_finish(struct segments *segments, enum instruction_status status)
 {
     segments->follow->copy.writer = NULL;
-    return segments->file == NULL || segment_end(segments, status);
+    segments->is_finished = segments->file != NULL && segment_end(segments, status);
+    return segments->is_finished;
 }
 
 void segments_remove(struct segments *segments)

@@ -41,8 +41,10 @@ struct segments {
 
     struct segment list[SEGMENTS_MAX]; /* the oldest first; the last one is being written */
     size_t count;
-    uint64_t bytes, peak_bytes; /* on disk */
-    struct error error;         /* the first one; nothing is written after it */
+    uint64_t bytes, peak_bytes;       /* on disk */
+    struct error error;               /* the first one; nothing is written after it */
+    bool is_finished;                 /* segments_finish() has been successful */
+    struct instruction_totals totals; /* of the latest one that was finished */
 
     /* From here on: segments.c only. */
     struct segment_file *file;
@@ -59,6 +61,10 @@ bool segments_look(struct segments *segments);
 /* Begins another one in any case, so that all before it are finished. */
 bool segments_turn(struct segments *segments);
 
+/* After an error: removes all segments, and begins anew with a base, and fewer bytes. False: there is
+ * another error. */
+bool segments_restart(struct segments *segments);
+
 /* Finishes the last one. */
 bool segments_finish(struct segments *segments, enum instruction_status status);
 
@@ -66,7 +72,11 @@ bool segments_finish(struct segments *segments, enum instruction_status status);
 int segments_open_file(const struct segments *segments, const struct segment *segment,
                        bool is_join);
 
-/* Removes all files. */
+/* The name of its file in the directory. */
+const char *segments_name(char name[SEGMENT_NAME_BYTES], const struct segment *segment);
+
+/* Removes the oldest one, or all of them. */
+void segments_drop_first(struct segments *segments);
 void segments_remove(struct segments *segments);
 
 #endif
