@@ -6,9 +6,11 @@
 
 #include "cli/cli.h"
 #include "report/change.h"
+#include "report/interactive.h"
 #include "report/report_html.h"
 #include "report/report_json.h"
 #include "report/text.h"
+#include "report/time_word.h"
 #include "report/under.h"
 #include "report/words.h"
 
@@ -20,6 +22,8 @@ static const char report_help_text[] =
     "allocator and what held its memory; '-' is the standard input. Of two traces it says what\n"
     "changed.\n"
     "\n"
+    "  -i, --interactive    of a trace with call stacks: tables and trees by code on the terminal, by\n"
+    "                       any number, of any stretch of time\n"
     "      --json FILE      write every number as JSON; - is the standard output, without text\n"
     "      --html FILE      write a page with charts, for any browser\n"
     "      --call-sizes FILE\n"
@@ -67,7 +71,7 @@ struct options {
     const char *paths[TRACES_MAX];
     unsigned traces;
     const char *json, *html, *call_sizes; /* NULL: none */
-    bool is_under;
+    bool is_under, is_interactive;
     const char *under;      /* NULL: the recorded allocator */
     const char *under_word; /* the word after --under, an allocator or a trace; or NULL */
     struct report_limit limits[LIMITS_MAX];
@@ -188,17 +192,7 @@ static int report_symbols_take(void *of, const char *directory)
 /* A time in ns. Returns PROGRAM_GO_ON or an exit status. */
 static int time_take(uint64_t *ns, const char *option, const char *text)
 {
-    static const struct {
-        const char *unit;
-        double ns;
-    } units[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"m", 6e10}, {"min", 6e10}, {"h", 3.6e12}, {"ns", 1}};
-    char *end;
-    const double value = strtod(text, &end);
-    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++)
-        if (strcmp(end, units[i].unit) == 0 && value >= 0 && value * units[i].ns < 1e18) {
-            *ns = (uint64_t)(value * units[i].ns);
-            return PROGRAM_GO_ON;
-        }
+    if (time_word_parse(text, ns)) return PROGRAM_GO_ON;
     return cli_usage_error(&cli_report, "--%s takes a time like 1.5s, 300ms or 2min, not '%s'",
                            option, text);
 }
@@ -281,13 +275,15 @@ static int report_traces_parse(struct options *options, int count, char **words)
     if (count == 0 || count > TRACES_MAX)
         return cli_usage_error(&cli_report,
                                count == 0 ? "which trace?" : "report takes one or two traces");
-    const bool of_one = options->is_under || options->call_sizes != NULL || options->depths;
+    const bool of_one = options->is_under || options->call_sizes != NULL || options->depths ||
+                        options->is_interactive;
     if (count == TRACES_MAX && options->under_word != NULL && options->under == NULL &&
         access(options->under_word, F_OK) != 0)
         return cli_usage_error(&cli_report, "--under: there is no allocator '%s'",
                                options->under_word);
     if (of_one && count == TRACES_MAX)
-        return cli_usage_error(&cli_report, "--under, --depths and --call-sizes take one trace");
+        return cli_usage_error(&cli_report,
+                               "--under, --depths, --call-sizes and -i take one trace");
     if (options->code.has_range && options->code.from_ns >= options->code.to_ns)
         return cli_usage_error(&cli_report, "--from must be before --to");
     if (options->depths && strcmp(words[0], "-") == 0)
@@ -311,6 +307,7 @@ static int report_traces_parse(struct options *options, int count, char **words)
 static int report_words_parse(struct options *options, int count, char **words)
 {
     const struct program_option known[] = {
+        {"interactive", 'i', .flag = &options->is_interactive},
         {"json", .word = &options->json},
         {"html", .word = &options->html},
         {"call-sizes", .word = &options->call_sizes},
@@ -342,13 +339,14 @@ static int report_words_parse(struct options *options, int count, char **words)
 static int report_write_results(const struct options *options, const struct report_trace *traces)
 {
     const bool two = options->traces == TRACES_MAX;
+    const bool quiet =
+        options->is_interactive || (options->json != NULL && strcmp(options->json, "-") == 0);
     const char *json = options->json, *html = options->html;
     struct change change = {0};
     char why[512];
     if (two && !change_open(&change, &traces[0], &traces[1]))
         return cli_fail(&cli_report, "no memory to compare sizes");
-    if (json == NULL || strcmp(json, "-") != 0)
-        two ? change_print(&change, stdout) : report_print(traces, stdout);
+    if (!quiet) two ? change_print(&change, stdout) : report_print(traces, stdout);
     bool good = html == NULL || (two ? change_page_write(&change, html, why, sizeof why)
                                      : report_page_write(traces, html, why, sizeof why));
     if (!good) cli_fail(&cli_report, "no page: %s", why);
@@ -483,6 +481,15 @@ static int report_read_all(const struct options *options, struct report_trace *t
     return status;
 }
 
+/* False: said why it cannot. */
+static bool show_interactive(const struct options *options, struct report_trace *trace)
+{
+    const char *why = "has no call stacks, so -i shows nothing (record --stacks has them)";
+    if (trace->code.is_known) why = interactive_run(&trace->code, report_name(trace));
+    if (why != NULL) cli_fail(&cli_report, "%s: %s", options->paths[0], why);
+    return why == NULL;
+}
+
 static int report_all(const struct options *options, struct report_trace *traces)
 {
     static struct depths depths;
@@ -502,6 +509,7 @@ static int report_all(const struct options *options, struct report_trace *traces
         traces[0].depths = &depths;
     }
     if (report_write_results(options, traces) != PROGRAM_OK) return PROGRAM_FAILED;
+    if (options->is_interactive && !show_interactive(options, traces)) return PROGRAM_FAILED;
     const int limits = check_limits(options, traces);
     return limits != PROGRAM_OK ? limits : status;
 }

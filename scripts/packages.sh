@@ -9,7 +9,7 @@
 BUILD_PACKAGES='autoconf:autoconf automake:automake libtool:libtoolize make:make patch:patch
     gcc:gcc g++:g++ pkg-config:pkg-config libc6-dev liblz4-dev libxxhash-dev
     libjansson-dev libarchive-dev libavro-dev libdw-dev libelf-dev libiberty-dev
-    liblzma-dev libmicrohttpd-dev zlib1g-dev libgtest-dev
+    liblzma-dev libmicrohttpd-dev libncurses-dev zlib1g-dev libgtest-dev
     ruby:ruby lz4:lz4 ca-certificates'
 # What gives the libraries static probes. They are built without where it is missing.
 PROBE_PACKAGES='systemtap-sdt-dev'
