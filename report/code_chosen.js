@@ -67,9 +67,8 @@ function codeChosen(model, state, { choose, change }) {
     onclick: () => change({ only: state.chosen, without: null }) });
   const without = make('button', { type: 'button', textContent: 'without it',
     onclick: () => change({ without: state.chosen, only: null }) });
-  const source = make('pre', { className: 'scroll' });
   const parts = make('div', {}, title, place, numbers, make('div', { className: 'controls' }, only, without),
-    callersPart, calleesPart, sizesPart, source);
+    callersPart, calleesPart, sizesPart);
   const hint = make('p', { className: 'quiet', textContent: 'Choose a function: its callers, callees and sizes are shown here.' });
 
   function showPlace(of) {
@@ -87,22 +86,27 @@ function codeChosen(model, state, { choose, change }) {
     const all = codeNumbers(model, state);
     const { text } = state.measure;
     const sidesText = (key) => all.map((side) => `${signedText(side[key][state.chosen], text)} ${
-      all.length === 1 ? `(${partText(side[key][state.chosen], side.all)})` : ''}`.trim()).join(' → ');
+      all.length === 1 ? `(${partText(side[key][state.chosen], side.whole)})` : ''}`.trim()).join(' → ');
     numbers.textContent = `${state.measure.title}: itself ${sidesText('own')}, with what it calls ${sidesText('total')}`;
     const { callers: up, callees: down } = codeCalls(model, all, state.chosen);
     const columns = codeCallColumns(state.measure, all);
-    callers.show(up, columns, null);
+    callers.show([...up, ...codeUntold(up, all.map((side) => side.total[state.chosen]))], columns, null);
     callees.show(down, columns, null);
     calleesPart.hidden = down.length === 0;
     callersPart.hidden = up.length === 0;
     const bySize = codeSizes(model, of);
     sizesPart.hidden = bySize.length === 0;
     if (bySize.length > 0) sizes.show(bySize, SIZE_COLUMNS, null);
-    source.textContent = codeSource(model, of);
-    source.hidden = source.textContent === '';
   }
   return { element: make('aside', { className: 'chosen', 'aria-label': 'the chosen function' }, hint, parts), show,
     focus: () => callers.focus() };
+}
+
+// What callers ask for that are in no branch, because theirs is small.
+function codeUntold(callers, total) {
+  const sides = total.map((value, i) => value - sum(callers.map((one) => one.sides[i])));
+  const isMuch = callers.length > 0 && sides.some((value, i) => value > total[i] / 1000);
+  return isMuch ? [{ name: '(in small branches)', function: -1, index: -1, sides }] : [];
 }
 
 // Columns of a table of nodes: one trace: number and share; two: before, after, difference.
@@ -115,20 +119,13 @@ function codeCallColumns({ text }, all) {
 function codeSideColumns(sidesOf, text, all, title) {
   const value = (row) => codeValue(sidesOf(row));
   if (all.length === 1) {
-    const whole = Math.max(Math.abs(all[0].all), 1);
+    const whole = Math.max(Math.abs(all[0].whole), 1);
     return [{ title: title || 'in all', first: true, value, text: (row) => signedText(value(row), text) },
       { title: '%', narrow: title !== '', value: (row) => 100 * value(row) / whole,
         text: (row) => partText(value(row), whole), part: (row) => Math.abs(value(row)) / whole }];
   }
-  return [...['before', 'after'].map((when, side) => ({ title: `${title} ${when}`.trim(), narrow: true,
+  return [...['before', 'after'].map((when, side) => ({ title: when, narrow: true,
     value: (row) => sidesOf(row)[side], text: (row) => signedText(sidesOf(row)[side], text) })),
-  { title: `${title} difference`.trim(), first: true, value: (row) => value(row),
+  { title: title === 'with calls' ? title : 'difference', first: true, value,
     text: (row) => (value(row) > 0 ? '+ ' : '') + signedText(value(row), text) }];
-}
-
-// The listing of a function that was asked for with --source.
-function codeSource(model, of) {
-  const all = model.sides.at(-1).code.sources ?? [];
-  const found = all.find(({ name }) => name === of.name);
-  return found ? found.text : '';
 }

@@ -2,7 +2,8 @@
 //
 //   data.code, or those of two traces --codeModel()--> functions, branches
 //   codeNumbers(model, { measure, range, only, without }) --> for each trace ("side"):
-//       own[function], total[function], branchOwn[branch], branchTotal[branch], all
+//       own[function], total[function], branchOwn[branch], branchTotal[branch], all, and the `whole`
+//       that shares are of
 
 const NO_CODE = { by: 'function', all: {}, rows: { name: [] }, where: {},
   tree: { name: [], parent: [] }, may_leak: { name: [] } };
@@ -175,10 +176,12 @@ function codeNumbersOfSide(model, side, view) {
   // Small branches are not in the tree: rows know better.
   const known = !counts && !isTimed ? code.rows[`total_${key}`] : null;
   own.forEach((value, i) => { if (Math.abs(total[i]) < Math.abs(value)) total[i] = value; });
-  if (known) known.forEach((value, row) => { total[ofRow[row]] = value; });
+  if (known) known.forEach((value, row) => { if (value > 0) total[ofRow[row]] = value; });
   const all = !counts && !isTimed ? code.all[key]
     : branchOwn.reduce((so_far, value) => so_far + value, 0);
-  return { own, total, branchOwn, branchTotal, all };
+  // Shares are of what grew, where something shrank.
+  const whole = branchOwn.some((value) => value < 0) ? branchOwn.reduce((so_far, value) => so_far + Math.max(value, 0), 0) : all;
+  return { own, total, branchOwn, branchTotal, all, whole };
 }
 
 // The same view is asked for by tables, tree and graph.

@@ -29,8 +29,8 @@ function codeHolders(code) {
   return areas;
 }
 
-// Seven colours, and the same ones again, paler.
-const areaColour = (at) => palette(at) + (at < 7 ? '' : '80');
+// Seven colours, and the same ones again, paler; others are grey.
+const areaColour = (at) => (at < TIME_FUNCTIONS ? palette(at) + (at < 7 ? '' : '80') : '#88888880');
 
 // `change({ from, until } | null)` is called with a range in seconds, or in calls.
 function codeTime(codes, names, { change }) {

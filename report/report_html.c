@@ -14,14 +14,14 @@
 #endif
 
 #define REPORT_FILE(name) HTML_FILE(REPORT_DIRECTORY "/" name)
-#define REPORT_CODE_FILES                                                                  \
-    REPORT_FILE("code_numbers.js")                                                         \
-    REPORT_FILE("code_branches.js")                                                        \
-    REPORT_FILE("code_table.js")                                                           \
-    REPORT_FILE("code_tree.js")                                                            \
-    REPORT_FILE("code_flame.js")                                                           \
-    REPORT_FILE("code_time.js") REPORT_FILE("code_chosen.js") REPORT_FILE("code_first.js") \
-        REPORT_FILE("code.js")
+#define REPORT_CODE_FILES           \
+    REPORT_FILE("code_numbers.js")  \
+    REPORT_FILE("code_branches.js") \
+    REPORT_FILE("code_table.js")    \
+    REPORT_FILE("code_tree.js")     \
+    REPORT_FILE("code_flame.js")    \
+    REPORT_FILE("code_time.js")     \
+    REPORT_FILE("code_chosen.js") REPORT_FILE("code_first.js") REPORT_FILE("code.js")
 
 HTML_EMBED(report_page_js, REPORT_FILE("shared.js") REPORT_CODE_FILES REPORT_FILE("page.js"));
 HTML_EMBED(report_change_js, REPORT_FILE("shared.js") REPORT_CODE_FILES REPORT_FILE("change.js"));

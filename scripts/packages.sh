@@ -19,7 +19,7 @@ ALLOCATOR_PACKAGES='libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4'
 CHART_PACKAGES='libjs-chart.js'
 # Programs that tests record, or that read what we write, and libraries that are preloaded beside
 # ours. The same. Not installed, for their size, but used where they are: nodejs (it runs the
-# scripts of pages), a JDK, heaptrack, lld, and what bench/README.md names.
+# scripts of pages), chromium, a JDK, heaptrack, lld, and what bench/README.md names.
 PROGRAM_PACKAGES='avro-bin:avrocat redis-server:redis-server redis-tools:redis-benchmark
     sqlite3:sqlite3 perl:perl python3 git:git
     debuginfod:debuginfod valgrind:valgrind libeatmydata1 libfaketime bash-completion zsh:zsh'

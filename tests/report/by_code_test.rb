@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 57
+  plan 58
 
   script = random_script(4000)
   script.write('t.p')
@@ -616,8 +616,12 @@ Dir.mktmpdir do |directory|
     drawn = draw.('two.html')
     report drawn.match?(/^functions, by bytes asked for: .*\n.*\n  parse \| 9.77 KiB \| 17.1 KiB \| \+ 7.32 KiB \| \+ 75 %$/),
            'the page of two traces: which functions grew', drawn.lines.grep(/parse|functions/)
+    rows = drawn[/^By code, functions:\n((?:  .*\n)*)/, 1].to_s.lines
+    report rows[0].start_with?('  before | after | difference | with calls | function') &&
+           rows[2].start_with?('  9.77 KiB | 17.1 KiB | + 7.32 KiB | + 7.32 KiB | parse |'),
+           'and the table of functions there', rows
   else
-    2.times { skip('the page', 'no node or no libjs-chart.js') }
+    3.times { skip('the page', 'no node or no libjs-chart.js') }
   end
 
   # --- samples ---
