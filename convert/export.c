@@ -31,8 +31,8 @@ static const char export_help_text[] =
     "TRACE and OUT may be -, the standard input and output. The summary on standard error says\n"
     "what the format cannot hold, and how many calls that concerns.\n"
     "\n"
-    "      --to FORMAT   avro (a row for each object), memory_replay, mtrace, ops, rep, wl; of call\n"
-    "                    stacks: folded, heaptrack, pprof\n"
+    "      --to FORMAT   avro (a row for each object), c (a program), memory_replay, mtrace, ops, rep,\n"
+    "                    wl; of call stacks: folded, heaptrack, pprof\n"
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4, which is\n"
     "                    refused for avro and pprof: they are compressed already; other endings\n"
     "                    that mean compression (.gz) are refused for the others\n"
@@ -49,9 +49,8 @@ static const char export_help_text[] =
     "trace was cut short, 1 when it is damaged or OUT cannot be written.\n";
 
 static const struct export_writer *const writers[] = {
-    &export_avro,          &export_folded, &export_heaptrack,
-    &export_memory_replay, &export_mtrace, &export_ops,
-    &export_pprof,         &export_rep,    &export_wl};
+    &export_avro,   &export_c,   &export_folded, &export_heaptrack, &export_memory_replay,
+    &export_mtrace, &export_ops, &export_pprof,  &export_rep,       &export_wl};
 enum { WRITERS = sizeof writers / sizeof *writers };
 
 enum { WIDTH = 36 }; /* of the words in the summary */

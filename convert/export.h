@@ -79,7 +79,7 @@ struct export_writer {
     void (*close)(struct export *export); /* frees what open() allocated; also after a failure */
 };
 
-extern const struct export_writer export_avro, export_folded, export_heaptrack,
+extern const struct export_writer export_avro, export_c, export_folded, export_heaptrack,
     export_memory_replay, export_mtrace, export_ops, export_pprof, export_rep, export_wl;
 
 #endif

@@ -9,6 +9,8 @@
 #include "common/output.h"
 #include "cut/anonymous.h"
 #include "cut/cut.h"
+#include "cut/minimize.h"
+#include "cut/thin.h"
 #include "reading/ordered.h"
 
 static const char cut_help_text[] =
@@ -33,6 +35,15 @@ static const char cut_help_text[] =
     "                    in them) or functions (of interpreters, by name); may be given twice\n"
     "      --blur WHAT   with --anonymous, rounds sizes (to three significant bits) or times (to\n"
     "                    0.1 s); may be given twice\n"
+    "      --minimize WHAT\n"
+    "                    leaves out calls, threads, sizes ... as long as the trace shows WHAT: a\n"
+    "                    command with %s for the trace, whose exit status is 0 then, or one of\n"
+    "                    'rss A B FACTOR' (peak RSS under allocator A is more than FACTOR times that\n"
+    "                    under B), 'time A B FACTOR', 'crash A' (it crashes, hangs, or breaks a\n"
+    "                    promise of malloc). After Ctrl-C the same command goes on\n"
+    "      --thin N      leaves about one of N calls, chosen by the lives of objects so that memory stays\n"
+    "                    the same, or is one of F: compare multiplies by that\n"
+    "      --time S      stops after so many seconds\n"
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
     "  -q, --quiet       does not print what was written\n"
     "\n"
@@ -46,6 +57,8 @@ struct cut_options {
     struct cut_plan plan;
     struct anonymous anonymous;
     uint64_t moments;
+    struct minimize_options minimize;
+    struct thin_options thin;
     bool is_anonymous, quiet;
 };
 
@@ -126,6 +139,13 @@ static int cut_blur_take(void *of, const char *text)
     return cut_word_take("--blur", cut_blurs, flags, text);
 }
 
+/* Whether anything is said about what the part is. */
+static bool cut_is_part(const struct cut_plan *plan)
+{
+    return plan->from.unit != CUT_NOWHERE || plan->to.unit != CUT_NOWHERE ||
+           plan->lanes.count > 0 || plan->sizes.count > 0 || plan->anonymous != NULL;
+}
+
 static bool cut_is_about_names(const struct anonymous *anonymous)
 {
     return anonymous->keeps_build_ids || anonymous->keeps_functions || anonymous->blurs_sizes ||
@@ -141,6 +161,9 @@ static int cut_words_parse(struct cut_options *options, int count, char **words)
                                            {"sizes", .take = cut_sizes_take},
                                            {"drop", .take = cut_drop_take, .choices = cut_drops},
                                            {"moments", .count = &options->moments},
+                                           {"minimize", .word = &options->minimize.what},
+                                           {"thin", .count = &options->thin.divisor},
+                                           {"time", .count = &options->minimize.limit_s},
                                            {"anonymous", .flag = &options->is_anonymous},
                                            {"keep", .take = cut_keep_take, .choices = cut_keeps},
                                            {"blur", .take = cut_blur_take, .choices = cut_blurs},
@@ -155,6 +178,18 @@ static int cut_words_parse(struct cut_options *options, int count, char **words)
     if (options->output == NULL) return cli_usage_error(&cli_cut, "-o OUT is needed");
     options->trace = words[optind];
     if (options->is_anonymous) plan->anonymous = &options->anonymous;
+    options->minimize.trace = options->trace;
+    options->minimize.output = options->output;
+    options->minimize.quiet = options->quiet;
+    options->thin = (struct thin_options){options->trace, options->output, options->thin.divisor,
+                                          options->quiet};
+    if (options->thin.divisor > 0 && (cut_is_part(plan) || options->minimize.what != NULL))
+        return cli_usage_error(&cli_cut, "--thin goes with no other choice: cut first, or after");
+    if (options->minimize.what != NULL && cut_is_part(plan))
+        return cli_usage_error(&cli_cut,
+                               "--minimize goes with no other choice: cut first, or after");
+    if (options->minimize.what != NULL && strcmp(options->output, "-") == 0)
+        return cli_usage_error(&cli_cut, "--minimize needs a file, -o OUT");
     if (!options->is_anonymous && cut_is_about_names(&options->anonymous))
         return cli_usage_error(&cli_cut, "--keep and --blur need --anonymous");
     if (options->moments > 64) return cli_usage_error(&cli_cut, "--moments takes 0 to 64");
@@ -208,6 +243,8 @@ static int cut_run(int count, char **words)
     char why[1024];
     const int status = cut_words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
+    if (options.minimize.what != NULL) return minimize_run(&options.minimize);
+    if (options.thin.divisor > 0) return thin_run(&options.thin);
     if (!ordered_open(&ordered, options.trace, cli_cut.name, &error))
         return cli_data_error(&cli_cut, options.trace, &error);
     const bool good =

@@ -8,7 +8,7 @@ MALLOCTAPE = "#{BUILD}/bin/malloctape".freeze
 # A recording that never was, ordered: NAME.raw and NAME.
 def simulate(name, seed, events, *words)
   output_of({}, "#{BUILD}/tests/sim/simulate", '--write', '--directory=.', "seed=#{seed}", "events=#{events}",
-            'tick_every=50', *words)
+            'tick_every=50', 'losses=0', 'unknown=0', *words)
   File.rename('raw', "#{name}.raw")
   output_of({}, "#{BUILD}/bin/postprocess", '-q', "#{name}.raw", name)
 end

@@ -1,0 +1,105 @@
+#include "cut/minimize.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cut/small_search.h"
+#include "reading/ordered.h"
+#include "stream/metadata.h"
+
+static bool minimize_read(const char *path, struct small_trace *trace, char *why, size_t why_bytes)
+{
+    struct ordered ordered;
+    struct error error = {0};
+    if (!ordered_open(&ordered, path, cli_cut.name, &error)) {
+        error_text(&error, why, why_bytes);
+        return false;
+    }
+    const bool good = small_trace_read(trace, ordered.input, why, why_bytes);
+    ordered_close(&ordered, good);
+    return good;
+}
+
+/* What an earlier run has left of this trace. False: nothing. */
+static bool minimize_read_earlier(const struct minimize_options *options, uint64_t calls,
+                                  struct small_trace *earlier)
+{
+    char why[256];
+    if (access(options->output, R_OK) != 0) return false;
+    bool good = minimize_read(options->output, earlier, why, sizeof why);
+    if (good) {
+        char *of = metadata_copy(earlier->metadata, strlen(earlier->metadata), "minimized");
+        good = of != NULL && *of != '\0' && strtoull(of, NULL, 10) == calls;
+        free(of);
+    }
+    if (!good) small_trace_free(earlier);
+    return good;
+}
+
+/* Goes on from what an earlier run has left, if that still shows it. */
+static void minimize_go_on(struct small_search *search, const struct minimize_options *options)
+{
+    struct small_trace earlier, whole = *search->trace;
+    if (!minimize_read_earlier(options, search->calls, &earlier)) return;
+    *search->trace = earlier;
+    if (small_search_shows(search)) {
+        if (!options->quiet)
+            fprintf(stderr, "goes on from %s, of %" PRIu64 " calls\n", options->output,
+                    small_trace_calls(&earlier));
+        small_trace_free(&whole);
+        return;
+    }
+    *search->trace = whole;
+    small_trace_free(&earlier);
+}
+
+static int minimize_search(struct small_search *search, const struct minimize_options *options)
+{
+    minimize_go_on(search, options);
+    if (search->accepted == 0 && !small_search_shows(search))
+        return process_interrupted()
+                   ? PROGRAM_FAILED
+                   : cli_fail(&cli_cut, "%s: the trace itself does not show it", options->trace);
+    if (!small_search_run(search))
+        return cli_fail(&cli_cut, "%s: %s", options->output, search->why);
+    if (!options->quiet)
+        fprintf(stderr,
+                "%" PRIu64 " of %" PRIu64 " calls are left, after %" PRIu64 " candidates%s\n",
+                small_trace_calls(search->trace), search->calls, search->judged,
+                process_interrupted() ? "; interrupted: the same command goes on from there" : "");
+    return PROGRAM_OK;
+}
+
+int minimize_run(const struct minimize_options *options)
+{
+    struct process_directory directory;
+    struct judge judge;
+    struct small_trace trace;
+    char why[1024];
+    if (!judge_parse(&judge, options->what, why, sizeof why))
+        return cli_usage_error(&cli_cut, "--minimize: %s", why);
+    if (!process_directory_open(&directory))
+        return cli_fail(&cli_cut, "cannot make a directory in $TMPDIR or /tmp: %s",
+                        strerror(errno));
+    int status;
+    if (minimize_read(options->trace, &trace, why, sizeof why)) {
+        struct small_search search = {.trace = &trace,
+                                      .judge = &judge,
+                                      .directory = &directory,
+                                      .output = options->output,
+                                      .calls = small_trace_calls(&trace),
+                                      .limit_s = options->limit_s,
+                                      .quiet = options->quiet};
+        status = minimize_search(&search, options);
+    } else {
+        status = cli_fail(&cli_cut, "%s: %s", options->trace, why);
+    }
+    small_trace_free(&trace);
+    process_directory_close(&directory);
+    return status;
+}

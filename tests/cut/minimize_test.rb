@@ -1,0 +1,60 @@
+#!/usr/bin/env ruby
+# frozen_string_literal: true
+
+# minimize_test.rb - `malloctape cut --minimize`: what still shows it; `export --to c`: a program that
+# makes the same calls; `cut --thin`: fewer objects.
+
+require 'json'
+require 'open3'
+require 'tmpdir'
+require_relative 'traces'
+
+def cut(trace, part, *options)
+  Open3.capture3(MALLOCTAPE, 'cut', trace, '-o', part, *options)
+end
+
+def calls_of(path) = output_of({}, MALLOCTAPE, 'dump', '--only-calls', path).lines(chomp: true)
+
+# Whether a dump has two lines, in this order.
+def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{first}/,$p' | grep -q '^#{second}'"
+
+def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
+
+plan 6
+
+Dir.mktmpdir('malloctape-minimize') do |directory|
+  Dir.chdir(directory)
+  simulate('whole', 11, 700, 'threads=3', 'exits=20')
+  _, errors, status = cut('whole', 'small', '--minimize', shows('realloc_moved ', 'free '))
+  small = calls_of('small')
+  report status.success? && small.size <= 4 &&
+         output_of({}, MALLOCTAPE, 'verify', 'small').include?('consistent'),
+         'what is left is what it needs', [errors, *small]
+
+  before = File.mtime('small')
+  _, again, = cut('whole', 'small', '--minimize', shows('realloc_moved ', 'free '))
+  report again.include?('goes on from small') && calls_of('small').size <= small.size && File.mtime('small') >= before,
+         'the same command goes on from what it left', [again]
+
+  _, not_shown, failed = cut('whole', 'none', '--minimize', "grep -q nothing_has_this %s")
+  words = [['--minimize', 'no trace'], ['--minimize', 'rss nowhere glibc 1'], ['--minimize', 'x %s', '--from', '1s'],
+           ['--thin', '2', '--sizes', '1']].map { |word| cut('whole', 'none', *word)[2].exitstatus }
+  report failed.exitstatus == 1 && not_shown.include?('does not show it') && words == [2] * 4 && !File.exist?('none'),
+         'what does not show it is refused', [not_shown, words.inspect]
+
+  _, errors, status = cut('whole', 'less', '--minimize', 'rss glibc glibc 0.5', '--time', '1')
+  report status.success? && calls_of('less').size < calls_of('whole').size, 'a predicate that is built in', [errors]
+
+  output_of({}, MALLOCTAPE, 'export', '-q', '--to', 'c', 'whole', '-o', 'whole.c')
+  built, = Open3.capture2e(*%w[cc -std=c11 -Wall -Wextra -pedantic -Werror -O0 -pthread whole.c -o program])
+  ran, status = built.empty? ? Open3.capture2e('./program') : ['', nil]
+  report status&.success? && ran.match?(/\Apeak RSS [1-9]\d* KiB/), 'a C program, without warnings, that prints RSS',
+         [built, ran]
+
+  cut('whole', 'thin', '--thin', '4')
+  thin = json_of('thin')['events']
+  factor = output_of({}, MALLOCTAPE, 'dump', 'thin')[/thin=(\S+)/, 1].to_f
+  all = json_of('whole')['events']
+  report factor >= 1 && thin.between?(all / 40, all / 3), 'fewer objects, and for how many each stands',
+         [factor, thin, all].map(&:to_s)
+end
