@@ -87,9 +87,8 @@ static void print_rows(const struct by_code *code, const struct by_code_number *
     free(order.rows);
     const double kept = code->suppressions.bytes[STACK_AT_END].value;
     if (at_end && kept >= 0.5)
-        fprintf(to, "  %12s of %s objects are known to stay, and left out (--suppressions)\n",
-                words_bytes((uint64_t)llround(kept)),
-                words_count((uint64_t)llround(code->suppressions.objects[STACK_AT_END].value)));
+        fprintf(to, "  %12s that are known to stay are left out (--suppressions)\n",
+                words_bytes((uint64_t)llround(kept)));
 }
 
 /* ---- a range of time ---- */

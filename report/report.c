@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "report/by_code_source.h"
 #include "report/change.h"
 #include "report/interactive.h"
 #include "report/report_html.h"
@@ -37,6 +38,8 @@ static const char report_help_text[] =
     "                       pages resident\n"
     "      --by WHAT        of a trace with call stacks: which code allocates, by function, line,\n"
     "                       file, module or stack, in tables of 20 rows\n"
+    "      --source FUNCTION\n"
+    "                       the source of the function, with numbers beside its lines\n"
     "      --sort HOW       tables of code by what a row makes itself (own) or with what it calls\n"
     "                       (total)\n"
     "      --top N          rows of each table of code\n"
@@ -72,6 +75,7 @@ struct options {
     unsigned traces;
     const char *json, *html, *call_sizes; /* NULL: none */
     bool is_under, is_interactive;
+    const char *source;     /* a function; NULL: none */
     const char *under;      /* NULL: the recorded allocator */
     const char *under_word; /* the word after --under, an allocator or a trace; or NULL */
     struct report_limit limits[LIMITS_MAX];
@@ -276,14 +280,16 @@ static int report_traces_parse(struct options *options, int count, char **words)
         return cli_usage_error(&cli_report,
                                count == 0 ? "which trace?" : "report takes one or two traces");
     const bool of_one = options->is_under || options->call_sizes != NULL || options->depths ||
-                        options->is_interactive;
+                        options->is_interactive || options->source != NULL;
+    if (options->source != NULL) options->code.by = CODE_BY_LINE;
     if (count == TRACES_MAX && options->under_word != NULL && options->under == NULL &&
         access(options->under_word, F_OK) != 0)
         return cli_usage_error(&cli_report, "--under: there is no allocator '%s'",
                                options->under_word);
     if (of_one && count == TRACES_MAX)
         return cli_usage_error(&cli_report,
-                               "--under, --depths, --call-sizes and -i take one trace");
+                               "--under, --depths, --call-sizes, --source and -i take one "
+                               "trace");
     if (options->code.has_range && options->code.from_ns >= options->code.to_ns)
         return cli_usage_error(&cli_report, "--from must be before --to");
     if (options->depths && strcmp(words[0], "-") == 0)
@@ -314,6 +320,7 @@ static int report_words_parse(struct options *options, int count, char **words)
         {"under", .flag = &options->is_under, .take = under_take, .values = allocators_offer},
         {"depths", .flag = &options->depths},
         {"by", .take = by_take, .values = by_offer},
+        {"source", .word = &options->source},
         {"sort", .take = sort_take, .values = sort_offer},
         {"top", .take = top_take},
         {"focus", .take = focus_take},
@@ -339,8 +346,8 @@ static int report_words_parse(struct options *options, int count, char **words)
 static int report_write_results(const struct options *options, const struct report_trace *traces)
 {
     const bool two = options->traces == TRACES_MAX;
-    const bool quiet =
-        options->is_interactive || (options->json != NULL && strcmp(options->json, "-") == 0);
+    const bool quiet = options->is_interactive || options->source != NULL ||
+                       (options->json != NULL && strcmp(options->json, "-") == 0);
     const char *json = options->json, *html = options->html;
     struct change change = {0};
     char why[512];
@@ -482,6 +489,21 @@ static int report_read_all(const struct options *options, struct report_trace *t
 }
 
 /* False: said why it cannot. */
+static bool show_source(const struct options *options, const struct report_trace *trace)
+{
+    const char *const path = options->paths[0], *const name = options->source;
+    if (!trace->code.is_known)
+        cli_fail(&cli_report,
+                 "%s: has no call stacks, so --source shows nothing (record --stacks has them)",
+                 path);
+    else if (!by_code_print_source(&trace->code, name, stdout))
+        cli_fail(&cli_report, "%s: --source: no call stack has a function '%s'", path, name);
+    else
+        return true;
+    return false;
+}
+
+/* False: said why it cannot. */
 static bool show_interactive(const struct options *options, struct report_trace *trace)
 {
     const char *why = "has no call stacks, so -i shows nothing (record --stacks has them)";
@@ -509,6 +531,7 @@ static int report_all(const struct options *options, struct report_trace *traces
         traces[0].depths = &depths;
     }
     if (report_write_results(options, traces) != PROGRAM_OK) return PROGRAM_FAILED;
+    if (options->source != NULL && !show_source(options, traces)) return PROGRAM_FAILED;
     if (options->is_interactive && !show_interactive(options, traces)) return PROGRAM_FAILED;
     const int limits = check_limits(options, traces);
     return limits != PROGRAM_OK ? limits : status;

@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 58
+  plan 60
 
   script = random_script(4000)
   script.write('t.p')
@@ -282,11 +282,28 @@ Dir.mktmpdir do |directory|
   text = output_of({}, MALLOCTAPE, 'report', 'phases.p', '--suppressions', 'known')
   said = text[/^functions, alive at the end .*\n((?:  .*\n)*)/, 1].to_s
   json = reported('phases.p', '--suppressions', 'known')
-  report said.scan(/phase\d/).uniq.sort == %w[phase1 phase2] && said.include?('9.8 KiB of 10 objects are known to stay') &&
+  report said.scan(/phase\d/).uniq.sort == %w[phase1 phase2] && said.include?('9.8 KiB that are known to stay') &&
          json['suppressed'] == { 'objects' => 10, 'bytes' => 10_000 }, '--suppressions', [said]
   File.write('known', "leak:a\n\nrace:b\n")
   said = IO.popen([MALLOCTAPE, 'report', 'phases.p', '--suppressions', 'known', { err: %i[child out] }], &:read)
   report said == "malloctape report: known: line 3 begins with neither leak: nor made:\n", 'a line that is none', [said]
+
+  # --- source ---
+
+  File.write('fills.c', (1..12).map { |i| "int line#{i};\tx\e[2J\n" }.join)
+  text = StackScript.new
+  place = File.join(Dir.pwd, 'fills.c')
+  text.allocate(1, 1000, [Function.new('ns::fills', place, 5), function('main')])
+  text.allocate(2, 40, [function('other'), Function.new('ns::fills', place, 6), function('main')])
+  text.allocate(3, 7, [Function.new('ns::fills', place, 6), function('main')])
+  text.free(1)
+  text.write('source.p')
+  said = output_of({}, MALLOCTAPE, 'report', 'source.p', '--source', 'fills').lines.map(&:split)
+  report said.map { |line| line[0, 5] }.last(8) ==
+         (2..9).map { |i| i == 5 ? %w[1000 bytes 1000 bytes 1] : i == 6 ? %w[7 bytes 47 bytes 1] : ['.', '.', '.', '.', i.to_s] } &&
+         said[-4].join(' ') == '7 bytes 47 bytes 1 7 bytes 6 int line6; x\x1b[2J', '--source', said.map(&:to_s)
+  said = IO.popen([MALLOCTAPE, 'report', 'source.p', '--source', 'ills', { err: %i[child out] }], &:read)
+  report said == "malloctape report: source.p: --source: no call stack has a function 'ills'\n", 'none of that name', [said]
 
   focus = reported('t.p', '--focus', '^outer::|^fill\.c$')
   of = script.objects.select do |o|
