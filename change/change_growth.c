@@ -22,7 +22,7 @@ struct growth_state {
     struct growing *objects; /* by register */
     uint64_t capacity;
     uint32_t *latest; /* by lane: the object that its latest call made; or NO_REGISTER */
-    uint64_t made;
+    uint64_t made, calls;
     uint32_t lane;
     bool good;
 };
@@ -115,6 +115,7 @@ static void growth_free(struct growth_state *state, uint32_t object)
 static void growth_take(struct growth_state *state, const struct instruction *one,
                         const struct instruction_batch *batch, uint32_t stack)
 {
+    state->calls += instruction_does[one->opcode] != INSTRUCTION_OTHER;
     switch (instruction_does[one->opcode]) {
     case INSTRUCTION_BEGINS: growth_begin(state, one->object, one->size, stack); break;
     case INSTRUCTION_RESIZES: growth_resize(state, one->object, one->size, stack); break;
@@ -168,7 +169,9 @@ bool change_growth_read(struct change_growth *growth, const struct change_trace 
     for (uint32_t i = 0; state.latest != NULL && i < INSTRUCTION_LANES_MAX; i++)
         state.latest[i] = INSTRUCTION_NO_REGISTER;
     state.good = state.latest != NULL;
-    while (good && state.good && !process_interrupted() && instruction_reader_next(&reader, &batch))
+    while (good && state.good && !process_interrupted() &&
+           (trace->calls_max == 0 || state.calls < trace->calls_max) &&
+           instruction_reader_next(&reader, &batch))
         state.good = growth_take_batch(&state, &batch);
     for (uint64_t i = 0; i < state.capacity; i++) /* those that are alive */
         if (state.objects[i].made != UINT64_MAX) growth_end(&state, &state.objects[i]);

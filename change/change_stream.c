@@ -62,8 +62,9 @@ static bool changing_copy(struct changing *changing, struct instruction_reader *
                           size_t why_bytes)
 {
     struct instruction_batch batch;
-    while (!process_interrupted() && instruction_reader_next(reader, &batch) &&
-           !instruction_writer_failed(&changing->writer))
+    const uint64_t calls_max = changing->trace->calls_max;
+    while (!process_interrupted() && (calls_max == 0 || changing->calls < calls_max) &&
+           instruction_reader_next(reader, &batch) && !instruction_writer_failed(&changing->writer))
         if (!changing_take_batch(changing, &batch))
             return error_explain(why, why_bytes, "no memory for objects");
     if (process_interrupted()) return error_explain(why, why_bytes, CHANGE_INTERRUPTED);

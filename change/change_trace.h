@@ -16,6 +16,8 @@ struct change_trace {
     struct code_names names;
     bool has_stacks;
     bool is_sampled; /* only some calls have stacks */
+    /* Later passes end with the block in which this call is; 0: they take the whole trace. */
+    uint64_t calls_max;
 };
 
 /* What a pass over a trace says that a signal has ended. */

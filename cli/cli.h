@@ -37,6 +37,7 @@ extern const struct cli_command cli_record;
 extern const struct cli_command cli_info;
 extern const struct cli_command cli_dump;
 extern const struct cli_command cli_verify;
+extern const struct cli_command cli_advise;
 extern const struct cli_command cli_change;
 extern const struct cli_command cli_cut;
 extern const struct cli_command cli_compare;

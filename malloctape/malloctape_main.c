@@ -10,9 +10,9 @@
 #include "common/printable.h"
 
 static const struct cli_command *const commands[] = {
-    &cli_record, &cli_info,   &cli_dump,   &cli_verify, &cli_compare,
-    &cli_change, &cli_cut,    &cli_report, &cli_sweep,  &cli_ctl,
-    &cli_top,    &cli_import, &cli_export, &cli_order,  &cli_replay,
+    &cli_record, &cli_info,   &cli_dump,   &cli_verify, &cli_compare, &cli_change,
+    &cli_advise, &cli_cut,    &cli_report, &cli_sweep,  &cli_ctl,     &cli_top,
+    &cli_import, &cli_export, &cli_order,  &cli_replay,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -6,7 +6,7 @@ set -eu
 . "$(dirname "$0")/../tap.sh"
 
 completions=$source_dir/cli/completions
-commands='record info dump verify compare change cut report sweep ctl top import export order replay'
+commands='record info dump verify compare change advise cut report sweep ctl top import export order replay'
 
 # offered WORD... - what may stand for the last word, in one line.
 offered() { "$bin/malloctape" --complete "$@" 2>err | cut -f 1 | paste -sd ' '; }

@@ -31,6 +31,7 @@ malloctape-sweep
 
 share/man/man1:
 malloctape-bump-pipes.1
+malloctape-advise.1
 malloctape-change.1
 malloctape-compare.1
 malloctape-convert.1

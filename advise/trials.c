@@ -1,0 +1,298 @@
+#include "advise/trials.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/json_file.h"
+#include "common/progress.h"
+#include "launch/installed.h"
+
+/* Traces with fewer calls are tried as a whole at once; rounds before the last one take a part of the
+ * others. */
+#define TRIAL_SHORT_CALLS 2000000
+#define TRIAL_FIRST_PART  32
+#define TRIAL_BRIEF_CALLS 500000 /* with fewer, each is replayed several times */
+#define TRIAL_PART_TIMES  6
+enum { TRIALS_LAST = 10 };
+
+/* How much of the score is which number's: shares of the peak, or of the time, that the trace as it is
+ * has. */
+#define SCORE_PEAK 1.0
+#define SCORE_MEAN 0.2
+#define SCORE_END  0.2
+#define SCORE_TIME 0.1
+
+/* ---- one replay ---- */
+
+static void trial_enter(void *of)
+{
+    const struct trials *trials = of;
+    allocators_enter(trials->allocator);
+    for (size_t i = 0; i < trials->settings->count; i++)
+        setenv(trials->settings->set[i].name, trials->settings->set[i].value, 1);
+}
+
+/* The report; NULL: `why` says why there is none. */
+static json_t *trial_replay(const struct trials *trials, const char *ordered, char *why,
+                            size_t why_bytes)
+{
+    struct installed installed;
+    char file[PROCESS_PATH_BYTES], *through[ALLOCATOR_WORDS];
+    process_directory_path(trials->directory, "report.json", file, sizeof file);
+    unlink(file);
+    if (!installed_find_program(&installed, "replay")) {
+        snprintf(why, why_bytes, "%s not found", installed.path);
+        return NULL;
+    }
+    char *words[] = {(char *)"replay",
+                     (char *)"--clock=original",
+                     (char *)"--engine=auto",
+                     (char *)"--sample=0",
+                     (char *)"--quiet",
+                     (char *)"--json",
+                     file,
+                     (char *)"--",
+                     (char *)ordered,
+                     NULL};
+    const struct process process = {.path = installed.path,
+                                    .words = words,
+                                    .through = allocators_through(trials->allocator, through),
+                                    .input = -1,
+                                    .file = ordered,
+                                    .enter = trial_enter,
+                                    .of = (void *)trials};
+    if (!process_run(&process, true, why, why_bytes)) return NULL;
+    return json_report_read(file, why, why_bytes);
+}
+
+static double report_real(const json_t *report, const char *key)
+{
+    const json_t *value = json_object_get(report, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static bool numbers_take(const struct trials *trials, const json_t *report,
+                         struct trial_numbers *numbers, char *why, size_t why_bytes)
+{
+    const char *used = json_string_value(json_object_get(report, "allocator"));
+    *numbers = (struct trial_numbers){
+        report_real(report, "peak_net_rss_bytes"), report_real(report, "mean_net_rss_bytes"),
+        report_real(report, "end_net_rss_bytes"),
+        report_real(report, "user_seconds") + report_real(report, "system_seconds"),
+        report_real(report, "events")};
+    return allocators_was_used(trials->allocator, used, why, why_bytes);
+}
+
+static bool numbers_of(const struct trials *trials, const char *ordered,
+                       struct trial_numbers *numbers, char *why, size_t why_bytes)
+{
+    json_t *report = trial_replay(trials, ordered, why, why_bytes);
+    if (report == NULL) return false;
+    const bool good = numbers_take(trials, report, numbers, why, why_bytes);
+    json_decref(report);
+    return good;
+}
+
+static bool trials_read_original(struct trials *trials, char *why, size_t why_bytes)
+{
+    json_t *report = trial_replay(trials, trials->ordered, why, why_bytes);
+    if (report == NULL) return false;
+    trials->original_peak = report_real(report, "original_peak_net_rss_bytes");
+    trials->original_end = report_real(report, "original_end_net_rss_bytes");
+    trials->cpu_seconds = report_real(report, "original_user_seconds") +
+                          report_real(report, "original_system_seconds");
+    const bool good = numbers_take(trials, report, &trials->whole, why, why_bytes);
+    json_decref(report);
+    return good;
+}
+
+/* ---- medians ---- */
+
+static int reals_ascending(const void *one, const void *other)
+{
+    const double left = *(const double *)one, right = *(const double *)other;
+    return (left > right) - (left < right);
+}
+
+static double median_of(const struct trial_numbers *runs, unsigned count, size_t offset)
+{
+    double values[TRIAL_RUNS_MAX];
+    for (unsigned i = 0; i < count; i++)
+        memcpy(&values[i], (const char *)&runs[i] + offset, sizeof values[i]);
+    qsort(values, count, sizeof *values, reals_ascending);
+    return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static struct trial_numbers numbers_median(const struct trial_numbers *runs, unsigned count)
+{
+    return (struct trial_numbers){
+        median_of(runs, count, offsetof(struct trial_numbers, peak)),
+        median_of(runs, count, offsetof(struct trial_numbers, mean)),
+        median_of(runs, count, offsetof(struct trial_numbers, end)),
+        median_of(runs, count, offsetof(struct trial_numbers, cpu_seconds)),
+        median_of(runs, count, offsetof(struct trial_numbers, calls))};
+}
+
+/* ---- a round ---- */
+
+/* What a round replays beside the trials: the trace as it is, as far as the round goes. */
+struct trial_round {
+    unsigned number, runs;
+    char base[PROCESS_PATH_BYTES], changed[PROCESS_PATH_BYTES];
+    struct trial_numbers first; /* of the trace as it is */
+};
+
+static double score_of(double base, double changed, double of, double weight)
+{
+    return of > 0 && !isnan(base - changed) ? weight * (base - changed) / of : 0;
+}
+
+/* A change that the program would not survive: it still frees what `until` has freed. */
+static bool trial_is_wrong(const struct trial *trial)
+{
+    const struct change_count *count = &trial->result.of[0];
+    return trial->candidate->kind == CANDIDATE_LEAK && count->outlived * 100 > count->ended;
+}
+
+/* What a heap or pool of the program's own takes to do is not in a replay. */
+static void trial_score(struct trial *trial)
+{
+    struct trial_numbers *base = &trial->base, *changed = &trial->changed;
+    if (trial->list.at[0].action == CHANGE_SEPARATE) changed->calls = NAN;
+    if (trial->list.at[0].action == CHANGE_SEPARATE || trial->list.at[0].action == CHANGE_POOL)
+        changed->cpu_seconds = NAN;
+    trial->score = score_of(base->peak, changed->peak, base->peak, SCORE_PEAK) +
+                   score_of(base->mean, changed->mean, base->peak, SCORE_MEAN) +
+                   score_of(base->end, changed->end, base->peak, SCORE_END) +
+                   score_of(base->cpu_seconds, changed->cpu_seconds, base->cpu_seconds, SCORE_TIME);
+}
+
+/* Replays one, and the trace as it is in turns with it, if several runs are wanted. */
+static bool trial_measure(const struct trials *trials, struct trial *trial,
+                          const struct trial_round *round)
+{
+    struct trial_numbers base[TRIAL_RUNS_MAX] = {round->first}, changed[TRIAL_RUNS_MAX];
+    for (unsigned run = 0; run < round->runs; run++) {
+        if (run > 0 && !numbers_of(trials, round->base, &base[run], trial->why, sizeof trial->why))
+            return false;
+        if (!numbers_of(trials, round->changed, &changed[run], trial->why, sizeof trial->why))
+            return false;
+    }
+    trial->base = numbers_median(base, round->runs);
+    trial->changed = numbers_median(changed, round->runs);
+    trial_score(trial);
+    if (!trial_is_wrong(trial)) return true;
+    trial->outlives = true;
+    trial->score = -1;
+    return true;
+}
+
+/* A part of the trace may have no object that matches: then nothing is known of the candidate as yet,
+ * and what it promises counts. */
+static void trial_take(const struct trials *trials, struct trial *trial,
+                       const struct trial_round *round)
+{
+    trial->round = round->number;
+    *trial->why = '\0';
+    const bool written = change_stream_write(trials->trace, &trial->list, round->changed,
+                                             &trial->result, trial->why, sizeof trial->why);
+    if (written && trial_measure(trials, trial, round)) return;
+    trial->failed = trials->trace->calls_max == 0 || trial->result.output_failed;
+    trial->score = trial->failed ? -INFINITY : trial->candidate->promise / round->first.peak / 4;
+}
+
+static void trials_show_progress(const struct trials *trials, const struct trial_round *round,
+                                 size_t at)
+{
+    char text[256];
+    snprintf(text, sizeof text, "trying %zu of %zu%s: %.100s", at + 1, trials->count,
+             trials->trace->calls_max > 0 ? " with a part of the trace" : "",
+             trials->at[at].candidate->text);
+    if (round->runs > 0) progress_text(text);
+}
+
+/* Puts the trace, as far as the round goes, into a file. */
+static bool round_open(struct trials *trials, struct trial_round *round, char *why,
+                       size_t why_bytes)
+{
+    const struct change_list none = {.text = (char *)""};
+    struct change_result result;
+    process_directory_path(trials->directory, "changed", round->changed, sizeof round->changed);
+    if (trials->trace->calls_max == 0) {
+        snprintf(round->base, sizeof round->base, "%s", trials->ordered);
+        round->first = trials->whole;
+        return true;
+    }
+    process_directory_path(trials->directory, "as-it-is", round->base, sizeof round->base);
+    if (!change_stream_write(trials->trace, &none, round->base, &result, why, why_bytes))
+        return false;
+    return numbers_of(trials, round->base, &round->first, why, why_bytes);
+}
+
+static int trials_by_score(const void *one, const void *other)
+{
+    const struct trial *left = one, *right = other;
+    if (left->round != right->round) return left->round > right->round ? -1 : 1;
+    return (left->score < right->score) - (left->score > right->score);
+}
+
+/* Tries the first `count`, and puts the best of them first. */
+static bool trials_round(struct trials *trials, struct trial_round *round, size_t count, char *why,
+                         size_t why_bytes)
+{
+    if (!round_open(trials, round, why, why_bytes)) return false;
+    for (size_t i = 0; i < count && !process_interrupted(); i++) {
+        trials_show_progress(trials, round, i);
+        trial_take(trials, &trials->at[i], round);
+    }
+    qsort(trials->at, trials->count, sizeof *trials->at, trials_by_score);
+    if (trials->trace->calls_max > 0) unlink(round->base);
+    unlink(round->changed);
+    return !process_interrupted() || error_explain(why, why_bytes, CHANGE_INTERRUPTED);
+}
+
+/* ---- all rounds ---- */
+
+static bool trials_open(struct trials *trials, const struct candidates *candidates, char *why,
+                        size_t why_bytes)
+{
+    for (size_t i = 0; i < candidates->count; i++) {
+        struct trial *trial = &trials->at[trials->count];
+        *trial = (struct trial){.candidate = &candidates->at[i], .score = -INFINITY};
+        if (change_list_parse(&trial->list, candidates->at[i].text, why, why_bytes))
+            trials->count++;
+        else
+            change_list_free(&trial->list);
+    }
+    return trials_read_original(trials, why, why_bytes);
+}
+
+bool trials_run(struct trials *trials, const struct candidates *candidates, char *why,
+                size_t why_bytes)
+{
+    struct trial_round round = {.runs = 1};
+    if (!trials_open(trials, candidates, why, why_bytes)) return false;
+    size_t count = trials->count;
+    const bool is_short = trials->calls <= TRIAL_SHORT_CALLS;
+    for (uint64_t part = is_short ? 1 : TRIAL_FIRST_PART; part > 1; part /= TRIAL_PART_TIMES) {
+        if (count <= TRIALS_LAST) break;
+        trials->trace->calls_max = trials->calls / part;
+        if (!trials_round(trials, &round, count, why, why_bytes)) return false;
+        count = count / 2 > TRIALS_LAST ? count / 2 : TRIALS_LAST;
+        round.number++;
+    }
+    if (!is_short && count > TRIALS_LAST) count = TRIALS_LAST;
+    trials->trace->calls_max = 0;
+    round.runs = trials->calls <= TRIAL_BRIEF_CALLS ? TRIAL_RUNS_MAX : 1;
+    trials->rounds = round.number + 1;
+    return trials_round(trials, &round, count, why, why_bytes);
+}
+
+void trials_close(struct trials *trials)
+{
+    for (size_t i = 0; i < trials->count; i++)
+        change_list_free(&trials->at[i].list);
+    trials->count = 0;
+}
