@@ -468,6 +468,7 @@ static void changing_pass_other(struct changing *changing, const struct changing
     if (number == INSTRUCTION_FREE_MISSED) changing->free_missed = true;
     if (number == INSTRUCTION_LOST)
         instruction_put_lost(writer, call->operands[0], call->operands[1]);
+    if (number == INSTRUCTION_BASE_END) instruction_put_base_end(writer);
     if (number == INSTRUCTION_PATH) changing->ways = call->operands[0];
     if (number == INSTRUCTION_PATH) changing->has_ways = true;
     if (number < INSTRUCTION_THREAD_BEGIN || number > INSTRUCTION_FREED_TWICE ||
@@ -477,7 +478,6 @@ static void changing_pass_other(struct changing *changing, const struct changing
     switch (number) {
     case INSTRUCTION_THREAD_BEGIN: instruction_put_thread_begin(writer, call->operands[0]); break;
     case INSTRUCTION_THREAD_END: instruction_put_thread_end(writer); break;
-    case INSTRUCTION_BASE_END: instruction_put_base_end(writer); break;
     case INSTRUCTION_THREAD_CACHE_DELETED: instruction_put_thread_cache_deleted(writer); break;
     default: instruction_put_freed_twice(writer); break;
     }
