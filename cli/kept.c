@@ -224,35 +224,40 @@ static bool kept_is_ours(int file)
            (peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0);
 }
 
-int kept_ask(pid_t process, const char *path)
+bool kept_request(pid_t process, const char *word, const char *path, char *answer, size_t room)
 {
-    char request[PATH_MAX + 16], answer[600], here[PATH_MAX] = "";
+    char request[PATH_MAX + 16], here[PATH_MAX] = "";
     size_t used = 0;
     ssize_t some;
-    if (path[0] != '/' && getcwd(here, sizeof here) == NULL)
-        return cli_fail(&cli_ctl, "the current directory: %s", strerror(errno));
-    const int bytes =
-        snprintf(request, sizeof request, "keep %s%s%s\n", here, *here != '\0' ? "/" : "", path);
-    if (strchr(path, '\n') != NULL || (size_t)bytes >= sizeof request)
-        return cli_fail(&cli_ctl, "%s: this name cannot be sent to the keeper", path);
+    *answer = '\0';
+    if (path[0] != '/' && getcwd(here, sizeof here) == NULL) return false;
+    const int bytes = snprintf(request, sizeof request, "%s %s%s%s\n", word, here,
+                               *here != '\0' ? "/" : "", path);
+    if (strchr(path, '\n') != NULL || (size_t)bytes >= sizeof request) return false;
     const int file = kept_connect(process);
-    if (file < 0)
-        return cli_fail(&cli_ctl,
-                        "process %d has no keeper: it was not started by `malloctape "
-                        "record --keep`",
-                        (int)process);
-    const bool is_sent =
-        kept_is_ours(file) && send(file, request, (size_t)bytes, MSG_NOSIGNAL) == bytes;
-    while (is_sent && used < sizeof answer - 1 &&
-           (some = read(file, answer + used, sizeof answer - 1 - used)) > 0)
+    const bool is_sent = file >= 0 && kept_is_ours(file) &&
+                         send(file, request, (size_t)bytes, MSG_NOSIGNAL) == bytes;
+    while (is_sent && used < room - 1 && (some = read(file, answer + used, room - 1 - used)) > 0)
         used += (size_t)some;
-    close(file);
+    if (file >= 0) close(file);
     answer[used] = '\0';
     answer[strcspn(answer, "\n")] = '\0';
-    if (strncmp(answer, "ok: ", 4) != 0)
-        return cli_fail(&cli_ctl, "the keeper of process %d: %s", (int)process,
-                        used > 0 ? answer : "no answer");
-    printable_print(stdout, answer + 4, strlen(answer + 4));
-    putchar('\n');
-    return PROGRAM_OK;
+    if (file >= 0 && used == 0) snprintf(answer, room, "the keeper does not answer");
+    return strncmp(answer, "ok: ", 4) == 0;
+}
+
+int kept_ask(pid_t process, const char *path)
+{
+    char answer[600];
+    if (kept_request(process, "keep", path, answer, sizeof answer)) {
+        printable_print(stdout, answer + 4, strlen(answer + 4));
+        putchar('\n');
+        return PROGRAM_OK;
+    }
+    if (*answer != '\0')
+        return cli_fail(&cli_ctl, "the keeper of process %d: %s", (int)process, answer);
+    return cli_fail(
+        &cli_ctl,
+        "process %d has no keeper (`malloctape record --keep`), or %s cannot be sent to it",
+        (int)process, path);
 }

@@ -51,6 +51,10 @@ bool kept_give(struct kept *kept, int given[2]);
 /* The program has ended. Waits until the keeper has written FILE. Whether it has. */
 bool kept_end(struct kept *kept);
 
+/* Asks the keeper of a process for a file: `word` is "keep" or "recent" (keep/control.h). Whether it
+ * has been written; else `answer` says why not, or is empty if there is no keeper. */
+bool kept_request(pid_t process, const char *word, const char *path, char *answer, size_t room);
+
 /* `malloctape ctl PID keep FILE`. Returns an exit status. */
 int kept_ask(pid_t process, const char *path);
 

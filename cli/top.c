@@ -6,11 +6,13 @@
  * answers. */
 #include "cli/ask.h"
 #include "cli/attachment.h"
+#include "cli/top_functions.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +43,10 @@ static const char top_help_text[] =
     "  -p, --pid PID    a process that was not started for this\n"
     "  --count NUMBER   ends after so many seconds (default: when the recording ends)\n"
     "\n"
+    "Where the process has a keeper (`record --keep --control --stacks`), functions are shown, too: those\n"
+    "that allocate most at present, and those of which more is alive than when top began, or since the\n"
+    "key r was pressed. q ends it.\n"
+    "\n"
     "All calls of a second are counted, once they are in the recording, and all waits. The shares are\n"
     "those of a part of the calls, where there are many. The exit status is 0 when the recording has\n"
     "ended.\n";
@@ -55,6 +61,7 @@ struct top {
     uint64_t counted;
     const char *attach_to; /* the word behind --pid, or NULL */
     struct attachment attachment;
+    struct top_functions functions;
     bool has_ended;
 };
 
@@ -237,6 +244,7 @@ static void print(struct top *top, bool is_terminal, bool is_first)
     print_memory(top);
     top_print_statistics(&top->now);
     top_print_sizes(top);
+    top_functions_print(&top->functions);
     fflush(stdout);
 }
 
@@ -262,8 +270,24 @@ static enum attachment_state second_wait(struct top *top, bool has_keys)
         const enum attachment_state state =
             attachment_wait(&top->attachment, (int)(left * 1e3) + 1, has_keys ? STDIN_FILENO : -1);
         char key = 'q';
-        if (state == ATTACHMENT_INPUT && read(STDIN_FILENO, &key, 1) == 1 && key != 'q') continue;
+        const bool pressed = state == ATTACHMENT_INPUT && read(STDIN_FILENO, &key, 1) == 1;
+        if (pressed && key == 'r') top_functions_reset(&top->functions);
+        if (pressed && key != 'q') continue;
         if (state != ATTACHMENT_GOES_ON) return state;
+    }
+    return ATTACHMENT_GOES_ON;
+}
+
+/* The same for a process that is only asked. */
+static enum attachment_state top_wait_for_key(struct top *top, bool has_keys)
+{
+    struct pollfd keys = {has_keys ? STDIN_FILENO : -1, POLLIN, 0};
+    const double end = seconds_now() + 1;
+    for (double left = 1; left > 0; left = end - seconds_now()) {
+        char key;
+        if (poll(&keys, 1, (int)(left * 1e3) + 1) <= 0) continue;
+        if (read(STDIN_FILENO, &key, 1) != 1 || key == 'q') return ATTACHMENT_INPUT;
+        if (key == 'r') top_functions_reset(&top->functions);
     }
     return ATTACHMENT_GOES_ON;
 }
@@ -300,13 +324,14 @@ static int top_run(int count, char **words)
                                              .may_be_recording = true};
         if (!top_attach(&top)) return PROGRAM_FAILED;
     }
-    const bool has_keys = top.attach_to != NULL && keys_begin(&terminal);
+    top.functions.process = top.process;
+    const bool has_keys = keys_begin(&terminal);
     double before = seconds_now();
     status = PROGRAM_OK;
     if (!top_look(&top)) status = PROGRAM_FAILED;
     for (uint64_t second = 0; status == PROGRAM_OK && second < top.count; second++) {
         if (top.attach_to == NULL)
-            sleep(1);
+            state = top_wait_for_key(&top, has_keys);
         else
             state = second_wait(&top, has_keys);
         if (state == ATTACHMENT_ASKED_TO_END || state == ATTACHMENT_INPUT) break;
@@ -318,6 +343,7 @@ static int top_run(int count, char **words)
         }
         top.seconds = now - before;
         before = now;
+        top_functions_look(&top.functions);
         print(&top, is_terminal, second == 0);
     }
     if (has_keys) tcsetattr(STDIN_FILENO, TCSANOW, &terminal);

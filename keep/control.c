@@ -54,14 +54,26 @@ static void control_keep(struct keeper *keeper, const char *path, char *answer, 
         snprintf(answer, bytes, "error: %s\n", error_text(&error, why, sizeof why));
 }
 
+static void control_recent(struct keeper *keeper, const char *path, char *answer, size_t bytes)
+{
+    struct error error = {0};
+    char why[512];
+    if (keeper_write_recent(keeper, path, &error))
+        snprintf(answer, bytes, "ok: written\n");
+    else
+        snprintf(answer, bytes, "error: %s\n", error_text(&error, why, sizeof why));
+}
+
 static void control_answer(const struct control *control, int file)
 {
-    static const char keep[] = "keep ";
+    static const char keep[] = "keep ", recent[] = "recent ";
     const struct timeval patience = {.tv_sec = CONTROL_PATIENCE_S};
-    char line[PATH_MAX + sizeof keep], answer[600] = "error: unknown request\n";
+    char line[PATH_MAX + sizeof recent], answer[600] = "error: unknown request\n";
     setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     if (!control_is_allowed(file) || !control_read_line(file, line, sizeof line)) return;
+    if (strncmp(line, recent, strlen(recent)) == 0 && line[strlen(recent)] == '/')
+        control_recent(control->keeper, line + strlen(recent), answer, sizeof answer);
     if (strncmp(line, keep, strlen(keep)) == 0 && line[strlen(keep)] == '/')
         control_keep(control->keeper, line + strlen(keep), answer, sizeof answer);
     send(file, answer, strlen(answer), MSG_NOSIGNAL);

@@ -3,6 +3,8 @@
  *
  *     "keep /path/FILE\n"   -->  "ok: 12345 events\n" or "error: why\n"
  *
+ *     "recent /path/FILE\n"   the latest segment, for `malloctape top`
+ *
  * Only the same user, and root, are answered. Threads   its own. */
 #ifndef MALLOCTAPE_KEEP_CONTROL_H
 #define MALLOCTAPE_KEEP_CONTROL_H

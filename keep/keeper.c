@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +23,10 @@
 #include "launch/process.h"
 #include "stream/spool_reader.h"
 
-#define KEEPER_NAME "malloctape keep"
+#define KEEPER_NAME   "malloctape keep"
+#define KEEPER_SPARED "-900"
+
+enum { COPIED_AT_ONCE = 1 << 20 };
 
 void keeper_say(const struct keeper *keeper, const char *format, ...)
 {
@@ -166,7 +170,7 @@ bool keeper_write(struct keeper *keeper, const char *path, struct instruction_to
     pthread_mutex_lock(&keeper->writing);
     pthread_mutex_lock(&keeper->lock);
     const char *state = keeper_state(keeper);
-    bool good = state == NULL && segments_turn(segments) &&
+    bool good = state == NULL && segments_turn_for(segments) &&
                 joined_open(joined, segments, segments->count - 1);
     if (state != NULL)
         error_set(error, &error_system, ERROR_NO_OFFSET, "%s", state);
@@ -208,6 +212,36 @@ bool keeper_write_live(struct keeper *keeper, const char *path, struct error *er
         *error = output.error;
         good = false;
     }
+    return good;
+}
+
+/* The segment as it is. */
+static bool keeper_copy_file(int from, const char *path, struct error *error)
+{
+    const int to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    ssize_t some = -1;
+    if (to < 0) return error_set_system(error, "cannot open for writing");
+    while ((some = sendfile(to, from, NULL, COPIED_AT_ONCE)) > 0)
+        ;
+    const bool good = close(to) == 0 && some == 0;
+    return good || error_set_system(error, "cannot write");
+}
+
+bool keeper_write_recent(struct keeper *keeper, const char *path, struct error *error)
+{
+    struct segments *segments = &keeper->segments;
+    int from = -1;
+    pthread_mutex_lock(&keeper->lock);
+    const char *state = keeper_state(keeper);
+    if (state == NULL && segments_turn_for(segments))
+        from = segments_open_file(segments, &segments->list[segments->count - 2], false);
+    if (state != NULL)
+        error_set(error, &error_system, ERROR_NO_OFFSET, "%s", state);
+    else if (from < 0)
+        error_set_system(error, "cannot open a segment");
+    pthread_mutex_unlock(&keeper->lock);
+    const bool good = from >= 0 && keeper_copy_file(from, path, error);
+    if (from >= 0) close(from);
     return good;
 }
 
@@ -411,6 +445,16 @@ static void keeper_ignore_signals(void)
         signal(ignored[i], SIG_IGN);
 }
 
+/* The kernel may kill a second process of a cgroup before the memory of the first one is free. Only
+ * the privileged may say that it should not be this one, nor postprocess, which inherits it. */
+static void keeper_spare(void)
+{
+    const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file < 0) return;
+    if (write(file, KEEPER_SPARED, strlen(KEEPER_SPARED)) < 0) errno = 0; /* so be it */
+    close(file);
+}
+
 /* `record` waits for this before it starts the program. */
 static void keeper_is_ready(void)
 {
@@ -458,5 +502,6 @@ int keeper_run(const struct keep_options *options)
     keeper->segments.max_bytes = options->max_bytes;
     setsid();
     keeper_ignore_signals();
+    keeper_spare();
     return keeper_serve(keeper);
 }

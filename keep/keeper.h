@@ -46,6 +46,9 @@ int keeper_run(const struct keep_options *options);
 bool keeper_write(struct keeper *keeper, const char *path, struct instruction_totals *totals,
                   struct error *error);
 
+/* Writes the latest segment, up to now: what is alive, and the latest calls. The same. */
+bool keeper_write_recent(struct keeper *keeper, const char *path, struct error *error);
+
 /* Writes what is alive at present, and nothing else. The same. */
 bool keeper_write_live(struct keeper *keeper, const char *path, struct error *error);
 

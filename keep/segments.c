@@ -11,6 +11,9 @@
 /* A segment is this part of the time, and of the bytes, that are kept. */
 enum { SEGMENT_PART = 10 };
 
+/* Where there are many, those that are asked for are no smaller part. */
+enum { SEGMENTS_ASKED_PART = 100 };
+
 /* Where the disk is full, this part of what had room is kept: so FILE has room, too. */
 enum { SEGMENTS_FIT_PERCENT = 40 };
 
@@ -224,6 +227,14 @@ bool segments_restart(struct segments *segments)
     segments->base_bytes = segment_file_bytes(next->fd);
     return !instruction_writer_failed(&next->writer) ||
            segments_fail(segments, &next->writer.error);
+}
+
+bool segments_turn_for(struct segments *segments)
+{
+    const uint64_t age = segments->follow->copy.ns - segments->list[segments->count - 1].start_ns;
+    if (segments->count > SEGMENTS_MAX / 2 && age < segments->keep_ns / SEGMENTS_ASKED_PART)
+        return !error_is_set(&segments->error);
+    return segments_turn(segments);
 }
 
 static bool segments_is_time(const struct segments *segments)

@@ -58,6 +58,10 @@ bool segments_open(struct segments *segments);
  * old ones. */
 bool segments_look(struct segments *segments);
 
+/* For somebody who asks: the same, unless there are many already and the last one is young. So they
+ * do not become so many that asking often shortens what is kept. */
+bool segments_turn_for(struct segments *segments);
+
 /* Begins another one in any case, so that all before it are finished. */
 bool segments_turn(struct segments *segments);
 

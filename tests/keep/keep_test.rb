@@ -15,10 +15,10 @@ KEEP_S = 0.15
 FILE = 'n.kept.lz4'
 $random = Random.new(Integer(ENV.fetch('MALLOCTAPE_SEED') { Random.new_seed % 1_000_000 }))
 
-def record(*options, count: MANY, keep: KEEP_S.to_s)
+def record(*options, count: MANY, keep: KEEP_S.to_s, leak: 0)
   File.write('counts', '')
   spawn(bin('malloctape'), 'record', '--keep', keep, '-o', FILE, *options, '--', NUMBERED, 'counts',
-        THREADS.to_s, count.to_s, PAUSE_US.to_s, err: 'err', out: 'out')
+        THREADS.to_s, count.to_s, PAUSE_US.to_s, leak.to_s, err: 'err', out: 'out')
 end
 
 def wait_until(what)
@@ -116,10 +116,10 @@ def inuse_objects(pprof)
   end
 end
 
-plan 8
+plan 9
 
 test 'of a program that ends there are the last moments, complete' do
-  status = ended(record(count: 100_000))
+  status = ended(record(count: 40_000))
   trace = check_kept
   whole = counts('counts').sum { |count| count[:done] + count[:freed] }
   raise Failure, "status #{status}" unless status.zero?
@@ -130,7 +130,7 @@ test "killed, #{RUNS} times: complete to its last call" do
   RUNS.times do
     recorder = record
     process = process_of(recorder, 1000)
-    sleep $random.rand(0.4)
+    sleep $random.rand(0.3)
     Process.kill(:KILL, process)
     raise Failure, 'status' unless ended(recorder) == 137
 
@@ -141,7 +141,7 @@ end
 
 test 'what is kept can be had while it goes on' do
   recorder = record
-  process = process_of(recorder, 100_000)
+  process = process_of(recorder, 40_000)
   text = IO.popen([bin('malloctape'), 'ctl', process.to_s, 'keep', 'now.lz4'], &:read)
   Process.kill(:KILL, process)
   ended(recorder)
@@ -173,7 +173,7 @@ test 'pages and profiles while it goes on' do
   profile, pprof = ask('/debug/pprof/heap')
   trace, bytes = ask('/trace')
   others = [ask('/nothing')[0], ask('/metrics', method: 'POST')[0],
-            ask('/', headers: "X: #{'x' * 100_000}\r\n")[0]]
+            ask('/', headers: "X: #{'x' * 40_000}\r\n")[0]]
   Process.kill(:KILL, process)
   ended(recorder)
   check_kept
@@ -184,12 +184,21 @@ test 'pages and profiles while it goes on' do
   raise Failure, "others: #{others}" unless others[0] == 404 && others[1] == 405 && others[2] >= 400
 end
 
+test 'top shows which functions allocate, and which grow' do
+  recorder = record('--stacks=all', '--control', keep: '1m', leak: 200)
+  process = process_of(recorder, 1000)
+  text = IO.popen([bin('malloctape'), 'top', '--count', '9', process.to_s], in: File::NULL, &:read)
+  Process.kill(:KILL, process)
+  ended(recorder)
+  raise Failure, text unless text =~ /^churns .* %  numbered_run$/ && text =~ /^grows +\+.* MiB  numbered_run$/
+end
+
 test 'a keeper that is killed harms nobody, and record says so' do
-  recorder = record(count: 100_000)
+  recorder = record(count: 40_000)
   process_of(recorder, 1000)
   Process.kill(:KILL, keeper_of(recorder))
   status = ended(recorder)
-  raise Failure, "status #{status}, #{done} objects" unless status == 125 && done == 2 * 100_000
+  raise Failure, "status #{status}, #{done} objects" unless status == 125 && done == 2 * 40_000
   raise Failure, File.read('err') unless File.read('err').include?('signal 9 has ended the keeper')
 end
 

@@ -3,14 +3,15 @@
 # recorder and its keeper: what is kept is complete to its last call. For root, on the machine itself.
 #
 #   MALLOCTAPE_KILLS=50 oom_kills.rb
+require 'fileutils'
 require 'tmpdir'
 
 require_relative 'kept_trace'
 
 RUNS = Integer(ENV['MALLOCTAPE_KILLS'] || 50)
 THREADS = 2
-LEAK = 20
-LIMIT = 48 << 20
+LEAK = 8
+LIMIT = 200 << 20
 ROOTS = { '/sys/fs/cgroup/memory' => 'memory.limit_in_bytes', '/sys/fs/cgroup' => 'memory.max' }.freeze
 ROOT, LIMITS = ROOTS.find { |root, _| File.exist?("#{root}/cgroup.procs") }
 GROUP = "#{ROOT}/malloctape-#{$$}"
@@ -29,6 +30,7 @@ unless ROOT && group_make
 end
 
 def kill_once
+  FileUtils.rm_f('n.kept.lz4')
   pause = rand(200..3000).to_s
   system('sh', '-c', 'echo $$ >"$0/cgroup.procs"; exec "$@"', GROUP, bin('malloctape'), 'record', '--keep',
          '0.5', '-o', 'n.kept.lz4', '--', NUMBERED, 'counts', THREADS.to_s, '1000000000', pause,
