@@ -39,6 +39,7 @@ static const char export_help_text[] =
     "      --measure WHAT\n"
     "                    the numbers of folded: calls, bytes (the default), peak or end (bytes\n"
     "                    alive then), mapped (bytes resident of what was mapped)\n"
+    "      --by WHAT     in folded, what is a function of its own: function (the default), line\n"
     "      --stacks FILE with avro: writes the call stacks, whose numbers the objects have, too\n"
     "      --symbols DIR where files of programs and libraries are looked for, by build id or\n"
     "                    name, to name functions; may be given several times; none: nowhere\n"
@@ -74,7 +75,7 @@ struct options {
     const struct measure *measure;
     const char *symbols[DIRECTORIES_MAX];
     size_t symbols_count;
-    bool quiet;
+    bool quiet, by_line;
 };
 
 /* ---- options ---- */
@@ -112,6 +113,20 @@ static void measures_offer(program_add *add)
         add(measures[i].name, NULL);
 }
 
+static int export_by_take(void *of, const char *what)
+{
+    struct options *options = of;
+    options->by_line = strcmp(what, "line") == 0;
+    if (options->by_line || strcmp(what, "function") == 0) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_export, "--by takes function or line, not '%s'", what);
+}
+
+static void export_by_offer(program_add *add)
+{
+    add("function", NULL);
+    add("line", NULL);
+}
+
 static int export_symbols_take(void *of, const char *directory)
 {
     struct options *options = of;
@@ -138,6 +153,7 @@ static int export_words_parse(struct options *options, int count, char **words)
     const struct program_option known[] = {
         {"to", .take = writer_take, .values = writers_offer},
         {"measure", .take = measure_take, .values = measures_offer},
+        {"by", .take = export_by_take, .values = export_by_offer},
         {"stacks", .word = &options->stacks},
         {"symbols", .take = export_symbols_take},
         {"output", 'o', .word = &options->output},
@@ -155,6 +171,8 @@ static int export_words_parse(struct options *options, int count, char **words)
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i] != NULL && output_would_replace(outputs[i], options->trace))
             return cli_usage_error(&cli_export, "%s would be both read and written", outputs[i]);
+    if (options->by_line && options->writer != &export_folded)
+        return cli_usage_error(&cli_export, "--by line needs --to folded");
     if (options->stacks != NULL && options->writer != &export_avro)
         return cli_usage_error(&cli_export, "--stacks needs --to avro");
     if (options->writer->packed && output_is_lz4(options->output))
@@ -338,6 +356,7 @@ static bool write_code(struct exporting *state, const struct instruction_reader 
                                              .stacks_path = options->stacks,
                                              .measure = options->measure->measure,
                                              .is_bytes = options->measure->is_bytes,
+                                             .by_line = options->by_line,
                                              .sample_bytes =
                                                  tally->chance.bytes > 0 ? tally->chance.bytes : 1,
                                              .start_ns = (uint64_t)(places.start_s * 1e9),

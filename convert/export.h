@@ -40,6 +40,7 @@ struct export_code {
     const char *stacks_path;    /* --stacks */
     enum stack_measure measure; /* --measure */
     bool is_bytes;
+    bool by_line; /* --by */
     uint64_t sample_bytes; /* mean distance of two samples; 1: all calls have stacks */
     uint64_t start_ns;     /* since the epoch; 0: unknown */
     uint64_t duration_ns, peak_rss_bytes;

@@ -63,7 +63,10 @@ static bool branch_go_on(struct planting *planting, const struct code_frame *fra
                          unsigned count, uint32_t *branch)
 {
     for (unsigned i = count; i-- > first;) {
-        *branch = branch_called(planting->tree, *branch, frames[i].function);
+        const uint32_t *name_of = planting->tree->name_of;
+        *branch = branch_called(planting->tree, *branch,
+                                name_of != NULL ? name_of[&frames[i] - planting->names->frames]
+                                                : frames[i].function);
         if (*branch == CODE_BRANCH_NONE) return false;
     }
     return true;
@@ -76,7 +79,7 @@ static bool branch_go_on(struct planting *planting, const struct code_frame *fra
 static bool branch_of_node(struct planting *planting, uint32_t node, uint32_t *branch)
 {
     const struct stacks *stacks = planting->names->stacks;
-    const struct code_frame cut = {.function = planting->names->cut}, *frames;
+    const struct code_frame *const cut = planting->names->frames, *frames;
     const struct stack_node *entry;
     size_t count = 0;
     for (; (entry = stacks_node(stacks, node)) != NULL && planting->paths[node] == 0;
@@ -89,7 +92,7 @@ static bool branch_of_node(struct planting *planting, uint32_t node, uint32_t *b
     *branch = CODE_BRANCH_NONE;
     if (entry != NULL && planting->paths[node] != 0)
         *branch = planting->paths[node] - 1;
-    else if (node != STACK_END && !branch_go_on(planting, &cut, 0, 1, branch))
+    else if (node != STACK_END && !branch_go_on(planting, cut, 0, 1, branch))
         return false;
     while (count-- > 0) {
         const uint32_t inner = planting->chain[count];

@@ -20,6 +20,9 @@ struct code_branch {
 };
 
 struct code_tree {
+    const uint32_t
+        *name_of; /* by frame, what tells branches apart and is their `function`; NULL: the
+                                frame's function */
     struct code_branch *branches;
     size_t count;
     uint32_t *of; /* by stack; NONE: not in focus */
@@ -29,7 +32,7 @@ struct code_tree {
     uint32_t *slots;
 };
 
-/* `tree` must be zero. `focus`: only of the stacks in it; NULL: of all. False: no memory. */
+/* `tree` must be zero, but for `name_of`. `focus`: only of the stacks in it; NULL: of all. False: no memory. */
 bool code_tree_make(struct code_tree *tree, const struct code_grouping *focus,
                     const struct stack_tally *tally, const struct code_names *names);
 void code_tree_free(struct code_tree *tree);

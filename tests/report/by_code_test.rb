@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 60
+  plan 61
 
   script = random_script(4000)
   script.write('t.p')
@@ -478,6 +478,12 @@ Dir.mktmpdir do |directory|
     differences(told, counted)
   end
   report wrong.empty?, 'folded: each stack, by each measure', wrong.first(3)
+  output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'folded', '--by', 'line', 't.p', '-o', 'folded')
+  told = File.readlines('folded', chomp: true).to_h { |one| [one[/.*(?= )/], one[/\d+$/].to_i] }
+  counted = script.objects.group_by { |o| StackScript.shown(o.stack).map(&line).reverse.join(';') }
+                  .transform_values { |of| of.sum(&:size) }
+  wrong = differences(told, counted)
+  report wrong.empty? && told.size > 8, 'folded, by line', wrong.first(3)
 
   output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'pprof', 't.p', '-o', 'p.gz')
   types, samples = profile('p.gz')
