@@ -10,6 +10,7 @@
 #include "common/array.h"
 #include "common/json_file.h"
 #include "common/numbers.h"
+#include "compare/compare_numbers.h"
 
 /* A program with more calls than this is more than a launcher. */
 enum { LAUNCHER_CALLS_MAX = 100000 };
@@ -61,6 +62,18 @@ static void collect_launcher(struct compare *compare)
             "%s mostly starts other programs, which are not in this trace; record --follow "
             "records those, too",
             basename(program));
+}
+
+/* Warns about a trace of which most has been left out. */
+static void collect_thinned(struct compare *compare)
+{
+    const double factor = compare_report_number(compare->null_report, "thin");
+    if (!(factor > 0)) return;
+    compare_warning_add(
+        compare, NULL, NULL,
+        "cut --thin has left out short lives, and all but one of %.1f objects: memory "
+        "is that of the whole, as far as that can be told (cut.md); time is not",
+        factor);
 }
 
 /* Warns about a program that asks for objects' sizes: the answers, and what it does with them,
@@ -149,6 +162,7 @@ static void collect_of_trace(struct compare *compare)
                             compare->recorded_settings.ignored);
     collect_machine(compare);
     collect_sizes_asked(compare);
+    collect_thinned(compare);
     collect_launcher(compare);
 }
 

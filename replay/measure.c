@@ -66,9 +66,11 @@ static void measure_forget_peak(void)
 void measure_restart(struct measurement *measurement)
 {
     const uint64_t base_rss_bytes = measurement->base_rss_bytes;
+    const uint64_t base_net_bytes = measurement->base_net_bytes;
     const double reading_seconds = measurement->reading_seconds;
     *measurement = (struct measurement){.started_ns = measure_now_ns(),
                                         .base_rss_bytes = base_rss_bytes,
+                                        .base_net_bytes = base_net_bytes,
                                         .reading_seconds = reading_seconds};
     measure_forget_peak();
     measure_usage(measurement, -1);

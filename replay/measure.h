@@ -19,6 +19,7 @@ struct measurement {
     uint64_t minor_faults;
     uint64_t major_faults;
     uint64_t base_rss_bytes; /* before the first call */
+    uint64_t base_net_bytes; /* of that, what is not the replay's own */
     uint64_t peak_rss_bytes; /* of the process, since its start */
 };
 

@@ -175,6 +175,7 @@ static void report_memory(const struct report *report, numbers_use *use, void *o
         {"looks", NULL, UNIT_COUNT, (double)memory->looks, ""},
         {"peak_rss_bytes", NULL, UNIT_BYTES, (double)report->measurement.peak_rss_bytes, ""},
         {"base_rss_bytes", NULL, UNIT_BYTES, base, ""},
+        {"base_net_rss_bytes", NULL, UNIT_BYTES, (double)report->measurement.base_net_bytes, ""},
         {"peak_heap_bytes", "peak heap", UNIT_BYTES, heap, by},
         {"fragmentation", "", UNIT_SHARE, report_fragmentation(report), " not live"},
     };

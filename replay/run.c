@@ -417,6 +417,7 @@ static bool run_open(struct run *run, const struct options *options)
         report->release_means = heap_release_means(report->allocator);
     if (run->policy->shown_time != SHOWN_TIME_REAL) shown_clock_start();
     report->measurement.base_rss_bytes = looks_begin(&run->looks);
+    report->measurement.base_net_bytes = report->memory.end.rss_bytes;
     progress_open(&run->progress, REPLAY_PROGRAM, "events", run->ahead->input.fd, !options->quiet);
     resident_add(&run->looks.resident, run->ahead->shared, run->ahead->shared_bytes);
     const struct instruction_header *header = &run->ahead->reader.header;

@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 6
+plan 7
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -57,4 +57,11 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
   all = json_of('whole')['events']
   report factor >= 1 && thin.between?(all / 40, all / 3), 'fewer objects, and for how many each stands',
          [factor, thin, all].map(&:to_s)
+
+  output_of({}, MALLOCTAPE, 'compare', '--json', 'compared', '--runs', '1', '--allocators', 'glibc', 'thin')
+  compared = JSON.parse(File.read('compared'))
+  replayed = JSON.parse(output_of({}, "#{BUILD}/bin/replay", '-q', '--json', '-', 'thin'))
+  live = compared['trace']['peak_live_bytes'].to_f
+  report (live / (factor * replayed['peak_live_bytes']) - 1).abs < 0.001 && compared['warnings'].join.include?('--thin'),
+         'compare shows memory of the whole', [live.to_s, replayed['peak_live_bytes'].to_s, *compared['warnings']]
 end

@@ -37,7 +37,7 @@ has() { # has KEY VALUE
 
 has_every_key() {
     for key in status recording limited program engine allocator allocator_path \
-        thread_cache_switching thread_caches touch heap_calls clock speed limit warmup \
+        thin thread_cache_switching thread_caches touch heap_calls clock speed limit warmup \
         release_every free_at_end \
         releases release_means release_seconds freed_at_end \
         sample_every sample_offset \
@@ -46,7 +46,7 @@ has_every_key() {
         own_cost_ns_per_event latency latency_clock latency_ns_per_tick latency_overhead_ns \
         latency_resolution_ns thread_switches threads ticks lost_events freed_twice realigned \
         unknown_frees warnings live_at_end \
-        peak_live_bytes peak_rss_bytes base_rss_bytes own_rss_bytes peak_net_rss_bytes \
+        peak_live_bytes peak_rss_bytes base_rss_bytes base_net_rss_bytes own_rss_bytes peak_net_rss_bytes \
         mean_net_rss_bytes end_net_rss_bytes end_live_bytes not_given_back_bytes looks \
         fragmentation_at_peak_rss fragmentation_most most_not_live_bytes \
         reallocs reallocs_moved busy_threads peak_heap_bytes heap_source rss_per_live \
