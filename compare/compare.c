@@ -50,6 +50,8 @@ static const char compare_help_text[] =
     "      --symbols DIR      for --what-if: where programs and libraries are looked for\n"
     "      --skip REGEX       for --what-if: functions that allocate for their callers\n"
     "      --tune             also tries settings of each allocator\n"
+    "      --thp LIST         also tries each with transparent huge pages always, madvise (where\n"
+    "                         it asks for them) or never\n"
     "  -e, --engine ENGINE    how to replay, see malloctape help replay (default: threads if more\n"
     "                         than one thread makes a call in 1000 or more, else switch)\n"
     "  -r, --runs N           how often under each allocator (default: 5)\n"
@@ -174,6 +176,9 @@ static int list_complete(struct compare_options *options)
     const int status = wants_installed ? list_add_installed(options) : PROGRAM_GO_ON;
     if (status == PROGRAM_GO_ON && options->tune && !compare_tune(&options->list, why, sizeof why))
         return cli_usage_error(&cli_compare, "--tune: %s", why);
+    if (status == PROGRAM_GO_ON && options->thp != NULL &&
+        !compare_vary_huge_pages(&options->list, options->thp, why, sizeof why))
+        return cli_usage_error(&cli_compare, "--thp: %s", why);
     return status;
 }
 
@@ -208,6 +213,7 @@ static int compare_words_parse(struct compare_options *options, int count, char 
         {"symbols", .take = compare_symbols_take},
         {"skip", .take = compare_skip_take},
         {"tune", .flag = &options->tune},
+        {"thp", .word = &options->thp},
         {"no-latency", .flag = &options->no_latency},
         {"no-series", .flag = &options->no_series},
         {"runs", 'r', .take = rounds_parse},

@@ -38,6 +38,7 @@ struct compare_options {
     const char *trace;       /* one of them */
     const char *engine;      /* NULL: compare_engine() chooses */
     const char *json, *html; /* NULL: none */
+    const char *thp;         /* NULL: as the system has huge pages; else tune.h */
     unsigned rounds;
     double limit_s;      /* of one replay; 0: none; negative: derived from the first replay */
     char **replay_words; /* further options of replay; ends with NULL */

@@ -115,6 +115,30 @@ bool compare_list_add(struct compare_list *list, const char *text, char *why, si
     }
 }
 
+static bool entry_set(struct compare_entry *entry, const char *name, const char *value)
+{
+    struct compare_setting *setting = &entry->settings[entry->settings_count];
+    *setting = (struct compare_setting){strdup(name), strdup(value)};
+    entry->settings_count++;
+    return setting->name != NULL && setting->value != NULL;
+}
+
+bool compare_list_vary(struct compare_list *list, size_t index, const char *name, const char *value)
+{
+    struct compare_entry *grown = realloc(list->entries, (list->count + 1) * sizeof *grown);
+    if (grown == NULL) return false;
+    list->entries = grown;
+    const struct compare_entry *from = &grown[index];
+    struct compare_entry *entry = &grown[list->count++];
+    *entry = (struct compare_entry){.allocator = strdup(from->allocator),
+                                    .settings =
+                                        calloc(from->settings_count + 1, sizeof *from->settings)};
+    if (entry->allocator == NULL || entry->settings == NULL) return false;
+    for (size_t i = 0; i < from->settings_count; i++)
+        if (!entry_set(entry, from->settings[i].name, from->settings[i].value)) return false;
+    return entry_set(entry, name, value);
+}
+
 static void entry_free(struct compare_entry *entry)
 {
     for (size_t at = 0; at < entry->settings_count; at++) {

@@ -40,6 +40,10 @@ struct compare_list {
  * no memory. */
 bool compare_list_add(struct compare_list *list, const char *text, char *why, size_t why_bytes);
 
+/* Appends a copy of the entry at `index` with one more setting. False: no memory. */
+bool compare_list_vary(struct compare_list *list, size_t index, const char *name,
+                       const char *value);
+
 /* Removes the entry at `index`. */
 void compare_list_drop(struct compare_list *list, size_t index);
 

@@ -36,3 +36,40 @@ bool compare_tune(struct compare_list *list, char *why, size_t why_bytes)
     }
     return true;
 }
+
+/* Adds the first `count` entries once more. */
+static bool vary_as(struct compare_list *list, size_t count, const char *word)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!compare_list_vary(list, i, "REPLAY_THP", word)) return false;
+        struct compare_entry *entry = &list->entries[list->count - 1];
+        /* libc's allocator maps by no function that a replay could take. */
+        if (strcmp(word, "always") == 0 && (strcmp(entry->allocator, "system") == 0 ||
+                                            strncmp(entry->allocator, "glibc", 5) == 0)) {
+            const bool good = compare_list_vary(list, list->count - 1, "GLIBC_TUNABLES",
+                                                "glibc.malloc.hugetlb=1");
+            compare_list_drop(list, list->count - 1 - good);
+            if (!good) return false;
+        }
+    }
+    return true;
+}
+
+bool compare_vary_huge_pages(struct compare_list *list, const char *words, char *why,
+                             size_t why_bytes)
+{
+    static const char *const known[] = {"always", "madvise", "never"};
+    const size_t count = list->count;
+    for (const char *at = words;; at++) {
+        const size_t bytes = strcspn(at, ",");
+        size_t i = 0;
+        while (i < 3 && (strlen(known[i]) != bytes || strncmp(known[i], at, bytes) != 0))
+            i++;
+        if (i == 3)
+            return error_explain(why, why_bytes, "'%.*s' is not always, madvise or never",
+                                 (int)bytes, at);
+        if (!vary_as(list, count, known[i])) return error_explain(why, why_bytes, "no memory");
+        at += bytes;
+        if (*at == '\0') return true;
+    }
+}

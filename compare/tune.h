@@ -10,4 +10,9 @@
  * `why` says what is missing. */
 bool compare_tune(struct compare_list *list, char *why, size_t why_bytes);
 
+/* Adds each allocator of the list with huge pages as each of the words says, separated by commas:
+ * always, madvise, never. False: `why`. */
+bool compare_vary_huge_pages(struct compare_list *list, const char *words, char *why,
+                             size_t why_bytes);
+
 #endif

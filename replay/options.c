@@ -6,6 +6,7 @@
 
 #include "common/output.h"
 #include "common/program.h"
+#include "replay/huge_pages.h"
 
 /* The default predicts a program, which writes to what it allocates. */
 #define TOUCH_DEFAULT TOUCH_PAGES
@@ -59,6 +60,8 @@ static const char options_help_text[] = /* %1$s: the program's name */
     "                      seconds of the original\n"
     "      --speed=FACTOR  FACTOR times as fast as the original, by its clock; max\n"
     "                      (default): as fast as possible\n"
+    "      --thp=WHICH     transparent huge pages for the allocator's memory: always, madvise (where\n"
+    "                      it asks for them) or never; system (default): as the system has them\n"
     "      --warmup=N      carry out the first N calls without measuring them\n"
     "\n"
     "What to report:\n"
@@ -82,6 +85,7 @@ static const char options_help_text[] = /* %1$s: the program's name */
     "Environment:\n"
     "  NO_THREAD_CACHE_SWITCH   when not empty, thread caches are not switched\n"
     "  REPLAY_RELEASE_EVERY     as --release-every, for a setting of compare\n"
+    "  REPLAY_THP               as --thp, for a setting of compare\n"
     "\n"
     "Exit status: 0 everything was carried out; 1 the stream is damaged or an instruction\n"
     "could not be carried out; 2 wrong options; 3 the stream was cut, what there was was\n"
@@ -130,6 +134,18 @@ static int release_take(void *of, const char *text)
     return PROGRAM_GO_ON;
 }
 
+static int huge_pages_take(void *of, const char *name)
+{
+    struct options *options = of;
+    for (unsigned i = 0; huge_pages_names[i] != NULL; i++) {
+        if (strcmp(name, huge_pages_names[i]) != 0) continue;
+        options->policy.huge_pages = i;
+        return PROGRAM_GO_ON;
+    }
+    return program_usage_error(REPLAY_PROGRAM,
+                               "--thp: '%s' is not always, madvise, never or system", name);
+}
+
 /* ---- all of them ---- */
 
 /* Fills in what the options leave open, and rejects combinations that are not allowed. */
@@ -158,6 +174,7 @@ int options_parse(int argc, char **argv, struct options *options)
     static const char *const reports[] = {"table", "trace_run", NULL};
     const char *no_switch = getenv("NO_THREAD_CACHE_SWITCH");
     const char *release_every = getenv("REPLAY_RELEASE_EVERY");
+    const char *huge_pages = getenv("REPLAY_THP");
     struct policy *policy = &options->policy;
     const struct program_option known[] = {
         {"check", .flag = &policy->check},
@@ -177,6 +194,7 @@ int options_parse(int argc, char **argv, struct options *options)
         {"series", .flag = &options->series},
         {"snapshot", .word = &options->snapshot},
         {"speed", .take = speed_take},
+        {"thp", .take = huge_pages_take, .choices = huge_pages_names},
         {"touch", 't', .choice = &policy->touch, .choices = touch_names},
         {"verify-addresses", .flag = &policy->verify_addresses},
         {"warmup", .count = &policy->warmup_calls},
@@ -193,6 +211,8 @@ int options_parse(int argc, char **argv, struct options *options)
     char help[sizeof options_help_text + 256];
     snprintf(help, sizeof help, options_help_text, REPLAY_PROGRAM);
     int status = release_every != NULL ? release_take(options, release_every) : PROGRAM_GO_ON;
+    if (status == PROGRAM_GO_ON && huge_pages != NULL)
+        status = huge_pages_take(options, huge_pages);
     if (status == PROGRAM_GO_ON)
         status = program_options(argc, argv, known, help, PROGRAM_ANYWHERE, options);
     return status == PROGRAM_GO_ON ? options_complete(options, argc - optind, argv + optind)

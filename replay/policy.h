@@ -20,6 +20,7 @@ extern const char *const shown_time_names[]; /* end with NULL */
 struct policy {
     unsigned touch;               /* enum touch */
     unsigned shown_time;          /* to the allocator: enum shown_time */
+    unsigned huge_pages;          /* enum huge_pages */
     double speed;                 /* times the original's; 0: as fast as possible */
     uint64_t limit_calls;         /* the replay ends after this many, or POLICY_NO_LIMIT */
     uint64_t warmup_calls;        /* this many are carried out first, and not measured */

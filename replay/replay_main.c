@@ -8,6 +8,7 @@
 #include "common/program.h"
 #include "replay/allocator.h"
 #include "replay/engine_auto.h"
+#include "replay/huge_pages.h"
 #include "replay/main_thread.h"
 #include "replay/run.h"
 
@@ -82,6 +83,12 @@ int main(int argc, char **argv)
     int status = options_parse(argc, argv, &options);
     if (status != PROGRAM_GO_ON) return program_end(REPLAY_PROGRAM, status);
     shown_clock_open();
+    const char *refused = huge_pages_begin((enum huge_pages)options.policy.huge_pages);
+    if (refused != NULL) {
+        printable_say(stderr, "%s: --thp=%s: %s", REPLAY_PROGRAM,
+                      huge_pages_names[options.policy.huge_pages], refused);
+        return program_end(REPLAY_PROGRAM, PROGRAM_FAILED);
+    }
 
     if (options.engine == NULL) options.engine = engine_auto(options.file);
     if (options.engine == NULL) {

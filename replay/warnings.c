@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/numbers.h"
+#include "replay/huge_pages.h"
 #include "stream/metadata.h"
 
 /* With fewer calls, most of the numbers come from the start of the program. */
@@ -163,6 +164,12 @@ unsigned warnings_find(const struct report *report, struct warning warnings[WARN
     if (calls && report->options->release_every != NULL && report->release_means == NULL)
         warnings_add(&list, "no_release", "%s has no function that gives memory back",
                      report->allocator->name);
+    if (calls && !huge_pages_reach_allocator())
+        warnings_add(
+            &list, "thp_not_always",
+            "%s maps inside libc or by bare system calls: its memory has huge pages as the "
+            "system has them",
+            report->allocator->name);
     if (calls) find_empty_frees(report, &list);
     if (calls) find_settings(report, &list);
     return list.count;

@@ -20,7 +20,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 76
+plan 77
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -794,6 +794,15 @@ tunes() {
                 e.any? { |one| one.start_with?("tcmalloc:TCMALLOC_") } && e.none?(/jemalloc/) &&
                     e.size > 6'
 }
+# 100 objects of 300 000 bytes, of each of which one line is written: huge pages are filled by that.
+huge_pages() {
+    echo '#include <stdlib.h>
+        int main(void) { for (int i = 0; i < 100; i++) *(volatile char *)malloc(300000) = 1; }' >large.c
+    ${CC:-cc} -O1 -o large large.c && exits 0 record --allocator=program -o large.lz4 ./large &&
+        exits 0 compare large.lz4 -r 1 --no-latency -a jemalloc --thp always,never --json f.json -- --touch line &&
+        json f.json 'rows = j["allocators"].to_h { |a| [a["settings"]["REPLAY_THP"], a["numbers"]["peak_net_rss_bytes"]["median"]] }
+            rows["never"] < 8 << 20 && rows["always"] > 20 << 20'
+}
 # On a terminal of 80 columns.
 fits_the_terminal() {
     stty_and() { in_terminal sh -c "stty cols 80; exec $bin/malloctape compare lanes -r 1 -a glibc,tcmalloc"; }
@@ -994,6 +1003,12 @@ check 'reallocs have a table' tells_reallocs
 check 'where a setting makes threads wait, the interval is wider' widens_where_threads_wait
 check 'a line to paste' says_paste
 check 'settings that are worth a try' tunes
+if jemalloc=$(system_library libjemalloc.so.2) &&
+    ! grep -qs '\[never\]' /sys/kernel/mm/transparent_hugepage/enabled && [ -z "$sanitized" ]; then
+    check 'with huge pages and without' huge_pages
+else
+    skip 'with huge pages and without' 'no jemalloc, or no huge pages'
+fi
 check 'tables fit a terminal of 80 columns' fits_the_terminal
 check 'several that come next are named' names_all_that_come_next
 check 'few runs are not sure' few_runs_are_unsure

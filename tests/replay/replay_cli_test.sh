@@ -418,7 +418,7 @@ gives_back() { # gives_back LIBRARY ENGINE - less than without it; some allocato
         run_with "$1" --engine="$2" --release-every=1000events "$scratch/idle" &&
         has releases 41 && below end_net_rss_bytes $((before / 2))
 }
-for wrong in --release-every=0 --release-every=-1s --release-every=s --release-every=1m \
+for wrong in --thp=often --release-every=0 --release-every=-1s --release-every=s --release-every=1m \
     --report=short; do
     run "$wrong" "$scratch/idle"
     check "$wrong is a usage error" ended 2 'see replay --help'
