@@ -13,6 +13,7 @@
 #include "common/call_table.h"
 #include "common/json_file.h"
 #include "common/numbers.h"
+#include "convert/avro_mappings.h"
 #include "convert/convert_files.h"
 #include "reading/mapped_peak.h"
 #include "reading/ordered.h"
@@ -41,6 +42,8 @@ static const char export_help_text[] =
     "                    alive then), mapped (bytes resident of what was mapped)\n"
     "      --by WHAT     in folded, what is a function of its own: function (the default), line\n"
     "      --stacks FILE with avro: writes the call stacks, whose numbers the objects have, too\n"
+    "      --mappings FILE\n"
+    "                    with avro: writes what the program mapped, too, a row for each call\n"
     "      --symbols DIR where files of programs and libraries are looked for, by build id or\n"
     "                    name, to name functions; may be given several times; none: nowhere\n"
     "  -j, --json FILE   writes the summary as JSON\n"
@@ -71,7 +74,7 @@ enum { MEASURES = sizeof measures / sizeof *measures };
 
 struct options {
     const struct export_writer *writer;
-    const char *trace, *output, *json, *stacks;
+    const char *trace, *output, *json, *stacks, *mappings;
     const struct measure *measure;
     const char *symbols[DIRECTORIES_MAX];
     size_t symbols_count;
@@ -155,6 +158,7 @@ static int export_words_parse(struct options *options, int count, char **words)
         {"measure", .take = measure_take, .values = measures_offer},
         {"by", .take = export_by_take, .values = export_by_offer},
         {"stacks", .word = &options->stacks},
+        {"mappings", .word = &options->mappings},
         {"symbols", .take = export_symbols_take},
         {"output", 'o', .word = &options->output},
         {"json", 'j', .word = &options->json},
@@ -167,14 +171,15 @@ static int export_words_parse(struct options *options, int count, char **words)
     if (options->output == NULL) return cli_usage_error(&cli_export, "-o OUT is needed");
     if (optind + 1 != count) return cli_usage_error(&cli_export, "export takes one trace");
     options->trace = words[optind];
-    const char *const outputs[] = {options->output, options->json, options->stacks};
+    const char *const outputs[] = {options->output, options->json, options->stacks,
+                                   options->mappings};
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i] != NULL && output_would_replace(outputs[i], options->trace))
             return cli_usage_error(&cli_export, "%s would be both read and written", outputs[i]);
     if (options->by_line && options->writer != &export_folded)
         return cli_usage_error(&cli_export, "--by line needs --to folded");
-    if (options->stacks != NULL && options->writer != &export_avro)
-        return cli_usage_error(&cli_export, "--stacks needs --to avro");
+    if ((options->stacks != NULL || options->mappings != NULL) && options->writer != &export_avro)
+        return cli_usage_error(&cli_export, "--stacks and --mappings need --to avro");
     if (options->writer->packed && output_is_lz4(options->output))
         return cli_usage_error(&cli_export, "%s: %s is compressed already; leave out .lz4",
                                options->output, options->writer->name);
@@ -264,6 +269,15 @@ static bool export_instruction(struct exporting *state, const struct instruction
     return true;
 }
 
+static void ticks_take(struct exporting *state, const struct instruction_batch *batch)
+{
+    for (size_t i = 0; i < batch->ticks_count; i++) {
+        const uint64_t *operands = batch->operands + batch->ticks[i].operand_at;
+        state->tick_ns += operands[0];
+        if (operands[1] > state->peak_rss_bytes) state->peak_rss_bytes = operands[1];
+    }
+}
+
 static bool export_put_object(void *of, const struct object *object)
 {
     struct exporting *state = of;
@@ -276,8 +290,10 @@ static bool export_objects(struct exporting *state, struct instruction_reader *r
     struct objects objects;
     bool good = objects_open(&objects, export_put_object, state);
     instruction_reader_use_indices(reader);
-    while (good && instruction_reader_next(reader, &batch))
+    while (good && instruction_reader_next(reader, &batch)) {
         good = objects_add(&objects, &batch);
+        ticks_take(state, &batch);
+    }
     good = good && objects_end(&objects);
     objects_close(&objects);
     if (!good) error_set_system(&state->export.error, "cannot continue");
@@ -298,15 +314,6 @@ static bool export_calls(struct exporting *state, struct instruction_reader *rea
 }
 
 /* ---- the call stacks ---- */
-
-static void ticks_take(struct exporting *state, const struct instruction_batch *batch)
-{
-    for (size_t i = 0; i < batch->ticks_count; i++) {
-        const uint64_t *operands = batch->operands + batch->ticks[i].operand_at;
-        state->tick_ns += operands[0];
-        if (operands[1] > state->peak_rss_bytes) state->peak_rss_bytes = operands[1];
-    }
-}
 
 static bool count_stacks(struct exporting *state, struct instruction_reader *reader,
                          struct stack_tally *tally)
@@ -392,10 +399,17 @@ static bool export_code(struct exporting *state, struct instruction_reader *read
 static bool export_all(struct exporting *state, struct instruction_reader *reader)
 {
     const struct export_writer *writer = state->writer;
+    const char *path = state->options->mappings;
+    struct avro_mappings mappings;
     bool good = writer->open == NULL || writer->open(&state->export);
+    good = good && (path == NULL ||
+                    avro_mappings_open(&mappings, &state->export, path, reader, &state->tick_ns));
+    const bool has_mappings = good && path != NULL;
     good = good && (writer->code != NULL     ? export_code
                     : writer->object != NULL ? export_objects
                                              : export_calls)(state, reader);
+    if (has_mappings) good = avro_mappings_end(&mappings) && good;
+    if (!good && path != NULL) output_remove(path);
     good = good && (writer->finish == NULL || writer->finish(&state->export));
     if (writer->close != NULL) writer->close(&state->export);
     return good;

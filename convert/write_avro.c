@@ -7,10 +7,7 @@
 
 #include "common/array.h"
 #include "common/call_table.h"
-#include "convert/export.h"
-
-/* Bytes of a block, before compression. */
-enum { BLOCK_BYTES = 256 * 1024 };
+#include "convert/avro_file.h"
 
 /* Fields about the end of an object that is still alive are null, and so is a missing stack. */
 static const char schema_text[] =
@@ -52,66 +49,17 @@ enum field {
     STACK
 };
 
-struct avro_file {
-    FILE *file;
-    avro_schema_t schema;
-    avro_file_writer_t to;
-    avro_value_iface_t *class;
-    avro_value_t row;
-};
-
 struct writer {
     struct avro_file objects;
     uint8_t *is_used; /* by node: whether an object has that stack */
     size_t nodes_room;
 };
 
-static bool avro_fail(struct export *export)
-{
-    return error_set(&export->error, &error_system, ERROR_NO_OFFSET, "libavro: %.200s",
-                     avro_strerror());
-}
-
-static void file_close(struct avro_file *file)
-{
-    if (file->class != NULL) {
-        avro_value_decref(&file->row);
-        avro_value_iface_decref(file->class);
-    }
-    if (file->to != NULL) avro_file_writer_close(file->to);
-    if (file->schema != NULL) avro_schema_decref(file->schema);
-    if (file->file != NULL) fclose(file->file);
-    *file = (struct avro_file){.file = NULL};
-}
-
-/* `file->file` is open. */
-static bool file_open(struct export *export, struct avro_file *file, const char *schema,
-                      size_t schema_bytes)
-{
-    if (avro_schema_from_json_length(schema, schema_bytes, &file->schema) != 0 ||
-        avro_file_writer_create_with_codec_fp(file->file, "", 0, file->schema, &file->to, "snappy",
-                                              BLOCK_BYTES) != 0)
-        return avro_fail(export);
-    file->class = avro_generic_class_from_schema(file->schema);
-    return (file->class != NULL && avro_generic_value_new(file->class, &file->row) == 0) ||
-           avro_fail(export);
-}
-
-static bool file_append(struct export *export, struct avro_file *file)
-{
-    return avro_file_writer_append_value(file->to, &file->row) == 0 || avro_fail(export);
-}
-
-static bool file_finish(struct export *export, struct avro_file *file)
-{
-    return (avro_file_writer_flush(file->to) == 0 && fflush(file->file) == 0) || avro_fail(export);
-}
-
 static void avro_close(struct export *export)
 {
     struct writer *writer = export->state;
     if (writer == NULL) return;
-    file_close(&writer->objects);
+    avro_file_close(&writer->objects);
     free(writer->is_used);
     free(writer);
     export->state = NULL;
@@ -124,66 +72,50 @@ static bool avro_open(struct export *export)
     if (writer != NULL && fd >= 0) writer->objects.file = fdopen(fd, "w");
     if (writer == NULL || writer->objects.file == NULL)
         return error_set_system(&export->error, "cannot open it for libavro");
-    return file_open(export, &writer->objects, schema_text, sizeof schema_text - 1);
+    return avro_file_open(export, &writer->objects, schema_text, sizeof schema_text - 1);
 }
 
 /* ---- one row ---- */
-
-static void set_long(avro_value_t *row, enum field field, uint64_t number)
-{
-    avro_value_t value;
-    avro_value_get_by_index(row, field, &value, NULL);
-    avro_value_set_long(&value, (int64_t)number);
-}
-
-static void set_string(avro_value_t *row, enum field field, const char *text)
-{
-    avro_value_t value;
-    avro_value_get_by_index(row, field, &value, NULL);
-    avro_value_set_string(&value, text);
-}
-
-/* Chooses the branch of a union for a value that is there, or null. */
-static avro_value_t branch(avro_value_t *row, enum field field, bool there)
-{
-    avro_value_t value, chosen = {NULL, NULL};
-    avro_value_get_by_index(row, field, &value, NULL);
-    avro_value_set_branch(&value, there, &chosen);
-    return chosen;
-}
 
 static void avro_set_end(avro_value_t *row, const struct object_call *ended)
 {
     const uint64_t numbers[] = {ended->thread, ended->call, ended->ns};
     const bool there = ended->kind != 0;
-    avro_value_t value = branch(row, ENDED_BY, there);
+    avro_value_t value = avro_branch(row, ENDED_BY, there);
     if (there) avro_value_set_string(&value, call_names[ended->kind]);
     for (unsigned i = 0; i < 3; i++) {
-        value = branch(row, (enum field)(ENDED_THREAD + i), there);
+        value = avro_branch(row, (unsigned)ENDED_THREAD + i, there);
         if (there) avro_value_set_long(&value, (int64_t)numbers[i]);
     }
+}
+
+bool avro_use_stack(struct export *export, uint32_t node)
+{
+    struct writer *writer = export->state;
+    if (!array_reserve(&writer->is_used, &writer->nodes_room, (size_t)node + 1, 1))
+        return error_set_system(&export->error, "no memory for call stacks");
+    writer->is_used[node] = 1;
+    return true;
 }
 
 static bool avro_object(struct export *export, const struct object *object)
 {
     struct writer *writer = export->state;
     avro_value_t *row = &writer->objects.row;
-    set_string(row, KIND, call_names[object->made.kind]);
-    set_long(row, SIZE, object->size);
-    set_long(row, ALIGNMENT, object->alignment);
-    set_long(row, THREAD, object->made.thread);
-    set_long(row, CALL, object->made.call);
-    set_long(row, NS, object->made.ns);
+    avro_set_string(row, KIND, call_names[object->made.kind]);
+    avro_set_long(row, SIZE, object->size);
+    avro_set_long(row, ALIGNMENT, object->alignment);
+    avro_set_long(row, THREAD, object->made.thread);
+    avro_set_long(row, CALL, object->made.call);
+    avro_set_long(row, NS, object->made.ns);
     avro_set_end(row, &object->ended);
-    avro_value_t stack = branch(row, STACK, object->stack != 0);
+    avro_value_t stack = avro_branch(row, STACK, object->stack != 0);
     if (object->stack != 0) {
         avro_value_set_long(&stack, object->stack);
-        if (!array_reserve(&writer->is_used, &writer->nodes_room, (size_t)object->stack + 1, 1))
-            return error_set_system(&export->error, "no memory for call stacks");
-        writer->is_used[object->stack] = 1;
+        if (!avro_use_stack(export, object->stack)) return false;
     }
     export->calls++;
-    return file_append(export, &writer->objects);
+    return avro_file_append(export, &writer->objects);
 }
 
 /* ---- the stacks ---- */
@@ -216,7 +148,7 @@ static bool put_stack(struct export *export, struct avro_file *file, const struc
         avro_value_append(&list, &frame, NULL);
         set_frame(&frame, &frames[i], code->names);
     }
-    return file_append(export, file);
+    return avro_file_append(export, file);
 }
 
 /* Into the file of --stacks. */
@@ -226,11 +158,11 @@ static bool avro_code(struct export *export, const struct export_code *code)
     struct avro_file file = {.file = fopen(code->stacks_path, "we")};
     bool good = file.file != NULL ||
                 error_set_system(&export->error, "cannot write %.100s", code->stacks_path);
-    good = good && file_open(export, &file, stacks_schema_text, sizeof stacks_schema_text - 1);
+    good = good && avro_file_open(export, &file, stacks_schema_text, sizeof stacks_schema_text - 1);
     for (size_t node = STACK_NODE_FIRST; node < writer->nodes_room && good; node++)
         if (writer->is_used[node]) good = put_stack(export, &file, code, (uint32_t)node);
-    good = good && file_finish(export, &file);
-    file_close(&file);
+    good = good && avro_file_finish(export, &file);
+    avro_file_close(&file);
     if (!good) output_remove(code->stacks_path);
     return good;
 }
@@ -238,7 +170,7 @@ static bool avro_code(struct export *export, const struct export_code *code)
 static bool avro_finish(struct export *export)
 {
     struct writer *writer = export->state;
-    return file_finish(export, &writer->objects);
+    return avro_file_finish(export, &writer->objects);
 }
 
 const struct export_writer export_avro = {

@@ -9,6 +9,8 @@ require 'tmpdir'
 require_relative '../tap'
 
 MALLOCTAPE = "#{BUILD}/bin/malloctape"
+def has?(program) = ENV['PATH'].split(':').any? { |place| File.executable?("#{place}/#{program}") }
+
 MIB = 1 << 20
 SOURCE = <<~C
   #define _GNU_SOURCE
@@ -82,7 +84,7 @@ def near(bytes, mib) = bytes && (bytes - mib * MIB).abs <= MIB / 4
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 9
+  plan 10
   compile('before', '-DCACHE=32ul')
   compile('after', '-DCACHE=40ul')
   record('before.lz4', 'before', '--stacks=all')
@@ -123,6 +125,18 @@ Dir.mktmpdir do |directory|
   folded = File.readlines('folded').to_h { |line| line[/([^;]+) (\d+)$/] && [$1, $2.to_i] }
   report near(folded['fill_cache'], 32) && near(folded['shares'], 6) && near(folded['half_used'], 8),
          'exported, too', [folded.to_s]
+  if has?('avrocat')
+    output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'avro', '-o', 'objects.avro', '--mappings',
+              'mappings.avro', 'before.lz4')
+    mappings = output_of({}, 'avrocat', 'mappings.avro').lines.map { |line| JSON.parse(line) }
+    dumped = output_of({}, MALLOCTAPE, 'dump', 'before.lz4').scan(/ mapping (\w+) .* at 0x(\h+) bytes (\d+) /)
+    told = mappings.map { |one| [one['what'], one['address'].to_s(16), one['bytes'].to_s] }
+    large = mappings.select { |one| one['bytes'] == 32 * MIB }
+    report told.sort == dumped.sort && large.any? && large.all? { |one| one['stack'] && one['file'].nil? },
+           'and each call as a row of Avro', [told.size.to_s, dumped.size.to_s]
+  else
+    skip 'and each call as a row of Avro', 'no avrocat'
+  end
 
   text, json = report_of('before.lz4', 'after.lz4')
   change = json['owners']&.find { |one| one['owner'] == 'fill_cache' }
