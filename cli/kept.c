@@ -138,12 +138,11 @@ int kept_begin(struct kept *kept, const char *output)
 
 static void kept_tell_lost(struct kept *kept)
 {
-    kept->was_lost = true;
     if (WIFSIGNALED(kept->status))
         cli_tell(
-            "malloctape record: signal %d has ended the keeper: nothing more is recorded; what "
-            "was kept is in %s",
-            WTERMSIG(kept->status), kept->directory);
+            "malloctape record: signal %d has ended the keeper: nothing more is recorded; what it "
+            "has kept is written at the end",
+            WTERMSIG(kept->status));
     else
         cli_tell("malloctape record: the keeper has ended: nothing more is recorded");
 }
@@ -191,6 +190,22 @@ bool kept_may_replace(const char *path)
     return opened;
 }
 
+/* What a killed keeper has left becomes FILE. */
+static void kept_rescue(const struct kept *kept)
+{
+    struct installed program;
+    pid_t process;
+    const char *const words[] = {"malloctape-keep", "--rescue", "-o", kept->output, "--",
+                                 kept->directory,   NULL};
+    const struct child child = {.path = program.path,
+                                .words = (char *const *)words,
+                                .input = -1,
+                                .output = -1,
+                                .error = -1};
+    if (installed_find_program(&program, "malloctape-keep") && child_start(&child, &process) == 0)
+        waitpid(process, NULL, 0);
+}
+
 bool kept_end(struct kept *kept)
 {
     /* If nobody has opened the FIFO, the keeper still waits for that. */
@@ -200,6 +215,7 @@ bool kept_end(struct kept *kept)
         kept->keeper = 0;
         if (WIFSIGNALED(kept->status)) kept_tell_lost(kept);
     }
+    if (WIFSIGNALED(kept->status)) kept_rescue(kept);
     return WIFEXITED(kept->status) && WEXITSTATUS(kept->status) != PROGRAM_FAILED;
 }
 

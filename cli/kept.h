@@ -28,7 +28,6 @@ struct kept {
     /* From here on: kept.c only. */
     pid_t keeper; /* 0: it has ended */
     int status;   /* of it, as of waitpid() */
-    bool was_lost;
 };
 
 /* Checks the options. Returns PROGRAM_GO_ON or an exit status. */

@@ -20,6 +20,7 @@ static const char keep_help_text[] =
     "      --when CONDITION     writes FILE.1, FILE.2, ... whenever this has become true\n"
     "      --listen ADDRESS     serves pages and profiles: HOST:PORT, or the path of a socket\n"
     "      --token FILE         who asks must know what is in this file\n"
+    "      --rescue             writes what a keeper that was killed has left in DIRECTORY\n"
     "  -q, --quiet              prints only errors\n";
 
 static int take_keep(void *of, const char *text)
@@ -46,13 +47,14 @@ int keep_options_parse(struct keep_options *options, int count, char **words)
                                            {"when", .take = take_when},
                                            {"listen", .word = &options->listen},
                                            {"token", .word = &options->token},
+                                           {"rescue", .flag = &options->rescue},
                                            {"quiet", 'q', .flag = &options->quiet},
                                            {.name = NULL}};
     const int status =
         program_options(count, words, known, keep_help_text, PROGRAM_ANYWHERE, options);
     if (status != PROGRAM_GO_ON) return status;
-    if (!options->has_keep || options->output == NULL)
-        return program_usage_error(PROGRAM, "--keep and -o are needed");
+    if (!(options->has_keep || options->rescue) || options->output == NULL)
+        return program_usage_error(PROGRAM, "--keep (or --rescue) and -o are needed");
     if (count - optind != 1) return program_usage_error(PROGRAM, "which directory?");
     options->directory = words[optind];
     return PROGRAM_GO_ON;

@@ -16,6 +16,7 @@ struct keep_options {
     uint64_t keep_ns, max_bytes;
     struct triggers triggers;
     bool has_keep, quiet;
+    bool rescue; /* nothing is followed: what an earlier keeper has left is joined */
 };
 
 /* Returns PROGRAM_GO_ON or an exit status. */

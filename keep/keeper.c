@@ -487,6 +487,31 @@ static int keeper_serve(struct keeper *keeper)
     return status;
 }
 
+/* The last segment ends where its keeper was killed. If it has not begun to be written, those before
+ * are all there is. */
+static int keeper_rescue(struct keeper *keeper)
+{
+    struct segments *segments = &keeper->segments;
+    struct instruction_totals totals = {0};
+    struct error error = {0};
+    bool written = false;
+    if (!segments_find(segments))
+        error_set(&error, &error_system, ERROR_NO_OFFSET, "there are no segments");
+    const size_t found = segments->count;
+    while (!written && segments->count > 0) {
+        error = (struct error){.kind = NULL};
+        written = keeper_write_all(keeper, &totals, &error);
+        segments->count -= !written;
+    }
+    if (!written) return keeper_fail(keeper->options->directory, &error);
+    segments->count = found;
+    segments_remove(segments);
+    keeper_remove_directory(keeper);
+    keeper_say(keeper, "%s: %" PRIu64 " events, up to when the keeper was killed",
+               keeper->options->output, totals.calls);
+    return PROGRAM_CUT;
+}
+
 int keeper_run(const struct keep_options *options)
 {
     struct keeper *keeper = calloc(1, sizeof *keeper);
@@ -497,6 +522,7 @@ int keeper_run(const struct keep_options *options)
     pthread_mutex_init(&keeper->writing, NULL);
     keeper->segments.directory = keeper_directory(options->directory);
     if (keeper->segments.directory < 0) return PROGRAM_FAILED;
+    if (options->rescue) return keeper_rescue(keeper);
     keeper->segments.follow = &keeper->follow;
     keeper->segments.keep_ns = options->keep_ns;
     keeper->segments.max_bytes = options->max_bytes;

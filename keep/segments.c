@@ -1,5 +1,6 @@
 #include "keep/segments.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -266,4 +267,27 @@ void segments_remove(struct segments *segments)
 {
     while (segments->count > 0)
         segments_drop_first(segments);
+}
+
+static int segment_order(const void *one, const void *other)
+{
+    const struct segment *a = one, *b = other;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+bool segments_find(struct segments *segments)
+{
+    char name[SEGMENT_NAME_BYTES];
+    DIR *directory = fdopendir(dup(segments->directory));
+    if (directory == NULL) return false;
+    segments->count = 0;
+    for (const struct dirent *entry;
+         (entry = readdir(directory)) != NULL && segments->count < SEGMENTS_MAX;) {
+        const uint64_t number = strtoull(entry->d_name, NULL, 10);
+        if (strcmp(entry->d_name, segment_name(name, number, false)) == 0)
+            segments->list[segments->count++].number = number;
+    }
+    closedir(directory);
+    qsort(segments->list, segments->count, sizeof *segments->list, segment_order);
+    return segments->count > 0;
 }

@@ -72,6 +72,9 @@ bool segments_restart(struct segments *segments);
 /* Finishes the last one. */
 bool segments_finish(struct segments *segments, enum instruction_status status);
 
+/* Finds those that another keeper has left in the directory, the latest SEGMENTS_MAX. False: none. */
+bool segments_find(struct segments *segments);
+
 /* Opens the file of a segment, or its .join; -1: see errno. */
 int segments_open_file(const struct segments *segments, const struct segment *segment,
                        bool is_join);

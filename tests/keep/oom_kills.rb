@@ -1,6 +1,6 @@
 #!/usr/bin/env ruby
-# oom_kills.rb - a recorded program that the kernel kills for its memory, in a memory cgroup with its
-# recorder and its keeper: what is kept is complete to its last call. For root, on the machine itself.
+# oom_kills.rb - a recorded program that the kernel kills for its memory, in a memory cgroup: what is
+# kept is complete to its last call. For root, on the machine itself.
 #
 #   MALLOCTAPE_KILLS=50 oom_kills.rb
 require 'fileutils'
@@ -29,12 +29,25 @@ unless ROOT && group_make
   exit
 end
 
+# The program, once it runs.
+def program_of(recorder)
+  loop do
+    child = File.read("/proc/#{recorder}/task/#{recorder}/children").split.find do |one|
+      File.readlink("/proc/#{one}/exe") == NUMBERED
+    end
+    return child if child
+
+    sleep 0.005
+  end
+end
+
 def kill_once
   FileUtils.rm_f('n.kept.lz4')
   pause = rand(200..3000).to_s
-  system('sh', '-c', 'echo $$ >"$0/cgroup.procs"; exec "$@"', GROUP, bin('malloctape'), 'record', '--keep',
-         '0.5', '-o', 'n.kept.lz4', '--', NUMBERED, 'counts', THREADS.to_s, '1000000000', pause,
-         LEAK.to_s, err: 'err')
+  recorder = spawn(bin('malloctape'), 'record', '--keep', '0.5', '-o', 'n.kept.lz4', '--', NUMBERED, 'counts',
+                   THREADS.to_s, '1000000000', pause, LEAK.to_s, err: 'err')
+  File.write("#{GROUP}/cgroup.procs", program_of(recorder).to_s)
+  Process.wait(recorder)
   raise Failure, "status #{$?.exitstatus}: #{File.read('err')}" unless $?.exitstatus == 137
 
   KeptTrace.new('n.kept.lz4', THREADS).check(counts('counts'), LEAK)
