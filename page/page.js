@@ -197,7 +197,7 @@ function showFigures(figures, into, other = null) {
     Chart.defaults.color = variable('--text');
     Chart.defaults.borderColor = variable('--line');
     Chart.defaults.font.family = 'system-ui, sans-serif';
-    Chart.defaults.plugins.legend.labels.usePointStyle = true;
+    Object.assign(Chart.defaults.plugins.legend.labels, { usePointStyle: true, boxWidth: 8, boxHeight: 8 });
     for (const figure of figures) {
       if (figure.chart) figure.chart.destroy();
       figure.chart = new Chart(figure.canvas, figure.config());

@@ -367,7 +367,7 @@ function blameOfCode(where, { kept_bytes: all, by_code: codes }) {
   const { name = [], kept_bytes: kept = [] } = codes ?? {};
   return { title: `${where}: which code keeps it`, there: name.length > 0,
     height: 8 + 1.4 * name.length,
-    config: () => blameChart(name.map(shortName), kept, ''),
+    config: () => blameChart(name.map((one) => shortName(one)), kept, ''),
     text: 'The code that made the objects which keep those pages.',
     table: () => ({ head: [data.code.by, 'objects', 'keep', 'share', 'made by calls from', 'to'],
       rows: rowsOf(codes, 'name', 'objects', 'kept_bytes', 'first_call', 'last_call')

@@ -51,6 +51,7 @@ class Chart {
     this.draw = () => {};
     if (/undefined|NaN/.test(where)) throw new Error(`a figure is called '${where}'`);
     config.data.datasets.forEach((one) => check(one.data, where));
+    if (config.data.labels?.some((one) => /^….{0,15}$/.test(one))) throw new Error(`${where} has labels that are cut`);
     const count = config.data.datasets.reduce((sum, one) => sum + one.data.length, 0);
     const steps = count > 0 && config.data.datasets.every(({ stepped, data }) => stepped === 'after'
       || data.length > 1 && data.every((one, i) => i % 2 === 0 || (one?.y === data[i - 1]?.y && one?.x > data[i - 1]?.x)));
