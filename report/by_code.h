@@ -36,7 +36,8 @@ struct by_code_options {
     const char *const *directories;   /* for symbols */
     size_t directories_count;
     const struct suppressions *suppressions; /* NULL: none */
-    bool has_range; /* only what happened from from_ns until to_ns (UINT64_MAX: the end) */
+    const char *source; /* a function whose source a page has, too; NULL: none */
+    bool has_range;     /* only what happened from from_ns until to_ns (UINT64_MAX: the end) */
     uint64_t from_ns, to_ns;
 };
 

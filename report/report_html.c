@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "page/html_page.h"
+#include "report/by_code_source.h"
 #include "report/change.h"
 #include "report/first.h"
 #include "report/report_json.h"
@@ -32,9 +33,13 @@ static void report_html_print_notices(const void *of, FILE *to)
     report_print_unusual(of, "", to);
 }
 
+/* The source of a function stands above the report, if it was asked for. */
 static void report_html_print_text(const void *of, FILE *to)
 {
-    report_print(of, to);
+    const struct report_trace *trace = of;
+    if (trace->code.is_known && trace->code.options->source != NULL)
+        by_code_print_source(&trace->code, trace->code.options->source, to);
+    report_print(trace, to);
 }
 
 bool report_page_write(const struct report_trace *trace, const char *path, char *why,

@@ -304,6 +304,14 @@ Dir.mktmpdir do |directory|
          said[-4].join(' ') == '7 bytes 47 bytes 1 7 bytes 6 int line6; x\x1b[2J', '--source', said.map(&:to_s)
   said = IO.popen([MALLOCTAPE, 'report', 'source.p', '--source', 'ills', { err: %i[child out] }], &:read)
   report said == "malloctape report: source.p: --source: no call stack has a function 'ills'\n", 'none of that name', [said]
+  if Dir.exist?('/usr/share/javascript/chart.js')
+    output_of({}, MALLOCTAPE, 'report', 'source.p', '--source', 'fills', '--html', 'source.html')
+    output_of({}, MALLOCTAPE, 'report', 'source.p', '--html', 'other.html')
+    has = %w[source.html other.html].map { |page| File.read(page).include?('int line6') }
+    report has == [true, false], 'on the page, if it was asked for', [has.to_s]
+  else
+    skip('on the page, if it was asked for', 'no libjs-chart.js')
+  end
 
   focus = reported('t.p', '--focus', '^outer::|^fill\.c$')
   of = script.objects.select do |o|
