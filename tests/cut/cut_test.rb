@@ -25,7 +25,7 @@ def differences(whole, part, calls)
   at && "call #{at}: #{part.calls[at]} instead of #{wanted[at]}"
 end
 
-plan 7
+plan 8
 
 Dir.mktmpdir('malloctape-cut') do |directory|
   Dir.chdir(directory)
@@ -76,6 +76,15 @@ Dir.mktmpdir('malloctape-cut') do |directory|
                              stdin_data: File.binread('whole'), binmode: true)
   cut('whole', 'part', '--from', '100calls')
   report streamed == File.binread('part'), 'from a pipe to a pipe'
+
+  # In the base 5 100 bytes were alive at once, over 3 seconds; 228 when it ends, and 20 ms after that.
+  base = "#{__dir__}/../golden/instructions-4.0-base"
+  replayed = JSON.parse(output_of({}, "#{BUILD}/bin/replay", '-q', '--json', '-', base))
+  told = JSON.parse(output_of({}, MALLOCTAPE, 'report', '--json', '-', base))['numbers']
+  numbers = [replayed['events'], replayed['peak_live_bytes'], replayed['original_seconds'], replayed['live_at_end'],
+             told['calls'], told['peak_live'], told['time'], told['end_live'], told['objects']]
+  report numbers == [2, 228, 0.02, 2, 2, 228, 20, 178, 1], 'what is in a base is made, and not measured',
+         [numbers.inspect]
 
   beyond = cut('whole', 'none', '--from', '1h')
   mistaken = [['--from', '3x'], ['--sizes', '5-4'], ['--drop', 'all'], ['--from', '9s', '--to', '8s'], ['--moments', '65']]
