@@ -5,8 +5,8 @@
  *
  * The recorder has all of this in the program that it records, so these files import nothing that
  * allocates or asks the system (tests/tracing/capture_symbols_test.sh). What differs between the two
- * sides that ask is theirs: the recorder reads glibc's variables (tracing/preload/glibc_heap.h), a
- * replay prepares the top of glibc's heap (replay/settle.c). */
+ * sides that ask stands in files of its own: the recorder reads glibc's variables (glibc_heap.h), a
+ * replay prepares the top of glibc's heap (glibc_top.h). */
 #ifndef MALLOCTAPE_ALLOCATORS_FACTS_H
 #define MALLOCTAPE_ALLOCATORS_FACTS_H
 
@@ -105,9 +105,21 @@ struct allocator_locks {
 
 enum { ALLOCATOR_STATISTICS_MAX = 8 };
 
+/* Faults that a replay goes around. */
+enum allocator_fault {
+    /* Its throwing operators new end the process when there is no memory and no C++ library;
+     * mi_malloc() and mi_malloc_aligned() do not. */
+    ALLOCATOR_NEW_ENDS_PROCESS = 1,
+    /* Its aligned allocation of 0 bytes makes an object of 1 byte, which belongs to the size class of
+     * the alignment. Its free with a size of 0 takes it for one of the smallest class, puts it into
+     * that one's cache, and two objects overlap later. A size of 1 is right. */
+    ALLOCATOR_EMPTY_IS_ONE = 2,
+};
+
 /* What may be NULL is then not known, or the allocator has none. */
 struct allocator_facts {
     const char *name;
+    unsigned faults; /* enum allocator_fault */
 
     /* In its process: it is the first of the list that says so. */
     bool (*is_it)(const struct allocator_functions *functions);

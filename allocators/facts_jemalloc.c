@@ -118,6 +118,7 @@ static const char jemalloc_keys[] =
 
 const struct allocator_facts allocator_jemalloc = {
     .name = "jemalloc",
+    .faults = ALLOCATOR_EMPTY_IS_ONE, /* jemalloc#2991; of 5.3.0 */
     .is_it = jemalloc_is_it,
     .put_version = jemalloc_put_version,
     .rounding = 15,

@@ -154,6 +154,7 @@ static const char mimalloc_numbers[] =
 
 const struct allocator_facts allocator_mimalloc = {
     .name = "mimalloc",
+    .faults = ALLOCATOR_NEW_ENDS_PROCESS,
     .is_it = mimalloc_is_it,
     .put_version = mimalloc_put_version,
     .rounding = 15,

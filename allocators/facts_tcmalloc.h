@@ -14,4 +14,12 @@
 
 #define TCMALLOC_VARIABLES "TCMALLOC_*"
 
+/* How a recording names it, before the version. */
+#define TCMALLOC_RECORDED "gperftools "
+
+/* Names of properties that a program may set, by number, from 1 (INSTRUCTIONS.md 5.1). */
+#define TCMALLOC_PROPERTIES                                                         \
+    "tcmalloc.max_total_thread_cache_bytes", "tcmalloc.aggressive_memory_decommit", \
+        "tcmalloc.heap_limit_mb", "tcmalloc.min_per_thread_cache_bytes"
+
 #endif

@@ -25,6 +25,7 @@ static inline void ReplaceSystemAlloc() {}
 
 #include "tcmalloc.cc"
 
+#include "allocators/facts_tcmalloc.h"
 #include "tracing/core/capture.h"
 #include "tracing/os/next_function.h"
 #include "tracing/os/probes.h"
@@ -164,9 +165,7 @@ class TracingExtension : public TCMallocImplementation {
     // INSTRUCTIONS.md 5.1.
     static uint64_t property_number(const char *name)
     {
-        static const char *const names[] = {
-            "", "tcmalloc.max_total_thread_cache_bytes", "tcmalloc.aggressive_memory_decommit",
-            "tcmalloc.heap_limit_mb", "tcmalloc.min_per_thread_cache_bytes"};
+        static const char *const names[] = {"", TCMALLOC_PROPERTIES};
         for (uint64_t i = 1; i < sizeof names / sizeof *names; i++)
             if (strcmp(name, names[i]) == 0) return i;
         return 0;

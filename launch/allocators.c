@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocators/facts_tcmalloc.h"
 #include "common/arch.h"
 #include "common/error.h"
 #include "launch/installed.h"
@@ -252,8 +253,8 @@ bool allocators_was_used(const struct allocator_found *found, const char *report
 
 bool allocators_is_of_recorder(const char *allocator)
 {
-    static const char recorder[] = "gperftools ";
-    return allocator != NULL && strncmp(allocator, recorder, strlen(recorder)) == 0;
+    return allocator != NULL &&
+           strncmp(allocator, TCMALLOC_RECORDED, strlen(TCMALLOC_RECORDED)) == 0;
 }
 
 const char *allocators_name_recorded(const char *allocator)

@@ -154,63 +154,6 @@ static void allocator_find_calls(struct allocator *allocator)
 #undef FIND_C_CALL
 }
 
-/* Without a C++ library, mimalloc's throwing operators new end the process when there is no memory.
- * Substitutes calls that are the same except for that. */
-static void allocator_avoid_throwing(struct allocator *allocator)
-{
-    static const uint8_t kinds[] = {CALL_NEW, CALL_NEW_ARRAY, CALL_NEW_ALIGNED,
-                                    CALL_NEW_ARRAY_ALIGNED};
-    const struct allocator_functions *library = &allocator->library;
-    if (library->mi_malloc == NULL || library->mi_malloc_aligned == NULL || new_handler_exists())
-        return;
-    allocator->new_object = allocator->new_array = library->mi_malloc;
-    allocator->new_aligned = allocator->new_array_aligned = library->mi_malloc_aligned;
-    for (unsigned i = 0; i < sizeof kinds; i++)
-        allocator->substituted[kinds[i]] = true;
-}
-
-/* ---- empty objects of jemalloc ----
- *
- * Its aligned allocation of 0 bytes makes an object of 1 byte, which belongs to the size class of
- * the alignment. Its free with a size of 0 takes it for one of the smallest class, puts it into that
- * one's cache, and two objects overlap later. A size of 1 is right. (jemalloc#2991; of 5.3.0.) */
-
-static struct {
-    allocator_free_sized_aligned *delete_object, *delete_array;
-    uint64_t frees; /* atomic */
-} empty;
-
-static size_t empty_size(size_t size)
-{
-    if (size > 0) return size;
-    atomic_add_relaxed(&empty.frees, 1);
-    return 1;
-}
-
-static void empty_delete(void *object, size_t size, size_t alignment)
-{
-    empty.delete_object(object, empty_size(size), alignment);
-}
-
-static void empty_delete_array(void *object, size_t size, size_t alignment)
-{
-    empty.delete_array(object, empty_size(size), alignment);
-}
-
-static void allocator_mend_empty(struct allocator *allocator)
-{
-    if (allocator->library.mallctl == NULL) return;
-    empty.delete_object = allocator->delete_sized_aligned;
-    empty.delete_array = allocator->delete_array_sized_aligned;
-    allocator->delete_sized_aligned = empty_delete;
-    allocator->delete_array_sized_aligned = empty_delete_array;
-}
-
-uint64_t allocator_empty_frees(void)
-{
-    return atomic_load_acquire(&empty.frees);
-}
-
 static void allocator_find_library(struct allocator *allocator)
 {
 #define FIND_FUNCTION(result, symbol, arguments) \
@@ -239,6 +182,66 @@ static void allocator_find_name(struct allocator *allocator)
     allocator->facts = facts;
 }
 
+/* ---- faults that end a replay ---- */
+
+static bool allocator_has(const struct allocator *allocator, unsigned fault)
+{
+    return allocator->facts != NULL && (allocator->facts->faults & fault) != 0;
+}
+
+/* Substitutes calls that are the same except that they do not end the process. */
+static void allocator_avoid_throwing(struct allocator *allocator)
+{
+    static const uint8_t kinds[] = {CALL_NEW, CALL_NEW_ARRAY, CALL_NEW_ALIGNED,
+                                    CALL_NEW_ARRAY_ALIGNED};
+    const struct allocator_functions *library = &allocator->library;
+    if (!allocator_has(allocator, ALLOCATOR_NEW_ENDS_PROCESS) || library->mi_malloc == NULL ||
+        library->mi_malloc_aligned == NULL || new_handler_exists())
+        return;
+    allocator->new_object = allocator->new_array = library->mi_malloc;
+    allocator->new_aligned = allocator->new_array_aligned = library->mi_malloc_aligned;
+    for (unsigned i = 0; i < sizeof kinds; i++)
+        allocator->substituted[kinds[i]] = true;
+}
+
+/* ---- empty objects whose size must be given as 1 ---- */
+
+static struct {
+    allocator_free_sized_aligned *delete_object, *delete_array;
+    uint64_t frees; /* atomic */
+} empty;
+
+static size_t empty_size(size_t size)
+{
+    if (size > 0) return size;
+    atomic_add_relaxed(&empty.frees, 1);
+    return 1;
+}
+
+static void empty_delete(void *object, size_t size, size_t alignment)
+{
+    empty.delete_object(object, empty_size(size), alignment);
+}
+
+static void empty_delete_array(void *object, size_t size, size_t alignment)
+{
+    empty.delete_array(object, empty_size(size), alignment);
+}
+
+static void allocator_mend_empty(struct allocator *allocator)
+{
+    if (!allocator_has(allocator, ALLOCATOR_EMPTY_IS_ONE)) return;
+    empty.delete_object = allocator->delete_sized_aligned;
+    empty.delete_array = allocator->delete_array_sized_aligned;
+    allocator->delete_sized_aligned = empty_delete;
+    allocator->delete_array_sized_aligned = empty_delete_array;
+}
+
+uint64_t allocator_empty_frees(void)
+{
+    return atomic_load_acquire(&empty.frees);
+}
+
 void allocator_find(struct allocator *allocator)
 {
     *allocator = (struct allocator){
@@ -250,6 +253,7 @@ void allocator_find(struct allocator *allocator)
     };
     allocator_find_calls(allocator);
     allocator_find_library(allocator);
+    allocator_find_name(allocator);
     allocator_avoid_throwing(allocator);
     allocator_mend_empty(allocator);
     ASSIGN_FUNCTION(allocator->release_cache, find_own("release_malloc_thread_cache"));
@@ -258,5 +262,4 @@ void allocator_find(struct allocator *allocator)
         allocator->release_cache = NULL;
         allocator->set_cache = NULL;
     }
-    allocator_find_name(allocator);
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "allocators/facts_tcmalloc.h"
+
 #define PAGE 4096u /* the smallest that a system has */
 
 #define ACTION_SHAPE_ALLOCATION                       ACTION_ALLOCATE
@@ -93,9 +95,7 @@ void calls_realloc_zero(const struct allocator *allocator, void *object)
 /* Does nothing if the allocator lacks the call, which the report then lists as substituted. */
 void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *numbers, unsigned count)
 {
-    static const char *const properties[] = {
-        NULL, "tcmalloc.max_total_thread_cache_bytes", "tcmalloc.aggressive_memory_decommit",
-        "tcmalloc.heap_limit_mb", "tcmalloc.min_per_thread_cache_bytes"};
+    static const char *const properties[] = {NULL, TCMALLOC_PROPERTIES};
     const struct allocator_functions *library = &calls->allocator->library;
     uint64_t first = count > 0 ? numbers[0] : 0, second = count > 1 ? numbers[1] : 0;
     if (!calls->heap_calls || calls->allocator->substituted[kind]) return;

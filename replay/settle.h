@@ -7,8 +7,7 @@
  *   tcmalloc      the thread's cache goes back
  *   jemalloc      the thread gets a new cache
  *   mimalloc      empty pages go back
- *   glibc         the top of the heap becomes what it is after the first sbrk(): consolidation,
- *                 trimming and the next sbrk() depend on its size
+ *   glibc         the top of the heap becomes what it is after the first sbrk()
  *
  * Threads: for the one thread that carries out all calls, before the first of them. */
 #ifndef MALLOCTAPE_REPLAY_SETTLE_H

@@ -1,11 +1,11 @@
 #include "tracing/preload/preload_allocator.h"
 
 #include "allocators/facts.h"
+#include "allocators/glibc_heap.h"
 #include "common/atomic.h"
 #include "common/text.h"
 #include "stream/original.h"
 #include "tracing/data/watch.h"
-#include "tracing/preload/glibc_heap.h"
 #include "tracing/preload/linked.h"
 #include "tracing/preload/next.h"
 

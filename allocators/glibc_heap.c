@@ -1,4 +1,4 @@
-#include "tracing/preload/glibc_heap.h"
+#include "allocators/glibc_heap.h"
 
 #include "common/atomic.h"
 
