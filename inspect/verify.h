@@ -37,6 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/address_pages.h"
 #include "inspect/verify_raw.h"
 #include "reading/mapping_table.h"
 #include "reading/stream.h"
@@ -61,14 +62,6 @@ struct verify_object {
     uint64_t next_there;    /* the next allocation of its lane at the place; 0: none yet */
     uint64_t address, size; /* 0: the address is not known */
     bool overlapped;        /* another object began on its bytes */
-};
-
-struct verify_page;
-
-/* The live objects by address: pages, hashed by their number. */
-struct verify_ranges {
-    struct verify_page *pages;
-    size_t room, count;
 };
 
 struct verify_structure {
@@ -104,7 +97,7 @@ struct verify {
     struct mapping_table mappings; /* rule 5 */
     bool has_mappings;
     struct verify_violation violation;
-    struct verify_ranges ranges;
+    struct address_pages ranges;     /* of objects, by their registers */
     struct verify_violation overlap; /* the first one, which a pause may excuse */
     struct error error;              /* in reading the recording, or no memory */
 };
@@ -173,8 +166,6 @@ void verify_overlaps(struct verify *verify, const struct verify_lane *lane, uint
 bool verify_range_begins(struct verify *verify, const struct verify_lane *lane,
                          uint32_t register_number);
 void verify_range_ends(struct verify *verify, uint32_t register_number);
-
-void verify_ranges_free(struct verify_ranges *ranges);
 
 /* ---- verify_numbers.c: rule 3 ---- */
 

@@ -30,7 +30,7 @@ void verify_objects_free(struct verify *verify)
         free(verify->places[i]);
     free(verify->places);
     free(verify->objects);
-    verify_ranges_free(&verify->ranges);
+    address_pages_free(&verify->ranges);
 }
 
 bool verify_objects_reach(struct verify *verify, uint64_t registers)

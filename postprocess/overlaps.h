@@ -1,13 +1,10 @@
 /* overlaps - the objects of an attached recording by their addresses: those that overlap an object
  * that begins were freed, by calls that were missed (FORMAT.md 2.9).
  *
- *   address / 8192 --> page --> starts   which object begins at each 8 bytes of the page
- *                           --> over     the object that covers its beginning
- *
  * Objects whose address is not known, because the record that says it comes later, are not here.
  *
- * Memory   4 KiB for each 8 KiB in which an object began, 24 bytes for each register. If there is
- *          none, `failed` is set and nothing is found any more.
+ * Memory   that of address_pages.h, and 24 bytes for each register. If there is none, `failed` is set
+ *          and nothing is found any more.
  * Threads  one. */
 #ifndef MALLOCTAPE_OVERLAPS_H
 #define MALLOCTAPE_OVERLAPS_H
@@ -16,17 +13,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/address_pages.h"
+
 #define OVERLAPS_NONE UINT32_MAX
 
-struct overlaps_page;
 struct overlaps_object {
     uint64_t address, bytes; /* bytes 0: it is not here */
     uint32_t place;
 };
 
 struct overlaps {
-    struct overlaps_page *pages; /* by a hash of their number */
-    size_t pages_room, pages_count;
+    struct address_pages pages;
     struct overlaps_object *objects; /* by register */
     size_t objects_room;
     bool failed;
