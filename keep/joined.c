@@ -168,6 +168,8 @@ bool joined_write(struct joined *joined, const char *path)
     struct instruction_writer writer = {.count = 0};
     struct copy before = {.writer = NULL};
     struct output output;
+    if (joined->count == 0)
+        return error_set(&joined->error, &error_system, ERROR_NO_OFFSET, "nothing has been kept");
     if (!output_open(&output, path)) {
         joined->error = output.error;
         joined_close(joined);

@@ -1,6 +1,7 @@
 #!/usr/bin/env ruby
 # keep_test.rb - `record --keep`: the last moments of a program, whatever ended it, and what can be asked
 # meanwhile. MALLOCTAPE_KILLS says how often it is killed.
+require 'fileutils'
 require 'socket'
 require 'tmpdir'
 require 'zlib'
@@ -116,7 +117,7 @@ def inuse_objects(pprof)
   end
 end
 
-plan 9
+plan 10
 
 test 'of a program that ends there are the last moments, complete' do
   status = ended(record(count: 40_000))
@@ -205,6 +206,16 @@ test 'a keeper that is killed harms nobody, and record says so' do
   trace = kept
   gap = trace.made.any? { |made| made.each_cons(2).any? { |a, b| b != (a + 1) % CYCLE } }
   raise Failure, "#{trace.calls} calls, #{Dir['*.keep']}" if gap || trace.calls.zero? || Dir['*.keep'] != []
+end
+
+test 'without its directory the keeper ends, and harms nobody' do
+  recorder = record(count: 40_000)
+  process_of(recorder, 1000)
+  FileUtils.rm_rf("#{FILE}.keep")
+  status = ended(recorder)
+  text = File.read('err')
+  raise Failure, "status #{status}, #{done} objects" unless status == 125 && done == 2 * 40_000
+  raise Failure, text unless text.include?('cannot make a segment') && !text.include?('signal')
 end
 
 test 'the last moments of a process that runs already' do
