@@ -178,7 +178,7 @@ static bool base_take_call(struct base *base, const struct instruction *one, uns
         if (shape == SHAPE_ALLOCATION_ALIGNED) made.alignment = operands[0];
         const struct base_limits *limits = &base->limits;
         const bool taken =
-            limits->takes == NULL || limits->takes(limits->of, base->lane, made.size);
+            limits->takes == NULL || limits->takes(limits->of, base->lane, made.size, made.stack);
         base->row[base->live++] = taken ? base_begin(base, &made, BASE_NONE) : BASE_NONE;
         if (taken) base_count_live(base, made.size);
     }

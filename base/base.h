@@ -52,7 +52,7 @@ struct base_limits {
 
     /* Which objects are taken, by the call that makes them; NULL: all. Of those that are not, there
      * is only a place in the row. */
-    bool (*takes)(void *of, uint32_t lane, uint64_t size);
+    bool (*takes)(void *of, uint32_t lane, uint64_t size, uint32_t stack);
     void *of;
 };
 #define BASE_NO_MOMENTS UINT32_MAX /* only what is alive */

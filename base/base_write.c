@@ -173,7 +173,7 @@ bool base_write(const struct base *base, struct instruction_writer *writer, uint
     state.names = pages_map(names_bytes);
     const bool good = state.names != NULL && base_list_events(&state);
     if (good) {
-        base_write_stacks(&base->stacks, writer);
+        if (writer->features & INSTRUCTION_FEATURE_STACKS) base_write_stacks(&base->stacks, writer);
         for (uint64_t i = 0; i < state.count; i++)
             base_put_event(&state, &state.events[i]);
         for (uint64_t i = 0; i < base->live; i++)

@@ -41,10 +41,12 @@ struct cut_ranges {
 };
 
 struct anonymous;
+struct cut_code;
 
 struct cut_plan {
     struct cut_bound from, to;
     struct cut_ranges lanes, sizes;
+    struct cut_code *code; /* or NULL: all */
     bool drops_stacks, drops_addresses, drops_statistics, drops_mappings;
     unsigned moments;            /* struct base_limits */
     struct anonymous *anonymous; /* or NULL: names stay */

@@ -1,5 +1,7 @@
 /* malloctape cut - writes a part of a trace, as a trace. */
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,9 +11,11 @@
 #include "common/output.h"
 #include "cut/anonymous.h"
 #include "cut/cut.h"
+#include "cut/cut_code.h"
 #include "cut/minimize.h"
 #include "cut/thin.h"
 #include "reading/ordered.h"
+#include "reading/ordered_file.h"
 
 static const char cut_help_text[] =
     "usage: malloctape cut TRACE -o OUT [--from T] [--to T] [OPTION]...\n"
@@ -26,6 +30,9 @@ static const char cut_help_text[] =
     "      --to T        where it ends\n"
     "      --lanes LIST  only objects that these threads' lanes (info, report) make: 0,3-5\n"
     "      --sizes LIST  only objects that are made with these sizes: 48,1024-\n"
+    "      --code PATTERN\n"
+    "                    only objects that this code makes: a function, file:line, file or module, or\n"
+    "                    OUTER > INNER, as of malloctape change\n"
     "      --drop WHAT   stacks, addresses, statistics or mappings; may be given several times\n"
     "      --moments N   how many moments of the past leave their dead in the base, 0 to 64 (the\n"
     "                    default); 0: only what is alive\n"
@@ -53,7 +60,7 @@ static const char cut_help_text[] =
     "part begins or OUT cannot be written, 2 for a mistake on the command line.\n";
 
 struct cut_options {
-    const char *trace, *output;
+    const char *trace, *output, *code;
     struct cut_plan plan;
     struct anonymous anonymous;
     uint64_t moments;
@@ -159,6 +166,7 @@ static int cut_words_parse(struct cut_options *options, int count, char **words)
                                            {"to", .take = cut_to_take},
                                            {"lanes", .take = cut_lanes_take},
                                            {"sizes", .take = cut_sizes_take},
+                                           {"code", .word = &options->code},
                                            {"drop", .take = cut_drop_take, .choices = cut_drops},
                                            {"moments", .count = &options->moments},
                                            {"minimize", .word = &options->minimize.what},
@@ -178,6 +186,9 @@ static int cut_words_parse(struct cut_options *options, int count, char **words)
     if (options->output == NULL) return cli_usage_error(&cli_cut, "-o OUT is needed");
     options->trace = words[optind];
     if (options->is_anonymous) plan->anonymous = &options->anonymous;
+    if (options->code != NULL && (options->minimize.what != NULL || options->thin.divisor > 0))
+        return cli_usage_error(&cli_cut,
+                               "--code goes with neither --minimize nor --thin: cut first");
     options->minimize.trace = options->trace;
     options->minimize.output = options->output;
     options->minimize.quiet = options->quiet;
@@ -234,28 +245,69 @@ static void cut_print_left(const struct cut_options *options)
     if (anonymous->keeps_functions) fputs("      names of functions of interpreters\n", stderr);
 }
 
+/* Cuts what is open. Returns an exit status. */
+static int cut_input(struct cut_options *options, struct input *input)
+{
+    struct cut_counts counts;
+    char why[1024];
+    const bool good =
+        cut_stream_write(&options->plan, input, options->output, &counts, why, sizeof why);
+    if (!good) return cli_fail(&cli_cut, "%s: %s", options->trace, why);
+    if (!options->quiet) cut_print(&counts);
+    if (options->is_anonymous && !options->quiet) cut_print_left(options);
+    return counts.is_cut ? PROGRAM_CUT : PROGRAM_OK;
+}
+
+/* As the trace passes. */
+static int cut_passing(struct cut_options *options)
+{
+    struct ordered ordered;
+    struct error error = {0};
+    if (!ordered_open(&ordered, options->trace, cli_cut.name, &error))
+        return cli_data_error(&cli_cut, options->trace, &error);
+    const int status = cut_input(options, ordered.input);
+    const bool to_its_end = options->plan.to.unit == CUT_NOWHERE;
+    const int ordering = ordered_close(&ordered, status != PROGRAM_FAILED && to_its_end);
+    return status == PROGRAM_OK && to_its_end ? ordering : status;
+}
+
+/* By code: in a second pass over a file. */
+static int cut_by_code(struct cut_options *options)
+{
+    struct process_directory directory;
+    struct cut_code code = {.list = {.count = 0}};
+    struct input input;
+    char ordered[PATH_MAX], why[1024];
+    int status = PROGRAM_FAILED;
+    if (!process_directory_open(&directory))
+        return cli_fail(&cli_cut, "cannot make a directory in $TMPDIR or /tmp: %s",
+                        strerror(errno));
+    if (!ordered_file_prepare(&directory, options->trace, ordered, sizeof ordered, why,
+                              sizeof why) ||
+        !cut_code_open(&code, ordered, options->code, why, sizeof why)) {
+        cli_fail(&cli_cut, "%s: %s", options->trace, why);
+    } else if (input_open(&input, ordered)) {
+        options->plan.code = &code;
+        status = cut_input(options, &input);
+        input_close(&input);
+    } else {
+        cli_data_error(&cli_cut, options->trace, &input.error);
+    }
+    cut_code_close(&code);
+    process_directory_close(&directory);
+    return status;
+}
+
 static int cut_run(int count, char **words)
 {
     struct cut_options options = {.trace = NULL, .moments = 64};
-    struct cut_counts counts;
-    struct ordered ordered;
-    struct error error = {0};
-    char why[1024];
-    const int status = cut_words_parse(&options, count, words);
+    int status = cut_words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
     if (options.minimize.what != NULL) return minimize_run(&options.minimize);
     if (options.thin.divisor > 0) return thin_run(&options.thin);
-    if (!ordered_open(&ordered, options.trace, cli_cut.name, &error))
-        return cli_data_error(&cli_cut, options.trace, &error);
-    const bool good =
-        cut_stream_write(&options.plan, ordered.input, options.output, &counts, why, sizeof why);
-    const int ordering = ordered_close(&ordered, good && options.plan.to.unit == CUT_NOWHERE);
+    status = options.code != NULL ? cut_by_code(&options) : cut_passing(&options);
     anonymous_close(&options.anonymous);
-    if (!good) return cli_fail(&cli_cut, "%s: %s", options.trace, why);
-    if (!options.quiet) cut_print(&counts);
-    if (options.is_anonymous && !options.quiet) cut_print_left(&options);
-    if (counts.is_cut) return PROGRAM_CUT;
-    return options.plan.to.unit == CUT_NOWHERE ? ordering : PROGRAM_OK;
+    return status;
 }
 
 const struct cli_command cli_cut = {"cut", "writes a part of a trace, as a trace", cut_run,

@@ -45,7 +45,7 @@ static void cut_begin(struct cut_copy *copy, const struct cut_call *call)
     const struct instruction *one = call->one;
     uint32_t *name = &copy->names[copy->live++];
     *name = INSTRUCTION_NO_REGISTER;
-    if (!cut_is_chosen(copy->plan, copy->lane, one->size)) return;
+    if (!cut_is_chosen(copy->plan, copy->lane, one->size, call->stack)) return;
     cut_put_before(copy, call);
     if (one->opcode & INSTRUCTION_UNKNOWN)
         *name =
@@ -85,7 +85,7 @@ static void cut_pass(struct cut_copy *copy, const struct cut_call *call, const u
     const bool failed = one->opcode & INSTRUCTION_FAILED;
     const bool names = one->object != INSTRUCTION_NO_REGISTER; /* a realloc that failed */
     if (names ? copy->names[one->object] == INSTRUCTION_NO_REGISTER
-              : !cut_is_chosen(copy->plan, copy->lane, one->size))
+              : !cut_is_chosen(copy->plan, copy->lane, one->size, call->stack))
         return;
     cut_put_before(copy, call);
     if (shape == SHAPE_HEAP)

@@ -9,6 +9,7 @@
 #define MALLOCTAPE_CUT_CUT_COPY_H
 
 #include "cut/cut.h"
+#include "cut/cut_code.h"
 #include "stream/mapping.h"
 #include "stream/residency.h"
 
@@ -40,10 +41,12 @@ void cut_copy_residency(struct cut_copy *copy, const struct residency *residency
 
 void cut_copy_close(struct cut_copy *copy);
 
-/* Whether a call of this lane that asks for this size is chosen. */
-static inline bool cut_is_chosen(const struct cut_plan *plan, uint32_t lane, uint64_t size)
+/* Whether a call of this lane that asks for this size, at this stack, is chosen. */
+static inline bool cut_is_chosen(const struct cut_plan *plan, uint32_t lane, uint64_t size,
+                                 uint32_t stack)
 {
-    return cut_ranges_have(&plan->lanes, lane) && cut_ranges_have(&plan->sizes, size);
+    return cut_ranges_have(&plan->lanes, lane) && cut_ranges_have(&plan->sizes, size) &&
+           (plan->code == NULL || cut_code_has(plan->code, stack, size));
 }
 
 #endif

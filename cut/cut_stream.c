@@ -142,9 +142,9 @@ static bool cut_begin_part(struct cutting *state, bool has_base)
 static void cut_put_definition(void *of, const struct stack_definition *definition)
 {
     struct cutting *state = of;
-    if (state->begun)
+    if (state->begun && !state->plan->drops_stacks)
         instruction_put_definition(&state->copy.writer, definition);
-    else
+    else if (!state->begun)
         state->wrong = base_take_definition(&state->base, definition);
 }
 
@@ -186,7 +186,8 @@ static void cut_listen(struct cutting *state)
 {
     struct instruction_reader *reader = &state->reader;
     instruction_reader_use_indices(reader);
-    if (!state->plan->drops_stacks && (reader->header.features & INSTRUCTION_FEATURE_STACKS) != 0) {
+    const bool wants = !state->plan->drops_stacks || state->plan->code != NULL;
+    if (wants && (reader->header.features & INSTRUCTION_FEATURE_STACKS) != 0) {
         reader->define = cut_take_definition;
         reader->define_context = state;
     }
@@ -292,12 +293,12 @@ static bool cut_read(struct cutting *state, char *why, size_t why_bytes)
 /* Whether some objects are left out. */
 static bool cut_chooses(const struct cut_plan *plan)
 {
-    return plan->lanes.count > 0 || plan->sizes.count > 0;
+    return plan->lanes.count > 0 || plan->sizes.count > 0 || plan->code != NULL;
 }
 
-static bool cut_takes(void *of, uint32_t lane, uint64_t size)
+static bool cut_takes(void *of, uint32_t lane, uint64_t size, uint32_t stack)
 {
-    return cut_is_chosen(of, lane, size);
+    return cut_is_chosen(of, lane, size, stack);
 }
 
 static bool cut_open(struct cutting *state, struct input *input, char *why, size_t why_bytes)

@@ -25,7 +25,26 @@ def differences(whole, part, calls)
   at && "call #{at}: #{part.calls[at]} instead of #{wanted[at]}"
 end
 
-plan 8
+# Two functions, and what main makes of both.
+CODE = <<~TEXT
+  w stacks=all
+  c 1 0 10
+  x 1 parse	src/json.c	12
+  c 2 0 20
+  x 2 insert	src/cache.c	7
+  n 8 0 1
+  n 9 0 2
+  a 1 100 8
+  a 2 200 9
+  t 20000000 1000 1000
+  a 3 300 8
+  r 1 150 9
+  f 2 0
+  f 1 0
+  t 20000000 1000 1000
+TEXT
+
+plan 9
 
 Dir.mktmpdir('malloctape-cut') do |directory|
   Dir.chdir(directory)
@@ -71,6 +90,15 @@ Dir.mktmpdir('malloctape-cut') do |directory|
   report (fewer['addresses'] || fewer['stacks']) == false && sizes.all? { |size| size >= 100 } &&
          !sizes.empty? && fewer['events'] < last / 2,
          'only what is chosen', [sizes.min, fewer['events']].map(&:to_s)
+
+  stacks, = Open3.capture2("#{BUILD}/tests/symbols/write_stacks", stdin_data: CODE, binmode: true)
+  File.binwrite('coded', stacks)
+  cut('coded', 'part', '--code', 'parse', '--from', '20ms')
+  part = Trace.new('part')
+  calls = part.calls.map { |call| call[2][0][/^\w+ ?\d*/] }
+  none = cut('whole', 'none', '--code', 'nothing')
+  report part.at_base.map(&:to_i) == [100] && calls == ['malloc 300', 'realloc_moved 150', 'free'] && none[2].exitstatus == 1,
+         'by code: whole objects', [part.at_base.inspect, calls.inspect, none[1]]
 
   streamed, = Open3.capture2(MALLOCTAPE, 'cut', '-q', '-', '-o', '-', '--from', '100calls',
                              stdin_data: File.binread('whole'), binmode: true)
