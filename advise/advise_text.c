@@ -137,10 +137,10 @@ static void print_false(const struct trials *trials, FILE *to)
     for (size_t i = 0; i < count; i++) {
         const struct trial *trial = promised[i];
         const double gain = trial->base.peak - trial->changed.peak;
-        snprintf(text, sizeof text,
-                 "%.1500s: %.1f MiB at the peak by sums; replays %s %.1f MiB%s%s",
+        snprintf(text, sizeof text, "%.1500s: %.1f MiB at the peak by sums; %s %s %.1f MiB%s%s",
                  printable_text(trial->candidate->text), trial->candidate->promise / MIB,
-                 gain >= 0 ? "save" : "take", fabs(gain) / MIB, gain >= 0 ? "" : " more",
+                 trial->excessive ? "it would" : "replays", gain >= 0 ? "save" : "take",
+                 fabs(gain) / MIB, gain >= 0 ? "" : " more",
                  trial->outlives ? ", but the program still had many of them" : "");
         fputs("  ", to);
         terminal_print_wrapped(text, 2, 4, to);
@@ -189,6 +189,7 @@ static json_t *trial_json(const struct trials *trials, const struct trial *trial
     json_put_text(object, "error", trial->failed ? trial->why : "");
     if (trial->failed) return object;
     json_put_real(object, "score", trial->score);
+    json_object_set_new(object, "replayed", json_boolean(!trial->excessive));
     json_object_set_new(object, "outlives", json_boolean(trial->outlives));
     json_object_set_new(object, "as_it_is", numbers_json(&trial->base));
     json_object_set_new(object, "changed", numbers_json(&trial->changed));

@@ -17,6 +17,8 @@
 #define TRIAL_PART_TIMES  6
 enum { TRIALS_LAST = 10 };
 
+#define EXCESS_BYTES (64.0 * 1024 * 1024)
+
 /* How much of the score is which number's: shares of the peak, or of the time, that the trace as it is
  * has. */
 #define SCORE_PEAK 1.0
@@ -189,6 +191,20 @@ static bool trial_measure(const struct trials *trials, struct trial *trial,
     return true;
 }
 
+/* An arena that is never given back may take all that the program ever asked for: more memory than there
+ * is to replay it. */
+static bool trial_take_excessive(struct trial *trial, const struct trial_round *round)
+{
+    const double more =
+        (double)trial->result.peak_changed_bytes - (double)trial->result.peak_live_bytes;
+    trial->excessive = more > EXCESS_BYTES && more > (double)trial->result.peak_live_bytes;
+    if (!trial->excessive) return false;
+    trial->base = round->first;
+    trial->changed = (struct trial_numbers){round->first.peak + more, NAN, NAN, NAN, NAN};
+    trial->score = -1;
+    return true;
+}
+
 /* A part of the trace may have no object that matches: then nothing is known of the candidate as yet,
  * and what it promises counts. */
 static void trial_take(const struct trials *trials, struct trial *trial,
@@ -198,6 +214,7 @@ static void trial_take(const struct trials *trials, struct trial *trial,
     *trial->why = '\0';
     const bool written = change_stream_write(trials->trace, &trial->list, round->changed,
                                              &trial->result, trial->why, sizeof trial->why);
+    if (written && trial_take_excessive(trial, round)) return;
     if (written && trial_measure(trials, trial, round)) return;
     trial->failed = trials->trace->calls_max == 0 || trial->result.output_failed;
     trial->score = trial->failed ? -INFINITY : trial->candidate->promise / round->first.peak / 4;

@@ -30,8 +30,10 @@ struct trial {
     struct trial_numbers base, changed;
     double score;
     unsigned round; /* the last one in which it took part, from 0 */
-    bool outlives;  /* the program still frees many of the objects that `until` has freed */
-    bool failed;    /* it matches nothing, or its replay failed: `why` */
+    bool
+        excessive; /* it takes so much more that it was not replayed: `changed` has the peak alone */
+    bool outlives; /* the program still frees many of the objects that `until` has freed */
+    bool failed;   /* it matches nothing, or its replay failed: `why` */
     char why[256];
 };
 

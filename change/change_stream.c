@@ -24,6 +24,8 @@ static bool changing_take_batch(struct changing *changing, const struct instruct
         changing_take(changing, &call);
         if (call.kind == INSTRUCTION_TICK) changing_tick(changing, &call);
     }
+    if (changing->writer.live_bytes > changing->result->peak_changed_bytes)
+        changing->result->peak_changed_bytes = changing->writer.live_bytes;
     return !changing->lacks;
 }
 

@@ -37,9 +37,10 @@ struct change_count {
 
 struct change_result {
     struct change_count of[CHANGES_MAX];
-    uint64_t peak_live_bytes; /* of the trace as it is */
-    bool is_cut;              /* the trace is */
-    bool output_failed;       /* what is wrong is with the new file, not with the trace */
+    uint64_t peak_live_bytes;    /* of the trace as it is */
+    uint64_t peak_changed_bytes; /* of the changed one, at the end of a block */
+    bool is_cut;                 /* the trace is */
+    bool output_failed;          /* what is wrong is with the new file, not with the trace */
 };
 
 /* Writes the changed stream to `path`. False: `why` says what is wrong: with a file, or with a

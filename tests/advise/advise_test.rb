@@ -66,7 +66,7 @@ end
 
 def changes_of(list) = list.map { |one| one['change'] }
 
-plan 12
+plan 13
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 
@@ -117,15 +117,22 @@ report lookup.dig('changed', 'events') == lookup.dig('as_it_is', 'events') - 800
        [lookup.inspect]
 
 # The same tree, of which one node of each document is kept: an arena is never given back.
-outlive = (0...300).map do |at|
-  tree = (0...30).map { |node| "a #{at + (node * 1000)} 200 15\n" }
-  freed = (1...30).map { |node| "f #{at + (node * 1000)} 0\n" }
-  tree.join + freed.join
-end
-text, json = advice(outlive.join)
+outlive = lambda { |bytes|
+  (0...300).map do |at|
+    tree = (0...30).map { |node| "a #{at + (node * 1000)} #{bytes} 15\n" }
+    freed = (1...30).map { |node| "f #{at + (node * 1000)} 0\n" }
+    tree.join + freed.join
+  end
+}
+text, json = advice(outlive.call(200).join)
 report changes_of(json['best']).grep(/arena/).empty? && changes_of(json['false_promises']) == ['tree_node itself: arena'] &&
        text.match?(/look good by sums.*tree_node itself: arena: .*given back 0\s+times/m),
        'an arena that something outlives is a false promise', [text]
+
+text, json = advice(outlive.call(16_000).join)
+arena = json['false_promises'].find { |one| one['change'] == 'tree_node itself: arena' }
+report arena && arena['replayed'] == false && text.match?(/arena: .*by\s+sums;\s+it\s+would\s+take\s+1\d\d\.\d\s+MiB\s+more/),
+       'an arena that would take far more is not replayed', [text]
 
 # --- mistakes ---
 
