@@ -87,6 +87,9 @@ static const char record_help_text[] =
     "            /metrics, /debug/pprof/heap and /trace; for this machine only\n"
     "  --token FILE\n"
     "            with --listen: for any machine; who asks must send FILE's first line as a token\n"
+    "  --python-objects\n"
+    "            has Python ask malloc for each object (PYTHONMALLOC=malloc), not for arenas of\n"
+    "            many: all of them are recorded, and memory and time differ\n"
     "  --addresses\n"
     "            records the address of each object, for `replay --verify-addresses`\n"
     "  --control `malloctape ctl` and `malloctape top` can ask and control the recording meanwhile: one\n"
@@ -115,7 +118,7 @@ struct record {
     const char *seconds, *max_bytes; /* NULL: no limit */
     const char *process;             /* NULL: a program is run */
     const char *stacks;              /* as the library understands it, or NULL */
-    bool follow, quiet, control, idle, has_stacks, addresses;
+    bool follow, quiet, control, idle, has_stacks, addresses, python_objects;
     struct kept kept;
     double start_s; /* since the epoch */
     unsigned front_end;
@@ -211,6 +214,7 @@ static int record_words_parse(struct record *record, int count, char **words)
         {"seconds", .word = &record->seconds},
         {"max-bytes", .word = &record->max_bytes},
         {"addresses", .flag = &record->addresses},
+        {"python-objects", .flag = &record->python_objects},
         {"stacks", .flag = &record->has_stacks, .take = stacks_take, .choices = stacks_of},
         {"keep", .word = &record->kept.keep},
         {"when", .take = when_take},
@@ -228,11 +232,13 @@ static int record_words_parse(struct record *record, int count, char **words)
     if (record->process != NULL && optind < count)
         return cli_usage_error(
             &cli_record, "--pid records a running process; it cannot also run %s", words[optind]);
-    if (record->process != NULL && (record->follow || record->idle || record->control))
+    if (record->process != NULL &&
+        (record->follow || record->idle || record->control || record->python_objects))
         return cli_usage_error(&cli_record, "--pid cannot be used with %s",
-                               record->follow ? "--follow"
-                               : record->idle ? "--idle"
-                                              : "--control");
+                               record->follow    ? "--follow"
+                               : record->idle    ? "--idle"
+                               : record->control ? "--control"
+                                                 : "--python-objects");
     if (record->process == NULL && optind == count)
         return cli_usage_error(&cli_record, "which program?");
     if (record->seconds != NULL && !is_amount(record->seconds, "smh"))
@@ -488,6 +494,9 @@ static void begin_print(const struct watch *watch)
     else
         cli_tell("malloctape record: recording on %s to %s", recorded_on[record->front_end],
                  record->kept.keep != NULL ? record->kept_file : record->destination);
+    if (record->python_objects)
+        cli_tell("malloctape record: PYTHONMALLOC=malloc: Python asks malloc for each object "
+                 "instead of taking arenas: many times the calls, other memory, more time");
 }
 
 static void record_look(void *of)
@@ -558,6 +567,7 @@ static bool variables_set(const struct record *record, const struct executable *
                      {"TCMALLOC_TRACE_MAX_BYTES", record->max_bytes},
                      {"TCMALLOC_TRACE_STACKS", record->stacks},
                      {"TCMALLOC_TRACE_ADDRESSES", record->addresses ? "1" : NULL},
+                     {"PYTHONMALLOC", record->python_objects ? "malloc" : NULL},
                      {"TCMALLOC_TRACE_CONTROL", record->control || record->idle ? "1" : NULL},
                      {QUIET_VARIABLE, record->quiet ? "1" : NULL}};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)

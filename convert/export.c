@@ -46,6 +46,10 @@ static const char export_help_text[] =
     "                    with avro: writes what the program mapped, too, a row for each call\n"
     "      --symbols DIR where files of programs and libraries are looked for, by build id or\n"
     "                    name, to name functions; may be given several times; none: nowhere\n"
+    "      --frames WHICH\n"
+    "                    in folded and pprof, of call stacks with functions that an interpreter\n"
+    "                    runs (Python's): all (without those of the interpreter between them),\n"
+    "                    interpreted, or native\n"
     "  -j, --json FILE   writes the summary as JSON\n"
     "  -q, --quiet       no summary\n"
     "\n"
@@ -78,6 +82,7 @@ struct options {
     const struct measure *measure;
     const char *symbols[DIRECTORIES_MAX];
     size_t symbols_count;
+    enum code_view view;
     bool quiet, by_line;
 };
 
@@ -139,6 +144,20 @@ static int export_symbols_take(void *of, const char *directory)
     return PROGRAM_GO_ON;
 }
 
+static int export_frames_take(void *of, const char *which)
+{
+    struct options *options = of;
+    if (code_view_parse(which, &options->view)) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_export, "--frames takes all, interpreted or native, not '%s'",
+                           which);
+}
+
+static void export_frames_offer(program_add *add)
+{
+    for (enum code_view view = CODE_VIEW_ALL; view <= CODE_VIEW_NATIVE; view++)
+        add(code_view_words[view], NULL);
+}
+
 /* The command that makes what the ending of the name promises, and export does not; or NULL. */
 static const char *compressor_of(const char *path)
 {
@@ -160,6 +179,7 @@ static int export_words_parse(struct options *options, int count, char **words)
         {"stacks", .word = &options->stacks},
         {"mappings", .word = &options->mappings},
         {"symbols", .take = export_symbols_take},
+        {"frames", .take = export_frames_take, .values = export_frames_offer},
         {"output", 'o', .word = &options->output},
         {"json", 'j', .word = &options->json},
         {"quiet", 'q', .flag = &options->quiet},
@@ -345,7 +365,7 @@ static bool write_code(struct exporting *state, const struct instruction_reader 
     char *pid = metadata_copy(metadata, bytes, "pid");
     char *program = metadata_copy(metadata, bytes, "program");
     struct code_places places = {
-        options->symbols, options->symbols_count, options->trace, 0, 0, NULL};
+        options->symbols, options->symbols_count, options->trace, 0, 0, NULL, options->view};
     struct code_names names = {.count = 0};
     bool good = pid != NULL && program != NULL;
     if (good) {

@@ -162,6 +162,12 @@ static bool pprof_is_program(const struct stack_module *module, const char *prog
     return path != NULL && strcmp(basename(path), basename(program)) == 0;
 }
 
+/* Source code is not mapped, and has no addresses. */
+static bool pprof_is_source(const struct stacks *stacks, uint32_t module)
+{
+    return stacks_module_has_language(stacks, module) && stack_module_is_source(stacks, module);
+}
+
 /* pprof takes the first mapping for that of the program. */
 static void put_mappings(struct profile *profile)
 {
@@ -169,7 +175,8 @@ static void put_mappings(struct profile *profile)
     for (int first = 1; first >= 0; first--)
         for (uint64_t i = 0; i < stacks->modules_end; i++) {
             const struct stack_module *module = stacks_module(stacks, (uint32_t)i);
-            if (module != NULL && pprof_is_program(module, profile->code->program) == first)
+            if (module != NULL && !pprof_is_source(stacks, (uint32_t)i) &&
+                pprof_is_program(module, profile->code->program) == first)
                 put_mapping(profile, (uint32_t)i, module);
         }
 }
@@ -216,7 +223,7 @@ static void put_location(struct profile *profile, uint64_t id, const struct code
 {
     const struct stack_code *code = stacks_code(profile->code->stacks, frames->code);
     put_number(&profile->message, LOCATION_ID, id);
-    if (code != NULL) {
+    if (code != NULL && !pprof_is_source(profile->code->stacks, code->module)) {
         const struct stack_module *module = stacks_module(profile->code->stacks, code->module);
         put_number(&profile->message, LOCATION_MAPPING, module != NULL ? code->module : 0);
         /* A code is a return address: the byte before it is of the call. */

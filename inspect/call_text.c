@@ -35,6 +35,7 @@ static void piece_print(FILE *to, const struct stack_definition *text)
             text->of == STACK_CODE_TEXT ? "code" : "module", text->number,
             text->of == STACK_PATH       ? " path"
             : text->of == STACK_BUILD_ID ? " build_id"
+            : text->of == STACK_LANGUAGE ? " language"
                                          : "",
             text->length, text->offset);
     for (uint32_t i = 0; i < stack_piece_bytes(text); i++)

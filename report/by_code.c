@@ -236,7 +236,8 @@ uint32_t by_code_find(const struct by_code *code, const char *name, size_t bytes
         const size_t length = strlen(one);
         if (length < bytes || memcmp(one + length - bytes, name, bytes) != 0) continue;
         if (length == bytes) return i;
-        if (strchr(":/", one[length - bytes - 1]) != NULL) found = i;
+        const bool has_dots = code->groups.groups[i].frame.language != 0;
+        if (strchr(has_dots ? ":/." : ":/", one[length - bytes - 1]) != NULL) found = i;
     }
     return found;
 }

@@ -32,8 +32,9 @@ struct by_code_options {
     const char *focus, *ignore;       /* as they were given; NULL: none */
     const regex_t *focused, *ignored; /* the same */
     const regex_t *skip;              /* functions and files that are passed over; NULL: none */
-    unsigned depth;                   /* frames of a stack; 0: the default */
-    const char *const *directories;   /* for symbols */
+    enum code_view view;
+    unsigned depth;                 /* frames of a stack; 0: the default */
+    const char *const *directories; /* for symbols */
     size_t directories_count;
     const struct suppressions *suppressions; /* NULL: none */
     const char *source; /* a function whose source a page has, too; NULL: none */
@@ -100,7 +101,8 @@ enum {
 }; /* END: in bytes */
 extern const struct by_code_number by_code_numbers[BY_CODE_NUMBERS];
 
-/* The row whose name is the first `bytes` of `name`, or ends with that after a ":" or "/";
+/* The row whose name is the first `bytes` of `name`, or ends with that after a ":" or "/", of
+ * Python after a ".";
  * CODE_GROUP_NONE: there is none. */
 uint32_t by_code_find(const struct by_code *code, const char *name, size_t bytes);
 

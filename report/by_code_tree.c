@@ -153,6 +153,7 @@ static bool tree_row(const void *of, size_t at, struct table_row *row)
         {"name", .text = function != 0 ? code_names_text(&telling->code->names, function)
                                        : BY_CODE_NO_STACK},
         {"parent", .value = is_root ? NAN : (long double)branch->parent},
+        {"interpreted", .value = there && telling->tree.branches[branch->branch].is_interpreted},
         BY_CODE_CELLS(&branch->sums),
     };
     TABLE_ROW(row, cells);

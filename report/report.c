@@ -54,6 +54,9 @@ static const char report_help_text[] =
     "                       patterns of call stacks whose objects are known to stay until the end, as\n"
     "                       LeakSanitizer has them; may be given several times; none: shows also what\n"
     "                       libstdc++ and the loader keep\n"
+    "      --frames WHICH   of call stacks with functions that an interpreter runs (Python's): all\n"
+    "                       (without those of the interpreter between them), interpreted, or\n"
+    "                       native\n"
     "      --depth N        counts call stacks with the same N innermost functions as one\n"
     "      --symbols DIR    to name functions, looks for programs and libraries in this directory,\n"
     "                       too, by build id or name; may be given several times; none: reads no\n"
@@ -109,6 +112,12 @@ static void by_offer(program_add *add)
         add(by_code_kinds[by], NULL);
 }
 
+static void frames_offer(program_add *add)
+{
+    for (enum code_view view = CODE_VIEW_ALL; view <= CODE_VIEW_NATIVE; view++)
+        add(code_view_words[view], NULL);
+}
+
 /* False: said why. */
 static bool regex_take(regex_t *regex, const char *option, const char *text)
 {
@@ -136,6 +145,14 @@ static int ignore_take(void *of, const char *text)
     options->code.ignore = text;
     options->code.ignored = &options->ignore;
     return PROGRAM_GO_ON;
+}
+
+static int frames_take(void *of, const char *text)
+{
+    struct options *options = of;
+    if (code_view_parse(text, &options->code.view)) return PROGRAM_GO_ON;
+    return cli_usage_error(&cli_report, "--frames takes all, interpreted or native, not '%s'",
+                           text);
 }
 
 static int skip_take(void *of, const char *text)
@@ -330,6 +347,7 @@ static int report_words_parse(struct options *options, int count, char **words)
         {"from", .take = from_take},
         {"to", .take = to_take},
         {"suppressions", .take = suppressions_take},
+        {"frames", .take = frames_take, .values = frames_offer},
         {"depth", .take = depth_take},
         {"symbols", .take = report_symbols_take},
         {"fail-if", .take = limit_add},

@@ -36,7 +36,7 @@ enum stack_what {
 };
 
 /* What a text belongs to. */
-enum stack_text_of { STACK_PATH, STACK_BUILD_ID, STACK_CODE_TEXT, STACK_TEXTS };
+enum stack_text_of { STACK_PATH, STACK_BUILD_ID, STACK_CODE_TEXT, STACK_LANGUAGE, STACK_TEXTS };
 
 /* The most that one record defines. */
 #define STACK_CODES_MAX      8u
@@ -44,6 +44,23 @@ enum stack_text_of { STACK_PATH, STACK_BUILD_ID, STACK_CODE_TEXT, STACK_TEXTS };
 #define STACK_PIECE_BYTES    64u
 #define STACK_TEXT_BYTES_MAX 32767u
 #define STACK_BUILD_ID_MAX   64u
+
+/* The offset of a code in a module that has a language: lines of source code, 0 if unknown. */
+static inline uint64_t stack_offset_of_line(uint32_t first_of_function, uint32_t line)
+{
+    const uint32_t most = STACK_OFFSETS_LIMIT >> 32;
+    return (uint64_t)(first_of_function < most ? first_of_function : 0) << 32 | line;
+}
+
+static inline uint32_t stack_line_of_offset(uint64_t offset)
+{
+    return (uint32_t)offset;
+}
+
+static inline uint32_t stack_first_line_of_offset(uint64_t offset)
+{
+    return (uint32_t)(offset >> 32);
+}
 
 struct stack_definition {
     uint32_t what;   /* enum stack_what */

@@ -70,7 +70,10 @@ static const char *stacks_define_text(struct stacks *stacks, const struct stack_
     if (piece->of != STACK_CODE_TEXT) {
         if ((wrong = reserve_modules(stacks, end)) != NULL) return wrong;
         struct stack_module *module = &stacks->module[piece->number];
-        return add_piece(piece->of == STACK_PATH ? &module->path : &module->build_id, piece);
+        return add_piece(piece->of == STACK_PATH       ? &module->path
+                         : piece->of == STACK_BUILD_ID ? &module->build_id
+                                                       : &module->language,
+                         piece);
     }
     if ((wrong = reserve_codes(stacks, end)) != NULL) return wrong;
     uint32_t *text = &stacks->code[piece->number].text;
@@ -157,6 +160,7 @@ void stacks_free(struct stacks *stacks)
     for (uint64_t i = 0; i < stacks->modules_end; i++) {
         free(stacks->module[i].path.bytes);
         free(stacks->module[i].build_id.bytes);
+        free(stacks->module[i].language.bytes);
     }
     for (uint64_t i = 0; i < stacks->texts; i++)
         free(stacks->text[i].bytes);

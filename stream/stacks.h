@@ -39,7 +39,7 @@ struct stack_module {
     uint64_t start, end, bias;
     bool defined;
     bool unloaded;
-    struct stack_text path, build_id;
+    struct stack_text path, build_id, language;
 };
 
 struct stack_code {
@@ -114,6 +114,21 @@ static inline const struct stack_module *stacks_module(const struct stacks *stac
  * function, the innermost inlined one first: name, file, line, separated by tabs (FORMAT.md 5.8).
  * NULL: nothing. */
 const char *stacks_text_of_code(const struct stacks *stacks, uint32_t code);
+
+/* Whether a module has a language: it is source code, or the interpreter. */
+static inline bool stacks_module_has_language(const struct stacks *stacks, uint32_t number)
+{
+    const struct stack_module *module = stacks_module(stacks, number);
+    return module != NULL && module->language.bytes != NULL &&
+           module->language.come == module->language.length;
+}
+
+/* Whether a module with a language is source code: it is not mapped. Else it is the interpreter. */
+static inline bool stack_module_is_source(const struct stacks *stacks, uint32_t number)
+{
+    const struct stack_module *module = stacks_module(stacks, number);
+    return module != NULL && module->start == module->end;
+}
 
 /* A text of a module, all of it; NULL: not known. */
 static inline const uint8_t *stack_text_bytes(const struct stack_text *text)

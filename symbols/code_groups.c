@@ -67,11 +67,38 @@ static uint32_t group_of_key(struct making *making, uint64_t key, const struct c
 
 /* ---- what a stack belongs to ---- */
 
+/* A frame of a stack: of `at`, which says where it is in names->frames, or of `frames`. */
+struct own_frames {
+    const struct code_names *names;
+    const uint32_t *at; /* NULL: `frames` */
+    const struct code_frame *frames;
+    unsigned count;
+};
+
+static const struct code_frame *own_candidate(const struct own_frames *of, unsigned i)
+{
+    return of->at != NULL ? &of->names->frames[of->at[i]] : &of->frames[i];
+}
+
+/* Where functions with a language are, what is native of their interpreter works for them, and libc
+ * outside of them has only begun the thread. */
+static unsigned own_among(const struct own_frames *of)
+{
+    unsigned first = 0;
+    while (first < of->count && own_candidate(of, first)->language == 0)
+        first++;
+    for (unsigned i = 0; i < of->count; i++) {
+        const struct code_frame *frame = own_candidate(of, i);
+        const bool works_for_it =
+            first < of->count && (frame->is_of_interpreter || (i > first && frame->is_of_libc));
+        if (!frame->is_library && !works_for_it && frame->code != 0) return i;
+    }
+    return first < of->count ? first : 0;
+}
+
 unsigned code_groups_own(const struct code_frame *frames, unsigned count)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (!frames[i].is_library && frames[i].code != 0) return i;
-    return 0;
+    return own_among(&(struct own_frames){.frames = frames, .count = count});
 }
 
 /* 0: nothing is known of the stack. */
@@ -83,7 +110,9 @@ static uint64_t key_of_frame(const struct making *making, const struct code_fram
     case CODE_BY_FILE:
         return frame->file != 0 ? 1 + (uint64_t)frame->file : UINT64_MAX - frame->module;
     case CODE_BY_MODULE: return 1 + (uint64_t)frame->module;
-    default: return 1 + (uint64_t)frame->function;
+    default:
+        if (frame->language != 0) return mix(mix(2, frame->function), frame->file);
+        return 1 + (uint64_t)frame->function;
     }
 }
 
@@ -106,9 +135,8 @@ static uint32_t group_of_frame(struct making *making, unsigned i)
 /* The frame that allocates. */
 static unsigned own_frame(const struct making *making)
 {
-    for (unsigned i = 0; i < making->count; i++)
-        if (!frame_at(making, i)->is_library && frame_at(making, i)->code != 0) return i;
-    return 0;
+    return own_among(
+        &(struct own_frames){.names = making->names, .at = making->frames, .count = making->count});
 }
 
 static uint64_t key_of_stack(const struct making *making, unsigned first)

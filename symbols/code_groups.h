@@ -6,7 +6,7 @@
  *
  * The frame that allocates is the innermost one that is not a function of a standard library: what
  * a container allocates counts for the code that fills the container. If all are library functions,
- * it is the innermost frame.
+ * it is the innermost frame, or the innermost one with a language.
  *
  * Numbers that are exact are added up while stacks are walked (`take`); only estimates need to know
  * which stacks a group has (`listed`).

@@ -7,7 +7,9 @@
 
 #include "common/array.h"
 #include "common/printable.h"
+#include "symbols/code_view.h"
 #include "symbols/function_name.h"
+#include "symbols/source_name.h"
 
 struct codes_frames {
     uint32_t first, count; /* in names->frames; 0 of them: the code is not defined */
@@ -32,6 +34,13 @@ static void classify(const struct code_names *names, struct code_frame *frame, b
 }
 
 /* ---- the frames of a code ---- */
+
+/* Whether a module's functions are called by those of an interpreter, by its name. */
+static bool is_extension(const char *module)
+{
+    const char *name = basename(module);
+    return strstr(name, ".cpython-") != NULL || strstr(name, ".abi3.so") != NULL;
+}
 
 static bool code_names_add_frame(struct code_names *names, const struct code_frame *frame,
                                  bool is_rust)
@@ -102,6 +111,33 @@ static const char *module_path(const struct code_names *names, uint32_t number)
     return path != NULL ? path : "";
 }
 
+/* The language of a module, a text; 0: none. */
+static uint32_t module_language(struct code_names *names, uint32_t number)
+{
+    const struct stack_module *module = stacks_module(names->stacks, number);
+    const char *text = module != NULL ? (const char *)stack_text_bytes(&module->language) : NULL;
+    return text != NULL ? strings_put(&names->symbols.strings, text) : 0;
+}
+
+/* A function in source code: the stream has its name. */
+static bool add_source(struct code_names *names, const struct stack_code *code, const char *said,
+                       struct code_frame frame)
+{
+    char name[SOURCE_NAME_BYTES];
+    source_name(code_names_text(names, frame.module), said != NULL ? said : "?", name);
+    frame.function = strings_put(&names->symbols.strings, name);
+    frame.file = frame.module;
+    frame.line = stack_line_of_offset(code->offset);
+    frame.first_line = stack_first_line_of_offset(code->offset);
+    names->has_languages = true;
+    if (!code_names_add_frame(names, &frame, false)) return false;
+    struct code_frame *added = &names->frames[names->count - 1];
+    added->allocates = false;
+    added->is_library =
+        source_is_library(code_names_text(names, frame.file)) || is_skipped(names, added);
+    return true;
+}
+
 /* The number of module `number` in `symbols`; UINT32_MAX: no memory. */
 static uint32_t code_names_module_of(struct code_names *names, uint32_t number)
 {
@@ -123,8 +159,16 @@ static bool add_code(struct code_names *names, uint32_t number)
     const size_t first = names->count;
     bool good = true;
     if (code == NULL) return true;
-    frame.module = strings_put(&names->symbols.strings, module_path(names, code->module));
-    if (said != NULL) {
+    const char *path = module_path(names, code->module);
+    frame.module = strings_put(&names->symbols.strings, path);
+    const uint32_t language = module_language(names, code->module);
+    const bool is_source = language != 0 && stack_module_is_source(names->stacks, code->module);
+    frame.is_of_libc = strncmp(basename(path), "libc.so", 7) == 0;
+    frame.is_of_interpreter = !is_source && (language != 0 || is_extension(path));
+    if (is_source) {
+        frame.language = language;
+        good = add_source(names, code, said, frame);
+    } else if (said != NULL) {
         good = add_said(names, said, frame);
     } else if (code->module == STACK_MODULE_NONE) {
         good = add_made(names, code->offset, frame);
@@ -156,7 +200,7 @@ static bool read_maps(struct code_names *names, const struct code_places *places
 bool code_names_open(struct code_names *names, const struct stacks *stacks,
                      const struct code_places *places)
 {
-    *names = (struct code_names){.stacks = stacks, .skip = places->skip};
+    *names = (struct code_names){.stacks = stacks, .skip = places->skip, .view = places->view};
     bool good = symbols_open(&names->symbols, places->directories, places->count);
     names->codes = calloc(stacks->codes_end + 1, sizeof *names->codes);
     names->modules = calloc(stacks->modules_end + UINT16_MAX + 1, sizeof *names->modules);
@@ -211,6 +255,7 @@ unsigned code_names_walk(const struct code_names *names, uint32_t node, uint32_t
     const unsigned first = frames_of_allocator(names, at, count);
     count -= first;
     memmove(at, at + first, count * sizeof *at);
+    if (names->has_languages) count = code_view_take(names, at, count);
     if (count > 0 && node != STACK_END) at[count++] = 0;
     return count;
 }

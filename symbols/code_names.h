@@ -11,7 +11,11 @@
  * The innermost frames of a stack are left out as far as they allocate: malloc's family, operator
  * new, and the recorder. The outermost frame is CODE_NAMES_CUT if outer frames are missing.
  *
- * Memory: symbols.h, and 32 bytes a frame of a code. One thread. */
+ * A function that an interpreter runs has a language (FORMAT.md 2.8): its name, file and line are in
+ * the stream. Native functions of the interpreter, and of its extension modules, then count as a
+ * library's.
+ *
+ * Memory: symbols.h, and 40 bytes a frame of a code. One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_CODE_NAMES_H
 #define MALLOCTAPE_SYMBOLS_CODE_NAMES_H
 
@@ -32,11 +36,27 @@ enum { CODE_FRAMES_MAX = 512 };
 struct code_frame {
     uint32_t function, file, module; /* texts; module: the path */
     uint32_t line;
-    uint32_t code;   /* in the stream; 0: CODE_NAMES_CUT */
-    bool is_library; /* or a wrapper of malloc, or passed over: works for its caller */
+    uint32_t
+        language; /* a text: that of the function, which an interpreter runs; 0: it is native */
+    uint32_t first_line; /* of a function with a language; 0: unknown */
+    uint32_t code;       /* in the stream; 0: CODE_NAMES_CUT */
+    bool is_library;     /* or a wrapper of malloc, or passed over: works for its caller */
     bool allocates;
-    bool is_inlined; /* into the next frame */
+    bool is_inlined;        /* into the next frame */
+    bool is_of_interpreter; /* native: runs functions with a language, or is an extension of them */
+    bool is_of_libc;
 };
+
+/* Which functions of stacks are shown, where some have a language. What an interpreter does itself
+ * between two of these is left out, but in CODE_VIEW_NATIVE. A stack without such functions is shown
+ * as it is. */
+enum code_view { CODE_VIEW_ALL, CODE_VIEW_INTERPRETED, CODE_VIEW_NATIVE };
+
+/* "all", "interpreted", "native". */
+extern const char *const code_view_words[CODE_VIEW_NATIVE + 1];
+
+/* Fills in what such a word means. False: it is none of them. */
+bool code_view_parse(const char *word, enum code_view *view);
 
 /* Where names are looked for. */
 struct code_places {
@@ -46,6 +66,7 @@ struct code_places {
     uint64_t pid;        /* for /tmp/perf-PID.map; 0: unknown */
     double start_s;      /* of the recording, since the epoch: older maps are ignored */
     const regex_t *skip; /* functions and files that count as a library's; NULL: none */
+    enum code_view view;
 };
 
 struct code_names {
@@ -54,6 +75,8 @@ struct code_names {
     const regex_t *skip;
     struct code_frame *frames; /* by code, from CODE_FRAME_FIRST on */
     size_t count, room;
+    enum code_view view;
+    bool has_languages; /* of some frames */
 
     /* From here on: code_names.c only. */
     struct codes_frames *codes; /* by code */

@@ -43,7 +43,8 @@ static bool branch_slots_grow(struct code_tree *tree)
 }
 
 /* The branch of a function that `parent` calls; NONE: no memory. */
-static uint32_t branch_called(struct code_tree *tree, uint32_t parent, uint32_t function)
+static uint32_t branch_called(struct code_tree *tree, uint32_t parent,
+                              const struct code_frame *frame, uint32_t function)
 {
     const uint32_t depth = parent != CODE_BRANCH_NONE ? tree->branches[parent].depth + 1 : 0;
     if (depth == CODE_FRAMES_MAX) return parent;
@@ -53,7 +54,8 @@ static uint32_t branch_called(struct code_tree *tree, uint32_t parent, uint32_t 
     if (*slot != 0) return *slot - 1;
     if (!array_reserve(&tree->branches, &tree->room, tree->count + 1, sizeof *tree->branches))
         return CODE_BRANCH_NONE;
-    tree->branches[tree->count] = (struct code_branch){function, parent, depth};
+    tree->branches[tree->count] =
+        (struct code_branch){function, parent, depth, frame->language != 0};
     *slot = (uint32_t)++tree->count;
     return *slot - 1;
 }
@@ -64,7 +66,7 @@ static bool branch_go_on(struct planting *planting, const struct code_frame *fra
 {
     for (unsigned i = count; i-- > first;) {
         const uint32_t *name_of = planting->tree->name_of;
-        *branch = branch_called(planting->tree, *branch,
+        *branch = branch_called(planting->tree, *branch, &frames[i],
                                 name_of != NULL ? name_of[&frames[i] - planting->names->frames]
                                                 : frames[i].function);
         if (*branch == CODE_BRANCH_NONE) return false;
@@ -103,9 +105,23 @@ static bool branch_of_node(struct planting *planting, uint32_t node, uint32_t *b
     return true;
 }
 
+/* The same where what is shown of a node depends on what it calls. */
+static uint32_t branch_of_mixed(struct planting *planting, uint32_t stack)
+{
+    static const struct code_frame unknown;
+    uint32_t at[CODE_FRAMES_MAX], branch = CODE_BRANCH_NONE;
+    const unsigned count = code_names_walk(planting->names, stack, at);
+    if (count == 0) return branch_called(planting->tree, branch, &unknown, 0);
+    for (unsigned i = count; i-- > 0;)
+        if (!branch_go_on(planting, &planting->names->frames[at[i]], 0, 1, &branch)) break;
+    return branch;
+}
+
 /* The branch of a stack; NONE: no memory. */
 static uint32_t branch_of_stack(struct planting *planting, uint32_t stack)
 {
+    static const struct code_frame unknown;
+    if (planting->names->has_languages) return branch_of_mixed(planting, stack);
     const struct code_names *names = planting->names;
     const uint32_t node = code_names_caller(names, stack);
     const struct stack_node *entry = stacks_node(names->stacks, node);
@@ -113,7 +129,7 @@ static uint32_t branch_of_stack(struct planting *planting, uint32_t stack)
     const unsigned count = entry != NULL ? code_names_of_code(names, entry->code, &frames) : 0;
     unsigned first = 0;
     uint32_t branch = CODE_BRANCH_NONE;
-    if (count == 0) return branch_called(planting->tree, branch, 0);
+    if (count == 0) return branch_called(planting->tree, branch, &unknown, 0);
     while (first + 1 < count && frames[first].allocates)
         first++;
     const bool good = branch_of_node(planting, entry->parent, &branch) &&

@@ -14,9 +14,10 @@
 #define CODE_BRANCH_NONE UINT32_MAX
 
 struct code_branch {
-    uint32_t function; /* 0: nothing is known of the stack */
-    uint32_t parent;   /* the next outer one, whose number is lower; or NONE */
-    uint32_t depth;    /* how many are outside of it */
+    uint32_t function;           /* 0: nothing is known of the stack */
+    uint32_t parent;             /* the next outer one, whose number is lower; or NONE */
+    uint32_t depth : 31;         /* how many are outside of it */
+    uint32_t is_interpreted : 1; /* the function has a language */
 };
 
 struct code_tree {

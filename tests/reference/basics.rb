@@ -107,7 +107,7 @@ class Definitions
   NUMBERS = 1 << 28
   MODULES = 1 << 16
   OFFSETS = 1 << 59
-  WHOSE = ['module %d path', 'module %d build_id', 'code %d'].freeze
+  WHOSE = ['module %d path', 'module %d build_id', 'code %d', 'module %d language'].freeze
 
   def initialize
     @given = { module: {}, code: {}, node: {}, text: {} }

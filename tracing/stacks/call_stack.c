@@ -19,7 +19,9 @@ const char *stacks_begin(void)
 {
     if (!unwind_can_find()) return "call stacks need glibc 2.35 or newer";
     if (walks == NULL) walks = os_memory_reserve_per_process(sizeof *walks);
-    return walks != NULL && stack_table_begin() ? NULL : "no memory for call stacks";
+    interpreter_begin();
+    return walks != NULL && stack_table_begin(&interpreter_watcher) ? NULL
+                                                                    : "no memory for call stacks";
 }
 
 static struct stack_walk *walk_of(const struct malloctape_lane *lane)
@@ -379,13 +381,12 @@ static void know(struct stack_walk *walk)
 
 /* ---- the stack ---- */
 
-/* Puts the fresh frames before those that stay. Returns the stack's node; 0: it has none. */
-static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *walk,
-                            const struct at *at)
+/* Puts the fresh frames before those that stay. False: nothing has changed. */
+static bool keep_frames(struct stack_walk *walk, const struct at *at)
 {
     const bool ends_as_before =
         at->kept < REMEMBERED_MAX && at->end == walk->end && at->how == walk->how;
-    if (ends_as_before && at->fresh == 0 && at->kept == walk->first) return walk->node;
+    if (ends_as_before && at->fresh == 0 && at->kept == walk->first) return false;
     uint32_t kept = at->kept, end = at->end;
     if (at->fresh > kept) {
         kept = call_stack_make_room(walk, at->kept);
@@ -405,7 +406,19 @@ static uint32_t keep_frames(struct malloctape_lane *lane, struct stack_walk *wal
     call_stack_note_checks(walk, walk->first, kept);
     walk->end = end;
     walk->how = at->how;
-    walk->node = call_stack_find_node(lane, walk);
+    return true;
+}
+
+/* The node of the latest stack, which has just been kept; 0: it has none. */
+static uint32_t node_of_kept(struct malloctape_lane *lane, struct stack_walk *walk, bool is_new,
+                             bool is_mixed)
+{
+    if (is_mixed)
+        walk->node = call_stack_mix(lane, walk);
+    else if (is_new)
+        walk->node =
+            call_stack_node_of(lane, walk, &walk->code[walk->first], &walk->hash[walk->first],
+                               walk->end - walk->first, walk->how);
     if (!walk->node) call_stack_forget(walk);
     return walk->node;
 }
@@ -444,8 +457,13 @@ static __attribute__((noinline)) uint32_t find_anew(struct malloctape_lane *lane
     struct at at;
     uint32_t node = STACK_END;
     if (first != NULL) walk->fresh.frame[0].at = *first;
-    if (find_by_frames(lane, walk, here, &bx, first, &at)) node = keep_frames(lane, walk, &at);
-    if (node && comes_again(walk)) know(walk);
+    if (find_by_frames(lane, walk, here, &bx, first, &at)) {
+        const bool is_new = keep_frames(walk, &at);
+        const bool is_mixed = call_stack_is_mixed(walk);
+        node = node_of_kept(lane, walk, is_new, is_mixed);
+        /* What the words of a mixed stack say is not all of it. */
+        if (node && !is_mixed && comes_again(walk)) know(walk);
+    }
     errno = kept_errno;
     return node;
 }

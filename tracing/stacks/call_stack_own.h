@@ -1,11 +1,13 @@
 /* call_stack_own - what the files of call stacks share: what a lane remembers of its stacks.
  *
  *   call_stack.c              the way out of the recorder, frames, stacks that recur
- *   call_stack_remembered.c   the latest stack: how its frames are checked, hashes, nodes */
+ *   call_stack_remembered.c   the latest stack: how its frames are checked, hashes, nodes
+ *   call_stack_mixed.c        functions of an interpreter between them */
 #ifndef MALLOCTAPE_CALL_STACK_OWN_H
 #define MALLOCTAPE_CALL_STACK_OWN_H
 
 #include "tracing/stacks/call_stack.h"
+#include "tracing/stacks/interpreter.h"
 #include "tracing/stacks/stack_table.h"
 
 /* A frame, and the rule by which its caller's is found. */
@@ -60,6 +62,15 @@ struct fresh {
     uint32_t code[FRESH_MAX];
 };
 
+/* The codes of a stack with functions of an interpreter, and the hashes of the stacks from there
+ * on. */
+#define MIXED_MAX (STACKS_DEPTH_MAX + INTERPRETER_DEPTH_MAX)
+struct mixed_stack {
+    uint32_t count;
+    uint32_t code[MIXED_MAX];
+    uint64_t hash[MIXED_MAX];
+};
+
 /* A stack that recurs, and the words by which its frames were found: as long as they are unchanged,
  * it is the same. */
 #define KNOWN_WORDS 48u
@@ -99,13 +110,15 @@ struct stack_walk {
     uint32_t latest_way;
     struct way ways[WAYS];
     /* The nodes that are to be defined. */
-    uint32_t missing_codes[STACKS_DEPTH_MAX];
-    uint64_t missing_hashes[STACKS_DEPTH_MAX];
+    uint32_t missing_codes[MIXED_MAX];
+    uint64_t missing_hashes[MIXED_MAX];
     /* Recurring stacks of this generation; and by a part of their hash, those seen once. */
     uint32_t generation;
     uint32_t replaced; /* by addition */
     uint32_t met[1u << MET_BITS];
     struct known known[1u << KNOWN_BITS][KNOWN_IN_SET];
+    struct interpreter_stack interpreter;
+    struct mixed_stack mixed;
 };
 
 /* Forgets the latest stack. No frame equals the sentinel. */
@@ -126,7 +139,16 @@ void call_stack_note_checks(struct stack_walk *walk, uint32_t first, uint32_t en
 void call_stack_hash_frames(struct stack_walk *walk, uint32_t first, uint32_t end,
                             uint64_t of_caller);
 
-/* The node of the latest stack, defined if it was not; 0: it has none. */
-uint32_t call_stack_find_node(struct malloctape_lane *lane, struct stack_walk *walk);
+/* The node of a stack of `count` codes, defined if it was not; 0: it has none. `hashes`: of the stack
+ * from each of them on. Codes may be 0. */
+uint32_t call_stack_node_of(struct malloctape_lane *lane, struct stack_walk *walk,
+                            const uint32_t *codes, const uint64_t *hashes, uint32_t count,
+                            enum stack_end how);
+
+/* Whether the latest stack has code of the interpreter. */
+bool call_stack_is_mixed(const struct stack_walk *walk);
+
+/* The node of the latest stack and what the interpreter runs in it; 0: it has none. */
+uint32_t call_stack_mix(struct malloctape_lane *lane, struct stack_walk *walk);
 
 #endif

@@ -55,28 +55,32 @@ void call_stack_hash_frames(struct stack_walk *walk, uint32_t first, uint32_t en
 /* ---- the nodes ---- */
 
 /* For a stack that is not known: defines the inner nodes that are not. Returns the innermost. */
-static uint32_t call_stack_define_nodes(struct malloctape_lane *lane, struct stack_walk *walk)
+static uint32_t call_stack_define_nodes(struct malloctape_lane *lane, struct stack_walk *walk,
+                                        const uint32_t *codes, const uint64_t *hashes,
+                                        uint32_t count, enum stack_end how)
 {
-    uint32_t known = walk->first, parent = walk->how, count = 0;
-    while (known < walk->end && !(parent = stack_table_node(walk->hash[known])))
+    uint32_t known = 0, parent = how, missing = 0;
+    while (known < count && !(parent = stack_table_node(hashes[known])))
         known++;
-    if (known == walk->end) parent = walk->how;
-    for (uint32_t i = known; i > walk->first; i--) {
-        if (!walk->code[i - 1]) continue;
-        walk->missing_codes[count] = walk->code[i - 1];
-        walk->missing_hashes[count++] = walk->hash[i - 1];
+    if (known == count) parent = how;
+    for (uint32_t i = known; i > 0; i--) {
+        if (!codes[i - 1]) continue;
+        walk->missing_codes[missing] = codes[i - 1];
+        walk->missing_hashes[missing++] = hashes[i - 1];
     }
-    return count
-               ? stack_table_define(lane, parent, count, walk->missing_codes, walk->missing_hashes)
-               : parent;
+    return missing ? stack_table_define(lane, parent, missing, walk->missing_codes,
+                                        walk->missing_hashes)
+                   : parent;
 }
 
-uint32_t call_stack_find_node(struct malloctape_lane *lane, struct stack_walk *walk)
+uint32_t call_stack_node_of(struct malloctape_lane *lane, struct stack_walk *walk,
+                            const uint32_t *codes, const uint64_t *hashes, uint32_t count,
+                            enum stack_end how)
 {
-    const uint64_t hash = walk->hash[walk->first];
-    uint32_t node = stack_table_of_call(hash);
+    if (count == 0) return 0;
+    uint32_t node = stack_table_of_call(hashes[0]);
     if (node) return node;
-    node = call_stack_define_nodes(lane, walk);
-    if (node) stack_table_call(hash, node);
+    node = call_stack_define_nodes(lane, walk, codes, hashes, count, how);
+    if (node) stack_table_call(hashes[0], node);
     return node;
 }

@@ -60,20 +60,24 @@ struct stack_table {
     /* Nodes that are whole stacks of calls, one in seven: kept apart, as only these are looked up
      * all the time. */
     struct stack_map of_calls;
+    struct stack_map sources; /* files and functions of an interpreter */
     struct module modules[MODULES_MAX];
     uint32_t rules_replaced; /* by addition */
     struct rule_set rules[RULE_SETS];
 };
 
 static struct stack_table *table;
+static const struct stack_table_watcher *watcher; /* set when recording begins */
 
-bool stack_table_begin(void)
+bool stack_table_begin(const struct stack_table_watcher *told)
 {
+    watcher = told;
     if (table == NULL) table = os_memory_reserve_per_process(sizeof *table);
     if (table == NULL) return false;
     stack_map_clear(&table->codes);
     stack_map_clear(&table->nodes);
     stack_map_clear(&table->of_calls);
+    stack_map_clear(&table->sources);
     memset(table->modules, 0, sizeof table->modules);
     table->modules_count = table->codes_count = table->nodes_count = 0;
     table->unloading = 0;
@@ -130,6 +134,21 @@ static bool stack_table_define_text(struct malloctape_lane *lane, struct unwind_
         if (!definition_send(lane, &piece)) return false;
     }
     return true;
+}
+
+static bool stack_table_send_text(struct malloctape_lane *lane, uint32_t number,
+                                  enum stack_text_of of, const char *bytes, uint32_t count)
+{
+    return count == 0 || stack_table_define_text(lane, NULL, number, of, "",
+                                                 (struct text){.ours = bytes, .bytes = count});
+}
+
+/* NULL: the module has no language. */
+static bool stack_table_send_language(struct malloctape_lane *lane, uint32_t number,
+                                      const char *language)
+{
+    return language == NULL || stack_table_send_text(lane, number, STACK_LANGUAGE, language,
+                                                     (uint32_t)strlen(language));
 }
 
 /* The text at this address, which ends with a null byte. */
@@ -229,8 +248,9 @@ static void note_unloaded(struct malloctape_lane *lane, struct module *module, u
 {
     uint32_t loaded = MODULE_LOADED;
     const struct stack_definition unloaded = {.what = STACK_UNLOADED, .number = number};
-    if (atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED) && lane != NULL)
-        definition_send(lane, &unloaded);
+    if (!atomic_swap_once(&module->state, &loaded, MODULE_UNLOADED)) return;
+    watcher->unloaded(number);
+    if (lane != NULL) definition_send(lane, &unloaded);
 }
 
 /* A free entry. NULL: there are too many modules. */
@@ -290,7 +310,7 @@ static bool add_module(struct malloctape_lane *lane, struct unwind_memory *memor
     if (next < STACK_MODULES_LIMIT && stack_table_define_module(lane, memory, next, object)) {
         begin_module(module, next, object, pc);
         *number = next;
-        return true;
+        return stack_table_send_language(lane, next, watcher->seen(memory, object, next));
     }
     atomic_store_release(&module->state, MODULE_NONE);
     return next >= STACK_MODULES_LIMIT;
@@ -458,6 +478,54 @@ bool stack_table_code(struct malloctape_lane *lane, struct unwind_memory *memory
     bool keeps;
     if (!stack_table_resolve(lane, memory, pc, code, &keeps)) return false;
     if (time && keeps) stack_table_keep(pc, time, code);
+    return true;
+}
+
+/* ---- functions of an interpreter ---- */
+
+bool stack_table_of_source(uint64_t hash, uint32_t *number)
+{
+    *number = stack_map_find(&table->sources, hash + !hash);
+    return *number != 0;
+}
+
+static void stack_table_keep_source(uint64_t hash, uint32_t number)
+{
+    if (stack_map_has_room(&table->sources, 1))
+        stack_map_put(&table->sources, hash + !hash, number);
+}
+
+bool stack_table_define_source(struct malloctape_lane *lane, uint64_t hash, const char *language,
+                               const char *path, uint32_t path_bytes, uint32_t *number)
+{
+    *number = atomic_add_relaxed(&table->modules_count, 1) + 1;
+    if (*number >= STACK_MODULES_LIMIT) {
+        *number = STACK_MODULE_NONE;
+        return true;
+    }
+    const struct stack_definition module = {.what = STACK_MODULE, .number = *number};
+    if (!definition_send(lane, &module) || !stack_table_send_language(lane, *number, language) ||
+        !stack_table_send_text(lane, *number, STACK_PATH, path, path_bytes))
+        return false;
+    stack_table_keep_source(hash, *number);
+    return true;
+}
+
+bool stack_table_define_function(struct malloctape_lane *lane, uint64_t hash,
+                                 const struct stack_table_function *function, const char *name,
+                                 uint32_t name_bytes, uint32_t *number)
+{
+    *number = atomic_add_relaxed(&table->codes_count, 1) + STACK_CODE_FIRST;
+    const struct stack_definition code = {
+        .what = STACK_CODES,
+        .number = *number,
+        .count = 1,
+        .of = function->module,
+        .offsets = {stack_offset_of_line(function->first_line, function->line)}};
+    if (*number >= STACK_NUMBERS_LIMIT || !definition_send(lane, &code) ||
+        !stack_table_send_text(lane, *number, STACK_CODE_TEXT, name, name_bytes))
+        return false;
+    stack_table_keep_source(hash, *number);
     return true;
 }
 

@@ -20,8 +20,16 @@
 #include "tracing/data/lane.h"
 #include "tracing/stacks/unwind.h"
 
+/* Who is told of modules. */
+struct stack_table_watcher {
+    /* One has been seen for the first time. If it is an interpreter, its language; else NULL. */
+    const char *(*seen)(struct unwind_memory *memory, const struct unwind_object *object,
+                        uint32_t module);
+    void (*unloaded)(uint32_t module);
+};
+
 /* Begins an empty one, for a recording in which nobody records yet. False: there is no memory. */
-bool stack_table_begin(void);
+bool stack_table_begin(const struct stack_table_watcher *watcher);
 
 /* Changes whenever something may have been unloaded: rules found at another time must not be used.
  * 0: something is being unloaded now, or this is a forked child, which has no table. */
@@ -46,6 +54,26 @@ struct stack_code {
  * memory or no room in the lane. */
 bool stack_table_code(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
                       struct stack_code *code);
+
+/* Functions of source code that an interpreter runs (interpreter.h). What is known of a file or of a
+ * function has a hash, by which its number is found: of the file's module, or of the code. False: it
+ * has none yet. */
+bool stack_table_of_source(uint64_t hash, uint32_t *number);
+
+/* Defines a module of source code. Its number is STACK_MODULE_NONE if there are too many. False:
+ * there is no room in the lane. */
+bool stack_table_define_source(struct malloctape_lane *lane, uint64_t hash, const char *language,
+                               const char *path, uint32_t path_bytes, uint32_t *number);
+
+struct stack_table_function {
+    uint32_t module;
+    uint32_t first_line, line; /* 0: unknown */
+};
+
+/* Defines a function, at a line. False: as above, or there are too many codes. */
+bool stack_table_define_function(struct malloctape_lane *lane, uint64_t hash,
+                                 const struct stack_table_function *function, const char *name,
+                                 uint32_t name_bytes, uint32_t *number);
 
 /* A stack is looked up by a hash of its codes, from the outermost one on, which begins with how the
  * stack ends. In one of 30 million recordings of a million stacks, two of these have the same

@@ -35,16 +35,22 @@ static bool copy_in(struct unwind_memory *memory, uintptr_t from)
     return memory->copied_bytes > 0;
 }
 
-bool unwind_memory_copy(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes)
+const uint8_t *unwind_memory_piece(struct unwind_memory *memory, uintptr_t from, size_t bytes)
 {
     uintptr_t at = from - memory->copied_from;
-    if (bytes > UNWIND_COPY_BYTES) return false;
+    if (bytes > UNWIND_COPY_BYTES) return NULL;
     if (at >= memory->copied_bytes || bytes > memory->copied_bytes - at) {
-        if (!copy_in(memory, from) || bytes > memory->copied_bytes) return false;
+        if (!copy_in(memory, from) || bytes > memory->copied_bytes) return NULL;
         at = 0;
     }
-    memcpy(to, memory->copy + at, bytes);
-    return true;
+    return memory->copy + at;
+}
+
+bool unwind_memory_copy(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes)
+{
+    const uint8_t *piece = unwind_memory_piece(memory, from, bytes);
+    if (piece != NULL) memcpy(to, piece, bytes);
+    return piece != NULL;
 }
 
 bool unwind_memory_copy_word(struct unwind_memory *memory, uintptr_t address, uintptr_t *word)

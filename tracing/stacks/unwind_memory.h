@@ -67,6 +67,9 @@ static inline void unwind_memory_begin(struct unwind_memory *memory, uintptr_t s
  * time. */
 bool unwind_memory_copy(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes);
 
+/* The same without another copy: valid until the next call. NULL: as above. */
+const uint8_t *unwind_memory_piece(struct unwind_memory *memory, uintptr_t from, size_t bytes);
+
 bool unwind_memory_copy_word(struct unwind_memory *memory, uintptr_t address, uintptr_t *word);
 
 /* The word at this address; false: there is none that can be read. */

@@ -1,0 +1,196 @@
+#!/usr/bin/env ruby
+# python_stacks_test.rb - functions of Python in call stacks are those that the program has noted
+# itself at the same allocations; what is no Python, or of an unknown version, does no harm; and
+# what report and export say of them. Prints TAP.
+#
+# MALLOCTAPE_PYTHON: the interpreter (default python3). MALLOCTAPE_CALLS: how many stacks are
+# compared (default 800).
+
+require 'json'
+require 'tmpdir'
+
+require_relative '../tap'
+
+MALLOCTAPE = File.join(BUILD, 'bin/malloctape')
+WORKLOADS = File.expand_path('../workloads', __dir__)
+FAKE = File.join(BUILD, 'tests/workloads/fake_python')
+PYTHON = ENV.fetch('MALLOCTAPE_PYTHON', '/usr/bin/python3')
+CALLS = Integer(ENV.fetch('MALLOCTAPE_CALLS') { size(800, 20_000) })
+DEPTH_MAX = 256
+
+# Returns what is on standard error.
+def record(words, *program)
+  out, errors, status = Open3.capture3(MALLOCTAPE, 'record', '-o', 'raw.lz4', *words, '--', *program)
+  $printed = out
+  status.success? ? errors : "failed: #{status} #{errors}"
+end
+
+# What a recording says of Python: the stacks of objects, by their size, each once.
+class PythonStacks
+  attr_reader :calls, :names
+
+  def initialize(name)
+    @names = Hash.new { |all, code| all[code] = String.new }
+    @codes = {}
+    @nodes = {}
+    @sources = {}
+    @mapped = {}
+    @calls = Hash.new { |all, bytes| all[bytes] = [] }
+    @known = {}
+    IO.popen([MALLOCTAPE, 'dump', name], 'rb') { |dump| dump.each_line { |line| read(line) } }
+  end
+
+  def read(line)
+    case line
+    when /define text of code (\d+) \d+ from \d+ (\h+)/ then @names[$1.to_i] << [$2].pack('H*')
+    when /define module (\d+) from (\S+) to (\S+)/ then @mapped[$1.to_i] = $2 != $3
+    when /define text of module (\d+) language/ then @sources[$1.to_i] = !@mapped[$1.to_i]
+    when /define codes (\d+) module (\d+) (.*)/
+      $3.split.each_with_index { |offset, i| @codes[$1.to_i + i] = [$2.to_i, offset.hex] }
+    when /define nodes (\d+) parent (\d+) codes (.*)/ then read_nodes($1.to_i, $2.to_i, $3.split)
+    when / malloc (70\d\d|4711) .*?(?:stack (\d+))?$/ then @calls[$1.to_i] << $2.to_i
+    end
+  end
+
+  def read_nodes(first, parent, codes)
+    codes.each_with_index do |code, i|
+      @nodes[first + i] = [i.zero? ? parent : first + i - 1, code.to_i]
+    end
+  end
+
+  # Python's functions with their lines, innermost first; and where the stack ends.
+  def stack(node)
+    @known[node] ||= begin
+      found = []
+      while (parent, code = @nodes[node])
+        of, offset = @codes[code]
+        found << "#{@names[code]}:#{offset & 0xffffffff}" if @sources[of]
+        node = parent
+      end
+      [found, node]
+    end
+  end
+end
+
+# Stacks that differ from what the program has noted, in words; and how many there are.
+def differences(recorded, notes)
+  stacks = {}
+  wrong = []
+  count = 0
+  File.foreach(notes, mode: 'rb') do |line|
+    kind, number, rest = line.chomp.split(' ', 3)
+    next stacks[number.to_i] = rest.split(';') if kind == 's'
+
+    all = recorded.calls[number.to_i]
+    noted = rest.to_s.split
+    wrong << "#{noted.size} objects of #{number}, #{all.size} recorded" if all.size != noted.size
+    noted.zip(all) do |stack, node|
+      found, how = recorded.stack(node)
+      count += 1
+      wanted = stacks[stack.to_i]
+      wanted = wanted.first(DEPTH_MAX) if how == 1
+      wrong << "#{wanted.join(' ')} is #{found.join(' ')}" if found != wanted
+    end
+  end
+  [wrong, count]
+end
+
+def check_witness
+  program = File.join(WORKLOADS, 'python_witness.py')
+  errors = record(%w[-q --stacks=all], PYTHON, program, CALLS.to_s, 'notes')
+  return report(false, 'stacks are those that Python notes itself', [errors]) unless errors.empty?
+
+  wrong, count = differences(PythonStacks.new('raw.lz4'), 'notes')
+  puts "# #{count - wrong.size} of #{count} stacks"
+  report count >= CALLS && wrong.empty?, 'stacks are those that Python notes itself', wrong.first(5)
+end
+
+SERVER = <<~TEXT
+  import json
+  kept = []
+
+
+  def leak(request):
+      kept.append(bytearray(3000))
+
+
+  def handle(request):
+      leak(request)
+      return json.loads(json.dumps(request))
+
+
+  class Handler:
+      def handle(self, request):
+          return handle(request)
+
+
+  for i in range(300):
+      Handler().handle({'number': [i] * 500})
+TEXT
+
+def rows_of(words, by, measure)
+  output_of({}, MALLOCTAPE, 'report', 'raw.lz4', '--json', 'json', '--by', by, *words)
+  code = JSON.parse(File.read('json'))['code']
+  rows = code['rows']
+  rows['name'].zip(code['where'][measure], rows[measure], rows["total_#{measure}"])
+end
+
+def check_report
+  File.write('server.py', SERVER)
+  errors = record(%w[--stacks=all], PYTHON, 'server.py')
+  functions = rows_of([], 'function', 'bytes')
+  kept = functions.find { |name,| name == 'server.leak' }
+  report kept && kept[1].end_with?('/server.py:6') && kept[2].between?(900_300, 960_000),
+         'what a function of Python keeps, and its line', [errors, *functions.first(3).map(&:to_s)]
+  caller = functions.find { |name,| name == 'server.Handler.handle' }
+  report caller && caller[3] > kept[3], 'its callers have it, too', [caller.to_s]
+  names = ->(which) { rows_of(['--frames', which], 'function', 'bytes').map(&:first) }
+  native = names['native']
+  report native.none?(/server\./) && native.any?(/EvalFrameDefault/), 'native functions alone',
+         native.first(5)
+  folded = output_of({}, MALLOCTAPE, 'export', '-q', '--to', 'folded', '--frames', 'interpreted', '-o', '-',
+                     'raw.lz4')
+  report folded.include?("server.<module>;server.Handler.handle;server.handle;server.leak 9"),
+         'Python functions alone', folded.lines.grep(/server/).first(3)
+  _, _, status = Open3.capture3(MALLOCTAPE, 'report', 'raw.lz4', '--fail-if', 'bytes@server.leak>800000')
+  _, _, other = Open3.capture3(MALLOCTAPE, 'report', 'raw.lz4', '--fail-if', 'bytes@server.leak>1000000')
+  report status.exitstatus == 6 && other.exitstatus.zero?, 'a limit for a function of Python',
+         [status.to_s, other.to_s]
+end
+
+def check_objects
+  calls = lambda do |*words|
+    errors = record([*words, '--stacks'], PYTHON, '-c', 'x = [str(i) for i in range(30000)]')
+    [errors[/(\d+) events/, 1].to_i, errors]
+  end
+  arenas, = calls.call
+  objects, errors = calls.call('--python-objects')
+  report objects > arenas + 30_000 && errors.include?('PYTHONMALLOC=malloc'),
+         'each object, if it is asked for', [arenas, objects, errors].map(&:to_s)
+end
+
+def check_fakes
+  said = record(%w[--stacks=all], FAKE, 'version', '0x030e00f0')
+  report said.include?('Python 3.14 are not seen') && $printed == "2\n", 'another version: a line',
+         [said]
+  said = (1..2).map { |seed| [record(%w[-q --stacks=all], FAKE, 'garbage', seed.to_s), $printed] }
+  recorded = PythonStacks.new('raw.lz4')
+  report said.all?(['', "6000\n"]) && recorded.calls[4711].size == 6000 &&
+         recorded.names.values.include?('fake'),
+         'states of threads that are anything', said.map(&:to_s)
+end
+
+version, = Open3.capture2e(PYTHON, '-V')
+plan 9
+Dir.mktmpdir do |directory|
+  Dir.chdir(directory) do
+    if version =~ /Python 3\.1[123]\./
+      check_witness
+      check_report
+      check_objects
+    else
+      7.times { |i| report true, "test #{i + 1} # SKIP no Python 3.11 to 3.13" }
+    end
+    check_fakes
+  end
+end

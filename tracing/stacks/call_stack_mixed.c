@@ -1,0 +1,60 @@
+/* call_stack_mixed - stacks with functions of an interpreter between the native ones. */
+#include "tracing/stacks/call_stack_own.h"
+
+#include "common/atomic.h"
+
+bool call_stack_is_mixed(const struct stack_walk *walk)
+{
+    const struct interpreter_range range = {atomic_load_relaxed(&interpreter_range.start),
+                                            atomic_load_acquire(&interpreter_range.end)};
+    if (range.start == range.end) return false;
+    for (uint32_t i = walk->first; i < walk->end; i++)
+        if (interpreter_has(&range, walk->frame[i].at.pc)) return true;
+    return false;
+}
+
+static void call_stack_add(struct mixed_stack *mixed, uint32_t code)
+{
+    if (code) mixed->code[mixed->count++] = code;
+}
+
+/* Adds the functions of the runs whose mark lies below `end`. False: the rest of the stack is
+ * missing. */
+static bool add_runs(struct stack_walk *walk, uintptr_t end, uint32_t *run)
+{
+    const struct interpreter_stack *stack = &walk->interpreter;
+    for (; *run < stack->runs && stack->run[*run].mark < end; ++*run)
+        for (uint32_t i = *run ? stack->run[*run - 1].end : 0; i < stack->run[*run].end; i++)
+            call_stack_add(&walk->mixed, stack->code[i]);
+    return *run < stack->runs || !(stack->is_deeper || stack->is_cut);
+}
+
+/* Puts the runs where their native frames are. What the native frames do not reach is further out.
+ * Returns how the stack ends. */
+static enum stack_end mix_runs(struct stack_walk *walk)
+{
+    const enum stack_end cut = walk->interpreter.is_deeper ? STACK_CUT_BY_DEPTH : STACK_CUT_BY_CODE;
+    uint32_t run = 0;
+    walk->mixed.count = 0;
+    for (uint32_t i = walk->first; i < walk->end; i++) {
+        /* Where the outermost frame ends nobody knows. */
+        const bool is_last = i + 1 == walk->end;
+        if (!(is_last && walk->how != STACK_END) &&
+            !add_runs(walk, is_last ? UINTPTR_MAX : walk->frame[i + 1].at.sp, &run) &&
+            walk->interpreter.runs > 0)
+            return cut;
+        call_stack_add(&walk->mixed, walk->code[i]);
+    }
+    return add_runs(walk, UINTPTR_MAX, &run) || walk->interpreter.runs == 0 ? walk->how : cut;
+}
+
+uint32_t call_stack_mix(struct malloctape_lane *lane, struct stack_walk *walk)
+{
+    struct mixed_stack *mixed = &walk->mixed;
+    if (!interpreter_frames(lane, &walk->memory, &walk->interpreter)) return 0;
+    const enum stack_end how = mix_runs(walk);
+    uint64_t hash = stack_table_hash_of_end(how);
+    for (uint32_t i = mixed->count; i > 0; i--)
+        mixed->hash[i - 1] = hash = stack_table_hash(hash, mixed->code[i - 1]);
+    return call_stack_node_of(lane, walk, mixed->code, mixed->hash, mixed->count, how);
+}

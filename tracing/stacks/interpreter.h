@@ -1,0 +1,65 @@
+/* interpreter - the functions that an interpreter runs in the calling thread, for its call stack.
+ *
+ *   a module is seen ---------interpreter_watcher---> it is an interpreter of a known version
+ *   the frames of a stack ----interpreter_frames()--> codes of functions, innermost first, in runs
+ *
+ * One native function of the interpreter runs any number of its language's functions: they are a
+ * run, and its `mark` is an address in the frame of that native function. So the runs of a stack are
+ * put between its native frames by their addresses (call_stack_mixed.c).
+ *
+ * What is read belongs to the calling thread, and stays: what runs is held by its frame. A thread
+ * that has the interpreter's lock reads it as it is, once everything has been found in its place
+ * by reading copies (unwind_memory.h); one that has not reads copies. Nothing is remembered of a
+ * function from one stack to the next: its number is found by a hash of what is recorded of it. So
+ * one that dies, and another one in its place, are never confused.
+ *
+ * interpreter_python.c has CPython. There may be one interpreter at a time in a process: the first
+ * that is seen.
+ *
+ * Threads   any that has a lane; there are no locks, and nothing allocates. */
+#ifndef MALLOCTAPE_INTERPRETER_H
+#define MALLOCTAPE_INTERPRETER_H
+
+#include "tracing/stacks/stack_table.h"
+
+/* Functions and runs of one stack. */
+#define INTERPRETER_DEPTH_MAX 256u
+#define INTERPRETER_RUNS_MAX  64u
+
+struct interpreter_run {
+    uintptr_t mark;
+    uint32_t end; /* how many functions there are up to the end of this run */
+};
+
+struct interpreter_stack {
+    uint32_t count, runs;
+    bool is_deeper; /* it goes on, but this is too much */
+    bool is_cut;    /* something further out could not be read */
+    uint32_t code[INTERPRETER_DEPTH_MAX];
+    struct interpreter_run run[INTERPRETER_RUNS_MAX];
+    uint8_t text[512]; /* interpreter_...c's, as stacks are small */
+};
+
+/* Begins a recording, in which nobody records yet. */
+void interpreter_begin(void);
+
+/* Notices the interpreter among the modules, and when it is unloaded. */
+extern const struct stack_table_watcher interpreter_watcher;
+
+/* Where the interpreter's code is: a stack without it has no functions of the interpreter. */
+struct interpreter_range {
+    uintptr_t start, end;
+};
+extern struct interpreter_range interpreter_range; /* empty: there is none */
+
+static inline bool interpreter_has(const struct interpreter_range *range, uintptr_t pc)
+{
+    return pc - range->start < range->end - range->start;
+}
+
+/* Finds them. The calling thread's stack has a frame in `interpreter_range`. False: there is no room
+ * in the lane. */
+bool interpreter_frames(struct malloctape_lane *lane, struct unwind_memory *memory,
+                        struct interpreter_stack *stack);
+
+#endif

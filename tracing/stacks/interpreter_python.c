@@ -1,0 +1,383 @@
+/* interpreter_python - CPython from 3.11 on (interpreter.h).
+ *
+ *   the calling thread's state
+ *      |  3.11, 3.12: _PyCFrame, on the stack of a native frame --previous--> that of one further out
+ *      |  3.13: none; the outermost frame of a run lies on the stack itself
+ *      v
+ *   _PyInterpreterFrame --previous--> ... --previous--> the caller's
+ *      | code object: file, qualified name, first line, table of lines
+ *      | the instruction that it is in
+ *
+ * Where things are in these structures each version has for itself; 3.13 says so in _PyRuntime. */
+#include "tracing/stacks/interpreter.h"
+
+#include "common/atomic.h"
+#include "tracing/data/notice.h"
+#include "tracing/os/os.h"
+#include "tracing/stacks/python_code.h"
+#include "tracing/stacks/stack_table.h"
+#include "tracing/stacks/unwind_symbol.h"
+
+#include <string.h>
+
+struct interpreter_range interpreter_range;
+
+/* Whether what is read has been found in its place. */
+enum python_trust { PYTHON_UNTRIED, PYTHON_TRUSTED, PYTHON_REFUSED };
+/* After so many stacks that could not be read it is refused. */
+#define PYTHON_TRIES_MAX 1024u
+
+enum python_state { PYTHON_NONE, PYTHON_BEGINS, PYTHON_THERE };
+
+/* Whoever takes it out of NONE fills it, and stores THERE (release). */
+static struct {
+    uint32_t state;  /* enum python_state */
+    uint32_t module; /* of the interpreter */
+    uint32_t trust;  /* enum python_trust */
+    uint32_t tries;  /* in vain */
+    struct python_layout layout;
+    uintptr_t code_type;    /* what code objects are (release, before `trust`); 0: not known yet */
+    void *(*current)(void); /* the state of the thread that has the lock; of 3.12 on, if it is the
+                                 calling one */
+    void *(*of_thread)(void); /* the calling thread's first state */
+} python;
+
+/* ---- which version it is ---- */
+
+static const struct python_layout python_layouts[] = {
+    {.version = 0x030b,
+     .state_frames = 56,
+     .state_thread = 160,
+     .cframe_current = 8,
+     .cframe_previous = 16,
+     .frame = {.code = 32, .previous = 48, .instruction = 56, .owner = 69, .is_entry = 68},
+     .code = {.first_line = 72, .instructions = 184, .first_traceable = 168},
+     .text_bytes = 48,
+     .wide_text_bytes = 72},
+    {.version = 0x030c,
+     .state_frames = 56,
+     .state_thread = 144,
+     .cframe_current = 0,
+     .cframe_previous = 8,
+     .frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70},
+     .code = {.first_line = 68, .instructions = 192, .first_traceable = 176},
+     .text_bytes = 40,
+     .wide_text_bytes = 56},
+    {.version = 0x030d,
+     .state_frames = 72,
+     .state_thread = 160,
+     .frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70},
+     .code = {.first_line = 68, .instructions = 200, .first_traceable = 184},
+     .text_bytes = 40,
+     .wide_text_bytes = 56}};
+
+/* What 3.13 says of itself at the beginning of _PyRuntime, by their places there: whether the layout
+ * is that of the table. */
+static bool python_says_so(struct unwind_memory *memory, const struct unwind_object *object,
+                           uintptr_t runtime, const struct python_layout *layout)
+{
+    enum {
+        COOKIE = 0,
+        FREE_THREADED = 2,
+        STATE_FRAMES = 23,
+        FRAME_PREVIOUS = 29,
+        FRAME_CODE = 30,
+        FRAME_INSTRUCTION = 31,
+        FRAME_OWNER = 33,
+        CODE_FIRST_LINE = 39,
+        CODE_INSTRUCTIONS = 43,
+        WORDS = 44
+    };
+    uint64_t says[WORDS];
+    return unwind_read(memory, object, runtime, says, sizeof says) &&
+           memcmp(&says[COOKIE], "xdebugpy", 8) == 0 && says[FREE_THREADED] == 0 &&
+           says[STATE_FRAMES] == layout->state_frames &&
+           says[FRAME_PREVIOUS] == layout->frame.previous &&
+           says[FRAME_CODE] == layout->frame.code &&
+           says[FRAME_INSTRUCTION] == layout->frame.instruction &&
+           says[FRAME_OWNER] == layout->frame.owner &&
+           says[CODE_FIRST_LINE] == layout->code.first_line &&
+           says[CODE_INSTRUCTIONS] == layout->code.instructions;
+}
+
+static const struct python_layout *python_layout_of(struct unwind_memory *memory,
+                                                    const struct unwind_object *object,
+                                                    uint32_t version, uintptr_t runtime)
+{
+    for (uint32_t i = 0; i < sizeof python_layouts / sizeof *python_layouts; i++) {
+        const struct python_layout *layout = &python_layouts[i];
+        if (layout->version != version >> 16) continue;
+        return layout->cframe_previous || python_says_so(memory, object, runtime, layout) ? layout
+                                                                                          : NULL;
+    }
+    return NULL;
+}
+
+static void python_say_unknown(uint32_t version)
+{
+    if (version)
+        notice_text("call stacks: functions of Python %lu.%lu are not seen: only those of 3.11 to "
+                    "3.13 are, built with the global lock",
+                    (uint64_t)(version >> 24), (uint64_t)(version >> 16 & 0xff));
+    else
+        notice_text(
+            "call stacks: functions of this Python are not seen: only those of 3.11 to 3.13 "
+            "are");
+}
+
+/* The functions that are called. False: it is no interpreter of a version that is known. */
+static bool python_fill(struct unwind_memory *memory, const struct unwind_object *object)
+{
+    struct unwind_symbols symbols;
+    uint32_t version = 0;
+    if (!unwind_symbols_open(memory, object, &symbols)) return false;
+    const uintptr_t runtime = unwind_symbol(memory, object, &symbols, "_PyRuntime");
+    if (!runtime) return false;
+    const uintptr_t says = unwind_symbol(memory, object, &symbols, "Py_Version");
+    if (says && !unwind_read(memory, object, says, &version, sizeof version)) return false;
+    const struct python_layout *layout = python_layout_of(memory, object, version, runtime);
+    const uintptr_t of_thread =
+        unwind_symbol(memory, object, &symbols, "PyGILState_GetThisThreadState");
+    uintptr_t current = unwind_symbol(memory, object, &symbols, "_PyThreadState_UncheckedGet");
+    if (!current) current = unwind_symbol(memory, object, &symbols, "PyThreadState_GetUnchecked");
+    if (layout == NULL || !current || !of_thread) {
+        python_say_unknown(version);
+        return false;
+    }
+    python.layout = *layout;
+    python.current = (void *(*)(void))current;
+    python.of_thread = (void *(*)(void))of_thread;
+    return true;
+}
+
+void interpreter_begin(void)
+{
+    interpreter_range.start = interpreter_range.end = 0;
+    python.state = PYTHON_NONE;
+    python.trust = PYTHON_UNTRIED;
+    python.tries = 0;
+    python.code_type = 0;
+}
+
+static const char *python_look(struct unwind_memory *memory, const struct unwind_object *object,
+                               uint32_t module)
+{
+    uint32_t none = PYTHON_NONE;
+    if (!atomic_swap_once(&python.state, &none, PYTHON_BEGINS)) return NULL;
+    if (!python_fill(memory, object)) {
+        atomic_store_release(&python.state, PYTHON_NONE);
+        return NULL;
+    }
+    python.module = module;
+    python.trust = PYTHON_UNTRIED;
+    python.tries = 0;
+    python.code_type = 0;
+    atomic_store_relaxed(&interpreter_range.start, object->start);
+    atomic_store_release(&python.state, PYTHON_THERE);
+    atomic_store_release(&interpreter_range.end, object->end);
+    return PYTHON_LANGUAGE;
+}
+
+static void python_unloaded(uint32_t module)
+{
+    if (atomic_load_acquire(&python.state) != PYTHON_THERE || python.module != module) return;
+    atomic_store_relaxed(&interpreter_range.end, atomic_load_relaxed(&interpreter_range.start));
+    atomic_store_release(&python.state, PYTHON_NONE);
+}
+
+const struct stack_table_watcher interpreter_watcher = {.seen = python_look,
+                                                        .unloaded = python_unloaded};
+
+/* ---- a stack ---- */
+
+/* Whether this is a code object: the first time, by the name of its type. */
+static bool python_is_code(struct python_reader *reader, uintptr_t object)
+{
+    const uintptr_t known = atomic_load_acquire(&python.code_type);
+    uintptr_t type, name;
+    char text[sizeof "code"];
+    if (!python_word(reader, object + PYTHON_TYPE, &type)) return false;
+    if (known) return type == known;
+    if (reader->is_direct || !python_word(reader, type + PYTHON_TYPE_NAME, &name) ||
+        !python_read(reader, name, text, sizeof text) || memcmp(text, "code", sizeof text) != 0)
+        return false;
+    atomic_store_release(&python.code_type, type);
+    return true;
+}
+
+/* Where a walk is. */
+struct python_walk {
+    struct malloctape_lane *lane;
+    struct python_reader reader;
+    struct interpreter_stack *stack;
+    struct python_known known; /* the latest code object of this walk */
+};
+
+enum python_step { PYTHON_ON, PYTHON_ENDS_RUN, PYTHON_CUT, PYTHON_NO_ROOM };
+
+/* Adds the function of a frame. One whose first instructions have not been carried out is not there
+ * yet for Python, and some such frames never are; but the innermost one may allocate. */
+static enum python_step python_add(struct python_walk *walk, uintptr_t frame, uintptr_t code)
+{
+    const struct python_layout *layout = &python.layout;
+    struct interpreter_stack *stack = walk->stack;
+    uintptr_t instruction;
+    uint32_t traceable;
+    uint8_t owner;
+    if (!python_word(&walk->reader, frame + layout->frame.instruction, &instruction) ||
+        !python_read(&walk->reader, frame + layout->frame.owner, &owner, sizeof owner) ||
+        !python_read(&walk->reader, code + layout->code.first_traceable, &traceable,
+                     sizeof traceable))
+        return PYTHON_CUT;
+    const int64_t at = (int64_t)(instruction - (code + layout->code.instructions));
+    if (owner != PYTHON_OF_GENERATOR && at < 2 * (int64_t)traceable && stack->count > 0)
+        return PYTHON_ON;
+    if (stack->count == INTERPRETER_DEPTH_MAX) {
+        stack->is_deeper = true;
+        return PYTHON_CUT;
+    }
+    uint32_t number;
+    switch (python_code_number(walk->lane, &walk->reader, &walk->known, code, at, stack->text,
+                               &number)) {
+    case PYTHON_CODE_FOUND: break;
+    case PYTHON_CODE_NO_ROOM: return PYTHON_NO_ROOM;
+    default: return PYTHON_CUT;
+    }
+    stack->code[stack->count++] = number;
+    return PYTHON_ON;
+}
+
+/* One frame, and the one further out. */
+static enum python_step python_step(struct python_walk *walk, uintptr_t *frame)
+{
+    const struct python_layout *layout = &python.layout;
+    uintptr_t code;
+    uint8_t byte = 0;
+    const uintptr_t here = *frame;
+    enum python_step step = PYTHON_ON;
+    if (layout->frame.is_entry) {
+        if (!python_read(&walk->reader, here + layout->frame.is_entry, &byte, sizeof byte))
+            return PYTHON_CUT;
+    } else {
+        if (!python_read(&walk->reader, here + layout->frame.owner, &byte, sizeof byte))
+            return PYTHON_CUT;
+        byte = byte == PYTHON_OF_STACK;
+    }
+    if (!byte || layout->frame.is_entry) {
+        if (!python_word(&walk->reader, here + layout->frame.code, &code) ||
+            !python_is_code(&walk->reader, code))
+            return PYTHON_CUT;
+        step = python_add(walk, here, code);
+        if (step != PYTHON_ON) return step;
+    }
+    if (!python_word(&walk->reader, here + layout->frame.previous, frame)) return PYTHON_CUT;
+    return byte ? PYTHON_ENDS_RUN : PYTHON_ON;
+}
+
+/* The frames of one run, from `*frame` on; then `*frame` is the next one, and `*last` the outermost
+ * of these. */
+static enum python_step python_run(struct python_walk *walk, uintptr_t *frame, uintptr_t *last)
+{
+    /* A chain of frames that go round ends when there is no more room; one of frames that have no
+     * function would not. */
+    for (uint32_t i = 0; i < 4 * INTERPRETER_DEPTH_MAX && *frame; i++) {
+        *last = *frame;
+        const enum python_step step = python_step(walk, frame);
+        if (step != PYTHON_ON) return step;
+    }
+    return *frame ? PYTHON_CUT : PYTHON_ENDS_RUN;
+}
+
+static void python_end_run(struct interpreter_stack *stack, uintptr_t mark)
+{
+    if (stack->count == (stack->runs ? stack->run[stack->runs - 1].end : 0)) return;
+    stack->run[stack->runs++] = (struct interpreter_run){.mark = mark, .end = stack->count};
+}
+
+/* The runs of a thread's state. */
+static enum python_step python_runs(struct python_walk *walk, uintptr_t state)
+{
+    const struct python_layout *layout = &python.layout;
+    struct interpreter_stack *stack = walk->stack;
+    uintptr_t cframe = 0, frame = 0, last = 0;
+    if (!python_word(&walk->reader, state + layout->state_frames,
+                     layout->cframe_previous ? &cframe : &frame))
+        return PYTHON_CUT;
+    if (!layout->cframe_previous) cframe = frame;
+    for (uint32_t i = 0; i < 4 * INTERPRETER_RUNS_MAX && cframe; i++) {
+        enum python_step step = PYTHON_ENDS_RUN;
+        if (stack->runs == INTERPRETER_RUNS_MAX) {
+            stack->is_deeper = true;
+            return PYTHON_CUT;
+        }
+        if (layout->cframe_previous &&
+            !python_word(&walk->reader, cframe + layout->cframe_current, &frame))
+            return PYTHON_CUT;
+        if (frame) step = python_run(walk, &frame, &last);
+        python_end_run(stack, layout->cframe_previous ? cframe : last);
+        if (step != PYTHON_ENDS_RUN) return step;
+        if (!layout->cframe_previous)
+            cframe = frame;
+        else if (!python_word(&walk->reader, cframe + layout->cframe_previous, &cframe))
+            return PYTHON_CUT;
+    }
+    return cframe ? PYTHON_CUT : PYTHON_ENDS_RUN;
+}
+
+/* ---- the thread ---- */
+
+/* The state of the calling thread; 0: it has none. `*has_lock`: nobody else runs in the interpreter
+ * now, and what the thread's frames need stays. */
+static uintptr_t python_state_of(const struct malloctape_lane *lane, struct unwind_memory *memory,
+                                 bool *has_lock)
+{
+    const uintptr_t current = (uintptr_t)python.current(), mine = (uintptr_t)python.of_thread();
+    struct python_reader reader = {.memory = memory, .is_direct = false};
+    uintptr_t thread;
+    *has_lock = current && (current == mine || python.layout.version >= 0x030c);
+    if (*has_lock || !current) return *has_lock ? current : mine;
+    /* The lock is another thread's, or that of another interpreter which this thread is in. */
+    if (python_word(&reader, current + python.layout.state_thread, &thread) &&
+        thread == (uintptr_t)lane->registry.thread_id) {
+        *has_lock = true;
+        return current;
+    }
+    return mine;
+}
+
+/* A stack was read by copies. */
+static void python_try(const struct interpreter_stack *stack)
+{
+    if (!stack->is_cut && stack->count > 0) atomic_store_release(&python.trust, PYTHON_TRUSTED);
+    if (!stack->is_cut || stack->count > 0 ||
+        atomic_add_relaxed(&python.tries, 1) + 1 != PYTHON_TRIES_MAX)
+        return;
+    atomic_store_release(&python.trust, PYTHON_REFUSED);
+    notice_text("call stacks: functions of this Python are not seen: it is not laid out as others "
+                "of its version are, or memory may not be copied");
+}
+
+bool interpreter_frames(struct malloctape_lane *lane, struct unwind_memory *memory,
+                        struct interpreter_stack *stack)
+{
+    bool has_lock;
+    stack->count = stack->runs = 0;
+    stack->is_deeper = stack->is_cut = false;
+    if (atomic_load_acquire(&python.state) != PYTHON_THERE) return true;
+    const uint32_t trust = atomic_load_acquire(&python.trust);
+    if (trust == PYTHON_REFUSED) return true;
+    const uintptr_t state = python_state_of(lane, memory, &has_lock);
+    if (!state) return true;
+    struct python_walk walk = {
+        .lane = lane,
+        .reader = {.memory = memory,
+                   .layout = &python.layout,
+                   .is_direct = has_lock && trust == PYTHON_TRUSTED},
+        .stack = stack,
+    };
+    const enum python_step step = python_runs(&walk, state);
+    if (step == PYTHON_NO_ROOM) return false;
+    stack->is_cut = step != PYTHON_ENDS_RUN && !stack->is_deeper;
+    if (trust == PYTHON_UNTRIED && has_lock) python_try(stack);
+    return true;
+}

@@ -1,0 +1,23 @@
+/* unwind_symbol - symbols that an object exports, without the dynamic linker and its locks.
+ *
+ * Threads and reading: as unwind.h. */
+#ifndef MALLOCTAPE_UNWIND_SYMBOL_H
+#define MALLOCTAPE_UNWIND_SYMBOL_H
+
+#include "tracing/stacks/unwind.h"
+
+/* The tables of an object: DT_GNU_HASH and what it needs. */
+struct unwind_symbols {
+    uintptr_t hash, symbols, names;
+    uint32_t buckets, first, blooms, shift;
+};
+
+/* False: it has none that are understood here. */
+bool unwind_symbols_open(struct unwind_memory *memory, const struct unwind_object *object,
+                         struct unwind_symbols *symbols);
+
+/* The address of a symbol; 0: the object does not export it. */
+uintptr_t unwind_symbol(struct unwind_memory *memory, const struct unwind_object *object,
+                        const struct unwind_symbols *symbols, const char *name);
+
+#endif
