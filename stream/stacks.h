@@ -127,7 +127,7 @@ static inline bool stacks_module_has_language(const struct stacks *stacks, uint3
 static inline bool stack_module_is_source(const struct stacks *stacks, uint32_t number)
 {
     const struct stack_module *module = stacks_module(stacks, number);
-    return module != NULL && module->start == module->end;
+    return module != NULL && module->start == 0 && module->end == 0;
 }
 
 /* A text of a module, all of it; NULL: not known. */

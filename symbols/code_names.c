@@ -124,7 +124,8 @@ static bool add_source(struct code_names *names, const struct stack_code *code, 
                        struct code_frame frame)
 {
     char name[SOURCE_NAME_BYTES];
-    source_name(code_names_text(names, frame.module), said != NULL ? said : "?", name);
+    source_name(code_names_text(names, frame.module), said != NULL && *said != '\0' ? said : "?",
+                name);
     frame.function = strings_put(&names->symbols.strings, name);
     frame.file = frame.module;
     frame.line = stack_line_of_offset(code->offset);

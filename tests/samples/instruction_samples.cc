@@ -145,6 +145,25 @@ std::string stacks(bool addresses, bool of_frees = false)
     return out.finish();
 }
 
+/* The functions of an interpreter of FORMAT.md 5.8. */
+std::string source_code()
+{
+    InstructionHeader header;
+    header.features = 2;
+    InstructionBuilder out(header);
+    out.define({1, 1, 0x10000, 8192, 0x10000});
+    out.define({3 + 3 * 8, 1, 6, 0}, "python");
+    out.define({4 + 2 * 8, 1, 1, bytes::zigzag(0x100), bytes::zigzag(0x80)});
+    out.define({1, 2, 0, 0, 0});
+    out.define({3 + 3 * 8, 2, 6, 0}, "python");
+    out.define({3, 2, 4, 0}, "a.py");
+    out.define({4 + 8, 3, 2, bytes::zigzag((int64_t{1} << 32) + 2)});
+    out.define({3 + 2 * 8, 3, 1, 0}, "f");
+    out.define({5 + 3 * 8, 8, 0, 1, 3, 2});
+    out.call(CALL_MALLOC, kUnknown, {24, 0, 0, false, 10});
+    return out.finish();
+}
+
 /* One definition that the document forbids. */
 std::string bad_definition(const std::vector<uint64_t> &numbers, const std::string &piece = "")
 {
@@ -371,6 +390,7 @@ void add_instruction_samples(Samples *samples)
         {"stacks", [] { return stacks(false); }},
         {"stacks_addresses", [] { return stacks(true); }},
         {"free_stacks", [] { return stacks(false, true); }},
+        {"source_code", source_code},
         {"bad_stack", bad_stack},
         {"bad_definition_block", [] { return bad(false, [](Out &out) {
                                           out.define({2, 1});

@@ -366,6 +366,40 @@ std::string stacks(uint64_t features)
     return raw.finish(end);
 }
 
+/* FORMAT.md 2.8 and 5.8, functions of an interpreter; then what a recorder never writes: names with
+ * bytes that are no letters, lines that are large, languages that nobody knows, also of a module
+ * without a path and of codes without names. */
+std::string source_code()
+{
+    RawStreamHeader header = RawSample::header();
+    header.features = 4;
+    header.metadata += "stacks=all\n";
+    RawSample raw(header);
+    raw.records(0, [&] {
+        raw.units(0, {0xf03f, 0x0001, 0x0001, 0x8000, 0x0002, 0x2000, 0x0000});
+        raw.units(0, {0xf03f, 0x0003, 0x0001, 0x0006, 0x0000, 0x622f, 0x6e69, 0x612f});
+        raw.units(0, {0xf03f, 0x001b, 0x0001, 0x0006, 0x0000, 0x7970, 0x6874, 0x6e6f});
+        raw.units(0, {0xf03f, 0x0014, 0x0002, 0x0001, 0x0200, 0x0100});
+        raw.units(0, {0xf03f, 0x0001, 0x0002, 0x0000, 0x0000, 0x0000});
+        raw.units(0, {0xf03f, 0x001b, 0x0002, 0x0006, 0x0000, 0x7970, 0x6874, 0x6e6f});
+        raw.units(0, {0xf03f, 0x0003, 0x0002, 0x0004, 0x0000, 0x2e61, 0x7970});
+        raw.units(0, {0xf03f, 0x000c, 0x0000, 0x0002, 0x8004, 0x8000, 0x0008});
+        raw.units(0, {0xf03f, 0x0013, 0x0003, 0x0001, 0x0000, 0x0066});
+        raw.units(0, {0xf03f, 0x001d, 0x0010, 0x0008, 0x0001, 0x0003, 0x0002});
+        raw.units(0, {0xf300, 0x000a});
+        raw.allocate(CALL_MALLOC, 24);
+        raw.units(0, {0xf03f, 0x0001, 0x0003, 0x0005, 0x0000, 0x0000});
+        raw.units(0, {0xf03f, 0x001b, 0x0003, 0x0004, 0x0000, 0x0900, 0xff0a});
+        raw.units(0, {0xf03f, 0x000c, 0x0000, 0x0003, 0xfffe, 0xffff, 0xffff, 0x7fff});
+        raw.units(0, {0xf03f, 0x000c, 0x0000, 0x0003, 0x0000});
+        raw.units(0, {0xf03f, 0x0013, 0x0005, 0x0006, 0x0000, 0x0900, 0xff0a, 0x1b5b});
+        raw.units(0, {0xf03f, 0x0015, 0x0000, 0x0001, 0x0004, 0x0005});
+        raw.units(0, {0xf300, 0x000c});
+        raw.allocate(CALL_MALLOC, 25);
+    });
+    return raw.finish();
+}
+
 /* --- what is special --- */
 
 /* A later minor version: info bits and chunk types that nobody knows yet. */
@@ -520,5 +554,6 @@ void add_raw_samples(Samples *samples)
                      {"raw_stacks", [] { return stacks(0); }},
                      {"raw_stacks_addresses", [] { return stacks(1); }},
                      {"raw_free_stacks", [] { return stacks(8); }},
+                     {"raw_source_code", source_code},
                      {"raw_units", units}});
 }

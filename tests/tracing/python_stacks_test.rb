@@ -43,7 +43,7 @@ class PythonStacks
   def read(line)
     case line
     when /define text of code (\d+) \d+ from \d+ (\h+)/ then @names[$1.to_i] << [$2].pack('H*')
-    when /define module (\d+) from (\S+) to (\S+)/ then @mapped[$1.to_i] = $2 != $3
+    when /define module (\d+) from (\S+) to (\S+)/ then @mapped[$1.to_i] = $3 != '0x0'
     when /define text of module (\d+) language/ then @sources[$1.to_i] = !@mapped[$1.to_i]
     when /define codes (\d+) module (\d+) (.*)/
       $3.split.each_with_index { |offset, i| @codes[$1.to_i + i] = [$2.to_i, offset.hex] }
