@@ -47,7 +47,8 @@ function codeFlame({ choose }) {
     const isFitting = state.search !== '' && state.fits(node);
     const bar = make('button', { type: 'button', tabIndex: i === at ? 0 : -1, title: partText(node),
       textContent: width > 0.01 ? shortName(node.name, 80) : '',
-      className: state.search === '' ? '' : isFitting ? 'hit' : 'miss',
+      className: [codeInterpreted.has(node.name) ? 'interpreted' : '',
+        state.search === '' ? '' : isFitting ? 'hit' : 'miss'].join(' ').trim(),
       onclick: () => zoom(node),
       onfocus: () => { says.textContent = partText(node); },
       onpointerenter: () => { says.textContent = partText(node); } });

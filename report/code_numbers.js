@@ -86,6 +86,9 @@ function codeMergeTrees(sides) {
   return { roots, branches };
 }
 
+// Names of functions that an interpreter runs.
+const codeInterpreted = new Set();
+
 function codeModel(codes) {
   codes.forEach(addBoth);
   const functions = [];
@@ -105,6 +108,9 @@ function codeModel(codes) {
   // Branches are of functions: they have rows only if rows are functions, too.
   const space = codes.at(-1).by === 'function' ? '' : '\0';
   for (const side of sides) {
+    side.code.tree.name.forEach((name, i) => {
+      if (side.code.tree.interpreted?.[i] > 0) codeInterpreted.add(name);
+    });
     side.functions = side.code.tree.name.map((name) => functionOf(space + name));
     side.isOutermost = codeOutermost(side.code.tree, side.functions);
   }

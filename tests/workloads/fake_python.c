@@ -74,6 +74,7 @@ static void make_state(bool is_whole)
     code[14] = code[16] = (uintptr_t)name;
     code[17] = (uintptr_t)lines;
     name[2] = 4;
+    name[3] = is_whole || draw(2) ? ~UINT64_C(0) : draw(1000);
     put((uintptr_t)&name[4], 0x64); /* compact, ASCII, one byte a letter */
     memcpy(&name[6], "fake", 4);
     lines[2] = 3;

@@ -31,13 +31,26 @@ struct interpreter_run {
     uint32_t end; /* how many functions there are up to the end of this run */
 };
 
+/* The number of a function that has been met lately, by a hash. */
+struct interpreter_number {
+    uint64_t key;
+    uint32_t number;
+};
+#define INTERPRETER_NUMBERS 512u
+
+/* A lane's, of which interpreter_...c uses what it needs; all zero at first. */
+struct interpreter_memory {
+    struct interpreter_number numbers[INTERPRETER_NUMBERS];
+    uint8_t text[512]; /* to work in, as stacks are small */
+};
+
 struct interpreter_stack {
     uint32_t count, runs;
     bool is_deeper; /* it goes on, but this is too much */
     bool is_cut;    /* something further out could not be read */
     uint32_t code[INTERPRETER_DEPTH_MAX];
     struct interpreter_run run[INTERPRETER_RUNS_MAX];
-    uint8_t text[512]; /* interpreter_...c's, as stacks are small */
+    struct interpreter_memory memory;
 };
 
 /* Begins a recording, in which nobody records yet. */

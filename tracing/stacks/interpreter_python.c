@@ -237,7 +237,7 @@ static enum python_step python_add(struct python_walk *walk, uintptr_t frame, ui
         return PYTHON_CUT;
     }
     uint32_t number;
-    switch (python_code_number(walk->lane, &walk->reader, &walk->known, code, at, stack->text,
+    switch (python_code_number(walk->lane, &walk->reader, &walk->known, code, at, &stack->memory,
                                &number)) {
     case PYTHON_CODE_FOUND: break;
     case PYTHON_CODE_NO_ROOM: return PYTHON_NO_ROOM;

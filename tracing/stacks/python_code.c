@@ -1,8 +1,12 @@
 #include "tracing/stacks/python_code.h"
 
+#include "tracing/recording/recording.h"
 #include "tracing/stacks/stack_table.h"
 
 #include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 /* What is longer is cut: names, and what is looked at of a table of lines. */
 #define PYTHON_LETTERS_MAX 8192u
@@ -19,30 +23,6 @@ static uint64_t python_mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-static uint64_t python_word_of(const uint8_t *bytes)
-{
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-    return word;
-}
-
-/* Four at a time, as each has to wait for the one before. */
-static uint64_t python_hash_piece(uint64_t hash, const uint8_t *bytes, size_t count)
-{
-    uint64_t a = hash, b = ~hash, c = hash + 1, d = hash ^ count, last = 0;
-    for (; count >= 32; bytes += 32, count -= 32) {
-        a = python_mix(a, python_word_of(bytes));
-        b = python_mix(b, python_word_of(bytes + 8));
-        c = python_mix(c, python_word_of(bytes + 16));
-        d = python_mix(d, python_word_of(bytes + 24));
-    }
-    for (; count >= 8; bytes += 8, count -= 8)
-        a = python_mix(a, python_word_of(bytes));
-    for (size_t i = 0; i < count; i++)
-        last |= (uint64_t)bytes[i] << 8 * i;
-    return python_mix(python_mix(python_mix(python_mix(a, last), b), c), d);
-}
-
 /* Of bytes anywhere. */
 static bool python_hash_bytes(struct python_reader *reader, uintptr_t from, size_t bytes,
                               uint64_t *hash)
@@ -55,7 +35,7 @@ static bool python_hash_bytes(struct python_reader *reader, uintptr_t from, size
             piece = unwind_memory_piece(reader->memory, from, count);
             if (piece == NULL) return false;
         }
-        *hash = python_hash_piece(*hash, piece, count);
+        *hash = XXH3_64bits_withSeed(piece, count, *hash);
         from += count;
         bytes -= count;
     }
@@ -86,9 +66,17 @@ static bool python_text_of(struct python_reader *reader, uintptr_t object, struc
     return true;
 }
 
+/* Most texts have a hash of their letters, with a key that the process has drawn. */
 static bool python_hash_text(struct python_reader *reader, uintptr_t object, uint64_t *hash)
 {
     struct python_text text;
+    uint64_t its, length;
+    if (!python_word(reader, object + PYTHON_TEXT_HASH, &its)) return false;
+    if (its != UINT64_MAX) {
+        if (!python_word(reader, object + PYTHON_TEXT_LENGTH, &length)) return false;
+        *hash = python_mix(python_mix(*hash, its), length);
+        return true;
+    }
     return python_text_of(reader, object, &text) &&
            python_hash_bytes(reader, text.at, (size_t)text.letters * text.width, hash);
 }
@@ -233,26 +221,47 @@ static bool python_file_number(struct malloctape_lane *lane, struct python_reade
     return stack_table_define_source(lane, key, PYTHON_LANGUAGE, (const char *)text, bytes, number);
 }
 
-enum python_code_found python_code_number(struct malloctape_lane *lane,
-                                          struct python_reader *reader, struct python_known *known,
-                                          uintptr_t code, int64_t instruction, uint8_t *text,
-                                          uint32_t *number)
+/* What has no number yet. */
+static __attribute__((noinline)) enum python_code_found python_define(
+    struct malloctape_lane *lane, struct python_reader *reader, const struct python_known *known,
+    const struct python_parts *parts, uint64_t key, int64_t instruction, uint8_t *text,
+    uint32_t *number)
 {
-    struct python_parts parts;
-    uint64_t hash;
     uint32_t file;
-    if (!python_hash_code(reader, known, code, &parts, &hash)) return PYTHON_CODE_UNREADABLE;
-    const uint64_t key = python_mix(hash, (uint64_t)instruction);
-    if (stack_table_of_source(key, number)) return PYTHON_CODE_FOUND;
-    if (!python_file_number(lane, reader, known, parts.file, text, &file))
+    if (!python_file_number(lane, reader, known, parts->file, text, &file))
         return PYTHON_CODE_NO_ROOM;
-    struct python_lines lines = {reader, parts.lines, parts.lines + parts.lines_bytes};
+    struct python_lines lines = {reader, parts->lines, parts->lines + parts->lines_bytes};
     const struct stack_table_function function = {
         .module = file,
-        .first_line = parts.first_line,
-        .line = python_line_of(&lines, (int32_t)parts.first_line, instruction)};
-    const uint32_t bytes = python_take_text(reader, parts.name, false, text);
+        .first_line = parts->first_line,
+        .line = python_line_of(&lines, (int32_t)parts->first_line, instruction)};
+    const uint32_t bytes = python_take_text(reader, parts->name, false, text);
     return stack_table_define_function(lane, key, &function, (const char *)text, bytes, number)
                ? PYTHON_CODE_FOUND
                : PYTHON_CODE_NO_ROOM;
+}
+
+enum python_code_found python_code_number(struct malloctape_lane *lane,
+                                          struct python_reader *reader, struct python_known *known,
+                                          uintptr_t code, int64_t instruction,
+                                          struct interpreter_memory *memory, uint32_t *number)
+{
+    struct python_parts parts;
+    uint64_t hash;
+    if (!python_hash_code(reader, known, code, &parts, &hash)) return PYTHON_CODE_UNREADABLE;
+    const uint64_t key = python_mix(hash, (uint64_t)instruction);
+    /* Numbers are of a recording. */
+    const uint64_t now = python_mix(key, recording.number);
+    struct interpreter_number *latest = &memory->numbers[now % INTERPRETER_NUMBERS];
+    if (latest->key == now) {
+        *number = latest->number;
+        return PYTHON_CODE_FOUND;
+    }
+    if (!stack_table_of_source(key, number)) {
+        const enum python_code_found found =
+            python_define(lane, reader, known, &parts, key, instruction, memory->text, number);
+        if (found != PYTHON_CODE_FOUND) return found;
+    }
+    *latest = (struct interpreter_number){.key = now, .number = *number};
+    return PYTHON_CODE_FOUND;
 }

@@ -9,8 +9,7 @@
 #ifndef MALLOCTAPE_PYTHON_CODE_H
 #define MALLOCTAPE_PYTHON_CODE_H
 
-#include "tracing/data/lane.h"
-#include "tracing/stacks/unwind_memory.h"
+#include "tracing/stacks/interpreter.h"
 
 #define PYTHON_LANGUAGE "python"
 
@@ -38,6 +37,7 @@ enum {
     PYTHON_TYPE_NAME = 24,
     PYTHON_BYTES = 32, /* of a bytes object */
     PYTHON_TEXT_LENGTH = 16,
+    PYTHON_TEXT_HASH = 24, /* -1: it has not been needed yet */
     PYTHON_TEXT_STATE = 32,
     PYTHON_CODE_FILE = 112,
     PYTHON_CODE_NAME = 128,
@@ -75,11 +75,10 @@ struct python_known {
 
 enum python_code_found { PYTHON_CODE_FOUND, PYTHON_CODE_NO_ROOM, PYTHON_CODE_UNREADABLE };
 
-/* The number of a code object's function where it is at this byte of its instructions. `text`: 512
- * bytes to work in. */
+/* The number of a code object's function where it is at this byte of its instructions. */
 enum python_code_found python_code_number(struct malloctape_lane *lane,
                                           struct python_reader *reader, struct python_known *known,
-                                          uintptr_t code, int64_t instruction, uint8_t *text,
-                                          uint32_t *number);
+                                          uintptr_t code, int64_t instruction,
+                                          struct interpreter_memory *memory, uint32_t *number);
 
 #endif
