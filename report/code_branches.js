@@ -6,25 +6,43 @@
 const codeWeight = ({ sides }) => Math.max(...sides.map(Math.abs));
 
 function codeSorted(nodes) {
-  return nodes.filter((node) => codeWeight(node) > 0).sort((a, b) =>
-    Math.abs(codeValue(b.sides)) - Math.abs(codeValue(a.sides)) || codeWeight(b) - codeWeight(a));
+  return nodes
+    .filter((node) => codeWeight(node) > 0)
+    .sort(
+      (a, b) => Math.abs(codeValue(b.sides)) - Math.abs(codeValue(a.sides)) || codeWeight(b) - codeWeight(a),
+    );
 }
 
 function codeNode(of, parent, children) {
   const node = { ...of, parent };
   let made = null;
-  node.children = () => { made ??= codeSorted(children(node)); return made; };
+  node.children = () => {
+    made ??= codeSorted(children(node));
+    return made;
+  };
   return node;
 }
 
 const codeSides = (numbers, of, key) => numbers.map((side, i) => (of.at[i] < 0 ? 0 : side[key][of.at[i]]));
 
 function codeDown(model, numbers) {
-  const nodesOf = (branches) => (parent) => branches.map((branch) => codeNode({ name: model.nameOf(branch.name),
-    function: branch.function, sides: codeSides(numbers, branch, 'branchTotal') }, parent,
-  nodesOf(branch.children)));
-  return codeNode({ name: 'all', function: -1, sides: numbers.map(({ all }) => all) }, null,
-    nodesOf(model.roots));
+  const nodesOf = (branches) => (parent) =>
+    branches.map((branch) =>
+      codeNode(
+        {
+          name: model.nameOf(branch.name),
+          function: branch.function,
+          sides: codeSides(numbers, branch, 'branchTotal'),
+        },
+        parent,
+        nodesOf(branch.children),
+      ),
+    );
+  return codeNode(
+    { name: 'all', function: -1, sides: numbers.map(({ all }) => all) },
+    null,
+    nodesOf(model.roots),
+  );
 }
 
 // Each node has the branches it is on: pairs of where the path begins, and how far it has come.
@@ -35,13 +53,24 @@ function codeUp(model, numbers) {
       if (!groups.has(at.function)) groups.set(at.function, { paths: [], sides: sides.map(() => 0), at });
       const group = groups.get(at.function);
       group.paths.push({ sides, at });
-      sides.forEach((value, i) => { group.sides[i] += value; });
+      sides.forEach((value, i) => {
+        group.sides[i] += value;
+      });
     }
-    return [...groups.values()].map((group) => codeNode({ name: model.nameOf(group.at.name),
-      function: group.at.function, sides: group.sides }, parent,
-    nodesOf(group.paths.filter(({ at }) => at.parent).map((path) => ({ sides: path.sides, at: path.at.parent })))));
+    return [...groups.values()].map((group) =>
+      codeNode(
+        { name: model.nameOf(group.at.name), function: group.at.function, sides: group.sides },
+        parent,
+        nodesOf(
+          group.paths
+            .filter(({ at }) => at.parent)
+            .map((path) => ({ sides: path.sides, at: path.at.parent })),
+        ),
+      ),
+    );
   };
-  const paths = model.branches.map((at) => ({ at, sides: codeSides(numbers, at, 'branchOwn') }))
+  const paths = model.branches
+    .map((at) => ({ at, sides: codeSides(numbers, at, 'branchOwn') }))
     .filter(({ sides }) => sides.some((value) => value !== 0));
   return codeNode({ name: 'all', function: -1, sides: numbers.map(({ all }) => all) }, null, nodesOf(paths));
 }
@@ -53,9 +82,16 @@ function codeUp(model, numbers) {
 function codeCalls(model, numbers, of) {
   const add = (to, branch, sides) => {
     const key = branch ? branch.function : -1;
-    if (!to.has(key)) to.set(key, { function: key, index: key, name: branch ? model.nameOf(branch.name)
-      : '(nothing: outermost)', sides: sides.map(() => 0) });
-    sides.forEach((value, i) => { to.get(key).sides[i] += value; });
+    if (!to.has(key))
+      to.set(key, {
+        function: key,
+        index: key,
+        name: branch ? model.nameOf(branch.name) : '(nothing: outermost)',
+        sides: sides.map(() => 0),
+      });
+    sides.forEach((value, i) => {
+      to.get(key).sides[i] += value;
+    });
   };
   const [callers, callees] = [new Map(), new Map()];
   const walk = (branch, isWithin, seen) => {

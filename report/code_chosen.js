@@ -1,7 +1,8 @@
 // ---- code: all about the chosen function: its place, numbers, callers, callees and sizes ----
 
 // How editors are asked to open a file at a line.
-const EDITORS = { '': null,
+const EDITORS = {
+  '': null,
   'VS Code': (file, line) => `vscode://file${file}:${line}`,
   VSCodium: (file, line) => `vscodium://file${file}:${line}`,
   JetBrains: (file, line) => `idea://open?file=${file}&line=${line}`,
@@ -41,14 +42,27 @@ function codeLink({ file, line }, editor) {
 function codeSizes(model, of) {
   const side = model.sides.length - 1;
   const { sizes } = model.sides[side].code;
-  return sizes ? objectsOf(sizes).filter((one) => one.of === of.rows[side]).map((one) => ({ ...one, index: one.size })) : [];
+  return sizes
+    ? objectsOf(sizes)
+        .filter((one) => one.of === of.rows[side])
+        .map((one) => ({ ...one, index: one.size }))
+    : [];
 }
 
 const SIZE_COLUMNS = [
   { title: 'size from', value: (row) => row.size, text: (row) => bytesText(row.size) },
-  ...[['objects', 'made', countText], ['bytes', 'bytes', bytesText], ['at the peak', 'peak_bytes', bytesText],
-    ['at the end', 'end_bytes', bytesText], ['gone within 100 calls', 'short_lived', countText]]
-    .map(([title, key, text]) => ({ title, first: key === 'bytes', value: (row) => row[key] ?? 0, text: (row) => text(row[key] ?? 0) })),
+  ...[
+    ['objects', 'made', countText],
+    ['bytes', 'bytes', bytesText],
+    ['at the peak', 'peak_bytes', bytesText],
+    ['at the end', 'end_bytes', bytesText],
+    ['gone within 100 calls', 'short_lived', countText],
+  ].map(([title, key, text]) => ({
+    title,
+    first: key === 'bytes',
+    value: (row) => row[key] ?? 0,
+    text: (row) => text(row[key] ?? 0),
+  })),
 ];
 
 // `state` is that of code.js. `choose(index)`: another function.
@@ -60,21 +74,44 @@ function codeChosen(model, state, { choose, change }) {
   const callers = workTable({ label: 'callers', choose: none, enter: ({ index }) => choose(index) });
   const callees = workTable({ label: 'callees', choose: none, enter: ({ index }) => choose(index) });
   const sizes = workTable({ label: 'sizes', choose: none });
-  const sizesPart = make('div', {}, make('h5', { textContent: 'Sizes and lifetimes (whole time)' }), sizes.element);
+  const sizesPart = make(
+    'div',
+    {},
+    make('h5', { textContent: 'Sizes and lifetimes (whole time)' }),
+    sizes.element,
+  );
   const callersPart = make('div', {}, make('h5', { textContent: 'Callers' }), callers.element);
   const calleesPart = make('div', {}, make('h5', { textContent: 'Callees' }), callees.element);
-  const only = make('button', { type: 'button', textContent: 'only through it',
-    onclick: () => change({ only: state.chosen, without: null }) });
-  const without = make('button', { type: 'button', textContent: 'without it',
-    onclick: () => change({ without: state.chosen, only: null }) });
-  const parts = make('div', {}, title, place, numbers, make('div', { className: 'controls' }, only, without),
-    callersPart, calleesPart, sizesPart);
-  const hint = make('p', { className: 'quiet', textContent: 'Choose a function: its callers, callees and sizes are shown here.' });
+  const only = make('button', {
+    type: 'button',
+    textContent: 'only through it',
+    onclick: () => change({ only: state.chosen, without: null }),
+  });
+  const without = make('button', {
+    type: 'button',
+    textContent: 'without it',
+    onclick: () => change({ without: state.chosen, only: null }),
+  });
+  const parts = make(
+    'div',
+    {},
+    title,
+    place,
+    numbers,
+    make('div', { className: 'controls' }, only, without),
+    callersPart,
+    calleesPart,
+    sizesPart,
+  );
+  const hint = make('p', {
+    className: 'quiet',
+    textContent: 'Choose a function: its callers, callees and sizes are shown here.',
+  });
 
   function showPlace(of) {
     const where = codePlace(model, of);
     const link = codeLink(where, state.editor);
-    const text = where.file ? `${where.file}:${where.line}` : where.module ?? '';
+    const text = where.file ? `${where.file}:${where.line}` : (where.module ?? '');
     place.replaceChildren(...(link ? [make('a', { href: link, textContent: text })] : [text]));
   }
   function show() {
@@ -85,12 +122,28 @@ function codeChosen(model, state, { choose, change }) {
     showPlace(of);
     const all = codeNumbers(model, state);
     const { text } = state.measure;
-    const sidesText = (key) => all.map((side) => `${signedText(side[key][state.chosen], text)} ${
-      all.length === 1 ? `(${partText(side[key][state.chosen], side.whole)})` : ''}`.trim()).join(' → ');
+    const sidesText = (key) =>
+      all
+        .map((side) =>
+          `${signedText(side[key][state.chosen], text)} ${
+            all.length === 1 ? `(${partText(side[key][state.chosen], side.whole)})` : ''
+          }`.trim(),
+        )
+        .join(' → ');
     numbers.textContent = `${state.measure.title}: itself ${sidesText('own')}, with what it calls ${sidesText('total')}`;
     const { callers: up, callees: down } = codeCalls(model, all, state.chosen);
     const columns = codeCallColumns(state.measure, all);
-    callers.show([...up, ...codeUntold(up, all.map((side) => side.total[state.chosen]))], columns, null);
+    callers.show(
+      [
+        ...up,
+        ...codeUntold(
+          up,
+          all.map((side) => side.total[state.chosen]),
+        ),
+      ],
+      columns,
+      null,
+    );
     callees.show(down, columns, null);
     calleesPart.hidden = down.length === 0;
     callersPart.hidden = up.length === 0;
@@ -98,8 +151,11 @@ function codeChosen(model, state, { choose, change }) {
     sizesPart.hidden = bySize.length === 0;
     if (bySize.length > 0) sizes.show(bySize, SIZE_COLUMNS, null);
   }
-  return { element: make('aside', { className: 'chosen', 'aria-label': 'the chosen function' }, hint, parts), show,
-    focus: () => callers.focus() };
+  return {
+    element: make('aside', { className: 'chosen', 'aria-label': 'the chosen function' }, hint, parts),
+    show,
+    focus: () => callers.focus(),
+  };
 }
 
 // What callers ask for that are in no branch, because theirs is small.
@@ -107,25 +163,4 @@ function codeUntold(callers, total) {
   const sides = total.map((value, i) => value - sum(callers.map((one) => one.sides[i])));
   const isMuch = callers.length > 0 && sides.some((value, i) => value > total[i] / 1000);
   return isMuch ? [{ name: '(in small branches)', function: -1, index: -1, sides }] : [];
-}
-
-// Columns of a table of nodes: one trace: number and share; two: before, after, difference.
-function codeCallColumns({ text }, all) {
-  const name = { title: 'function', isText: true, value: (row) => row.name.toLowerCase(),
-    text: (row) => shortName(row.name, 60), whole: (row) => row.name };
-  return [...codeSideColumns((row) => row.sides, text, all, ''), name];
-}
-
-function codeSideColumns(sidesOf, text, all, title) {
-  const value = (row) => codeValue(sidesOf(row));
-  if (all.length === 1) {
-    const whole = Math.max(Math.abs(all[0].whole), 1);
-    return [{ title: title || 'in all', first: true, value, text: (row) => signedText(value(row), text) },
-      { title: '%', narrow: title !== '', value: (row) => 100 * value(row) / whole,
-        text: (row) => partText(value(row), whole), part: (row) => Math.abs(value(row)) / whole }];
-  }
-  return [...['before', 'after'].map((when, side) => ({ title: when, narrow: true,
-    value: (row) => sidesOf(row)[side], text: (row) => signedText(sidesOf(row)[side], text) })),
-  { title: title === 'with calls' ? title : 'difference', first: true, value,
-    text: (row) => (value(row) > 0 ? '+ ' : '') + signedText(value(row), text) }];
 }

@@ -5,8 +5,14 @@
 //       own[function], total[function], branchOwn[branch], branchTotal[branch], all, and the `whole`
 //       that shares are of
 
-const NO_CODE = { by: 'function', all: {}, rows: { name: [] }, where: {},
-  tree: { name: [], parent: [] }, may_leak: { name: [] } };
+const NO_CODE = {
+  by: 'function',
+  all: {},
+  rows: { name: [] },
+  where: {},
+  tree: { name: [], parent: [] },
+  may_leak: { name: [] },
+};
 
 // What was alive at the peak and what was mapped, together: most of the process.
 function addBoth({ all, rows, tree, where }) {
@@ -23,10 +29,18 @@ const MEASURES = [
   { key: 'bytes', title: 'bytes asked for', text: bytesText, inTime: (it) => it.bytes },
   { key: 'made', title: 'objects made', text: countText, inTime: (it) => it.made },
   { key: 'peak_bytes', title: 'alive at the peak', text: bytesText },
-  { key: 'end_bytes', title: 'alive at the end', text: bytesText,
-    inTime: (it, until) => until.bytes - until.ended_bytes },
-  { key: 'end_objects', title: 'objects alive at the end', text: countText,
-    inTime: (it, until) => until.made - until.ended },
+  {
+    key: 'end_bytes',
+    title: 'alive at the end',
+    text: bytesText,
+    inTime: (it, until) => until.bytes - until.ended_bytes,
+  },
+  {
+    key: 'end_objects',
+    title: 'objects alive at the end',
+    text: countText,
+    inTime: (it, until) => until.made - until.ended,
+  },
   { key: 'short_lived', title: 'gone within 100 calls', text: countText },
   { key: 'grown_bytes', title: 'grown by realloc or copy', text: bytesText },
   { key: 'remote_frees', title: 'ended by another thread', text: countText },
@@ -37,14 +51,18 @@ const MEASURES = [
   { key: 'both', title: 'alive at the peak, or mapped', text: bytesText },
   { key: 'ended_bytes', title: 'its bytes that ended', text: bytesText, inTime: (it) => it.ended_bytes },
   { key: 'ended', title: 'its objects that ended', text: countText, inTime: (it) => it.ended },
-  { key: 'grew_bytes', title: 'growth: made less ended', text: bytesText,
-    inTime: (it) => it.bytes - it.ended_bytes },
+  {
+    key: 'grew_bytes',
+    title: 'growth: made less ended',
+    text: bytesText,
+    inTime: (it) => it.bytes - it.ended_bytes,
+  },
 ];
 const ONLY_IN_TIME = ['ended_bytes', 'ended', 'grew_bytes'];
 
 // A share as in tables: one digit behind the point at most.
 function partText(part, whole) {
-  const of = whole === 0 ? 0 : 100 * Math.abs(part) / Math.abs(whole);
+  const of = whole === 0 ? 0 : (100 * Math.abs(part)) / Math.abs(whole);
   return of === 0 ? '0 %' : of < 0.1 ? '< 0.1 %' : `${of < 10 ? of.toFixed(1) : Math.round(of)} %`;
 }
 
@@ -70,11 +88,17 @@ function codeMergeTrees(sides) {
     const merged = [];
     code.tree.name.forEach((name, i) => {
       const parent = code.tree.parent[i] === null ? null : merged[code.tree.parent[i]];
-      const siblings = parent ? parent.byName : roots.byName ??= new Map();
+      const siblings = parent ? parent.byName : (roots.byName ??= new Map());
       let branch = siblings.get(functions[i]);
       if (!branch) {
-        branch = { name, function: functions[i], parent, children: [], byName: new Map(),
-          at: sides.map(() => -1) };
+        branch = {
+          name,
+          function: functions[i],
+          parent,
+          children: [],
+          byName: new Map(),
+          at: sides.map(() => -1),
+        };
         siblings.set(functions[i], branch);
         (parent ? parent.children : roots).push(branch);
         branches.push(branch);
@@ -102,7 +126,9 @@ function codeModel(codes) {
   };
   const sides = codes.map((code, side) => {
     const ofRow = code.rows.name.map(functionOf);
-    ofRow.forEach((one, row) => { functions[one].rows[side] = row; });
+    ofRow.forEach((one, row) => {
+      functions[one].rows[side] = row;
+    });
     return { code, ofRow };
   });
   // Branches are of functions: they have rows only if rows are functions, too.
@@ -115,10 +141,19 @@ function codeModel(codes) {
     side.isOutermost = codeOutermost(side.code.tree, side.functions);
   }
   const times = sides.map(({ code }) => code.times).filter((one) => one?.end_call.length > 1);
-  return { sides, functions, ...codeMergeTrees(sides), isTimed: times.length === sides.length,
-    isRow: ({ name }) => !space || !name.startsWith(space), nameOf: (name) => name.replace(space, ''),
-    measures: MEASURES.filter(({ key }) => codes.some((code) => code.all[key] > 0)
-      || (times.length === sides.length && ONLY_IN_TIME.includes(key))) };
+  return {
+    sides,
+    functions,
+    ...codeMergeTrees(sides),
+    isTimed: times.length === sides.length,
+    isRow: ({ name }) => !space || !name.startsWith(space),
+    nameOf: (name) => name.replace(space, ''),
+    measures: MEASURES.filter(
+      ({ key }) =>
+        codes.some((code) => code.all[key] > 0) ||
+        (times.length === sides.length && ONLY_IN_TIME.includes(key)),
+    ),
+  };
 }
 
 // ---- numbers ----
@@ -147,11 +182,19 @@ function codeSumTimes(table, count, { from, until }, measure) {
   return Float64Array.from(within, (one, i) => measure.inTime(one, before[i]));
 }
 
-const codeIsTimed = (model, { measure, range }) => model.isTimed && measure.inTime
-  && (range !== null || ONLY_IN_TIME.includes(measure.key));
+const codeIsTimed = (model, { measure, range }) =>
+  model.isTimed && measure.inTime && (range !== null || ONLY_IN_TIME.includes(measure.key));
 
 // Whether each branch counts: on a path through the function `only`, and not through `without`.
-function codeFocus({ code: { tree: { parent } }, functions }, { only, without }) {
+function codeFocus(
+  {
+    code: {
+      tree: { parent },
+    },
+    functions,
+  },
+  { only, without },
+) {
   if (only === null && without === null) return null;
   const through = functions.map((one) => [one === only, one === without]);
   parent.forEach((up, i) => {
@@ -165,28 +208,46 @@ function codeNumbersOfSide(model, side, view) {
   const { key } = view.measure;
   const isTimed = codeIsTimed(model, view);
   const buckets = isTimed ? codeBuckets(code.times, view.range) : null;
-  const values = (table, name) => (isTimed
-    ? codeSumTimes(code.times[name], table.name.length, buckets, view.measure)
-    : Float64Array.from(table[key] ?? table.name, (value) => Number(value) || 0));
+  const values = (table, name) =>
+    isTimed
+      ? codeSumTimes(code.times[name], table.name.length, buckets, view.measure)
+      : Float64Array.from(table[key] ?? table.name, (value) => Number(value) || 0);
   const branchOwn = values(code.tree, 'tree');
   const counts = codeFocus(side, view);
-  if (counts) counts.forEach((does, i) => { if (!does) branchOwn[i] = 0; });
+  if (counts)
+    counts.forEach((does, i) => {
+      if (!does) branchOwn[i] = 0;
+    });
   const branchTotal = branchOwn.slice();
   for (let i = branchTotal.length - 1; i >= 0; i -= 1)
     if (code.tree.parent[i] !== null) branchTotal[code.tree.parent[i]] += branchTotal[i];
   const own = new Float64Array(model.functions.length);
   const total = new Float64Array(model.functions.length);
-  if (counts) branchOwn.forEach((value, i) => { own[functions[i]] += value; });
-  else values(code.rows, 'rows').forEach((value, row) => { own[ofRow[row]] = value; });
-  branchTotal.forEach((value, i) => { if (isOutermost[i]) total[functions[i]] += value; });
+  if (counts)
+    branchOwn.forEach((value, i) => {
+      own[functions[i]] += value;
+    });
+  else
+    values(code.rows, 'rows').forEach((value, row) => {
+      own[ofRow[row]] = value;
+    });
+  branchTotal.forEach((value, i) => {
+    if (isOutermost[i]) total[functions[i]] += value;
+  });
   // Small branches are not in the tree: rows know better.
   const known = !counts && !isTimed ? code.rows[`total_${key}`] : null;
-  own.forEach((value, i) => { if (Math.abs(total[i]) < Math.abs(value)) total[i] = value; });
-  if (known) known.forEach((value, row) => { if (value > 0) total[ofRow[row]] = value; });
-  const all = !counts && !isTimed ? code.all[key]
-    : branchOwn.reduce((so_far, value) => so_far + value, 0);
+  own.forEach((value, i) => {
+    if (Math.abs(total[i]) < Math.abs(value)) total[i] = value;
+  });
+  if (known)
+    known.forEach((value, row) => {
+      if (value > 0) total[ofRow[row]] = value;
+    });
+  const all = !counts && !isTimed ? code.all[key] : branchOwn.reduce((so_far, value) => so_far + value, 0);
   // Shares are of what grew, where something shrank.
-  const whole = branchOwn.some((value) => value < 0) ? branchOwn.reduce((so_far, value) => so_far + Math.max(value, 0), 0) : all;
+  const whole = branchOwn.some((value) => value < 0)
+    ? branchOwn.reduce((so_far, value) => so_far + Math.max(value, 0), 0)
+    : all;
   return { own, total, branchOwn, branchTotal, all, whole };
 }
 
@@ -197,7 +258,10 @@ function codeNumbers(model, view) {
   const key = JSON.stringify([measure.key, range, only, without]);
   if (!codeNumbersKept.has(key)) {
     if (codeNumbersKept.size > 40) codeNumbersKept.clear();
-    codeNumbersKept.set(key, model.sides.map((side) => codeNumbersOfSide(model, side, view)));
+    codeNumbersKept.set(
+      key,
+      model.sides.map((side) => codeNumbersOfSide(model, side, view)),
+    );
   }
   return codeNumbersKept.get(key);
 }

@@ -17,21 +17,28 @@ function plainName(name, hasArguments) {
   return plainNames.get(name);
 }
 
-const nameFits = (name, { search, inArguments }) => search === ''
-  || plainName(name, inArguments).includes(search.toLowerCase());
+const nameFits = (name, { search, inArguments }) =>
+  search === '' || plainName(name, inArguments).includes(search.toLowerCase());
 
 // "1M" or ">=1M": at least so much; "<5": less; "1K..2M": between. K, M, G, T are powers of 1024.
 // Returns a function; null: it is none of these.
 function conditionOf(text) {
   const number = (of) => {
     const match = of.trim().match(/^([-−]?[\d.]+)\s*([KMGT]?)(?:iB|B)?\s*%?$/i);
-    return match ? Number(match[1].replace('−', '-')) * 1024 ** ' KMGT'.indexOf(match[2].toUpperCase() || ' ') : NaN;
+    return match
+      ? Number(match[1].replace('−', '-')) * 1024 ** ' KMGT'.indexOf(match[2].toUpperCase() || ' ')
+      : NaN;
   };
   const [, sign, rest] = text.trim().match(/^(>=|<=|>|<|=|≥|≤)?(.*)$/);
   const [low, high] = rest.includes('..') ? rest.split('..').map(number) : [number(rest), Infinity];
   if (Number.isNaN(low) || Number.isNaN(high)) return null;
-  const tests = { '>': (value) => value > low, '<': (value) => value < low,
-    '<=': (value) => value <= low, '≤': (value) => value <= low, '=': (value) => value === low };
+  const tests = {
+    '>': (value) => value > low,
+    '<': (value) => value < low,
+    '<=': (value) => value <= low,
+    '≤': (value) => value <= low,
+    '=': (value) => value === low,
+  };
   return tests[sign] ?? ((value) => value >= low && value <= high);
 }
 
@@ -55,19 +62,27 @@ function workCell(column, row) {
 // `choose(row)` is called when a row is chosen, by pointer or keyboard, `enter(row)` by Enter or a
 // double click. Rows have an `index`, by which the chosen one is found again.
 function workTable({ label, hasFilters, choose, enter = choose, rowsAtOnce = 200 }) {
-  let columns = [], rows = [], fitting = [], drawn = 0, chosen = null;
+  let columns = [],
+    rows = [],
+    fitting = [],
+    drawn = 0,
+    chosen = null;
   const sort = { at: 0, isRising: false };
   const conditions = new Map();
   const table = make('table', { role: 'grid', 'aria-label': label });
   const box = make('div', { className: 'scroll work' }, table);
   const says = make('p', { className: 'quiet' });
-  const head = table.createTHead(), body = table.createTBody();
+  const head = table.createTHead(),
+    body = table.createTBody();
 
   function fill(until) {
     for (; drawn < Math.min(until, fitting.length); drawn += 1) {
       const row = fitting[drawn];
-      const line = make('tr', { tabIndex: -1, 'aria-selected': 'false' },
-        ...columns.map((column) => workCell(column, row)));
+      const line = make(
+        'tr',
+        { tabIndex: -1, 'aria-selected': 'false' },
+        ...columns.map((column) => workCell(column, row)),
+      );
       line.onclick = () => pick(row);
       line.ondblclick = () => enter(row);
       body.append(line);
@@ -98,9 +113,11 @@ function workTable({ label, hasFilters, choose, enter = choose, rowsAtOnce = 200
     body.replaceChildren();
     fill(rowsAtOnce);
     mark(isFocused);
-    says.textContent = fitting.length === rows.length ? '' : `${countText(fitting.length)} of ${countText(rows.length)}`;
-    [...head.children[0].children].forEach((cell, at) => cell.setAttribute('aria-sort',
-      at !== sort.at ? 'none' : sort.isRising ? 'ascending' : 'descending'));
+    says.textContent =
+      fitting.length === rows.length ? '' : `${countText(fitting.length)} of ${countText(rows.length)}`;
+    [...head.children[0].children].forEach((cell, at) =>
+      cell.setAttribute('aria-sort', at !== sort.at ? 'none' : sort.isRising ? 'ascending' : 'descending'),
+    );
   }
   function sortBy(at) {
     sort.isRising = at === sort.at ? !sort.isRising : Boolean(columns[at].isText);
@@ -108,12 +125,21 @@ function workTable({ label, hasFilters, choose, enter = choose, rowsAtOnce = 200
     draw();
   }
   function filterCell(column, at) {
-    const input = make('input', { type: 'text', size: 4, placeholder: column.isText ? 'has' : '≥',
-      title: column.isText ? 'only rows with this text' : '10K: at least so much; <5; 1M..2M', 'aria-label': `filter: ${column.title}` });
+    const input = make('input', {
+      type: 'text',
+      size: 4,
+      placeholder: column.isText ? 'has' : '≥',
+      title: column.isText ? 'only rows with this text' : '10K: at least so much; <5; 1M..2M',
+      'aria-label': `filter: ${column.title}`,
+    });
     input.oninput = () => {
       const text = input.value.trim();
-      const test = text === '' ? null : column.isText
-        ? (value) => value.toLowerCase().includes(text.toLowerCase()) : conditionOf(text);
+      const test =
+        text === ''
+          ? null
+          : column.isText
+            ? (value) => value.toLowerCase().includes(text.toLowerCase())
+            : conditionOf(text);
       input.setAttribute('aria-invalid', String(text !== '' && test === null));
       conditions.set(at, test);
       draw();
@@ -121,10 +147,20 @@ function workTable({ label, hasFilters, choose, enter = choose, rowsAtOnce = 200
     return make('td', { className: cellClass(column) }, input);
   }
   function drawHead() {
-    head.replaceChildren(make('tr', {}, ...columns.map((column, at) => {
-      const button = make('button', { type: 'button', textContent: column.title, onclick: () => sortBy(at) });
-      return make('th', { scope: 'col', className: cellClass(column) }, button);
-    })));
+    head.replaceChildren(
+      make(
+        'tr',
+        {},
+        ...columns.map((column, at) => {
+          const button = make('button', {
+            type: 'button',
+            textContent: column.title,
+            onclick: () => sortBy(at),
+          });
+          return make('th', { scope: 'col', className: cellClass(column) }, button);
+        }),
+      ),
+    );
     conditions.clear();
     if (hasFilters) head.append(make('tr', { className: 'filters' }, ...columns.map(filterCell)));
   }
@@ -139,18 +175,28 @@ function workTable({ label, hasFilters, choose, enter = choose, rowsAtOnce = 200
   box.onscroll = () => {
     if (box.scrollTop + box.clientHeight > box.scrollHeight - 400) fill(drawn + rowsAtOnce);
   };
-  return { element: make('div', {}, box, says),
+  return {
+    element: make('div', {}, box, says),
     focus: () => mark(true),
     // The order stays as long as the columns do.
     show(newRows, newColumns, newChosen) {
-      const isOther = newColumns.map(({ title }) => title).join() !== columns.map(({ title }) => title).join();
+      const isOther =
+        newColumns.map(({ title }) => title).join() !== columns.map(({ title }) => title).join();
       const isFirst = columns.length === 0;
       const count = columns.length;
       [rows, columns, chosen] = [newRows, newColumns, newChosen];
       if (isOther) {
-        if (isFirst || count !== columns.length) Object.assign(sort, { at: Math.max(columns.findIndex(({ first }) => first), 0), isRising: false });
+        if (isFirst || count !== columns.length)
+          Object.assign(sort, {
+            at: Math.max(
+              columns.findIndex(({ first }) => first),
+              0,
+            ),
+            isRising: false,
+          });
         drawHead();
       }
       draw();
-    } };
+    },
+  };
 }

@@ -20,12 +20,20 @@ function codeHeld({ times, rows }) {
 function codeHolders(code) {
   const held = codeHeld(code);
   const most = (row) => Math.max(...held[row]);
-  const rows = held.map((_, row) => row).filter((row) => held[row] !== null).sort((a, b) => most(b) - most(a));
-  const areas = rows.slice(0, TIME_FUNCTIONS).filter((row) => most(row) > 0)
+  const rows = held
+    .map((_, row) => row)
+    .filter((row) => held[row] !== null)
+    .sort((a, b) => most(b) - most(a));
+  const areas = rows
+    .slice(0, TIME_FUNCTIONS)
+    .filter((row) => most(row) > 0)
     .map((row) => ({ label: code.rows.name[row], values: held[row] }));
   const others = rows.slice(TIME_FUNCTIONS);
   if (others.length > 0)
-    areas.push({ label: 'others', values: held[others[0]].map((_, at) => sum(others.map((row) => held[row][at]))) });
+    areas.push({
+      label: 'others',
+      values: held[others[0]].map((_, at) => sum(others.map((row) => held[row][at]))),
+    });
   return areas;
 }
 
@@ -43,13 +51,23 @@ function codeTime(codes, names, { change }) {
   let from = asked ? Math.min(asBucket(asked.from_ns), last - 1) : 0;
   let until = asked && asked.to_ns !== null ? Math.max(asBucket(asked.to_ns), from + 1) : last;
   let chart = null;
-  const canvas = make('canvas', { role: 'img', 'aria-label': 'alive over time, by function: the range below chooses a stretch' });
+  const canvas = make('canvas', {
+    role: 'img',
+    'aria-label': 'alive over time, by function: the range below chooses a stretch',
+  });
   const begin = (at) => (at === 0 ? 0 : ends[at - 1]);
   const timeText = (value) => (hasClock ? `${round(value, 4)} s` : `call ${countText(value)}`);
   const says = make('span', { className: 'quiet' });
   const whole = make('button', { type: 'button', textContent: 'whole time', onclick: () => set(0, last) });
-  const slider = (label, input) => make('input', { type: 'range', min: '0', max: String(last), step: '1',
-    'aria-label': label, oninput: input });
+  const slider = (label, input) =>
+    make('input', {
+      type: 'range',
+      min: '0',
+      max: String(last),
+      step: '1',
+      'aria-label': label,
+      oninput: input,
+    });
   const low = slider('from', () => set(Math.min(Number(low.value), until - 1), until));
   const high = slider('until', () => set(from, Math.max(Number(high.value), from + 1)));
 
@@ -62,30 +80,55 @@ function codeTime(codes, names, { change }) {
     chart?.draw();
     change(isWhole ? null : { from: begin(from), until: begin(until) });
   }
-  const shade = { id: 'range', afterDatasetsDraw: ({ ctx, chartArea: { left, right, top, bottom }, scales: { x } }) => {
-    if (from === 0 && until === last) return;
-    const [a, b] = [x.getPixelForValue(begin(from)), x.getPixelForValue(begin(until))];
-    ctx.fillStyle = theme.matches ? 'rgba(22, 22, 26, .72)' : 'rgba(255, 255, 255, .75)';
-    ctx.fillRect(left, top, a - left, bottom - top);
-    ctx.fillRect(b, top, right - b, bottom - top);
-    ctx.strokeStyle = variable('--text');
-    ctx.strokeRect(a, top, b - a, bottom - top);
-  } };
+  const shade = {
+    id: 'range',
+    afterDatasetsDraw: ({ ctx, chartArea: { left, right, top, bottom }, scales: { x } }) => {
+      if (from === 0 && until === last) return;
+      const [a, b] = [x.getPixelForValue(begin(from)), x.getPixelForValue(begin(until))];
+      ctx.fillStyle = theme.matches ? 'rgba(22, 22, 26, .72)' : 'rgba(255, 255, 255, .75)';
+      ctx.fillRect(left, top, a - left, bottom - top);
+      ctx.fillRect(b, top, right - b, bottom - top);
+      ctx.strokeStyle = variable('--text');
+      ctx.strokeRect(a, top, b - a, bottom - top);
+    },
+  };
   function config() {
-    const areas = codes.length > 1 ? codes.map((code, side) => ({ label: names[side], code,
-      values: codeHolders(code).reduce((all, { values }) => values.map((value, i) => value + (all[i] ?? 0)), []) }))
-      : codeHolders(codes[0]).map((area) => ({ ...area, code: codes[0] }));
+    const areas =
+      codes.length > 1
+        ? codes.map((code, side) => ({
+            label: names[side],
+            code,
+            values: codeHolders(code).reduce(
+              (all, { values }) => values.map((value, i) => value + (all[i] ?? 0)),
+              [],
+            ),
+          }))
+        : codeHolders(codes[0]).map((area) => ({ ...area, code: codes[0] }));
     const unit = unitFor(areas.flatMap(({ values }) => values));
-    const made = timeChart(unit.name, areas.map(({ label, values, code }, at) => ({ label: shortName(label, isNarrow.matches ? 24 : 48), at,
-      seconds: [0, ...codeEnds(code.times)], values: [0, ...values].map((value) => value / unit.bytes),
-      ...(codes.length > 1 ? {} : { fill: at > 0 ? '-1' : 'origin' }) })));
+    const made = timeChart(
+      unit.name,
+      areas.map(({ label, values, code }, at) => ({
+        label: shortName(label, isNarrow.matches ? 24 : 48),
+        at,
+        seconds: [0, ...codeEnds(code.times)],
+        values: [0, ...values].map((value) => value / unit.bytes),
+        ...(codes.length > 1 ? {} : { fill: at > 0 ? '-1' : 'origin' }),
+      })),
+    );
     if (codes.length === 1) {
-      made.data.datasets.forEach((one, at) => Object.assign(one, { borderWidth: 0, pointStyle: 'rect', backgroundColor: areaColour(at) }));
+      made.data.datasets.forEach((one, at) =>
+        Object.assign(one, { borderWidth: 0, pointStyle: 'rect', backgroundColor: areaColour(at) }),
+      );
       made.options.scales.y.stacked = true;
     }
     made.options.scales.x.max = Math.max(...codes.map((code) => codeEnds(code.times).at(-1)));
-    made.options.scales.x.title.text = hasClock ? 'seconds: drag to look at a part' : 'calls: drag to look at a part';
-    made.options.plugins.legend = { position: 'bottom', labels: { boxWidth: 8, boxHeight: 8, padding: 6, usePointStyle: true, font: { size: 11 } } };
+    made.options.scales.x.title.text = hasClock
+      ? 'seconds: drag to look at a part'
+      : 'calls: drag to look at a part';
+    made.options.plugins.legend = {
+      position: 'bottom',
+      labels: { boxWidth: 8, boxHeight: 8, padding: 6, usePointStyle: true, font: { size: 11 } },
+    };
     made.plugins = [shade];
     return made;
   }
@@ -93,7 +136,8 @@ function codeTime(codes, names, { change }) {
   function placeOf(event) {
     const value = chart.scales.x.getValueForPixel(event.clientX - canvas.getBoundingClientRect().left);
     let near = 0;
-    for (let at = 1; at <= last; at += 1) if (Math.abs(begin(at) - value) < Math.abs(begin(near) - value)) near = at;
+    for (let at = 1; at <= last; at += 1)
+      if (Math.abs(begin(at) - value) < Math.abs(begin(near) - value)) near = at;
     return near;
   }
   let began = null;
@@ -110,16 +154,28 @@ function codeTime(codes, names, { change }) {
     if (began !== null && placeOf(event) === began) set(0, last);
     began = null;
   };
-  canvas.onpointercancel = () => { began = null; };
-  const caption = make('p', { className: 'quiet', textContent: `What is alive at the ends of ${last} stretches of time${
-    codes.length > 1 ? '' : ', by the functions that hold most'}.` });
-  return { element: make('div', { className: 'time' }, caption,
-    make('div', { className: 'canvas' }, canvas),
-    make('div', { className: 'range' }, low, high),
-    make('div', { className: 'controls' }, says, whole)),
-  draw() {
-    chart?.destroy();
-    chart = new Chart(canvas, config());
-    set(from, until);
-  } };
+  canvas.onpointercancel = () => {
+    began = null;
+  };
+  const caption = make('p', {
+    className: 'quiet',
+    textContent: `What is alive at the ends of ${last} stretches of time${
+      codes.length > 1 ? '' : ', by the functions that hold most'
+    }.`,
+  });
+  return {
+    element: make(
+      'div',
+      { className: 'time' },
+      caption,
+      make('div', { className: 'canvas' }, canvas),
+      make('div', { className: 'range' }, low, high),
+      make('div', { className: 'controls' }, says, whole),
+    ),
+    draw() {
+      chart?.destroy();
+      chart = new Chart(canvas, config());
+      set(from, until);
+    },
+  };
 }

@@ -6,23 +6,28 @@ const TREE_CHILDREN = 60; // at once, of one node
 function codeTree({ choose }) {
   const table = make('table', { role: 'treegrid', 'aria-label': 'call tree' });
   const box = make('div', { className: 'scroll work' }, table);
-  const head = table.createTHead(), body = table.createTBody();
+  const head = table.createTHead(),
+    body = table.createTBody();
   let lines = [];
   let state = null;
-  const open = new Set();   // nodes
-  const more = new Map();   // node: how many of its children are shown
+  const open = new Set(); // nodes
+  const more = new Map(); // node: how many of its children are shown
   let at = 0;
 
   // A search shows what fits, what leads there, and what is below.
   let fitting = new Map();
   function leads(node, depth = 0) {
-    if (!fitting.has(node)) fitting.set(node, state.fits(node) || (depth < 400 && !state.isUp
-      && node.children().some((child) => leads(child, depth + 1))));
+    if (!fitting.has(node))
+      fitting.set(
+        node,
+        state.fits(node) ||
+          (depth < 400 && !state.isUp && node.children().some((child) => leads(child, depth + 1))),
+      );
     return fitting.get(node);
   }
   const isBelow = (node) => node !== null && (state.fits(node) || isBelow(node.parent));
-  const childrenOf = (node) => (state.search === '' || isBelow(node) ? node.children()
-    : node.children().filter((child) => leads(child)));
+  const childrenOf = (node) =>
+    state.search === '' || isBelow(node) ? node.children() : node.children().filter((child) => leads(child));
 
   function collect(node, depth, into) {
     const children = childrenOf(node);
@@ -31,21 +36,35 @@ function codeTree({ choose }) {
       into.push({ node: child, depth, isOpen: open.has(child), isLeaf: childrenOf(child).length === 0 });
       if (open.has(child)) collect(child, depth + 1, into);
     });
-    if (children.length > until)
-      into.push({ of: node, depth, rest: children.length - until });
+    if (children.length > until) into.push({ of: node, depth, rest: children.length - until });
   }
   function lineOf(line, i) {
     const { node, depth } = line;
-    const row = make('tr', { tabIndex: i === at ? 0 : -1, 'aria-level': String(depth + 1), 'aria-selected': String(i === at) });
+    const row = make('tr', {
+      tabIndex: i === at ? 0 : -1,
+      'aria-level': String(depth + 1),
+      'aria-selected': String(i === at),
+    });
     row.onclick = () => (line.rest ? showMore(line) : toggle(i));
     const sign = line.rest || line.isLeaf ? '' : line.isOpen ? '▾' : '▸';
     const text = line.rest ? `… ${countText(line.rest)} more` : shortName(node.name, 120);
-    const name = make('td', { className: `text name${!line.rest && state.search !== '' && state.fits(node) ? ' hit' : ''}`, title: line.rest ? '' : node.name },
-      make('span', { className: 'sign', textContent: sign }), text);
+    const name = make(
+      'td',
+      {
+        className: `text name${!line.rest && state.search !== '' && state.fits(node) ? ' hit' : ''}`,
+        title: line.rest ? '' : node.name,
+      },
+      make('span', { className: 'sign', textContent: sign }),
+      text,
+    );
     name.style.setProperty('--depth', String(Math.min(depth, 40)));
     if (!line.rest && !line.isLeaf) row.setAttribute('aria-expanded', String(line.isOpen));
-    row.append(...state.columns.map((column) => (line.rest ? make('td', { className: column.narrow ? 'narrow' : '' })
-      : workCell(column, node))), name);
+    row.append(
+      ...state.columns.map((column) =>
+        line.rest ? make('td', { className: column.narrow ? 'narrow' : '' }) : workCell(column, node),
+      ),
+      name,
+    );
     return row;
   }
   function draw(focused = body.contains(document.activeElement)) {
@@ -59,7 +78,10 @@ function codeTree({ choose }) {
     if (lines.length === 0) return;
     const last = body.children[at];
     at = Math.min(Math.max(to, 0), lines.length - 1);
-    for (const [line, is] of [[last, false], [body.children[at], true]]) {
+    for (const [line, is] of [
+      [last, false],
+      [body.children[at], true],
+    ]) {
       line.tabIndex = is ? 0 : -1;
       line.setAttribute('aria-selected', String(is));
     }
@@ -96,11 +118,17 @@ function codeTree({ choose }) {
     draw(true);
   }
   const keys = {
-    ArrowDown: () => go(at + 1), ArrowUp: () => go(at - 1), Home: () => go(0), End: () => go(lines.length - 1),
-    PageDown: () => go(at + 15), PageUp: () => go(at - 15),
+    ArrowDown: () => go(at + 1),
+    ArrowUp: () => go(at - 1),
+    Home: () => go(0),
+    End: () => go(lines.length - 1),
+    PageDown: () => go(at + 15),
+    PageUp: () => go(at - 15),
     ArrowRight: ({ node, isOpen, isLeaf }) => (isOpen ? go(at + 1) : node && !isLeaf && toggle(at)),
-    ArrowLeft: ({ node, isOpen, depth }) => (isOpen && node ? toggle(at)
-      : depth > 0 && go(lines.slice(0, at).findLastIndex((line) => line.depth < depth))),
+    ArrowLeft: ({ node, isOpen, depth }) =>
+      isOpen && node
+        ? toggle(at)
+        : depth > 0 && go(lines.slice(0, at).findLastIndex((line) => line.depth < depth)),
     Enter: (line) => (line.rest ? showMore(line) : toggle(at)),
     '*': ({ node }) => node && openHeaviest(node),
   };
@@ -109,7 +137,9 @@ function codeTree({ choose }) {
     event.preventDefault();
     keys[event.key](lines[at]);
   };
-  return { element: make('div', {}, box), focus: () => draw(true),
+  return {
+    element: make('div', {}, box),
+    focus: () => draw(true),
     show(newState) {
       const isOther = !state || newState.root !== state.root;
       state = newState;
@@ -119,13 +149,27 @@ function codeTree({ choose }) {
         more.clear();
         at = 0;
       }
-      head.replaceChildren(make('tr', {}, ...[...state.columns, { isText: true, title: state.isUp ? 'function, and who calls it' : 'function, and what it calls' }]
-        .map((column) => make('th', { scope: 'col', textContent: column.title, className: cellClass(column) }))));
+      head.replaceChildren(
+        make(
+          'tr',
+          {},
+          ...[
+            ...state.columns,
+            {
+              isText: true,
+              title: state.isUp ? 'function, and who calls it' : 'function, and what it calls',
+            },
+          ].map((column) =>
+            make('th', { scope: 'col', textContent: column.title, className: cellClass(column) }),
+          ),
+        ),
+      );
       const [first] = state.root.children();
       if (isOther && first && !state.isUp) openNode(first);
       if (state.search !== '') openFitting(state.root, 0);
       draw();
-    } };
+    },
+  };
 
   // What a search finds is shown, if that is not too much.
   function openFitting(node, depth) {

@@ -22,6 +22,8 @@
     REPORT_FILE("code_tree.js")     \
     REPORT_FILE("code_flame.js")    \
     REPORT_FILE("code_time.js")     \
+    REPORT_FILE("code_columns.js")  \
+    REPORT_FILE("code_controls.js") \
     REPORT_FILE("code_chosen.js") REPORT_FILE("code_first.js") REPORT_FILE("code.js")
 
 HTML_EMBED(report_page_js, REPORT_FILE("shared.js") REPORT_CODE_FILES REPORT_FILE("page.js"));

@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 61
+  plan 62
 
   script = random_script(4000)
   script.write('t.p')
