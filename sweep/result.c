@@ -249,13 +249,6 @@ bool result_read(struct result *result, const char *path, char *why, size_t why_
     return true;
 }
 
-const struct result_entry *result_find(const struct result *result, const char *label)
-{
-    for (size_t i = 0; i < result->entries_count; i++)
-        if (strcmp(result->entries[i].label, label) == 0) return &result->entries[i];
-    return NULL;
-}
-
 void result_free(struct result *result)
 {
     for (size_t i = 0; i < result->entries_count; i++)

@@ -75,9 +75,6 @@ bool result_read(struct result *result, const char *path, char *why, size_t why_
 double result_more(const struct result *result, const struct result_entry *entry,
                    enum compare_measure measure);
 
-/* NULL: the result has no such entry. */
-const struct result_entry *result_find(const struct result *result, const char *label);
-
 /* Also for a result that is all zero, or could not be read. */
 void result_free(struct result *result);
 

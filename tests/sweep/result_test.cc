@@ -66,7 +66,13 @@ class Result : public testing::Test {
         return read_text(text + "]}");
     }
 
-    const result_entry &entry(const char *label) const { return *result_find(&result, label); }
+    const result_entry *find(const std::string &label) const
+    {
+        for (size_t i = 0; i < result.entries_count; i++)
+            if (result.entries[i].label == label) return &result.entries[i];
+        return nullptr;
+    }
+    const result_entry &entry(const char *label) const { return *find(label); }
 
     const result_change &memory(const char *label) const
     {
@@ -161,7 +167,7 @@ TEST_F(Result, FailedEntries)
     EXPECT_EQ(result.entries_count, 2u);
     EXPECT_STREQ(entry("bad").why, "it crashed");
     EXPECT_TRUE(std::isnan(memory("bad").share));
-    EXPECT_EQ(result_find(&result, "none"), nullptr);
+    EXPECT_EQ(find("none"), nullptr);
 }
 
 TEST_F(Result, NoYardstick)
