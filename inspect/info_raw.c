@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/call_table.h"
-#include "common/program.h"
 #include "reading/raw_source.h"
 #include "stream/metadata.h"
 

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 
-#include "common/call_table.h"
 #include "common/json_file.h"
 #include "common/numbers.h"
 #include "common/printable.h"

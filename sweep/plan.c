@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "allocators/facts.h"
-#include "common/array.h"
 #include "common/error.h"
 #include "common/json_file.h"
 #include "launch/allocators.h"
