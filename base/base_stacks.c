@@ -31,6 +31,8 @@ static void base_put_modules(const struct stacks *stacks, struct instruction_wri
         base_put_text(writer, i, STACK_PATH, stack_text_bytes(&module->path), module->path.length);
         base_put_text(writer, i, STACK_BUILD_ID, stack_text_bytes(&module->build_id),
                       module->build_id.length);
+        base_put_text(writer, i, STACK_LANGUAGE, stack_text_bytes(&module->language),
+                      module->language.length);
         if (module->unloaded)
             instruction_put_definition(
                 writer, &(struct stack_definition){.what = STACK_UNLOADED, .number = i});

@@ -158,6 +158,14 @@ def check_report
          [status.to_s, other.to_s]
 end
 
+def check_part
+  output_of({}, MALLOCTAPE, 'cut', 'raw.lz4', '-o', 'part.lz4', '--from', '2000calls')
+  folded = output_of({}, MALLOCTAPE, 'export', '-q', '--to', 'folded', '--frames', 'interpreted', '-o', '-',
+                     'part.lz4')
+  report folded.include?('server.<module>;server.Handler.handle;server.handle;server.leak 9'),
+         'a part of the trace has them, too', folded.lines.grep(/server/).first(3)
+end
+
 def check_objects
   calls = lambda do |*words|
     errors = record([*words, '--stacks'], PYTHON, '-c', 'x = [str(i) for i in range(30000)]')
@@ -181,15 +189,16 @@ def check_fakes
 end
 
 version, = Open3.capture2e(PYTHON, '-V')
-plan 9
+plan 10
 Dir.mktmpdir do |directory|
   Dir.chdir(directory) do
     if version =~ /Python 3\.1[123]\./
       check_witness
       check_report
+      check_part
       check_objects
     else
-      7.times { |i| report true, "test #{i + 1} # SKIP no Python 3.11 to 3.13" }
+      8.times { |i| report true, "test #{i + 1} # SKIP no Python 3.11 to 3.13" }
     end
     check_fakes
   end
