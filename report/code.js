@@ -12,7 +12,7 @@ function codeShowFunctions(model, state, table) {
   const all = codeNumbers(model, state);
   const has = ({ index }) => all.some(({ own, total }) => own[index] !== 0 || total[index] !== 0);
   const rows = model.functions.filter(
-    (one) => model.isRow(one) && (state.hasAllNumbers || has(one)) && nameFits(one.name, state),
+    (one) => one.isListed && (state.hasAllNumbers || has(one)) && nameFits(one.name, state),
   );
   table.show(rows, codeFunctionColumns(model, state, all), state.chosen);
 }

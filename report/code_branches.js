@@ -30,7 +30,7 @@ function codeDown(model, numbers) {
     branches.map((branch) =>
       codeNode(
         {
-          name: model.nameOf(branch.name),
+          name: branch.name,
           function: branch.function,
           sides: codeSides(numbers, branch, 'branchTotal'),
         },
@@ -59,7 +59,7 @@ function codeUp(model, numbers) {
     }
     return [...groups.values()].map((group) =>
       codeNode(
-        { name: model.nameOf(group.at.name), function: group.at.function, sides: group.sides },
+        { name: group.at.name, function: group.at.function, sides: group.sides },
         parent,
         nodesOf(
           group.paths
@@ -86,7 +86,7 @@ function codeCalls(model, numbers, of) {
       to.set(key, {
         function: key,
         index: key,
-        name: branch ? model.nameOf(branch.name) : '(nothing: outermost)',
+        name: branch ? branch.name : '(nothing: outermost)',
         sides: sides.map(() => 0),
       });
     sides.forEach((value, i) => {

@@ -118,8 +118,9 @@ function codeChosen(model, state, { choose, change }) {
     const of = model.functions[state.chosen];
     [parts.hidden, hint.hidden] = [!of, Boolean(of)];
     if (!of) return;
-    title.textContent = model.nameOf(of.name);
+    title.textContent = of.name;
     showPlace(of);
+    only.hidden = without.hidden = !model.branches.some((branch) => branch.function === state.chosen);
     const all = codeNumbers(model, state);
     const { text } = state.measure;
     const sidesText = (key) =>

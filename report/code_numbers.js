@@ -117,27 +117,35 @@ function codeModel(codes) {
   codes.forEach(addBoth);
   const functions = [];
   const byName = new Map();
-  const functionOf = (name) => {
-    if (!byName.has(name)) {
-      byName.set(name, functions.length);
-      functions.push({ name, index: functions.length, rows: codes.map(() => -1) });
+  const functionOf = (key, name, isListed) => {
+    if (!byName.has(key)) {
+      byName.set(key, functions.length);
+      functions.push({ name, index: functions.length, rows: codes.map(() => -1), isListed });
     }
-    return byName.get(name);
+    return byName.get(key);
+  };
+  // Of stacks, several rows may have a name.
+  const rowsOfSide = ({ rows }) => {
+    const seen = new Map();
+    return rows.name.map((name) => {
+      seen.set(name, (seen.get(name) ?? 0) + 1);
+      return functionOf(seen.get(name) > 1 ? `${name}\0${seen.get(name)}` : name, name, true);
+    });
   };
   const sides = codes.map((code, side) => {
-    const ofRow = code.rows.name.map(functionOf);
+    const ofRow = rowsOfSide(code);
     ofRow.forEach((one, row) => {
       functions[one].rows[side] = row;
     });
     return { code, ofRow };
   });
   // Branches are of functions: they have rows only if rows are functions, too.
-  const space = codes.at(-1).by === 'function' ? '' : '\0';
+  const areRows = codes.at(-1).by === 'function';
   for (const side of sides) {
     side.code.tree.name.forEach((name, i) => {
       if (side.code.tree.interpreted?.[i] > 0) codeInterpreted.add(name);
     });
-    side.functions = side.code.tree.name.map((name) => functionOf(space + name));
+    side.functions = side.code.tree.name.map((name) => functionOf(areRows ? name : `\0${name}`, name, areRows));
     side.isOutermost = codeOutermost(side.code.tree, side.functions);
   }
   const times = sides.map(({ code }) => code.times).filter((one) => one?.end_call.length > 1);
@@ -146,8 +154,6 @@ function codeModel(codes) {
     functions,
     ...codeMergeTrees(sides),
     isTimed: times.length === sides.length,
-    isRow: ({ name }) => !space || !name.startsWith(space),
-    nameOf: (name) => name.replace(space, ''),
     measures: MEASURES.filter(
       ({ key }) =>
         codes.some((code) => code.all[key] > 0) ||

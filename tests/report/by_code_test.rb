@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 62
+  plan 63
 
   script = random_script(4000)
   script.write('t.p')
@@ -643,6 +643,11 @@ Dir.mktmpdir do |directory|
     measures = drawn[/^By code: (.*)$/, 1].split(', ').size
     report row[4] == most.first && row[5].start_with?('parse.c:10') && measures == 11, 'the page: rows by each measure',
            drawn.lines.grep(/^By code/).push(row.to_s)
+    output_of({}, MALLOCTAPE, 'report', 't.p', '--by', 'stack', '--html', 'stacks.html', '--json', 'stacks.json')
+    rows = draw.('stacks.html')[/^By code, functions:\n((?:  .*\n)*)/, 1].lines.drop(2)
+    names = JSON.parse(File.read('stacks.json'))['code']['rows']['name']
+    report rows.size == names.size && names.uniq.size < names.size, 'a row for each stack, also of one name',
+           ["#{rows.size} rows of #{names.size}"]
     output_of({}, MALLOCTAPE, 'report', 'before.p', 'after.p', '--html', 'two.html')
     drawn = draw.('two.html')
     report drawn.match?(/^functions, by bytes asked for: .*\n.*\n  parse \| 9.77 KiB \| 17.1 KiB \| \+ 7.32 KiB \| \+ 75 %$/),
@@ -652,7 +657,7 @@ Dir.mktmpdir do |directory|
            rows[2].start_with?('  9.77 KiB | 17.1 KiB | + 7.32 KiB | + 7.32 KiB | parse |'),
            'and the table of functions there', rows
   else
-    3.times { skip('the page', 'no node or no libjs-chart.js') }
+    4.times { skip('the page', 'no node or no libjs-chart.js') }
   end
 
   # --- samples ---
