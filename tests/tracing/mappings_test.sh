@@ -22,7 +22,7 @@ record() {
     { [ "$status" = 0 ] || [ "$status" = 3 ]; } && "$bin/malloctape" dump "$name.p" >"$name.dump"
 }
 
-# holds LIBRARY [kill] - at random moments what is mapped is what /proc/self/maps says.
+# holds LIBRARY [kill|reserves|files] - at random moments what is mapped is what /proc/self/maps says.
 holds() {
     record maps.raw "$1" "$workloads/maps" moments "$RANDOM" "$moments" ${2+kill} &&
         ruby "$source_dir/tests/truth/maps.rb" moments <maps.raw.dump >out &&
@@ -121,11 +121,13 @@ again_and_again() {
     done
 }
 
-plan 18
+plan 22
 for library in $libraries; do
     check "$library: each call, with its stack and its file" each_call "$library"
     check "$library: what is mapped at random moments" holds "$library"
     check "$library: and in a process that was killed" holds "$library" kill
+    check "$library: in one that reserves" holds "$library" reserves
+    check "$library: in one that maps files" holds "$library" files
     check "$library: areas have all of RSS" all_resident "$library"
     check "$library: a child of vfork() maps" ends "$library" vfork
     check "$library: a signal handler maps" ends "$library" handler TCMALLOC_TRACE_STACKS=1

@@ -1,10 +1,14 @@
-/* maps FILE SEED MOMENTS [kill] - threads that map, remap and unmap at random, some of it what others
+/* maps FILE SEED MOMENTS [kill|reserves|files] - threads that map, remap and unmap at random, some of it what others
  * have mapped, some of it in vain.
  *
  * At MOMENTS random moments they hold still, and FILE gets a line with what /proc/self/maps says of
  * their mappings: these alone can be read, written and executed. The moment is marked in a recording
  * by a call that fails: madvise() of the address 1, whose length is the number of the moment. `kill`:
- * then the process is killed while the threads go on. */
+ * then the process is killed while the threads go on.
+ *
+ * `reserves`: each thread reserves much without access, as allocators and runtimes do, and maps parts
+ * of that over it, with and without access. `files`: private mappings of a file, from any of its pages
+ * on, beside memory without one; the file is cut, and grows, meanwhile. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -115,6 +119,56 @@ static void step(struct range *range, uint64_t *state)
     }
 }
 
+/* ---- reserves ---- */
+
+enum { RESERVED = 512 };
+
+static void step_reserved(struct range *range, uint64_t *state)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    const unsigned what = below(state, 16);
+    if (!range->pages) {
+        range->start = mmap(NULL, RESERVED * PAGE, PROT_NONE, flags, -1, 0);
+        if (range->start == MAP_FAILED) abort();
+        range->pages = RESERVED;
+        return;
+    }
+    const size_t first = below(state, RESERVED), most = RESERVED - first;
+    const size_t pages = 1 + below(state, (unsigned)(most < PAGES_MAX ? most : PAGES_MAX));
+    char *at = range->start + first * PAGE;
+    if (what == 0) {
+        unmap(range, 0, RESERVED);
+        *range = (struct range){0};
+    } else if (what < 8) {
+        if (mmap(at, pages * PAGE, RWX, flags | MAP_FIXED, -1, 0) != at) abort();
+        *at = 1;
+    } else if (what < 14) {
+        if (mmap(at, pages * PAGE, PROT_NONE, flags | MAP_FIXED, -1, 0) != at) abort();
+    } else {
+        madvise(at, pages * PAGE, MADV_DONTNEED);
+    }
+}
+
+/* ---- files ---- */
+
+static int mapped_file = -1;
+
+static void step_file(struct range *range, uint64_t *state)
+{
+    if (range->pages || below(state, 3) == 0) {
+        if (below(state, 16) == 0 && ftruncate(mapped_file, PAGE * (1 + below(state, 64))) != 0)
+            abort();
+        step(range, state);
+        return;
+    }
+    const size_t pages = 1 + below(state, PAGES_MAX);
+    void *made =
+        mmap(NULL, pages * PAGE, RWX, MAP_PRIVATE, mapped_file, PAGE * (off_t)below(state, 64));
+    if (made != MAP_FAILED) *range = (struct range){made, pages};
+}
+
+static void (*step_of_mode)(struct range *range, uint64_t *state) = step;
+
 static void *run(void *number)
 {
     struct range own[OWN] = {{0}};
@@ -122,7 +176,7 @@ static void *run(void *number)
     while (!ends) {
         pthread_rwlock_rdlock(&holds_still);
         for (unsigned i = 0; i < 20; i++)
-            step(&own[below(&state, OWN)], &state);
+            step_of_mode(&own[below(&state, OWN)], &state);
         pthread_rwlock_unlock(&holds_still);
         free(malloc(below(&state, 5000)));
     }
@@ -147,7 +201,15 @@ int main(int count, char **words)
 {
     pthread_t threads[THREADS];
     FILE *file = count > 3 ? fopen(words[1], "w") : NULL;
+    const char *mode = count > 4 ? words[4] : "";
     if (!file) return 2;
+    if (strcmp(mode, "reserves") == 0) step_of_mode = step_reserved;
+    if (strcmp(mode, "files") == 0) {
+        FILE *temporary = tmpfile();
+        if (!temporary) return 2;
+        mapped_file = fileno(temporary);
+        step_of_mode = step_file;
+    }
     seed = strtoull(words[2], NULL, 10);
     const unsigned moments = (unsigned)strtoul(words[3], NULL, 10);
     uint64_t state = seed;
@@ -159,7 +221,7 @@ int main(int count, char **words)
         tell(file, moment);
         pthread_rwlock_unlock(&holds_still);
     }
-    if (count > 4) kill(getpid(), SIGKILL);
+    if (strcmp(mode, "kill") == 0) kill(getpid(), SIGKILL);
     ends = true;
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
