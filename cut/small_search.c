@@ -12,6 +12,7 @@
 #include "common/error.h"
 
 #define SMALL_AT_A_TIME_MAX 64u
+#define COARSE_CHUNKS       128u /* of objects, before each is looked at alone */
 #define WRITE_EVERY_NS      UINT64_C(2000000000)
 
 static uint64_t small_now_ns(void)
@@ -240,12 +241,12 @@ static bool small_pass(struct small_search *search, enum small_what what, uint64
     return changed;
 }
 
-/* By halves, quarters, ... down to single objects. */
-static bool small_divide(struct small_search *search, enum small_what what)
+/* By halves, quarters, ... down to chunks of `least` objects. */
+static bool small_divide(struct small_search *search, enum small_what what, uint64_t least)
 {
     bool changed = false;
     uint64_t chunk = search->trace->objects_count / 2;
-    while (chunk > 0 && !small_stops(search)) {
+    while (chunk > 0 && chunk >= least && !small_stops(search)) {
         const bool some = small_pass(search, what, chunk);
         changed |= some;
         if (what != SMALL_DROP_OBJECTS || !some || chunk == 1) chunk /= 2;
@@ -342,12 +343,15 @@ static bool small_round(struct small_search *search)
     changed |= small_lanes(search, SMALL_DROP_LANE);
     changed |= small_kinds(search);
     changed |= small_divide_sizes(search);
-    changed |= small_divide(search, SMALL_DROP_OBJECTS);
-    if (small_has(search->trace, true)) changed |= small_divide(search, SMALL_DROP_REALLOCS);
-    changed |= small_divide(search, SMALL_DROP_FREES);
+    /* Single objects come last: there are as many candidates as objects, and most are needed. */
+    changed |=
+        small_divide(search, SMALL_DROP_OBJECTS, search->trace->objects_count / COARSE_CHUNKS);
+    if (small_has(search->trace, true)) changed |= small_divide(search, SMALL_DROP_REALLOCS, 1);
+    changed |= small_divide(search, SMALL_DROP_FREES, 1);
     changed |= small_lanes(search, SMALL_JOIN_LANE);
     if (small_has(search->trace, false))
         changed |= small_try(search, &(struct small_change){.what = SMALL_PLAIN}, 1) > 0;
+    if (!changed) changed = small_divide(search, SMALL_DROP_OBJECTS, 1);
     return changed;
 }
 
