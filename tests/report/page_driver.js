@@ -106,6 +106,23 @@ const steps = {
       .click();
     return lines('callees').map((cells) => [cells[2], cells[0]]);
   },
+  no_link: () => {
+    all('tbody tr', byLabel('functions'))
+      .find((row) => row.textContent.includes('cache'))
+      .click();
+    return find('.chosen a')?.href ?? null;
+  },
+  link: () => {
+    pick(byLabel('editor of links'), 'links: VS Code');
+    return find('.chosen a')?.href ?? null;
+  },
+  link_of_row: () => find('tbody a', byLabel('functions'))?.href ?? null,
+  serve_again: () => {
+    all('tbody tr', byLabel('functions'))
+      .find((row) => row.textContent.includes('serve'))
+      .click();
+    return chosen();
+  },
   only: () => {
     buttonOf('only through it').click();
     return functions();

@@ -13,7 +13,7 @@ require_relative '../reference/page_data'
 
 MALLOCTAPE = "#{BUILD}/bin/malloctape"
 BROWSER = %w[chromium chromium-browser google-chrome].find { |name| system('which', name, out: File::NULL) }
-TESTS = 18
+TESTS = 19
 
 def function(name) = Function.new(name, "#{name[/\w+\z/]}.c", 1)
 
@@ -21,7 +21,7 @@ MAIN = [function('main')].freeze
 SERVE = [function('serve'), *MAIN].freeze
 LEAKS = [function('malloc'), function('leaks'), *SERVE].freeze
 PARSES = [function('malloc'), function('table<std::pair<leaks, int> >::parses'), *SERVE].freeze
-CACHE = [function('malloc'), function('cache'), function('load'), *MAIN].freeze
+CACHE = [function('malloc'), Function.new('cache', '/src/cache.c', 7), function('load'), *MAIN].freeze
 
 # In each of four quarters of the time: what is made, and whether it stays.
 def record
@@ -100,6 +100,8 @@ Dir.mktmpdir do |directory|
   check 'keys choose a row; callers and callees of it',
         [got['keys'].uniq, got['callers'], got['callee']],
         [[parses], texts.([['load', own['cache']]]), texts.(by_own.select { |name, _| served.include?(name) })]
+  check 'lines are links to an editor, once one is chosen', got.values_at('no_link', 'link', 'link_of_row'),
+        [nil, 'vscode://file/src/cache.c:7', 'vscode://file/src/cache.c:7']
   check 'only what goes through a function, or does not', got.values_at('only', 'not_only', 'without'),
         [[*served, 'main', 'serve'], 6, %w[cache load main]]
 
