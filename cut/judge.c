@@ -13,8 +13,9 @@
 
 #include "common/error.h"
 
-#define JUDGE_LIMIT_S 60.0
-#define JUDGE_TRIES   3 /* of a time, of which the least counts */
+#define JUDGE_LIMIT_S   60.0
+#define JUDGE_RSS_LEAST 262144.0 /* bytes more than FACTOR times: less is no difference */
+#define JUDGE_TRIES     3        /* of a time, of which the least counts */
 
 /* ---- what is asked ---- */
 
@@ -118,6 +119,9 @@ static double judge_number(const struct judge *judge, size_t which, const char *
     const int status = judge_replay(judge, &judge->allocators[which], path, report);
     json_t *read = status == 0 ? json_load_file(report, 0, NULL) : NULL;
     if (read != NULL) number = json_number_value(json_object_get(read, key));
+    if (read != NULL && judge->of == JUDGE_RSS)
+        number -= json_number_value(json_object_get(read, "base_net_rss_bytes"));
+    if (number < 0 && read != NULL) number = 0;
     json_decref(read);
     unlink(report);
     return number;
@@ -134,7 +138,7 @@ static bool judge_is_more(const struct judge *judge, const char *path)
             if (number < 0) return false;
             if (numbers[i] < 0 || number < numbers[i]) numbers[i] = number;
         }
-    return numbers[0] > judge->factor * numbers[1];
+    return numbers[0] > judge->factor * numbers[1] + (of_time ? 0 : JUDGE_RSS_LEAST);
 }
 
 /* A signal, a promise that was broken, or too long; a replay that only cannot begin is none. */

@@ -1,7 +1,8 @@
 /* judge - whether a trace shows what somebody wants to show: for --minimize; small*.c only.
  *
  *   a command with %s      its exit status is 0
- *   rss A B F              peak RSS under allocator A is more than F times that under B
+ *   rss A B F              peak RSS under allocator A is more than F times that under B, both less
+ *                          what the allocator takes before the first call, and 256 KiB
  *   time A B F             the same of the time
  *   crash A                a replay under A crashes, is refused by --check, or hangs
  *
