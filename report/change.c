@@ -239,15 +239,21 @@ static bool size_row(const void *of, size_t at, struct table_row *row)
 
 /* ---- text ---- */
 
-/* The size with the greatest difference: in objects for what was made (in a class, only the bytes
- * may differ), else in bytes. NULL: there is none. */
+/* The difference of a size: in objects for what was made (in a class, only the bytes may differ),
+ * else in bytes. */
+static long double size_change(const struct change_size *size, enum change_when when)
+{
+    const struct change_counts *of = &size->of[when];
+    return by_how_much(when == CHANGE_MADE ? &of->objects : &of->bytes);
+}
+
+/* The size with the greatest one. NULL: there is none. */
 static const struct change_size *most_changed(const struct change *change, enum change_when when)
 {
     const struct change_size *most = NULL;
     long double most_of = 0;
     for (size_t i = 0; i < change->sizes_count; i++) {
-        const struct change_counts *of = &change->sizes[i].of[when];
-        const long double by = fabsl(by_how_much(when == CHANGE_MADE ? &of->objects : &of->bytes));
+        const long double by = fabsl(size_change(&change->sizes[i], when));
         if (by <= most_of) continue;
         most = &change->sizes[i];
         most_of = by;
@@ -263,9 +269,7 @@ static long double part_of_all(const struct change *change, const struct change_
     const struct tally *before = &change->before->tally, *after = &change->after->tally;
     const uint64_t old = when == CHANGE_MADE ? before->made : before->peak.bytes;
     const uint64_t new = when == CHANGE_MADE ? after->made : after->peak.bytes;
-    const struct change_counts *of = &size->of[when];
-    return fabsl(by_how_much(when == CHANGE_MADE ? &of->objects : &of->bytes)) /
-           (long double)(old > new ? old : new);
+    return fabsl(size_change(size, when)) / (long double)(old > new ? old : new);
 }
 
 static void print_first_of(const struct change *change, enum change_when when, FILE *to)
@@ -278,17 +282,18 @@ static void print_first_of(const struct change *change, enum change_when when, F
     long double all = 0;
     const struct change_counts *of = &most->of[when];
     const long double objects = by_how_much(&of->objects), bytes = by_how_much(&of->bytes);
+    const long double part = size_change(most, when);
     for (size_t i = 0; i < change->sizes_count; i++) {
-        const long double one = by_how_much(&change->sizes[i].of[when].objects);
-        if ((one > 0) == (objects > 0)) all += fabsl(one);
+        const long double one = size_change(&change->sizes[i], when);
+        if ((one > 0) == (part > 0)) all += fabsl(one);
     }
     fprintf(to, "%s %s object%s of %s %s (%s instead of %s): %s of the %s, %s.\n",
             words_count((uint64_t)fabsl(objects)), objects > 0 ? "more" : "fewer",
             fabsl(objects) == 1 ? "" : "s", words_sizes(most->size, most->highest),
             words[when][fabsl(objects) != 1], words_number(UNIT_COUNT, of->objects.after),
             words_number(UNIT_COUNT, of->objects.before),
-            words_share((uint64_t)fabsl(objects), (uint64_t)all),
-            objects > 0 ? "increase" : "decrease", words_bytes((uint64_t)fabsl(bytes)));
+            words_share((uint64_t)fabsl(part), (uint64_t)all), part > 0 ? "increase" : "decrease",
+            words_bytes((uint64_t)fabsl(bytes)));
 }
 
 /* Prints what was made, what was alive at the peak and what is at the end, the greatest change

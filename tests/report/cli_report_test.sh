@@ -9,7 +9,7 @@ make_instructions=$build_dir/tests/tools/make_instructions
 run_page=$source_dir/tests/tools/run_page.js
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 55
+plan 56
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -628,6 +628,18 @@ leaks() {
         puts "@ p:[0x1] + 0x40 0x18\n@ p:[0x1] - 0x40\n" * more' "$@" >mtrace.txt &&
         "$bin/malloctape" import --quiet --from mtrace -o "leaks-$1-$2" mtrace.txt
 }
+# Of what is alive, the part of all is one of bytes.
+makes_few_large() {
+    ruby -e 'more = ARGV[0].to_i
+        puts "= Start\n@ p:[0x1] + 0x40 0x18\n@ p:[0x1] - 0x40\n"
+        more.times { |i| printf("@ p:[0x1] + %#x 0x61a80\n", (i + 1) << 20) }
+        (100 * more).times { |i| printf("@ p:[0x1] + %#x 0xa0\n", (i + 1) << 32) }' "$1" >mtrace.txt &&
+        "$bin/malloctape" import --quiet --from mtrace -o "large-$1" mtrace.txt
+}
+shares_bytes() {
+    makes_few_large 0 && makes_few_large 10 && exits 0 report large-0 large-10 &&
+        prints '^10 more objects of 400 000 bytes are alive at the end (10 instead of 0): 96 % of the increase, 3\.8 MiB\.$'
+}
 # A leak that is mended: as many objects are made as before, or hardly more.
 finds_mended_leak() {
     leaks 0 0 && leaks 3000 0 && leaks 3000 8 && leaks 0 3 || return 1
@@ -759,6 +771,7 @@ fi
 check 'sizes beyond those that have a line each are told as classes' tells_classes
 check 'of two builds, the copy that one makes is said first' finds_copy
 check 'a leak that was mended' finds_mended_leak
+check 'of what is alive, the share is one of bytes' shares_bytes
 check 'peak RSS that differs by chance' tells_noise
 check 'of two equal traces, that they are' finds_nothing
 check 'what rounds to 0 has no sign' has_no_negative_zero
