@@ -4,6 +4,7 @@
  * unfinished are completed (finish.h), and the results of all are printed (recordings.h). */
 #include "cli/ask.h"
 #include "cli/cli.h"
+#include "cli/destination.h"
 #include "cli/executable.h"
 #include "cli/finish.h"
 #include "cli/kept.h"
@@ -13,6 +14,7 @@
 #include "cli/recordings.h"
 #include "cli/run_program.h"
 #include "cli/tell.h"
+#include "common/amount.h"
 #include "common/output_name.h"
 #include "common/printable.h"
 #include "common/trace_variables.h"
@@ -27,7 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,9 +36,7 @@
 #define REPORT_VARIABLE "TCMALLOC_TRACE_REPORT"
 #define QUIET_VARIABLE  "TCMALLOC_TRACE_QUIET"
 
-#define DEFAULT_SUFFIX ".raw.lz4"
-#define KEPT_SUFFIX    ".kept.lz4"
-enum { NUMBER_MAX = 10000, STACKS_BYTES_MIN = 1024 };
+enum { STACKS_BYTES_MIN = 1024 };
 
 /* The allocators under which a program can be recorded, and the library for each. */
 enum { FRONT_END_PROGRAM = 1 };
@@ -122,18 +121,11 @@ struct record {
     struct kept kept;
     double start_s; /* since the epoch */
     unsigned front_end;
-    char **program;             /* PROGRAM and its arguments */
-    char destination[PATH_MAX]; /* empty with --idle */
-    char expanded[PATH_MAX];    /* the same for a running process */
-    char kept_file[PATH_MAX];   /* FILE of --keep */
-    char reserved[PATH_MAX];    /* an empty file, created so that nobody else takes the name */
+    char **program; /* PROGRAM and its arguments */
+    struct destination to;
+    char expanded[PATH_MAX];  /* the same for a running process */
+    char kept_file[PATH_MAX]; /* FILE of --keep */
 };
-
-/* Whether an output is a file name, not an open descriptor or a command. */
-static bool is_file_name(const char *output)
-{
-    return strncmp(output, "fd:", 3) != 0 && output[0] != '|';
-}
 
 /* Checks that the library will understand the name. Returns PROGRAM_GO_ON or an exit status. */
 static int output_check(const struct record *record)
@@ -199,7 +191,7 @@ static int kept_check_options(const struct record *record)
         return cli_usage_error(&cli_record, "--keep cannot be used with %s",
                                record->follow ? "--follow" : "--idle");
     if (record->kept.keep != NULL && output != NULL &&
-        (!is_file_name(output) || output_name_has_process(output)))
+        (!destination_is_file(output) || output_name_has_process(output)))
         return cli_usage_error(&cli_record, "--keep needs the name of one file: -o %s", output);
     return kept_check(&record->kept);
 }
@@ -249,124 +241,6 @@ static int record_words_parse(struct record *record, int count, char **words)
     record->program = words + optind;
     const int checked = kept_check_options(record);
     return checked == PROGRAM_GO_ON ? output_check(record) : checked;
-}
-
-/* Adds text to the destination; `literal`: any % in it stands for itself. */
-static bool destination_add(struct record *record, const char *text, bool literal)
-{
-    size_t used = strlen(record->destination);
-    for (; *text != '\0'; text++) {
-        if (used + 2 >= sizeof record->destination) return false;
-        if (literal && *text == '%') record->destination[used++] = '%';
-        record->destination[used++] = *text;
-    }
-    record->destination[used] = '\0';
-    return true;
-}
-
-/* The program may change its directory before the library opens the file, so the name has to be
- * absolute. */
-static bool destination_begin(struct record *record, bool is_relative)
-{
-    char here[PATH_MAX];
-    record->destination[0] = '\0';
-    return !is_relative ||
-           (getcwd(here, sizeof here) != NULL && destination_add(record, here, true) &&
-            destination_add(record, "/", true));
-}
-
-static bool file_exists(const char *path)
-{
-    struct stat status;
-    return lstat(path, &status) == 0;
-}
-
-/* Sets the destination to the program's name, a number if it is not the first, and the suffix, and
- * reserves that name. False: it is taken, or too long. */
-static bool destination_default(struct record *record, unsigned number)
-{
-    char name[PATH_MAX], spool[PATH_MAX + 8], digits[16] = "";
-    if (number > 1) snprintf(digits, sizeof digits, ".%u", number);
-    const int length = snprintf(name, sizeof name, "%s%s%s", basename(record->program[0]), digits,
-                                record->kept.keep != NULL ? KEPT_SUFFIX : DEFAULT_SUFFIX);
-    if (length >= (int)sizeof name || !destination_begin(record, true) ||
-        !destination_add(record, name, true))
-        return false;
-    snprintf(spool, sizeof spool, "%s.spool", name);
-    if (file_exists(name) || file_exists(spool)) return false;
-    const int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0) return errno != EEXIST; /* destination_check() will report it */
-    close(file);
-    if (realpath(name, record->reserved) == NULL) record->reserved[0] = '\0';
-    return true;
-}
-
-static bool destination_set(struct record *record)
-{
-    const char *name = record->output;
-    if (record->idle) return true;
-    if (name == NULL && record->follow) name = "%e.%p.raw.lz4";
-    if (name != NULL)
-        return destination_begin(record, is_file_name(name) && name[0] != '/') &&
-               destination_add(record, name, false);
-    for (unsigned number = 1; number < NUMBER_MAX; number++)
-        if (destination_default(record, number)) return true;
-    return false;
-}
-
-static int destination_fail(void)
-{
-    char here[PATH_MAX];
-    if (getcwd(here, sizeof here) == NULL)
-        return cli_fail(&cli_record, "the current directory: %s", strerror(errno));
-    return cli_fail(&cli_record, "the name of the output is too long");
-}
-
-/* Removes the reserved file if no recording has begun in it. */
-static void reserved_remove(const struct record *record)
-{
-    struct stat status;
-    if (record->reserved[0] != '\0' && stat(record->reserved, &status) == 0 && status.st_size == 0)
-        unlink(record->reserved);
-}
-
-/* Whether -o may replace a file: if it is empty, or an older recording. */
-static bool may_be_replaced(const char *path)
-{
-    struct stat status;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return true;
-    const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    const bool is_recording = file >= 0 && recording_files_is_recording(file);
-    if (file >= 0) close(file);
-    return is_recording;
-}
-
-/* Checks that the library will be able to create the file; a directory with % in it is known only
- * to the library. Returns an exit status. */
-static int destination_check(const struct record *record)
-{
-    const char *destination = record->destination;
-    struct stat status;
-    if (record->idle || !is_file_name(destination)) return PROGRAM_OK;
-    if (stat(destination, &status) == 0) {
-        if (S_ISDIR(status.st_mode)) return cli_fail(&cli_record, "%s is a directory", destination);
-        if (access(destination, W_OK) != 0)
-            return cli_fail(&cli_record, "cannot write %s: %s", destination, strerror(errno));
-        if (!may_be_replaced(destination) &&
-            !(record->kept.keep != NULL && kept_may_replace(destination)))
-            return cli_fail(&cli_record,
-                            "%s exists and is not a recording: remove it, or give another name",
-                            destination);
-    } else if (file_exists(destination)) {
-        return cli_fail(&cli_record, "%s is a symbolic link to a file that is not there",
-                        destination);
-    }
-    char directory[PATH_MAX];
-    snprintf(directory, sizeof directory, "%s", destination);
-    *strrchr(directory, '/') = '\0';
-    const char *checked = *directory != '\0' ? directory : "/";
-    if (strchr(checked, '%') != NULL || access(checked, W_OK | X_OK) == 0) return PROGRAM_OK;
-    return cli_fail(&cli_record, "cannot write into %s: %s", checked, strerror(errno));
 }
 
 /* Returns PROGRAM_OK, or the exit status if the program would not run as it does alone. */
@@ -419,7 +293,7 @@ static void recording_finish(const struct record *record, const struct recording
     const bool speaks = !record->follow && !record->quiet;
     if (record->kept.keep != NULL) return; /* the keeper says what there is */
     bool goes_on = kill(recording->process, 0) == 0 || errno != ESRCH;
-    if (goes_on || !is_file_name(recording->output) ||
+    if (goes_on || !destination_is_file(recording->output) ||
         !finish(recording->output, &recording->made, &finished)) {
         outcome->unfinished++;
         /* With --follow, one line counts them. */
@@ -442,7 +316,7 @@ static struct outcome recordings_settle(const struct record *record,
     for (size_t i = 0; i < recordings->count; i++) {
         const struct recording *recording = &recordings->list[i];
         if (recording->is_forgotten) continue;
-        if (record->stacks != NULL && is_file_name(recording->output))
+        if (record->stacks != NULL && destination_is_file(recording->output))
             made_names_keep(recording->process, record->start_s, recording->output);
         outcome.recordings++;
         outcome.events += recording->events;
@@ -466,7 +340,7 @@ static void outcome_print(const struct record *record, const struct outcome *out
     cli_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s: %s",
              outcome->recordings, outcome->recordings == 1 ? "" : "s", outcome->events,
              outcome->events == 1 ? "" : "s", unfinished,
-             record->idle ? "where `malloctape ctl` said" : record->destination);
+             record->idle ? "where `malloctape ctl` said" : record->to.path);
 }
 
 /* Whether nothing was recorded, although the program ran. */
@@ -493,7 +367,7 @@ static void begin_print(const struct watch *watch)
                  recorded_on[record->front_end], watch->program.process);
     else
         cli_tell("malloctape record: recording on %s to %s", recorded_on[record->front_end],
-                 record->kept.keep != NULL ? record->kept_file : record->destination);
+                 record->kept.keep != NULL ? record->kept_file : record->to.path);
     if (record->python_objects)
         cli_tell("malloctape record: PYTHONMALLOC=malloc: Python asks malloc for each object "
                  "instead of taking arenas: many times the calls, other memory, more time");
@@ -514,8 +388,8 @@ static void record_look(void *of)
 /* The recording's directory, which has space if there is any for the recording; or NULL. */
 static char *output_directory(const struct record *record)
 {
-    const char *name = record->destination, *end = strrchr(name, '/');
-    if (!is_file_name(name) || end == NULL) return NULL;
+    const char *name = record->to.path, *end = strrchr(name, '/');
+    if (!destination_is_file(name) || end == NULL) return NULL;
     return strndup(name, end > name ? (size_t)(end - name) : 1);
 }
 
@@ -550,7 +424,7 @@ static int program_run(struct record *record, const struct executable *executabl
         }
         if (!is_kept && status == 0) status = PROGRAM_NOTHING_RECORDED;
     }
-    reserved_remove(record);
+    destination_release(&record->to);
     recordings_end(recordings);
     return status;
 }
@@ -562,7 +436,7 @@ static bool variables_set(const struct record *record, const struct executable *
 {
     const struct {
         const char *name, *value; /* NULL: as it is */
-    } variables[] = {{OUTPUT_VARIABLE, record->idle ? "" : record->destination},
+    } variables[] = {{OUTPUT_VARIABLE, record->idle ? "" : record->to.path},
                      {"TCMALLOC_TRACE_MAX_SECONDS", record->seconds},
                      {"TCMALLOC_TRACE_MAX_BYTES", record->max_bytes},
                      {"TCMALLOC_TRACE_STACKS", record->stacks},
@@ -585,14 +459,11 @@ static void unknown_variables_print(void)
                      *entry);
 }
 
-/* A duration in seconds, minutes or hours as seconds; 0 if `text` is NULL. */
+/* A duration as seconds; 0 if `text` is NULL. */
 static double record_seconds_of(const char *text)
 {
-    if (text == NULL) return 0;
-    const double number = strtod(text, NULL);
-    return strchr(text, 'h') != NULL   ? 3600 * number
-           : strchr(text, 'm') != NULL ? 60 * number
-                                       : number;
+    uint64_t ns;
+    return text != NULL && amount_take_ns(text, &text, &ns) ? (double)ns / 1e9 : 0;
 }
 
 /* The settings for a running process, as lines; NULL: there are none. */
@@ -618,13 +489,13 @@ static int keeper_begin(struct record *record)
                                        .program_number = 1};
     if (record->kept.keep == NULL) return PROGRAM_OK;
     gethostname(host, sizeof host - 1);
-    if (output_name_expand(record->destination, &names, record->kept_file,
-                           sizeof record->kept_file) < 0)
+    if (output_name_expand(record->to.path, &names, record->kept_file, sizeof record->kept_file) <
+        0)
         return destination_fail();
     record->kept.quiet = record->quiet;
     const int status = kept_begin(&record->kept, record->kept_file);
-    record->destination[0] = '\0';
-    return status != PROGRAM_OK || destination_add(record, record->kept.fifo, true)
+    record->to.path[0] = '\0';
+    return status != PROGRAM_OK || destination_add(&record->to, record->kept.fifo, true)
                ? status
                : destination_fail();
 }
@@ -640,30 +511,39 @@ static int destination_expand(struct record *record, const struct record_process
                                  .program = basename(record->program[0]),
                                  .program_number = 1};
     gethostname(host, sizeof host - 1);
-    if (!is_file_name(record->destination)) {
-        memcpy(record->expanded, record->destination, sizeof record->expanded);
+    if (!destination_is_file(record->to.path)) {
+        memcpy(record->expanded, record->to.path, sizeof record->expanded);
         return PROGRAM_OK;
     }
     do
-        if (output_name_expand(record->destination, &names, record->expanded,
-                               sizeof record->expanded) < 0)
+        if (output_name_expand(record->to.path, &names, record->expanded, sizeof record->expanded) <
+            0)
             return destination_fail();
-    while (output_name_has_process(record->destination) && file_exists(record->expanded) &&
-           names.program_number++ < NUMBER_MAX);
+    while (output_name_has_process(record->to.path) && destination_exists(record->expanded) &&
+           names.program_number++ < DESTINATION_NUMBER_MAX);
     return PROGRAM_OK;
+}
+
+static void destination_of(struct record *record)
+{
+    record->to.output = record->output;
+    record->to.program = record->program[0];
+    record->to.follow = record->follow;
+    record->to.idle = record->idle;
+    record->to.is_kept = record->kept.keep != NULL;
 }
 
 /* The same with a keeper, which gets what a process records that runs already. */
 static int process_keep(struct record *record, struct record_process *process, const char *library)
 {
-    int status = destination_check(record);
+    int status = destination_check(&record->to);
     if (status == PROGRAM_OK) status = keeper_begin(record);
     if (status != PROGRAM_OK) return status;
     process->kept = &record->kept;
     process->output = record->kept_file;
     process->library = library;
     status = record_process(process);
-    reserved_remove(record);
+    destination_release(&record->to);
     return status;
 }
 
@@ -688,18 +568,19 @@ static int process_run(struct record *record)
     if (bytes <= 0 || !printable_is(basename(program), strlen(basename(program))))
         memcpy(program, path, strlen(path) + 1);
     record->program = words;
-    if (!destination_set(record)) return destination_fail();
+    destination_of(record);
+    if (!destination_set(&record->to)) return destination_fail();
     int status = destination_expand(record, &process);
     if (record->kept.keep != NULL) return process_keep(record, &process, library.path);
     if (status == PROGRAM_OK && !recording_files_fit(record->expanded))
-        status = destination_check(record);
+        status = destination_check(&record->to);
     if (status == PROGRAM_OK) {
         process.output = record->expanded;
-        process.pattern = record->destination;
+        process.pattern = record->to.path;
         process.library = library.path;
         status = record_process(&process);
     }
-    reserved_remove(record);
+    destination_release(&record->to);
     return status;
 }
 
@@ -722,8 +603,9 @@ static int record_run(int count, char **words)
         return cli_fail(&cli_record, "%s", why);
     status = obstacle_print(&executable);
     if (status != PROGRAM_OK) return status;
-    if (!destination_set(&record)) return destination_fail();
-    status = destination_check(&record);
+    destination_of(&record);
+    if (!destination_set(&record.to)) return destination_fail();
+    status = destination_check(&record.to);
     if (status != PROGRAM_OK) return status;
     if (getenv(QUIET_VARIABLE) != NULL) record.quiet = true;
     if (!record.quiet) unknown_variables_print();
