@@ -9,6 +9,7 @@
 #include "change/change_text.h"
 #include "cli/cli.h"
 #include "common/output.h"
+#include "common/printable.h"
 #include "reading/ordered_file.h"
 
 static const char change_help_text[] =
@@ -99,7 +100,7 @@ static bool change_show(const struct change_options *options, const struct chang
     char text[512];
     for (size_t i = 0; i < options->list.count && !options->quiet; i++) {
         change_count_text(&options->list.at[i], &result->of[i], text, sizeof text);
-        fprintf(stderr, "%s: %s\n", options->list.at[i].text, text);
+        printable_say(stderr, "%s: %s", options->list.at[i].text, text);
     }
     if (options->json == NULL) return true;
     if (output_would_replace(options->json, options->output)) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "common/printable.h"
 #include "cut/small_search.h"
 #include "reading/ordered.h"
 #include "stream/metadata.h"
@@ -49,8 +50,8 @@ static void minimize_go_on(struct small_search *search, const struct minimize_op
     *search->trace = earlier;
     if (small_search_shows(search)) {
         if (!options->quiet)
-            fprintf(stderr, "goes on from %s, of %" PRIu64 " calls\n", options->output,
-                    small_trace_calls(&earlier));
+            printable_say(stderr, "goes on from %s, of %" PRIu64 " calls", options->output,
+                          small_trace_calls(&earlier));
         small_trace_free(&whole);
         return;
     }

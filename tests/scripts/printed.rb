@@ -35,7 +35,14 @@ def arguments(text, at)
   list.map { |one| one.strip.gsub(/\s+/, ' ') }
 end
 
-def without_comments(text) = text.gsub(%r{/\*.*?\*/}m) { |one| one.gsub(/[^\n]/, ' ') }
+LITERAL = /"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'/.freeze
+
+def without_comments(text)
+  text.gsub(%r{#{LITERAL}|/\*.*?\*/}m) { |one| one.start_with?('/*') ? one.gsub(/[^\n]/, ' ') : one }
+end
+
+# A source that the product writes is a text in ours: what it prints is not printed by us.
+def without_texts(text) = text.gsub(LITERAL) { |one| one.gsub(/[^\n]/, ' ') }
 
 # The arguments that a format prints as text, and the format itself if it is no constant.
 def texts_of(format, given)
@@ -56,7 +63,7 @@ end
 # [[file, line, expression], ...]
 def printed_texts(file, source)
   text = without_comments(source)
-  text.enum_for(:scan, /\b(\w+)\(/).flat_map do
+  without_texts(text).enum_for(:scan, /\b(\w+)\(/).flat_map do
     name = Regexp.last_match(1)
     next [] unless PRINTERS.key?(name) || PUTTERS.include?(name)
 

@@ -9,8 +9,8 @@ require_relative '../tap'
 require_relative 'printed'
 
 SOURCE = ENV.fetch('MALLOCTAPE_SOURCE') { File.expand_path('../..', __dir__) }
-ROOMS = %w[attach cli common compare convert inspect launch malloctape page postprocess reading
-           keep replay report stream sweep symbols].freeze
+ROOMS = %w[advise attach base change cli common compare convert cut inspect keep launch malloctape page
+           postprocess reading replay report stream sweep symbols].freeze
 MALLOCTAPE = File.join(BUILD, 'bin/malloctape')
 # ESC and an operating system's command, CSI as one character, a change of direction, no UTF-8.
 HOSTILE = "\e]0;PWNED\a\u009b31m\u202e".b.freeze
@@ -57,6 +57,14 @@ def commands(trace, two)
     ['a setting', ['compare', '-r1', '-a', "glibc,glibc:GLIBC_TUNABLES=#{HOSTILE}", trace]],
     ['a library', ['compare', '-r1', '-a', "./#{HOSTILE}.so", trace]],
     ['report as JSON', ['report', '--json', '-', trace]],
+    ['change', ['change', '-o', 'c', trace, "#{HOSTILE.delete(';')}: remove"]],
+    ['advise', ['advise', "./no#{HOSTILE}"]],
+    ['advise --symbols', ['advise', trace, '--symbols', HOSTILE]],
+    ['what if', ['compare', '-r1', '-a', 'glibc', '--what-if', "#{HOSTILE.delete(';')}: remove", trace]],
+    ['report --source', ['report', trace, '--source', HOSTILE]],
+    ['report --from', ['report', trace, '--from', HOSTILE]],
+    ['report --suppressions', ['report', trace, '--suppressions', "./no#{HOSTILE}"]],
+    ['cut', ['cut', '-o', "./no#{HOSTILE}/x", trace]],
     ['order', ['order', trace, "./#{HOSTILE}/no"]], ['import', ['import', '-o', 'x', two]],
     ['export', ['export', '--to', HOSTILE, '-o', 'y', trace]],
     ['sweep', ['sweep', HOSTILE]], ['sweep --plan', ['sweep', '--plan', "./no#{HOSTILE}"]],
@@ -64,7 +72,7 @@ def commands(trace, two)
     ['record', ['record', "./no#{HOSTILE}"]], ['record -o', ['record', '-o', "no#{HOSTILE}/x", 'true']],
     ['a command', [HOSTILE]], ['help', ['help', HOSTILE]]
   ]
-  options = %w[record order replay info dump verify report compare sweep import export ctl top]
+  options = %w[advise change cut record order replay info dump verify report compare sweep import export ctl top]
             .flat_map { |one| [["#{one}, an option", [one, "--#{HOSTILE}"]], ["#{one}, a letter", [one, "-\u009bPWNED"]]] }
   open + other + options
 end
@@ -90,7 +98,7 @@ report missing.empty?, 'what is printed as text goes through printable.h, or has
        all.select { |file, _, text| missing.include?([file, text]) }.map { |one| one.join(' ') }
 stale = allowed - all.map { |file, _, text| [file, text] }
 report stale.empty?, 'no reason stands there for nothing', stale.map { |one| one.join(' ') }
-found = printed_texts('x.c', 'f(); fprintf(to, "%s %*d %s\n", "a", 3, 4, name); fputs(b ? "x" : y, to);')
+found = printed_texts('x.c', 'f(); "fputs(\\""; fprintf(to, "%s %*d %s\n", "a", 3, 4, name); fputs(b ? "x" : y, to);')
 report found.map(&:last).reject { |one| ours?(one) } == ['name', 'b ? "x" : y'], 'a text would be found',
        [found.to_s]
 Dir.mktmpdir do |directory|
