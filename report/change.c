@@ -94,7 +94,7 @@ static size_t take_sizes(struct change_size *to, const struct sizes *sizes, bool
         const struct size_entry *one = &sizes->entries[i];
         const struct live *live = &one->live;
         struct change_counts *of = to[count].of;
-        if (one->count == 0) continue;
+        if (!size_entry_is_used(one)) continue;
         to[count].size = one->size;
         to[count].highest = sizes_highest(sizes, i);
         change_take(&of[CHANGE_MADE], one->count, one->bytes, after);

@@ -35,9 +35,10 @@ static bool count_under(struct rounded *rounded, const struct sizes *sizes,
     for (uint32_t i = 0; classes != NULL && i < sizes->count; i++) {
         const struct size_entry *one = &sizes->entries[i];
         const struct live *live = &one->live;
-        if (one->count == 0) continue;
+        if (!size_entry_is_used(one)) continue;
+        /* In a class of sizes those that were made say more than its lowest. */
         classes[count++] =
-            (struct rounded_class){rule(one->bytes / one->count),
+            (struct rounded_class){rule(one->count > 0 ? one->bytes / one->count : one->size),
                                    one->count,
                                    one->bytes,
                                    taken(one->count, one->bytes, rule),

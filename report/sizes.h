@@ -63,11 +63,17 @@ static inline uint64_t sizes_highest(const struct sizes *sizes, uint32_t entry)
                                  : sizes->entries[entry].size;
 }
 
+/* Whether an object of it was made, or came with a base. At the end, when all is settled. */
+static inline bool size_entry_is_used(const struct size_entry *entry)
+{
+    return entry->count > 0 || entry->live.peak_objects > 0 || entry->live.objects > 0;
+}
+
 /* Whether there were too many sizes, so that some are counted only by class. */
 static inline bool sizes_has_classes(const struct sizes *sizes)
 {
     for (uint32_t i = SIZES_SMALL; i < SIZES_LARGE_FIRST; i++)
-        if (sizes->entries[i].count > 0) return true;
+        if (size_entry_is_used(&sizes->entries[i])) return true;
     return false;
 }
 

@@ -36,7 +36,7 @@ bool tables_size(const void *of, size_t at, struct table_row *row)
         {"end_bytes", .value = live->bytes},
     };
     TABLE_ROW(row, cells);
-    return one->count > 0;
+    return size_entry_is_used(one);
 }
 
 /* The class of sizes that adds most at the peak. */

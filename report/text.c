@@ -86,8 +86,9 @@ static void print_lifetimes(const struct tally *tally, FILE *to)
             percentile(calls, tally->ended, 0.5), percentile(calls, tally->ended, 0.9),
             percentile(calls, tally->ended, 0.99));
     text_line(to, "");
+    const uint64_t all = tally->made + tally->base_live;
     fprintf(to, "%s of all end before another 64 KiB are allocated, %s live to the end\n",
-            words_share(young, tally->made), words_share(tally->live, tally->made));
+            words_share(young, all), words_share(tally->live, all));
 }
 
 static void print_alignments(const struct tally *tally, FILE *to)

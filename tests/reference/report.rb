@@ -119,28 +119,42 @@ class Count
 
   private
 
-  def pass
-    @call = @bytes = @live_bytes = @ns = @lane = @lost = @twice = @missed = @copied = @wrong = 0
+  def begin_counts(lanes)
+    @call = @bytes = @lost = @twice = @missed = @copied = @wrong = 0
     @grown_bytes = 0
-    @live = {}
     @kinds, @failed, @unknown = Array.new(3) { Hash.new(0) }
     @made, @ended, @aligned, @growth, @chains, @pieces, @freed, @looks = Array.new(8) { [] }
     @changes = { moved: 0, in_place: 0, grown: 0, shrunk: 0, same: 0 }
-    @lanes = Hash.new { |h, k| h[k] = Hash.new(0) }
+    @lanes = lanes
     @remote_frees = Hash.new { |h, k| h[k] = [0, 0] }
-    @peak = { bytes: 0, objects: 0, call: 0, ms: 0 }
-    @at_peak = []
+    @peak = { bytes: @live_bytes, objects: @live.size, call: 0, ms: ms }
+    @at_peak = @peak_call&.zero? ? @live.values : []
     @rss = @heap = @user = @system = 0
-    @usage = nil
-    @names = []
-    @said = []
     @said_before = nil
     @events = []
     @ticks = 0
     @piece = Hash.new(0)
+    @piece[:begin] = @live_bytes
     @piece_kinds = Hash.new(0)
     @turn = 0
-    @turn_ms = 0
+    @turn_ms = ms
+  end
+
+  # Of a base only what is alive counts, as made by no call; its threads are there, too.
+  def end_base
+    @lanes.each_value { |lane| lane.delete_if { |key,| !%i[threads thread].include?(key) } }
+    @live.each_value { |object| object.call = object.bytes_before = object.chain = 0 }
+    @begin_ns = @ns
+    begin_counts(@lanes)
+  end
+
+  def pass
+    @live_bytes = @ns = @lane = @begin_ns = 0
+    @live = {}
+    @usage = nil
+    @names = []
+    @said = []
+    begin_counts(Hash.new { |h, k| h[k] = Hash.new(0) })
     @lines.each { |line| take(line) }
     turn_ends
     piece_ends(0, 0) if @piece[:calls].positive?
@@ -166,6 +180,8 @@ class Count
     elsif (features = /instructions \d+\.\d+ features 0x(\h+)/.match(line))
       @has_stacks = features[1].to_i(16)[1] == 1
       @frees_have_stacks = features[1].to_i(16)[2] == 1
+    elsif line.end_with?(' base_end')
+      end_base
     elsif (lost = /lost lane \d+ events (\d+)\z/.match(line))
       @lost += lost[1].to_i
     end
@@ -331,7 +347,7 @@ class Count
       'reallocs' => @growth.size, **@changes.transform_keys(&:to_s), 'copied' => @copied,
       'failed' => @failed.values.sum, 'unknown' => @unknown.values.sum,
       'zero_sizes' => @made.count { |o| o.size.zero? }, 'wrong_sizes' => @wrong,
-      'freed_twice' => @twice, 'missed_frees' => @missed, 'lost_events' => @lost, 'time' => @ticks.positive? ? ms : nil,
+      'freed_twice' => @twice, 'missed_frees' => @missed, 'lost_events' => @lost, 'time' => @ticks.positive? ? (@ns - @begin_ns) / 1_000_000 : nil,
       'threads' => @lanes.values.sum { |lane| lane[:threads] },
       'peak_rss' => @rss.positive? ? @rss : nil, 'peak_heap' => @heap.positive? ? @heap : nil
     }
@@ -343,10 +359,12 @@ class Count
     calls = Hash.new(0)
     @ended.each { |object, lived,| calls[object.size] += lived }
     peak, live = [@at_peak, @live.values].map { |objects| objects.group_by(&:size) }
-    rows = @made.group_by(&:size).sort.map do |size, all|
+    made = @made.group_by(&:size)
+    rows = (made.keys | peak.keys | live.keys | calls.keys).sort.map do |size|
+      all = made.fetch(size, [])
       at_peak = peak.fetch(size, [])
       at_end = live.fetch(size, [])
-      [size, size, all.size, sum(all), calls[size], all.map(&:call).max, at_peak.size, sum(at_peak), at_end.size,
+      [size, size, all.size, sum(all), calls[size], all.map(&:call).max || 0, at_peak.size, sum(at_peak), at_end.size,
        sum(at_end)]
     end
     @result['sizes'] = columns(%w[size highest made bytes lifetime_calls latest_call peak_objects peak_bytes
@@ -411,7 +429,7 @@ class Count
   def put_rounding
     @result['rounding'] = ROUNDING.transform_values do |rule|
       classes = [@made, @at_peak].map { |all| all.group_by { |o| rule[o.size] } }
-      rows = classes[0].keys.sort.map do |size|
+      rows = classes.flat_map(&:keys).uniq.sort.map do |size|
         [size, *classes.flat_map do |by_class|
           all = by_class.fetch(size, [])
           [all.size, sum(all), all.size * size]
@@ -511,8 +529,8 @@ class Count
   end
 
   def put_others(rows)
-    begins = [0, *rows.map(&:first)]
-    half = rows.empty? ? 0 : rows.last[0] / rows.size / 2
+    begins = [@begin_ns, *rows.map(&:first)]
+    half = rows.empty? ? 0 : (rows.last[0] - @begin_ns) / rows.size / 2
     long = rows.each_index.select { |i| rows[i][0] - begins[i] >= [half, 1_000_000].max }
     busiest = long.max_by { |i| [rows[i][1].fdiv(rows[i][0] - begins[i]), -i] } if rows.size > 1
     busiest = nil if busiest && rows[busiest][1].zero?
