@@ -91,30 +91,40 @@ void base_write_stacks(const struct stacks *stacks, struct instruction_writer *w
 
 /* ---- mappings (FORMAT.md 4.5) ---- */
 
-/* Each piece as the call that mapped it: what others have unmapped of that is gone. */
+static struct mapping_record base_record_of(const struct mapping_piece *piece,
+                                            const struct mapping_maker *maker)
+{
+    const bool is_kept = maker->what == MAPPING_ATTACH || maker->what == MAPPING_FOUND;
+    return (struct mapping_record){.what = is_kept ? maker->what : MAPPING_MAP,
+                                   .own = maker->own,
+                                   .has_file = maker->has_file,
+                                   .thread_id = maker->thread_id,
+                                   .address = piece->start,
+                                   .length = piece->end - piece->start,
+                                   .protection = maker->protection,
+                                   .flags = maker->flags,
+                                   .stack = maker->stack,
+                                   .offset = maker->offset,
+                                   .device = maker->device,
+                                   .inode = maker->inode};
+}
+
+/* Each piece as the call that mapped it: what others have unmapped of that is gone. And that the
+ * allocator moves the end of the data segment: what is below it is the heap. */
 bool base_write_mappings(const struct mapping_table *table, struct instruction_writer *writer)
 {
-    if (table->pieces_count == 0) return true;
-    struct mapping_record *records = calloc(table->pieces_count, sizeof *records);
+    size_t count = 0;
+    if (table->pieces_count == 0 && table->own_break == 0) return true;
+    struct mapping_record *records = calloc(table->pieces_count + 1, sizeof *records);
     if (records == NULL) return false;
-    for (size_t i = 0; i < table->pieces_count; i++) {
-        const struct mapping_piece *piece = &table->pieces[i];
-        const struct mapping_maker *maker = &table->makers[piece->maker];
-        records[i] = (struct mapping_record){.what = maker->what == MAPPING_ATTACH ? MAPPING_ATTACH
-                                                                                   : MAPPING_MAP,
-                                             .own = maker->own,
-                                             .has_file = maker->has_file,
-                                             .thread_id = maker->thread_id,
-                                             .address = piece->start,
-                                             .length = piece->end - piece->start,
-                                             .protection = maker->protection,
-                                             .flags = maker->flags,
-                                             .stack = maker->stack,
-                                             .offset = maker->offset,
-                                             .device = maker->device,
-                                             .inode = maker->inode};
+    for (; count < table->pieces_count; count++) {
+        const struct mapping_piece *piece = &table->pieces[count];
+        records[count] = base_record_of(piece, &table->makers[piece->maker]);
     }
-    instruction_put_mappings(writer, records, table->pieces_count);
+    if (table->own_break != 0)
+        records[count++] = (struct mapping_record){
+            .what = MAPPING_BREAK, .own = true, .address = table->own_break};
+    instruction_put_mappings(writer, records, count);
     free(records);
     return true;
 }

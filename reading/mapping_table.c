@@ -150,6 +150,9 @@ void mapping_table_take(struct mapping_table *table, const struct mapping_record
         if (table_pages(table, record, &start, &end)) table_remove(table, start, end);
         break;
     case MAPPING_DETACH: table_detach(table, record); break;
+    case MAPPING_BREAK:
+        if (record->own) table->own_break = record->address;
+        break;
     case MAPPING_LOST: table->lost += record->length; break;
     default: break;
     }

@@ -61,6 +61,7 @@ struct mapping_table {
     uint64_t failed;        /* of them */
     uint64_t found;         /* of them: no calls, what was there when recording began */
     uint64_t lost;          /* records that are missing */
+    uint64_t own_break;     /* where the allocator has last put the end of the data segment; or 0 */
     uint64_t overlaps;      /* calls that got pages which others had, and had not asked for these */
     uint64_t first_overlap; /* the number of the first such record */
     bool no_memory;         /* nothing more is taken */

@@ -25,6 +25,14 @@ def differences(whole, part, calls)
   at && "call #{at}: #{part.calls[at]} instead of #{wanted[at]}"
 end
 
+# Bytes by owner; what is alive, rounded up or free in the heap together.
+def owners_at_the_end(trace)
+  rows = JSON.parse(output_of({}, MALLOCTAPE, 'report', '--json', '-', trace))['rss']['owners']
+  rows['kind'].zip(rows['owner'], rows['end_bytes']).each_with_object(Hash.new(0)) do |(kind, owner, bytes), sums|
+    sums[%w[alive rounding free].include?(kind) ? 'heap' : owner] += bytes
+  end
+end
+
 # Two functions, and what main makes of both.
 CODE = <<~TEXT
   w stacks=all
@@ -44,7 +52,7 @@ CODE = <<~TEXT
   t 20000000 1000 1000
 TEXT
 
-plan 9
+plan 10
 
 Dir.mktmpdir('malloctape-cut') do |directory|
   Dir.chdir(directory)
@@ -113,6 +121,12 @@ Dir.mktmpdir('malloctape-cut') do |directory|
              told['calls'], told['peak_live'], told['time'], told['end_live'], told['objects']]
   report numbers == [2, 228, 0.02, 2, 2, 228, 20, 178, 1], 'what is in a base is made, and not measured',
          [numbers.inspect]
+
+  output_of({}, MALLOCTAPE, 'record', '-q', '-o', 'raw.lz4', '--', 'ruby', '-e', '(1..200_000).map(&:to_s)')
+  cut('raw.lz4', 'part', '--from', "#{info('raw.lz4')['events'] - 5}calls")
+  owners = %w[raw.lz4 part].map { |trace| owners_at_the_end(trace) }
+  report owners[0] == owners[1] && owners[0].any? { |name, bytes| name == 'heap' && bytes.positive? },
+         'what is resident has the owners that it has in the whole', owners.map(&:inspect)
 
   beyond = cut('whole', 'none', '--from', '1h')
   mistaken = [['--from', '3x'], ['--sizes', '5-4'], ['--drop', 'all'], ['--from', '9s', '--to', '8s'], ['--moments', '65']]
