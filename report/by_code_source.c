@@ -12,6 +12,9 @@
 
 enum { LINES_AROUND = 3, LINE_SHOWN = 160 };
 
+/* A larger file is none that a person wrote. */
+#define SOURCE_BYTES_MOST (64 << 20)
+
 /* A line of a function; `row` is of code->groups. */
 struct source_row {
     uint32_t row;
@@ -93,7 +96,8 @@ static FILE *source_open(const char *path)
 {
     struct stat about;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode)) {
+    if (file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+        about.st_size <= SOURCE_BYTES_MOST) {
         FILE *stream = fdopen(file, "r");
         if (stream != NULL) return stream;
     }
@@ -110,19 +114,36 @@ static void print_text(char *line, FILE *to)
     printable_put(to, line);
 }
 
-/* Prints the lines from before the first row to after the last one: what has no numbers has dots. */
+static unsigned row_line(const struct by_code *code, const struct source_row *row)
+{
+    return code->groups.groups[row->row].frame.line;
+}
+
+/* Prints rows of lines before this one without their text; returns how many. */
+static size_t print_rows_before(const struct by_code *code, const struct source_row *rows,
+                                size_t count, uint64_t line, FILE *to)
+{
+    size_t at = 0;
+    for (; at < count && row_line(code, &rows[at]) < line; at++) {
+        print_numbers(code, rows[at].row, to);
+        fprintf(to, " %6u\n", row_line(code, &rows[at]));
+    }
+    return at;
+}
+
+/* Prints the lines from before the first row to after the last one: what has no numbers has dots. The
+ * file may be shorter than it was. */
 static void print_file(const struct by_code *code, const struct source_row *rows, size_t count,
                        FILE *source, FILE *to)
 {
-    const unsigned first = code->groups.groups[rows[0].row].frame.line;
-    const unsigned last = code->groups.groups[rows[count - 1].row].frame.line;
+    const uint64_t last = row_line(code, &rows[count - 1]);
     char *line = NULL;
     size_t room = 0, at = 0;
     for (unsigned number = 1; number <= last + LINES_AROUND && getline(&line, &room, source) >= 0;
          number++) {
-        if (number + LINES_AROUND < first) continue;
-        const bool has = at < count && code->groups.groups[rows[at].row].frame.line == number;
-        if (has)
+        if (number + LINES_AROUND < row_line(code, &rows[0])) continue;
+        at += print_rows_before(code, rows + at, count - at, number, to);
+        if (at < count && row_line(code, &rows[at]) == number)
             print_numbers(code, rows[at++].row, to);
         else
             fprintf(to, "%10s %10s %10s %10s", ".", ".", ".", ".");
@@ -131,6 +152,8 @@ static void print_file(const struct by_code *code, const struct source_row *rows
         fputc('\n', to);
     }
     free(line);
+    if (print_rows_before(code, rows + at, count - at, UINT64_MAX, to) > 0)
+        fputs("! The file has fewer lines than it had: it was changed.\n", to);
 }
 
 /* Prints the rows of one function in one file. */
@@ -143,11 +166,10 @@ static void print_function(const struct by_code *code, const struct source_row *
             by_code_name(code, rows[0].row), *path != '\0' ? path : "in a file that is not known",
             source == NULL && *path != '\0' ? ", which is not here" : "", "bytes", "with calls",
             "objects", "at the end", "line");
-    for (size_t i = 0; i < count && source == NULL; i++) {
-        print_numbers(code, rows[i].row, to);
-        fprintf(to, " %6u\n", code->groups.groups[rows[i].row].frame.line);
+    if (source == NULL) {
+        print_rows_before(code, rows, count, UINT64_MAX, to);
+        return;
     }
-    if (source == NULL) return;
     print_file(code, rows, count, source, to);
     fclose(source);
 }

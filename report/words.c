@@ -181,6 +181,14 @@ static void shorten(char *name, unsigned level)
     name[to] = '\0';
 }
 
+/* Where the first character begins that is not cut. */
+static const char *words_whole_character(const char *text)
+{
+    while (((unsigned char)*text & 0xc0) == 0x80)
+        text++;
+    return text;
+}
+
 const char *words_name(const char *name)
 {
     size_t length = strlen(name);
@@ -193,7 +201,8 @@ const char *words_name(const char *name)
     if (length <= WORDS_NAME_MOST)
         memcpy(text, copy, length + 1);
     else /* The end tells most. */
-        snprintf(text, WORD_BYTES, "..%s", copy + length - (WORDS_NAME_MOST - 2));
+        snprintf(text, WORD_BYTES, "..%s",
+                 words_whole_character(copy + length - (WORDS_NAME_MOST - 2)));
     free(copy);
     return text;
 }

@@ -147,7 +147,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 63
+  plan 65
 
   script = random_script(4000)
   script.write('t.p')
@@ -304,6 +304,15 @@ Dir.mktmpdir do |directory|
          said[-4].join(' ') == '7 bytes 47 bytes 1 7 bytes 6 int line6; x\x1b[2J', '--source', said.map(&:to_s)
   said = IO.popen([MALLOCTAPE, 'report', 'source.p', '--source', 'ills', { err: %i[child out] }], &:read)
   report said == "malloctape report: source.p: --source: no call stack has a function 'ills'\n", 'none of that name', [said]
+  File.write('fills.c', "one\n" * 5)
+  said = output_of({}, MALLOCTAPE, 'report', 'source.p', '--source', 'fills').lines.map(&:split)
+  File.truncate('fills.c', 1 << 40)
+  large = IO.popen(['sh', '-c', 'ulimit -v 2000000; exec "$@"', 'sh', MALLOCTAPE, 'report', 'source.p', '--source', 'fills'], &:read)
+  report said[-3].last(2) == %w[5 one] && said[-2].join(' ') == '7 bytes 47 bytes 1 7 bytes 6' && said[-1].include?('changed.') &&
+         large.include?('fills.c, which is not here') && large.lines.last(2).map { |line| line.split.last } == %w[5 6],
+         '--source of a file that became shorter, or is no source: the numbers stay', said.map(&:to_s) + [large]
+  File.truncate('fills.c', 0)
+  File.write('fills.c', (1..12).map { |i| "int line#{i};\tx\e[2J\n" }.join)
   if Dir.exist?('/usr/share/javascript/chart.js')
     output_of({}, MALLOCTAPE, 'report', 'source.p', '--source', 'fills', '--html', 'source.html')
     output_of({}, MALLOCTAPE, 'report', 'source.p', '--html', 'other.html')
@@ -411,11 +420,13 @@ Dir.mktmpdir do |directory|
   names = StackScript.new
   long.each_with_index { |one, i| names.allocate(i, 100, [Function.new(one, 'r.cc', 4)]) }
   names.allocate(3, 10, [Function.new("#{'n' * 200}::tail", 'r.cc', 4)])
+  names.allocate(4, 10, [Function.new("#{'é' * 100}x", 'r.cc', 4)])
   names.write('names.p')
   text = output_of({}, MALLOCTAPE, 'report', 'names.p')[/^functions, by bytes.*?\n\n/m]
   shown = text.scan(/Registry.*$/)
   report shown == %w[insert operator< remove].map { |one| "Registry<std::map<..>, std::map<..>>::#{one}  r.cc:4" },
          'long names are shortened in their arguments; the member stays', [text]
+  report text.valid_encoding? && text.match?(/\.\.é{43}x  r\.cc:4$/), 'a name is not cut within a character', [text]
   report text.match?(/\.\.n{82}::tail  r\.cc:4$/) && (long - reported('names.p')['rows']['name']).empty?,
          'a name without arguments keeps its end; JSON has the whole', [text]
 
