@@ -33,9 +33,11 @@ function codePlace(model, of) {
   return {};
 }
 
+// The name of a file may have "&", "#" and "?", which would end it.
 function codeLink({ file, line }, editor) {
   const open = EDITORS[editor];
-  return open && file?.startsWith('/') && line > 0 ? open(encodeURI(file), line) : null;
+  const whole = file?.split('/').map(encodeURIComponent).join('/');
+  return open && whole?.startsWith('/') && line > 0 ? open(whole, line) : null;
 }
 
 // Sizes of what the function makes: { size, made, bytes, ... } of the last side.

@@ -21,7 +21,7 @@ MAIN = [function('main')].freeze
 SERVE = [function('serve'), *MAIN].freeze
 LEAKS = [function('malloc'), function('leaks'), *SERVE].freeze
 PARSES = [function('malloc'), function('table<std::pair<leaks, int> >::parses'), *SERVE].freeze
-CACHE = [function('malloc'), Function.new('cache', '/src/cache.c', 7), function('load'), *MAIN].freeze
+CACHE = [function('malloc'), Function.new('cache', '/src/a&b#c/cache.c', 7), function('load'), *MAIN].freeze
 
 # In each of four quarters of the time: what is made, and whether it stays.
 def record
@@ -101,7 +101,7 @@ Dir.mktmpdir do |directory|
         [got['keys'].uniq, got['callers'], got['callee']],
         [[parses], texts.([['load', own['cache']]]), texts.(by_own.select { |name, _| served.include?(name) })]
   check 'lines are links to an editor, once one is chosen', got.values_at('no_link', 'link', 'link_of_row'),
-        [nil, 'vscode://file/src/cache.c:7', 'vscode://file/src/cache.c:7']
+        [nil, *['vscode://file/src/a%26b%23c/cache.c:7'] * 2]
   check 'only what goes through a function, or does not', got.values_at('only', 'not_only', 'without'),
         [[*served, 'main', 'serve'], 6, %w[cache load main]]
 
