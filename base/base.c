@@ -7,7 +7,7 @@
 
 bool base_open(struct base *base, const struct base_limits *limits, uint64_t page_bytes)
 {
-    *base = (struct base){.lives_free = BASE_NONE, .at = 1};
+    *base = (struct base){.lives_free = BASE_NONE, .threads_free = BASE_NONE, .at = 1};
     base->mappings.page_bytes = page_bytes > 0 ? page_bytes : MAPPING_PAGE_BYTES;
     base->limits = *limits;
     base->moments_max = limits->moments == 0                 ? BASE_MOMENTS_MAX

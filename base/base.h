@@ -92,7 +92,8 @@ struct base {
 
     struct base_thread *threads; /* of lives; and those that run */
     size_t threads_count, threads_room, threads_pruned;
-    uint32_t *running; /* by lane: the thread, or BASE_NONE */
+    uint32_t threads_free; /* the first free entry, or BASE_NONE */
+    uint32_t *running;     /* by lane: the thread, or BASE_NONE */
 
     struct base_setting *settings;
     size_t settings_count, settings_room;

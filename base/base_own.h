@@ -30,7 +30,7 @@ struct base_thread {
     uint64_t began, ended; /* as numbers of instructions; ended: BASE_ALIVE */
     uint64_t began_ns, ended_ns;
     uint32_t lane;
-    uint32_t next_free; /* of an entry that is free */
+    uint32_t next_free; /* of an entry that is free: the next one, or BASE_NONE */
     bool has_id, is_used, is_marked;
 };
 

@@ -106,7 +106,9 @@ static struct mapping_record base_record_of(const struct mapping_piece *piece,
                                    .stack = maker->stack,
                                    .offset = maker->offset,
                                    .device = maker->device,
-                                   .inode = maker->inode};
+                                   .inode = maker->inode,
+                                   .name = maker->name,
+                                   .name_bytes = maker->name_bytes};
 }
 
 /* Each piece as the call that mapped it: what others have unmapped of that is gone. And that the

@@ -26,7 +26,7 @@ void base_threads_close(struct base *base)
     base->settings = NULL;
 }
 
-/* Lets threads go that have ended and of which no life is left. */
+/* Lets threads go that have ended and of which no life is left: their entries are free then. */
 static void base_threads_prune(struct base *base)
 {
     for (uint32_t i = 0; i < base->lives_end; i++) {
@@ -40,7 +40,11 @@ static void base_threads_prune(struct base *base)
     base->threads_pruned = 0;
     for (size_t i = 0; i < base->threads_count; i++) {
         struct base_thread *thread = &base->threads[i];
-        if (!thread->is_marked && thread->ended != BASE_ALIVE) thread->is_used = false;
+        if (!thread->is_marked && thread->ended != BASE_ALIVE && thread->is_used) {
+            thread->is_used = false;
+            thread->next_free = base->threads_free;
+            base->threads_free = (uint32_t)i;
+        }
         thread->is_marked = false;
         base->threads_pruned += thread->is_used;
     }
@@ -49,17 +53,13 @@ static void base_threads_prune(struct base *base)
 /* An entry that is free. False: no memory. */
 static bool base_thread_entry(struct base *base, uint32_t *at)
 {
-    if (base->threads_count >= 2 * base->threads_pruned + THREADS_AT_LEAST) {
-        size_t kept = base->threads_count;
+    if (base->threads_free == BASE_NONE &&
+        base->threads_count >= 2 * base->threads_pruned + THREADS_AT_LEAST)
         base_threads_prune(base);
-        while (kept > 0 && !base->threads[kept - 1].is_used)
-            kept--;
-        for (size_t i = 0; i < kept; i++) {
-            if (base->threads[i].is_used) continue;
-            *at = (uint32_t)i;
-            return true;
-        }
-        base->threads_count = kept;
+    if (base->threads_free != BASE_NONE) {
+        *at = base->threads_free;
+        base->threads_free = base->threads[*at].next_free;
+        return true;
     }
     if (!array_reserve(&base->threads, &base->threads_room, base->threads_count + 1,
                        sizeof *base->threads))

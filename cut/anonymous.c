@@ -160,6 +160,16 @@ static void anonymous_put_text(uint32_t code, const char *text, anonymous_put *p
     }
 }
 
+/* How much of a line of a code's text is the function; some name their file, "py::f:/home/f.py". */
+static size_t anonymous_function(const char *line)
+{
+    const size_t name = strcspn(line, "\t\n");
+    if (*line == '/') return 0;
+    for (size_t i = 1; i < name; i++)
+        if (line[i] == '/' && strchr(" :(", line[i - 1]) != NULL) return i - 1;
+    return name;
+}
+
 /* Of each line the function, when all of the text has come. */
 static void anonymous_code_text(struct anonymous *anonymous, const struct stack_definition *piece,
                                 anonymous_put *put, void *of)
@@ -174,7 +184,7 @@ static void anonymous_code_text(struct anonymous *anonymous, const struct stack_
         return;
     }
     while (*text != '\0') {
-        const size_t line = strcspn(text, "\n"), name = strcspn(text, "\t\n");
+        const size_t line = strcspn(text, "\n"), name = anonymous_function(text);
         if (to > functions) *to++ = '\n';
         memcpy(to, text, name);
         to += name;
@@ -188,19 +198,36 @@ static void anonymous_code_text(struct anonymous *anonymous, const struct stack_
 /* Where a module is mapped is random; what it has there is not. */
 static void anonymous_module(struct stack_definition *module)
 {
-    if (module->bias > module->start) return;
     module->start -= module->bias;
     module->end -= module->bias;
     module->bias = 0;
 }
 
-/* Codes of no module, or of one that is not told, are told apart, and that is all. */
+/* A file of source code is a module that is nowhere in memory: the places in it are lines. */
+static bool anonymous_is_mapped(const struct anonymous *anonymous, uint32_t module)
+{
+    return stacks_module(&anonymous->texts, module) != NULL &&
+           !stack_module_is_source(&anonymous->texts, module);
+}
+
+/* Codes of no module, or of one that is not told, are told apart, and that is all. So are those whose
+ * module is defined only after them. */
 static void anonymous_codes(const struct anonymous *anonymous, struct stack_definition *codes)
 {
-    if (anonymous->keeps_build_ids && codes->of != STACK_MODULE_NONE) return;
+    if (anonymous->keeps_build_ids && codes->of != STACK_MODULE_NONE &&
+        anonymous_is_mapped(anonymous, codes->of))
+        return;
     codes->of = STACK_MODULE_NONE;
     for (uint32_t i = 0; i < codes->count; i++)
         codes->offsets[i] = (uint64_t)codes->number + i;
+}
+
+/* A module, or that it was unloaded. */
+static bool anonymous_keeps_module(struct anonymous *anonymous, const struct stack_definition *one)
+{
+    if (!anonymous->keeps_build_ids) return false;
+    if (stacks_define(&anonymous->texts, one) == stacks_no_memory) anonymous->no_memory = true;
+    return anonymous_is_mapped(anonymous, one->number);
 }
 
 void anonymous_definition(struct anonymous *anonymous, const struct stack_definition *definition,
@@ -210,11 +237,10 @@ void anonymous_definition(struct anonymous *anonymous, const struct stack_defini
     const bool build_ids = anonymous->keeps_build_ids;
     switch (one.what) {
     case STACK_MODULE:
-        anonymous_module(&one);
-        if (build_ids) put(of, &one);
-        break;
     case STACK_UNLOADED:
-        if (build_ids) put(of, &one);
+        if (!anonymous_keeps_module(anonymous, &one)) break;
+        if (one.what == STACK_MODULE) anonymous_module(&one);
+        put(of, &one);
         break;
     case STACK_TEXT:
         if (one.of == STACK_BUILD_ID && build_ids) put(of, &one);

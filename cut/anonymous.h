@@ -21,7 +21,7 @@ struct anonymous {
 
     uint64_t threads;      /* so far */
     uint64_t ns, given_ns; /* of the latest tick: as it was, as it is given */
-    struct stacks texts;   /* of codes, for their functions */
+    struct stacks texts;   /* of codes, for their functions; and where modules are */
     char **files;          /* names of files: that of file-N is files[N - 1] */
     size_t files_count, files_room;
     uint8_t *payload; /* room for a residency */

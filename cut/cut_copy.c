@@ -182,7 +182,6 @@ void cut_copy_instruction(struct cut_copy *copy, const struct instruction_walk *
 void cut_copy_mapping(struct cut_copy *copy, const struct mapping_record *record)
 {
     struct mapping_record one = *record;
-    if (copy->plan->drops_stacks) one.stack = STACK_END;
     one.has_lane = false; /* calls of the thread are counted from the beginning of the trace */
     one.calls = 0;
     instruction_put_mappings(&copy->writer, &one, 1);

@@ -103,6 +103,7 @@ static bool cut_write_base(struct cutting *state)
 {
     struct base *base = &state->base;
     struct cut_copy *copy = &state->copy;
+    if (state->plan->drops_statistics) base->statistics = (struct original_statistics){.count = 0};
     if (!cut_copy_reserve(copy, base->live + 1) || !base_write(base, &copy->writer, copy->names))
         return false;
     const struct instruction_totals *totals = instruction_writer_totals(&copy->writer);
@@ -164,6 +165,7 @@ static void cut_take_mapping(void *of, const struct mapping_record *record)
     struct cutting *state = of;
     struct mapping_record one = *record;
     if (state->plan->anonymous != NULL) anonymous_mapping(&one);
+    if (state->plan->drops_stacks) one.stack = STACK_END;
     if (state->begun)
         cut_copy_mapping(&state->copy, &one);
     else

@@ -8,6 +8,8 @@
 /* Flags of calls that may replace what is mapped. */
 enum { FLAG_MAP_FIXED = 0x10, FLAG_MREMAP_FIXED = 2, FLAG_SHM_REMAP = 040000 };
 
+#define MAKERS_AT_LEAST 4096u /* before it is worth looking for some that may go */
+
 /* ---- pieces ---- */
 
 /* The index of the first piece that ends after the address. */
@@ -77,9 +79,43 @@ static bool table_pages(const struct mapping_table *table, const struct mapping_
     return *end > *start;
 }
 
+/* Lets makers go of which nothing is left. Without memory for that they stay. */
+static void table_drop_makers(struct mapping_table *table)
+{
+    uint32_t *numbers = calloc(table->makers_count, sizeof *numbers), left = 0;
+    if (numbers == NULL) return;
+    for (size_t i = 0; i < table->pieces_count; i++)
+        numbers[table->pieces[i].maker] = 1;
+    for (size_t i = 0; i < table->makers_count; i++) {
+        if (numbers[i] == 0) {
+            free(table->makers[i].name);
+            continue;
+        }
+        table->makers[left] = table->makers[i];
+        numbers[i] = left++;
+    }
+    for (size_t i = 0; i < table->pieces_count; i++)
+        table->pieces[i].maker = numbers[table->pieces[i].maker];
+    table->makers_count = table->makers_left = left;
+    free(numbers);
+}
+
+/* A copy of the name, or NULL. */
+static char *table_copy_name(struct mapping_table *table, const struct mapping_record *record)
+{
+    if (record->name_bytes == 0) return NULL;
+    char *name = malloc(record->name_bytes);
+    if (name == NULL)
+        table->no_memory = true;
+    else
+        memcpy(name, record->name, record->name_bytes);
+    return name;
+}
+
 static bool table_add_maker(struct mapping_table *table, const struct mapping_record *record,
                             uint64_t bytes)
 {
+    if (table->makers_count >= 2 * table->makers_left + MAKERS_AT_LEAST) table_drop_makers(table);
     if (table->makers_count == UINT32_MAX ||
         !array_reserve(&table->makers, &table->makers_room, table->makers_count + 1,
                        sizeof *table->makers)) {
@@ -98,7 +134,10 @@ static bool table_add_maker(struct mapping_table *table, const struct mapping_re
                                                                   .offset = record->offset,
                                                                   .device = record->device,
                                                                   .inode = record->inode};
-    return true;
+    struct mapping_maker *maker = &table->makers[table->makers_count - 1];
+    maker->name = table_copy_name(table, record);
+    maker->name_bytes = maker->name != NULL ? record->name_bytes : 0;
+    return !table->no_memory;
 }
 
 /* Whether the call had asked for these pages, whoever had them. */
@@ -160,6 +199,8 @@ void mapping_table_take(struct mapping_table *table, const struct mapping_record
 
 void mapping_table_free(struct mapping_table *table)
 {
+    for (size_t i = 0; i < table->makers_count; i++)
+        free(table->makers[i].name);
     free(table->pieces);
     free(table->makers);
     *table = (struct mapping_table){.page_bytes = table->page_bytes};

@@ -12,7 +12,8 @@
  * Pieces do not overlap. What was mapped by the dynamic linker, or by bare system calls, is not here;
  * of what was there when recording began, only memory without a name is.
  *
- * Memory   24 bytes a piece; a maker stays for good. Threads: one. */
+ * Memory   24 bytes a piece, 80 a maker with the name of its file; makers of which nothing is left go,
+ *          a few thousand at once. Threads: one. */
 #ifndef MALLOCTAPE_READING_MAPPING_TABLE_H
 #define MALLOCTAPE_READING_MAPPING_TABLE_H
 
@@ -41,6 +42,8 @@ struct mapping_maker {
     bool own;     /* of the recorded allocator */
     bool has_file;
     uint64_t offset, device, inode;
+    char *name; /* of the file, not ended by a zero byte; NULL: not known */
+    uint32_t name_bytes;
 };
 
 struct mapping_piece {
@@ -68,6 +71,7 @@ struct mapping_table {
 
     /* From here on: mapping_table.c only. */
     size_t pieces_room, makers_room;
+    size_t makers_left; /* when some were last let go */
 };
 
 /* Takes the next record. */

@@ -15,6 +15,8 @@ SECRET = 'Qzsecret'
 # Also as the trace has it in numbers: the day, a process.
 START = '1723456789'
 PID = '987654'
+# Lines of a function of Python.
+LINES = '4d2000004d3'
 
 KEYS = File.read("#{__dir__}/../../stream/FORMAT.md")[/^### 4.1.*?^### 4.2/m]
            .scan(/^\| (`.*?`) \|/).flatten.join(' ').scan(/`([\w.]+)`/).flatten.map { |key| key.sub('NAME', 'MALLOC_CONF') } +
@@ -30,12 +32,17 @@ def write_planted(path)
     c 1 1 77770
     c 2 0 66660
     x 2 #{SECRET}_function	/home/#{SECRET}.py	12|outer	/home/#{SECRET}.py	1
+    m 3 0 0 0 - /home/#{SECRET}.py
+    c 3 3 #{LINES}
+    x 3 py::#{SECRET}_code:/home/#{SECRET}.py
     n 8 0 1
     n 9 8 2
+    n 10 9 3
     a 1 24 9
     a 2 3000 8
     t 20000000 1000000 5000
-    f 1 9
+    f 1 10
+    a 4 48 10
     m 2 7f0001001000 10000 7f0001000000 #{id} /home/#{SECRET}/late#{SECRET}.so
     a 3 48 9
     t 20000000 1000000 5000
@@ -69,7 +76,7 @@ def anonymous(trace, *words)
   found('given')
 end
 
-plan 5
+plan 6
 
 Dir.mktmpdir('malloctape-anonymous') do |directory|
   Dir.chdir(directory)
@@ -97,6 +104,11 @@ Dir.mktmpdir('malloctape-anonymous') do |directory|
   kept = output_of({}, MALLOCTAPE, 'dump', 'given')
   functions = anonymous('written', '--keep', 'functions')
   named = output_of({}, MALLOCTAPE, 'dump', 'given')
+  anonymous('written', '--keep', 'functions', '--keep', 'build-ids')
+  both = output_of({}, MALLOCTAPE, 'dump', 'given')
+  report [named, kept, both].none? { |text| text.include?(LINES) } && both.include?("py::#{SECRET}_code".unpack1('H*')) &&
+         both.scan(/define module \d+ from/).size == 2 && !both.include?('home'.unpack1('H*')),
+         'files and lines of functions of an interpreter go', [kept, both]
   report with_ids.positive? && kept.include?(SECRET.unpack1('H*')) && !kept.include?('lib') && kept.include?('0x77770') &&
          functions.positive? && named.include?("#{SECRET}_function\nouter".unpack1('H*')) &&
          !named.include?('home'.unpack1('H*')),

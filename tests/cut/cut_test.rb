@@ -52,7 +52,7 @@ CODE = <<~TEXT
   t 20000000 1000 1000
 TEXT
 
-plan 10
+plan 12
 
 Dir.mktmpdir('malloctape-cut') do |directory|
   Dir.chdir(directory)
@@ -107,6 +107,24 @@ Dir.mktmpdir('malloctape-cut') do |directory|
   none = cut('whole', 'none', '--code', 'nothing')
   report part.at_base.map(&:to_i) == [100] && calls == ['malloc 300', 'realloc_moved 150', 'free'] && none[2].exitstatus == 1,
          'by code: whole objects', [part.at_base.inspect, calls.inspect, none[1]]
+
+  golden = "#{__dir__}/../golden/instructions-4.0"
+  cut("#{golden}-statistics", 'part', '--from', '100calls', '--drop', 'statistics')
+  cut("#{golden}-mappings", 'mapped', '--from', '1calls', '--drop', 'stacks')
+  dumps = %w[part mapped].map { |trace| output_of({}, MALLOCTAPE, 'dump', trace) }
+  report dumps[0].include?(' tick ') && !dumps[0].match?(/ statistic \d/) && dumps[1].match?(%r{ mapping .*/bin/a$.*base_end}m) &&
+         !dumps[1].include?(' stack '), 'what is dropped is not in the base either; names of mapped files are', dumps
+
+  # Of each hundred threads, one leaves an object.
+  many = (0...50_000).map { |i| "a #{i} 64 0\n" } + (0...50_000).map { |i|
+    i % 100 == 99 ? "a #{50_001 + i / 100} 32 0\nT\n" : "a 50000 32 0\nf 50000 0\nT\n"
+  }
+  crowd, = Open3.capture2("#{BUILD}/tests/symbols/write_stacks", stdin_data: "#{many.join}t 20000000 1 1\n", binmode: true)
+  File.binwrite('crowd', crowd)
+  before = Process.times.cutime
+  cut('crowd', 'part', '--from', '20ms')
+  seconds = Process.times.cutime - before
+  report seconds < 1 && Trace.new('part').at_base.size == 50_500, 'many threads that end cost little', [seconds.to_s]
 
   streamed, = Open3.capture2(MALLOCTAPE, 'cut', '-q', '-', '-o', '-', '--from', '100calls',
                              stdin_data: File.binread('whole'), binmode: true)

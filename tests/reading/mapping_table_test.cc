@@ -125,6 +125,28 @@ TEST(MappingTable, Detach)
     EXPECT_EQ(mapping_table_find(&checked.table, kPage), nullptr);
 }
 
+TEST(MappingTable, MakersOfNothingGo)
+{
+    Checked checked;
+    mapping_record record = make(MAPPING_MAP, 0, kPage);
+    record.name = "/a";
+    record.name_bytes = 2;
+    checked.take(record);
+    for (int i = 0; i < 20000; i++) {
+        record.address = (1 + i % 3) * kPage;
+        mapping_table_take(&checked.table, &record);
+    }
+    EXPECT_LT(checked.table.makers_count, 5000u);
+    for (uint64_t page = 0; page < 4; page++) {
+        const mapping_piece *piece = mapping_table_find(&checked.table, page * kPage);
+        ASSERT_NE(piece, nullptr);
+        const mapping_maker &maker = checked.table.makers[piece->maker];
+        const uint64_t latest[] = {0, 19999, 20000, 19998};
+        EXPECT_EQ(maker.record, latest[page]);
+        EXPECT_EQ(std::string(maker.name, maker.name_bytes), "/a");
+    }
+}
+
 // The parts of an area of ten pages from the second on, as text.
 std::string divided(const mapping_table &table, uint64_t resident, const std::string &runs)
 {
