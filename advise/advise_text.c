@@ -33,7 +33,8 @@ static bool trial_gains(const struct trial *trial)
            (text_saves(base->peak, changed->peak, NOISE_MEMORY) ||
             text_saves(base->mean, changed->mean, NOISE_MEMORY) ||
             text_saves(base->end, changed->end, NOISE_MEMORY) ||
-            text_saves(base->cpu_seconds, changed->cpu_seconds, NOISE_TIME));
+            (trial->is_faster && (text_saves(base->cpu_seconds, changed->cpu_seconds, NOISE_TIME) ||
+                                  text_saves(base->calls, changed->calls, NOISE_TIME))));
 }
 
 /* Whether a trial took part in the last round. */
@@ -191,6 +192,7 @@ static json_t *trial_json(const struct trials *trials, const struct trial *trial
     json_put_real(object, "score", trial->score);
     json_object_set_new(object, "replayed", json_boolean(!trial->excessive));
     json_object_set_new(object, "outlives", json_boolean(trial->outlives));
+    json_object_set_new(object, "faster", json_boolean(trial->is_faster));
     json_object_set_new(object, "as_it_is", numbers_json(&trial->base));
     json_object_set_new(object, "changed", numbers_json(&trial->changed));
     if (!isnan(trials->original_peak) && trial_is_whole(trials, trial))

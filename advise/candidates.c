@@ -1,5 +1,6 @@
 #include "advise/candidates.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,17 +47,27 @@ struct finding {
 
 /* ---- names ---- */
 
+/* Whether brackets are of another kind than arguments of templates: "operator<", "<module>" of Python,
+ * "<T as Drop>::drop" of Rust. Then a pattern has the whole name. */
+static bool name_is_whole(const char *name)
+{
+    if (strstr(name, "operator") != NULL) return true;
+    for (const char *at = strchr(name, '<'); at != NULL; at = strchr(at + 1, '<'))
+        if (at == name || !(isalnum((unsigned char)at[-1]) || at[-1] == '_')) return true;
+    return false;
+}
+
 /* Puts the name of a function as a pattern has it: without the arguments of templates. False: there is
  * none that a pattern can have. */
 static bool name_put(const struct finding *finding, uint32_t function, char *name, size_t bytes)
 {
     const char *text = code_names_text(finding->of->names, function);
     size_t used = 0, depth = 0;
-    const bool is_operator = strstr(text, "operator") != NULL;
+    const bool is_whole = name_is_whole(text);
     for (; *text != '\0'; text++) {
-        if (!is_operator && *text == '<') depth++;
+        if (!is_whole && *text == '<') depth++;
         if (depth == 0 && used + 1 < bytes) name[used++] = *text;
-        if (!is_operator && *text == '>' && depth > 0) depth--;
+        if (!is_whole && *text == '>' && depth > 0) depth--;
     }
     name[used] = '\0';
     return used > 0 && used + 1 < bytes && strpbrk(name, ";\n\r") == NULL &&

@@ -17,14 +17,17 @@
 #define TRIAL_PART_TIMES  6
 enum { TRIALS_LAST = 10 };
 
+#define TRIAL_CALLS_SAVED 0.05
+
 #define EXCESS_BYTES (64.0 * 1024 * 1024)
 
-/* How much of the score is which number's: shares of the peak, or of the time, that the trace as it is
- * has. */
-#define SCORE_PEAK 1.0
-#define SCORE_MEAN 0.2
-#define SCORE_END  0.2
-#define SCORE_TIME 0.1
+/* How much of the score is which number's: shares of the peak, of the time, or of the calls, that the trace
+ * as it is has. */
+#define SCORE_PEAK  1.0
+#define SCORE_MEAN  0.2
+#define SCORE_END   0.2
+#define SCORE_TIME  0.1
+#define SCORE_CALLS 0.05
 
 /* ---- one replay ---- */
 
@@ -159,16 +162,37 @@ static bool trial_is_wrong(const struct trial *trial)
 }
 
 /* What a heap or pool of the program's own takes to do is not in a replay. */
+static void trial_leave_out(struct trial *trial)
+{
+    const enum change_action action = trial->list.at[0].action;
+    if (action == CHANGE_SEPARATE) trial->changed.calls = NAN;
+    if (action == CHANGE_SEPARATE || action == CHANGE_POOL) trial->changed.cpu_seconds = NAN;
+}
+
+/* The time of short replays differs by more than most changes save: a change is faster if it has fewer
+ * calls by far, or if each of its replays took less time than each of the trace as it is. */
+static bool trial_runs_faster(const struct trial *trial, const struct trial_numbers *base,
+                              const struct trial_numbers *changed, unsigned count)
+{
+    double least = INFINITY, most = -INFINITY;
+    for (unsigned i = 0; i < count; i++) {
+        least = fmin(least, base[i].cpu_seconds);
+        most = fmax(most, changed[i].cpu_seconds);
+    }
+    return !isnan(trial->changed.cpu_seconds) &&
+           (most < least || trial->changed.calls < (1 - TRIAL_CALLS_SAVED) * trial->base.calls);
+}
+
 static void trial_score(struct trial *trial)
 {
-    struct trial_numbers *base = &trial->base, *changed = &trial->changed;
-    if (trial->list.at[0].action == CHANGE_SEPARATE) changed->calls = NAN;
-    if (trial->list.at[0].action == CHANGE_SEPARATE || trial->list.at[0].action == CHANGE_POOL)
-        changed->cpu_seconds = NAN;
+    const struct trial_numbers *base = &trial->base, *changed = &trial->changed;
     trial->score = score_of(base->peak, changed->peak, base->peak, SCORE_PEAK) +
                    score_of(base->mean, changed->mean, base->peak, SCORE_MEAN) +
-                   score_of(base->end, changed->end, base->peak, SCORE_END) +
-                   score_of(base->cpu_seconds, changed->cpu_seconds, base->cpu_seconds, SCORE_TIME);
+                   score_of(base->end, changed->end, base->peak, SCORE_END);
+    if (!trial->is_faster) return;
+    trial->score +=
+        score_of(base->cpu_seconds, changed->cpu_seconds, base->cpu_seconds, SCORE_TIME) +
+        fmax(score_of(base->calls, changed->calls, base->calls, SCORE_CALLS), 0);
 }
 
 /* Replays one, and the trace as it is in turns with it, if several runs are wanted. */
@@ -177,13 +201,16 @@ static bool trial_measure(const struct trials *trials, struct trial *trial,
 {
     struct trial_numbers base[TRIAL_RUNS_MAX] = {round->first}, changed[TRIAL_RUNS_MAX];
     for (unsigned run = 0; run < round->runs; run++) {
-        if (run > 0 && !numbers_of(trials, round->base, &base[run], trial->why, sizeof trial->why))
+        if (round->runs > 1 &&
+            !numbers_of(trials, round->base, &base[run], trial->why, sizeof trial->why))
             return false;
         if (!numbers_of(trials, round->changed, &changed[run], trial->why, sizeof trial->why))
             return false;
     }
     trial->base = numbers_median(base, round->runs);
     trial->changed = numbers_median(changed, round->runs);
+    trial_leave_out(trial);
+    trial->is_faster = trial_runs_faster(trial, base, changed, round->runs);
     trial_score(trial);
     if (!trial_is_wrong(trial)) return true;
     trial->outlives = true;

@@ -15,7 +15,7 @@
 #include "launch/process.h"
 #include "launch/recorded_settings.h"
 
-enum { TRIAL_RUNS_MAX = 3 };
+enum { TRIAL_RUNS_MAX = 5 };
 
 /* What replays say: medians. NAN: not known. */
 struct trial_numbers {
@@ -32,8 +32,9 @@ struct trial {
     unsigned round; /* the last one in which it took part, from 0 */
     bool
         excessive; /* it takes so much more that it was not replayed: `changed` has the peak alone */
-    bool outlives; /* the program still frees many of the objects that `until` has freed */
-    bool failed;   /* it matches nothing, or its replay failed: `why` */
+    bool outlives;  /* the program still frees many of the objects that `until` has freed */
+    bool is_faster; /* by more than the times of replays differ */
+    bool failed;    /* it matches nothing, or its replay failed: `why` */
     char why[256];
 };
 

@@ -14,7 +14,7 @@ MALLOCTAPE = "#{BUILD}/bin/malloctape"
 
 # Nodes: 8 main, 9 main > journal_add, 10 main > session_make, 11 main > node_add,
 # 12 main > Table<int>::grow, 13 main > lookup, 14 main > parse, 15 main > parse > tree_node,
-# 16 main > parse > text_copy.
+# 16 main > parse > text_copy, 17 main > app.<module>, 18 main > <row::Rows<T> as Extend>::extend.
 CODE = <<~TEXT
   c 1 0 10
   x 1 main	src/main.c	3
@@ -34,6 +34,10 @@ CODE = <<~TEXT
   x 8 tree_node	src/main.c	72
   c 9 0 90
   x 9 text_copy	src/main.c	82
+  c 10 0 a0
+  x 10 app.<module>	src/app.py	1
+  c 11 0 b0
+  x 11 <row::Rows<T> as Extend>::extend	src/row.rs	2
   n 8 0 1
   n 9 8 2
   n 10 8 3
@@ -43,6 +47,8 @@ CODE = <<~TEXT
   n 14 8 7
   n 15 14 8
   n 16 14 9
+  n 17 8 10
+  n 18 8 11
 TEXT
 
 def write(path, calls, stacks: 'all')
@@ -66,7 +72,7 @@ end
 
 def changes_of(list) = list.map { |one| one['change'] }
 
-plan 13
+plan 15
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 
@@ -96,6 +102,21 @@ end
 _, json = advice(grows.join)
 report changes_of(json['tried']).include?('Table::grow itself: reserve'), 'containers that grow are found',
        [changes_of(json['tried']).inspect]
+
+# Names with other brackets than those of templates are patterns as they are.
+whole = (0...400).map { |at| "a #{at} 40 #{17 + (at % 2)}\n#{(1..4).map { |i| "r #{at} #{40 << i} #{17 + (at % 2)}\n" }.join}" }
+_, json = advice(whole.join)
+wanted = ['app.<module> itself: reserve', '<row::Rows<T> as Extend>::extend itself: reserve']
+counts = json['tried'].select { |one| wanted.include?(one['change']) }.map { |one| one.dig('changes', 0, 'objects') }
+report counts == [200, 200], 'modules of Python and methods of Rust keep their brackets, and match',
+       [changes_of(json['tried']).inspect, counts.inspect]
+gains = lambda do |one|
+  is, changed = one.values_at('as_it_is', 'changed')
+  %w[peak mean end].any? { |key| is["#{key}_net_rss_bytes"] - changed["#{key}_net_rss_bytes"] > 0.004 * is["#{key}_net_rss_bytes"] }
+end
+report json['tried'].all? { |one| [true, false].include?(one['faster']) } &&
+       json['best'].all? { |one| one['faster'] || gains.(one) },
+       'what gains time alone did so in each of its replays', [json['best'].inspect]
 
 # Three short lives for each call of lookup; sizes of a class; a tree with texts, all freed together.
 mixed = (0...400).map do |at|
