@@ -4,7 +4,9 @@
  *   fake_python garbage SEED      version 3.11, whose threads' states are anything: addresses of
  *                                 nothing, chains that go round or into pages that come and go;
  *                                 first those of a thread with the lock, of which none is right;
- *                                 then, after one that is, those of threads without it
+ *                                 then, after one that is, those of threads without it; at last
+ *                                 those of a thread with it again, as while greenlet exchanges
+ *                                 what is on the stack
  *
  * Prints how many objects of 4 711 bytes it has allocated. */
 #include <stdbool.h>
@@ -23,6 +25,7 @@ static uint64_t state_now[WORDS]; /* the thread's state, and all that it refers 
 static bool has_lock;
 static uint64_t seed;
 static char *comes_and_goes;
+static uint64_t cframe[8]; /* what make_state() makes */
 
 void *PyGILState_GetThisThreadState(void);
 void *_PyThreadState_UncheckedGet(void);
@@ -36,6 +39,8 @@ void *_PyThreadState_UncheckedGet(void)
 {
     return has_lock ? state_now : NULL;
 }
+
+int _PyEval_EvalFrameDefault(bool is_there);
 
 static uint64_t draw(uint64_t below)
 {
@@ -65,7 +70,7 @@ static void put(uintptr_t at, uint64_t word)
 static void make_state(bool is_whole)
 {
     static const char type_name[] = "code";
-    static uint64_t cframe[8], frame[3][16], code[64], name[16], lines[16], type[8];
+    static uint64_t frame[3][16], code[64], name[16], lines[16], type[8];
     if (!is_whole)
         for (size_t i = 0; i < WORDS; i++)
             state_now[i] = any_word();
@@ -110,16 +115,26 @@ static int allocate(void)
     return 1;
 }
 
+/* The interpreter's loop, whose frame has a cframe. `is_there`: the state says so. */
+__attribute__((noinline)) int _PyEval_EvalFrameDefault(bool is_there)
+{
+    uint64_t own[8];
+    memcpy(own, cframe, sizeof own);
+    if (is_there) state_now[7] = (uintptr_t)own;
+    const int count = allocate();
+    return own[1] == cframe[1] ? count : 0;
+}
+
 static int try_garbage(void)
 {
     int count = 0;
     comes_and_goes =
         mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < 2 * ROUNDS; i++) {
-        has_lock = i < ROUNDS / 8 || i == ROUNDS;
+        has_lock = i < ROUNDS / 8 || i == ROUNDS || i > ROUNDS + ROUNDS / 2;
         if (i % 8 == 0) map_or_unmap();
         make_state(i == ROUNDS);
-        count += allocate();
+        count += i >= ROUNDS && i % 2 == 0 ? _PyEval_EvalFrameDefault(i == ROUNDS) : allocate();
     }
     return count;
 }

@@ -13,6 +13,22 @@ bool call_stack_is_mixed(const struct stack_walk *walk)
     return false;
 }
 
+/* The native frames that tell where the innermost run is. */
+static void find_native(const struct stack_walk *walk, struct interpreter_native *native)
+{
+    native->count = 0;
+    native->has_loop = false;
+    for (uint32_t i = walk->first; i + 1 < walk->end && native->count < INTERPRETER_NATIVE_MAX;
+         i++) {
+        const uintptr_t pc = walk->frame[i].at.pc;
+        if (!interpreter_has(&interpreter_range, pc)) continue;
+        native->end[native->count++] = walk->frame[i + 1].at.sp;
+        native->has_loop = interpreter_has(&interpreter_loop, pc);
+        native->loop_from = walk->frame[i].at.sp;
+        if (native->has_loop) return;
+    }
+}
+
 static void call_stack_add(struct mixed_stack *mixed, uint32_t code)
 {
     if (code) mixed->code[mixed->count++] = code;
@@ -51,7 +67,9 @@ static enum stack_end mix_runs(struct stack_walk *walk)
 uint32_t call_stack_mix(struct malloctape_lane *lane, struct stack_walk *walk)
 {
     struct mixed_stack *mixed = &walk->mixed;
-    if (!interpreter_frames(lane, &walk->memory, &walk->interpreter)) return 0;
+    struct interpreter_native native;
+    find_native(walk, &native);
+    if (!interpreter_frames(lane, &walk->memory, &native, &walk->interpreter)) return 0;
     const enum stack_end how = mix_runs(walk);
     uint64_t hash = stack_table_hash_of_end(how);
     for (uint32_t i = mixed->count; i > 0; i--)

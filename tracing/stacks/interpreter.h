@@ -9,7 +9,10 @@
  *
  * What is read belongs to the calling thread, and stays: what runs is held by its frame. A thread
  * that has the interpreter's lock reads it as it is, once everything has been found in its place
- * by reading copies (unwind_memory.h); one that has not reads copies. Nothing is remembered of a
+ * by reading copies (unwind_memory.h), if the innermost run's mark is where the innermost native
+ * frame of the interpreter's loop has it. Where it is not, a library such as greenlet is just
+ * exchanging what is on the stack: then nothing is known of the functions. A thread without the
+ * lock reads copies. Nothing is remembered of a
  * function from one stack to the next: its number is found by a hash of what is recorded of it. So
  * one that dies, and another one in its place, are never confused.
  *
@@ -65,6 +68,18 @@ struct interpreter_range {
 };
 extern struct interpreter_range interpreter_range; /* empty: there is none */
 
+/* Where the function that runs functions is, of an interpreter that has such a one. */
+extern struct interpreter_range interpreter_loop;
+
+/* Where the native frames of the interpreter end, from the innermost one to that of its loop. */
+#define INTERPRETER_NATIVE_MAX 64u
+struct interpreter_native {
+    uint32_t count;
+    bool has_loop;       /* the last one is its loop's, */
+    uintptr_t loop_from; /* which begins here */
+    uintptr_t end[INTERPRETER_NATIVE_MAX];
+};
+
 static inline bool interpreter_has(const struct interpreter_range *range, uintptr_t pc)
 {
     return pc - range->start < range->end - range->start;
@@ -73,6 +88,6 @@ static inline bool interpreter_has(const struct interpreter_range *range, uintpt
 /* Finds them. The calling thread's stack has a frame in `interpreter_range`. False: there is no room
  * in the lane. */
 bool interpreter_frames(struct malloctape_lane *lane, struct unwind_memory *memory,
-                        struct interpreter_stack *stack);
+                        const struct interpreter_native *native, struct interpreter_stack *stack);
 
 #endif

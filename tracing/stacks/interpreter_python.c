@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-struct interpreter_range interpreter_range;
+struct interpreter_range interpreter_range, interpreter_loop;
 
 /* Whether what is read has been found in its place. */
 enum python_trust { PYTHON_UNTRIED, PYTHON_TRUSTED, PYTHON_REFUSED };
@@ -36,6 +36,8 @@ static struct {
     uint32_t trust;  /* enum python_trust */
     uint32_t tries;  /* in vain */
     struct python_layout layout;
+    uintptr_t mark_below;   /* how far the mark of a run is below the end of the native frame of its
+                               loop (before `trust`); 0: not known */
     uintptr_t code_type;    /* what code objects are (release, before `trust`); 0: not known yet */
     void *(*current)(void); /* the state of the thread that has the lock; of 3.12 on, if it is the
                                  calling one */
@@ -131,19 +133,26 @@ static bool python_fill(struct unwind_memory *memory, const struct unwind_object
     struct unwind_symbols symbols;
     uint32_t version = 0;
     if (!unwind_symbols_open(memory, object, &symbols)) return false;
-    const uintptr_t runtime = unwind_symbol(memory, object, &symbols, "_PyRuntime");
+    const uintptr_t runtime = unwind_symbol(memory, object, &symbols, "_PyRuntime", NULL);
     if (!runtime) return false;
-    const uintptr_t says = unwind_symbol(memory, object, &symbols, "Py_Version");
+    const uintptr_t says = unwind_symbol(memory, object, &symbols, "Py_Version", NULL);
     if (says && !unwind_read(memory, object, says, &version, sizeof version)) return false;
     const struct python_layout *layout = python_layout_of(memory, object, version, runtime);
     const uintptr_t of_thread =
-        unwind_symbol(memory, object, &symbols, "PyGILState_GetThisThreadState");
-    uintptr_t current = unwind_symbol(memory, object, &symbols, "_PyThreadState_UncheckedGet");
-    if (!current) current = unwind_symbol(memory, object, &symbols, "PyThreadState_GetUnchecked");
+        unwind_symbol(memory, object, &symbols, "PyGILState_GetThisThreadState", NULL);
+    uintptr_t current =
+        unwind_symbol(memory, object, &symbols, "_PyThreadState_UncheckedGet", NULL);
+    if (!current)
+        current = unwind_symbol(memory, object, &symbols, "PyThreadState_GetUnchecked", NULL);
     if (layout == NULL || !current || !of_thread) {
         python_say_unknown(version);
         return false;
     }
+    uintptr_t bytes = 0;
+    const uintptr_t loop =
+        unwind_symbol(memory, object, &symbols, "_PyEval_EvalFrameDefault", &bytes);
+    atomic_store_relaxed(&interpreter_loop.start, loop);
+    atomic_store_relaxed(&interpreter_loop.end, loop + bytes);
     python.layout = *layout;
     python.current = (void *(*)(void))current;
     python.of_thread = (void *(*)(void))of_thread;
@@ -153,10 +162,12 @@ static bool python_fill(struct unwind_memory *memory, const struct unwind_object
 void interpreter_begin(void)
 {
     interpreter_range.start = interpreter_range.end = 0;
+    interpreter_loop.start = interpreter_loop.end = 0;
     python.state = PYTHON_NONE;
     python.trust = PYTHON_UNTRIED;
     python.tries = 0;
     python.code_type = 0;
+    python.mark_below = 0;
 }
 
 static const char *python_look(struct unwind_memory *memory, const struct unwind_object *object,
@@ -172,6 +183,7 @@ static const char *python_look(struct unwind_memory *memory, const struct unwind
     python.trust = PYTHON_UNTRIED;
     python.tries = 0;
     python.code_type = 0;
+    python.mark_below = 0;
     atomic_store_relaxed(&interpreter_range.start, object->start);
     atomic_store_release(&python.state, PYTHON_THERE);
     atomic_store_release(&interpreter_range.end, object->end);
@@ -211,9 +223,11 @@ struct python_walk {
     struct python_reader reader;
     struct interpreter_stack *stack;
     struct python_known known; /* the latest code object of this walk */
+    const struct interpreter_native *native;
+    bool is_placed; /* the mark of a run has been looked at */
 };
 
-enum python_step { PYTHON_ON, PYTHON_ENDS_RUN, PYTHON_CUT, PYTHON_NO_ROOM };
+enum python_step { PYTHON_ON, PYTHON_ENDS_RUN, PYTHON_CUT, PYTHON_NOT_THERE, PYTHON_NO_ROOM };
 
 /* Adds the function of a frame. One whose first instructions have not been carried out is not there
  * yet for Python, and some such frames never are; but the innermost one may allocate. */
@@ -247,6 +261,28 @@ static enum python_step python_add(struct python_walk *walk, uintptr_t frame, ui
     return PYTHON_ON;
 }
 
+/* The mark of the innermost run, before what is there is read. False: it is not in its place. */
+static bool python_place(struct python_walk *walk, uintptr_t mark)
+{
+    const struct interpreter_native *native = walk->native;
+    uint32_t i = 0;
+    if (walk->is_placed || atomic_load_acquire(&python.trust) != PYTHON_TRUSTED) return true;
+    const uintptr_t below = atomic_load_relaxed(&python.mark_below);
+    walk->is_placed = true;
+    while (i < native->count && native->end[i] != mark + below)
+        i++;
+    /* Of a loop whose rarely used code lies elsewhere, or is further out than is known here. */
+    if (i + 1 != native->count || !native->has_loop) walk->reader.is_direct = false;
+    return i < native->count || !native->has_loop;
+}
+
+/* Of a frame that ends a run on the stack. */
+static bool python_place_frame(struct python_walk *walk, uintptr_t frame)
+{
+    return python.layout.cframe_previous || !unwind_memory_is_stack(walk->reader.memory, frame) ||
+           python_place(walk, frame);
+}
+
 /* One frame, and the one further out. */
 static enum python_step python_step(struct python_walk *walk, uintptr_t *frame)
 {
@@ -255,6 +291,7 @@ static enum python_step python_step(struct python_walk *walk, uintptr_t *frame)
     uint8_t byte = 0;
     const uintptr_t here = *frame;
     enum python_step step = PYTHON_ON;
+    if (!python_place_frame(walk, here)) return PYTHON_NOT_THERE;
     if (layout->frame.is_entry) {
         if (!python_read(&walk->reader, here + layout->frame.is_entry, &byte, sizeof byte))
             return PYTHON_CUT;
@@ -310,6 +347,7 @@ static enum python_step python_runs(struct python_walk *walk, uintptr_t state)
             stack->is_deeper = true;
             return PYTHON_CUT;
         }
+        if (layout->cframe_previous && !python_place(walk, cframe)) return PYTHON_NOT_THERE;
         if (layout->cframe_previous &&
             !python_word(&walk->reader, cframe + layout->cframe_current, &frame))
             return PYTHON_CUT;
@@ -346,9 +384,16 @@ static uintptr_t python_state_of(const struct malloctape_lane *lane, struct unwi
 }
 
 /* A stack was read by copies. */
-static void python_try(const struct interpreter_stack *stack)
+static void python_try(const struct interpreter_stack *stack,
+                       const struct interpreter_native *native)
 {
-    if (!stack->is_cut && stack->count > 0) atomic_store_release(&python.trust, PYTHON_TRUSTED);
+    if (!stack->is_cut && stack->count > 0 && native->has_loop &&
+        stack->run[0].mark >= native->loop_from &&
+        stack->run[0].mark < native->end[native->count - 1]) {
+        atomic_store_relaxed(&python.mark_below,
+                             native->end[native->count - 1] - stack->run[0].mark);
+        atomic_store_release(&python.trust, PYTHON_TRUSTED);
+    }
     if (!stack->is_cut || stack->count > 0 ||
         atomic_add_relaxed(&python.tries, 1) + 1 != PYTHON_TRIES_MAX)
         return;
@@ -358,7 +403,7 @@ static void python_try(const struct interpreter_stack *stack)
 }
 
 bool interpreter_frames(struct malloctape_lane *lane, struct unwind_memory *memory,
-                        struct interpreter_stack *stack)
+                        const struct interpreter_native *native, struct interpreter_stack *stack)
 {
     bool has_lock;
     stack->count = stack->runs = 0;
@@ -374,10 +419,12 @@ bool interpreter_frames(struct malloctape_lane *lane, struct unwind_memory *memo
                    .layout = &python.layout,
                    .is_direct = has_lock && trust == PYTHON_TRUSTED},
         .stack = stack,
+        .native = native,
     };
     const enum python_step step = python_runs(&walk, state);
     if (step == PYTHON_NO_ROOM) return false;
+    if (step == PYTHON_NOT_THERE) stack->count = stack->runs = 0;
     stack->is_cut = step != PYTHON_ENDS_RUN && !stack->is_deeper;
-    if (trust == PYTHON_UNTRIED && has_lock) python_try(stack);
+    if (trust == PYTHON_UNTRIED && has_lock) python_try(stack, native);
     return true;
 }

@@ -100,6 +100,14 @@ static void seek_first(struct unwind_memory *memory, uintptr_t end, uintptr_t sp
     memory->own_to = end;
 }
 
+bool unwind_memory_is_stack(const struct unwind_memory *memory, uintptr_t address)
+{
+    const uintptr_t end_of_first = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0,
+                    from = memory->own_to == end_of_first ? memory->own_to - GROWTH_MAX
+                                                          : memory->own_from;
+    return address - from < memory->own_to - from;
+}
+
 uintptr_t unwind_memory_seek(struct unwind_memory *memory, uintptr_t sp)
 {
     const uintptr_t end_of_first = &__libc_stack_end ? (uintptr_t)__libc_stack_end : 0;

@@ -63,6 +63,9 @@ static inline void unwind_memory_begin(struct unwind_memory *memory, uintptr_t s
     memory->to = __builtin_expect(is_own, 1) ? memory->own_to : unwind_memory_seek(memory, sp);
 }
 
+/* Whether an address is in the own stack, or in what the first thread's may have been. */
+bool unwind_memory_is_stack(const struct unwind_memory *memory, uintptr_t address);
+
 /* Reads memory that may go at any time. False: it cannot be read, or is more than is copied at a
  * time. */
 bool unwind_memory_copy(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes);

@@ -59,10 +59,10 @@ static uint32_t unwind_symbol_hash(const char *name)
     return hash;
 }
 
-/* Whether the symbol `i` is defined and has this name; then its address. */
+/* Whether the symbol `i` is defined and has this name; then its address and size. */
 static bool unwind_symbol_is(struct unwind_memory *memory, const struct unwind_object *object,
                              const struct unwind_symbols *symbols, uint32_t i, const char *name,
-                             uintptr_t *address)
+                             uintptr_t *address, uintptr_t *size)
 {
     Elf64_Sym symbol;
     char there[NAME_MAX];
@@ -75,11 +75,12 @@ static bool unwind_symbol_is(struct unwind_memory *memory, const struct unwind_o
         memcmp(there, name, bytes) != 0)
         return false;
     *address = object->bias + symbol.st_value;
+    if (size != NULL) *size = symbol.st_size;
     return *address >= object->start && *address < object->end;
 }
 
 uintptr_t unwind_symbol(struct unwind_memory *memory, const struct unwind_object *object,
-                        const struct unwind_symbols *symbols, const char *name)
+                        const struct unwind_symbols *symbols, const char *name, uintptr_t *bytes)
 {
     const uint32_t hash = unwind_symbol_hash(name);
     const uintptr_t blooms = symbols->hash + 16,
@@ -100,7 +101,7 @@ uintptr_t unwind_symbol(struct unwind_memory *memory, const struct unwind_object
                          &link, sizeof link))
             return 0;
         if ((link | 1) == (hash | 1) &&
-            unwind_symbol_is(memory, object, symbols, i, name, &address))
+            unwind_symbol_is(memory, object, symbols, i, name, &address, bytes))
             return address;
         if (link & 1) return 0;
     }

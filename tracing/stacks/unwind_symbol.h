@@ -16,8 +16,8 @@ struct unwind_symbols {
 bool unwind_symbols_open(struct unwind_memory *memory, const struct unwind_object *object,
                          struct unwind_symbols *symbols);
 
-/* The address of a symbol; 0: the object does not export it. */
+/* The address of a symbol; 0: the object does not export it. `bytes` (may be NULL): how large it is. */
 uintptr_t unwind_symbol(struct unwind_memory *memory, const struct unwind_object *object,
-                        const struct unwind_symbols *symbols, const char *name);
+                        const struct unwind_symbols *symbols, const char *name, uintptr_t *bytes);
 
 #endif
