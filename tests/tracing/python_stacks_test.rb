@@ -181,6 +181,9 @@ def check_fakes
   said = record(%w[--stacks=all], FAKE, 'version', '0x030e00f0')
   report said.include?('Python 3.14 are not seen') && $printed == "2\n", 'another version: a line',
          [said]
+  said = record(%w[--stacks=all], "#{FAKE}_data")
+  report said.include?('are not seen') && $printed == "1\n",
+         'data with the names of functions is not called', [said]
   said = (1..2).map { |seed| [record(%w[-q --stacks=all], FAKE, 'garbage', seed.to_s), $printed] }
   recorded = PythonStacks.new('raw.lz4')
   report said.all?(['', "6000\n"]) && recorded.calls[4711].size == 6000 &&
@@ -189,7 +192,7 @@ def check_fakes
 end
 
 version, = Open3.capture2e(PYTHON, '-V')
-plan 10
+plan 11
 Dir.mktmpdir do |directory|
   Dir.chdir(directory) do
     if version =~ /Python 3\.1[123]\./

@@ -133,24 +133,27 @@ static bool python_fill(struct unwind_memory *memory, const struct unwind_object
     struct unwind_symbols symbols;
     uint32_t version = 0;
     if (!unwind_symbols_open(memory, object, &symbols)) return false;
-    const uintptr_t runtime = unwind_symbol(memory, object, &symbols, "_PyRuntime", NULL);
+    const uintptr_t runtime =
+        unwind_symbol(memory, object, &symbols, "_PyRuntime", UNWIND_SYMBOL_DATA, NULL);
     if (!runtime) return false;
-    const uintptr_t says = unwind_symbol(memory, object, &symbols, "Py_Version", NULL);
+    const uintptr_t says =
+        unwind_symbol(memory, object, &symbols, "Py_Version", UNWIND_SYMBOL_DATA, NULL);
     if (says && !unwind_read(memory, object, says, &version, sizeof version)) return false;
     const struct python_layout *layout = python_layout_of(memory, object, version, runtime);
-    const uintptr_t of_thread =
-        unwind_symbol(memory, object, &symbols, "PyGILState_GetThisThreadState", NULL);
-    uintptr_t current =
-        unwind_symbol(memory, object, &symbols, "_PyThreadState_UncheckedGet", NULL);
+    const uintptr_t of_thread = unwind_symbol(
+        memory, object, &symbols, "PyGILState_GetThisThreadState", UNWIND_SYMBOL_FUNCTION, NULL);
+    uintptr_t current = unwind_symbol(memory, object, &symbols, "_PyThreadState_UncheckedGet",
+                                      UNWIND_SYMBOL_FUNCTION, NULL);
     if (!current)
-        current = unwind_symbol(memory, object, &symbols, "PyThreadState_GetUnchecked", NULL);
+        current = unwind_symbol(memory, object, &symbols, "PyThreadState_GetUnchecked",
+                                UNWIND_SYMBOL_FUNCTION, NULL);
     if (layout == NULL || !current || !of_thread) {
         python_say_unknown(version);
         return false;
     }
     uintptr_t bytes = 0;
-    const uintptr_t loop =
-        unwind_symbol(memory, object, &symbols, "_PyEval_EvalFrameDefault", &bytes);
+    const uintptr_t loop = unwind_symbol(memory, object, &symbols, "_PyEval_EvalFrameDefault",
+                                         UNWIND_SYMBOL_FUNCTION, &bytes);
     atomic_store_relaxed(&interpreter_loop.start, loop);
     atomic_store_relaxed(&interpreter_loop.end, loop + bytes);
     python.layout = *layout;

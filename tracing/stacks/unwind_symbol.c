@@ -9,6 +9,8 @@
 #define CHAIN_MAX   4096u
 #define NAME_MAX    64u
 
+_Static_assert(UNWIND_SYMBOL_DATA == STT_OBJECT && UNWIND_SYMBOL_FUNCTION == STT_FUNC, "as in ELF");
+
 /* glibc has made addresses of the offsets, but where it may not write. */
 static uintptr_t unwind_symbol_place(const struct unwind_object *object, uintptr_t value)
 {
@@ -59,10 +61,10 @@ static uint32_t unwind_symbol_hash(const char *name)
     return hash;
 }
 
-/* Whether the symbol `i` is defined and has this name; then its address and size. */
+/* Whether the symbol `i` is defined and has this name and kind; then its address and size. */
 static bool unwind_symbol_is(struct unwind_memory *memory, const struct unwind_object *object,
                              const struct unwind_symbols *symbols, uint32_t i, const char *name,
-                             uintptr_t *address, uintptr_t *size)
+                             enum unwind_symbol_kind kind, uintptr_t *address, uintptr_t *size)
 {
     Elf64_Sym symbol;
     char there[NAME_MAX];
@@ -70,7 +72,7 @@ static bool unwind_symbol_is(struct unwind_memory *memory, const struct unwind_o
     if (bytes > sizeof there ||
         !unwind_read(memory, object, symbols->symbols + (uintptr_t)i * sizeof symbol, &symbol,
                      sizeof symbol) ||
-        symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) == STT_TLS ||
+        symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) != kind ||
         !unwind_read(memory, object, symbols->names + symbol.st_name, there, bytes) ||
         memcmp(there, name, bytes) != 0)
         return false;
@@ -80,7 +82,8 @@ static bool unwind_symbol_is(struct unwind_memory *memory, const struct unwind_o
 }
 
 uintptr_t unwind_symbol(struct unwind_memory *memory, const struct unwind_object *object,
-                        const struct unwind_symbols *symbols, const char *name, uintptr_t *bytes)
+                        const struct unwind_symbols *symbols, const char *name,
+                        enum unwind_symbol_kind kind, uintptr_t *bytes)
 {
     const uint32_t hash = unwind_symbol_hash(name);
     const uintptr_t blooms = symbols->hash + 16,
@@ -101,7 +104,7 @@ uintptr_t unwind_symbol(struct unwind_memory *memory, const struct unwind_object
                          &link, sizeof link))
             return 0;
         if ((link | 1) == (hash | 1) &&
-            unwind_symbol_is(memory, object, symbols, i, name, &address, bytes))
+            unwind_symbol_is(memory, object, symbols, i, name, kind, &address, bytes))
             return address;
         if (link & 1) return 0;
     }

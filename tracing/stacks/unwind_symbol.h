@@ -16,8 +16,15 @@ struct unwind_symbols {
 bool unwind_symbols_open(struct unwind_memory *memory, const struct unwind_object *object,
                          struct unwind_symbols *symbols);
 
-/* The address of a symbol; 0: the object does not export it. `bytes` (may be NULL): how large it is. */
+enum unwind_symbol_kind {
+    UNWIND_SYMBOL_DATA = 1,
+    UNWIND_SYMBOL_FUNCTION = 2
+}; /* STT_OBJECT, STT_FUNC */
+
+/* The address of a symbol of this kind; 0: the object does not export it. `bytes` (may be NULL): how
+ * large it is. */
 uintptr_t unwind_symbol(struct unwind_memory *memory, const struct unwind_object *object,
-                        const struct unwind_symbols *symbols, const char *name, uintptr_t *bytes);
+                        const struct unwind_symbols *symbols, const char *name,
+                        enum unwind_symbol_kind kind, uintptr_t *bytes);
 
 #endif
