@@ -120,7 +120,7 @@ static const char c_tail[] =
     "static void *run(void *of)\n"
     "{\n"
     "    unsigned *lane = of;\n"
-    "    for (size_t i = next_of[*lane]; i < CALLS; i++) {\n"
+    "    for (size_t i = next_of[*lane]; i < calls_count; i++) {\n"
     "        if (calls[i].lane != *lane) continue;\n"
     "#ifndef LOOSE\n"
     "        while (atomic_load(&turn) != i)\n"
@@ -246,8 +246,9 @@ static bool write_c_finish(struct export *export)
     char text[256];
     const int bytes = snprintf(
         text, sizeof text,
-        "{THREAD_END,65535,0,0,0,0}};\n\nenum { CALLS = sizeof calls / sizeof *calls - 1, OBJECTS = %" PRIu64
-        ", LANES = %" PRIu32 " };\n\n",
+        "{THREAD_END,65535,0,0,0,0}};\n\n"
+        "static const size_t calls_count = sizeof calls / sizeof *calls - 1; /* may be none */\n"
+        "enum { OBJECTS = %" PRIu64 ", LANES = %" PRIu32 " };\n\n",
         state->made, state->lanes > 0 ? state->lanes : 1);
     return write_c_text(export, text, (size_t)bytes) &&
            write_c_text(export, c_tail, sizeof c_tail - 1);

@@ -45,11 +45,14 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
   _, errors, status = cut('whole', 'less', '--minimize', 'rss glibc glibc 0.5', '--time', '1')
   report status.success? && calls_of('less').size < calls_of('whole').size, 'a predicate that is built in', [errors]
 
-  output_of({}, MALLOCTAPE, 'export', '-q', '--to', 'c', 'whole', '-o', 'whole.c')
-  built, = Open3.capture2e(*%w[cc -std=c11 -Wall -Wextra -pedantic -Werror -O0 -pthread whole.c -o program])
-  ran, status = built.empty? ? Open3.capture2e('./program') : ['', nil]
-  report status&.success? && ran.match?(/\Apeak RSS [1-9]\d* KiB/), 'a C program, without warnings, that prints RSS',
-         [built, ran]
+  cut('whole', 'nothing', '--lanes', '99')
+  built, ran = %w[whole nothing].map { |trace|
+    output_of({}, MALLOCTAPE, 'export', '-q', '--to', 'c', trace, '-o', 'bug.c')
+    built, = Open3.capture2e(*%w[cc -std=c11 -Wall -Wextra -pedantic -Werror -O0 -pthread bug.c -o program])
+    ran, status = built.empty? ? Open3.capture2e('./program') : ['', nil]
+    [built, status&.success? ? ran : 'failed']
+  }.transpose
+  report ran.all?(/\Apeak RSS [1-9]\d* KiB/), 'a C program, without warnings, that prints RSS, also of no calls', [*built, *ran]
 
   cut('whole', 'thin', '--thin', '4')
   thin = json_of('thin')['events']
