@@ -30,12 +30,13 @@ malloctape-replay
 malloctape-sweep
 
 share/man/man1:
-malloctape-bump-pipes.1
 malloctape-advise.1
+malloctape-bump-pipes.1
 malloctape-change.1
 malloctape-compare.1
 malloctape-convert.1
 malloctape-ctl.1
+malloctape-cut.1
 malloctape-dump.1
 malloctape-export.1
 malloctape-import.1
