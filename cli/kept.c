@@ -190,6 +190,13 @@ bool kept_may_replace(const char *path)
     return opened;
 }
 
+/* By now the environment has what makes a program record itself. */
+static void kept_enter_unrecorded(void *of)
+{
+    (void)of;
+    unsetenv("LD_PRELOAD");
+}
+
 /* What a killed keeper has left becomes FILE. */
 static void kept_rescue(const struct kept *kept)
 {
@@ -201,7 +208,8 @@ static void kept_rescue(const struct kept *kept)
                                 .words = (char *const *)words,
                                 .input = -1,
                                 .output = -1,
-                                .error = -1};
+                                .error = -1,
+                                .enter = kept_enter_unrecorded};
     if (installed_find_program(&program, "malloctape-keep") && child_start(&child, &process) == 0)
         waitpid(process, NULL, 0);
 }

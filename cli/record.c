@@ -80,7 +80,7 @@ static const char record_help_text[] =
     "            what was alive before; it is written at the end, and by `malloctape ctl PROCESS keep`\n"
     "  --when CONDITION\n"
     "            with --keep: writes FILE.1, FILE.2, ... when 'rss>4G', 'live>+20%/10m', 'heap>1G'\n"
-    "            or 'calls/s>2M' has become true, at most once a minute\n"
+    "            or 'calls/s>2M' has become true; then rests for a minute, two, ... a day\n"
     "  --listen ADDRESS\n"
     "            with --keep: an HTTP server at HOST:PORT or the path of a socket, with a page,\n"
     "            /metrics, /debug/pprof/heap and /trace; for this machine only\n"
@@ -416,7 +416,8 @@ static int program_run(struct record *record, const struct executable *executabl
         const bool is_kept = record->kept.keep == NULL || kept_end(&record->kept);
         struct outcome outcome = recordings_settle(record, recordings);
         outcome_print(record, &outcome);
-        if (!record->quiet && !record->idle) recordings_tell_unrecorded(recordings);
+        if (!record->quiet && !record->idle)
+            recordings_tell_unrecorded(recordings, record->kept.keep == NULL);
         status = run_program_status(&watch.program);
         if (listens && !record->idle && nothing_is_recorded(&outcome)) {
             cli_tell("malloctape record: nothing was recorded");

@@ -142,14 +142,17 @@ static void tell_unrecorded(const struct unrecorded *unrecorded, const char *one
         cli_tell("malloctape record: it started %s, which %s", name, one);
 }
 
-void recordings_tell_unrecorded(const struct recordings *recordings)
+void recordings_tell_unrecorded(const struct recordings *recordings, bool may_follow)
 {
     const struct unrecorded *unfollowed = &recordings->unfollowed;
-    tell_unrecorded(unfollowed, "was not recorded: use --follow",
-                    "were not recorded: use --follow");
+    tell_unrecorded(unfollowed,
+                    may_follow ? "was not recorded: use --follow"
+                               : "was not recorded: --keep follows one process",
+                    may_follow ? "were not recorded: use --follow"
+                               : "were not recorded: --keep follows one process");
     if (unfollowed->programs == 0 && unfollowed->forks > 0)
-        cli_tell("malloctape record: it forked; its children (%zu) were not recorded: use --follow",
-                 unfollowed->forks);
+        cli_tell("malloctape record: it forked; its children (%zu) were not recorded: %s",
+                 unfollowed->forks, may_follow ? "use --follow" : "--keep follows one process");
     tell_unrecorded(&recordings->other_libc,
                     "was not recorded: it has another C library than glibc",
                     "were not recorded: they have another C library than glibc");

@@ -49,7 +49,7 @@ bool recordings_begin(struct recordings *recordings, const char *output_director
 void recordings_look(struct recordings *recordings);
 
 /* Says what was not recorded. A fork followed by exec counts as a program only. */
-void recordings_tell_unrecorded(const struct recordings *recordings);
+void recordings_tell_unrecorded(const struct recordings *recordings, bool may_follow);
 
 /* Removes the file, and frees what is kept. */
 void recordings_end(struct recordings *recordings);

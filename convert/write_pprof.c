@@ -54,7 +54,7 @@ static const struct {
     {"peak_objects", STACK_AT_PEAK, false}, {"peak_space", STACK_AT_PEAK, true},
     {"mapped_space", STACK_MAPPED, true},
 };
-enum { VALUES = sizeof values / sizeof *values, VALUE_DEFAULT = 1 };
+enum { VALUES = sizeof values / sizeof *values };
 
 struct bytes {
     uint8_t *at;
@@ -301,6 +301,15 @@ static void put_samples(struct profile *profile, const struct stack_sums *sums)
     free(list.at);
 }
 
+/* What pprof shows unless asked for something else: --measure. */
+static const char *pprof_default_value(const struct export_code *code)
+{
+    for (unsigned i = 0; i < pprof_values(code); i++)
+        if (values[i].measure == code->measure && values[i].is_bytes == code->is_bytes)
+            return values[i].name;
+    return values[1].name;
+}
+
 static void put_profile(struct profile *profile, const struct stack_sums *sums)
 {
     const struct export_code *code = profile->code;
@@ -316,7 +325,7 @@ static void put_profile(struct profile *profile, const struct stack_sums *sums)
     put_number(&profile->all, PROFILE_PERIOD, code->sample_bytes);
     put_number(&profile->all, PROFILE_COMMENT, text_number(profile, code->program));
     put_number(&profile->all, PROFILE_DEFAULT_SAMPLE_TYPE,
-               text_number(profile, values[VALUE_DEFAULT].name));
+               text_number(profile, pprof_default_value(code)));
     for (uint32_t i = 0; i < profile->strings.count; i++)
         put_bytes(&profile->all, PROFILE_STRING, profile->strings.at[i],
                   strlen(profile->strings.at[i]));

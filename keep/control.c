@@ -12,7 +12,7 @@
 #include "keep/keep_socket.h"
 
 /* Whoever connects and says nothing does not keep others waiting for long. */
-enum { CONTROL_PATIENCE_S = 5, CONTROL_QUEUE = 16 };
+enum { CONTROL_PATIENCE_S = 5, CONTROL_QUEUE = 16, CONTROL_REST_US = 100000 };
 
 struct control {
     struct keeper *keeper;
@@ -84,7 +84,10 @@ static void *control_run(void *of)
     const struct control *control = of;
     for (;;) {
         const int file = accept4(control->socket, NULL, NULL, SOCK_CLOEXEC);
-        if (file < 0) continue;
+        if (file < 0) {
+            usleep(CONTROL_REST_US); /* there are too many files */
+            continue;
+        }
         control_answer(control, file);
         close(file);
     }

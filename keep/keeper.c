@@ -1,5 +1,6 @@
 #include "keep/keeper.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -120,7 +122,8 @@ static void keeper_take_header(struct keeper *keeper, const struct instruction_h
     keeper->segments.header = *header;
 }
 
-/* The spool of a process that was killed, from which postprocess has taken the rest. */
+/* The spool of a process that was killed, from which postprocess has taken the rest; or of one whose
+ * keeper was killed. While it is written it is locked. */
 static void keeper_remove_spool(const struct keeper *keeper)
 {
     uint8_t id[RAW_RECORDING_ID_BYTES];
@@ -131,9 +134,12 @@ static void keeper_remove_spool(const struct keeper *keeper)
         if (sscanf(keeper->run + 2 * i, "%2x", &byte) != 1) return;
         id[i] = (uint8_t)byte;
     }
-    if (spool_elsewhere_path(spool_scratch_directory(), id, path, sizeof path) &&
-        spool_is_there(path))
-        unlink(path);
+    if (!spool_elsewhere_path(spool_scratch_directory(), id, path, sizeof path) ||
+        !spool_is_there(path))
+        return;
+    const int spool = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (spool >= 0 && flock(spool, LOCK_EX | LOCK_NB) == 0) unlink(path);
+    if (spool >= 0) close(spool);
 }
 
 /* ---- files ---- */
@@ -301,18 +307,39 @@ static void keeper_look_at_triggers(struct keeper *keeper)
 
 /* ---- following ---- */
 
-/* Most likely the disk is full. It is tried once for each segment's time. */
+/* Most likely the disk is full. It is tried once for each hundredth of the time that is kept, and said
+ * when it had gone well for as long as is kept. */
 static bool keeper_restart(struct keeper *keeper)
 {
     struct segments *segments = &keeper->segments;
-    const uint64_t ns = keeper->follow.copy.ns;
-    if (keeper->has_restarted && ns - keeper->restarted_ns < segments->keep_ns / 100) return false;
+    const uint64_t ns = keeper->follow.copy.ns, passed = ns - keeper->restarted_ns;
+    if (keeper->has_restarted && passed < segments->keep_ns / 100) {
+        keeper_fail(keeper->options->directory, &segments->error);
+        return false;
+    }
+    const bool says = !keeper->has_restarted || passed >= segments->keep_ns;
     keeper->has_restarted = true;
-    keeper->restarted_ns = ns;
-    keeper_fail(keeper->options->directory, &segments->error);
-    if (!segments_restart(segments)) return false;
-    keeper_say(keeper, "keeping begins anew, with at most %" PRIu64 " bytes", segments->max_bytes);
+    keeper->restarted_ns = keeper->grown_ns = ns;
+    if (says) keeper_fail(keeper->options->directory, &segments->error);
+    if (!segments_restart(segments)) {
+        keeper_fail(keeper->options->directory, &segments->error);
+        return false;
+    }
+    if (says)
+        keeper_say(keeper,
+                   "keeping begins anew, with at most %" PRIu64
+                   " bytes, and more when there is room",
+                   segments->max_bytes);
     return true;
+}
+
+/* The disk may have been full for a while only. */
+static void keeper_grow(struct keeper *keeper)
+{
+    const uint64_t ns = keeper->follow.copy.ns;
+    if (!keeper->has_restarted || ns - keeper->grown_ns < keeper->segments.keep_ns) return;
+    keeper->grown_ns = ns;
+    segments_grow(&keeper->segments, keeper->options->max_bytes);
 }
 
 /* With the lock. False: nothing more can be kept. */
@@ -323,6 +350,7 @@ static bool keeper_take(struct keeper *keeper, const struct instruction_batch *b
         return false;
     }
     if (batch->ticks_count > 0) keeper_look_at_triggers(keeper);
+    keeper_grow(keeper);
     return segments_look(&keeper->segments) || keeper_restart(keeper);
 }
 
@@ -366,11 +394,17 @@ static bool keeper_write_all(struct keeper *keeper, struct instruction_totals *t
     return good;
 }
 
-/* Nothing of what was kept is needed any more. */
+/* Nothing of what was kept is needed any more; nor are answers, which a killed keeper has left. */
 static void keeper_remove_directory(const struct keeper *keeper)
 {
+    DIR *directory = fdopendir(dup(keeper->segments.directory));
     unlinkat(keeper->segments.directory, "fifo", 0);
     unlinkat(keeper->segments.directory, "fifo.spool", 0);
+    if (directory != NULL) rewinddir(directory);
+    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
+        if (strncmp(entry->d_name, KEEPER_ANSWER, strlen(KEEPER_ANSWER)) == 0)
+            unlinkat(keeper->segments.directory, entry->d_name, 0);
+    if (directory != NULL) closedir(directory);
     rmdir(keeper->options->directory);
 }
 
@@ -403,7 +437,6 @@ static int keeper_end(struct keeper *keeper, const struct instruction_reader *re
         return PROGRAM_FAILED;
     }
     segments_remove(segments);
-    keeper_remove_directory(keeper);
     keeper_say(keeper, "%s: %" PRIu64 " events, the last %.1f s%s; %" PRIu64 " objects alive",
                keeper->options->output, totals.calls,
                (double)(keeper->follow.copy.ns - since_ns) / 1e9,
@@ -455,6 +488,16 @@ static void keeper_spare(void)
     close(file);
 }
 
+/* While a trace is written, two files of each segment are open; and others besides. */
+static void keeper_allow_files(void)
+{
+    enum { FILES = 4 * SEGMENTS_MAX };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= FILES) return;
+    limit.rlim_cur = limit.rlim_max < FILES ? limit.rlim_max : FILES;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /* `record` waits for this before it starts the program. */
 static void keeper_is_ready(void)
 {
@@ -471,6 +514,7 @@ static int keeper_serve(struct keeper *keeper)
     struct error error = {0};
     const struct keep_options *options = keeper->options;
     int status = PROGRAM_FAILED;
+    bool is_needed = false; /* the directory */
     if (options->listen != NULL && !listen_begin(&listener, keeper, &error)) {
         keeper_fail(options->listen, &error);
         return PROGRAM_USAGE;
@@ -478,13 +522,27 @@ static int keeper_serve(struct keeper *keeper)
     keeper_is_ready();
     if (following_open(&following, options->directory, &error)) {
         status = keeper_start(keeper, &following);
-        if (status != PROGRAM_FAILED) keeper_remove_spool(keeper);
-    } else {
-        keeper_remove_directory(keeper); /* nobody has recorded anything */
+        is_needed = status == PROGRAM_FAILED;
+        if (!is_needed) keeper_remove_spool(keeper);
     }
-    listen_end(listener);
+    listen_end(listener); /* until then, answers are being made in the directory */
+    if (!is_needed) keeper_remove_directory(keeper);
     following_close(&following);
     return status;
+}
+
+/* What is in the header of the segments, and stays when its reader is closed. */
+static void keeper_take_first_header(struct keeper *keeper)
+{
+    struct instruction_reader reader;
+    struct input input;
+    const int stream = segments_open_file(&keeper->segments, &keeper->segments.list[0], false);
+    if (stream < 0) return;
+    input_open_fd(&input, stream);
+    if (instruction_reader_open(&reader, &input)) keeper_take_header(keeper, &reader.header);
+    instruction_reader_close(&reader);
+    input_close(&input);
+    close(stream);
 }
 
 /* The last segment ends where its keeper was killed. If it has not begun to be written, those before
@@ -498,6 +556,7 @@ static int keeper_rescue(struct keeper *keeper)
     if (!segments_find(segments))
         error_set(&error, &error_system, ERROR_NO_OFFSET, "there are no segments");
     const size_t found = segments->count;
+    if (found > 0) keeper_take_first_header(keeper);
     while (!written && segments->count > 0) {
         error = (struct error){.kind = NULL};
         written = keeper_write_all(keeper, &totals, &error);
@@ -506,6 +565,7 @@ static int keeper_rescue(struct keeper *keeper)
     if (!written) return keeper_fail(keeper->options->directory, &error);
     segments->count = found;
     segments_remove(segments);
+    keeper_remove_spool(keeper);
     keeper_remove_directory(keeper);
     keeper_say(keeper, "%s: %" PRIu64 " events, up to when the keeper was killed",
                keeper->options->output, totals.calls);
@@ -520,6 +580,7 @@ int keeper_run(const struct keep_options *options)
     keeper->triggers = options->triggers;
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_mutex_init(&keeper->writing, NULL);
+    keeper_allow_files();
     keeper->segments.directory = keeper_directory(options->directory);
     if (keeper->segments.directory < 0) return PROGRAM_FAILED;
     if (options->rescue) return keeper_rescue(keeper);

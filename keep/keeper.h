@@ -20,6 +20,9 @@
 #include "keep/keep_options.h"
 #include "keep/segments.h"
 
+/* Of the names of files in the directory, of which answers are made. */
+#define KEEPER_ANSWER "answer"
+
 struct keeper {
     const struct keep_options *options;
     pid_t process;       /* that is recorded, as it calls itself */
@@ -32,7 +35,7 @@ struct keeper {
     struct segments segments;
     struct triggers triggers;
     bool has_restarted;
-    uint64_t restarted_ns;
+    uint64_t restarted_ns, grown_ns;
     unsigned fired; /* files written by triggers */
     bool has_begun, has_ended;
 

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include "common/program.h"
 #include "keep/listen_address.h"
 #include "keep/metrics.h"
+#include "keep/token.h"
 #include "launch/installed.h"
 #include "launch/process.h"
 
@@ -21,16 +24,17 @@ enum {
     LISTEN_MEMORY = 32 * 1024,
     LISTEN_STACK = 256 * 1024,
     LISTEN_PATIENCE_S = 15,
-    LISTEN_TOKEN_BYTES = 256
+    LISTEN_SENDING = 4
 };
 
 struct listen {
     struct keeper *keeper;
     struct MHD_Daemon *daemon;
     bool is_path;
-    char token[LISTEN_TOKEN_BYTES]; /* empty: none is asked for */
-    pthread_mutex_t busy;           /* an answer needs a trace */
+    char token[TOKEN_BYTES]; /* empty: none is asked for */
+    pthread_mutex_t busy;    /* an answer needs a trace */
     unsigned answers;
+    atomic_uint sending; /* files, each of which takes disk until it has been sent */
 };
 
 /* ---- answers ---- */
@@ -63,17 +67,43 @@ static struct MHD_Response *listen_metrics(struct listen *listener, const char *
     return MHD_create_response_from_buffer(bytes, text, MHD_RESPMEM_MUST_FREE);
 }
 
-/* The file's content; its name goes. */
-static struct MHD_Response *listen_file(const char *path)
+/* A file without a name that is being sent. */
+struct listen_sent {
+    struct listen *listener;
+    int file;
+};
+
+static ssize_t listen_sent_read(void *of, uint64_t at, char *to, size_t bytes)
 {
+    const struct listen_sent *sent = of;
+    const ssize_t some = pread(sent->file, to, bytes, (off_t)at);
+    return some > 0 ? some : MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+static void listen_sent_end(void *of)
+{
+    struct listen_sent *sent = of;
+    close(sent->file);
+    atomic_fetch_sub(&sent->listener->sending, 1);
+    free(sent);
+}
+
+/* The file's content; its name goes. */
+static struct MHD_Response *listen_file(struct listen *listener, const char *path)
+{
+    struct listen_sent *sent = malloc(sizeof *sent);
     struct stat status;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (sent == NULL) return NULL;
+    *sent = (struct listen_sent){listener, open(path, O_RDONLY | O_CLOEXEC)};
     unlink(path);
-    if (file < 0) return NULL;
-    if (fstat(file, &status) == 0)
-        return MHD_create_response_from_fd64((uint64_t)status.st_size, file);
-    close(file);
-    return NULL;
+    atomic_fetch_add(&listener->sending, 1);
+    struct MHD_Response *response =
+        sent->file >= 0 && fstat(sent->file, &status) == 0
+            ? MHD_create_response_from_callback((uint64_t)status.st_size, LISTEN_MEMORY / 2,
+                                                listen_sent_read, sent, listen_sent_end)
+            : NULL;
+    if (response == NULL) listen_sent_end(sent);
+    return response;
 }
 
 /* A trace in a file of its own, and where something may be made of it. */
@@ -87,8 +117,8 @@ static void listen_work_begin(struct listen *listener, struct listen_work *work)
     const char *directory = listener->keeper->options->directory;
     *work = (struct listen_work){.error = {0}};
     const unsigned number = listener->answers++;
-    snprintf(work->trace, sizeof work->trace, "%s/answer%u.lz4", directory, number);
-    snprintf(work->made, sizeof work->made, "%s/answer%u.made", directory, number);
+    snprintf(work->trace, sizeof work->trace, "%s/" KEEPER_ANSWER "%u.lz4", directory, number);
+    snprintf(work->made, sizeof work->made, "%s/" KEEPER_ANSWER "%u.made", directory, number);
 }
 
 /* Runs a program to its end. False: it has failed, and says why on the standard error. */
@@ -117,10 +147,11 @@ static bool listen_run(const char *name, const char *const *words, struct listen
                      "%s %s failed; are there call stacks? (record --stacks)", words[0], words[1]);
 }
 
-static struct MHD_Response *listen_work_end(struct listen_work *work, bool good, const char *path,
-                                            unsigned *status)
+static struct MHD_Response *listen_work_end(struct listen *listener, struct listen_work *work,
+                                            bool good, const char *path, unsigned *status)
 {
-    struct MHD_Response *response = good ? listen_file(path) : listen_problem(&work->error, status);
+    struct MHD_Response *response =
+        good ? listen_file(listener, path) : listen_problem(&work->error, status);
     unlink(work->trace);
     unlink(work->made);
     return response;
@@ -139,7 +170,7 @@ static struct MHD_Response *listen_trace(struct listen *listener, const char **t
     struct listen_work work;
     *type = "application/x-lz4";
     const bool good = listen_write_trace(listener, &work);
-    return listen_work_end(&work, good, work.trace, status);
+    return listen_work_end(listener, &work, good, work.trace, status);
 }
 
 static struct MHD_Response *listen_page(struct listen *listener, const char **type,
@@ -147,10 +178,11 @@ static struct MHD_Response *listen_page(struct listen *listener, const char **ty
 {
     struct listen_work work;
     bool good = listen_write_trace(listener, &work);
-    const char *const words[] = {"malloctape", "report", "--html", work.made, work.trace, NULL};
+    const char *const words[] = {"malloctape", "report",   "--html", work.made,
+                                 "--",         work.trace, NULL};
     good = good && listen_run("malloctape", words, &work);
     if (good) *type = "text/html; charset=utf-8";
-    return listen_work_end(&work, good, work.made, status);
+    return listen_work_end(listener, &work, good, work.made, status);
 }
 
 static struct MHD_Response *listen_profile(struct listen *listener, const char **type,
@@ -161,11 +193,12 @@ static struct MHD_Response *listen_profile(struct listen *listener, const char *
     struct instruction_totals totals;
     bool good = is_live ? keeper_write_live(listener->keeper, work.trace, &work.error)
                         : keeper_write(listener->keeper, work.trace, &totals, &work.error);
-    const char *const words[] = {"malloctape", "export",  "--to",     "pprof",
-                                 "-o",         work.made, work.trace, NULL};
+    const char *const words[] = {
+        "malloctape", "export",  "--to", "pprof",    "--measure", is_live ? "end" : "bytes",
+        "-o",         work.made, "--",   work.trace, NULL};
     good = good && listen_run("malloctape", words, &work);
     if (good) *type = "application/octet-stream";
-    return listen_work_end(&work, good, work.made, status);
+    return listen_work_end(listener, &work, good, work.made, status);
 }
 
 static struct MHD_Response *listen_heap(struct listen *listener, const char **type,
@@ -193,29 +226,18 @@ enum { LISTEN_PAGES = sizeof listen_pages / sizeof *listen_pages };
 
 /* ---- who may ask ---- */
 
-/* Takes as long whatever is wrong. */
-static bool token_is(const char *given, const char *token)
-{
-    const size_t bytes = strlen(token);
-    unsigned different = strlen(given) != bytes;
-    for (size_t i = 0; i < bytes && !different; i++)
-        different |= (unsigned)(given[i] ^ token[i]);
-    return different == 0;
-}
-
 /* A page of another site could have its name lead here, and read the answer: this server's name is
  * none of a site. */
 static bool host_is_local(const char *host)
 {
-    static const char *const names[] = {"localhost", "127.", "[::1]"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(host, names[i], strlen(names[i])) == 0)
-            break;
-        else if (i == sizeof names / sizeof *names - 1)
-            return false;
-    if (strncmp(host, "127.", 4) == 0) return strspn(host, "0123456789.:") == strlen(host);
-    const char *behind = host + (*host == '[' ? 5 : 9);
-    return *behind == '\0' || *behind == ':';
+    static const char *const names[] = {"localhost", "[::1]"};
+    static const char digits[] = "0123456789";
+    size_t bytes = strncmp(host, "127.", 4) == 0 ? strspn(host, "0123456789.") : 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && bytes == 0; i++)
+        if (strncasecmp(host, names[i], strlen(names[i])) == 0) bytes = strlen(names[i]);
+    if (bytes == 0) return false;
+    return host[bytes] == '\0' ||
+           (host[bytes] == ':' && host[bytes + 1 + strspn(host + bytes + 1, digits)] == '\0');
 }
 
 static unsigned listen_refuses(const struct listen *listener, struct MHD_Connection *connection,
@@ -256,6 +278,9 @@ static enum MHD_Result listen_answer(struct listen *listener, struct MHD_Connect
     const char *type = "text/plain; charset=utf-8";
     unsigned status = MHD_HTTP_OK;
     const bool waits = listen_pages[page].needs_trace;
+    if (waits && atomic_load(&listener->sending) >= LISTEN_SENDING)
+        return listen_send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, type,
+                           listen_text("other answers are still being fetched\n"));
     if (waits && pthread_mutex_trylock(&listener->busy) != 0)
         return listen_send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, type,
                            listen_text("another answer is being made\n"));
@@ -287,22 +312,10 @@ static enum MHD_Result listen_request(void *of, struct MHD_Connection *connectio
 
 /* ---- beginning and end ---- */
 
-/* The first line of a file. */
-static bool listen_read_token(struct listen *listener, const char *path, struct error *error)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return error_set_system(error, "--token %s", path);
-    if (fgets(listener->token, sizeof listener->token, file) == NULL) *listener->token = '\0';
-    fclose(file);
-    listener->token[strcspn(listener->token, "\r\n")] = '\0';
-    return *listener->token != '\0' ||
-           error_set(error, &error_system, ERROR_NO_OFFSET, "--token %s: it is empty", path);
-}
-
 static bool listen_open(struct listen *listener, struct error *error)
 {
     const struct keep_options *options = listener->keeper->options;
-    if (options->token != NULL && !listen_read_token(listener, options->token, error)) return false;
+    if (options->token != NULL && !token_read(listener->token, options->token, error)) return false;
     const int file =
         listen_address_open(options->listen, *listener->token != '\0', &listener->is_path, error);
     if (file < 0) return false;

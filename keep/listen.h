@@ -8,7 +8,8 @@
  *
  * It listens at a loopback address or a Unix socket; at others only if whoever asks must know a
  * token. At most LISTEN_CONNECTIONS at a time, each with LISTEN_MEMORY for what it sends, and only
- * one answer that needs a trace: others get 503.
+ * one answer that needs a trace is made: others get 503, also while LISTEN_SENDING are being sent,
+ * whose files take disk.
  *
  * Threads   one for each connection, of libmicrohttpd. */
 #ifndef MALLOCTAPE_KEEP_LISTEN_H

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* A segment is this part of the time, and of the bytes, that are kept. */
@@ -15,8 +16,9 @@ enum { SEGMENT_PART = 10 };
 /* Where there are many, those that are asked for are no smaller part. */
 enum { SEGMENTS_ASKED_PART = 100 };
 
-/* Where the disk is full, this part of what had room is kept: so FILE has room, too. */
-enum { SEGMENTS_FIT_PERCENT = 40 };
+/* Where the disk is full, this part of what had room is kept, so that FILE has room, too. It is more
+ * than nothing, from which it would not grow again. */
+enum { SEGMENTS_FIT_PERCENT = 40, SEGMENTS_FIT_LEAST = 1 << 16 };
 
 struct segment_file {
     struct output output;
@@ -202,9 +204,35 @@ bool segments_turn(struct segments *segments)
     if (segments->count == SEGMENTS_MAX) segments_drop_first(segments);
     struct instruction_writer *before = copy->writer;
     const bool good = segments_turn_to(segments, next);
-    if (copy->writer == before) segment_file_close(next);
+    if (copy->writer == before) {
+        char name[SEGMENT_NAME_BYTES];
+        segment_file_close(next);
+        unlinkat(segments->directory, segment_name(name, segments->next_number, false), 0);
+    }
     segments_drop_old(segments);
     return good;
+}
+
+static void segments_fit(struct segments *segments, uint64_t bytes)
+{
+    if (bytes < SEGMENTS_FIT_LEAST) bytes = SEGMENTS_FIT_LEAST;
+    if (segments->max_bytes == 0 || bytes < segments->max_bytes) segments->max_bytes = bytes;
+}
+
+/* For twice as much of segments, and FILE. */
+static bool segments_have_room(const struct segments *segments)
+{
+    struct statvfs there;
+    if (fstatvfs(segments->directory, &there) != 0) return false;
+    return (uint64_t)there.f_bavail * there.f_frsize / 4 > segments->max_bytes;
+}
+
+void segments_grow(struct segments *segments, uint64_t most)
+{
+    if (segments->max_bytes == most || !segments_have_room(segments)) return;
+    const bool fits = segments->max_bytes <= UINT64_MAX / 4;
+    const uint64_t bytes = fits ? 2 * segments->max_bytes : 0;
+    segments->max_bytes = most > 0 && (bytes == 0 || bytes > most) ? most : bytes;
 }
 
 bool segments_restart(struct segments *segments)
@@ -217,7 +245,7 @@ bool segments_restart(struct segments *segments)
     segments->file = NULL;
     segments_remove(segments);
     segments->error = (struct error){.kind = NULL};
-    segments->max_bytes = had * SEGMENTS_FIT_PERCENT / 100;
+    segments_fit(segments, had * SEGMENTS_FIT_PERCENT / 100);
     struct segment_file *next = segment_file_open(segments, segments->next_number);
     if (next == NULL) return false;
     segments->file = next;

@@ -69,6 +69,9 @@ bool segments_turn(struct segments *segments);
  * another error. */
 bool segments_restart(struct segments *segments);
 
+/* Doubles the bytes that are kept, if the disk has room for that, up to `most` (0: without end). */
+void segments_grow(struct segments *segments, uint64_t most);
+
 /* Finishes the last one. */
 bool segments_finish(struct segments *segments, enum instruction_status status);
 

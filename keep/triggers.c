@@ -5,8 +5,9 @@
 #include "common/amount.h"
 #include "common/error.h"
 
-#define TRIGGER_REST_NS UINT64_C(60000000000)
-#define TRIGGER_S_NS    UINT64_C(1000000000)
+#define TRIGGER_S_NS         UINT64_C(1000000000)
+#define TRIGGER_REST_NS      (60 * TRIGGER_S_NS)
+#define TRIGGER_REST_MOST_NS (24 * 3600 * TRIGGER_S_NS)
 
 static const char *const trigger_names[TRIGGER_WHATS] = {[TRIGGER_RSS] = "rss",
                                                          [TRIGGER_LIVE] = "live",
@@ -99,6 +100,13 @@ static void triggers_count_calls(struct triggers *triggers, const struct trigger
     triggers->second_calls = values->calls;
 }
 
+static void trigger_rest(struct trigger *trigger, uint64_t ns)
+{
+    const uint64_t rest_ns = trigger->rest_ns > 0 ? 2 * trigger->rest_ns : TRIGGER_REST_NS;
+    trigger->rest_ns = rest_ns < TRIGGER_REST_MOST_NS ? rest_ns : TRIGGER_REST_MOST_NS;
+    trigger->fired_ns = ns;
+}
+
 const struct trigger *triggers_look(struct triggers *triggers, const struct trigger_values *values)
 {
     const struct trigger *fired = NULL;
@@ -108,12 +116,11 @@ const struct trigger *triggers_look(struct triggers *triggers, const struct trig
         const bool was_true = one->is_true;
         one->is_true = trigger_holds(one, trigger_value(triggers, one, values), values->ns);
         if (!one->is_true || was_true || fired != NULL) continue;
-        if (one->has_fired && values->ns - one->fired_ns < TRIGGER_REST_NS) {
+        if (values->ns - one->fired_ns < one->rest_ns) {
             one->is_true = false; /* it is asked again */
             continue;
         }
-        one->has_fired = true;
-        one->fired_ns = values->ns;
+        trigger_rest(one, values->ns);
         fired = one;
     }
     return fired;

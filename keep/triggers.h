@@ -6,7 +6,8 @@
  *     calls/s>2M       calls a second, over a second
  *
  * A condition counts when it becomes true; after that it must have been false before it counts
- * again, and at most once a minute.
+ * again, and must rest: a minute at first, then twice as long each time, up to a day. So what it
+ * makes takes little disk, however often it becomes true.
  *
  * Threads one. */
 #ifndef MALLOCTAPE_KEEP_TRIGGERS_H
@@ -35,8 +36,7 @@ struct trigger {
     double least[TRIGGER_SLOTS];
     uint64_t slot; /* the number of the latest one, plus 1; 0: none yet */
     bool is_true;
-    uint64_t fired_ns;
-    bool has_fired;
+    uint64_t fired_ns, rest_ns; /* rest_ns 0: it has not counted yet */
 };
 
 struct triggers {

@@ -2,6 +2,7 @@
 # keep_test.rb - `record --keep`: the last moments of a program, whatever ended it, and what can be asked
 # meanwhile. MALLOCTAPE_KILLS says how often it is killed.
 require 'fileutils'
+require 'json'
 require 'socket'
 require 'tmpdir'
 require 'zlib'
@@ -16,10 +17,10 @@ KEEP_S = 0.15
 FILE = 'n.kept.lz4'
 $random = Random.new(Integer(ENV.fetch('MALLOCTAPE_SEED') { Random.new_seed % 1_000_000 }))
 
-def record(*options, count: MANY, keep: KEEP_S.to_s, leak: 0)
+def record(*options, count: MANY, keep: KEEP_S.to_s, leak: 0, **limits)
   File.write('counts', '')
   spawn(bin('malloctape'), 'record', '--keep', keep, '-o', FILE, *options, '--', NUMBERED, 'counts',
-        THREADS.to_s, count.to_s, PAUSE_US.to_s, leak.to_s, err: 'err', out: 'out')
+        THREADS.to_s, count.to_s, PAUSE_US.to_s, leak.to_s, err: 'err', out: 'out', **limits)
 end
 
 def wait_until(what)
@@ -85,10 +86,16 @@ def test(text)
   end
 end
 
-# One request; the status and the body.
-def ask(path, method: 'GET', headers: '')
-  UNIXSocket.open('socket') do |socket|
+# A connection with one request.
+def asking(path, method: 'GET', headers: '')
+  UNIXSocket.new('socket').tap do |socket|
     socket.write("#{method} #{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n#{headers}\r\n")
+  end
+end
+
+# One request; the status and the body.
+def ask(path, **request)
+  asking(path, **request).then do |socket|
     head, body = socket.read.split("\r\n\r\n", 2)
     [head[/\d\d\d/].to_i, body]
   end
@@ -108,16 +115,19 @@ def fields(bytes)
   all
 end
 
-# The third value of all samples of a profile.
-def inuse_objects(pprof)
-  profile = Zlib.gunzip(pprof).bytes
-  fields(profile).select { |number, _| number == 2 }.sum do |_, sample|
-    values = fields(sample).find { |number, _| number == 2 }[1]
-    3.times.map { varint(values) }.last
+# Sums of a profile's samples by the name of their type, and the type that pprof shows.
+def sums(pprof)
+  profile = fields(Zlib.gunzip(pprof).bytes).group_by(&:first).transform_values { |all| all.map(&:last) }
+  texts = profile[6].map { |text| text.pack('C*') }
+  types = profile[1].map { |type| texts[fields(type).to_h[1]] }
+  values = profile[2].map do |sample|
+    packed = fields(sample).to_h[2]
+    types.map { varint(packed) }
   end
+  types.zip(values.transpose.map(&:sum)).to_h.merge('default' => texts[profile[14][0]])
 end
 
-plan 10
+plan 14
 
 test 'of a program that ends there are the last moments, complete' do
   status = ended(record(count: 40_000))
@@ -180,9 +190,66 @@ test 'pages and profiles while it goes on' do
   check_kept
   File.binwrite('http.lz4', bytes)
   raise Failure, metrics unless status == 200 && metrics.end_with?("# EOF\n")
-  raise Failure, "profile: #{profile}" unless profile == 200 && inuse_objects(pprof) >= 200
+  heap = sums(pprof)
+  raise Failure, "profile: #{profile}" unless profile == 200 && heap['inuse_objects'] >= 200
+  raise Failure, "default: #{heap}" unless heap['default'] == 'inuse_space'
   raise Failure, "trace: #{trace}" unless trace == 200 && kept('http.lz4').calls.positive?
   raise Failure, "others: #{others}" unless others[0] == 404 && others[1] == 405 && others[2] >= 400
+end
+
+test 'the profile of what is alive has the sums of a report' do
+  recorder = record('--stacks=all', '--listen', './socket')
+  process = process_of(recorder, 60_000)
+  wait_until('the socket') { File.socket?('socket') }
+  wait_until('objects') { ask('/metrics')[1][/^malloctape_live_objects (\d+)/, 1].to_i >= 200 }
+  Process.kill(:STOP, process)
+  wait_until('all of it') { ask('/metrics') == [sleep(0.2), ask('/metrics')].last }
+  heap = sums(ask('/debug/pprof/heap')[1])
+  File.binwrite('http.lz4', ask('/trace')[1])
+  allocs = sums(ask('/debug/pprof/allocs')[1])
+  Process.kill(:KILL, process)
+  ended(recorder)
+  system(bin('malloctape'), 'report', '--json', 'report.json', 'http.lz4', out: File::NULL, err: File::NULL)
+  numbers = JSON.parse(File.read('report.json'))['numbers']
+  alive = numbers.values_at('end_objects', 'end_live')
+  same = [heap, allocs].all? { |profile| profile.values_at('inuse_objects', 'inuse_space') == alive }
+  raise Failure, "#{heap} #{allocs} #{numbers}" unless same && allocs.values_at('alloc_objects', 'alloc_space') ==
+                                                               numbers.values_at('objects', 'bytes')
+end
+
+test 'those who ask and do not read take little disk, and what they ask for goes when the program ends' do
+  recorder = record('--listen', './socket')
+  process = process_of(recorder, 1000)
+  wait_until('the socket') { File.socket?('socket') }
+  wait_until('a trace') { ask('/metrics')[1].match?(/^malloctape_live_objects [1-9]/) }
+  slow = Array.new(6) { asking('/') }
+  answers = slow.map { |socket| socket.read(12)[/\d+$/].to_i }
+  slow.each(&:close)
+  wait_until('an answer') { ask('/')[0] == 200 }
+  made = asking('/')
+  wait_until('its trace') { Dir["#{FILE}.keep/answer*"] != [] || made.wait_readable(0) }
+  Process.kill(:KILL, process)
+  ended(recorder)
+  made.close
+  check_kept
+  raise Failure, "#{answers}" unless answers.count(200).between?(1, 4) && (answers - [200]).uniq == [503]
+end
+
+test 'a limit of few open files is raised' do
+  recorder = record(rlimit_nofile: [20, 4096])
+  wait_until('many segments') { Dir["#{FILE}.keep/*.join"].size >= 9 }
+  process = process_of(recorder, 1000)
+  text = IO.popen([bin('malloctape'), 'ctl', process.to_s, 'keep', 'now.lz4'], err: %i[child out], &:read)
+  Process.kill(:KILL, process)
+  ended(recorder)
+  raise Failure, text unless text.match?(/^\d+ events/)
+
+  check_kept
+end
+
+test 'what it starts, and is not recorded, is named' do
+  system(bin('malloctape'), 'record', '--keep', '1m', '-o', FILE, '--', 'sh', '-c', 'env true; :', err: 'err')
+  raise Failure, File.read('err') unless File.read('err').match?(/not recorded: --keep follows one process$/)
 end
 
 test 'top shows which functions allocate, and which grow' do
@@ -205,7 +272,8 @@ test 'a keeper that is killed harms nobody, and record says so' do
 
   trace = kept
   gap = trace.made.any? { |made| made.each_cons(2).any? { |a, b| b != (a + 1) % CYCLE } }
-  raise Failure, "#{trace.calls} calls, #{Dir['*.keep']}" if gap || trace.calls.zero? || Dir['*.keep'] != []
+  left = Dir['*.keep'] + Dir['*.spool']
+  raise Failure, "#{trace.calls} calls, #{left}" if gap || trace.calls.zero? || left != []
 end
 
 test 'without its directory the keeper ends, and harms nobody' do

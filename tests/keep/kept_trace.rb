@@ -34,7 +34,7 @@ class KeptTrace
   # False of an object that the program's own libraries made.
   def take(line)
     case line
-    when /malloc (\d+) -> (r\d+)/
+    when /[mc]alloc (\d+) -> (r\d+)/
       size = Regexp.last_match(1).to_i
       @objects[Regexp.last_match(2)] = size
       @calls += 1

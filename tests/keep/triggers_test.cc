@@ -34,6 +34,20 @@ TEST(Triggers, ALimitCountsWhenItIsPassedAndAgainOnlyLater)
     EXPECT_FALSE(one.Look(200, 5000));
 }
 
+// Each writes a file: one that becomes true all the time for a week must not fill the disk.
+TEST(Triggers, WhatCountsOftenRestsLonger)
+{
+    Triggers one("rss>1k");
+    int day = 0, week = 0;
+    for (uint64_t second = 0; second < 7 * 86400; second++) {
+        const bool counts = one.Look(second, second % 2 == 0 ? 10 : 5000);
+        day += counts && second < 86400;
+        week += counts;
+    }
+    EXPECT_EQ(11, day);  // after 1, 2, 4, ... 512 minutes
+    EXPECT_EQ(17, week); // once a day
+}
+
 TEST(Triggers, GrowthIsAboveTheLeastOfItsTime)
 {
     Triggers one("live>+50%/10m");
