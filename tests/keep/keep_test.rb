@@ -280,6 +280,7 @@ end
 test 'without its directory the keeper ends, and harms nobody' do
   recorder = record(count: 40_000)
   process_of(recorder, 1000)
+  wait_until('a segment') { Dir["#{FILE}.keep/*.lz4"] != [] }
   FileUtils.rm_rf("#{FILE}.keep")
   status = ended(recorder)
   text = File.read('err')
