@@ -13,7 +13,8 @@
  * others. */
 #define TRIAL_SHORT_CALLS 2000000
 #define TRIAL_FIRST_PART  32
-#define TRIAL_BRIEF_CALLS 500000 /* with fewer, each is replayed several times */
+#define TRIAL_BRIEF_CALLS 500000   /* with fewer, each is replayed several times */
+#define TRIAL_TURNS_CALLS 20000000 /* with fewer, what seems to gain is replayed again */
 #define TRIAL_PART_TIMES  6
 enum { TRIALS_LAST = 10 };
 
@@ -140,6 +141,17 @@ static struct trial_numbers numbers_median(const struct trial_numbers *runs, uns
         median_of(runs, count, offsetof(struct trial_numbers, calls))};
 }
 
+static struct trial_numbers numbers_least(const struct trial_numbers *runs, unsigned count)
+{
+    struct trial_numbers least = runs[0];
+    for (unsigned i = 1; i < count; i++) {
+        least.peak = fmin(least.peak, runs[i].peak);
+        least.mean = fmin(least.mean, runs[i].mean);
+        least.end = fmin(least.end, runs[i].end);
+    }
+    return least;
+}
+
 /* ---- a round ---- */
 
 /* What a round replays beside the trials: the trace as it is, as far as the round goes. */
@@ -169,18 +181,20 @@ static void trial_leave_out(struct trial *trial)
     if (action == CHANGE_SEPARATE || action == CHANGE_POOL) trial->changed.cpu_seconds = NAN;
 }
 
-/* The time of short replays differs by more than most changes save: a change is faster if it has fewer
- * calls by far, or if each of its replays took less time than each of the trace as it is. */
-static bool trial_runs_faster(const struct trial *trial, const struct trial_numbers *base,
-                              const struct trial_numbers *changed, unsigned count)
+static bool runs_are_faster(const struct trial_numbers *base, const struct trial_numbers *changed,
+                            unsigned count)
 {
     double least = INFINITY, most = -INFINITY;
     for (unsigned i = 0; i < count; i++) {
         least = fmin(least, base[i].cpu_seconds);
         most = fmax(most, changed[i].cpu_seconds);
     }
-    return !isnan(trial->changed.cpu_seconds) &&
-           (most < least || trial->changed.calls < (1 - TRIAL_CALLS_SAVED) * trial->base.calls);
+    return most < least;
+}
+
+static bool saves_calls(const struct trial_numbers *base, const struct trial_numbers *changed)
+{
+    return changed->calls < (1 - TRIAL_CALLS_SAVED) * base->calls;
 }
 
 static void trial_score(struct trial *trial)
@@ -195,23 +209,43 @@ static void trial_score(struct trial *trial)
         fmax(score_of(base->calls, changed->calls, base->calls, SCORE_CALLS), 0);
 }
 
+/* What `count` replays, in turns, say. */
+static void trial_take_runs(struct trial *trial, const struct trial_numbers *base,
+                            const struct trial_numbers *changed, unsigned count)
+{
+    trial->base = numbers_median(base, count);
+    trial->changed = numbers_median(changed, count);
+    trial->least = numbers_least(base, count);
+    trial_leave_out(trial);
+    trial->is_faster =
+        !isnan(trial->changed.cpu_seconds) &&
+        (runs_are_faster(base, changed, count) || saves_calls(&trial->base, &trial->changed));
+    trial_score(trial);
+}
+
+/* Whether another turn is wanted after `count`. Two replays of one trace differ by more than most
+ * changes save, with several threads also in memory: what seems to gain must do so in more turns. */
+static bool trial_wants_turn(const struct trials *trials, const struct trial *trial,
+                             const struct trial_round *round, unsigned count)
+{
+    if (count < round->runs) return true;
+    return count < TRIAL_RUNS_MAX && trials->trace->calls_max == 0 &&
+           trials->calls <= TRIAL_TURNS_CALLS && trial->score > 0;
+}
+
 /* Replays one, and the trace as it is in turns with it, if several runs are wanted. */
 static bool trial_measure(const struct trials *trials, struct trial *trial,
                           const struct trial_round *round)
 {
     struct trial_numbers base[TRIAL_RUNS_MAX] = {round->first}, changed[TRIAL_RUNS_MAX];
-    for (unsigned run = 0; run < round->runs; run++) {
-        if (round->runs > 1 &&
+    for (unsigned run = 0; trial_wants_turn(trials, trial, round, run); run++) {
+        if ((run > 0 || round->runs > 1) &&
             !numbers_of(trials, round->base, &base[run], trial->why, sizeof trial->why))
             return false;
         if (!numbers_of(trials, round->changed, &changed[run], trial->why, sizeof trial->why))
             return false;
+        trial_take_runs(trial, base, changed, run + 1);
     }
-    trial->base = numbers_median(base, round->runs);
-    trial->changed = numbers_median(changed, round->runs);
-    trial_leave_out(trial);
-    trial->is_faster = trial_runs_faster(trial, base, changed, round->runs);
-    trial_score(trial);
     if (!trial_is_wrong(trial)) return true;
     trial->outlives = true;
     trial->score = -1;

@@ -28,6 +28,7 @@ struct trial {
     struct change_list list;
     struct change_result result; /* of the latest round */
     struct trial_numbers base, changed;
+    struct trial_numbers least; /* memory: of the replays of the trace as it is */
     double score;
     unsigned round; /* the last one in which it took part, from 0 */
     bool
