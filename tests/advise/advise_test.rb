@@ -72,7 +72,7 @@ end
 
 def changes_of(list) = list.map { |one| one['change'] }
 
-plan 15
+plan 16
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 
@@ -154,6 +154,35 @@ text, json = advice(outlive.call(16_000).join)
 arena = json['false_promises'].find { |one| one['change'] == 'tree_node itself: arena' }
 report arena && arena['replayed'] == false && text.match?(/arena: .*by\s+sums;\s+it\s+would\s+take\s+1\d\d\.\d\s+MiB\s+more/),
        'an arena that would take far more is not replayed', [text]
+
+# Of a trace with which nothing can be gained, the first replay takes 4 MiB more: no advice.
+File.write('jitter.c', <<~TEXT)
+  #define _GNU_SOURCE
+  #include <fcntl.h>
+  #include <stdlib.h>
+  #include <string.h>
+  #include <sys/mman.h>
+  #include <unistd.h>
+  void *__libc_malloc(size_t);
+  static unsigned calls, more;
+  __attribute__((constructor)) static void count_runs(void)
+  {
+      int file = open("#{Dir.pwd}/runs", O_WRONLY | O_CREAT | O_APPEND, 0600);
+      if (write(file, "x", 1) == 1) more = lseek(file, 0, SEEK_CUR) == 1;
+      close(file);
+  }
+  void *malloc(size_t size)
+  {
+      if (++calls == 3000 && more) memset(mmap(NULL, 4 << 20, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, 4 << 20);
+      return __libc_malloc(size);
+  }
+TEXT
+system(*(ENV['CC'] || 'cc').split, '-O1', '-fno-builtin', '-shared', '-fPIC', '-o', 'jitter.so', 'jitter.c') or abort 'Bail out! no compiler'
+write('trace', (0...252_000).map { |at| "#{"f #{at % 2000} 0\n" if at >= 2000}a #{at % 2000} 96 10\n" }.join)
+text, errors, status = advise('trace', '--allocator', './jitter.so', '--json', 'json')
+abort "Bail out! advise failed: #{errors}" unless status.success?
+best = JSON.parse(File.read('json'))['best'].select { |one| one.dig('as_it_is', 'peak_net_rss_bytes') - one.dig('changed', 'peak_net_rss_bytes') > 3 << 20 }
+report best.empty?, 'what a single replay has more is no gain', [text, File.size('runs').to_s]
 
 # --- mistakes ---
 
