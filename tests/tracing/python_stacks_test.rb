@@ -184,6 +184,10 @@ def check_fakes
   said = record(%w[--stacks=all], "#{FAKE}_data")
   report said.include?('are not seen') && $printed == "1\n",
          'data with the names of functions is not called', [said]
+  said = record(%w[-q --stacks=all], File.join(BUILD, 'tests/workloads/load'), "#{FAKE}_library.so")
+  _, errors, status = Open3.capture3(MALLOCTAPE, 'verify', 'raw.lz4')
+  report status.success? && $printed == "0\n", 'what may allocate is not asked in the middle of a call',
+         [said, $printed, errors]
   said = (1..2).map { |seed| [record(%w[-q --stacks=all], FAKE, 'garbage', seed.to_s), $printed] }
   recorded = PythonStacks.new('raw.lz4')
   report said.all?(['', "6000\n"]) && recorded.calls[4711].size == 6000 &&
@@ -192,7 +196,7 @@ def check_fakes
 end
 
 version, = Open3.capture2e(PYTHON, '-V')
-plan 11
+plan 12
 Dir.mktmpdir do |directory|
   Dir.chdir(directory) do
     if version =~ /Python 3\.1[123]\./

@@ -27,6 +27,9 @@ enum python_trust { PYTHON_UNTRIED, PYTHON_TRUSTED, PYTHON_REFUSED };
 /* After so many stacks that could not be read it is refused. */
 #define PYTHON_TRIES_MAX 1024u
 
+/* Of a state's status: its thread has the lock. */
+#define PYTHON_ACTIVE UINT64_C(16)
+
 enum python_state { PYTHON_NONE, PYTHON_BEGINS, PYTHON_THERE };
 
 /* Whoever takes it out of NONE fills it, and stores THERE (release). */
@@ -40,7 +43,7 @@ static struct {
                                loop (before `trust`); 0: not known */
     uintptr_t code_type;    /* what code objects are (release, before `trust`); 0: not known yet */
     void *(*current)(void); /* the state of the thread that has the lock; of 3.12 on, if it is the
-                                 calling one */
+                                 calling one. NULL: it may allocate */
     void *(*of_thread)(void); /* the calling thread's first state */
 } python;
 
@@ -59,6 +62,7 @@ static const struct python_layout python_layouts[] = {
     {.version = 0x030c,
      .state_frames = 56,
      .state_thread = 144,
+     .state_status = 24,
      .cframe_current = 0,
      .cframe_previous = 8,
      .frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70},
@@ -68,6 +72,7 @@ static const struct python_layout python_layouts[] = {
     {.version = 0x030d,
      .state_frames = 72,
      .state_thread = 160,
+     .state_status = 32,
      .frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70},
      .code = {.first_line = 68, .instructions = 200, .first_traceable = 184},
      .text_bytes = 40,
@@ -157,7 +162,9 @@ static bool python_fill(struct unwind_memory *memory, const struct unwind_object
     atomic_store_relaxed(&interpreter_loop.start, loop);
     atomic_store_relaxed(&interpreter_loop.end, loop + bytes);
     python.layout = *layout;
-    python.current = (void *(*)(void))current;
+    /* Of 3.12 on it is in a variable of the thread. That of a library may be made when it is first
+     * used, by malloc(): in the middle of the call that is being recorded. */
+    python.current = layout->state_status && object->path ? NULL : (void *(*)(void))current;
     python.of_thread = (void *(*)(void))of_thread;
     return true;
 }
@@ -372,9 +379,15 @@ static enum python_step python_runs(struct python_walk *walk, uintptr_t state)
 static uintptr_t python_state_of(const struct malloctape_lane *lane, struct unwind_memory *memory,
                                  bool *has_lock)
 {
-    const uintptr_t current = (uintptr_t)python.current(), mine = (uintptr_t)python.of_thread();
+    const uintptr_t mine = (uintptr_t)python.of_thread();
     struct python_reader reader = {.memory = memory, .is_direct = false};
-    uintptr_t thread;
+    uintptr_t thread, status = 0;
+    if (python.current == NULL) {
+        *has_lock = mine && python_word(&reader, mine + python.layout.state_status, &status) &&
+                    (status & PYTHON_ACTIVE);
+        return mine;
+    }
+    const uintptr_t current = (uintptr_t)python.current();
     *has_lock = current && (current == mine || python.layout.version >= 0x030c);
     if (*has_lock || !current) return *has_lock ? current : mine;
     /* The lock is another thread's, or that of another interpreter which this thread is in. */

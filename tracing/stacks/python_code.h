@@ -18,6 +18,7 @@ struct python_layout {
     uint32_t version;                         /* 0x030b: 3.11 */
     uint32_t state_frames;                    /* its cframe; in 3.13 its frame */
     uint32_t state_thread;                    /* its thread's number in the system */
+    uint32_t state_status;                    /* of 3.12 on: bits */
     uint32_t cframe_current, cframe_previous; /* both 0: there is no cframe */
     struct {
         uint32_t code, previous, instruction, owner;
