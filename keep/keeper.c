@@ -23,6 +23,7 @@
 #include "keep/listen.h"
 #include "launch/installed.h"
 #include "launch/process.h"
+#include "stream/metadata.h"
 #include "stream/spool_reader.h"
 
 #define KEEPER_NAME   "malloctape keep"
@@ -96,29 +97,22 @@ static int following_close(struct following *following)
 
 /* ---- what the header says ---- */
 
-/* The value of a line KEY=VALUE of the metadata. */
-static bool metadata_take(const struct instruction_header *header, const char *key, char *value,
-                          size_t bytes)
+/* Empty if it is not there. */
+static void keeper_take_value(const struct instruction_header *header, const char *key, char *value,
+                              size_t bytes)
 {
-    const size_t length = strlen(key);
-    const char *at = header->metadata;
-    while (at != NULL && *at != '\0') {
-        const size_t line = strcspn(at, "\n");
-        if (line > length && strncmp(at, key, length) == 0 && at[length] == '=') {
-            snprintf(value, bytes, "%.*s", (int)(line - length - 1), at + length + 1);
-            return true;
-        }
-        at += line + (at[line] == '\n');
-    }
-    return false;
+    size_t length = 0;
+    const char *at = metadata_value(header->metadata, header->metadata_bytes, key, &length);
+    snprintf(value, bytes, "%.*s", (int)length, at != NULL ? at : "");
 }
 
 static void keeper_take_header(struct keeper *keeper, const struct instruction_header *header)
 {
     char text[32];
-    if (metadata_take(header, "pid", text, sizeof text)) keeper->process = atoi(text);
-    if (metadata_take(header, "start", text, sizeof text)) keeper->start_s = atof(text);
-    metadata_take(header, "run", keeper->run, sizeof keeper->run);
+    keeper_take_value(header, "pid", text, sizeof text);
+    keeper->process = atoi(text);
+    keeper->start_s = metadata_start_s(header->metadata, header->metadata_bytes);
+    keeper_take_value(header, "run", keeper->run, sizeof keeper->run);
     keeper->segments.header = *header;
 }
 
