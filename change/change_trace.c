@@ -59,7 +59,7 @@ static bool trace_take_names(struct change_trace *trace, const struct instructio
     bool good = pid != NULL && sampled != NULL;
     struct code_places places = {
         from->directories, from->count, from->trace, 0, 0, from->has_skip ? &from->skip : NULL,
-        CODE_VIEW_ALL};
+        CODE_VIEW_ALL, false};
     if (good) {
         places.pid = strtoull(pid, NULL, 10);
         places.start_s = metadata_start_s(header->metadata, header->metadata_bytes);

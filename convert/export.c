@@ -366,7 +366,7 @@ static bool write_code(struct exporting *state, const struct instruction_reader 
     char *pid = metadata_copy(metadata, bytes, "pid");
     char *program = metadata_copy(metadata, bytes, "program");
     struct code_places places = {
-        options->symbols, options->symbols_count, options->trace, 0, 0, NULL, options->view};
+        options->symbols, options->symbols_count, options->trace, 0, 0, NULL, options->view, false};
     struct code_names names = {.count = 0};
     bool good = pid != NULL && program != NULL;
     if (good) {

@@ -38,6 +38,7 @@ struct by_code_options {
     size_t directories_count;
     const struct suppressions *suppressions; /* NULL: none */
     const char *source; /* a function whose source a page has, too; NULL: none */
+    bool is_compared;   /* with another trace */
     bool has_range;     /* only what happened from from_ns until to_ns (UINT64_MAX: the end) */
     uint64_t from_ns, to_ns;
 };

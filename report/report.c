@@ -300,6 +300,7 @@ static int report_traces_parse(struct options *options, int count, char **words)
                         options->is_interactive || options->source != NULL;
     if (options->source != NULL) options->code.by = CODE_BY_LINE;
     options->code.source = options->source;
+    options->code.is_compared = count == TRACES_MAX;
     if (count == TRACES_MAX && options->under_word != NULL && options->under == NULL &&
         access(options->under_word, F_OK) != 0)
         return cli_usage_error(&cli_report, "--under: there is no allocator '%s'",

@@ -64,7 +64,7 @@ static bool make_code(struct report_trace *trace, const struct by_code_options *
     const struct code_places places = {options->directories, options->directories_count,
                                        trace->path,          strtoull(trace->pid, NULL, 10),
                                        trace->start_s,       options->skip,
-                                       options->view};
+                                       options->view,        options->is_compared};
     return by_code_make(&trace->code, options, &places);
 }
 

@@ -77,6 +77,19 @@ static bool add_said(struct code_names *names, const char *said, struct code_fra
     return good;
 }
 
+/* The text, or what it is if lambdas are joined. */
+static uint32_t lambdas_joined(struct code_names *names, uint32_t function)
+{
+    const char *text = code_names_text(names, function);
+    if (!names->joins_lambdas || strstr(text, "{lambda") == NULL) return function;
+    char *copy = strdup(text);
+    if (copy == NULL) return function;
+    function_name_join_lambdas(copy);
+    function = strings_put(&names->symbols.strings, copy);
+    free(copy);
+    return function;
+}
+
 static bool add_found(struct code_names *names, uint32_t module, uint64_t offset,
                       struct code_frame frame)
 {
@@ -85,7 +98,7 @@ static bool add_found(struct code_names *names, uint32_t module, uint64_t offset
         symbols_find(&names->symbols, module, offset > 0 ? offset - 1 : 0, found);
     bool good = true;
     for (unsigned i = 0; i < count && good; i++) {
-        frame.function = found[i].function;
+        frame.function = lambdas_joined(names, found[i].function);
         frame.file = found[i].file;
         frame.line = found[i].line;
         frame.is_inlined = i + 1 < count;
@@ -201,7 +214,10 @@ static bool read_maps(struct code_names *names, const struct code_places *places
 bool code_names_open(struct code_names *names, const struct stacks *stacks,
                      const struct code_places *places)
 {
-    *names = (struct code_names){.stacks = stacks, .skip = places->skip, .view = places->view};
+    *names = (struct code_names){.stacks = stacks,
+                                 .skip = places->skip,
+                                 .view = places->view,
+                                 .joins_lambdas = places->joins_lambdas};
     bool good = symbols_open(&names->symbols, places->directories, places->count);
     names->codes = calloc(stacks->codes_end + 1, sizeof *names->codes);
     names->modules = calloc(stacks->modules_end + UINT16_MAX + 1, sizeof *names->modules);

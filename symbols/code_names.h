@@ -67,6 +67,7 @@ struct code_places {
     double start_s;      /* of the recording, since the epoch: older maps are ignored */
     const regex_t *skip; /* functions and files that count as a library's; NULL: none */
     enum code_view view;
+    bool joins_lambdas; /* names have no lines of lambdas: those of another build differ */
 };
 
 struct code_names {
@@ -77,6 +78,7 @@ struct code_names {
     size_t count, room;
     enum code_view view;
     bool has_languages; /* of some frames */
+    bool joins_lambdas;
 
     /* From here on: code_names.c only. */
     struct codes_frames *codes; /* by code */

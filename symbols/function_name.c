@@ -113,6 +113,58 @@ void function_name_take_out_types(char *name)
     if (length == 0) return;
     memmove(name, begin, length);
     name[length] = '\0';
+    function_name_shorten_lambdas(name);
+}
+
+/* ---- lambdas ---- */
+
+/* After what the bracket at `at` opens; NULL: it is not closed. */
+static char *after_bracket(char *at, char opens, char closes)
+{
+    for (int depth = 0; *at != '\0'; at++) {
+        depth += (*at == opens) - (*at == closes);
+        if (depth == 0) return at + 1;
+    }
+    return NULL;
+}
+
+/* After "::operator()<int>(int) const", or `at`. */
+static char *after_call(char *at)
+{
+    static const char call[] = "::operator()";
+    char *end = at + sizeof call - 1;
+    if (!function_begins_with(at, call)) return at;
+    if (*end == '<') end = after_bracket(end, '<', '>');
+    if (end != NULL && *end == '(') end = after_bracket(end, '(', ')');
+    if (end == NULL) return at;
+    if (function_begins_with(end, " const")) end += strlen(" const");
+    return *end == '\0' || function_begins_with(end, "::") ? end : at;
+}
+
+void function_name_shorten_lambdas(char *name)
+{
+    static const char lambda[] = "{lambda";
+    for (char *at = name; (at = strstr(at, lambda)) != NULL;) {
+        at += sizeof lambda - 1;
+        char *end = *at == '(' ? after_bracket(at, '(', ')') : at;
+        if (end == NULL) return;
+        memmove(at, end, strlen(end) + 1);
+        end = strchr(at, '}');
+        if (end == NULL) return;
+        at = end + 1;
+        end = after_call(at);
+        memmove(at, end, strlen(end) + 1);
+    }
+}
+
+void function_name_join_lambdas(char *name)
+{
+    static const char lambda[] = "{lambda";
+    for (char *at = name; (at = strstr(at, lambda)) != NULL;) {
+        at += sizeof lambda - 1;
+        const char *end = at + strcspn(at, "}");
+        memmove(at, end, strlen(end) + 1);
+    }
 }
 
 /* ---- what a function is ---- */

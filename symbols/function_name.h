@@ -12,6 +12,11 @@ size_t function_name_length(const char *mangled);
 /* Whether a mangled name is Rust's. */
 bool function_name_is_rust(const char *mangled);
 
+/* "f(int)::{lambda(int)#1}::operator()" becomes "f(int)::{lambda#1}"; with the second one, all lambdas
+ * of a function have one name: "f(int)::{lambda}". */
+void function_name_shorten_lambdas(char *name);
+void function_name_join_lambdas(char *name);
+
 /* Removes the return type and the parameters that other tools' names have: "void f<int>(int)". */
 void function_name_take_out_types(char *name);
 

@@ -3,6 +3,7 @@
 #include <dwarf.h>
 #include <elfutils/libdwelf.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,9 @@
 
 /* How deep in a tree of debug information functions, and those that are inlined, are looked for. */
 enum { DEPTH_MAX = 64, INLINED_DEPTH_MAX = 256 };
+
+/* How many functions a name has at most, each in the next one: lambdas. */
+enum { FUNCTIONS_DEPTH_MAX = 8 };
 
 /* Steps of walks: of a file, and for each of its bytes. LibreOffice's largest file takes a tenth. */
 #define BUDGET_LEAST (UINT64_C(1) << 24)
@@ -203,38 +207,102 @@ static Dwarf_Die declared_at(Dwarf_Die die)
     return die;
 }
 
+static bool is_class(Dwarf_Die *die)
+{
+    const int tag = dwarf_tag(die);
+    return tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type;
+}
+
 /* What a scope adds to the name of a function; NULL: nothing. */
-static const char *scope_name(Dwarf_Die *scope, const char *function)
+static const char *scope_name(Dwarf_Die *scope)
 {
     const char *name = dwarf_diename(scope);
     const int tag = dwarf_tag(scope);
-    switch (tag) {
-    case DW_TAG_namespace: return name != NULL ? name : "(anonymous namespace)";
-    case DW_TAG_class_type:
-    case DW_TAG_structure_type:
-    case DW_TAG_union_type:
-        if (name != NULL) return name;
-        return strcmp(function, "operator()") == 0 ? "{lambda}" : "{unnamed}";
-    case DW_TAG_module:
-    case DW_TAG_subprogram: return name;
-    default: return NULL;
-    }
+    if (is_class(scope)) return name != NULL ? name : "{unnamed}";
+    if (tag == DW_TAG_namespace) return name != NULL ? name : "(anonymous namespace)";
+    return tag == DW_TAG_module ? name : NULL;
 }
 
-/* "outer::Class::name", "function::{lambda}::operator()" */
-static uint32_t put_qualified(struct symbol_debug *debug, struct strings *strings, Dwarf_Die *die,
-                              const char *name)
+static bool is_call(const char *name)
+{
+    return name != NULL && strncmp(name, "operator()", 10) == 0;
+}
+
+/* A class without a name, or as compilers call that of a lambda. */
+static bool is_lambda(Dwarf_Die *scope)
+{
+    const char *name = dwarf_diename(scope);
+    return is_class(scope) && (name == NULL || strncmp(name, "<lambda", 7) == 0);
+}
+
+/* Text that is made piece by piece; what does not fit is left out. */
+struct name_text {
+    char text[1024];
+    size_t used;
+    int lambda_line; /* of the last lambda; 0: unknown */
+    bool lacks;      /* the name of a function around it is not known */
+};
+
+__attribute__((format(printf, 2, 3))) static void name_add(struct name_text *name,
+                                                           const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    name->used += (size_t)vsnprintf(name->text + name->used, sizeof name->text - name->used, format,
+                                    arguments);
+    va_end(arguments);
+    if (name->used >= sizeof name->text) name->used = sizeof name->text - 1;
+}
+
+/* Adds "{lambda:12}", with the line of its call operator. */
+static void add_lambda(struct name_text *text, Dwarf_Die *call, Dwarf_Die *class)
+{
+    if (dwarf_decl_line(call, &text->lambda_line) == 0 ||
+        dwarf_decl_line(class, &text->lambda_line) == 0)
+        name_add(text, "{lambda:%d}", text->lambda_line);
+    else
+        name_add(text, "{lambda}");
+}
+
+/* Adds "outer::Class::name", "function::{lambda:12}". Returns whether it is a lambda. */
+static bool add_qualified(struct symbol_debug *debug, struct name_text *text, Dwarf_Die *die,
+                          unsigned depth)
 {
     Dwarf_Die declared = declared_at(*die), scopes[DEPTH_MAX];
-    const unsigned count = scopes_of(debug, &declared, scopes);
-    char text[1024];
-    size_t used = 0;
-    for (unsigned i = 0; i < count && used < sizeof text; i++) {
-        const char *scope = scope_name(&scopes[i], name);
-        if (scope != NULL) used += (size_t)snprintf(text + used, sizeof text - used, "%s::", scope);
+    const char *name = dwarf_diename(die);
+    const unsigned count = depth < FUNCTIONS_DEPTH_MAX ? scopes_of(debug, &declared, scopes) : 0;
+    const bool of_lambda = count > 0 && is_call(name) && is_lambda(&scopes[count - 1]);
+    for (unsigned i = 0; i < count - of_lambda; i++) {
+        const char *scope = scope_name(&scopes[i]);
+        if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram) {
+            text->used = 0; /* it may have been declared elsewhere */
+            add_qualified(debug, text, &scopes[i], depth + 1);
+            name_add(text, "::");
+        } else if (scope != NULL) {
+            name_add(text, "%s::", scope);
+        }
     }
-    if (used < sizeof text) snprintf(text + used, sizeof text - used, "%s", name);
-    return strings_put(strings, text);
+    if (of_lambda)
+        add_lambda(text, &declared, &scopes[count - 1]);
+    else
+        name_add(text, "%s", name != NULL ? name : "");
+    text->lacks = text->lacks || name == NULL;
+    return of_lambda;
+}
+
+/* clang may leave out what a function around a lambda is called. The linkage name has it:
+ * "f(int)::{lambda#1}" or "f(int)::$_0::operator()". */
+static uint32_t put_lambda(struct strings *strings, struct name_text *text, const char *linkage)
+{
+    char *name = text->lacks && linkage != NULL ? symbol_name_demangle(linkage) : NULL;
+    char *end = name != NULL ? strrchr(name, '{') : NULL;
+    if (name != NULL && end == NULL) end = strstr(name, "$_");
+    if (end != NULL) {
+        text->used = 0;
+        name_add(text, "%.*s{lambda:%d}", (int)(end - name), name, text->lambda_line);
+    }
+    free(name);
+    return strings_put(strings, text->text);
 }
 
 /* 0: it has no name. */
@@ -246,11 +314,17 @@ static uint32_t name_of_die(struct symbol_debug *debug, struct strings *strings,
     if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != NULL ||
         dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) != NULL)
         name = dwarf_formstring(&attribute);
+    const char *plain = dwarf_diename(die);
+    struct name_text text = {.used = 0};
+    const bool may_be_lambda =
+        is_call(plain) && (name == NULL || strstr(name, "Ul") != NULL || strchr(name, '$') != NULL);
+    if (may_be_lambda && add_qualified(debug, &text, die, 0))
+        return put_lambda(strings, &text, name);
     if (name != NULL) return symbol_name_put(strings, name);
-    name = dwarf_diename(die);
-    if (name == NULL) return 0;
-    return is_c(die_of(unit)) ? symbol_name_put(strings, name)
-                              : put_qualified(debug, strings, die, name);
+    if (plain == NULL) return 0;
+    if (is_c(die_of(unit))) return symbol_name_put(strings, plain);
+    if (!may_be_lambda) add_qualified(debug, &text, die, 0);
+    return strings_put(strings, text.text);
 }
 
 /* ---- lines ---- */

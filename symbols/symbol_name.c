@@ -23,6 +23,7 @@ char *symbol_name_demangle(const char *name)
     if (demangled == NULL) return plain;
     free(plain);
     take_out_tags(demangled);
+    function_name_shorten_lambdas(demangled);
     return demangled;
 }
 

@@ -54,7 +54,7 @@ Dir.mktmpdir do |directory|
   copies, hands = %w[copies_text hands_over].map { |name| with_frees['name'].index(name) }
   freer = with_frees['remote_freed_by'][hands]
   freed = with_frees['freed_remote'][with_frees['name'].index(freer) || 0]
-  report with_frees['short_lived_freed_by'][copies] == 'copies_text' && freer.include?('lambda') &&
+  report with_frees['short_lived_freed_by'][copies] == 'copies_text' && freer.match?(/{lambda:\d+}$/) &&
          with_frees['remote_freed_share'][hands] == 1 && freed >= 12_000,
          'who frees: the same function, and that of another thread', [freer.to_s, freed.to_s]
   some = rows('all.lz4')

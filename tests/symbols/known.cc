@@ -18,6 +18,7 @@ struct Counter {
         MARK(in_inlined);
         return value += n;
     }
+    static int later(int n);
 };
 
 static INLINE int twice(Counter &counter, int n)
@@ -56,11 +57,23 @@ extern "C" ALONE int plain(int n)
            outer::templated<long>(n) + outer::hidden(n) + overloaded("text", n);
 }
 
+int outer::Counter::later(int n)
+{
+    const auto lambda = [](int m) ALONE { /* the first */
+        MARK(in_lambda);
+        return m + 7;
+    };
+    const auto other = [n](int m) ALONE {
+        const auto within = [m, n](auto l) ALONE { /* within the other */
+            MARK(in_other_lambda);
+            return m * l + n;
+        };
+        return within(7L);
+    };
+    return lambda(n) + other(n);
+}
+
 int main(int count, char **)
 {
-    const auto lambda = [](int n) ALONE {
-        MARK(in_lambda);
-        return n + 7;
-    };
-    return plain(count) + lambda(count);
+    return plain(count) + outer::Counter::later(count);
 }

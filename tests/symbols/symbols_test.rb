@@ -100,8 +100,13 @@ Dir.mktmpdir do |directory|
   where = addresses(known)
   id = build_id(known)
   check_places(known, 'debug information: inlined functions, templates, lines')
-  found, = symbolize(known, id, where['in_lambda'])
-  report found == [["main::{lambda}::operator() #{at('in_lambda')}"]], 'a lambda', [found.to_s]
+  lambdas = %w[in_lambda in_other_lambda]
+  found, = symbolize(known, id, *where.values_at(*lambdas))
+  method = 'outer::Counter::later'
+  expected = ["{lambda:#{line_of('the first')}}",
+              "{lambda:#{line_of('within the other') - 1}}::{lambda:#{line_of('within the other')}}"]
+  report found == lambdas.zip(expected).map { |place, name| ["#{method}::#{name} #{at(place)}"] },
+         'lambdas, by line', found.map(&:to_s)
 
   check_places(compile('known4', '-gdwarf-4', '-no-pie'), 'DWARF 4, a program at a fixed address')
   if has?('clang++')
@@ -271,7 +276,10 @@ Dir.mktmpdir do |directory|
             'A::operator()(int) const' => 'A::operator()', 'bool operator< <int>(A<int> const&)' => 'operator< <int>',
             'A::operator bool() const' => 'A::operator bool', 'operator new(unsigned long)' => 'operator new',
             'unsigned long ns::f<int>(void (*)(int))' => 'ns::f<int>',
-            'ns::f(int)::{lambda(int)#1}::operator()(int) const' => 'ns::f(int)::{lambda(int)#1}::operator()',
+            'ns::f(int)::{lambda(int)#1}::operator()(int) const' => 'ns::f(int)::{lambda#1}',
+            'auto f()::{lambda(auto:1)#2}::operator()<int>(int) const::{lambda(int (*)(int))#1}::operator()(int (*)(int)) const' =>
+              'f()::{lambda#2}::{lambda#1}',
+            'f()::{lambda(' => 'f()::{lambda(',
             '(anonymous namespace)::f(int)' => '(anonymous namespace)::f',
             '<T as alloc::string::ToString>::to_string' => '<T as alloc::string::ToString>::to_string' }
   names = output_of({}, SYMBOLIZE, '--plain', *types.keys).split("\n")
