@@ -39,15 +39,14 @@ static uint64_t least(uint64_t one, uint64_t other)
     return one < other ? one : other;
 }
 
-/* The snapshot of a replay under the recorded allocator where RSS was largest; NULL: there is
- * none. */
-static const struct fragments *pages_at_peak(const struct report_trace *trace)
+/* The snapshot of a replay under the recorded allocator at that time; NULL: there is none. */
+static const struct fragments *pages_at(const struct report_trace *trace, enum fragments_time time)
 {
     const struct under *under = trace->under;
     const char *recorded = allocators_name_recorded(trace->allocator);
     if (under == NULL || recorded == NULL || strcmp(under->allocator, recorded) != 0) return NULL;
     for (unsigned i = 0; i < under->snapshots_count; i++)
-        if (under->snapshots[i].is[FRAGMENTS_PEAK_RSS]) return &under->snapshots[i];
+        if (under->snapshots[i].is[time]) return &under->snapshots[i];
     return NULL;
 }
 
@@ -65,7 +64,7 @@ static void first_take_pages(struct parts *parts, const struct fragments *at)
 static struct parts parts_find(const struct report_trace *trace)
 {
     const struct tally_rss *at = &trace->tally.at_rss;
-    const struct fragments *pages = pages_at_peak(trace);
+    const struct fragments *pages = pages_at(trace, FRAGMENTS_PEAK_RSS);
     struct parts parts = {.rss = at->bytes,
                           .live = least(at->live_bytes, at->bytes),
                           .has_older = trace->tally.has_older};
@@ -254,8 +253,10 @@ void first_print_notice(const struct report_trace *trace, FILE *to)
 
 void first_print(const struct report_trace *trace, FILE *to)
 {
+    const struct fragments *const pages[] = {pages_at(trace, FRAGMENTS_PEAK_RSS),
+                                             pages_at(trace, FRAGMENTS_END)};
     if (trace->owners.is_known)
-        owners_print(trace, pages_at_peak(trace), to);
+        owners_print(trace, pages, to);
     else
         print_parts(trace, to);
     if (trace->code.is_known)

@@ -58,7 +58,7 @@ struct owners_printing {
     const struct owners *owners;
     uint64_t peak, end; /* all of RSS */
     bool has_end;
-    const struct fragments *pages; /* of a replay, or NULL */
+    const struct fragments *pages, *pages_at_end; /* of a replay, or NULL */
     FILE *to;
 };
 
@@ -71,15 +71,20 @@ static void owners_print_line(const struct owners_printing *printing, uint64_t p
     fprintf(printing->to, "  %s\n", printable_text(words));
 }
 
+/* How much of what is free is in pages without an object, by those of a replay. */
+static uint64_t owners_empty(const struct fragments *pages, uint64_t free_in_heap)
+{
+    const uint64_t empty = pages->by_fullness[0] * pages->page_bytes;
+    const uint64_t free_bytes = pages->pages * pages->page_bytes - pages->live_bytes;
+    if (free_bytes == 0) return 0;
+    return (uint64_t)((double)free_in_heap * (double)empty / (double)free_bytes);
+}
+
 /* What is free in the heap, by the pages of a replay under the recorded allocator. */
 static void owners_print_pages(const struct owners_printing *printing, const struct owners_row *row)
 {
-    const struct fragments *pages = printing->pages;
-    const uint64_t empty = pages->by_fullness[0] * pages->page_bytes;
-    const uint64_t free_bytes = pages->pages * pages->page_bytes - pages->live_bytes;
-    const double part = free_bytes > 0 ? (double)empty / (double)free_bytes : 0;
-    const uint64_t peak = (uint64_t)((double)row->at_peak.resident * part);
-    const uint64_t end = (uint64_t)((double)row->at_end.resident * part);
+    const uint64_t peak = owners_empty(printing->pages, row->at_peak.resident);
+    const uint64_t end = owners_empty(printing->pages_at_end, row->at_end.resident);
     owners_print_line(printing, row->at_peak.resident - peak, row->at_end.resident - end,
                       "free in pages that are partly full");
     owners_print_line(printing, peak, end, "empty pages of the heap");
@@ -151,16 +156,20 @@ static struct owners_row owners_of_recorder(const struct owners *owners)
     return own;
 }
 
-void owners_print(const struct report_trace *trace, const struct fragments *pages, FILE *to)
+void owners_print(const struct report_trace *trace, const struct fragments *const *pages, FILE *to)
 {
     const struct owners *owners = &trace->owners;
     const struct owners_look *peak = &owners->looks[owners->peak];
     const struct owners_look *end = &owners->looks[owners->end];
     const struct owners_row own = owners_of_recorder(owners);
     const uint64_t resident = peak->resident - own.at_peak.resident;
-    const struct owners_printing printing = {
-        owners, resident, end->resident - own.at_end.resident, owners->end != owners->peak,
-        pages,  to};
+    const struct owners_printing printing = {owners,
+                                             resident,
+                                             end->resident - own.at_end.resident,
+                                             owners->end != owners->peak,
+                                             pages[0],
+                                             pages[1],
+                                             to};
     fprintf(to, "%-*s ", WIDTH, "RSS");
     if (trace->tally.peak_rss_bytes > 0)
         fprintf(to, "peak %s; ", words_bytes(trace->tally.peak_rss_bytes));

@@ -8,9 +8,9 @@
 #include "report/fragments.h"
 #include "report/report_trace.h"
 
-/* The block with which the text begins. `pages`: those of a replay under the recorded allocator, or
- * NULL. */
-void owners_print(const struct report_trace *trace, const struct fragments *pages, FILE *to);
+/* The block with which the text begins. `pages`: those of a replay under the recorded allocator, where
+ * RSS was largest and at the end; or both NULL. */
+void owners_print(const struct report_trace *trace, const struct fragments *const *pages, FILE *to);
 
 /* The same in a sentence, on its line. */
 void owners_say(const struct report_trace *trace, FILE *to);

@@ -229,7 +229,8 @@ void report_print(const struct report_trace *trace, FILE *to)
     print_title(trace, to);
     report_print_unusual(trace, "", to);
     if (tally->calls == 0) {
-        if (trace->owners.is_known) owners_print(trace, NULL, to);
+        const struct fragments *const none[] = {NULL, NULL};
+        if (trace->owners.is_known) owners_print(trace, none, to);
         return;
     }
     growth_print(trace, to);
