@@ -84,6 +84,14 @@ static void print_change(double base, double changed, FILE *to)
         fprintf(to, " %+8.1f", (changed - base) / MIB);
 }
 
+static void print_unsure(double bytes, FILE *to)
+{
+    if (isnan(bytes))
+        fprintf(to, " %7s", "-");
+    else
+        fprintf(to, " %7.1f", bytes / MIB);
+}
+
 static void print_share(double base, double changed, FILE *to)
 {
     if (base > 0 && !isnan(changed))
@@ -120,12 +128,13 @@ static void print_best(const struct trials *trials, FILE *to)
         fputs("None of them gains anything.\n", to);
         return;
     }
-    fprintf(to, "\n%13s %8s %8s %7s %7s\n", "peak", "mean", "end", "calls", "time");
-    fprintf(to, "%13s %8s %8s %7s %7s\n", "MiB", "MiB", "MiB", "%", "%");
+    fprintf(to, "\n%13s %7s %8s %8s %7s %7s\n", "peak", "+/-", "mean", "end", "calls", "time");
+    fprintf(to, "%13s %7s %8s %8s %7s %7s\n", "MiB", "MiB", "MiB", "MiB", "%", "%");
     for (size_t i = 0; i < count; i++) {
         const struct trial_numbers *base = &best[i]->base, *changed = &best[i]->changed;
         fprintf(to, "%4zu", i + 1);
         print_change(base->peak, changed->peak, to);
+        print_unsure(best[i]->unsure, to);
         print_change(base->mean, changed->mean, to);
         print_change(base->end, changed->end, to);
         print_share(base->calls, changed->calls, to);
@@ -197,6 +206,8 @@ static json_t *trial_json(const struct trials *trials, const struct trial *trial
     json_put_text(object, "error", trial->failed ? trial->why : "");
     if (trial->failed) return object;
     json_put_real(object, "score", trial->score);
+    json_put_number(object, "turns", trial->runs);
+    json_put_real(object, "unsure_peak_bytes", trial->unsure);
     json_object_set_new(object, "replayed", json_boolean(!trial->excessive));
     json_object_set_new(object, "outlives", json_boolean(trial->outlives));
     json_object_set_new(object, "faster", json_boolean(trial->is_faster));

@@ -42,6 +42,7 @@ struct finding {
     struct candidates *candidates;
     const struct candidates_of *of;
     double peak, calls;
+    struct change_index within; /* of groups of GROUP_WITHIN: how many objects, and bytes */
     bool good;
 };
 
@@ -296,22 +297,25 @@ static void candidates_choose(struct candidates *all)
 
 /* Whether a function has nearly all objects below it, or those of one function, or as many as the
  * function that it calls. Inner functions stand first. */
-static bool group_is_wide(const struct groups *groups, const struct advise_group *group)
+static bool group_is_wide(struct finding *finding, const struct advise_group *group)
 {
-    if (group->owners < 2 || group_share(group->made, groups->made) > 0.95) return true;
-    for (const struct advise_group *inner = groups->at; inner < group; inner++)
-        if (inner->kind == GROUP_WITHIN && inner->made == group->made &&
-            inner->bytes == group->bytes)
-            return true;
-    return false;
+    const struct change_key key = {group->made, (uint32_t)group->bytes,
+                                   (uint32_t)(group->bytes >> 32)};
+    uint32_t *inner = change_index_of(&finding->within, key);
+    finding->good = finding->good && inner != NULL;
+    if (inner == NULL) return true;
+    const bool is_first = *inner == CHANGE_NOWHERE;
+    *inner = 0;
+    return !is_first || group->owners < 2 ||
+           group_share(group->made, finding->of->groups->made) > 0.95;
 }
 
 /* Whether what a group says is said by another one, too. */
-static bool group_is_double(const struct groups *groups, const struct advise_group *group)
+static bool group_is_double(struct finding *finding, const struct advise_group *group)
 {
-    if (group->kind == GROUP_WITHIN) return group_is_wide(groups, group);
+    if (group->kind == GROUP_WITHIN) return group_is_wide(finding, group);
     if (group->kind == GROUP_OWN) return false;
-    const struct advise_group *own = &groups->at[group->own];
+    const struct advise_group *own = &finding->of->groups->at[group->own];
     return own->callers < 2 || own->made == group->made;
 }
 
@@ -325,7 +329,7 @@ bool candidates_find(struct candidates *candidates, const struct candidates_of *
     *candidates = (struct candidates){.count = 0};
     for (size_t i = 0; i < of->groups->count && finding.good; i++) {
         const struct advise_group *group = &of->groups->at[i];
-        if (group_is_double(of->groups, group)) continue;
+        if (group_is_double(&finding, group)) continue;
         find_rows(&finding, group);
         if (group->kind == GROUP_WITHIN) continue;
         find_leak(&finding, group);
@@ -336,6 +340,7 @@ bool candidates_find(struct candidates *candidates, const struct candidates_of *
         find_pool(&finding, group);
         find_pins(&finding, group);
     }
+    change_index_free(&finding.within);
     if (!finding.good) return false;
     if (candidates->count > 0)
         qsort(candidates->at, candidates->count, sizeof *candidates->at, candidates_by_weight);

@@ -166,6 +166,7 @@ static bool survey_take_batch(struct survey_pass *pass, const struct instruction
         pass->objects[i].site = SURVEY_NONE;
     while (pass->good && pass->survey->calls < calls_max && instruction_walk_next(&walk, &one)) {
         const unsigned does = instruction_does[one.opcode];
+        instruction_walk_fetch(&walk, pass->objects, sizeof *pass->objects);
         pass->survey->calls += does != INSTRUCTION_OTHER && !pass->in_base;
         switch (does) {
         case INSTRUCTION_BEGINS: survey_begin(pass, &one, instruction_walk_stack(&walk)); break;

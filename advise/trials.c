@@ -13,9 +13,11 @@
  * others. */
 #define TRIAL_SHORT_CALLS 2000000
 #define TRIAL_FIRST_PART  32
-#define TRIAL_BRIEF_CALLS 500000   /* with fewer, each is replayed several times */
-#define TRIAL_TURNS_CALLS 20000000 /* with fewer, what seems to gain is replayed again */
+#define TRIAL_BRIEF_CALLS 200000 /* with fewer, each is replayed twice */
 #define TRIAL_PART_TIMES  6
+
+/* What seems to gain is replayed again until then. */
+#define TRIAL_SECONDS 400.0
 enum { TRIALS_LAST = 10 };
 
 #define TRIAL_CALLS_SAVED 0.05
@@ -152,6 +154,17 @@ static struct trial_numbers numbers_least(const struct trial_numbers *runs, unsi
     return least;
 }
 
+/* How far apart the peaks of some replays are. */
+static double peaks_range(const struct trial_numbers *runs, unsigned count)
+{
+    double least = runs[0].peak, most = least;
+    for (unsigned i = 1; i < count; i++) {
+        least = fmin(least, runs[i].peak);
+        most = fmax(most, runs[i].peak);
+    }
+    return most - least;
+}
+
 /* ---- a round ---- */
 
 /* What a round replays beside the trials: the trace as it is, as far as the round goes. */
@@ -209,47 +222,53 @@ static void trial_score(struct trial *trial)
         fmax(score_of(base->calls, changed->calls, base->calls, SCORE_CALLS), 0);
 }
 
-/* What `count` replays, in turns, say. */
-static void trial_take_runs(struct trial *trial, const struct trial_numbers *base,
-                            const struct trial_numbers *changed, unsigned count)
+/* What the replays so far say. */
+static void trial_take_runs(struct trial *trial)
 {
+    const struct trial_numbers *base = trial->base_runs, *changed = trial->changed_runs;
+    const unsigned count = trial->runs;
     trial->base = numbers_median(base, count);
     trial->changed = numbers_median(changed, count);
     trial->least = numbers_least(base, count);
+    trial->unsure = count > 1 ? (peaks_range(base, count) + peaks_range(changed, count)) / 2 : NAN;
     trial_leave_out(trial);
     trial->is_faster =
         !isnan(trial->changed.cpu_seconds) &&
         (runs_are_faster(base, changed, count) || saves_calls(&trial->base, &trial->changed));
     trial_score(trial);
+    trial->outlives = trial_is_wrong(trial);
+    if (trial->outlives) trial->score = -1;
 }
 
-/* Whether another turn is wanted after `count`. Two replays of one trace differ by more than most
- * changes save, with several threads also in memory: what seems to gain must do so in more turns. */
-static bool trial_wants_turn(const struct trials *trials, const struct trial *trial,
-                             const struct trial_round *round, unsigned count)
+/* Replays the trace as it is, unless that was done when the round began, and the changed one. */
+static bool trial_turn(const struct trials *trials, struct trial *trial,
+                       const struct trial_round *round)
 {
-    if (count < round->runs) return true;
-    return count < TRIAL_RUNS_MAX && trials->trace->calls_max == 0 &&
-           trials->calls <= TRIAL_TURNS_CALLS && trial->score > 0;
+    struct trial_numbers *base = &trial->base_runs[trial->runs];
+    *base = round->first;
+    if (trial->runs > 0 || round->runs > 1)
+        if (!numbers_of(trials, round->base, base, trial->why, sizeof trial->why)) return false;
+    if (!numbers_of(trials, round->changed, &trial->changed_runs[trial->runs], trial->why,
+                    sizeof trial->why))
+        return false;
+    trial->runs++;
+    trial_take_runs(trial);
+    return true;
 }
 
-/* Replays one, and the trace as it is in turns with it, if several runs are wanted. */
 static bool trial_measure(const struct trials *trials, struct trial *trial,
                           const struct trial_round *round)
 {
-    struct trial_numbers base[TRIAL_RUNS_MAX] = {round->first}, changed[TRIAL_RUNS_MAX];
-    for (unsigned run = 0; trial_wants_turn(trials, trial, round, run); run++) {
-        if ((run > 0 || round->runs > 1) &&
-            !numbers_of(trials, round->base, &base[run], trial->why, sizeof trial->why))
-            return false;
-        if (!numbers_of(trials, round->changed, &changed[run], trial->why, sizeof trial->why))
-            return false;
-        trial_take_runs(trial, base, changed, run + 1);
-    }
-    if (!trial_is_wrong(trial)) return true;
-    trial->outlives = true;
-    trial->score = -1;
+    for (trial->runs = 0; trial->runs < round->runs;)
+        if (!trial_turn(trials, trial, round)) return false;
     return true;
+}
+
+static bool trial_write(const struct trials *trials, struct trial *trial,
+                        const struct trial_round *round)
+{
+    return change_stream_write(trials->trace, &trial->list, round->changed, &trial->result,
+                               trial->why, sizeof trial->why);
 }
 
 /* An arena that is never given back may take all that the program ever asked for: more memory than there
@@ -261,6 +280,7 @@ static bool trial_take_excessive(struct trial *trial, const struct trial_round *
     trial->excessive = more > EXCESS_BYTES && more > (double)trial->result.peak_live_bytes;
     if (!trial->excessive) return false;
     trial->base = round->first;
+    trial->unsure = NAN;
     trial->changed = (struct trial_numbers){round->first.peak + more, NAN, NAN, NAN, NAN};
     trial->score = -1;
     return true;
@@ -273,22 +293,19 @@ static void trial_take(const struct trials *trials, struct trial *trial,
 {
     trial->round = round->number;
     *trial->why = '\0';
-    const bool written = change_stream_write(trials->trace, &trial->list, round->changed,
-                                             &trial->result, trial->why, sizeof trial->why);
+    const bool written = trial_write(trials, trial, round);
     if (written && trial_take_excessive(trial, round)) return;
     if (written && trial_measure(trials, trial, round)) return;
     trial->failed = trials->trace->calls_max == 0 || trial->result.output_failed;
     trial->score = trial->failed ? -INFINITY : trial->candidate->promise / round->first.peak / 4;
 }
 
-static void trials_show_progress(const struct trials *trials, const struct trial_round *round,
-                                 size_t at)
+static void trials_show_progress(const struct trials *trials, size_t at, const char *how)
 {
     char text[256];
-    snprintf(text, sizeof text, "trying %zu of %zu%s: %.100s", at + 1, trials->count,
-             trials->trace->calls_max > 0 ? " with a part of the trace" : "",
+    snprintf(text, sizeof text, "trying %zu of %zu %s%.100s", at + 1, trials->count, how,
              trials->at[at].candidate->text);
-    if (round->runs > 0) progress_text(text);
+    progress_text(text);
 }
 
 /* Puts the trace, as far as the round goes, into a file. */
@@ -322,12 +339,61 @@ static bool trials_round(struct trials *trials, struct trial_round *round, size_
 {
     if (!round_open(trials, round, why, why_bytes)) return false;
     for (size_t i = 0; i < count && !process_interrupted(); i++) {
-        trials_show_progress(trials, round, i);
+        trials_show_progress(trials, i,
+                             trials->trace->calls_max > 0 ? "in a part of the trace: " : "");
         trial_take(trials, &trials->at[i], round);
     }
     qsort(trials->at, trials->count, sizeof *trials->at, trials_by_score);
     if (trials->trace->calls_max > 0) unlink(round->base);
     unlink(round->changed);
+    return !process_interrupted() || error_explain(why, why_bytes, CHANGE_INTERRUPTED);
+}
+
+/* ---- more turns ---- */
+
+/* One turn more. False: there is no time for another one like it. */
+static bool trial_repeat(const struct trials *trials, struct trial *trial,
+                         const struct trial_round *round)
+{
+    const double began = seconds_now();
+    if (!trial_write(trials, trial, round) || !trial_turn(trials, trial, round)) {
+        trial->failed = true;
+        trial->score = -INFINITY;
+    }
+    const double now = seconds_now();
+    return now + (now - began) < trials->began + TRIAL_SECONDS;
+}
+
+/* What had few turns has to save more than any replay of the whole trace as it is. */
+static void trials_share_least(struct trials *trials, const struct trial_round *round)
+{
+    struct trial_numbers least = trials->whole;
+    for (size_t i = 0; i < trials->count; i++) {
+        const struct trial *trial = &trials->at[i];
+        if (trial->round != round->number || trial->runs == 0) continue;
+        const struct trial_numbers both[] = {least, trial->least};
+        least = numbers_least(both, 2);
+    }
+    for (size_t i = 0; i < trials->count; i++)
+        if (trials->at[i].runs < TRIAL_RUNS_MAX) trials->at[i].least = least;
+}
+
+/* Two replays of one trace differ by more than most changes save, with several threads also in memory:
+ * what seems to gain must do so in more turns. */
+static bool trials_repeat(struct trials *trials, const struct trial_round *round, char *why,
+                          size_t why_bytes)
+{
+    bool has_time = seconds_now() < trials->began + TRIAL_SECONDS;
+    for (unsigned turn = round->runs; turn < TRIAL_RUNS_MAX; turn++)
+        for (size_t i = 0; i < trials->count && has_time && !process_interrupted(); i++) {
+            struct trial *trial = &trials->at[i];
+            if (trial->round != round->number || trial->score <= 0) continue;
+            trials_show_progress(trials, i, "again: ");
+            has_time = trial_repeat(trials, trial, round);
+        }
+    unlink(round->changed);
+    qsort(trials->at, trials->count, sizeof *trials->at, trials_by_score);
+    trials_share_least(trials, round);
     return !process_interrupted() || error_explain(why, why_bytes, CHANGE_INTERRUPTED);
 }
 
@@ -351,6 +417,7 @@ bool trials_run(struct trials *trials, const struct candidates *candidates, char
                 size_t why_bytes)
 {
     struct trial_round round = {.runs = 1};
+    trials->began = seconds_now();
     if (!trials_open(trials, candidates, why, why_bytes)) return false;
     size_t count = trials->count;
     const bool is_short = trials->calls <= TRIAL_SHORT_CALLS;
@@ -363,9 +430,10 @@ bool trials_run(struct trials *trials, const struct candidates *candidates, char
     }
     if (!is_short && count > TRIALS_LAST) count = TRIALS_LAST;
     trials->trace->calls_max = 0;
-    round.runs = trials->calls <= TRIAL_BRIEF_CALLS ? TRIAL_RUNS_MAX : 1;
+    round.runs = trials->calls <= TRIAL_BRIEF_CALLS ? 2 : 1;
     trials->rounds = round.number + 1;
-    return trials_round(trials, &round, count, why, why_bytes);
+    return trials_round(trials, &round, count, why, why_bytes) &&
+           trials_repeat(trials, &round, why, why_bytes);
 }
 
 void trials_close(struct trials *trials)

@@ -1,8 +1,9 @@
 /* trials - candidates are tried: the changed trace is written and replayed, and so is the trace as it
  * is, both as far as the round goes; after each round, the worse half is dropped.
  *
- *   round 1: 40 candidates, a part of the trace --> the better half, four times as much of it -->
- *   last round: 10 candidates, the whole trace; a short one several times, in turns
+ *   round 1: 40 candidates, a part of the trace --> the better half, six times as much of it -->
+ *   last round: 10 candidates, the whole trace --> those that seem to gain again, in turns with the trace
+ *               as it is, best first, as long as there is time
  *
  * A short trace has only the last round, with all candidates. Memory: that of a change, or of a replay,
  * whichever is more; files in a temporary directory: two streams of three bytes a call. One thread. */
@@ -27,8 +28,11 @@ struct trial {
     const struct candidate *candidate;
     struct change_list list;
     struct change_result result; /* of the latest round */
+    struct trial_numbers base_runs[TRIAL_RUNS_MAX], changed_runs[TRIAL_RUNS_MAX];
+    unsigned runs; /* of the latest round: how many turns */
     struct trial_numbers base, changed;
     struct trial_numbers least; /* memory: of the replays of the trace as it is */
+    double unsure; /* bytes: how far replays differ at the peak; NAN: there is one of each */
     double score;
     unsigned round; /* the last one in which it took part, from 0 */
     bool
@@ -50,6 +54,7 @@ struct trials {
     size_t count;
     unsigned rounds;                    /* how many there were */
     struct trial_numbers whole;         /* of the whole trace as it is */
+    double began;                       /* seconds */
     double original_peak, original_end; /* of the process without the recorder; NAN: not known */
     double cpu_seconds;                 /* of the process */
 };

@@ -138,8 +138,10 @@ static bool growth_take_batch(struct growth_state *state, const struct instructi
         return false;
     for (uint64_t i = before; i < state->capacity; i++)
         state->objects[i].made = UINT64_MAX;
-    while (state->good && instruction_walk_next(&walk, &one))
+    while (state->good && instruction_walk_next(&walk, &one)) {
+        instruction_walk_fetch(&walk, state->objects, sizeof *state->objects);
         growth_take(state, &one, batch, instruction_walk_stack(&walk));
+    }
     return state->good;
 }
 

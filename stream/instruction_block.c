@@ -424,6 +424,21 @@ static void objects_follow(struct live_objects *objects, struct instruction *one
         one->object = register_order_at(&objects->registers, position);
 }
 
+/* What instructions further on will probably find there is fetched. Inline: instruction_walk_fetch(). */
+static inline __attribute__((always_inline)) void objects_fetch(const struct live_objects *objects,
+                                                                const struct instruction *one,
+                                                                size_t left)
+{
+    enum { NEAR = 8, FAR = 24 };
+    const struct register_order *registers = &objects->registers;
+    if (left <= FAR) return;
+    __builtin_prefetch(
+        (const void *)((uintptr_t)registers->order + one[FAR].object * sizeof *registers->order),
+        1);
+    if (one[NEAR].object < registers->live)
+        __builtin_prefetch(&objects->sizes[registers->order[one[NEAR].object]], 1);
+}
+
 /* Turns indices into registers, counts the bytes of live objects, and compares them with what the
  * block states. */
 static bool block_compare_objects(struct instruction_reader *reader, struct block *block,
@@ -432,6 +447,7 @@ static bool block_compare_objects(struct instruction_reader *reader, struct bloc
     const struct instruction_tick *tick = reader->room->ticks;
     for (block->at = 0; block->at < block->count; block->at++) {
         struct instruction *one = &reader->room->records[block->at];
+        objects_fetch(objects, one, block->count - block->at);
         if (one->object != INSTRUCTION_NO_REGISTER) {
             objects_follow(objects, one);
         } else if (one->opcode == INSTRUCTION_TICK) {
