@@ -30,7 +30,7 @@ const char *const candidate_must[CANDIDATE_KINDS] = {
     "they can be on the stack, or one can be used again and again",
     "the last size is known, or guessed well, when they are made",
     "that many bytes can be saved in each",
-    "all of a thread's end before the next are made: one that outlives the others keeps their memory",
+    "those of a call, or of a thread, end together: one that outlives the others keeps their memory",
     "nothing but the code that makes them frees them",
     "they are made and freed through a heap of their own"};
 

@@ -125,6 +125,7 @@ static bool change_parse_chunk(struct change_parser *parser, const char *text)
 {
     struct change *change = parser->change;
     change->limit = CHANGE_CHUNK_BYTES;
+    change->has_limit = text != NULL;
     if (text == NULL) return true;
     if (!change_parse_until(parser, text)) return false;
     return change->unit == CHANGE_BYTES ||

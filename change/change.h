@@ -11,8 +11,8 @@
  *             shared=SHARE%                 so many are equal to the latest one of their size and
  *                                           stack that is alive, and are that one
  *             pool, pool=64KiB              those of a size lie in chunks, with a list of free ones
- *             arena, arena=64KiB            those of a thread lie in chunks, which are given back
- *                                           when the last of them ends
+ *             arena, arena=64KiB            those of a call, or thread, lie in chunks, which are given
+ *                                           back when the last of them ends (change_chunks.h)
  *             separate, separate=64KiB      they lie in a heap of their own (change_chunks.h)
  *
  * NAME is a function, file:line, file or module; of a name with parts, the last ones are enough
@@ -63,7 +63,15 @@ struct change {
     int64_t more;          /* what is added then */
     enum change_unit unit; /* until */
     uint64_t limit;        /* until; in chunks: bytes of one */
+    bool has_limit;        /* in chunks: it was given */
 };
+
+/* Whether each call of a function has an arena of its own. */
+static inline bool change_is_by_call(const struct change *change)
+{
+    return change->action == CHANGE_ARENA && change->pattern.names_count > 0 &&
+           !change->pattern.itself;
+}
 
 struct change_list {
     char *text; /* all of it */

@@ -226,14 +226,23 @@ static void changing_make_in_chunk(struct changing *changing, struct changed_obj
                                    uint32_t stack)
 {
     const struct change_chunk_call call = chunk_call(changing, object, stack);
-    if (!change_chunks_take(&changing->chunks, &call, &object->part)) changing->lacks = true;
+    if (!change_chunks_take(&changing->chunks, &call, &object->place)) changing->lacks = true;
 }
 
 /* Before the size of the object changes, or when it ends. */
 static void changing_end_in_chunk(struct changing *changing, const struct changed_object *object)
 {
     const struct change_chunk_call call = chunk_call(changing, object, STACK_END);
-    if (!change_chunks_give(&changing->chunks, &call, object->part)) changing->lacks = true;
+    if (!change_chunks_give(&changing->chunks, &call, object->place)) changing->lacks = true;
+}
+
+/* A call that makes an object says in which functions its thread is. */
+static void changing_leave_calls(struct changing *changing, uint32_t stack)
+{
+    if (changing->by_call == 0 || stack == STACK_END) return;
+    uint32_t left = changing->by_call & ~change_match_names(&changing->match, stack);
+    for (; left != 0; left &= left - 1)
+        change_chunks_leave(&changing->chunks, (uint32_t)__builtin_ctz(left), changing->lane);
 }
 
 /* ---- objects that are shared ---- */
@@ -305,6 +314,7 @@ static void changing_begin(struct changing *changing, const struct changing_call
 {
     const uint32_t at = call->one->object;
     const struct change_grown *grown = changing_grown(changing);
+    changing_leave_calls(changing, call->stack);
     struct changed_object *object = &changing->objects[at];
     *object = (struct changed_object){.size = call->one->size,
                                       .name = INSTRUCTION_NO_REGISTER,
@@ -346,6 +356,7 @@ static void changing_resize(struct changing *changing, const struct changing_cal
 {
     struct changed_object *object = &changing->objects[call->one->object];
     const uint32_t here = change_match_of(&changing->match, call->stack, object->size);
+    changing_leave_calls(changing, call->stack);
     const struct changed_object before = *object;
     changing_take_live(changing, object);
     object->size = call->one->size;

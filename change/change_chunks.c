@@ -11,7 +11,14 @@
 /* So many fit into a chunk of a heap, or only one. */
 #define CHUNK_OBJECTS_LEAST 8u
 
-#define CHUNK_ARENAS_BYTES (INSTRUCTION_LANES_MAX * sizeof(struct change_arena))
+#define CHUNK_LANES_BYTES (INSTRUCTION_LANES_MAX * sizeof(uint32_t))
+
+/* The first chunk of an arena, where no size is given; each is twice as large as the one before. */
+#define ARENA_FIRST_BYTES 4096u
+
+/* Of a thread's arena: so many were made before those that are left, a tenth, outlive it. */
+#define ARENA_MADE_LEAST 16u
+#define ARENA_LEFT_PART  10u
 
 static uint32_t chunk_make(struct change_chunks *chunks, const struct change_chunk_call *call,
                            uint64_t bytes)
@@ -167,35 +174,89 @@ static bool heap_give(struct change_chunks *chunks, const struct change_chunk_ca
 
 /* ---- arenas ---- */
 
-static struct change_arena *arena_find(struct change_chunks *chunks,
-                                       const struct change_chunk_call *call)
+/* A new one; CHANGE_NOWHERE: no memory. */
+static uint32_t arena_make(struct change_chunks *chunks)
 {
-    struct change_arena **arenas = &chunks->arenas[call->index];
-    if (*arenas == NULL) *arenas = pages_map(CHUNK_ARENAS_BYTES);
-    return *arenas != NULL ? &(*arenas)[call->of] : NULL;
+    uint32_t at = chunks->arenas_unused;
+    if (at != 0) {
+        chunks->arenas_unused = chunks->arenas[--at].unused;
+    } else {
+        if (!array_reserve(&chunks->arenas, &chunks->arenas_room, chunks->arenas_count + 1,
+                           sizeof *chunks->arenas))
+            return CHANGE_NOWHERE;
+        at = (uint32_t)chunks->arenas_count++;
+        chunks->arenas[at] = (struct change_arena){.live = 0};
+    }
+    chunks->arenas[at].is_current = true;
+    return at;
 }
 
-static bool arena_take(struct change_chunks *chunks, const struct change_chunk_call *call)
+/* The arena of the thread; CHANGE_NOWHERE: no memory. */
+static uint32_t arena_find(struct change_chunks *chunks, const struct change_chunk_call *call)
 {
-    struct change_arena *arena = arena_find(chunks, call);
+    uint32_t **current = &chunks->current[call->index];
+    if (*current == NULL) *current = pages_map(CHUNK_LANES_BYTES);
+    if (*current == NULL) return CHANGE_NOWHERE;
+    uint32_t *at = &(*current)[call->of];
+    if (*at == 0) *at = arena_make(chunks) + 1; /* CHANGE_NOWHERE becomes 0 */
+    return *at - 1;
+}
+
+/* Those that are left outlive it, and no longer count. */
+static void arena_turn(struct change_chunks *chunks, uint32_t change, struct change_arena *arena)
+{
+    chunks->outlived[change] += arena->made - arena->ended;
+    arena->made = arena->ended = 0;
+    arena->turn++;
+}
+
+static uint64_t arena_chunk_bytes(const struct change_arena *arena, const struct change *change)
+{
+    uint64_t bytes = change->limit;
+    if (!change_is_by_call(change) || change->has_limit) return bytes;
+    bytes = ARENA_FIRST_BYTES;
+    for (size_t i = 0; i < arena->count && bytes < change->limit; i++)
+        bytes *= 2;
+    return bytes;
+}
+
+static bool arena_take(struct change_chunks *chunks, const struct change_chunk_call *call,
+                       struct change_place *place)
+{
     const uint64_t size = chunk_rounded(call->size);
-    if (arena == NULL ||
-        !array_reserve(&arena->chunks, &arena->capacity, arena->count + 1, sizeof *arena->chunks))
+    place->at = arena_find(chunks, call);
+    if (place->at == CHANGE_NOWHERE) return false;
+    struct change_arena *arena = &chunks->arenas[place->at];
+    if (!array_reserve(&arena->chunks, &arena->capacity, arena->count + 1, sizeof *arena->chunks))
         return false;
+    if (!change_is_by_call(call->change) && arena->made >= ARENA_MADE_LEAST &&
+        (arena->made - arena->ended) * ARENA_LEFT_PART <= arena->made)
+        arena_turn(chunks, call->index, arena);
     if (arena->room - arena->used < size) {
-        arena->room = call->change->limit > size ? call->change->limit : size;
+        const uint64_t bytes = arena_chunk_bytes(arena, call->change);
+        arena->room = bytes > size ? bytes : size;
         arena->chunks[arena->count++] = chunk_make(chunks, call, arena->room);
         arena->used = 0;
     }
     arena->used += size;
     arena->live++;
+    arena->made++;
+    place->turn = arena->turn;
     return true;
 }
 
-static bool arena_give(struct change_chunks *chunks, const struct change_chunk_call *call)
+/* It has no objects, and its thread has another one. */
+static void arena_end(struct change_chunks *chunks, uint32_t at)
 {
-    struct change_arena *arena = arena_find(chunks, call);
-    if (arena == NULL) return false;
+    chunks->arenas[at].unused = chunks->arenas_unused;
+    chunks->arenas_unused = at + 1;
+}
+
+static bool arena_give(struct change_chunks *chunks, const struct change_chunk_call *call,
+                       struct change_place place)
+{
+    struct change_arena *arena = &chunks->arenas[place.at];
+    if (place.turn == arena->turn) arena->ended++;
     if (--arena->live > 0) return true;
     instruction_put_lane(chunks->writer, call->lane);
     while (arena->count > 0) {
@@ -203,40 +264,53 @@ static bool arena_give(struct change_chunks *chunks, const struct change_chunk_c
         instruction_put_free(chunks->writer, CALL_FREE, arena->chunks[--arena->count]);
     }
     arena->used = arena->room = 0;
+    arena_turn(chunks, call->index, arena);
     chunks->given[call->index]++;
+    if (!arena->is_current) arena_end(chunks, place.at);
     return true;
+}
+
+void change_chunks_leave(struct change_chunks *chunks, uint32_t change, uint32_t lane)
+{
+    uint32_t *current = chunks->current[change];
+    if (current == NULL || current[lane] == 0) return;
+    const uint32_t at = current[lane] - 1;
+    struct change_arena *arena = &chunks->arenas[at];
+    current[lane] = 0;
+    arena->is_current = false;
+    arena_turn(chunks, change, arena);
+    if (arena->live == 0) arena_end(chunks, at);
 }
 
 /* ---- all ---- */
 
 bool change_chunks_take(struct change_chunks *chunks, const struct change_chunk_call *call,
-                        uint32_t *chunk)
+                        struct change_place *place)
 {
-    *chunk = CHANGE_NOWHERE;
     switch (call->change->action) {
     case CHANGE_POOL: return pool_take(chunks, call);
-    case CHANGE_SEPARATE: return heap_take(chunks, call, chunk);
-    default: return arena_take(chunks, call);
+    case CHANGE_SEPARATE: return heap_take(chunks, call, &place->at);
+    default: return arena_take(chunks, call, place);
     }
 }
 
 bool change_chunks_give(struct change_chunks *chunks, const struct change_chunk_call *call,
-                        uint32_t chunk)
+                        struct change_place place)
 {
     switch (call->change->action) {
     case CHANGE_POOL: return pool_give(chunks, call);
-    case CHANGE_SEPARATE: return heap_give(chunks, call, chunk);
-    default: return arena_give(chunks, call);
+    case CHANGE_SEPARATE: return heap_give(chunks, call, place.at);
+    default: return arena_give(chunks, call, place);
     }
 }
 
 void change_chunks_free(struct change_chunks *chunks)
 {
-    for (size_t i = 0; i < CHANGES_MAX; i++) {
-        for (size_t lane = 0; chunks->arenas[i] != NULL && lane < INSTRUCTION_LANES_MAX; lane++)
-            free(chunks->arenas[i][lane].chunks);
-        pages_unmap(chunks->arenas[i], CHUNK_ARENAS_BYTES);
-    }
+    for (size_t i = 0; i < chunks->arenas_count; i++)
+        free(chunks->arenas[i].chunks);
+    free(chunks->arenas);
+    for (size_t i = 0; i < CHANGES_MAX; i++)
+        pages_unmap(chunks->current[i], CHUNK_LANES_BYTES);
     change_index_free(&chunks->index);
     free(chunks->classes);
     free(chunks->heap);

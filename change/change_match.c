@@ -125,11 +125,16 @@ static uint32_t match_node(struct change_match *match, uint32_t node)
     return bits;
 }
 
-uint32_t change_match_of(struct change_match *match, uint32_t node, uint64_t size)
+uint32_t change_match_names(struct change_match *match, uint32_t node)
 {
     if (node >= match->known_count) node = STACK_END;
     if (match->known[node] == 0) match->known[node] = match_node(match, node);
-    uint32_t bits = match->known[node] & ~MATCH_KNOWN;
+    return match->known[node] & ~MATCH_KNOWN;
+}
+
+uint32_t change_match_of(struct change_match *match, uint32_t node, uint64_t size)
+{
+    uint32_t bits = change_match_names(match, node);
     for (; bits != 0; bits &= bits - 1) {
         const uint32_t change = (uint32_t)__builtin_ctz(bits);
         const struct change_pattern *pattern = &match->list->at[change].pattern;

@@ -30,6 +30,9 @@ void change_match_close(struct change_match *match);
  * CHANGE_NONE: none. */
 uint32_t change_match_of(struct change_match *match, uint32_t node, uint64_t size);
 
+/* A bit for each change whose names the stack has. */
+uint32_t change_match_names(struct change_match *match, uint32_t node);
+
 /* Whether the text is the name, or ends with it after a ":" or "/". In the name, * is any text. */
 bool change_match_name(const char *text, const char *name);
 

@@ -93,6 +93,8 @@ static bool changing_copy(struct changing *changing, struct instruction_reader *
     for (size_t i = 0; i < changing->list->count; i++) {
         changing->result->of[i].chunks = changing->chunks.made[i];
         changing->result->of[i].given_back = changing->chunks.given[i];
+        if (changing->list->at[i].action == CHANGE_ARENA)
+            changing->result->of[i].outlived = changing->chunks.outlived[i];
     }
     changing->result->peak_live_bytes = changing->peak;
     changing->result->is_cut = reader->state == INSTRUCTIONS_CUT;
@@ -131,6 +133,8 @@ static bool changing_open(struct changing *changing)
     for (size_t i = 0; i < CHANGES_MAX; i++)
         changing->queues[i] =
             (struct changed_queue){INSTRUCTION_NO_REGISTER, INSTRUCTION_NO_REGISTER};
+    for (uint32_t i = 0; i < changing->list->count; i++)
+        changing->by_call |= (uint32_t)change_is_by_call(&changing->list->at[i]) << i;
     changing->chunks.writer = &changing->writer;
     changing->ended = pages_map(CHANGE_LANES_BYTES);
     changing->continued = pages_map(CHANGE_LANES_BYTES * sizeof *changing->continued);

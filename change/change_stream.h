@@ -26,12 +26,14 @@ struct change_count {
     uint64_t peak_objects, peak_bytes; /* of these, alive when the trace had most live bytes */
     uint64_t removed;                  /* of the objects: a share may stay; shared: not made */
     uint64_t ended;                    /* until: freed by the change; of these, the program */
-    uint64_t outlived;   /* freed or reallocated some later: it may still have used them */
-    uint64_t elsewhere;  /* reallocs at a stack of the pattern, of objects that do not match */
-    uint64_t clamped;    /* size: it would have been less than 0 */
-    uint64_t shrunk;     /* reserve: they had been larger than they were at last */
-    uint64_t chunks;     /* pool, arena, separate: made */
-    uint64_t given_back; /* arena: how often all of a thread's ended; separate: chunks */
+    uint64_t outlived;  /* freed or reallocated some later: it may still have used them. arena: were
+                            alive when its call had ended, or (of a thread) when nine in ten of those
+                            made since it was empty had ended and others were made */
+    uint64_t elsewhere; /* reallocs at a stack of the pattern, of objects that do not match */
+    uint64_t clamped;   /* size: it would have been less than 0 */
+    uint64_t shrunk;    /* reserve: they had been larger than they were at last */
+    uint64_t chunks;    /* pool, arena, separate: made */
+    uint64_t given_back; /* arena: how often all in one ended; separate: chunks */
     uint64_t calls;      /* that the changed stream lacks */
 };
 

@@ -31,8 +31,10 @@ void change_count_text(const struct change *change, const struct change_count *c
     if (change->action >= CHANGE_POOL)
         fprintf(to, "; %" PRIu64 " chunk%s", count->chunks, change_plural(count->chunks));
     if (change->action == CHANGE_ARENA)
-        fprintf(to, ", given back %" PRIu64 " time%s", count->given_back,
-                change_plural(count->given_back));
+        fprintf(to,
+                ", given back %" PRIu64 " time%s; %" PRIu64 " of %" PRIu64 " object%s outlive%s it",
+                count->given_back, change_plural(count->given_back), count->outlived,
+                count->objects, change_plural(count->objects), count->outlived == 1 ? "s" : "");
     if (change->action == CHANGE_SEPARATE)
         fprintf(to, ", %" PRIu64 " given back", count->given_back);
     if (count->shrunk > 0) fprintf(to, "; %" PRIu64 " had been larger than at last", count->shrunk);

@@ -13,11 +13,12 @@
 struct changed_object {
     uint64_t size; /* in the trace */
     uint64_t due, alignment;
-    uint32_t name;          /* its register in the new stream; NO_REGISTER: it is not there */
-    uint32_t change;        /* or CHANGE_NONE */
-    uint32_t before, after; /* those to be freed before and after it, by register */
-    uint32_t part;          /* separate: its chunk; shared: which one it is */
-    uint32_t node;          /* shared: where it was made */
+    uint32_t name;             /* its register in the new stream; NO_REGISTER: it is not there */
+    uint32_t change;           /* or CHANGE_NONE */
+    uint32_t before, after;    /* those to be freed before and after it, by register */
+    struct change_place place; /* in chunks */
+    uint32_t part;             /* shared: which one it is */
+    uint32_t node;             /* shared: where it was made */
     uint16_t lane;
     uint8_t kind;
     bool is_due;   /* it is in the list of those to be freed */
@@ -49,6 +50,7 @@ struct changing {
     bool free_missed; /* the next free was */
     bool has_ways;    /* of the next call, */
     uint64_t ways;
+    uint32_t by_call; /* a bit for each change with an arena for each call */
     struct change_chunks chunks;
     struct change_shared shared;
     bool lacks; /* memory */

@@ -80,7 +80,7 @@ def refuses(what, message, trace: 'trace', status: 1)
   report good, "#{what.inspect} is refused: #{message.source}", [errors] * (good ? 0 : 1)
 end
 
-plan 57
+plan 60
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 require 'fileutils'
@@ -258,7 +258,7 @@ changes 'parse: pool=64bytes', /: 5 objects.*; 3 chunks$/, <<~CALLS, trace: 'chu
   malloc 48 r1
   malloc 48 r2
 CALLS
-changes 'parse: arena=64bytes', /; 5 chunks, given back 1 time$/, <<~CALLS, trace: 'chunks'
+changes 'parse: arena=64bytes', /; 5 chunks, given back 1 time; 0 of 5 objects outlive it$/, <<~CALLS, trace: 'chunks'
   malloc 64 r0
   malloc 64 r1
   malloc 64 r2
@@ -269,11 +269,42 @@ changes 'parse: arena=64bytes', /; 5 chunks, given back 1 time$/, <<~CALLS, trac
   free r0
   malloc 64 r0
 CALLS
-changes 'parse: arena', /; 2 chunks, given back 1 time$/, <<~CALLS, trace: 'chunks'
-  malloc 65536 r0
+changes 'parse: arena', /; 2 chunks, given back 1 time; /, <<~CALLS, trace: 'chunks'
+  malloc 4096 r0
   free r0
-  malloc 65536 r0
+  malloc 4096 r0
 CALLS
+# Two calls of parse, which allocates also by insert; main allocates in between.
+write('two calls', <<~CALLS)
+  a 1 24 9
+  a 2 24 11
+  a 3 8 8
+  a 4 24 9
+  a 5 5000 9
+  f 1 0
+  f 2 0
+  f 4 0
+  f 5 0
+CALLS
+changes 'parse: arena', /; 3 chunks, given back 2 times; 2 of 4 objects outlive it$/, <<~CALLS, 'each call has an arena', trace: 'two calls'
+  malloc 4096 r0
+  malloc 8 r1
+  malloc 4096 r2
+  malloc 8192 r3
+  free r0
+  free r3
+  free r2
+CALLS
+changes 'parse itself: arena', /; 1 chunk, given back 1 time; 0 of 3 objects outlive it$/, <<~CALLS, 'a thread has one', trace: 'two calls'
+  malloc 65536 r0
+  malloc 24 r1
+  malloc 8 r2
+  free r1
+  free r0
+CALLS
+write('kept', "#{(1..20).map { |at| "a #{at} 24 9\n" }.join}#{(2..20).map { |at| "f #{at} 0\n" }.join}a 30 24 9\n")
+_, errors, = change('kept', 'parse itself: arena')
+report errors.include?('given back 0 times; 1 of 21 objects outlives it'), 'what outlives the others is told', [errors]
 
 changes 'parse: separate=512bytes', /; 2 chunks, 0 given back$/, <<~CALLS, trace: 'chunks'
   malloc 512 r0
