@@ -16,9 +16,9 @@
  *             separate, separate=64KiB      they lie in a heap of their own (change_chunks.h)
  *
  * NAME is a function, file:line, file or module; of a name with parts, the last ones are enough
- * (insert, Cache::insert), without the arguments of templates, and * stands for any characters. A
- * pattern matches the stacks that have NAME in any place, and with several NAMEs in this order, the
- * outermost first. With "itself" the last one is the function that allocates
+ * (insert, Cache::insert; of Python app.insert), without the arguments of templates, and * stands for
+ * any characters. A pattern matches the stacks that have NAME in any place, and with several NAMEs in
+ * this order, the outermost first. With "itself" the last one is the function that allocates
  * (symbols/code_groups.h). Memory: from malloc(). */
 #ifndef MALLOCTAPE_CHANGE_CHANGE_H
 #define MALLOCTAPE_CHANGE_CHANGE_H

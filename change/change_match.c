@@ -14,24 +14,29 @@ _Static_assert(CHANGES_MAX < 31, "a bit for each change");
 
 /* ---- names ---- */
 
-/* Whether the text, or what of it follows a ":" or "/", is the name with its "*". */
-static bool match_any_end(const char *text, const char *name)
+/* What stands before the last part of a name: "Cache::insert", "src/cache.c", "app.parse" of Python. */
+#define MATCH_PLACE    ":/"
+#define MATCH_FUNCTION ":/."
+
+/* Whether the text, or what of it follows one of these characters, is the name with its "*". */
+static bool match_any_end(const char *text, const char *name, const char *before)
 {
     for (;;) {
         if (fnmatch(name, text, 0) == 0) return true;
-        text += strcspn(text, ":/");
+        text += strcspn(text, before);
         if (*text == '\0') return false;
         text++;
     }
 }
 
-bool change_match_name(const char *text, const char *name)
+/* The same for a name that need not have one. */
+static bool match_name(const char *text, const char *name, const char *before)
 {
     const size_t length = strlen(text), bytes = strlen(name);
     if (strcmp(text, name) == 0) return true;
-    if (strchr(name, '*') != NULL) return match_any_end(text, name);
+    if (strchr(name, '*') != NULL) return match_any_end(text, name, before);
     if (bytes == 0 || length <= bytes || strcmp(text + length - bytes, name) != 0) return false;
-    return strchr(":/", text[length - bytes - 1]) != NULL;
+    return strchr(before, text[length - bytes - 1]) != NULL;
 }
 
 /* "Cache<int>::insert" without the arguments of templates: "Cache::insert". */
@@ -53,7 +58,7 @@ static bool match_without_arguments(const char *function, const char *name)
             plain[bytes++] = *at;
     }
     plain[bytes] = '\0';
-    return change_match_name(plain, name);
+    return match_name(plain, name, MATCH_FUNCTION);
 }
 
 static bool match_frame(const struct code_names *names, const struct code_frame *frame,
@@ -63,13 +68,13 @@ static bool match_frame(const struct code_names *names, const struct code_frame 
     const char *function = code_names_text(names, frame->function);
     char place[1024];
     if (frame->code == 0) return false; /* outer functions are unknown */
-    if (change_match_name(function, name) || match_without_arguments(function, name) ||
-        change_match_name(code_names_text(names, frame->module), name))
+    if (match_name(function, name, MATCH_FUNCTION) || match_without_arguments(function, name) ||
+        match_name(code_names_text(names, frame->module), name, MATCH_PLACE))
         return true;
     if (*file == '\0') return false;
     snprintf(place, sizeof place, "%s:%u", file, frame->line);
-    return change_match_name(file, name) ||
-           (strchr(name, ':') != NULL && change_match_name(place, name));
+    return match_name(file, name, MATCH_PLACE) ||
+           (strchr(name, ':') != NULL && match_name(place, name, MATCH_PLACE));
 }
 
 /* Whether the frames, innermost first, have the names, outermost first, outside of frame `inner`. */
@@ -171,9 +176,10 @@ static unsigned near_edits(const char *one, const char *other)
 /* How far a function is from a name; NEAR_FAR: it has nothing to do with it. */
 static unsigned near_distance(const char *function, const char *name)
 {
-    const char *last = strrchr(function, ':');
-    const unsigned whole = near_edits(function, name),
-                   part = near_edits(last != NULL ? last + 1 : function, name);
+    const char *last = function + strlen(function);
+    while (last > function && strchr(MATCH_FUNCTION, last[-1]) == NULL)
+        last--;
+    const unsigned whole = near_edits(function, name), part = near_edits(last, name);
     const unsigned edits = whole < part ? whole : part;
     if (strcasestr(function, name) != NULL) return 1;
     return edits <= strlen(name) / 2 ? edits : NEAR_FAR;

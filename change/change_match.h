@@ -33,9 +33,6 @@ uint32_t change_match_of(struct change_match *match, uint32_t node, uint64_t siz
 /* A bit for each change whose names the stack has. */
 uint32_t change_match_names(struct change_match *match, uint32_t node);
 
-/* Whether the text is the name, or ends with it after a ":" or "/". In the name, * is any text. */
-bool change_match_name(const char *text, const char *name);
-
 /* Writes why a change matched nothing: "no function, file or module is called pars_json; there are
  * parse_json and parse_jsonl". */
 void change_match_explain(const struct change_match *match, const struct change *change, char *why,

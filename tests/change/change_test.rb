@@ -80,7 +80,7 @@ def refuses(what, message, trace: 'trace', status: 1)
   report good, "#{what.inspect} is refused: #{message.source}", [errors] * (good ? 0 : 1)
 end
 
-plan 60
+plan 63
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 require 'fileutils'
@@ -238,6 +238,12 @@ changes 'parse: size=24', /: 1 object, .*; 1 realloc of objects made elsewhere s
   malloc 24 r1
 CALLS
         'reallocs of objects that others made are told', trace: 'grown'
+
+CODE << "c 7 0 70\nx 7 app.load\tsrc/app.py\t1\nn 20 8 7\n" # 20 main > app.load of Python
+write('python', "a 1 16 20\na 2 24 9\n")
+changes 'load: remove', /: 1 object,/, 'malloc 24 r0', 'functions of Python need no module', trace: 'python'
+refuses 'py: remove', /is called 'py'/, trace: 'python'
+refuses 'laod: remove', /near: app.load/, trace: 'python'
 
 # --- chunks ---
 
