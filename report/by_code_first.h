@@ -1,5 +1,6 @@
 /* by_code_first - the first table about code: of each number that tells of a fault those rows that
- * have most of it, each row once. */
+ * have most of it, each row once. What a library whose source is not known makes counts for the line
+ * that called it. */
 #ifndef MALLOCTAPE_REPORT_BY_CODE_FIRST_H
 #define MALLOCTAPE_REPORT_BY_CODE_FIRST_H
 

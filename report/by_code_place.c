@@ -43,18 +43,23 @@ void by_code_print_frame(const struct by_code *code, const struct code_frame *fr
     if (*file != '\0') fprintf(to, ":%u", frame->line);
 }
 
+void by_code_print_one_place(const struct by_code *code, const struct by_code_place *place,
+                             bool whole, FILE *to)
+{
+    if (place->most == NULL) return;
+    by_code_print_frame(code, place->most, whole, to);
+    if (place->most->line != 0 && place->others > 0)
+        fprintf(to, " and %u other%s", place->others, place->others > 1 ? "s" : "");
+}
+
 void by_code_print_whole_place(const struct by_code *code, uint32_t row,
                                const struct by_code_number *number, bool whole, FILE *to)
 {
     const struct by_code_place place = by_code_place_of(code, row, number);
-    if (place.most == NULL) return;
-    by_code_print_frame(code, place.most, whole, to);
-    if (place.most->line != 0 && place.others > 0)
-        fprintf(to, " and %u other%s", place.others, place.others > 1 ? "s" : "");
+    by_code_print_one_place(code, &place, whole, to);
 }
 
-/* By others, a row's name says where it is. */
-static bool has_place(const struct by_code *code)
+bool by_code_has_place(const struct by_code *code)
 {
     return code->groups.by == CODE_BY_FUNCTION || code->groups.by == CODE_BY_STACK;
 }
@@ -62,7 +67,7 @@ static bool has_place(const struct by_code *code)
 void by_code_print_place(const struct by_code *code, uint32_t row,
                          const struct by_code_number *number, FILE *to)
 {
-    if (!has_place(code) || by_code_place_of(code, row, number).most == NULL) return;
+    if (!by_code_has_place(code) || by_code_place_of(code, row, number).most == NULL) return;
     fputs("  ", to);
     by_code_print_whole_place(code, row, number, false, to);
 }

@@ -101,6 +101,18 @@ unsigned code_groups_own(const struct code_frame *frames, unsigned count)
     return own_among(&(struct own_frames){.frames = frames, .count = count});
 }
 
+unsigned code_groups_with_source(const struct code_names *names, const uint32_t *at, unsigned count)
+{
+    const struct own_frames of = {.names = names, .at = at, .count = count};
+    const unsigned own = own_among(&of);
+    unsigned i = own;
+    while (i < count && i <= own + CODE_LIBRARY_DEPTH && own_candidate(&of, i)->file == 0)
+        i++;
+    const bool is_there = i < count && i <= own + CODE_LIBRARY_DEPTH + 1 &&
+                          own_candidate(&of, i)->file != 0 && !own_candidate(&of, i)->is_library;
+    return is_there ? i : own;
+}
+
 /* 0: nothing is known of the stack. */
 static uint64_t key_of_frame(const struct making *making, const struct code_frame *frame)
 {

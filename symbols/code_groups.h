@@ -55,11 +55,12 @@ struct code_grouping {
     struct stack_groups self, total;
     uint64_t left_out; /* stacks that these two left out */
 
+    uint32_t *of_frame; /* by frame: its group, plus 1; 0: not known yet */
+
     /* From here on: code_groups.c only. */
     size_t room, total_room, slots_count;
     uint32_t *slots;
-    uint32_t *of_frame; /* by frame: its group, plus 1; 0: not known yet */
-    uint8_t *matches;   /* by frame */
+    uint8_t *matches; /* by frame */
     uint32_t *self_first, *total_first, *self_groups, *total_groups;
     size_t total_count;
 };
@@ -83,5 +84,18 @@ static inline uint32_t code_groups_itself(const struct code_grouping *grouping, 
 
 /* The index of the frame that allocates; there is at least one. */
 unsigned code_groups_own(const struct code_frame *frames, unsigned count);
+
+/* The same of a stack, or that of its nearest caller whose source file is known, if it has none and at
+ * most CODE_LIBRARY_DEPTH functions lie between: a library that was called for this. `at` says where
+ * frames are in names->frames. */
+enum { CODE_LIBRARY_DEPTH = 4 };
+unsigned code_groups_with_source(const struct code_names *names, const uint32_t *at,
+                                 unsigned count);
+
+/* The group of a frame of names->frames; NONE: no stack has it. */
+static inline uint32_t code_groups_of_frame(const struct code_grouping *grouping, uint32_t frame)
+{
+    return grouping->of_frame[frame] - 1;
+}
 
 #endif

@@ -9,7 +9,7 @@ require_relative '../tap'
 
 MALLOCTAPE = "#{BUILD}/bin/malloctape"
 SOURCE = "#{__dir__}/faulty_service.cc"
-FAULTS = { 'leak' => 'note', 'cache' => 'keep', 'cycle' => 'open_session', 'copies' => 'articles',
+FAULTS = { 'leak' => 'note', 'cache' => 'keep', 'cycle' => 'open_session', 'library' => 'greet',
            'growing' => 'prices_of', 'temporaries' => 'cell', 'buffer' => 'pack', 'fragments' => 'count' }
          .transform_values { |name| "#{name}  faulty_service.cc:" }.freeze
 LINES = FAULTS.keys.to_h do |fault|
@@ -19,7 +19,9 @@ end
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   plan 3
-  output_of({}, 'g++', '-g', '-O1', '-std=gnu++17', '-pthread', '-w', '-o', 'service', SOURCE)
+  output_of({}, 'gcc', '-O1', '-shared', '-fPIC', '-o', 'libfaulty.so', "#{__dir__}/faulty_library.c")
+  output_of({}, 'g++', '-g', '-O1', '-std=gnu++17', '-pthread', '-w', '-o', 'service', SOURCE, '-L.', '-lfaulty',
+            '-Wl,-rpath,$ORIGIN')
   { 'all' => '300', '16384' => '1500' }.each do |stacks, requests|
     output_of({}, MALLOCTAPE, 'record', '--quiet', "--stacks=#{stacks}", '-o', "#{stacks}.lz4", '--',
               './service', requests)

@@ -1,7 +1,7 @@
 // faulty_service - a shop's server with eight faults, as programs have them: a newcomer must find each
 // by what `malloctape report` shows first. A fault's line has its name in a comment.
 //
-//   requests --> queue --> workers --> answer(): session, catalog, prices, page, statistics
+//   requests --> queue --> workers --> answer(): session, names, prices, page, statistics
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +9,6 @@
 #include <deque>
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -81,28 +80,18 @@ __attribute__((noinline)) std::shared_ptr<Session> open_session(const std::strin
     return session;
 }
 
-// ---- the catalog ----
+// ---- names of users, as a library without debug information writes them ----
 
-using Catalog = std::map<int, std::string>;
+extern "C" char *folded(const char *name); // faulty_library.c
 
-Catalog make_catalog()
-{
-    Catalog catalog;
-    for (int i = 0; i < 400; i++)
-        catalog[i] = "article number " + std::to_string(i) + ", on stock, with free delivery";
-    return catalog;
-}
-
-struct Shelf {
-    Catalog catalog = make_catalog();
-    Catalog articles() const { return catalog; } /* fault: copies */
-};
-
-__attribute__((noinline)) size_t count_articles(const Shelf &shelf)
+__attribute__((noinline)) size_t greet(const Request &request)
 {
     size_t letters = 0;
-    for (const auto &article : shelf.articles())
-        letters += article.second.size();
+    for (int i = 0; i < 60; i++) {
+        char *name = folded(request.user.c_str()); /* fault: library */
+        letters += std::strlen(name);
+        std::free(name);
+    }
     return letters;
 }
 
@@ -215,7 +204,6 @@ class Queue {
 struct Server {
     Queue queue;
     Answers answers;
-    Shelf shelf;
     Statistics statistics;
     size_t sent = 0;
     std::mutex mutex;
@@ -227,7 +215,7 @@ struct Server {
         const std::vector<double> prices = prices_of(request.number);
         const std::string page = page_of(request, prices);
         if (request.number % 32 == 0) answers.keep(request.path, page.substr(0, 6000));
-        const size_t packed = pack(page) + count_articles(shelf);
+        const size_t packed = pack(page) + greet(request);
         statistics.count(entry->number);
         std::lock_guard<std::mutex> guard(mutex);
         sent += packed;
