@@ -6,6 +6,7 @@
 
 #include "common/printable.h"
 #include "report/by_code_first.h"
+#include "report/by_code_lives.h"
 #include "report/by_code_place.h"
 #include "report/words.h"
 
@@ -217,4 +218,5 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
     for (unsigned i = 0; i < BY_CODE_NUMBERS; i++)
         if (by_code_numbers[i].words != NULL && !printed[i])
             print_rows(code, &by_code_numbers[i], to);
+    by_code_print_lives(code, to);
 }

@@ -5,6 +5,7 @@
 
 #include "common/json_file.h"
 #include "report/by_code_cells.h"
+#include "report/by_code_lives.h"
 
 enum {
     TREE_PART = 2000, /* a branch with less than 1 / TREE_PART of everything is not in JSON */
@@ -323,50 +324,37 @@ static void put_rows_times(json_t *object, const struct main_rows *rows)
 
 /* ---- sizes ---- */
 
-#define SIZE_COLUMNS "of size made bytes peak_bytes end_bytes short_lived"
-
-struct size_sums {
-    double made, bytes, peak_bytes, end_bytes, short_lived;
-};
-
-static void add_cell(const struct by_code *code, struct size_sums *to,
-                     const struct stack_cell *cell)
-{
-    double objects, bytes;
-    if (stack_cell_value(&code->scales, cell, STACK_MADE, &objects, &bytes)) {
-        to->made += objects;
-        to->bytes += bytes;
-    }
-    if (stack_cell_value(&code->scales, cell, STACK_AT_PEAK, &objects, &bytes))
-        to->peak_bytes += bytes;
-    if (stack_cell_value(&code->scales, cell, STACK_AT_END, &objects, &bytes))
-        to->end_bytes += bytes;
-    if (stack_cell_value(&code->scales, cell, STACK_SHORT_LIVED, &objects, &bytes))
-        to->short_lived += objects;
-}
+#define SIZE_COLUMNS                                                                          \
+    "of size made bytes peak_bytes end_bytes end_objects short_lived ended_1000 ended_10000 " \
+    "ended_100000 ended_1000000 ended_later"
+_Static_assert(STACK_LIFETIMES == 5, "the columns say so");
 
 static void put_sizes(json_t *object, const struct main_rows *rows)
 {
     const struct by_code *code = rows->code;
     const size_t count = rows->count * STACK_MAGNITUDES;
-    struct size_sums *sums = calloc(count + 1, sizeof *sums);
+    struct by_code_lives *sums = calloc(count + 1, sizeof *sums);
     json_t *table = json_put_table(object, "sizes", SIZE_COLUMNS);
     for (size_t i = 0; i < code->tally.cells.count && sums != NULL; i++) {
         const struct stack_cell *cell = &code->tally.cells.at[i];
         const uint32_t place = place_of_stack(rows, cell->stack);
         if (place != CODE_GROUP_NONE)
-            add_cell(code,
-                     &sums[place * STACK_MAGNITUDES + stack_tally_magnitude(&code->tally, cell)],
-                     cell);
+            by_code_lives_add(
+                code, &sums[place * STACK_MAGNITUDES + stack_tally_magnitude(&code->tally, cell)],
+                cell);
     }
     for (size_t i = 0; i < count && sums != NULL; i++) {
         const unsigned magnitude = (unsigned)(i % STACK_MAGNITUDES);
         const uint64_t size = magnitude > 0 ? UINT64_C(1) << (magnitude - 1) : 0;
-        if (sums[i].made < 0.5) continue;
+        const struct by_code_lives *one = &sums[i];
+        if (one->made < 0.5) continue;
         json_put_row(table, SIZE_COLUMNS, (uint64_t)(i / STACK_MAGNITUDES), size,
-                     (uint64_t)llround(sums[i].made), (uint64_t)llround(sums[i].bytes),
-                     (uint64_t)llround(sums[i].peak_bytes), (uint64_t)llround(sums[i].end_bytes),
-                     (uint64_t)llround(sums[i].short_lived));
+                     (uint64_t)llround(one->made), (uint64_t)llround(one->bytes),
+                     (uint64_t)llround(one->peak_bytes), (uint64_t)llround(one->end_bytes),
+                     (uint64_t)llround(one->end_objects), (uint64_t)llround(one->short_lived),
+                     (uint64_t)llround(one->lived[0]), (uint64_t)llround(one->lived[1]),
+                     (uint64_t)llround(one->lived[2]), (uint64_t)llround(one->lived[3]),
+                     (uint64_t)llround(one->lived[4]));
     }
     free(sums);
 }

@@ -51,6 +51,34 @@ function codeSizes(model, of) {
     : [];
 }
 
+// Lifetimes of what it makes: { title, objects, part }, from its sizes.
+const LIFETIMES = [
+  ['up to 100 calls', 'short_lived'],
+  ['1 000', 'ended_1000'],
+  ['10 000', 'ended_10000'],
+  ['100 000', 'ended_100000'],
+  ['1 000 000', 'ended_1000000'],
+  ['ended later', 'ended_later'],
+  ['alive at the end', 'end_objects'],
+];
+
+function codeLifetimes(bySize) {
+  const of = ([, key]) => sum(bySize.map((one) => one[key] ?? 0));
+  const known = Math.max(sum(LIFETIMES.map(of)), 1);
+  return LIFETIMES.map((one, index) => ({
+    title: one[0],
+    index,
+    objects: of(one),
+    part: of(one) / known,
+  })).filter(({ objects }) => objects > 0);
+}
+
+const LIFETIME_COLUMNS = [
+  { title: 'objects', value: (row) => row.objects, text: (row) => countText(row.objects) },
+  { title: '%', value: (row) => row.part, text: (row) => partText(row.part, 1), part: (row) => row.part },
+  { title: 'ended after', first: true, isText: true, value: (row) => -row.index, text: (row) => row.title },
+];
+
 const SIZE_COLUMNS = [
   { title: 'size from', value: (row) => row.size, text: (row) => bytesText(row.size) },
   ...[
@@ -58,7 +86,6 @@ const SIZE_COLUMNS = [
     ['bytes', 'bytes', bytesText],
     ['at the peak', 'peak_bytes', bytesText],
     ['at the end', 'end_bytes', bytesText],
-    ['gone within 100 calls', 'short_lived', countText],
   ].map(([title, key, text]) => ({
     title,
     first: key === 'bytes',
@@ -76,11 +103,14 @@ function codeChosen(model, state, { choose, change }) {
   const callers = workTable({ label: 'callers', choose: none, enter: ({ index }) => choose(index) });
   const callees = workTable({ label: 'callees', choose: none, enter: ({ index }) => choose(index) });
   const sizes = workTable({ label: 'sizes', choose: none });
+  const lifetimes = workTable({ label: 'lifetimes', choose: none });
   const sizesPart = make(
     'div',
     {},
-    make('h5', { textContent: 'Sizes and lifetimes (whole time)' }),
+    make('h5', { textContent: 'Sizes (whole time)' }),
     sizes.element,
+    make('h5', { textContent: 'Lifetimes in calls' }),
+    lifetimes.element,
   );
   const callersPart = make('div', {}, make('h5', { textContent: 'Callers' }), callers.element);
   const calleesPart = make('div', {}, make('h5', { textContent: 'Callees' }), callees.element);
@@ -152,7 +182,10 @@ function codeChosen(model, state, { choose, change }) {
     callersPart.hidden = up.length === 0;
     const bySize = codeSizes(model, of);
     sizesPart.hidden = bySize.length === 0;
-    if (bySize.length > 0) sizes.show(bySize, SIZE_COLUMNS, null);
+    if (bySize.length > 0) {
+      sizes.show(bySize, SIZE_COLUMNS, null);
+      lifetimes.show(codeLifetimes(bySize), LIFETIME_COLUMNS, null);
+    }
   }
   return {
     element: make('aside', { className: 'chosen', 'aria-label': 'the chosen function' }, hint, parts),

@@ -82,10 +82,12 @@ function codeFunctionColumns(model, state, all) {
       value: ({ name }) => name.toLowerCase(),
       text: ({ name }) => (code.by === 'stack' ? firstLines(name) : shortName(name, 90)),
       whole: ({ name }) => name,
+      below: (row) => shortPlace(where(row)),
     },
     {
       title: 'where',
       isText: true,
+      narrow: true,
       value: where,
       text: (row) => shortPlace(where(row)),
       whole: where,

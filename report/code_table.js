@@ -44,7 +44,7 @@ function conditionOf(text) {
 
 // A column is { title, isText, value(row), text(row), whole(row), link(row), part(row), narrow }:
 // what it is sorted by, and what is shown; `whole` is shown on hover; `part` a share of 1 as a bar;
-// `narrow`: left out where there is little room.
+// `narrow`: left out where there is little room; `below(row)`: shown below the text there.
 const cellClass = (column) => [column.isText ? 'text' : '', column.narrow ? 'narrow' : ''].join(' ').trim();
 
 function workCell(column, row) {
@@ -54,6 +54,8 @@ function workCell(column, row) {
   cell.append(link ? make('a', { href: link, textContent: text, tabIndex: -1 }) : text);
   const whole = column.whole?.(row) ?? text;
   if (whole !== text) cell.title = whole;
+  const below = column.below?.(row);
+  if (below) cell.dataset.below = below;
   const part = column.part?.(row) ?? 0;
   if (part > 0) cell.style.setProperty('--part', `${100 * Math.min(part, 1)}%`);
   return cell;

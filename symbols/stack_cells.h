@@ -7,7 +7,7 @@
  * (common/histogram.h): samples of a class divide it. Where all have stacks, it is the number of
  * bits of the size, so that there are few.
  *
- * Memory: 120 bytes a cell, 4 for the greatest node. One thread. */
+ * Memory: 160 bytes a cell, 4 for the greatest node. One thread. */
 #ifndef MALLOCTAPE_SYMBOLS_STACK_CELLS_H
 #define MALLOCTAPE_SYMBOLS_STACK_CELLS_H
 
@@ -48,6 +48,9 @@ struct stack_amount {
     uint64_t objects, bytes;
 };
 
+/* Classes of lifetimes beyond STACK_SHORT_CALLS: at most 1 000 calls, 10 000, 100 000, 1 000 000, more. */
+enum { STACK_LIFETIMES = 5 };
+
 /* What a cell counts by itself; a kind of calls has at most so many measures. */
 enum { STACK_AMOUNTS = 4 };
 
@@ -58,6 +61,7 @@ struct stack_cell {
     uint16_t bucket; /* stack_times.h: the one in which it was used last */
     bool has_base;   /* stack_times.c's: some of its objects were there before */
     struct stack_amount amounts[STACK_AMOUNTS];
+    uint64_t lived[STACK_LIFETIMES]; /* of its objects, those that ended, by lifetime */
     struct live live;
 };
 

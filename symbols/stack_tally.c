@@ -224,6 +224,14 @@ static void object_enters(struct stack_tally *tally, struct stack_object *object
     tally->epoch++;
 }
 
+static void note_lifetime(struct stack_cell *cell, uint64_t calls)
+{
+    unsigned at = 0;
+    for (uint64_t most = 1000; at < STACK_LIFETIMES - 1 && calls > most; most *= 10)
+        at++;
+    cell->lived[at]++;
+}
+
 static bool is_short(const struct stack_tally *tally, const struct stack_object *object)
 {
     return object->call > 0 && tally->calls - object->call <= STACK_SHORT_CALLS;
@@ -234,7 +242,10 @@ static void object_leaves(struct stack_tally *tally, const struct stack_object *
     struct stack_cell *cell = &tally->cells.at[object->cell];
     stack_times_use(&tally->times, cell, object->cell);
     live_end(&cell->live, tally->epoch, object->size);
-    if (is_short(tally, object)) cell_add(cell, STACK_SHORT_LIVED, object->size);
+    if (is_short(tally, object))
+        cell_add(cell, STACK_SHORT_LIVED, object->size);
+    else if (object->call > 0) /* not of a base */
+        note_lifetime(cell, tally->calls - object->call);
     if (object->lane != tally->lane) cell_add(cell, STACK_REMOTE, object->size);
     tally->live_bytes -= object->size;
 }
@@ -312,8 +323,10 @@ static void note_growth(struct stack_tally *tally, const struct stack_object *ob
 /* What was counted is a base (INSTRUCTIONS.md 4.9): the objects that are alive stay. False: no memory. */
 static bool forget_base(struct stack_tally *tally)
 {
-    for (size_t i = 0; i < tally->cells.count; i++)
+    for (size_t i = 0; i < tally->cells.count; i++) {
         memset(tally->cells.at[i].amounts, 0, sizeof tally->cells.at[i].amounts);
+        memset(tally->cells.at[i].lived, 0, sizeof tally->cells.at[i].lived);
+    }
     for (size_t i = 0; i < tally->pair_slots_count; i++)
         tally->pair_slots[i] = 0;
     tally->pairs_count = 0;

@@ -240,6 +240,7 @@ struct name_text {
     char text[1024];
     size_t used;
     int lambda_line; /* of the last lambda; 0: unknown */
+    bool of_lambda;  /* the linkage name says so: also what copies or destroys one has its name */
     bool lacks;      /* the name of a function around it is not known */
 };
 
@@ -271,7 +272,8 @@ static bool add_qualified(struct symbol_debug *debug, struct name_text *text, Dw
     Dwarf_Die declared = declared_at(*die), scopes[DEPTH_MAX];
     const char *name = dwarf_diename(die);
     const unsigned count = depth < FUNCTIONS_DEPTH_MAX ? scopes_of(debug, &declared, scopes) : 0;
-    const bool of_lambda = count > 0 && is_call(name) && is_lambda(&scopes[count - 1]);
+    const bool of_lambda = count > 0 && is_lambda(&scopes[count - 1]) &&
+                           (is_call(name) || (depth == 0 && text->of_lambda));
     for (unsigned i = 0; i < count - of_lambda; i++) {
         const char *scope = scope_name(&scopes[i]);
         if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram) {
@@ -315,9 +317,9 @@ static uint32_t name_of_die(struct symbol_debug *debug, struct strings *strings,
         dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute) != NULL)
         name = dwarf_formstring(&attribute);
     const char *plain = dwarf_diename(die);
-    struct name_text text = {.used = 0};
-    const bool may_be_lambda =
-        is_call(plain) && (name == NULL || strstr(name, "Ul") != NULL || strchr(name, '$') != NULL);
+    struct name_text text = {
+        .of_lambda = name != NULL && (strstr(name, "Ul") != NULL || strchr(name, '$') != NULL)};
+    const bool may_be_lambda = text.of_lambda || (name == NULL && is_call(plain));
     if (may_be_lambda && add_qualified(debug, &text, die, 0))
         return put_lambda(strings, &text, name);
     if (name != NULL) return symbol_name_put(strings, name);

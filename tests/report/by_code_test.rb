@@ -145,9 +145,11 @@ def skip(text, reason)
   puts "ok #{$tests_run} # SKIP #{text}: #{reason}"
 end
 
+LIVES = %w[made bytes end_bytes end_objects short_lived ended_1000 ended_10000 ended_100000].freeze
+
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 65
+  plan 66
 
   script = random_script(4000)
   script.write('t.p')
@@ -254,11 +256,16 @@ Dir.mktmpdir do |directory|
   report told == sums['end_bytes'], 'over time: the tree has all of it', [told.to_s]
   sizes = reported('t.p')['sizes']
   told = sizes['of'].each_index.group_by { |i| [code['rows']['name'][sizes['of'][i]], sizes['size'][i]] }
-                    .transform_values { |of| %w[made bytes end_bytes].map { |key| sizes[key][of[0]] } }
-  counted = script.objects.group_by { |o| [name.(o), 1 << (o.size.bit_length - 1)] }
-                  .transform_values { |of| [of.size, of.sum(&:size), of.reject(&:ended).sum(&:size)] }
+                    .transform_values { |of| LIVES.map { |key| sizes[key][of[0]] } }
+  counted = script.objects.group_by { |o| [name.(o), 1 << (o.size.bit_length - 1)] }.transform_values do |of|
+    lives = of.select(&:ended).map { |o| o.ended - o.call }
+    stays = of.reject(&:ended)
+    [of.size, of.sum(&:size), stays.sum(&:size), stays.size,
+     *[0..100, 101..1000, 1001..10_000, 10_001..100_000].map { |range| lives.count { |calls| range.cover?(calls) } }]
+  end
   wrong = differences(told, counted)
-  report wrong.empty? && told.size > 10, 'by size', wrong.first(5)
+  report wrong.empty? && told.size > 10 && counted.values.transpose[-3].sum.positive?,
+         'by size, with lifetimes', wrong.first(5)
 
   # --- a range of time, suppressions ---
 
@@ -587,6 +594,27 @@ Dir.mktmpdir do |directory|
   report !JSON.parse(File.read('plain.json')).key?('code') && status.exitstatus == 1 &&
          errors.include?('has no call stacks') && !File.exist?('none'),
          'a trace without call stacks', [errors]
+
+  # --- lifetimes ---
+
+  lives = StackScript.new
+  lifetimes = [100, 101, 1000, 1001, 10_000, 10_001, nil]
+  lifetimes.each_index { |i| lives.allocate(i, 8, [function('keep', 3)]) }
+  ends = lifetimes.each_with_index.to_h { |calls, i| [i + 1 + calls.to_i, i] }
+  is_there = false
+  (lifetimes.size + 1..10_007).each do |call|
+    next lives.free(ends[call]) if ends.key?(call)
+
+    is_there ? lives.free(100) : lives.allocate(100, 100, [function('other', 4)])
+    is_there = !is_there
+  end
+  lives.write('lives.p')
+  sizes = reported('lives.p')['sizes']
+  told = LIVES.drop(3).push('ended_1000000').map { |key| sizes[key][sizes['size'].index(8)] }
+  text = output_of({}, MALLOCTAPE, 'report', 'lives.p')
+  said = text[/^functions, by objects made: sizes.*\n.*\n((?:  .*\n)*)/, 1].to_s.lines.map(&:split)
+  keep = '7 16 bytes 14 % 57 % 14 % . 14 % keep keep.c:3'.split
+  report told == [1, 1, 2, 2, 1, 0] && said.include?(keep), 'lifetimes, by function', [told.to_s, *said.map(&:to_s)]
 
   # --- two traces ---
 

@@ -100,6 +100,7 @@ const steps = {
     press('Home');
     return lines('callers').map((cells) => [cells[2], cells[0]]);
   },
+  lifetimes: () => [lines('sizes'), lines('lifetimes')],
   callee: () => {
     all('tbody tr', byLabel('functions'))
       .find((row) => row.textContent.includes('serve'))

@@ -13,7 +13,7 @@ require_relative '../reference/page_data'
 
 MALLOCTAPE = "#{BUILD}/bin/malloctape"
 BROWSER = %w[chromium chromium-browser google-chrome].find { |name| system('which', name, out: File::NULL) }
-TESTS = 19
+TESTS = 20
 
 def function(name) = Function.new(name, "#{name[/\w+\z/]}.c", 1)
 
@@ -100,6 +100,10 @@ Dir.mktmpdir do |directory|
   check 'keys choose a row; callers and callees of it',
         [got['keys'].uniq, got['callers'], got['callee']],
         [[parses], texts.([['load', own['cache']]]), texts.(by_own.select { |name, _| served.include?(name) })]
+  lives = script.objects.select { |o| o.stack == CACHE }.group_by { |o| o.ended - o.call > 1000 ? '10 000' : '1 000' }
+                .transform_values(&:size).sort.map { |upto, count| [count.to_s, "#{count} %", upto] }
+  cache = bytes_text(own['cache'])
+  check 'sizes and lifetimes of it', got['lifetimes'], [[['512 bytes', '100', cache, cache, '0 bytes']], lives]
   check 'lines are links to an editor, once one is chosen', got.values_at('no_link', 'link', 'link_of_row'),
         [nil, *['vscode://file/src/a%26b%23c/cache.c:7'] * 2]
   check 'only what goes through a function, or does not', got.values_at('only', 'not_only', 'without'),
