@@ -47,7 +47,7 @@ class KilledCalls
 
     @counts[whom] += 1
     again
-    finish if @target && (@target.attached >= ROUNDS || @target.ended?)
+    finish if @target && (@target.attached.size >= ROUNDS || @target.ended?)
     true
   end
 

@@ -1,8 +1,12 @@
 # marks.rb BIN WORKLOADS COUNT SEED [KIND ...] - attaches to programs that look whether anything
-# disturbs them, and detaches, COUNT times in all: which one, for how long, and whether the recorder
-# is killed in the middle, is random. KIND: as in a shell's file names; all. Ends with a line for each
+# disturbs them, and detaches, COUNT times in all: which one, for how long, and whether something is
+# killed in the middle, is random. KIND: as in a shell's file names; all. Ends with a line for each
 # kind, and 1 if a program was disturbed, hangs, or lacks memory that it had mapped. SIGINT ends it
 # before.
+#
+# MALLOCTAPE_KILLS: in so many of 100 rounds something is killed; default 10. MALLOCTAPE_KILLED: what,
+# one of these words at random (Kill); default: all.
+require "pty"
 require "tmpdir"
 require_relative "targets"
 
@@ -27,8 +31,53 @@ def other_kinds(directory, wanted)
   end.to_h
 end
 
+KILLS = Integer(ENV.fetch("MALLOCTAPE_KILLS", 10))
+KILLED = ENV.fetch("MALLOCTAPE_KILLED", "helper recorder group terminal service").split.map(&:to_sym)
 ROUNDS_MAX = 12 # with one process
 TARGETS_MAX = 6 # at a time
+
+# Something that ends a recorder while it attaches: SIGKILL for the process by which it attaches and
+# then for itself (helper), for itself alone (recorder), for its process group (group); the hangup of
+# its terminal (terminal); what systemd sends to each process of a service that it stops (service).
+class Kill
+  def initialize(whom, command)
+    @whom = whom
+    if whom == :terminal
+      @input, @output, @recorder = PTY.spawn(*command)
+    else
+      @recorder = Process.spawn(*command, %i[out err] => File::NULL, pgroup: true, close_others: true)
+    end
+  end
+
+  def carry_out
+    case @whom
+    when :helper then signal(:KILL, *children, @recorder)
+    when :recorder then signal(:KILL, @recorder)
+    when :group then signal(:KILL, -@recorder)
+    when :terminal then [@input, @output].each(&:close)
+    when :service then %i[TERM CONT HUP].each { |name| signal(name, @recorder, *children) }
+    else raise "#{@whom} is not known"
+    end
+  end
+
+  def over? = Process.wait(@recorder, Process::WNOHANG)
+
+  private
+
+  def signal(name, *processes)
+    processes.each do |process|
+      Process.kill(name, process)
+    rescue Errno::ESRCH
+      next
+    end
+  end
+
+  def children
+    File.read("/proc/#{@recorder}/task/#{@recorder}/children").split.map(&:to_i)
+  rescue SystemCallError
+    []
+  end
+end
 
 class Campaign
   def initialize(directory, random, kinds)
@@ -45,7 +94,7 @@ class Campaign
       name = @kinds.keys.reject { |kind| kind =~ /-(alarms|restarts)\z/ }.sample(random: @random) || name if @random.rand < 0.6
       target = (@targets[name] ||= Target.new(name, @kinds[name], @directory))
       round(target)
-      finish(@targets.delete(name)) if target.ended? || target.rounds >= ROUNDS_MAX
+      finish(@targets.delete(name)) if target.ended? || target.rounds.size >= ROUNDS_MAX
       finish(@targets.shift.last) if @targets.size > TARGETS_MAX
     end
   rescue Interrupt
@@ -61,23 +110,20 @@ class Campaign
   private
 
   def round(target)
-    how = @random.rand < 0.1 ? :killed : attach(target)
-    kill(target) if how == :killed
+    how = @random.rand(100) < KILLS ? kill(target) : attach(target)
     @counts[target.name][how] += 1
-    target.attached
+    target.attached(how)
     compare(target) if how == :attached && target.name =~ STEADY
   end
 
-  def spawn(target)
-    err = File.join(@directory, "err")
-    File.write(err, "")
-    recorder = Process.spawn(File.join(BIN, "malloctape"), "record", "--pid", target.pid.to_s, "-o",
-                             File.join(@directory, "raw.lz4"), out: File::NULL, err: err, close_others: true)
-    [recorder, err]
+  def record(target)
+    [File.join(BIN, "malloctape"), "record", "--pid", target.pid.to_s, "-o", File.join(@directory, "raw.lz4")]
   end
 
   def attach(target)
-    recorder, err = spawn(target)
+    err = File.join(@directory, "err")
+    File.write(err, "")
+    recorder = Process.spawn(*record(target), out: File::NULL, err: err, close_others: true)
     status = nil
     began = Patience.wait(HANG_S) do
       status = Process.wait2(recorder, Process::WNOHANG)&.last
@@ -104,23 +150,15 @@ class Campaign
     failed(target, "attaching: #{status.inspect}: #{text.lines.last}")
   end
 
-  # The recorder, with the process that it attaches with, at a random moment.
+  # At a random moment.
   def kill(target)
-    recorder, = spawn(target)
+    whom = KILLED.sample(random: @random)
+    kill = Kill.new(whom, record(target))
     sleep @random.rand * 0.1
-    [*children(recorder), recorder].each do |pid|
-      Process.kill(:KILL, pid)
-    rescue Errno::ESRCH
-      next
-    end
-    Process.wait(recorder)
+    kill.carry_out
+    failed(target, "#{whom} killed: the recorder hangs") unless Patience.wait(HANG_S) { kill.over? }
     system(File.join(BIN, "malloctape"), "ctl", target.pid.to_s, "stop", out: File::NULL, err: File::NULL)
-  end
-
-  def children(pid)
-    File.read("/proc/#{pid}/task/#{pid}/children").split.map(&:to_i)
-  rescue SystemCallError
-    []
+    :"#{whom} killed"
   end
 
   # The library and its own memory are there, besides.
@@ -136,7 +174,7 @@ class Campaign
   end
 
   def failed(target, text)
-    @failures << "#{target.name}, after #{target.rounds} rounds: #{text}"
+    @failures << "#{target.name}, after #{target.rounds.size} rounds (#{target.rounds.last(12).join(", ")}): #{text}"
     puts "# FAILED: #{@failures.last}"
     $stdout.flush
     :failed
@@ -146,8 +184,8 @@ class Campaign
     @counts.sort.each { |name, of| puts "# #{name}: #{of.map { |how, count| "#{count} #{how}" }.join(", ")}" }
     all = @counts.values.each_with_object(Hash.new(0)) { |of, sum| of.each { |how, count| sum[how] += count } }
     @stops.sort!
-    puts "# in all, over #{@counts.size} kinds: #{all.map { |how, count| "#{count} #{how}" }.join(", ")}; " \
-         "one thread was stopped for #{@stops[@stops.size / 2]} ms in the median, #{@stops.last} at worst"
+    puts "# in all, over #{@counts.size} kinds: #{all.map { |how, count| "#{count} #{how}" }.join(", ")}"
+    puts "# one thread was stopped for #{@stops[@stops.size / 2]} ms in the median, #{@stops.last} at worst" if @stops.any?
     puts "# #{@failures.size} failures; seed #{SEED}"
     exit(@failures.empty?)
   end

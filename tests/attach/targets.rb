@@ -24,7 +24,7 @@ class Target
 
   def initialize(name, command, directory)
     @name = name
-    @rounds = 0
+    @rounds = [] # what was done to it
     @output = File.join(directory, "#{name}.out")
     read, @input = IO.pipe
     File.write(@output, "")
@@ -42,7 +42,7 @@ class Target
     !@status.nil?
   end
 
-  def attached = @rounds += 1
+  def attached(how = :attached) = @rounds << how
 
   # Nil, or what has gone wrong.
   def finish
