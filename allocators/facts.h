@@ -1,7 +1,8 @@
-/* facts - what is known of each allocator: how it is found, asked, replayed and shown.
+/* facts - what is known of an allocator: how it is found, asked, replayed and shown.
  *
  *   facts_NAME.h   what the compiler puts into lists and texts: names, files, packages, variables
  *   facts_NAME.c   data, and functions that reach the allocator by `struct allocator_functions` alone
+ *   known.h        all of them
  *
  * The recorder has all of this in the program that it records, so these files import nothing that
  * allocates or asks the system (tests/tracing/capture_symbols_test.sh). What differs between the two
@@ -14,44 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocators/facts_glibc.h"
-#include "allocators/facts_jemalloc.h"
-#include "allocators/facts_mimalloc.h"
-#include "allocators/facts_tcmalloc.h"
-#include "allocators/others.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 struct mallinfo2;
 struct text;
-
-/* ---- lists ---- */
-
-/* Every order has the C library's own at one end, as it is there without being loaded. */
-#define ALLOCATOR_LIBRARIES(X) X(tcmalloc) X(jemalloc) X(mimalloc)
-#define ALLOCATOR_LIST(X)      ALLOCATOR_LIBRARIES(X) X(glibc)
-
-/* Names, in the order of help: X(name, where, names of its file, Debian package, thread caches are
- * not switched, description). Names of files may be patterns; the first one is preferred. */
-#define KNOWN_ALLOCATOR_LIST(X) \
-    TCMALLOC_NAMES(X) GLIBC_NAMES(X) JEMALLOC_NAMES(X) MIMALLOC_NAMES(X) OTHER_NAMES(X)
-
-enum allocator_where {
-    ALLOCATOR_OURS,    /* built with malloctape */
-    ALLOCATOR_SYSTEM,  /* installed on the system */
-    ALLOCATOR_LIBC,    /* that of a program with nothing preloaded */
-    ALLOCATOR_NOTHING, /* no allocator is called */
-};
-
-/* Environment variables that change some allocator; `*`: all that begin so. */
-#define ALLOCATOR_VARIABLES \
-    GLIBC_VARIABLES, JEMALLOC_VARIABLES, MIMALLOC_VARIABLES, TCMALLOC_VARIABLES
-
-/* Those that have the same colour on every page, in the order of the palette (page/page.js), which
- * keeps two of its seven for all others. */
-#define ALLOCATOR_COLOURS "tcmalloc glibc jemalloc mimalloc tbbmalloc"
 
 /* ---- functions ---- */
 
@@ -160,18 +129,6 @@ struct allocator_facts {
     struct allocator_variable several[2];
     struct allocator_locks locks[3]; /* no variable: the end */
 };
-
-#define ALLOCATOR_DECLARATION(name) extern const struct allocator_facts allocator_##name;
-ALLOCATOR_LIST(ALLOCATOR_DECLARATION)
-#undef ALLOCATOR_DECLARATION
-
-#define ALLOCATOR_ONE(name) +1
-enum { ALLOCATORS = 0 ALLOCATOR_LIST(ALLOCATOR_ONE) };
-#undef ALLOCATOR_ONE
-extern const struct allocator_facts *const allocator_facts[ALLOCATORS];
-
-/* The allocator that has these functions; NULL: an unknown one. */
-const struct allocator_facts *allocator_facts_of(const struct allocator_functions *functions);
 
 /* `size` rounded up to a multiple of `step`; and to one of four classes for each doubling. */
 uint64_t allocator_round_up(uint64_t size, uint64_t step);

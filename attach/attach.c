@@ -297,7 +297,7 @@ static void call_carry_out(const struct call *call, struct answer *answer)
                       "another thread of it is loading or unloading a library: try again");
     answer->is_denied = inject.is_denied;
     answer->attached.stopped_ns = inject.stopped_ns;
-    answer->attached.has_ended = inject.is_gone;
+    answer->attached.has_ended = inject.stopped.is_gone;
 }
 
 /* Injects in a child process with a session of its own, so that a signal that ends this process

@@ -18,7 +18,6 @@
 
 #include "attach/registers.h"
 #include "attach/safe_place.h"
-#include "attach/stopped_thread.h"
 #include "attach/wait.h"
 #include "common/error.h"
 
@@ -95,7 +94,7 @@ static bool is_fresh(const struct inject *inject, pid_t thread, struct seen *see
 {
     uint64_t count = 0;
     if (!wait_count(inject->target->process, thread, &count)) return false;
-    const uint64_t now = inject_now_ns(), before_ns = seen->counted_ns;
+    const uint64_t now = stopped_thread_now_ns(), before_ns = seen->counted_ns;
     const bool has_begun = before_ns != 0 && count != seen->count;
     seen->count = count;
     seen->counted_ns = now;
@@ -105,7 +104,7 @@ static bool is_fresh(const struct inject *inject, pid_t thread, struct seen *see
 static enum rank rank_of(const struct inject *inject, pid_t thread, const struct wait *wait)
 {
     struct seen *seen = seen_of(thread);
-    const uint64_t now = inject_now_ns();
+    const uint64_t now = stopped_thread_now_ns();
     seen->looks++;
     seen->is_fragile = seen->is_fragile || wait->kind == WAIT_FRAGILE;
     /* It may be about to wait in such a call. */
@@ -128,12 +127,12 @@ static enum rank rank_of(const struct inject *inject, pid_t thread, const struct
 static bool candidate_take(struct inject *inject, const struct safe_places *places,
                            const struct candidate *candidate, int *error)
 {
-    if (stopped_thread_take(inject, places, candidate->thread, &candidate->wait, error))
+    if (stopped_thread_take(&inject->stopped, places, candidate->thread, &candidate->wait, error))
         return true;
     struct seen *seen = seen_of(candidate->thread);
     seen->stack = candidate->wait.stack;
     seen->code = candidate->wait.code;
-    seen->rejected_ns = inject_now_ns();
+    seen->rejected_ns = stopped_thread_now_ns();
     return false;
 }
 
@@ -184,7 +183,7 @@ static uint64_t signals_of_calls(void)
 
 static bool signals_set(const struct inject *inject, uint64_t blocked)
 {
-    return ptrace(PTRACE_SETSIGMASK, inject->thread, (void *)sizeof blocked, &blocked) == 0;
+    return ptrace(PTRACE_SETSIGMASK, inject->stopped.id, (void *)sizeof blocked, &blocked) == 0;
 }
 
 /* Lets the thread run until it stops for `signal` at `address`. Other signals are held
@@ -194,29 +193,29 @@ static bool run_until(struct inject *inject, int request, int signal, uint64_t a
 {
     int status;
     for (;;) {
-        if (ptrace((enum __ptrace_request)request, inject->thread, NULL, NULL) != 0) break;
-        if (!stopped_thread_await(inject, &status)) return false;
+        if (ptrace((enum __ptrace_request)request, inject->stopped.id, NULL, NULL) != 0) break;
+        if (!stopped_thread_await(&inject->stopped, &status)) return false;
         if (stopped_thread_event(status) != 0) continue; /* an interrupt, or a group stop */
-        if (!registers_get(inject->thread, registers)) break;
+        if (!registers_get(inject->stopped.id, registers)) break;
         if (WSTOPSIG(status) == signal && registers_code(registers) == address) return true;
         if (WSTOPSIG(status) == SYSCALL_STOP) continue;
         /* A fault of the thread itself, which would recur forever. */
         if (WSTOPSIG(status) == SIGSEGV || WSTOPSIG(status) == SIGBUS ||
             WSTOPSIG(status) == SIGILL || WSTOPSIG(status) == SIGFPE ||
             WSTOPSIG(status) == SIGTRAP) {
-            ptrace(PTRACE_DETACH, inject->thread, NULL, (void *)(long)WSTOPSIG(status));
+            ptrace(PTRACE_DETACH, inject->stopped.id, NULL, (void *)(long)WSTOPSIG(status));
             break;
         }
         inject->held |= UINT64_C(1) << (WSTOPSIG(status) - 1);
     }
-    inject->is_gone = true;
+    inject->stopped.is_gone = true;
     return false;
 }
 
 /* Writes a frame into the process that ends at or below this address. */
 static bool frame_put(struct inject *inject, uint64_t end)
 {
-    frame_make(&inject->frame, &inject->state, end, inject->restorer);
+    frame_make(&inject->frame, &inject->stopped.state, end, inject->restorer);
     return memory_write(inject, inject->frame.start, inject->frame.bytes, inject->frame.bytes_used);
 }
 
@@ -228,10 +227,10 @@ static bool frame_put(struct inject *inject, uint64_t end)
 static bool system_call(struct inject *inject, long number, const uint64_t arguments[6],
                         uint64_t *result)
 {
-    struct user_regs_struct registers = inject->state.registers;
+    struct user_regs_struct registers = inject->stopped.state.registers;
     registers_to_system_call(&registers, inject->instruction, inject->spare_frame, inject->restorer,
                              number, arguments);
-    if (!registers_put(inject->thread, &registers)) return false;
+    if (!registers_put(inject->stopped.id, &registers)) return false;
     signals_set(inject, signals_of_calls());
     const uint64_t behind = inject->instruction + sizeof registers_system_call;
     if (!run_until(inject, PTRACE_SYSCALL, SYSCALL_STOP, behind, &registers) ||
@@ -291,13 +290,13 @@ static bool code_write(const struct inject *inject)
 static bool spare_begin(struct inject *inject)
 {
     enum { ALIGNMENT = 128 }; /* may be lost by it */
-    frame_make(&inject->frame, &inject->state, 0, inject->restorer);
+    frame_make(&inject->frame, &inject->stopped.state, 0, inject->restorer);
     const size_t bytes = inject->frame.bytes_used + ALIGNMENT;
     const uint64_t spare = target_spare(inject->target, bytes);
     if (spare == 0 || bytes > sizeof inject->spare_kept ||
         target_read(inject->target, spare, inject->spare_kept, bytes) != bytes)
         return false;
-    frame_make(&inject->frame, &inject->state, spare + bytes, inject->restorer);
+    frame_make(&inject->frame, &inject->stopped.state, spare + bytes, inject->restorer);
     if (!memory_force(inject, inject->frame.start, inject->frame.bytes, inject->frame.bytes_used))
         return false;
     inject->spare = spare;
@@ -324,13 +323,13 @@ static bool text_put(const struct inject *inject, unsigned number, const char *t
 static bool call_failed(const struct inject *inject, char *why, size_t why_bytes)
 {
     return error_explain(why, why_bytes, "%s",
-                         inject->is_gone ? "it has ended" : "its memory cannot be written");
+                         inject->stopped.is_gone ? "it has ended" : "its memory cannot be written");
 }
 
 bool inject_run(struct inject *inject, struct errand *errand, const char *path, const char *name,
                 const char *argument, char *why, size_t why_bytes)
 {
-    struct user_regs_struct registers = inject->state.registers;
+    struct user_regs_struct registers = inject->stopped.state.registers;
     const uint64_t place = (text_place(inject, TEXTS - 1) - sizeof *errand) & -UINT64_C(16);
     const uint64_t result = place - sizeof result;
     if (!text_put(inject, 0, path, &errand->path) || !text_put(inject, 1, name, &errand->name) ||
@@ -339,8 +338,8 @@ bool inject_run(struct inject *inject, struct errand *errand, const char *path, 
         return call_failed(inject, why, why_bytes);
     registers_to_call(&registers, inject->code, inject->frame.start, inject->code + ERRAND_OFFSET,
                       place, 0, result);
-    if (!registers_put(inject->thread, &registers)) inject->is_gone = true;
-    if (inject->is_gone ||
+    if (!registers_put(inject->stopped.id, &registers)) inject->stopped.is_gone = true;
+    if (inject->stopped.is_gone ||
         !run_until(inject, PTRACE_CONT, SIGURG, inject->code + REGISTERS_CALLED, &registers))
         return call_failed(inject, why, why_bytes);
     return target_read(inject->target, place, errand, sizeof *errand) == sizeof *errand ||
@@ -367,8 +366,8 @@ static bool lock_take(struct inject *inject, uint64_t end_ns)
     snprintf(path, sizeof path, "/proc/%d", (int)inject->target->process);
     inject->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (inject->lock >= 0 && flock(inject->lock, LOCK_EX | LOCK_NB) != 0) {
-        if (inject_now_ns() >= end_ns) return false;
-        inject_rest(ROUND_NS);
+        if (stopped_thread_now_ns() >= end_ns) return false;
+        stopped_thread_rest(ROUND_NS);
     }
     return inject->lock >= 0;
 }
@@ -394,8 +393,9 @@ static bool thread_find(struct inject *inject, const struct safe_places *places,
 {
     int error = 0;
     bool found;
-    while (!(found = threads_try(inject, places, &error)) && error == 0 && inject_now_ns() < end_ns)
-        inject_rest(ROUND_NS);
+    while (!(found = threads_try(inject, places, &error)) && error == 0 &&
+           stopped_thread_now_ns() < end_ns)
+        stopped_thread_rest(ROUND_NS);
     if (found) return true;
     inject->is_denied = error == EPERM;
     if (error != 0)
@@ -434,8 +434,9 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
     struct safe_places places;
     memset(inject, 0, sizeof *inject);
     inject->target = target;
+    inject->stopped.target = target;
     inject->memory = inject->lock = -1;
-    inject->began_ns = inject_now_ns();
+    inject->began_ns = stopped_thread_now_ns();
     const uint64_t end_ns = inject->began_ns + patience_ns;
     bool good = inject_prepare(inject, &places, end_ns, why, why_bytes);
     if (good) {
@@ -452,26 +453,26 @@ bool inject_begin(struct inject *inject, struct target *target, uint64_t patienc
         return true;
     inject_end(inject);
     return error_explain(why, why_bytes,
-                         inject->is_gone ? "it has ended"
-                                         : "no memory for a stack can be mapped in it");
+                         inject->stopped.is_gone ? "it has ended"
+                                                 : "no memory for a stack can be mapped in it");
 }
 
 void inject_end(struct inject *inject)
 {
-    struct iovec vectors = {inject->state.vectors, inject->state.vectors_bytes};
+    struct iovec vectors = {inject->stopped.state.vectors, inject->stopped.state.vectors_bytes};
     memory_unmap(inject, inject->stack, STACK_BYTES);
     memory_unmap(inject, inject->code, CODE_BYTES);
-    if (!inject->is_gone) {
-        registers_vectors_put(inject->thread, &vectors, inject->state.vectors_kind);
-        signals_set(inject, inject->state.blocked);
-        registers_put(inject->thread, &inject->state.registers);
+    if (!inject->stopped.is_gone) {
+        registers_vectors_put(inject->stopped.id, &vectors, inject->stopped.state.vectors_kind);
+        signals_set(inject, inject->stopped.state.blocked);
+        registers_put(inject->stopped.id, &inject->stopped.state.registers);
         if (inject->spare != 0)
             memory_force(inject, inject->spare, inject->spare_kept, inject->spare_bytes);
         for (int signal = 1; signal <= 64; signal++)
             if (inject->held >> (signal - 1) & 1)
-                syscall(SYS_tgkill, inject->target->process, inject->thread, signal);
-        stopped_thread_release(inject);
-        inject->stopped_ns = inject_now_ns() - inject->stopped_at_ns;
+                syscall(SYS_tgkill, inject->target->process, inject->stopped.id, signal);
+        stopped_thread_release(&inject->stopped);
+        inject->stopped_ns = stopped_thread_now_ns() - inject->stopped.since_ns;
     }
     files_close(inject);
 }

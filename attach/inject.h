@@ -1,6 +1,6 @@
 /* inject - makes one thread of a running process run an errand (errand.h).
  *
- *     if (inject_begin(&inject, &target, end_ns, why, sizeof why)) {
+ *     if (inject_begin(&inject, &target, patience_ns, why, sizeof why)) {
  *         good = inject_run(&inject, &errand, path, name, argument, why, sizeof why);
  *         inject_end(&inject);
  *     }
@@ -20,31 +20,23 @@
 
 #include "attach/errand.h"
 #include "attach/frame.h"
+#include "attach/stopped_thread.h"
 #include "attach/target.h"
-
-/* At most this many threads at a time may have been asked to stop and not have stopped yet. */
-enum { INJECT_LATE_MAX = 64 };
 
 struct inject {
     struct target *target;
-    pid_t thread;
-    struct frame_state state; /* where it was */
-    bool is_made_again;       /* the system call that it was in: the registers must be put */
+    struct stopped_thread stopped;
     struct frame frame;
     uint64_t instruction, restorer; /* code in the process: a system call; rt_sigreturn(2) */
     uint64_t spare, spare_frame;    /* memory that nothing uses (target.h), with a frame; 0: none */
     unsigned char spare_kept[FRAME_BYTES_MAX]; /* what was there */
     size_t spare_bytes;
-    uint64_t stack, code;               /* mapped in the process; 0: not yet */
-    uint64_t held;                      /* signals that came meanwhile */
-    uint64_t began_ns;                  /* inject_begin() */
-    uint64_t stopped_at_ns, stopped_ns; /* since when; how long, after inject_end() */
-    pid_t late[INJECT_LATE_MAX];        /* 0: none */
-    int memory, lock;                   /* files: the process's memory, a lock on its directory */
-    unsigned denials;                   /* EPERM, one after the other */
-    uint64_t denied_since_ns;           /* the first of these */
-    bool is_gone;                       /* the process has ended meanwhile */
-    bool is_denied;                     /* the system does not permit tracing it */
+    uint64_t stack, code; /* mapped in the process; 0: not yet */
+    uint64_t held;        /* signals that came meanwhile */
+    uint64_t began_ns;    /* inject_begin() */
+    uint64_t stopped_ns;  /* how long the thread was stopped, after inject_end() */
+    int memory, lock;     /* files: the process's memory, a lock on its directory */
+    bool is_denied;       /* the system does not permit tracing it */
 };
 
 /* Waits up to `patience_ns` for a thread at a safe place. False: see `why`; the process is as it

@@ -7,21 +7,24 @@
  *   registers_system_call    the instruction of a system call
  *   registers_sigreturn      the code that calls rt_sigreturn(2), to which signal handlers return
  *   registers_calling        the code by which a thread calls a function (registers_to_call()).
- * Afterwards the thread sends itself SIGURG: a tracer gets it instead and
- * the thread is stopped. Without a tracer, the signal does nothing in most
- *                            programs, and the thread goes back through its frame (frame.h).
- *                            REGISTERS_CALLED: the offset where the signal arrives
+ *                            Afterwards the thread sends itself SIGURG: a tracer gets it instead, and
+ *                            the thread is stopped. Without a tracer, the signal does nothing in most
+ *                            programs, and the thread goes back through its frame (frame.h)
+ *   REGISTERS_CALLED         the offset in it where the signal arrives
  *
- * registers_get(), registers_put() of a thread. After registers_put() the kernel does not restart
+ *   registers_get(), registers_put()   of a thread. After registers_put() the kernel does not restart
  *                            the system call that the thread was in, unless the registers say so
  *   registers_vectors_get()  all others, for registers_vectors_put(). *kind: which set this is
- * registers_code(), registers_stack(), registers_result() its program counter, stack pointer, and
- * the result of a system call or function. registers_caller(): a register
- *                            that may hold the return address; 0 if that is always on the stack
+ *   registers_code(), registers_stack(), registers_result()   its program counter, stack pointer, and
+ *                            the result of a system call or function
+ *   registers_caller()       a register that may hold the return address; 0 if that is always on the
+ *                            stack
  *   registers_waits_in()     the number of the system call that the thread is in or has just left;
- *                            -1: none. registers_arguments(): that call's
- *   registers_was_interrupted()  of a thread that is or was in a system call: whether the call has
- *                            returned EINTR. registers_make_again(): makes it again
+ *                            -1: none
+ *   registers_arguments()    that call's
+ *   registers_was_interrupted()   of a thread that is or was in a system call: whether the call has
+ *                            returned EINTR
+ *   registers_make_again()   makes it again
  *   registers_return()       sets the result of the system call that it has left
  *   registers_to_system_call()   makes it continue with the system call instruction at `code`, on
  *                            `stack`. If nobody stops it after the call, it continues at `back`

@@ -30,33 +30,33 @@ enum { DENIALS_MAX = 50 };
 /* Waits for the thread's next stop, up to `patience_ns`. False: none, or it has ended. */
 static bool stop_await(pid_t thread, uint64_t patience_ns, int *status)
 {
-    const uint64_t end = inject_now_ns() + patience_ns;
+    const uint64_t end = stopped_thread_now_ns() + patience_ns;
     for (;;) {
         const pid_t got = waitpid(thread, status, __WALL | WNOHANG);
         if (got == thread) return WIFSTOPPED(*status);
         if (got < 0 && errno != EINTR) return false;
-        if (inject_now_ns() >= end) return false;
-        inject_rest(50000);
+        if (stopped_thread_now_ns() >= end) return false;
+        stopped_thread_rest(50000);
     }
 }
 
 /* The entry of a thread that has been asked to stop and has not yet (0: a free entry); NULL:
  * none. */
-static pid_t *late_find(struct inject *inject, pid_t thread)
+static pid_t *late_find(struct stopped_thread *stopped, pid_t thread)
 {
-    for (unsigned i = 0; i < INJECT_LATE_MAX; i++)
-        if (inject->late[i] == thread) return &inject->late[i];
+    for (unsigned i = 0; i < STOPPED_THREAD_LATE_MAX; i++)
+        if (stopped->late[i] == thread) return &stopped->late[i];
     return NULL;
 }
 
 /* Stops a thread and leaves it stopped. False: it has not stopped yet, or cannot be traced (errno).
  * When this process ends, it goes on. */
-static bool stopped_thread_stop(struct inject *inject, pid_t thread)
+static bool stopped_thread_stop(struct stopped_thread *stopped, pid_t thread)
 {
     int status;
-    pid_t *late = late_find(inject, thread);
+    pid_t *late = late_find(stopped, thread);
     if (late == NULL) {
-        if ((late = late_find(inject, 0)) == NULL) return false;
+        if ((late = late_find(stopped, 0)) == NULL) return false;
         if (ptrace(PTRACE_SEIZE, thread, NULL, (void *)PTRACE_O_TRACESYSGOOD) != 0) return false;
         *late = thread;
         if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0) return false;
@@ -72,16 +72,16 @@ static bool stopped_thread_stop(struct inject *inject, pid_t thread)
     return stops;
 }
 
-bool stopped_thread_await(struct inject *inject, int *status)
+bool stopped_thread_await(struct stopped_thread *stopped, int *status)
 {
     for (;;) {
-        const pid_t got = waitpid(inject->thread, status, __WALL | WNOHANG);
+        const pid_t got = waitpid(stopped->id, status, __WALL | WNOHANG);
         if (got < 0 && errno != EINTR) break;
-        if (got == inject->thread && !WIFSTOPPED(*status)) break;
-        if (got == inject->thread) return true;
-        inject_rest(50000);
+        if (got == stopped->id && !WIFSTOPPED(*status)) break;
+        if (got == stopped->id) return true;
+        stopped_thread_rest(50000);
     }
-    inject->is_gone = true;
+    stopped->is_gone = true;
     return false;
 }
 
@@ -99,9 +99,9 @@ static bool call_was_cut(const struct user_regs_struct *registers, long number, 
 
 /* Has the thread do the rest of such a call, then adds the results, and leaves it stopped. False: a
  * signal of the program's came first. *signal: that, or 0. */
-static bool call_complete(struct inject *inject, long number, uint64_t done, int *signal)
+static bool call_complete(struct stopped_thread *stopped, long number, uint64_t done, int *signal)
 {
-    struct user_regs_struct registers = inject->state.registers;
+    struct user_regs_struct registers = stopped->state.registers;
     uint64_t arguments[6];
     unsigned stops = 0;
     int status = 0;
@@ -111,9 +111,9 @@ static bool call_complete(struct inject *inject, long number, uint64_t done, int
     registers_to_system_call(&registers, registers_code(&registers) - sizeof registers_system_call,
                              registers_stack(&registers), 0, number, arguments);
     *signal = 0;
-    if (!registers_put(inject->thread, &registers)) return false;
-    while (stops < 2 && *signal == 0 && ptrace(PTRACE_SYSCALL, inject->thread, NULL, NULL) == 0 &&
-           stopped_thread_await(inject, &status)) {
+    if (!registers_put(stopped->id, &registers)) return false;
+    while (stops < 2 && *signal == 0 && ptrace(PTRACE_SYSCALL, stopped->id, NULL, NULL) == 0 &&
+           stopped_thread_await(stopped, &status)) {
         if (stopped_thread_event(status) != 0) continue;
         if (WSTOPSIG(status) == SYSCALL_STOP)
             stops++;
@@ -121,10 +121,10 @@ static bool call_complete(struct inject *inject, long number, uint64_t done, int
             *signal = WSTOPSIG(status);
     }
     int64_t rest = 0;
-    if (stops == 2 && registers_get(inject->thread, &registers))
+    if (stops == 2 && registers_get(stopped->id, &registers))
         rest = (int64_t)registers_result(&registers);
-    registers_return(&inject->state.registers, done + (rest > 0 ? (uint64_t)rest : 0));
-    registers_put(inject->thread, &inject->state.registers);
+    registers_return(&stopped->state.registers, done + (rest > 0 ? (uint64_t)rest : 0));
+    registers_put(stopped->id, &stopped->state.registers);
     return *signal == 0;
 }
 
@@ -136,16 +136,16 @@ static void come_first(bool is_first)
     sched_setscheduler(0, is_first ? SCHED_FIFO : SCHED_OTHER, &priority);
 }
 
-void stopped_thread_release(struct inject *inject)
+void stopped_thread_release(struct stopped_thread *stopped)
 {
-    if (inject->is_made_again) registers_put(inject->thread, &inject->state.registers);
-    ptrace(PTRACE_DETACH, inject->thread, NULL, NULL);
+    if (stopped->is_made_again) registers_put(stopped->id, &stopped->state.registers);
+    ptrace(PTRACE_DETACH, stopped->id, NULL, NULL);
     come_first(false);
 }
 
 /* Whether the thread is inside a restartable sequence (rseq(2)): the kernel would not abort it if
  * the thread did something else and then went on there. */
-static bool is_in_sequence(const struct inject *inject, uint64_t code)
+static bool is_in_sequence(const struct stopped_thread *stopped, uint64_t code)
 {
     struct {
         uint64_t area;
@@ -156,43 +156,43 @@ static bool is_in_sequence(const struct inject *inject, uint64_t code)
         uint64_t start, length, abort;
     } sequence;
     uint64_t address = 0;
-    if (ptrace((enum __ptrace_request)PTRACE_GET_RSEQ_CONFIGURATION, inject->thread,
-               (void *)sizeof of, &of) <= 0 ||
+    if (ptrace((enum __ptrace_request)PTRACE_GET_RSEQ_CONFIGURATION, stopped->id, (void *)sizeof of,
+               &of) <= 0 ||
         of.area == 0)
         return false;
-    if (target_read(inject->target, of.area + sizeof(uint64_t), &address, sizeof address) !=
+    if (target_read(stopped->target, of.area + sizeof(uint64_t), &address, sizeof address) !=
             sizeof address ||
         address == 0)
         return false;
-    return target_read(inject->target, address, &sequence, sizeof sequence) != sizeof sequence ||
+    return target_read(stopped->target, address, &sequence, sizeof sequence) != sizeof sequence ||
            code - sequence.start < sequence.length;
 }
 
 /* `registers`: as the thread was stopped. */
-static bool thread_is_safe(struct inject *inject, const struct safe_places *places,
+static bool thread_is_safe(struct stopped_thread *stopped, const struct safe_places *places,
                            const struct user_regs_struct *registers)
 {
     static uint64_t stack[STACK_WORDS];
     size_t bytes = 0, more;
-    if (is_in_sequence(inject, registers_code(registers))) return false;
+    if (is_in_sequence(stopped, registers_code(registers))) return false;
     /* The stack may end before: read it in pieces. */
     do {
         more =
-            target_read(inject->target, registers_stack(registers) + bytes, (char *)stack + bytes,
+            target_read(stopped->target, registers_stack(registers) + bytes, (char *)stack + bytes,
                         sizeof stack - bytes < 4096 ? sizeof stack - bytes : 4096);
         bytes += more;
     } while (more == 4096 && bytes < sizeof stack);
-    return safe_place_is(places, inject->thread, registers, stack, bytes / sizeof *stack);
+    return safe_place_is(places, stopped->id, registers, stack, bytes / sizeof *stack);
 }
 
 /* The stop has ended the system call that the thread was in: it is made again. The thread has that in
  * its registers at once: if this process died first, the call would return EINTR. */
-static void call_make_again(struct inject *inject, const struct wait *wait)
+static void call_make_again(struct stopped_thread *stopped, const struct wait *wait)
 {
-    struct user_regs_struct *registers = &inject->state.registers;
-    const long number = registers_waits_in(inject->thread, registers);
+    struct user_regs_struct *registers = &stopped->state.registers;
+    const long number = registers_waits_in(stopped->id, registers);
     uint64_t arguments[6];
-    inject->is_made_again = false;
+    stopped->is_made_again = false;
     if (number < 0 || !registers_was_interrupted(registers)) return;
     if (number == wait->number)
         memcpy(arguments, wait->arguments, sizeof arguments);
@@ -200,70 +200,69 @@ static void call_make_again(struct inject *inject, const struct wait *wait)
         registers_arguments(registers, arguments);
     else
         return;
-    if (wait_kind_of(inject->target->process, number, arguments) == WAIT_FRAGILE) return;
+    if (wait_kind_of(stopped->target->process, number, arguments) == WAIT_FRAGILE) return;
     registers_make_again(registers, arguments);
-    inject->is_made_again = true;
-    registers_put(inject->thread, registers);
+    stopped->is_made_again = true;
+    registers_put(stopped->id, registers);
 }
 
-static bool state_get(struct inject *inject)
+static bool state_get(struct stopped_thread *stopped)
 {
-    struct iovec all = {inject->state.vectors, sizeof inject->state.vectors};
-    if (ptrace(PTRACE_GETSIGMASK, inject->thread, (void *)sizeof inject->state.blocked,
-               &inject->state.blocked) != 0 ||
-        !registers_vectors_get(inject->thread, &all, &inject->state.vectors_kind))
+    struct iovec all = {stopped->state.vectors, sizeof stopped->state.vectors};
+    if (ptrace(PTRACE_GETSIGMASK, stopped->id, (void *)sizeof stopped->state.blocked,
+               &stopped->state.blocked) != 0 ||
+        !registers_vectors_get(stopped->id, &all, &stopped->state.vectors_kind))
         return false;
-    inject->state.vectors_bytes = all.iov_len;
+    stopped->state.vectors_bytes = all.iov_len;
     return true;
 }
 
 /* False: the thread had to be let go, with a signal. */
-static bool call_is_whole(struct inject *inject)
+static bool call_is_whole(struct stopped_thread *stopped)
 {
-    const long number = registers_waits_in(inject->thread, &inject->state.registers);
+    const long number = registers_waits_in(stopped->id, &stopped->state.registers);
     uint64_t done;
     int signal;
-    if (number < 0 || !call_was_cut(&inject->state.registers, number, &done) ||
-        call_complete(inject, number, done, &signal))
+    if (number < 0 || !call_was_cut(&stopped->state.registers, number, &done) ||
+        call_complete(stopped, number, done, &signal))
         return true;
-    ptrace(PTRACE_DETACH, inject->thread, NULL, (void *)(long)signal);
+    ptrace(PTRACE_DETACH, stopped->id, NULL, (void *)(long)signal);
     return false;
 }
 
-static bool thread_take(struct inject *inject, const struct safe_places *places, pid_t thread,
-                        const struct wait *wait, int *error)
+static bool thread_take(struct stopped_thread *stopped, const struct safe_places *places,
+                        pid_t thread, const struct wait *wait, int *error)
 {
-    inject->thread = thread;
-    inject->stopped_at_ns = inject_now_ns();
-    inject->is_made_again = false;
+    stopped->id = thread;
+    stopped->since_ns = stopped_thread_now_ns();
+    stopped->is_made_again = false;
     errno = 0;
-    if (!stopped_thread_stop(inject, thread)) {
-        if (errno == EPERM && inject->denials++ == 0)
-            inject->denied_since_ns = inject->stopped_at_ns;
-        if (errno == EPERM && inject->denials > DENIALS_MAX &&
-            inject->stopped_at_ns - inject->denied_since_ns > DENIED_NS)
+    if (!stopped_thread_stop(stopped, thread)) {
+        if (errno == EPERM && stopped->denials++ == 0) stopped->denied_since_ns = stopped->since_ns;
+        if (errno == EPERM && stopped->denials > DENIALS_MAX &&
+            stopped->since_ns - stopped->denied_since_ns > DENIED_NS)
             *error = EPERM;
         return false;
     }
-    inject->denials = 0;
+    stopped->denials = 0;
     *error = 0;
-    bool good = registers_get(thread, &inject->state.registers);
-    if (good && !call_is_whole(inject)) return false;
+    bool good = registers_get(thread, &stopped->state.registers);
+    if (good && !call_is_whole(stopped)) return false;
     if (good) {
-        const struct user_regs_struct stopped = inject->state.registers;
-        call_make_again(inject, wait);
-        good = thread_is_safe(inject, places, &stopped);
+        const struct user_regs_struct registers = stopped->state.registers;
+        call_make_again(stopped, wait);
+        good = thread_is_safe(stopped, places, &registers);
     }
-    good = good && state_get(inject);
-    if (!good) stopped_thread_release(inject);
+    good = good && state_get(stopped);
+    if (!good) stopped_thread_release(stopped);
     return good;
 }
 
-bool stopped_thread_take(struct inject *inject, const struct safe_places *places, pid_t thread,
-                         const struct wait *wait, int *error)
+bool stopped_thread_take(struct stopped_thread *stopped, const struct safe_places *places,
+                         pid_t thread, const struct wait *wait, int *error)
 {
     come_first(true);
-    const bool is_taken = thread_take(inject, places, thread, wait, error);
+    const bool is_taken = thread_take(stopped, places, thread, wait, error);
     if (!is_taken) come_first(false);
     return is_taken;
 }

@@ -1,4 +1,6 @@
 #include "change/changing.h"
+
+#include "change/change_stream.h"
 #include "common/call_table.h"
 
 static struct change_count *changing_count(struct changing *changing, uint32_t change)

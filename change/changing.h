@@ -6,8 +6,10 @@
 #include "change/change_chunks.h"
 #include "change/change_growth.h"
 #include "change/change_shared.h"
-#include "change/change_stream.h"
+#include "change/change_trace.h"
 #include "stream/instruction_writer.h"
+
+struct change_result; /* change_stream.h */
 
 /* An object of the trace that is alive. */
 struct changed_object {

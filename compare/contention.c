@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 #include "compare/comparison.h"
 
 /* The number of locks that a setting leaves; 0: it leaves them. */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 #include "common/error.h"
 
 static bool has_allocator(const struct compare_list *list, size_t count, const char *name)

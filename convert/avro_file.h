@@ -6,7 +6,7 @@
 #include <avro.h>
 #include <stdio.h>
 
-#include "convert/export.h"
+#include "convert/export_writer.h"
 
 struct avro_file {
     FILE *file;

@@ -1,5 +1,5 @@
 /* malloctape export - writes a trace in another tool's format. */
-#include "convert/export.h"
+#include "convert/export_writer.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -12,7 +12,7 @@
 
 #include "common/array.h"
 #include "common/text.h"
-#include "convert/export.h"
+#include "convert/export_writer.h"
 
 #define C_CALLS_MAX UINT64_C(100000)
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/text.h"
-#include "convert/export.h"
+#include "convert/export_writer.h"
 #include "symbols/code_tree.h"
 
 enum { DEPTH_MAX = CODE_FRAMES_MAX };

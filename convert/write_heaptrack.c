@@ -22,7 +22,7 @@
 
 #include "common/array.h"
 #include "convert/convert_files.h"
-#include "convert/export.h"
+#include "convert/export_writer.h"
 #include "symbols/code_names.h"
 
 enum { PAGE_BYTES = 4096 };

@@ -6,7 +6,7 @@
  *   8  8  slot of the object
  *   16 8  size */
 #include "common/bytes.h"
-#include "convert/export.h"
+#include "convert/export_writer.h"
 
 enum { OPERATION_BYTES = 24, MALLOC = 0, FREE, REALLOC, ALIGNED };
 

@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "common/array.h"
-#include "convert/export.h"
+#include "convert/export_writer.h"
 #include "symbols/code_names.h"
 #include "symbols/stack_tally.h"
 

@@ -7,7 +7,7 @@
 
 #include "common/text.h"
 #include "convert/convert_files.h"
-#include "convert/export.h"
+#include "convert/export_writer.h"
 
 struct state {
     FILE *operations;

@@ -3,7 +3,7 @@
 
 #include "common/array.h"
 #include "common/text.h"
-#include "convert/export.h"
+#include "convert/export_writer.h"
 
 enum { LINE_BYTES = 256 };
 

@@ -27,7 +27,7 @@
 
 #include "common/array.h"
 #include "convert/convert_files.h"
-#include "convert/export.h"
+#include "convert/export_writer.h"
 #include "convert/names.h"
 
 enum { CHUNK_BYTES = 4096, OPERATION_BYTES_MAX = 1 + 3 * WL_INTEGER_BYTES, PAGE_BYTES = 4096 };

@@ -1,4 +1,4 @@
-/* keeper - follows a recording while it goes on, and keeps its last minutes.
+/* keeper - what is known of a recording while it goes on (keep_run.h), and files of what is kept.
  *
  *   recorded process --raw--> FIFO --> postprocess --ordered--> follow --> segments
  *                                                                 |         |
@@ -22,6 +22,7 @@
 
 /* Of the names of files in the directory, of which answers are made. */
 #define KEEPER_ANSWER "answer"
+#define KEEPER_NAME   "malloctape keep"
 
 struct keeper {
     const struct keep_options *options;
@@ -42,9 +43,6 @@ struct keeper {
     pthread_mutex_t writing; /* one file at a time */
 };
 
-/* Follows the stream to its end. Returns an exit status. */
-int keeper_run(const struct keep_options *options);
-
 /* Writes what is kept at present to `path`. Any thread, without the lock. False: see error. */
 bool keeper_write(struct keeper *keeper, const char *path, struct instruction_totals *totals,
                   struct error *error);
@@ -55,8 +53,14 @@ bool keeper_write_recent(struct keeper *keeper, const char *path, struct error *
 /* Writes what is alive at present, and nothing else. The same. */
 bool keeper_write_live(struct keeper *keeper, const char *path, struct error *error);
 
+/* Writes it beside `path`, and then gives it that name. False: see error. */
+bool keeper_write_joined(struct joined *joined, const char *path, struct error *error);
+
 /* Prints a line for people, on the standard error. */
 void keeper_say(const struct keeper *keeper, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Prints an error about `what`, or NULL. Returns PROGRAM_FAILED. */
+int keeper_fail(const char *what, const struct error *error);
 
 #endif

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 
 #ifdef __cplusplus
 extern "C" {

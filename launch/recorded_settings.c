@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 #include "common/printable.h"
 
 /* Of what is ignored, so much is shown. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 #include "common/output.h"
 #include "page/page_pack.h"
 

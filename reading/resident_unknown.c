@@ -1,5 +1,7 @@
 #include "reading/resident_unknown.h"
 
+#include "stream/residency.h"
+
 /* HEAP_MAX_SIZE of glibc on machines of 64 bits; what the dynamic linker maps is smaller. */
 #define RESIDENT_ARENA_BYTES (UINT64_C(64) << 20)
 #define RESIDENT_SMALL_BYTES (UINT64_C(64) << 10)

@@ -11,7 +11,7 @@
 #ifndef MALLOCTAPE_READING_RESIDENT_UNKNOWN_H
 #define MALLOCTAPE_READING_RESIDENT_UNKNOWN_H
 
-#include "reading/resident.h"
+#include "reading/resident_part.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 #include "common/call_kind.h"
 
 /* Argument lists of the optional calls. A tag is a const std::nothrow_t &. */

@@ -1,5 +1,5 @@
 /* by_code - the part of a report about call stacks: which code asks for what, by function, line, file,
- * by module or by whole stacks. The rows are made here; by_code_text.h, by_code_json.h and
+ * by module or by whole stacks. by_code_make.h makes the rows; by_code_text.h, by_code_json.h and
  * interactive.h show them.
  *
  *   batches --stack_tally--> what each stack asked for
@@ -81,10 +81,6 @@ struct by_code {
     struct stack_sums suppressions; /* of those: STACK_AT_END only */
 };
 
-/* Makes the rows, once code->tally has all batches and code->stacks the definitions. False: no
- * memory. */
-bool by_code_make(struct by_code *code, const struct by_code_options *options,
-                  const struct code_places *places);
 void by_code_close(struct by_code *code);
 
 /* A number of a function, with what it calls, for limits and for what changed: */
@@ -122,12 +118,6 @@ bool by_code_is_sampled(const struct by_code *code, const struct by_code_number 
 
 /* Adds the values, without what is known of their errors. */
 void by_code_add(struct stack_sums *to, const struct stack_sums *one);
-
-/* What happened in buckets of code->tally.times, from `from` until before `until`, by stack; then by
- * row. The caller frees the arrays. NULL, false: no memory. */
-struct by_code_span *by_code_spans(const struct by_code *code, unsigned from, unsigned until);
-bool by_code_spans_of_rows(struct by_code *code, const struct by_code_span *spans,
-                           struct by_code_span **self, struct by_code_span **total);
 
 /* Rows in the order of a number. */
 struct by_code_order {

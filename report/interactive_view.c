@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "report/by_code_totals.h"
 
 /* ---- numbers ---- */
 

@@ -7,6 +7,7 @@
 #include "common/progress.h"
 #include "launch/process.h"
 #include "reading/ordered.h"
+#include "report/by_code_make.h"
 #include "report/call_sizes.h"
 #include "stream/metadata.h"
 

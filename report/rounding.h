@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 #include "report/sizes.h"
 
 enum { ROUNDINGS = ALLOCATORS };

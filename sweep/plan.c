@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 #include "common/error.h"
 #include "common/json_file.h"
 #include "launch/allocators.h"

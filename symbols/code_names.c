@@ -7,7 +7,6 @@
 
 #include "common/array.h"
 #include "common/printable.h"
-#include "symbols/code_view.h"
 #include "symbols/function_name.h"
 #include "symbols/source_name.h"
 
@@ -272,7 +271,7 @@ unsigned code_names_walk(const struct code_names *names, uint32_t node, uint32_t
     const unsigned first = frames_of_allocator(names, at, count);
     count -= first;
     memmove(at, at + first, count * sizeof *at);
-    if (names->has_languages) count = code_view_take(names, at, count);
+    if (names->has_languages) count = code_view_take(names->view, names->frames, at, count);
     if (count > 0 && node != STACK_END) at[count++] = 0;
     return count;
 }

@@ -23,6 +23,7 @@
 #include <stdio.h>
 
 #include "stream/stacks.h"
+#include "symbols/code_view.h"
 #include "symbols/perf_map.h"
 #include "symbols/symbols.h"
 
@@ -32,31 +33,6 @@ enum { CODE_FRAME_FIRST = 1 }; /* of codes; the one before is CODE_NAMES_CUT */
 /* Of a stack: outer ones beyond are unknown. The recorder takes 128 return addresses, each with what
  * was inlined there. */
 enum { CODE_FRAMES_MAX = 512 };
-
-struct code_frame {
-    uint32_t function, file, module; /* texts; module: the path */
-    uint32_t line;
-    uint32_t
-        language; /* a text: that of the function, which an interpreter runs; 0: it is native */
-    uint32_t first_line; /* of a function with a language; 0: unknown */
-    uint32_t code;       /* in the stream; 0: CODE_NAMES_CUT */
-    bool is_library;     /* or a wrapper of malloc, or passed over: works for its caller */
-    bool allocates;
-    bool is_inlined;        /* into the next frame */
-    bool is_of_interpreter; /* native: runs functions with a language, or is an extension of them */
-    bool is_of_libc;
-};
-
-/* Which functions of stacks are shown, where some have a language. What an interpreter does itself
- * between two of these is left out, but in CODE_VIEW_NATIVE. A stack without such functions is shown
- * as it is. */
-enum code_view { CODE_VIEW_ALL, CODE_VIEW_INTERPRETED, CODE_VIEW_NATIVE };
-
-/* "all", "interpreted", "native". */
-extern const char *const code_view_words[CODE_VIEW_NATIVE + 1];
-
-/* Fills in what such a word means. False: it is none of them. */
-bool code_view_parse(const char *word, enum code_view *view);
 
 /* Where names are looked for. */
 struct code_places {

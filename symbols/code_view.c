@@ -25,13 +25,14 @@ static bool code_view_shows(enum code_view view, const struct code_frame *frame,
     }
 }
 
-unsigned code_view_take(const struct code_names *names, uint32_t *at, unsigned count)
+unsigned code_view_take(enum code_view view, const struct code_frame *frames, uint32_t *at,
+                        unsigned count)
 {
     unsigned first = 0, kept = 0;
-    while (first < count && names->frames[at[first]].language == 0)
+    while (first < count && frames[at[first]].language == 0)
         first++;
     if (first == count) return count;
     for (unsigned i = 0; i < count; i++)
-        if (code_view_shows(names->view, &names->frames[at[i]], i < first)) at[kept++] = at[i];
+        if (code_view_shows(view, &frames[at[i]], i < first)) at[kept++] = at[i];
     return kept;
 }

@@ -2,8 +2,11 @@
 
 # includes.rb SOURCE - says which #include lines the table "Directories" of docs/architecture.md does
 # not allow: the names in backquotes in its last column, `*` for any end, `NAME/` for all of a
-# directory; and which headers of common/ only one directory includes, to which they should move.
-# Exit status 1 if there is one.
+# directory; which headers of common/ only one directory includes, to which they should move; and
+# which files include each other in a circle: NAME.c, .h and NAME_own.h are one. Exit status 1 if
+# there is one.
+
+require 'tsort'
 
 source = ARGV.fetch(0)
 directories = Dir.glob('*/Makefile.inc', base: source).map { |file| File.dirname(file) }
@@ -40,5 +43,18 @@ Dir.glob('common/*.h', base: source).each do |name|
 
   wrong << "#{name} is for #{users[name].first || 'nobody'} alone" if users[name].size < 2
 end
+# Those that are: a part of the other one, inlined into its callers.
+CIRCLES = [%w[postprocess/order postprocess/order_state], %w[stream/raw_calls stream/raw_decoder],
+           %w[stream/units stream/units_read]].freeze
+stem = ->(file) { file.sub(/(_own)?\.(c|h|cc)\z/, '') }
+includes = Hash.new { |all, name| all[name] = [] }
+Dir.glob('*/**/*.{c,h,cc}', base: source).grep_v(%r{\A(tests|bench|build[^/]*)/}).each do |file|
+  names = File.read("#{source}/#{file}").scan(/^#include "(.*?)"/).flatten
+  includes[stem.call(file)] |= names.map(&stem) - [stem.call(file)]
+end
+circles = TSort.strongly_connected_components(->(&one) { includes.keys.each(&one) },
+                                              ->(name, &one) { includes.fetch(name, []).each(&one) })
+wrong += (circles.select { |circle| circle.size > 1 }.map(&:sort) - CIRCLES)
+         .map { |circle| "#{circle.join(', ')} include each other" }
 puts wrong
 exit wrong.empty? && allowed.size > 9

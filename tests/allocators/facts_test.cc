@@ -1,5 +1,5 @@
 // facts_test - what the files of allocators/ make of what an allocator says.
-#include "allocators/facts.h"
+#include "allocators/known.h"
 
 #include "common/text.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 
 enum { EACH_UP_TO = 40000, STEPS = 997, MESSAGES_MAX = 10 };
 

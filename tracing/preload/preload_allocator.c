@@ -1,6 +1,6 @@
 #include "tracing/preload/preload_allocator.h"
 
-#include "allocators/facts.h"
+#include "allocators/known.h"
 #include "allocators/glibc_heap.h"
 #include "common/atomic.h"
 #include "common/text.h"

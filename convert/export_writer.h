@@ -1,12 +1,12 @@
-/* export - what `malloctape export` passes to the writers of other tools' formats; a file each.
+/* export_writer - what `malloctape export` passes to the writers of other tools' formats; a file each.
  *
  *   trace --instruction_reader--> export.c --struct export_call--> write_NAME.c --> OUT
  *
  * A writer says once what its format cannot hold at all (`loses`), and counts what it leaves out or
  * changes in single calls (struct export_losses). Objects are known by their registers: small
  * numbers, each of one live object. */
-#ifndef MALLOCTAPE_EXPORT_H
-#define MALLOCTAPE_EXPORT_H
+#ifndef MALLOCTAPE_CONVERT_EXPORT_WRITER_H
+#define MALLOCTAPE_CONVERT_EXPORT_WRITER_H
 
 #include <stdbool.h>
 #include <stdint.h>
