@@ -34,25 +34,6 @@ enum { LINKER_BYTES_MAX = 65536 };
 
 /* ---- what is in the way ---- */
 
-/* A line "NAME:\tVALUE" of /proc/PROCESS/status. False: there is none. */
-static bool status_get(pid_t process, const char *name, char *value, size_t bytes)
-{
-    char path[64], line[256];
-    bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return false;
-    while (!found && fgets(line, sizeof line, file) != NULL) {
-        const size_t length = strlen(name);
-        if (strncmp(line, name, length) != 0 || line[length] != ':') continue;
-        line[strcspn(line, "\n")] = '\0';
-        snprintf(value, bytes, "%s", line + length + 1 + strspn(line + length + 1, "\t "));
-        found = true;
-    }
-    fclose(file);
-    return found;
-}
-
 static bool has_module(const struct target *target, const char *name)
 {
     return target_module_named(target, name) != TARGET_NONE;
@@ -85,7 +66,7 @@ static bool explain_permission(pid_t process, char *why, size_t why_bytes)
 {
     char path[64], tracer[64] = "0", scope[16] = "0";
     struct stat status;
-    if (status_get(process, "TracerPid", tracer, sizeof tracer) && strcmp(tracer, "0") != 0)
+    if (target_status(process, "TracerPid", tracer, sizeof tracer) && strcmp(tracer, "0") != 0)
         return error_explain(why, why_bytes, "process %s, a debugger or strace, traces it already",
                              tracer);
     snprintf(path, sizeof path, "/proc/%d", (int)process);
@@ -107,16 +88,16 @@ static bool is_possible(struct target *target, char *why, size_t why_bytes)
 {
     const pid_t process = target->process;
     char value[64];
-    if (status_get(process, "TracerPid", value, sizeof value) && strcmp(value, "0") != 0)
+    if (target_status(process, "TracerPid", value, sizeof value) && strcmp(value, "0") != 0)
         return explain_permission(process, why, why_bytes);
     if (!is_our_machine(process))
         return error_explain(why, why_bytes,
                              "it is built for another architecture than malloctape");
-    if (status_get(process, "Seccomp", value, sizeof value) && strcmp(value, "0") != 0)
+    if (target_status(process, "Seccomp", value, sizeof value) && strcmp(value, "0") != 0)
         return error_explain(why, why_bytes,
                              "it filters its system calls (seccomp): those of the recorder could "
                              "kill it");
-    if (status_get(process, "State", value, sizeof value) && strchr("TtZX", value[0]) != NULL)
+    if (target_status(process, "State", value, sizeof value) && strchr("TtZX", value[0]) != NULL)
         return error_explain(why, why_bytes, "it is not running: its state is %s", value);
     if (has_module(target, "libasan.so") || has_module(target, "libtsan.so") ||
         has_module(target, "libclang_rt."))

@@ -29,7 +29,6 @@ static void errand_run(struct errand *errand)
         void *library = open(errand->path, RTLD_NOW);
         if (library != NULL) errand->function = find(library, errand->name);
         if (library == NULL || errand->function == 0) errand->why = explain();
-        errand->has_loaded = library != NULL;
     }
     if (errand->function != 0) {
         int (*function)(uint64_t) = (int (*)(uint64_t))errand->function;

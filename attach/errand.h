@@ -22,10 +22,9 @@ struct errand {
     uint64_t function; /* or its address, if it is loaded already */
     uint64_t argument;
 
-    uint64_t is_busy;    /* another thread has the lock: nothing has been done */
-    uint64_t has_loaded; /* or it was there */
-    uint64_t why;        /* a text, if it could not be loaded; or 0 */
-    int64_t result;      /* of the function */
+    uint64_t is_busy; /* another thread has the lock: nothing has been done */
+    uint64_t why;     /* a text, if it could not be loaded; or 0 */
+    int64_t result;   /* of the function */
 };
 
 /* The code, and its length. */

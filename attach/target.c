@@ -361,3 +361,23 @@ uint64_t target_spare(struct target *target, size_t bytes)
     }
     return found;
 }
+
+/* ---- its status ---- */
+
+bool target_status(pid_t process, const char *name, char *value, size_t bytes)
+{
+    char path[64], line[256];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return false;
+    while (!found && fgets(line, sizeof line, file) != NULL) {
+        const size_t length = strlen(name);
+        if (strncmp(line, name, length) != 0 || line[length] != ':') continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(value, bytes, "%s", line + length + 1 + strspn(line + length + 1, "\t "));
+        found = true;
+    }
+    fclose(file);
+    return found;
+}

@@ -77,4 +77,7 @@ size_t target_read(const struct target *target, uint64_t address, void *to, size
  * Only a tracer can write there. */
 uint64_t target_spare(struct target *target, size_t bytes);
 
+/* A line "NAME:\tVALUE" of /proc/PROCESS/status. False: there is none. */
+bool target_status(pid_t process, const char *name, char *value, size_t bytes);
+
 #endif

@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "attach/target.h"
 #include "common/progress.h"
 #include "tracing/process/request.h"
 
@@ -105,14 +106,10 @@ static void say_why_silent(const struct cli_command *command, pid_t process)
 /* The id that the process has for itself, which differs if it is in another PID namespace. */
 static int number_for_itself(pid_t process)
 {
-    char path[64], line[256];
-    int number = (int)process;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
-    FILE *file = fopen(path, "re");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "NSpid:", 6) == 0) number = atoi(strrchr(line, '\t') + 1);
-    if (file != NULL) fclose(file);
-    return number;
+    char numbers[256];
+    if (!target_status(process, "NSpid", numbers, sizeof numbers)) return (int)process;
+    const char *last = strrchr(numbers, '\t');
+    return atoi(last != NULL ? last + 1 : numbers);
 }
 
 /* A socket in the network namespace of the process, because each has its own abstract names. Only
@@ -270,14 +267,8 @@ static void say_why_not(const struct cli_command *command, pid_t process, char *
 
 static bool is_stopped(pid_t process)
 {
-    char path[64], line[64];
-    bool stopped = false;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
-    FILE *file = fopen(path, "re");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "State:", 6) == 0) stopped = strpbrk(line + 6, "Tt") != NULL;
-    if (file != NULL) fclose(file);
-    return stopped;
+    char state[64];
+    return target_status(process, "State", state, sizeof state) && strchr("Tt", state[0]) != NULL;
 }
 
 static void say_why_late(const struct ask *ask, const char *request)
