@@ -34,6 +34,7 @@ enum {
     MAPPING_ID = 1,
     MAPPING_START = 2,
     MAPPING_LIMIT = 3,
+    MAPPING_OFFSET = 4,
     MAPPING_FILENAME = 5,
     MAPPING_BUILD_ID = 6,
     MAPPING_HAS_FUNCTIONS = 7,
@@ -71,6 +72,7 @@ struct profile {
     size_t functions_room;
     uint32_t *latest; /* by number of a function's text: the latest id with it; 0: none yet */
     uint32_t functions_count;
+    uint32_t program; /* the module whose addresses are those of its file, plus 1; 0: none */
 };
 
 /* Functions of one name in several files are several. */
@@ -138,14 +140,42 @@ static void put_value_type(struct profile *profile, unsigned field, const char *
     put_message(&profile->all, field, &profile->message);
 }
 
+/* Whether a module is the program itself: of that, `program` is the path, or the end of it. */
+static bool pprof_is_program(const struct profile *profile, const struct stack_module *module)
+{
+    const char *program = profile->code->program;
+    const char *path = (const char *)stack_text_bytes(&module->path);
+    return path != NULL && strcmp(basename(path), basename(program)) == 0;
+}
+
+/* Where a module's code was mapped, as /proc/PID/maps has it. The program itself is told as if it had
+ * been mapped where its file says: `go tool pprof` takes an address for that in the file, and all runs
+ * of a program have the same ones. If the file is not here, all of the module is told as one. */
+static void put_mapped_at(struct profile *profile, uint32_t number,
+                          const struct stack_module *module)
+{
+    struct symbol_segment code;
+    uint64_t start = module->start, end = module->end, offset = 0;
+    if (code_names_segment(profile->code->names, number, &code) &&
+        code.begin + module->bias >= start && code.end + module->bias <= end) {
+        const bool is_program = pprof_is_program(profile, module);
+        if (is_program) profile->program = number + 1;
+        start = code.begin + (is_program ? 0 : module->bias);
+        end = code.end + (is_program ? 0 : module->bias);
+        offset = code.offset;
+    }
+    put_number(&profile->message, MAPPING_START, start);
+    put_number(&profile->message, MAPPING_LIMIT, end);
+    put_number(&profile->message, MAPPING_OFFSET, offset);
+}
+
 static void put_mapping(struct profile *profile, uint32_t number, const struct stack_module *module)
 {
     char hex[2 * STACK_BUILD_ID_MAX + 1];
     const uint8_t *path = stack_text_bytes(&module->path);
     const uint8_t *id = stack_text_bytes(&module->build_id);
     put_number(&profile->message, MAPPING_ID, number);
-    put_number(&profile->message, MAPPING_START, module->start);
-    put_number(&profile->message, MAPPING_LIMIT, module->end);
+    put_mapped_at(profile, number, module);
     put_number(&profile->message, MAPPING_FILENAME, text_number(profile, (const char *)path));
     for (uint32_t k = 0; id != NULL && k < module->build_id.length; k++)
         snprintf(hex + 2 * k, 3, "%02x", id[k]);
@@ -153,13 +183,6 @@ static void put_mapping(struct profile *profile, uint32_t number, const struct s
     for (unsigned has = MAPPING_HAS_FUNCTIONS; has <= MAPPING_HAS_INLINE_FRAMES; has++)
         put_number(&profile->message, has, 1);
     put_message(&profile->all, PROFILE_MAPPING, &profile->message);
-}
-
-/* Whether a module is the program itself: of that, `program` is the path, or the end of it. */
-static bool pprof_is_program(const struct stack_module *module, const char *program)
-{
-    const char *path = (const char *)stack_text_bytes(&module->path);
-    return path != NULL && strcmp(basename(path), basename(program)) == 0;
 }
 
 /* Source code is not mapped, and has no addresses. */
@@ -176,7 +199,7 @@ static void put_mappings(struct profile *profile)
         for (uint64_t i = 0; i < stacks->modules_end; i++) {
             const struct stack_module *module = stacks_module(stacks, (uint32_t)i);
             if (module != NULL && !pprof_is_source(stacks, (uint32_t)i) &&
-                pprof_is_program(module, profile->code->program) == first)
+                pprof_is_program(profile, module) == first)
                 put_mapping(profile, (uint32_t)i, module);
         }
 }
@@ -225,10 +248,14 @@ static void put_location(struct profile *profile, uint64_t id, const struct code
     put_number(&profile->message, LOCATION_ID, id);
     if (code != NULL && !pprof_is_source(profile->code->stacks, code->module)) {
         const struct stack_module *module = stacks_module(profile->code->stacks, code->module);
-        put_number(&profile->message, LOCATION_MAPPING, module != NULL ? code->module : 0);
+        const bool moves = module != NULL && profile->program != code->module + 1U;
+        /* Where lines are known, `go tool pprof -http` shows those that the profile has only if no file
+         * is named in which it would look for them itself. */
+        if (module != NULL && frames->line == 0)
+            put_number(&profile->message, LOCATION_MAPPING, code->module);
         /* A code is a return address: the byte before it is of the call. */
         put_number(&profile->message, LOCATION_ADDRESS,
-                   code->offset - (code->offset > 0) + (module != NULL ? module->bias : 0));
+                   code->offset - (code->offset > 0) + (moves ? module->bias : 0));
     }
     for (unsigned i = 0; i < count; i++)
         pprof_put_line(profile, &frames[i]);

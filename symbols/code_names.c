@@ -306,6 +306,13 @@ uint32_t code_names_caller(const struct code_names *names, uint32_t node)
     return node;
 }
 
+bool code_names_segment(const struct code_names *names, uint32_t module,
+                        struct symbol_segment *segment)
+{
+    const uint32_t number = names->modules[module]; /* 0: none of its addresses was looked for */
+    return number != 0 && symbols_segment(&names->symbols, number - 1, segment);
+}
+
 static void print_lacks(const char *path, unsigned lacks, const char *prefix, FILE *to)
 {
     static const struct {

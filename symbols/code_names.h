@@ -87,6 +87,10 @@ static inline const char *code_names_text(const struct code_names *names, uint32
     return names->symbols.strings.at[text];
 }
 
+/* As symbols_segment(), of a module of the stream. */
+bool code_names_segment(const struct code_names *names, uint32_t module,
+                        struct symbol_segment *segment);
+
 /* Prints a line for each module whose file could not be used, and begins it with `prefix`. */
 void code_names_print_missing(const struct code_names *names, const char *prefix, FILE *to);
 

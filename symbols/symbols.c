@@ -1,6 +1,7 @@
 #include "symbols/symbols.h"
 
 #include <elfutils/libdw.h>
+#include <gelf.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -259,6 +260,26 @@ const char *symbols_path(const struct symbols *symbols, uint32_t module)
 enum symbol_file_state symbols_state(const struct symbols *symbols, uint32_t module)
 {
     return symbols->modules[module]->state;
+}
+
+bool symbols_segment(const struct symbols *symbols, uint32_t module, struct symbol_segment *segment)
+{
+    Elf *file = symbols->modules[module]->file;
+    size_t count = 0, found = 0;
+    GElf_Phdr one;
+    if (file == NULL || elf_getphdrnum(file, &count) != 0) return false;
+    for (int i = 0; i < (int)count; i++) {
+        if (gelf_getphdr(file, i, &one) == NULL || one.p_type != PT_LOAD ||
+            (one.p_flags & PF_X) == 0)
+            continue;
+        uint64_t before = one.p_align > 1 ? one.p_vaddr % one.p_align : 0;
+        if (before > one.p_offset) before = one.p_vaddr % 4096; /* mapped by pages */
+        if (before > one.p_offset) return false;
+        *segment = (struct symbol_segment){one.p_vaddr - before, one.p_vaddr + one.p_memsz,
+                                           one.p_offset - before};
+        found++;
+    }
+    return found == 1;
 }
 
 unsigned symbols_lack(const struct symbols *symbols, uint32_t module)

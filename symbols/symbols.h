@@ -61,6 +61,15 @@ const char *symbols_path(const struct symbols *symbols, uint32_t module);
 /* Whether the module's file was found, and if not, why. Only after symbols_find() for it. */
 enum symbol_file_state symbols_state(const struct symbols *symbols, uint32_t module);
 
+/* The only segment with code of a module's file, in whole pages. False: there is none, or more than
+ * one. Only after symbols_find() for it. */
+struct symbol_segment {
+    uint64_t begin, end; /* addresses in the ELF file */
+    uint64_t offset;     /* of `begin`, in the file */
+};
+bool symbols_segment(const struct symbols *symbols, uint32_t module,
+                     struct symbol_segment *segment);
+
 /* SYMBOL_LACKS_..., of what was needed so far. */
 unsigned symbols_lack(const struct symbols *symbols, uint32_t module);
 

@@ -5,6 +5,8 @@
 # ends: each is the first line of its table, with the right line of the source.
 
 require 'json'
+require 'net/http'
+require 'socket'
 require 'tmpdir'
 require_relative '../tap'
 
@@ -36,9 +38,42 @@ HOT = { 'end_bytes' => ['take', 'taken here'], 'short_lived' => ['copies_text', 
         'remote_frees' => ['hands_over', 'handed here'], 'grown_bytes' => ['grows', 'grown here'] }
       .transform_values { |name, place| [name, line_of(place)] }
 
+# What `go tool pprof -http` has for a path.
+def page_of(profile, path)
+  port = TCPServer.open('127.0.0.1', 0) { |server| server.addr[1] }
+  pprof = spawn({ 'HOME' => Dir.pwd }, 'go', 'tool', 'pprof', '-no_browser', "-http=127.0.0.1:#{port}", profile,
+                %i[out err] => File::NULL, pgroup: true)
+  100.times do
+    return Net::HTTP.get(URI("http://127.0.0.1:#{port}/ui/#{path}"))
+  rescue SystemCallError
+    sleep 0.1
+  end
+ensure
+  Process.kill(:TERM, -pprof)
+  Process.wait(pprof)
+end
+
+# The lines of the source that have bytes there.
+def lines_with_bytes(page)
+  page.gsub(/<[^>]*>/, '').lines.filter_map { |line| line[/^ *(\d+) +(?:\.|\d\S*B) +\d\S*B/, 1]&.to_i }
+end
+
+def check_pprof
+  text = '`go tool pprof -http`: the source of a function, the program as it was mapped'
+  return report(true, "#{text} # SKIP needs go") unless system('go', 'version', %i[out err] => File::NULL)
+
+  output_of({}, MALLOCTAPE, 'export', '--quiet', '--to', 'pprof', 'all.lz4', '-o', 'all.gz')
+  told = lines_with_bytes(page_of('all.gz', 'source?f=^take$'))
+  raw = output_of({ 'HOME' => Dir.pwd }, 'go', 'tool', 'pprof', '-raw', 'all.gz')
+  code = output_of({}, 'readelf', '-lW', 'before').lines.find { |line| line.match?(/LOAD.* R E /) }.split
+  mapped = raw[%r{^\d+: (0x\h+)/0x\h+/(0x\h+) \S*/before }, 0].to_s.scan(/0x\h+/).map(&:hex)
+  report told == [line_of('taken here')] && mapped.values_at(0, 2) == code.values_at(2, 1).map(&:hex), text,
+         [told.to_s, mapped.to_s, code.join(' ')]
+end
+
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 8
+  plan 9
   compile('before')
   compile('after', '-DCOPIES=2')
 
@@ -49,6 +84,7 @@ Dir.mktmpdir do |directory|
     report found == HOT, "on #{on}: each hot spot is the first of its table", [found.to_s]
   end
 
+  check_pprof
   record('frees.lz4', 'before', '--stacks=all,frees', '--allocator=program')
   with_frees = rows('frees.lz4')
   copies, hands = %w[copies_text hands_over].map { |name| with_frees['name'].index(name) }
