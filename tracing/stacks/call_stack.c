@@ -322,13 +322,14 @@ static inline bool call_stack_is_known(const struct stack_walk *walk, const stru
     return true;
 }
 
-/* The node of a recurring stack; 0: the stack is not known. */
-static inline uint32_t known_node(struct stack_walk *walk, const struct unwind_frame *first)
+/* A recurring stack; NULL: the stack is not known. */
+static inline const struct known *known_stack(struct stack_walk *walk,
+                                              const struct unwind_frame *first)
 {
     const struct known *set = known_set(walk, first);
     for (uint32_t i = 0; i < KNOWN_IN_SET; i++)
-        if (call_stack_is_known(walk, &set[i], first)) return set[i].node;
-    return 0;
+        if (call_stack_is_known(walk, &set[i], first)) return &set[i];
+    return NULL;
 }
 
 /* Whether the latest stack has been seen before: to remember one that does not recur takes longer
@@ -358,12 +359,15 @@ static bool know_word(const struct stack_walk *walk, struct known *known, uintpt
 /* Remembers the latest stack, if words lead on from all of its frames but the last one, and that
  * ends it whatever words there are. Generated code does not qualify: it may be replaced
  * unnoticed. */
-static void know(struct stack_walk *walk)
+static void know(struct stack_walk *walk, bool is_mixed)
 {
     const struct frame *first = &walk->frame[walk->first], *last = &walk->frame[walk->end - 1];
     struct known *known = &known_set(walk, &first->at)[walk->replaced++ % KNOWN_IN_SET];
     if (last->rule.how != UNWIND_OUTERMOST) return;
+    if (is_mixed && !(walk->interpreter.is_placed && walk->mixed.loop_end)) return;
     known->first = first->at;
+    known->mixed_key = is_mixed ? walk->mixed.key : 0;
+    known->loop_end = walk->mixed.loop_end;
     known->needs_bp = walk->needs_bp[walk->first];
     known->end = known->count = known->generation = 0;
     for (uint32_t i = walk->first; i < walk->end - 1; i++) {
@@ -447,11 +451,12 @@ static bool find_by_frames(struct malloctape_lane *lane, struct stack_walk *walk
     return walk_out(lane, walk, here, bx, first) && find_frames(lane, walk, at);
 }
 
-/* A stack that is not known. `first`: NULL if no way out of the recorder is known either. */
+/* A stack that is not known, or only its native frames are (`is_known`). `first`: NULL if no way out
+ * of the recorder is known either. */
 static __attribute__((noinline)) uint32_t find_anew(struct malloctape_lane *lane,
                                                     struct stack_walk *walk,
                                                     const struct unwind_frame *here, uintptr_t bx,
-                                                    const struct unwind_frame *first)
+                                                    const struct unwind_frame *first, bool is_known)
 {
     const int kept_errno = errno;
     struct at at;
@@ -461,8 +466,7 @@ static __attribute__((noinline)) uint32_t find_anew(struct malloctape_lane *lane
         const bool is_new = keep_frames(walk, &at);
         const bool is_mixed = call_stack_is_mixed(walk);
         node = node_of_kept(lane, walk, is_new, is_mixed);
-        /* What the words of a mixed stack say is not all of it. */
-        if (node && !is_mixed && comes_again(walk)) know(walk);
+        if (node && !is_known && comes_again(walk)) know(walk, is_mixed);
     }
     errno = kept_errno;
     return node;
@@ -495,8 +499,10 @@ static inline uint32_t find_stack(struct malloctape_lane *lane, struct stack_wal
     unwind_here(&here, &bx);
     unwind_memory_begin(&walk->memory, here.sp);
     const bool is_out = leave_by_way(walk, &here, &first);
-    const uint32_t node = is_out ? known_node(walk, &first) : 0;
-    return node ? node : find_anew(lane, walk, &here, bx, is_out ? &first : NULL);
+    const struct known *known = is_out ? known_stack(walk, &first) : NULL;
+    uint32_t node = 0;
+    if (known) node = known->mixed_key ? call_stack_mix_known(lane, walk, known) : known->node;
+    return node ? node : find_anew(lane, walk, &here, bx, is_out ? &first : NULL, known);
 }
 
 uint32_t stacks_find(struct malloctape_lane *lane)

@@ -2,6 +2,7 @@
 #include "tracing/stacks/call_stack_own.h"
 
 #include "common/atomic.h"
+#include "tracing/recording/recording.h"
 
 bool call_stack_is_mixed(const struct stack_walk *walk)
 {
@@ -64,15 +65,68 @@ static enum stack_end mix_runs(struct stack_walk *walk)
     return add_runs(walk, UINTPTR_MAX, &run) || walk->interpreter.runs == 0 ? walk->how : cut;
 }
 
-uint32_t call_stack_mix(struct malloctape_lane *lane, struct stack_walk *walk)
+/* ---- what has been mixed before ---- */
+
+static inline uint64_t add_to_key(uint64_t key, uint64_t word)
+{
+    key = (key ^ word) * UINT64_C(0x9fb21c651e98df25);
+    return key ^ key >> 32;
+}
+
+/* Of the native frames: codes, and where they are. Numbers are of a recording. */
+static uint64_t key_of_native(const struct stack_walk *walk)
+{
+    uint64_t key = walk->hash[walk->first] ^ recording.number;
+    for (uint32_t i = walk->first; i < walk->end; i++)
+        key = add_to_key(key, walk->frame[i].at.sp);
+    return key | 1;
+}
+
+/* Where the node of native frames and the functions that have just been found is, if it is known. */
+static struct mixed_node *mixed_node_at(struct stack_walk *walk, uint64_t native_key, uint64_t *key)
+{
+    *key = add_to_key(native_key, walk->interpreter.key);
+    return &walk->mixed_nodes[*key % MIXED_NODES];
+}
+
+uint32_t call_stack_mix_known(const struct malloctape_lane *lane, struct stack_walk *walk,
+                              const struct known *known)
+{
+    struct interpreter_native native; /* large: what counts of it is filled */
+    uint64_t key;
+    native.count = 1;
+    native.has_loop = true;
+    native.end[0] = known->loop_end;
+    interpreter_frames(lane, &walk->memory, &native, &walk->interpreter);
+    if (!walk->interpreter.is_placed) return 0;
+    const struct mixed_node *node = mixed_node_at(walk, known->mixed_key, &key);
+    return node->key == key ? node->node : 0;
+}
+
+/* ---- the latest stack ---- */
+
+static uint32_t mix_anew(struct malloctape_lane *lane, struct stack_walk *walk)
 {
     struct mixed_stack *mixed = &walk->mixed;
-    struct interpreter_native native;
-    find_native(walk, &native);
-    if (!interpreter_frames(lane, &walk->memory, &native, &walk->interpreter)) return 0;
+    if (!interpreter_numbers(lane, &walk->memory, &walk->interpreter)) return 0;
     const enum stack_end how = mix_runs(walk);
     uint64_t hash = stack_table_hash_of_end(how);
     for (uint32_t i = mixed->count; i > 0; i--)
         mixed->hash[i - 1] = hash = stack_table_hash(hash, mixed->code[i - 1]);
     return call_stack_node_of(lane, walk, mixed->code, mixed->hash, mixed->count, how);
+}
+
+uint32_t call_stack_mix(struct malloctape_lane *lane, struct stack_walk *walk)
+{
+    struct interpreter_native native;
+    uint64_t key;
+    find_native(walk, &native);
+    interpreter_frames(lane, &walk->memory, &native, &walk->interpreter);
+    walk->mixed.key = key_of_native(walk);
+    walk->mixed.loop_end = native.has_loop ? native.end[native.count - 1] : 0;
+    struct mixed_node *latest = mixed_node_at(walk, walk->mixed.key, &key);
+    if (latest->key == key) return latest->node;
+    const uint32_t node = mix_anew(lane, walk);
+    if (node) *latest = (struct mixed_node){.key = key, .node = node};
+    return node;
 }

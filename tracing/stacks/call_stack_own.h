@@ -63,22 +63,34 @@ struct fresh {
 };
 
 /* The codes of a stack with functions of an interpreter, and the hashes of the stacks from there
- * on. */
+ * on. By `key`, of its native frames, and where the innermost frame of the interpreter's loop ends, it
+ * can be found again; 0: it cannot. */
 #define MIXED_MAX (STACKS_DEPTH_MAX + INTERPRETER_DEPTH_MAX)
 struct mixed_stack {
+    uint64_t key;
+    uintptr_t loop_end;
     uint32_t count;
     uint32_t code[MIXED_MAX];
     uint64_t hash[MIXED_MAX];
 };
 
+/* A mixed stack that has been met lately, by a hash of its native frames and the interpreter's. */
+struct mixed_node {
+    uint64_t key;
+    uint32_t node;
+};
+#define MIXED_NODES 1024u
+
 /* A stack that recurs, and the words by which its frames were found: as long as they are unchanged,
- * it is the same. */
-#define KNOWN_WORDS 48u
+ * it is the same; of a mixed one its native frames are. */
+#define KNOWN_WORDS 96u
 struct known {
     struct unwind_frame first; /* the innermost one; bp counts only if `needs_bp` */
     uintptr_t end;             /* the words lie between its sp and here */
+    uint64_t mixed_key;        /* of the native frames of a mixed one; 0: it is none */
+    uintptr_t loop_end;        /* of the innermost frame of the interpreter's loop in that */
     uint32_t generation;       /* 0: this is none */
-    uint32_t node;
+    uint32_t node;             /* if it is not mixed */
     uint16_t count;
     bool needs_bp;
     uint16_t at[KNOWN_WORDS]; /* in words above sp */
@@ -119,6 +131,7 @@ struct stack_walk {
     struct known known[1u << KNOWN_BITS][KNOWN_IN_SET];
     struct interpreter_stack interpreter;
     struct mixed_stack mixed;
+    struct mixed_node mixed_nodes[MIXED_NODES];
 };
 
 /* Forgets the latest stack. No frame equals the sentinel. */
@@ -150,5 +163,9 @@ bool call_stack_is_mixed(const struct stack_walk *walk);
 
 /* The node of the latest stack and what the interpreter runs in it; 0: it has none. */
 uint32_t call_stack_mix(struct malloctape_lane *lane, struct stack_walk *walk);
+
+/* The node of a recurring mixed stack, of which the native frames are known; 0: it is another one. */
+uint32_t call_stack_mix_known(const struct malloctape_lane *lane, struct stack_walk *walk,
+                              const struct known *known);
 
 #endif

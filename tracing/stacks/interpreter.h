@@ -1,7 +1,8 @@
 /* interpreter - the functions that an interpreter runs in the calling thread, for its call stack.
  *
- *   a module is seen ---------interpreter_watcher---> it is an interpreter of a known version
- *   the frames of a stack ----interpreter_frames()--> codes of functions, innermost first, in runs
+ *   a module is seen ---------interpreter_watcher----> it is an interpreter of a known version
+ *   the frames of a stack ----interpreter_frames()---> functions, innermost first, in runs; a hash
+ *   a stack of another hash --interpreter_numbers()--> the codes of its functions
  *
  * One native function of the interpreter runs any number of its language's functions: they are a
  * run, and its `mark` is an address in the frame of that native function. So the runs of a stack are
@@ -12,9 +13,9 @@
  * by reading copies (unwind_memory.h), if the innermost run's mark is where the innermost native
  * frame of the interpreter's loop has it. Where it is not, a library such as greenlet is just
  * exchanging what is on the stack: then nothing is known of the functions. A thread without the
- * lock reads copies. Nothing is remembered of a
- * function from one stack to the next: its number is found by a hash of what is recorded of it. So
- * one that dies, and another one in its place, are never confused.
+ * lock reads copies. No address of a function is remembered from one stack to the next: a hash of what
+ * is recorded of it stands for it, read anew each time. So one that dies, and another one in its
+ * place, are never confused.
  *
  * interpreter_python.c has CPython. There may be one interpreter at a time in a process: the first
  * that is seen.
@@ -47,11 +48,20 @@ struct interpreter_memory {
     uint8_t text[512]; /* to work in, as stacks are small */
 };
 
+struct interpreter_function {
+    uintptr_t code;
+    int64_t at;   /* this byte of its instructions */
+    uint64_t key; /* a hash of what is recorded of it there */
+};
+
 struct interpreter_stack {
     uint32_t count, runs;
     bool is_deeper; /* it goes on, but this is too much */
     bool is_cut;    /* something further out could not be read */
-    uint32_t code[INTERPRETER_DEPTH_MAX];
+    bool is_placed; /* read as it is: the innermost mark is where the loop has it */
+    uint64_t key;   /* a hash of all of it, and of the marks */
+    struct interpreter_function function[INTERPRETER_DEPTH_MAX];
+    uint32_t code[INTERPRETER_DEPTH_MAX]; /* filled by interpreter_numbers() */
     struct interpreter_run run[INTERPRETER_RUNS_MAX];
     struct interpreter_memory memory;
 };
@@ -85,9 +95,12 @@ static inline bool interpreter_has(const struct interpreter_range *range, uintpt
     return pc - range->start < range->end - range->start;
 }
 
-/* Finds them. The calling thread's stack has a frame in `interpreter_range`. False: there is no room
- * in the lane. */
-bool interpreter_frames(struct malloctape_lane *lane, struct unwind_memory *memory,
+/* Finds them. The calling thread's stack has a frame in `interpreter_range`. */
+void interpreter_frames(const struct malloctape_lane *lane, struct unwind_memory *memory,
                         const struct interpreter_native *native, struct interpreter_stack *stack);
+
+/* The numbers of the functions that have just been found. False: there is no room in the lane. */
+bool interpreter_numbers(struct malloctape_lane *lane, struct unwind_memory *memory,
+                         struct interpreter_stack *stack);
 
 #endif

@@ -45,6 +45,7 @@ static struct {
     void *(*current)(void); /* the state of the thread that has the lock; of 3.12 on, if it is the
                                  calling one. NULL: it may allocate */
     void *(*of_thread)(void); /* the calling thread's first state */
+    struct python_hashing hashing;
 } python;
 
 /* ---- which version it is ---- */
@@ -166,6 +167,12 @@ static bool python_fill(struct unwind_memory *memory, const struct unwind_object
      * used, by malloc(): in the middle of the call that is being recorded. */
     python.current = layout->state_status && object->path ? NULL : (void *(*)(void))current;
     python.of_thread = (void *(*)(void))of_thread;
+    python.hashing = (struct python_hashing){
+        .hash = (intptr_t(*)(void *))unwind_symbol(memory, object, &symbols, "PyObject_Hash",
+                                                   UNWIND_SYMBOL_FUNCTION, NULL),
+        .bytes = unwind_symbol(memory, object, &symbols, "PyBytes_Type", UNWIND_SYMBOL_DATA, NULL),
+        .text =
+            unwind_symbol(memory, object, &symbols, "PyUnicode_Type", UNWIND_SYMBOL_DATA, NULL)};
     return true;
 }
 
@@ -212,62 +219,86 @@ const struct stack_table_watcher interpreter_watcher = {.seen = python_look,
 
 /* ---- a stack ---- */
 
-/* Whether this is a code object: the first time, by the name of its type. */
-static bool python_is_code(struct python_reader *reader, uintptr_t object)
+/* Learns what code objects are, by the name of their type. */
+static bool python_learn_type(struct python_reader *reader, uintptr_t object)
 {
-    const uintptr_t known = atomic_load_acquire(&python.code_type);
     uintptr_t type, name;
     char text[sizeof "code"];
-    if (!python_word(reader, object + PYTHON_TYPE, &type)) return false;
-    if (known) return type == known;
-    if (reader->is_direct || !python_word(reader, type + PYTHON_TYPE_NAME, &name) ||
+    if (reader->is_direct || !python_word(reader, object + PYTHON_TYPE, &type) ||
+        !python_word(reader, type + PYTHON_TYPE_NAME, &name) ||
         !python_read(reader, name, text, sizeof text) || memcmp(text, "code", sizeof text) != 0)
         return false;
+    reader->code_type = type;
     atomic_store_release(&python.code_type, type);
     return true;
 }
 
 /* Where a walk is. */
 struct python_walk {
-    struct malloctape_lane *lane;
     struct python_reader reader;
     struct interpreter_stack *stack;
-    struct python_known known; /* the latest code object of this walk */
     const struct interpreter_native *native;
     bool is_placed; /* the mark of a run has been looked at */
 };
 
-enum python_step { PYTHON_ON, PYTHON_ENDS_RUN, PYTHON_CUT, PYTHON_NOT_THERE, PYTHON_NO_ROOM };
+enum python_step { PYTHON_ON, PYTHON_ENDS_RUN, PYTHON_CUT, PYTHON_NOT_THERE };
+
+struct python_frame {
+    uintptr_t code, previous, instruction;
+    uint8_t owner;
+    uint8_t is_entry; /* 0 or not; it ends a run */
+};
+
+static inline bool python_read_frame(struct python_reader *reader, uintptr_t at,
+                                     struct python_frame *frame)
+{
+    const struct python_layout *layout = &python.layout;
+    if (!python_is_object(at)) return false;
+    if (reader->is_direct) {
+        *frame = (struct python_frame){
+            .code = python_at(at, layout->frame.code),
+            .previous = python_at(at, layout->frame.previous),
+            .instruction = python_at(at, layout->frame.instruction),
+            .owner = ((const uint8_t *)at)[layout->frame.owner],
+            .is_entry = ((const uint8_t *)at)[layout->frame.is_entry],
+        };
+        return true;
+    }
+    return python_read(reader, at + layout->frame.code, &frame->code, sizeof frame->code) &&
+           python_read(reader, at + layout->frame.previous, &frame->previous,
+                       sizeof frame->previous) &&
+           python_read(reader, at + layout->frame.instruction, &frame->instruction,
+                       sizeof frame->instruction) &&
+           python_read(reader, at + layout->frame.owner, &frame->owner, sizeof frame->owner) &&
+           python_read(reader, at + layout->frame.is_entry, &frame->is_entry,
+                       sizeof frame->is_entry);
+}
 
 /* Adds the function of a frame. One whose first instructions have not been carried out is not there
  * yet for Python, and some such frames never are; but the innermost one may allocate. */
-static enum python_step python_add(struct python_walk *walk, uintptr_t frame, uintptr_t code)
+static inline enum python_step python_add(struct python_walk *walk,
+                                          const struct python_frame *frame)
 {
-    const struct python_layout *layout = &python.layout;
     struct interpreter_stack *stack = walk->stack;
-    uintptr_t instruction;
+    uint64_t hash;
     uint32_t traceable;
-    uint8_t owner;
-    if (!python_word(&walk->reader, frame + layout->frame.instruction, &instruction) ||
-        !python_read(&walk->reader, frame + layout->frame.owner, &owner, sizeof owner) ||
-        !python_read(&walk->reader, code + layout->code.first_traceable, &traceable,
-                     sizeof traceable))
+    if (!(walk->reader.is_direct &&
+          python_code_hash_direct(&walk->reader, frame->code, &hash, &traceable)) &&
+        !((walk->reader.code_type || python_learn_type(&walk->reader, frame->code)) &&
+          python_code_hash(&walk->reader, frame->code, &hash, &traceable)))
         return PYTHON_CUT;
-    const int64_t at = (int64_t)(instruction - (code + layout->code.instructions));
-    if (owner != PYTHON_OF_GENERATOR && at < 2 * (int64_t)traceable && stack->count > 0)
+    const int64_t at =
+        (int64_t)(frame->instruction - (frame->code + python.layout.code.instructions));
+    if (frame->owner != PYTHON_OF_GENERATOR && at < 2 * (int64_t)traceable && stack->count > 0)
         return PYTHON_ON;
     if (stack->count == INTERPRETER_DEPTH_MAX) {
         stack->is_deeper = true;
         return PYTHON_CUT;
     }
-    uint32_t number;
-    switch (python_code_number(walk->lane, &walk->reader, &walk->known, code, at, &stack->memory,
-                               &number)) {
-    case PYTHON_CODE_FOUND: break;
-    case PYTHON_CODE_NO_ROOM: return PYTHON_NO_ROOM;
-    default: return PYTHON_CUT;
-    }
-    stack->code[stack->count++] = number;
+    const uint64_t key = python_mix(hash, (uint64_t)at);
+    stack->function[stack->count++] =
+        (struct interpreter_function){.code = frame->code, .at = at, .key = key};
+    stack->key = python_mix(stack->key, key);
     return PYTHON_ON;
 }
 
@@ -294,31 +325,17 @@ static bool python_place_frame(struct python_walk *walk, uintptr_t frame)
 }
 
 /* One frame, and the one further out. */
-static enum python_step python_step(struct python_walk *walk, uintptr_t *frame)
+static inline enum python_step python_step(struct python_walk *walk, uintptr_t *at)
 {
-    const struct python_layout *layout = &python.layout;
-    uintptr_t code;
-    uint8_t byte = 0;
-    const uintptr_t here = *frame;
-    enum python_step step = PYTHON_ON;
-    if (!python_place_frame(walk, here)) return PYTHON_NOT_THERE;
-    if (layout->frame.is_entry) {
-        if (!python_read(&walk->reader, here + layout->frame.is_entry, &byte, sizeof byte))
-            return PYTHON_CUT;
-    } else {
-        if (!python_read(&walk->reader, here + layout->frame.owner, &byte, sizeof byte))
-            return PYTHON_CUT;
-        byte = byte == PYTHON_OF_STACK;
-    }
-    if (!byte || layout->frame.is_entry) {
-        if (!python_word(&walk->reader, here + layout->frame.code, &code) ||
-            !python_is_code(&walk->reader, code))
-            return PYTHON_CUT;
-        step = python_add(walk, here, code);
-        if (step != PYTHON_ON) return step;
-    }
-    if (!python_word(&walk->reader, here + layout->frame.previous, frame)) return PYTHON_CUT;
-    return byte ? PYTHON_ENDS_RUN : PYTHON_ON;
+    const bool has_entries = python.layout.frame.is_entry;
+    struct python_frame frame;
+    if (!python_place_frame(walk, *at)) return PYTHON_NOT_THERE;
+    if (!python_read_frame(&walk->reader, *at, &frame)) return PYTHON_CUT;
+    const bool is_function = has_entries || frame.owner != PYTHON_OF_STACK;
+    const enum python_step step = is_function ? python_add(walk, &frame) : PYTHON_ON;
+    if (step != PYTHON_ON) return step;
+    *at = frame.previous;
+    return (has_entries ? frame.is_entry : !is_function) ? PYTHON_ENDS_RUN : PYTHON_ON;
 }
 
 /* The frames of one run, from `*frame` on; then `*frame` is the next one, and `*last` the outermost
@@ -339,6 +356,7 @@ static void python_end_run(struct interpreter_stack *stack, uintptr_t mark)
 {
     if (stack->count == (stack->runs ? stack->run[stack->runs - 1].end : 0)) return;
     stack->run[stack->runs++] = (struct interpreter_run){.mark = mark, .end = stack->count};
+    stack->key = python_mix(stack->key, mark);
 }
 
 /* The runs of a thread's state. */
@@ -418,29 +436,46 @@ static void python_try(const struct interpreter_stack *stack,
                 "of its version are, or memory may not be copied");
 }
 
-bool interpreter_frames(struct malloctape_lane *lane, struct unwind_memory *memory,
+void interpreter_frames(const struct malloctape_lane *lane, struct unwind_memory *memory,
                         const struct interpreter_native *native, struct interpreter_stack *stack)
 {
     bool has_lock;
     stack->count = stack->runs = 0;
-    stack->is_deeper = stack->is_cut = false;
-    if (atomic_load_acquire(&python.state) != PYTHON_THERE) return true;
+    stack->is_deeper = stack->is_cut = stack->is_placed = false;
+    stack->key = 0;
+    if (atomic_load_acquire(&python.state) != PYTHON_THERE) return;
     const uint32_t trust = atomic_load_acquire(&python.trust);
-    if (trust == PYTHON_REFUSED) return true;
+    if (trust == PYTHON_REFUSED) return;
     const uintptr_t state = python_state_of(lane, memory, &has_lock);
-    if (!state) return true;
+    if (!state) return;
     struct python_walk walk = {
-        .lane = lane,
         .reader = {.memory = memory,
                    .layout = &python.layout,
+                   .hashing = &python.hashing,
+                   .code_type = atomic_load_acquire(&python.code_type),
                    .is_direct = has_lock && trust == PYTHON_TRUSTED},
         .stack = stack,
         .native = native,
     };
     const enum python_step step = python_runs(&walk, state);
-    if (step == PYTHON_NO_ROOM) return false;
-    if (step == PYTHON_NOT_THERE) stack->count = stack->runs = 0;
+    if (step == PYTHON_NOT_THERE) stack->key = stack->count = stack->runs = 0;
     stack->is_cut = step != PYTHON_ENDS_RUN && !stack->is_deeper;
+    stack->is_placed = walk.is_placed && walk.reader.is_direct && step != PYTHON_NOT_THERE;
+    stack->key = python_mix(stack->key, (uint64_t)stack->is_cut << 1 | stack->is_deeper);
     if (trust == PYTHON_UNTRIED && has_lock) python_try(stack, native);
+}
+
+bool interpreter_numbers(struct malloctape_lane *lane, struct unwind_memory *memory,
+                         struct interpreter_stack *stack)
+{
+    struct python_reader reader = {.memory = memory,
+                                   .layout = &python.layout,
+                                   .hashing = &python.hashing,
+                                   .code_type = atomic_load_acquire(&python.code_type),
+                                   .is_direct = stack->is_placed};
+    for (uint32_t i = 0; i < stack->count; i++)
+        if (!python_code_number(lane, &reader, &stack->function[i], &stack->memory,
+                                &stack->code[i]))
+            return false;
     return true;
 }

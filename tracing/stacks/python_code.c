@@ -15,18 +15,11 @@
 #define PYTHON_PIECE_BYTES 1024u
 #define PYTHON_TEXT_MAX    512u
 
-/* ---- hashes ---- */
-
-static uint64_t python_mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
-    return hash ^ hash >> 32;
-}
-
 /* Of bytes anywhere. */
 static bool python_hash_bytes(struct python_reader *reader, uintptr_t from, size_t bytes,
                               uint64_t *hash)
 {
+    *hash = 1;
     while (bytes > 0) {
         const size_t count = bytes < PYTHON_PIECE_BYTES ? bytes : PYTHON_PIECE_BYTES;
         const uint8_t *piece = (const uint8_t *)from;
@@ -64,21 +57,6 @@ static bool python_text_of(struct python_reader *reader, uintptr_t object, struc
     text->letters = length < PYTHON_LETTERS_MAX ? (uint32_t)length : PYTHON_LETTERS_MAX;
     text->width = width;
     return true;
-}
-
-/* Most texts have a hash of their letters, with a key that the process has drawn. */
-static bool python_hash_text(struct python_reader *reader, uintptr_t object, uint64_t *hash)
-{
-    struct python_text text;
-    uint64_t its, length;
-    if (!python_word(reader, object + PYTHON_TEXT_HASH, &its)) return false;
-    if (its != UINT64_MAX) {
-        if (!python_word(reader, object + PYTHON_TEXT_LENGTH, &length)) return false;
-        *hash = python_mix(python_mix(*hash, its), length);
-        return true;
-    }
-    return python_text_of(reader, object, &text) &&
-           python_hash_bytes(reader, text.at, (size_t)text.letters * text.width, hash);
 }
 
 static uint32_t python_put_letter(uint8_t *to, uint32_t letter)
@@ -162,106 +140,139 @@ static uint32_t python_line_of(struct python_lines *lines, int64_t line, int64_t
     return 0;
 }
 
-/* ---- code objects ---- */
+/* ---- hashes ---- */
 
-/* What a code object is made of. */
-struct python_parts {
-    uintptr_t file, name, lines, lines_bytes;
-    uint32_t first_line;
-};
-
-static bool python_read_parts(struct python_reader *reader, uintptr_t code,
-                              struct python_parts *parts)
+/* Makes a text or a bytes object note the hash of what it has, as Python does when it needs it: that
+ * allocates nothing. Only of what is exactly of this type. */
+static bool python_make_hash(struct python_reader *reader, uintptr_t object, uintptr_t type,
+                             uint64_t *hash)
 {
-    uintptr_t lines;
-    if (!python_word(reader, code + PYTHON_CODE_FILE, &parts->file) ||
-        !python_word(reader, code + PYTHON_CODE_NAME, &parts->name) ||
-        !python_word(reader, code + PYTHON_CODE_LINES, &lines) ||
-        !python_read(reader, code + reader->layout->code.first_line, &parts->first_line,
-                     sizeof parts->first_line) ||
-        !python_word(reader, lines + PYTHON_SIZE, &parts->lines_bytes))
+    uintptr_t its;
+    if (!reader->is_direct || reader->hashing->hash == NULL || !type ||
+        !python_word(reader, object + PYTHON_TYPE, &its) || its != type)
         return false;
-    if (parts->lines_bytes > PYTHON_LINES_MAX) parts->lines_bytes = PYTHON_LINES_MAX;
-    parts->lines = lines + PYTHON_BYTES;
+    *hash = (uint64_t)reader->hashing->hash((void *)object);
     return true;
 }
 
-/* Of all of it. */
-static bool python_hash_code(struct python_reader *reader, struct python_known *known,
-                             uintptr_t code, struct python_parts *parts, uint64_t *hash)
+static __attribute__((noinline)) bool python_hash_text(struct python_reader *reader,
+                                                       uintptr_t object, uint64_t *hash)
 {
-    if (!python_read_parts(reader, code, parts)) return false;
-    if (code == known->code) {
-        *hash = known->code_hash;
-        return true;
-    }
-    if (parts->file != known->file) {
-        known->file_hash = 1;
-        known->file = 0;
-        if (!python_hash_text(reader, parts->file, &known->file_hash)) return false;
-        known->file = parts->file;
-    }
-    *hash = python_mix(known->file_hash, parts->first_line);
-    if (!python_hash_text(reader, parts->name, hash) ||
-        !python_hash_bytes(reader, parts->lines, parts->lines_bytes, hash))
+    struct python_text text;
+    if (!python_text_of(reader, object, &text)) return false;
+    return python_make_hash(reader, object, reader->hashing->text, hash) ||
+           python_hash_bytes(reader, text.at, (size_t)text.letters * text.width, hash);
+}
+
+static __attribute__((noinline)) bool python_hash_lines(struct python_reader *reader,
+                                                        uintptr_t object, uint64_t *hash)
+{
+    uintptr_t bytes;
+    if (!python_word(reader, object + PYTHON_SIZE, &bytes)) return false;
+    if (bytes > PYTHON_LINES_MAX) bytes = PYTHON_LINES_MAX;
+    return python_make_hash(reader, object, reader->hashing->bytes, hash) ||
+           python_hash_bytes(reader, object + PYTHON_BYTES, bytes, hash);
+}
+
+/* The hash that an object has of its letters or bytes, with a key that the process has drawn. False:
+ * it has none yet, or cannot be read. */
+static inline bool python_its_hash(struct python_reader *reader, uintptr_t object, uint64_t *hash)
+{
+    return python_is_object(object) &&
+           python_field(reader, object, PYTHON_HASH, hash, sizeof *hash) && *hash != UINT64_MAX;
+}
+
+static inline bool python_text_hash(struct python_reader *reader, uintptr_t object, uint64_t *hash)
+{
+    return python_its_hash(reader, object, hash) || python_hash_text(reader, object, hash);
+}
+
+/* ---- code objects ---- */
+
+/* What a code object is made of. False: it is none, or cannot be read. */
+static inline bool python_read_parts(struct python_reader *reader, uintptr_t code,
+                                     struct python_parts *parts)
+{
+    const struct python_layout *layout = reader->layout;
+    uintptr_t type;
+    return python_field(reader, code, PYTHON_TYPE, &type, sizeof type) &&
+           type == reader->code_type &&
+           python_field(reader, code, PYTHON_CODE_FILE, &parts->file, sizeof parts->file) &&
+           python_field(reader, code, PYTHON_CODE_NAME, &parts->name, sizeof parts->name) &&
+           python_field(reader, code, PYTHON_CODE_LINES, &parts->lines, sizeof parts->lines) &&
+           python_field(reader, code, layout->code.first_line, &parts->first_line,
+                        sizeof parts->first_line) &&
+           python_field(reader, code, layout->code.first_traceable, &parts->first_traceable,
+                        sizeof parts->first_traceable);
+}
+
+bool python_code_hash(struct python_reader *reader, uintptr_t code, uint64_t *hash,
+                      uint32_t *first_traceable)
+{
+    struct python_parts parts;
+    uint64_t of_file, of_name, of_lines;
+    if (!python_is_object(code) || !python_read_parts(reader, code, &parts) ||
+        !python_text_hash(reader, parts.file, &of_file) ||
+        !python_text_hash(reader, parts.name, &of_name) ||
+        !(python_its_hash(reader, parts.lines, &of_lines) ||
+          python_hash_lines(reader, parts.lines, &of_lines)))
         return false;
-    known->code = code;
-    known->code_hash = *hash;
+    *hash = python_hash(of_file, of_name, of_lines, parts.first_line);
+    *first_traceable = parts.first_traceable;
     return true;
 }
 
 /* The number of the file's module. False: no room. */
 static bool python_file_number(struct malloctape_lane *lane, struct python_reader *reader,
-                               const struct python_known *known, uintptr_t file, uint8_t *text,
-                               uint32_t *number)
+                               uintptr_t file, uint8_t *text, uint32_t *number)
 {
-    const uint64_t key = python_mix(known->file_hash, 1);
+    uint64_t hash = 0;
+    if (!python_text_hash(reader, file, &hash)) return false;
+    const uint64_t key = python_mix(hash, 1);
     if (stack_table_of_source(key, number)) return true;
     const uint32_t bytes = python_take_text(reader, file, true, text);
     return stack_table_define_source(lane, key, PYTHON_LANGUAGE, (const char *)text, bytes, number);
 }
 
 /* What has no number yet. */
-static __attribute__((noinline)) enum python_code_found python_define(
-    struct malloctape_lane *lane, struct python_reader *reader, const struct python_known *known,
-    const struct python_parts *parts, uint64_t key, int64_t instruction, uint8_t *text,
-    uint32_t *number)
-{
-    uint32_t file;
-    if (!python_file_number(lane, reader, known, parts->file, text, &file))
-        return PYTHON_CODE_NO_ROOM;
-    struct python_lines lines = {reader, parts->lines, parts->lines + parts->lines_bytes};
-    const struct stack_table_function function = {
-        .module = file,
-        .first_line = parts->first_line,
-        .line = python_line_of(&lines, (int32_t)parts->first_line, instruction)};
-    const uint32_t bytes = python_take_text(reader, parts->name, false, text);
-    return stack_table_define_function(lane, key, &function, (const char *)text, bytes, number)
-               ? PYTHON_CODE_FOUND
-               : PYTHON_CODE_NO_ROOM;
-}
-
-enum python_code_found python_code_number(struct malloctape_lane *lane,
-                                          struct python_reader *reader, struct python_known *known,
-                                          uintptr_t code, int64_t instruction,
-                                          struct interpreter_memory *memory, uint32_t *number)
+static __attribute__((noinline)) bool python_define(struct malloctape_lane *lane,
+                                                    struct python_reader *reader,
+                                                    const struct interpreter_function *function,
+                                                    uint8_t *text, uint32_t *number)
 {
     struct python_parts parts;
-    uint64_t hash;
-    if (!python_hash_code(reader, known, code, &parts, &hash)) return PYTHON_CODE_UNREADABLE;
-    const uint64_t key = python_mix(hash, (uint64_t)instruction);
+    uintptr_t bytes;
+    uint32_t module;
+    if (!python_read_parts(reader, function->code, &parts) ||
+        !python_word(reader, parts.lines + PYTHON_SIZE, &bytes) ||
+        !python_file_number(lane, reader, parts.file, text, &module))
+        return false;
+    if (bytes > PYTHON_LINES_MAX) bytes = PYTHON_LINES_MAX;
+    const uintptr_t at = parts.lines + PYTHON_BYTES;
+    struct python_lines lines = {reader, at, at + bytes};
+    const struct stack_table_function defined = {
+        .module = module,
+        .first_line = parts.first_line,
+        .line = python_line_of(&lines, (int32_t)parts.first_line, function->at)};
+    const uint32_t letters = python_take_text(reader, parts.name, false, text);
+    return stack_table_define_function(lane, function->key, &defined, (const char *)text, letters,
+                                       number);
+}
+
+bool python_code_number(struct malloctape_lane *lane, struct python_reader *reader,
+                        const struct interpreter_function *function,
+                        struct interpreter_memory *memory, uint32_t *number)
+{
     /* Numbers are of a recording. */
-    const uint64_t now = python_mix(key, recording.number);
+    const uint64_t now = python_mix(function->key, recording.number);
     struct interpreter_number *latest = &memory->numbers[now % INTERPRETER_NUMBERS];
     if (latest->key == now) {
         *number = latest->number;
-        return PYTHON_CODE_FOUND;
+        return true;
     }
-    if (!stack_table_of_source(key, number)) {
-        const enum python_code_found found =
-            python_define(lane, reader, known, &parts, key, instruction, memory->text, number);
-        if (found != PYTHON_CODE_FOUND) return found;
-    }
+    if (!stack_table_of_source(function->key, number) &&
+        !python_define(lane, reader, function, memory->text, number))
+        return false;
     *latest = (struct interpreter_number){.key = now, .number = *number};
-    return PYTHON_CODE_FOUND;
+    return true;
 }

@@ -2,10 +2,11 @@
  * numbers.
  *
  * A number stands for a function and a line: the file, the qualified name, the first line and the
- * table of lines of the code object, and the instruction. It is found by a hash of all of that,
- * taken anew each time: so it is never that of a code object that has died, wherever another one
- * lies. Two of these have the same hash in one of 30 million recordings of a million functions and
- * lines. */
+ * table of lines of the code object, and the instruction. It is found by a hash of all of that, put
+ * together anew each time: so it is never that of a code object that has died, wherever another one
+ * lies. Texts and tables note their own hash, once, as those that Python has needed do; another
+ * object in that place has none at first. Two functions and lines have the same hash in one of 30
+ * million recordings of a million. */
 #ifndef MALLOCTAPE_PYTHON_CODE_H
 #define MALLOCTAPE_PYTHON_CODE_H
 
@@ -38,7 +39,7 @@ enum {
     PYTHON_TYPE_NAME = 24,
     PYTHON_BYTES = 32, /* of a bytes object */
     PYTHON_TEXT_LENGTH = 16,
-    PYTHON_TEXT_HASH = 24, /* -1: it has not been needed yet */
+    PYTHON_HASH = 24, /* of a text, or of a bytes object; -1: it has not been needed yet */
     PYTHON_TEXT_STATE = 32,
     PYTHON_CODE_FILE = 112,
     PYTHON_CODE_NAME = 128,
@@ -48,10 +49,18 @@ enum {
 /* Who owns a frame. */
 enum { PYTHON_OF_GENERATOR = 1, PYTHON_OF_STACK = 3 };
 
+/* The function that gives an object's hash, and the types of which it does no more. Each may be 0. */
+struct python_hashing {
+    intptr_t (*hash)(void *);
+    uintptr_t bytes, text;
+};
+
 struct python_reader {
     struct unwind_memory *memory;
     const struct python_layout *layout;
-    bool is_direct; /* memory is read as it is */
+    const struct python_hashing *hashing;
+    uintptr_t code_type; /* what code objects are */
+    bool is_direct;      /* memory is read as it is */
 };
 
 /* At most UNWIND_COPY_BYTES. False: it cannot be read. */
@@ -68,18 +77,81 @@ static inline bool python_word(struct python_reader *reader, uintptr_t from, uin
     return from % sizeof *word == 0 && python_read(reader, from, word, sizeof *word);
 }
 
-/* What has been hashed in this walk, in which nothing dies. All zero at first. */
-struct python_known {
-    uintptr_t code, file; /* 0: none */
-    uint64_t code_hash, file_hash;
+static inline uint64_t python_mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
+    return hash ^ hash >> 32;
+}
+
+/* Whether an object may be at this address. */
+static inline bool python_is_object(uintptr_t address)
+{
+    return address >= UNWIND_COPY_BYTES && address % sizeof(uintptr_t) == 0;
+}
+
+/* Reads a part of what is at such an address. */
+static inline bool python_field(struct python_reader *reader, uintptr_t object, uint32_t offset,
+                                void *to, size_t bytes)
+{
+    if (!reader->is_direct) return unwind_memory_copy(reader->memory, object + offset, to, bytes);
+    __builtin_memcpy(to, (const void *)(object + offset), bytes);
+    return true;
+}
+
+struct python_parts {
+    uintptr_t file, name, lines;
+    uint32_t first_line, first_traceable;
 };
 
-enum python_code_found { PYTHON_CODE_FOUND, PYTHON_CODE_NO_ROOM, PYTHON_CODE_UNREADABLE };
+/* Reads as it is. */
+static inline uintptr_t python_at(uintptr_t object, uint32_t offset)
+{
+    uintptr_t word;
+    __builtin_memcpy(&word, (const void *)(object + offset), sizeof word);
+    return word;
+}
 
-/* The number of a code object's function where it is at this byte of its instructions. */
-enum python_code_found python_code_number(struct malloctape_lane *lane,
-                                          struct python_reader *reader, struct python_known *known,
-                                          uintptr_t code, int64_t instruction,
-                                          struct interpreter_memory *memory, uint32_t *number);
+static inline uint32_t python_half_at(uintptr_t object, uint32_t offset)
+{
+    uint32_t half;
+    __builtin_memcpy(&half, (const void *)(object + offset), sizeof half);
+    return half;
+}
+
+/* Hashes need no mixing, only to be told apart: the processor multiplies at the same time. */
+static inline uint64_t python_hash(uint64_t of_file, uint64_t of_name, uint64_t of_lines,
+                                   uint32_t first_line)
+{
+    return of_file + of_name * UINT64_C(0x9e3779b97f4a7c15) +
+           of_lines * UINT64_C(0xc2b2ae3d27d4eb4f) + first_line * UINT64_C(0x165667b19e3779f9);
+}
+
+/* python_code_hash() where all is read as it is and has its hashes. False: it may not be so. */
+static inline bool python_code_hash_direct(const struct python_reader *reader, uintptr_t code,
+                                           uint64_t *hash, uint32_t *first_traceable)
+{
+    const struct python_layout *layout = reader->layout;
+    if (!python_is_object(code) || python_at(code, PYTHON_TYPE) != reader->code_type) return false;
+    const uintptr_t file = python_at(code, PYTHON_CODE_FILE),
+                    name = python_at(code, PYTHON_CODE_NAME),
+                    lines = python_at(code, PYTHON_CODE_LINES);
+    if (!python_is_object(file) || !python_is_object(name) || !python_is_object(lines))
+        return false;
+    const uint64_t of_file = python_at(file, PYTHON_HASH), of_name = python_at(name, PYTHON_HASH),
+                   of_lines = python_at(lines, PYTHON_HASH);
+    *hash = python_hash(of_file, of_name, of_lines, python_half_at(code, layout->code.first_line));
+    *first_traceable = python_half_at(code, layout->code.first_traceable);
+    return of_file != UINT64_MAX && of_name != UINT64_MAX && of_lines != UINT64_MAX;
+}
+
+/* A hash of what is recorded of a code object, and before which of its instructions it has not begun.
+ * False: it is none, or cannot be read. */
+bool python_code_hash(struct python_reader *reader, uintptr_t code, uint64_t *hash,
+                      uint32_t *first_traceable);
+
+/* The number of a function. False: there is no room in the lane, or it can no longer be read. */
+bool python_code_number(struct malloctape_lane *lane, struct python_reader *reader,
+                        const struct interpreter_function *function,
+                        struct interpreter_memory *memory, uint32_t *number);
 
 #endif
