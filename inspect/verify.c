@@ -33,7 +33,8 @@ static const char verify_help_text[] =
     "  rule 2  allocations come before their frees, and each free is of the recorded object\n"
     "  rule 3  calls entered the allocator's shared structures in the recorded order\n"
     "  rule 4  no call is more than one tick window from its own, unless the other rules force it\n"
-    "  rule 5  mapping calls get pages that are not mapped; others are counted\n"
+    "  rule 5  mapping calls get pages that are not mapped; others are counted. Objects of the\n"
+    "          allocator lie in memory that is mapped, as far as its own calls are recorded\n"
     "\n"
     "An instruction stream alone, as `malloctape import` makes it, is checked by itself: every\n"
     "call on an object that is alive, live bytes, totals.\n"
@@ -82,27 +83,9 @@ static void print_counts(const struct verify_counts *counts)
     putchar('\n');
 }
 
-/* Pages that others had may have been unmapped by a system call that no function of libc makes. */
-static void print_mappings(const struct verify *verify)
-{
-    const struct mapping_table *mappings = &verify->mappings;
-    if (!verify->has_mappings) return;
-    printf("rule 5  mapping calls: %" PRIu64, mappings->records);
-    if (mappings->overlaps > 0)
-        printf("; on pages that were mapped: %" PRIu64 ", the first is number %" PRIu64 "\n",
-               mappings->overlaps, mappings->first_overlap);
-    else
-        printf("; none got pages that were mapped\n");
-}
-
-static void verify_take_mapping(void *of, const struct mapping_record *record)
-{
-    mapping_table_take(&((struct verify *)of)->mappings, record);
-}
-
 static void print_violation(const struct verify_violation *violation, const char *raw)
 {
-    static const char *const names[] = {"", "lanes", "objects", "numbers", "windows"};
+    static const char *const names[] = {"", "lanes", "objects", "numbers", "windows", "mappings"};
     printf("rule %d  violated (%s): %s\n", (int)violation->rule, names[violation->rule],
            printable_text(violation->text));
     printable_say(stdout, "%s: NOT in order", raw);
@@ -158,13 +141,13 @@ static int check_ordered(struct verify *verify, const struct options *options, s
     }
     const size_t page_bytes =
         metadata_page_bytes(reader.header.metadata, reader.header.metadata_bytes);
-    verify->has_mappings = (reader.header.features & INSTRUCTION_FEATURE_MAPPINGS) != 0;
-    verify->mappings.page_bytes = page_bytes != 0 ? page_bytes : MAPPING_PAGE_BYTES;
-    reader.mapping = verify_take_mapping;
+    verify->mapped.is_recorded = (reader.header.features & INSTRUCTION_FEATURE_MAPPINGS) != 0;
+    verify->mapped.table.page_bytes = page_bytes != 0 ? page_bytes : MAPPING_PAGE_BYTES;
+    reader.mapping = verify_mapped_take;
     reader.mappings_context = verify;
     if (walk(verify, &reader, options->raw, ordered)) {
         print_counts(&verify->counts);
-        print_mappings(verify);
+        verify_mapped_print(&verify->mapped);
         status = reader.end_status == INSTRUCTION_STATUS_COMPLETE ? PROGRAM_OK : PROGRAM_CUT;
     }
     instruction_reader_close(&reader);
@@ -224,7 +207,6 @@ static int verify_run(int count, char **words)
         status = check_recording(verify, &options);
     else
         status = cli_data_error(&cli_verify, options.raw, &verify->error);
-    mapping_table_free(&verify->mappings);
     verify_close(verify);
     free(verify);
     close(fd);

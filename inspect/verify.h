@@ -28,6 +28,8 @@
  *             own, or than the latest window of all records that rules 1 to 3 put before it; and at
  * most one window earlier than its own, or than the earliest window of all that they put
  *             after it.
+ * 5. Mappings  What mapping calls get is not mapped; others are counted. Objects lie in memory that is
+ *             mapped, if what the allocator maps is recorded; else those that do not are counted.
  *
  * Memory: records of the windows between the positions in the two streams, 40 bytes for each
  * register, 4 for each place, and 16 for each window in which a lane allocates. */
@@ -43,7 +45,7 @@
 #include "reading/stream.h"
 #include "stream/instruction_reader.h"
 
-enum verify_rule { VERIFY_LANES = 1, VERIFY_OBJECTS, VERIFY_NUMBERS, VERIFY_WINDOWS };
+enum verify_rule { VERIFY_LANES = 1, VERIFY_OBJECTS, VERIFY_NUMBERS, VERIFY_WINDOWS, VERIFY_MAPPINGS };
 
 /* The first thing that is wrong. */
 struct verify_violation {
@@ -77,6 +79,23 @@ struct verify_counts {
     uint64_t overlaps; /* objects that ended after another one had begun on their bytes */
 };
 
+/* A page that is not mapped, as far as is known yet, and the first of the objects there. */
+struct verify_waiting {
+    uint64_t page, objects, tick, address, size;
+};
+
+struct verify_mapped {
+    struct mapping_table table;
+    bool is_recorded;
+    bool has_own;                   /* the allocator's calls are recorded */
+    struct mapping_piece *given_up; /* in the window before, `old` of them, and in this one */
+    size_t given_up_count, given_up_old, given_up_room;
+    struct verify_waiting *waiting; /* by tick */
+    size_t waiting_count, waiting_room;
+    uint64_t objects, elsewhere;
+    bool no_memory;
+};
+
 struct verify {
     struct verify_raw raw;
     uint64_t position; /* of the current instruction in the ordered stream, from 1 */
@@ -94,8 +113,7 @@ struct verify {
     struct verify_structure structures[RAW_STRUCTURES];
     uint32_t ready; /* list of lanes whose number has become due; lane plus one */
     struct verify_counts counts;
-    struct mapping_table mappings; /* rule 5 */
-    bool has_mappings;
+    struct verify_mapped mapped;
     struct verify_violation violation;
     struct address_pages ranges;     /* of objects, by their registers */
     struct verify_violation overlap; /* the first one, which a pause may excuse */
@@ -199,6 +217,18 @@ bool verify_window(struct verify *verify, const struct verify_lane *lane);
 
 /* Compares a tick with that of the recording. `operands` as in INSTRUCTIONS.md 5.3. */
 bool verify_tick(struct verify *verify, const uint64_t *operands);
+
+/* ---- verify_mapped.c: rule 5 ---- */
+
+/* For a reader of the ordered stream: `of` is the verify. */
+void verify_mapped_take(void *of, const struct mapping_record *record);
+
+/* An object whose address is known begins; a tick has come. */
+bool verify_mapped_begins(struct verify *verify, const struct verify_object *object);
+bool verify_mapped_tick(struct verify *verify);
+
+void verify_mapped_print(const struct verify_mapped *mapped);
+void verify_mapped_close(struct verify_mapped *mapped);
 
 /* ---- verify_ordered.c ---- */
 

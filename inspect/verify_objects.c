@@ -167,7 +167,8 @@ bool verify_object_begins(struct verify *verify, struct verify_lane *lane,
     };
     cover_all(verify, lane, record, register_number);
     *first = register_number + 1;
-    return object->address == 0 || verify_range_begins(verify, lane, register_number);
+    return object->address == 0 || (verify_range_begins(verify, lane, register_number) &&
+                                    verify_mapped_begins(verify, object));
 }
 
 bool verify_object_counts(struct verify *verify, struct verify_lane *lane)

@@ -262,7 +262,8 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
         verify->statistics[operands[0]] = operands[1];
         return true;
     }
-    if (number == INSTRUCTION_TICK) return verify_tick(verify, operands);
+    if (number == INSTRUCTION_TICK)
+        return verify_tick(verify, operands) && verify_mapped_tick(verify);
     verify->usage = NULL;
     if (number == INSTRUCTION_LANE) {
         verify->lane = (uint32_t)operands[0];
@@ -377,4 +378,5 @@ void verify_close(struct verify *verify)
 {
     verify_raw_close(&verify->raw);
     verify_objects_free(verify);
+    verify_mapped_close(&verify->mapped);
 }

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 45
+plan 48
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
@@ -71,6 +71,20 @@ late_failure() {
         prints '^rule 2  violated .*names one at place 65, where none of lane 0 is alive$'
 }
 
+mapped() {
+    sample verify_mapped_raw
+    exits 0 verify verify_mapped_raw &&
+        prints 'none got .*; allocations: 3, where nothing is mapped: 0$'
+}
+unmapped() {
+    sample verify_unmapped_raw
+    exits 1 verify verify_unmapped_raw && prints '^rule 5  violated (mappings): 24 bytes at 0x7f0000000040,' &&
+        prints '^verify_unmapped_raw: NOT in order$'
+}
+unmapped_attached() {
+    sample verify_unmapped_attached
+    exits 0 verify verify_unmapped_attached && prints '; allocations: 3, where nothing is mapped: 1$'
+}
 missed_free() {
     local one
     for one in raw order other silent; do sample "verify_missed_$one"; done
@@ -206,6 +220,9 @@ check 'rule 4: two windows late' violates 4 verify_bad_late 'window 1 comes in w
 check 'rule 4: two windows early' violates 4 verify_bad_early 'of window 3 comes in window 1$'
 check 'rule 4: another tick' violates 4 verify_bad_tick 'tick 1 is not that of the recording'
 check 'rule 4: a tick is missing' violates 4 verify_bad_ticks '2 ticks; the recording has 3'
+check 'rule 5: objects in memory that is mapped, a little later, too' mapped
+check 'rule 5: an object where nothing is mapped' unmapped
+check 'rule 5: of an attached process such objects are counted' unmapped_attached
 check 'a violation is told with instruction, lane, record and offset' names_the_place
 check 'an order from a pipe' from_a_pipe
 check 'an order of another recording' other_recording

@@ -304,6 +304,37 @@ std::string lacking_order()
     return out.finish();
 }
 
+/* The allocator's break and a mapping of it, with an object each; then the program gives up the latter,
+ * and after a while, or never, the allocator maps it again, and there is an object once more. */
+std::string mapped_raw(uint64_t ticks_until_mapped, const char *metadata = "")
+{
+    const uint64_t at = 0x7f0000000000, own = 16 * 2, all = 110;
+    const auto record = [&](std::vector<uint64_t> numbers) {
+        std::string to;
+        for (uint64_t number : numbers)
+            bytes::put_varint(to, number);
+        return to;
+    };
+    RawStreamHeader header = RawSample::header();
+    header.info = header.features = 1;
+    header.metadata += metadata;
+    RawSample raw(header);
+    const std::string map = record({1 + own, 7, bytes::zigzag(at), 8192, 3, 0x22, 0});
+    raw.chunk(4, 0, 0, record({9 + own, 7, bytes::zigzag(0x200000), 0, 0, 0, 0}), 2, 0, 0);
+    raw.chunk(4, 0, 0, map, 2, 2, 0);
+    raw.tick(10000000, 4096, 0);
+    raw.records(0, [&] { raw.allocate(CALL_MALLOC, 24, 0, 0x1fff00); });
+    raw.records(0, [&] { raw.allocate(CALL_MALLOC, 4096, 0, at + 4096); });
+    raw.tick(20000000, 4096, 0);
+    raw.chunk(4, 0, 0, record({2, 7, bytes::zigzag(at), 8192, 0, 0, 0}), 2, 4, 0);
+    for (uint64_t tick = 3; tick <= all; tick++) {
+        if (tick == 6) raw.records(0, [&] { raw.allocate(CALL_MALLOC, 24, 0, at + 64); });
+        if (tick == 6 + ticks_until_mapped) raw.chunk(4, 0, 0, map, 2, 6, 0);
+        raw.tick(tick * 10000000, 4096, 0);
+    }
+    return raw.finish();
+}
+
 } // namespace
 
 void add_verify_samples(Samples *samples)
@@ -327,6 +358,10 @@ void add_verify_samples(Samples *samples)
                                      {"verify_missed_order", [] { return missed_order(0); }},
                                      {"verify_missed_other", [] { return missed_order(1); }},
                                      {"verify_missed_silent", [] { return missed_order(-1); }},
+                                     {"verify_mapped_raw", [] { return mapped_raw(50); }},
+                                     {"verify_unmapped_raw", [] { return mapped_raw(1000); }},
+                                     {"verify_unmapped_attached",
+                                      [] { return mapped_raw(1000, "attached=1\n"); }},
                                      {"verify_lacking_raw", lacking_raw},
                                      {"verify_lacking_order", lacking_order}});
 }

@@ -24,7 +24,7 @@ record() {
 
 # holds LIBRARY [kill|reserves|files] - at random moments what is mapped is what /proc/self/maps says.
 holds() {
-    record maps.raw "$1" "$workloads/maps" moments "$RANDOM" "$moments" ${2+kill} &&
+    record maps.raw "$1" "$workloads/maps" moments "$RANDOM" "$moments" ${2+"$2"} &&
         ruby "$source_dir/tests/truth/maps.rb" moments <maps.raw.dump >out &&
         { "$bin/malloctape" verify maps.raw maps.raw.p >out 2>err || [ $? = 3 ]; } &&
         prints '^rule 5  mapping calls: [0-9]*; none got pages that were mapped$'

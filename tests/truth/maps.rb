@@ -8,25 +8,32 @@
 PAGE = 4096
 LINE = / mapping (\w+) thread \d+ at 0x(\h+) bytes (\d+) protection (\d+) flags 0x(\h+)(.*)/.freeze
 
-# What is mapped: the first address of each range, and its end.
+# What is mapped: ranges [start, end], ascending.
 class Ranges
-  def initialize = @ranges = {}
+  def initialize = @ranges = []
 
   def add(from, to)
-    remove(from, to)
-    @ranges[from] = to
+    at = remove(from, to)
+    @ranges.insert(at, [from, to])
   end
 
+  # Returns where a range from `from` on belongs.
   def remove(from, to)
-    @ranges.select { |start, stop| start < to && stop > from }.each do |start, stop|
-      @ranges.delete(start)
-      @ranges[start] = from if start < from
-      @ranges[to] = stop if stop > to
-    end
+    first = @ranges.bsearch_index { |_, stop| stop > from } || @ranges.size
+    behind = first
+    behind += 1 while behind < @ranges.size && @ranges[behind][0] < to
+    return first if behind == first
+
+    start, stop = @ranges[first][0], @ranges[behind - 1][1]
+    rest = [([start, from] if start < from), ([to, stop] if stop > to)].compact
+    @ranges[first...behind] = rest
+    start < from ? first + 1 : first
   end
+
+  def has?(address) = (@ranges.bsearch { |_, stop| stop > address } || [address + 1])[0] <= address
 
   def joined
-    @ranges.sort.each_with_object([]) do |(from, to), all|
+    @ranges.each_with_object([]) do |(from, to), all|
       all.any? && all.last[1] == from ? all.last[1] = to : all << [from, to]
     end
   end
@@ -62,7 +69,7 @@ $stdin.each_line do |line|
     when 'map' then protection == '7' ? ranges.add(from, to) : ranges.remove(from, to)
     when 'unmap' then ranges.remove(from, to)
     when 'move_from'
-      moved[thread] = ranges.joined.any? { |start, stop| start <= from && stop > from }
+      moved[thread] = ranges.has?(from)
       ranges.remove(from, to)
     when 'move_to' then ranges.add(from, to) if moved[thread]
     end
