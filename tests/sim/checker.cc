@@ -34,6 +34,7 @@ class Checker {
         for (const Instruction &instruction : in_.all)
             one(instruction);
         nothing_left();
+        passed();
         totals();
     }
 
@@ -582,6 +583,23 @@ class Checker {
         if (ticks_ != truth_.ticks.size()) fail("ticks are left out");
     }
 
+    void passed() const
+    {
+        size_t at = 0;
+        for (const Passed &one : truth_.passed) {
+            if (one.is_void) continue;
+            if (at == in_.passed.size()) fail("mappings are left out");
+            const Passed &is = in_.passed[at++];
+            if (is.is_residency != one.is_residency || is.numbers != one.numbers ||
+                is.name != one.name)
+                fail("another mapping was expected: number " + std::to_string(at));
+            if (is.window != one.window)
+                fail("mapping " + std::to_string(at) + " of window " + std::to_string(one.window) +
+                     " is in window " + std::to_string(is.window));
+        }
+        if (at != in_.passed.size()) fail("a mapping too many");
+    }
+
     void equal(const char *what, uint64_t is, uint64_t should_be) const
     {
         if (is != should_be)
@@ -606,7 +624,8 @@ class Checker {
         for (unsigned kind = 0; kind < 48; kind++)
             equal(("calls of kind " + std::to_string(kind)).c_str(), in_.kinds[kind], kinds_[kind]);
         equal("feature bits", in_.features,
-              options_.addresses + 2 * (options_.stacks != 0) + 4 * (options_.stacks > 1));
+              options_.addresses + 2 * (options_.stacks != 0) + 4 * (options_.stacks > 1) +
+                  8 * (options_.maps != 0 && truth_.has_header));
         if (!truth_.has_header) return;
         auto program = in_.metadata.find("program"), batch = in_.metadata.find("env.MODEL_BATCH");
         if (program == in_.metadata.end() || program->second != "/usr/bin/simulated" ||

@@ -78,7 +78,7 @@ class Decoder {
     std::vector<bool> is_live_;
     std::vector<uint64_t> sizes_; /* by register */
     uint64_t bytes_ = 0, peak_ = 0;
-    uint32_t lane_ = 0;
+    uint32_t lane_ = 0, ticks_ = 0;
     Instruction usage_; /* of the next tick */
     uint64_t statistics_[4] = {0, 0, 0, 0};
 
@@ -117,7 +117,10 @@ class Decoder {
         Cursor payload = in_.part(size);
         if (sum != bytes::checksum(stream_.substr(start, 12) + stream_.substr(start + 16, size)))
             fail(start, "checksum");
-        if (maps) return true;
+        if (maps) {
+            passed(payload, count, magic == "MTBR");
+            return true;
+        }
         if (defines) {
             while (count-- > 0)
                 definition(payload);
@@ -130,6 +133,33 @@ class Decoder {
         }
         instructions(payload, count);
         return true;
+    }
+
+    /* INSTRUCTIONS.md 4.7, 4.8. */
+    void passed(Cursor &in, uint64_t count, bool is_residency)
+    {
+        uint64_t latest = 0;
+        if (count == 0) fail(in.at(), "a block of nothing");
+        for (; count > 0; count--) {
+            Passed one;
+            one.is_residency = is_residency;
+            one.window = ticks_;
+            if (is_residency) {
+                one.name = in.text(in.left());
+            } else {
+                for (int i = 0; i < 7; i++)
+                    one.numbers.push_back(in.varint());
+                latest += (one.numbers[2] >> 1) ^ (0 - (one.numbers[2] & 1));
+                one.numbers[2] = latest;
+                for (int i = (one.numbers[0] & 128) != 0 ? 2 : 0; i > 0; i--)
+                    one.numbers.push_back(in.varint());
+                for (int i = (one.numbers[0] & 64) != 0 ? 4 : 0; i > 0; i--)
+                    one.numbers.push_back(in.varint());
+                if ((one.numbers[0] & 64) != 0) one.name = in.text(one.numbers.back());
+            }
+            out_.passed.push_back(one);
+        }
+        if (in.left() != 0) fail(in.at(), "records are not used up");
     }
 
     /* INSTRUCTIONS.md 4.6; of texts and modules there are just those of the simulator. */
@@ -301,6 +331,7 @@ class Decoder {
             return;
         }
         if (i.number == kInsTick) {
+            ticks_++;
             if (i.operands[3] != bytes_) fail(offset, "live bytes");
             i.has_usage = usage_.has_usage;
             std::copy(usage_.operands, usage_.operands + 4, i.usage);

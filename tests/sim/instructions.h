@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/truth.h"
+
 constexpr uint32_t kNoRegister = UINT32_MAX;
 
 enum InstructionNumber : uint8_t {
@@ -42,6 +44,7 @@ struct Instruction {
 struct Instructions {
     uint64_t features = 0, info = 0;
     std::map<std::string, std::string> metadata;
+    std::vector<Passed> passed;                              /* windows: ticks before */
     std::vector<Instruction> all;                            /* `lane` instructions excepted */
     std::map<uint32_t, std::pair<uint32_t, uint32_t>> nodes; /* parent and code */
     std::map<uint32_t, uint64_t> codes;                      /* offsets in module 1 */

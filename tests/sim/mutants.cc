@@ -305,6 +305,32 @@ bool statistic_value(Subject &s)
     return true;
 }
 
+bool mapping_left_out(Subject &s)
+{
+    if (s.in.passed.empty()) return false;
+    s.in.passed.erase(s.in.passed.begin() +
+                      static_cast<ptrdiff_t>(s.random.below(s.in.passed.size())));
+    return true;
+}
+
+bool mappings_swapped(Subject &s)
+{
+    for (size_t i = 1; i < s.in.passed.size(); i++) {
+        Passed &one = s.in.passed[i - 1], &other = s.in.passed[i];
+        if (one.numbers == other.numbers && one.name == other.name) continue;
+        std::swap(one, other);
+        return true;
+    }
+    return false;
+}
+
+bool late_mapping(Subject &s)
+{
+    if (s.in.passed.empty()) return false;
+    s.in.passed[s.random.below(s.in.passed.size())].window++;
+    return true;
+}
+
 bool wrong_kind_total(Subject &s)
 {
     s.in.kinds[1]++;
@@ -345,6 +371,9 @@ const struct {
                {"tick_value", tick_value},
                {"usage_value", usage_value},
                {"statistic_value", statistic_value},
+               {"mapping_left_out", mapping_left_out},
+               {"mappings_swapped", mappings_swapped},
+               {"late_mapping", late_mapping},
                {"wrong_kind_total", wrong_kind_total},
                {"wrong_live_total", wrong_live_total},
                {"wrong_status", wrong_status}};

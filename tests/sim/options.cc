@@ -55,6 +55,7 @@ static void choose_recording(Options &o, Random &r)
     o.split = r.one_in(2);
     o.stacks = r.one_in(3);
     if (o.stacks != 0 && r.one_in(2)) o.stacks = 2;
+    o.maps = r.one_in(2) ? 20 + r.of_bits(12) : 0;
 }
 
 Options Options::of_seed(uint64_t seed, uint64_t events)

@@ -45,6 +45,7 @@
     X(unknown, 0, "calls before recording begins")                                                \
     X(pauses, 0, "recording is interrupted so often")                                             \
     X(stacks, 0, "most calls have call stacks: 1 allocations, 2 frees, too")                      \
+    X(maps, 0, "one step in so many is a mapping call, or a look at what is resident; 0: none")   \
     X(losses, 0, "so often a lane loses records")                                                 \
     X(long_losses, 0, "and for more than a window")                                               \
     X(end, 0, "0 complete, 1 stopped while threads run, 2 cut, 3 killed, with a spool, 4 status") \

@@ -37,6 +37,7 @@ void Program::step()
 {
     maybe_record();
     choose_thread();
+    recorder_.maybe_map(current_);
     maybe_cut();
     if (options_.tick_every != 0 && steps_ >= next_tick_) make_tick();
 }

@@ -26,6 +26,7 @@ RawWriter::RawWriter(const Options &options, Random &random)
                        "\n";
     header_.features = options.addresses + 2 * options.opaque + 4 * (options.stacks != 0) +
                        8 * (options.stacks > 1);
+    header_.info = options.maps != 0;
     header_.id.clear();
     bytes::put(header_.id, random_.next(), 8);
     bytes::put(header_.id, random_.next(), 8);
@@ -273,6 +274,12 @@ void RawWriter::tick(const Tick &tick)
     chunk(2, 0, 0, payload, 0, ticks_++, 0, 0);
     /* What a later version might add (4.2). */
     if (random_.one_in(50)) chunk(99, 0, 7, "whatever", 3, 5, 9, 0);
+}
+
+void RawWriter::passed(int type, const std::string &payload, uint64_t cells)
+{
+    chunk(type, 0, 0, payload, cells, type == 4 ? cells_ : 0, 0, 0);
+    cells_ += cells;
 }
 
 void RawWriter::end(uint32_t status, uint64_t nanoseconds, uint64_t events, uint64_t lost)

@@ -32,6 +32,8 @@ class RawWriter {
     uint64_t cut(uint32_t lane, bool all);
 
     void tick(const Tick &tick);
+    /* A chunk of mappings (4) with so many cells, or of residency (5). */
+    void passed(int type, const std::string &payload, uint64_t cells);
     void end(uint32_t status, uint64_t nanoseconds, uint64_t events, uint64_t lost);
 
     /* A chunk that breaks off, as the last thing of a stream that was cut; or the header does when
@@ -87,7 +89,7 @@ class RawWriter {
     std::vector<Lane> lanes_;
     RawStreamHeader header_;
     RawEncoder encoder_;
-    uint64_t ticks_ = 0;
+    uint64_t ticks_ = 0, cells_ = 0;
     std::vector<bool> node_defined_, code_defined_;
     bool module_defined_ = false;
 };

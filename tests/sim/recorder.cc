@@ -483,6 +483,7 @@ void Recorder::cut(uint32_t number, bool all)
 {
     Lane &l = lane(number);
     uint64_t out = writer_.cut(number, all);
+    if (truth_.has_end) mapper_.flush();
     uint32_t window = static_cast<uint32_t>(truth_.ticks.size());
     while (out > 0) {
         Record &record = truth_.records[truth_.lanes[number][l.chunked++]];
@@ -492,8 +493,14 @@ void Recorder::cut(uint32_t number, bool all)
     }
 }
 
+void Recorder::maybe_map(uint32_t number)
+{
+    mapper_.step(number, number < lanes_.size() ? lanes_[number].allocations : 0);
+}
+
 void Recorder::tick(const Tick &tick)
 {
+    mapper_.flush();
     writer_.tick(tick);
     truth_.ticks.push_back(tick);
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tests/sim/allocator.h"
+#include "tests/sim/mapper.h"
 #include "tests/sim/options.h"
 #include "tests/sim/random.h"
 #include "tests/sim/raw_writer.h"
@@ -27,7 +28,8 @@
 class Recorder {
   public:
     Recorder(const Options &options, Random &random, RawWriter &writer, Truth &truth)
-        : options_(options), random_(random), writer_(writer), truth_(truth)
+        : options_(options), random_(random), writer_(writer), truth_(truth),
+          mapper_(options, writer, truth)
     {
     }
 
@@ -61,6 +63,8 @@ class Recorder {
 
     /* A part of what the lane has said goes into the stream. */
     void cut(uint32_t lane, bool all);
+    /* The thread of the lane does perhaps something to the address space. */
+    void maybe_map(uint32_t lane);
     void tick(const Tick &tick);
     void start_losing(uint32_t lane);
     void stop_losing(uint32_t lane);
@@ -117,6 +121,7 @@ class Recorder {
     Random &random_;
     RawWriter &writer_;
     Truth &truth_;
+    Mapper mapper_;
     std::vector<Lane> lanes_;
     uint64_t next_sequence_[kStructures] = {};
     std::vector<uint64_t> class_bytes_;

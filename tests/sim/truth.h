@@ -7,6 +7,7 @@
 #define TESTS_SIM_TRUTH_H
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 /* FORMAT.md 3. */
@@ -126,10 +127,20 @@ struct Tick {
         usage; /* four numbers and statistics, or the recorder does not say them */
 };
 
+/* A record of a mapping (FORMAT.md 4.5): its numbers, with the address in place of a difference; or a
+ * residency (4.6), whose payload is the name. */
+struct Passed {
+    std::vector<uint64_t> numbers;
+    std::string name;
+    bool is_residency = false, is_void = false;
+    uint32_t window = 0; /* of its chunk, or block */
+};
+
 struct Truth {
     std::vector<Record> records; /* in the true order */
     std::vector<Object> objects{1};
     std::vector<Tick> ticks;
+    std::vector<Passed> passed; /* in the stream */
     std::vector<StackNode> nodes;             /* from kFirstNode on */
     std::vector<std::vector<uint32_t>> lanes; /* indexes into records */
     uint32_t windows_in_stream = 0;
