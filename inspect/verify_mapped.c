@@ -3,7 +3,7 @@
  * The order of mapping calls among the allocator's is known by their windows only, and records of them
  * may come late: a thread that is stopped in the middle of one keeps back those behind it. So an object
  * may lie in what is mapped when it begins, in what has been given up in this window or the one before,
- * or in what is mapped within a second: until then its page waits. */
+ * or in what is mapped soon: until then its page waits. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "common/array.h"
 #include "inspect/verify.h"
 
-/* A second. */
-#define MAPPED_TICKS 100u
+/* More than ten seconds: as long as the writer waits for a record that is not complete. */
+#define MAPPED_TICKS 1100u
 
 /* More are not waited for, and not judged. */
 #define MAPPED_WAITING_MAX 65536u

@@ -149,6 +149,17 @@ static bool record_replaces(const struct mapping_record *record)
     return record->flags & flag;
 }
 
+/* A piece where there is none. */
+static void table_put(struct mapping_table *table, const struct mapping_record *record,
+                      uint64_t start, uint64_t end)
+{
+    if (!table_add_maker(table, record, end - start)) return;
+    const struct mapping_piece piece = {start, end, (uint32_t)table->makers_count - 1};
+    if (!table_replace(table, table_first_behind(table, start), 0, &piece, 1)) return;
+    table->bytes += end - start;
+    if (table->bytes > table->peak_bytes) table->peak_bytes = table->bytes;
+}
+
 static void table_add(struct mapping_table *table, const struct mapping_record *record)
 {
     uint64_t start, end;
@@ -156,11 +167,33 @@ static void table_add(struct mapping_table *table, const struct mapping_record *
     const uint64_t replaced = table_remove(table, start, end);
     if (replaced > 0 && !record_replaces(record) && table->overlaps++ == 0)
         table->first_overlap = table->records - 1;
-    if (!table_add_maker(table, record, end - start)) return;
-    const struct mapping_piece piece = {start, end, (uint32_t)table->makers_count - 1};
-    if (!table_replace(table, table_first_behind(table, start), 0, &piece, 1)) return;
-    table->bytes += end - start;
-    if (table->bytes > table->peak_bytes) table->peak_bytes = table->bytes;
+    table_put(table, record, start, end);
+}
+
+/* Of what had been reserved without access, part becomes accessible: whoever does that has it now. */
+static void table_grant(struct mapping_table *table, const struct mapping_record *record)
+{
+    uint64_t start, end;
+    if (record->protection == 0 || !table_pages(table, record, &start, &end)) return;
+    for (size_t i = table_first_behind(table, start);
+         i < table->pieces_count && table->pieces[i].start < end && !table->no_memory; i++) {
+        const struct mapping_piece piece = table->pieces[i];
+        const struct mapping_maker *maker = &table->makers[piece.maker];
+        const uint64_t from = piece.start > start ? piece.start : start;
+        const uint64_t to = piece.end < end ? piece.end : end;
+        struct mapping_record granted = *record;
+        if (maker->protection != 0 || maker->has_file ||
+            (maker->what != MAPPING_FOUND && (maker->what != MAPPING_MAP || record->stack == 0)))
+            continue;
+        granted.what = MAPPING_MAP;
+        granted.own |= maker->own;
+        granted.flags = maker->flags;
+        granted.address = from;
+        granted.length = to - from;
+        table_remove(table, from, to);
+        table_put(table, &granted, from, to);
+        i = table_first_behind(table, from);
+    }
 }
 
 /* The segment that was attached at this address. */
@@ -188,6 +221,7 @@ void mapping_table_take(struct mapping_table *table, const struct mapping_record
     case MAPPING_MOVE_FROM:
         if (table_pages(table, record, &start, &end)) table_remove(table, start, end);
         break;
+    case MAPPING_PROTECT: table_grant(table, record); break;
     case MAPPING_DETACH: table_detach(table, record); break;
     case MAPPING_BREAK:
         if (record->own) table->own_break = record->address;

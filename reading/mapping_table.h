@@ -9,7 +9,8 @@
  *     makers   0: map, stack 17, ...             3: move_to, stack 9, ...
  *
  * A piece is part of what one call has mapped: others may have unmapped the rest, or mapped over it.
- * Pieces do not overlap. What was mapped by the dynamic linker, or by bare system calls, is not here;
+ * What was reserved without access belongs to the call that makes it accessible, from then on. Pieces do
+ * not overlap. What was mapped by the dynamic linker, or by bare system calls, is not here;
  * of what was there when recording began, only memory without a name is.
  *
  * Memory   24 bytes a piece, 80 a maker with the name of its file; makers of which nothing is left go,

@@ -186,4 +186,45 @@ TEST(MappingTable, AreasAreDivided)
     EXPECT_EQ(divided(table, 16, "\x05\x07\x05\x03"), "0 1..3 0; 1 3..7 12; - 7..9 4; 2 9..11 0; ");
 }
 
+// What makes reserved pages accessible has them: not what is accessible, what another call has moved,
+// or files; a call without a stack only if nothing is known of who reserved them.
+TEST(MappingTable, WhatWasReserved)
+{
+    mapping_table table{};
+    table.page_bytes = kPage;
+    auto take = [&](unsigned what, uint64_t page, uint64_t pages, uint32_t protection,
+                    uint32_t stack, bool own = false) {
+        mapping_record record = make(what, page * kPage, pages * kPage);
+        record.protection = protection;
+        record.stack = stack;
+        record.own = own;
+        mapping_table_take(&table, &record);
+    };
+    auto maker_at = [&](uint64_t page) {
+        const mapping_piece *piece = mapping_table_find(&table, page * kPage);
+        return piece == nullptr ? mapping_maker{} : table.makers[piece->maker];
+    };
+    take(MAPPING_FOUND, 0, 8, 0, 0);
+    take(MAPPING_MAP, 8, 8, 0, 17, true);
+    take(MAPPING_MAP, 16, 4, 3, 18);
+    take(MAPPING_MOVE_TO, 20, 4, 0, 19);
+    take(MAPPING_PROTECT, 2, 4, 3, 0);    // found, no stack
+    take(MAPPING_PROTECT, 4, 8, 3, 9);    // found, and reserved by the allocator
+    take(MAPPING_PROTECT, 12, 2, 3, 0);   // reserved; no stack
+    take(MAPPING_PROTECT, 14, 12, 1, 10); // reserved, accessible, moved, nothing
+    take(MAPPING_PROTECT, 4, 2, 0, 11);   // no longer accessible
+    EXPECT_EQ(table.bytes, 24 * kPage);
+    EXPECT_EQ(table.overlaps, 0u);
+    EXPECT_EQ(maker_at(1).what, MAPPING_FOUND);
+    EXPECT_EQ(maker_at(2).what, MAPPING_MAP);
+    const uint32_t stacks[] = {0, 0,  0,  0,  0,  0,  9,  9,  9,  9, 9,
+                               9, 17, 17, 10, 10, 18, 18, 18, 18, 19};
+    for (uint64_t page = 0; page < std::size(stacks); page++)
+        EXPECT_EQ(maker_at(page).stack, stacks[page]) << "page " << page;
+    EXPECT_FALSE(maker_at(7).own);
+    EXPECT_TRUE(maker_at(9).own);
+    EXPECT_TRUE(maker_at(14).own);
+    mapping_table_free(&table);
+}
+
 } // namespace

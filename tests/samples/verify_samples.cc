@@ -308,7 +308,7 @@ std::string lacking_order()
  * and after a while, or never, the allocator maps it again, and there is an object once more. */
 std::string mapped_raw(uint64_t ticks_until_mapped, const char *metadata = "")
 {
-    const uint64_t at = 0x7f0000000000, own = 16 * 2, all = 110;
+    const uint64_t at = 0x7f0000000000, own = 16 * 2, all = 1200;
     const auto record = [&](std::vector<uint64_t> numbers) {
         std::string to;
         for (uint64_t number : numbers)
@@ -359,9 +359,9 @@ void add_verify_samples(Samples *samples)
                                      {"verify_missed_other", [] { return missed_order(1); }},
                                      {"verify_missed_silent", [] { return missed_order(-1); }},
                                      {"verify_mapped_raw", [] { return mapped_raw(50); }},
-                                     {"verify_unmapped_raw", [] { return mapped_raw(1000); }},
+                                     {"verify_unmapped_raw", [] { return mapped_raw(2000); }},
                                      {"verify_unmapped_attached",
-                                      [] { return mapped_raw(1000, "attached=1\n"); }},
+                                      [] { return mapped_raw(2000, "attached=1\n"); }},
                                      {"verify_lacking_raw", lacking_raw},
                                      {"verify_lacking_order", lacking_order}});
 }

@@ -5,3 +5,4 @@ MALLOCTAPE_THREAD_LOCAL struct malloctape_lane *malloctape_lane = &recording_no_
 uint32_t malloctape_state, malloctape_may_begin;
 struct recording recording;
 struct control control;
+uint64_t no_access_bits[NO_ACCESS_BITS / 64];

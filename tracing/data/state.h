@@ -243,6 +243,28 @@ static inline uint64_t spool_cells_taken(const struct spool_cells *cells)
     return atomic_load_acquire(&cells->taken) & ((UINT64_C(1) << SPOOL_CELLS_NUMBER_BITS) - 1);
 }
 
+/* Where pages have been without any access, as bits by a part of the address: what makes them
+ * accessible is recorded. Another call there may be, too, which does no harm. Threads and the writer,
+ * by or (relaxed). */
+#define NO_ACCESS_SHIFT 21
+#define NO_ACCESS_BITS  4096u
+extern uint64_t no_access_bits[NO_ACCESS_BITS / 64];
+
+static inline bool no_access_at(uintptr_t address, size_t length, bool set)
+{
+    const uintptr_t first = address >> NO_ACCESS_SHIFT;
+    const uintptr_t last = (address + length) >> NO_ACCESS_SHIFT;
+    for (uintptr_t at = first; at <= last && at - first < NO_ACCESS_BITS; at++) {
+        uint64_t *word = &no_access_bits[at % NO_ACCESS_BITS / 64];
+        const uint64_t bit = UINT64_C(1) << at % 64;
+        if (set)
+            atomic_or_relaxed(word, bit);
+        else if (atomic_load_relaxed(word) & bit)
+            return true;
+    }
+    return false;
+}
+
 struct spool {
     struct spool_cells cells;
     uint8_t *extents[SPOOL_EXTENTS_MAX]; /* writer: mapped one by one, and again for the next file;

@@ -48,26 +48,6 @@ static long space_as_libc(long result)
     return -1;
 }
 
-/* Where pages have been without any access, as bits by a part of the address: what makes them
- * accessible again is recorded. Another call there may be, too, which does no harm. */
-#define NONE_SHIFT 21
-#define NONE_BITS  4096u
-static uint64_t space_none_at[NONE_BITS / 64];
-
-static bool space_has_none(uintptr_t address, size_t length, bool set)
-{
-    const uintptr_t first = address >> NONE_SHIFT, last = (address + length) >> NONE_SHIFT;
-    for (uintptr_t at = first; at <= last && at - first < NONE_BITS; at++) {
-        uint64_t *word = &space_none_at[at % NONE_BITS / 64];
-        const uint64_t bit = UINT64_C(1) << at % 64;
-        if (set)
-            atomic_or_relaxed(word, bit);
-        else if (atomic_load_relaxed(word) & bit)
-            return true;
-    }
-    return false;
-}
-
 /* ---- mmap, munmap ---- */
 
 static void *map_by_system(void *address, size_t length, int protection, int flags, int file,
@@ -82,7 +62,7 @@ static void note_map(void *made, void *address, size_t length, int protection, i
 {
     if (!mappings_are_recorded()) return;
     const bool failed = made == MAP_FAILED;
-    if (protection == PROT_NONE && !failed) space_has_none((uintptr_t)made, length, true);
+    if (protection == PROT_NONE && !failed) no_access_at((uintptr_t)made, length, true);
     struct mapping_record record = {.what = MAPPING_MAP,
                                     .failed = failed,
                                     .address = (uint64_t)(failed ? address : made),
@@ -218,7 +198,7 @@ int space_mprotect(void *address, size_t length, int protection)
                      : (int)space_as_libc(os_system_call(SYS_mprotect, (long)address, (long)length,
                                                          protection, 0, 0, 0));
     const bool none = protection == PROT_NONE;
-    if (mappings_are_recorded() && space_has_none((uintptr_t)address, length, none) | none)
+    if (mappings_are_recorded() && no_access_at((uintptr_t)address, length, none) | none)
         space_note_change(MAPPING_PROTECT, address, length, protection, result != 0, MAKER);
     return result;
 }

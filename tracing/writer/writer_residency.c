@@ -267,6 +267,7 @@ static void residency_put_found(struct residency_look *look, const struct reside
     if (!residency_is_nameless(area) ||
         look->at + MAPPING_BYTES_MAX > look->memory->payload + RESIDENCY_PAYLOAD_BYTES)
         return;
+    if (!record.protection) no_access_at(record.address, record.length, true);
     look->at = mapping_record_put(look->at, &record, &look->latest_end);
     look->areas++;
 }
