@@ -94,6 +94,7 @@ enum {
     BY_CODE_SHORT_LIVED = 5,
     BY_CODE_GROWN = 6,
     BY_CODE_FREED = 8,
+    BY_CODE_MAPPED = 10,
     BY_CODE_NUMBERS = 11
 }; /* END: in bytes */
 extern const struct by_code_number by_code_numbers[BY_CODE_NUMBERS];

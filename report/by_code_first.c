@@ -11,14 +11,16 @@
 
 enum { FIRST_ROWS = 10, FIRST_OF_EACH = 6 };
 #define FIRST_SHARE 0.02 /* what has less of a number does not stand out */
+#define FIRST_PART  0.1  /* of mappings: of these and what was alive at the peak, together */
 
 struct first_number {
     const struct by_code_number *number;
     const char *key; /* in JSON */
 };
 
-/* In this order: what stays, what is copied as it grows, what is made for nothing, what is large. */
+/* In this order: what is mapped, what stays, what is copied as it grows, what is made for nothing, what is large. */
 static const struct first_number first_numbers[] = {
+    {&by_code_numbers[BY_CODE_MAPPED], "mapped"},
     {&by_code_numbers[BY_CODE_END], "end_bytes"},
     {&by_code_numbers[BY_CODE_GROWN], "grown_bytes"},
     {&by_code_numbers[BY_CODE_SHORT_LIVED], "short_lived"},
@@ -115,6 +117,9 @@ static bool is_much(const struct choosing *choosing, uint32_t row, unsigned numb
     const struct by_code *code = choosing->code;
     const struct by_code_number *of = first_numbers[number].number;
     if (of->measure == STACK_AT_END && code->suppressed[row]) return false;
+    if (of->measure == STACK_MAPPED)
+        return value >= 0.5 && value >= FIRST_PART * (code->all.bytes[STACK_MAPPED].value +
+                                                      code->all.bytes[STACK_AT_PEAK].value);
     return value >= 0.5 && value >= FIRST_SHARE * by_code_sum_of(&code->all, of)->value;
 }
 

@@ -1,9 +1,12 @@
 // ---- code: what functions ask for; everything for one measure, stretch of time and focus ----
 
-// With most of the table's number first, as in the text: what may leak comes before all others.
+// With most of the table's number first, as in the text: what may leak comes before all others. Where
+// more is mapped than was alive, both together.
 function codeFirstMeasure({ measures }, codes) {
-  const leaks = codes.at(-1).may_leak.name.length > 0 && measures.find(({ key }) => key === 'end_bytes');
-  return leaks || measures[0];
+  const { all, may_leak } = codes.at(-1);
+  const find = (wanted) => measures.find(({ key }) => key === wanted);
+  const leaks = may_leak.name.length > 0 && find('end_bytes');
+  return (all.mapped > all.peak_bytes && find('both')) || leaks || measures[0];
 }
 
 // ---- what the views show ----

@@ -107,7 +107,8 @@ Dir.mktmpdir do |directory|
     rss[look]['bytes'] == rss['owners'][column].sum + rss[unowned]
   end
   report sums.all? && rss['unowned_end'] <= rss['end']['bytes'] / 50 &&
-         text.match?(/^RSS  *peak .* after call /) && text.match?(/  mapped by fill_cache$/),
+         text.match?(/^RSS  *peak .* after call /) && text.match?(/  mapped by fill_cache$/) &&
+         text.match?(/^functions to look at first\n .*%  resident, mapped  *fill_cache/),
          'all add up to RSS, and nearly all has an owner', [rss['unowned_end'].to_s]
 
   rows = json['code']['rows']
