@@ -108,9 +108,10 @@ unsigned code_groups_with_source(const struct code_names *names, const uint32_t 
     unsigned i = own;
     while (i < count && i <= own + CODE_LIBRARY_DEPTH && own_candidate(&of, i)->file == 0)
         i++;
-    const bool is_there = i < count && i <= own + CODE_LIBRARY_DEPTH + 1 &&
-                          own_candidate(&of, i)->file != 0 && !own_candidate(&of, i)->is_library;
-    return is_there ? i : own;
+    const struct code_frame *caller = i < count ? own_candidate(&of, i) : NULL;
+    const bool is_called = caller != NULL && caller->file != 0 && !caller->is_library &&
+                           !caller->is_of_libc; /* which has only begun the program */
+    return is_called ? i : own;
 }
 
 /* 0: nothing is known of the stack. */

@@ -141,11 +141,32 @@ static char *after_call(char *at)
     return *end == '\0' || function_begins_with(end, "::") ? end : at;
 }
 
+/* Takes "(int) const" out of "f(int) const::" before `end`; returns where it then ends. */
+static char *take_out_parameters(char *name, char *end)
+{
+    char *last = end;
+    int depth = 0;
+    if (last - name < 4 || memcmp(last - 2, "::", 2) != 0) return end;
+    last -= 2;
+    if (last - name > 6 && memcmp(last - 6, " const", 6) == 0) last -= 6;
+    if (last[-1] != ')') return end;
+    char *at = last;
+    do {
+        at--;
+        depth += (*at == ')') - (*at == '(');
+    } while (depth > 0 && at > name);
+    if (depth > 0 || at == name || function_begins_with(at, "(anonymous namespace)") ||
+        at[-1] == ':' || (at - name >= 8 && memcmp(at - 8, "operator", 8) == 0))
+        return end;
+    memmove(at, end - 2, strlen(end - 2) + 1);
+    return at + 2;
+}
+
 void function_name_shorten_lambdas(char *name)
 {
     static const char lambda[] = "{lambda";
     for (char *at = name; (at = strstr(at, lambda)) != NULL;) {
-        at += sizeof lambda - 1;
+        at = take_out_parameters(name, at) + sizeof lambda - 1;
         char *end = *at == '(' ? after_bracket(at, '(', ')') : at;
         if (end == NULL) return;
         memmove(at, end, strlen(end) + 1);

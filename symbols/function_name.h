@@ -12,8 +12,8 @@ size_t function_name_length(const char *mangled);
 /* Whether a mangled name is Rust's. */
 bool function_name_is_rust(const char *mangled);
 
-/* "f(int)::{lambda(int)#1}::operator()" becomes "f(int)::{lambda#1}"; with the second one, all lambdas
- * of a function have one name: "f(int)::{lambda}". */
+/* "f(int)::{lambda(int)#1}::operator()" becomes "f::{lambda#1}"; with the second one, all lambdas of a
+ * function have one name: "f::{lambda}". */
 void function_name_shorten_lambdas(char *name);
 void function_name_join_lambdas(char *name);
 

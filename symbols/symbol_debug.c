@@ -10,6 +10,7 @@
 
 #include "common/array.h"
 #include "symbols/elf_section.h"
+#include "symbols/function_name.h"
 #include "symbols/split_unit.h"
 #include "symbols/symbol_name.h"
 
@@ -293,7 +294,7 @@ static bool add_qualified(struct symbol_debug *debug, struct name_text *text, Dw
 }
 
 /* clang may leave out what a function around a lambda is called. The linkage name has it:
- * "f(int)::{lambda#1}" or "f(int)::$_0::operator()". */
+ * "f::{lambda#1}" or "f(int)::$_0::operator()". */
 static uint32_t put_lambda(struct strings *strings, struct name_text *text, const char *linkage)
 {
     char *name = text->lacks && linkage != NULL ? symbol_name_demangle(linkage) : NULL;
@@ -302,6 +303,7 @@ static uint32_t put_lambda(struct strings *strings, struct name_text *text, cons
     if (end != NULL) {
         text->used = 0;
         name_add(text, "%.*s{lambda:%d}", (int)(end - name), name, text->lambda_line);
+        function_name_shorten_lambdas(text->text);
     }
     free(name);
     return strings_put(strings, text->text);

@@ -18,7 +18,7 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 3
+  plan 4
   output_of({}, 'gcc', '-O1', '-shared', '-fPIC', '-o', 'libfaulty.so', "#{__dir__}/faulty_library.c")
   output_of({}, 'g++', '-g', '-O1', '-std=gnu++17', '-pthread', '-w', '-o', 'service', SOURCE, '-L.', '-lfaulty',
             '-Wl,-rpath,$ORIGIN')
@@ -33,6 +33,10 @@ Dir.mktmpdir do |directory|
     report missing.empty?, "each fault is in the first ten rows, with its line: stacks=#{stacks}",
            missing + rows
   end
+  output_of({}, 'strip', '-o', 'bare', 'service')
+  output_of({}, MALLOCTAPE, 'record', '--quiet', '--stacks=all', '-o', 'bare.lz4', '--', './bare', '100')
+  rows = output_of({}, MALLOCTAPE, 'report', 'bare.lz4')[/^functions to look at first\n((?:  .*\n)*)/, 1].to_s.lines
+  report rows.size > 3 && rows.none?(/__libc_start|call_init/), 'what has no source does not count for libc', rows
   unless system('node --version', out: File::NULL) && Dir.exist?('/usr/share/javascript/chart.js')
     report true, 'and on the page # SKIP needs node and libjs-chart.js'
     exit

@@ -276,10 +276,13 @@ Dir.mktmpdir do |directory|
             'A::operator()(int) const' => 'A::operator()', 'bool operator< <int>(A<int> const&)' => 'operator< <int>',
             'A::operator bool() const' => 'A::operator bool', 'operator new(unsigned long)' => 'operator new',
             'unsigned long ns::f<int>(void (*)(int))' => 'ns::f<int>',
-            'ns::f(int)::{lambda(int)#1}::operator()(int) const' => 'ns::f(int)::{lambda#1}',
+            'ns::f(int)::{lambda(int)#1}::operator()(int) const' => 'ns::f::{lambda#1}',
             'auto f()::{lambda(auto:1)#2}::operator()<int>(int) const::{lambda(int (*)(int))#1}::operator()(int (*)(int)) const' =>
-              'f()::{lambda#2}::{lambda#1}',
-            'f()::{lambda(' => 'f()::{lambda(',
+              'f::{lambda#2}::{lambda#1}',
+            'A::operator()(int (*)(int)) const::{lambda()#1}::operator()() const' => 'A::operator()::{lambda#1}',
+            'A::operator()::{lambda#1}' => 'A::operator()::{lambda#1}',
+            '(anonymous namespace)::{lambda()#1}::operator()() const' => '(anonymous namespace)::{lambda#1}',
+            'f()::{lambda(' => 'f::{lambda(',
             '(anonymous namespace)::f(int)' => '(anonymous namespace)::f',
             '<T as alloc::string::ToString>::to_string' => '<T as alloc::string::ToString>::to_string' }
   names = output_of({}, SYMBOLIZE, '--plain', *types.keys).split("\n")
