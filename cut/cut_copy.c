@@ -184,7 +184,21 @@ void cut_copy_mapping(struct cut_copy *copy, const struct mapping_record *record
     struct mapping_record one = *record;
     one.has_lane = false; /* calls of the thread are counted from the beginning of the trace */
     one.calls = 0;
-    instruction_put_mappings(&copy->writer, &one, 1);
+    if (copy->mappings_count == CUT_MAPPINGS ||
+        copy->paths_bytes + one.name_bytes > sizeof copy->paths)
+        cut_copy_put_mappings(copy);
+    if (one.name_bytes > 0) {
+        one.name = memcpy(copy->paths + copy->paths_bytes, record->name, one.name_bytes);
+        copy->paths_bytes += one.name_bytes;
+    }
+    copy->mappings[copy->mappings_count++] = one;
+}
+
+void cut_copy_put_mappings(struct cut_copy *copy)
+{
+    if (copy->mappings_count > 0)
+        instruction_put_mappings(&copy->writer, copy->mappings, copy->mappings_count);
+    copy->mappings_count = copy->paths_bytes = 0;
 }
 
 void cut_copy_residency(struct cut_copy *copy, const struct residency *residency, const uint8_t *at,
@@ -194,6 +208,7 @@ void cut_copy_residency(struct cut_copy *copy, const struct residency *residency
     if (copy->residency == NULL ||
         (size_t)(end - at) > INSTRUCTION_BLOCK_PAYLOAD_MAX - RESIDENCY_BYTES_MAX)
         return;
+    cut_copy_put_mappings(copy);
     uint8_t *to = residency_put(copy->residency, residency);
     memcpy(to, at, (size_t)(end - at));
     instruction_put_residency(&copy->writer, copy->residency,

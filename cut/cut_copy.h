@@ -13,6 +13,9 @@
 #include "stream/mapping.h"
 #include "stream/residency.h"
 
+#define CUT_MAPPINGS    256u
+#define CUT_PATHS_BYTES (8 * MAPPING_NAME_BYTES_MAX)
+
 struct cut_copy {
     const struct cut_plan *plan;
     struct cut_counts *counts;
@@ -23,8 +26,12 @@ struct cut_copy {
     uint64_t ways; /* of the next call; with has_ways */
     bool has_ways, free_missed, freed_twice;
     struct original_statistics statistics;
-    const struct instruction_tick *tick; /* the next one of the batch */
-    uint8_t *residency;                  /* room for a payload, or NULL */
+    const struct instruction_tick *tick;          /* the next one of the batch */
+    uint8_t *residency;                           /* room for a payload, or NULL */
+    struct mapping_record mappings[CUT_MAPPINGS]; /* that wait to be put in one block */
+    size_t mappings_count;
+    char paths[CUT_PATHS_BYTES]; /* theirs */
+    size_t paths_bytes;
 };
 
 /* Room for the live objects of a batch. False: no memory. */
@@ -38,6 +45,9 @@ void cut_copy_instruction(struct cut_copy *copy, const struct instruction_walk *
 void cut_copy_mapping(struct cut_copy *copy, const struct mapping_record *record);
 void cut_copy_residency(struct cut_copy *copy, const struct residency *residency, const uint8_t *at,
                         const uint8_t *end);
+
+/* Puts the mappings that wait: before anything that comes after them. */
+void cut_copy_put_mappings(struct cut_copy *copy);
 
 void cut_copy_close(struct cut_copy *copy);
 

@@ -10,6 +10,8 @@
 #include "launch/process.h"
 #include "stream/metadata.h"
 
+#define CUT_DEAD_MAX 4000000u /* lives of the base: 384 MB */
+
 struct cutting {
     const struct cut_plan *plan;
     struct cut_counts *counts;
@@ -247,7 +249,9 @@ static void cut_take_batch(struct cutting *state, const struct instruction_batch
             (state->plan->from.unit == CUT_NOWHERE || cut_is_reached(state, &state->plan->from));
         if ((from < batch->count || at_end) && !cut_begin_part(state, true)) return;
     }
-    if (state->begun) cut_take_part(state, batch, from);
+    if (!state->begun) return;
+    cut_copy_put_mappings(&state->copy);
+    cut_take_part(state, batch, from);
 }
 
 static bool cut_fails(struct cutting *state, char *why, size_t why_bytes)
@@ -286,6 +290,7 @@ static bool cut_read(struct cutting *state, char *why, size_t why_bytes)
     const enum instruction_status status = state->ended ? INSTRUCTION_STATUS_COMPLETE
                                            : is_cut     ? INSTRUCTION_STATUS_CUT
                                                         : state->reader.end_status;
+    cut_copy_put_mappings(&state->copy);
     state->counts->is_cut = status == INSTRUCTION_STATUS_CUT;
     if (instruction_writer_finish(&state->copy.writer, status)) return true;
     error_text(&state->copy.writer.error, why, why_bytes);
@@ -311,6 +316,7 @@ static bool cut_open(struct cutting *state, struct input *input, char *why, size
     }
     const struct instruction_header *header = &state->reader.header;
     const struct base_limits limits = {.moments = state->plan->moments,
+                                       .dead_max = CUT_DEAD_MAX,
                                        .takes = cut_chooses(state->plan) ? cut_takes : NULL,
                                        .of = (void *)state->plan};
     if (!base_open(&state->base, &limits,

@@ -13,6 +13,9 @@
 
 #define SMALL_AT_A_TIME_MAX 64u
 #define COARSE_CHUNKS       128u /* of objects, before each is looked at alone */
+#define PARTS_MOST          64u  /* of which one may be enough */
+#define PARTS_LEAST         2u
+#define PARTS_OBJECTS_LEAST 1024u
 #define WRITE_EVERY_NS      UINT64_C(2000000000)
 
 static uint64_t small_now_ns(void)
@@ -262,16 +265,23 @@ static int small_by_size(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* The sizes that objects are made with, ascending. The caller frees them. */
-static uint64_t *small_list_sizes(const struct small_trace *trace, size_t *count)
+/* The sizes of all objects, ascending. The caller frees them. */
+static uint64_t *small_sort_sizes(const struct small_trace *trace)
 {
     uint64_t *sizes = malloc((trace->objects_count + 1) * sizeof *sizes);
-    *count = 0;
     if (sizes == NULL) return NULL;
     for (uint64_t i = 0; i < trace->objects_count; i++)
         sizes[i] = trace->objects[i].first_size;
     qsort(sizes, trace->objects_count, sizeof *sizes, small_by_size);
-    for (uint64_t i = 0; i < trace->objects_count; i++)
+    return sizes;
+}
+
+/* The sizes that objects are made with, ascending, each once. The caller frees them. */
+static uint64_t *small_list_sizes(const struct small_trace *trace, size_t *count)
+{
+    uint64_t *sizes = small_sort_sizes(trace);
+    *count = 0;
+    for (uint64_t i = 0; sizes != NULL && i < trace->objects_count; i++)
         if (i == 0 || sizes[i] != sizes[*count - 1]) sizes[(*count)++] = sizes[i];
     return sizes;
 }
@@ -337,9 +347,87 @@ static void small_sizes(struct small_search *search)
     }
 }
 
+/* ---- parts that may be enough ---- */
+
+/* The ranges of sizes that have about 1 / parts of the objects each. Returns how many. */
+static size_t small_parts_of_sizes(const struct small_trace *trace, uint64_t parts,
+                                   struct small_change *to)
+{
+    size_t count = 0;
+    uint64_t at = 0, *sizes = small_sort_sizes(trace);
+    while (sizes != NULL && at < trace->objects_count && count < parts) {
+        uint64_t last = at + trace->objects_count / parts;
+        if (last >= trace->objects_count) last = trace->objects_count - 1;
+        to[count++] =
+            (struct small_change){.what = SMALL_KEEP_SIZES, .from = sizes[at], .to = sizes[last]};
+        for (at = last; at < trace->objects_count && sizes[at] == sizes[last];)
+            at++;
+    }
+    free(sizes);
+    return count;
+}
+
+/* Candidates that keep about 1 / parts: a sample, those of some sizes, of a lane, and those made in a
+ * span of time, the latest first. Returns how many. */
+static size_t small_list_parts(const struct small_trace *trace, uint64_t parts,
+                               struct small_change *to)
+{
+    const uint64_t objects = trace->objects_count;
+    size_t count = 0;
+    to[count++] = (struct small_change){.what = SMALL_KEEP_SAMPLE, .value = parts};
+    count += small_parts_of_sizes(trace, parts, to + count);
+    for (uint64_t lane = 0;
+         parts == PARTS_LEAST && trace->lanes > 1 && lane < trace->lanes && lane < PARTS_MOST;
+         lane++)
+        to[count++] = (struct small_change){.what = SMALL_KEEP_LANE, .value = lane};
+    for (uint64_t i = parts; i-- > 0;)
+        to[count++] = (struct small_change){.what = SMALL_KEEP_OBJECTS,
+                                            .from = objects * i / parts,
+                                            .to = objects * (i + 1) / parts};
+    return count;
+}
+
+/* Keeps the first of these that shows it. */
+static bool small_keep_one(struct small_search *search, const struct small_change *parts,
+                           size_t count)
+{
+    bool shows[SMALL_AT_A_TIME_MAX];
+    for (size_t at = 0; at < count && !small_stops(search); at += search->processors) {
+        const size_t some = count - at < search->processors ? count - at : search->processors;
+        small_judge(search, parts + at, some, shows);
+        for (size_t i = 0; i < some && !process_interrupted(); i++)
+            if (shows[i]) return small_accept(search, &parts[at + i], 1), true;
+    }
+    return false;
+}
+
+/* All candidates that keep a 64th cost as much as few that keep nearly everything. So these come
+ * first, then those that keep a 16th, a quarter, a half. */
+static bool small_part(struct small_search *search)
+{
+    struct small_change candidates[3 * PARTS_MOST + 1];
+    bool changed = false;
+    for (uint64_t parts = PARTS_MOST; parts >= PARTS_LEAST;) {
+        const struct small_trace *trace = search->trace;
+        if (trace->objects_count < PARTS_OBJECTS_LEAST || small_stops(search)) break;
+        const uint64_t before = trace->objects_count;
+        const size_t count = small_list_parts(trace, parts, candidates);
+        if (!small_keep_one(search, candidates, count) || trace->objects_count == before) {
+            parts = parts == 4 ? PARTS_LEAST : parts / 4;
+            continue;
+        }
+        changed = true;
+        parts = PARTS_MOST;
+    }
+    return changed;
+}
+
+/* ---- all of it ---- */
+
 static bool small_round(struct small_search *search)
 {
     bool changed = small_shorten(search);
+    changed |= small_part(search);
     changed |= small_lanes(search, SMALL_DROP_LANE);
     changed |= small_kinds(search);
     changed |= small_divide_sizes(search);

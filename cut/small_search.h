@@ -1,7 +1,8 @@
 /* small_search - makes a trace smaller as long as it shows what it shows: delta debugging on its
  * structure.
  *
- *   end --> threads --> calls without an object --> objects, by halves, quarters, ... single ones
+ *   end --> a part that is enough: a 64th, a 16th, a quarter, a half of the objects
+ *       --> threads --> calls without an object --> objects, by halves, quarters, ... single ones
  *       --> reallocs, frees, kinds, sizes --> again, until nothing changes
  *
  * Each candidate is a valid trace, judged by a process of its own (judge.h); several at a time. What

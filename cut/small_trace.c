@@ -163,6 +163,13 @@ static bool small_is_in(const struct small_change *change, const struct small_ca
     return call->object != SMALL_NONE && call->object >= change->from && call->object < change->to;
 }
 
+static bool small_has_size(const struct small_trace *trace, const struct small_change *change,
+                           const struct small_call *call)
+{
+    const uint64_t size = trace->objects[call->object].first_size;
+    return size >= change->from && size <= change->to;
+}
+
 static bool small_is_realloc(const struct small_call *call)
 {
     return call->kind == CALL_REALLOC_MOVED || call->kind == CALL_REALLOC_IN_PLACE;
@@ -188,9 +195,7 @@ static bool small_change_call(const struct small_trace *trace, const struct smal
     switch (change->what) {
     case SMALL_END: return at < change->value;
     case SMALL_DROP_OBJECTS: return !is_in;
-    case SMALL_DROP_SIZES:
-        return !has_object || trace->objects[call->object].first_size < change->from ||
-               trace->objects[call->object].first_size > change->to;
+    case SMALL_DROP_SIZES: return !has_object || !small_has_size(trace, change, call);
     case SMALL_DROP_LANE:
         return (has_object ? trace->objects[call->object].lane : call->lane) != change->value;
     case SMALL_DROP_KIND:
@@ -213,6 +218,11 @@ static bool small_change_call(const struct small_trace *trace, const struct smal
     case SMALL_PLAIN: small_make_plain(call); return true;
     case SMALL_SELECT:
         return !has_object || (change->bits[call->object / 64] >> call->object % 64 & 1);
+    case SMALL_KEEP_OBJECTS: return !has_object || is_in;
+    case SMALL_KEEP_SIZES: return !has_object || small_has_size(trace, change, call);
+    case SMALL_KEEP_LANE: return !has_object || trace->objects[call->object].lane == change->value;
+    case SMALL_KEEP_SAMPLE:
+        return !has_object || (call->object * UINT32_C(2654435761) >> 8) % change->value == 0;
     }
     return true;
 }

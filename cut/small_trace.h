@@ -62,7 +62,11 @@ enum small_what {
     SMALL_HALVE_SIZE,    /* of these */
     SMALL_JOIN_LANE,     /* lane `value` becomes lane 0 */
     SMALL_PLAIN,         /* every kind of call malloc, realloc or free, without alignment */
-    SMALL_SELECT /* the objects whose bit in `bits` is set, by number; and all without one */
+    SMALL_SELECT,       /* the objects whose bit in `bits` is set, by number; and all without one */
+    SMALL_KEEP_OBJECTS, /* from `from` up to `to` - 1; and all without one, as in the next ones */
+    SMALL_KEEP_SIZES,   /* objects that are made with `from` to `to` bytes */
+    SMALL_KEEP_LANE,    /* objects that lane `value` makes */
+    SMALL_KEEP_SAMPLE   /* one of `value` objects, without a pattern */
 };
 
 struct small_change {

@@ -40,7 +40,7 @@ struct engine_state {
     uint64_t own_heap_bytes; /* bytes of the heap that are the replay's own */
 
     struct error error; /* when a function below has failed */
-    /* Set by finish(), as in calls.h. */
+    /* Set by count() and finish(), as in calls.h. */
     uint64_t realigned, reallocs, moved;
 
     void *own; /* the engine's; set by open() */
@@ -68,6 +68,8 @@ struct engine {
     /* Waits until everything that was handed over has been carried out; run() may follow. NULL when
      * run() does it all. False: state->error says which instruction could not be carried out. */
     bool (*drain)(struct engine_state *state);
+    /* Sets what finish() would, so far. Only when everything has been carried out. */
+    void (*count)(struct engine_state *state);
     /* The address of a live object, given its register or index. Only when everything has been
      * carried out. NULL when the engine keeps no objects. */
     void *(*address_of)(const struct engine_state *state, uint64_t object);

@@ -54,12 +54,18 @@ static bool executor_open(struct engine_state *state, struct latency *latency)
            error_set_system(&state->error, "no memory for thread caches");
 }
 
-static void executor_close(struct engine_state *state)
+static void executor_count(struct engine_state *state)
 {
-    struct executor *executor = state->own;
+    const struct executor *executor = state->own;
     state->realigned = executor->calls.realigned;
     state->reallocs = executor->calls.reallocs;
     state->moved = executor->calls.moved;
+}
+
+static void executor_close(struct engine_state *state)
+{
+    struct executor *executor = state->own;
+    executor_count(state);
     pages_unmap(executor->caches, CACHES_BYTES);
     pages_unmap(executor->objects, executor->objects_count * sizeof(void *));
     pages_unmap(executor, sizeof *executor);
@@ -390,6 +396,7 @@ const struct engine engine_switch = {
     .run_null = switch_run_null,
     .address_of = switch_address_of,
     .free_all = switch_free_all,
+    .count = executor_count,
     .finish = switch_finish,
 };
 
@@ -416,5 +423,6 @@ const struct engine engine_null = {
     .open = null_open,
     .prepare = null_prepare,
     .run = null_run,
+    .count = executor_count,
     .finish = executor_close,
 };

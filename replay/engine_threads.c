@@ -185,6 +185,12 @@ static bool threads_open(struct engine_state *state)
     return false;
 }
 
+static void threads_count(struct engine_state *state)
+{
+    const struct threads *threads = state->own;
+    replay_threads_count(&threads->pool, state);
+}
+
 const struct engine engine_threads = {
     .name = "threads",
     .calls_allocator = true,
@@ -195,5 +201,6 @@ const struct engine engine_threads = {
     .drain = threads_drain,
     .address_of = threads_address_of,
     .free_all = threads_free_all,
+    .count = threads_count,
     .finish = threads_finish,
 };

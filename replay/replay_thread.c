@@ -458,6 +458,7 @@ void replay_threads_stop(struct replay_threads *pool)
 
 void replay_threads_count(const struct replay_threads *pool, struct engine_state *state)
 {
+    state->realigned = state->reallocs = state->moved = 0;
     for (uint32_t lane = 0; lane < pool->lanes; lane++) {
         state->realigned += pool->at[lane].calls.realigned;
         state->reallocs += pool->at[lane].calls.reallocs;

@@ -44,6 +44,7 @@ struct run {
     uint64_t
         handed_over_ns; /* when the first slice since the last drain was handed over; 0: none */
     bool warm;          /* the warm-up is over */
+    uint64_t base_realigned, base_reallocs, base_moved; /* in the base: not counted */
     uint64_t batches;
     uint64_t slices; /* that were handed to the engine */
     uint64_t now_ns; /* when the latest one ended, or was handed over */
@@ -327,6 +328,10 @@ static bool run_end_base(struct run *run)
 {
     const struct instruction_reader *reader = &run->ahead->reader;
     if (run->engine->drain != NULL && !run->engine->drain(&run->state)) return false;
+    run->engine->count(&run->state);
+    run->base_realigned = run->state.realigned;
+    run->base_reallocs = run->state.reallocs;
+    run->base_moved = run->state.moved;
     latency_clear(&run->latency);
     measure_restart(&run->report->measurement);
     looks_restart(&run->looks, reader->objects.bytes);
@@ -460,9 +465,9 @@ bool run_stream(const struct options *options, struct ahead *ahead, struct repor
             report->freed_at_end = run.engine->free_all(&run.state);
         snapshot_row_close(&run.snapshot_row);
         run.engine->finish(&run.state);
-        report->realigned = run.state.realigned;
-        report->reallocs = run.state.reallocs;
-        report->moved = run.state.moved;
+        report->realigned = run.state.realigned - run.base_realigned;
+        report->reallocs = run.state.reallocs - run.base_reallocs;
+        report->moved = run.state.moved - run.base_moved;
         progress_close(&run.progress);
         if (!report->cache_switching && report->caches[0] != '\0')
             fprintf(stderr, "%s: thread caches are %s\n", REPLAY_PROGRAM, report->caches);

@@ -52,7 +52,7 @@ CODE = <<~TEXT
   t 20000000 1000 1000
 TEXT
 
-plan 12
+plan 13
 
 Dir.mktmpdir('malloctape-cut') do |directory|
   Dir.chdir(directory)
@@ -81,8 +81,9 @@ Dir.mktmpdir('malloctape-cut') do |directory|
   replayed = JSON.parse(output_of({}, "#{BUILD}/bin/replay", '-q', '--json', '-', 'again'))
   told = JSON.parse(output_of({}, MALLOCTAPE, 'report', '--json', '-', 'again'))
   counts = [info('again')['events'], replayed['events'], told['numbers']['calls'], again.calls.size]
-  report verified.include?('consistent') && counts.uniq.size == 1,
-         'verify, info, replay and report count the calls of the part', [counts.inspect]
+  reallocs = [replayed['reallocs'], again.calls.count { |call| call[2][0].match?(/^realloc_(moved|in_place)/) }]
+  report verified.include?('consistent') && counts.uniq.size == 1 && reallocs.uniq.size == 1,
+         'verify, info, replay and report count the calls of the part', [counts.inspect, reallocs.inspect]
 
   ns = whole.then { |_| info('whole')['duration_ns'] / 2 }
   cut('whole', 'part', '--from', "#{ns}ns")
@@ -114,6 +115,15 @@ Dir.mktmpdir('malloctape-cut') do |directory|
   dumps = %w[part mapped].map { |trace| output_of({}, MALLOCTAPE, 'dump', trace) }
   report dumps[0].include?(' tick ') && !dumps[0].match?(/ statistic \d/) && dumps[1].match?(%r{ mapping .*/bin/a$.*base_end}m) &&
          !dumps[1].include?(' stack '), 'what is dropped is not in the base either; names of mapped files are', dumps
+
+  cut("#{golden}-mappings", 'all')
+  mappings = ["#{golden}-mappings", 'all'].map { |trace|
+    output_of({}, MALLOCTAPE, 'dump', trace).lines(chomp: true).filter_map { |line|
+      line[/ mapping .*/]&.sub(/ lane \d+ calls \d+/, '')
+    }
+  }
+  report mappings.uniq.size == 1 && !mappings[0].empty? && File.size('all') < File.size("#{golden}-mappings") + 64,
+         'mappings stay as they are, and are as small', [*mappings.map(&:inspect), File.size('all').to_s]
 
   # Of each hundred threads, one leaves an object.
   many = (0...50_000).map { |i| "a #{i} 64 0\n" } + (0...50_000).map { |i|

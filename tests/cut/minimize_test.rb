@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 7
+plan 9
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -44,6 +44,21 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
 
   _, errors, status = cut('whole', 'less', '--minimize', 'rss glibc glibc 0.5', '--time', '1')
   report status.success? && calls_of('less').size < calls_of('whole').size, 'a predicate that is built in', [errors]
+
+  # An allocator that loses a page after three sizes in a row; the trace has thousands of objects.
+  output_of({}, *%w[cc -O1 -shared -fPIC -fno-builtin -o faulty.so], "#{__dir__}/faulty.c")
+  simulate('many', 6, 6_000, 'threads=3', 'exits=20')
+  fault = { 'FAULT' => 'page', 'LD_PRELOAD' => "#{Dir.pwd}/faulty.so" }
+  lost = "env FAULT_SHOWN=%s.shown LD_PRELOAD=./faulty.so FAULT=page #{BUILD}/bin/replay -q %s 2>/dev/null && rm %s.shown 2>/dev/null"
+  _, errors, status = cut('many', 'few', '--minimize', lost)
+  few = calls_of('few').grep_v(/thread_/)
+  report status.success? && few.size == 3 && few.all? { |call| call.include?(' malloc ') },
+         'of the fault of an allocator, the three calls that show it', [errors, *few]
+
+  output_of({}, MALLOCTAPE, 'export', '-q', '--to', 'c', 'few', '-o', 'few.c')
+  output_of({}, *%w[cc -std=c11 -O1 -pthread few.c -o few.program])
+  output_of(fault.merge('FAULT_SHOWN' => 'shown'), './few.program')
+  report File.exist?('shown'), 'a C program shows it, too'
 
   cut('whole', 'nothing', '--lanes', '99')
   built, ran = %w[whole nothing].map { |trace|
