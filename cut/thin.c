@@ -7,13 +7,15 @@
 
 #include "cli/cli.h"
 #include "common/call_table.h"
+#include "common/numbers.h"
 #include "common/pages.h"
 #include "cut/small_trace.h"
 #include "reading/ordered.h"
 
 #define MOMENTS_MOST    4096u
-#define MOMENTS_SAMPLED 64u    /* if objects have to be sampled, too */
-#define LARGE_BYTES     32768u /* from here on an object is made smaller instead of left out */
+#define MOMENTS_SAMPLED 64u         /* if objects have to be sampled, too */
+#define LEFT_LEAST      (10u << 20) /* bytes alive at the peak that say something of the whole */
+#define LARGE_BYTES     32768u      /* from here on an object is made smaller instead of left out */
 
 struct thinning {
     struct small_trace trace;
@@ -21,6 +23,7 @@ struct thinning {
     uint32_t *calls;       /* by object */
     uint64_t bytes;        /* allocated in all */
     uint64_t peak;         /* bytes allocated when most were alive */
+    uint64_t most;         /* bytes alive then */
     uint64_t *bits;        /* by object: it stays */
     double factor;         /* one object stands for so many */
 };
@@ -57,7 +60,7 @@ static bool thin_is_free(const struct small_call *call)
 static bool thin_follow(struct thinning *state)
 {
     const struct small_trace *trace = &state->trace;
-    uint64_t live = 0, most = 0;
+    uint64_t live = 0;
     uint64_t *sizes = pages_map((trace->objects_count + 1) * sizeof *sizes);
     if (sizes == NULL) return false;
     for (uint64_t i = 0; i < trace->count; i++) {
@@ -74,8 +77,8 @@ static bool thin_follow(struct thinning *state)
             live += sizes[call->object] = call->size;
         }
         state->calls[call->object]++;
-        if (live <= most) continue;
-        most = live;
+        if (live <= state->most) continue;
+        state->most = live;
         state->peak = state->bytes;
     }
     pages_unmap(sizes, (trace->objects_count + 1) * sizeof *sizes);
@@ -158,6 +161,22 @@ static void thin_shrink(struct thinning *state)
 
 /* ---- all of it ---- */
 
+/* What the whole is told by gets lost in what allocators set aside for each class of sizes. */
+static void thin_warn(const struct thinning *state, uint64_t divisor)
+{
+    const double left = (double)state->most / state->factor;
+    if (state->factor <= 1 || left >= LEFT_LEAST) return;
+    const double honest = (double)divisor * left / LEFT_LEAST;
+    const double all = (double)divisor / state->factor; /* nothing but short lives goes */
+    fprintf(stderr,
+            "of %.1f MiB alive at the peak %.1f are left: too few to tell the memory of the whole; "
+            "--thin %.0f is about what this trace can bear\n",
+            (double)state->most / MIB, left / MIB,
+            honest > all ? honest
+            : all < 1    ? 1
+                         : all);
+}
+
 static int thin_write(struct thinning *state, const struct thin_options *options)
 {
     char lines[64], why[512];
@@ -176,6 +195,7 @@ static int thin_write(struct thinning *state, const struct thin_options *options
                 "%" PRIu64 " of %" PRIu64 " calls are left: objects alive at one of %" PRIu64
                 " moments, one of %.1f of them\n",
                 left, before, moments, state->factor);
+    if (!options->quiet) thin_warn(state, options->divisor);
     return state->trace.is_cut ? PROGRAM_CUT : PROGRAM_OK;
 }
 
