@@ -52,7 +52,7 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
   lost = "env FAULT_SHOWN=%s.shown LD_PRELOAD=./faulty.so FAULT=page #{BUILD}/bin/replay -q %s 2>/dev/null && rm %s.shown 2>/dev/null"
   _, errors, status = cut('many', 'few', '--minimize', lost)
   few = calls_of('few').grep_v(/thread_/)
-  report status.success? && few.size == 3 && few.all? { |call| call.include?(' malloc ') },
+  report status.success? && few.size == 3 && few.all? { |call| call.start_with?('malloc ') },
          'of the fault of an allocator, the three calls that show it', [errors, *few]
 
   output_of({}, MALLOCTAPE, 'export', '-q', '--to', 'c', 'few', '-o', 'few.c')
