@@ -19,6 +19,7 @@
 #include "compare/machine.h"
 #include "compare/recorded.h"
 #include "compare/tune.h"
+#include "compare/untouched.h"
 #include "compare/verdict.h"
 #include "compare/what_if.h"
 #include "launch/installed.h"
@@ -328,6 +329,8 @@ static int measure(struct compare *compare)
     if (!compare_others_read(&compare->others, compare->ordered,
                              allocator != NULL ? allocator : ""))
         return cli_fail(&cli_compare, "%s: no memory for what was resident", trace);
+    compare_untouched_correct(compare);
+    progress_text("");
     compare_expect(compare);
     contention_widen(compare);
     return process_interrupted() ? PROGRAM_FAILED : PROGRAM_OK;

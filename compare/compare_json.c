@@ -2,6 +2,7 @@
 #include "compare/compare_json.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -66,6 +67,7 @@ static json_t *json_original(const struct compare_original *original)
     json_put_real(object, "cpu_seconds", original->cpu_seconds);
     json_put_real(object, "allocator_seconds", original->allocator_seconds);
     json_put_real(object, "follows", original->follows);
+    json_put_real(object, "touched", original->touched > 0 ? original->touched : NAN);
     json_put_text(object, "why_not", original->why_not);
     return object;
 }

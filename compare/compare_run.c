@@ -296,6 +296,18 @@ static void compare_row_run(struct compare *compare, struct compare_row *row, un
     series_take(row, report);
 }
 
+json_t *compare_run_beginning(struct compare *compare, struct compare_row *row)
+{
+    char why[sizeof row->why], message[sizeof row->label + 64];
+    if (*row->why != '\0' || compare_row_is_nothing(row) || process_interrupted()) return NULL;
+    struct run_how how = how_of(compare, compare_engine(compare), 0);
+    how.further = "--touch=line";
+    how.ordered = row->changed != NULL ? row->changed->ordered : compare->ordered;
+    snprintf(message, sizeof message, "what is left untouched: %s", row->label);
+    progress_text(message);
+    return compare_row_replay(compare, row, &how, why, sizeof why);
+}
+
 void compare_run_rows(struct compare *compare)
 {
     const size_t rows = compare->rows_count;

@@ -81,7 +81,14 @@ const char *compare_original_text(const struct compare *compare, char *text, siz
         compare_put_share(to, original->allocator_seconds / original->cpu_seconds);
         fputs(") of it in its allocator and in touching new pages", to);
     }
-    if ((peak || cpu) && *original->why_not != '\0')
+    if (original->touched > 0)
+        fprintf(to,
+                "; replays on its own allocator have %.1f MiB if they write to all of each object, "
+                "%.1f if to its beginning: %.0f %% of what is between them counts, by what was "
+                "resident in its heap",
+                original->replayed.all / MIB, original->replayed.beginning / MIB,
+                100 * original->touched);
+    else if ((peak || cpu) && *original->why_not != '\0')
         fprintf(to, "; %s", printable_text(original->why_not));
     else if (!isnan(original->follows))
         fprintf(to, "; a replay on its own allocator follows its memory within %.1f %% of that",

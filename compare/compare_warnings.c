@@ -237,7 +237,8 @@ static void collect_too_small(struct compare *compare, const struct compare_row 
     const double account_bytes = 256 * 1024, account_share = 0.005;
     const json_t *report = json_array_get(row->reports, 0);
     const char *touch = json_string_value(json_object_get(report, "touch"));
-    bool untouched = touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0);
+    bool untouched = compare->original.touched > 0 ||
+                     (touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0));
     const json_t *null_report = compare_row_null_report(compare, row);
     double live = json_number_value(json_object_get(null_report, "peak_live_bytes"));
     double rss = compare_median(PEAK_RSS, row->reports);
@@ -251,7 +252,7 @@ static void collect_too_small(struct compare *compare, const struct compare_row 
 /* Warns that a change saves less than its replays if these write to what the program left alone. */
 static void collect_untouched(struct compare *compare, const struct compare_row *row)
 {
-    if (row->changed != NULL && compare->original.untouched)
+    if (row->changed != NULL && compare->original.untouched && !(compare->original.touched > 0))
         compare_warning_add(
             compare, row, PEAK_RSS,
             "replays write to all of an object, the program did not: the change may "

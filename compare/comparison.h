@@ -51,6 +51,12 @@ struct compare_options {
         sort; /* all tables are sorted by this; COMPARE_MEASURES: each by its own measure */
 };
 
+/* Peak RSS of replays under the recorded allocator, which write to all of each object, or to its
+ * beginning. NAN: not known. */
+struct compare_replayed {
+    double all, beginning;
+};
+
 /* NAN: not known. */
 struct compare_original {
     /* Without the recorder's memory: of the whole process. */
@@ -59,8 +65,10 @@ struct compare_original {
     double allocator_seconds; /* of these, about what the allocator and touching new pages take;
                                  NAN: no row has a change of time */
     bool untouched;           /* a replay writes to much memory that the program never touched */
-    double follows;           /* the distance of the curves, as a share of the peak: 0 is best */
-    char why_not[192];        /* empty, or why there are no absolute figures of memory */
+    double touched;           /* untouched.h: the share of that which counts; 0: all does */
+    struct compare_replayed replayed;
+    double follows;    /* the distance of the curves, as a share of the peak: 0 is best */
+    char why_not[192]; /* empty, or why there are no absolute figures of memory */
 };
 
 /* What is expected under a row's allocator. */

@@ -11,9 +11,7 @@
 #define LOOK_S 0.1
 
 /* A replay further away from the recorded curve tells little about the rest of the process. */
-#define FOLLOWS_MOST  0.12
-/* The allocator cannot have had more than this many times the memory of the whole process. */
-#define REPLAYED_MOST 1.05
+#define FOLLOWS_MOST 0.12
 
 /* The difference between programs is that between replays times one of these factors: page faults
  * cost programs less, and a replay lacks their own cache misses. In addition, programs differ by
@@ -184,6 +182,8 @@ static double distance_of_replay(const json_t *series, const struct compare_othe
 static void original_read(struct compare_original *original, const json_t *report)
 {
     *original = (struct compare_original){
+        .touched = original->touched,
+        .replayed = original->replayed,
         .peak_bytes = compare_report_number(report, "original_peak_net_rss_bytes"),
         .mean_bytes = compare_report_number(report, "original_mean_net_rss_bytes"),
         .end_bytes = compare_report_number(report, "original_end_net_rss_bytes"),
@@ -217,13 +217,17 @@ static void original_follow(struct compare_original *original, const struct comp
                             const struct compare_others *others)
 {
     const double peak = original->peak_bytes;
-    const double replayed = compare_median("peak_net_rss_bytes", recorded->reports);
+    const bool is_corrected = original->touched > 0;
+    const double replayed = is_corrected ? original->replayed.all
+                                         : compare_median("peak_net_rss_bytes", recorded->reports);
+    original->untouched = replayed > peak * COMPARE_REPLAYED_MOST;
+    if (is_corrected) return;
     const double apart = original->follows = distance_of_replay(recorded->series, others) / peak;
     char *why = original->why_not;
     const size_t bytes = sizeof original->why_not;
     if (isnan(peak))
         snprintf(why, bytes, "the recording does not say how much memory the recorder had");
-    else if ((original->untouched = replayed > peak * REPLAYED_MOST))
+    else if (original->untouched)
         snprintf(why, bytes,
                  "the program left much of what it allocated untouched: it had %.1f MiB, a "
                  "replay on its own allocator has %.1f",

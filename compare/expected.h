@@ -53,6 +53,9 @@ static inline bool compare_is_tie(double least, double most)
     return least <= 0 && most >= 0;
 }
 
+/* The allocator cannot have had more than this many times the memory of the whole process. */
+#define COMPARE_REPLAYED_MOST 1.05
+
 /* Fills in compare->original and row->expected of all rows, from the reports. */
 void compare_expect(struct compare *compare);
 

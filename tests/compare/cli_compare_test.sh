@@ -583,7 +583,7 @@ expects_known_memory() {
             tr '\n' ' ' <out | tr -s ' ' | grep -q 'takes 190.7 MiB (100 % of the process) more' || return 1
         json f.json 'j["original"] == { "peak_rss_bytes" => 400e6, "mean_rss_bytes" => 350e6,
             "end_rss_bytes" => 330e6, "cpu_seconds" => 100.0, "allocator_seconds" => 11.0,
-            "follows" => 0.05, "why_not" => "" } &&
+            "follows" => 0.05, "touched" => nil, "why_not" => "" } &&
             j["allocators"].find { |a| a["entry"] == "glibc:ROW=b" }["expected"] == { "peak_rss_bytes" => 200e6,
                 "mean_rss_bytes" => 190e6, "end_rss_bytes" => 170e6,
                 "cpu_change_seconds" => 8.0, "cpu_change_least_seconds" => 0.5,
