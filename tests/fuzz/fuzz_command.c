@@ -14,7 +14,10 @@
 #include "stream/magic.h"
 #include "tests/fuzz/fuzz_input.h"
 #ifndef FUZZ_EXPORT
+#include "compare/compare_table.h"
+#include "compare/compare_warnings.h"
 #include "compare/comparison.h"
+#include "compare/expected.h"
 #include "compare/recorded.h"
 #endif
 
