@@ -5,6 +5,9 @@
 
 #define LIVES_LEAST INSTRUCTION_BLOCK_MAX
 
+/* How many instructions ahead entries are fetched into the cache. */
+enum { BASE_ROW_AHEAD = 16, BASE_LIFE_AHEAD = 8 };
+
 bool base_open(struct base *base, const struct base_limits *limits, uint64_t page_bytes)
 {
     *base = (struct base){.lives_free = BASE_NONE, .threads_free = BASE_NONE, .at = 1};
@@ -36,6 +39,7 @@ static uint32_t base_life_entry(struct base *base)
     const uint32_t at = base->lives_free;
     if (at == BASE_NONE) return (uint32_t)base->lives_end++;
     base->lives_free = base->lives[at].after;
+    if (base->lives_free != BASE_NONE) __builtin_prefetch(&base->lives[base->lives_free], 1);
     return at;
 }
 
@@ -45,7 +49,8 @@ void base_drop_life(struct base *base, uint32_t at)
     if (life->before != BASE_NONE) base->lives[life->before].after = BASE_NONE;
     if (life->after != BASE_NONE) base->lives[life->after].before = BASE_NONE;
     if (life->died != BASE_ALIVE) base->dead--;
-    *life = (struct base_life){.after = base->lives_free};
+    life->died = 0;
+    life->after = base->lives_free;
     base->lives_free = at;
 }
 
@@ -65,17 +70,18 @@ static void base_count_live(struct base *base, uint64_t size)
 static uint32_t base_begin(struct base *base, const struct base_made *made, uint32_t before)
 {
     const uint32_t at = base_life_entry(base);
-    base->lives[at] = (struct base_life){.born = base->at,
-                                         .died = BASE_ALIVE,
-                                         .born_ns = base->ns,
-                                         .size = made->size,
-                                         .alignment = made->alignment,
-                                         .address = made->address,
-                                         .stack = made->stack,
-                                         .before = before,
-                                         .after = BASE_NONE,
-                                         .thread = made->thread,
-                                         .kind = made->kind};
+    struct base_life *life = &base->lives[at];
+    life->born = base->at;
+    life->died = BASE_ALIVE;
+    life->born_ns = base->ns;
+    life->size = made->size;
+    life->alignment = made->alignment;
+    life->address = made->address;
+    life->stack = made->stack;
+    life->before = before;
+    life->after = BASE_NONE;
+    life->thread = made->thread;
+    life->kind = made->kind;
     return at;
 }
 
@@ -212,6 +218,18 @@ static bool base_take_other(struct base *base, const struct instruction_batch *b
     return true;
 }
 
+/* Of the objects that calls a little further on will end. */
+static inline __attribute__((always_inline)) void base_look_ahead(const struct base *base)
+{
+    const uint64_t far = instruction_walk_record_ahead(&base->walk, BASE_ROW_AHEAD);
+    const uint64_t near = instruction_walk_record_ahead(&base->walk, BASE_LIFE_AHEAD);
+    if (far < base->live) __builtin_prefetch(&base->row[far]);
+    if (near >= base->live || base->row[near] == BASE_NONE) return;
+    const struct base_life *life = &base->lives[base->row[near]];
+    __builtin_prefetch(life);
+    __builtin_prefetch(&life->before);
+}
+
 bool base_take(struct base *base, const struct instruction_batch *batch, size_t from, size_t to)
 {
     struct instruction one;
@@ -225,7 +243,10 @@ bool base_take(struct base *base, const struct instruction_batch *batch, size_t 
                        sizeof *base->row) ||
         base->lives_end + (to - from) >= BASE_NONE)
         return false;
+    const struct instruction *record = base->walk.record;
     while (base->walk.at < to && instruction_walk_next(&base->walk, &one)) {
+        if (base->walk.record != record) base_look_ahead(base);
+        record = base->walk.record;
         const unsigned does = instruction_does[one.opcode];
         if (!(does == INSTRUCTION_OTHER ? base_take_other(base, batch, &one)
                                         : base_take_call(base, &one, does)))

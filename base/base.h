@@ -84,7 +84,7 @@ struct base {
     uint64_t moments[BASE_MOMENTS_ROOM]; /* ascending */
     unsigned moments_count, moments_max;
     uint64_t newest;              /* of all moments */
-    uint64_t peak_at, peak_bytes; /* live bytes */
+    uint64_t peak_at, peak_bytes; /* live bytes: the latest peak, and what the next one exceeds */
     uint64_t live_bytes;
     uint64_t moved_at, moved_most;   /* RSS at a tick */
     uint64_t allocated, next, every; /* bytes: so far, at the next moment, between two */

@@ -2,6 +2,7 @@
 #include "base/base_own.h"
 
 #define EVERY_LEAST   (UINT64_C(64) << 10)
+#define PEAK_PART     256             /* by so much more there is another peak */
 #define DEAD_AT_LEAST UINT64_C(65536) /* before it is worth looking for some that may go */
 
 static void base_find_newest(struct base *base)
@@ -42,7 +43,7 @@ void base_begin_moments(struct base *base)
 
 void base_note_peak(struct base *base)
 {
-    base->peak_bytes = base->live_bytes;
+    base->peak_bytes = base->live_bytes + base->live_bytes / PEAK_PART;
     if (base->moments_max == 0) return;
     base->peak_at = base->at;
     base->newest = base->at;

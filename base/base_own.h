@@ -14,7 +14,7 @@
 
 /* An object from its allocation, or a realloc, to its free, or the next realloc. */
 struct base_life {
-    uint64_t born, died; /* as numbers of instructions; BASE_ALIVE; both 0: the entry is free */
+    uint64_t born, died; /* as numbers of instructions; died: BASE_ALIVE; 0: the entry is free */
     uint64_t born_ns, died_ns;
     uint64_t size, alignment, address;
     uint32_t stack, died_stack;

@@ -5,6 +5,9 @@
 #include "common/array.h"
 #include "common/pages.h"
 
+/* How many events ahead a life is fetched into the cache. */
+enum { BASE_EVENTS_AHEAD = 16 };
+
 enum base_event_what { EVENT_BEGINS, EVENT_ENDS, EVENT_THREAD, EVENT_THREAD_END, EVENT_SETTING };
 
 struct base_event {
@@ -174,8 +177,11 @@ bool base_write(const struct base *base, struct instruction_writer *writer, uint
     const bool good = state.names != NULL && base_list_events(&state);
     if (good) {
         if (writer->features & INSTRUCTION_FEATURE_STACKS) base_write_stacks(&base->stacks, writer);
-        for (uint64_t i = 0; i < state.count; i++)
+        for (uint64_t i = 0; i < state.count; i++) {
+            const uint64_t ahead = i + BASE_EVENTS_AHEAD;
+            if (ahead < state.count) __builtin_prefetch(&base->lives[state.events[ahead].of]);
             base_put_event(&state, &state.events[i]);
+        }
         for (uint64_t i = 0; i < base->live; i++)
             registers[i] =
                 base->row[i] != BASE_NONE ? state.names[base->row[i]] : INSTRUCTION_NO_REGISTER;

@@ -2,7 +2,9 @@
 # always_on.rb - what keeping costs: redis-server under load, recorded to a file and with a keeper, in
 # turns; and the memory and disk of a long run.
 #
-#   always_on.rb [ROUNDS [REQUESTS]]      throughput, and processor time of each process
+#   always_on.rb [ROUNDS [REQUESTS [AT_ONCE]]]
+#                                         throughput, and processor time of each process; the requests
+#                                         of each kind, and how many each client sends at once
 #   always_on.rb curve SECONDS            a line each 10 s: RSS of all, disk, rate, processor time
 require 'tmpdir'
 
@@ -51,9 +53,9 @@ def start(mode)
   process
 end
 
-def load(requests)
-  text = IO.popen(['redis-benchmark', '-p', PORT, '-n', requests.to_s, '-r', '100000', '-d', '100', '-P', '8',
-                   '-t', 'set,lpush,sadd', '--csv'], &:read)
+def load(requests, at_once)
+  text = IO.popen(['redis-benchmark', '-p', PORT, '-n', requests.to_s, '-r', '100000', '-d', '100',
+                   '-P', at_once.to_s, '-t', 'set,lpush,sadd', '--csv'], &:read)
   text.scan(/^"[A-Z]+[^"]*","([\d.]+)"/).map { |rate| rate[0].to_f }.sum / 3
 end
 
@@ -62,10 +64,10 @@ def stop(process)
   Process.wait(process)
 end
 
-def once(mode, requests)
+def once(mode, requests, at_once)
   process = start(mode)
   began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-  rate = load(requests)
+  rate = load(requests, at_once)
   sleep 0.5
   wall = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
   all = times(process)
@@ -75,9 +77,9 @@ end
 
 def median(values) = values.sort[values.size / 2]
 
-def compare(rounds, requests)
+def compare(rounds, requests, at_once)
   results = Hash.new { |all, mode| all[mode] = [] }
-  rounds.times { MODES.each_key { |mode| results[mode] << once(mode, requests) } }
+  rounds.times { MODES.each_key { |mode| results[mode] << once(mode, requests, at_once) } }
   puts format('%-6s %12s %10s %10s %14s', '', 'requests/s', 'redis CPU', 'keeper', 'of one core')
   results.each do |mode, runs|
     rate, redis, keeper, share = %i[rate redis keeper share].map { |key| median(runs.map { |run| run[key] }) }
@@ -89,7 +91,7 @@ def disk_mib = Dir['r.kept.lz4.keep/*.{lz4,join}'].sum { |file| File.size?(file)
 
 def curve(seconds)
   process = start('kept')
-  loader = Thread.new { load(200_000) while process }
+  loader = Thread.new { load(200_000, 8) while process }
   (seconds / 10).times do |i|
     sleep 10
     parts = tree(process).group_by { |one| name_of(one) }.transform_values { |all| all.sum { |one| rss_mib(one) } }
@@ -108,7 +110,7 @@ Dir.mktmpdir do |directory|
     if ARGV[0] == 'curve'
       curve(Integer(ARGV[1]))
     else
-      compare(Integer(ARGV[0] || 5), Integer(ARGV[1] || 200_000))
+      compare(Integer(ARGV[0] || 5), Integer(ARGV[1] || 200_000), Integer(ARGV[2] || 1))
     end
   end
 end

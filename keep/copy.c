@@ -7,6 +7,9 @@
 #include "common/pages.h"
 #include "stream/residency.h"
 
+/* How many instructions ahead entries are fetched into the cache. */
+enum { COPY_NAME_AHEAD = 24, COPY_OBJECT_AHEAD = 16, COPY_ORDER_AHEAD = 8 };
+
 /* A call, and what goes with it. */
 struct copy_call {
     const struct instruction *one;
@@ -168,14 +171,31 @@ bool copy_reserve(struct copy *copy, uint64_t live)
                          sizeof *copy->names);
 }
 
+/* Of the objects that calls a little further on will end. */
+static inline __attribute__((always_inline)) void copy_look_ahead(
+    const struct copy *copy, const struct instruction_walk *walk)
+{
+    const uint64_t far = instruction_walk_record_ahead(walk, COPY_NAME_AHEAD);
+    const uint64_t near = instruction_walk_record_ahead(walk, COPY_OBJECT_AHEAD);
+    const uint64_t next = instruction_walk_record_ahead(walk, COPY_ORDER_AHEAD);
+    if (far < copy->live) __builtin_prefetch(&copy->names[far]);
+    if (copy->writer == NULL || near >= copy->live || next >= copy->live) return;
+    __builtin_prefetch(&copy->writer->objects[copy->names[near]]);
+    const uint32_t index = copy->writer->objects[copy->names[next]].index;
+    __builtin_prefetch(&copy->writer->registers.order[index]);
+}
+
 bool copy_take(struct copy *copy, const struct instruction_batch *batch)
 {
     struct instruction_walk walk = instruction_walk_over(batch, batch->count);
     const struct instruction_tick *tick = batch->ticks;
     const uint64_t *addresses = batch->addresses;
+    const struct instruction *record = walk.record;
     struct instruction one;
     if (!copy_reserve(copy, copy->live + batch->count)) return false;
     while (instruction_walk_next(&walk, &one)) {
+        if (walk.record != record) copy_look_ahead(copy, &walk);
+        record = walk.record;
         const unsigned number = instruction_number(&one), does = instruction_does[one.opcode];
         const struct copy_call call = {&one, batch->operands + one.operand_at,
                                        addresses != NULL ? addresses[walk.at - 1] : 0,

@@ -312,6 +312,21 @@ static uint64_t order_take_opaque_calls(struct order *order, struct order_lane *
     return taken;
 }
 
+/* Of the objects that calls a little further on may end. (Always in line: GCC takes a function that
+ * only prefetches for one that does nothing.) */
+static inline __attribute__((always_inline)) void order_fetch_ahead(const struct order *order,
+                                                                    const struct units_call *codes,
+                                                                    const uint8_t *at)
+{
+    enum { ENTRY_BYTES = 32, OBJECT_BYTES = 16 }; /* ahead */
+    const struct object_entry *far =
+        object_table_entry(&order->objects, raw_place_ahead(codes, at + ENTRY_BYTES));
+    const struct object_entry *near =
+        object_table_entry(&order->objects, raw_place_ahead(codes, at + OBJECT_BYTES));
+    __builtin_prefetch(far);
+    if ((int32_t)near->lives > 0) __builtin_prefetch(&order->writer->objects[near->lives - 1]);
+}
+
 static uint64_t order_take_cached_calls(struct order *order, struct order_lane *lane, uint64_t most)
 {
     struct raw_calls calls;
@@ -319,7 +334,7 @@ static uint64_t order_take_cached_calls(struct order *order, struct order_lane *
     if (!raw_calls_begin(&calls, &lane->decoder)) return 0;
     instruction_put_lane(order->writer, lane->number);
     while (calls.taken < most && raw_calls_look(&calls, &call)) {
-        __builtin_prefetch(object_table_entry(&order->objects, raw_calls_place_ahead(&calls)));
+        order_fetch_ahead(order, calls.codes, calls.at);
         if (!order_take_plain_call(order, lane, &call)) break;
         raw_calls_take(&calls, &call);
     }

@@ -257,6 +257,15 @@ static inline __attribute__((always_inline)) void instruction_walk_fetch(
     __builtin_prefetch((const void *)((uintptr_t)table + object * entry_bytes), 1);
 }
 
+/* The index that the record this many further on has, the same way: what has a record is often the end
+ * of an old object. */
+static inline uint64_t instruction_walk_record_ahead(const struct instruction_walk *walk,
+                                                     unsigned records)
+{
+    const ptrdiff_t at = walk->record - walk->batch->records + (ptrdiff_t)records;
+    return at < INSTRUCTION_BLOCK_MAX ? walk->batch->records[at].object : UINT32_MAX;
+}
+
 /* The index after the `calls`th call of a batch, counted from 1; batch->count when it has fewer.
  */
 size_t instruction_batch_after_call(const struct instruction_batch *batch, uint64_t calls);

@@ -97,12 +97,14 @@ static inline uint32_t raw_calls_ends(const struct raw_calls *calls, unsigned fo
     return operand;
 }
 
-/* The place that a short code a little further on would name, if there is one: for prefetching what
- * is known of it. Reads within the slack after a payload. */
-static inline uint32_t raw_calls_place_ahead(const struct raw_calls *calls)
+/* The place that a free at `at` names, if one is there: for prefetching what is known of it. May be a
+ * little further on than the call at hand, within the slack after a payload. */
+static inline uint32_t raw_place_ahead(const struct units_call *codes, const uint8_t *at)
 {
-    enum { AHEAD_BYTES = 16 };
-    return bytes_get16(calls->at + AHEAD_BYTES) & (RAW_FREE_1_SHORT_LIMIT - 1u);
+    const uint32_t unit = bytes_get16(at);
+    const struct units_call *code = &codes[unit >> UNITS_CALL_SHIFT];
+    const uint32_t operand = unit - code->base;
+    return code->form == UNITS_CALL_LONG ? operand << 16 | bytes_get16(at + 2) : operand;
 }
 
 /* The call at hand. False: none that can be taken in this way. */
