@@ -16,6 +16,7 @@ static void follow_map(void *of, const struct mapping_record *record)
 {
     struct follow *follow = of;
     copy_take_mapping(&follow->copy, record);
+    owned_take_mapping(&follow->owned, record);
     base_take_mapping(&follow->base, record);
 }
 
@@ -24,6 +25,7 @@ static void follow_reside(void *of, const struct residency *residency, const uin
 {
     struct follow *follow = of;
     copy_take_residency(&follow->copy, residency, at, end);
+    owned_take_residency(&follow->owned, &follow->base, follow->header, residency, at, end);
 }
 
 bool follow_open(struct follow *follow, struct instruction_reader *reader)
@@ -35,6 +37,7 @@ bool follow_open(struct follow *follow, struct instruction_reader *reader)
     reader->mapping = follow_map;
     reader->residency = follow_reside;
     reader->mappings_context = follow;
+    follow->header = &reader->header;
     return base_open(&follow->base, &limits, 0);
 }
 

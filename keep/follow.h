@@ -8,10 +8,13 @@
 
 #include "base/base.h"
 #include "keep/copy.h"
+#include "keep/owned.h"
 
 struct follow {
     struct copy copy;
     struct base base;
+    struct owned owned;
+    const struct instruction_header *header;
     const char *problem; /* with what is defined; NULL: none */
 };
 

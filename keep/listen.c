@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "common/program.h"
+#include "keep/functions.h"
+#include "keep/guests.h"
 #include "keep/listen_address.h"
 #include "keep/metrics.h"
 #include "keep/token.h"
@@ -20,7 +22,6 @@
 #include "launch/process.h"
 
 enum {
-    LISTEN_CONNECTIONS = 32,
     LISTEN_MEMORY = 32 * 1024,
     LISTEN_STACK = 256 * 1024,
     LISTEN_PATIENCE_S = 15,
@@ -33,6 +34,8 @@ struct listen {
     bool is_path;
     char token[TOKEN_BYTES]; /* empty: none is asked for */
     pthread_mutex_t busy;    /* an answer needs a trace */
+    struct guests guests;
+    struct functions functions;
     unsigned answers;
     atomic_uint sending; /* files, each of which takes disk until it has been sent */
 };
@@ -59,8 +62,11 @@ static struct MHD_Response *listen_problem(const struct error *error, unsigned *
 static struct MHD_Response *listen_metrics(struct listen *listener, const char **type,
                                            unsigned *status)
 {
+    struct keeper *keeper = listener->keeper;
     size_t bytes;
-    char *text = metrics_text(listener->keeper, &bytes);
+    if (keeper->segments.header.features & INSTRUCTION_FEATURE_STACKS)
+        functions_look(&listener->functions, keeper);
+    char *text = metrics_text(keeper, &listener->functions, &bytes);
     (void)status;
     *type = METRICS_TYPE;
     if (text == NULL) return NULL;
@@ -278,12 +284,15 @@ static enum MHD_Result listen_answer(struct listen *listener, struct MHD_Connect
     const char *type = "text/plain; charset=utf-8";
     unsigned status = MHD_HTTP_OK;
     const bool waits = listen_pages[page].needs_trace;
-    if (waits && atomic_load(&listener->sending) >= LISTEN_SENDING)
+    if (waits && atomic_load(&listener->sending) >= LISTEN_SENDING) {
+        guests_hurry(&listener->guests);
         return listen_send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, type,
                            listen_text("other answers are still being fetched\n"));
+    }
     if (waits && pthread_mutex_trylock(&listener->busy) != 0)
         return listen_send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, type,
                            listen_text("another answer is being made\n"));
+    if (waits) guests_begin_fetching(&listener->guests, connection);
     struct MHD_Response *response = listen_pages[page].make(listener, &type, &status);
     if (waits) pthread_mutex_unlock(&listener->busy);
     return listen_send(connection, status, type, response);
@@ -322,9 +331,11 @@ static bool listen_open(struct listen *listener, struct error *error)
     listener->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL,
         NULL, listen_request, listener, MHD_OPTION_LISTEN_SOCKET, file, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)LISTEN_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LISTEN_MEMORY,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)LISTEN_PATIENCE_S, MHD_OPTION_THREAD_STACK_SIZE,
-        (size_t)LISTEN_STACK, MHD_OPTION_END);
+        (unsigned)GUESTS_MAX, MHD_OPTION_NOTIFY_CONNECTION, guests_come_or_go, &listener->guests,
+        MHD_OPTION_NOTIFY_COMPLETED, guests_are_answered, &listener->guests,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LISTEN_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)LISTEN_PATIENCE_S, MHD_OPTION_THREAD_STACK_SIZE, (size_t)LISTEN_STACK,
+        MHD_OPTION_END);
     if (listener->daemon != NULL) return true;
     close(file);
     return error_set(error, &error_system, ERROR_NO_OFFSET, "the HTTP server does not start");
@@ -336,6 +347,8 @@ bool listen_begin(struct listen **listener, struct keeper *keeper, struct error 
     if (*listener == NULL) return error_set_system(error, "no memory");
     (*listener)->keeper = keeper;
     pthread_mutex_init(&(*listener)->busy, NULL);
+    guests_open(&(*listener)->guests);
+    functions_open(&(*listener)->functions);
     if (listen_open(*listener, error)) return true;
     free(*listener);
     *listener = NULL;
@@ -346,6 +359,7 @@ void listen_end(struct listen *listener)
 {
     if (listener == NULL) return;
     MHD_stop_daemon(listener->daemon);
+    functions_close(&listener->functions);
     if (listener->is_path) unlink(listener->keeper->options->listen);
     free(listener);
 }

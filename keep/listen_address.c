@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { LISTEN_QUEUE = 64 };
+enum { LISTEN_QUEUE = 1024 };
 
 static int listen_fail(struct error *error, const char *why)
 {

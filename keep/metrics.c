@@ -12,6 +12,29 @@ static void metrics_gauge(FILE *to, const char *name, const char *about, double 
             name, about, name, value);
 }
 
+/* What the recorder has seen at its latest look, which may be a while ago. */
+static void metrics_owners(FILE *to, const struct follow *follow)
+{
+    static const char *const names[RESIDENT_OWNERS] = {
+#define METRICS_OWNER(identifier, name) name,
+        RESIDENT_LIST(METRICS_OWNER)
+#undef METRICS_OWNER
+    };
+    const struct owned *owned = &follow->owned;
+    const uint64_t now = follow->copy.ns;
+    if (!owned->is_known) return;
+    fputs(
+        "# TYPE malloctape_owner_rss_bytes gauge\n"
+        "# HELP malloctape_owner_rss_bytes Resident memory by who has it, when the recorder looked "
+        "last.\n",
+        to);
+    for (unsigned i = 0; i < RESIDENT_OWNERS; i++)
+        fprintf(to, "malloctape_owner_rss_bytes{owner=\"%s\"} %" PRIu64 "\n", names[i],
+                owned->bytes[i]);
+    metrics_gauge(to, "owner_rss_age_seconds", "How long ago that was.",
+                  now > owned->ns ? (double)(now - owned->ns) / 1e9 : 0);
+}
+
 static void metrics_calls(FILE *to, const struct copy *copy)
 {
     fputs("# TYPE malloctape_calls counter\n"
@@ -52,16 +75,18 @@ static void metrics_keeper(FILE *to, const struct keeper *keeper)
                   (double)segments->bytes);
 }
 
-char *metrics_text(struct keeper *keeper, size_t *bytes)
+char *metrics_text(struct keeper *keeper, struct functions *functions, size_t *bytes)
 {
     char *text = NULL;
     FILE *to = open_memstream(&text, bytes);
     if (to == NULL) return NULL;
     pthread_mutex_lock(&keeper->lock);
     metrics_memory(to, keeper);
+    metrics_owners(to, &keeper->follow);
     metrics_calls(to, &keeper->follow.copy);
     metrics_keeper(to, keeper);
     pthread_mutex_unlock(&keeper->lock);
+    functions_put(functions, to);
     fputs("# EOF\n", to);
     if (fclose(to) == 0) return text;
     free(text);

@@ -93,12 +93,26 @@ def asking(path, method: 'GET', headers: '')
   end
 end
 
+# A connection with the beginning of a request; nil: it has been ended already.
+def silent(beginning)
+  UNIXSocket.new('socket').tap { |socket| socket.write(beginning) }
+rescue SystemCallError
+  nil
+end
+
 # One request; the status and the body.
 def ask(path, **request)
   asking(path, **request).then do |socket|
     head, body = socket.read.split("\r\n\r\n", 2)
     [head[/\d\d\d/].to_i, body]
   end
+end
+
+# The answer may be lost when the rest is not read.
+def too_long
+  ask('/', headers: "X: #{'x' * 40_000}\r\n")[0]
+rescue Errno::ECONNRESET, Errno::EPIPE
+  400
 end
 
 def varint(bytes)
@@ -127,7 +141,7 @@ def sums(pprof)
   types.zip(values.transpose.map(&:sum)).to_h.merge('default' => texts[profile[14][0]])
 end
 
-plan 14
+plan 16
 
 test 'of a program that ends there are the last moments, complete' do
   status = ended(record(count: 40_000))
@@ -183,8 +197,7 @@ test 'pages and profiles while it goes on' do
   end
   profile, pprof = ask('/debug/pprof/heap')
   trace, bytes = ask('/trace')
-  others = [ask('/nothing')[0], ask('/metrics', method: 'POST')[0],
-            ask('/', headers: "X: #{'x' * 40_000}\r\n")[0]]
+  others = [ask('/nothing')[0], ask('/metrics', method: 'POST')[0], too_long]
   Process.kill(:KILL, process)
   ended(recorder)
   check_kept
@@ -233,6 +246,37 @@ test 'those who ask and do not read take little disk, and what they ask for goes
   made.close
   check_kept
   raise Failure, "#{answers}" unless answers.count(200).between?(1, 4) && (answers - [200]).uniq == [503]
+end
+
+test 'those who connect, and ask for nothing, keep nobody out' do
+  recorder = record('--listen', './socket')
+  process = process_of(recorder, 1000)
+  wait_until('the socket') { File.socket?('socket') }
+  idlers = Array.new(120) { |i| silent(i.odd? ? 'G' : '') }.compact
+  began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  status, = ask('/metrics')
+  took = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+  Process.kill(:KILL, process)
+  ended(recorder)
+  idlers.each(&:close)
+  check_kept
+  raise Failure, "#{status} after #{took} s" unless status == 200 && took < 10
+end
+
+test 'who has the memory, and which functions grow' do
+  recorder = record('--stacks=all', '--listen', './socket', keep: '1m', leak: 200)
+  process = process_of(recorder, 1000)
+  wait_until('the socket') { File.socket?('socket') }
+  wait_until('a first look') { ask('/metrics')[1].match?(/^malloctape_live_objects [1-9]/) }
+  metrics = wait_until('growth') do
+    sleep 0.5
+    ask('/metrics')[1].then { |text| text if text.include?('malloctape_function_growth_bytes{') }
+  end
+  Process.kill(:KILL, process)
+  ended(recorder)
+  grown = metrics[/^malloctape_function_growth_bytes{function="numbered_run"} (\d+)$/, 1].to_i
+  heap = metrics[/^malloctape_owner_rss_bytes{owner="heap"} (\d+)$/, 1].to_i
+  raise Failure, metrics unless grown > 1000 && heap > 1000
 end
 
 test 'a limit of few open files is raised' do
