@@ -174,11 +174,21 @@ static uint64_t changing_new_size(struct changing *changing, const struct change
     return size;
 }
 
+/* Before a call that makes an object, or resizes it. One that has another size now is taken to be
+ * touched as a whole. */
+static void changing_put_touched(struct changing *changing, const struct changing_call *call,
+                                 uint64_t size)
+{
+    if (size == call->one->size)
+        instruction_put_touched_runs(&changing->writer, call->touched, call->touched_count);
+}
+
 static void changing_put_object(struct changing *changing, const struct changing_call *call,
                                 struct changed_object *object, uint64_t size)
 {
     struct instruction_writer *writer = &changing->writer;
     changing_put_call(changing, call->stack);
+    changing_put_touched(changing, call, size);
     if (call->one->opcode & INSTRUCTION_UNKNOWN)
         object->name = instruction_put_realloc_unknown(writer, call->kind, size, 0);
     else
@@ -376,12 +386,13 @@ static void changing_resize(struct changing *changing, const struct changing_cal
         return;
     }
     const bool copies = changing_is_shared(changing, object) && !changing_leave(changing, &before);
+    const uint64_t size = copies ? object->size : changing_new_size(changing, object);
     changing_put_call(changing, call->stack);
+    changing_put_touched(changing, call, size);
     if (copies) /* others still need the one that it was */
-        object->name = instruction_put_allocation(&changing->writer, CALL_MALLOC, object->size, 0);
+        object->name = instruction_put_allocation(&changing->writer, CALL_MALLOC, size, 0);
     else
-        instruction_put_realloc(&changing->writer, call->kind, object->name,
-                                changing_new_size(changing, object), 0);
+        instruction_put_realloc(&changing->writer, call->kind, object->name, size, 0);
     if (changing_is_shared(changing, object)) changing_share(changing, object);
 }
 

@@ -33,8 +33,15 @@ static bool changing_take_batch(struct changing *changing, const struct instruct
                        INSTRUCTION_BLOCK_MAX, sizeof *changing->objects))
         return false;
     while (instruction_walk_next(&walk, &one)) {
-        const struct changing_call call = {&one, batch, batch->operands + one.operand_at,
-                                           instruction_walk_stack(&walk), instruction_number(&one)};
+        struct changing_call call = {&one,
+                                     batch,
+                                     batch->operands + one.operand_at,
+                                     instruction_walk_stack(&walk),
+                                     instruction_number(&one),
+                                     NULL,
+                                     0};
+        if (call.kind < CALL_KINDS)
+            call.touched_count = instruction_walk_touched(&walk, &one, &call.touched);
         instruction_walk_fetch(&walk, changing->objects, sizeof *changing->objects);
         changing_fetch(changing, &walk);
         changing_take(changing, &call);

@@ -65,6 +65,8 @@ struct changing_call {
     const uint64_t *operands;
     uint32_t stack;
     unsigned kind;
+    const uint64_t *touched; /* runs of pages, */
+    size_t touched_count;
 };
 
 /* Takes the instruction at hand. */

@@ -11,6 +11,8 @@ struct cut_call {
     enum call_kind kind;
     uint64_t alignment, address;
     uint32_t stack;
+    const uint64_t *touched; /* runs of pages, */
+    size_t touched_count;
 };
 
 bool cut_copy_reserve(struct cut_copy *copy, uint64_t more)
@@ -37,6 +39,7 @@ static void cut_put_before(struct cut_copy *copy, const struct cut_call *call)
     if (copy->freed_twice) instruction_put_freed_twice(writer);
     if (copy->has_ways) instruction_put_path(writer, copy->ways);
     instruction_put_stack(writer, call->stack);
+    instruction_put_touched_runs(writer, call->touched, call->touched_count);
     copy->counts->calls++;
 }
 
@@ -107,12 +110,14 @@ static void cut_take_call(struct cut_copy *copy, const struct instruction_walk *
     const uint64_t *operands = batch->operands + one->operand_at;
     const unsigned number = instruction_number(one);
     const uint64_t before = copy->counts->calls;
-    const struct cut_call call = {
-        .one = one,
-        .kind = (enum call_kind)number,
-        .alignment = shape_has_alignment(call_shapes[number]) ? operands[0] : 0,
-        .address = batch->addresses != NULL ? batch->addresses[walk->at - 1] : 0,
-        .stack = instruction_walk_stack(walk)};
+    struct cut_call call = {.one = one,
+                            .kind = (enum call_kind)number,
+                            .alignment = shape_has_alignment(call_shapes[number]) ? operands[0] : 0,
+                            .address =
+                                batch->addresses != NULL ? batch->addresses[walk->at - 1] : 0,
+                            .stack = instruction_walk_stack(walk)};
+    if (does == INSTRUCTION_BEGINS || does == INSTRUCTION_RESIZES)
+        call.touched_count = instruction_walk_touched(walk, one, &call.touched);
     switch (does) {
     case INSTRUCTION_BEGINS: cut_begin(copy, &call); break;
     case INSTRUCTION_RESIZES: cut_resize(copy, &call); break;

@@ -101,6 +101,9 @@ static void lane_instruction_print(struct instruction_dump *state, const struct 
     printf("L%" PRIu32 " %s", state->lane, instruction_name(number));
     if (number == INSTRUCTION_THREAD_BEGIN)
         printf(" %" PRIu64, state->batch->operands[one->operand_at]);
+    if (number == INSTRUCTION_TOUCHED)
+        printf(" %" PRIu64 " %" PRIu64, state->batch->operands[one->operand_at],
+               state->batch->operands[one->operand_at + 1]);
     if (number == INSTRUCTION_PATH) ways_print(state->batch->operands[one->operand_at]);
     putchar('\n');
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "common/printable.h"
+#include "stream/touched.h"
 
 static void mapping_file_print(FILE *to, uint64_t offset, uint64_t device, uint64_t inode)
 {
@@ -15,6 +16,20 @@ static void mapping_name_print(FILE *to, const char *name, uint32_t bytes)
     if (bytes > 0) putc(' ', to);
     printable_print(to, name, bytes);
     putc('\n', to);
+}
+
+/* False: it says nothing of the kind. */
+static bool mapping_touched_print(FILE *to, const struct mapping_record *record)
+{
+    struct touched touched;
+    if (record->what != MAPPING_TOUCHED || !record->has_file ||
+        !touched_take((const uint8_t *)record->name, record->name_bytes, &touched))
+        return false;
+    fprintf(to, " pages %" PRIu64 " runs", record->offset);
+    for (uint32_t i = 0; i < touched.count; i++)
+        fprintf(to, " %" PRIu32 "+%" PRIu32, touched.runs[i].skipped, touched.runs[i].resident);
+    putc('\n', to);
+    return true;
 }
 
 void mapping_text_print(FILE *to, const struct mapping_record *record)
@@ -30,6 +45,7 @@ void mapping_text_print(FILE *to, const struct mapping_record *record)
                 raw_allocations_count(record->calls));
     if (record->own) fputs(" own", to);
     if (record->failed) fputs(" failed", to);
+    if (mapping_touched_print(to, record)) return;
     if (record->has_file) mapping_file_print(to, record->offset, record->device, record->inode);
     mapping_name_print(to, record->name, record->has_file ? record->name_bytes : 0);
 }

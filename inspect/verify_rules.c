@@ -269,8 +269,9 @@ static bool check_instruction(struct verify *verify, const struct instruction_ba
         verify->lane = (uint32_t)operands[0];
         return true;
     }
-    if (number == INSTRUCTION_PATH) return true; /* only in imports, which have no recording */
-    if (number == INSTRUCTION_FREED_TWICE) {     /* a note about the next call, no record */
+    /* The former only in imports, which have no recording; the latter is no record of a lane. */
+    if (number == INSTRUCTION_PATH || number == INSTRUCTION_TOUCHED) return true;
+    if (number == INSTRUCTION_FREED_TWICE) { /* a note about the next call, no record */
         verify->freed_twice = true;
         verify->counts.freed_twice++;
         return true;

@@ -61,6 +61,7 @@ struct order *order_new(struct raw_reader *reader, struct instruction_writer *wr
     order->opaque = (order->reader->header.features & RAW_FEATURE_OPAQUE) != 0;
     order->attached = metadata_is_attached(reader->header.metadata, reader->header.metadata_bytes);
     order->salvage = options->salvage;
+    order->touched = options->touched;
     order->patience_bytes =
         options->patience_bytes != 0 ? options->patience_bytes : WINDOW_BYTES_MAX;
     for (uint32_t i = 0; i < STRUCTURES; i++)

@@ -83,6 +83,8 @@ struct order_options {
     /* Once this many bytes of chunks cannot be ordered, what is missing is no longer waited for.
      * 0: 1 GiB. */
     uint64_t patience_bytes;
+    /* Which pages of large objects were ever resident, or NULL. Stays the caller's. */
+    const struct touched_table *touched;
 };
 
 /* For what the reader, which has been opened, reads. NULL: no memory. */

@@ -203,6 +203,7 @@ struct order {
     bool ended;                 /* no more chunks will come */
     bool freed_twice;           /* an object was */
     bool overdue;               /* a lane is late for too long */
+    const struct touched_table *touched; /* or NULL */
 };
 
 /* ---- small questions ---- */

@@ -3,6 +3,7 @@
 #include "common/call_table.h"
 #include "common/check.h"
 #include "postprocess/order_state.h"
+#include "postprocess/touched_table.h"
 #include "stream/raw_calls.h"
 
 /* ---- objects ---- */
@@ -94,6 +95,16 @@ static inline void order_put_stack(struct order *order, const struct record *rec
     order->totals.stacks++;
 }
 
+/* Before a call that makes an object, or gives it another size: what of it was ever resident. */
+static inline void order_put_touched(struct order *order, const struct order_lane *lane,
+                                     const struct record *record)
+{
+    if (record->size < INSTRUCTION_TOUCHED_BYTES || order->touched == NULL) return;
+    const struct touched *touched = touched_table_of(
+        order->touched, raw_allocations(lane->number, record->serial), record->size);
+    if (touched != NULL) instruction_put_touched(order->writer, touched);
+}
+
 static bool order_take_free(struct order *order, struct order_lane *lane,
                             const struct record *record)
 {
@@ -168,6 +179,7 @@ static bool order_take_realloc(struct order *order, struct order_lane *lane,
     if (order->attached) order_end_missed(order, record->place, record->size);
     if (state == OBJECT_FREED) order_put_freed_twice(order);
     order_put_stack(order, record);
+    order_put_touched(order, lane, record);
     if (state == OBJECT_KNOWN)
         instruction_put_realloc(order->writer, kind, object, record->size, record->address);
     else
@@ -251,6 +263,7 @@ static inline bool order_take_allocation(struct order *order, struct order_lane 
     instruction_put_lane(writer, lane->number);
     if (__builtin_expect(order->attached, 0)) order_end_missed(order, record->place, record->size);
     order_put_stack(order, record);
+    order_put_touched(order, lane, record);
     order_note_allocation(
         order, lane, record,
         record->shape == SHAPE_ALLOCATION

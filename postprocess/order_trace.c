@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "postprocess/touched_table.h"
 #include "stream/instruction_writer.h"
 #include "stream/spool_reader.h"
 
@@ -212,7 +213,11 @@ static void order_trace_finish(struct work *work, struct output *output)
 /* Makes an order engine, and orders everything with it. */
 static void order_with_writer(struct work *work, struct output *output)
 {
-    work->order = order_new(work->reader, &work->writer, &work->options->order);
+    struct order_options how = work->options->order;
+    struct touched_table touched;
+    touched_table_read(&touched, work->options->path, work->options->spool_path);
+    how.touched = &touched;
+    work->order = order_new(work->reader, &work->writer, &how);
     if (work->order == NULL) {
         errno = ENOMEM;
         error_set_system(&work->result->error, "no memory for ordering");
@@ -223,6 +228,7 @@ static void order_with_writer(struct work *work, struct output *output)
         order_trace_finish(work, output);
         order_free(work->order);
     }
+    touched_table_free(&touched);
 }
 
 void order_trace(struct raw_reader *reader, const struct order_trace_options *options,

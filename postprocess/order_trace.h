@@ -65,6 +65,8 @@ struct order_trace_result {
 };
 
 struct order_trace_options {
+    const char
+        *path; /* of the file that the reader reads, if that can be read once more, or NULL */
     const char *spool_path; /* where the spool would be, or NULL */
     bool
         spool_completes; /* a stream with the rest in its spool is complete, as a file that `record`

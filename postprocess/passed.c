@@ -100,6 +100,7 @@ static bool passed_take(struct passed_records *records, const struct raw_chunk *
                            sizeof *records->before) ||
             !passed_grow(records))
             return false;
+        if (record.what == MAPPING_TOUCHED) continue; /* said where its object begins */
         records->at[records->count++] = record;
         if (record.what == MAPPING_UNMAP) passed_note_unmap(records);
     }

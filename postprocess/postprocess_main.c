@@ -39,6 +39,7 @@ static void postprocess_find_spool(struct order_trace_options *how, const struct
     if (strcmp(input, "-") == 0 || !(is_pipe || S_ISREG(status.st_mode))) return;
     if (asprintf(path, "%s.spool", input) < 0) *path = NULL;
     if (*path != NULL && spool_is_there(*path)) how->spool_path = *path;
+    if (!is_pipe) how->path = input;
 }
 
 static int exit_status(const struct order_trace_result *result, bool output_failed)

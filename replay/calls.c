@@ -49,6 +49,7 @@ void calls_open(struct calls *calls, const struct allocator *allocator, const st
             (seed + policy->sample_offset * INSTRUCTION_LANES_MAX) * UINT64_C(0x9e3779b97f4a7c15),
         .touch = policy->touch,
         .heap_calls = policy->heap_calls,
+        .page_bytes = policy->page_bytes,
         .promises = policy->touch != TOUCH_NONE || policy->check ? promises : NULL,
     };
     calls_draw_sample(calls);
@@ -114,6 +115,25 @@ void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *number
     case CALL_MALLOPT: library->mallopt((int)(int64_t)first, (int)(int64_t)second); break;
     case CALL_MALLOC_TRIM: library->malloc_trim(first); break;
     default: break;
+    }
+}
+
+/* Writes to those pages, the first of which is the one in which the object begins. */
+void calls_touch_runs(void *object, size_t size, struct calls_runs touched)
+{
+    const uint64_t skew = (uintptr_t)object % touched.page_bytes, end = size + skew;
+    volatile char *const bytes = object;
+    uint64_t at = 0; /* from the beginning of that page */
+    for (size_t i = 0; i < touched.count; i++) {
+        const uint64_t left = (end - at) / touched.page_bytes + 1;
+        const uint64_t skipped = touched.at[2 * i], resident = touched.at[2 * i + 1];
+        if (skipped > left) return;
+        at += skipped * touched.page_bytes;
+        for (uint64_t page = 0; page < resident; page++)
+            for (uint64_t part = 0; part < touched.page_bytes; part += PAGE, at += PAGE) {
+                if (at >= end) return;
+                bytes[at > skew ? at - skew : 0] = 1;
+            }
     }
 }
 

@@ -24,10 +24,19 @@ enum how {
     HOW_TIMED = 4   /* the call is timed */
 };
 
+/* Pages of an object that were ever resident: so many that were not, then so many that were, and so
+ * on (INSTRUCTIONS.md 5.3, *touched*); of none it is not known. */
+struct calls_runs {
+    const uint64_t *at;
+    size_t count;
+    uint64_t page_bytes; /* of the system where it was recorded */
+};
+
 struct calls {
     const struct allocator *allocator;
     enum touch touch;
     bool heap_calls;
+    uint64_t page_bytes; /* of the system where it was recorded */
     uint64_t *addresses; /* receives objects' addresses, by index in the batch; NULL: not wanted */
     uint64_t realigned;  /* calls whose alignment the allocator refused */
     uint64_t reallocs, moved;  /* how many reallocs there were, and how many moved their object */
@@ -66,8 +75,19 @@ extern const uint8_t call_actions[256];
 void *calls_allocate_realigned(struct calls *calls, unsigned opcode, size_t size, size_t alignment);
 void calls_realloc_zero(const struct allocator *allocator, void *object);
 void calls_touch(enum touch touch, void *object, size_t size);
+void calls_touch_runs(void *object, size_t size, struct calls_runs touched);
 
 #define CALLS_INLINE static inline __attribute__((always_inline))
+
+/* What is known of the object of the instruction that has just been taken, if it is of use. */
+CALLS_INLINE struct calls_runs calls_runs_of(const struct calls *calls, enum how how,
+                                             const struct instruction_walk *walk,
+                                             const struct instruction *one)
+{
+    struct calls_runs touched = {NULL, 0, calls->page_bytes};
+    if (how & HOW_EXTRAS) touched.count = instruction_walk_touched(walk, one, &touched.at);
+    return touched;
+}
 
 CALLS_INLINE void calls_add_sample(struct calls *calls, unsigned opcode, uint64_t ticks)
 {
@@ -192,13 +212,17 @@ CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned o
 /* Checks and touches a new object and notes its address, if `how` and the policy say so. `alignment`
  * 0: that of any object. False: the allocator has broken a promise. */
 CALLS_INLINE bool calls_note_object(const struct calls *calls, enum how how, size_t at,
-                                    void *object, size_t size, uint64_t alignment)
+                                    void *object, size_t size, uint64_t alignment,
+                                    struct calls_runs touched)
 {
     if (!(how & HOW_EXTRAS)) return true;
     if (calls->addresses != NULL) calls->addresses[at] = (uint64_t)(uintptr_t)object;
     if (calls->promises != NULL && !promises_made(calls->promises, object, size, alignment))
         return false;
-    calls_touch(calls->touch, object, size);
+    if (touched.count > 0 && calls->touch == TOUCH_PAGES)
+        calls_touch_runs(object, size, touched);
+    else
+        calls_touch(calls->touch, object, size);
     return true;
 }
 

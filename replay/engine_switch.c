@@ -117,7 +117,7 @@ static void executor_switch(struct executor *executor, uint64_t lane)
 /* False: there is no memory for the object. `at`: its index in the batch. */
 CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, size_t at,
                                     unsigned opcode, const struct instruction *one,
-                                    const uint64_t *alignment)
+                                    const uint64_t *alignment, struct calls_runs touched)
 {
     void *object = NULL;
     if (opcode != CALL_MALLOC) executor->at = at; /* operator new may not return */
@@ -128,7 +128,7 @@ CALLS_INLINE bool executor_allocate(struct executor *executor, enum how how, siz
         object = calls_allocate(&executor->calls, how, opcode, one->size);
     if (__builtin_expect(object == NULL && one->size != 0, 0)) return false;
     if (!calls_note_object(&executor->calls, how, at, object, one->size,
-                           alignment != NULL ? *alignment : 0))
+                           alignment != NULL ? *alignment : 0, touched))
         return false;
     executor->objects[one->object] = object;
     return true;
@@ -156,13 +156,13 @@ CALLS_INLINE void executor_free(struct executor *executor, enum how how, uint64_
 }
 
 CALLS_INLINE bool executor_realloc(struct executor *executor, enum how how, size_t at,
-                                   const struct instruction *one)
+                                   const struct instruction *one, struct calls_runs touched)
 {
     void **entry = &executor->objects[one->object];
     if (how & HOW_NULL) return true;
     void *object = calls_realloc(&executor->calls, how, one->opcode, *entry, one->size);
     if (object == NULL && one->size != 0) return false;
-    if (!calls_note_object(&executor->calls, how, at, object, one->size, 0)) return false;
+    if (!calls_note_object(&executor->calls, how, at, object, one->size, 0, touched)) return false;
     *entry = object;
     return true;
 }
@@ -202,8 +202,11 @@ CALLS_INLINE bool executor_run_any(struct executor *executor, enum how how,
     case ACTION_ALLOCATE:
     case ACTION_ALLOCATE_ALIGNED:
         return executor_allocate(executor, how, at, opcode, &one,
-                                 action == ACTION_ALLOCATE_ALIGNED ? operands : NULL);
-    case ACTION_REALLOC: return executor_realloc(executor, how, at, &one);
+                                 action == ACTION_ALLOCATE_ALIGNED ? operands : NULL,
+                                 calls_runs_of(&executor->calls, how, walk, &one));
+    case ACTION_REALLOC:
+        return executor_realloc(executor, how, at, &one,
+                                calls_runs_of(&executor->calls, how, walk, &one));
     default:
         if (!(how & HOW_NULL)) executor_run_other(executor, &one, operands);
         return true;
@@ -216,7 +219,8 @@ CALLS_INLINE bool executor_run_allocation(struct executor *executor, enum how ho
 {
     const size_t at = walk->at;
     const struct instruction one = instruction_walk_take(walk, opcode, INSTRUCTION_BEGINS);
-    return executor_allocate(executor, how, at, opcode, &one, NULL);
+    return executor_allocate(executor, how, at, opcode, &one, NULL,
+                             calls_runs_of(&executor->calls, how, walk, &one));
 }
 
 CALLS_INLINE void executor_run_free(struct executor *executor, enum how how,

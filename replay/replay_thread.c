@@ -125,17 +125,31 @@ static inline bool replay_thread_take(struct replay_thread *thread, uint32_t ind
     return thread_await(thread, index, object);
 }
 
+/* What is known of the pages of a large object, which work.c has put behind its operands. */
+CALLS_INLINE struct calls_runs thread_runs(const struct replay_thread *thread,
+                                           const struct work_instruction *one, enum how how,
+                                           const uint64_t *operands)
+{
+    struct calls_runs touched = {NULL, 0, thread->calls.page_bytes};
+    if (!(how & HOW_EXTRAS) || one->size < INSTRUCTION_TOUCHED_BYTES) return touched;
+    touched.count = operands[0];
+    touched.at = operands + 1;
+    return touched;
+}
+
 /* A realloc takes from one slot and puts into another (slots.h). */
 CALLS_INLINE bool thread_realloc(struct replay_thread *thread, enum how how, uint32_t index,
-                                 const struct work_instruction *one, uint64_t operand)
+                                 const struct work_instruction *one, const uint64_t *operands)
 {
     void *object;
     if (!replay_thread_take(thread, index, one, &object)) return false;
     object = calls_realloc(&thread->calls, how, one->opcode, object, one->size);
     if (object == NULL && one->size != 0) return false;
-    if (!calls_note_object(&thread->calls, how, index, object, one->size, 0)) return false;
-    shared_put(&thread->pool->objects[shared_operand_slot(operand)],
-               shared_operand_generation(operand), object);
+    if (!calls_note_object(&thread->calls, how, index, object, one->size, 0,
+                           thread_runs(thread, one, how, operands + 1)))
+        return false;
+    shared_put(&thread->pool->objects[shared_operand_slot(operands[0])],
+               shared_operand_generation(operands[0]), object);
     return true;
 }
 
@@ -166,12 +180,14 @@ CALLS_INLINE bool thread_run_one(struct replay_thread *thread, enum how how,
             object = calls_allocate(calls, how, one->opcode, one->size);
         if (object == NULL && one->size != 0) return false;
         /* Before anybody else may end the object. */
-        if (!calls_note_object(calls, how, index, object, one->size,
-                               action == ACTION_ALLOCATE_ALIGNED ? operands[0] : 0))
+        if (!calls_note_object(
+                calls, how, index, object, one->size,
+                action == ACTION_ALLOCATE_ALIGNED ? operands[0] : 0,
+                thread_runs(thread, one, how, operands + (action == ACTION_ALLOCATE_ALIGNED))))
             return false;
         shared_put(&thread->pool->objects[one->slot], one->generation, object);
         return true;
-    case ACTION_REALLOC: return thread_realloc(thread, how, index, one, operands[0]);
+    case ACTION_REALLOC: return thread_realloc(thread, how, index, one, operands);
     case ACTION_HEAP: calls_heap(calls, one->opcode, operands, one->generation); return true;
     default: return true;
     }

@@ -437,12 +437,17 @@ static bool run_open(struct run *run, const struct options *options)
 bool run_stream(const struct options *options, struct ahead *ahead, struct report *report)
 {
     const struct instruction_reader *reader = &ahead->reader;
+    const struct instruction_header *header = &reader->header;
+    static struct policy policy;
     static struct run run;
+    policy = options->policy;
+    policy.page_bytes = metadata_page_bytes(header->metadata, header->metadata_bytes);
+    if (policy.page_bytes == 0) policy.page_bytes = 4096;
     run = (struct run){
-        .policy = &options->policy,
+        .policy = &policy,
         .engine = options->engine,
         .state = {.allocator = report->allocator,
-                  .policy = &options->policy,
+                  .policy = &policy,
                   .promises = &run.promises,
                   .latency = &run.latency,
                   .totals = &report->totals},

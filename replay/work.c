@@ -121,6 +121,18 @@ static void work_copy_operands(struct work_job *job, const struct instruction_ba
         job->operands[job->operands_filled++] = from[i];
 }
 
+/* Behind the operands of a large object: how many runs of its pages are known, and these. The
+ * instructions that say them are not copied, so there is room. */
+static void work_put_touched(struct work_job *job, const struct instruction_walk *walk,
+                             const struct instruction *one)
+{
+    const uint64_t *runs;
+    const size_t count = instruction_walk_touched(walk, one, &runs);
+    job->operands[job->operands_filled++] = count;
+    for (size_t i = 0; i < 2 * count; i++)
+        job->operands[job->operands_filled++] = runs[i];
+}
+
 /* A realloc has no operands in the stream; here it gets one: its new slot. */
 static void work_sort_realloc(struct work *work, struct work_job *job, uint32_t lane,
                               uint32_t index, struct slots_object *object,
@@ -135,8 +147,8 @@ static void work_sort_realloc(struct work *work, struct work_job *job, uint32_t 
 
 /* Turns an instruction of the batch into the one at `index` of the job, with slots. */
 static inline void work_sort_one(struct work *work, struct work_job *job,
-                                 const struct instruction_batch *batch, uint32_t lane,
-                                 uint32_t index, const struct instruction *one)
+                                 const struct instruction_walk *walk, uint32_t lane, uint32_t index,
+                                 const struct instruction *one)
 {
     struct slots_object *const objects = work->slots.objects, *object;
     struct work_instruction *const to = &job->at[index];
@@ -144,7 +156,7 @@ static inline void work_sort_one(struct work *work, struct work_job *job,
                                     .generation = one->operands,
                                     .operand_at = (uint16_t)job->operands_filled,
                                     .size = one->size};
-    if (one->operands > 0) work_copy_operands(job, batch, one);
+    if (one->operands > 0) work_copy_operands(job, walk->batch, one);
     switch (call_actions[one->opcode]) {
     case ACTION_ALLOCATE:
     case ACTION_ALLOCATE_ALIGNED:
@@ -152,11 +164,13 @@ static inline void work_sort_one(struct work *work, struct work_job *job,
         *object = slots_take(&work->slots, &work->lanes[lane].slots, lane);
         to->slot = object->slot;
         to->generation = object->generation;
+        if (one->size >= INSTRUCTION_TOUCHED_BYTES) work_put_touched(job, walk, one);
         break;
     case ACTION_FREE:
     case ACTION_FREE_SIZED: work_end(work, job, lane, index, objects[one->object], to); break;
     case ACTION_REALLOC:
         work_sort_realloc(work, job, lane, index, &objects[one->object], to);
+        if (one->size >= INSTRUCTION_TOUCHED_BYTES) work_put_touched(job, walk, one);
         break;
     default: break;
     }
@@ -181,7 +195,7 @@ static void work_sort(struct work *work, struct work_job *job, struct instructio
             at = task->at;
         }
         uint32_t index = task->first + at++;
-        work_sort_one(work, job, walk->batch, lane, index, &one);
+        work_sort_one(work, job, walk, lane, index, &one);
         job->batch_index[index] = (uint16_t)(walk->at - 1);
     }
     if (task != NULL) task->at = at;

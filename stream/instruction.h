@@ -39,9 +39,13 @@ extern "C" {
     X(56, STATISTIC, "statistic", 2)                       \
     X(57, PATH, "path", 1)                                 \
     X(58, FREE_MISSED, "free_missed", 0)                   \
-    X(59, BASE_END, "base_end", 0)
+    X(59, BASE_END, "base_end", 0)                         \
+    X(60, TOUCHED, "touched", 2)
 
-#define INSTRUCTION_LAST INSTRUCTION_BASE_END
+#define INSTRUCTION_LAST INSTRUCTION_TOUCHED
+
+/* Only before calls with larger sizes. It is more than INSTRUCTION_ESCAPE. */
+#define INSTRUCTION_TOUCHED_BYTES 262144u
 
 /* Ways of a call inside the allocator that recorded it, bits of a PATH (5.3): X(bit, "name", our path
  * of reading/path.h that fits). They are those of the GNU C library's dj/malloc branch. */

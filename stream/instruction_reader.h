@@ -235,6 +235,19 @@ static inline uint32_t instruction_walk_stack(const struct instruction_walk *wal
     return walk->batch->stacks != NULL ? walk->batch->stacks[walk->at - 1] : 0;
 }
 
+/* Which pages of the object were ever resident that the instruction before, *one, has made or changed
+ * (INSTRUCTIONS.md 5.3, *touched*). Returns how many runs there are, two numbers each; 0: not known. */
+static inline size_t instruction_walk_touched(const struct instruction_walk *walk,
+                                              const struct instruction *one, const uint64_t **runs)
+{
+    const struct instruction *first = walk->record - 1; /* a size as large has a record */
+    if (one->size < INSTRUCTION_TOUCHED_BYTES) return 0;
+    while (first > walk->batch->records && first[-1].opcode == INSTRUCTION_TOUCHED)
+        first--;
+    *runs = &walk->batch->operands[first->operand_at];
+    return (size_t)(walk->record - 1 - first);
+}
+
 /* The index that the instruction this many further on, up to INSTRUCTION_BATCH_SLACK, will use if
  * the row has as many objects then as now: for prefetching. */
 static inline uint64_t instruction_walk_ahead(const struct instruction_walk *walk,

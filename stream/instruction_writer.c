@@ -7,6 +7,7 @@
 #include "common/pages.h"
 #include "stream/checksum.h"
 #include "stream/mapping.h"
+#include "stream/touched.h"
 
 /* The most that one instruction can put into a column (5): the operands of a tick, and one address.
  */
@@ -276,6 +277,16 @@ void instruction_writer_close(struct instruction_writer *writer)
 
 /* ---- what is rare ---- */
 
+/* An opcode without a value. */
+static void writer_put_numbers(struct instruction_writer *writer, unsigned opcode, unsigned count,
+                               const uint64_t *numbers)
+{
+    instruction_put_opcode(writer, opcode, 0);
+    for (unsigned i = 0; i < count; i++)
+        instruction_put_operand(writer, numbers[i]);
+    instruction_put_end(writer);
+}
+
 uint32_t instruction_put_allocation_with(struct instruction_writer *writer, enum call_kind kind,
                                          uint64_t size, uint64_t alignment, uint64_t address)
 {
@@ -345,6 +356,26 @@ void instruction_put_free_unknown(struct instruction_writer *writer, enum call_k
     instruction_put_end(writer);
 }
 
+/* ---- what was resident of an object (5.3) ---- */
+
+void instruction_put_touched_runs(struct instruction_writer *writer, const uint64_t *runs,
+                                  size_t count)
+{
+    if (writer->count + count >= INSTRUCTION_BLOCK_MAX) instruction_writer_end_block(writer);
+    for (size_t i = 0; i < count; i++)
+        writer_put_numbers(writer, INSTRUCTION_TOUCHED, 2, &runs[2 * i]);
+}
+
+void instruction_put_touched(struct instruction_writer *writer, const struct touched *touched)
+{
+    uint64_t runs[2 * TOUCHED_RUNS_MAX] = {0};
+    for (uint32_t i = 0; i < touched->count; i++) {
+        runs[2 * i] = touched->runs[i].skipped;
+        runs[2 * i + 1] = touched->runs[i].resident;
+    }
+    instruction_put_touched_runs(writer, runs, touched->count > 0 ? touched->count : 1);
+}
+
 /* ---- call stacks (4.6) ---- */
 
 static uint8_t *instruction_writer_put_codes(uint8_t *to, const struct stack_definition *codes)
@@ -399,16 +430,6 @@ void instruction_put_definition(struct instruction_writer *writer,
 }
 
 /* ---- other instructions ---- */
-
-/* An opcode without a value. */
-static void writer_put_numbers(struct instruction_writer *writer, unsigned opcode, unsigned count,
-                               const uint64_t *numbers)
-{
-    instruction_put_opcode(writer, opcode, 0);
-    for (unsigned i = 0; i < count; i++)
-        instruction_put_operand(writer, numbers[i]);
-    instruction_put_end(writer);
-}
 
 void instruction_put_heap(struct instruction_writer *writer, enum call_kind kind, unsigned count,
                           const uint64_t *numbers)

@@ -311,6 +311,15 @@ void instruction_put_mappings(struct instruction_writer *writer,
 void instruction_put_residency(struct instruction_writer *writer, const uint8_t *payload,
                                size_t bytes);
 
+/* Which pages of the object that the next call makes or changes were ever resident (5.3). That call
+ * must follow, with INSTRUCTION_TOUCHED_BYTES at least. */
+struct touched;
+void instruction_put_touched(struct instruction_writer *writer, const struct touched *touched);
+
+/* The same, of `count` pairs of numbers as instruction_walk_touched() finds them; 0: not known. */
+void instruction_put_touched_runs(struct instruction_writer *writer, const uint64_t *runs,
+                                  size_t count);
+
 /* A definition within the limits of stack_definition_is_valid(), in a stream with
  * INSTRUCTION_FEATURE_STACKS. It comes before the instructions of the block. */
 void instruction_put_definition(struct instruction_writer *writer,

@@ -33,14 +33,15 @@ extern "C" {
     X(8, DETACH, "detach")       \
     X(9, BREAK, "break")         \
     X(10, LOST, "lost")          \
-    X(11, FOUND, "found")
+    X(11, FOUND, "found")        \
+    X(12, TOUCHED, "touched")
 
 enum mapping_what {
 #define MAPPING_WHAT_ENUM(number, identifier, name) MAPPING_##identifier = (number),
     MAPPING_WHAT_LIST(MAPPING_WHAT_ENUM)
 #undef MAPPING_WHAT_ENUM
 };
-#define MAPPING_WHAT_LAST MAPPING_FOUND
+#define MAPPING_WHAT_LAST MAPPING_TOUCHED
 
 #define MAPPING_NAME_BYTES_MAX 4096u
 

@@ -94,7 +94,7 @@ end
 # The calls of a dump of an instruction stream, in the words of a program: objects by the order of
 # their allocations, threads by their ids.
 class Dump
-  NO_CALLS = %w[path lane thread_end thread_cache_deleted freed_twice free_missed].freeze
+  NO_CALLS = %w[path touched lane thread_end thread_cache_deleted freed_twice free_missed].freeze
 
   attr_reader :calls, :peak_bytes, :threads, :live, :ticks, :failed, :unknown, :moved, :metadata
 

@@ -55,7 +55,7 @@ class Trace
 
   def call(lane, text)
     kind = text[/^\w+/]
-    return if %w[lane thread_begin thread_end thread_cache_deleted].include?(kind)
+    return if %w[lane thread_begin thread_end thread_cache_deleted touched].include?(kind)
     return @pending = kind if %w[path freed_twice free_missed].include?(kind)
 
     done = do_call(lane, text, kind)

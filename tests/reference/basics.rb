@@ -178,7 +178,7 @@ end
 # a dump.
 class AddressSpace
   WHATS = [nil, 'map', 'unmap', 'move_from', 'move_to', 'advise', 'protect', 'attach', 'detach',
-           'break', 'lost', 'found'].freeze
+           'break', 'lost', 'found', 'touched'].freeze
   WHYS = %w[look peak sync end].freeze
 
   def self.mappings(stream)
@@ -205,7 +205,7 @@ class AddressSpace
     words.concat(lane(stream)) if flags[3] == 1
     words << 'own' if flags[1] == 1
     words << 'failed' if flags[0] == 1
-    words.concat(file(stream)) << name(stream) if flags[2] == 1
+    words.concat(what == 12 ? touched(stream) : file(stream) << name(stream)) if flags[2] == 1
     [words.compact.join(' '), address]
   end
 
@@ -226,6 +226,28 @@ class AddressSpace
 
   def self.file(stream)
     ['file offset', stream.varint, 'device', stream.varint, 'inode', stream.varint]
+  end
+
+  # Which pages of an object were resident; as a file, if these are no runs.
+  def self.touched(stream)
+    words = file(stream)
+    before = stream.dup
+    ['pages', words[1], 'runs', *touched_runs(stream.part(stream.varint))]
+  rescue BadStream
+    raise unless before
+
+    words << name(before)
+  end
+
+  def self.touched_runs(bytes)
+    offset = bytes.offset
+    runs = []
+    until bytes.end?
+      runs << [bytes.varint, bytes.varint]
+      good = runs.size <= 64 && runs.last[0] < 1 << 32 && runs.last[1].between?(1, (1 << 32) - 1)
+      refuse(offset, 'no runs') unless good
+    end
+    runs.map { |run| run.join('+') }
   end
 
   # nil: there is none.

@@ -10,7 +10,7 @@
 require 'json'
 
 CALL = /\A\h{12} #\d+ L(\d+) (\w+)(.*)\z/
-OTHERS = %w[lane thread_begin thread_end thread_cache_deleted freed_twice free_missed].freeze
+OTHERS = %w[lane thread_begin thread_end thread_cache_deleted freed_twice free_missed touched].freeze
 
 Living = Struct.new(:size, :call, :lane, :address)
 

@@ -68,6 +68,7 @@ class InstructionDump
   PATH = 57
   FREE_MISSED = 58
   BASE_END = 59
+  TOUCHED = 60
   SYSTEM = %w[sbrk mmap munmap].freeze
   WAYS = %w[thread_cache processor_cache contention sbrk mmap munmap malloc_and_free hook unsorted_add
             unsorted_remove unsorted_empty fastbin_add fastbin_remove consolidate].freeze
@@ -300,6 +301,7 @@ class InstructionDump
     when FREE_MISSED then "L#{@lane} free_missed"
     when BASE_END then base_end(offset)
     when PATH then path
+    when TOUCHED then "L#{@lane} touched #{@operands.varint} #{@operands.varint}"
     when TICK then tick(offset)
     when USAGE then usage
     when STATISTIC then statistic(offset)

@@ -21,7 +21,7 @@ EVENTS = { 'arenas' => ['arena made', nil], 'main_arena_bytes' => [nil, 'trimmed
            'trim_threshold_bytes' => ['threshold moved'] * 2,
            'abandoned_segments' => ['segment abandoned', 'segment taken over'] }.freeze
 USAGE = /\A\h{12} #\d+ usage recorder (\d+) user (\d+) system (\d+)/
-OTHERS = %w[lane thread_begin thread_end thread_cache_deleted freed_twice free_missed path].freeze
+OTHERS = %w[lane thread_begin thread_end thread_cache_deleted freed_twice free_missed path touched].freeze
 HEAP = %w[release_memory thread_idle thread_temporarily_idle thread_busy set_property
           set_release_rate mallopt malloc_trim].freeze
 # Their last number, or the one before an alignment, is the size that the program gave.

@@ -266,7 +266,7 @@ void add_bad_raw_samples(Samples *samples)
          }},
         {"mapping_undefined",
          [] {
-             return address_space(4, {12, 1, 0, 0, 0, 0, 0});
+             return address_space(4, {13, 1, 0, 0, 0, 0, 0});
          }},
         {"mapping_flags",
          [] {

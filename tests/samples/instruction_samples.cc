@@ -238,6 +238,27 @@ std::string good_mappings()
     return mappings(mapping_records(), kMappingRecords, residency_areas());
 }
 
+/* Which pages of large objects were resident (INSTRUCTIONS.md 5.3); also where it means nothing, and of
+ * more than the object has. */
+std::string touched()
+{
+    InstructionBuilder out;
+    out.other(60, {0, 1});
+    out.other(60, {100, 2});
+    Register object = out.allocate(CALL_MALLOC, 1000000);
+    out.other(60, {245, 0});
+    out.allocate(CALL_CALLOC, 1000000);
+    out.other(60, {1, 1});
+    out.allocate(CALL_MALLOC, 24);
+    out.other(60, {2, UINT64_MAX});
+    out.realloc(CALL_REALLOC_MOVED, object, 300000);
+    out.other(60, {3, 3});
+    out.tick(10000000, 4096, 4096);
+    out.other(60, {UINT64_MAX, 1});
+    out.allocate(CALL_NEW, 262144);
+    return out.finish();
+}
+
 /* A free and a realloc of an object that had been freed already (INSTRUCTIONS.md 5.3). */
 std::string freed_twice()
 {
@@ -376,6 +397,7 @@ void add_instruction_samples(Samples *samples)
         {"bad_register", [] { return bad(false, [](Out &out) { out.free(CALL_FREE, 0); }); }},
         {"bad_feature", bad_feature},
         {"mappings", good_mappings},
+        {"touched", touched},
         {"bad_mappings_count",
          [] { return mappings(mapping_records(), kMappingRecords - 1, residency_areas()); }},
         {"bad_residency_rest",

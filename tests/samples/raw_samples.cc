@@ -471,6 +471,41 @@ std::string found()
     return raw.finish();
 }
 
+/* Which pages of large objects were resident: of two, the second time more, and of one of the same size
+ * as another one (FORMAT.md 4.5). */
+std::string touched()
+{
+    RawStreamHeader header = RawSample::header();
+    header.info = 1;
+    RawSample raw(header);
+    std::string records;
+    auto record = [&records](uint64_t calls, uint64_t bytes, const std::vector<uint64_t> &runs) {
+        std::string name;
+        uint64_t resident = 0;
+        put_all(name, runs);
+        for (size_t i = 1; i < runs.size(); i += 2)
+            resident += runs[i];
+        put_all(records,
+                {12 + 16 * 12, 7, 0, bytes, 0, 0, 0, 0, calls, resident, 0, 0, name.size()});
+        records += name;
+    };
+    record(2, 1000000, {0, 1});
+    record(2, 1000000, {0, 1, 100, 2});
+    record(2, 1000000, {});
+    record(3, 262144, {64, 1});
+    raw.chunk(4, 0, 0, records, 0, 0, 0);
+    raw.records(0, [&] {
+        raw.allocate(CALL_MALLOC, 24);
+        raw.allocate(CALL_MALLOC, 1000000);
+        raw.allocate(CALL_CALLOC, 262144);
+        const uint64_t object = raw.allocate(CALL_MALLOC, 1000000);
+        raw.allocate(CALL_MALLOC, 2000000);
+        raw.end(CALL_REALLOC_MOVED, raw.object(object), 262144, 0);
+    });
+    raw.tick(10000000, 4194304, 0);
+    return raw.finish();
+}
+
 /* More frees than a list has room for, then allocations that say their places, until the cache is
  * known again. */
 std::string list_end()
@@ -548,6 +583,7 @@ void add_raw_samples(Samples *samples)
                      {"raw_usage", usage},
                      {"raw_mappings", mappings},
                      {"raw_found", found},
+                     {"raw_touched", touched},
                      {"raw_recorder_unknown", recorder_unknown},
                      {"raw_long_numbers", long_numbers},
                      {"raw_list_end", list_end},

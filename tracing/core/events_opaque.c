@@ -25,13 +25,36 @@ static struct shadow_page *page_for(struct malloctape_lane *lane, const void *ob
     return open_granule_of(object);
 }
 
+static inline uint16_t owner_at(uint32_t place)
+{
+    return atomic_load_relaxed(shadow_owner(place)) & (SHADOW_SURE - 1);
+}
+
 /* The object at this address, as the lane of the calling thread names it. */
 static struct units_object opaque_object_at(const struct malloctape_lane *lane, const void *address)
 {
     const struct shadow_page *page = open_granule_of(address);
     if (page == NULL) return (struct units_object){.unknown = true};
     const uint32_t place = shadow_granule_place(page, address);
-    return events_object(lane, place, 0, atomic_load_relaxed(shadow_owner(place)) & ~SHADOW_SURE);
+    return events_object(lane, place, 0, owner_at(place));
+}
+
+/* The same, which is about to end. If it is watched (large.h), it is looked at, and its granule gets
+ * its owner back. */
+static struct units_object ending_object(const struct malloctape_lane *lane, const void *address)
+{
+    const struct shadow_page *page = open_granule_of(address);
+    const uint32_t place = page != NULL ? shadow_granule_place(page, address) : RAW_PLACE_NONE;
+    if (place != RAW_PLACE_NONE && owner_at(place) == SHADOW_WATCHED)
+        shadow_take_granule(place, events_end_watched(address));
+    return opaque_object_at(lane, address);
+}
+
+/* The lane has recorded an object. */
+static void watch_granule(const struct malloctape_lane *lane, const void *object, uint64_t size,
+                          uint32_t place)
+{
+    if (events_watch(lane, object, size)) shadow_take_granule(place, SHADOW_WATCHED);
 }
 
 void malloctape_opaque_allocated_unrecorded(const void *object)
@@ -65,7 +88,8 @@ static uint64_t calls_of_owner(const struct range *range, uint32_t place, uintpt
 {
     for (;;) {
         uint16_t owner = atomic_load_acquire(shadow_owner(place)) & (SHADOW_SURE - 1);
-        if (owner == 0 || owner == range->owner) return 0;
+        /* A watched object is alive, or was freed without a record. */
+        if (owner == 0 || owner == range->owner || owner == SHADOW_WATCHED) return 0;
         const struct units_lane *other = &lane_at(recording.registry, owner - 1u)->units;
         uint64_t calls;
         if (atomic_load_acquire(&other->ending_place) == place) {
@@ -155,6 +179,7 @@ static void allocated_somewhere(struct malloctape_lane *lane, unsigned kind, uin
         return malloctape_opaque_allocated_unrecorded(object);
     units_opaque_allocation(&lane->units, kind, size, alignment, &allocation);
     ranges_begun(&beginning.range);
+    watch_granule(lane, object, size, allocation.object.place);
 }
 
 /* The lane is about to end the object, which may reach into other pages. */
@@ -205,7 +230,7 @@ void malloctape_opaque_freeing(unsigned kind, const void *address, uint64_t size
     if (lane == NULL) return;
     /* Most allocators look there for the size. Another processor's cache may have it. */
     __builtin_prefetch((const char *)address - 1, 1);
-    struct units_object object = opaque_object_at(lane, address);
+    struct units_object object = ending_object(lane, address);
     size_t bytes;
     if (object.place && (object.unknown || object.bound)) {
         if (ranges_may_reach(lane->units.owner, (uintptr_t)address))
@@ -225,7 +250,7 @@ bool malloctape_reallocating(const void *old, struct malloctape_ending *ending)
     page_for(lane, old);
     if (events_lane() == NULL) return false;
     *ending = (struct malloctape_ending){
-        .address = old, .object = opaque_object_at(lane, old), .recording = recording.number};
+        .address = old, .object = ending_object(lane, old), .recording = recording.number};
     uint32_t place = ending->object.place;
     size_t bytes;
     if (!place) return true;
@@ -262,6 +287,7 @@ static void reallocated_somewhere(struct malloctape_lane *lane,
     units_realloc(&lane->units, stays ? CALL_REALLOC_IN_PLACE : CALL_REALLOC_MOVED, &ending->object,
                   size, &allocation);
     ranges_begun(&beginning.range);
+    watch_granule(lane, object, size, allocation.object.place);
 }
 
 void malloctape_reallocated_from(const struct malloctape_ending *ending, uint64_t size,

@@ -8,9 +8,14 @@
 #define MALLOCTAPE_EVENTS_OWN_H
 
 #include "tracing/core/capture.h"
+#include "tracing/core/mappings.h"
+#include "tracing/data/large.h"
 #include "tracing/recording/recording.h"
 #include "tracing/recording/slot.h"
 #include "tracing/stacks/call_stack.h"
+
+/* No page is smaller than 4 KiB. */
+#define EVENTS_LARGE_BYTES (TOUCHED_PAGES_LEAST * 4096u)
 
 /* The lane of the calling thread with room for an event. NULL: recording has ended meanwhile, and
  * the call is not recorded. An event is recorded even if a pause began in the middle of it: its
@@ -57,6 +62,22 @@ static inline struct units_object events_object(const struct malloctape_lane *la
         object.bound = raw_allocations(owner - 1, units_allocations_so_far(object.lane));
     }
     return object;
+}
+
+/* The object that the lane has just recorded is watched from now on (large.h). False: it is not. */
+static inline bool events_watch(const struct malloctape_lane *lane, const void *object,
+                                uint64_t size)
+{
+    return __builtin_expect(size >= EVENTS_LARGE_BYTES, 0) && mappings_watch(lane, object, size);
+}
+
+/* It is about to be freed or moved. Returns the owner that made it; 0: it was not watched. */
+static inline uint16_t events_end_watched(const void *address)
+{
+    const struct large_object object = large_take((uintptr_t)address);
+    if (object.id == 0) return 0;
+    mappings_record_touched(&object);
+    return (uint16_t)(raw_allocations_lane(object.id) + 1);
 }
 
 #endif

@@ -155,6 +155,7 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
         struct units_allocation_of allocation = events_tcmalloc_begin_object(lane, object, taken);
         if (has_no_name(&allocation)) return events_lose(lane);
         units_allocation(&lane->units, kind, size, alignment, &allocation);
+        events_watch(lane, object, size);
     }
 }
 
@@ -190,6 +191,7 @@ void malloctape_freeing(unsigned kind, const void *address, uint64_t size, uint6
     if (lane == NULL) return;
     struct units_object object = object_at(lane, address);
     take_over(lane, &object, address);
+    if (object.size_class == 0) events_end_watched(address);
     units_free(&lane->units, kind, &object, size, alignment);
 }
 
@@ -200,7 +202,7 @@ bool malloctape_remote_freeing(unsigned kind, const void *address, bool sized, u
     __builtin_prefetch(address, 1);
     if (!recording_has_room(lane)) return false;
     struct shadow_page *page = open_page_of(address);
-    if (page == NULL) return false;
+    if (page == NULL || page->size_class == 0) return false; /* it may be watched */
     uint32_t place = shadow_place(page, address);
     uint32_t owner = atomic_load_relaxed(shadow_owner(place));
     if (!units_fast_free_remote(&lane->units, kind, place, page->size_class, owner, sized, size))
@@ -225,8 +227,10 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
     }
     struct units_allocation_of allocation = events_tcmalloc_begin_object(lane, object, taken);
     take_over(lane, &old, old_address);
+    if (old.size_class == 0) events_end_watched(old_address);
     if (has_no_name(&allocation)) return events_lose(lane);
     units_realloc(&lane->units, kind, &old, size, &allocation);
+    events_watch(lane, object, size);
 }
 
 /* ---- inside a call ---- */

@@ -2,6 +2,7 @@
 
 #include "tracing/core/capture.h"
 #include "tracing/core/recording_begin.h"
+#include "tracing/data/large.h"
 #include "tracing/data/spool.h"
 #include "tracing/os/os.h"
 #include "tracing/recording/recording.h"
@@ -76,13 +77,10 @@ static uint32_t stack_of_call(const void *frame, bool is_own)
 
 /* Whether the program has mapped so much that its memory is worth a look: then the writer's thread is
  * to begin, which may have been deferred. */
-static bool maps_much(const struct mapping_record *record)
+static void maps_much(uint64_t bytes)
 {
-    if (record->what != MAPPING_MAP || record->failed || !(record->protection & WRITABLE))
-        return false;
-    const uint64_t before =
-        atomic_add_relaxed(&recording.writer.spool.cells.mapped, record->length);
-    return before < MUCH_BYTES && before + record->length >= MUCH_BYTES;
+    const uint64_t before = atomic_add_relaxed(&recording.writer.spool.cells.mapped, bytes);
+    if (before < MUCH_BYTES && before + bytes >= MUCH_BYTES) writer_need(&recording.writer);
 }
 
 /* A forked child has not inherited the cells. It is not made to notice here that it is one: that
@@ -121,7 +119,8 @@ static void mappings_reserve(struct mappings_place *place, struct mapping_record
     if (lane != NULL)
         record->calls =
             raw_allocations(lane->registry.number, units_allocations_so_far(&lane->units));
-    if (maps_much(record)) writer_need(&recording.writer);
+    if (record->what == MAPPING_MAP && !record->failed && record->protection & WRITABLE)
+        maps_much(record->length);
     place->number =
         writer_cells(&recording.writer, place->recording, cells_of(record), &place->ring);
 }
@@ -177,5 +176,43 @@ void mappings_record(struct mapping_record *record, int file, struct mappings_ma
         const struct mappings_place place = mappings_begin(record, maker);
         mappings_end(&place, record);
     }
+    errno = kept_errno;
+}
+
+/* Apart, as it takes much of a stack. */
+static __attribute__((noinline)) void mappings_put_touched(struct mappings_place *place,
+                                                           const struct large_object *object)
+{
+    struct touched touched;
+    uint8_t text[TOUCHED_BYTES_MAX];
+    if (!large_look(object, &touched)) return;
+    struct mapping_record record = large_record(object, &touched, text);
+    record.thread_id = (uint32_t)atomic_load_relaxed(&malloctape_lane->registry.thread_id);
+    place->number =
+        writer_cells(&recording.writer, place->recording, cells_of(&record), &place->ring);
+    mappings_put(place, &record);
+}
+
+bool mappings_watch(const struct malloctape_lane *lane, const void *object, uint64_t size)
+{
+    const uint64_t id =
+        raw_allocations(lane->registry.number, units_allocations_so_far(&lane->units));
+    if (size / os_page_bytes() < TOUCHED_PAGES_LEAST || !mappings_are_recorded() ||
+        !large_put((uintptr_t)object, size, id))
+        return false;
+    maps_much(size);
+    return true;
+}
+
+void mappings_record_touched(const struct large_object *object)
+{
+    const int kept_errno = errno;
+    const struct spool_cells *cells = &recording.writer.spool.cells;
+    struct mappings_place place = mappings_enter();
+    if (place.is_entered &&
+        spool_cells_taken(cells) - atomic_load_acquire(&cells->freed) <= SPOOL_CELLS / 2 &&
+        !os_is_confined() && os_stack_left(&place) >= STACK_BYTES_LEFT)
+        mappings_put_touched(&place, object);
+    if (place.is_entered) mappings_leave();
     errno = kept_errno;
 }

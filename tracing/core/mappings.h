@@ -46,4 +46,13 @@ struct mappings_place {
 struct mappings_place mappings_begin(struct mapping_record *record, struct mappings_maker maker);
 void mappings_end(const struct mappings_place *place, const struct mapping_record *record);
 
+/* The object that the lane has just recorded is watched, if it is large and there is time for that
+ * (large.h). False: it is not. */
+bool mappings_watch(const struct malloctape_lane *lane, const void *object, uint64_t size);
+
+/* Finds and records which pages of a large object are resident, unless cells, or room on the stack, are
+ * scarce: nobody waits for that. */
+struct large_object;
+void mappings_record_touched(const struct large_object *object);
+
 #endif

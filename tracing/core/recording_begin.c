@@ -4,6 +4,7 @@
 #include "tracing/core/threads.h"
 #include "tracing/data/front_end.h"
 #include "tracing/data/lane.h"
+#include "tracing/data/large.h"
 #include "tracing/data/message.h"
 #include "tracing/data/notice.h"
 #include "tracing/data/settings.h"
@@ -155,6 +156,7 @@ static const char *recording_prepare(struct writer *writer, const char *output)
     writer_reset(writer);
     atomic_store_relaxed(&recording.out_of_memory, false);
     recording.number++;
+    large_reset();
     const char *wrong = settings_apply(writer, output, writer_bytes_min());
     recording.stacks_every_bytes = settings.stacks_every_bytes;
     recording.frees_have_stacks = settings.frees_have_stacks;

@@ -94,6 +94,10 @@ struct shadow_page {
 /* Each place has an owner of its own. */
 #define SHADOW_MIXED UINT16_MAX
 
+/* Of a granule where a large object begins that is watched: large.h knows who has made it. No fast
+ * path takes its free. */
+#define SHADOW_WATCHED (SHADOW_SURE - 1u)
+
 /* Where the entry of address 0 is; 0 until shadow_prepare(). */
 extern uintptr_t shadow_window;
 

@@ -4,6 +4,7 @@
  *   writer_end.c     counts, messages, the end
  *   writer_ticks.c   windows and ticks
  *   writer_residency.c   what is resident
+ *   writer_large.c   what of large objects is
  *   writer_cells.c   cells become chunks of mappings
  *   writer_slots.c   slots become chunks; more slots
  *
@@ -108,6 +109,10 @@ void writer_look_at_residency(struct writer *writer, uint64_t now);
 bool writer_residency_is_due(const struct writer *writer, uint64_t now);
 void writer_residency_now(struct writer *writer, enum residency_why why);
 void writer_open_residency(struct writer *writer);
+
+/* Which pages of large objects are resident, if there are more than were written before. The cells of
+ * the mappings before it have been taken. */
+void writer_look_at_large(struct writer *writer);
 
 /* At the beginning of the stream: what memory there is already that nobody knows. */
 void writer_put_found(struct writer *writer);

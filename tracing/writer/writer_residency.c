@@ -384,6 +384,7 @@ static void residency_take_look(struct writer *writer, enum residency_why why, b
     if (!look.memory) return;
     look.at = look.memory->payload;
     writer_drain_cells(writer, spool_cells_taken(&writer->spool.cells));
+    writer_look_at_large(writer);
     if (look.file < 0 || !residency_read(&look)) return residency_refuse(writer);
     residency_commit(writer, &look, why, now);
     const uint64_t took = os_thread_run_ns() - ran;

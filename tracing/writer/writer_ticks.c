@@ -6,6 +6,7 @@
 #include "stream/chunk_seal.h"
 #include "stream/units.h"
 #include "tracing/data/lane.h"
+#include "tracing/data/large.h"
 
 #include <string.h>
 
@@ -93,6 +94,7 @@ static void writer_ticks_look(struct writer *writer, uint64_t now)
 
 static void writer_ticks_put_tick(struct writer *writer, uint64_t now)
 {
+    large_allow(writer_since(now, writer->start_ns + writer->tick.since_start_ns));
     if (!writer_fits(writer, CHUNK_TICK_BYTES_MAX)) return;
     if (now >= writer->next_look_ns) writer_ticks_look(writer, now);
     writer_look_at_residency(writer, now);

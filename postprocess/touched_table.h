@@ -1,0 +1,38 @@
+/* touched_table - which pages of large objects were ever resident (FORMAT.md 4.5, *touched*), found
+ * before anything is ordered: a record comes when its object ends, and is needed where it begins.
+ *
+ *   the recording's file, read once more --> touched records --> object, or its size --> runs
+ *
+ * Memory: 600 bytes for each object that was looked at. */
+#ifndef MALLOCTAPE_TOUCHED_TABLE_H
+#define MALLOCTAPE_TOUCHED_TABLE_H
+
+#include "stream/raw_format.h"
+#include "stream/touched.h"
+
+struct touched_entry {
+    uint64_t object; /* raw_allocations() */
+    uint64_t bytes;
+    struct touched touched;
+};
+
+struct touched_table {
+    struct touched_entry *entries;
+    size_t count, room;
+    /* By object, and by size: the entry, plus 1. */
+    uint32_t *places;
+    size_t size; /* a power of two, at least twice as many as are used; or 0 */
+    size_t used;
+};
+
+/* Takes what the file says, and the spool, if the file was cut; either may be NULL. What cannot be
+ * read is not there. */
+void touched_table_read(struct touched_table *table, const char *path, const char *spool_path);
+void touched_table_free(struct touched_table *table);
+
+/* Of an object that begins; if it was not looked at, of the latest one of its size that was. NULL:
+ * not known. */
+const struct touched *touched_table_of(const struct touched_table *table, uint64_t object,
+                                       uint64_t bytes);
+
+#endif

@@ -1,0 +1,113 @@
+#!/bin/bash
+# touched_test.sh - which pages of large objects a program has touched is recorded, and a replay touches
+# these and no others.
+set -eu
+# shellcheck source=tests/cli_tap.sh
+. "$(dirname "$0")/../cli_tap.sh"
+
+lib=$build_dir/lib
+libraries='libmalloctape.so libtcmalloc_minimal_tracing.so'
+
+# ordered NAME - the recording, to NAME.p and NAME.dump.
+ordered() {
+    exit_status "$bin/postprocess" -q "$1" "$1.p" 2>err
+    { [ "$status" = 0 ] || [ "$status" = 3 ]; } && "$bin/malloctape" dump "$1.p" >"$1.dump"
+}
+
+# record_sparse LIBRARY WAY
+record_sparse() {
+    rm -f sparse.raw*
+    env TCMALLOC_TRACE_OUTPUT=sparse.raw LD_PRELOAD="$lib/$1" "$workloads/sparse" "$2" 2>err &&
+        ordered sparse.raw
+}
+
+# has_touched BYTES LEAST MOST - an object of so many bytes begins, of which so many pages were touched.
+has_touched() {
+    ruby -e 'bytes, least, most = ARGV.map(&:to_i)
+             pages = 0
+             seen = $stdin.each_line.any? do |line|
+               touched = line[/ touched \d+ (\d+)$/, 1]
+               pages += touched.to_i if touched
+               found = pages.between?(least, most) && line.match?(/ #{bytes}( |$)/)
+               pages = 0 unless touched
+               found
+             end
+             exit seen' "$@" <sparse.raw.dump
+}
+
+# peak ARGUMENTS... - MiB at the peak of a replay.
+peak() {
+    "$bin/replay" -q --json=replay.json "$@" sparse.raw.p >out 2>err &&
+        ruby -rjson -e 'puts JSON.parse(File.read("replay.json"))["peak_net_rss_bytes"] >> 20'
+}
+
+# is_sparse LIBRARY WAY - all that is touched is 2 MiB; small objects are 2 MiB, too.
+is_sparse() {
+    record_sparse "$1" "$2" && has_touched 3221225472 510 530 || return 1
+    for engine in switch threads; do
+        [ "$(peak --engine="$engine")" -lt 12 ] || return 1
+    done
+    exits 0 verify sparse.raw sparse.raw.p
+}
+
+moves() {
+    is_sparse "$1" moved && has_touched 4026531840 510 530
+}
+
+# It is killed, when it has been looked at.
+is_killed() {
+    rm -f sparse.raw*
+    env TCMALLOC_TRACE_OUTPUT=sparse.raw LD_PRELOAD="$lib/$1" "$workloads/sparse" waits >out 2>err &
+    local program=$!
+    for _ in $(seq 300); do
+        ! prints ready || break
+        sleep 0.1
+    done
+    kill -9 "$program"
+    wait "$program" 2>/dev/null || true
+    ordered sparse.raw && has_touched 3221225472 400 530 && [ "$(peak)" -lt 24 ]
+}
+
+# Not every one of many is looked at, and all are taken to be like those that are.
+are_often() {
+    record_sparse "$1" often && exits 0 dump sparse.raw &&
+        [ "$(grep -c ' mapping touched ' out)" -gt 100 ] &&
+        [ "$(grep -c ' mapping touched ' out)" -lt 19000 ] &&
+        [ "$(grep -c ' touched 0 2$' sparse.raw.dump)" -gt 19000 ] && [ "$(peak)" -lt 12 ]
+}
+
+# Each half of four sizes.
+are_again() {
+    record_sparse "$1" again && exits 0 verify sparse.raw sparse.raw.p || return 1
+    for mib in 1 2 3 4; do
+        has_touched $((mib << 20)) $((mib * 128)) $((mib * 128 + 2)) || return 1
+    done
+}
+
+# Through a pipe nothing is read twice: all pages are touched.
+through_a_pipe() {
+    record_sparse libmalloctape.so again &&
+        "$bin/postprocess" -q /dev/stdin piped.p < <(cat sparse.raw) 2>err &&
+        exits 0 dump piped.p && ! prints ' touched ' && prints ' malloc 1048576'
+}
+
+# A part of a trace has what it has of it.
+in_parts() {
+    record_sparse libmalloctape.so freed && exits 0 cut sparse.raw -o part.p --sizes 100000- &&
+        exits 0 dump part.p && prints ' touched '
+}
+
+plan 14
+for library in $libraries; do
+    for way in freed passed kept; do
+        check "$library: a sparse object, $way" is_sparse "$library" "$way"
+    done
+    check "$library: a sparse object in a program that is killed" is_killed "$library"
+done
+# (tcmalloc writes to all of these, and the program has that much then.)
+check 'a sparse object, zeroed' is_sparse libmalloctape.so zeroed
+check 'a sparse object, moved' moves libmalloctape.so
+check 'many objects, of which some are looked at' are_often libmalloctape.so
+check 'objects of several sizes at one place' are_again libmalloctape.so
+check 'what comes through a pipe' through_a_pipe
+check 'what is cut out' in_parts
