@@ -241,7 +241,8 @@ static void collect_too_small(struct compare *compare, const struct compare_row 
                      (touch != NULL && (strcmp(touch, "none") == 0 || strcmp(touch, "line") == 0));
     const json_t *null_report = compare_row_null_report(compare, row);
     double live = json_number_value(json_object_get(null_report, "peak_live_bytes"));
-    double rss = compare_median(PEAK_RSS, row->reports);
+    double rss = compare_median(PEAK_RSS, row->reports) +
+                 json_number_value(json_object_get(report, "untouched_bytes"));
     if (rss < live * (1 - account_share) - account_bytes)
         compare_warning_add(
             compare, row, PEAK_RSS, "less RSS than live bytes: %s",

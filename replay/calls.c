@@ -119,22 +119,22 @@ void calls_heap(const struct calls *calls, unsigned kind, const uint64_t *number
 }
 
 /* Writes to those pages, the first of which is the one in which the object begins. */
-void calls_touch_runs(void *object, size_t size, struct calls_runs touched)
+void calls_touch_runs(struct calls *calls, void *object, size_t size, struct calls_runs touched)
 {
     const uint64_t skew = (uintptr_t)object % touched.page_bytes, end = size + skew;
     volatile char *const bytes = object;
     uint64_t at = 0; /* from the beginning of that page */
-    for (size_t i = 0; i < touched.count; i++) {
+    for (size_t i = 0; i < touched.count && at < end; i++) {
         const uint64_t left = (end - at) / touched.page_bytes + 1;
         const uint64_t skipped = touched.at[2 * i], resident = touched.at[2 * i + 1];
-        if (skipped > left) return;
-        at += skipped * touched.page_bytes;
-        for (uint64_t page = 0; page < resident; page++)
-            for (uint64_t part = 0; part < touched.page_bytes; part += PAGE, at += PAGE) {
-                if (at >= end) return;
-                bytes[at > skew ? at - skew : 0] = 1;
-            }
+        const uint64_t from = at + (skipped < left ? skipped : left) * touched.page_bytes;
+        calls->untouched += (from < end ? from : end) - at;
+        at = from;
+        for (uint64_t page = 0; page < resident && at < end; page++)
+            for (uint64_t part = 0; part < touched.page_bytes; part += PAGE, at += PAGE)
+                if (at < end) bytes[at > skew ? at - skew : 0] = 1;
     }
+    if (at < end) calls->untouched += end - at;
 }
 
 /* Writes to the parts of a new object that the policy names (REPORT.md, `touch`). */

@@ -39,6 +39,7 @@ struct calls {
     uint64_t page_bytes; /* of the system where it was recorded */
     uint64_t *addresses; /* receives objects' addresses, by index in the batch; NULL: not wanted */
     uint64_t realigned;  /* calls whose alignment the allocator refused */
+    uint64_t untouched;  /* bytes of large objects that the trace says were never resident */
     uint64_t reallocs, moved;  /* how many reallocs there were, and how many moved their object */
     struct promises *promises; /* NULL: not checked */
 
@@ -75,7 +76,7 @@ extern const uint8_t call_actions[256];
 void *calls_allocate_realigned(struct calls *calls, unsigned opcode, size_t size, size_t alignment);
 void calls_realloc_zero(const struct allocator *allocator, void *object);
 void calls_touch(enum touch touch, void *object, size_t size);
-void calls_touch_runs(void *object, size_t size, struct calls_runs touched);
+void calls_touch_runs(struct calls *calls, void *object, size_t size, struct calls_runs touched);
 
 #define CALLS_INLINE static inline __attribute__((always_inline))
 
@@ -211,16 +212,15 @@ CALLS_INLINE void calls_free_sized(struct calls *calls, enum how how, unsigned o
 
 /* Checks and touches a new object and notes its address, if `how` and the policy say so. `alignment`
  * 0: that of any object. False: the allocator has broken a promise. */
-CALLS_INLINE bool calls_note_object(const struct calls *calls, enum how how, size_t at,
-                                    void *object, size_t size, uint64_t alignment,
-                                    struct calls_runs touched)
+CALLS_INLINE bool calls_note_object(struct calls *calls, enum how how, size_t at, void *object,
+                                    size_t size, uint64_t alignment, struct calls_runs touched)
 {
     if (!(how & HOW_EXTRAS)) return true;
     if (calls->addresses != NULL) calls->addresses[at] = (uint64_t)(uintptr_t)object;
     if (calls->promises != NULL && !promises_made(calls->promises, object, size, alignment))
         return false;
     if (touched.count > 0 && calls->touch == TOUCH_PAGES)
-        calls_touch_runs(object, size, touched);
+        calls_touch_runs(calls, object, size, touched);
     else
         calls_touch(calls->touch, object, size);
     return true;

@@ -41,7 +41,7 @@ struct engine_state {
 
     struct error error; /* when a function below has failed */
     /* Set by count() and finish(), as in calls.h. */
-    uint64_t realigned, reallocs, moved;
+    uint64_t realigned, untouched, reallocs, moved;
 
     void *own; /* the engine's; set by open() */
 };

@@ -58,6 +58,7 @@ static void executor_count(struct engine_state *state)
 {
     const struct executor *executor = state->own;
     state->realigned = executor->calls.realigned;
+    state->untouched = executor->calls.untouched;
     state->reallocs = executor->calls.reallocs;
     state->moved = executor->calls.moved;
 }

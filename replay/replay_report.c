@@ -132,6 +132,8 @@ static void report_calls(const struct report *report, numbers_use *use, void *of
         {"ticks", NULL, UNIT_COUNT, (double)totals->ticks, ""},
         {"realigned", report->realigned > 0 ? "realigned" : NULL, UNIT_COUNT,
          (double)report->realigned, " (of alignments that the allocator refuses)"},
+        {"untouched_bytes", report->untouched > 0 ? "not touched" : NULL, UNIT_BYTES,
+         (double)report->untouched, " of large objects, as in the program"},
         {"reallocs", NULL, UNIT_COUNT, (double)report->reallocs, ""},
         {"reallocs_moved", report->reallocs > 0 ? "reallocs that moved" : NULL, UNIT_COUNT,
          (double)report->moved, moved},

@@ -34,6 +34,7 @@ struct report {
     uint64_t lane_peaks_bytes; /* with policy.lane_peaks */
     const char *auto_engine;   /* what --engine auto would take; NULL: not known */
     uint64_t realigned; /* calls whose alignment the allocator refused, made with another one */
+    uint64_t untouched; /* bytes of large objects that the trace says were never resident */
     uint64_t reallocs, moved; /* how many there were; how many moved their object */
     const char *heap_source;
     const char *release_means; /* NULL: the allocator has none, or it was not asked for */

@@ -474,9 +474,10 @@ void replay_threads_stop(struct replay_threads *pool)
 
 void replay_threads_count(const struct replay_threads *pool, struct engine_state *state)
 {
-    state->realigned = state->reallocs = state->moved = 0;
+    state->realigned = state->untouched = state->reallocs = state->moved = 0;
     for (uint32_t lane = 0; lane < pool->lanes; lane++) {
         state->realigned += pool->at[lane].calls.realigned;
+        state->untouched += pool->at[lane].calls.untouched;
         state->reallocs += pool->at[lane].calls.reallocs;
         state->moved += pool->at[lane].calls.moved;
     }

@@ -471,6 +471,7 @@ bool run_stream(const struct options *options, struct ahead *ahead, struct repor
         snapshot_row_close(&run.snapshot_row);
         run.engine->finish(&run.state);
         report->realigned = run.state.realigned - run.base_realigned;
+        report->untouched = run.state.untouched;
         report->reallocs = run.state.reallocs - run.base_reallocs;
         report->moved = run.state.moved - run.base_moved;
         progress_close(&run.progress);

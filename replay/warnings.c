@@ -141,8 +141,10 @@ unsigned warnings_find(const struct report *report, struct warning warnings[WARN
     const bool calls = report->engine->calls_allocator;
     const uint64_t rss = report_net_rss_bytes(report), unknown = report_unknown_frees(report);
     struct list list = {.warnings = warnings};
-    const bool at_peak = report_is_below_live(rss, report->peak_live_bytes);
-    if (calls && (at_peak || report_is_below_live(end->rss_bytes, end->live_bytes)))
+    /* What the program did not touch is not resident, and no wonder. */
+    const bool at_peak = report_is_below_live(rss + report->untouched, report->peak_live_bytes);
+    if (calls &&
+        (at_peak || report_is_below_live(end->rss_bytes + report->untouched, end->live_bytes)))
         warnings_add(&list, "rss_below_live", "%s is less than live objects asked for: %s",
                      at_peak ? "peak RSS" : "RSS at the end",
                      is_lacking(report, LACK_TOUCH)

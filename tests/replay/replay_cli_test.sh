@@ -44,7 +44,7 @@ has_every_key() {
         events by_kind substituted measured_events events_per_second wall_seconds elapsed_seconds \
         user_seconds system_seconds reading_seconds minor_faults major_faults \
         own_cost_ns_per_event latency latency_clock latency_ns_per_tick latency_overhead_ns \
-        latency_resolution_ns thread_switches threads ticks lost_events freed_twice realigned \
+        latency_resolution_ns thread_switches threads ticks lost_events freed_twice realigned untouched_bytes \
         unknown_frees warnings live_at_end \
         peak_live_bytes peak_rss_bytes base_rss_bytes base_net_rss_bytes own_rss_bytes peak_net_rss_bytes \
         mean_net_rss_bytes end_net_rss_bytes end_live_bytes not_given_back_bytes looks \

@@ -50,6 +50,13 @@ is_sparse() {
     exits 0 verify sparse.raw sparse.raw.p
 }
 
+# It is said how much was left alone, and nobody wonders at that.
+is_said() {
+    record_sparse libmalloctape.so kept && "$bin/replay" --json=replay.json sparse.raw.p >out 2>err &&
+        json replay.json 'j["untouched_bytes"].between?(3_200_000_000, 3_221_230_000)' &&
+        json replay.json 'j["warnings"].none? { |one| one["key"] == "rss_below_live" }'
+}
+
 moves() {
     is_sparse "$1" moved && has_touched 4026531840 510 530
 }
@@ -97,7 +104,7 @@ in_parts() {
         exits 0 dump part.p && prints ' touched '
 }
 
-plan 14
+plan 15
 for library in $libraries; do
     for way in freed passed kept; do
         check "$library: a sparse object, $way" is_sparse "$library" "$way"
@@ -107,6 +114,7 @@ done
 # (tcmalloc writes to all of these, and the program has that much then.)
 check 'a sparse object, zeroed' is_sparse libmalloctape.so zeroed
 check 'a sparse object, moved' moves libmalloctape.so
+check 'what is left alone is said' is_said
 check 'many objects, of which some are looked at' are_often libmalloctape.so
 check 'objects of several sizes at one place' are_again libmalloctape.so
 check 'what comes through a pipe' through_a_pipe
