@@ -22,6 +22,7 @@
 #include "compare/untouched.h"
 #include "compare/verdict.h"
 #include "compare/what_if.h"
+#include "cut/thin.h"
 #include "launch/installed.h"
 #include "reading/ordered_file.h"
 
@@ -298,15 +299,27 @@ static bool replay_find(struct compare *compare)
     return there;
 }
 
+/* The trace as a file of instructions; of one that is thinned (cut --thin), what it stands for. */
+static bool measure_prepare(struct compare *compare, char *why, size_t why_bytes)
+{
+    char expanded[PROCESS_PATH_BYTES];
+    if (!ordered_file_prepare(&compare->directory, compare->options.trace, compare->ordered,
+                              sizeof compare->ordered, why, why_bytes))
+        return false;
+    process_directory_path(&compare->directory, "expanded", expanded, sizeof expanded);
+    if (!thin_is(compare->ordered)) return true;
+    if (!thin_expand(compare->ordered, expanded, why, why_bytes)) return false;
+    snprintf(compare->ordered, sizeof compare->ordered, "%s", expanded);
+    return true;
+}
+
 /* Returns an exit status; what is wrong has been printed. */
 static int measure(struct compare *compare)
 {
     const char *trace = compare->options.trace;
     char why[1024];
     progress_text("reading the trace");
-    if (!ordered_file_prepare(&compare->directory, trace, compare->ordered, sizeof compare->ordered,
-                              why, sizeof why) ||
-        !compare_run_null(compare, why, sizeof why)) {
+    if (!measure_prepare(compare, why, sizeof why) || !compare_run_null(compare, why, sizeof why)) {
         progress_text("");
         return process_interrupted() ? PROGRAM_FAILED
                                      : cli_fail(&cli_compare, "%s: %s", trace, why);

@@ -8,7 +8,6 @@
 #include "common/progress.h"
 #include "compare/compare_latency.h"
 #include "compare/expected.h"
-#include "compare/thinned.h"
 
 /* At most this many words of a command line are compare's own; the user's come in addition. */
 enum { OWN_WORDS_MAX = 16 };
@@ -128,9 +127,7 @@ static json_t *compare_row_replay(const struct compare *compare, struct compare_
     free(words);
     if (row != NULL && !ran) row->end = end;
     if (row != NULL && *row->printed == '\0') memcpy(row->printed, printed, sizeof printed);
-    json_t *report = ran ? json_report_read(file, why, why_bytes) : NULL;
-    if (report != NULL) compare_thinned_scale(report);
-    return report;
+    return ran ? json_report_read(file, why, why_bytes) : NULL;
 }
 
 /* Keeps the series of the round with the most looks at memory: on a busy machine, some have few. */

@@ -71,8 +71,8 @@ static void collect_thinned(struct compare *compare)
     if (!(factor > 0)) return;
     compare_warning_add(
         compare, NULL, NULL,
-        "cut --thin has left out short lives, and all but one of %.1f objects: memory "
-        "is that of the whole, as far as that can be told (cut.md); time is not",
+        "cut --thin has left out short lives, and all but one of %.1f objects, which are "
+        "there so often again: memory is about that of the whole (cut.md); time is not",
         factor);
 }
 

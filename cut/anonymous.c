@@ -62,7 +62,8 @@ size_t anonymous_line(const char *line, const char *end, char *to)
                  {"stacks.frees=", "alsome"},
                  {"stacks.chance=", DIGITS " "},
                  {"statistics=", LETTERS DIGITS " "},
-                 {"thin=", DIGITS " "},
+                 {"thin=", DIGITS "."},
+                 {"thin.weights=", DIGITS ". "},
                  {"cut=", DIGITS " "}};
     const size_t bytes = (size_t)(end - line);
     const char *value = memchr(line, '=', bytes);

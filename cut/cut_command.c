@@ -49,7 +49,7 @@ static const char cut_help_text[] =
     "                    under B), 'time A B FACTOR', 'crash A' (it crashes, hangs, or breaks a\n"
     "                    promise of malloc). After Ctrl-C the same command goes on\n"
     "      --thin N      leaves about one of N calls, chosen by the lives of objects so that memory stays\n"
-    "                    the same, or is one of F: compare multiplies by that\n"
+    "                    the same: compare makes as many again of those that are left\n"
     "      --time S      stops after so many seconds\n"
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
     "  -q, --quiet       does not print what was written\n"

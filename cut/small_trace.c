@@ -324,7 +324,8 @@ static void small_put(struct small_writing *state, const struct small_call *call
 /* The metadata of the trace, but for lines that are true no more, and `lines`. NULL: no memory. */
 static char *small_metadata(const struct small_trace *trace, const char *lines)
 {
-    static const char *const untrue[] = {"stacks", "statistics=", "own=", "minimized=", "thin="};
+    static const char *const untrue[] = {
+        "stacks", "statistics=", "own=", "minimized=", "thin=", "thin.weights="};
     char *text = malloc(strlen(trace->metadata) + strlen(lines) + 2), *to = text;
     if (text == NULL) return NULL;
     for (const char *at = trace->metadata; *at != '\0';) {

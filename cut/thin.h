@@ -1,16 +1,18 @@
 /* thin - what `cut --thin` does: fewer objects, chosen by their lives, so that memory stays; cut*.c
  * only.
  *
- *   objects alive at one of K moments, evenly spaced in bytes allocated, at the peak of live bytes, or
- *   at the end                                 K as large as 1 / N of the calls allows
- *   still too many: a sample of them, 1 of F   every F-th of those of a size, in the order of birth;
- *                                              large ones all, with 1 / F of their size
+ *   objects alive at one of 4 096 moments, evenly spaced in bytes allocated, at the peak of live
+ *   bytes, or at the end
+ *   still too many: a sample of them           as many of each class of sizes, in the order of birth;
+ *                                              all of a class that has fewer
  *
- * The result of a replay stands for the whole times F, which the metadata have: thin=F. */
+ * What one object stands for, the metadata have: thin=F on average, thin.weights=CLASS F CLASS F ...
+ * thin_expand() makes as many objects again: each call as often as that says. */
 #ifndef MALLOCTAPE_CUT_THIN_H
 #define MALLOCTAPE_CUT_THIN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct thin_options {
@@ -21,5 +23,11 @@ struct thin_options {
 
 /* Returns an exit status. */
 int thin_run(const struct thin_options *options);
+
+/* Whether a file is a thinned trace that has not been expanded. */
+bool thin_is(const char *path);
+
+/* Writes what a thinned trace stands for. False: `why`. */
+bool thin_expand(const char *path, const char *output, char *why, size_t why_bytes);
 
 #endif
