@@ -370,7 +370,8 @@ static void begin_print(const struct watch *watch)
                  record->kept.keep != NULL ? record->kept_file : record->to.path);
     if (record->python_objects)
         cli_tell("malloctape record: PYTHONMALLOC=malloc: Python asks malloc for each object "
-                 "instead of taking arenas: many times the calls, other memory, more time");
+                 "instead of taking arenas: up to 1 500 times the calls, other memory, 1.2 to 1.5 "
+                 "times the time");
 }
 
 static void record_look(void *of)
