@@ -512,8 +512,9 @@ static int export_trace(struct exporting *state, struct ordered *ordered, const 
 {
     struct instruction_reader reader;
     int status = PROGRAM_FAILED;
-    if (instruction_reader_open(&reader, ordered->input)) status = export_to(state, &reader, path);
-    if (reader.state == INSTRUCTIONS_FAILED) {
+    const bool opened = instruction_reader_open(&reader, ordered->input);
+    if (opened) status = export_to(state, &reader, path);
+    if (!opened || reader.state == INSTRUCTIONS_FAILED) {
         *error = reader.error;
         status = PROGRAM_FAILED;
     }

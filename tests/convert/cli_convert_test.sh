@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 22
+plan 23
 
 # numbers FILE EVENTS LIVE THREADS - what import and info say of it.
 numbers() {
@@ -268,6 +268,12 @@ ordering_killed() {
         exits 1 dump --objects raw_example && says '^malloctape: postprocess ended by signal 9'
 }
 
+# A stream that ends in its header.
+cut_in_header() {
+    sample instructions_everything && head -c 40 instructions_everything >short &&
+        exits 1 export --to mtrace short -o exported && says 'without an end block'
+}
+
 # A recording that was cut, ordered: the stream is whole, and says that the recording was not.
 cut_and_ordered() {
     sample raw_example && head -c -8 raw_example >raw_cut &&
@@ -345,5 +351,6 @@ check 'exports count what they lose' export_losses
 check 'more threads than a .wl has regions' many_threads
 check 'a postprocess that is killed is told of' ordering_killed
 check 'a recording that was cut is so when it has been ordered' cut_and_ordered
+check 'a stream that ends in its header: the reason is said' cut_in_header
 check 'files of others are named, with the command for them' others_are_named
 check 'wrong options and files' usage
