@@ -7,7 +7,7 @@
 #include "report/table.h"
 #include "report/words.h"
 
-enum { LIVES_SHOWN = 5, LIVES_SHOWN_IF_ASKED = 20 };
+enum { LIVES_SHOWN = 5, LIVES_SHOWN_IF_ASKED = 20, LIVES_NEVER = 4 };
 
 void by_code_lives_add(const struct by_code *code, struct by_code_lives *to,
                        const struct stack_cell *cell)
@@ -57,11 +57,14 @@ static void print_lives_row(const struct by_code *code, uint32_t row, const stru
                             FILE *to)
 {
     const struct by_code_lives *all = &of->all;
-    const double parts[] = {all->short_lived, all->lived[0] + all->lived[1],
-                            all->lived[2] + all->lived[3], all->lived[4], all->end_objects};
+    double parts[] = {all->short_lived, all->lived[0] + all->lived[1],
+                      all->lived[2] + all->lived[3], all->lived[4], 0};
     double known = 0;
-    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
+    for (unsigned i = 0; i < LIVES_NEVER; i++)
         known += parts[i];
+    /* Of those made: others that are alive at the end are of a base. */
+    parts[LIVES_NEVER] = fmax(fmin(all->end_objects, all->made - known), 0);
+    known += parts[LIVES_NEVER];
     fprintf(to, "  %12s %10s", words_count((uint64_t)llround(all->made)), most_below(of));
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
         print_lives_part(parts[i], known, to);

@@ -63,7 +63,10 @@ const LIFETIMES = [
 ];
 
 function codeLifetimes(bySize) {
-  const of = ([, key]) => sum(bySize.map((one) => one[key] ?? 0));
+  const all = (key) => sum(bySize.map((one) => one[key] ?? 0));
+  const ended = sum(LIFETIMES.slice(0, -1).map(([, key]) => all(key)));
+  const left = Math.max(all('made') - ended, 0); // others that are alive at the end are of a base
+  const of = ([, key]) => (key === 'end_objects' ? Math.min(all(key), left) : all(key));
   const known = Math.max(sum(LIFETIMES.map(of)), 1);
   return LIFETIMES.map((one, index) => ({
     title: one[0],

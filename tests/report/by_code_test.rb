@@ -149,7 +149,7 @@ LIVES = %w[made bytes end_bytes end_objects short_lived ended_1000 ended_10000 e
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 66
+  plan 67
 
   script = random_script(4000)
   script.write('t.p')
@@ -615,6 +615,15 @@ Dir.mktmpdir do |directory|
   said = text[/^functions, by objects made: sizes.*\n.*\n((?:  .*\n)*)/, 1].to_s.lines.map(&:split)
   keep = '7 16 bytes 14 % 57 % 14 % . 14 % keep keep.c:3'.split
   report told == [1, 1, 2, 2, 1, 0] && said.include?(keep), 'lifetimes, by function', [told.to_s, *said.map(&:to_s)]
+
+  # Two of a base are alive at the end, and were not made.
+  based = StackScript.new
+  3.times { |i| based.allocate(i, 8, [function('keep', 3)]) }
+  based.free(2)
+  based.write('based.p')
+  output_of({}, MALLOCTAPE, 'cut', '-q', '--from', '2calls', 'based.p', '-o', 'part.p')
+  said = output_of({}, MALLOCTAPE, 'report', 'part.p')[/^functions, by objects made: sizes.*\n.*\n(.*)/, 1].to_s
+  report said.split == '1 16 bytes 100 % . . . . keep keep.c:3'.split, 'lifetimes are of what was made, without a base', [said]
 
   # --- two traces ---
 
