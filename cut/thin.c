@@ -259,18 +259,21 @@ static void thin_read_weights(struct thinning *state, char *thin, size_t thin_by
     free(factor);
 }
 
+static bool thin_is_said(const char *metadata, size_t bytes)
+{
+    char *weights = metadata_copy(metadata, bytes, "thin.weights");
+    const bool is_said = weights != NULL && *weights != '\0';
+    free(weights);
+    return is_said;
+}
+
 bool thin_is(const char *path)
 {
     struct instruction_reader reader;
     struct input input;
     if (!input_open(&input, path)) return false;
     bool is_thin = instruction_reader_open(&reader, &input);
-    if (is_thin) {
-        const struct instruction_header *header = &reader.header;
-        char *weights = metadata_copy(header->metadata, header->metadata_bytes, "thin.weights");
-        is_thin = weights != NULL && *weights != '\0';
-        free(weights);
-    }
+    is_thin = is_thin && thin_is_said(reader.header.metadata, reader.header.metadata_bytes);
     instruction_reader_close(&reader);
     input_close(&input);
     return is_thin;
@@ -307,6 +310,9 @@ static int thin_write(struct thinning *state, const struct thin_options *options
     uint64_t left = 0;
     for (uint64_t i = 0; i < state->trace.objects_count; i++)
         if (state->bits[i / 64] >> i % 64 & 1) left += state->calls[i];
+    if (left == 0 || before < options->divisor)
+        return cli_fail(&cli_cut, "%s: --thin %" PRIu64 " leaves nothing of %" PRIu64 " calls",
+                        options->trace, options->divisor, before);
     thin_lines(state, lines, sizeof lines);
     if (!small_trace_write(&state->trace, &chosen, 1, lines, options->output, why, sizeof why))
         return cli_fail(&cli_cut, "%s", why);
@@ -331,6 +337,8 @@ int thin_run(const struct thin_options *options)
     ordered_close(&ordered, good);
     if (!good)
         status = cli_fail(&cli_cut, "%s: %s", options->trace, why);
+    else if (thin_is_said(state.trace.metadata, strlen(state.trace.metadata)))
+        status = cli_fail(&cli_cut, "%s: has been thinned already", options->trace);
     else if (!thin_reserve(&state) || !thin_follow(&state))
         status = cli_fail(&cli_cut, "%s: no memory", options->trace);
     else

@@ -27,6 +27,7 @@ static void put_origin(json_t *object, const struct report_trace *trace)
     json_put_real(object, "start", trace->start_s);
     json_put_text(object, "status", trace->status);
     json_put_text(object, "what_if", trace->what_if);
+    json_put_real(object, "thin", trace->thin > 0 ? trace->thin : NAN);
 }
 
 static void put_numbers(json_t *object, const struct tally *tally)

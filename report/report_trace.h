@@ -25,6 +25,7 @@ struct report_trace {
     const char *path;
     char *program, *allocator, *recording, *pid; /* empty where the stream does not say */
     char *what_if;                               /* the changes of code that made it, or empty */
+    double thin;        /* of one that is thinned (cut --thin): what an object stands for; or 0 */
     char *heap_unknown;                          /* why the heap's bytes are not known, or empty */
     struct recorded_settings settings;
     double start_s;     /* since the epoch; 0: unknown */

@@ -123,6 +123,11 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
     if (strcmp(trace->status, "complete") != 0)
         fprintf(to, "! %sThe recording is %s: what follows covers the part that is there.\n", words,
                 strcmp(trace->status, "cut") == 0 ? "cut short" : "damaged in parts");
+    if (trace->thin > 0)
+        fprintf(to,
+                "! %scut --thin has left out short lives, and all but one of %.1f objects: what "
+                "follows is of those that are left.\n",
+                words, trace->thin);
     if (tally->totals.lost_events > 0)
         fprintf(to, "! %s%s calls are missing from the recording.\n", words,
                 words_count(tally->totals.lost_events));

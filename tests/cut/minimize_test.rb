@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 9
+plan 10
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -75,6 +75,12 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
   all = json_of('whole')['events']
   report factor >= 1 && thin.between?(all / 40, all / 3), 'fewer objects, and for how many they stand',
          [factor, thin, all].map(&:to_s)
+
+  told = JSON.parse(output_of({}, MALLOCTAPE, 'report', '--json', '-', 'thin'))['thin']
+  wrong = [%w[thin none --thin 2], ['whole', 'none', '--thin', (all * 2).to_s], ['whole', 'none', '--thin', all.to_s]]
+          .map { |words| cut(*words)[2].exitstatus }
+  report (told - factor).abs < 1e-9 && output_of({}, MALLOCTAPE, 'report', 'thin').include?('! cut --thin') && wrong == [1, 1, 1],
+         'report says so; neither again, nor all of it', [told.to_s, wrong.to_s]
 
   # Without names, too, they are there as often again when compare replays.
   cut('thin', 'sent', '--anonymous')
