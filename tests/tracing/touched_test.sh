@@ -104,12 +104,24 @@ in_parts() {
         exits 0 dump part.p && prints ' touched '
 }
 
-plan 15
+# Others begin where large objects have been, and still all is in order.
+are_shared() {
+    record_sparse "$1" shared && exits 0 verify sparse.raw sparse.raw.p
+}
+
+# What tcmalloc frees on its fast path is not watched, and not taken to be alive.
+has_classes() {
+    record_sparse libtcmalloc_minimal_tracing.so even && exits 0 dump sparse.raw &&
+        ! prints ' mapping touched '
+}
+
+plan 18
 for library in $libraries; do
     for way in freed passed kept; do
         check "$library: a sparse object, $way" is_sparse "$library" "$way"
     done
     check "$library: a sparse object in a program that is killed" is_killed "$library"
+    check "$library: threads share the memory of large objects" are_shared "$library"
 done
 # (tcmalloc writes to all of these, and the program has that much then.)
 check 'a sparse object, zeroed' is_sparse libmalloctape.so zeroed
@@ -117,5 +129,6 @@ check 'a sparse object, moved' moves libmalloctape.so
 check 'what is left alone is said' is_said
 check 'many objects, of which some are looked at' are_often libmalloctape.so
 check 'objects of several sizes at one place' are_again libmalloctape.so
+check 'objects with a class of tcmalloc' has_classes
 check 'what comes through a pipe' through_a_pipe
 check 'what is cut out' in_parts

@@ -8,7 +8,10 @@
  *   kept      it is alive at the end
  *   waits     the same, and the program waits to be killed
  *   often     20 000 of 1 MiB, one after another, each with one page
- *   again     of four sizes, freed and made again at one place, by threads in turns */
+ *   again     of four sizes, freed and made again at one place, by threads in turns
+ *   shared    threads make large objects where others have just shrunk or freed theirs
+ *   even      100 of 256 KiB exactly, one after another, each with one page */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -70,14 +73,51 @@ static void make_again(void)
     }
 }
 
+static void *share(void *unused)
+{
+    for (size_t i = 0; i < 1000; i++) {
+        char *object = malloc(1000000 + i % 7 * 50000);
+        if (object == NULL || (object = realloc(object, 270000 + i % 5 * 20000)) == NULL) exit(3);
+        char *behind = malloc(270000 + i % 3 * 100000);
+        free(object);
+        free(behind);
+    }
+    return unused;
+}
+
+static void make_shared(void)
+{
+    pthread_t thread[4];
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 1 << 25);
+    for (int i = 0; i < 4; i++)
+        if (pthread_create(&thread[i], NULL, share, NULL) != 0) exit(2);
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+}
+
+static void make_even(void)
+{
+    for (int i = 0; i < 100; i++) {
+        volatile char *object = malloc((size_t)1 << 18);
+        object[5000] = 1;
+        free((void *)object);
+    }
+}
+
+static const struct {
+    const char *way;
+    void (*make)(void);
+} many[] = {
+    {"often", make_often}, {"again", make_again}, {"shared", make_shared}, {"even", make_even}};
+
 int main(int argc, char **argv)
 {
     static char *small[SMALL];
     const char *way = argc > 1 ? argv[1] : "";
     make_small(small);
-    if (!strcmp(way, "often")) make_often();
-    if (!strcmp(way, "again")) make_again();
-    if (!strcmp(way, "often") || !strcmp(way, "again")) return 0;
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        if (!strcmp(way, many[i].way)) return many[i].make(), 0;
     char *object = !strcmp(way, "zeroed") ? calloc(1, BYTES) : malloc(BYTES);
     if (object == NULL) return 3;
     touch(object, BYTES);

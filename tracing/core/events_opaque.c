@@ -30,6 +30,12 @@ static inline uint16_t owner_at(uint32_t place)
     return atomic_load_relaxed(shadow_owner(place)) & (SHADOW_SURE - 1);
 }
 
+/* The same, while others may be changing it. */
+static inline uint16_t owner_now(uint32_t place)
+{
+    return atomic_load_acquire(shadow_owner(place)) & (SHADOW_SURE - 1);
+}
+
 /* The object at this address, as the lane of the calling thread names it. */
 static struct units_object opaque_object_at(const struct malloctape_lane *lane, const void *address)
 {
@@ -39,14 +45,23 @@ static struct units_object opaque_object_at(const struct malloctape_lane *lane, 
     return events_object(lane, place, 0, owner_at(place));
 }
 
-/* The same, which is about to end. If it is watched (large.h), it is looked at, and its granule gets
- * its owner back. */
+/* Who made the watched object there, whose granule does not say it; 0: none is watched. */
+static uint16_t watched_owner(uintptr_t address)
+{
+    const struct large_object object = large_at(address);
+    return object.id != 0 ? (uint16_t)(raw_allocations_lane(object.id) + 1) : 0;
+}
+
+/* The same, which is about to end. If it is watched (large.h), its granule gets its owner back, and
+ * then it is looked at: who finds none watched there finds that owner. */
 static struct units_object ending_object(const struct malloctape_lane *lane, const void *address)
 {
     const struct shadow_page *page = open_granule_of(address);
     const uint32_t place = page != NULL ? shadow_granule_place(page, address) : RAW_PLACE_NONE;
-    if (place != RAW_PLACE_NONE && owner_at(place) == SHADOW_WATCHED)
-        shadow_take_granule(place, events_end_watched(address));
+    if (place != RAW_PLACE_NONE && owner_at(place) == SHADOW_WATCHED) {
+        shadow_take_granule(place, watched_owner((uintptr_t)address));
+        events_end_watched(address);
+    }
     return opaque_object_at(lane, address);
 }
 
@@ -87,9 +102,10 @@ struct beginning {
 static uint64_t calls_of_owner(const struct range *range, uint32_t place, uintptr_t address)
 {
     for (;;) {
-        uint16_t owner = atomic_load_acquire(shadow_owner(place)) & (SHADOW_SURE - 1);
-        /* A watched object is alive, or was freed without a record. */
-        if (owner == 0 || owner == range->owner || owner == SHADOW_WATCHED) return 0;
+        const uint16_t granule = owner_now(place);
+        const uint16_t owner = granule == SHADOW_WATCHED ? watched_owner(address) : granule;
+        if (owner == 0 && owner_now(place) != granule) continue; /* it is not watched any more */
+        if (owner == 0 || owner == range->owner) return 0;
         const struct units_lane *other = &lane_at(recording.registry, owner - 1u)->units;
         uint64_t calls;
         if (atomic_load_acquire(&other->ending_place) == place) {
@@ -108,7 +124,7 @@ static uint64_t calls_of_owner(const struct range *range, uint32_t place, uintpt
             return raw_allocations(before - 1u, units_allocations_so_far(other));
         }
         calls = units_allocations_so_far(other);
-        if ((atomic_load_acquire(shadow_owner(place)) & (SHADOW_SURE - 1)) == owner)
+        if (owner_now(place) == granule && (granule == owner || watched_owner(address) == owner))
             return raw_allocations(owner - 1u, calls);
     }
 }

@@ -71,13 +71,11 @@ static inline bool events_watch(const struct malloctape_lane *lane, const void *
     return __builtin_expect(size >= EVENTS_LARGE_BYTES, 0) && mappings_watch(lane, object, size);
 }
 
-/* It is about to be freed or moved. Returns the owner that made it; 0: it was not watched. */
-static inline uint16_t events_end_watched(const void *address)
+/* What is there is about to be freed or moved, and is not watched any more. */
+static inline void events_end_watched(const void *address)
 {
     const struct large_object object = large_take((uintptr_t)address);
-    if (object.id == 0) return 0;
-    mappings_record_touched(&object);
-    return (uint16_t)(raw_allocations_lane(object.id) + 1);
+    if (object.id != 0) mappings_record_touched(&object);
 }
 
 #endif

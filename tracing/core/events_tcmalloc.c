@@ -141,6 +141,13 @@ static bool has_no_name(const struct units_allocation_of *allocation)
     return !allocation->taken && allocation->object.place == RAW_PLACE_NONE;
 }
 
+/* Fast paths take the frees of what has a class: it would be watched ever after. */
+static void watch_span(const struct malloctape_lane *lane, const void *object, uint64_t size,
+                       const struct units_object *named)
+{
+    if (named->size_class == 0) events_watch(lane, object, size);
+}
+
 /* ---- calls ---- */
 
 void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, const void *object,
@@ -155,7 +162,7 @@ void malloctape_allocated(unsigned kind, uint64_t size, uint64_t alignment, cons
         struct units_allocation_of allocation = events_tcmalloc_begin_object(lane, object, taken);
         if (has_no_name(&allocation)) return events_lose(lane);
         units_allocation(&lane->units, kind, size, alignment, &allocation);
-        events_watch(lane, object, size);
+        watch_span(lane, object, size, &allocation.object);
     }
 }
 
@@ -230,7 +237,7 @@ void malloctape_reallocated(unsigned kind, const void *old_address, uint64_t siz
     if (old.size_class == 0) events_end_watched(old_address);
     if (has_no_name(&allocation)) return events_lose(lane);
     units_realloc(&lane->units, kind, &old, size, &allocation);
-    events_watch(lane, object, size);
+    watch_span(lane, object, size, &allocation.object);
 }
 
 /* ---- inside a call ---- */
