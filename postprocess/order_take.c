@@ -100,9 +100,10 @@ static inline void order_put_touched(struct order *order, const struct order_lan
                                      const struct record *record)
 {
     if (record->size < INSTRUCTION_TOUCHED_BYTES || order->touched == NULL) return;
-    const struct touched *touched = touched_table_of(
-        order->touched, raw_allocations(lane->number, record->serial), record->size);
-    if (touched != NULL) instruction_put_touched(order->writer, touched);
+    struct touched touched;
+    if (touched_table_of(order->touched, raw_allocations(lane->number, record->serial),
+                         record->size, &touched))
+        instruction_put_touched(order->writer, &touched);
 }
 
 static bool order_take_free(struct order *order, struct order_lane *lane,

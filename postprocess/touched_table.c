@@ -1,6 +1,7 @@
 #include "postprocess/touched_table.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "stream/mapping.h"
@@ -53,17 +54,23 @@ static void touched_table_set(struct touched_table *table, uint64_t key, bool is
 /* Of several records of an object that counts which has most pages. */
 static void touched_table_add(struct touched_table *table, const struct mapping_record *record)
 {
-    struct touched_entry entry = {.object = record->calls, .bytes = record->length};
+    struct touched touched;
     if (!record->has_file || !record->has_lane || table->count >= UINT32_MAX / 2 ||
-        !touched_take((const uint8_t *)record->name, record->name_bytes, &entry.touched))
+        !touched_take((const uint8_t *)record->name, record->name_bytes, &touched))
         return;
+    const struct touched_entry entry = {record->calls, record->length, touched.resident,
+                                        table->texts_bytes, record->name_bytes};
     if (table->count == 0) table->count = 1;
     if (!touched_table_grow(table) ||
+        !array_reserve(&table->texts, &table->texts_room,
+                       entry.text + entry.text_bytes + VARINT_SLACK, 1) ||
         !array_reserve(&table->entries, &table->room, table->count + 1, sizeof *table->entries))
         return;
     const uint32_t before = *touched_place(table, entry.object, false) / 2;
-    if (before != 0 && table->entries[before].touched.resident > entry.touched.resident) return;
+    if (before != 0 && table->entries[before].resident > entry.resident) return;
     const size_t at = before != 0 ? before : table->count++;
+    memcpy(table->texts + entry.text, record->name, entry.text_bytes);
+    table->texts_bytes += entry.text_bytes;
     table->entries[at] = entry;
     touched_table_set(table, entry.object, false, at);
     touched_table_set(table, entry.bytes, true, at);
@@ -113,16 +120,17 @@ void touched_table_read(struct touched_table *table, const char *path, const cha
 void touched_table_free(struct touched_table *table)
 {
     free(table->entries);
+    free(table->texts);
     free(table->places);
 }
 
-const struct touched *touched_table_of(const struct touched_table *table, uint64_t object,
-                                       uint64_t bytes)
+bool touched_table_of(const struct touched_table *table, uint64_t object, uint64_t bytes,
+                      struct touched *touched)
 {
-    if (table->size == 0) return NULL;
-    uint32_t entry = *touched_place(table, object, false) / 2;
-    if (entry == 0 || table->entries[entry].bytes != bytes)
-        entry = *touched_place(table, bytes, true) / 2;
-    return entry != 0 && table->entries[entry].bytes == bytes ? &table->entries[entry].touched
-                                                              : NULL;
+    if (table->size == 0) return false;
+    uint32_t at = *touched_place(table, object, false) / 2;
+    if (at == 0 || table->entries[at].bytes != bytes) at = *touched_place(table, bytes, true) / 2;
+    const struct touched_entry *entry = &table->entries[at];
+    return at != 0 && entry->bytes == bytes &&
+           touched_take(table->texts + entry->text, entry->text_bytes, touched);
 }
