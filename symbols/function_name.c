@@ -184,6 +184,8 @@ void function_name_join_lambdas(char *name)
     for (char *at = name; (at = strstr(at, lambda)) != NULL;) {
         at += sizeof lambda - 1;
         const char *end = at + strcspn(at, "}");
+        char *line = memrchr(at, ':', (size_t)(end - at));
+        if (line != NULL) at = line;
         memmove(at, end, strlen(end) + 1);
     }
 }

@@ -13,7 +13,7 @@ size_t function_name_length(const char *mangled);
 bool function_name_is_rust(const char *mangled);
 
 /* "f(int)::{lambda(int)#1}::operator()" becomes "f::{lambda#1}"; with the second one, all lambdas of a
- * function have one name: "f::{lambda}". */
+ * function, or of a file, have one name: "f::{lambda}", "{lambda:a.cc}". */
 void function_name_shorten_lambdas(char *name);
 void function_name_join_lambdas(char *name);
 

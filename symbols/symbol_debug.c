@@ -275,15 +275,16 @@ static bool add_qualified(struct symbol_debug *debug, struct name_text *text, Dw
     const unsigned count = depth < FUNCTIONS_DEPTH_MAX ? scopes_of(debug, &declared, scopes) : 0;
     const bool of_lambda = count > 0 && is_lambda(&scopes[count - 1]) &&
                            (is_call(name) || (depth == 0 && text->of_lambda));
-    for (unsigned i = 0; i < count - of_lambda; i++) {
+    unsigned first = count - of_lambda; /* after the innermost function, if there is one */
+    while (first > 0 && dwarf_tag(&scopes[first - 1]) != DW_TAG_subprogram)
+        first--;
+    if (first > 0) { /* it may have been declared elsewhere */
+        add_qualified(debug, text, &scopes[first - 1], depth + 1);
+        name_add(text, "::");
+    }
+    for (unsigned i = first; i < count - of_lambda; i++) {
         const char *scope = scope_name(&scopes[i]);
-        if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram) {
-            text->used = 0; /* it may have been declared elsewhere */
-            add_qualified(debug, text, &scopes[i], depth + 1);
-            name_add(text, "::");
-        } else if (scope != NULL) {
-            name_add(text, "%s::", scope);
-        }
+        if (scope != NULL) name_add(text, "%s::", scope);
     }
     if (of_lambda)
         add_lambda(text, &declared, &scopes[count - 1]);
@@ -432,6 +433,18 @@ static unsigned functions_at(struct symbol_debug *debug, struct strings *strings
     return inlined_at(debug, &unit->split, dies, address);
 }
 
+/* "{lambda:12}" of no function is in any file: "{lambda:a.cc:12}". */
+static void place_lambda(struct strings *strings, struct symbol_frame *frame)
+{
+    static const char lambda[] = "{lambda:";
+    const char *name = strings->at[frame->function];
+    char text[1024 + NAME_MAX];
+    if (frame->file == 0 || strncmp(name, lambda, sizeof lambda - 1) != 0) return;
+    snprintf(text, sizeof text, "%s%.*s:%s", lambda, NAME_MAX, basename(strings->at[frame->file]),
+             name + sizeof lambda - 1);
+    frame->function = strings_put(strings, text);
+}
+
 unsigned symbol_debug_find(struct symbol_debug *debug, struct strings *strings, uint64_t address,
                            struct symbol_frame *frames)
 {
@@ -448,6 +461,8 @@ unsigned symbol_debug_find(struct symbol_debug *debug, struct strings *strings, 
         if (i > 0) take_call_place(strings, unit, &dies[at + 1], &frames[i]);
     }
     symbol_debug_take_line(strings, unit, address, &frames[0]);
+    for (unsigned i = 0; i < count; i++)
+        place_lambda(strings, &frames[i]);
     return count > 0 ? count : frames[0].line > 0;
 }
 

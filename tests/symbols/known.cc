@@ -73,7 +73,12 @@ int outer::Counter::later(int n)
     return lambda(n) + other(n);
 }
 
+const auto outside = [](int m) ALONE { /* of no function */
+    MARK(in_outside);
+    return m + 9;
+};
+
 int main(int count, char **)
 {
-    return plain(count) + outer::Counter::later(count);
+    return plain(count) + outer::Counter::later(count) + outside(count);
 }

@@ -105,8 +105,10 @@ Dir.mktmpdir do |directory|
   method = 'outer::Counter::later'
   expected = ["{lambda:#{line_of('the first')}}",
               "{lambda:#{line_of('within the other') - 1}}::{lambda:#{line_of('within the other')}}"]
-  report found == lambdas.zip(expected).map { |place, name| ["#{method}::#{name} #{at(place)}"] },
-         'lambdas, by line', found.map(&:to_s)
+  outside, = symbolize(known, id, where['in_outside'])
+  report found == lambdas.zip(expected).map { |place, name| ["#{method}::#{name} #{at(place)}"] } &&
+         outside == [["{lambda:known.cc:#{line_of('of no function')}} #{at('in_outside')}"]],
+         'lambdas, by line', [*found, *outside].map(&:to_s)
 
   check_places(compile('known4', '-gdwarf-4', '-no-pie'), 'DWARF 4, a program at a fixed address')
   if has?('clang++')
