@@ -242,7 +242,8 @@ class Decoder {
         i.unknown = (opcode & 128) != 0;
         i.lane = lane_;
         if (i.number >= 48) {
-            if (opcode > kInsStatistic) fail(offset, "an undefined opcode");
+            if (opcode > kInsStatistic && opcode != kInsTouched)
+                fail(offset, "an undefined opcode");
             if (value != 0) fail(offset, "a value");
             other(i, operands);
             return;
@@ -317,6 +318,11 @@ class Decoder {
     {
         static const uint8_t counts[] = {1, 1, 0, 0, 4, 2, 0, 4, 2};
         size_t offset = operands.at();
+        if (i.number == kInsTouched) {
+            operands.varint();
+            operands.varint();
+            return;
+        }
         while (i.count < counts[i.number - kLane])
             i.operands[i.count++] = operands.varint();
         if (usage_.has_usage && i.number != kInsTick) fail(offset, "a usage without a tick");

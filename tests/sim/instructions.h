@@ -24,7 +24,8 @@ enum InstructionNumber : uint8_t {
     kInsLost = 53,
     kInsFreedTwice = 54,
     kInsUsage = 55,
-    kInsStatistic = 56
+    kInsStatistic = 56,
+    kInsTouched = 60
 };
 
 struct Instruction {
