@@ -58,19 +58,45 @@ static void small_begin(struct small_reading *state, const struct instruction *o
     small_add(state, kind, object, one->size);
 }
 
-static void small_take(struct small_reading *state, const struct instruction *one,
-                       const struct instruction_batch *batch)
+/* Which pages of an object were resident, if that is known. */
+static void small_add_runs(struct small_reading *state, const struct instruction_walk *walk,
+                           const struct instruction *one, uint32_t *at)
 {
-    const uint64_t *operands = batch->operands + one->operand_at;
+    struct small_trace *trace = state->trace;
+    const uint64_t *runs;
+    const size_t count = instruction_walk_touched(walk, one, &runs);
+    const size_t first = trace->runs_count > 0 ? trace->runs_count : 1;
+    if (count == 0 || first > UINT32_MAX) return;
+    if (!array_reserve(&trace->runs, &trace->runs_room, first + 2 + 2 * count,
+                       sizeof *trace->runs)) {
+        state->no_memory = true;
+        return;
+    }
+    *at = (uint32_t)first;
+    trace->runs[first] = one->size;
+    trace->runs[first + 1] = count;
+    memcpy(&trace->runs[first + 2], runs, 2 * count * sizeof *runs);
+    trace->runs_count = first + 2 + 2 * count;
+}
+
+static void small_take(struct small_reading *state, const struct instruction *one,
+                       const struct instruction_walk *walk)
+{
+    const uint64_t *operands = walk->batch->operands + one->operand_at;
     const unsigned number = instruction_number(one);
     uint32_t object;
     switch (instruction_does[one->opcode]) {
-    case INSTRUCTION_BEGINS: small_begin(state, one, operands); break;
+    case INSTRUCTION_BEGINS:
+        object = (uint32_t)state->trace->objects_count;
+        small_begin(state, one, operands);
+        small_add_runs(state, walk, one, &state->trace->objects[object].runs[0]);
+        break;
     case INSTRUCTION_RESIZES:
         object = state->row[one->object];
         state->trace->objects[object].last_size = one->size;
         state->trace->objects[object].grows = true;
         small_add(state, number, object, one->size);
+        small_add_runs(state, walk, one, &state->trace->objects[object].runs[1]);
         break;
     case INSTRUCTION_ENDS:
         object = state->row[one->object];
@@ -104,7 +130,7 @@ static bool small_take_batch(struct small_reading *state, const struct instructi
         return false;
     if (trace->objects_count + batch->count >= SMALL_NONE) return false;
     while (instruction_walk_next(&walk, &one))
-        small_take(state, &one, batch);
+        small_take(state, &one, &walk);
     return !state->no_memory;
 }
 
@@ -144,6 +170,7 @@ void small_trace_free(struct small_trace *trace)
     pages_unmap(trace->calls, trace->calls_capacity * sizeof *trace->calls);
     pages_unmap(trace->objects, trace->objects_capacity * sizeof *trace->objects);
     free(trace->heaps);
+    free(trace->runs);
     free(trace->metadata);
     *trace = (struct small_trace){.count = 0};
 }
@@ -284,6 +311,15 @@ struct small_writing {
     bool *has_thread; /* by lane: a thread has begun */
 };
 
+/* What of the object was resident, if it has the size that it had then. */
+static void small_put_runs(struct small_writing *state, const struct small_call *call)
+{
+    const struct small_trace *trace = state->trace;
+    const uint32_t at = trace->objects[call->object].runs[small_is_realloc(call)];
+    if (at != 0 && trace->runs[at] == call->size)
+        instruction_put_touched_runs(&state->writer, &trace->runs[at + 2], trace->runs[at + 1]);
+}
+
 static void small_put(struct small_writing *state, const struct small_call *call)
 {
     struct instruction_writer *writer = &state->writer;
@@ -312,6 +348,7 @@ static void small_put(struct small_writing *state, const struct small_call *call
     }
     const uint64_t alignment = trace->objects[call->object].alignment;
     uint32_t *name = &state->names[call->object];
+    if (!small_is_free(call)) small_put_runs(state, call);
     if (small_is_realloc(call))
         instruction_put_realloc(writer, (enum call_kind)call->kind, *name, call->size, 0);
     else if (small_is_free(call))

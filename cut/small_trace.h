@@ -9,7 +9,7 @@
  * trace. What is not here: call stacks, addresses, mappings, memory at ticks, calls that failed or
  * were of unknown objects. A base becomes ordinary calls.
  *
- * Memory: 16 bytes a call, 32 an object, from pages_map(). One thread. */
+ * Memory: 16 bytes a call, 40 an object, from pages_map(). One thread. */
 #ifndef MALLOCTAPE_CUT_SMALL_TRACE_H
 #define MALLOCTAPE_CUT_SMALL_TRACE_H
 
@@ -29,6 +29,9 @@ struct small_call {
 struct small_object {
     uint64_t alignment; /* 0: none */
     uint64_t first_size, last_size;
+    /* Where in `runs` it is said which of its pages were resident, as it is made, and as the last
+     * realloc leaves it; 0: not known. */
+    uint32_t runs[2];
     uint16_t lane;    /* that makes it */
     bool ends, grows; /* it has a free, a realloc */
 };
@@ -42,9 +45,10 @@ struct small_trace {
     struct small_call *calls;
     struct small_object *objects;
     struct small_heap *heaps;
+    uint64_t *runs; /* a size, how many runs there are, and these (instruction_walk_touched()) */
     uint64_t count, objects_count;
     uint64_t calls_capacity, objects_capacity;
-    size_t heaps_count, heaps_room;
+    size_t heaps_count, heaps_room, runs_count, runs_room;
     uint32_t lanes; /* every lane is less */
     char *metadata; /* ends with a zero byte */
     bool is_cut;

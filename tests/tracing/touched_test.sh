@@ -104,6 +104,14 @@ in_parts() {
         exits 0 dump part.p && prints ' touched '
 }
 
+# Of fewer calls, too, made by malloc and by realloc.
+thinned() {
+    record_sparse libmalloctape.so shared && exits 0 cut sparse.raw -o part.p --thin 10 &&
+        exits 0 dump part.p &&
+        ruby -e 'large = $stdin.each_line.each_cons(2).select { |_, call| call =~ / (m|re)alloc\w*( r\d+)? \d{6,} / }
+                 exit large.size > 100 && large.all? { |before, _| before.include?(" touched ") }' <out
+}
+
 # Others begin where large objects have been, and still all is in order.
 are_shared() {
     record_sparse "$1" shared && exits 0 verify sparse.raw sparse.raw.p
@@ -115,7 +123,7 @@ has_classes() {
         ! prints ' mapping touched '
 }
 
-plan 18
+plan 19
 for library in $libraries; do
     for way in freed passed kept; do
         check "$library: a sparse object, $way" is_sparse "$library" "$way"
@@ -132,3 +140,4 @@ check 'objects of several sizes at one place' are_again libmalloctape.so
 check 'objects with a class of tcmalloc' has_classes
 check 'what comes through a pipe' through_a_pipe
 check 'what is cut out' in_parts
+check 'what is thinned' thinned
