@@ -199,9 +199,18 @@ static struct MHD_Response *listen_profile(struct listen *listener, const char *
     struct instruction_totals totals;
     bool good = is_live ? keeper_write_live(listener->keeper, work.trace, &work.error)
                         : keeper_write(listener->keeper, work.trace, &totals, &work.error);
-    const char *const words[] = {
-        "malloctape", "export",  "--to", "pprof",    "--measure", is_live ? "end" : "bytes",
-        "-o",         work.made, "--",   work.trace, NULL};
+    const char *const words[] = {"malloctape",
+                                 "export",
+                                 "--quiet",
+                                 "--to",
+                                 "pprof",
+                                 "--measure",
+                                 is_live ? "end" : "bytes",
+                                 "-o",
+                                 work.made,
+                                 "--",
+                                 work.trace,
+                                 NULL};
     good = good && listen_run("malloctape", words, &work);
     if (good) *type = "application/octet-stream";
     return listen_work_end(listener, &work, good, work.made, status);

@@ -205,6 +205,7 @@ test 'pages and profiles while it goes on' do
   raise Failure, metrics unless status == 200 && metrics.end_with?("# EOF\n")
   heap = sums(pprof)
   raise Failure, "profile: #{profile}" unless profile == 200 && heap['inuse_objects'] >= 200
+  raise Failure, "said: #{File.read('err')}" if File.read('err').match?(/pprof|page/)
   raise Failure, "default: #{heap}" unless heap['default'] == 'inuse_space'
   raise Failure, "trace: #{trace}" unless trace == 200 && kept('http.lz4').calls.positive?
   raise Failure, "others: #{others}" unless others[0] == 404 && others[1] == 405 && others[2] >= 400
