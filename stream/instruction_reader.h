@@ -240,12 +240,14 @@ static inline uint32_t instruction_walk_stack(const struct instruction_walk *wal
 static inline size_t instruction_walk_touched(const struct instruction_walk *walk,
                                               const struct instruction *one, const uint64_t **runs)
 {
-    const struct instruction *first = walk->record - 1; /* a size as large has a record */
+    const uint8_t *call = &walk->batch->opcodes[walk->at - 1];
+    size_t count = 0;
     if (one->size < INSTRUCTION_TOUCHED_BYTES) return 0;
-    while (first > walk->batch->records && first[-1].opcode == INSTRUCTION_TOUCHED)
-        first--;
-    *runs = &walk->batch->operands[first->operand_at];
-    return (size_t)(walk->record - 1 - first);
+    while (count + 1 < walk->at && call[-1 - (ptrdiff_t)count] == INSTRUCTION_TOUCHED)
+        count++;
+    /* Each of these has a record, and so has a size as large. */
+    *runs = &walk->batch->operands[walk->record[-1 - (ptrdiff_t)count].operand_at];
+    return count;
 }
 
 /* The index that the instruction this many further on, up to INSTRUCTION_BATCH_SLACK, will use if

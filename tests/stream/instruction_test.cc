@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -827,6 +828,41 @@ TEST(InstructionReader, Addresses)
     ASSERT_EQ(read.state, INSTRUCTIONS_END);
     EXPECT_EQ(read.addresses, (std::vector<uint64_t>{0x7f0000001008, 0, 0x555000000010, 0, 0,
                                                      0x7f0000001008, 0xfffffffffffffff8}));
+}
+
+// What a touched instruction says is of the call directly behind it, and of no later one.
+TEST(InstructionReader, TouchedBelongsToTheNextCall)
+{
+    const uint64_t runs[] = {0, 1, 100, 2};
+    const std::string stream = written([&](instruction_writer *writer) {
+        instruction_put_touched_runs(writer, runs, 2);
+        instruction_put_allocation_with(writer, CALL_MALLOC, 1000000, 0, 0);
+        instruction_put_touched_runs(writer, runs, 1);
+        instruction_put_allocation_with(writer, CALL_MALLOC, 24, 0, 0);
+        instruction_put_allocation_with(writer, CALL_MALLOC, 1000000, 0, 0);
+    });
+    Memory memory(stream);
+    input in;
+    instruction_reader reader;
+    instruction_batch batch;
+    instruction one;
+    std::vector<size_t> counts;
+    input_open_fd(&in, memory.fd());
+    ASSERT_TRUE(instruction_reader_open(&reader, &in));
+    instruction_reader_use_indices(&reader); // without records of what is plain
+    ASSERT_TRUE(instruction_reader_next(&reader, &batch));
+    instruction_walk walk = instruction_walk_over(&batch, batch.count);
+    while (instruction_walk_next(&walk, &one)) {
+        const uint64_t *found = nullptr;
+        if (one.opcode != CALL_MALLOC) continue;
+        counts.push_back(instruction_walk_touched(&walk, &one, &found));
+        if (counts.back() > 0) {
+            EXPECT_TRUE(std::equal(runs, runs + 2 * counts.back(), found));
+        }
+    }
+    EXPECT_EQ(counts, (std::vector<size_t>{2, 0, 0}));
+    instruction_reader_close(&reader);
+    input_close(&in);
 }
 
 TEST(InstructionReader, LongFormsOfIntegersAreRead)
