@@ -39,6 +39,7 @@ struct text;
     X(int, mi_version, (void))                                                                 \
     X(void *, mi_malloc, (size_t size))                                                        \
     X(void *, mi_malloc_aligned, (size_t size, size_t alignment))                              \
+    X(void *, mi_heap_get_default, (void))                                                     \
     X(void, mi_collect, (bool force))                                                          \
     X(void, mi_process_info,                                                                   \
       (size_t *, size_t *, size_t *, size_t *, size_t *, size_t * commit, size_t *, size_t *)) \

@@ -99,10 +99,14 @@ static void mimalloc_take_line(const char *line, void *of)
     print->values[print->taken++] = mimalloc_current(line, print->column);
 }
 
+/* It looks at the thread's own, too: a thread that libc has not made, as that which begins the
+ * recording of an attached process, has none, and gets no answer. */
 static unsigned mimalloc_read_statistics(const struct allocator_functions *functions,
                                          uint64_t values[ALLOCATOR_STATISTICS_MAX])
 {
     struct mimalloc_print print = {0, 0, values};
+    if (functions->mi_heap_get_default != NULL && functions->mi_heap_get_default() == NULL)
+        return 0;
     functions->mi_stats_print_out(mimalloc_take_line, &print);
     return print.taken;
 }

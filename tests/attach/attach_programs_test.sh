@@ -83,6 +83,14 @@ crew() {
     attaches crew && ends_well
 }
 
+# It looks at what a thread has of its own when it is asked, and the thread that asks first has nothing.
+crew_on_mimalloc() {
+    begin env LD_PRELOAD="$mimalloc" "$workloads/crew"
+    pid=$program
+    sleep 0.2
+    attaches mimalloc && json info.json 'j["allocator"].start_with?("mimalloc")' && ends_well
+}
+
 hazards() {
     begin "$workloads/hazards"
     pid=$program
@@ -187,8 +195,13 @@ check_with() {
     fi
 }
 
-plan 7
+plan 8
 check 'eight threads that only allocate, in C++' crew
+if mimalloc=$(system_library libmimalloc.so.2); then
+    check 'the same, on mimalloc' crew_on_mimalloc
+else
+    skip_test 'the same, on mimalloc' 'it is not installed'
+fi
 check 'what is in the way: vfork, signals, sleeps, libraries that come and go' hazards
 check_with redis-benchmark 'redis-server' redis
 check_with nginx 'nginx' nginx_serves
