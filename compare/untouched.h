@@ -5,8 +5,8 @@
  *   each row has                                        L + (H - L) / (P - L) * (its own P - its own L)
  *
  * A recording does not have which pages were written to, but how many in all, where it says what was
- * resident. H is what the heap had at the look with most (others.h); or, if that was not near the peak, the peak
- * less what others had then. */
+ * resident. H is what the heap had at the look with most (others.h); or, if that was not near the
+ * peak, the peak less what others had then. */
 #ifndef MALLOCTAPE_COMPARE_UNTOUCHED_H
 #define MALLOCTAPE_COMPARE_UNTOUCHED_H
 

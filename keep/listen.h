@@ -7,9 +7,9 @@
  *     /trace                the kept trace
  *
  * It listens at a loopback address or a Unix socket; at others only if whoever asks must know a
- * token. At most GUESTS_MAX connections at a time (guests.h), each with LISTEN_MEMORY for what it sends, and only
- * one answer that needs a trace is made: others get 503, also while LISTEN_SENDING are being sent,
- * whose files take disk.
+ * token. At most GUESTS_MAX connections at a time (guests.h), each with LISTEN_MEMORY for what it
+ * sends, and only one answer that needs a trace is made: others get 503, also while LISTEN_SENDING
+ * are being sent, whose files take disk.
  *
  * Threads   one for each connection, of libmicrohttpd. */
 #ifndef MALLOCTAPE_KEEP_LISTEN_H

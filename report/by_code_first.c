@@ -18,7 +18,8 @@ struct first_number {
     const char *key; /* in JSON */
 };
 
-/* In this order: what is mapped, what stays, what is copied as it grows, what is made for nothing, what is large. */
+/* In this order: what is mapped, what stays, what is copied as it grows, what is made for nothing,
+ * what is large. */
 static const struct first_number first_numbers[] = {
     {&by_code_numbers[BY_CODE_MAPPED], "mapped"},
     {&by_code_numbers[BY_CODE_END], "end_bytes"},

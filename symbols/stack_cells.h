@@ -48,7 +48,8 @@ struct stack_amount {
     uint64_t objects, bytes;
 };
 
-/* Classes of lifetimes beyond STACK_SHORT_CALLS: at most 1 000 calls, 10 000, 100 000, 1 000 000, more. */
+/* Classes of lifetimes beyond STACK_SHORT_CALLS: at most 1 000 calls, 10 000, 100 000, 1 000 000,
+ * more. */
 enum { STACK_LIFETIMES = 5 };
 
 /* What a cell counts by itself; a kind of calls has at most so many measures. */
