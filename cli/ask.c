@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -136,7 +137,7 @@ static int socket_open(pid_t process)
 /* ---- waiting: whoever has the socket may never answer ---- */
 
 struct patience {
-    double until_s; /* seconds_now() */
+    double until_s, heeds_s; /* seconds_now() */
     int signals;
 };
 
@@ -154,7 +155,10 @@ static enum ask_result ask_wait_for(const struct patience *patience, int file)
     if (left <= 0) return ASK_SILENT;
     const int ms = file >= 0 ? (int)(left * 1e3) + 1 : RETRY_MS;
     if (poll(files, 2, ms) < 0 && errno != EINTR) return ASK_SILENT;
-    if (files[0].revents != 0) return ASK_INTERRUPTED;
+    struct signalfd_siginfo dropped;
+    if (files[0].revents != 0 && (seconds_now() >= patience->heeds_s ||
+                                  read(patience->signals, &dropped, sizeof dropped) < 0))
+        return ASK_INTERRUPTED;
     return ASK_ANSWERED;
 }
 
@@ -219,7 +223,8 @@ static double seconds_for(const char *request)
 /* Sends the request and reads the answer. */
 static enum ask_result talk(const struct ask *ask, const char *request, struct answer *answer)
 {
-    const struct patience patience = {seconds_now() + seconds_for(request), ask->signals};
+    const struct patience patience = {seconds_now() + seconds_for(request), ask->heeds_s,
+                                      ask->signals};
     const int file = socket_open(ask->process);
     if (file < 0) return ASK_NOBODY;
     enum ask_result result = connect_to(ask, file, &patience);

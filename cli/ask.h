@@ -21,7 +21,8 @@ enum ask_result {
 struct ask {
     const struct cli_command *command; /* for messages; NULL: none */
     pid_t process;
-    int signals;            /* readable when a signal has come that ends the wait; -1: none */
+    int signals;            /* a signalfd: what it has ends the wait; -1: none */
+    double heeds_s;         /* before this time of seconds_now() they are dropped */
     int given[2];           /* descriptors that go with the request: both, or -1 */
     enum ask_result result; /* set by ask_process() */
 };

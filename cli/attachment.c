@@ -17,6 +17,11 @@
 #include "cli/recordings.h"
 #include "cli/tell.h"
 #include "common/printable.h"
+#include "common/progress.h"
+
+/* A signal this soon after the recording was to end is the same wish: timeout(1) sends each to its
+ * program and then to its group, and a terminal's may come again from whoever passes it on. */
+#define SAME_WISH_S 0.5
 
 enum { LISTEN_TRIES = 500, LISTEN_WAIT_US = 10000, WHY_BYTES = PATH_MAX + 256 };
 
@@ -33,6 +38,7 @@ static bool asks_giving(struct attachment *attachment, const struct cli_command 
     struct ask ask = {.command = command,
                       .process = attachment->process,
                       .signals = may_begin ? -1 : attachment->signals,
+                      .heeds_s = attachment->heeds_s,
                       .given = {given != NULL ? given[0] : -1, given != NULL ? given[1] : -1}};
     const size_t bytes = ask_process(&ask, request, attachment->answer, sizeof attachment->answer);
     attachment->result = ask.result;
@@ -246,6 +252,7 @@ enum attachment_state attachment_wait(struct attachment *attachment, int ms, int
 
 const char *attachment_stop(struct attachment *attachment)
 {
+    if (attachment->heeds_s == 0) attachment->heeds_s = seconds_now() + SAME_WISH_S;
     bool answers = asks(attachment, NULL, "stop\n");
     if (!answers && attachment->result == ASK_REFUSED) answers = asks(attachment, NULL, "status\n");
     attachment->is_silent = is_late(attachment);

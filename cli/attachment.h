@@ -45,6 +45,7 @@ struct attachment {
     bool has_begun;
     bool is_silent;         /* it has not answered the request to end */
     int signals, ended;     /* descriptors, or -1 */
+    double heeds_s;         /* from then on another signal ends the wait for an answer */
     enum ask_result result; /* of the latest request */
     size_t libraries;       /* how many it had when last counted */
     char answer[ATTACHMENT_ANSWER_BYTES];

@@ -251,6 +251,23 @@ stopped() {
     wait_until ended && "$bin/malloctape" verify stopped.lz4 >out 2>err && over
 }
 
+# timeout(1) sends its signal to `record`, and then again to the group that it is in.
+asked_twice() {
+    begin ./obey
+    attach twice.lz4
+    kill -STOP "$pid"
+    sleep 0.2
+    kill -INT "$recorder"
+    sleep 0.05
+    kill -INT "$recorder"
+    sleep 0.05
+    kill -CONT "$pid"
+    wait "$recorder" && says 'stopped: ' && says 'detached from process' && nothing_hidden &&
+        [ ! -e twice.lz4.spool ] && "$bin/malloctape" verify twice.lz4 >out 2>err &&
+        "$bin/malloctape" info --json=info.json twice.lz4 >out 2>err &&
+        json info.json "j['end'] == 'complete'" && over
+}
+
 # A FIFO in the spool's place.
 fifo_spool() {
     # shellcheck disable=SC2016 # Ruby's variables
@@ -311,7 +328,7 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 17
+plan 18
 check_as_root 'a directory that the process may not enter' unwritable
 check_as_root 'a library that it may not read' unloadable
 check_as_root 'a library that it may not run' without_exec
@@ -325,6 +342,7 @@ check 'names with % and a FIFO' named
 check 'line breaks in names' line_break
 check 'a process that does not answer' silent
 check 'a process that is stopped' stopped
+check 'a signal that comes twice' asked_twice
 check 'a FIFO in place of the spool' fifo_spool
 if command -v strace >/dev/null; then
     check_as_root "another user's lock" locked
