@@ -174,7 +174,10 @@ static bool attachment_begins(struct attachment *attachment, const char *output,
 {
     char request[PATH_MAX + 16];
     if (is_late(attachment)) {
-        cli_fail(attachment->command, "process %d listens, but does not answer",
+        cli_fail(attachment->command,
+                 attachment->result == ASK_INTERRUPTED
+                     ? "interrupted before process %d answered: nothing is recorded"
+                     : "process %d listens, but does not answer",
                  (int)attachment->process);
         return false;
     }

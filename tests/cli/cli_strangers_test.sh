@@ -231,7 +231,7 @@ silent() {
     kill -TERM "$recorder"
     exit_status wait "$recorder"
     kill "$pid"
-    [ "$status" = 1 ] && says 'does not answer' && [ ! -e silent.lz4 ] && nothing_hidden
+    [ "$status" = 1 ] && says "interrupted before process $pid answered" && [ ! -e silent.lz4 ] && nothing_hidden
 }
 
 ended() { exits 0 ctl "$pid" status && prints '^not recording'; }
