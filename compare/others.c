@@ -74,8 +74,7 @@ bool compare_others_read(struct compare_others *others, const char *path, const 
             metadata_page_bytes(reader.header.metadata, reader.header.metadata_bytes);
         reading.table.page_bytes = page_bytes > 0 ? page_bytes : OTHERS_PAGE_BYTES;
     }
-    reading.dividing.is_glibc = strncmp(allocator, "glibc", 5) == 0;
-    reading.dividing.is_libc = reading.dividing.is_glibc || strncmp(allocator, "musl", 4) == 0;
+    resident_allocator(&reading.dividing, allocator, strlen(allocator));
     reading.dividing.put = others_put_part;
     reading.dividing.of = &reading;
     instruction_reader_use_indices(&reader);

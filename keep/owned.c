@@ -15,27 +15,17 @@ static void owned_put_part(void *of, const struct resident_part *part)
     owned->bytes[part->owner] += part->resident * 1024;
 }
 
-/* Whether the recorded allocator has this name. */
-static bool owned_is_of(const struct instruction_header *header, const char *allocator)
-{
-    size_t length = 0;
-    const char *name =
-        metadata_value(header->metadata, header->metadata_bytes, "allocator", &length);
-    return name != NULL && length >= strlen(allocator) &&
-           memcmp(name, allocator, strlen(allocator)) == 0;
-}
-
 void owned_take_residency(struct owned *owned, const struct base *base,
                           const struct instruction_header *header,
                           const struct residency *residency, const uint8_t *at, const uint8_t *end)
 {
-    const bool is_glibc = owned_is_of(header, "glibc");
-    struct resident_dividing dividing = {.is_libc = is_glibc || owned_is_of(header, "musl"),
-                                         .is_glibc = is_glibc,
-                                         .moves_break = owned->moves_break,
-                                         .large_bytes = base->live_bytes,
-                                         .put = owned_put_part,
-                                         .of = owned};
+    struct resident_dividing dividing = {
+        .large_bytes = base->live_bytes, .put = owned_put_part, .of = owned};
+    size_t length = 0;
+    const char *name =
+        metadata_value(header->metadata, header->metadata_bytes, "allocator", &length);
+    if (name != NULL) resident_allocator(&dividing, name, length);
+    dividing.moves_break |= owned->moves_break;
     memset(owned->bytes, 0, sizeof owned->bytes);
     owned->ns = residency->since_start_ns;
     owned->is_known = resident_divide(&dividing, &base->mappings, residency, at, end) == NULL &&

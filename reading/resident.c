@@ -269,6 +269,19 @@ static void resident_put_area(struct resident_state *state, const struct residen
     resident_put_file(state, area);
 }
 
+static bool resident_is_called(const char *name, size_t bytes, const char *allocator)
+{
+    return bytes >= strlen(allocator) && memcmp(name, allocator, strlen(allocator)) == 0;
+}
+
+void resident_allocator(struct resident_dividing *dividing, const char *name, size_t bytes)
+{
+    dividing->is_glibc = resident_is_called(name, bytes, "glibc");
+    dividing->is_libc = dividing->is_glibc || resident_is_called(name, bytes, "musl");
+    /* Its first MiB may be all that it takes, and that before the recording. */
+    dividing->moves_break = resident_is_called(name, bytes, "gperftools");
+}
+
 const char *resident_divide(struct resident_dividing *dividing, const struct mapping_table *table,
                             const struct residency *residency, const uint8_t *at,
                             const uint8_t *end)

@@ -25,6 +25,9 @@
 extern "C" {
 #endif
 
+/* What is known of an allocator by its name, as recorded ("glibc 2.36"); of a text of `bytes`. */
+void resident_allocator(struct resident_dividing *dividing, const char *name, size_t bytes);
+
 /* Calls put() for each part. NULL, or what is wrong with the residency. */
 const char *resident_divide(struct resident_dividing *dividing, const struct mapping_table *table,
                             const struct residency *residency, const uint8_t *at,

@@ -159,13 +159,11 @@ static void owners_take_residency(void *of, const struct residency *residency, c
 {
     struct owners *owners = of;
     struct owners_look *look = owners_next_look(owners);
-    struct resident_dividing dividing = {.is_libc = owners->is_libc,
-                                         .is_glibc = owners->is_glibc,
-                                         .moves_break =
-                                             owners->moves_break || owners->tally->has_older,
-                                         .large_bytes = owners_large_bytes(owners),
-                                         .put = owners_put_part,
-                                         .of = owners};
+    struct resident_dividing dividing = owners->dividing;
+    dividing.moves_break |= owners->tally->has_older;
+    dividing.large_bytes = owners_large_bytes(owners);
+    dividing.put = owners_put_part;
+    dividing.of = owners;
     if (look == NULL) {
         owners->no_memory = true;
         return;
@@ -203,7 +201,7 @@ static void owners_take_mapping(void *of, const struct mapping_record *record)
 {
     struct owners *owners = of;
     owners_claim(owners, record);
-    if (record->what == MAPPING_BREAK && record->own) owners->moves_break = true;
+    if (record->what == MAPPING_BREAK && record->own) owners->dividing.moves_break = true;
     mapping_table_take(&owners->mappings, record);
     owners->no_memory |= owners->mappings.no_memory;
 }
@@ -217,8 +215,7 @@ bool owners_follow(struct owners *owners, struct instruction_reader *reader,
     *owners = (struct owners){.tally = tally, .every = 1};
     const uint64_t page_bytes = metadata_page_bytes(header->metadata, header->metadata_bytes);
     owners->mappings.page_bytes = page_bytes > 0 ? page_bytes : OWNERS_PAGE_BYTES;
-    owners->is_glibc = strncmp(allocator, "glibc", 5) == 0;
-    owners->is_libc = owners->is_glibc || strncmp(allocator, "musl", 4) == 0;
+    resident_allocator(&owners->dividing, allocator, strlen(allocator));
     reader->mapping = owners_take_mapping;
     reader->residency = owners_take_residency;
     reader->mappings_context = owners;

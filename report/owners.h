@@ -98,7 +98,7 @@ struct owners {
     const struct tally *tally;
     struct strings names;
     struct owners_look *now;
-    bool is_libc, is_glibc, moves_break;
+    struct resident_dividing dividing; /* what is known of the allocator */
     uint64_t every, passed;        /* one in so many looks is kept; how many there were */
     bool latest_stays;             /* the latest look is one of those */
     struct owners_name *of_stacks; /* by node */
