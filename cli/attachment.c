@@ -57,8 +57,7 @@ static bool is_late(const struct attachment *attachment)
     return attachment->result == ASK_SILENT || attachment->result == ASK_INTERRUPTED;
 }
 
-/* The signals by which users end this program, as a descriptor; -1: none. */
-static int signals_open(void)
+sigset_t attachment_block_signals(void)
 {
     static const int known[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t set;
@@ -66,7 +65,7 @@ static int signals_open(void)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         sigaddset(&set, known[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    return signalfd(-1, &set, SFD_CLOEXEC);
+    return set;
 }
 
 /* The number of executable mappings of files in the process; *has_ours: one is the library. */
@@ -194,7 +193,8 @@ int attachment_begin(struct attachment *attachment, const char *output, const in
 {
     bool has_ours;
     attachment->ended = -1;
-    attachment->signals = signals_open(); /* before anything is done to the process */
+    const sigset_t set = attachment_block_signals(); /* before anything is done to the process */
+    attachment->signals = signalfd(-1, &set, SFD_CLOEXEC);
     if (asks(attachment, NULL, "status\n")) {
         if (attachment->may_be_recording && is_recording(attachment)) goto begun;
         if (attachment->settings != NULL)

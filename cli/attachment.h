@@ -9,10 +9,12 @@
  * A process that already listens to requests is used as it is. Into any other, libmalloctape.so is
  * loaded, and disconnected again at the end.
  *
- * Threads   one. The signals by which users end programs are blocked from attachment_begin() on. */
+ * Threads   one. The signals by which users end programs are blocked from attachment_begin() on, or
+ *           attachment_block_signals(), for whoever makes files before. */
 #ifndef MALLOCTAPE_ATTACHMENT_H
 #define MALLOCTAPE_ATTACHMENT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -50,6 +52,9 @@ struct attachment {
     size_t libraries;       /* how many it had when last counted */
     char answer[ATTACHMENT_ANSWER_BYTES];
 };
+
+/* Returns those that are blocked, which will be read as a descriptor. */
+sigset_t attachment_block_signals(void);
 
 /* Begins a recording. `given`: descriptors of its stream and its spool (recording_files.h), of which
  * `output` is what is told; or NULL: `output` is the name by which the process opens it. Returns

@@ -128,6 +128,7 @@ int record_process(const struct record_process *record)
                                     .settings = record->settings,
                                     .quiet = record->quiet};
     if (record->kept != NULL) return record_process_keep(record, &attachment);
+    attachment_block_signals(); /* or files may be left */
     struct recording_files room, *files = recording_files_fit(record->output) ? &room : NULL;
     if (files != NULL && !recording_files_make(files, record->output)) return PROGRAM_FAILED;
     int status = files != NULL ? attachment_begin(&attachment, record->output, files->given)

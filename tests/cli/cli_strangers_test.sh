@@ -299,6 +299,19 @@ locked() {
         [ "$(ls -A crowded)" = x.lz4 ]
 }
 
+# SIGTERM as soon as it has made the first of its files: a recording or nothing, and no other file.
+interrupted() {
+    begin ./obey
+    strace -o calls -e trace=openat -e inject=openat:delay_exit=50000 \
+        "$bin/malloctape" record --pid "$pid" -o early.lz4 >out 2>err 5>&- &
+    local tracer=$!
+    pids+=("$tracer")
+    until [ -n "$(find . -name '.malloctape-*')" ]; do kill -0 "$tracer" || return 1; done
+    kill -TERM "$(cat "/proc/$tracer/task/$tracer/children")"
+    exit_status wait "$tracer"
+    [ "$status" -le 1 ] && nothing_hidden && [ ! -e early.lz4.spool ] && over
+}
+
 # With -q, too: a recording that ends early, one that is cut short, and none at all.
 quiet() {
     cat >limited.rb <<'X'
@@ -328,7 +341,7 @@ if [ -n "$sanitized" ]; then
     echo '1..0 # SKIP a sanitizer follows no process that another one stops'
     exit 0
 fi
-plan 18
+plan 19
 check_as_root 'a directory that the process may not enter' unwritable
 check_as_root 'a library that it may not read' unloadable
 check_as_root 'a library that it may not run' without_exec
@@ -346,8 +359,10 @@ check 'a signal that comes twice' asked_twice
 check 'a FIFO in place of the spool' fifo_spool
 if command -v strace >/dev/null; then
     check_as_root "another user's lock" locked
+    check 'a signal that comes at once' interrupted
 else
     skip_test "another user's lock" 'needs strace'
+    skip_test 'a signal that comes at once' 'needs strace'
 fi
 check 'what goes wrong is told, also with -q' quiet
 check_as_root 'and of a process that runs' cut_short
