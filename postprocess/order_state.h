@@ -23,7 +23,7 @@
 #define MALLOCTAPE_ORDER_STATE_H
 
 #include "postprocess/object_table.h"
-#include "postprocess/order.h"
+#include "postprocess/order_totals.h"
 #include "postprocess/overlaps.h"
 #include "postprocess/passed.h"
 #include "postprocess/placement.h"
