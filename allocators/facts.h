@@ -86,7 +86,8 @@ enum allocator_fault {
     ALLOCATOR_EMPTY_IS_ONE = 2,
 };
 
-/* What may be NULL is then not known, or the allocator has none. */
+/* name, is_it, put_version, heap_bytes, release_means, release, sizes_name (which begins with the
+ * name) and size are always there. Of all else NULL means: not known, or the allocator has none. */
 struct allocator_facts {
     const char *name;
     unsigned faults; /* enum allocator_fault */
@@ -101,7 +102,7 @@ struct allocator_facts {
     const char *(*heap_source)(const struct allocator_functions *functions);
     uint64_t (*heap_bytes)(const struct allocator_functions *functions);
 
-    /* May be NULL: its statistics in a recording (FORMAT.md 4.3): names; whether it has them; the
+    /* Its statistics in a recording (FORMAT.md 4.3): names; whether it has them; the
      * values, right after heap_bytes(), and how many there were. */
     const char *statistics;
     unsigned statistics_count;

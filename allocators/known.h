@@ -33,8 +33,8 @@ enum allocator_where {
 #define ALLOCATOR_VARIABLES \
     GLIBC_VARIABLES, JEMALLOC_VARIABLES, MIMALLOC_VARIABLES, TCMALLOC_VARIABLES
 
-/* Those that have the same colour on every page, in the order of the palette (page/page.js), which
- * keeps two of its seven for all others. */
+/* Those that have the same colour on every page, in the order of the palette (page/page.js). All
+ * others share what they leave of its seven colours. */
 #define ALLOCATOR_COLOURS "tcmalloc glibc jemalloc mimalloc tbbmalloc"
 
 #define ALLOCATOR_DECLARATION(name) extern const struct allocator_facts allocator_##name;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocators/known.h"
 #include "common/array.h"
 #include "common/call_table.h"
 #include "common/pages.h"
@@ -36,13 +37,14 @@ static bool anonymous_has_only(const char *value, const char *end, const char *c
 /* A name that allocators are known by, and a version. */
 static bool anonymous_allocator(const char *value, const char *end)
 {
-    static const char *const names[] = {"gperftools ", "glibc ", "jemalloc ", "mimalloc ",
-                                        "tcmalloc ",   "musl ",  "tcmalloc",  "jemalloc",
-                                        "mimalloc",    "glibc",  "musl"};
+#define ALLOCATOR_NAME(name, where, files, package, no_switching, help) name,
+    static const char *const names[] = {"gperftools", "musl", KNOWN_ALLOCATOR_LIST(ALLOCATOR_NAME)};
+#undef ALLOCATOR_NAME
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t bytes = strlen(names[i]);
-        if ((size_t)(end - value) >= bytes && memcmp(value, names[i], bytes) == 0)
-            return anonymous_has_only(value + bytes, end, "0123456789.");
+        if ((size_t)(end - value) >= bytes && memcmp(value, names[i], bytes) == 0 &&
+            anonymous_has_only(value + bytes, end, " 0123456789."))
+            return true;
     }
     return false;
 }

@@ -45,17 +45,18 @@ const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [14, 5], [5, 5], [2, 6]];
 const POINTS = ['circle', 'rect', 'triangle', 'rectRot', 'cross', 'crossRot', 'star'];
 
 const theme = matchMedia('(prefers-color-scheme: dark)');
-const palette = (at) => COLOURS[theme.matches ? 'dark' : 'light'][at % 7];
+const palette = (at) => COLOURS[theme.matches ? 'dark' : 'light'][at % COLOURS.light.length];
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// These allocators have the same colour on every page. Any other gets one of the two that are left,
-// by its name.
+// These allocators have the same colour on every page. Any other gets one of those that are left, by
+// its name.
 const ALLOCATORS = [/*ALLOCATORS*/];
 
 function allocatorColour(name) {
   const known = ALLOCATORS.indexOf(name.replace(/-(noswitch|system)$/, ''));
   const sum = [...name].reduce((so_far, letter) => so_far + letter.codePointAt(0), 0);
-  return palette(known >= 0 ? known : ALLOCATORS.length + sum % 2);
+  const others = Math.max(COLOURS.light.length - ALLOCATORS.length, 1);
+  return palette(known >= 0 ? known : ALLOCATORS.length + sum % others);
 }
 
 // ---- charts ----

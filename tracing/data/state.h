@@ -173,7 +173,8 @@ extern struct malloctape_lane recording_no_lane;
  *
  * Invariant   mapped slots == free + held by lanes + in the sink but not yet written
  * Ownership   a slot belongs to the thread that took it, and to the writer once its note names the
- *             next slot of the lane. Before that, the writer may read what lies below the cursor. */
+ *             next slot of the lane, or once the writer has taken over a lane without a thread
+ *             (retire_lane()). Before that, the writer may read what lies below the cursor. */
 
 /* 16 KiB: 8 160 units. Large enough that taking a slot does not show, small enough that several
  * stay in the second-level cache. */
