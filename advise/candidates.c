@@ -170,7 +170,9 @@ static void find_pair(struct finding *finding, const struct advise_group *group)
     const struct advise_group *with = &groups->at[group->before.value];
     const uint64_t size = group->size.value;
     /* Each is made after the other: the smaller one is the part. */
-    if (&groups->at[with->before.value] == group && with->size.value < size) return;
+    if (with->before.same > 0 && &groups->at[with->before.value] == group &&
+        with->size.value < size)
+        return;
     if (with == group || group_share(group->size.same, group->made) < 0.9 ||
         group_share(with->made, group->made) > 1.15 || group_share(with->made, group->made) < 0.87)
         return;

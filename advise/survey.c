@@ -15,8 +15,9 @@ struct survey_object {
 
 /* What a thread did last. */
 struct survey_lane {
-    uint32_t site;   /* of the object that it made last */
-    uint32_t object; /* made by its latest call; or NO_REGISTER */
+    uint32_t object; /* that it made last; or NO_REGISTER */
+    uint64_t made;   /* the number of that call */
+    bool is_latest;  /* that was its latest call */
     bool freed;      /* its latest call was a free */
 };
 
@@ -74,13 +75,23 @@ static void survey_take_live(struct survey_pass *pass, struct survey_site *site,
     pass->bytes -= size;
 }
 
+/* The site of the object that the thread made last, while it lives: what is made then may be a part of
+ * it. */
+static uint32_t survey_site_before(const struct survey_pass *pass, const struct survey_lane *lane)
+{
+    if (lane->object == INSTRUCTION_NO_REGISTER) return SURVEY_NONE;
+    const struct survey_object *before = &pass->objects[lane->object];
+    return before->made == lane->made ? before->site : SURVEY_NONE;
+}
+
 static void survey_begin(struct survey_pass *pass, const struct instruction *one, uint32_t node)
 {
     struct survey_site *site = survey_site(pass, node);
     struct survey_lane *lane = &pass->lanes[pass->lane];
     pass->good = pass->good && site != NULL;
     if (site == NULL) return;
-    const uint32_t at = (uint32_t)(site - pass->survey->sites);
+    const uint32_t at = (uint32_t)(site - pass->survey->sites),
+                   before = survey_site_before(pass, lane);
     pass->objects[one->object] = (struct survey_object){one->size, pass->survey->calls, at,
                                                         (uint16_t)pass->lane, !pass->in_base};
     survey_add_live(pass, site, one->size);
@@ -90,8 +101,8 @@ static void survey_begin(struct survey_pass *pass, const struct instruction *one
     site->bytes += one->size;
     if (one->size > site->greatest) site->greatest = one->size;
     majority_add(&site->size, one->size);
-    majority_add(&site->before, lane->site);
-    *lane = (struct survey_lane){at, one->object, false};
+    majority_add(&site->before, before);
+    *lane = (struct survey_lane){one->object, pass->survey->calls, true, false};
 }
 
 static void survey_grow(struct survey_site *site, uint64_t from, uint64_t to)
@@ -110,15 +121,14 @@ static void survey_resize(struct survey_pass *pass, const struct instruction *on
     survey_add_live(pass, site, one->size);
     if (!pass->in_base) survey_grow(site, object->size, one->size);
     object->size = one->size;
-    pass->lanes[pass->lane].object = INSTRUCTION_NO_REGISTER;
-    pass->lanes[pass->lane].freed = false;
+    pass->lanes[pass->lane].is_latest = pass->lanes[pass->lane].freed = false;
 }
 
 /* Whether the thread's latest call made a larger object at the same stack: a copy of this one. */
 static bool survey_is_copied(const struct survey_pass *pass, const struct survey_object *freed)
 {
     const struct survey_lane *lane = &pass->lanes[pass->lane];
-    if (lane->object == INSTRUCTION_NO_REGISTER) return false;
+    if (!lane->is_latest) return false;
     const struct survey_object *copy = &pass->objects[lane->object];
     return copy->site == freed->site && copy->size > freed->size &&
            copy->size >= freed->size + freed->size / 2;
@@ -139,7 +149,7 @@ static void survey_end(struct survey_pass *pass, const struct instruction *one)
             survey_grow(site, object->size, pass->objects[lane->object].size);
     }
     pass->objects[one->object].site = SURVEY_NONE;
-    lane->object = INSTRUCTION_NO_REGISTER;
+    lane->is_latest = false;
     lane->freed = true;
 }
 
@@ -205,7 +215,7 @@ static bool survey_open(struct survey_pass *pass, const struct change_trace *tra
     pass->site_of = calloc(pass->nodes, sizeof *pass->site_of);
     pass->lanes = pages_map(SURVEY_LANES_BYTES);
     for (uint32_t i = 0; pass->lanes != NULL && i < INSTRUCTION_LANES_MAX; i++)
-        pass->lanes[i] = (struct survey_lane){SURVEY_NONE, INSTRUCTION_NO_REGISTER, false};
+        pass->lanes[i] = (struct survey_lane){.object = INSTRUCTION_NO_REGISTER};
     return pass->site_of != NULL && pass->lanes != NULL;
 }
 

@@ -29,7 +29,7 @@ struct survey_site {
     uint64_t late;     /* of those alive: made in the last half of all calls */
     uint64_t greatest; /* size */
     struct survey_majority size,
-        before;       /* before: the site of the object that the thread made last */
+        before;       /* before: the site of the object that the thread made last, while it lives */
     struct live live; /* its peak is that of the trace */
 };
 
@@ -40,7 +40,8 @@ struct survey {
     bool is_cut;
 };
 
-/* Sites are numbered from 0; `before` of the first object of a thread is SURVEY_NONE. */
+/* Sites are numbered from 0; `before` of the first object of a thread, and after one that is gone,
+ * is SURVEY_NONE. */
 #define SURVEY_NONE UINT32_MAX
 
 /* Reads the trace once, or as far as trace->calls_max says. False: `why` says what is wrong. */

@@ -72,7 +72,7 @@ end
 
 def changes_of(list) = list.map { |one| one['change'] }
 
-plan 16
+plan 17
 Dir.chdir(ENV['TMPDIR'] = Dir.mktmpdir)
 at_exit { Dir.chdir('/') && FileUtils.rm_rf(ENV.fetch('TMPDIR')) }
 
@@ -94,6 +94,11 @@ found = changes_of(json['best']).first(2)
 report found == ['node_add itself: remove', 'node_add itself: remove; session_make itself: size=+24'] &&
        changes_of(json['tried']).none? { |one| one.include?('until') },
        'objects made in pairs are found, and no leak where nothing is freed', [json['best'].inspect]
+
+# Nodes that are made after something else is gone again cannot be a part of that.
+_, json = advice((0...8000).map { |at| "a 20000 200 10\nf 20000 0\na #{at} 24 11\n" }.join)
+report (json['tried'].map { |one| one['kind'] } & %w[pair needless]).empty? && !json['tried'].empty?,
+       'what is gone makes no pair', [changes_of(json['tried']).inspect]
 
 # A container that copies; the name of a template is a pattern without its arguments.
 grows = (0...300).map do |at|
