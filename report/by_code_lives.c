@@ -48,15 +48,14 @@ static const char *most_below(const struct row_lives *of)
     return words_bytes(at < 64 ? UINT64_C(1) << at : UINT64_MAX);
 }
 
-static void print_lives_part(double part, double all, FILE *to)
+static void print_lives_part(double part, double all, int width, FILE *to)
 {
-    fprintf(to, " %8s", part >= 0.5 ? words_number(UNIT_SHARE, part / all) : ".");
+    fprintf(to, " %*s", width, part >= 0.5 ? words_number(UNIT_SHARE, part / all) : ".");
 }
 
-static void print_lives_row(const struct by_code *code, uint32_t row, const struct row_lives *of,
-                            FILE *to)
+/* The shares that ended within so many calls, and of those never. */
+static void print_lives_shares(const struct by_code_lives *all, int width, FILE *to)
 {
-    const struct by_code_lives *all = &of->all;
     double parts[] = {all->short_lived, all->lived[0] + all->lived[1],
                       all->lived[2] + all->lived[3], all->lived[4], 0};
     double known = 0;
@@ -65,9 +64,15 @@ static void print_lives_row(const struct by_code *code, uint32_t row, const stru
     /* Of those made: others that are alive at the end are of a base. */
     parts[LIVES_NEVER] = fmax(fmin(all->end_objects, all->made - known), 0);
     known += parts[LIVES_NEVER];
-    fprintf(to, "  %12s %10s", words_count((uint64_t)llround(all->made)), most_below(of));
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
-        print_lives_part(parts[i], known, to);
+        print_lives_part(parts[i], known, width, to);
+}
+
+static void print_lives_row(const struct by_code *code, uint32_t row, const struct row_lives *of,
+                            FILE *to)
+{
+    fprintf(to, "  %12s %10s", words_count((uint64_t)llround(of->all.made)), most_below(of));
+    print_lives_shares(&of->all, 8, to);
     fprintf(to, "  %s", words_name(by_code_name(code, row)));
     by_code_print_place(code, row, &by_code_numbers[1], to);
     fputc('\n', to);
@@ -122,4 +127,37 @@ void by_code_print_lives(const struct by_code *code, FILE *to)
     free(order);
     free(rows);
     free(place);
+}
+
+/* ---- one row ---- */
+
+static void print_lives_of(const struct by_code_lives *of, FILE *to)
+{
+    fprintf(to, " %9s", words_count((uint64_t)llround(of->made)));
+    fprintf(to, " %9s", words_bytes((uint64_t)llround(of->peak_bytes)));
+    fprintf(to, " %8s", words_bytes((uint64_t)llround(of->end_bytes)));
+    print_lives_shares(of, 7, to);
+    fputc('\n', to);
+}
+
+void by_code_print_lives_of(const struct by_code *code, uint32_t row, FILE *to)
+{
+    struct by_code_lives sums[STACK_MAGNITUDES] = {{.made = 0}}, all = {.made = 0};
+    for (size_t i = 0; i < code->tally.cells.count; i++) {
+        const struct stack_cell *cell = &code->tally.cells.at[i];
+        if (code_groups_itself(&code->groups, cell->stack) != row) continue;
+        by_code_lives_add(code, &all, cell);
+        by_code_lives_add(code, &sums[stack_tally_magnitude(&code->tally, cell)], cell);
+    }
+    fprintf(to, "%s itself: sizes, and after how many calls its objects end\n",
+            words_name(by_code_name(code, row)));
+    fprintf(to, "%10s %9s %9s %8s %7s %7s %7s %7s %7s\n", "size from", "objects", "at peak",
+            "at end", "100", "10 000", "million", "later", "never");
+    fprintf(to, "%10s", "all");
+    print_lives_of(&all, to);
+    for (unsigned i = 0; i < STACK_MAGNITUDES; i++) {
+        if (sums[i].made < 0.5) continue;
+        fprintf(to, "%10s", words_bytes(i > 0 ? UINT64_C(1) << (i - 1) : 0));
+        print_lives_of(&sums[i], to);
+    }
 }

@@ -17,4 +17,7 @@ void by_code_lives_add(const struct by_code *code, struct by_code_lives *to,
 /* Prints a table of the rows that make most objects. */
 void by_code_print_lives(const struct by_code *code, FILE *to);
 
+/* Prints those of one row, by size: what it makes itself. */
+void by_code_print_lives_of(const struct by_code *code, uint32_t row, FILE *to);
+
 #endif

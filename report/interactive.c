@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/printable.h"
+#include "report/by_code_lives.h"
 #include "report/by_code_place.h"
 #include "report/interactive_view.h"
 #include "report/time_word.h"
@@ -17,11 +18,14 @@
 enum { HEAD_LINES = 2, FOOT_LINES = 1, INDENT = 2, INPUT_BYTES = 64, COLUMNS_WIDE = 64 };
 enum { KEY_ESCAPE = 27, KEY_NEW_LINE = '\n', KEY_RETURN = '\r', KEY_CONTROL_L = 12 };
 
+/* What lies over the lines until the next key. */
+enum overlay { OVERLAY_NONE, OVERLAY_HELP, OVERLAY_LIVES };
+
 struct screen {
     struct view view;
     const char *name, *said;
     size_t cursor, top; /* lines of the view */
-    bool helps;
+    enum overlay overlay;
 };
 
 static const char *const keys_help[] = {
@@ -33,6 +37,7 @@ static const char *const keys_help[] = {
     "/                shows only names with these letters; nothing: all",
     "t                a stretch of time: from and to, as 1.5s 3s; nothing: all of it",
     "[ ]              the stretch before, the next one",
+    "l                sizes and lifetimes of what the function makes, over all the time",
     "q                quits"};
 
 /* ---- drawing ---- */
@@ -140,14 +145,38 @@ static void draw_help(void)
                  i < (int)(sizeof keys_help / sizeof *keys_help) ? keys_help[i] : "");
 }
 
+/* The row of a line; CODE_GROUP_NONE: there is none, as rows are no functions. */
+static uint32_t line_row(const struct view *view, const struct view_line *line)
+{
+    if (view->kind == VIEW_TABLE) return line->id;
+    if (view->code->groups.by != CODE_BY_FUNCTION) return CODE_GROUP_NONE;
+    const char *name = view_name(view, line);
+    return by_code_find(view->code, name, strlen(name));
+}
+
+static void draw_lives(const struct screen *screen)
+{
+    const struct view *view = &screen->view;
+    char text[8192] = "", *rest = text;
+    FILE *to = fmemopen(text, sizeof text, "w");
+    if (to == NULL) return;
+    by_code_print_lives_of(view->code, line_row(view, &view->lines[screen->cursor]), to);
+    fclose(to);
+    for (int i = 0; i < lines_shown(); i++) {
+        const char *line = strsep(&rest, "\n");
+        put_line(HEAD_LINES + i, i == 0 ? A_BOLD : A_NORMAL, line != NULL ? line : "");
+    }
+}
+
 static void interactive_draw(const struct screen *screen)
 {
     char foot[160];
     draw_head(screen);
-    if (screen->helps)
-        draw_help();
-    else
-        draw_lines(screen);
+    switch (screen->overlay) {
+    case OVERLAY_HELP: draw_help(); break;
+    case OVERLAY_LIVES: draw_lives(screen); break;
+    default: draw_lines(screen); break;
+    }
     if (screen->said != NULL)
         snprintf(foot, sizeof foot, "%s", screen->said);
     else
@@ -342,6 +371,23 @@ static bool take_key(struct screen *screen, int key)
     }
 }
 
+/* A key that opens what lies over the lines closes it, too. */
+static void change_overlay(struct screen *screen, int key)
+{
+    const struct view *view = &screen->view;
+    enum overlay wanted = OVERLAY_NONE;
+    if (key == KEY_CONTROL_L || key == KEY_RESIZE) return;
+    if (key == '?') wanted = OVERLAY_HELP;
+    if (key == 'l' && view->count > 0) {
+        wanted = OVERLAY_LIVES;
+        if (line_row(view, &view->lines[screen->cursor]) == CODE_GROUP_NONE) {
+            wanted = OVERLAY_NONE;
+            screen->said = "that is no row of the table";
+        }
+    }
+    screen->overlay = screen->overlay == wanted ? OVERLAY_NONE : wanted;
+}
+
 /* False: no memory. */
 static bool screen_run(struct screen *screen)
 {
@@ -351,7 +397,7 @@ static bool screen_run(struct screen *screen)
         interactive_draw(screen);
         key = getch();
         screen->said = NULL;
-        if (key != KEY_CONTROL_L && key != KEY_RESIZE) screen->helps = key == '?' && !screen->helps;
+        change_overlay(screen, key);
         good = take_key(screen, key);
     }
     return good;

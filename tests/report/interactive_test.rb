@@ -87,13 +87,15 @@ end
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 12
+  plan 13
   write_trace('t.p')
   terminal = Terminal.new(24, 80)
   screen = terminal.after('', /main/)
   shows('the table: itself, and with what it calls', screen, /sample\s+table: by bytes asked for/,
         /391 KiB\s+77 %\s+391 KiB\s+parse\s+parse.c:7/, /0 bytes\s+0.0 %\s+508 KiB\s+main/, /1 of 6/)
   shows('the next number', terminal.after('m', /objects made/), /objects made/, /400\s+50 %\s+400\s+answer/)
+  shows('sizes and lifetimes of what a row makes', terminal.after('l', /later/), /parse itself/,
+        /never\s+all\s+400\s+391 KiB\s+97.7 KiB\s+\.\s+75 %\s+\.\s+\.\s+25 %\s+512 bytes\s+400\s/)
   shows('sorted by what is called, and back', terminal.after('s', /\n?.*main.*parse/m), /main.*parse/m)
   shows('a filter', terminal.after("M/ANSW\r", /1 of 1/), /with ANSW/, /answer\s+answer.c:9/, /1 of 1/)
   shows('without it', terminal.after("/\b\b\b\b\r", /1 of 6/), /1 of 6/)
