@@ -171,6 +171,7 @@ static bool advise_try(struct advising *advising, char *why, size_t why_bytes)
     trials->trace = &advising->trace;
     trials->allocator = &advising->allocator;
     trials->settings = &advising->settings;
+    if (advising->options->allocator == NULL) trials->recorded = advising->recorded;
     trials->calls = advising->survey.calls;
     advising->is_cut = advising->survey.is_cut;
     survey_free(&advising->survey);

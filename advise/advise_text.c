@@ -165,6 +165,26 @@ static void print_false(const struct trials *trials, FILE *to)
     }
 }
 
+static void print_untouched(const struct trials *trials, FILE *to)
+{
+    const struct untouched_replayed *replayed = &trials->replayed;
+    char text[512];
+    if (!trials->untouched) return;
+    if (trials->touched > 0)
+        snprintf(
+            text, sizeof text,
+            "The program left much of what it allocated untouched: replays have %.1f MiB if they "
+            "write to all of each object, %.1f if to its beginning; %.0f %% of what is between "
+            "them counts, by what was resident in its heap.",
+            replayed->all / MIB, replayed->beginning / MIB, 100 * trials->touched);
+    else
+        snprintf(
+            text, sizeof text,
+            "! The program left much of what it allocated untouched, and replays write to all of "
+            "it: changes may save much less.");
+    terminal_print_wrapped(text, 0, 2, to);
+}
+
 void advise_print(const struct trials *trials, const char *name, FILE *to)
 {
     fprintf(to, "%s: %" PRIu64 " calls. ", printable_text(name), trials->calls);
@@ -173,6 +193,7 @@ void advise_print(const struct trials *trials, const char *name, FILE *to)
     else
         fputs("Replays", to);
     fprintf(to, " have %.1f.\n", trials->whole.peak / MIB);
+    print_untouched(trials, to);
     fprintf(to, "%zu change%s of code %s tried by replays.\n", trials->count,
             trials->count == 1 ? "" : "s", trials->count == 1 ? "was" : "were");
     print_best(trials, to);
@@ -238,6 +259,7 @@ json_t *advise_json(const struct trials *trials, const char *name)
     json_put_real(object, "original_end_rss_bytes", trials->original_end);
     json_put_real(object, "original_cpu_seconds", trials->cpu_seconds);
     json_object_set_new(object, "as_it_is", numbers_json(&trials->whole));
+    json_put_real(object, "touched", trials->touched > 0 ? trials->touched : NAN);
     json_put_number(object, "rounds", trials->rounds);
     json_object_set_new(object, "best", trials_json_of(trials, list, advise_best(trials, list)));
     json_object_set_new(object, "false_promises",

@@ -32,6 +32,10 @@ enum { TRIALS_LAST = 10 };
 #define SCORE_TIME  0.1
 #define SCORE_CALLS 0.05
 
+/* What a replay writes to: pages; or the beginning of each object. */
+#define TOUCH_PAGES "--touch=pages"
+#define TOUCH_LINE  "--touch=line"
+
 /* ---- one replay ---- */
 
 static void trial_enter(void *of)
@@ -42,9 +46,9 @@ static void trial_enter(void *of)
         setenv(trials->settings->set[i].name, trials->settings->set[i].value, 1);
 }
 
-/* The report; NULL: `why` says why there is none. */
-static json_t *trial_replay(const struct trials *trials, const char *ordered, char *why,
-                            size_t why_bytes)
+/* The report; NULL: `why` says why there is none. `touch`: an option. */
+static json_t *trial_replay(const struct trials *trials, const char *ordered, const char *touch,
+                            char *why, size_t why_bytes)
 {
     struct installed installed;
     char file[PROCESS_PATH_BYTES], *through[ALLOCATOR_WORDS];
@@ -58,6 +62,7 @@ static json_t *trial_replay(const struct trials *trials, const char *ordered, ch
                      (char *)"--clock=original",
                      (char *)"--engine=auto",
                      (char *)"--sample=0",
+                     (char *)touch,
                      (char *)"--quiet",
                      (char *)"--json",
                      file,
@@ -93,10 +98,10 @@ static bool numbers_take(const struct trials *trials, const json_t *report,
     return allocators_was_used(trials->allocator, used, why, why_bytes);
 }
 
-static bool numbers_of(const struct trials *trials, const char *ordered,
+static bool numbers_of(const struct trials *trials, const char *ordered, const char *touch,
                        struct trial_numbers *numbers, char *why, size_t why_bytes)
 {
-    json_t *report = trial_replay(trials, ordered, why, why_bytes);
+    json_t *report = trial_replay(trials, ordered, touch, why, why_bytes);
     if (report == NULL) return false;
     const bool good = numbers_take(trials, report, numbers, why, why_bytes);
     json_decref(report);
@@ -105,7 +110,7 @@ static bool numbers_of(const struct trials *trials, const char *ordered,
 
 static bool trials_read_original(struct trials *trials, char *why, size_t why_bytes)
 {
-    json_t *report = trial_replay(trials, trials->ordered, why, why_bytes);
+    json_t *report = trial_replay(trials, trials->ordered, TOUCH_PAGES, why, why_bytes);
     if (report == NULL) return false;
     trials->original_peak = report_real(report, "original_peak_net_rss_bytes");
     trials->original_end = report_real(report, "original_end_net_rss_bytes");
@@ -114,6 +119,36 @@ static bool trials_read_original(struct trials *trials, char *why, size_t why_by
     const bool good = numbers_take(trials, report, &trials->whole, why, why_bytes);
     json_decref(report);
     return good;
+}
+
+/* ---- what the program left untouched ---- */
+
+/* Corrects what a replay that writes to pages says. */
+static void numbers_correct(const struct trials *trials, struct trial_numbers *numbers,
+                            const struct trial_numbers *beginning)
+{
+    if (!(trials->touched > 0)) return;
+    numbers->peak = untouched_corrected(numbers->peak, beginning->peak, trials->touched);
+    numbers->mean = untouched_corrected(numbers->mean, beginning->mean, trials->touched);
+    numbers->end = untouched_corrected(numbers->end, beginning->end, trials->touched);
+}
+
+/* Of the whole trace, under the recorded allocator. */
+static bool trials_read_untouched(struct trials *trials, char *why, size_t why_bytes)
+{
+    struct others others;
+    trials->untouched =
+        trials->recorded != NULL && untouched_is_much(trials->whole.peak, trials->original_peak);
+    if (!trials->untouched) return true;
+    if (!numbers_of(trials, trials->ordered, TOUCH_LINE, &trials->beginning, why, why_bytes))
+        return false;
+    if (!others_read(&others, trials->ordered, trials->recorded))
+        return error_explain(why, why_bytes, "no memory for what was resident");
+    trials->replayed = (struct untouched_replayed){trials->whole.peak, trials->beginning.peak};
+    trials->touched = untouched_share(&others, trials->original_peak, &trials->replayed);
+    others_free(&others);
+    numbers_correct(trials, &trials->whole, &trials->beginning);
+    return true;
 }
 
 /* ---- medians ---- */
@@ -173,6 +208,12 @@ struct trial_round {
     char base[PROCESS_PATH_BYTES], changed[PROCESS_PATH_BYTES];
     struct trial_numbers first; /* of the trace as it is */
 };
+
+/* A part of a trace has no peak that could be compared with the program's. */
+static bool round_is_corrected(const struct trials *trials)
+{
+    return trials->touched > 0 && trials->trace->calls_max == 0;
+}
 
 static double score_of(double base, double changed, double of, double weight)
 {
@@ -240,17 +281,33 @@ static void trial_take_runs(struct trial *trial)
     if (trial->outlives) trial->score = -1;
 }
 
+/* Replays the changed trace; in the last round, if the trial has none yet, also with writes to beginnings. */
+static bool trial_replay_changed(const struct trials *trials, struct trial *trial,
+                                 const struct trial_round *round)
+{
+    struct trial_numbers *changed = &trial->changed_runs[trial->runs];
+    if (!numbers_of(trials, round->changed, TOUCH_PAGES, changed, trial->why, sizeof trial->why))
+        return false;
+    if (!round_is_corrected(trials)) return true;
+    if (trial->runs == 0 && !numbers_of(trials, round->changed, TOUCH_LINE, &trial->beginning,
+                                        trial->why, sizeof trial->why))
+        return false;
+    numbers_correct(trials, changed, &trial->beginning);
+    return true;
+}
+
 /* Replays the trace as it is, unless that was done when the round began, and the changed one. */
 static bool trial_turn(const struct trials *trials, struct trial *trial,
                        const struct trial_round *round)
 {
     struct trial_numbers *base = &trial->base_runs[trial->runs];
     *base = round->first;
-    if (trial->runs > 0 || round->runs > 1)
-        if (!numbers_of(trials, round->base, base, trial->why, sizeof trial->why)) return false;
-    if (!numbers_of(trials, round->changed, &trial->changed_runs[trial->runs], trial->why,
-                    sizeof trial->why))
-        return false;
+    if (trial->runs > 0 || round->runs > 1) {
+        if (!numbers_of(trials, round->base, TOUCH_PAGES, base, trial->why, sizeof trial->why))
+            return false;
+        if (round_is_corrected(trials)) numbers_correct(trials, base, &trials->beginning);
+    }
+    if (!trial_replay_changed(trials, trial, round)) return false;
     trial->runs++;
     trial_take_runs(trial);
     return true;
@@ -323,7 +380,7 @@ static bool round_open(struct trials *trials, struct trial_round *round, char *w
     process_directory_path(trials->directory, "as-it-is", round->base, sizeof round->base);
     if (!change_stream_write(trials->trace, &none, round->base, &result, why, why_bytes))
         return false;
-    return numbers_of(trials, round->base, &round->first, why, why_bytes);
+    return numbers_of(trials, round->base, TOUCH_PAGES, &round->first, why, why_bytes);
 }
 
 static int trials_by_score(const void *one, const void *other)
@@ -410,7 +467,8 @@ static bool trials_open(struct trials *trials, const struct candidates *candidat
         else
             change_list_free(&trial->list);
     }
-    return trials_read_original(trials, why, why_bytes);
+    return trials_read_original(trials, why, why_bytes) &&
+           trials_read_untouched(trials, why, why_bytes);
 }
 
 bool trials_run(struct trials *trials, const struct candidates *candidates, char *why,

@@ -5,7 +5,8 @@
  *   last round: 10 candidates, the whole trace --> those that seem to gain again, in turns with the trace
  *               as it is, best first, as long as there is time
  *
- * A short trace has only the last round, with all candidates. Memory: that of a change, or of a replay,
+ * A short trace has only the last round, with all candidates. Where the program left much of what it
+ * allocated untouched, replays of the last round are corrected (reading/untouched.h). Memory: that of a change, or of a replay,
  * whichever is more; files in a temporary directory: two streams of three bytes a call. One thread. */
 #ifndef MALLOCTAPE_ADVISE_TRIALS_H
 #define MALLOCTAPE_ADVISE_TRIALS_H
@@ -15,6 +16,7 @@
 #include "launch/allocators.h"
 #include "launch/process.h"
 #include "launch/recorded_settings.h"
+#include "reading/untouched.h"
 
 enum { TRIAL_RUNS_MAX = 5 };
 
@@ -29,7 +31,8 @@ struct trial {
     struct change_list list;
     struct change_result result; /* of the latest round */
     struct trial_numbers base_runs[TRIAL_RUNS_MAX], changed_runs[TRIAL_RUNS_MAX];
-    unsigned runs; /* of the latest round: how many turns */
+    struct trial_numbers beginning; /* of a replay that writes to beginnings only, if needed */
+    unsigned runs;                  /* of the latest round: how many turns */
     struct trial_numbers base, changed;
     struct trial_numbers least; /* memory: of the replays of the trace as it is */
     double unsure; /* bytes: how far replays differ at the peak; NAN: there is one of each */
@@ -49,11 +52,16 @@ struct trials {
     struct change_trace *trace;
     const struct allocator_found *allocator;
     const struct recorded_settings *settings;
-    uint64_t calls; /* of the trace */
+    const char *recorded; /* the recorded allocator's name, if it is the one of replays; or NULL */
+    uint64_t calls;       /* of the trace */
     struct trial at[CANDIDATES_MAX];
     size_t count;
     unsigned rounds;                    /* how many there were */
     struct trial_numbers whole;         /* of the whole trace as it is */
+    bool untouched;                     /* replays write to much that the program did not */
+    double touched;                     /* the share of that which counts; 0: all does */
+    struct untouched_replayed replayed; /* under the recorded allocator */
+    struct trial_numbers beginning;     /* of the whole trace as it is, if touched > 0 */
     double began;                       /* seconds */
     double original_peak, original_end; /* of the process without the recorder; NAN: not known */
     double cpu_seconds;                 /* of the process */

@@ -284,7 +284,7 @@ static void rows_close(struct compare *compare)
     }
     free(compare->rows);
     compare_recorded_close(compare);
-    compare_others_free(&compare->others);
+    others_free(&compare->others);
     compare_what_if_close(compare);
 }
 
@@ -339,8 +339,7 @@ static int measure(struct compare *compare)
     compare_recorded_hide(compare);
     const char *allocator =
         json_string_value(json_object_get(compare->null_report, "recorded_allocator"));
-    if (!compare_others_read(&compare->others, compare->ordered,
-                             allocator != NULL ? allocator : ""))
+    if (!others_read(&compare->others, compare->ordered, allocator != NULL ? allocator : ""))
         return cli_fail(&cli_compare, "%s: no memory for what was resident", trace);
     compare_untouched_correct(compare);
     progress_text("");

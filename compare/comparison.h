@@ -22,11 +22,12 @@
 #include "change/change_stream.h"
 #include "compare/compare_numbers.h"
 #include "compare/list.h"
-#include "compare/others.h"
 #include "compare/rank.h"
 #include "launch/allocators.h"
 #include "launch/process.h"
 #include "launch/recorded_settings.h"
+#include "reading/others.h"
+#include "reading/untouched.h"
 
 enum { COMPARE_RECORDINGS_MAX = 16, COMPARE_WHAT_IFS_MAX = 40 };
 
@@ -51,12 +52,6 @@ struct compare_options {
         sort; /* all tables are sorted by this; COMPARE_MEASURES: each by its own measure */
 };
 
-/* Peak RSS of replays under the recorded allocator, which write to all of each object, or to its
- * beginning. NAN: not known. */
-struct compare_replayed {
-    double all, beginning;
-};
-
 /* NAN: not known. */
 struct compare_original {
     /* Without the recorder's memory: of the whole process. */
@@ -65,8 +60,8 @@ struct compare_original {
     double allocator_seconds; /* of these, about what the allocator and touching new pages take;
                                  NAN: no row has a change of time */
     bool untouched;           /* a replay writes to much memory that the program never touched */
-    double touched;           /* untouched.h: the share of that which counts; 0: all does */
-    struct compare_replayed replayed;
+    double touched;           /* reading/untouched.h: the share of that which counts; 0: all does */
+    struct untouched_replayed replayed;
     double follows;    /* the distance of the curves, as a share of the peak: 0 is best */
     char why_not[192]; /* empty, or why there are no absolute figures of memory */
 };
@@ -126,7 +121,7 @@ struct compare {
     struct compare_options options;
     struct process_directory directory;
     char ordered[PATH_MAX];          /* the stream that is replayed */
-    struct compare_others others;    /* what of the process was not its allocator's */
+    struct others others;            /* what of the process was not its allocator's */
     char replay[PATH_MAX];           /* the program */
     json_t *machine;                 /* machine.h, before the first replay */
     json_t *null_report;             /* report of engine null */

@@ -79,7 +79,7 @@ double compare_curves_distance(const double *seconds, const double *one, const d
 }
 
 /* What they had at a time; `*at` is the first look that is not before it, and moves on. */
-static double others_bytes_at(const struct compare_others *others, double seconds, size_t *at)
+static double others_bytes_at(const struct others *others, double seconds, size_t *at)
 {
     while (*at < others->count && others->seconds[*at] < seconds)
         ++*at;
@@ -90,8 +90,8 @@ static double others_bytes_at(const struct compare_others *others, double second
     return others->bytes[*at - 1] + part * (others->bytes[*at] - others->bytes[*at - 1]);
 }
 
-void compare_curves_subtract(const struct compare_others *others, const double *seconds,
-                             double *values, size_t count)
+void compare_curves_subtract(const struct others *others, const double *seconds, double *values,
+                             size_t count)
 {
     size_t at = 0;
     for (size_t i = 0; i < count && others->count > 0; i++)
@@ -131,10 +131,10 @@ static void curve_read(double *values, const json_t *series, const char *key, si
 
 /* Makes of the heap's size at each time what of it was resident: looks say how much less that is.
  * Where the heap's size is not known, it is what the process had and others had not. */
-static bool expected_heap_curve(const struct compare_others *others, const double *seconds,
+static bool expected_heap_curve(const struct others *others, const double *seconds,
                                 const double *process, double *heap, size_t count)
 {
-    struct compare_others less = *others;
+    struct others less = *others;
     double *rest = calloc(count + 1, sizeof *rest);
     less.bytes = calloc(others->count + 1, sizeof *less.bytes);
     const bool good = rest != NULL && less.bytes != NULL;
@@ -157,7 +157,7 @@ static bool expected_heap_curve(const struct compare_others *others, const doubl
 
 /* The distance of the whole process's curve, or of the heap's part of it: if the rest of the process
  * changes, that is less; what is resident between looks is not known, so it may be more. */
-static double distance_of_replay(const json_t *series, const struct compare_others *others)
+static double distance_of_replay(const json_t *series, const struct others *others)
 {
     const size_t count = json_array_size(json_object_get(series, "seconds"));
     double *seconds = calloc(4 * count + 1, sizeof *seconds);
@@ -214,13 +214,13 @@ static bool original_is_replayed(struct compare *compare)
 /* Sets original->why_not: why the replay cannot stand for the allocator's part of the process;
  * empty if it can. */
 static void original_follow(struct compare_original *original, const struct compare_row *recorded,
-                            const struct compare_others *others)
+                            const struct others *others)
 {
     const double peak = original->peak_bytes;
     const bool is_corrected = original->touched > 0;
     const double replayed = is_corrected ? original->replayed.all
                                          : compare_median("peak_net_rss_bytes", recorded->reports);
-    original->untouched = replayed > peak * COMPARE_REPLAYED_MOST;
+    original->untouched = untouched_is_much(replayed, peak);
     if (is_corrected) return;
     const double apart = original->follows = distance_of_replay(recorded->series, others) / peak;
     char *why = original->why_not;

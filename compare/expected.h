@@ -33,8 +33,8 @@ double compare_curves_distance(const double *seconds, const double *one, const d
 
 /* Subtracts what others had from a curve: values at these times, which ascend. Before the first look and after
  * the last one, what they had at these. */
-void compare_curves_subtract(const struct compare_others *others, const double *seconds,
-                             double *values, size_t count);
+void compare_curves_subtract(const struct others *others, const double *seconds, double *values,
+                             size_t count);
 
 /* Turns the range by which the processor time of replays differs into that by which a program's
  * does, which takes `cpu_seconds` of it. All in seconds. */
@@ -52,9 +52,6 @@ static inline bool compare_is_tie(double least, double most)
 {
     return least <= 0 && most >= 0;
 }
-
-/* The allocator cannot have had more than this many times the memory of the whole process. */
-#define COMPARE_REPLAYED_MOST 1.05
 
 /* Fills in compare->original and row->expected of all rows, from the reports. */
 void compare_expect(struct compare *compare);

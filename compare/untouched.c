@@ -4,28 +4,9 @@
 #include <string.h>
 
 #include "compare/compare_run.h"
-#include "compare/expected.h"
-
-/* A look with so much of the peak is at it: what it says is exact, the peak of ticks is not. */
-#define UNTOUCHED_NEAR 0.95
-
-/* NAN: not known. */
-static double untouched_heap_bytes(const struct compare *compare)
-{
-    const struct compare_others *others = &compare->others;
-    const double peak = compare_report_number(compare->null_report, "original_peak_net_rss_bytes");
-    double most = 0, heap = NAN;
-    for (size_t i = 0; i < others->count; i++) {
-        const double all = others->bytes[i] + others->heap[i];
-        if (all <= most) continue;
-        most = all;
-        heap = all > UNTOUCHED_NEAR * peak ? others->heap[i] : peak - others->bytes[i];
-    }
-    return heap;
-}
 
 /* Whether replays write to much that the program did not. */
-static bool untouched_is_much(const struct compare *compare)
+static bool untouched_is_needed(const struct compare *compare, double peak)
 {
     const struct compare_row *recorded = compare->recorded;
     if (compare->options.what_ifs_count == 0 || recorded == NULL || *recorded->why != '\0')
@@ -33,9 +14,7 @@ static bool untouched_is_much(const struct compare *compare)
     const char *touch =
         json_string_value(json_object_get(json_array_get(recorded->reports, 0), "touch"));
     return touch != NULL && strcmp(touch, "pages") == 0 &&
-           compare_median("peak_net_rss_bytes", recorded->reports) >
-               COMPARE_REPLAYED_MOST *
-                   compare_report_number(compare->null_report, "original_peak_net_rss_bytes");
+           untouched_is_much(compare_median("peak_net_rss_bytes", recorded->reports), peak);
 }
 
 static void untouched_correct_row(struct compare_row *row, const json_t *beginning, double touched)
@@ -50,7 +29,8 @@ static void untouched_correct_row(struct compare_row *row, const json_t *beginni
             const double all = compare_report_number(report, keys[i]),
                          least = compare_report_number(beginning, keys[i]);
             if (!isnan(all) && !isnan(least))
-                json_object_set_new(report, keys[i], json_real(least + touched * (all - least)));
+                json_object_set_new(report, keys[i],
+                                    json_real(untouched_corrected(all, least, touched)));
         }
     }
 }
@@ -72,15 +52,15 @@ void compare_untouched_correct(struct compare *compare)
 {
     struct compare_original *original = &compare->original;
     json_t *beginnings = json_array();
-    const double heap = untouched_heap_bytes(compare);
+    const double peak = compare_report_number(compare->null_report, "original_peak_net_rss_bytes");
     original->touched = 0;
-    if (untouched_is_much(compare) && untouched_replay(compare, beginnings)) {
+    if (untouched_is_needed(compare, peak) && untouched_replay(compare, beginnings)) {
         const json_t *of_recorded =
             json_array_get(beginnings, (size_t)(compare->recorded - compare->rows));
-        const double all = compare_median("peak_net_rss_bytes", compare->recorded->reports),
-                     least = compare_report_number(of_recorded, "peak_net_rss_bytes");
-        original->replayed = (struct compare_replayed){all, least};
-        if (least < heap && heap < all) original->touched = (heap - least) / (all - least);
+        original->replayed = (struct untouched_replayed){
+            compare_median("peak_net_rss_bytes", compare->recorded->reports),
+            compare_report_number(of_recorded, "peak_net_rss_bytes")};
+        original->touched = untouched_share(&compare->others, peak, &original->replayed);
     }
     for (size_t i = 0; original->touched > 0 && i < compare->rows_count; i++)
         untouched_correct_row(&compare->rows[i], json_array_get(beginnings, i), original->touched);

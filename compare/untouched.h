@@ -1,12 +1,5 @@
-/* compare/untouched - changes of code in a program that leaves much of what it allocates untouched.
- *
- *   replays write to all of an object (--touch pages)   P   more than the program's heap had: H
- *   further ones to its beginning (--touch line)        L   less
- *   each row has                                        L + (H - L) / (P - L) * (its own P - its own L)
- *
- * A recording does not have which pages were written to, but how many in all, where it says what was
- * resident. H is what the heap had at the look with most (others.h); or, if that was not near the
- * peak, the peak less what others had then. */
+/* compare/untouched - changes of code in a program that leaves much of what it allocates untouched:
+ * replays of each row are corrected by the share of that which counts (reading/untouched.h). */
 #ifndef MALLOCTAPE_COMPARE_UNTOUCHED_H
 #define MALLOCTAPE_COMPARE_UNTOUCHED_H
 

@@ -292,22 +292,22 @@ TEST(Expected, WhatOthersHadIsRead)
     const char *source = getenv("MALLOCTAPE_SOURCE");
     ASSERT_NE(source, nullptr);
     const std::string golden = std::string(source) + "/tests/golden/instructions-4.0-mappings";
-    compare_others others;
-    ASSERT_TRUE(compare_others_read(&others, golden.c_str(), "gperftools 2.10"));
+    others others;
+    ASSERT_TRUE(others_read(&others, golden.c_str(), "gperftools 2.10"));
     ASSERT_EQ(others.count, 2u);
     for (size_t i = 0; i < 2; i++) {
         EXPECT_DOUBLE_EQ(others.seconds[i], 0.123456789);
         EXPECT_EQ(others.bytes[i], 36 * 1024);
         EXPECT_EQ(others.heap[i], 0);
     }
-    compare_others_free(&others);
-    EXPECT_FALSE(compare_others_read(&others, "/nonexistent", ""));
+    others_free(&others);
+    EXPECT_FALSE(others_read(&others, "/nonexistent", ""));
 }
 
 TEST(Expected, WhatOthersHadIsSubtracted)
 {
     std::vector<double> at = {2, 4, 4, 6}, bytes = {10, 30, 40, 40};
-    compare_others others{};
+    others others{};
     others.seconds = at.data();
     others.bytes = bytes.data();
     others.count = at.size();

@@ -1,4 +1,4 @@
-#include "compare/others.h"
+#include "reading/others.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define OTHERS_PAGE_BYTES 4096u
 
 struct others_reading {
-    struct compare_others *others;
+    struct others *others;
     struct mapping_table table;
     struct resident_dividing dividing;
     double kib, heap_kib; /* in the present look */
@@ -40,7 +40,7 @@ static void others_take_residency(void *of, const struct residency *residency, c
                                   const uint8_t *end)
 {
     struct others_reading *reading = of;
-    struct compare_others *others = reading->others;
+    struct others *others = reading->others;
     struct resident_dividing dividing = reading->dividing;
     dividing.large_bytes = UINT64_MAX;
     reading->kib = reading->heap_kib = 0;
@@ -60,13 +60,13 @@ static void others_take_residency(void *of, const struct residency *residency, c
     others->bytes[others->count++] = reading->kib * 1024;
 }
 
-bool compare_others_read(struct compare_others *others, const char *path, const char *allocator)
+bool others_read(struct others *others, const char *path, const char *allocator)
 {
     struct others_reading reading = {.others = others};
     struct instruction_reader reader;
     struct instruction_batch batch;
     struct input input;
-    *others = (struct compare_others){.count = 0};
+    *others = (struct others){.count = 0};
     if (!input_open(&input, path)) return false;
     instruction_reader_open(&reader, &input);
     if (reader.state == INSTRUCTIONS_MORE) {
@@ -91,10 +91,10 @@ bool compare_others_read(struct compare_others *others, const char *path, const 
     return good;
 }
 
-void compare_others_free(struct compare_others *others)
+void others_free(struct others *others)
 {
     free(others->seconds);
     free(others->bytes);
     free(others->heap);
-    *others = (struct compare_others){.count = 0};
+    *others = (struct others){.count = 0};
 }

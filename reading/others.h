@@ -1,11 +1,11 @@
-/* compare/others - what of the recorded process was resident and not its allocator's: mappings of the
+/* reading/others - what of the recorded process was resident and not its allocator's: mappings of the
  * program, files, stacks (reading/resident.h), at the times at which the recorder looked.
  *
  * A replay has the allocator's memory alone. What the others had, subtracted from the process's
  * memory, leaves a curve that a replay under the recorded allocator can follow, however they change.
  * Between looks they are taken to change evenly. */
-#ifndef MALLOCTAPE_COMPARE_OTHERS_H
-#define MALLOCTAPE_COMPARE_OTHERS_H
+#ifndef MALLOCTAPE_READING_OTHERS_H
+#define MALLOCTAPE_READING_OTHERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-struct compare_others {
+struct others {
     double *seconds, *bytes; /* by look, in order; without the recorder's own */
     double *heap;            /* what the allocator had then */
     size_t count;            /* 0: the stream does not say it */
@@ -25,8 +25,8 @@ struct compare_others {
 
 /* Reads the stream in `path`. `allocator`: its name, as recorded. False: no memory, or the stream
  * cannot be read. */
-bool compare_others_read(struct compare_others *others, const char *path, const char *allocator);
-void compare_others_free(struct compare_others *others);
+bool others_read(struct others *others, const char *path, const char *allocator);
+void others_free(struct others *others);
 
 #ifdef __cplusplus
 }
