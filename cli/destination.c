@@ -72,7 +72,7 @@ bool destination_set(struct destination *to)
 {
     const char *name = to->output;
     if (to->idle) return true;
-    if (name == NULL && to->follow) name = "%e.%p.raw.lz4";
+    if (name == NULL && to->follow) name = to->is_kept ? "%e.%p" KEPT_SUFFIX : "%e.%p.raw.lz4";
     if (name != NULL)
         return destination_begin(to, destination_is_file(name) && name[0] != '/') &&
                destination_add(to, name, false);

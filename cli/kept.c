@@ -96,14 +96,9 @@ static int kept_run(struct kept *kept, const char *path, const char *const *word
     return WIFEXITED(kept->status) ? WEXITSTATUS(kept->status) : PROGRAM_FAILED;
 }
 
-static int kept_start(struct kept *kept)
+size_t kept_words(const struct kept *kept, const char *words[KEPT_WORDS_MAX])
 {
-    struct installed program;
-    const char *words[16 + 2 * KEPT_WHEN_MAX];
     size_t count = 0;
-    if (!installed_find_program(&program, "malloctape-keep"))
-        return cli_fail(&cli_record, "%s not found", program.path);
-    words[count++] = "malloctape-keep";
     words[count++] = "--keep";
     words[count++] = kept->keep;
     words[count++] = "-o";
@@ -115,6 +110,16 @@ static int kept_start(struct kept *kept)
     if (kept->listen != NULL) words[count++] = "--listen", words[count++] = kept->listen;
     if (kept->token != NULL) words[count++] = "--token", words[count++] = kept->token;
     if (kept->quiet) words[count++] = "--quiet";
+    return count;
+}
+
+static int kept_start(struct kept *kept)
+{
+    struct installed program;
+    const char *words[KEPT_WORDS_MAX + 4] = {"malloctape-keep"};
+    if (!installed_find_program(&program, "malloctape-keep"))
+        return cli_fail(&cli_record, "%s not found", program.path);
+    size_t count = 1 + kept_words(kept, words + 1);
     words[count++] = "--";
     words[count++] = kept->directory;
     words[count] = NULL;
@@ -197,13 +202,11 @@ static void kept_enter_unrecorded(void *of)
     unsetenv("LD_PRELOAD");
 }
 
-/* What a killed keeper has left becomes FILE. */
-static void kept_rescue(const struct kept *kept)
+void kept_rescue(const char *file, const char *directory)
 {
     struct installed program;
     pid_t process;
-    const char *const words[] = {"malloctape-keep", "--rescue", "-o", kept->output, "--",
-                                 kept->directory,   NULL};
+    const char *const words[] = {"malloctape-keep", "--rescue", "-o", file, "--", directory, NULL};
     const struct child child = {.path = program.path,
                                 .words = (char *const *)words,
                                 .input = -1,
@@ -223,7 +226,7 @@ bool kept_end(struct kept *kept)
         kept->keeper = 0;
         if (WIFSIGNALED(kept->status)) kept_tell_lost(kept);
     }
-    if (WIFSIGNALED(kept->status)) kept_rescue(kept);
+    if (WIFSIGNALED(kept->status)) kept_rescue(kept->output, kept->directory);
     return WIFEXITED(kept->status) && WEXITSTATUS(kept->status) != PROGRAM_FAILED;
 }
 

@@ -21,6 +21,7 @@ struct kept {
     const char *when[KEPT_WHEN_MAX];
     size_t when_count;
     bool quiet;
+    bool is_each; /* each process that is recorded has a keeper of its own (kept_each.h) */
 
     const char *output; /* FILE, absolute */
     char directory[PATH_MAX], fifo[PATH_MAX];
@@ -42,6 +43,13 @@ int kept_begin(struct kept *kept, const char *output);
 
 /* Says so, once, if the keeper has ended before its time. */
 void kept_look(struct kept *kept);
+
+/* What the keeper of either kind gets: its options, from --keep to --quiet. Returns how many words. */
+enum { KEPT_WORDS_MAX = 10 + 2 * KEPT_WHEN_MAX };
+size_t kept_words(const struct kept *kept, const char *words[KEPT_WORDS_MAX]);
+
+/* What a killed keeper has left in DIRECTORY becomes FILE. */
+void kept_rescue(const char *file, const char *directory);
 
 /* Opens the FIFO, and makes a spool beside it: for a process that gets them (recording_files.h).
  * False: a message has been printed. */

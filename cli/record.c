@@ -8,6 +8,7 @@
 #include "cli/executable.h"
 #include "cli/finish.h"
 #include "cli/kept.h"
+#include "cli/kept_each.h"
 #include "cli/made_names.h"
 #include "cli/record_process.h"
 #include "cli/recording_files.h"
@@ -77,7 +78,8 @@ static const char record_help_text[] =
     "            frees, too, or with all,frees of every free\n"
     "  --keep TIME[,BYTES]\n"
     "            for days: FILE has only the last 90s, 10m or 2h, of at most so many bytes (500M), and\n"
-    "            what was alive before; it is written at the end, and by `malloctape ctl PROCESS keep`\n"
+    "            what was alive before; it is written at the end, and by `malloctape ctl PROCESS keep`.\n"
+    "            With --follow, or a %p in FILE, each process has its own\n"
     "  --when CONDITION\n"
     "            with --keep: writes FILE.1, FILE.2, ... when 'rss>4G', 'live>+20%/10m', 'heap>1G'\n"
     "            or 'calls/s>2M' has become true; then rests for a minute, two, ... a day\n"
@@ -184,15 +186,22 @@ static int when_take(void *of, const char *argument)
 }
 
 /* A keeper keeps one recording, in a file. Returns PROGRAM_GO_ON or an exit status. */
-static int kept_check_options(const struct record *record)
+static int kept_check_options(struct record *record)
 {
-    const char *output = record->output;
-    if (record->kept.keep != NULL && (record->follow || record->idle))
-        return cli_usage_error(&cli_record, "--keep cannot be used with %s",
-                               record->follow ? "--follow" : "--idle");
-    if (record->kept.keep != NULL && output != NULL &&
-        (!destination_is_file(output) || output_name_has_process(output)))
+    const char *output = record->output, *listen = record->kept.listen;
+    if (record->kept.keep == NULL) return kept_check(&record->kept);
+    const bool has_process = output != NULL && output_name_has_process(output);
+    if (record->idle) return cli_usage_error(&cli_record, "--keep cannot be used with --idle");
+    if (output != NULL && (!destination_is_file(output) || (has_process && record->process)))
         return cli_usage_error(&cli_record, "--keep needs the name of one file: -o %s", output);
+    if (has_process) record->follow = true;
+    record->kept.is_each = record->follow;
+    if (record->follow && listen != NULL &&
+        (strchr(listen, '/') == NULL || !output_name_has_process(listen)))
+        return cli_usage_error(&cli_record,
+                               "--listen %s: with --follow each process needs a socket of its own, "
+                               "as /run/server/%%p",
+                               listen);
     return kept_check(&record->kept);
 }
 
@@ -308,26 +317,24 @@ static void recording_finish(const struct record *record, const struct recording
                  recording->output, finished.events, finished.bytes);
 }
 
-static struct outcome recordings_settle(const struct record *record,
-                                        const struct recordings *recordings)
+static void recordings_settle(const struct record *record, const struct recordings *recordings,
+                              struct outcome *outcome)
 {
-    struct outcome outcome = {0};
     bool speaks = !record->follow && !record->quiet;
     for (size_t i = 0; i < recordings->count; i++) {
         const struct recording *recording = &recordings->list[i];
         if (recording->is_forgotten) continue;
         if (record->stacks != NULL && destination_is_file(recording->output))
             made_names_keep(recording->process, record->start_s, recording->output);
-        outcome.recordings++;
-        outcome.events += recording->events;
+        outcome->recordings++;
+        outcome->events += recording->events;
         if (recording->summary == NULL)
-            recording_finish(record, recording, &outcome);
+            recording_finish(record, recording, outcome);
         else if (speaks && *recording->summary != '\0' && record->kept.keep == NULL)
             cli_tell("%s", recording->summary);
         if (recording->summary != NULL && recording->events == 0)
-            outcome.other_malloc += recording->has_other_malloc;
+            outcome->other_malloc += recording->has_other_malloc;
     }
-    return outcome;
 }
 
 static void outcome_print(const struct record *record, const struct outcome *outcome)
@@ -337,9 +344,10 @@ static void outcome_print(const struct record *record, const struct outcome *out
     if (outcome->unfinished > 0)
         snprintf(unfinished, sizeof unfinished, "; %" PRIu64 " %s cut short", outcome->unfinished,
                  outcome->unfinished == 1 ? "still runs or is" : "still run or are");
-    cli_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s: %s",
+    cli_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s%s: %s",
              outcome->recordings, outcome->recordings == 1 ? "" : "s", outcome->events,
              outcome->events == 1 ? "" : "s", unfinished,
+             record->kept.is_each ? "; what is kept of them" : "",
              record->idle ? "where `malloctape ctl` said" : record->to.path);
 }
 
@@ -367,7 +375,7 @@ static void begin_print(const struct watch *watch)
                  recorded_on[record->front_end], watch->program.process);
     else
         cli_tell("malloctape record: recording on %s to %s", recorded_on[record->front_end],
-                 record->kept.keep != NULL ? record->kept_file : record->to.path);
+                 *record->kept_file != '\0' ? record->kept_file : record->to.path);
     if (record->python_objects)
         cli_tell("malloctape record: PYTHONMALLOC=malloc: Python asks malloc for each object "
                  "instead of taking arenas: up to 1 500 times the calls, other memory, 1.2 to 1.5 "
@@ -394,6 +402,25 @@ static char *output_directory(const struct record *record)
     return strndup(name, end > name ? (size_t)(end - name) : 1);
 }
 
+/* Has each process that is recorded start a keeper. Returns an exit status. */
+static int keepers_set(struct record *record, const char *report)
+{
+    char output[KEPT_COMMAND_BYTES];
+    record->kept.output = record->to.path;
+    record->kept.quiet = record->quiet;
+    const int status = kept_each_output(&record->kept, report, output, sizeof output);
+    if (status != PROGRAM_OK || setenv(OUTPUT_VARIABLE, output, 1) == 0) return status;
+    return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
+}
+
+/* Waits for keepers. False: a keeper has failed. */
+static bool keepers_end(struct record *record, const struct recordings *recordings,
+                        struct outcome *outcome)
+{
+    if (record->kept.is_each) outcome->unfinished += kept_each_end(recordings);
+    return record->kept.keep == NULL || record->kept.is_each || kept_end(&record->kept);
+}
+
 static int program_run(struct record *record, const struct executable *executable)
 {
     struct watch watch = {.record = record};
@@ -403,22 +430,27 @@ static int program_run(struct record *record, const struct executable *executabl
                    setenv(REPORT_VARIABLE, recordings->path, 1) == 0;
     free(directory);
     if (!listens) unsetenv(REPORT_VARIABLE);
+    if (record->kept.is_each) {
+        const int status = keepers_set(record, listens ? recordings->path : "");
+        if (status != PROGRAM_OK) return status;
+    }
     if (!record->idle && (record->follow || executable->obstacle == EXECUTABLE_FINE))
         begin_print(&watch);
     record->start_s = (double)time(NULL);
     int error = run_program(&watch.program, executable->path, record->program, record_look, &watch);
     recordings_look(recordings);
     int status = PROGRAM_CANNOT_EXECUTE;
-    if (error != 0 && record->kept.keep != NULL) kept_end(&record->kept);
+    if (error != 0 && record->kept.keep != NULL && !record->kept.is_each) kept_end(&record->kept);
     if (error != 0) {
         cli_fail(&cli_record, "%s: %s", executable->path, strerror(error));
         if (error == ENOENT) status = PROGRAM_NOT_FOUND;
     } else {
-        const bool is_kept = record->kept.keep == NULL || kept_end(&record->kept);
-        struct outcome outcome = recordings_settle(record, recordings);
+        struct outcome outcome = {0};
+        const bool is_kept = keepers_end(record, recordings, &outcome);
+        recordings_look(recordings);
+        recordings_settle(record, recordings, &outcome);
         outcome_print(record, &outcome);
-        if (!record->quiet && !record->idle)
-            recordings_tell_unrecorded(recordings, record->kept.keep == NULL);
+        if (!record->quiet && !record->idle) recordings_tell_unrecorded(recordings);
         status = run_program_status(&watch.program);
         if (listens && !record->idle && nothing_is_recorded(&outcome)) {
             cli_tell("malloctape record: nothing was recorded");
@@ -489,7 +521,7 @@ static int keeper_begin(struct record *record)
                                        .time_s = (uint64_t)time(NULL),
                                        .program = basename(record->program[0]),
                                        .program_number = 1};
-    if (record->kept.keep == NULL) return PROGRAM_OK;
+    if (record->kept.keep == NULL || record->kept.is_each) return PROGRAM_OK;
     gethostname(host, sizeof host - 1);
     if (output_name_expand(record->to.path, &names, record->kept_file, sizeof record->kept_file) <
         0)

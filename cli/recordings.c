@@ -76,6 +76,17 @@ static void recordings_take_end(struct recordings *recordings, pid_t process, co
     recording->summary = strdup(*end == ' ' ? end + 1 : end);
 }
 
+/* "DIRECTORY" */
+static void take_keeping(struct recordings *recordings, pid_t process, const char *directory)
+{
+    if (!array_reserve(&recordings->keepings, &recordings->keepings_room,
+                       recordings->keepings_count + 1, sizeof *recordings->keepings))
+        return;
+    struct keeping *keeping = &recordings->keepings[recordings->keepings_count];
+    *keeping = (struct keeping){.process = process, .directory = strdup(directory)};
+    if (keeping->directory != NULL) recordings->keepings_count++;
+}
+
 /* `name` is a program's, or empty for a fork. */
 static void take_unrecorded(struct unrecorded *unrecorded, const char *name)
 {
@@ -102,6 +113,8 @@ static void recordings_take_line(struct recordings *recordings, const char *line
         take_begin(recordings, process, line + used);
     else if (sscanf(line, "end %d%n", &process, &used) == 1)
         recordings_take_end(recordings, process, line + used);
+    else if (sscanf(line, "keeping %d%n", &process, &used) == 1 && line[used] == ' ')
+        take_keeping(recordings, process, line + used + 1);
     else if (sscanf(line, "forget %d", &process) == 1)
         take_forget(recordings, process);
     else if (sscanf(line, "unfollowed %d%n", &process, &used) == 1 && line[used] == ' ')
@@ -142,17 +155,14 @@ static void tell_unrecorded(const struct unrecorded *unrecorded, const char *one
         cli_tell("malloctape record: it started %s, which %s", name, one);
 }
 
-void recordings_tell_unrecorded(const struct recordings *recordings, bool may_follow)
+void recordings_tell_unrecorded(const struct recordings *recordings)
 {
     const struct unrecorded *unfollowed = &recordings->unfollowed;
-    tell_unrecorded(unfollowed,
-                    may_follow ? "was not recorded: use --follow"
-                               : "was not recorded: --keep follows one process",
-                    may_follow ? "were not recorded: use --follow"
-                               : "were not recorded: --keep follows one process");
+    tell_unrecorded(unfollowed, "was not recorded: use --follow",
+                    "were not recorded: use --follow");
     if (unfollowed->programs == 0 && unfollowed->forks > 0)
-        cli_tell("malloctape record: it forked; its children (%zu) were not recorded: %s",
-                 unfollowed->forks, may_follow ? "use --follow" : "--keep follows one process");
+        cli_tell("malloctape record: it forked; its children (%zu) were not recorded: use --follow",
+                 unfollowed->forks);
     tell_unrecorded(&recordings->other_libc,
                     "was not recorded: it has another C library than glibc",
                     "were not recorded: they have another C library than glibc");
@@ -165,6 +175,9 @@ void recordings_end(struct recordings *recordings)
         free(recordings->list[i].output);
         free(recordings->list[i].summary);
     }
+    for (size_t i = 0; i < recordings->keepings_count; i++)
+        free(recordings->keepings[i].directory);
+    free(recordings->keepings);
     free(recordings->list);
     free(recordings->unfollowed.program);
     free(recordings->other_libc.program);

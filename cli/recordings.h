@@ -30,11 +30,19 @@ struct unrecorded {
     size_t programs, forks;
 };
 
+/* The keeper of one of many processes (kept_each.h). */
+struct keeping {
+    pid_t process;
+    char *directory; /* of its segments: FILE.keep */
+};
+
 struct recordings {
     char path[PATH_MAX]; /* of the file; empty: there is none */
     FILE *file;
     struct recording *list;
     size_t count, room;
+    struct keeping *keepings;
+    size_t keepings_count, keepings_room;
     struct unrecorded unfollowed, other_libc;
     char *line; /* recordings.c only */
     size_t line_room;
@@ -49,7 +57,7 @@ bool recordings_begin(struct recordings *recordings, const char *output_director
 void recordings_look(struct recordings *recordings);
 
 /* Says what was not recorded. A fork followed by exec counts as a program only. */
-void recordings_tell_unrecorded(const struct recordings *recordings, bool may_follow);
+void recordings_tell_unrecorded(const struct recordings *recordings);
 
 /* Removes the file, and frees what is kept. */
 void recordings_end(struct recordings *recordings);

@@ -11,15 +11,19 @@
 
 static const char keep_help_text[] =
     "usage: malloctape-keep --keep TIME[,BYTES] -o FILE [OPTION]... DIRECTORY\n"
+    "       malloctape-keep --keep TIME[,BYTES] -o FILE [OPTION]... --process N --program NAME\n"
     "\n"
-    "Keeps the last minutes of a recording that comes through DIRECTORY/fifo, and writes them to FILE\n"
-    "when that ends. `malloctape record --keep` starts it.\n"
+    "Keeps the last minutes of a recording that comes through DIRECTORY/fifo, or from the standard\n"
+    "input, and writes them to FILE when that ends. `malloctape record --keep` starts it.\n"
     "\n"
     "      --keep TIME[,BYTES]  how much is kept: 90s, 10m, 2h; and at most so many bytes\n"
     "  -o, --output FILE        where the kept trace goes\n"
     "      --when CONDITION     writes FILE.1, FILE.2, ... whenever this has become true\n"
     "      --listen ADDRESS     serves pages and profiles: HOST:PORT, or the path of a socket\n"
     "      --token FILE         who asks must know what is in this file\n"
+    "      --process N --program NAME\n"
+    "                           whose recording comes from the standard input: for %p and %e in names\n"
+    "      --report FILE        where `record` reads what is to be said\n"
     "      --rescue             writes what a keeper that was killed has left in DIRECTORY\n"
     "  -q, --quiet              prints only errors\n";
 
@@ -47,6 +51,9 @@ int keep_options_parse(struct keep_options *options, int count, char **words)
                                            {"when", .take = take_when},
                                            {"listen", .word = &options->listen},
                                            {"token", .word = &options->token},
+                                           {"process", .word = &options->process},
+                                           {"program", .word = &options->program},
+                                           {"report", .word = &options->report},
                                            {"rescue", .flag = &options->rescue},
                                            {"quiet", 'q', .flag = &options->quiet},
                                            {.name = NULL}};
@@ -55,7 +62,10 @@ int keep_options_parse(struct keep_options *options, int count, char **words)
     if (status != PROGRAM_GO_ON) return status;
     if (!(options->has_keep || options->rescue) || options->output == NULL)
         return program_usage_error(PROGRAM, "--keep (or --rescue) and -o are needed");
-    if (count - optind != 1) return program_usage_error(PROGRAM, "which directory?");
-    options->directory = words[optind];
+    if ((options->process != NULL) != (options->program != NULL))
+        return program_usage_error(PROGRAM, "--process and --program go together");
+    if (count - optind != (options->process == NULL))
+        return program_usage_error(PROGRAM, "which directory?");
+    options->directory = words[optind]; /* NULL if there is a process: not known yet */
     return PROGRAM_GO_ON;
 }

@@ -17,6 +17,7 @@
 #include "common/output.h"
 #include "common/program.h"
 #include "keep/control.h"
+#include "keep/each.h"
 #include "keep/keeper.h"
 #include "keep/listen.h"
 #include "launch/installed.h"
@@ -55,22 +56,24 @@ static bool following_open(struct following *following, const char *directory, s
     close(ends[1]);
     following->pipe = ends[0];
     if (errno != 0) return error_set_system(error, "cannot start postprocess");
+    return true;
+}
+
+/* Waits until the recording has begun. */
+static bool following_begin(struct following *following, struct error *error)
+{
     input_open_fd(&following->input, following->pipe);
     if (instruction_reader_open(&following->reader, &following->input)) return true;
     *error = following->reader.error;
     return false;
 }
 
-/* Returns the exit status of postprocess. */
-static int following_close(struct following *following)
+static void following_close(struct following *following)
 {
-    int status = 0;
     instruction_reader_close(&following->reader);
     input_close(&following->input);
     if (following->pipe >= 0) close(following->pipe);
-    if (following->ordering <= 0 || waitpid(following->ordering, &status, 0) < 0)
-        return PROGRAM_FAILED;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : PROGRAM_FAILED;
+    if (following->ordering > 0) waitpid(following->ordering, NULL, 0);
 }
 
 /* ---- what the header says ---- */
@@ -271,6 +274,14 @@ static void keeper_remove_directory(const struct keeper *keeper)
     rmdir(keeper->options->directory);
 }
 
+static bool keeper_is_of_no_use(const struct keeper *keeper)
+{
+    char forked[8];
+    keeper_take_value(&keeper->segments.header, "forked", forked, sizeof forked);
+    return keeper->options->process != NULL && *forked != '\0' &&
+           keeper->follow.copy.all_calls < EACH_FORKED_CALLS;
+}
+
 /* Returns an exit status. */
 static int keeper_end(struct keeper *keeper, const struct instruction_reader *reader)
 {
@@ -286,6 +297,10 @@ static int keeper_end(struct keeper *keeper, const struct instruction_reader *re
     segments_finish(segments, status);
     if (error_is_set(&segments->error)) keeper_fail(keeper->options->directory, &segments->error);
     pthread_mutex_unlock(&keeper->lock);
+    if (keeper_is_of_no_use(keeper)) {
+        segments_remove(segments);
+        return PROGRAM_OK;
+    }
     bool written = keeper_write_all(keeper, &totals, &error);
     while (!written && segments->count > 1) {
         segments_drop_first(segments);
@@ -300,10 +315,11 @@ static int keeper_end(struct keeper *keeper, const struct instruction_reader *re
         return PROGRAM_FAILED;
     }
     segments_remove(segments);
-    keeper_say(keeper, "%s: %" PRIu64 " events, the last %.1f s%s; %" PRIu64 " objects alive",
-               keeper->options->output, totals.calls,
-               (double)(keeper->follow.copy.ns - since_ns) / 1e9,
-               status == INSTRUCTION_STATUS_COMPLETE ? "" : ", cut short", totals.live);
+    if (keeper->options->process == NULL)
+        keeper_say(keeper, "%s: %" PRIu64 " events, the last %.1f s%s; %" PRIu64 " objects alive",
+                   keeper->options->output, totals.calls,
+                   (double)(keeper->follow.copy.ns - since_ns) / 1e9,
+                   status == INSTRUCTION_STATUS_COMPLETE ? "" : ", cut short", totals.live);
     return status == INSTRUCTION_STATUS_COMPLETE ? PROGRAM_OK : PROGRAM_CUT;
 }
 
@@ -369,6 +385,23 @@ static void keeper_is_ready(void)
     if (nowhere >= 0) dup2(nowhere, STDOUT_FILENO);
 }
 
+/* The recording has begun, or not: `has_begun`. Returns an exit status when it has ended. */
+static int keeper_attend(struct keeper *keeper, struct following *following, bool has_begun,
+                         struct listen *listener)
+{
+    int status = PROGRAM_FAILED;
+    bool is_needed = false; /* the directory */
+    if (has_begun) {
+        status = keeper_start(keeper, following);
+        is_needed = status == PROGRAM_FAILED;
+        if (!is_needed) keeper_remove_spool(keeper);
+    }
+    listen_end(listener); /* until then, answers are being made in the directory */
+    if (!is_needed) keeper_remove_directory(keeper);
+    following_close(following);
+    return status;
+}
+
 /* Until the stream has ended. Returns an exit status. */
 static int keeper_serve(struct keeper *keeper)
 {
@@ -376,22 +409,32 @@ static int keeper_serve(struct keeper *keeper)
     struct listen *listener = NULL;
     struct error error = {0};
     const struct keep_options *options = keeper->options;
-    int status = PROGRAM_FAILED;
-    bool is_needed = false; /* the directory */
     if (options->listen != NULL && !listen_begin(&listener, keeper, &error)) {
         keeper_fail(options->listen, &error);
         return PROGRAM_USAGE;
     }
     keeper_is_ready();
-    if (following_open(&following, options->directory, &error)) {
-        status = keeper_start(keeper, &following);
-        is_needed = status == PROGRAM_FAILED;
-        if (!is_needed) keeper_remove_spool(keeper);
-    }
-    listen_end(listener); /* until then, answers are being made in the directory */
-    if (!is_needed) keeper_remove_directory(keeper);
-    following_close(&following);
-    return status;
+    const bool has_begun = following_open(&following, options->directory, &error) &&
+                           following_begin(&following, &error);
+    return keeper_attend(keeper, &following, has_begun, listener);
+}
+
+/* The same for one of many. If it cannot listen, it goes on without: nobody is told before the
+ * program begins. */
+static int keeper_serve_each(struct keeper *keeper, struct keep_options *options)
+{
+    struct listen *listener = NULL;
+    struct error error = {0};
+    struct following following = {.pipe = each_split(&error)};
+    if (following.pipe < 0) return keeper_fail(NULL, &error);
+    if (!following_begin(&following, &error)) return PROGRAM_OK; /* it has recorded nothing */
+    if (!each_choose_names(options, &error)) return keeper_fail(options->output, &error);
+    keeper->segments.directory = keeper_directory(options->directory);
+    if (keeper->segments.directory < 0) return PROGRAM_FAILED;
+    keeper_report("keeping %d %s", atoi(options->process), options->directory);
+    if (options->listen != NULL && !listen_begin(&listener, keeper, &error))
+        keeper_fail(options->listen, &error);
+    return keeper_attend(keeper, &following, true, listener);
 }
 
 /* What is in the header of the segments, and stays when its reader is closed. */
@@ -435,7 +478,7 @@ static int keeper_rescue(struct keeper *keeper)
     return PROGRAM_CUT;
 }
 
-int keep_run(const struct keep_options *options)
+int keep_run(struct keep_options *options)
 {
     struct keeper *keeper = calloc(1, sizeof *keeper);
     if (keeper == NULL) return PROGRAM_FAILED;
@@ -444,8 +487,11 @@ int keep_run(const struct keep_options *options)
     pthread_mutex_init(&keeper->lock, NULL);
     pthread_mutex_init(&keeper->writing, NULL);
     keeper_allow_files();
-    keeper->segments.directory = keeper_directory(options->directory);
-    if (keeper->segments.directory < 0) return PROGRAM_FAILED;
+    keeper_report_to(options->report);
+    if (options->process == NULL) {
+        keeper->segments.directory = keeper_directory(options->directory);
+        if (keeper->segments.directory < 0) return PROGRAM_FAILED;
+    }
     if (options->rescue) return keeper_rescue(keeper);
     keeper->segments.follow = &keeper->follow;
     keeper->segments.keep_ns = options->keep_ns;
@@ -453,5 +499,5 @@ int keep_run(const struct keep_options *options)
     setsid();
     keeper_ignore_signals();
     keeper_spare();
-    return keeper_serve(keeper);
+    return options->process != NULL ? keeper_serve_each(keeper, options) : keeper_serve(keeper);
 }

@@ -6,6 +6,6 @@
 #include "keep/keep_options.h"
 
 /* Returns an exit status. */
-int keep_run(const struct keep_options *options);
+int keep_run(struct keep_options *options);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
 
@@ -13,6 +14,39 @@
 
 enum { COPIED_AT_ONCE = 1 << 20 };
 
+static const char *keeper_report_file; /* NULL: lines go to the standard error */
+
+void keeper_report_to(const char *path)
+{
+    keeper_report_file = path;
+}
+
+/* With one write, so that lines of several do not mix. False: `record` is gone. */
+static bool keeper_report_list(const char *format, va_list arguments)
+{
+    char text[PATH_MAX + 600];
+    int length = vsnprintf(text, sizeof text - 1, format, arguments);
+    if (length < 0 || keeper_report_file == NULL) return false;
+    if ((size_t)length > sizeof text - 2) length = sizeof text - 2;
+    for (char *at = text; (at = strchr(at, '\n')) != NULL;)
+        *at = '\0';
+    text[length] = '\n';
+    const int file =
+        open(keeper_report_file, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const bool is_written = file >= 0 && write(file, text, (size_t)length + 1) == length + 1;
+    if (file >= 0) close(file);
+    return is_written;
+}
+
+bool keeper_report(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const bool is_written = keeper_report_list(format, arguments);
+    va_end(arguments);
+    return is_written;
+}
+
 void keeper_say(const struct keeper *keeper, const char *format, ...)
 {
     char text[1024];
@@ -21,12 +55,18 @@ void keeper_say(const struct keeper *keeper, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    printable_say(stderr, KEEPER_NAME ": %s", text);
+    if (keeper_report_file != NULL)
+        keeper_report(KEEPER_NAME ": %s", text);
+    else
+        printable_say(stderr, KEEPER_NAME ": %s", text);
 }
 
 int keeper_fail(const char *what, const struct error *error)
 {
-    error_print(stderr, KEEPER_NAME, what, error);
+    char text[512];
+    if (!keeper_report(KEEPER_NAME ": %s%s%s", what != NULL ? what : "", what != NULL ? ": " : "",
+                       error_text(error, text, sizeof text)))
+        error_print(stderr, KEEPER_NAME, what, error);
     return PROGRAM_FAILED;
 }
 

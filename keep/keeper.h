@@ -56,7 +56,14 @@ bool keeper_write_live(struct keeper *keeper, const char *path, struct error *er
 /* Writes it beside `path`, and then gives it that name. False: see error. */
 bool keeper_write_joined(struct joined *joined, const char *path, struct error *error);
 
-/* Prints a line for people, on the standard error. */
+/* Has lines go to the file that `record` reads (tracing/data/notice.h), as long as it is there; NULL:
+ * to the standard error. */
+void keeper_report_to(const char *path);
+
+/* Writes a line into that file. False: there is none. */
+bool keeper_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Prints a line for people, unless they want none. */
 void keeper_say(const struct keeper *keeper, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

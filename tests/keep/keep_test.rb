@@ -12,15 +12,29 @@ require_relative 'kept_trace'
 RUNS = Integer(ENV['MALLOCTAPE_KILLS'] || size(2, 200))
 THREADS = 2
 MANY = 1_000_000_000
-PAUSE_US = 4000
+PAUSE_US = 10_000
+SLOW_US = 40_000 # where it takes long
 KEEP_S = 0.15
 FILE = 'n.kept.lz4'
 $random = Random.new(Integer(ENV.fetch('MALLOCTAPE_SEED') { Random.new_seed % 1_000_000 }))
 
-def record(*options, count: MANY, keep: KEEP_S.to_s, leak: 0, **limits)
+# Starts what ends with the test.
+def start(*words, **streams) = spawn(*words, **streams).tap { |process| $started << process }
+
+def record(*options, count: MANY, keep: KEEP_S.to_s, pause_us: PAUSE_US, leak: 0, **limits)
   File.write('counts', '')
-  spawn(bin('malloctape'), 'record', '--keep', keep, '-o', FILE, *options, '--', NUMBERED, 'counts',
-        THREADS.to_s, count.to_s, PAUSE_US.to_s, leak.to_s, err: 'err', out: 'out', **limits)
+  start(bin('malloctape'), 'record', '--keep', keep, '-o', FILE, *options, '--', NUMBERED, 'counts',
+        THREADS.to_s, count.to_s, pause_us.to_s, leak.to_s, err: 'err', out: 'out', **limits)
+end
+
+# A recorder passes the signal on, and ends when its program has.
+def end_started
+  $started.each do |process|
+    Process.kill(:TERM, process)
+    Process.wait(process)
+  rescue Errno::ECHILD, Errno::ESRCH
+    nil
+  end
 end
 
 def wait_until(what)
@@ -33,7 +47,7 @@ def wait_until(what)
   raise Failure, "#{what}: never; #{File.read('err')}"
 end
 
-def done = File.size?('counts') ? counts('counts').sum { |count| count[:done] } : 0
+def done(file = 'counts') = File.size?(file) ? counts(file).sum { |count| count[:done] } : 0
 
 # The process that runs, once it has made so many objects.
 def process_of(recorder, objects)
@@ -74,15 +88,38 @@ def check_kept
   trace
 end
 
-def test(text)
+# What is wrong, or nil.
+def failure
+  $started = []
   Dir.mktmpdir do |directory|
     Dir.chdir(directory) do
       ENV['TMPDIR'] = directory
       yield
-      report true, text
+      nil
     rescue Failure => e
-      report false, text, [e.message]
+      e.message
+    ensure
+      end_started
     end
+  end
+end
+
+def test(text, &)
+  problem = failure(&)
+  report problem.nil?, text, [problem].compact
+end
+
+# A test that waits for most of its time, beside the others.
+def slow_test(text, &)
+  problem = IO.popen('-') || (print(failure(&)) || exit!(0))
+  $slow << [text, problem]
+end
+
+def report_slow_tests
+  $slow.each do |text, problem|
+    said = problem.read
+    problem.close
+    report said.empty?, text, [said].reject(&:empty?)
   end
 end
 
@@ -141,10 +178,50 @@ def sums(pprof)
   types.zip(values.transpose.map(&:sum)).to_h.merge('default' => texts[profile[14][0]])
 end
 
-plan 16
+plan 17
+
+$slow = []
+slow_test 'a condition that becomes true has a trace written' do
+  recorder = record('--when', 'calls/s>1000', keep: '5m', pause_us: SLOW_US)
+  wait_until('FILE.1') { File.exist?('n.kept.1.lz4') }
+  Process.kill(:KILL, process_of(recorder, 1000))
+  ended(recorder)
+  raise Failure, File.read('err') unless kept('n.kept.1.lz4').calls.positive?
+
+  check_kept
+end
+
+slow_test 'who has the memory, and which functions grow' do
+  recorder = record('--stacks=all', '--listen', './socket', keep: '1m', pause_us: SLOW_US, leak: 20)
+  process = process_of(recorder, 1000)
+  wait_until('the socket') { File.socket?('socket') }
+  wait_until('a first look') { ask('/metrics')[1].match?(/^malloctape_live_objects [1-9]/) }
+  metrics = wait_until('growth') do
+    sleep 0.5
+    ask('/metrics')[1].then { |text| text if text.include?('malloctape_function_growth_bytes{') }
+  end
+  Process.kill(:KILL, process)
+  ended(recorder)
+  grown = metrics[/^malloctape_function_growth_bytes{function="numbered_run"} (\d+)$/, 1].to_i
+  heap = metrics[/^malloctape_owner_rss_bytes{owner="heap"} (\d+)$/, 1].to_i
+  raise Failure, metrics unless grown > 1000 && heap > 1000
+end
+
+slow_test 'top shows which functions allocate, and which grow' do
+  recorder = record('--stacks=all', '--control', keep: '1m', pause_us: SLOW_US, leak: 20)
+  process = process_of(recorder, 1000)
+  text = +''
+  IO.popen([bin('malloctape'), 'top', '--count', '60', process.to_s], in: File::NULL) do |top|
+    text << top.gets.to_s until top.eof? || text.match?(/^grows/)
+    Process.kill(:TERM, top.pid)
+  end
+  Process.kill(:KILL, process)
+  ended(recorder)
+  raise Failure, text unless text =~ /^churns .* %  numbered_run$/ && text =~ /^grows +\+.* MiB  numbered_run$/
+end
 
 test 'of a program that ends there are the last moments, complete' do
-  status = ended(record(count: 40_000))
+  status = ended(record(count: 16_000))
   trace = check_kept
   whole = counts('counts').sum { |count| count[:done] + count[:freed] }
   raise Failure, "status #{status}" unless status.zero?
@@ -166,23 +243,13 @@ end
 
 test 'what is kept can be had while it goes on' do
   recorder = record
-  process = process_of(recorder, 40_000)
+  process = process_of(recorder, 10_000)
   text = IO.popen([bin('malloctape'), 'ctl', process.to_s, 'keep', 'now.lz4'], &:read)
   Process.kill(:KILL, process)
   ended(recorder)
   trace = kept('now.lz4')
   gap = trace.made.any? { |made| made.each_cons(2).any? { |a, b| b != (a + 1) % CYCLE } }
   raise Failure, "#{trace.calls} calls: #{text}" if gap || !text.start_with?("#{trace.calls} events")
-
-  check_kept
-end
-
-test 'a condition that becomes true has a trace written' do
-  recorder = record('--when', 'calls/s>1000', keep: '5m')
-  wait_until('FILE.1') { File.exist?('n.kept.1.lz4') }
-  Process.kill(:KILL, process_of(recorder, 1000))
-  ended(recorder)
-  raise Failure, File.read('err') unless kept('n.kept.1.lz4').calls.positive?
 
   check_kept
 end
@@ -213,7 +280,7 @@ end
 
 test 'the profile of what is alive has the sums of a report' do
   recorder = record('--stacks=all', '--listen', './socket')
-  process = process_of(recorder, 60_000)
+  process = process_of(recorder, 15_000)
   wait_until('the socket') { File.socket?('socket') }
   wait_until('objects') { ask('/metrics')[1][/^malloctape_live_objects (\d+)/, 1].to_i >= 200 }
   Process.kill(:STOP, process)
@@ -264,22 +331,6 @@ test 'those who connect, and ask for nothing, keep nobody out' do
   raise Failure, "#{status} after #{took} s" unless status == 200 && took < 10
 end
 
-test 'who has the memory, and which functions grow' do
-  recorder = record('--stacks=all', '--listen', './socket', keep: '1m', leak: 200)
-  process = process_of(recorder, 1000)
-  wait_until('the socket') { File.socket?('socket') }
-  wait_until('a first look') { ask('/metrics')[1].match?(/^malloctape_live_objects [1-9]/) }
-  metrics = wait_until('growth') do
-    sleep 0.5
-    ask('/metrics')[1].then { |text| text if text.include?('malloctape_function_growth_bytes{') }
-  end
-  Process.kill(:KILL, process)
-  ended(recorder)
-  grown = metrics[/^malloctape_function_growth_bytes{function="numbered_run"} (\d+)$/, 1].to_i
-  heap = metrics[/^malloctape_owner_rss_bytes{owner="heap"} (\d+)$/, 1].to_i
-  raise Failure, metrics unless grown > 1000 && heap > 1000
-end
-
 test 'a limit of few open files is raised' do
   recorder = record(rlimit_nofile: [20, 4096], keep: '5m')
   process = process_of(recorder, 1000)
@@ -295,29 +346,16 @@ end
 
 test 'what it starts, and is not recorded, is named' do
   system(bin('malloctape'), 'record', '--keep', '1m', '-o', FILE, '--', 'sh', '-c', 'env true; :', err: 'err')
-  raise Failure, File.read('err') unless File.read('err').match?(/not recorded: --keep follows one process$/)
-end
-
-test 'top shows which functions allocate, and which grow' do
-  recorder = record('--stacks=all', '--control', keep: '1m', leak: 200)
-  process = process_of(recorder, 1000)
-  text = +''
-  IO.popen([bin('malloctape'), 'top', '--count', '60', process.to_s], in: File::NULL) do |top|
-    text << top.gets.to_s until top.eof? || text.match?(/^grows/)
-    Process.kill(:TERM, top.pid)
-  end
-  Process.kill(:KILL, process)
-  ended(recorder)
-  raise Failure, text unless text =~ /^churns .* %  numbered_run$/ && text =~ /^grows +\+.* MiB  numbered_run$/
+  raise Failure, File.read('err') unless File.read('err').match?(/not recorded: use --follow$/)
 end
 
 test 'a keeper that is killed harms nobody, and record says so' do
-  recorder = record(count: 40_000)
+  recorder = record(count: 16_000)
   process_of(recorder, 1000)
   wait_until('a segment') { File.exist?("#{FILE}.keep/3.lz4") }
   Process.kill(:KILL, keeper_of(recorder))
   status = ended(recorder)
-  raise Failure, "status #{status}, #{done} objects" unless status == 125 && done == 2 * 40_000
+  raise Failure, "status #{status}, #{done} objects" unless status == 125 && done == 2 * 16_000
   raise Failure, File.read('err') unless File.read('err').include?('signal 9 has ended the keeper')
 
   trace = kept
@@ -327,20 +365,20 @@ test 'a keeper that is killed harms nobody, and record says so' do
 end
 
 test 'without its directory the keeper ends, and harms nobody' do
-  recorder = record(count: 40_000)
+  recorder = record(count: 16_000)
   process_of(recorder, 1000)
   wait_until('a segment') { Dir["#{FILE}.keep/*.lz4"] != [] }
   FileUtils.rm_rf("#{FILE}.keep")
   status = ended(recorder)
   text = File.read('err')
-  raise Failure, "status #{status}, #{done} objects" unless status == 125 && done == 2 * 40_000
+  raise Failure, "status #{status}, #{done} objects" unless status == 125 && done == 2 * 16_000
   raise Failure, text unless text.include?('cannot make a segment') && !text.include?('signal')
 end
 
 test 'the last moments of a process that runs already' do
-  process = spawn(NUMBERED, 'counts', THREADS.to_s, MANY.to_s, PAUSE_US.to_s)
+  process = start(NUMBERED, 'counts', THREADS.to_s, MANY.to_s, PAUSE_US.to_s)
   wait_until('objects') { done > 1000 }
-  recorder = spawn(bin('malloctape'), 'record', '--keep', KEEP_S.to_s, '-o', FILE, '--pid',
+  recorder = start(bin('malloctape'), 'record', '--keep', KEEP_S.to_s, '-o', FILE, '--pid',
                    process.to_s, err: 'err')
   wait_until('recording') { File.exist?("#{FILE}.keep/3.lz4") || !File.exist?("/proc/#{recorder}") }
   Process.kill(:KILL, process)
@@ -351,9 +389,46 @@ test 'the last moments of a process that runs already' do
   raise Failure, File.read('err') if File.exist?("#{FILE}.keep")
 end
 
+# The keeper that a process has started.
+def own_keeper_of(process)
+  Dir['/proc/[0-9]*/cmdline'].find do |path|
+    File.readlink(path.sub('cmdline', 'exe')) == bin('malloctape-keep') &&
+      File.read(path).include?("--process\0#{process}\0")
+  rescue SystemCallError
+    false
+  end.to_s[/\d+/].to_i
+end
+
+test 'each process has a keeper: of one that is killed, one that ends, and one whose keeper is killed' do
+  script = { 'a' => MANY, 'b' => 16_000, 'c' => 24_000 }.map do |file, count|
+    "#{NUMBERED} #{file} #{THREADS} #{count} #{PAUSE_US} & echo $! >>pids\n"
+  end
+  recorder = start(bin('malloctape'), 'record', '--keep', KEEP_S.to_s, '-o', '%p.kept.lz4', '--listen', './%p.socket',
+                   '--', 'sh', '-c', "#{script.join}wait", err: 'err')
+  wait_until('three keepers') { Dir['*.kept.lz4.keep/3.lz4'].size >= 3 && File.exist?('pids') }
+  killed, ended, lost = File.readlines('pids', chomp: true)
+  wait_until('objects') { done('a') > 10_000 }
+  Process.kill(:KILL, own_keeper_of(lost))
+  texts = IO.popen([bin('malloctape'), 'ctl', killed, 'keep', 'now.lz4'], &:read)
+  sockets = [killed, ended].all? { |process| File.socket?("#{process}.socket") }
+  wait_until('the end of one') { File.exist?("#{ended}.kept.lz4") }
+  Process.kill(:KILL, killed.to_i)
+  status = ended(recorder)
+  raise Failure, "status #{status}: #{File.read('err')}" unless status.zero?
+
+  kept('now.lz4')
+  kept("#{killed}.kept.lz4").check(counts('a'))
+  kept("#{ended}.kept.lz4").check(counts('b'))
+  files = Dir['*.kept.lz4'].size # and that of sh; none of what sh has forked before it ran the others
+  left = Dir["*.keep"] + Dir["*.spool"] + Dir["*.socket"] - ["#{lost}.socket"]
+  raise Failure, "#{files}, #{left}, #{File.read('err')}" unless files == 4 && left == [] && done('c') == 48_000
+  raise Failure, "#{texts} #{File.read('err')}" unless sockets && texts.match?(/^\d+ events/) &&
+                                                    kept("#{lost}.kept.lz4").calls.positive?
+end
+
 test 'what cannot be is refused' do
   { %w[--keep never] => 'TIME', %w[--keep 10m,0] => 'TIME', %w[--when rss>1G] => 'needs --keep',
-    %w[--keep 1m --follow] => '--follow', %w[--keep 1m -o |cat] => 'one file',
+    %w[--keep 1m --follow --listen 127.0.0.1:0] => 'socket of its own', %w[--keep 1m -o |cat] => 'one file',
     %w[--keep 1m --when rss] => 'rss>',
     %w[--keep 1m --listen 0.0.0.0:0] => 'loopback' }.each do |options, text|
     status = system(bin('malloctape'), 'record', *options, '--', 'true', err: 'err')
@@ -361,3 +436,5 @@ test 'what cannot be is refused' do
                                                        File.exist?('true.kept.lz4.keep')
   end
 end
+
+report_slow_tests

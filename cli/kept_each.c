@@ -1,0 +1,98 @@
+#include "cli/kept_each.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "common/text.h"
+#include "launch/installed.h"
+
+enum { EACH_REST_US = 10000 };
+
+/* ---- what is recorded to ---- */
+
+/* A word for a shell, behind a space. The recorder replaces letters after %: here there are none. */
+static void each_put_word(struct text *text, const char *word)
+{
+    text_string(text, " '");
+    for (; *word != '\0'; word++) {
+        if (*word == '\'')
+            text_string(text, "'\\''");
+        else
+            text_character(text, *word);
+        if (*word == '%') text_character(text, '%');
+    }
+    text_character(text, '\'');
+}
+
+int kept_each_output(const struct kept *kept, const char *report, char *output, size_t bytes)
+{
+    const char *words[KEPT_WORDS_MAX];
+    struct text text = {output, 0, bytes};
+    struct installed program;
+    if (!installed_find_program(&program, "malloctape-keep"))
+        return cli_fail(&cli_record, "%s not found", program.path);
+    const size_t count = kept_words(kept, words);
+    text_string(&text, "|exec");
+    each_put_word(&text, program.path);
+    for (size_t i = 0; i < count; i++)
+        each_put_word(&text, words[i]);
+    if (*report != '\0') text_string(&text, " --report");
+    if (*report != '\0') each_put_word(&text, report);
+    text_string(&text, " --process %p --program %e");
+    return text_end(&text) ? PROGRAM_OK : cli_fail(&cli_record, "--keep: names are too long");
+}
+
+/* ---- the end ---- */
+
+/* Also if it has ended and its parent does not care. */
+static bool each_has_ended(pid_t process)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return errno == ENOENT;
+    const ssize_t read_bytes = read(file, line, sizeof line - 1);
+    close(file);
+    line[read_bytes > 0 ? read_bytes : 0] = '\0';
+    const char *state = strrchr(line, ')');
+    return read_bytes <= 0 || (state != NULL && (state[2] == 'Z' || state[2] == 'X'));
+}
+
+/* A keeper has its directory locked. */
+static bool each_is_kept(const struct keeping *keeping, bool *is_there)
+{
+    const int directory = open(keeping->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *is_there = directory >= 0;
+    if (directory < 0) return false;
+    const bool is_locked = flock(directory, LOCK_SH | LOCK_NB) != 0;
+    close(directory);
+    return is_locked;
+}
+
+/* Whether it has been written. */
+static bool each_wait(const struct keeping *keeping)
+{
+    char file[PATH_MAX];
+    bool is_there;
+    while (each_is_kept(keeping, &is_there)) {
+        if (!each_has_ended(keeping->process)) return false;
+        usleep(EACH_REST_US);
+    }
+    const size_t bytes = strlen(keeping->directory) - strlen(".keep");
+    if (is_there && snprintf(file, sizeof file, "%.*s", (int)bytes, keeping->directory) > 0)
+        kept_rescue(file, keeping->directory);
+    return true;
+}
+
+size_t kept_each_end(const struct recordings *recordings)
+{
+    size_t goes_on = 0;
+    for (size_t i = 0; i < recordings->keepings_count; i++)
+        goes_on += !each_wait(&recordings->keepings[i]);
+    return goes_on;
+}
