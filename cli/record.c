@@ -49,17 +49,19 @@ static const char *const recorded_on[] = {"malloctape's tcmalloc (--allocator=pr
 
 static const char record_help_text[] =
     "usage: malloctape record [OPTION]... [--] PROGRAM [ARGUMENTS...]\n"
-    "       malloctape record --pid PROCESS [-o FILE] [--seconds N] [--max-bytes N] [--stacks] [-q]\n"
-    "                         [--keep TIME]\n"
+    "       malloctape record --pid PROCESS [-o FILE] [--seconds N] [--max-bytes N] [--stacks]\n"
+    "                         [--addresses] [--keep TIME ...] [-q]\n"
     "\n"
     "Runs PROGRAM and records every call of its allocator; or records a process that runs already,\n"
     "on the allocator that it has, until Ctrl-C, and lets it go on.\n"
     "\n"
-    "  -o FILE   where to write the recording: a file, a FIFO, fd:N for an open descriptor, or\n"
+    "  -o, --output FILE\n"
+    "            where to write the recording: a file, a FIFO, fd:N for an open descriptor, or\n"
     "            |COMMAND for the standard input of a command. %p, %h, %t and %e in it stand for\n"
     "            the process id, the host, the time in seconds and the program, %% for %. An older\n"
     "            recording is replaced, any other file is not. Without -o: the name of PROGRAM\n"
-    "            and .raw.lz4, in the current directory; .2.raw.lz4 if that is there, and so on\n"
+    "            and .raw.lz4 (with --keep .kept.lz4), in the current directory; .2.raw.lz4 if that\n"
+    "            is there, and so on\n"
     "  --follow  record the processes that PROGRAM forks and the programs that it starts, too:\n"
     "            each to a file of its own, so FILE must have a %p (default: %e.%p.raw.lz4 in the\n"
     "            current directory). One line on standard error counts them\n"
@@ -81,11 +83,12 @@ static const char record_help_text[] =
     "            what was alive before; it is written at the end, and by `malloctape ctl PROCESS keep`.\n"
     "            With --follow, or a %p in FILE, each process has its own\n"
     "  --when CONDITION\n"
-    "            with --keep: writes FILE.1, FILE.2, ... when 'rss>4G', 'live>+20%/10m', 'heap>1G'\n"
-    "            or 'calls/s>2M' has become true; then rests for a minute, two, ... a day\n"
+    "            with --keep: writes FILE.1, FILE.2, ... (the number before .lz4) when 'rss>4G',\n"
+    "            'live>+20%/10m', 'heap>1G' or 'calls/s>2M' has become true; then rests for a\n"
+    "            minute, two, ... a day; may be given several times\n"
     "  --listen ADDRESS\n"
     "            with --keep: an HTTP server at HOST:PORT or the path of a socket, with a page,\n"
-    "            /metrics, /debug/pprof/heap and /trace; for this machine only\n"
+    "            /metrics, /debug/pprof/heap, /debug/pprof/allocs and /trace; for this machine only\n"
     "  --token FILE\n"
     "            with --listen: for any machine; who asks must send FILE's first line as a token\n"
     "  --python-objects\n"
@@ -529,9 +532,10 @@ static int keeper_begin(struct record *record)
     record->kept.quiet = record->quiet;
     const int status = kept_begin(&record->kept, record->kept_file);
     record->to.path[0] = '\0';
-    return status != PROGRAM_OK || destination_add(&record->to, record->kept.fifo, true)
-               ? status
-               : destination_fail();
+    if (status == PROGRAM_OK && destination_add(&record->to, record->kept.fifo, true))
+        return PROGRAM_OK;
+    destination_release(&record->to);
+    return status != PROGRAM_OK ? status : destination_fail();
 }
 
 /* Fills names in. As in any recording, a name with the process in it replaces no file. Returns an
