@@ -28,6 +28,22 @@ counts_frees_of_null() {
         [ "$(info_number many.lz4 events)" = "$(info_number none.lz4 events)" ]
 }
 
+# What a shell has, it adds up; recorded it has that and no more which is not the recorder's, whose
+# library has some 400 KiB. Sums of areas are exact, which RSS is not.
+knows_its_own_memory() {
+    local alone=$plain_library net kib
+    # shellcheck disable=SC2016
+    local adds='while read -r key kib _; do [ "$key" != Rss: ] || sum=$((sum + kib)); done </proc/self/smaps; echo $sum'
+    [ "$front_end" = tcmalloc ] || alone=
+    rm -f own.lz4*
+    kib=$(LD_PRELOAD=$alone bash -c "$adds") && recorded own.lz4 bash -c "$adds" &&
+        net=$("$bin/malloctape" dump own.lz4 | sed -n -e 's/.* residency end .*/0/p' \
+            -e 's/.* area .* resident \([0-9]*\) .*/+ \1/p' \
+            -e 's/.* tick .* recorder \([0-9]*\) .*/- \1 \/ 1024/p' | paste -s -d ' ') &&
+        net=$((${net##*/ 1024 0})) && echo "# $kib KiB alone, $net KiB recorded" &&
+        [ $((net - kib)) -lt 250 ] && [ $((kib - net)) -lt 250 ]
+}
+
 # The C++ runtime is looked for while the list of libraries changes.
 unloads() {
     rm -f raw.lz4*
@@ -95,10 +111,11 @@ ${CC:-cc} -O0 -shared -fPIC -o plug-ins/plug_in.so plug_in.c
 # shellcheck disable=SC2016
 ${CC:-cc} -O0 -o deep deep.c -ldl -Wl,--enable-new-dtags,-rpath,'$ORIGIN/plug-ins'
 
-plan 9
+plan 10
 check 'malloc in an IFUNC resolver of the program' resolves TESTED=1
 check 'the same, bound at once' resolves LD_BIND_NOW=1
 check 'frees of NULL are counted, and are no events' counts_frees_of_null
+check "memory that is not the recorder's" knows_its_own_memory
 check 'operator new fails while a library is unloaded' unloads
 check 'a library that is loaded with RTLD_DEEPBIND' binds_deep "$([ "$front_end" = tcmalloc ] && echo 1 || echo 0)"
 if unshare -m sh -c 'umount -l /proc' 2>/dev/null; then

@@ -5,6 +5,7 @@
  *   writer_ticks.c   windows and ticks
  *   writer_residency.c   what is resident
  *   writer_large.c   what of large objects is
+ *   writer_library.c   what of the recorder's own library is
  *   writer_cells.c   cells become chunks of mappings
  *   writer_slots.c   slots become chunks; more slots
  *
@@ -113,6 +114,9 @@ void writer_open_residency(struct writer *writer);
 /* Which pages of large objects are resident, if there are more than were written before. The cells of
  * the mappings before it have been taken. */
 void writer_look_at_large(struct writer *writer);
+
+/* How much of the recorder's code and static data is resident, and how much of that is of its file. */
+uint64_t writer_library_bytes(const struct writer *writer, uint64_t *of_files);
 
 /* At the beginning of the stream: what memory there is already that nobody knows. */
 void writer_put_found(struct writer *writer);

@@ -26,9 +26,12 @@ static void writer_ticks_read_statm(struct writer *writer)
 
 static void look_at_memory(struct writer *writer)
 {
-    uint64_t own_files;
+    uint64_t own_files, library_files;
     writer_ticks_read_statm(writer);
-    atomic_store_relaxed(&writer->tick.usage.recorder_bytes, os_memory_resident_bytes(&own_files));
+    uint64_t own = os_memory_resident_bytes(&own_files);
+    if (own > 0) own += writer_library_bytes(writer, &library_files);
+    atomic_store_relaxed(&writer->tick.usage.recorder_bytes, own);
+    if (own > 0) own_files += library_files;
     writer->rss_shared_bytes = original_net_bytes(writer->rss_shared_bytes, own_files);
     atomic_store_relaxed(&writer->look_wanted, 1);
 }
