@@ -90,6 +90,7 @@ struct by_code_number {
     bool is_bytes;
 };
 enum {
+    BY_CODE_PEAK = 2,
     BY_CODE_END = 3,
     BY_CODE_SHORT_LIVED = 5,
     BY_CODE_GROWN = 6,

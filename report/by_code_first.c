@@ -18,15 +18,16 @@ struct first_number {
     const char *key; /* in JSON */
 };
 
-/* In this order: what is mapped, what stays, what is copied as it grows, what is made for nothing,
- * what is large. */
+/* In this order: what is mapped, what stays, what stayed until then in a program that tidies up, what
+ * is copied as it grows, what is made for nothing, what is large. */
 static const struct first_number first_numbers[] = {
     {&by_code_numbers[BY_CODE_MAPPED], "mapped"},
     {&by_code_numbers[BY_CODE_END], "end_bytes"},
+    {&by_code_numbers[BY_CODE_PEAK], "peak_bytes"},
     {&by_code_numbers[BY_CODE_GROWN], "grown_bytes"},
     {&by_code_numbers[BY_CODE_SHORT_LIVED], "short_lived"},
     {&by_code_numbers[0], "bytes"}};
-enum { FIRST_NUMBERS = sizeof first_numbers / sizeof *first_numbers };
+enum { FIRST_END = 1, FIRST_NUMBERS = sizeof first_numbers / sizeof *first_numbers };
 
 /* A stack that counts for the function that called a library, which has no source here. */
 struct for_caller {
@@ -113,11 +114,22 @@ static bool take_values(struct choosing *choosing)
 
 /* ---- the rows ---- */
 
+/* Whether most of what was alive at the peak has ended: what is alive at the end does not say what
+ * grew. */
+static bool frees_its_peak(const struct by_code *code)
+{
+    return code->all.bytes[STACK_AT_END].value < 0.5 * code->all.bytes[STACK_AT_PEAK].value;
+}
+
 static bool is_much(const struct choosing *choosing, uint32_t row, unsigned number, double value)
 {
     const struct by_code *code = choosing->code;
     const struct by_code_number *of = first_numbers[number].number;
     if (of->measure == STACK_AT_END && code->suppressed[row]) return false;
+    if (of->measure == STACK_AT_PEAK &&
+        (!frees_its_peak(code) ||
+         is_much(choosing, row, FIRST_END, choosing->values[FIRST_END][row])))
+        return false;
     if (of->measure == STACK_MAPPED)
         return value >= 0.5 && value >= FIRST_PART * (code->all.bytes[STACK_MAPPED].value +
                                                       code->all.bytes[STACK_AT_PEAK].value);

@@ -149,7 +149,7 @@ LIVES = %w[made bytes end_bytes end_objects short_lived ended_1000 ended_10000 e
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 67
+  plan 68
 
   script = random_script(4000)
   script.write('t.p')
@@ -368,6 +368,22 @@ Dir.mktmpdir do |directory|
     .sort_by.with_index { |_, i| -known['rows']['total_made'][i] }.first(3)
   report said.size == 7 && said[0].include?("  #{totals.max_by(&:last).first}  ") && order &&
          known['sort'] == 'total', '--sort total, --top', [said.join, known['rows']['name'].first(5).to_s]
+
+  # --- what a program that tidies up had at its peak ---
+
+  firsts = [true, false].map do |tidies|
+    tidy = StackScript.new
+    500.times { |i| tidy.allocate(i, 1000, [function('caches', 4), function('main')]) }
+    5000.times do
+      tidy.allocate(9000, 4000, [function('reads', 8), function('main')])
+      tidy.free(9000)
+    end
+    500.times { |i| tidy.free(i) } if tidies
+    tidy.write('tidy.p')
+    reported('tidy.p')['first'].values_at('name', 'number').transpose
+  end
+  report firsts == [[%w[caches peak_bytes], %w[reads short_lived]], [%w[caches end_bytes], %w[reads short_lived]]],
+         'what was alive at the peak is looked at first if nothing is left of it', [firsts.to_s]
 
   # --- what grows without realloc ---
 
