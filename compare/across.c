@@ -242,7 +242,7 @@ static void put_verdict(FILE *to, const struct across *across)
     if (now == best) {
         fprintf(to, "None%s takes less.", others);
     } else if (now != NULL && best->memory.most >= 0) {
-        fprintf(to, "None%s clearly takes less: the least has %s, ", others,
+        fprintf(to, "None%s clearly takes less: the least is that of %s, ", others,
                 printable_text(best->label));
         put_change(to, &best->memory);
         fputc('.', to);

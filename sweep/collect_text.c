@@ -133,7 +133,7 @@ static void put_best(const struct collection *collection, enum compare_measure m
         return;
     }
     if (!is_surely_less(&entry->summary[measure]))
-        fputs("none clearly takes less; the least has ", to);
+        fputs("none clearly takes less; the least is that of ", to);
     fprintf(to, "%s, %+.1f %% from what the programs were recorded on",
             printable_text(entry->label), per_cent(change->mean));
     if (isnan(change->least))

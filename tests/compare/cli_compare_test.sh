@@ -717,7 +717,7 @@ knows_unsure_across() {
         for _ in 1 2 3 4 5; do echo "${two}000000 1"; done >>"made/$name"
     done
     exit_status made/bin/malloctape compare lanes lanes2 -a glibc:ROW=a,glibc:ROW=b >out 2>err
-    tr '\n' ' ' <out | tr -s ' ' | grep -q 'None clearly takes less: the least has glibc:ROW=b, -6 % (95 % sure: '
+    tr '\n' ' ' <out | tr -s ' ' | grep -q 'None clearly takes less: the least is that of glibc:ROW=b, -6 % (95 % sure: '
 }
 # A line for a shell, of the row that is best for memory.
 says_paste() {
